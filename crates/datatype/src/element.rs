@@ -53,7 +53,7 @@ pub enum PairValue {
 }
 
 impl Element {
-    /// Bytes of one.
+    /// Bytes of one, without gaps.
     pub const fn bytes(self) -> usize {
         match self {
             Element::Signed(n)
@@ -68,6 +68,14 @@ impl Element {
                 let (first, second) = pair.members();
                 first.bytes() + second.bytes()
             }
+        }
+    }
+
+    /// Bytes from one to the next in an array: a pair may have a gap between its members, or behind them.
+    pub const fn stride(self) -> usize {
+        match self {
+            Element::Pair(_) => self.bytes().next_multiple_of(self.align()),
+            _ => self.bytes(),
         }
     }
 

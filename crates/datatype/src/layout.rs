@@ -3,6 +3,7 @@
 //! A layout never changes and is shared: by the handles that name it, by the types made of it, by their
 //! contents. It lives as long as any of them, whatever the user frees first.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use core::ffi::c_int;
@@ -34,6 +35,27 @@ pub struct Layout {
     pub description: Description,
     /// The number of its only handle, when it is predefined.
     pub handle: Option<usize>,
+}
+
+impl Layout {
+    /// The handle of the predefined type that all of it is made of, if it is one.
+    pub fn single_leaf(&self) -> Option<usize> {
+        let mut found = None;
+        let mut seen = BTreeSet::new();
+        let mut left = vec![self];
+        while let Some(layout) = left.pop() {
+            match layout.handle {
+                Some(handle) if found.is_none_or(|other| other == handle) => found = Some(handle),
+                Some(_) => return None,
+                None => {
+                    let types = layout.description.types.iter();
+                    // One that many are made of is looked at once.
+                    left.extend(types.map(Rc::as_ref).filter(|part| seen.insert(std::ptr::from_ref(*part))));
+                }
+            }
+        }
+        found
+    }
 }
 
 impl Drop for Layout {

@@ -65,6 +65,15 @@ impl Signature {
         })
     }
 
+    /// The basic element, if all are the same.
+    pub fn single(&self) -> Option<Element> {
+        match &self.shape {
+            Shape::Basic(basic, _) => Some(basic.element),
+            Shape::Repeat(_, inner) => inner.single(),
+            Shape::Sequence(_) => None,
+        }
+    }
+
     /// One after the other; none when the size has no 128 bits.
     pub fn sequence(parts: Vec<Signature>) -> Option<Self> {
         let (mut size, mut elements, mut hash) = (0_i128, 0_i128, 0_u64);

@@ -30,7 +30,7 @@ pub enum Update {
 /// A change of elements of one type.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// Bytes of an element.
+    /// Bytes of an element, gaps included.
     bytes: usize,
     kind: Kind,
 }
@@ -75,12 +75,42 @@ impl Change {
                 Kind::Combine(instruction, kernel(operation, element)?)
             }
         };
-        Some(Change { bytes: element.bytes(), kind })
+        Some(Change { bytes: element.stride(), kind })
     }
 
-    /// Bytes of an element.
+    /// Bytes of an element, gaps included.
     pub fn element_bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether elements may become others.
+    pub fn writes(&self) -> bool {
+        !matches!(self.kind, Kind::Keep)
+    }
+
+    /// Changes elements that nobody else changes meanwhile.
+    ///
+    /// # Safety
+    /// `elements` leads to `bytes` bytes of whole elements; `origin` to as many, unless the change keeps
+    /// them, and `result` too. They do not overlap.
+    pub(crate) unsafe fn apply(
+        &self,
+        elements: *mut u8,
+        bytes: usize,
+        origin: *const u8,
+        result: Option<*mut u8>,
+    ) {
+        // SAFETY: our contract.
+        unsafe {
+            if let Some(result) = result {
+                copy(elements, result, bytes);
+            }
+            match self.kind {
+                Kind::Keep => {}
+                Kind::Replace => copy(origin, elements, bytes),
+                Kind::Combine(_, combine) => combine(origin, elements, bytes / self.bytes),
+            }
+        }
     }
 }
 
@@ -177,7 +207,7 @@ impl Target {
         });
         self.gate.leave();
         if swapped.is_none() {
-            self.close(offset, bytes);
+            close(&self.gate, offset, bytes);
             // SAFETY: our contract; the element is inside, and this thread alone changes it.
             unsafe {
                 let is_equal = std::slice::from_raw_parts(compare, bytes)
@@ -189,7 +219,7 @@ impl Target {
                     copy(origin, address, bytes);
                 }
             }
-            self.open(offset, bytes);
+            open(&self.gate, offset, bytes);
         }
         Ok(())
     }
@@ -210,17 +240,11 @@ impl Target {
         visit: &mut dyn FnMut(*mut u8, usize, usize),
     ) -> Result<(), OutOfRange> {
         let begin = self.memory.address(offset, bytes).ok_or(OutOfRange)?.as_ptr();
-        let mut done = 0;
-        while done < bytes {
-            let at = offset + done;
-            let room = UNIT_BYTES - at % UNIT_BYTES;
-            // An element across the border of two units has both stripes.
-            let section = (bytes - done).min((room / element_bytes).max(1) * element_bytes);
-            self.close(at, section);
+        let alone = in_sections(&self.gate, offset, bytes, element_bytes, |done, section| {
             visit(begin.wrapping_add(done), done, section);
-            self.open(at, section);
-            done += section;
-        }
+            Ok::<(), std::convert::Infallible>(())
+        });
+        debug_assert!(alone.is_ok());
         Ok(())
     }
 
@@ -290,39 +314,55 @@ impl Target {
         result: Option<*mut u8>,
     ) {
         let mut visit = |address: *mut u8, done: usize, section: usize| {
+            let origin = origin.wrapping_add(done);
+            let result = result.map(|result| result.wrapping_add(done));
             // SAFETY: the section lies in the range; our contract for origin and result.
-            unsafe {
-                if let Some(result) = result {
-                    copy(address, result.add(done), section);
-                }
-                match change.kind {
-                    Kind::Keep => {}
-                    Kind::Replace => copy(origin.add(done), address, section),
-                    Kind::Combine(_, combine) => combine(origin.add(done), address, section / change.bytes),
-                }
-            }
+            unsafe { change.apply(address, section, origin, result) };
         };
         // SAFETY: the closure keeps to what it is given.
         let inside = unsafe { self.change_alone(offset, bytes, change.bytes, &mut visit) };
         debug_assert_eq!(inside, Ok(()));
     }
+}
 
-    /// Closes the stripes of a section, in the order of their numbers.
-    fn close(&self, offset: usize, bytes: usize) {
-        let (first, second) = stripes(offset, bytes);
-        self.gate.close(first);
-        if let Some(second) = second {
-            self.gate.close(second);
-        }
+/// Visits the range in sections, each inside one unit, while this thread is alone in their stripes. An
+/// element across the border of two units has both.
+pub(crate) fn in_sections<E>(
+    gate: &Gate,
+    offset: usize,
+    bytes: usize,
+    element_bytes: usize,
+    mut visit: impl FnMut(usize, usize) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut done = 0;
+    while done < bytes {
+        let at = offset + done;
+        let room = UNIT_BYTES - at % UNIT_BYTES;
+        let section = (bytes - done).min((room / element_bytes).max(1) * element_bytes);
+        close(gate, at, section);
+        let visited = visit(done, section);
+        open(gate, at, section);
+        visited?;
+        done += section;
     }
+    Ok(())
+}
 
-    fn open(&self, offset: usize, bytes: usize) {
-        let (first, second) = stripes(offset, bytes);
-        if let Some(second) = second {
-            self.gate.open(second);
-        }
-        self.gate.open(first);
+/// Closes the stripes of a section, in the order of their numbers.
+fn close(gate: &Gate, offset: usize, bytes: usize) {
+    let (first, second) = stripes(offset, bytes);
+    gate.close(first);
+    if let Some(second) = second {
+        gate.close(second);
     }
+}
+
+fn open(gate: &Gate, offset: usize, bytes: usize) {
+    let (first, second) = stripes(offset, bytes);
+    if let Some(second) = second {
+        gate.open(second);
+    }
+    gate.open(first);
 }
 
 /// # Safety

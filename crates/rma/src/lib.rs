@@ -5,6 +5,7 @@
 //! | remote write ([`Memory::write_to`], [`write()`]) | `process_vm_writev`: from our memory to an address that the other rank has told |
 //! | remote read ([`Memory::read_from`], [`read()`]) | `process_vm_readv` |
 //! | atomic changes of elements ([`accumulate::Target`]) | the processor's atomics, or loops with the gate closed |
+//! | typed data of a window ([`part::Part`]) | copies of mapped memory, or through the kernel; [`attached`]: where there is memory |
 //! | copy of a message by its two ranks ([`copy::Copy`]) | pieces, written by the one and read by the other, whoever is there |
 //!
 //! Two cores that copy one message in halves move it up to 1.8 times as fast as one does, because a core
@@ -13,8 +14,10 @@
 #![deny(unsafe_code)]
 
 pub mod accumulate;
+pub mod attached;
 pub mod control;
 pub mod copy;
 mod os;
+pub mod part;
 
 pub use os::{CALL_BYTES_MAX, Memory, Remote, read, write};

@@ -116,6 +116,93 @@ pub unsafe fn write(pid: u32, to: u64, from: *const u8, bytes: usize) -> io::Res
     })
 }
 
+/// Ranges of one call.
+const RANGES_MAX: usize = 256;
+
+/// Which way bytes go between ranges of another process and one run of this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// To the other process.
+    Scatter,
+    /// From it.
+    Gather,
+}
+
+/// Ranges of another process's memory, collected to be copied in few calls.
+#[derive(Debug)]
+pub(crate) struct Ranges {
+    pid: u32,
+    direction: Direction,
+    /// Where the next byte is or goes here.
+    local: *mut u8,
+    remote: Vec<libc::iovec>,
+    bytes: usize,
+}
+
+impl Ranges {
+    /// # Safety
+    /// `local` is valid for all bytes of the ranges that will be added, for writing if they are gathered.
+    pub(crate) unsafe fn new(pid: u32, direction: Direction, local: *mut u8) -> Self {
+        Ranges { pid, direction, local, remote: Vec::new(), bytes: 0 }
+    }
+
+    /// Adds a range.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub(crate) fn add(&mut self, mut address: u64, mut bytes: usize) -> io::Result<()> {
+        while bytes > 0 {
+            let some = bytes.min(CALL_BYTES_MAX - self.bytes);
+            self.remote.push(libc::iovec { iov_base: address as *mut libc::c_void, iov_len: some });
+            (address, bytes, self.bytes) = (address + some as u64, bytes - some, self.bytes + some);
+            if self.remote.len() == RANGES_MAX || self.bytes == CALL_BYTES_MAX {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what has been added.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let mut ranges = self.remote.as_mut_slice();
+        while self.bytes > 0 {
+            let local = libc::iovec { iov_base: self.local.cast(), iov_len: self.bytes };
+            let function = if self.direction == Direction::Scatter {
+                libc::process_vm_writev
+            } else {
+                libc::process_vm_readv
+            };
+            // SAFETY: the local memory by the constructor's contract; the kernel checks the remote ranges.
+            let copied = unsafe {
+                let (pid, count) = (self.pid as libc::pid_t, ranges.len() as libc::c_ulong);
+                function(pid, &local, 1, ranges.as_ptr(), count, 0)
+            };
+            if copied <= 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let mut copied = copied as usize;
+            (self.local, self.bytes) = (self.local.wrapping_add(copied), self.bytes - copied);
+            // The kernel may stop between two ranges, or inside one.
+            while let Some(first) = ranges.first_mut()
+                && copied > 0
+            {
+                let some = copied.min(first.iov_len);
+                first.iov_base = first.iov_base.wrapping_byte_add(some);
+                first.iov_len -= some;
+                copied -= some;
+                if first.iov_len == 0 {
+                    ranges = &mut ranges[1..];
+                }
+            }
+        }
+        self.remote.clear();
+        Ok(())
+    }
+}
+
 type SystemCall = unsafe extern "C" fn(
     libc::pid_t,
     *const libc::iovec,
