@@ -176,7 +176,7 @@ fn find_set(guard: &Guard, owner: Owner) -> Result<Option<&Set>> {
     match owner {
         Owner::Comm(handle) => guard.comm(handle).map(|comm| Some(&comm.attributes)),
         Owner::Datatype(handle) => guard.datatype(handle).map(|_| guard.attributes.others.get(&owner)),
-        Owner::Win(handle) => Err(bad_win(handle)),
+        Owner::Win(handle) => guard.window(handle).map(|_| guard.attributes.others.get(&owner)),
     }
 }
 
@@ -221,7 +221,9 @@ fn check_callback(which: &str, key: c_int, code: c_int) -> Result<()> {
     check(code == MPI_SUCCESS, code, || format!("the {which} callback of attribute {key:#x} returned {code}"))
 }
 
+/// The error of a handle that names no window.
 #[cold]
-fn bad_win(handle: MPI_Win) -> Error {
-    Error::new(MPI_ERR_WIN, format_args!("window {:#x} is freed or was never one", handle.0))
+pub fn bad_win(handle: MPI_Win) -> Error {
+    let what = if handle == MPI_WIN_NULL { "is MPI_WIN_NULL" } else { "is freed or was never one" };
+    Error::new(MPI_ERR_WIN, format_args!("window {:#x} {what}", handle.0))
 }

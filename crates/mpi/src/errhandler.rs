@@ -60,6 +60,27 @@ pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -
     }
 }
 
+/// The same for a call about a window: errors are raised on it, or on MPI_COMM_SELF when it is none (MPI
+/// 9.3.2).
+#[inline(always)]
+pub fn call_window(name: &'static CStr, win: MPI_Win, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
+    let Some(mut guard) = crate::check::enter_call(name) else { return outside(name) };
+    guard.call = name;
+    match body(&mut guard) {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => raise_on_window(guard, name, win, error),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn raise_on_window(guard: Guard, name: &CStr, win: MPI_Win, error: Error) -> c_int {
+    match guard.window(win).map(|window| window.errhandler) {
+        Ok(handler) => raise_with(guard, name, handler, win.0, error),
+        Err(_) => raise(guard, name, MPI_COMM_SELF, error),
+    }
+}
+
 /// The rest of a call of the face that has entered the library already, because it tried a short way first.
 #[inline(always)]
 pub fn continue_after(

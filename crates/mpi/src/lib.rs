@@ -39,6 +39,7 @@ mod type_arguments;
 mod unsupported;
 mod wait_goal;
 mod waiting;
+pub mod win;
 
 pub use null_argument::{null_argument, null_argument_of_session};
 pub use unsupported::unsupported;

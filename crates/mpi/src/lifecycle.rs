@@ -163,6 +163,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         attributes: Default::default(),
         ops: Slab::new(Kind::Op),
         schedules: Default::default(),
+        wins: Slab::new(Kind::Win),
         sessions: Slab::new(Kind::Session),
         thread_level: required,
         main_thread: process::thread_id(),

@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::extra::{Attached, Part};
 use crate::handle::Slab;
+use crate::win::window::Window;
 
 /// Everything this process knows.
 #[derive(Debug)]
@@ -49,6 +50,8 @@ pub struct Process {
     pub ops: Slab<crate::collective::op::UserOperation>,
     /// Collective operations that were started and are not finished.
     pub schedules: Schedules,
+    /// Windows.
+    pub wins: Slab<Window>,
     /// Open sessions.
     pub sessions: Slab<Session>,
     /// Thread level given by Init.

@@ -37,7 +37,11 @@ unsafe fn free_keyval(name: &'static CStr, object: Object, keyval: *mut c_int) -
 }
 
 /// Writes the value of an attribute; `attribute_val` is the address of a `void *`.
-unsafe fn put_attribute(value: Option<usize>, attribute_val: *mut c_void, flag: *mut c_int) -> Result<()> {
+pub(super) unsafe fn put_attribute(
+    value: Option<usize>,
+    attribute_val: *mut c_void,
+    flag: *mut c_int,
+) -> Result<()> {
     if let Some(value) = value {
         // SAFETY: the user gives a place for a pointer, declared as void * by the standard.
         unsafe { put(attribute_val.cast::<usize>(), "attribute_val", value) }?;

@@ -1,0 +1,296 @@
+//! Operations on the memory of a window (MPI 12.3). All of them are done when the call returns.
+
+use core::ffi::c_int;
+
+use tutti_datatype::reduce::Operation;
+use tutti_datatype::{Buffer, Datatype, Element};
+use tutti_rma::accumulate::{Change, Update};
+use tutti_rma::part::{Fault, Part, copy_elements};
+
+use crate::abi::*;
+use crate::collective::op::bad_op;
+use crate::datatype::checked_count;
+use crate::error::{Error, Result, check};
+use crate::point_to_point::Data;
+use crate::process::Guard;
+
+/// The target of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Rank in the window's group, or MPI_PROC_NULL.
+    pub rank: c_int,
+    /// Displacement, in the target's units; of a dynamic window an address.
+    pub disp: MPI_Aint,
+    /// Number of elements.
+    pub count: i64,
+    /// Their type.
+    pub datatype: MPI_Datatype,
+}
+
+/// The memory of a target, and where in it the data lie.
+struct Place {
+    part: Part,
+    offset: usize,
+}
+
+/// Elements as they follow one another in memory.
+enum Elements {
+    At(*mut u8),
+    Packed(Vec<u8>),
+}
+
+impl Elements {
+    fn address(&mut self) -> *mut u8 {
+        match self {
+            Elements::At(address) => *address,
+            Elements::Packed(bytes) => bytes.as_mut_ptr(),
+        }
+    }
+}
+
+fn fault(fault: Fault) -> Error {
+    match fault {
+        Fault::OutOfRange => Error::new(MPI_ERR_RMA_RANGE, "the target's window has no such range"),
+        Fault::Kernel(error) => Error::new(
+            MPI_ERR_RMA_RANGE,
+            format_args!(
+                "the kernel does not reach the target's memory: {error}; memory that MPI_Win_allocate gives needs no help of the kernel"
+            ),
+        ),
+    }
+}
+
+impl Guard {
+    /// Writes data to the target (12.3.1).
+    ///
+    /// # Errors
+    /// Those of the arguments; MPI_ERR_RMA_SYNC outside an epoch; MPI_ERR_RMA_RANGE.
+    ///
+    /// # Safety
+    /// The user's buffer is valid.
+    #[inline]
+    pub unsafe fn put(&mut self, origin: Data, target: Target, win: MPI_Win) -> Result<()> {
+        let Some((place, data, origin)) = self.transfer(origin, target, win)? else { return Ok(()) };
+        // SAFETY: our contract; the range was checked.
+        unsafe { place.part.put(&data, &origin) }.map_err(fault)
+    }
+
+    /// Reads data of the target (12.3.2).
+    ///
+    /// # Errors
+    /// As [`Guard::put`].
+    ///
+    /// # Safety
+    /// As [`Guard::put`].
+    #[inline]
+    pub unsafe fn get(&mut self, origin: Data, target: Target, win: MPI_Win) -> Result<()> {
+        let Some((place, data, origin)) = self.transfer(origin, target, win)? else { return Ok(()) };
+        // SAFETY: our contract; the range was checked.
+        unsafe { place.part.get(&data, &origin) }.map_err(fault)
+    }
+
+    /// The two sides of a put or get; none when there is nothing to do.
+    #[inline(always)]
+    fn transfer(
+        &self,
+        origin: Data,
+        target: Target,
+        win: MPI_Win,
+    ) -> Result<Option<(Place, Buffer, Buffer)>> {
+        let origin = self.buffer(origin)?;
+        let datatype = self.datatype(target.datatype)?;
+        let Some(place) = self.place(target, datatype, win)? else { return Ok(None) };
+        let data = datatype.buffer(std::ptr::without_provenance_mut(place.offset), target.count as usize)?;
+        check_lengths(origin.bytes, data.bytes)?;
+        Ok((data.bytes > 0).then_some((place, data, origin)))
+    }
+
+    /// Where the target's data lie, after all checks of the target; none for MPI_PROC_NULL.
+    #[inline(always)]
+    fn place(&self, target: Target, datatype: &Datatype, win: MPI_Win) -> Result<Option<Place>> {
+        let window = self.window(win)?;
+        let count = checked_count(target.count)?;
+        let Some(rank) = window.target(target.rank)? else { return Ok(None) };
+        window.epochs.check_access(rank)?;
+        let peer = &window.peers[rank];
+        check(target.disp >= 0 || peer.attached.is_some(), MPI_ERR_DISP, || {
+            format!("target_disp is {}, expected 0 or more", target.disp)
+        })?;
+        let offset = target.disp.wrapping_mul(peer.disp_unit as isize);
+        if count == 0 {
+            return Ok(None);
+        }
+        let plain_bytes = if datatype.is_plain() { datatype.size.checked_mul(count) } else { None };
+        let (low, bytes) = plain_bytes.map_or_else(|| datatype.elements().span(count), |bytes| (0, bytes));
+        let is_large = target.disp.checked_mul(peer.disp_unit as MPI_Aint).is_none();
+        let begin = if is_large { isize::MAX } else { offset.saturating_add(low) };
+        let (part, shift) = peer.part(window.rank as u32, begin, bytes)?;
+        Ok(Some(Place { part, offset: offset.wrapping_add(shift) as usize }))
+    }
+
+    /// Changes elements of the target (12.3.4). With `result`, what they were is stored there.
+    ///
+    /// # Errors
+    /// As [`Guard::put`]; MPI_ERR_OP; MPI_ERR_TYPE when the types are not of one predefined type.
+    ///
+    /// # Safety
+    /// The user's buffers are valid.
+    pub unsafe fn accumulate(
+        &mut self,
+        origin: Data,
+        result: Option<Data>,
+        target: Target,
+        op: MPI_Op,
+        win: MPI_Win,
+    ) -> Result<()> {
+        let datatype = self.datatype(target.datatype)?;
+        let element = self.element_of(datatype).ok_or_else(|| mixed("target_datatype"))?;
+        let change = self.change(op, element)?;
+        let Some(place) = self.place(target, datatype, win)? else { return Ok(()) };
+        let at = std::ptr::without_provenance_mut(place.offset);
+        // A pair may have a gap between its value and its index, which is no part of its data.
+        let (data, data_bytes) = match datatype.element {
+            Some(_) => {
+                let bytes = target.count as usize * element.stride();
+                (Buffer::contiguous(at, bytes), element.stride())
+            }
+            None => (datatype.buffer(at, target.count as usize)?, element.bytes()),
+        };
+        let elements = data.bytes / data_bytes;
+        // SAFETY: our contract.
+        unsafe {
+            let mut operand = match op {
+                MPI_NO_OP => Elements::At(std::ptr::null_mut()),
+                _ => self.elements(origin, element, elements, true, "origin_datatype")?,
+            };
+            let Some(result) = result else {
+                let origin = operand.address();
+                return place.part.accumulate(&data, data_bytes, change, origin, None).map_err(fault);
+            };
+            let mut found = self.elements(result, element, elements, false, "result_datatype")?;
+            let (origin, place_of_result) = (operand.address(), Some(found.address()));
+            let done = place.part.accumulate(&data, data_bytes, change, origin, place_of_result);
+            done.map_err(fault)?;
+            if let Elements::Packed(mut bytes) = found {
+                let result = self.buffer(result)?;
+                copy_elements(&result, element.bytes(), element.stride(), bytes.as_mut_ptr(), false);
+            }
+        }
+        Ok(())
+    }
+
+    /// If the target's element equals `compare` it becomes `origin`; what it was is stored at `result`
+    /// (12.3.4).
+    ///
+    /// # Errors
+    /// As [`Guard::put`]; MPI_ERR_TYPE for elements that are no integers.
+    ///
+    /// # Safety
+    /// The three addresses are null or valid for an element.
+    pub unsafe fn compare_and_swap(
+        &mut self,
+        [origin, compare, result]: [*mut u8; 3],
+        target: Target,
+        win: MPI_Win,
+    ) -> Result<()> {
+        for (address, name) in [(origin, "origin_addr"), (compare, "compare_addr"), (result, "result_addr")] {
+            check(!address.is_null(), MPI_ERR_BUFFER, || format!("{name} is a null pointer"))?;
+        }
+        let datatype = self.datatype(target.datatype)?;
+        let element = datatype.element.filter(|element| {
+            use Element::{Byte, Character, Logical, Signed, Unsigned};
+            matches!(element, Signed(_) | Unsigned(_) | Logical(_) | Byte | Character(_))
+        });
+        let element = element.ok_or_else(|| {
+            let text = format_args!(
+                "datatype {:#x} is no predefined type of integers, truth values or bytes",
+                target.datatype.0
+            );
+            Error::new(MPI_ERR_TYPE, text)
+        })?;
+        let Some(place) = self.place(target, datatype, win)? else { return Ok(()) };
+        // SAFETY: our contract.
+        let swapped =
+            unsafe { place.part.compare_and_swap(place.offset, element.bytes(), compare, origin, result) };
+        swapped.map_err(fault)
+    }
+
+    /// What an operation does to elements.
+    fn change(&self, op: MPI_Op, element: Element) -> Result<Change> {
+        let update = match op {
+            MPI_REPLACE => Update::Replace,
+            MPI_NO_OP => Update::Keep,
+            _ => Update::Reduce(Operation(op.0)),
+        };
+        if let Some(change) = Change::new(update, element) {
+            return Ok(change);
+        }
+        // What the operation is not: any at all, predefined, or for such elements.
+        self.is_commutative(op).map_err(|_| bad_op(op))?;
+        let is_user = self.ops.find(op.0).is_some();
+        let text = if is_user {
+            "is made by the program, expected a predefined one"
+        } else {
+            "is not defined for such elements"
+        };
+        Err(Error::new(MPI_ERR_OP, format_args!("operation {:#x} {text} ({element:?})", op.0)))
+    }
+
+    /// The user's elements as they follow one another: where they lie, or packed.
+    ///
+    /// # Safety
+    /// The user's buffer is valid for reading, if it `is_read`.
+    unsafe fn elements(
+        &self,
+        data: Data,
+        element: Element,
+        count: usize,
+        is_read: bool,
+        name: &str,
+    ) -> Result<Elements> {
+        let datatype = self.datatype(data.datatype)?;
+        let buffer = self.buffer(data)?;
+        if count == 0 && buffer.bytes == 0 {
+            return Ok(Elements::At(buffer.at));
+        }
+        check(self.element_of(datatype) == Some(element), MPI_ERR_TYPE, || {
+            format!("{name} has other elements than target_datatype, which has {element:?}")
+        })?;
+        check_lengths(buffer.bytes, count * element.bytes())?;
+        if datatype.element.is_some() {
+            return Ok(Elements::At(data.address.cast()));
+        }
+        if buffer.map.is_none() && element.bytes() == element.stride() {
+            return Ok(Elements::At(buffer.at));
+        }
+        let mut packed = vec![0; count * element.stride()];
+        if is_read {
+            buffer.at.expose_provenance();
+            // SAFETY: our contract.
+            unsafe { copy_elements(&buffer, element.bytes(), element.stride(), packed.as_mut_ptr(), true) };
+        }
+        Ok(Elements::Packed(packed))
+    }
+
+    /// The predefined type that all elements have.
+    fn element_of(&self, datatype: &Datatype) -> Option<Element> {
+        let of_leaf = || {
+            let leaf = datatype.layout.single_leaf()?;
+            self.predefined_types.find(MPI_Datatype(leaf))?.element
+        };
+        // Several predefined types may be the same elements.
+        datatype.element.or_else(of_leaf).or_else(|| datatype.layout.part.signature.single())
+    }
+}
+
+#[cold]
+fn mixed(name: &str) -> Error {
+    Error::new(MPI_ERR_TYPE, format_args!("{name} is not made of one predefined datatype"))
+}
+
+#[inline(always)]
+fn check_lengths(origin: usize, target: usize) -> Result<()> {
+    check(origin == target, MPI_ERR_TYPE, || {
+        format!("the origin has {origin} bytes of data, the target {target}")
+    })
+}

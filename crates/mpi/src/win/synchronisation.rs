@@ -1,0 +1,272 @@
+//! Synchronisation of windows (MPI 12.5). An operation is done when its call returns; what is left is the
+//! order in which processors see it, and who waits for whom.
+
+use core::ffi::c_int;
+
+use tutti_rma::control::{Control, Count};
+use tutti_shm::sync::{Ordering, fence};
+use tutti_shm::window_lock::{Mode, Ticket};
+
+use super::epoch::Held;
+use crate::abi::*;
+use crate::collective::work::Work;
+use crate::error::{Result, check};
+use crate::process::Guard;
+use crate::wait_goal::Goal;
+
+/// Asserts that a call may be given.
+fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
+    check(assert & !allowed == 0, MPI_ERR_ASSERT, || {
+        format!(
+            "assert is {assert:#x}, which has flags that this call does not know ({:#x})",
+            assert & !allowed
+        )
+    })
+}
+
+impl Guard {
+    /// All ranks of the window end their operations, and begin new ones (12.5.1).
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_SYNC inside another epoch; MPI_ERR_ASSERT.
+    pub fn fence_window(&mut self, win: MPI_Win, assert: c_int) -> Result<()> {
+        check_assert(assert, MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED)?;
+        let window = self.window_mut(win)?;
+        window.epochs.fence(assert)?;
+        let comm = window.comm;
+        fence(Ordering::SeqCst);
+        self.collect(comm, &Work::Barrier)
+    }
+
+    /// Opens an access epoch; waits until all of the group have opened their memory (12.5.2).
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_SYNC inside another epoch; MPI_ERR_GROUP; MPI_ERR_ASSERT.
+    pub fn start_epoch(&mut self, win: MPI_Win, group: MPI_Group, assert: c_int) -> Result<()> {
+        check_assert(assert, MPI_MODE_NOCHECK)?;
+        let group = self.group(group)?;
+        let window = self.window_mut(win)?;
+        let ranks = window.ranks_of(&group)?;
+        window.epochs.start(ranks.clone())?;
+        self.await_counts(win, &ranks, Count::Posted)
+    }
+
+    /// Ends it (12.5.2).
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_SYNC without one.
+    pub fn complete_epoch(&mut self, win: MPI_Win) -> Result<()> {
+        let window = self.window_mut(win)?;
+        let ranks = window.epochs.complete()?;
+        fence(Ordering::SeqCst);
+        self.count_at(win, &ranks, Count::Completed)
+    }
+
+    /// Opens this process's memory to a group (12.5.2).
+    ///
+    /// # Errors
+    /// As [`Guard::start_epoch`].
+    pub fn post_epoch(&mut self, win: MPI_Win, group: MPI_Group, assert: c_int) -> Result<()> {
+        check_assert(assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT)?;
+        let group = self.group(group)?;
+        let window = self.window_mut(win)?;
+        let ranks = window.ranks_of(&group)?;
+        window.epochs.post(ranks.clone())?;
+        self.count_at(win, &ranks, Count::Posted)
+    }
+
+    /// Waits until all of the group have ended their operations on this process's memory (12.5.2).
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_SYNC without an exposure epoch.
+    pub fn await_epoch(&mut self, win: MPI_Win) -> Result<()> {
+        let ranks = self.window(win)?.epochs.posted()?.to_vec();
+        self.await_counts(win, &ranks, Count::Completed)?;
+        self.window_mut(win)?.epochs.end_exposure();
+        Ok(())
+    }
+
+    /// The same without waiting: whether they have.
+    ///
+    /// # Errors
+    /// As [`Guard::await_epoch`].
+    pub fn test_epoch(&mut self, win: MPI_Win) -> Result<bool> {
+        let window = self.window(win)?;
+        let ranks = window.epochs.posted()?.to_vec();
+        let own = window.peers[window.rank].control;
+        let is_over = ranks
+            .iter()
+            .all(|rank| own.get(*rank as u32, Count::Completed) > window.peers[*rank].completions_used);
+        if !is_over {
+            self.progress(None);
+            return Ok(false);
+        }
+        self.await_counts(win, &ranks, Count::Completed)?;
+        self.window_mut(win)?.epochs.end_exposure();
+        Ok(true)
+    }
+
+    /// Tells ranks that this one has opened its memory, or ended its operations.
+    fn count_at(&mut self, win: MPI_Win, ranks: &[usize], count: Count) -> Result<()> {
+        let window = self.window(win)?;
+        let me = window.rank as u32;
+        for rank in ranks {
+            let peer = &window.peers[*rank];
+            peer.control.add(me, count);
+            self.engine.job.ring(peer.world as usize);
+        }
+        Ok(())
+    }
+
+    /// Waits until ranks have told so, once for each.
+    fn await_counts(&mut self, win: MPI_Win, ranks: &[usize], count: Count) -> Result<()> {
+        for rank in ranks {
+            let window = self.window_mut(win)?;
+            let own: Control = window.peers[window.rank].control;
+            let context = window.comm;
+            let peer = &mut window.peers[*rank];
+            let used = match count {
+                Count::Posted => &mut peer.posts_used,
+                Count::Completed => &mut peer.completions_used,
+            };
+            let before = *used;
+            *used += 1;
+            let (world, rank) = (peer.world, *rank as u32);
+            self.await_rank(context, world, || own.get(rank, count) > before)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for something that a rank does.
+    fn await_rank(&mut self, comm: MPI_Comm, world: u32, ready: impl Fn() -> bool) -> Result<()> {
+        let context = self.comm(comm)?.context;
+        self.watch(Goal::Members { context, missing: &|visit| visit(world) }, ready);
+        Ok(())
+    }
+
+    /// Locks a rank's memory (12.5.3).
+    ///
+    /// # Errors
+    /// MPI_ERR_LOCKTYPE, MPI_ERR_RANK, MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC inside another epoch.
+    pub fn lock_window(&mut self, win: MPI_Win, kind: c_int, rank: c_int, assert: c_int) -> Result<()> {
+        let mode = match kind {
+            MPI_LOCK_EXCLUSIVE => Some(Mode::Exclusive),
+            MPI_LOCK_SHARED => Some(Mode::Shared),
+            _ => None,
+        };
+        check(mode.is_some(), MPI_ERR_LOCKTYPE, || {
+            format!("lock_type is {kind}, expected MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED")
+        })?;
+        check_assert(assert, MPI_MODE_NOCHECK)?;
+        let window = self.window(win)?;
+        let Some(rank) = window.target(rank)? else { return Ok(()) };
+        window.epochs.check_lock(rank)?;
+        let held = match mode.filter(|_| assert & MPI_MODE_NOCHECK == 0) {
+            Some(mode) => Held::Ticket(self.take_lock(win, rank, mode)?),
+            None => Held::Unchecked,
+        };
+        self.window_mut(win)?.epochs.lock(rank, held);
+        Ok(())
+    }
+
+    /// Gives the lock back (12.5.3).
+    ///
+    /// # Errors
+    /// MPI_ERR_RANK; MPI_ERR_RMA_SYNC when it is not locked.
+    pub fn unlock_window(&mut self, win: MPI_Win, rank: c_int) -> Result<()> {
+        let window = self.window_mut(win)?;
+        let Some(rank) = window.target(rank)? else { return Ok(()) };
+        let held = window.epochs.unlock(rank)?;
+        self.give_lock_back(win, rank, held)
+    }
+
+    /// Locks all ranks' memory, shared (12.5.3).
+    ///
+    /// # Errors
+    /// MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC inside another epoch.
+    pub fn lock_window_all(&mut self, win: MPI_Win, assert: c_int) -> Result<()> {
+        check_assert(assert, MPI_MODE_NOCHECK)?;
+        let window = self.window(win)?;
+        window.epochs.check_lock_all()?;
+        let ranks = window.peers.len();
+        let mut held = vec![None; ranks];
+        if assert & MPI_MODE_NOCHECK == 0 {
+            for (rank, held) in held.iter_mut().enumerate() {
+                *held = Some(Held::Ticket(self.take_lock(win, rank, Mode::Shared)?));
+            }
+        }
+        self.window_mut(win)?.epochs.lock_all(held);
+        Ok(())
+    }
+
+    /// Gives all locks back (12.5.3).
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_SYNC without [`Guard::lock_window_all`].
+    pub fn unlock_window_all(&mut self, win: MPI_Win) -> Result<()> {
+        let held = self.window_mut(win)?.epochs.unlock_all()?;
+        fence(Ordering::SeqCst);
+        for (rank, held) in held.into_iter().enumerate() {
+            if let Some(held) = held {
+                self.give_lock_back(win, rank, held)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a place in the queue to come first.
+    fn take_lock(&mut self, win: MPI_Win, rank: usize, mode: Mode) -> Result<Ticket> {
+        let me = self.world_rank();
+        let window = self.window(win)?;
+        let (comm, peer) = (window.comm, &window.peers[rank]);
+        let (lock, world) = (peer.control.lock(), peer.world);
+        let ticket = lock.ask(mode, me);
+        if !lock.is_due(ticket) {
+            self.await_rank(comm, world, || lock.is_due(ticket))?;
+        }
+        if let Some(next) = lock.enter(ticket) {
+            self.engine.job.ring(next as usize);
+        }
+        Ok(ticket)
+    }
+
+    fn give_lock_back(&mut self, win: MPI_Win, rank: usize, held: Held) -> Result<()> {
+        fence(Ordering::SeqCst);
+        let Held::Ticket(ticket) = held else { return Ok(()) };
+        let lock = self.window(win)?.peers[rank].control.lock();
+        if let Some(next) = lock.release(ticket) {
+            self.engine.job.ring(next as usize);
+        }
+        Ok(())
+    }
+
+    /// The operations on a rank, or on all, are done there (12.5.4).
+    ///
+    /// # Errors
+    /// MPI_ERR_RANK; MPI_ERR_RMA_SYNC outside an epoch opened by a lock.
+    #[inline]
+    pub fn flush_window(&mut self, win: MPI_Win, rank: Option<c_int>) -> Result<()> {
+        let window = self.window(win)?;
+        let rank = match rank {
+            Some(rank) => match window.target(rank)? {
+                Some(rank) => Some(rank),
+                None => return Ok(()),
+            },
+            None => None,
+        };
+        window.epochs.check_flush(rank)?;
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Loads and stores of this process and operations on its memory see each other (12.5.4).
+    ///
+    /// # Errors
+    /// MPI_ERR_WIN.
+    pub fn sync_window(&mut self, win: MPI_Win) -> Result<()> {
+        self.window(win)?;
+        fence(Ordering::SeqCst);
+        self.progress(None);
+        Ok(())
+    }
+}

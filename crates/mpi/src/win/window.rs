@@ -1,0 +1,172 @@
+//! A window as this process sees it: its ranks, and how the memory of each is reached.
+
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use core::ffi::c_int;
+
+use tutti_rma::attached::Table;
+use tutti_rma::control::{Control, Thread};
+use tutti_rma::part::{Part, Reach};
+use tutti_shm::arena::{Mapping, Range};
+use tutti_shm::gate::{STRIPES, UNIT_BYTES};
+use tutti_shm::opened::Opened;
+
+use super::epoch::Epochs;
+use crate::abi::*;
+use crate::comm::Group;
+use crate::error::{Error, Result, check};
+use crate::info::Info;
+
+/// A window.
+#[derive(Debug)]
+pub struct Window {
+    /// The communicator of its own over which its ranks meet.
+    pub comm: MPI_Comm,
+    /// Its ranks.
+    pub group: Rc<Group>,
+    /// Which of them this process is.
+    pub rank: usize,
+    /// What is open now.
+    pub epochs: Epochs,
+    /// Its ranks' memory, in their order.
+    pub peers: Box<[Peer]>,
+    /// Where the values of its predefined attributes stand.
+    pub values: Box<Values>,
+    /// Hints that hold.
+    pub hints: Info,
+    /// Error handler; one of its references is ours.
+    pub errhandler: MPI_Errhandler,
+    /// Name given by the user.
+    pub name: Vec<u8>,
+    /// The words beside all ranks' memory, and the memory itself unless the user has given it.
+    pub mapping: Mapping,
+    /// What this process has taken of its share for it.
+    pub taken: Option<Range>,
+}
+
+/// The values of predefined attributes (12.2.6), at addresses that stay.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Values {
+    /// MPI_WIN_BASE
+    pub base: usize,
+    /// MPI_WIN_SIZE
+    pub bytes: MPI_Aint,
+    /// MPI_WIN_DISP_UNIT
+    pub disp_unit: c_int,
+    /// MPI_WIN_CREATE_FLAVOR
+    pub flavor: c_int,
+    /// MPI_WIN_MODEL
+    pub model: c_int,
+}
+
+/// Bytes of memory after which the stripes of a gate begin anew.
+const STRIPES_BYTES: u64 = (UNIT_BYTES * STRIPES) as u64;
+
+/// One rank's memory in a window.
+#[derive(Debug)]
+pub struct Peer {
+    /// Its rank in the world.
+    pub world: u32,
+    /// Bytes of a step of displacements.
+    pub disp_unit: usize,
+    /// Where its memory lies in this process, if it does.
+    pub mapped: Option<NonNull<u8>>,
+    /// Its memory; of a dynamic window none.
+    pub memory: Part,
+    /// The words beside it.
+    pub control: Control,
+    /// What it has attached, of a dynamic window.
+    pub attached: Option<Table>,
+    /// Its process.
+    pub pid: u32,
+    /// Whether it is this process.
+    pub is_self: bool,
+    /// How many of its openings have been used up ([`tutti_rma::control::Count::Posted`]).
+    pub posts_used: u64,
+    /// How many of its ends have been used up.
+    pub completions_used: u64,
+}
+
+impl Window {
+    /// The index of a target; none for MPI_PROC_NULL.
+    ///
+    /// # Errors
+    /// MPI_ERR_RANK when there is no such rank.
+    #[inline(always)]
+    pub fn target(&self, rank: c_int) -> Result<Option<usize>> {
+        if (rank as usize) < self.peers.len() && rank >= 0 {
+            return Ok(Some(rank as usize));
+        }
+        check(rank == MPI_PROC_NULL, MPI_ERR_RANK, || {
+            format!("target_rank is {rank}, expected 0 to {} or MPI_PROC_NULL", self.peers.len() - 1)
+        })?;
+        Ok(None)
+    }
+
+    /// The ranks of this window that a group has.
+    ///
+    /// # Errors
+    /// MPI_ERR_GROUP when it has others too.
+    pub fn ranks_of(&self, group: &Group) -> Result<Vec<usize>> {
+        let members = group.members().iter();
+        let ranks: Option<Vec<usize>> =
+            members.map(|world| Some(self.group.rank_of(*world)? as usize)).collect();
+        ranks.ok_or_else(|| {
+            Error::new(MPI_ERR_GROUP, "the group has a member that is not in the window's group")
+        })
+    }
+
+    /// Whether memory is attached as the program goes on.
+    pub fn is_dynamic(&self) -> bool {
+        self.values.flavor == MPI_WIN_FLAVOR_DYNAMIC
+    }
+}
+
+impl Peer {
+    /// The memory that has `bytes` bytes from byte `begin` of the target on, and where in it byte 0 of the
+    /// target would lie. Of a dynamic window bytes are counted from address 0.
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_RANGE when it does not have them.
+    #[inline(always)]
+    pub fn part(&self, me: u32, begin: isize, bytes: usize) -> Result<(Part, isize)> {
+        let Some(table) = &self.attached else {
+            let size = self.memory.bytes();
+            let is_inside = begin >= 0 && (begin as usize).checked_add(bytes).is_some_and(|end| end <= size);
+            return if is_inside { Ok((self.memory, 0)) } else { Err(self.out_of_range(begin, bytes)) };
+        };
+        let Some(range) = table.find(begin as u64, bytes as u64) else {
+            return Err(self.out_of_range(begin, bytes));
+        };
+        // Stripes of the gate are counted from a multiple of all of them, so that they are the same whichever
+        // range an element is reached by.
+        let base = range.address & !(STRIPES_BYTES - 1);
+        let length = (range.address - base + range.bytes) as usize;
+        let own = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(base as usize));
+        let reach = match own.filter(|_| self.is_self) {
+            // SAFETY: the user has attached the range and keeps it (12.2.4). What lies before it is not
+            // accessed: the bytes wanted are in the range.
+            Some(base) => Reach::Mapped(unsafe { Opened::new(base, length) }),
+            None => Reach::Other(tutti_rma::Remote { pid: self.pid, address: base }, length),
+        };
+        let part = Part::new(reach, self.control.gate(me, Thread::Program));
+        Ok((part, (base as isize).wrapping_neg()))
+    }
+
+    #[cold]
+    fn out_of_range(&self, begin: isize, bytes: usize) -> Error {
+        if self.attached.is_some() {
+            let text = format_args!(
+                "{bytes} bytes at address {begin:#x} are not in memory that the target has attached"
+            );
+            return Error::new(MPI_ERR_RMA_RANGE, text);
+        }
+        let size = self.memory.bytes();
+        Error::new(
+            MPI_ERR_RMA_RANGE,
+            format_args!("{bytes} bytes from byte {begin} of the target's window on, which has {size} bytes"),
+        )
+    }
+}
