@@ -1,0 +1,86 @@
+//! The promises of one-sided communication (MPI chapter 12) inside a node. Everything runs from
+//! `target/dist`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tutti_tests::{Ran, Scratch, compile, program, run};
+
+/// Nothing here takes a tenth of it on a free machine.
+const LIMIT: Duration = Duration::from_secs(100);
+
+fn compiled(scratch: &Scratch, name: &str) -> PathBuf {
+    compile(&format!("tests/windows/c/{name}.c"), scratch.path())
+}
+
+#[track_caller]
+fn run_ranks(program_file: &PathBuf, ranks: u32, arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", &ranks.to_string()]).arg(program_file).args(arguments);
+    mpiexec.envs(environment.iter().copied());
+    run(&mut mpiexec, LIMIT)
+}
+
+#[test]
+fn window_operations_work_on_every_flavour_under_every_synchronisation() {
+    let scratch = Scratch::new("windows-operations");
+    let operations = compiled(&scratch, "operations");
+    for ranks in [1, 2, 3, 5] {
+        let seed = tutti_testkit::seed().to_string();
+        let ran = run_ranks(&operations, ranks, &[&seed, "2"], &[]).expect_success();
+        assert!(ran.stdout.contains("operations: all right"), "{ran}");
+    }
+}
+
+#[test]
+fn window_operations_are_checked_without_a_complaint() {
+    let scratch = Scratch::new("windows-checked");
+    let operations = compiled(&scratch, "operations");
+    let seed = tutti_testkit::seed().to_string();
+    let ran = run_ranks(&operations, 3, &[&seed, "1"], &[("TUTTI_CHECK", "1")]).expect_success();
+    assert!(ran.stdout.contains("operations: all right") && ran.stderr.is_empty(), "{ran}");
+}
+
+#[test]
+fn window_wrong_calls_give_the_standard_error_class() {
+    let scratch = Scratch::new("windows-wrong");
+    let wrong = compiled(&scratch, "wrong");
+    let ran = run_ranks(&wrong, 2, &[], &[("TUTTI_TEXTS", "1")]).expect_success();
+    assert!(ran.stdout.contains("wrong: all right"), "{ran}");
+}
+
+#[test]
+fn window_objects_have_attributes_hints_names_and_shared_memory() {
+    let scratch = Scratch::new("windows-objects");
+    let objects = compiled(&scratch, "objects");
+    for ranks in [1, 2, 3, 4] {
+        let ran = run_ranks(&objects, ranks, &[], &[]).expect_success();
+        assert!(ran.stdout.contains("objects: all right"), "{ran}");
+    }
+}
+
+#[test]
+fn window_operations_are_done_while_the_target_computes() {
+    let scratch = Scratch::new("windows-progress");
+    let progress = compiled(&scratch, "progress");
+    let ran = run_ranks(&progress, 2, &[], &[]).expect_success();
+    assert!(ran.stdout.contains("progress: all right"), "{ran}");
+}
+
+#[test]
+fn window_flush_orders_stores_and_loads() {
+    let scratch = Scratch::new("windows-litmus");
+    let litmus = compiled(&scratch, "litmus");
+    let ran = run_ranks(&litmus, 2, &["20000"], &[]).expect_success();
+    assert!(ran.stdout.contains("litmus: all right"), "{ran}");
+}
+
+#[test]
+fn window_of_several_nodes_is_refused_in_one_line() {
+    let scratch = Scratch::new("windows-nodes");
+    let objects = compiled(&scratch, "objects");
+    let mut mpiexec = program("mpiexec");
+    let ran = run(mpiexec.args(["--virtual-nodes", "2", "-n", "2"]).arg(&objects), LIMIT);
+    assert!(!ran.status.success(), "{ran}");
+    assert!(ran.stderr.contains("ranks on several nodes"), "{ran}");
+}
