@@ -127,7 +127,8 @@ fn attach_survives_broken_links_without_loss() {
     let mut job = Running::start_command(&mut cluster.command_on(2, &words));
     job.await_line("[0] up");
     let middle = cluster.daemon(1);
-    // It stands still for a while, then it is dead for good.
+    // It is stopped for a while, then it is dead for good. A duration is what is tested: less than
+    // --lost-after, so that output piles up at a link that counts as alive.
     kill_process(middle, Signal::STOP).expect("it lives");
     std::thread::sleep(std::time::Duration::from_millis(700));
     kill_process(middle, Signal::CONT).expect("it lives");

@@ -87,7 +87,7 @@ fn front_end_given_up_without_controller_gets_no_job() {
     let ended = asked.end();
     assert_eq!(ended.0, 0, "{}", ended.1);
     // A controller that is new waits for what its nodes know of what they have asked before, twice as long as
-    // for a node.
+    // for a node. A duration is what is tested: no request that was given up may come in it.
     std::thread::sleep(Duration::from_secs(4));
     let jobs = cluster.tutti(&["ps", "--all"]).expect_success().stdout;
     assert_eq!(jobs.lines().count(), 2, "{jobs}");

@@ -45,6 +45,7 @@ fn deadlock_over_two_nodes_is_reported_once_and_listed() {
         await_that("it is seen", || {
             cluster.tutti(&["snapshot", "1"]).expect_success().stdout.contains("deadlock of 4 ranks")
         });
+        // A duration is what is tested: the starters look once a second, so each has looked in between.
         std::thread::sleep(Duration::from_secs(1));
     }
     assert!(cluster.job(1).contains("\"running\"") && cluster.job(1).contains(&line));

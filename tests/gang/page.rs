@@ -195,6 +195,7 @@ fn daemon_page_counts_suspension_and_turns_once() {
     for _ in 0..3 {
         turns.await_more(1, LIMIT);
         cluster.tutti(&["suspend", "1"]).expect_success();
+        // A duration is what is tested: the page counts it as frozen once, the part of it that is a turn too.
         std::thread::sleep(Duration::from_millis(700));
         cluster.tutti(&["resume", "1"]).expect_success();
     }
@@ -209,6 +210,7 @@ fn survive(cluster: &Cluster, node: u32, watch: &Watch, jobs: Vec<Running>) {
     turns.await_more(2, LIMIT);
     let gone = cluster.kill_daemon(node);
     await_that("both run", || !turns.is_frozen_anywhere(0) && !turns.is_frozen_anywhere(1));
+    // A duration is what is tested: time without a daemon must not count as frozen.
     std::thread::sleep(Duration::from_millis(1500));
     gone.start();
     turns.await_more(2, LIMIT);

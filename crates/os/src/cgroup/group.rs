@@ -134,13 +134,19 @@ mod tests {
         assert!(JobGroup::of_rank(pid, user, job + 1).is_none(), "not that job's");
         if user == 0 {
             // The cgroup of another user is not frozen for this one, even with its own process inside.
-            std::os::unix::fs::chown(cgroup.path().unwrap(), Some(23_456), None).unwrap();
-            assert!(JobGroup::of_rank(pid, user, job).is_none());
+            let path = cgroup.path().unwrap();
+            std::os::unix::fs::chown(path, Some(23_456), None).unwrap();
+            let found = JobGroup::of_rank(pid, user, job);
+            // It is removed by its owner only.
+            std::os::unix::fs::chown(path, Some(user), None).unwrap();
+            assert!(found.is_none(), "it is another user's");
         }
         inside.kill().unwrap();
         inside.wait().unwrap();
+        let path = cgroup.path().unwrap().to_path_buf();
         drop(cgroup);
         assert!(group.members().is_empty(), "it is gone");
+        assert!(!path.exists(), "nothing is left behind");
     }
 
     #[test]
