@@ -187,7 +187,7 @@ fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
         assert_eq!((ended.status.code(), lines.len()), (Some(1), 2), "{query} on node{node}: {text}");
         let end = match node {
             0 => format!(
-                "the daemon (pid {number}) has not answered for 11 s; if it is stopped, kill -CONT {number} lets it go on"
+                "the daemon (pid {number}) has not answered for 11 s; if it is stopped, kill -CONT {number} resumes it"
             ),
             _ => "the controller has not answered node1 for 10 s: requests wait until it does".into(),
         };

@@ -56,7 +56,7 @@ fn await_kept(cluster: &Cluster, jobs: [u32; 2], node: &str) {
     let list = cluster.tutti(&["ps"]).expect_success().stdout;
     assert!(list.contains(&format!("job {job} is not frozen yet on {node}\n")), "{list}");
     let status = cluster.tutti(&["status", &job.to_string()]).expect_success().stdout;
-    assert!(status.contains(&format!("\nstill    until it is frozen on {node}\n")), "{status}");
+    assert!(status.contains(&format!("\nfrozen   not yet on {node}\n")), "{status}");
 }
 
 /// Begins and ends by turns: nothing is said twice.
