@@ -274,6 +274,26 @@ impl Job {
         arena::Mapping::new(self.place.segment.descriptor(), range)
     }
 
+    /// The same at a multiple of `align`, a power of two from the page on.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn map_aligned(&self, range: arena::Range, align: usize) -> std::io::Result<arena::Mapping> {
+        arena::Mapping::aligned(self.place.segment.descriptor(), range, align)
+    }
+
+    /// Maps a range of this rank's share over memory of this process.
+    ///
+    /// # Errors
+    /// Those of [`arena::Mapping::replace`].
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn map_over(&self, range: arena::Range, at: NonNull<u8>) -> std::io::Result<()> {
+        // SAFETY: our contract.
+        unsafe { arena::Mapping::replace(self.place.segment.descriptor(), range, at) }
+    }
+
     /// Bytes of the send FIFO to a rank of another node.
     pub fn fifo_bytes(&self) -> usize {
         self.layout.fifo_bytes

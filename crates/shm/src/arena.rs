@@ -156,6 +156,58 @@ impl Mapping {
         Ok(Mapping { base: NonNull::new(base.cast()).expect("mmap returned null"), range })
     }
 
+    /// The same at an address that is a multiple of `align`, a power of two from the page on.
+    ///
+    /// # Errors
+    /// As [`Mapping::new`].
+    pub fn aligned(file: BorrowedFd<'_>, range: Range, align: usize) -> io::Result<Self> {
+        let bytes = usize::try_from(range.bytes).map_err(io::Error::other)?;
+        let room = bytes.checked_add(align).ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: address space alone, at a place that the kernel chooses.
+        let begin =
+            unsafe { libc::mmap(std::ptr::null_mut(), room, libc::PROT_NONE, flags, -1, 0) }.cast::<u8>();
+        if begin.cast() == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let before = begin.addr().next_multiple_of(align) - begin.addr();
+        let base = NonNull::new(begin.wrapping_add(before)).expect("mmap returned null");
+        // SAFETY: the room is ours and empty; what is beside the range goes back.
+        unsafe {
+            let replaced = Mapping::replace(file, range, base);
+            if before > 0 {
+                libc::munmap(begin.cast(), before);
+            }
+            libc::munmap(base.as_ptr().add(bytes).cast(), align - before);
+            if let Err(error) = replaced {
+                libc::munmap(base.as_ptr().cast(), bytes);
+                return Err(error);
+            }
+            if range.bytes >= LARGE_BYTES {
+                libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
+            }
+        }
+        Ok(Mapping { base, range })
+    }
+
+    /// Maps a range over memory of this process, which is gone then. It stays until the process ends.
+    ///
+    /// # Errors
+    /// As [`Mapping::new`]; the memory is as before then.
+    ///
+    /// # Safety
+    /// Whole pages of this process at `at`, as many as the range has, which may be lost: the range holds what
+    /// was there, and nobody changes it meanwhile.
+    pub unsafe fn replace(file: BorrowedFd<'_>, range: Range, at: NonNull<u8>) -> io::Result<()> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let (bytes, offset) = (range.bytes as usize, range.offset as libc::off_t);
+        // SAFETY: our contract.
+        let base =
+            unsafe { libc::mmap(at.as_ptr().cast(), bytes, protection, flags, file.as_raw_fd(), offset) };
+        if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// Its first byte.
     pub fn base(&self) -> NonNull<u8> {
         self.base

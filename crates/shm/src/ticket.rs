@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`Attach`] | rank | redeem my ticket; the kernel's SO_PEERCRED says who asks |
 //! | [`Welcome`] | starter | status; on `Granted` descriptors travel along (SCM_RIGHTS): the segment; in a job on several nodes also the table of peers ([`crate::peers`]) and the rank's UDP socket |
-//! | [`Notice`] | rank | `Finalized`, or `Abort` with its exit code |
+//! | [`Notice`] | rank | `Finalized`, or `Abort` or `Exit` with its exit code |
 //!
 //! The connection stays open for the life of the rank. It is close-on-exec and never tells of a death (a
 //! forked child holds it open); deaths are seen by pidfd.
@@ -159,6 +159,8 @@ pub enum Notice {
     /// MPI_Abort, or a fatal error: end the job with this exit code (0..=255). The rank has said its line
     /// itself.
     Abort(u32),
+    /// shmem_global_exit: end the job with this exit code (0..=255), which may be 0.
+    Exit(u32),
 }
 
 impl Notice {
@@ -170,6 +172,7 @@ impl Notice {
         let (kind, code) = match *self {
             Notice::Finalized => (1_u32, 0),
             Notice::Abort(code) => (2, code),
+            Notice::Exit(code) => (3, code),
         };
         let mut out = [0; Self::BYTES];
         out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
@@ -184,6 +187,7 @@ impl Notice {
         match (word(bytes, 0), word(bytes, 4)) {
             (PROTOCOL, 1) => Some(Notice::Finalized),
             (PROTOCOL, 2) => Some(Notice::Abort(word(bytes, 8))),
+            (PROTOCOL, 3) => Some(Notice::Exit(word(bytes, 8))),
             _ => None,
         }
     }
@@ -222,7 +226,7 @@ mod tests {
         let attach = Attach { rank: 3, secret: [9; 16] };
         assert_eq!(Attach::decode(&attach.encode()), Some(attach));
         assert_eq!(Welcome::decode(&Welcome::Refused.encode()), Some(Welcome::Refused));
-        for notice in [Notice::Finalized, Notice::Abort(77)] {
+        for notice in [Notice::Finalized, Notice::Abort(77), Notice::Exit(0)] {
             assert_eq!(Notice::decode(&notice.encode()), Some(notice));
             assert_eq!(Attach::decode(&notice.encode()), None);
         }
