@@ -165,6 +165,10 @@ impl Ranks {
                 self.ranks[rank as usize].mpi = Mpi::Aborted(code);
                 self.judge(rank, Cause::Abort(code))
             }
+            Event::Notice { rank, notice: Notice::Exit(code) } => {
+                self.ranks[rank as usize].mpi = Mpi::Aborted(code);
+                self.judge(rank, Cause::Exit(code))
+            }
         }
     }
 

@@ -131,6 +131,8 @@ pub enum Cause {
     NotFinalized,
     /// It called MPI_Abort, or an error was fatal.
     Abort(u32),
+    /// It called shmem_global_exit.
+    Exit(u32),
     /// The process that called MPI_Init below a wrapper is dead, its wrapper is not.
     Vanished,
     /// What it wrote on its PMI descriptor is no PMI.
@@ -153,6 +155,7 @@ impl fmt::Display for Ended {
             Cause::Status(status) => write!(out, "exited with status {status}"),
             Cause::NotFinalized => out.write_str("exited without calling MPI_Finalize"),
             Cause::Abort(code) => write!(out, "called MPI_Abort({code})"),
+            Cause::Exit(code) => write!(out, "called shmem_global_exit({code})"),
             Cause::NoPmi => out.write_str(
                 "wrote on its PMI descriptor (PMI_FD) something that is not PMI; the job is ended",
             ),
@@ -165,9 +168,9 @@ impl fmt::Display for Ended {
 }
 
 impl Ended {
-    /// The line for the user; none where a warning before has said more.
+    /// The line for the user; none where a warning before has said more, and of an end without a mistake.
     pub fn notice(&self) -> Option<String> {
-        (self.cause != Cause::Memory).then(|| self.to_string())
+        (!matches!(self.cause, Cause::Memory | Cause::Exit(_))).then(|| self.to_string())
     }
 }
 
@@ -177,6 +180,7 @@ impl Cause {
         match self {
             Cause::Signal { signal, .. } => 128_i32.saturating_add(signal).clamp(129, 255) as u8,
             Cause::Status(status) => (status & 0xff) as u8,
+            Cause::Exit(code) => (code & 0xff) as u8,
             Cause::NotFinalized | Cause::Vanished | Cause::NoPmi => 1,
             Cause::Memory => 137,
             Cause::Abort(code) => {

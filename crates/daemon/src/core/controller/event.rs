@@ -128,6 +128,7 @@ fn name_of(cause: Cause) -> &'static str {
         Cause::Status(_) => "status",
         Cause::NotFinalized => "not-finalized",
         Cause::Abort(_) => "abort",
+        Cause::Exit(_) => "exit",
         Cause::Vanished => "vanished",
         Cause::NoPmi => "no-pmi",
         Cause::Memory => "memory",
