@@ -1,7 +1,8 @@
-//! Writes the exported functions from the table and from the bodies in `crates/mpi/src/api`, and names the
+//! Writes the exported functions from the tables and from the bodies in `crates/mpi/src/api`, and names the
 //! library.
 
 use std::path::{Path, PathBuf};
+use tutti_table::shmem::{self, Shmem};
 use tutti_table::{Table, exports};
 
 fn main() {
@@ -19,6 +20,13 @@ fn main() {
     let text = exports::generate(&table, &bodies).unwrap_or_else(|e| panic!("{e}"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("exports.rs");
     std::fs::write(&out, text).unwrap_or_else(|e| panic!("{}: {e}", out.display()));
+
+    let shmem_dir = here.join("../shmem");
+    println!("cargo::rerun-if-changed={}", shmem_dir.join(Shmem::FILE).display());
+    let table = Shmem::load(&shmem_dir).unwrap_or_else(|e| panic!("{e}"));
+    let out = out.with_file_name("shmem_exports.rs");
+    std::fs::write(&out, shmem::exports::generate(&table))
+        .unwrap_or_else(|e| panic!("{}: {e}", out.display()));
 
     // Threads and handlers of the library outlive a dlclose, hence nodelete. Never -Bsymbolic: a tool may
     // replace MPI_X.

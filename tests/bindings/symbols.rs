@@ -4,6 +4,7 @@ use super::{library, output};
 use std::collections::BTreeSet;
 use std::process::Command;
 use tutti_table::Table;
+use tutti_table::shmem::Shmem;
 use tutti_tests::root;
 
 /// The dynamic symbols that `library` defines, with the letter of their kind.
@@ -26,14 +27,24 @@ fn wanted() -> BTreeSet<(String, String)> {
     names.flat_map(|name| ["", "P"].map(|prefix| (format!("{prefix}{name}"), "T".to_owned()))).collect()
 }
 
+/// Both names of every OpenSHMEM function that is no inline function of the header.
+fn wanted_of_shmem() -> BTreeSet<(String, String)> {
+    let table = Shmem::load(&root().join("bindings/shmem")).unwrap_or_else(|error| panic!("{error}"));
+    let functions = table.functions();
+    let names = functions.iter().filter(|function| !function.is_inline());
+    let both = |name: &str| ["", "p"].map(|prefix| (format!("{prefix}{name}"), "T".to_owned()));
+    names.flat_map(|function| both(&function.name)).collect()
+}
+
 #[test]
-fn symbols_are_exactly_the_1328_of_the_table() {
-    let wanted = wanted();
-    assert_eq!(wanted.len(), 1328);
-    for name in ["libtutti.so.1", "libmpi_abi.so.1"] {
+fn symbols_are_exactly_those_of_the_tables() {
+    let (mpi, shmem) = (wanted(), wanted_of_shmem());
+    assert_eq!((mpi.len(), shmem.len()), (1328, 3626));
+    let all = mpi.union(&shmem).cloned().collect();
+    for (name, wanted) in [("libtutti.so.1", &all), ("libmpi_abi.so.1", &mpi), ("libsma.so.1", &shmem)] {
         let defined = symbols(name);
         let missing: Vec<_> = wanted.difference(&defined).collect();
-        let foreign: Vec<_> = defined.difference(&wanted).collect();
+        let foreign: Vec<_> = defined.difference(wanted).collect();
         assert!(missing.is_empty() && foreign.is_empty(), "{name}: missing {missing:?}, foreign {foreign:?}");
     }
 }

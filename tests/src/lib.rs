@@ -199,24 +199,33 @@ pub fn state_of(pid: rustix::process::Pid) -> Option<char> {
 /// If it does not compile without a warning.
 #[track_caller]
 pub fn compile(source: &str, folder: &Path) -> PathBuf {
+    compile_with("mpicc", source, folder)
+}
+
+/// The same with another wrapper of ours.
+///
+/// # Panics
+/// As [`compile`].
+#[track_caller]
+pub fn compile_with(wrapper: &str, source: &str, folder: &Path) -> PathBuf {
     let path = root().join(source);
     let program = folder.join(path.file_stem().expect("a file"));
-    let mpicc = || {
-        let mut mpicc = self::program("mpicc");
-        mpicc.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]).arg(&path);
-        mpicc
+    let compiler = || {
+        let mut compiler = self::program(wrapper);
+        compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]).arg(&path);
+        compiler
     };
     let limit = Duration::from_secs(100);
     // The definitions that a compiler begins with name its version.
-    let text = run(mpicc().args(["-E", "-dD"]), limit).expect_success().stdout;
-    let wrapper = std::fs::read(mpicc().get_program()).expect("mpicc is a file");
+    let text = run(compiler().args(["-E", "-dD"]), limit).expect_success().stdout;
+    let script = std::fs::read(compiler().get_program()).expect("the wrapper is a file");
     let mut key = DefaultHasher::new();
-    (format!("{:?}", mpicc()), wrapper, text).hash(&mut key);
+    (format!("{:?}", compiler()), script, text).hash(&mut key);
     let kept = root().join("target/tmp/programs");
     let kept = kept.join(format!("{}-{:016x}", source.replace('/', "-"), key.finish()));
     let _ = std::fs::remove_file(&program);
     if std::fs::hard_link(&kept, &program).is_err() {
-        run(mpicc().arg("-o").arg(&program).arg("-lm"), limit).expect_success();
+        run(compiler().arg("-o").arg(&program).arg("-lm"), limit).expect_success();
         // Without a place to keep it, it is compiled again; another test may have been faster.
         let _ = std::fs::create_dir_all(kept.parent().expect("a folder"));
         let _ = std::fs::hard_link(&program, &kept);

@@ -1,17 +1,17 @@
 #!/bin/sh
-# @NAME@ of Tutti @VERSION@: the @LANGUAGE@ compiler with what an MPI program needs. It finds its tree by its own place.
+# @NAME@ of Tutti @VERSION@: the @LANGUAGE@ compiler with what an @INTERFACE@ program needs. It finds its tree by its own place.
 
 say() { printf '%s\n' "$*"; }
 
 usage() {
     say "Usage: @NAME@ [option...] [argument of the compiler...]"
-    say "Runs the @LANGUAGE@ compiler with the place of mpi.h and of the MPI library added."
+    say "Runs the @LANGUAGE@ compiler with the place of the @INTERFACE@ header and library added."
     say "  -show, -showme          print the command instead of running it"
     say "  -compile_info           print the command that compiles"
     say "  -link_info              print the command that links"
     say "  -showme:WHAT            print WHAT: command, compile, link, incdirs, libdirs, libs, version"
     say "  -cc=NAME, -cxx=NAME     use this compiler (also: environment @VARIABLES@)"
-    say "  -profile=NAME           link with libNAME before the MPI library, for a profiling tool"
+    say "  -profile=NAME           link with libNAME before the @INTERFACE@ library, for a profiling tool"
     say "  -v                      print the version, then run the compiler with -v"
     say "  -help                   print this"
     say "Everything else goes to the compiler."
@@ -81,8 +81,8 @@ done
 compile_flags() { case $incdir in /usr/include) ;; *) "$@" "-I$incdir" ;; esac; }
 link_flags() {
     case $libdir in
-    /usr/lib) "$@" ${profile:+"-l$profile"} -lmpi_abi ;;
-    *) "$@" "-L$libdir" "-Wl,-rpath,$libdir" -Wl,--enable-new-dtags ${profile:+"-l$profile"} -lmpi_abi ;;
+    /usr/lib) "$@" ${profile:+"-l$profile"} @LIBRARIES@ ;;
+    *) "$@" "-L$libdir" "-Wl,-rpath,$libdir" -Wl,--enable-new-dtags ${profile:+"-l$profile"} @LIBRARIES@ ;;
     esac
 }
 all_flags() { if [ $link = yes ]; then compile_flags link_flags "$@"; else compile_flags "$@"; fi; }
@@ -95,7 +95,7 @@ compile) compile_flags show; exit 0 ;;
 link) link_flags show; exit 0 ;;
 incdirs) say "$incdir"; exit 0 ;;
 libdirs) say "$libdir"; exit 0 ;;
-libs) say "${profile:+$profile }mpi_abi"; exit 0 ;;
+libs) show ${profile:+"-l$profile"} @LIBRARIES@ | sed 's/-l//g'; exit 0 ;;
 compile_info) compile_flags show $compiler "$@"; exit 0 ;;
 link_info) compile_flags link_flags show $compiler "$@"; exit 0 ;;
 run | show) ;;
@@ -105,7 +105,7 @@ esac
 # Without an input the compiler is only asked something (--version, -print-search-dirs); it would try to link our flags.
 [ $inputs = yes ] || [ $mode = show ] || link=no
 if [ $link$static = yesyes ]; then
-    say "@NAME@: there is no static MPI library; link without -static" >&2
+    say "@NAME@: there is no static @INTERFACE@ library; link without -static" >&2
     exit 1
 fi
 case $mode in

@@ -1,18 +1,29 @@
-//! Writes the C text of `libmpi_abi.so.1`, the library that programs are linked with.
+//! Writes the C text of `libmpi_abi.so.1` and `libsma.so.1`, the libraries that programs are linked with.
 //!
-//! It is a filter (DT_FILTER) on `libtutti.so.1`: the linker finds every name in it, the dynamic loader looks
-//! each of them up in `libtutti.so.1` first. All state is in that one library, whichever interface a program
-//! uses.
+//! Each is a filter (DT_FILTER) on `libtutti.so.1`: the linker finds every name in it, the dynamic loader
+//! looks each of them up in `libtutti.so.1` first. All state is in that one library, whichever interface a
+//! program uses.
 
 use crate::Table;
+use crate::shmem::Shmem;
 use std::fmt::Write;
 
 /// The text. Each body traps: a loader that knows no filters must not go on silently.
 pub fn generate(table: &Table) -> String {
+    text(table.functions.iter().map(|function| function.prototype.name.as_str()), "P")
+}
+
+/// The same for `libsma.so.1`.
+pub fn generate_shmem(table: &Shmem) -> String {
+    let functions = table.functions();
+    let symbols = functions.iter().filter(|function| !function.is_inline());
+    text(symbols.map(|function| function.name.as_str()), "p")
+}
+
+fn text<'a>(names: impl Iterator<Item = &'a str>, profiling: &str) -> String {
     let mut out = String::from("/* Generated: names that the dynamic loader resolves in libtutti.so.1. */\n");
-    for function in &table.functions {
-        let name = &function.prototype.name;
-        for prefix in ["", "P"] {
+    for name in names {
+        for prefix in ["", profiling] {
             writeln!(out, "void {prefix}{name}(void) {{ __builtin_trap(); }}")
                 .expect("a String takes everything");
         }
@@ -27,12 +38,12 @@ pub fn compiler_arguments(source: &str, output: &str) -> Vec<String> {
         "-fPIC",
         "-Os",
         "-nostdlib",
-        "-Wl,-soname,libmpi_abi.so.1",
         "-Wl,--filter,libtutti.so.1",
         // The library that it filters stands beside it.
         "-Wl,-rpath,$ORIGIN",
         "-Wl,--enable-new-dtags",
         "-o",
     ];
-    fixed.iter().map(|s| s.to_string()).chain([output.to_owned(), source.to_owned()]).collect()
+    let own = [output.to_owned(), source.to_owned(), format!("-Wl,-soname,{output}")];
+    fixed.iter().map(|s| s.to_string()).chain(own).collect()
 }

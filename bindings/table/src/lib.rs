@@ -12,6 +12,7 @@
 //! | [`filter`] | `libmpi_abi.so.1`, in C | `tutti-dist` |
 //! | [`header`] | `mpi.h` | `tutti-dist` |
 //! | [`manual`] | manual pages of the functions | `tutti-dist` |
+//! | [`shmem`] | the same of OpenSHMEM, from `bindings/shmem` | `bindings/libtutti/build.rs`, `tutti-dist` |
 //!
 //! This crate has no dependencies, because build scripts of other crates use it. A mistake in the table is an
 //! error that names file and line; a generator never guesses.
@@ -25,6 +26,7 @@ pub mod manual;
 pub mod nulls;
 mod parse;
 pub mod rust_abi;
+pub mod shmem;
 
 use ctype::Param;
 use std::collections::BTreeSet;

@@ -167,7 +167,7 @@ fn prototype(function: &Function) -> String {
 }
 
 /// Text for troff: no character of it is a command; what stands between backticks is bold.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::new();
     let mut is_bold = false;
     for line in text.lines() {

@@ -64,6 +64,7 @@ fn run() -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     match name.as_str() {
         "mpirun" => front::run("mpirun", arguments),
+        "oshrun" => front::run("oshrun", arguments),
         "mpiexec" => front::run("mpiexec", arguments),
         _ => tutti(arguments),
     }

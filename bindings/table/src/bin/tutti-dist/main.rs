@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use tree::Tree;
 use tutti_table::manual::{self, Manual};
+use tutti_table::shmem::{self, Shmem};
 use tutti_table::{Table, filter, header};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -21,11 +22,16 @@ const PROGRAMS: [(&str, &str); 3] =
     [("tutti", "bin/tutti"), ("tuttid", "bin/tuttid"), ("tutti-starter", "libexec/tutti/tutti-starter")];
 
 /// Names beside others in the same folder.
-const LINKS: [(&str, &str); 8] = [
+const LINKS: [(&str, &str); 13] = [
     ("share/man/man1/mpirun.1", "mpiexec.1"),
     // One program, whose name says which command it is.
     ("bin/mpiexec", "tutti"),
     ("bin/mpirun", "tutti"),
+    ("bin/oshrun", "tutti"),
+    ("share/man/man1/oshrun.1", "mpiexec.1"),
+    ("lib/libsma.so", "libsma.so.1"),
+    ("bin/oshc++", "oshcxx"),
+    ("bin/oshCC", "oshcxx"),
     ("lib/libtutti.so", "libtutti.so.1"),
     ("lib/libmpi_abi.so", "libmpi_abi.so.1"),
     // For build systems that write -lmpi themselves; programs still record libmpi_abi.so.1.
@@ -60,6 +66,10 @@ const WRAPPERS: [(&str, &str, &str, &str); 2] = [
     ("mpicc", "C", "cc", "TUTTI_CC MPICH_CC OMPI_CC"),
     ("mpicxx", "C++", "c++", "TUTTI_CXX MPICH_CXX OMPI_CXX"),
 ];
+const SHMEM_WRAPPERS: [(&str, &str, &str, &str); 2] = [
+    ("oshcc", "C", "cc", "TUTTI_CC OSHMEM_CC OMPI_CC"),
+    ("oshcxx", "C++", "c++", "TUTTI_CXX OSHMEM_CXX OMPI_CXX"),
+];
 const FORTRAN_WRAPPERS: [&str; 3] = ["mpifort", "mpif90", "mpif77"];
 
 fn main() -> ExitCode {
@@ -92,7 +102,9 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
     for (name, place) in LIBRARIES {
         tree.copy(&built.join(name), place, 0o755)?;
     }
-    tree.copy(&filter_library(&table, &work)?, "lib/libmpi_abi.so.1", 0o755)?;
+    let filter = filter_library("mpi_abi", &filter::generate(&table), &work)?;
+    tree.copy(&filter, "lib/libmpi_abi.so.1", 0o755)?;
+    lay_out_shmem(source, &mut tree, &work)?;
     for (name, place) in PROGRAMS {
         if built.join(name).is_file() {
             tree.copy(&built.join(name), place, 0o755)?;
@@ -109,6 +121,24 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
         tree.link(place, to)?;
     }
     tree.finish()
+}
+
+/// What OpenSHMEM has besides MPI.
+fn lay_out_shmem(source: &Path, tree: &mut Tree, work: &Path) -> Result<(), String> {
+    let facts = source.join("bindings/shmem");
+    let table = Shmem::load(&facts).map_err(|e| e.to_string())?;
+    let header = shmem::header::generate(&table, &read(&facts.join("shmem.h"))?, VERSION);
+    tree.file("include/shmem.h", header.as_bytes(), 0o644)?;
+    let filter = filter_library("sma", &filter::generate_shmem(&table), work)?;
+    tree.copy(&filter, "lib/libsma.so.1", 0o755)?;
+    let package = fill(&read(&facts.join("oshmem.pc"))?, "oshmem");
+    tree.file("share/pkgconfig/oshmem.pc", package.as_bytes(), 0o644)?;
+    let api = source.join("crates/shmem/src/api");
+    let comments = shmem::manual::Comments::load(&api).map_err(|e| format!("{}: {e}", api.display()))?;
+    for (name, page) in shmem::manual::pages(&table, &comments, VERSION) {
+        tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
+    }
+    Ok(())
 }
 
 /// Manual pages and completions, which `tutti` prints from its command lines.
@@ -131,8 +161,15 @@ fn write_manuals(tree: &mut Tree, tutti: &Path) -> Result<(), String> {
 
 fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
     let compiler = read(&templates.join("compiler.sh"))?;
-    for (name, language, default, variables) in WRAPPERS {
+    let both = [("MPI", "mpi_abi", &WRAPPERS), ("OpenSHMEM", "sma", &SHMEM_WRAPPERS)];
+    for (interface, library, wrapper) in both.into_iter().flat_map(|(interface, library, wrappers)| {
+        wrappers.iter().map(move |wrapper| (interface, library, wrapper))
+    }) {
+        let (name, language, default, variables) = *wrapper;
+        let libraries = if library == "sma" { "-lsma -lmpi_abi" } else { "-lmpi_abi" };
         let text = fill(&compiler, name)
+            .replace("@INTERFACE@", interface)
+            .replace("@LIBRARIES@", libraries)
             .replace("@LANGUAGE@", language)
             .replace("@COMPILER@", default)
             .replace("@VARIABLES@", variables);
@@ -154,19 +191,21 @@ fn fill(template: &str, name: &str) -> String {
     template.replace("@NAME@", name).replace("@VERSION@", VERSION)
 }
 
-/// Builds `libmpi_abi.so.1` in `work`, unless the one there was built from the same text by the same command.
-fn filter_library(table: &Table, work: &Path) -> Result<PathBuf, String> {
+/// Builds the filter `libNAME.so.1` in `work`, unless the one there was built from the same text by the same
+/// command.
+fn filter_library(name: &str, text: &str, work: &Path) -> Result<PathBuf, String> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let (source, stamp) = (work.join("mpi_abi.c"), work.join("mpi_abi.stamp"));
-    let library = work.join("libmpi_abi.so.1");
-    let text = filter::generate(table);
-    let arguments = filter::compiler_arguments("mpi_abi.c", "libmpi_abi.so.1");
+    let file = format!("{name}.c");
+    let (source, stamp) = (work.join(&file), work.join(format!("{name}.stamp")));
+    let soname = format!("lib{name}.so.1");
+    let library = work.join(&soname);
+    let arguments = filter::compiler_arguments(&file, &soname);
     let made_by = format!("{compiler} {}\n{text}", arguments.join(" "));
     if library.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == made_by) {
         return Ok(library);
     }
     let _ = std::fs::remove_file(&stamp);
-    write(&source, &text)?;
+    write(&source, text)?;
     // CC may hold options beside the name.
     let mut words = compiler.split_whitespace();
     let status = Command::new(words.next().unwrap_or("cc"))

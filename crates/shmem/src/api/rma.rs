@@ -1,0 +1,225 @@
+//! Remote memory access: contiguous, single, strided, in blocks.
+
+use core::ffi::c_int;
+
+use crate::context::shmem_ctx_t;
+use crate::context::world_pe;
+use crate::element::{Element, bytes_of};
+use crate::fault;
+use crate::memory::{self, Place};
+
+/// Copies elements to a PE. When the call returns, `source` may be changed, and the copy is done.
+#[inline]
+pub unsafe fn put<T: Element>(ctx: shmem_ctx_t, dest: *mut T, source: *const T, nelems: usize, pe: c_int) {
+    let pe = world_pe("put", ctx, pe);
+    if nelems > 0 {
+        // SAFETY: the user gives so many elements.
+        unsafe { memory::put("put", dest.cast(), source.cast(), bytes_of::<T>(nelems), pe) };
+    }
+}
+
+/// Copies elements to a PE; done at the next `shmem_quiet` at the latest.
+#[inline]
+pub unsafe fn put_nbi<T: Element>(
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    source: *const T,
+    nelems: usize,
+    pe: c_int,
+) {
+    // SAFETY: as the user's.
+    unsafe { put(ctx, dest, source, nelems, pe) }
+}
+
+/// Writes one element to a PE.
+#[inline]
+pub unsafe fn p<T: Element>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
+    let pe = world_pe("p", ctx, pe);
+    // SAFETY: the value is ours.
+    unsafe { memory::put("p", dest.cast(), (&raw const value).cast(), size_of::<T>(), pe) };
+}
+
+/// Copies elements from a PE.
+#[inline]
+pub unsafe fn get<T: Element>(ctx: shmem_ctx_t, dest: *mut T, source: *const T, nelems: usize, pe: c_int) {
+    let pe = world_pe("get", ctx, pe);
+    if nelems > 0 {
+        // SAFETY: the user gives room for so many elements.
+        unsafe { memory::get("get", dest.cast(), source.cast(), bytes_of::<T>(nelems), pe) };
+    }
+}
+
+/// Copies elements from a PE; done at the next `shmem_quiet` at the latest.
+#[inline]
+pub unsafe fn get_nbi<T: Element>(
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    source: *const T,
+    nelems: usize,
+    pe: c_int,
+) {
+    // SAFETY: as the user's.
+    unsafe { get(ctx, dest, source, nelems, pe) }
+}
+
+/// Reads one element of a PE.
+#[inline]
+pub unsafe fn g<T: Element>(ctx: shmem_ctx_t, source: *const T, pe: c_int) -> T {
+    let pe = world_pe("g", ctx, pe);
+    let mut value = std::mem::MaybeUninit::<T>::uninit();
+    // SAFETY: the place is ours, and filled by the copy.
+    unsafe {
+        memory::get("g", value.as_mut_ptr().cast(), source.cast(), size_of::<T>(), pe);
+        value.assume_init()
+    }
+}
+
+/// Blocks of elements with distances between their beginnings, here and there.
+#[derive(Clone, Copy)]
+struct Blocks {
+    dest: isize,
+    source: isize,
+    elements: usize,
+    blocks: usize,
+}
+
+impl Blocks {
+    /// Bytes from the first to the last at a distance.
+    fn span<T>(&self, function: &str, distance: isize) -> usize {
+        let Ok(distance) = usize::try_from(distance) else {
+            fault::end(function, format_args!("the distance {distance} is negative"))
+        };
+        let last = (self.blocks - 1).checked_mul(distance).and_then(|last| last.checked_add(self.elements));
+        last.map_or(usize::MAX, bytes_of::<T>)
+    }
+}
+
+unsafe fn strided_put<T: Element>(
+    function: &'static str,
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    source: *const T,
+    blocks: Blocks,
+    pe: c_int,
+) {
+    let pe = world_pe(function, ctx, pe);
+    if blocks.blocks == 0 || blocks.elements == 0 {
+        return;
+    }
+    blocks.span::<T>(function, blocks.source);
+    let span = blocks.span::<T>(function, blocks.dest);
+    let place = memory::place(function, "dest", dest.cast(), span, pe);
+    let bytes = bytes_of::<T>(blocks.elements);
+    for block in 0..blocks.blocks as isize {
+        let from = source.wrapping_offset(block * blocks.source);
+        // SAFETY: the user gives so many elements at such distances; the place has the span.
+        unsafe {
+            match place {
+                Place::Mapped(to) => {
+                    let to = to.cast::<T>().wrapping_offset(block * blocks.dest);
+                    tutti_shm::opened::copy(from.cast(), to.cast(), bytes);
+                }
+                Place::Private(_) => {
+                    let to = dest.wrapping_offset(block * blocks.dest);
+                    memory::put(function, to.cast(), from.cast(), bytes, pe);
+                }
+            }
+        }
+    }
+}
+
+unsafe fn strided_get<T: Element>(
+    function: &'static str,
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    source: *const T,
+    blocks: Blocks,
+    pe: c_int,
+) {
+    let pe = world_pe(function, ctx, pe);
+    if blocks.blocks == 0 || blocks.elements == 0 {
+        return;
+    }
+    blocks.span::<T>(function, blocks.dest);
+    let span = blocks.span::<T>(function, blocks.source);
+    let place = memory::place(function, "source", source.cast(), span, pe);
+    let bytes = bytes_of::<T>(blocks.elements);
+    for block in 0..blocks.blocks as isize {
+        let to = dest.wrapping_offset(block * blocks.dest);
+        // SAFETY: the user gives room for so many elements at such distances; the place has the span.
+        unsafe {
+            match place {
+                Place::Mapped(from) => {
+                    let from = from.cast::<T>().wrapping_offset(block * blocks.source);
+                    tutti_shm::opened::copy(from.cast(), to.cast(), bytes);
+                }
+                Place::Private(_) => {
+                    let from = source.wrapping_offset(block * blocks.source);
+                    memory::get(function, to.cast(), from.cast(), bytes, pe);
+                }
+            }
+        }
+    }
+}
+
+/// Copies elements to a PE: every `sst`-th from here to every `dst`-th place there.
+pub unsafe fn iput<T: Element>(
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    source: *const T,
+    dst: isize,
+    sst: isize,
+    nelems: usize,
+    pe: c_int,
+) {
+    let blocks = Blocks { dest: dst, source: sst, elements: 1, blocks: nelems };
+    // SAFETY: as the user's.
+    unsafe { strided_put("iput", ctx, dest, source, blocks, pe) }
+}
+
+/// Copies elements from a PE: every `sst`-th there to every `dst`-th place here.
+pub unsafe fn iget<T: Element>(
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    source: *const T,
+    dst: isize,
+    sst: isize,
+    nelems: usize,
+    pe: c_int,
+) {
+    let blocks = Blocks { dest: dst, source: sst, elements: 1, blocks: nelems };
+    // SAFETY: as the user's.
+    unsafe { strided_get("iget", ctx, dest, source, blocks, pe) }
+}
+
+/// Copies blocks of `bsize` elements to a PE, with distances between their beginnings.
+pub unsafe fn ibput<T: Element>(
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    source: *const T,
+    dst: isize,
+    sst: isize,
+    bsize: usize,
+    nblocks: usize,
+    pe: c_int,
+) {
+    let blocks = Blocks { dest: dst, source: sst, elements: bsize, blocks: nblocks };
+    // SAFETY: as the user's.
+    unsafe { strided_put("ibput", ctx, dest, source, blocks, pe) }
+}
+
+/// Copies blocks of `bsize` elements from a PE, with distances between their beginnings.
+pub unsafe fn ibget<T: Element>(
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    source: *const T,
+    dst: isize,
+    sst: isize,
+    bsize: usize,
+    nblocks: usize,
+    pe: c_int,
+) {
+    let blocks = Blocks { dest: dst, source: sst, elements: bsize, blocks: nblocks };
+    // SAFETY: as the user's.
+    unsafe { strided_get("ibget", ctx, dest, source, blocks, pe) }
+}

@@ -1,0 +1,337 @@
+//! Waiting for words of this PE, and looking at them.
+
+use core::ffi::{c_int, c_long};
+
+use crate::comparison::Comparison;
+use crate::element::{Awaited, bytes_of};
+use crate::memory;
+use crate::wait;
+
+/// What elements are compared with: one value, or one for each.
+#[derive(Clone, Copy)]
+enum Values<T> {
+    One(T),
+    Each(*const T),
+}
+
+/// Words that a call looks at.
+struct Words<T> {
+    words: *const T,
+    count: usize,
+    /// Where it is not 0, the word does not count.
+    status: *const c_int,
+    comparison: Comparison,
+    values: Values<T>,
+}
+
+impl<T: Awaited> Words<T> {
+    /// # Safety
+    /// So many words, and as many flags and values where they are given.
+    unsafe fn new(
+        function: &str,
+        words: *const T,
+        count: usize,
+        status: *const c_int,
+        cmp: c_int,
+        values: Values<T>,
+    ) -> Self {
+        let me = memory::pes(function).me as c_int;
+        if count > 0 {
+            let bytes = bytes_of::<T>(count);
+            memory::place(function, "ivars", words.cast(), bytes, me);
+        }
+        Words { words, count, status, comparison: Comparison::new(function, cmp), values }
+    }
+
+    fn counts(&self, index: usize) -> bool {
+        // SAFETY: the contract of `new`.
+        self.status.is_null() || unsafe { *self.status.add(index) } == 0
+    }
+
+    fn holds(&self, index: usize) -> bool {
+        // SAFETY: the contract of `new`.
+        unsafe {
+            let value = match self.values {
+                Values::One(value) => value,
+                Values::Each(values) => *values.add(index),
+            };
+            self.comparison.holds(T::load(self.words.add(index)), value)
+        }
+    }
+
+    fn counting(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.count).filter(|index| self.counts(*index))
+    }
+
+    fn all(&self) -> bool {
+        self.counting().all(|index| self.holds(index))
+    }
+
+    fn any(&self) -> Option<usize> {
+        self.counting().find(|index| self.holds(*index))
+    }
+
+    /// # Safety
+    /// There is room for all indices.
+    unsafe fn some(&self, indices: *mut usize) -> usize {
+        let mut found = 0;
+        for index in self.counting().filter(|index| self.holds(*index)) {
+            // SAFETY: our contract.
+            unsafe { indices.add(found).write(index) };
+            found += 1;
+        }
+        found
+    }
+
+    fn wait_all(&self) {
+        for index in self.counting() {
+            wait::until(|| self.holds(index));
+        }
+    }
+
+    fn wait_any(&self) -> usize {
+        if self.counting().next().is_none() {
+            return usize::MAX;
+        }
+        let mut found = None;
+        wait::until(|| {
+            found = self.any();
+            found.is_some()
+        });
+        found.unwrap_or(usize::MAX)
+    }
+
+    /// # Safety
+    /// As for [`Words::some`].
+    unsafe fn wait_some(&self, indices: *mut usize) -> usize {
+        if self.counting().next().is_none() {
+            return 0;
+        }
+        let mut found = 0;
+        wait::until(|| {
+            // SAFETY: our contract.
+            found = unsafe { self.some(indices) };
+            found > 0
+        });
+        found
+    }
+}
+
+/// Waits until a word of this PE compares as wanted.
+#[inline]
+pub unsafe fn wait_until<T: Awaited>(ivar: *mut T, cmp: c_int, cmp_value: T) {
+    let me = memory::pes("wait_until").me as c_int;
+    memory::place("wait_until", "ivar", ivar.cast(), size_of::<T>(), me);
+    let comparison = Comparison::new("wait_until", cmp);
+    // SAFETY: just checked.
+    wait::until(|| comparison.holds(unsafe { T::load(ivar) }, cmp_value));
+}
+
+/// Whether a word of this PE compares as wanted.
+#[inline]
+pub unsafe fn test<T: Awaited>(ivar: *mut T, cmp: c_int, cmp_value: T) -> c_int {
+    let me = memory::pes("test").me as c_int;
+    memory::place("test", "ivar", ivar.cast(), size_of::<T>(), me);
+    // SAFETY: just checked.
+    c_int::from(Comparison::new("test", cmp).holds(unsafe { T::load(ivar) }, cmp_value))
+}
+
+/// Waits until a word of this PE is another than `cmp_value`.
+pub unsafe fn wait<T: Awaited>(ivar: *mut T, cmp_value: T) {
+    // SAFETY: as the user's.
+    unsafe { wait_until(ivar, 2, cmp_value) }
+}
+
+/// The same for a `long`.
+pub unsafe fn wait_long(ivar: *mut c_long, cmp_value: c_long) {
+    // SAFETY: as the user's.
+    unsafe { wait_until(ivar, 2, cmp_value) }
+}
+
+/// Waits until all words that count compare as wanted. A word counts if `status` is null or 0 at its place.
+pub unsafe fn wait_until_all<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_value: T,
+) {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("wait_until_all", ivars, nelems, status, cmp, Values::One(cmp_value));
+        words.wait_all();
+    }
+}
+
+/// Waits until one of the words that count compares as wanted; its index, or `SIZE_MAX` if none counts.
+pub unsafe fn wait_until_any<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_value: T,
+) -> usize {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("wait_until_any", ivars, nelems, status, cmp, Values::One(cmp_value));
+        words.wait_any()
+    }
+}
+
+/// Waits until words that count compare as wanted; writes their indices, returns how many.
+pub unsafe fn wait_until_some<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    indices: *mut usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_value: T,
+) -> usize {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("wait_until_some", ivars, nelems, status, cmp, Values::One(cmp_value));
+        words.wait_some(indices)
+    }
+}
+
+/// Whether all words that count compare as wanted.
+pub unsafe fn test_all<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_value: T,
+) -> c_int {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("test_all", ivars, nelems, status, cmp, Values::One(cmp_value));
+        c_int::from(words.all())
+    }
+}
+
+/// The index of a word that compares as wanted, or `SIZE_MAX`.
+pub unsafe fn test_any<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_value: T,
+) -> usize {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("test_any", ivars, nelems, status, cmp, Values::One(cmp_value));
+        words.any().unwrap_or(usize::MAX)
+    }
+}
+
+/// Writes the indices of words that compare as wanted; returns how many.
+pub unsafe fn test_some<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    indices: *mut usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_value: T,
+) -> usize {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("test_some", ivars, nelems, status, cmp, Values::One(cmp_value));
+        words.some(indices)
+    }
+}
+
+/// Waits until all words that count compare as wanted. A word counts if `status` is null or 0 at its place,
+/// each with a value of its own.
+pub unsafe fn wait_until_all_vector<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_values: *mut T,
+) {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("wait_until_all_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
+        words.wait_all();
+    }
+}
+
+/// Waits until one of the words that count compares as wanted; its index, or `SIZE_MAX` if none counts, each
+/// with a value of its own.
+pub unsafe fn wait_until_any_vector<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_values: *mut T,
+) -> usize {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("wait_until_any_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
+        words.wait_any()
+    }
+}
+
+/// Waits until words that count compare as wanted; writes their indices, returns how many, each with a value
+/// of its own.
+pub unsafe fn wait_until_some_vector<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    indices: *mut usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_values: *mut T,
+) -> usize {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words =
+            Words::new("wait_until_some_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
+        words.wait_some(indices)
+    }
+}
+
+/// Whether all words that count compare as wanted, each with a value of its own.
+pub unsafe fn test_all_vector<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_values: *mut T,
+) -> c_int {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("test_all_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
+        c_int::from(words.all())
+    }
+}
+
+/// The index of a word that compares as wanted, or `SIZE_MAX`, each with a value of its own.
+pub unsafe fn test_any_vector<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_values: *mut T,
+) -> usize {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("test_any_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
+        words.any().unwrap_or(usize::MAX)
+    }
+}
+
+/// Writes the indices of words that compare as wanted; returns how many, each with a value of its own.
+pub unsafe fn test_some_vector<T: Awaited>(
+    ivars: *mut T,
+    nelems: usize,
+    indices: *mut usize,
+    status: *const c_int,
+    cmp: c_int,
+    cmp_values: *mut T,
+) -> usize {
+    // SAFETY: the user gives so many words, flags and values.
+    unsafe {
+        let words = Words::new("test_some_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
+        words.some(indices)
+    }
+}

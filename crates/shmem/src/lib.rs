@@ -1,0 +1,29 @@
+//! OpenSHMEM 1.5 inside a node: what stands behind the symbols of `libsma.so.1`.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`api`] | one body for each family of functions |
+//! | [`start`], [`size`] | start and end, beside MPI or alone |
+//! | [`memory`], [`statics`] | where a symmetric address lies in the memory of another PE |
+//! | [`heap`] | which parts of the heap are taken; pure |
+//! | [`team`], [`context`] | handles; collective operations run on MPI's engine |
+//! | [`wait`], [`lock`] | waiting for a word; locks in symmetric memory |
+//! | [`element`], [`comparison`] | what can be done with a type; how words are compared |
+//! | [`fault`] | wrong arguments end the job with one line |
+//!
+//! Every operation on the memory of another PE is done when its call returns, by stores and atomic
+//! instructions of the caller, without a lock; so `_nbi` functions are the same as the others.
+
+pub mod api;
+pub mod comparison;
+pub mod context;
+pub mod element;
+pub mod fault;
+pub mod heap;
+pub mod lock;
+pub mod memory;
+pub mod size;
+pub mod start;
+pub mod statics;
+pub mod team;
+pub mod wait;

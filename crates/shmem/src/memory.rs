@@ -1,0 +1,337 @@
+//! Symmetric memory: where a symmetric address of this PE lies in the memory of another.
+//!
+//! | memory | reached by |
+//! |---|---|
+//! | heap | a mapping of each PE's range of the node's arena |
+//! | static variables of a program that `oshcc` linked | the same: `statics.rs` replaces their pages |
+//! | static variables of other programs | `process_vm_*`, put and get only |
+//!
+//! Everything here is set by `shmem_init` and read without a lock afterwards.
+
+use core::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+
+use crate::fault;
+
+/// One kind of symmetric memory.
+#[derive(Debug)]
+struct Region {
+    base: AtomicUsize,
+    /// 0 while there is none.
+    bytes: AtomicUsize,
+    /// For each PE its first byte as this process sees it.
+    mates: AtomicPtr<*mut u8>,
+}
+
+/// Static variables that are not mapped.
+#[derive(Debug)]
+struct Private {
+    base: AtomicUsize,
+    bytes: AtomicUsize,
+    mates: AtomicPtr<Remote>,
+}
+
+/// Where a PE's static variables lie in its own process.
+pub type Remote = tutti_rma::Remote;
+
+/// This PE and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Pes {
+    /// Number of this PE.
+    pub me: usize,
+    /// How many PEs there are.
+    pub count: usize,
+}
+
+static HEAP: Region = Region::none();
+static STATICS: Region = Region::none();
+static PRIVATE: Private = Private {
+    base: AtomicUsize::new(0),
+    bytes: AtomicUsize::new(0),
+    mates: AtomicPtr::new(std::ptr::null_mut()),
+};
+/// 0 unless the library runs.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static ME: AtomicUsize = AtomicUsize::new(0);
+static FINISHED: AtomicBool = AtomicBool::new(false);
+
+/// Where a piece of symmetric memory of a PE is.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// Mapped here.
+    Mapped(*mut u8),
+    /// In the other process alone.
+    Private(Remote),
+}
+
+impl Region {
+    const fn none() -> Self {
+        Region {
+            base: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            mates: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    fn set(&self, base: *mut u8, bytes: usize, mates: Vec<*mut u8>) {
+        self.base.store(base.addr(), Relaxed);
+        self.mates.store(Box::leak(mates.into_boxed_slice()).as_mut_ptr(), Relaxed);
+        self.bytes.store(bytes, Release);
+    }
+
+    /// The distance of an address from the beginning, if so many bytes there are inside.
+    #[inline(always)]
+    fn offset(&self, address: usize, bytes: usize) -> Option<usize> {
+        let offset = address.wrapping_sub(self.base.load(Relaxed));
+        let length = self.bytes.load(Relaxed);
+        (offset < length && bytes <= length - offset).then_some(offset)
+    }
+
+    /// # Safety
+    /// The PE exists, and the offset came from [`Region::offset`].
+    #[inline(always)]
+    unsafe fn at(&self, offset: usize, pe: usize) -> *mut u8 {
+        // SAFETY: there is one address for each PE, and its mapping has so many bytes.
+        unsafe { (*self.mates.load(Relaxed).add(pe)).add(offset) }
+    }
+}
+
+/// The heap is there from now on.
+pub fn set_heap(base: *mut u8, bytes: usize, mates: Vec<*mut u8>) {
+    HEAP.set(base, bytes, mates);
+}
+
+/// Static variables are mapped from now on.
+pub fn set_statics(base: *mut u8, bytes: usize, mates: Vec<*mut u8>) {
+    STATICS.set(base, bytes, mates);
+}
+
+/// Static variables are reached through the kernel from now on.
+pub fn set_private(base: usize, bytes: usize, mates: Vec<Remote>) {
+    PRIVATE.base.store(base, Relaxed);
+    PRIVATE.mates.store(Box::leak(mates.into_boxed_slice()).as_mut_ptr(), Relaxed);
+    PRIVATE.bytes.store(bytes, Release);
+}
+
+/// Calls find the PEs from now on.
+pub fn begin(pes: Pes) {
+    ME.store(pes.me, Relaxed);
+    COUNT.store(pes.count, Release);
+}
+
+/// Calls find none any more.
+pub fn finish() {
+    FINISHED.store(true, Relaxed);
+    COUNT.store(0, Release);
+    for bytes in [&HEAP.bytes, &STATICS.bytes, &PRIVATE.bytes] {
+        bytes.store(0, Relaxed);
+    }
+}
+
+/// Whether the library has run and ended.
+pub fn has_finished() -> bool {
+    FINISHED.load(Relaxed)
+}
+
+/// This PE and their number while the library runs.
+#[inline(always)]
+pub fn started() -> Option<Pes> {
+    let count = COUNT.load(Relaxed);
+    (count > 0).then(|| Pes { me: ME.load(Relaxed), count })
+}
+
+/// The same; ends the job otherwise.
+#[inline(always)]
+pub fn pes(function: &str) -> Pes {
+    match started() {
+        Some(pes) => pes,
+        None => fault::end_not_running(function),
+    }
+}
+
+/// A PE's number as an index, if there is such a PE.
+#[inline(always)]
+pub fn index(pe: c_int) -> Option<usize> {
+    ((pe as u32 as usize) < COUNT.load(Relaxed)).then_some(pe as u32 as usize)
+}
+
+/// Where `bytes` bytes at a symmetric address of this PE lie in the memory of `pe`. Ends the job if the
+/// address is not symmetric or there is no such PE.
+#[inline(always)]
+pub fn place(function: &str, what: &str, address: *const u8, bytes: usize, pe: c_int) -> Place {
+    if let Some(offset) = HEAP.offset(address.addr(), bytes)
+        && let Some(pe) = index(pe)
+    {
+        // SAFETY: both were just checked.
+        return Place::Mapped(unsafe { HEAP.at(offset, pe) });
+    }
+    place_of_static(function, what, address, bytes, pe)
+}
+
+/// The same for what must be mapped: atomic operations.
+#[inline(always)]
+pub fn mapped(function: &str, what: &str, address: *const u8, bytes: usize, pe: c_int) -> *mut u8 {
+    match place(function, what, address, bytes, pe) {
+        Place::Mapped(at) if at.addr().is_multiple_of(bytes.max(1)) => at,
+        Place::Mapped(_) => end_unaligned(function, what, address, bytes),
+        Place::Private(_) => end_private(function, what, address),
+    }
+}
+
+#[inline(never)]
+fn place_of_static(function: &str, what: &str, address: *const u8, bytes: usize, pe: c_int) -> Place {
+    if let (Some(offset), Some(pe)) = (STATICS.offset(address.addr(), bytes), index(pe)) {
+        // SAFETY: both were just checked.
+        return Place::Mapped(unsafe { STATICS.at(offset, pe) });
+    }
+    let pes = pes(function);
+    let Some(target) = index(pe) else {
+        fault::end(function, format_args!("there is no PE {pe}, PEs are 0 to {}", pes.count - 1))
+    };
+    let offset = address.addr().wrapping_sub(PRIVATE.base.load(Relaxed));
+    let length = PRIVATE.bytes.load(Relaxed);
+    if offset < length && bytes <= length - offset {
+        if target == pes.me {
+            return Place::Mapped(address.cast_mut());
+        }
+        // SAFETY: there is one for each PE.
+        let remote = unsafe { *PRIVATE.mates.load(Relaxed).add(target) };
+        return Place::Private(Remote { address: remote.address + offset as u64, ..remote });
+    }
+    end_not_symmetric(function, what, address, bytes)
+}
+
+#[cold]
+fn end_not_symmetric(function: &str, what: &str, address: *const u8, bytes: usize) -> ! {
+    let begins_inside =
+        HEAP.offset(address.addr(), 1).is_some() || STATICS.offset(address.addr(), 1).is_some();
+    let how = if begins_inside {
+        format!("{bytes} bytes at {what} {address:p} reach beyond the symmetric memory")
+    } else {
+        format!(
+            "{what} {address:p} is not symmetric: neither from shmem_malloc nor a static variable of the program"
+        )
+    };
+    fault::end(function, format_args!("{how}"))
+}
+
+#[cold]
+fn end_unaligned(function: &str, what: &str, address: *const u8, bytes: usize) -> ! {
+    fault::end(function, format_args!("{what} {address:p} is not aligned to the {bytes} bytes of its type"))
+}
+
+#[cold]
+fn end_private(function: &str, what: &str, address: *const u8) -> ! {
+    fault::end(
+        function,
+        format_args!(
+            "{what} {address:p} is a static variable, which other PEs can change atomically only if oshcc has linked the program and shmem_init is called before other threads are made"
+        ),
+    )
+}
+
+/// The address at which this process sees symmetric memory of `pe`, or null.
+pub fn pointer(address: *const u8, pe: c_int) -> *mut u8 {
+    let Some(pe) = index(pe) else { return std::ptr::null_mut() };
+    for region in [&HEAP, &STATICS] {
+        if let Some(offset) = region.offset(address.addr(), 1) {
+            // SAFETY: both were just checked.
+            return unsafe { region.at(offset, pe) };
+        }
+    }
+    std::ptr::null_mut()
+}
+
+/// Whether an address of this PE is symmetric.
+pub fn is_symmetric(address: *const u8) -> bool {
+    let private = address.addr().wrapping_sub(PRIVATE.base.load(Relaxed)) < PRIVATE.bytes.load(Relaxed);
+    private || HEAP.offset(address.addr(), 1).is_some() || STATICS.offset(address.addr(), 1).is_some()
+}
+
+/// The offset of an address in the heap.
+pub fn heap_offset(address: *const u8) -> Option<usize> {
+    HEAP.offset(address.addr(), 1)
+}
+
+/// The address of an offset in the heap of this PE.
+pub fn heap_address(offset: usize) -> *mut u8 {
+    // SAFETY: the heap has given out the offset while the library runs.
+    unsafe { HEAP.at(offset, ME.load(Relaxed)) }
+}
+
+/// All stores of this thread are visible to all PEs before it goes on. `shmem_quiet` promises that; a fence
+/// of the compiler would leave them in the store buffer.
+#[inline(always)]
+pub fn settle() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a locked instruction that changes nothing, half as dear as `mfence`.
+    unsafe {
+        core::arch::asm!("lock or dword ptr [rsp], 0")
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    std::sync::atomic::fence(SeqCst);
+}
+
+/// Copies to a PE. `from` may be anything, also memory that overlaps.
+///
+/// # Safety
+/// `from` is valid for so many bytes.
+#[inline(always)]
+pub unsafe fn put(function: &str, dest: *mut u8, from: *const u8, bytes: usize, pe: c_int) {
+    match place(function, "dest", dest, bytes, pe) {
+        // SAFETY: the place is inside the memory of the PE; `from` by our contract.
+        Place::Mapped(to) => unsafe { tutti_shm::opened::copy(from, to, bytes) },
+        // SAFETY: our contract.
+        Place::Private(remote) => unsafe { put_private(function, remote, from, bytes) },
+    }
+}
+
+/// Copies from a PE.
+///
+/// # Safety
+/// `to` is valid for writing so many bytes.
+#[inline(always)]
+pub unsafe fn get(function: &str, to: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
+    match place(function, "source", source, bytes, pe) {
+        // SAFETY: the place is inside the memory of the PE; `to` by our contract.
+        Place::Mapped(from) => unsafe { tutti_shm::opened::copy(from, to, bytes) },
+        // SAFETY: our contract.
+        Place::Private(remote) => unsafe { get_private(function, remote, to, bytes) },
+    }
+}
+
+#[cold]
+unsafe fn put_private(function: &str, remote: Remote, from: *const u8, bytes: usize) {
+    let mut done = 0;
+    while done < bytes {
+        let to = remote.address + done as u64;
+        // SAFETY: our caller's contract, as far as the bytes reach.
+        match unsafe { tutti_rma::write(remote.pid, to, from.add(done), bytes - done) } {
+            Ok(copied) => done += copied,
+            Err(error) => end_refused(function, error),
+        }
+    }
+}
+
+#[cold]
+unsafe fn get_private(function: &str, remote: Remote, to: *mut u8, bytes: usize) {
+    let mut done = 0;
+    while done < bytes {
+        let from = remote.address + done as u64;
+        // SAFETY: our caller's contract, as far as the bytes reach.
+        match unsafe { tutti_rma::read(remote.pid, from, to.add(done), bytes - done) } {
+            Ok(copied) => done += copied,
+            Err(error) => end_refused(function, error),
+        }
+    }
+}
+
+#[cold]
+fn end_refused(function: &str, error: std::io::Error) -> ! {
+    fault::end(
+        function,
+        format_args!(
+            "the static variables of another PE cannot be reached: {error}; link the program with oshcc"
+        ),
+    )
+}

@@ -1,0 +1,80 @@
+//! The size of the symmetric heap, as the environment says it.
+
+use std::fmt;
+
+/// What sets it.
+pub const VARIABLE: &str = "SHMEM_SYMMETRIC_SIZE";
+/// The name that it had before OpenSHMEM 1.4.
+const OLD_VARIABLE: &str = "SMA_SYMMETRIC_SIZE";
+/// Address space, not memory: pages come on first use.
+const DEFAULT_BYTES: usize = 512 << 20;
+
+/// Bytes of a PE's heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// As wanted.
+    pub bytes: usize,
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes {
+            bytes if bytes >= 10 << 20 => write!(f, "{} MiB", bytes >> 20),
+            bytes => write!(f, "{bytes} bytes"),
+        }
+    }
+}
+
+/// The size that the user wants.
+///
+/// # Errors
+/// One line when the variable holds no size.
+pub fn wanted() -> Result<Size, String> {
+    for name in [VARIABLE, OLD_VARIABLE] {
+        if let Ok(text) = std::env::var(name) {
+            let bytes = parse(&text).ok_or_else(|| {
+                format!("{name}={text} is no size: a number is expected, then K, M, G, T or nothing")
+            })?;
+            return Ok(Size { bytes });
+        }
+    }
+    Ok(Size { bytes: DEFAULT_BYTES })
+}
+
+/// `1.5G` and the like; at least a byte.
+fn parse(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let (number, shift) = match text.char_indices().last()? {
+        (at, letter) if letter.is_ascii_alphabetic() => {
+            let shift = "KMGT".find(letter.to_ascii_uppercase())? as u32;
+            (&text[..at], 10 * (shift + 1))
+        }
+        _ => (text, 0),
+    };
+    let (whole, part) = number.trim().split_once('.').unwrap_or((number.trim(), "0"));
+    if part.is_empty() || !whole.bytes().chain(part.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let unit = 1_u128 << shift;
+    let part = part.get(..part.len().min(9))?;
+    let below = part.parse::<u128>().ok()? * unit / 10_u128.pow(part.len() as u32);
+    let bytes = u128::from(whole.parse::<u64>().ok()?).checked_mul(unit)?.checked_add(below)?;
+    usize::try_from(bytes).ok().filter(|bytes| *bytes > 0 && *bytes < 1 << 46)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn symmetric_size_takes_letters_and_fractions() {
+        for (text, bytes) in
+            [("4096", 4096), ("64K", 64 << 10), ("2m", 2 << 20), ("1.5G", 3 << 29), (" 1T ", 1 << 40)]
+        {
+            assert_eq!(parse(text), Some(bytes), "{text}");
+        }
+        for text in ["", "M", "-1", "1X", "1.M", "0", "1e9", "99999999T", "1 2M", "ä"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}

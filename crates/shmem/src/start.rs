@@ -1,0 +1,211 @@
+//! Start and end: the place in the job (MPI's, if the program has not taken it), the heap, the teams.
+
+use core::ffi::c_int;
+use std::sync::{Mutex, PoisonError};
+
+use tutti_mpi::abi::*;
+use tutti_mpi::api;
+use tutti_runtime::job::Job;
+use tutti_runtime::log;
+use tutti_runtime::rank;
+use tutti_shm::arena::Range;
+
+use crate::fault;
+use crate::heap::Heap;
+use crate::memory::{self, Pes};
+use crate::size::{self, Size};
+use crate::statics;
+use crate::team;
+
+/// What a start leaves for the end.
+#[derive(Debug)]
+struct Running {
+    heap: Heap,
+    /// Whether we have started MPI, and so end it.
+    owns_mpi: bool,
+    thread_level: c_int,
+}
+
+static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
+
+/// Levels of threads: OpenSHMEM's number is the place in this list.
+const LEVELS: [c_int; 4] =
+    [MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE];
+
+/// OpenSHMEM's level that lets all threads call.
+pub const THREAD_MULTIPLE: c_int = 3;
+
+/// The largest alignment of a block.
+pub const ALIGN_MAX: usize = 1 << 30;
+
+/// What a PE tells the others at the start.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Card {
+    heap: [u64; 2],
+    statics: statics::Card,
+}
+
+/// Starts the library with a level of threads; the level that it has then.
+pub fn start(function: &str, requested: c_int) -> c_int {
+    if memory::started().is_some() {
+        fault::end(function, format_args!("called a second time"));
+    }
+    if memory::has_finished() {
+        fault::end(function, format_args!("called after shmem_finalize"));
+    }
+    let thread_level = requested.clamp(0, THREAD_MULTIPLE);
+    let owns_mpi = start_mpi(function, LEVELS[thread_level as usize]);
+    let job = rank::enter().map(|rank| rank.job.clone()).expect("MPI has started");
+    let pes = Pes { me: job.rank(), count: job.ranks() };
+    if job.nodes() > 1 {
+        if pes.me == 0 {
+            log::line(format_args!(
+                "shmem_{function}: OpenSHMEM between nodes is not written yet; this job has {} nodes",
+                job.nodes()
+            ));
+        }
+        fault::abort(1);
+    }
+    let size = size::wanted().unwrap_or_else(|what| fault::end(function, format_args!("{what}")));
+    let ranges = take_memory(function, &job, size);
+    team::start(pes);
+    let cards = exchange(&ranges);
+    map_heap(function, &job, pes, size, &cards);
+    let statics: Vec<_> = cards.iter().map(|card| card.statics).collect();
+    statics::share(function, &job, pes, &statics);
+    let heap = Heap::new(cards[pes.me].heap[1] as usize);
+    *lock() = Some(Running { heap, owns_mpi, thread_level });
+    memory::begin(pes);
+    barrier();
+    thread_level
+}
+
+/// Ends the library. Called by all PEs.
+pub fn finish() {
+    memory::settle();
+    barrier();
+    team::finish();
+    memory::finish();
+    // The memory stays mapped: mates may be a step behind, and pointers of the program a bug.
+    if let Some(running) = lock().take()
+        && running.owns_mpi
+    {
+        // SAFETY: all PEs end MPI, which we have started.
+        unsafe { api::MPI_Finalize() };
+    }
+}
+
+/// The level of threads.
+pub fn thread_level() -> c_int {
+    lock().as_ref().map_or(0, |running| running.thread_level)
+}
+
+/// Works on the allocator of the heap.
+pub fn with_heap<T>(action: impl FnOnce(&mut Heap) -> T) -> Option<T> {
+    lock().as_mut().map(|running| action(&mut running.heap))
+}
+
+/// All PEs have come here.
+pub fn barrier() {
+    if let Some(world) = team::find(team::WORLD) {
+        // SAFETY: the communicator is ours; errors end the job.
+        unsafe { api::MPI_Barrier(world.comm) };
+    }
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Option<Running>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts MPI, unless the program has; whether it was us.
+fn start_mpi(function: &str, level: c_int) -> bool {
+    let (mut initialized, mut finalized, mut given) = (0, 0, 0);
+    // SAFETY: the places are ours.
+    unsafe {
+        api::MPI_Initialized(&mut initialized);
+        api::MPI_Finalized(&mut finalized);
+        if finalized != 0 {
+            fault::end(function, format_args!("called after MPI_Finalize"));
+        }
+        if initialized == 0 {
+            api::MPI_Init_thread(std::ptr::null_mut(), std::ptr::null_mut(), level, &mut given);
+        }
+    }
+    initialized == 0
+}
+
+/// Takes the heap, and room for static variables.
+fn take_memory(function: &str, job: &Job, size: Size) -> Card {
+    let take = |bytes: usize| -> Option<Range> { rank::enter()?.arena()?.allocate(bytes as u64) };
+    let Some(heap) = take(size.bytes) else {
+        fault::end(
+            function,
+            format_args!(
+                "there is no room for a symmetric heap of {size}: the job's shared file is limited (ulimit -f), or {} is too large",
+                size::VARIABLE
+            ),
+        )
+    };
+    let statics = statics::prepare(job, &take);
+    Card { heap: [heap.offset, heap.bytes], statics }
+}
+
+fn exchange(own: &Card) -> Vec<Card> {
+    let world = team::world_of_start();
+    let mut cards = vec![Card::default(); world.size()];
+    let bytes = size_of::<Card>() as c_int;
+    // SAFETY: both places have so many bytes, of numbers alone.
+    unsafe {
+        api::MPI_Allgather(
+            std::ptr::from_ref(own).cast(),
+            bytes,
+            MPI_BYTE,
+            cards.as_mut_ptr().cast(),
+            bytes,
+            MPI_BYTE,
+            world.comm,
+        )
+    };
+    cards
+}
+
+fn map_heap(function: &str, job: &Job, pes: Pes, size: Size, cards: &[Card]) {
+    let own = cards[pes.me].heap[1];
+    if let Some(pe) = cards.iter().position(|card| card.heap[1] != cards[0].heap[1]) {
+        // One PE says it; the others end with the job.
+        if pes.me == 0 {
+            fault::end(
+                function,
+                format_args!(
+                    "{} is not the same everywhere: PE 0 has a heap of {own} bytes, PE {pe} one of {}",
+                    size::VARIABLE,
+                    cards[pe].heap[1]
+                ),
+            );
+        }
+        fault::await_end();
+    }
+    // Blocks are aligned by their offsets, so this PE's heap has the largest alignment that one may ask for.
+    let align = size.bytes.next_power_of_two().clamp(1 << 21, ALIGN_MAX);
+    let map = |(pe, card): (usize, &Card)| {
+        let range = Range { offset: card.heap[0], bytes: card.heap[1] };
+        let mapping = if pe == pes.me { job.map_aligned(range, align) } else { job.map(range) };
+        let mapping = mapping.unwrap_or_else(|error| {
+            fault::end(
+                function,
+                format_args!(
+                    "the symmetric heaps of {} PEs, {size} each, cannot be mapped: {error}; {} sets the size, ulimit -v the address space",
+                    pes.count,
+                    size::VARIABLE
+                ),
+            )
+        });
+        let base = mapping.base().as_ptr();
+        // It stays until the process ends.
+        std::mem::forget(mapping);
+        base
+    };
+    let mates: Vec<*mut u8> = cards.iter().enumerate().map(map).collect();
+    memory::set_heap(mates[pes.me], own as usize, mates);
+}

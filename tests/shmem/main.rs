@@ -1,0 +1,183 @@
+//! The promises of OpenSHMEM. Each program in `programs/` checks one subject and prints "name: ok"; a test
+//! here runs it with `oshrun` on several numbers of PEs.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tutti_tests::{Ran, Scratch, compile, compile_with, program, run};
+
+/// Nothing here takes a tenth of it, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn oshrun(pes: u32, path: &Path) -> Command {
+    let mut command = program("oshrun");
+    command.args(["-n", &pes.to_string()]).arg(path);
+    command
+}
+
+/// A program keeps its promises on each of these numbers of PEs.
+#[track_caller]
+fn conforms(name: &str, pes: &[u32]) {
+    let scratch = Scratch::new(&format!("shmem-{name}"));
+    let compiled = compile_with("oshcc", &format!("tests/shmem/programs/{name}.c"), scratch.path());
+    for &pes in pes {
+        let ran = run(&mut oshrun(pes, &compiled), LIMIT).expect_success();
+        assert!(ran.stdout.contains(&format!("{name}: ok\n")), "on {pes} PEs: {ran}");
+    }
+}
+
+#[test]
+fn shmem_puts_and_gets_of_all_types_arrive() {
+    conforms("rma", &[1, 2, 4]);
+}
+
+#[test]
+fn shmem_atomics_lose_nothing() {
+    conforms("atomics", &[1, 2, 4]);
+}
+
+#[test]
+fn shmem_heap_is_symmetric() {
+    conforms("heap", &[1, 2, 3]);
+}
+
+#[test]
+fn shmem_waits_see_data_before_flags() {
+    conforms("waits", &[1, 2, 3]);
+}
+
+#[test]
+fn shmem_signals_follow_their_data() {
+    conforms("signals", &[1, 2, 3]);
+}
+
+#[test]
+fn shmem_collectives_of_all_types_are_right() {
+    conforms("collectives", &[1, 2, 3, 5]);
+}
+
+#[test]
+fn shmem_teams_number_their_members() {
+    conforms("teams", &[1, 2, 4, 5]);
+}
+
+#[test]
+fn shmem_active_sets_still_work() {
+    conforms("active_sets", &[1, 2, 5]);
+}
+
+#[test]
+fn shmem_locks_admit_one() {
+    conforms("locks", &[1, 2, 4]);
+}
+
+#[test]
+fn shmem_statics_are_symmetric() {
+    conforms("statics", &[1, 2, 4]);
+}
+
+#[test]
+fn shmem_generics_take_all_types_beside_mpi() {
+    conforms("generics", &[2, 3]);
+}
+
+#[test]
+fn shmem_overloads_take_all_types() {
+    let scratch = Scratch::new("shmem-overloads");
+    let path = scratch.path().join("overloads");
+    let source = tutti_tests::root().join("tests/shmem/programs/overloads.cpp");
+    let mut oshcxx = program("oshcxx");
+    oshcxx.args(["-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"]).arg(&path).arg(source);
+    run(&mut oshcxx, LIMIT).expect_success();
+    let ran = run(&mut oshrun(2, &path), LIMIT).expect_success();
+    assert!(ran.stdout.contains("overloads: ok\n"), "{ran}");
+}
+
+/// Not position-independent programs have symmetric static variables too.
+#[test]
+fn shmem_statics_of_programs_at_fixed_places_are_symmetric() {
+    let scratch = Scratch::new("shmem-fixed");
+    let path = scratch.path().join("fixed");
+    let source = tutti_tests::root().join("tests/shmem/programs/statics.c");
+    let mut oshcc = program("oshcc");
+    oshcc.args(["-std=c11", "-no-pie", "-fno-pie", "-o"]).arg(&path).arg(source);
+    run(&mut oshcc, LIMIT).expect_success();
+    let ran = run(&mut oshrun(3, &path), LIMIT).expect_success();
+    assert!(ran.stdout.contains("statics: ok\n"), "{ran}");
+}
+
+fn wrong(what: &str) -> Ran {
+    let scratch = Scratch::new(&format!("shmem-wrong-{what}"));
+    let compiled = compile_with("oshcc", "tests/shmem/programs/wrong.c", scratch.path());
+    run(oshrun(2, &compiled).arg(what), LIMIT)
+}
+
+/// Each wrong call ends the job with one line that says what was found and what was expected.
+#[test]
+fn shmem_wrong_calls_are_named_in_one_line() {
+    let cases = [
+        ("before_init", "shmem_barrier_all: called before shmem_init"),
+        ("after_finalize", "shmem_p: called after shmem_finalize"),
+        ("negative_pe", "shmem_p: there is no PE -1, PEs are 0 to 1"),
+        ("pe_too_large", "shmem_atomic_inc: there is no PE 2, PEs are 0 to 1"),
+        ("stack", "is not symmetric"),
+        ("beyond", "reach beyond the symmetric memory"),
+        ("unaligned", "is not aligned to the 8 bytes of its type"),
+        ("comparison", "cmp 99 is no comparison"),
+        ("free_twice", "is no block of the symmetric heap"),
+        ("clear_free_lock", "nobody has the lock"),
+        ("stale_context", "was destroyed or was never one"),
+        ("stale_team", "the team 0x4d was destroyed or was never one"),
+        ("root", "there is no PE_root 2, PEs of the team are 0 to 1"),
+        ("set", "PE_start 0, logPE_stride 0, PE_size 3 is no active set of 2 PEs"),
+        ("sizes", "PE 0 has 128 bytes and PE 1 64 bytes"),
+        ("exhausted", "SHMEM_SYMMETRIC_SIZE sets its size"),
+    ];
+    for (what, line) in cases {
+        let ran = wrong(what);
+        assert!(ran.code() != 0 && ran.stderr.contains(line), "{what}: {ran}");
+        assert!(!ran.stdout.contains("not found") && !ran.stderr.contains("signal"), "{what}: {ran}");
+    }
+}
+
+#[test]
+fn shmem_global_exit_gives_its_status() {
+    for (what, status) in [("global_exit", 7), ("global_exit_0", 0)] {
+        let ran = wrong(what);
+        assert_eq!(ran.code(), status, "{ran}");
+    }
+}
+
+#[test]
+fn shmem_heap_size_comes_from_the_environment() {
+    let scratch = Scratch::new("shmem-size");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/heap.c", scratch.path());
+    let with = |size: &str| run(oshrun(2, &compiled).env("SHMEM_SYMMETRIC_SIZE", size), LIMIT);
+    with("1.5G").expect_success();
+    let small = with("64M");
+    assert!(small.code() != 0 && small.stderr.contains("SHMEM_SYMMETRIC_SIZE"), "{small}");
+    let bad = with("much");
+    assert!(bad.code() != 0 && bad.stderr.contains("SHMEM_SYMMETRIC_SIZE=much is no size"), "{bad}");
+}
+
+#[test]
+fn shmem_between_nodes_is_refused_in_one_line() {
+    let scratch = Scratch::new("shmem-nodes");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/heap.c", scratch.path());
+    let mut command = program("oshrun");
+    let refused = run(command.args(["-n", "4", "--virtual-nodes", "2"]).arg(&compiled), LIMIT);
+    assert!(refused.code() != 0, "{refused}");
+    assert_eq!(refused.stderr.matches("OpenSHMEM between nodes is not written yet").count(), 1, "{refused}");
+}
+
+/// The launchers are one: `oshrun` runs MPI programs and `mpiexec` OpenSHMEM programs.
+#[test]
+fn shmem_launchers_run_programs_of_both() {
+    let scratch = Scratch::new("shmem-launchers");
+    let shmem = compile_with("oshcc", "tests/shmem/programs/signals.c", scratch.path());
+    run(program("mpiexec").args(["-n", "2"]).arg(&shmem), LIMIT).expect_success();
+    let mpi = compile("tests/mpi/programs/requests.c", scratch.path());
+    run(&mut oshrun(2, &mpi), LIMIT).expect_success();
+    let alone = run(&mut Command::new(&shmem), LIMIT).expect_success();
+    assert!(alone.stdout.contains("signals: ok\n"), "{alone}");
+}
