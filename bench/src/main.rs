@@ -4,6 +4,7 @@
 //! B C, ...) so that what slows the machine for a while slows all of them. The table is printed and
 //! `target/bench/latest.json` keeps every round. Nothing here decides a test: figures are looked at by
 //! people.
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod cases;
 mod child;

@@ -1,5 +1,6 @@
 //! Clusters of real daemons on this machine: jobs over several nodes, what users do to them, and what happens
 //! when something dies.
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod attach;
 mod batch;

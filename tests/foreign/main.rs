@@ -1,4 +1,5 @@
 //! Programs that are not ours: MPICH's run unmodified, by PMI; any command is a job.
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod commands;
 #[path = "../launch/harness.rs"]

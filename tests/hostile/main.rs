@@ -1,5 +1,6 @@
 //! What hostile local users try with root's daemons, and what becomes of it. The users are made by the test,
 //! so it needs root; elsewhere each test prints one line that says so.
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod cgroups;
 #[path = "../cluster/cluster.rs"]

@@ -1,4 +1,5 @@
 //! Starting, watching and ending jobs, on one node and on several: the promises of `mpiexec` and the starter.
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod console;
 mod deaths;

@@ -5,7 +5,10 @@ use crate::{Constant, ConstantGroup, ConstantValue, Function, Prototype, TableEr
 use std::path::Path;
 
 /// Gives every line of `file` that says something to `take`; comments begin with `#`.
-pub fn read_lines(file: &Path, mut take: impl FnMut(&str) -> Result<(), String>) -> Result<(), TableError> {
+pub(crate) fn read_lines(
+    file: &Path,
+    mut take: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), TableError> {
     let error = |line, what| TableError { file: file.to_owned(), line, what };
     let text = std::fs::read_to_string(file).map_err(|e| error(0, e.to_string()))?;
     for (index, line) in text.lines().enumerate() {
@@ -18,7 +21,7 @@ pub fn read_lines(file: &Path, mut take: impl FnMut(&str) -> Result<(), String>)
 }
 
 /// `[title]` or `[+ title]`: the title, and whether it belongs to the ABI.
-pub fn section(line: &str) -> Option<(String, bool)> {
+pub(crate) fn section(line: &str) -> Option<(String, bool)> {
     let inside = line.strip_prefix('[')?.strip_suffix(']')?;
     Some(match inside.strip_prefix('+') {
         Some(title) => (title.trim().to_owned(), false),
@@ -27,7 +30,11 @@ pub fn section(line: &str) -> Option<(String, bool)> {
 }
 
 /// A line of `constants.txt`.
-pub fn constant_line(groups: &mut Vec<ConstantGroup>, types: &[TypeRow], line: &str) -> Result<(), String> {
+pub(crate) fn constant_line(
+    groups: &mut Vec<ConstantGroup>,
+    types: &[TypeRow],
+    line: &str,
+) -> Result<(), String> {
     if let Some((title, in_abi)) = section(line) {
         groups.push(ConstantGroup { title, in_abi, constants: Vec::new() });
         return Ok(());
@@ -58,7 +65,7 @@ pub fn constant_line(groups: &mut Vec<ConstantGroup>, types: &[TypeRow], line: &
 }
 
 /// A line of `types.txt`.
-pub fn type_line(types: &mut Vec<TypeRow>, line: &str) -> Result<(), String> {
+pub(crate) fn type_line(types: &mut Vec<TypeRow>, line: &str) -> Result<(), String> {
     let (in_abi, line) = match line.strip_prefix('+') {
         Some(rest) => (false, rest.trim_start()),
         None => (true, line),
@@ -82,7 +89,7 @@ pub fn type_line(types: &mut Vec<TypeRow>, line: &str) -> Result<(), String> {
 }
 
 /// `int MPI_Send(const void *buf, ...)`.
-pub fn prototype(text: &str) -> Result<Prototype, String> {
+pub(crate) fn prototype(text: &str) -> Result<Prototype, String> {
     let bad = || format!("`{text}` is not a prototype");
     let (head, params) = text.split_once('(').ok_or_else(bad)?;
     let params = params.strip_suffix(')').ok_or_else(bad)?;
@@ -103,7 +110,11 @@ pub fn prototype(text: &str) -> Result<Prototype, String> {
 }
 
 /// A line of `functions.txt`; `chapter` is that of the lines that follow.
-pub fn function_line(functions: &mut Vec<Function>, chapter: &mut String, line: &str) -> Result<(), String> {
+pub(crate) fn function_line(
+    functions: &mut Vec<Function>,
+    chapter: &mut String,
+    line: &str,
+) -> Result<(), String> {
     if let Some((title, _)) = section(line) {
         *chapter = title;
         return Ok(());

@@ -32,30 +32,30 @@ impl Bits {
     }
 
     #[inline]
-    pub fn get(&self, fragment: u32) -> bool {
+    pub(crate) fn get(&self, fragment: u32) -> bool {
         let (word, bit) = Self::place(fragment);
         self.0[word] & bit != 0
     }
 
     #[inline]
-    pub fn set(&mut self, fragment: u32) {
+    pub(crate) fn set(&mut self, fragment: u32) {
         let (word, bit) = Self::place(fragment);
         self.0[word] |= bit;
     }
 
     #[inline]
-    pub fn clear(&mut self, fragment: u32) {
+    pub(crate) fn clear(&mut self, fragment: u32) {
         let (word, bit) = Self::place(fragment);
         self.0[word] &= !bit;
     }
 
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
     /// The first fragment in `from..end` whose bit is set; `end - from` is at most [`RING`].
-    pub fn first(&self, from: u32, end: u32) -> Option<u32> {
+    pub(crate) fn first(&self, from: u32, end: u32) -> Option<u32> {
         let mut at = from;
         while at < end {
             let rest = self.0[(at / 64) as usize % BITMAP_WORDS] >> (at % 64);
@@ -106,7 +106,7 @@ pub(crate) struct BulkAcked {
 }
 
 impl Outgoing {
-    pub fn idle() -> Self {
+    pub(crate) fn idle() -> Self {
         Outgoing {
             id: BulkId { slot: 0, turn: 0 },
             tag: 0,
@@ -127,7 +127,7 @@ impl Outgoing {
     }
 
     /// Begins a message.
-    pub fn begin(&mut self, id: BulkId, tag: u64, bytes: u64, fragment_bytes: usize) {
+    pub(crate) fn begin(&mut self, id: BulkId, tag: u64, bytes: u64, fragment_bytes: usize) {
         (self.id, self.tag, self.bytes) = (id, tag, bytes);
         self.fragments = bytes.div_ceil(fragment_bytes as u64) as u32;
         (self.base, self.next) = (0, 0);
@@ -137,7 +137,7 @@ impl Outgoing {
 
     /// As saved: the first fragment that is not known to have arrived, and the first never sent. What lies
     /// between is sent again. `false`: that cannot be.
-    pub fn restore(&mut self, base: u32, next: u32) -> bool {
+    pub(crate) fn restore(&mut self, base: u32, next: u32) -> bool {
         if base >= self.fragments || next < base || next > self.fragments || next - base > SPAN {
             return false;
         }
@@ -147,36 +147,36 @@ impl Outgoing {
     }
 
     #[inline]
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.base == self.fragments
     }
 
     /// The fragment to send next: a lost one, else the next new one.
     #[inline]
-    pub fn sendable(&self) -> Option<u32> {
+    pub(crate) fn sendable(&self) -> Option<u32> {
         self.lost.first(self.base, self.next).or_else(|| self.sendable_new())
     }
 
     /// The next new one, if it may be sent.
     #[inline]
-    pub fn sendable_new(&self) -> Option<u32> {
+    pub(crate) fn sendable_new(&self) -> Option<u32> {
         (self.next < self.fragments && self.next < self.base + SPAN).then_some(self.next)
     }
 
     /// Whether all that may be sent is a short end of the message, of which more has been sent before.
     #[inline]
-    pub fn is_tail(&self, fragment_bytes: usize) -> bool {
+    pub(crate) fn is_tail(&self, fragment_bytes: usize) -> bool {
         is_tail(self.bytes, self.next, fragment_bytes) && self.lost.is_empty()
     }
 
     /// How many lost ones there are to send.
     #[inline]
-    pub fn lost_count(&self) -> usize {
+    pub(crate) fn lost_count(&self) -> usize {
         self.lost.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     #[inline]
-    pub fn note_sent(&mut self, fragment: u32, order: u32) {
+    pub(crate) fn note_sent(&mut self, fragment: u32, order: u32) {
         if fragment < self.next {
             self.again.set(fragment);
         } else {
@@ -190,7 +190,7 @@ impl Outgoing {
     }
 
     /// All before `base` has arrived, and what `words` say; `echo` is the order that caused the answer.
-    pub fn handle_ack(&mut self, base: u32, words: &[u8], echo: u32) -> BulkAcked {
+    pub(crate) fn handle_ack(&mut self, base: u32, words: &[u8], echo: u32) -> BulkAcked {
         assert!(base <= self.next, "an acknowledgement of fragments that were never sent passed the check");
         let mut done = BulkAcked::default();
         let start = base / 64 * 64;
@@ -246,7 +246,7 @@ impl Outgoing {
     }
 
     /// Everything under way is to be sent again; how much that was.
-    pub fn lose_all(&mut self) -> u32 {
+    pub(crate) fn lose_all(&mut self) -> u32 {
         for (lost, flying) in self.lost.0.iter_mut().zip(&mut self.flying.0) {
             *lost |= std::mem::take(flying);
         }
@@ -301,7 +301,7 @@ pub(crate) enum NotStored {
 
 impl Incoming {
     /// A place that is free and has been used `turn` times.
-    pub fn free(turn: u32) -> Self {
+    pub(crate) fn free(turn: u32) -> Self {
         Incoming {
             flow: None,
             turn,
@@ -318,32 +318,32 @@ impl Incoming {
     }
 
     /// The place takes up a message.
-    pub fn begin(&mut self, flow: u16, tag: u64, bytes: u64, fragment_bytes: usize) {
+    pub(crate) fn begin(&mut self, flow: u16, tag: u64, bytes: u64, fragment_bytes: usize) {
         let fragments = bytes.div_ceil(fragment_bytes as u64) as u32;
         *self = Incoming { flow: Some(flow), tag, bytes, fragments, ..Incoming::free(self.turn) };
     }
 
     #[inline]
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.base == self.fragments
     }
 
     /// Something that was sent with this order has come.
     #[inline]
-    pub fn note_order(&mut self, order: Seq) {
+    pub(crate) fn note_order(&mut self, order: Seq) {
         if self.echo.is_none_or(|echo| echo.is_before(order)) {
             self.echo = Some(order);
         }
     }
 
     /// What an acknowledgement echoes.
-    pub fn echo(&self) -> u32 {
+    pub(crate) fn echo(&self) -> u32 {
         self.echo.map_or(0, |order| order.0)
     }
 
     /// Which fragment the bytes are, if they are a whole one of this message that may come now.
     #[inline]
-    pub fn check(&self, offset: u64, length: usize, fragment_bytes: usize) -> Result<u32, NotStored> {
+    pub(crate) fn check(&self, offset: u64, length: usize, fragment_bytes: usize) -> Result<u32, NotStored> {
         if offset >= self.bytes || !offset.is_multiple_of(fragment_bytes as u64) {
             return Err(NotStored::Wrong);
         }
@@ -362,7 +362,7 @@ impl Incoming {
 
     /// The fragment has been stored.
     #[inline]
-    pub fn note_stored(&mut self, fragment: u32) {
+    pub(crate) fn note_stored(&mut self, fragment: u32) {
         self.behind = self.behind.max(fragment + 1);
         if fragment != self.base {
             self.here.set(fragment);
@@ -377,13 +377,13 @@ impl Incoming {
 
     /// Whether only a short end is expected, or something that was lost: its sender may leave that for later.
     #[inline]
-    pub fn is_tail(&self, fragment_bytes: usize) -> bool {
+    pub(crate) fn is_tail(&self, fragment_bytes: usize) -> bool {
         is_tail(self.bytes, self.behind, fragment_bytes)
     }
 
     /// The first missing fragment from `from` on, and how many are missing one behind the other, at most
     /// `count_max`.
-    pub fn missing(&self, from: u32, count_max: u32) -> (u32, u32) {
+    pub(crate) fn missing(&self, from: u32, count_max: u32) -> (u32, u32) {
         let end = self.fragments.min(self.base / 64 * 64 + RING);
         let first =
             (from.max(self.base)..end).find(|fragment| !self.here.get(*fragment)).unwrap_or(self.base);
@@ -392,7 +392,7 @@ impl Incoming {
     }
 
     /// The bitmap of an acknowledgement, and how many of its words say anything.
-    pub fn bitmap(&self) -> ([u64; BITMAP_WORDS], usize) {
+    pub(crate) fn bitmap(&self) -> ([u64; BITMAP_WORDS], usize) {
         let mut words = [0; BITMAP_WORDS];
         let mut used = 0;
         if !self.here.is_empty() {
@@ -405,7 +405,7 @@ impl Incoming {
     }
 
     /// As saved: the first that is missing, and what [`bitmap`](Self::bitmap) gave. `false`: that cannot be.
-    pub fn restore(&mut self, base: u32, words: &[u64; BITMAP_WORDS]) -> bool {
+    pub(crate) fn restore(&mut self, base: u32, words: &[u64; BITMAP_WORDS]) -> bool {
         (self.base, self.behind) = (base, base);
         for (count, word) in words.iter().enumerate() {
             self.here.0[(base as usize / 64 + count) % BITMAP_WORDS] = *word;

@@ -21,7 +21,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    pub fn new(config: &Config, peers: usize) -> Self {
+    pub(crate) fn new(config: &Config, peers: usize) -> Self {
         let mut shares = Shares {
             bytes: u64::from(config.receive_buffer_bytes) / 4 * 3,
             charge_max: u64::from(config.charge_max()),
@@ -36,14 +36,14 @@ impl Shares {
     }
 
     /// What a sender may have under way before it has heard of us: the share of one among all.
-    pub fn least_bytes(config: &Config, peers: usize) -> u32 {
+    pub(crate) fn least_bytes(config: &Config, peers: usize) -> u32 {
         let share = config.receive_buffer_bytes / 4 * 3 / (peers.max(1) as u32);
         share.max(config.charge_max())
     }
 
     /// Data came from a sender last heard in period `active_in`, which is brought up to date.
     #[inline]
-    pub fn note_active(&mut self, now_ns: u64, active_in: &mut u64) {
+    pub(crate) fn note_active(&mut self, now_ns: u64, active_in: &mut u64) {
         // Periods are counted from 2, so that 0 is never the present or the last one.
         let period = now_ns / PERIOD_NS + 2;
         if period != self.period {
@@ -69,7 +69,7 @@ impl Shares {
 
     /// Units of credit of each sender.
     #[inline]
-    pub fn share(&self) -> u16 {
+    pub(crate) fn share(&self) -> u16 {
         self.share
     }
 }

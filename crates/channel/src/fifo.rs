@@ -31,19 +31,19 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    pub fn new(capacity: usize, records: u32) -> Self {
+    pub(crate) fn new(capacity: usize, records: u32) -> Self {
         let index = vec![Entry::default(); records as usize].into_boxed_slice();
         Fifo { capacity: capacity as u32, head: 0, tail: 0, index }
     }
 
     #[inline]
-    pub fn entry(&self, seq: Seq) -> &Entry {
+    pub(crate) fn entry(&self, seq: Seq) -> &Entry {
         &self.index[seq.0 as usize & (self.index.len() - 1)]
     }
 
     /// Appends record `seq` behind `count` others. `false`: full.
     #[inline]
-    pub fn push(&mut self, bytes: &mut [u8], seq: Seq, count: u32, head: &[u8], body: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, bytes: &mut [u8], seq: Seq, count: u32, head: &[u8], body: &[u8]) -> bool {
         let length = head.len() + body.len();
         let need = record_bytes(length) as u32;
         let Some(at) = self.place(bytes, seq, count, need) else { return false };
@@ -79,7 +79,7 @@ impl Fifo {
 
     /// Whether more than half of the FIFO is taken by `count` records.
     #[inline]
-    pub fn is_half_full(&self, count: u32) -> bool {
+    pub(crate) fn is_half_full(&self, count: u32) -> bool {
         let used = match count {
             0 => 0,
             _ if self.tail > self.head => self.tail - self.head,
@@ -91,7 +91,7 @@ impl Fifo {
     /// Forgets all records before `una`, of `una..nxt` that stay. An empty FIFO starts at its start again: a
     /// short message always uses the same bytes, which are in the cache.
     #[inline]
-    pub fn release(&mut self, una: Seq, nxt: Seq) {
+    pub(crate) fn release(&mut self, una: Seq, nxt: Seq) {
         if una == nxt {
             (self.head, self.tail) = (0, 0);
         } else {
@@ -102,7 +102,7 @@ impl Fifo {
     /// The longest run of whole records from `from` (before `nxt`) that lies in one piece and takes at most
     /// `bytes_max`: its place and the record behind it.
     #[inline]
-    pub fn run(&self, from: Seq, nxt: Seq, bytes_max: u32) -> (std::ops::Range<usize>, Seq) {
+    pub(crate) fn run(&self, from: Seq, nxt: Seq, bytes_max: u32) -> (std::ops::Range<usize>, Seq) {
         let first = self.entry(from);
         let (start, mut end, mut seq) = (first.offset, first.offset + first.bytes, from.plus(1));
         while seq != nxt {
@@ -119,7 +119,7 @@ impl Fifo {
     /// Notes that the records `from..to` were sent in a datagram that brings this round's charges to
     /// `charge`.
     #[inline]
-    pub fn note_charge(&mut self, from: Seq, to: Seq, charge: u32) {
+    pub(crate) fn note_charge(&mut self, from: Seq, to: Seq, charge: u32) {
         let mask = self.index.len() - 1;
         let mut seq = from;
         while seq != to {

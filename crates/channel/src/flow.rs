@@ -26,7 +26,7 @@ pub(crate) struct Wants {
 
 impl Wants {
     #[inline]
-    pub fn any(self) -> bool {
+    pub(crate) fn any(self) -> bool {
         self.nack | self.answer | self.path_answer | self.probe | self.bulk_probe | self.ack
     }
 }
@@ -83,7 +83,7 @@ impl<M: FlowMemory> Flow<M> {
     /// Publishes how far the message in `slot` has come: what is claimed is stored. If it stops between two
     /// of the stores there is no message, or less of it than there is.
     #[inline]
-    pub fn show_bulk(&mut self, slot: u16, place: &Incoming, fragment_bytes: usize) {
+    pub(crate) fn show_bulk(&mut self, slot: u16, place: &Incoming, fragment_bytes: usize) {
         let here = (u64::from(place.base) * fragment_bytes as u64).min(place.bytes);
         if self.bulk_shown.replace(slot) == Some(slot) {
             return self.memory.publish(FlowWord::BulkHere, here);
@@ -97,14 +97,14 @@ impl<M: FlowMemory> Flow<M> {
 
     /// The message in `slot` is complete.
     #[inline]
-    pub fn hide_bulk(&mut self, slot: u16) {
+    pub(crate) fn hide_bulk(&mut self, slot: u16) {
         if self.bulk_shown == Some(slot) {
             self.bulk_shown = None;
             self.memory.publish(FlowWord::BulkName, 0);
         }
     }
 
-    pub fn new(rank: Rank, mut memory: M, config: &Config, credit: u32) -> Self {
+    pub(crate) fn new(rank: Rank, mut memory: M, config: &Config, credit: u32) -> Self {
         let fifo = Fifo::new(memory.fifo().len(), config.fifo_records);
         let tx = Sender::new(config.first_seq, fifo, &mut memory);
         let rx = Receiver::new(config.first_seq, &mut memory);
@@ -141,14 +141,14 @@ impl<M: FlowMemory> Flow<M> {
 
     /// Bytes of truesize under way.
     #[inline]
-    pub fn flight(&self) -> u32 {
+    pub(crate) fn flight(&self) -> u32 {
         self.tx.flight() + self.bulk_flight
     }
 
     /// The header of a packet to the other side. It acknowledges everything taken so far, so nothing is owed
     /// any more.
     #[inline]
-    pub fn header(&mut self, identity: &Identity, credit: u16, kind: Kind) -> Header {
+    pub(crate) fn header(&mut self, identity: &Identity, credit: u16, kind: Kind) -> Header {
         self.rx.owed = 0;
         self.wants.ack = false;
         self.ack_at = NEVER;
@@ -169,13 +169,13 @@ impl<M: FlowMemory> Flow<M> {
 
     /// Whether an answer of the other side is awaited.
     #[inline]
-    pub fn awaits(&self) -> bool {
+    pub(crate) fn awaits(&self) -> bool {
         self.tx.is_outstanding() || self.bulk_flight != 0 || self.tx.waiting == Waiting::Room
     }
 
     /// Something was heard that shows progress: the wait for the next begins.
     #[inline]
-    pub fn note_progress(&mut self, now_ns: u64, config: &Config) {
+    pub(crate) fn note_progress(&mut self, now_ns: u64, config: &Config) {
         self.thaws = 0;
         self.rearm_wait(now_ns, config);
     }
@@ -194,7 +194,7 @@ impl<M: FlowMemory> Flow<M> {
 
     /// Data leave: an answer is awaited.
     #[inline]
-    pub fn note_departure(&mut self, now_ns: u64, config: &Config) {
+    pub(crate) fn note_departure(&mut self, now_ns: u64, config: &Config) {
         if self.probe_at == NEVER {
             self.probe_at = now_ns + self.window.timeout_ns(config.rto_ns_min);
         }
@@ -204,7 +204,7 @@ impl<M: FlowMemory> Flow<M> {
     /// tell, so the first question about bulk, whose end is acknowledged at once, comes as soon as the answer
     /// is overdue.
     #[inline]
-    pub fn note_silence(&mut self, now_ns: u64, config: &Config) {
+    pub(crate) fn note_silence(&mut self, now_ns: u64, config: &Config) {
         if self.bulk_flight != 0 && !self.probes_early && !self.exited {
             self.probes_early = true;
             self.probe_at = self.probe_at.min(now_ns + self.window.overdue_ns(config.probe_ns.0));
@@ -215,7 +215,7 @@ impl<M: FlowMemory> Flow<M> {
     /// put off only if it is due by now, by what a switch may take at most, and by half as much at each thaw
     /// that follows without progress: slices may be shorter than a round trip on crowded cores, and what is
     /// lost would never be asked for.
-    pub fn rearm(&mut self, now_ns: u64, config: &Config) {
+    pub(crate) fn rearm(&mut self, now_ns: u64, config: &Config) {
         self.tx.timed = None;
         self.bulk_timed = None;
         self.path.rearm(now_ns);
@@ -234,7 +234,7 @@ impl<M: FlowMemory> Flow<M> {
 
     /// The next time at which a timer fires.
     #[inline]
-    pub fn deadline(&self) -> u64 {
+    pub(crate) fn deadline(&self) -> u64 {
         self.ack_at.min(self.bulk_ack_at).min(self.probe_at)
     }
 }

@@ -38,32 +38,32 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    pub fn new(first: Seq) -> Self {
+    pub(crate) fn new(first: Seq) -> Self {
         Path { narrow: false, una: first, times: 0, trial: 0, trial_at: 0, number: 0, answer_echo: 0 }
     }
 
     /// Long datagrams are to be cut.
     #[inline]
-    pub fn is_narrow(&self) -> bool {
+    pub(crate) fn is_narrow(&self) -> bool {
         self.narrow
     }
 
     /// The long datagram that begins with record `una` was not there. Whether it cannot get through.
-    pub fn has_vanished(&mut self, una: Seq) -> bool {
+    pub(crate) fn has_vanished(&mut self, una: Seq) -> bool {
         self.times = if self.una == una { self.times + 1 } else { 1 };
         self.una = una;
         self.times >= TIMES_MAX
     }
 
     /// Whether that is news.
-    pub fn become_narrow(&mut self, now_ns: u64) -> bool {
+    pub(crate) fn become_narrow(&mut self, now_ns: u64) -> bool {
         self.times = 0;
         self.trial_at = now_ns + TRIAL_NS;
         !std::mem::replace(&mut self.narrow, true)
     }
 
     /// Number of a trial, if one is due.
-    pub fn poll_trial(&mut self, now_ns: u64) -> Option<u32> {
+    pub(crate) fn poll_trial(&mut self, now_ns: u64) -> Option<u32> {
         if !self.narrow || now_ns < self.trial_at {
             return None;
         }
@@ -73,7 +73,7 @@ impl Path {
     }
 
     /// A trial has got through.
-    pub fn handle_answer(&mut self, echo: u32) {
+    pub(crate) fn handle_answer(&mut self, echo: u32) {
         if echo == self.trial {
             self.narrow = false;
         }
@@ -81,7 +81,7 @@ impl Path {
 
     /// The rank was frozen, or its clock has jumped: at most the usual time from now on. A thaw alone, of
     /// which there may be many in a second, puts nothing off.
-    pub fn rearm(&mut self, now_ns: u64) {
+    pub(crate) fn rearm(&mut self, now_ns: u64) {
         self.trial_at = self.trial_at.min(now_ns + TRIAL_NS);
     }
 }

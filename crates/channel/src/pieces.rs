@@ -54,7 +54,7 @@ struct Slot {
 
 impl Pieces {
     /// For datagrams of up to so many bytes; none are cut that are short.
-    pub fn new(datagram_bytes: usize) -> Self {
+    pub(crate) fn new(datagram_bytes: usize) -> Self {
         const { assert!(65_507_usize.div_ceil(PIECE_BYTES) <= u64::BITS as usize) };
         let datagram_bytes = if datagram_bytes > SHORT_BYTES { datagram_bytes } else { 0 };
         Pieces {
@@ -66,13 +66,13 @@ impl Pieces {
     }
 
     /// Whether a datagram of so many bytes is one that is cut.
-    pub fn fits(&self, whole: usize) -> bool {
+    pub(crate) fn fits(&self, whole: usize) -> bool {
         (1..=self.datagram_bytes).contains(&whole)
     }
 
     /// Takes the piece at `offset` of datagram `number` of a flow; the slot of the datagram, if that was all
     /// of it.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         (flow, number): (u16, u32),
         offset: usize,
@@ -95,19 +95,19 @@ impl Pieces {
     }
 
     /// Lends the memory in which the datagram of a slot is complete, and forgets the datagram.
-    pub fn lend(&mut self, slot: usize) -> (Box<[u8]>, std::ops::Range<usize>) {
+    pub(crate) fn lend(&mut self, slot: usize) -> (Box<[u8]>, std::ops::Range<usize>) {
         let start = slot * self.datagram_bytes;
         let whole = std::mem::take(&mut self.slots[slot]).whole;
         (std::mem::take(&mut self.memory), start..start + whole)
     }
 
     /// All that is not complete is lost.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.slots.fill(Slot::default());
     }
 
     /// The memory comes back.
-    pub fn take_back(&mut self, memory: Box<[u8]>) {
+    pub(crate) fn take_back(&mut self, memory: Box<[u8]>) {
         self.memory = memory;
     }
 }

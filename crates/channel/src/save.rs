@@ -67,15 +67,15 @@ pub enum RestoreError {
 pub(crate) struct Writer<'a>(pub &'a mut Vec<u8>);
 
 impl Writer<'_> {
-    pub fn u32(&mut self, value: u32) {
+    pub(crate) fn u32(&mut self, value: u32) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    pub fn u64(&mut self, value: u64) {
+    pub(crate) fn u64(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.u32(bytes.len() as u32);
         self.0.extend_from_slice(bytes);
     }
@@ -92,26 +92,26 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    pub fn u32(&mut self) -> Result<u32, RestoreError> {
+    pub(crate) fn u32(&mut self) -> Result<u32, RestoreError> {
         Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes")))
     }
 
-    pub fn u64(&mut self) -> Result<u64, RestoreError> {
+    pub(crate) fn u64(&mut self) -> Result<u64, RestoreError> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
     }
 
-    pub fn bytes(&mut self) -> Result<&'a [u8], RestoreError> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], RestoreError> {
         let count = self.u32()?;
         self.take(count as usize)
     }
 
     /// A count of things, at most `most`.
-    pub fn count(&mut self, most: usize, what: &'static str) -> Result<usize, RestoreError> {
+    pub(crate) fn count(&mut self, most: usize, what: &'static str) -> Result<usize, RestoreError> {
         let count = self.u32()? as usize;
         if count <= most { Ok(count) } else { Err(RestoreError::Inconsistent(what)) }
     }
 
-    pub fn words(&mut self) -> Result<[u64; BITMAP_WORDS], RestoreError> {
+    pub(crate) fn words(&mut self) -> Result<[u64; BITMAP_WORDS], RestoreError> {
         let mut words = [0; BITMAP_WORDS];
         for word in &mut words {
             *word = self.u64()?;
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes of a bulk message.
-    pub fn bulk_bytes(&mut self, config: &Config) -> Result<u64, RestoreError> {
+    pub(crate) fn bulk_bytes(&mut self, config: &Config) -> Result<u64, RestoreError> {
         let bytes = self.u64()?;
         if bytes <= config.bulk_bytes_max() {
             Ok(bytes)

@@ -62,7 +62,7 @@ pub(crate) enum Acked {
 }
 
 impl Sender {
-    pub fn new(first: Seq, fifo: Fifo, memory: &mut impl FlowMemory) -> Self {
+    pub(crate) fn new(first: Seq, fifo: Fifo, memory: &mut impl FlowMemory) -> Self {
         let sender = Sender {
             una: first,
             cursor: first,
@@ -81,7 +81,7 @@ impl Sender {
         sender
     }
 
-    pub fn publish_all(&self, memory: &mut impl FlowMemory) {
+    pub(crate) fn publish_all(&self, memory: &mut impl FlowMemory) {
         memory.publish(FlowWord::SndUna, with_offset(self.una, self.fifo.head));
         memory.publish(FlowWord::SndNxt, with_offset(self.nxt, self.fifo.tail));
         memory.publish(FlowWord::SndHigh, u64::from(self.high.0));
@@ -90,31 +90,31 @@ impl Sender {
 
     /// Records in the FIFO.
     #[inline]
-    pub fn held(&self) -> u32 {
+    pub(crate) fn held(&self) -> u32 {
         self.nxt.since(self.una).cast_unsigned()
     }
 
     /// Whether records are under way.
     #[inline]
-    pub fn is_outstanding(&self) -> bool {
+    pub(crate) fn is_outstanding(&self) -> bool {
         self.cursor != self.una
     }
 
     /// Whether a record could be sent now, as far as the stream is concerned.
     #[inline]
-    pub fn has_data(&self) -> bool {
+    pub(crate) fn has_data(&self) -> bool {
         self.cursor != self.nxt && self.waiting == Waiting::Acks
     }
 
     /// Bytes of truesize under way.
     #[inline]
-    pub fn flight(&self) -> u32 {
+    pub(crate) fn flight(&self) -> u32 {
         self.charge_sent.wrapping_sub(self.charge_una)
     }
 
     /// Puts a record in the FIFO. `false`: it is full.
     #[inline]
-    pub fn push(&mut self, memory: &mut impl FlowMemory, head: &[u8], body: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, memory: &mut impl FlowMemory, head: &[u8], body: &[u8]) -> bool {
         if !self.fifo.push(memory.fifo_mut(), self.nxt, self.held(), head, body) {
             return false;
         }
@@ -125,7 +125,7 @@ impl Sender {
 
     /// Notes that `cursor..end` leave in a datagram of `charge`: published before the caller hands it out.
     #[inline]
-    pub fn note_sent(&mut self, memory: &mut impl FlowMemory, end: Seq, charge: u32, now_ns: u64) {
+    pub(crate) fn note_sent(&mut self, memory: &mut impl FlowMemory, end: Seq, charge: u32, now_ns: u64) {
         self.charge_sent = self.charge_sent.wrapping_add(charge);
         self.fifo.note_charge(self.cursor, end, self.charge_sent);
         if self.high.is_before(end) {
@@ -142,7 +142,7 @@ impl Sender {
 
     /// The other side has everything before `ack`.
     #[inline]
-    pub fn handle_ack(&mut self, memory: &mut impl FlowMemory, ack: Seq) -> Acked {
+    pub(crate) fn handle_ack(&mut self, memory: &mut impl FlowMemory, ack: Seq) -> Acked {
         if ack == self.una || ack.is_before(self.una) {
             return Acked::Old;
         }
@@ -170,7 +170,7 @@ impl Sender {
     }
 
     /// Goes back to `una`: a new round. Returns the charge of what was under way.
-    pub fn rewind(&mut self, memory: &mut impl FlowMemory) -> u32 {
+    pub(crate) fn rewind(&mut self, memory: &mut impl FlowMemory) -> u32 {
         let flight = self.flight();
         self.cursor = self.una;
         self.charge_sent = self.charge_una;
@@ -182,7 +182,7 @@ impl Sender {
     }
 
     /// Whether `echo` is the number of a probe sent since the stream last went back.
-    pub fn is_own_probe(&self, echo: u32) -> bool {
+    pub(crate) fn is_own_probe(&self, echo: u32) -> bool {
         let (first, count) = (self.probe_first, self.probe.wrapping_sub(self.probe_first));
         count < 1 << 31 && echo.wrapping_sub(first) <= count
     }
@@ -216,20 +216,20 @@ pub(crate) enum Arrived {
 }
 
 impl Receiver {
-    pub fn new(first: Seq, memory: &mut impl FlowMemory) -> Self {
+    pub(crate) fn new(first: Seq, memory: &mut impl FlowMemory) -> Self {
         let receiver = Receiver { nxt: first, full: false, nacked: u32::MAX, owed: 0 };
         receiver.publish(memory);
         receiver
     }
 
     #[inline]
-    pub fn publish(&self, memory: &mut impl FlowMemory) {
+    pub(crate) fn publish(&self, memory: &mut impl FlowMemory) {
         memory.publish(FlowWord::RcvNxt, u64::from(self.nxt.0));
     }
 
     /// Hands the records of a data packet to the sink.
     #[inline]
-    pub fn handle_data(
+    pub(crate) fn handle_data(
         &mut self,
         memory: &mut impl FlowMemory,
         sink: &mut impl Sink,

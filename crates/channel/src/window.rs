@@ -38,7 +38,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// `credit`: before the peer has said anything; `step`: charge of the longest datagram.
-    pub fn new(credit: u32, step: u32) -> Self {
+    pub(crate) fn new(credit: u32, step: u32) -> Self {
         Window {
             window: (16 * step).min(credit).max(STEPS_MIN * step),
             slow_start_until: WINDOW_BYTES_MAX,
@@ -57,7 +57,7 @@ impl Window {
     /// Whether a datagram of `charge` may follow `flight`. The first always may: without it nothing would
     /// ever be heard.
     #[inline]
-    pub fn allows(&mut self, flight: u32, charge: u32) -> bool {
+    pub(crate) fn allows(&mut self, flight: u32, charge: u32) -> bool {
         if flight == 0 || flight + charge <= self.window.min(self.credit) {
             return true;
         }
@@ -67,7 +67,7 @@ impl Window {
 
     /// How many datagrams of `charge` may follow `flight`.
     #[inline]
-    pub fn room(&mut self, flight: u32, charge: u32) -> u32 {
+    pub(crate) fn room(&mut self, flight: u32, charge: u32) -> u32 {
         let room = self.window.min(self.credit).saturating_sub(flight) / charge;
         if room == 0 {
             return u32::from(self.allows(flight, charge));
@@ -76,14 +76,14 @@ impl Window {
     }
 
     #[inline]
-    pub fn acked(&mut self, charge: u32) {
+    pub(crate) fn acked(&mut self, charge: u32) {
         self.round_acked = self.round_acked.saturating_add(charge);
         if self.round_acked >= self.window {
             self.end_round();
         }
     }
 
-    pub fn lost(&mut self, charge: u32) {
+    pub(crate) fn lost(&mut self, charge: u32) {
         self.round_lost = self.round_lost.saturating_add(charge);
         if self.round_acked.saturating_add(self.round_lost) >= self.window {
             self.end_round();
@@ -113,7 +113,7 @@ impl Window {
     }
 
     /// A round trip was measured.
-    pub fn round_trip(&mut self, ns: u64) {
+    pub(crate) fn round_trip(&mut self, ns: u64) {
         if ns > ROUND_TRIP_NS_MAX {
             return;
         }
@@ -132,13 +132,13 @@ impl Window {
 
     /// How long to wait for an acknowledgement.
     #[inline]
-    pub fn timeout_ns(&self, least_ns: u64) -> u64 {
+    pub(crate) fn timeout_ns(&self, least_ns: u64) -> u64 {
         (self.rtt_ns + 4 * self.rtt_deviation_ns).min(TIMEOUT_NS_MAX).max(least_ns)
     }
 
     /// After how long the answer to what was sent last is late.
     #[inline]
-    pub fn overdue_ns(&self, least_ns: u64) -> u64 {
+    pub(crate) fn overdue_ns(&self, least_ns: u64) -> u64 {
         match self.rtt_ns {
             0 => TIMEOUT_NS_MAX,
             rtt_ns => (2 * rtt_ns + self.rtt_deviation_ns).min(TIMEOUT_NS_MAX).max(least_ns),
@@ -146,12 +146,12 @@ impl Window {
     }
 
     /// The smoothed round-trip time, 0 if none was measured.
-    pub fn rtt_ns(&self) -> u64 {
+    pub(crate) fn rtt_ns(&self) -> u64 {
         self.rtt_ns
     }
 
     /// The window.
-    pub fn bytes(&self) -> u32 {
+    pub(crate) fn bytes(&self) -> u32 {
         self.window
     }
 }

@@ -1,6 +1,7 @@
 //! `mpiexec`, `mpirun` and `tutti`: one program, which behaves by the name that it is called by.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod cluster;
 mod commands;

@@ -4,9 +4,9 @@
 //! call of memcpy per block would cost several times its work.
 
 /// Which way bytes go, known when the code is compiled.
-pub const PACK: bool = true;
+pub(crate) const PACK: bool = true;
 /// From the stream to memory.
-pub const UNPACK: bool = false;
+pub(crate) const UNPACK: bool = false;
 
 /// Blocks of at least this many bytes are left to memcpy.
 const LONG_BLOCK: usize = 128;
@@ -16,7 +16,7 @@ const LONG_BLOCK: usize = 128;
 /// # Safety
 /// `bytes` bytes at both addresses are valid, and do not overlap.
 #[inline(always)]
-pub unsafe fn copy<const DIRECTION: bool>(memory: *mut u8, stream: *mut u8, bytes: usize) {
+pub(crate) unsafe fn copy<const DIRECTION: bool>(memory: *mut u8, stream: *mut u8, bytes: usize) {
     let (from, to) = if DIRECTION == PACK { (memory, stream) } else { (stream, memory) };
     // SAFETY: our contract.
     unsafe {
@@ -89,7 +89,7 @@ macro_rules! by_length {
 /// # Safety
 /// Each block is valid at both places; memory and stream do not overlap.
 #[inline]
-pub unsafe fn copy_blocks<const DIRECTION: bool>(
+pub(crate) unsafe fn copy_blocks<const DIRECTION: bool>(
     memory: *mut u8,
     stride: isize,
     stream: *mut u8,
@@ -124,7 +124,7 @@ unsafe fn blocks<const DIRECTION: bool, const BYTES: usize>(
 }
 
 /// Columns that go on together.
-pub const COLUMNS_ABREAST: usize = 8;
+pub(crate) const COLUMNS_ABREAST: usize = 8;
 
 /// `columns` columns of `rows` blocks of `bytes` bytes: in memory the columns are `stride` apart and the rows
 /// `row`; in the stream each column is dense and follows the one before. Eight columns go on together, row by
@@ -133,7 +133,7 @@ pub const COLUMNS_ABREAST: usize = 8;
 ///
 /// # Safety
 /// Each block is valid at both places; memory and stream do not overlap.
-pub unsafe fn copy_columns<const DIRECTION: bool>(
+pub(crate) unsafe fn copy_columns<const DIRECTION: bool>(
     memory: *mut u8,
     (stride, columns): (isize, usize),
     (row, rows): (isize, usize),
@@ -214,7 +214,7 @@ fn prefetch(address: *const u8) {
 /// # Safety
 /// Each block is valid at both places; memory and stream do not overlap.
 #[inline]
-pub unsafe fn copy_places<const DIRECTION: bool>(
+pub(crate) unsafe fn copy_places<const DIRECTION: bool>(
     memory: *mut u8,
     places: &[isize],
     stream: *mut u8,

@@ -16,7 +16,7 @@ type Copy =
 type Delete = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 
 /// Makes a key.
-pub fn create_key(
+pub(crate) fn create_key(
     guard: &mut Guard,
     object: Object,
     copy: usize,
@@ -32,7 +32,7 @@ pub fn create_key(
 ///
 /// # Errors
 /// MPI_ERR_KEYVAL.
-pub fn free_key(guard: &mut Guard, object: Object, key: c_int) -> Result<()> {
+pub(crate) fn free_key(guard: &mut Guard, object: Object, key: c_int) -> Result<()> {
     let index = find_key(guard, object, key)?;
     guard.attributes.keys.get_mut(index).is_freed = true;
     forget_if_unused(guard, index);
@@ -43,7 +43,7 @@ pub fn free_key(guard: &mut Guard, object: Object, key: c_int) -> Result<()> {
 ///
 /// # Errors
 /// MPI_ERR_KEYVAL; whatever the delete callback of the old value returned.
-pub fn set(guard: &mut Guard, owner: Owner, key: c_int, value: usize) -> Result<()> {
+pub(crate) fn set(guard: &mut Guard, owner: Owner, key: c_int, value: usize) -> Result<()> {
     find_set(guard, owner)?;
     find_key(guard, owner.object(), key)?;
     if find_set(guard, owner)?.is_some_and(|set| set.get(key).is_some()) {
@@ -59,7 +59,7 @@ pub fn set(guard: &mut Guard, owner: Owner, key: c_int, value: usize) -> Result<
 ///
 /// # Errors
 /// MPI_ERR_KEYVAL.
-pub fn get(guard: &Guard, owner: Owner, key: c_int) -> Result<Option<usize>> {
+pub(crate) fn get(guard: &Guard, owner: Owner, key: c_int) -> Result<Option<usize>> {
     find_key(guard, owner.object(), key)?;
     Ok(find_set(guard, owner)?.and_then(|set| set.get(key)))
 }
@@ -68,7 +68,7 @@ pub fn get(guard: &Guard, owner: Owner, key: c_int) -> Result<Option<usize>> {
 ///
 /// # Errors
 /// MPI_ERR_KEYVAL; whatever the delete callback returned, and then the attribute stays.
-pub fn delete(guard: &mut Guard, owner: Owner, key: c_int) -> Result<()> {
+pub(crate) fn delete(guard: &mut Guard, owner: Owner, key: c_int) -> Result<()> {
     let index = find_key(guard, owner.object(), key)?;
     let value = find_set(guard, owner)?.and_then(|set| set.get(key)).ok_or_else(|| {
         Error::new(MPI_ERR_KEYVAL, format_args!("attribute {key:#x} is not set on this object"))
@@ -97,7 +97,7 @@ pub fn delete(guard: &mut Guard, owner: Owner, key: c_int) -> Result<()> {
 ///
 /// # Errors
 /// Whatever a delete callback returned; that attribute and the older ones stay.
-pub fn delete_all(guard: &mut Guard, owner: Owner) -> Result<()> {
+pub(crate) fn delete_all(guard: &mut Guard, owner: Owner) -> Result<()> {
     while let Some((key, _)) = find_set(guard, owner)?.and_then(|set| set.0.last().copied()) {
         delete(guard, owner, key)?;
     }
@@ -109,7 +109,7 @@ pub fn delete_all(guard: &mut Guard, owner: Owner) -> Result<()> {
 ///
 /// # Errors
 /// Whatever a copy callback returned.
-pub fn copy(guard: &mut Guard, owner: Owner) -> Result<Set> {
+pub(crate) fn copy(guard: &mut Guard, owner: Owner) -> Result<Set> {
     let mut copies = Set::default();
     let keys: Vec<c_int> = match find_set(guard, owner)? {
         Some(set) => set.0.iter().map(|(key, _)| *key).collect(),
@@ -134,7 +134,7 @@ pub fn copy(guard: &mut Guard, owner: Owner) -> Result<Set> {
 }
 
 /// Gives a new object of the kinds that have no room for them its attributes.
-pub fn adopt(guard: &mut Guard, owner: Owner, copies: Set) {
+pub(crate) fn adopt(guard: &mut Guard, owner: Owner, copies: Set) {
     if !copies.0.is_empty() {
         guard.attributes.others.insert(owner, copies);
     }
@@ -223,7 +223,7 @@ fn check_callback(which: &str, key: c_int, code: c_int) -> Result<()> {
 
 /// The error of a handle that names no window.
 #[cold]
-pub fn bad_win(handle: MPI_Win) -> Error {
+pub(crate) fn bad_win(handle: MPI_Win) -> Error {
     let what = if handle == MPI_WIN_NULL { "is MPI_WIN_NULL" } else { "is freed or was never one" };
     Error::new(MPI_ERR_WIN, format_args!("window {:#x} {what}", handle.0))
 }

@@ -25,11 +25,11 @@ fn entry() -> (&'static str, MPI_Errhandler) {
 }
 
 /// The initial error handler.
-pub fn handler() -> MPI_Errhandler {
+pub(crate) fn handler() -> MPI_Errhandler {
     entry().1
 }
 
 /// Its name.
-pub fn name() -> &'static str {
+pub(crate) fn name() -> &'static str {
     entry().0
 }

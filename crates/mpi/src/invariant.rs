@@ -4,7 +4,7 @@
 use tutti_runtime::log;
 
 /// Installs the hook for this copy of the library.
-pub fn report_broken_ones(rank: usize) {
+pub(crate) fn report_broken_ones(rank: usize) {
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         let what = info.payload_as_str().unwrap_or("unknown");

@@ -32,13 +32,13 @@ static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 static CHANGE: Mutex<()> = Mutex::new(());
 
 /// Phase of the world model: MPI_Initialized and MPI_Finalized tell it.
-pub fn world_phase() -> u8 {
+pub(crate) fn world_phase() -> u8 {
     WORLD.load(Ordering::Acquire)
 }
 
 /// Why the library did not start.
 #[derive(Debug)]
-pub enum StartError {
+pub(crate) enum StartError {
     /// The world model was started before.
     Twice,
     /// The place in the job cannot be had.
@@ -49,7 +49,7 @@ pub enum StartError {
 ///
 /// # Errors
 /// When it was started before, or the place in the job cannot be had.
-pub fn start_world(required: c_int) -> std::result::Result<(), StartError> {
+pub(crate) fn start_world(required: c_int) -> std::result::Result<(), StartError> {
     let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
     if world_phase() != BEFORE {
         return Err(StartError::Twice);
@@ -60,7 +60,7 @@ pub fn start_world(required: c_int) -> std::result::Result<(), StartError> {
 }
 
 /// Ends the world model. The caller has deleted what hangs on MPI_COMM_SELF.
-pub fn end_world() {
+pub(crate) fn end_world() {
     let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
     WORLD.store(AFTER, Ordering::Release);
     if SESSIONS.load(Ordering::Acquire) == 0 {
@@ -73,7 +73,7 @@ pub fn end_world() {
 /// # Errors
 /// MPI_ERR_UNSUPPORTED_OPERATION when this process has left its job; MPI_ERR_OTHER when it cannot take its
 /// place.
-pub fn open(session: Session) -> Result<MPI_Session> {
+pub(crate) fn open(session: Session) -> Result<MPI_Session> {
     let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
     check(process::phase() != AFTER, MPI_ERR_UNSUPPORTED_OPERATION, || {
         "this process has left its job with MPI_Finalize and the end of its last session".into()
@@ -92,7 +92,7 @@ pub fn open(session: Session) -> Result<MPI_Session> {
 }
 
 /// One session less; the handle is stale already.
-pub fn closed() {
+pub(crate) fn closed() {
     let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
     if SESSIONS.fetch_sub(1, Ordering::AcqRel) == 1 && world_phase() == AFTER {
         leave();
@@ -124,7 +124,7 @@ extern "C" fn leave_at_exit() {
 ///
 /// # Errors
 /// When there is a ticket but the place cannot be had.
-pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
+pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     rank::start()?;
     let mut rank = rank::enter().expect("the rank has just started");
     let job = rank.job.clone();
@@ -187,7 +187,7 @@ fn app_number() -> Option<c_int> {
 }
 
 /// The process is there already, and somebody asks for more threads.
-pub fn raise_thread_level(required: c_int) {
+pub(crate) fn raise_thread_level(required: c_int) {
     if required == MPI_THREAD_MULTIPLE {
         // The caller is the only thread that uses the library until it returns.
         LOCK.need();
@@ -198,7 +198,7 @@ pub fn raise_thread_level(required: c_int) {
 }
 
 /// Leaves the job: what is owed to others is sent, then the state goes.
-pub fn finish(mut guard: Guard) {
+pub(crate) fn finish(mut guard: Guard) {
     if crate::check_mode::is_on() {
         crate::check::leftovers::look(&mut guard);
     }

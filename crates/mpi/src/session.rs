@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::process::{Guard, Session};
 
 /// The process sets that there are.
-pub const PSETS: [&[u8]; 2] = [b"mpi://WORLD", b"mpi://SELF"];
+pub(crate) const PSETS: [&[u8]; 2] = [b"mpi://WORLD", b"mpi://SELF"];
 
 impl Guard {
     /// A session by handle.

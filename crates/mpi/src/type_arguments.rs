@@ -50,7 +50,7 @@ impl Number for MPI_Count {
 ///
 /// # Safety
 /// The array has `count` elements.
-pub unsafe fn numbers<T: Number>(array: *const T, count: impl Number) -> Result<Vec<i64>> {
+pub(crate) unsafe fn numbers<T: Number>(array: *const T, count: impl Number) -> Result<Vec<i64>> {
     // SAFETY: our contract.
     Ok(unsafe { slice(array, count)? }.iter().map(|number| number.wide()).collect())
 }
@@ -62,7 +62,7 @@ pub unsafe fn numbers<T: Number>(array: *const T, count: impl Number) -> Result<
 ///
 /// # Safety
 /// The array has `ndims` elements.
-pub unsafe fn dimensions<T: Number>(array: *const T, ndims: c_int) -> Result<Vec<i64>> {
+pub(crate) unsafe fn dimensions<T: Number>(array: *const T, ndims: c_int) -> Result<Vec<i64>> {
     check(ndims >= 1, MPI_ERR_ARG, || format!("ndims is {ndims}, expected 1 or more"))?;
     // SAFETY: our contract.
     unsafe { numbers(array, ndims) }
@@ -75,7 +75,7 @@ pub unsafe fn dimensions<T: Number>(array: *const T, ndims: c_int) -> Result<Vec
 ///
 /// # Safety
 /// As [`numbers`]; the result is not used after the call of the user has returned.
-pub unsafe fn slice<'a, T>(array: *const T, count: impl Number) -> Result<&'a [T]> {
+pub(crate) unsafe fn slice<'a, T>(array: *const T, count: impl Number) -> Result<&'a [T]> {
     let count = count.wide();
     check(count >= 0, MPI_ERR_COUNT, || format!("count is {count}, expected 0 or more"))?;
     if count == 0 {

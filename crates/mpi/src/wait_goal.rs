@@ -18,7 +18,7 @@ use tutti_runtime::sleep::SleepReport;
 use tutti_shm::report::{Wait, What};
 
 /// Names ranks of the world to the function that it is given.
-pub type Members<'a> = dyn Fn(&mut dyn FnMut(u32)) + 'a;
+pub(crate) type Members<'a> = dyn Fn(&mut dyn FnMut(u32)) + 'a;
 
 /// What a thread waits for, as it is told to an onlooker if the thread sleeps.
 #[derive(Clone, Copy)]
@@ -66,12 +66,12 @@ impl fmt::Debug for Goal<'_> {
 }
 
 /// Describes what a thread waits for.
-pub fn describe(process: &Process, goal: Goal<'_>, report: &mut SleepReport) {
+pub(crate) fn describe(process: &Process, goal: Goal<'_>, report: &mut SleepReport) {
     Description { process, report }.put_goal(goal);
 }
 
 /// Describes the collective operations that go on by themselves, and what holds besides the waits.
-pub fn describe_background(process: &Process, report: &mut SleepReport) {
+pub(crate) fn describe_background(process: &Process, report: &mut SleepReport) {
     let mut description = Description { process, report: &mut *report };
     for schedule in process.schedules.iter() {
         if description.report.is_full() {

@@ -91,7 +91,7 @@ unsafe impl Waiting for Guard {
 
 /// MPI, beside the other interfaces of the process.
 #[derive(Debug)]
-pub struct Mpi;
+pub(crate) struct Mpi;
 
 impl Interface for Mpi {
     fn progress(&self, rank: &mut LockedRank) -> bool {
@@ -115,6 +115,6 @@ impl Interface for Mpi {
 }
 
 /// Lends MPI's records and bulk messages to whoever polls the network.
-pub fn lend_client(use_client: &mut dyn FnMut(&mut dyn Client)) {
+pub(crate) fn lend_client(use_client: &mut dyn FnMut(&mut dyn Client)) {
     process::with_state(|process| process.engine.lend_client(use_client));
 }

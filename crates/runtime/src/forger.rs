@@ -30,7 +30,7 @@ const KEY: std::ops::Range<u64> = 8..16;
 ///
 /// # Errors
 /// When `TUTTI_FAULTS` holds no faults.
-pub fn with_faults(udp: Udp, rank: usize) -> io::Result<Box<dyn Transport>> {
+pub(crate) fn with_faults(udp: Udp, rank: usize) -> io::Result<Box<dyn Transport>> {
     let faulty: Box<dyn Transport> = match Faults::from_environment().map_err(io::Error::other)? {
         Some(faults) => Box::new(Faulty::new(udp, faults, rank as u32)),
         None => Box::new(udp),

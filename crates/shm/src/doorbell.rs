@@ -100,7 +100,7 @@ pub(crate) mod futex {
     use crate::sync::AtomicU32;
 
     /// Sleeps while the word is as it was seen, and for so long at most.
-    pub fn wait(word: &AtomicU32, seen: u32, at_most: Option<Duration>) {
+    pub(crate) fn wait(word: &AtomicU32, seen: u32, at_most: Option<Duration>) {
         let time = at_most.map(|time| libc::timespec {
             tv_sec: time.as_secs() as libc::time_t,
             tv_nsec: time.subsec_nanos().into(),
@@ -117,7 +117,7 @@ pub(crate) mod futex {
         };
     }
 
-    pub fn wake_all(word: &AtomicU32) {
+    pub(crate) fn wake_all(word: &AtomicU32) {
         // SAFETY: the word is alive.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     }

@@ -34,12 +34,12 @@ pub(super) struct Memory(File);
 
 impl Memory {
     /// Of this process.
-    pub fn open(pid: u32) -> io::Result<Self> {
+    pub(crate) fn open(pid: u32) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/mem")).map(Memory)
     }
 
     /// So many bytes at an address.
-    pub fn read(&self, address: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&self, address: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let mut copy = vec![0; bytes];
         self.0.read_exact_at(&mut copy, address)?;
         Ok(copy)
@@ -53,7 +53,7 @@ impl Memory {
 
     /// The messages that hang on the root at this address, as far as so many bytes may be read, of which is
     /// taken what was.
-    pub fn kept(&self, root: u64, bytes_max: &mut usize) -> io::Result<Found> {
+    pub(crate) fn kept(&self, root: u64, bytes_max: &mut usize) -> io::Result<Found> {
         let (first, lock) = unexpected::read_root(&self.array::<ROOT_BYTES>(root)?);
         let taking = lock != 0 && self.array::<4>(lock)? != [0; 4];
         let mut found = Found { messages: Vec::new(), taking, more: false };

@@ -13,7 +13,7 @@ use crate::state::{BulkIn, Doing, Message, RankView, Snapshot};
 const LISTED_MAX: usize = 8;
 
 /// What a context's communicator is called: names that a program has given are known to its ranks only.
-pub fn communicator(context: u32) -> String {
+pub(crate) fn communicator(context: u32) -> String {
     let suffix = match context % CONTEXTS_PER_COMM {
         0 => "",
         1 => " (collective)",

@@ -18,10 +18,10 @@ use crate::Outgoing;
 
 mod placed;
 
-pub use placed::PlacedReceiver;
+pub(crate) use placed::PlacedReceiver;
 
 /// Messages of one system call, at most.
-pub const MESSAGES_MAX: usize = 32;
+pub(crate) const MESSAGES_MAX: usize = 32;
 /// Parts of one message, at most: a head and a body for each of 64 segments.
 const PARTS_MAX: usize = 128;
 /// Bytes of a receive buffer: the longest UDP datagram, or a run of them joined by the kernel.
@@ -29,16 +29,16 @@ const BUFFER_BYTES: usize = 65536;
 
 /// An address as the kernel wants it.
 #[derive(Clone, Copy, Debug)]
-pub struct Address {
+pub(crate) struct Address {
     storage: sockaddr_in6,
     bytes: socklen_t,
 }
 
 /// What distinguishes addresses: address (IPv4 mapped) and port.
-pub type Key = (u128, u16);
+pub(crate) type Key = (u128, u16);
 
 /// The key of an address.
-pub fn key_of(address: &SocketAddr) -> Key {
+pub(crate) fn key_of(address: &SocketAddr) -> Key {
     let ip = match address.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
@@ -99,7 +99,7 @@ impl From<&SocketAddr> for Address {
 
 /// Datagrams that travel as one message: `count` of the batch from `first` on, all to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lot {
+pub(crate) struct Lot {
     /// Index of the first.
     pub first: usize,
     /// How many.
@@ -120,7 +120,7 @@ struct Segment {
 const _: () = assert!(size_of::<Segment>() == 24 && align_of::<Segment>() == align_of::<cmsghdr>());
 
 /// Memory of the sending calls, reused.
-pub struct Sender {
+pub(crate) struct Sender {
     headers: Vec<mmsghdr>,
     parts: Vec<iovec>,
     segments: Vec<Segment>,
@@ -131,7 +131,7 @@ unsafe impl Send for Sender {}
 
 impl Sender {
     /// With room for one call.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Sender {
             headers: Vec::with_capacity(MESSAGES_MAX),
             parts: Vec::with_capacity(MESSAGES_MAX * PARTS_MAX),
@@ -145,7 +145,7 @@ impl Sender {
     ///
     /// # Errors
     /// The kernel's answer to the first lot.
-    pub fn send(
+    pub(crate) fn send(
         &mut self,
         socket: BorrowedFd<'_>,
         lots: &[Lot],
@@ -221,7 +221,7 @@ impl std::fmt::Debug for Sender {
 }
 
 /// Memory of the receiving calls, reused.
-pub struct Receiver {
+pub(crate) struct Receiver {
     headers: Vec<mmsghdr>,
     parts: Vec<iovec>,
     names: Vec<Address>,
@@ -235,7 +235,7 @@ unsafe impl Send for Receiver {}
 
 /// A message that has arrived: one datagram, or several joined by the kernel.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub(crate) struct Message<'a> {
     /// Where from.
     pub source: Key,
     /// The datagrams, one after the other; `None` when the message was cut off.
@@ -246,7 +246,7 @@ pub struct Message<'a> {
 
 impl Receiver {
     /// With buffers for so many messages.
-    pub fn new(messages: usize) -> Self {
+    pub(crate) fn new(messages: usize) -> Self {
         assert!((1..=MESSAGES_MAX).contains(&messages));
         let mut buffers = vec![0_u8; messages * BUFFER_BYTES];
         let mut parts: Vec<iovec> = buffers
@@ -274,7 +274,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel's; WouldBlock when there is nothing.
-    pub fn receive(&mut self, socket: BorrowedFd<'_>, messages_max: usize) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, messages_max: usize) -> io::Result<usize> {
         // The kernel has overwritten lengths in those that it used.
         self.headers[..self.received].iter_mut().for_each(arm);
         self.received = 0;
@@ -299,7 +299,7 @@ impl Receiver {
     }
 
     /// A message of the last call.
-    pub fn message(&self, index: usize) -> Message<'_> {
+    pub(crate) fn message(&self, index: usize) -> Message<'_> {
         assert!(index < self.received);
         let header = &self.headers[index];
         let length = (header.msg_len as usize).min(BUFFER_BYTES);
@@ -349,7 +349,7 @@ fn segment_bytes(header: &libc::msghdr) -> Option<usize> {
 }
 
 /// Reads an option that is a number.
-pub fn option(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
+pub(crate) fn option(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
     let mut value: c_int = 0;
     let mut bytes = size_of::<c_int>() as socklen_t;
     // SAFETY: the value is as long as we say.
@@ -360,7 +360,7 @@ pub fn option(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c
 }
 
 /// Sets an option that is a number.
-pub fn set_option(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+pub(crate) fn set_option(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let bytes = size_of::<c_int>() as socklen_t;
     // SAFETY: the value is as long as we say.
     retry(|| unsafe {
@@ -371,7 +371,7 @@ pub fn set_option(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: c_in
 
 /// What the kernel says of a socket's memory (SO_MEMINFO).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// Charged for datagrams that wait to be received.
     pub queued_bytes: u32,
     /// Datagrams dropped for want of room.
@@ -380,7 +380,7 @@ pub struct Memory {
 
 /// Asks for [`Memory`]. Unlike SO_RXQ_OVFL it costs the datagrams nothing, and tells of drops also when none
 /// comes after.
-pub fn memory(socket: BorrowedFd<'_>) -> io::Result<Memory> {
+pub(crate) fn memory(socket: BorrowedFd<'_>) -> io::Result<Memory> {
     // linux/sock_diag.h: SK_MEMINFO_RMEM_ALLOC is the first word, SK_MEMINFO_DROPS the ninth.
     let mut words = [0_u32; 9];
     let mut bytes = size_of_val(&words) as socklen_t;
@@ -399,7 +399,7 @@ pub fn memory(socket: BorrowedFd<'_>) -> io::Result<Memory> {
 
 /// Bytes of an IP packet that the interface of an address of this node takes; none if there is no such
 /// interface.
-pub fn mtu_of(address: IpAddr) -> Option<usize> {
+pub(crate) fn mtu_of(address: IpAddr) -> Option<usize> {
     let name = interface_of(address)?;
     let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     // SAFETY: zero is a valid value of this plain structure; the name with its end fits (IFNAMSIZ), as the
@@ -452,7 +452,7 @@ unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
 }
 
 /// Lets a socket hear and address one peer only.
-pub fn connect(socket: BorrowedFd<'_>, address: &Address) -> io::Result<()> {
+pub(crate) fn connect(socket: BorrowedFd<'_>, address: &Address) -> io::Result<()> {
     let name = (&raw const address.storage).cast();
     // SAFETY: the address is as long as we say.
     retry(|| unsafe { libc::connect(socket.as_raw_fd(), name, address.bytes) as isize }).map(drop)

@@ -2,7 +2,7 @@
 
 /// A function or a group with its arguments, or a parameter or constant.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Expression {
+pub(super) struct Expression {
     /// What stands before the parentheses.
     pub name: String,
     /// What stands between them; none without parentheses.
@@ -11,7 +11,7 @@ pub struct Expression {
 
 impl Expression {
     /// Reads `data(buffer, count, datatype)`.
-    pub fn parse(text: &str) -> Result<Expression, String> {
+    pub(super) fn parse(text: &str) -> Result<Expression, String> {
         let text = text.trim();
         let bad = || format!("`{text}` is no parameter, literal or name(arguments)");
         let Some((name, rest)) = text.split_once('(') else {
@@ -24,7 +24,7 @@ impl Expression {
     }
 
     /// Reads expressions with commas between them; an empty text has none.
-    pub fn parse_list(text: &str) -> Result<Vec<Expression>, String> {
+    pub(super) fn parse_list(text: &str) -> Result<Vec<Expression>, String> {
         let mut list = Vec::new();
         if text.trim().is_empty() {
             return Ok(list);
@@ -45,13 +45,13 @@ impl Expression {
     }
 
     /// Whether it is a number, a truth value or a constant of Rust: `0`, `true`, `Mode::Standard`.
-    pub fn is_literal(&self) -> bool {
+    pub(super) fn is_literal(&self) -> bool {
         ["true", "false"].contains(&self.name.as_str())
             || self.name.starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase())
     }
 
     /// The parameters that it uses.
-    pub fn parameters(&self) -> Vec<&str> {
+    pub(super) fn parameters(&self) -> Vec<&str> {
         match &self.arguments {
             Some(arguments) => arguments.iter().flat_map(Expression::parameters).collect(),
             None if self.is_literal() => Vec::new(),

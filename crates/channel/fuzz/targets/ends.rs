@@ -4,13 +4,13 @@ use tutti_channel::{
     Config, Endpoint, Identity, Incarnation, Key, Now, PlainMemory, Rank, Sink, Source, Taken,
 };
 
-pub const KEY: u64 = 0x1234_5678_9abc_def0;
-pub const INCARNATION: u32 = 3;
+pub(crate) const KEY: u64 = 0x1234_5678_9abc_def0;
+pub(crate) const INCARNATION: u32 = 3;
 /// Bytes of each bulk message.
-pub const BULK_BYTES: u64 = 20_000;
+pub(crate) const BULK_BYTES: u64 = 20_000;
 
 /// The program of both: takes records while it has room, and checks that no byte lies outside of a message.
-pub struct Program {
+pub(crate) struct Program {
     pub room: u32,
 }
 
@@ -35,25 +35,25 @@ impl Source for Program {
     }
 }
 
-pub fn at(ns: u64) -> Now {
+pub(crate) fn at(ns: u64) -> Now {
     Now { ns, thaw_count: 0 }
 }
 
-pub fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config { datagram_bytes: 512, bulk_in_max: 4, bulk_out_max: 4, fifo_records: 32, ..Config::default() }
 }
 
-pub fn identity(rank: u32) -> Identity {
+pub(crate) fn identity(rank: u32) -> Identity {
     Identity { key: Key(KEY), incarnation: Incarnation(INCARNATION), rank: Rank(rank) }
 }
 
-pub fn endpoint(rank: u32) -> Endpoint<PlainMemory> {
+pub(crate) fn endpoint(rank: u32) -> Endpoint<PlainMemory> {
     Endpoint::new(identity(rank), config(), at(0), [(Rank(1 - rank), PlainMemory::new(4096))])
         .expect("the numbers are possible")
 }
 
 /// All that an endpoint has to send.
-pub fn datagrams(end: &mut Endpoint<PlainMemory>, program: &mut Program, ns: u64) -> Vec<Vec<u8>> {
+pub(crate) fn datagrams(end: &mut Endpoint<PlainMemory>, program: &mut Program, ns: u64) -> Vec<Vec<u8>> {
     let mut buffer = vec![0; 64 * 512];
     let mut all = Vec::new();
     while let Some(sent) = end.poll_transmit(at(ns), program, &mut buffer) {

@@ -22,7 +22,7 @@ pub(super) struct Network {
 pub(super) type Arrivals = [Option<u64>; 2];
 
 impl Network {
-    pub fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &Options) -> Self {
         Network {
             loss_permille: options.loss_permille,
             repeat_permille: options.repeat_permille,
@@ -36,25 +36,30 @@ impl Network {
     }
 
     /// One half.
-    pub fn join(&mut self) {
+    pub(super) fn join(&mut self) {
         self.half.fill(false);
     }
 
     /// It becomes narrow or wide, if it is one that does.
-    pub fn change_width(&mut self, random: &mut Random) {
+    pub(super) fn change_width(&mut self, random: &mut Random) {
         if self.vanishing == Vanishing::AtTimes && random.chance(200) {
             self.is_narrow = !self.is_narrow;
         }
     }
 
     /// A network as one would like it, but for a little loss; one that has always been narrow stays so.
-    pub fn become_well(&mut self) {
+    pub(super) fn become_well(&mut self) {
         self.join();
         self.is_narrow = self.vanishing == Vanishing::Always;
         (self.loss_permille, self.repeat_permille, self.late_permille) = (self.loss_permille.min(20), 0, 0);
     }
 
-    pub fn arrivals(&mut self, random: &mut Random, (from, to): (usize, usize), bytes: usize) -> Arrivals {
+    pub(super) fn arrivals(
+        &mut self,
+        random: &mut Random,
+        (from, to): (usize, usize),
+        bytes: usize,
+    ) -> Arrivals {
         if self.is_narrow && bytes > SHORT_BYTES {
             self.lost += 1;
             return [None, None];

@@ -83,7 +83,7 @@ impl Sink for Program {
 
 impl Program {
     /// Bytes are received where those of a message are expected, whatever they are.
-    pub fn place(&mut self, tag: u64, offset: u64, data: &[u8]) {
+    pub(super) fn place(&mut self, tag: u64, offset: u64, data: &[u8]) {
         let mut board = self.board.borrow_mut();
         let Some(bulk) = board.bulk.get_mut(&tag) else { return };
         bulk.bytes[offset as usize..][..data.len()].copy_from_slice(data);
@@ -112,7 +112,12 @@ impl Source for Program {
 static PIECE: [u8; 1 << 16] = [0; 1 << 16];
 
 impl Node {
-    pub fn new(options: &Options, rank: usize, board: &Rc<RefCell<Board>>, random: &mut Random) -> Self {
+    pub(super) fn new(
+        options: &Options,
+        rank: usize,
+        board: &Rc<RefCell<Board>>,
+        random: &mut Random,
+    ) -> Self {
         let identity = Identity { key: KEY, incarnation: Incarnation(1), rank: Rank(rank as u32) };
         let memory = |peer| (Rank(peer as u32), SimMemory::new(board, rank, peer, options.fifo_bytes));
         let peers = (0..options.ranks).filter(|peer| *peer != rank).map(memory);
@@ -144,23 +149,23 @@ impl Node {
     }
 
     /// Library time: without the time spent frozen.
-    pub fn now(&self, time_ns: u64) -> Now {
+    pub(super) fn now(&self, time_ns: u64) -> Now {
         let ns = (time_ns - self.frozen_ns_total).wrapping_add(self.clock_offset);
         Now { ns, thaw_count: self.thaw_count }
     }
 
     /// When something due at `ns` of this node's library time happens.
-    pub fn time_of(&self, ns: u64) -> u64 {
+    pub(super) fn time_of(&self, ns: u64) -> u64 {
         ns.saturating_sub(self.clock_offset).saturating_add(self.frozen_ns_total)
     }
 
-    pub fn freeze(&mut self, time_ns: u64) {
+    pub(super) fn freeze(&mut self, time_ns: u64) {
         if !self.frozen {
             (self.frozen, self.frozen_at) = (true, time_ns);
         }
     }
 
-    pub fn thaw(&mut self, time_ns: u64) {
+    pub(super) fn thaw(&mut self, time_ns: u64) {
         if self.frozen {
             self.frozen = false;
             self.frozen_ns_total += time_ns - self.frozen_at;
@@ -169,18 +174,18 @@ impl Node {
     }
 
     /// The clock jumps, forward or back.
-    pub fn jump(&mut self, random: &mut Random) {
+    pub(super) fn jump(&mut self, random: &mut Random) {
         self.clock_offset = random.below(2 * self.clock_offset + 1_000_000_000);
     }
 
-    pub fn alive(&mut self) -> Option<&mut Endpoint<SimMemory>> {
+    pub(super) fn alive(&mut self) -> Option<&mut Endpoint<SimMemory>> {
         match &mut self.process {
             Process::Alive(endpoint) => Some(endpoint),
             _ => None,
         }
     }
 
-    pub fn is_dead(&self) -> bool {
+    pub(super) fn is_dead(&self) -> bool {
         matches!(self.process, Process::Dead)
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    pub fn of(datagram: &[u8]) -> Self {
+    pub(super) fn of(datagram: &[u8]) -> Self {
         let mut head = [0; HEADER_BYTES];
         let bytes = datagram.len();
         let known = bytes.min(HEADER_BYTES);
@@ -73,14 +73,14 @@ impl fmt::Display for Step {
 pub(super) struct Trace(VecDeque<(u64, u64, Step)>);
 
 impl Trace {
-    pub fn note(&mut self, event: u64, time_ns: u64, step: Step) {
+    pub(super) fn note(&mut self, event: u64, time_ns: u64, step: Step) {
         if self.0.len() == STEPS {
             self.0.pop_front();
         }
         self.0.push_back((event, time_ns, step));
     }
 
-    pub fn print(&self) {
+    pub(super) fn print(&self) {
         for (event, time_ns, step) in &self.0 {
             eprintln!("{event:>7} {time_ns:>12} {step}");
         }

@@ -7,7 +7,7 @@ use tutti_channel::{
 
 /// Takes `room` records and refuses the rest.
 #[derive(Default)]
-pub struct Side {
+pub(crate) struct Side {
     pub room: usize,
     pub records: Vec<Vec<u8>>,
     pub bulk: Vec<u8>,
@@ -35,25 +35,25 @@ impl Source for Side {
 }
 
 /// A time at which the rank has never been frozen.
-pub fn at(ns: u64) -> Now {
+pub(crate) fn at(ns: u64) -> Now {
     Now { ns, thaw_count: 0 }
 }
 
-pub fn identity(rank: u32) -> Identity {
+pub(crate) fn identity(rank: u32) -> Identity {
     Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) }
 }
 
-pub fn memory() -> PlainMemory {
+pub(crate) fn memory() -> PlainMemory {
     PlainMemory::new(16 << 10)
 }
 
-pub fn endpoint(rank: u32, peers: &[u32]) -> Endpoint<PlainMemory> {
+pub(crate) fn endpoint(rank: u32, peers: &[u32]) -> Endpoint<PlainMemory> {
     let peers = peers.iter().map(|peer| (Rank(*peer), memory()));
     Endpoint::new(identity(rank), Config::default(), at(0), peers).unwrap()
 }
 
 /// All that it has to send, one by one.
-pub fn datagrams(end: &mut Endpoint<PlainMemory>, source: &mut impl Source, now: Now) -> Vec<Vec<u8>> {
+pub(crate) fn datagrams(end: &mut Endpoint<PlainMemory>, source: &mut impl Source, now: Now) -> Vec<Vec<u8>> {
     let mut buffer = vec![0; 64 * 1448];
     let mut all = Vec::new();
     while let Some(sent) = end.poll_transmit(now, source, &mut buffer) {

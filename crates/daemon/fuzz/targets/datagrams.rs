@@ -15,7 +15,7 @@ use super::seal::{HEADER_BYTES, Refused, SECRET_BYTES, Seal, TAG_BYTES};
 use super::switch_link::{PAYLOAD_BYTES, Payload, SwitchLink};
 
 /// Reads bytes in every way in which a datagram is read; gives how many messages were understood.
-pub fn read(input: &[u8]) -> usize {
+pub(super) fn read(input: &[u8]) -> usize {
     open(input);
     seal(input);
     exercise(input) + understand_any(input)

@@ -21,14 +21,14 @@ fn text(probes: bool, echo: u64, have: u64, first: u64, messages: &[&[u8]]) -> V
 }
 
 /// Some of either.
-pub fn samples() -> Vec<Vec<u8>> {
+pub(crate) fn samples() -> Vec<Vec<u8>> {
     let messages = messages();
     let incarnations = incarnations_of(&messages);
     messages.into_iter().chain(incarnations).collect()
 }
 
 /// Every kind that goes down, and every kind that goes up.
-pub fn messages() -> Vec<Vec<u8>> {
+pub(crate) fn messages() -> Vec<Vec<u8>> {
     let (job, generation, node) = (JobId(7), Generation(1_795_000_000_000_123), NodeId(31));
     let (version, slots) = (Version(4), Slots::first(8));
     let plan = Plan {

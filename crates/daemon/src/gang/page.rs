@@ -17,22 +17,22 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::Pid;
 use tutti_os::stat::{Stat, owner};
-pub use tutti_shm::daemon_page::Teller;
+pub(crate) use tutti_shm::daemon_page::Teller;
 use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES};
 
 /// The starter has it among its first descriptors; of who has more than a starter no more are looked at.
 const DESCRIPTORS_MAX: usize = 1024;
 /// A job has one starter on a node, or one for each of its virtual nodes.
-pub const STARTERS_MAX: usize = 256;
+pub(crate) const STARTERS_MAX: usize = 256;
 
 /// The starter that has this process of the user's as a child; none when it is dead, or another user's.
-pub fn starter_of(rank: Pid, user: u32) -> Option<Pid> {
+pub(crate) fn starter_of(rank: Pid, user: u32) -> Option<Pid> {
     let starter = Pid::from_raw(Stat::of(rank)?.parent)?;
     (owner(rank) == Some(user) && owner(starter) == Some(user)).then_some(starter)
 }
 
 /// The starters of these ranks of the user's, each once. No more than [`STARTERS_MAX`] are found.
-pub fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
+pub(crate) fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
     let ranks = ranks.iter().filter_map(|rank| Pid::from_raw(i32::try_from(*rank).ok()?));
     let mut starters = Vec::new();
     for rank in ranks {
@@ -47,7 +47,7 @@ pub fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
 
 /// The page of this starter, which is the user's. None when it has none, or we may not look at its
 /// descriptors: that the first one says, and often the folder.
-pub fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
+pub(crate) fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
     let path = format!("/proc/{}/fd", starter.as_raw_nonzero());
     let folder =
         openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;

@@ -80,7 +80,7 @@ pub(super) fn encode(message: &Message) -> Vec<u8> {
 ///
 /// # Errors
 /// When it is none.
-pub fn decode(bytes: &[u8]) -> Result<Message, String> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Message, String> {
     match postcard::take_from_bytes(bytes) {
         Ok((message, [])) => Ok(message),
         Ok((_, rest)) => Err(format!("{} bytes behind a message", rest.len())),

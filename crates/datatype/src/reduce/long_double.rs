@@ -4,7 +4,7 @@
 use super::{Kernel, Operation};
 
 /// Operations on numbers.
-pub fn real(op: Operation) -> Option<Kernel> {
+pub(super) fn real(op: Operation) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
     {
         x87::real(op)
@@ -17,7 +17,7 @@ pub fn real(op: Operation) -> Option<Kernel> {
 }
 
 /// Operations on complex numbers.
-pub fn complex(op: Operation) -> Option<Kernel> {
+pub(super) fn complex(op: Operation) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
     {
         x87::complex(op)
@@ -30,7 +30,7 @@ pub fn complex(op: Operation) -> Option<Kernel> {
 }
 
 /// Operations on a number and an int.
-pub fn pair(op: Operation) -> Option<Kernel> {
+pub(super) fn pair(op: Operation) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
     {
         x87::pair(op)
@@ -188,7 +188,7 @@ mod x87 {
         }
     }
 
-    pub fn real(op: Operation) -> Option<Kernel> {
+    pub(super) fn real(op: Operation) -> Option<Kernel> {
         match op {
             Operation::SUM => Some(sum),
             Operation::PROD => Some(product),
@@ -201,7 +201,7 @@ mod x87 {
         }
     }
 
-    pub fn complex(op: Operation) -> Option<Kernel> {
+    pub(super) fn complex(op: Operation) -> Option<Kernel> {
         match op {
             Operation::SUM => Some(complex_sum),
             Operation::PROD => Some(complex_product),
@@ -209,7 +209,7 @@ mod x87 {
         }
     }
 
-    pub fn pair(op: Operation) -> Option<Kernel> {
+    pub(super) fn pair(op: Operation) -> Option<Kernel> {
         match op {
             Operation::MINLOC => Some(minimum_location),
             Operation::MAXLOC => Some(maximum_location),

@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::work::Pieces;
 
 /// Everybody's contribution to the root.
-pub fn gather(plan: &mut Plan, own: Option<&Buffer>, all: Option<&Pieces>, root: usize) {
+pub(super) fn gather(plan: &mut Plan, own: Option<&Buffer>, all: Option<&Pieces>, root: usize) {
     match all {
         Some(all) => {
             for from in plan.others() {
@@ -21,7 +21,7 @@ pub fn gather(plan: &mut Plan, own: Option<&Buffer>, all: Option<&Pieces>, root:
 }
 
 /// From the root to everybody.
-pub fn scatter(plan: &mut Plan, all: Option<&Pieces>, own: Option<&Buffer>, root: usize) {
+pub(super) fn scatter(plan: &mut Plan, all: Option<&Pieces>, own: Option<&Buffer>, root: usize) {
     match all {
         Some(all) => {
             for to in plan.others() {
@@ -38,7 +38,7 @@ pub fn scatter(plan: &mut Plan, all: Option<&Pieces>, own: Option<&Buffer>, root
 }
 
 /// Everybody's contribution to everybody.
-pub fn allgather(plan: &mut Plan, own: Option<&Buffer>, all: &Pieces) {
+pub(super) fn allgather(plan: &mut Plan, own: Option<&Buffer>, all: &Pieces) {
     let me = plan.me;
     for from in plan.others() {
         plan.receive(from, all.piece(from));
@@ -56,7 +56,7 @@ pub fn allgather(plan: &mut Plan, own: Option<&Buffer>, all: &Pieces) {
 }
 
 /// Everybody to everybody. In place, what is sent is set aside first.
-pub fn alltoall(plan: &mut Plan, send: Option<&Pieces>, receive: &Pieces) {
+pub(super) fn alltoall(plan: &mut Plan, send: Option<&Pieces>, receive: &Pieces) {
     let me = plan.me;
     let aside: Vec<Buffer> = match send {
         Some(_) => Vec::new(),
@@ -85,7 +85,7 @@ pub fn alltoall(plan: &mut Plan, send: Option<&Pieces>, receive: &Pieces) {
 }
 
 /// A large broadcast: the root scatters, then everybody sends its part to everybody.
-pub fn broadcast(plan: &mut Plan, buffer: &Buffer, root: usize) {
+pub(super) fn broadcast(plan: &mut Plan, buffer: &Buffer, root: usize) {
     let (size, me, bytes) = (plan.size(), plan.me, buffer.bytes);
     // Ranks may describe the same bytes by different types, so data with gaps travel packed.
     let packed = if buffer.map.is_none() {

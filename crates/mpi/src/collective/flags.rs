@@ -14,7 +14,7 @@ use crate::process::Guard;
 
 /// Does the operation if it is small enough; all ranks decide alike.
 #[inline(always)]
-pub fn try_small(guard: &mut Guard, block: &Block, work: &Work) -> bool {
+pub(super) fn try_small(guard: &mut Guard, block: &Block, work: &Work) -> bool {
     let limits = &block.limits;
     match work {
         Work::Barrier => barrier(guard, block),
@@ -90,7 +90,7 @@ fn publish(guard: &mut Guard, block: &Block, k: u64, data: &Buffer, readers: Rea
 
 /// Elements of a predefined type under a predefined operation.
 #[derive(Clone, Copy, Debug)]
-pub struct Elements {
+pub(super) struct Elements {
     /// The loop.
     pub kernel: Kernel,
     /// How many.
@@ -227,7 +227,7 @@ fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction) {
 /// # Safety
 /// Both addresses lead to the elements; they may be equal.
 #[inline(always)]
-pub unsafe fn allreduce_elements(
+pub(super) unsafe fn allreduce_elements(
     guard: &mut Guard,
     block: &Block,
     elements: Elements,

@@ -18,7 +18,7 @@ pub struct Edges {
 }
 
 /// Receives first, then sends.
-pub fn exchange(plan: &mut Plan, edges: &Edges) {
+pub(super) fn exchange(plan: &mut Plan, edges: &Edges) {
     for (from, buffer) in &edges.receives {
         plan.receive(*from, buffer.clone());
     }

@@ -63,7 +63,7 @@ fn reduce_part(plan: &mut Plan, reduction: &Reduction, reducer: &Rc<Reducer>, pa
 }
 
 /// Everybody reduces a part and sends it to everybody.
-pub fn allreduce(plan: &mut Plan, reduction: &Reduction) {
+pub(super) fn allreduce(plan: &mut Plan, reduction: &Reduction) {
     let reducer = Rc::new(reduction.reducer.clone());
     let (me, size) = (plan.me, plan.size());
     let parts = even_parts(reduction.count, size);
@@ -83,7 +83,7 @@ pub fn allreduce(plan: &mut Plan, reduction: &Reduction) {
 }
 
 /// Everybody reduces a part and sends it to the root.
-pub fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
+pub(super) fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
     let reducer = Rc::new(reduction.reducer.clone());
     let (me, size) = (plan.me, plan.size());
     let parts = even_parts(reduction.count, size);
@@ -103,7 +103,7 @@ pub fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
 }
 
 /// Everybody reduces its part and keeps it.
-pub fn reduce_scatter(plan: &mut Plan, reduction: &Reduction, counts: &[usize]) {
+pub(super) fn reduce_scatter(plan: &mut Plan, reduction: &Reduction, counts: &[usize]) {
     let reducer = Rc::new(reduction.reducer.clone());
     let mut parts = vec![0];
     for count in counts {
@@ -117,7 +117,7 @@ pub fn reduce_scatter(plan: &mut Plan, reduction: &Reduction, counts: &[usize]) 
 
 /// Prefixes in the logarithm of rounds: in each, a process exchanges the result of its group of ranks with
 /// the neighbouring group.
-pub fn scan(plan: &mut Plan, reduction: &Reduction, exclusive: bool) {
+pub(super) fn scan(plan: &mut Plan, reduction: &Reduction, exclusive: bool) {
     let Reduction { send, receive, count, .. } = reduction;
     let reducer = Rc::new(reduction.reducer.clone());
     let (me, size) = (plan.me, plan.size());

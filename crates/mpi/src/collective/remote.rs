@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::work::{Reduction, Root, Work};
 
 /// The steps of a call on an intercommunicator.
-pub fn steps(plan: &mut Plan, work: &Work) {
+pub(super) fn steps(plan: &mut Plan, work: &Work) {
     let ranks = plan.remote_size();
     match work {
         Work::Barrier => {

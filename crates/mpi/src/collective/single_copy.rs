@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// All members have their results.
     Done,
     /// Not touched, or still to be done from the beginning, by messages.
@@ -33,7 +33,7 @@ pub enum Outcome {
 }
 
 /// Does the operation if it is large enough and the kernel allows it; all members decide alike.
-pub fn try_large(guard: &mut Guard, block: &Block, work: &Work) -> Outcome {
+pub(super) fn try_large(guard: &mut Guard, block: &Block, work: &Work) -> Outcome {
     let least = block.limits.single_copy;
     let fits = match work {
         Work::Broadcast { buffer, root: Root::Local(_) } => buffer.bytes >= least,

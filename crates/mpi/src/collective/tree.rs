@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::work::Reduction;
 
 /// Every process hears, in the logarithm of rounds, directly or not, from every other (dissemination).
-pub fn barrier(plan: &mut Plan) {
+pub(super) fn barrier(plan: &mut Plan) {
     let (me, size) = (plan.me, plan.size());
     let mut distance = 1;
     while distance < size {
@@ -20,7 +20,7 @@ pub fn barrier(plan: &mut Plan) {
 }
 
 /// Down the tree whose root is `root`.
-pub fn broadcast(plan: &mut Plan, buffer: &Buffer, root: usize) {
+pub(super) fn broadcast(plan: &mut Plan, buffer: &Buffer, root: usize) {
     let size = plan.size();
     let relative = (plan.me + size - root) % size;
     let absolute = |relative: usize| (relative + root) % size;
@@ -42,7 +42,7 @@ pub fn broadcast(plan: &mut Plan, buffer: &Buffer, root: usize) {
 
 /// Up the tree. Operands meet in the order of ranks; where they may change places the order begins at the
 /// root, else rank 0 collects and passes the result on.
-pub fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
+pub(super) fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
     let Reduction { reducer, send, receive, count, .. } = reduction;
     let reducer = Rc::new(reducer.clone());
     let (size, me) = (plan.size(), plan.me);

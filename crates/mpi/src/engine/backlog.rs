@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// Waiting things. Outside of a loop over [`Backlog::pop_front`] the first one has not been withdrawn.
 #[derive(Debug)]
-pub struct Backlog<T> {
+pub(super) struct Backlog<T> {
     /// Withdrawn ones are `None`.
     queue: VecDeque<Option<T>>,
     /// How many have left at the front.
@@ -21,18 +21,18 @@ impl<T> Default for Backlog<T> {
 impl<T> Backlog<T> {
     /// Whether nothing waits.
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Adds one; returns the ticket by which it can be withdrawn.
-    pub fn push_back(&mut self, one: T) -> u64 {
+    pub(super) fn push_back(&mut self, one: T) -> u64 {
         self.queue.push_back(Some(one));
         self.popped + self.queue.len() as u64 - 1
     }
 
     /// Takes the first one.
-    pub fn pop_front(&mut self) -> Option<T> {
+    pub(super) fn pop_front(&mut self) -> Option<T> {
         self.drop_withdrawn();
         let first = self.queue.pop_front()?;
         self.popped += 1;
@@ -40,18 +40,18 @@ impl<T> Backlog<T> {
     }
 
     /// Puts back what [`Backlog::pop_front`] has given.
-    pub fn push_front(&mut self, one: T) {
+    pub(super) fn push_front(&mut self, one: T) {
         self.queue.push_front(Some(one));
         self.popped -= 1;
     }
 
     /// The first one.
-    pub fn front(&self) -> Option<&T> {
+    pub(super) fn front(&self) -> Option<&T> {
         self.queue.front()?.as_ref()
     }
 
     /// Takes the one with this ticket out if it waits yet, which `is_it` says of what has the ticket now.
-    pub fn withdraw(&mut self, ticket: u64, is_it: impl FnOnce(&T) -> bool) -> bool {
+    pub(super) fn withdraw(&mut self, ticket: u64, is_it: impl FnOnce(&T) -> bool) -> bool {
         let Some(position) = ticket.checked_sub(self.popped) else { return false };
         let Some(slot) = self.queue.get_mut(position as usize) else { return false };
         if !slot.as_ref().is_some_and(is_it) {

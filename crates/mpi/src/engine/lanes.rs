@@ -9,7 +9,7 @@ use tutti_rma::copy::Copy;
 /// Which of a pair's joints: those of written messages are opened by the sender, those of announced ones by
 /// the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Block {
+pub(super) enum Block {
     /// Opened by the sender.
     Written = 0,
     /// Opened by the receiver.
@@ -18,7 +18,7 @@ pub enum Block {
 
 /// A matched message that moves by single copies; one end of it.
 #[derive(Debug)]
-pub struct SingleCopy {
+pub(super) struct SingleCopy {
     /// Our request.
     pub request: u32,
     /// Number that the sender gave the message.
@@ -32,7 +32,7 @@ pub struct SingleCopy {
 /// The copies of one kind between two ranks go on in order: only the first of a lane moves, the others wait
 /// behind it. A joint is for one message at a time anyway, and its messages are opened in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub(super) enum Lane {
     /// From the peer, announced.
     RendezvousIn,
     /// To the peer, announced, and the peer has asked us to help.
@@ -45,7 +45,7 @@ pub enum Lane {
 
 /// All copies between this rank and a peer.
 #[derive(Debug, Default)]
-pub struct Lanes {
+pub(super) struct Lanes {
     lanes: [VecDeque<SingleCopy>; Lane::ALL.len()],
     /// The peer is in the engine's list.
     pub is_listed: bool,
@@ -53,10 +53,11 @@ pub struct Lanes {
 
 impl Lane {
     /// All of them.
-    pub const ALL: [Lane; 4] = [Lane::RendezvousIn, Lane::RendezvousOut, Lane::WrittenIn, Lane::WrittenOut];
+    pub(super) const ALL: [Lane; 4] =
+        [Lane::RendezvousIn, Lane::RendezvousOut, Lane::WrittenIn, Lane::WrittenOut];
 
     /// Whether this rank is the sender.
-    pub fn is_out(self) -> bool {
+    pub(super) fn is_out(self) -> bool {
         matches!(self, Lane::RendezvousOut | Lane::WrittenOut)
     }
 }
@@ -77,24 +78,24 @@ impl IndexMut<Lane> for Lanes {
 
 impl Lanes {
     /// Whether there is nothing.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.lanes.iter().all(VecDeque::is_empty)
     }
 
     /// Whether there are messages to the peer.
-    pub fn has_sends(&self) -> bool {
+    pub(super) fn has_sends(&self) -> bool {
         !self[Lane::RendezvousOut].is_empty() || !self[Lane::WrittenOut].is_empty()
     }
 
     /// Messages from the peer.
-    pub fn receives(&self) -> usize {
+    pub(super) fn receives(&self) -> usize {
         self[Lane::RendezvousIn].len() + self[Lane::WrittenIn].len()
     }
 }
 
 /// How a message moves.
 #[derive(Debug)]
-pub enum State {
+pub(super) enum State {
     /// To this receiver, which has not chosen the way: the sender's address, or 0 when its data have gaps;
     /// the poll at which it came.
     Undecided { address: u64, arrived: u32 },

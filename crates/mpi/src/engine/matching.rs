@@ -25,7 +25,7 @@ use posted_index::PostedIndex;
 
 /// A message that no receive has taken yet.
 #[derive(Debug)]
-pub struct Unexpected {
+pub(super) struct Unexpected {
     pub context: u32,
     pub tag: i32,
     /// Bytes of the whole message.
@@ -35,7 +35,7 @@ pub struct Unexpected {
 
 /// Where the data of an unexpected message are.
 #[derive(Debug)]
-pub enum Body {
+pub(super) enum Body {
     /// Here, few.
     Short([u8; SHORT_BYTES]),
     /// Here.
@@ -53,7 +53,7 @@ pub enum Body {
 /// What an unexpected message is asked for by. The kinds have numbers of their own: those of streams from
 /// other nodes count up here, those of announced messages at their sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Name {
+pub(super) enum Name {
     /// Its data come as a stream with this number.
     Stream(u32),
     /// Its sender has announced it under this number.
@@ -77,7 +77,7 @@ impl Body {
     }
 
     /// What it is asked for by, if it is by another thing than what it matches.
-    pub fn name(&self) -> Option<Name> {
+    pub(super) fn name(&self) -> Option<Name> {
         match self.plain() {
             Body::Streaming(number) => Some(Name::Stream(*number)),
             Body::Rendezvous { message, .. } => Some(Name::Announced(*message)),
@@ -96,7 +96,7 @@ impl Body {
 }
 
 /// Data that are kept without an allocation.
-pub const SHORT_BYTES: usize = 40;
+pub(super) const SHORT_BYTES: usize = 40;
 
 /// What a probe tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,9 +110,9 @@ pub struct Found {
 }
 
 /// Entries of a queue that a search passes before it builds an index.
-pub const WALK_MAX: usize = 64;
+pub(super) const WALK_MAX: usize = 64;
 /// With fewer entries an index is dropped.
-pub const INDEXED_MIN: usize = WALK_MAX / 2;
+pub(super) const INDEXED_MIN: usize = WALK_MAX / 2;
 
 /// Pending receives that are looked at before another one is told; with more before it, it is not.
 const EARLIER_MAX: usize = 128;
@@ -147,7 +147,7 @@ const EMPTY: Queue = Queue { first: NONE, last: NONE };
 
 /// Both sides of matching.
 #[derive(Debug)]
-pub struct Matching {
+pub(super) struct Matching {
     posted: Vec<Queue>,
     any: Queue,
     unexpected: UnexpectedQueue,
@@ -161,7 +161,7 @@ pub struct Matching {
 }
 
 impl Matching {
-    pub fn new(ranks: usize) -> Self {
+    pub(super) fn new(ranks: usize) -> Self {
         Matching {
             posted: vec![EMPTY; ranks],
             any: EMPTY,
@@ -176,13 +176,13 @@ impl Matching {
     /// Whether no receive is posted that a message of this source could match, and none of its messages
     /// waits.
     #[inline(always)]
-    pub fn is_idle(&self, from: usize) -> bool {
+    pub(super) fn is_idle(&self, from: usize) -> bool {
         self.posted[from].first == NONE && self.any.first == NONE && self.unexpected.is_empty(from)
     }
 
     /// The source at which a wildcard looks next; the one behind it is next then.
     #[inline(always)]
-    pub fn next_in_turn(&mut self) -> usize {
+    pub(super) fn next_in_turn(&mut self) -> usize {
         let source = if self.turn < self.posted.len() { self.turn } else { 0 };
         self.turn = source + 1;
         source
@@ -190,14 +190,14 @@ impl Matching {
 
     /// Whether messages of this source wait.
     #[inline(always)]
-    pub fn has_unexpected(&self, from: usize) -> bool {
+    pub(super) fn has_unexpected(&self, from: usize) -> bool {
         !self.unexpected.is_empty(from)
     }
 
     /// Gives the data of the oldest waiting message of a source to `take`, if it is the one asked for, short,
     /// and at most `capacity` bytes long. Returns its tag and bytes.
     #[inline(always)]
-    pub fn take_first_short(
+    pub(super) fn take_first_short(
         &mut self,
         from: usize,
         context: u32,
@@ -219,14 +219,14 @@ impl Matching {
 
     /// The number of the next receive in the order of posting.
     #[inline(always)]
-    pub fn next_number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.next_posted += 1;
         self.next_posted
     }
 
     /// Appends a receive, with its number, to its queue.
     #[inline(always)]
-    pub fn post(&mut self, requests: &mut Slab<Request>, index: u32) {
+    pub(super) fn post(&mut self, requests: &mut Slab<Request>, index: u32) {
         let number = self.next_number();
         let request = requests.get_mut(index);
         request.posted = number;
@@ -236,7 +236,7 @@ impl Matching {
 
     /// Appends a receive from this source, which has its number already, to its queue.
     #[inline(always)]
-    pub fn append(&mut self, requests: &mut Slab<Request>, source: i32, index: u32) {
+    pub(super) fn append(&mut self, requests: &mut Slab<Request>, source: i32, index: u32) {
         let queue = if source == MPI_ANY_SOURCE { &mut self.any } else { &mut self.posted[source as usize] };
         let last = std::mem::replace(&mut queue.last, index);
         if queue.first == NONE {
@@ -248,14 +248,14 @@ impl Matching {
 
     /// The oldest receive posted for a source, if no receive from any source could come before it.
     #[inline(always)]
-    pub fn only_candidate(&self, from: usize) -> Option<u32> {
+    pub(super) fn only_candidate(&self, from: usize) -> Option<u32> {
         let first = self.posted[from].first;
         (first != NONE && self.any.first == NONE).then_some(first)
     }
 
     /// The receive of [`Matching::only_candidate`] is matched; `next` is the one behind it.
     #[inline(always)]
-    pub fn take_candidate(&mut self, from: usize, next: u32) {
+    pub(super) fn take_candidate(&mut self, from: usize, next: u32) {
         let queue = &mut self.posted[from];
         queue.first = next;
         if next == NONE {
@@ -265,7 +265,7 @@ impl Matching {
 
     /// Takes the first posted receive that matches a message.
     #[inline(always)]
-    pub fn take_posted(
+    pub(super) fn take_posted(
         &mut self,
         requests: &mut Slab<Request>,
         from: usize,
@@ -384,7 +384,7 @@ impl Matching {
     /// Whether the receive that was posted last may be told to its sender: not if an earlier one that the
     /// sender does not know of could take the same message. Gives the number of the first pending receive
     /// that was told to this sender.
-    pub fn may_advertise(
+    pub(super) fn may_advertise(
         &self,
         requests: &Slab<Request>,
         index: u32,
@@ -415,13 +415,13 @@ impl Matching {
     }
 
     /// Keeps a message that matched nothing.
-    pub fn keep(&mut self, from: usize, message: Unexpected) {
+    pub(super) fn keep(&mut self, from: usize, message: Unexpected) {
         self.unexpected.push(from, message);
     }
 
     /// Takes the message that a new receive matches.
     #[inline(always)]
-    pub fn take_unexpected(&mut self, receive: &Request) -> Option<(usize, Unexpected)> {
+    pub(super) fn take_unexpected(&mut self, receive: &Request) -> Option<(usize, Unexpected)> {
         let (source, context, tag) = (receive.peer, receive.context, receive.tag);
         if source != MPI_ANY_SOURCE {
             let from = source as usize;
@@ -434,14 +434,14 @@ impl Matching {
     }
 
     /// Looks without taking.
-    pub fn probe(&mut self, context: u32, source: i32, tag: i32) -> Option<Found> {
+    pub(super) fn probe(&mut self, context: u32, source: i32, tag: i32) -> Option<Found> {
         let (from, at) = self.find(context, source, tag)?;
         let message = self.unexpected.get(at);
         Some(Found { source: from as u32, tag: message.tag, bytes: message.bytes })
     }
 
     /// The stream of an unexpected message is complete.
-    pub fn complete_stream(&mut self, from: usize, number: u32, data: Box<[u8]>) {
+    pub(super) fn complete_stream(&mut self, from: usize, number: u32, data: Box<[u8]>) {
         let found = self.unexpected.find_named(from, Name::Stream(number));
         if let Some(at) = found {
             return self.unexpected.complete(at, |body| body.complete(data));
@@ -454,7 +454,7 @@ impl Matching {
     }
 
     /// Whether a receive waits for its message.
-    pub fn is_posted(&self, requests: &Slab<Request>, index: u32) -> bool {
+    pub(super) fn is_posted(&self, requests: &Slab<Request>, index: u32) -> bool {
         let source = requests.get(index).peer;
         let queue = if source == MPI_ANY_SOURCE { &self.any } else { &self.posted[source as usize] };
         // What leaves a queue has no next.
@@ -462,7 +462,7 @@ impl Matching {
     }
 
     /// Takes a posted receive back; false when it is matched already.
-    pub fn withdraw(&mut self, requests: &mut Slab<Request>, index: u32) -> bool {
+    pub(super) fn withdraw(&mut self, requests: &mut Slab<Request>, index: u32) -> bool {
         if !self.is_posted(requests, index) {
             return false;
         }
@@ -495,7 +495,7 @@ impl Matching {
     }
 
     /// Takes a message out for a receive that will name it.
-    pub fn extract(&mut self, context: u32, source: i32, tag: i32) -> Option<(Found, MPI_Message)> {
+    pub(super) fn extract(&mut self, context: u32, source: i32, tag: i32) -> Option<(Found, MPI_Message)> {
         let (from, at) = self.find(context, source, tag)?;
         let message = self.unexpected.remove(from, at);
         let found = Found { source: from as u32, tag: message.tag, bytes: message.bytes };
@@ -505,12 +505,12 @@ impl Matching {
 
     /// Drops the message of a sender that is announced under a number, unless a receive or a matched probe
     /// has taken it.
-    pub fn withdraw_announced(&mut self, from: usize, number: u32) -> bool {
+    pub(super) fn withdraw_announced(&mut self, from: usize, number: u32) -> bool {
         self.withdraw_message(from, Name::Announced(number))
     }
 
     /// The same of a message to this process itself, by its send.
-    pub fn withdraw_local(&mut self, me: usize, send: u32) -> bool {
+    pub(super) fn withdraw_local(&mut self, me: usize, send: u32) -> bool {
         self.withdraw_message(me, Name::Local(send))
     }
 
@@ -523,33 +523,33 @@ impl Matching {
     }
 
     /// The extracted message that a handle names.
-    pub fn find_extracted(&self, handle: MPI_Message) -> Option<u32> {
+    pub(super) fn find_extracted(&self, handle: MPI_Message) -> Option<u32> {
         self.extracted.index(handle.0)
     }
 
     /// How many messages are extracted and not received.
-    pub fn extracted(&self) -> usize {
+    pub(super) fn extracted(&self) -> usize {
         self.extracted.len()
     }
 
     /// The messages that no receive has taken, with their sources.
-    pub fn unexpected(&self) -> impl Iterator<Item = (usize, &Unexpected)> {
+    pub(super) fn unexpected(&self) -> impl Iterator<Item = (usize, &Unexpected)> {
         (0..self.unexpected.senders())
             .flat_map(|from| self.unexpected.of(from).map(move |(_, message)| (from, message)))
     }
 
     /// How many messages no receive has taken.
-    pub fn unexpected_count(&self) -> usize {
+    pub(super) fn unexpected_count(&self) -> usize {
         self.unexpected.count()
     }
 
     /// Where an onlooker finds them.
-    pub fn unexpected_root(&self) -> &Root {
+    pub(super) fn unexpected_root(&self) -> &Root {
         self.unexpected.root()
     }
 
     /// Gives an extracted message to its receive.
-    pub fn take_extracted(&mut self, index: u32) -> (usize, Unexpected) {
+    pub(super) fn take_extracted(&mut self, index: u32) -> (usize, Unexpected) {
         self.extracted.remove(index)
     }
 
@@ -583,14 +583,14 @@ impl Matching {
 
 /// Whether a receive takes a message: context and tag of each, the source aside.
 #[inline(always)]
-pub fn matches(receive: (u32, i32), message: (u32, i32)) -> bool {
+pub(super) fn matches(receive: (u32, i32), message: (u32, i32)) -> bool {
     receive.0 == message.0 && (receive.1 == message.1 || receive.1 == MPI_ANY_TAG)
 }
 
 /// Whether a small message matches: a receive takes it, and has room for it. Context, tag and capacity;
 /// context, tag and bytes.
 #[inline(always)]
-pub fn small_matches(receive: (u32, i32, usize), message: (u32, i32, usize)) -> bool {
+pub(super) fn small_matches(receive: (u32, i32, usize), message: (u32, i32, usize)) -> bool {
     matches((receive.0, receive.1), (message.0, message.1)) && message.2 <= receive.2
 }
 

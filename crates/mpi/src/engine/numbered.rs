@@ -14,7 +14,7 @@ const SHORT: usize = 16;
 
 /// Values by number, in no order.
 #[derive(Debug)]
-pub struct Numbered<T> {
+pub(crate) struct Numbered<T> {
     list: Vec<(u32, T)>,
     /// Where in `list` a number is; empty unless `is_indexed`.
     places: HashMap<u32, u32, BuildHasherDefault<Spread>>,
@@ -30,13 +30,13 @@ impl<T> Default for Numbered<T> {
 impl<T> Numbered<T> {
     /// Whether there is nothing.
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// Adds a value under a number that is not in use.
     #[inline]
-    pub fn push(&mut self, number: u32, value: T) {
+    pub(crate) fn push(&mut self, number: u32, value: T) {
         self.list.push((number, value));
         if self.is_indexed {
             self.places.insert(number, self.list.len() as u32 - 1);
@@ -62,19 +62,19 @@ impl<T> Numbered<T> {
 
     /// The value under a number.
     #[inline]
-    pub fn get(&self, number: u32) -> Option<&T> {
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
         self.place(number).map(|place| &self.list[place].1)
     }
 
     /// The same, to be changed.
     #[inline]
-    pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.place(number).map(|place| &mut self.list[place].1)
     }
 
     /// Takes the value under a number.
     #[inline]
-    pub fn take(&mut self, number: u32) -> Option<T> {
+    pub(crate) fn take(&mut self, number: u32) -> Option<T> {
         let place = self.place(number)?;
         let (_, value) = self.list.swap_remove(place);
         if self.is_indexed {
@@ -90,7 +90,7 @@ impl<T> Numbered<T> {
 
 /// Spreads numbers that count up: they come from ranks of the same job, so none is chosen to collide.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spread(u64);
+pub(crate) struct Spread(u64);
 
 impl Hasher for Spread {
     #[inline(always)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A way for large messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(super) enum Way {
     /// Through the bulk ring, both ranks at work.
     Ring,
     /// By both ranks from memory to memory.
@@ -29,7 +29,7 @@ const COPY_COST: u64 = 110;
 
 /// What was measured of one peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub(super) struct Pace {
     classes: [Class; CLASSES],
 }
 
@@ -50,7 +50,7 @@ impl Default for Class {
 
 impl Pace {
     /// The way for the next message of so many bytes, whose time will be learnt.
-    pub fn choose(&mut self, bytes: usize) -> Way {
+    pub(super) fn choose(&mut self, bytes: usize) -> Way {
         let class = &mut self.classes[class(bytes)];
         class.messages = class.messages.wrapping_add(1);
         let [ring, copy] = class.costs;
@@ -64,12 +64,12 @@ impl Pace {
     }
 
     /// The way that has been faster, for a message whose time will not be learnt.
-    pub fn best(&self, bytes: usize) -> Way {
+    pub(super) fn best(&self, bytes: usize) -> Way {
         self.classes[class(bytes)].best()
     }
 
     /// A message of so many bytes took, or by one of two ranks would have taken, so long.
-    pub fn learn(&mut self, way: Way, bytes: usize, took: Duration) {
+    pub(super) fn learn(&mut self, way: Way, bytes: usize, took: Duration) {
         let class = &mut self.classes[class(bytes)];
         let sample = ((took.as_nanos() as u64).saturating_mul(1000) / bytes.max(1) as u64).max(1);
         let cost = class.costs[way as usize];

@@ -22,31 +22,31 @@ use tutti_shm::envelope::{EAGER, RTS, STREAM, WRITE};
 
 /// The peers of this node, by world rank.
 #[derive(Debug)]
-pub struct Peers {
+pub(super) struct Peers {
     first: usize,
     list: Vec<Peer>,
 }
 
 impl Peers {
     /// Those that `make` gives for the ranks of this node.
-    pub fn new(ranks: Range<usize>, make: impl FnMut(usize) -> Peer) -> Self {
+    pub(super) fn new(ranks: Range<usize>, make: impl FnMut(usize) -> Peer) -> Self {
         Peers { first: ranks.start, list: ranks.map(make).collect() }
     }
 
     /// Their world ranks.
     #[inline(always)]
-    pub fn ranks(&self) -> Range<usize> {
+    pub(super) fn ranks(&self) -> Range<usize> {
         self.first..self.first + self.list.len()
     }
 
     /// Whether a rank is one of them.
     #[inline(always)]
-    pub fn has(&self, rank: usize) -> bool {
+    pub(super) fn has(&self, rank: usize) -> bool {
         rank.wrapping_sub(self.first) < self.list.len()
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Peer> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.list.iter()
     }
 }
@@ -69,7 +69,7 @@ impl IndexMut<usize> for Peers {
 
 /// Everything that concerns one peer.
 #[derive(Debug)]
-pub struct Peer {
+pub(super) struct Peer {
     /// The rings in both directions.
     pub rings: Rings,
     /// What waits for room in the envelope ring, in order.
@@ -113,7 +113,7 @@ pub struct Peer {
 
 /// Something that waits for room in the envelope ring.
 #[derive(Debug)]
-pub enum Outgoing {
+pub(super) enum Outgoing {
     /// A control message about a message of the peer.
     Control {
         /// Its header.
@@ -132,7 +132,7 @@ pub enum Outgoing {
 
 /// A message to a advertised receive.
 #[derive(Debug)]
-pub struct Written<'a> {
+pub(super) struct Written<'a> {
     /// Context of the communicator.
     pub context: u32,
     /// Tag.
@@ -147,7 +147,7 @@ pub struct Written<'a> {
 
 /// How a message has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Launched {
+pub(super) enum Launched {
     /// No room; nothing was sent.
     Full,
     /// The data are in the ring.
@@ -160,7 +160,7 @@ pub enum Launched {
 
 impl Peer {
     /// A peer that nothing was exchanged with.
-    pub fn new(rings: Rings) -> Self {
+    pub(super) fn new(rings: Rings) -> Self {
         // A checked message says what it is, for which an envelope with data has no place.
         let inline_bytes_max =
             if check_mode::is_on() { 0 } else { rings.out.inline_bytes_max().min(INLINE_BYTES_MAX) };
@@ -193,12 +193,12 @@ impl Peer {
 
     /// Whether more than the inbox must be looked at.
     #[inline(always)]
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         !self.sinks.is_empty() || !self.streams.is_empty() || !self.backlog.is_empty()
     }
 
     /// Whether messages to this peer are not in its rings yet.
-    pub fn owes(&self) -> bool {
+    pub(super) fn owes(&self) -> bool {
         !self.streams.is_empty()
             || !self.backlog.is_empty()
             || !self.rendezvous.is_empty()
@@ -207,7 +207,7 @@ impl Peer {
 
     /// Sends a small standard message at once, if ring and credit have room.
     #[inline(always)]
-    pub fn try_eager(&mut self, message: &Message) -> bool {
+    pub(super) fn try_eager(&mut self, message: &Message) -> bool {
         message.mode == Mode::Standard
             && message.buffer.bytes <= self.inline_bytes_max
             && self.has_credit(message.buffer.bytes)
@@ -215,7 +215,7 @@ impl Peer {
     }
 
     /// Starts a message in the way that fits it.
-    pub fn launch(&mut self, context: u32, tag: i32, buffer: &Buffer, mode: Mode) -> Launched {
+    pub(super) fn launch(&mut self, context: u32, tag: i32, buffer: &Buffer, mode: Mode) -> Launched {
         let asks = mode == Mode::Synchronous
             || buffer.bytes > LOCAL_EAGER_BYTES_MAX
             || !self.has_credit(buffer.bytes);
@@ -241,14 +241,14 @@ impl Peer {
     }
 
     /// Sends a control message, if the ring has room.
-    pub fn push_control(&mut self, envelope: &Envelope, arguments: &[u64; 5]) -> bool {
+    pub(super) fn push_control(&mut self, envelope: &Envelope, arguments: &[u64; 5]) -> bool {
         self.rings.out.try_push(envelope, &words(arguments))
     }
 
     /// Announces a message that is written to a advertised receive or streamed to it at once; `cut` is that
     /// of the copy, none for the stream. Returns the number of the message and that of its copy; `None` when
     /// the ring is full.
-    pub fn push_written(&mut self, remote_write: &Written) -> Option<(u32, u32)> {
+    pub(super) fn push_written(&mut self, remote_write: &Written) -> Option<(u32, u32)> {
         let Written { context, tag, buffer, receive, cut } = remote_write;
         let (message, number) = (self.next_message, self.next_written.wrapping_add(1));
         let (kind, flags) = (WRITE, cut.map_or(0, |cut| cut.piece_log2));
@@ -275,7 +275,7 @@ impl Peer {
 
     /// Sends a small contiguous message, if ring and credit have room.
     #[inline(always)]
-    pub fn push_small(&mut self, context: u32, tag: i32, at: *const u8, bytes: usize) -> bool {
+    pub(super) fn push_small(&mut self, context: u32, tag: i32, at: *const u8, bytes: usize) -> bool {
         if bytes > self.inline_bytes_max || !self.has_credit(bytes) {
             return false;
         }
@@ -328,7 +328,7 @@ impl Peer {
 
     /// An eager message of the peer has reached a receive's buffer.
     #[inline(always)]
-    pub fn release_credit(&mut self, bytes: usize) {
+    pub(super) fn release_credit(&mut self, bytes: usize) {
         self.eager_released += bytes as u64 + EAGER_OVERHEAD_BYTES;
         // The sender announces when it sees no credit, so it never waits for this; telling it seldom saves
         // cache traffic.

@@ -22,7 +22,7 @@ const KINDS: std::ops::Range<u8> = 1..0x20;
 
 /// Everything that concerns ranks of other nodes.
 #[derive(Debug)]
-pub struct Remote {
+pub(super) struct Remote {
     /// The network, shared with other interfaces of the process.
     pub router: Rc<RefCell<Router>>,
     /// Ours in it.
@@ -34,29 +34,29 @@ pub struct Remote {
 impl Remote {
     /// The way to the ranks of other nodes, in a job of so many ranks. `lend` is for other interfaces of the
     /// process.
-    pub fn new(router: Rc<RefCell<Router>>, ranks: usize, lend: Option<Lend>) -> Self {
+    pub(super) fn new(router: Rc<RefCell<Router>>, ranks: usize, lend: Option<Lend>) -> Self {
         let state = State::new(ranks, router.borrow().record_bytes_max());
         let route = router.borrow_mut().register(KINDS, lend);
         Remote { router, route, state }
     }
 
     /// Whether a send waits for its receive.
-    pub fn is_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
+    pub(super) fn is_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
         self.state.is_rendezvous(to, message, request)
     }
 
     /// How far a send or a receive has come by records.
-    pub fn moved_bytes(&self, peer: usize, request: u32) -> Option<usize> {
+    pub(super) fn moved_bytes(&self, peer: usize, request: u32) -> Option<usize> {
         self.state.moved_bytes(peer, request)
     }
 
     /// Whether something waits for room, or for a place among the bulk messages.
-    pub fn owes(&self) -> bool {
+    pub(super) fn owes(&self) -> bool {
         self.state.owes()
     }
 
     /// Whether nothing is owed to other nodes.
-    pub fn is_flushed(&self) -> bool {
+    pub(super) fn is_flushed(&self) -> bool {
         self.router.borrow().is_quiet() && self.state.is_flushed()
     }
 }
@@ -232,7 +232,7 @@ impl RemoteClient<'_> {
 
 impl RemoteClient<'_> {
     /// Puts into the FIFOs what they take.
-    pub fn push_out(&mut self, outbox: &mut Outbox<'_>) {
+    pub(super) fn push_out(&mut self, outbox: &mut Outbox<'_>) {
         let mut position = 0;
         while let Some(&to) = self.state.busy.get(position) {
             while let Some(outgoing) = self.state.peers[to].backlog.pop_front() {

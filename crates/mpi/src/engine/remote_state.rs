@@ -16,7 +16,7 @@ use crate::check_mode;
 
 /// What the engine knows of them besides the channel.
 #[derive(Debug)]
-pub struct State {
+pub(super) struct State {
     /// By world rank; those of this node are never used.
     pub peers: Vec<Peer>,
     /// Matched messages that are to be accepted in bulk.
@@ -31,7 +31,7 @@ pub struct State {
 
 /// What the engine keeps for a rank of another node.
 #[derive(Debug, Default)]
-pub struct Peer {
+pub(super) struct Peer {
     /// What waits for room in the FIFO, in order.
     pub backlog: Backlog<Outgoing>,
     /// Requests of the announced sends.
@@ -50,7 +50,7 @@ pub struct Peer {
 
 /// Something that waits for room in a FIFO.
 #[derive(Debug)]
-pub enum Outgoing {
+pub(super) enum Outgoing {
     /// A record without data.
     Control(Head),
     /// A send that has not started.
@@ -61,7 +61,7 @@ pub enum Outgoing {
 
 /// An eager message of several records on its way in.
 #[derive(Debug)]
-pub struct Inbound {
+pub(super) struct Inbound {
     /// Its name among the unexpected messages.
     pub number: u32,
     pub bytes: usize,
@@ -70,7 +70,7 @@ pub struct Inbound {
 }
 
 #[derive(Debug)]
-pub enum Target {
+pub(super) enum Target {
     /// The buffer of a receive.
     Receive(u32),
     /// Memory of ours, until a receive comes.
@@ -79,7 +79,7 @@ pub enum Target {
 
 /// A matched message that is to come in bulk.
 #[derive(Debug)]
-pub struct Accept {
+pub(super) struct Accept {
     pub from: usize,
     pub number: u32,
     pub request: u32,
@@ -88,7 +88,7 @@ pub struct Accept {
 
 /// A message that its receiver has cleared.
 #[derive(Debug)]
-pub struct Cts {
+pub(super) struct Cts {
     pub to: usize,
     pub name: u64,
     pub request: u32,
@@ -96,7 +96,7 @@ pub struct Cts {
 
 impl State {
     /// Nothing was exchanged yet, in a job of so many ranks.
-    pub fn new(ranks: usize, record_bytes_max: usize) -> Self {
+    pub(super) fn new(ranks: usize, record_bytes_max: usize) -> Self {
         State {
             peers: (0..ranks).map(|_| Peer::default()).collect(),
             to_accept: VecDeque::new(),
@@ -108,7 +108,7 @@ impl State {
     }
 
     /// Puts something behind what waits for room to a rank; gives its ticket there.
-    pub fn put_off(&mut self, to: usize, outgoing: Outgoing) -> u64 {
+    pub(super) fn put_off(&mut self, to: usize, outgoing: Outgoing) -> u64 {
         if self.peers[to].backlog.is_empty() {
             self.busy.push(to);
         }
@@ -116,12 +116,12 @@ impl State {
     }
 
     /// Sends a record without data, in order with everything else.
-    pub fn send_control(&mut self, to: usize, head: Head) {
+    pub(super) fn send_control(&mut self, to: usize, head: Head) {
         self.put_off(to, Outgoing::Control(head));
     }
 
     /// An eager message of `from` has reached a receive's buffer.
-    pub fn release_credit(&mut self, from: usize, bytes: usize) {
+    pub(super) fn release_credit(&mut self, from: usize, bytes: usize) {
         let peer = &mut self.peers[from];
         peer.eager_released += bytes as u64 + EAGER_OVERHEAD_BYTES;
         // Every record carries the count. Alone it costs a datagram, in front of an answer that would have
@@ -136,18 +136,18 @@ impl State {
 
 impl Peer {
     /// Whether so many bytes may be sent eagerly.
-    pub fn has_credit(&self, bytes: usize) -> bool {
+    pub(super) fn has_credit(&self, bytes: usize) -> bool {
         let after = self.eager_sent + bytes as u64 + EAGER_OVERHEAD_BYTES;
         after <= self.eager_known_released + EAGER_CREDIT_BYTES
     }
 
     /// So many bytes are sent eagerly.
-    pub fn charge(&mut self, bytes: usize) {
+    pub(super) fn charge(&mut self, bytes: usize) {
         self.eager_sent += bytes as u64 + EAGER_OVERHEAD_BYTES;
     }
 
     /// The count of released bytes, to be sent with a record.
-    pub fn released(&mut self) -> u64 {
+    pub(super) fn released(&mut self) -> u64 {
         self.eager_published = self.eager_released;
         self.eager_released
     }
@@ -155,17 +155,17 @@ impl Peer {
 
 impl State {
     /// Whether a send waits for its receive.
-    pub fn is_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
+    pub(super) fn is_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
         self.peers[to].rendezvous.get(message) == Some(&request)
     }
 
     /// Whether this send is announced, and nothing else of it is under way.
-    pub fn has_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
+    pub(super) fn has_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
         self.peers[to].backlog.is_empty() && self.is_rendezvous(to, message, request)
     }
 
     /// How far a send or a receive has come by records: each way there is one message at a time.
-    pub fn moved_bytes(&self, peer: usize, request: u32) -> Option<usize> {
+    pub(super) fn moved_bytes(&self, peer: usize, request: u32) -> Option<usize> {
         let peer = &self.peers[peer];
         let sent = match peer.backlog.front() {
             Some(Outgoing::Rest { request: send, offset }) if *send == request => Some(*offset),
@@ -178,19 +178,19 @@ impl State {
     }
 
     /// Whether something waits for room, or for a place among the bulk messages.
-    pub fn owes(&self) -> bool {
+    pub(super) fn owes(&self) -> bool {
         let State { busy, to_accept, to_send, .. } = self;
         !to_accept.is_empty() || !to_send.is_empty() || !busy.is_empty()
     }
 
     /// Whether nothing is owed to other nodes but what the channel has.
-    pub fn is_flushed(&self) -> bool {
+    pub(super) fn is_flushed(&self) -> bool {
         let owes = |peer: &Peer| !peer.backlog.is_empty() || !peer.rendezvous.is_empty();
         self.to_send.is_empty() && !self.peers.iter().any(owes)
     }
 
     /// Puts a small message into the FIFO, if nothing waits before it and there is room and credit.
-    pub fn try_eager(&mut self, outbox: &mut Outbox<'_>, message: &Message) -> bool {
+    pub(super) fn try_eager(&mut self, outbox: &mut Outbox<'_>, message: &Message) -> bool {
         let to = message.to as usize;
         let bytes = message.buffer.bytes;
         let peer = &mut self.peers[to];
@@ -218,7 +218,7 @@ impl State {
 }
 
 /// Puts a record with bytes of a message into the FIFO; false when it is full.
-pub fn send_record(
+pub(super) fn send_record(
     outbox: &mut Outbox<'_>,
     to: usize,
     head: &Head,

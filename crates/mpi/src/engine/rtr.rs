@@ -38,7 +38,7 @@ impl Default for Limits {
 
 /// A receive, as its sender knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AdvertisedReceive {
+pub(super) struct AdvertisedReceive {
     /// Its number: 1, 2, ... for each ordered pair, in posting order.
     pub number: u64,
     /// Context of the communicator.
@@ -67,7 +67,7 @@ struct Sent {
 
 /// What a sender knows of one receiver's advertised receives.
 #[derive(Debug)]
-pub struct RtrSender {
+pub(super) struct RtrSender {
     /// Not taken yet, by number.
     requests: VecDeque<AdvertisedReceive>,
     /// The last envelopes.
@@ -98,7 +98,7 @@ impl Default for RtrSender {
 
 /// What has become of a request that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrived {
+pub(super) enum Arrived {
     /// It waits for its message.
     Usable,
     /// A message that was sent before it came has taken it.
@@ -109,20 +109,20 @@ pub enum Arrived {
 
 /// Whether some message could match both of two receives of one source.
 #[inline]
-pub fn overlap(context: u32, tag: i32, other_context: u32, other_tag: i32) -> bool {
+pub(super) fn overlap(context: u32, tag: i32, other_context: u32, other_tag: i32) -> bool {
     context == other_context && (tag == other_tag || tag == MPI_ANY_TAG || other_tag == MPI_ANY_TAG)
 }
 
 impl RtrSender {
     /// Whether [`RtrSender::record`] must be told of the envelopes that are sent.
     #[inline(always)]
-    pub fn remembers(&self) -> bool {
+    pub(super) fn remembers(&self) -> bool {
         self.remembers
     }
 
     /// A request has arrived. All requests before `pending_from` are matched; those up to `void_upto` are
     /// taken back; `position` is that of the sender's ring.
-    pub fn handle_request(
+    pub(super) fn handle_request(
         &mut self,
         request: AdvertisedReceive,
         pending_from: u64,
@@ -160,20 +160,20 @@ impl RtrSender {
     }
 
     /// The request that the next message of such an envelope takes.
-    pub fn find(&self, context: u32, tag: i32) -> Option<&AdvertisedReceive> {
+    pub(super) fn find(&self, context: u32, tag: i32) -> Option<&AdvertisedReceive> {
         self.requests.iter().find(|request| request.takes(context, tag))
     }
 
     /// A message's envelope was put into the ring, which is now at `position`: it takes its request, if there
     /// is one.
-    pub fn record(&mut self, position: u64, context: u32, tag: i32) {
+    pub(super) fn record(&mut self, position: u64, context: u32, tag: i32) {
         let found = self.requests.iter().position(|request| request.takes(context, tag));
         let taken = found.and_then(|found| self.requests.remove(found)).map_or(0, |request| request.number);
         self.remember(Sent { position, context, tag, taken });
     }
 
     /// The receiver has taken back all requests up to this number.
-    pub fn void(&mut self, upto: u64) {
+    pub(super) fn void(&mut self, upto: u64) {
         self.requests.retain(|request| request.number > upto);
     }
 
@@ -203,7 +203,7 @@ const TOLD_MAX: u32 = 64;
 
 /// What a receiver knows of the receives that it has told to one sender.
 #[derive(Debug, Default)]
-pub struct RtrReceiver {
+pub(super) struct RtrReceiver {
     last: u64,
     void_upto: u64,
     pending: u32,
@@ -218,39 +218,39 @@ const CROSSINGS: u8 = 8;
 
 impl RtrReceiver {
     /// Whether another receive may be told.
-    pub fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.pending < TOLD_MAX && !self.disappointed
     }
 
     /// Whether large messages of the two ranks crossed lately.
-    pub fn crosses(&self) -> bool {
+    pub(super) fn crosses(&self) -> bool {
         self.crossing > 0
     }
 
     /// A large message goes to the rank or has come from it, and one of the other direction is on its way, or
     /// not.
-    pub fn note(&mut self, crosses: bool) {
+    pub(super) fn note(&mut self, crosses: bool) {
         self.crossing = if crosses { CROSSINGS } else { self.crossing.saturating_sub(1) };
     }
 
     /// The number of the next advertised receive.
-    pub fn upcoming(&self) -> u64 {
+    pub(super) fn upcoming(&self) -> u64 {
         self.last + 1
     }
 
     /// A receive was told under this number.
-    pub fn add(&mut self, number: u64) {
+    pub(super) fn add(&mut self, number: u64) {
         (self.last, self.pending) = (number, self.pending + 1);
     }
 
     /// Whether a receive with this number (0: never told) is known to the sender.
-    pub fn is_advertised(&self, number: u64) -> bool {
+    pub(super) fn is_advertised(&self, number: u64) -> bool {
         number > self.void_upto
     }
 
     /// A receive that was told under this number has got its message; `large` if one that is worth to be
     /// written.
-    pub fn matched(&mut self, number: u64, large: bool) {
+    pub(super) fn matched(&mut self, number: u64, large: bool) {
         if self.is_advertised(number) {
             self.pending -= 1;
         }
@@ -258,12 +258,12 @@ impl RtrReceiver {
     }
 
     /// A large message has come to a receive that was not told.
-    pub fn encourage(&mut self) {
+    pub(super) fn encourage(&mut self) {
         self.disappointed = false;
     }
 
     /// Takes back all that was told, and returns the number up to which that is.
-    pub fn void_all(&mut self) -> u64 {
+    pub(super) fn void_all(&mut self) -> u64 {
         (self.void_upto, self.pending) = (self.last, 0);
         self.last
     }

@@ -8,7 +8,7 @@ use tutti_datatype::Buffer;
 
 /// Bytes of a message that have been packed ahead.
 #[derive(Debug, Default)]
-pub struct Packed {
+pub(super) struct Packed {
     /// Where in the message they begin.
     at: usize,
     bytes: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Packed {
 
 /// Bytes of a message that have arrived and are not yet in their places.
 #[derive(Debug, Default)]
-pub struct Gathered(Vec<u8>);
+pub(super) struct Gathered(Vec<u8>);
 
 impl Packed {
     /// Copies up to `bytes` bytes of the data at `offset` to `to`; gives how many: fewer where a portion
@@ -25,7 +25,7 @@ impl Packed {
     /// # Safety
     /// As [`Buffer::load`].
     #[inline]
-    pub unsafe fn load(&mut self, buffer: &Buffer, offset: usize, to: *mut u8, bytes: usize) -> usize {
+    pub(super) unsafe fn load(&mut self, buffer: &Buffer, offset: usize, to: *mut u8, bytes: usize) -> usize {
         let portion = buffer.portion();
         if portion <= bytes {
             // SAFETY: our contract.
@@ -53,7 +53,7 @@ impl Gathered {
     /// # Safety
     /// As [`Buffer::store`].
     #[inline]
-    pub unsafe fn store(
+    pub(super) unsafe fn store(
         &mut self,
         buffer: &Buffer,
         offset: usize,

@@ -6,7 +6,7 @@ use super::stage::{Gathered, Packed};
 
 /// A message on its way out through the bulk ring.
 #[derive(Debug)]
-pub struct Stream {
+pub(super) struct Stream {
     /// Its number.
     pub(super) message: u32,
     /// Its request, which holds the data.
@@ -18,7 +18,7 @@ pub struct Stream {
 
 /// A message on its way in through the bulk ring.
 #[derive(Debug)]
-pub struct Sink {
+pub(super) struct Sink {
     /// Bytes of the whole message.
     pub(super) bytes: usize,
     /// Bytes that have arrived.
@@ -41,19 +41,19 @@ pub(super) enum Target {
 
 impl Stream {
     /// From the beginning.
-    pub fn new(message: u32, request: u32) -> Self {
+    pub(super) fn new(message: u32, request: u32) -> Self {
         Stream { message, request, offset: 0, packed: Packed::default() }
     }
 }
 
 impl Sink {
     /// The sink of an eager message that no receive has taken.
-    pub fn new(bytes: usize) -> Self {
+    pub(super) fn new(bytes: usize) -> Self {
         Sink { eager: true, ..Sink::to(Target::Held(Vec::new()), bytes) }
     }
 
     /// The sink of a message for a receive; `since` if the time it takes is to be learnt.
-    pub fn matched(bytes: usize, request: u32, since: Option<Instant>) -> Self {
+    pub(super) fn matched(bytes: usize, request: u32, since: Option<Instant>) -> Self {
         Sink { since, ..Sink::to(Target::Receive(request), bytes) }
     }
 

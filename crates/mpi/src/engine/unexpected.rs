@@ -59,7 +59,7 @@ pub(super) struct UnexpectedQueue {
 
 impl UnexpectedQueue {
     /// Of no sender yet.
-    pub fn new(ranks: usize) -> Self {
+    pub(super) fn new(ranks: usize) -> Self {
         UnexpectedQueue {
             root: Box::default(),
             chunks: Vec::new(),
@@ -72,41 +72,41 @@ impl UnexpectedQueue {
     }
 
     /// Where an onlooker begins.
-    pub fn root(&self) -> &Root {
+    pub(super) fn root(&self) -> &Root {
         &self.root
     }
 
     /// How many there are.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.count
     }
 
     /// Senders.
-    pub fn senders(&self) -> usize {
+    pub(super) fn senders(&self) -> usize {
         self.queues.len()
     }
 
     /// Whether there is none of a sender.
     #[inline(always)]
-    pub fn is_empty(&self, from: usize) -> bool {
+    pub(super) fn is_empty(&self, from: usize) -> bool {
         self.queues[from].first == NONE
     }
 
     /// The place of the oldest of a sender.
     #[inline(always)]
-    pub fn first(&self, from: usize) -> Option<u32> {
+    pub(super) fn first(&self, from: usize) -> Option<u32> {
         let first = self.queues[from].first;
         (first != NONE).then_some(first)
     }
 
     /// The message at a place.
     #[inline(always)]
-    pub fn get(&self, at: u32) -> &Unexpected {
+    pub(super) fn get(&self, at: u32) -> &Unexpected {
         self.place(at).message.as_ref().expect("a place in a list has a message")
     }
 
     /// The messages of a sender with their places, oldest first.
-    pub fn of(&self, from: usize) -> impl Iterator<Item = (u32, &Unexpected)> {
+    pub(super) fn of(&self, from: usize) -> impl Iterator<Item = (u32, &Unexpected)> {
         let mut at = self.queues[from].first;
         std::iter::from_fn(move || {
             let found = (at != NONE).then(|| (at, self.get(at)))?;
@@ -117,7 +117,7 @@ impl UnexpectedQueue {
 
     /// Whether a receive takes the oldest message of a sender.
     #[inline(always)]
-    pub fn find_first(&self, from: usize, context: u32, tag: i32) -> First {
+    pub(super) fn find_first(&self, from: usize, context: u32, tag: i32) -> First {
         match self.first(from) {
             None => First::Missing,
             Some(first) if is_for(self.get(first), context, tag) => First::Matches(first),
@@ -127,7 +127,7 @@ impl UnexpectedQueue {
 
     /// The place of the oldest message of a sender that a receive takes.
     #[inline(always)]
-    pub fn find(&mut self, from: usize, context: u32, tag: i32) -> Option<u32> {
+    pub(super) fn find(&mut self, from: usize, context: u32, tag: i32) -> Option<u32> {
         match self.find_first(from, context, tag) {
             First::Missing => None,
             First::Matches(first) => Some(first),
@@ -151,7 +151,7 @@ impl UnexpectedQueue {
     }
 
     /// The place of the message of a sender that has this name.
-    pub fn find_named(&mut self, from: usize, name: Name) -> Option<u32> {
+    pub(super) fn find_named(&mut self, from: usize, name: Name) -> Option<u32> {
         let is_it = |body: &Body| body.name() == Some(name);
         if !self.is_indexed(from) {
             match self.walk(from, |message| is_it(&message.body)) {
@@ -224,7 +224,7 @@ impl UnexpectedQueue {
 
     /// How many senders have an index.
     #[cfg(test)]
-    pub fn indexes(&self) -> usize {
+    pub(super) fn indexes(&self) -> usize {
         self.indexes.iter().flatten().count()
     }
 
@@ -236,7 +236,7 @@ impl UnexpectedQueue {
     }
 
     /// Keeps a message behind the others of its sender.
-    pub fn push(&mut self, from: usize, message: Unexpected) {
+    pub(super) fn push(&mut self, from: usize, message: Unexpected) {
         if self.free == NONE {
             self.grow();
         }
@@ -272,7 +272,7 @@ impl UnexpectedQueue {
 
     /// Takes the message at a place of this sender's.
     #[inline(always)]
-    pub fn remove(&mut self, from: usize, at: u32) -> Unexpected {
+    pub(super) fn remove(&mut self, from: usize, at: u32) -> Unexpected {
         let free = self.free;
         let place = self.place_mut(at);
         place.mark.clear();
@@ -292,7 +292,7 @@ impl UnexpectedQueue {
     }
 
     /// All data of the message at a place have come; `complete` puts them there, if they are its.
-    pub fn complete(&mut self, at: u32, complete: impl FnOnce(&mut Body)) {
+    pub(super) fn complete(&mut self, at: u32, complete: impl FnOnce(&mut Body)) {
         let place = self.place_mut(at);
         let message = place.message.as_mut().expect("a place in a list has a message");
         complete(&mut message.body);

@@ -15,7 +15,7 @@ const CGROUP2_MAGIC: i64 = 0x6367_7270;
 
 /// A mount of the hierarchy, or of a part of it.
 #[derive(Debug)]
-pub struct Mount {
+pub(super) struct Mount {
     point: OwnedFd,
     /// What of the hierarchy is mounted there.
     root: PathBuf,
@@ -23,7 +23,7 @@ pub struct Mount {
 
 impl Mount {
     /// The first one; `None` where there is none.
-    pub fn open() -> Option<Self> {
+    pub(super) fn open() -> Option<Self> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         let (point, root) = all(&mounts).next()?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -35,7 +35,7 @@ impl Mount {
     ///
     /// # Errors
     /// When there is none that is seen from here, or a link is on the way.
-    pub fn open_directory(&self, place: &Path) -> io::Result<OwnedFd> {
+    pub(super) fn open_directory(&self, place: &Path) -> io::Result<OwnedFd> {
         let unseen = |_| io::Error::from(io::ErrorKind::NotFound);
         let relative = Path::new("/").join(place);
         let relative = relative.strip_prefix(&self.root).map_err(unseen)?;

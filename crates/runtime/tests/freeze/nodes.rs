@@ -21,7 +21,7 @@ const DATAGRAM_BYTES: usize = 64 << 10;
 const HELD_MAX: usize = 4;
 
 /// The job, seen from outside.
-pub struct Nodes {
+pub(crate) struct Nodes {
     segments: [Segment; 2],
     sockets: [UdpSocket; 2],
     peers: Peers,
@@ -32,7 +32,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let open = || udp::open(Ipv4Addr::LOCALHOST.into()).expect("a socket on the loopback");
         let made: [(OwnedFd, SocketAddr); 2] = [open(), open()];
         let addresses = made.iter().map(|(_, address)| *address).collect();
@@ -58,7 +58,7 @@ impl Nodes {
 
     /// Enters the job as `rank` and opens its way to the other. Once for each rank, in the process that is
     /// the rank.
-    pub fn enter(&self, rank: usize) -> (Job, Net) {
+    pub(crate) fn enter(&self, rank: usize) -> (Job, Net) {
         let descriptor = self.segments[rank].descriptor().try_clone_to_owned().expect("dup");
         let socket = self.sockets[rank].try_clone().expect("dup").into();
         let job = Job::enter(Place {
@@ -74,18 +74,18 @@ impl Nodes {
     }
 
     /// What `rank` has published of its flow to the other.
-    pub fn words(&self, rank: usize) -> FlowWords {
+    pub(crate) fn words(&self, rank: usize) -> FlowWords {
         let words = self.segments[rank].flow_words(0, 1 - rank);
         FlowWords::from(*words.first_chunk::<WORDS>().expect("a flow has at least these words"))
     }
 
     /// Where the last record of the FIFO of `rank` ends in it.
-    pub fn end_offset(&self, rank: usize) -> u32 {
+    pub(crate) fn end_offset(&self, rank: usize) -> u32 {
         (self.segments[rank].flow_words(0, 1 - rank)[tutti_channel::FlowWord::SndNxt as usize] >> 32) as u32
     }
 
     /// The send FIFO of `rank`, which must stand still as long as the slice is used.
-    pub fn fifo(&self, rank: usize) -> &[u8] {
+    pub(crate) fn fifo(&self, rank: usize) -> &[u8] {
         let layout = self.segments[rank].layout();
         let begin = self.segments[rank].at::<u8>(layout.fifo_at(0, 1 - rank));
         // SAFETY: the layout says that so many bytes lie there; its only writer stands still.
@@ -94,7 +94,7 @@ impl Nodes {
 
     /// Now and then loses, doubles or keeps back the next datagram that has arrived at `rank`, or lets a late
     /// one come.
-    pub fn disturb(&mut self, rank: usize, random: &mut Random) {
+    pub(crate) fn disturb(&mut self, rank: usize, random: &mut Random) {
         let mut bytes = vec![0; DATAGRAM_BYTES];
         let arrived = &self.sockets[rank];
         match random.below(16) {

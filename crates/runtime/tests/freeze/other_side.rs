@@ -11,7 +11,7 @@ use crate::records::{NoBulk, Plan};
 const UNDER_WAY_MAX: u32 = 3;
 
 /// Rank 1.
-pub struct OtherSide<'a> {
+pub(crate) struct OtherSide<'a> {
     plan: &'a Plan,
     net: Net,
     received: Received<'a>,
@@ -45,23 +45,23 @@ impl Sink for Received<'_> {
 }
 
 impl<'a> OtherSide<'a> {
-    pub fn new(nodes: &Nodes, plan: &'a Plan) -> Self {
+    pub(crate) fn new(nodes: &Nodes, plan: &'a Plan) -> Self {
         let (job, net) = nodes.enter(1);
         OtherSide { plan, net, received: Received { expected: &plan[0], count: 0 }, sent: 0, _job: job }
     }
 
     /// Records that it has received.
-    pub fn received(&self) -> u32 {
+    pub(crate) fn received(&self) -> u32 {
         self.received.count
     }
 
     /// Takes what has arrived, and says nothing.
-    pub fn receive(&mut self) {
+    pub(crate) fn receive(&mut self) {
         self.net.receive(&mut self.received);
     }
 
     /// Takes what has arrived, sends a record if few are under way, and sends what is to be sent.
-    pub fn turn(&mut self, nodes: &Nodes, may_timers_fire: bool) {
+    pub(crate) fn turn(&mut self, nodes: &Nodes, may_timers_fire: bool) {
         self.receive();
         if may_timers_fire {
             self.net.handle_timeout();
@@ -78,7 +78,7 @@ impl<'a> OtherSide<'a> {
     }
 
     /// Whether all has been received, and all sent and acknowledged.
-    pub fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.received() as usize == self.plan[0].len()
             && self.sent as usize == self.plan[1].len()
             && self.net.is_quiet()

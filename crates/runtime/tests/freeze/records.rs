@@ -13,16 +13,16 @@ const TAKEN_MAX: usize = 64;
 const TAKEN_BYTES_MAX: usize = 8 << 10;
 
 /// The records of each rank, in order.
-pub type Plan = [Vec<Vec<u8>>; 2];
+pub(crate) type Plan = [Vec<Vec<u8>>; 2];
 
 /// The seed of a run, printed with its test.
-pub fn seed(name: &str) -> u64 {
+pub(crate) fn seed(name: &str) -> u64 {
     print!("{name}: ");
     tutti_testkit::seed()
 }
 
 /// Records of these lengths, each unlike all others.
-pub fn plan(lengths: [Vec<usize>; 2]) -> Plan {
+pub(crate) fn plan(lengths: [Vec<usize>; 2]) -> Plan {
     assert!(lengths[1].len() <= TAKEN_MAX);
     let mut rank = 0;
     lengths.map(|lengths| {
@@ -36,7 +36,7 @@ pub fn plan(lengths: [Vec<usize>; 2]) -> Plan {
 /// What the stepped rank tells in memory that the test can see. Writer, where nothing else is said: the
 /// stepped rank.
 #[repr(C)]
-pub struct Reported {
+pub(crate) struct Reported {
     /// Records that `try_send` has taken.
     pub sent: AtomicU32,
     /// Records that the sink has taken, each stored behind its bytes.
@@ -57,12 +57,12 @@ unsafe impl Shareable for Reported {}
 
 impl Reported {
     /// How many records it has taken.
-    pub fn taken(&self) -> u32 {
+    pub(crate) fn taken(&self) -> u32 {
         self.taken.load(Ordering::Acquire)
     }
 
     /// The `n`-th record that it has taken.
-    pub fn record(&self, n: u32) -> &[u8] {
+    pub(crate) fn record(&self, n: u32) -> &[u8] {
         assert!(n < self.taken());
         let length = self.lengths[n as usize].load(Ordering::Relaxed) as usize;
         // SAFETY: see `Shareable`: counted records are whole and stay as they are.
@@ -72,7 +72,7 @@ impl Reported {
 }
 
 /// Takes the stepped rank's records: no judgement there, only copies, which the test judges.
-pub struct Taker<'a>(pub &'a Shared<Reported>);
+pub(crate) struct Taker<'a>(pub &'a Shared<Reported>);
 
 // SAFETY: it gives no place.
 unsafe impl Memory for Taker<'_> {}
@@ -94,7 +94,7 @@ impl Sink for Taker<'_> {
 }
 
 /// Of ranks that send no bulk messages.
-pub struct NoBulk;
+pub(crate) struct NoBulk;
 
 impl Source for NoBulk {
     fn read(&mut self, _tag: u64, _offset: u64, _into: &mut [u8]) {

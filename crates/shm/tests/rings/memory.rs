@@ -11,29 +11,29 @@ use tutti_shm::layout::{BULK_SLOTS, Geometry};
 use tutti_shm::segment::Segment;
 
 /// Lines of the envelope rings here: few, so that they wrap and fill up often.
-pub const LINES: usize = 16;
+pub(crate) const LINES: usize = 16;
 /// Bytes of the largest chunk here: it fits the smallest slot.
-pub const CHUNK_BYTES_MAX: usize = 1024;
+pub(crate) const CHUNK_BYTES_MAX: usize = 1024;
 /// The most inline bytes of a message in such a ring.
-pub const INLINE_BYTES_MAX: usize = 232;
+pub(crate) const INLINE_BYTES_MAX: usize = 232;
 
 /// A segment of two ranks; the tests use the rings from rank 0 to rank 1 and back.
-pub struct Memory(Segment);
+pub(crate) struct Memory(Segment);
 
 impl Memory {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let geometry = Geometry { world_ranks: 2, local_ranks: 2, cores: 2, job: 1, ..Geometry::default() };
         Memory(Segment::create(geometry).expect("a segment"))
     }
 
     /// Another mapping of the same memory; a forked child needs one, it does not inherit ours.
-    pub fn again(&self) -> Self {
+    pub(crate) fn again(&self) -> Self {
         Memory(
             Segment::open(self.0.descriptor().try_clone_to_owned().expect("dup")).expect("our own segment"),
         )
     }
 
-    pub fn endpoint(&self, rank: usize) -> &Endpoint {
+    pub(crate) fn endpoint(&self, rank: usize) -> &Endpoint {
         // SAFETY: the layout says that an endpoint lies there; its fields are atomics.
         unsafe { self.0.at::<Endpoint>(self.0.layout().endpoint_at(rank)).as_ref() }
     }
@@ -57,7 +57,7 @@ impl Memory {
     }
 
     /// The sender's ends of the rings out of `from`. The caller makes them once per test and memory.
-    pub fn senders(&self, from: usize) -> (envelope_ring::Producer, bulk_ring::Producer) {
+    pub(crate) fn senders(&self, from: usize) -> (envelope_ring::Producer, bulk_ring::Producer) {
         // SAFETY: the segment is fresh and stays mapped while the ends are used (each test keeps it to its
         // end).
         unsafe {
@@ -67,7 +67,7 @@ impl Memory {
     }
 
     /// The receiver's ends of the rings out of `from`. The caller makes them once per test and memory.
-    pub fn receivers(&self, from: usize) -> (envelope_ring::Consumer, bulk_ring::Consumer) {
+    pub(crate) fn receivers(&self, from: usize) -> (envelope_ring::Consumer, bulk_ring::Consumer) {
         // SAFETY: as in `senders`.
         unsafe {
             let envelopes = envelope_ring::Consumer::new(self.lines(from), LINES, self.consumed(from));
@@ -76,7 +76,7 @@ impl Memory {
     }
 
     /// Makes the rings from 0 to 1 here equal to those of `other`, whose user is frozen.
-    pub fn copy_rings_of(&self, other: &Memory) {
+    pub(crate) fn copy_rings_of(&self, other: &Memory) {
         let layout = self.0.layout();
         let begin = layout.pair_at(0, 1);
         let bytes = layout.slots_at(0, 1) + BULK_SLOTS * layout.slot_bytes - begin;
@@ -88,22 +88,22 @@ impl Memory {
     }
 
     /// `end` as it would go on in this copy. One of its kind at a time: the original works on other memory.
-    pub fn consumer_here(&self, end: &envelope_ring::Consumer) -> envelope_ring::Consumer {
+    pub(crate) fn consumer_here(&self, end: &envelope_ring::Consumer) -> envelope_ring::Consumer {
         // SAFETY: this memory is a copy of the end's ring and outlives what we return in every test.
         unsafe { end.on_copy(self.lines(0), self.consumed(0)) }
     }
 
-    pub fn producer_here(&self, end: &envelope_ring::Producer) -> envelope_ring::Producer {
+    pub(crate) fn producer_here(&self, end: &envelope_ring::Producer) -> envelope_ring::Producer {
         // SAFETY: as in `consumer_here`.
         unsafe { end.on_copy(self.lines(0), self.consumed(0)) }
     }
 
-    pub fn bulk_consumer_here(&self, end: &bulk_ring::Consumer) -> bulk_ring::Consumer {
+    pub(crate) fn bulk_consumer_here(&self, end: &bulk_ring::Consumer) -> bulk_ring::Consumer {
         // SAFETY: as in `consumer_here`.
         unsafe { end.on_copy(self.parts(0)) }
     }
 
-    pub fn bulk_producer_here(&self, end: &bulk_ring::Producer) -> bulk_ring::Producer {
+    pub(crate) fn bulk_producer_here(&self, end: &bulk_ring::Producer) -> bulk_ring::Producer {
         // SAFETY: as in `consumer_here`.
         unsafe { end.on_copy(self.parts(0)) }
     }
@@ -112,13 +112,13 @@ impl Memory {
 /// A message that knows its number, with data whose every word looks like a header that could stand in that
 /// place.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     pub envelope: Envelope,
     pub inline: Vec<u8>,
 }
 
 impl Message {
-    pub fn new(n: u64, bytes: usize) -> Self {
+    pub(crate) fn new(n: u64, bytes: usize) -> Self {
         let envelope = Envelope {
             kind: 2 + (n % 250) as u8,
             flags: bytes as u8,
@@ -140,7 +140,7 @@ impl Message {
 ///
 /// # Panics
 /// When the message is not the `n`-th or is not whole.
-pub fn take(ring: &mut envelope_ring::Consumer, n: u64) -> Option<usize> {
+pub(crate) fn take(ring: &mut envelope_ring::Consumer, n: u64) -> Option<usize> {
     let found = ring.peek()?;
     let (number, bytes) = Message::claimed(&found.envelope);
     assert_eq!(number, n, "message {number} stands where {n} should: {:?}", found.envelope);
@@ -157,24 +157,24 @@ pub fn take(ring: &mut envelope_ring::Consumer, n: u64) -> Option<usize> {
 }
 
 /// Bytes of the `n`-th bulk chunk.
-pub fn chunk_bytes(n: u64) -> usize {
+pub(crate) fn chunk_bytes(n: u64) -> usize {
     [CHUNK_BYTES_MAX, 1, 777, 64][n as usize % 4]
 }
 
 /// The bytes themselves.
-pub fn chunk_data(n: u64) -> impl Iterator<Item = u8> {
+pub(crate) fn chunk_data(n: u64) -> impl Iterator<Item = u8> {
     (0..chunk_bytes(n)).map(move |i| (n as usize * 31 + i) as u8)
 }
 
 /// Puts the `n`-th chunk into the ring; false when it is full.
 #[must_use]
-pub fn put_chunk(ring: &mut bulk_ring::Producer, n: u64) -> bool {
+pub(crate) fn put_chunk(ring: &mut bulk_ring::Producer, n: u64) -> bool {
     put_chunk_of(ring, n, &chunk_data(n).collect::<Vec<_>>())
 }
 
 /// The same when its data have been computed before.
 #[must_use]
-pub fn put_chunk_of(ring: &mut bulk_ring::Producer, n: u64, data: &[u8]) -> bool {
+pub(crate) fn put_chunk_of(ring: &mut bulk_ring::Producer, n: u64, data: &[u8]) -> bool {
     let Some(slot) = ring.free_slot() else { return false };
     // SAFETY: a free slot is ours, and the data are not longer than it.
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), slot.as_ptr(), data.len()) };
@@ -184,7 +184,7 @@ pub fn put_chunk_of(ring: &mut bulk_ring::Producer, n: u64, data: &[u8]) -> bool
 
 /// Takes the oldest chunk, which must be the `n`-th; false when nothing is there.
 #[must_use]
-pub fn take_chunk(ring: &mut bulk_ring::Consumer, n: u64) -> bool {
+pub(crate) fn take_chunk(ring: &mut bulk_ring::Consumer, n: u64) -> bool {
     let Some((chunk, slot)) = ring.peek() else { return false };
     assert_eq!(chunk, Chunk { message: n as u32, bytes: chunk_bytes(n) });
     // SAFETY: a full slot is not written before we advance, and holds so many bytes.

@@ -7,7 +7,7 @@ use tutti_testkit::stepper::{Shareable, Shared};
 
 /// What they tell each other.
 #[repr(C)]
-pub struct Script {
+pub(crate) struct Script {
     /// Operations that the child has finished.
     pub operations: AtomicU32,
     /// A word for the doorbell tests to publish.
@@ -26,4 +26,4 @@ pub struct Script {
 unsafe impl Shareable for Script {}
 
 /// A script that forked children share.
-pub type SharedScript = Shared<Script>;
+pub(crate) type SharedScript = Shared<Script>;

@@ -11,10 +11,10 @@ use tutti_starter::pmi::line::{LINE_BYTES_MAX, Lines, Request};
 use tutti_starter::pmi::store::Store;
 
 /// How many of them there are.
-pub const READERS: u8 = 8;
+pub(crate) const READERS: u8 = 8;
 
 /// Reads bytes; the first one selects the reader.
-pub fn read(input: &[u8]) {
+pub(crate) fn read(input: &[u8]) {
     let Some((&which, bytes)) = input.split_first() else { return };
     match which % READERS {
         0 => frames(bytes),

@@ -7,7 +7,7 @@ use tutti_shm::peers::Peers;
 use tutti_shm::ticket::{Attach, Notice, Ticket, Welcome};
 
 /// One or more of each.
-pub fn samples() -> Vec<Vec<u8>> {
+pub(crate) fn samples() -> Vec<Vec<u8>> {
     let mut stream = Vec::new();
     wire::put(&mut stream, Kind::Output, 3, b"hello\n");
     wire::put(&mut stream, Kind::Resume, 0, b"");

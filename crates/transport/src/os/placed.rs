@@ -30,7 +30,7 @@ const HELD_MAX: usize = 64;
 const HELD_FOR: Duration = Duration::from_micros(300);
 
 /// Memory of these calls, and the message of the last one.
-pub struct PlacedReceiver {
+pub(crate) struct PlacedReceiver {
     heads: Vec<u8>,
     /// What the call before was given.
     places: Places,
@@ -57,7 +57,7 @@ unsafe impl Send for PlacedReceiver {}
 
 impl PlacedReceiver {
     /// Takes no memory before it is used.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         PlacedReceiver {
             heads: Vec::new(),
             places: Places::NOWHERE,
@@ -78,7 +78,7 @@ impl PlacedReceiver {
 
     /// From now on, messages that take so much of the receive buffer together stay there when they have been
     /// read. Only this may read the socket from then on, or others behind [`PlacedReceiver::let_go`].
-    pub fn hold(&mut self, socket: BorrowedFd<'_>, bytes: usize) {
+    pub(crate) fn hold(&mut self, socket: BorrowedFd<'_>, bytes: usize) {
         if set_option(socket, libc::SOL_SOCKET, libc::SO_PEEK_OFF, 0).is_ok() {
             self.hold_bytes = bytes;
         }
@@ -86,13 +86,13 @@ impl PlacedReceiver {
 
     /// Whether messages are held that have come lately: then nothing else may read the socket.
     #[inline]
-    pub fn is_holding(&self) -> bool {
+    pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty() && self.came.is_some_and(|came| came.elapsed() <= HELD_FOR)
     }
 
     /// Takes all that has been read out of the socket.
     #[inline]
-    pub fn let_go(&mut self, socket: BorrowedFd<'_>) {
+    pub(crate) fn let_go(&mut self, socket: BorrowedFd<'_>) {
         while let Some(charge) = self.held.pop_front() {
             self.held_bytes -= charge;
             discard(socket);
@@ -104,7 +104,12 @@ impl PlacedReceiver {
     ///
     /// # Errors
     /// The kernel's; WouldBlock when there is nothing.
-    pub fn receive(&mut self, socket: BorrowedFd<'_>, places: &Places, budget: &Budget) -> io::Result<()> {
+    pub(crate) fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        places: &Places,
+        budget: &Budget,
+    ) -> io::Result<()> {
         let received = self.read(socket, places);
         if self.hold_bytes == 0 {
             return received;
@@ -175,18 +180,18 @@ impl PlacedReceiver {
     }
 
     /// Where the message came from.
-    pub fn source(&self) -> Key {
+    pub(crate) fn source(&self) -> Key {
         self.name.key()
     }
 
     /// Nothing of it was cut off.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0
     }
 
     /// Head and data of a datagram of the message, if all before it and itself are as long as was expected;
     /// the last may be shorter.
-    pub fn placed(&self, index: usize) -> Option<(&[u8], &[u8])> {
+    pub(crate) fn placed(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let Places { head_bytes, each_bytes, .. } = self.places;
         let left = self.length.saturating_sub(index * self.segment_bytes);
         let bytes = left.min(self.segment_bytes).checked_sub(head_bytes)?;
@@ -205,7 +210,7 @@ impl PlacedReceiver {
     }
 
     /// The datagrams of the message from one on, whole.
-    pub fn rest(&mut self, index: usize) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn rest(&mut self, index: usize) -> impl Iterator<Item = &[u8]> {
         let start = (index * self.segment_bytes).min(self.length);
         if self.parts.len() == 1 {
             return self.overflow[start..self.length].chunks(self.segment_bytes);

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The folder, and what this run has put there.
-pub struct Tree {
+pub(crate) struct Tree {
     root: PathBuf,
     /// The list of what the last finished run put there, one place per line.
     manifest: PathBuf,
@@ -17,7 +17,7 @@ pub struct Tree {
 
 impl Tree {
     /// Opens the tree `root`; `work` keeps the list of its files from one run to the next.
-    pub fn open(root: &Path, work: &Path) -> Result<Tree, String> {
+    pub(crate) fn open(root: &Path, work: &Path) -> Result<Tree, String> {
         for dir in [root, work] {
             fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         }
@@ -26,7 +26,7 @@ impl Tree {
     }
 
     /// Puts a file with these contents and permissions at `place`.
-    pub fn file(&mut self, place: &str, contents: &[u8], mode: u32) -> Result<(), String> {
+    pub(crate) fn file(&mut self, place: &str, contents: &[u8], mode: u32) -> Result<(), String> {
         self.placed.insert(place.to_owned());
         let path = self.root.join(place);
         let same = fs::symlink_metadata(&path).is_ok_and(|m| {
@@ -42,13 +42,13 @@ impl Tree {
     }
 
     /// Puts a copy of the file `from` at `place`.
-    pub fn copy(&mut self, from: &Path, place: &str, mode: u32) -> Result<(), String> {
+    pub(crate) fn copy(&mut self, from: &Path, place: &str, mode: u32) -> Result<(), String> {
         let contents = fs::read(from).map_err(|e| format!("{}: {e}", from.display()))?;
         self.file(place, &contents, mode)
     }
 
     /// Puts a symbolic link to `to` at `place`.
-    pub fn link(&mut self, place: &str, to: &str) -> Result<(), String> {
+    pub(crate) fn link(&mut self, place: &str, to: &str) -> Result<(), String> {
         self.placed.insert(place.to_owned());
         let path = self.root.join(place);
         if fs::read_link(&path).is_ok_and(|old| old == Path::new(to)) {
@@ -58,7 +58,7 @@ impl Tree {
     }
 
     /// Removes what the last run had put there and this one has not; gives the number of changes.
-    pub fn finish(mut self) -> Result<usize, String> {
+    pub(crate) fn finish(mut self) -> Result<usize, String> {
         let before = fs::read_to_string(&self.manifest).unwrap_or_default();
         for place in before.lines().filter(|place| !self.placed.contains(*place)) {
             let path = self.root.join(place);

@@ -13,7 +13,7 @@ const NAMES_MAX: usize = 16;
 
 /// Why a job cannot run here. Each is one line for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlacementError {
+pub(crate) enum PlacementError {
     /// No ranks at all.
     #[error("a job needs at least one rank")]
     NoRanks,
@@ -69,7 +69,7 @@ type Firsts = (Vec<NodeId>, Vec<u32>);
 ///
 /// # Errors
 /// When the nodes are not there.
-pub fn fill(
+pub(crate) fn fill(
     members: &Members,
     ranks: impl Fn(NodeId) -> u64,
     submit: &mut Submit,
@@ -116,7 +116,7 @@ pub fn fill(
 ///
 /// # Errors
 /// When what is asked for does not fit together, or the cluster could not hold it if it were empty.
-pub fn demand(members: &Members, submit: &Submit) -> Result<Demand, PlacementError> {
+pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, PlacementError> {
     let ranks = submit.job.ranks();
     if ranks == 0 || ranks > u64::from(u32::MAX) {
         return Err(PlacementError::NoRanks);
@@ -242,7 +242,7 @@ fn by_count(
 }
 
 /// Ranks of each node.
-pub fn shares<'a>(
+pub(crate) fn shares<'a>(
     nodes: &'a [NodeId],
     firsts: &'a [u32],
     ranks: u64,

@@ -22,11 +22,11 @@ pub enum SwitchMessage {
 }
 
 /// The bytes of a message, behind those of `into`.
-pub fn encode(message: &impl Serialize, into: Vec<u8>) -> Vec<u8> {
+pub(crate) fn encode(message: &impl Serialize, into: Vec<u8>) -> Vec<u8> {
     postcard::to_extend(message, into).expect("messages are serialisable")
 }
 
 /// What [`encode`] has made; nothing, if it is anything else.
-pub fn decode_message<T: DeserializeOwned>(message: &[u8]) -> Option<T> {
+pub(crate) fn decode_message<T: DeserializeOwned>(message: &[u8]) -> Option<T> {
     postcard::take_from_bytes(message).ok().and_then(|(message, rest)| rest.is_empty().then_some(message))
 }

@@ -18,7 +18,7 @@ type Key = (u32, i32, u64);
 
 /// The receives of one queue.
 #[derive(Debug, Default)]
-pub struct PostedIndex {
+pub(super) struct PostedIndex {
     /// By number, which is their order: place and what they match.
     by_number: BTreeMap<u64, (u32, u32, i32)>,
     /// By context, tag and number: place.
@@ -27,12 +27,12 @@ pub struct PostedIndex {
 
 impl PostedIndex {
     /// How many receives there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.by_number.len()
     }
 
     /// Takes in what has happened at both ends of the queue, whose first receive this is.
-    pub fn update(&mut self, requests: &Slab<Request>, first: u32) {
+    pub(super) fn update(&mut self, requests: &Slab<Request>, first: u32) {
         let first_number = if first == NONE { u64::MAX } else { requests.get(first).posted };
         while let Some(entry) = self.by_number.first_entry().filter(|entry| *entry.key() < first_number) {
             steps::count(1);
@@ -54,7 +54,7 @@ impl PostedIndex {
     }
 
     /// The first receive that takes a message: its predecessor in the queue and itself.
-    pub fn find(&self, context: u32, tag: i32) -> Option<(u32, u32)> {
+    pub(super) fn find(&self, context: u32, tag: i32) -> Option<(u32, u32)> {
         steps::count(1);
         let first = |tag| {
             let mut of_key = self.by_key.range((context, tag, 0)..=(context, tag, u64::MAX));
@@ -68,12 +68,12 @@ impl PostedIndex {
     }
 
     /// The receive in front of the one with this number, if there is one.
-    pub fn predecessor(&self, number: u64) -> u32 {
+    pub(super) fn predecessor(&self, number: u64) -> u32 {
         self.by_number.range(..number).next_back().map_or(NONE, |(_, (at, ..))| *at)
     }
 
     /// The receive with this number has left the queue.
-    pub fn forget(&mut self, number: u64) {
+    pub(super) fn forget(&mut self, number: u64) {
         if let Some((_, context, tag)) = self.by_number.remove(&number) {
             self.by_key.remove(&(context, tag, number));
         }

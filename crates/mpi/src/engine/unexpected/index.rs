@@ -18,7 +18,7 @@ const STALE_MAX: usize = 128;
 
 /// Where a message was, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(super) struct Entry {
     /// Its number in the order of arrival.
     pub number: u64,
     /// Its place.
@@ -27,7 +27,7 @@ pub struct Entry {
 
 /// The messages of one sender.
 #[derive(Debug, Default)]
-pub struct UnexpectedIndex {
+pub(super) struct UnexpectedIndex {
     /// By context and tag, and by context and MPI_ANY_TAG, in order of arrival.
     by_key: HashMap<(u32, i32), VecDeque<Entry>, BuildHasherDefault<Spread>>,
     /// By name.
@@ -40,7 +40,7 @@ pub struct UnexpectedIndex {
 
 impl UnexpectedIndex {
     /// Of these messages, oldest first: context, tag, name.
-    pub fn new(messages: impl Iterator<Item = (Entry, u32, i32, Option<Name>)>) -> Self {
+    pub(super) fn new(messages: impl Iterator<Item = (Entry, u32, i32, Option<Name>)>) -> Self {
         let mut index = UnexpectedIndex::default();
         messages.for_each(|(entry, context, tag, name)| index.add(entry, context, tag, name));
         index.built_of = index.added;
@@ -48,22 +48,22 @@ impl UnexpectedIndex {
     }
 
     /// How many messages it has, some of which may be gone.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.added
     }
 
     /// Number of the newest message that it knows.
-    pub fn newest(&self) -> u64 {
+    pub(super) fn newest(&self) -> u64 {
         self.newest
     }
 
     /// Whether most entries may be of messages that are gone.
-    pub fn is_stale(&self) -> bool {
+    pub(super) fn is_stale(&self) -> bool {
         self.added > 2 * self.built_of + STALE_MAX
     }
 
     /// Adds a message that is newer than all others.
-    pub fn add(&mut self, entry: Entry, context: u32, tag: i32, name: Option<Name>) {
+    pub(super) fn add(&mut self, entry: Entry, context: u32, tag: i32, name: Option<Name>) {
         steps::count(1);
         self.by_key.entry((context, tag)).or_default().push_back(entry);
         self.by_key.entry((context, MPI_ANY_TAG)).or_default().push_back(entry);
@@ -75,7 +75,7 @@ impl UnexpectedIndex {
     }
 
     /// The place of the oldest message that a receive takes; `is_there` says whether an entry holds.
-    pub fn find(&mut self, context: u32, tag: i32, is_there: impl Fn(Entry) -> bool) -> Option<u32> {
+    pub(super) fn find(&mut self, context: u32, tag: i32, is_there: impl Fn(Entry) -> bool) -> Option<u32> {
         let entries = self.by_key.get_mut(&(context, tag))?;
         while let Some(&entry) = entries.front() {
             steps::count(1);
@@ -89,7 +89,7 @@ impl UnexpectedIndex {
     }
 
     /// The place of the message of this name.
-    pub fn find_named(&self, name: Name, is_there: impl Fn(Entry) -> bool) -> Option<u32> {
+    pub(super) fn find_named(&self, name: Name, is_there: impl Fn(Entry) -> bool) -> Option<u32> {
         steps::count(1);
         self.by_name.get(&name).filter(|entry| is_there(**entry)).map(|entry| entry.at)
     }
