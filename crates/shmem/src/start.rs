@@ -64,8 +64,10 @@ pub fn start(function: &str, requested: c_int) -> c_int {
                 "shmem_{function}: OpenSHMEM between nodes is not written yet; this job has {} nodes",
                 job.nodes()
             ));
+            fault::abort(1);
         }
-        fault::abort(1);
+        // One PE says it; the others end with the job.
+        fault::await_end();
     }
     let size = size::wanted().unwrap_or_else(|what| fault::end(function, format_args!("{what}")));
     let ranges = take_memory(function, &job, size);
