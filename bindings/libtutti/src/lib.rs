@@ -10,6 +10,7 @@
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod shmem {
     include!(concat!(env!("OUT_DIR"), "/shmem_exports.rs"));
 }

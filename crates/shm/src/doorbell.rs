@@ -143,14 +143,14 @@ pub(crate) mod futex {
         static ref QUEUE: Queue = Queue { lock: Mutex::new(()), woken: Condvar::new() };
     }
 
-    pub fn wait(word: &AtomicU32, seen: u32, _at_most: Option<Duration>) {
+    pub(crate) fn wait(word: &AtomicU32, seen: u32, _at_most: Option<Duration>) {
         let mut guard = QUEUE.lock.lock().unwrap();
         while word.load(Ordering::Relaxed) == seen {
             guard = QUEUE.woken.wait(guard).unwrap();
         }
     }
 
-    pub fn wake_all(_word: &AtomicU32) {
+    pub(crate) fn wake_all(_word: &AtomicU32) {
         let _guard = QUEUE.lock.lock().unwrap();
         QUEUE.woken.notify_all();
     }
