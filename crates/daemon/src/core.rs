@@ -13,363 +13,134 @@
 //! Who writes what: an [`Order`] is changed by the controller alone, a
 //! [`PartState`](crate::message::PartState) by its node alone; everybody else has a copy. If a daemon stops
 //! right here, copies are sent again when a link comes up. Its starters live on; the daemon that is started
-//! in its place finds what it has kept of them ([`StarterRecord`]), and they come back to it.
+//! in its place finds what it has kept of them ([`record::StarterRecord`]), and they come back to it.
+//!
+//! No part knows another: each takes events and gives what follows from them into an [`Outbox`], and
+//! [`Core`] hands it on. What follows from an effect comes before the effects behind it.
 
 use std::collections::VecDeque;
 
-use serde::{Deserialize, Serialize};
-use tutti_os::cgroup::Enforced;
-use tutti_protocol::wire::{Job, Kind, Reattach};
-use tutti_protocol::writer::{Open, Opened, Written};
+use tutti_protocol::public::PublicRow;
 
 use crate::gang::{Command, SwitchEvent};
-use crate::members::{About, Members, NodeId};
-use crate::message::{Answer, JobId, Launch, Message, Order, Request, Routed, User};
-use tutti_protocol::turns::TurnBatch;
-use tutti_sched::{Demand, Policy};
+use crate::ids::{ClientId, LinkId};
+use crate::members::NodeId;
+use crate::message::{Answer, JobId, Message, Order, Routed};
 
+pub mod action;
+pub mod config;
 mod controller;
+pub mod event;
 mod gangs;
+pub mod job_event;
+pub mod journal;
 mod links;
+mod local;
 mod origin;
+mod outbox;
 mod outlet;
 mod parts;
+pub mod record;
 mod relay;
 #[cfg(test)]
 mod sim;
 mod tunnel;
 
-pub use controller::JobEvent;
-pub use gangs::{NodeTurns, Residents};
-use links::Role;
+use action::{Action, NodeTurns};
+use config::{Config, TICK_MS};
+use controller::{Asker, Controller};
+use event::Event;
+use gangs::Gangs;
+use links::{Links, Role};
+use local::LocalNode;
+use origin::Origin;
+use outbox::{Effect, Outbox};
+use parts::Parts;
+use relay::Relay;
+use tunnel::Tunnels;
 
-pub use crate::ids::{ClientId, LinkId};
-pub use origin::Journal;
-
-/// What happened.
-#[derive(Debug)]
-pub enum Event {
-    /// Time passes; at the latest when [`Core::wait_ms`] says.
-    Tick,
-    /// A daemon has dialled us.
-    Accepted(LinkId),
-    /// What [`Action::Dial`] asked for is there.
-    Dialled(LinkId),
-    /// It is not to be had, and why not.
-    DialFailed(String),
-    /// A daemon says something.
-    Message(LinkId, Message),
-    /// A connection is gone.
-    LinkDown(LinkId),
-    /// A user asks for something.
-    Request(ClientId, User, Request),
-    /// The front end of a job says something.
-    Frame(ClientId, Kind, u32, Vec<u8>),
-    /// A user's program has taken so many bytes.
-    Taken(ClientId, usize),
-    /// The process of a front end has been stopped, or goes on.
-    FrontState(ClientId, bool),
-    /// A user's program is gone.
-    ClientGone(ClientId),
-    /// A starter of an earlier incarnation of this daemon is back; nothing more is read from it until
-    /// [`Action::Listen`].
-    Reattach(JobId, Reattach),
-    /// A starter says something; nothing more is read from it until [`Action::Listen`].
-    Starter(JobId, Vec<(Kind, u32, Vec<u8>)>),
-    /// A starter is dead, or could not be started.
-    StarterGone(JobId, String),
-    /// The writer of a job's output files says something.
-    Writer(JobId, WriterEvent),
-    /// The switch thread says something.
-    Gang(SwitchEvent),
-    /// Which limits the kernel sees to, of a job's part here that is about to begin.
-    Limited(JobId, Enforced),
-    /// What it has done lately.
-    Turns(TurnBatch),
-    /// On the controller: the file of a job that waits has been written ([`Action::Queue`]), or why not.
-    Filed(JobId, Result<(), String>),
-}
-
-/// What a writer of output files says.
-#[derive(Debug)]
-pub enum WriterEvent {
-    /// The files are there, or not.
-    Opened(Opened),
-    /// How far it came with the batch.
-    Written(Written),
-    /// It has ended, or could not be started.
-    Gone(String),
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub enum Action {
-    /// Connect to a daemon.
-    Dial(std::net::SocketAddr),
-    /// Say something to a daemon.
-    Send(LinkId, Message),
-    /// Close a connection.
-    Close(LinkId),
-    /// Answer a user.
-    Answer(ClientId, Answer),
-    /// Bytes of frames for a front end.
-    ToClient(ClientId, Vec<u8>),
-    /// A front end that was stopped is to go on.
-    Continue(ClientId),
-    /// Nothing more is said to this user.
-    Release(ClientId),
-    /// Start a starter and give it this job.
-    Start(JobId, std::sync::Arc<Launch>, Box<Job>),
-    /// The connection of this program is a starter's wire from now on, of a job that runs already.
-    Enrol(ClientId, JobId),
-    /// Say something to a starter.
-    ToStarter(JobId, Kind, u32, Vec<u8>),
-    /// Read from a starter.
-    Listen(JobId),
-    /// Kill a starter, if it lives; its death ends what it has started. Nothing of the job is kept here any
-    /// more.
-    End(JobId),
-    /// Something for the switch thread.
-    Gang(Command),
-    /// The ranks of a job run here: the switch thread is told of them, and of the cgroups that the kernel
-    /// says they are in.
-    RanksStarted(JobId, Residents),
-    /// The switch thread's neighbour, and whether it is the parent, is at the other end of this link.
-    OpenSwitchLink(LinkId, NodeId, bool),
-    /// Keep this for the case that the daemon dies and its starter does not.
-    RecordStarter(JobId, Box<StarterRecord>),
-    /// Keep this for the case that the daemon dies while a job's output is being written.
-    RecordOutput(JobId, Box<Journal>),
-    /// It is not needed any more.
-    ForgetOutput(JobId),
-    /// Start a writer, as this user with these groups, for the output files of a job.
-    OpenFiles(JobId, User, Vec<u32>, Box<Open>),
-    /// Frames for it.
-    WriteFiles(JobId, Vec<u8>),
-    /// It may go.
-    CloseFiles(JobId),
-    /// On the controller: keep a job that waits for nodes, for the controller after this one; none: it waits
-    /// no more.
-    Queue(JobId, Option<Box<Queued>>),
-    /// Something for the log of events.
-    Log(JobEvent),
-    /// What a node's switch thread has done, for the log of turns.
-    LogTurns(NodeTurns),
-    /// One line for the person who keeps the machines.
-    Info(String),
-    /// The same, of what is not as it should be.
-    Warn(String),
-    /// The daemon's incarnation is over.
-    Leave,
-}
-
-/// So often time passes at least, while there is something to do.
-pub const TICK_MS: u64 = 100;
-/// The same where ranks run and nothing changes.
+/// So often time passes at least where ranks run and nothing changes.
 const TICK_STEADY_MS: u64 = 1000;
 
 /// Between the order to end all daemons and one's own end, in ms: it must be heard below, and the ends of
 /// jobs above.
 const LEAVE_MS: u64 = 300;
 
-/// What a daemon is told at its start.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// What it says of itself.
-    pub about: About,
-    /// Where the controller is; none: it is the controller.
-    pub controller: Option<std::net::SocketAddr>,
-    /// Children of a node in the control tree.
-    pub arity: u32,
-    /// A node that is not heard of for so long is lost, in ms.
-    pub lost_ms: u64,
-    /// Jobs on several nodes wait so long for a controller that is lost, in ms.
-    pub keep_ms: u64,
-    /// Whose daemon it is: besides the owner of a job, this user may do anything.
-    pub owner: u32,
-    /// Number of the first job.
-    pub first_job: u64,
-    /// The incarnation of the incarnation before this one, if all that is left of what it has begun is in
-    /// `starters`.
-    pub before: Option<u64>,
-    /// What an earlier incarnation has kept of its starters.
-    pub starters: Vec<(JobId, StarterRecord)>,
-    /// What an earlier incarnation has kept of the output files of jobs that were submitted here.
-    pub journals: Vec<(JobId, Journal)>,
-    /// On the controller: the jobs that waited for nodes in an earlier incarnation of it.
-    pub queued: Vec<(JobId, Queued)>,
-    /// On the controller: how jobs get their nodes and rows, for who asks.
-    pub policy: Policy,
-    /// What a user is called, for lines that say who did it.
-    pub user_name: fn(u32) -> Option<String>,
-}
-
-/// A job that waits for nodes, for the controller that follows this one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Queued {
-    /// Without nodes.
-    pub launch: Launch,
-    /// What it waits for.
-    pub demand: Demand,
-    /// It is to stand still from its start.
-    pub suspended: bool,
-    /// Of the jobs that it waits for: those that are over, with their status if that is known.
-    #[serde(default)]
-    pub over: Vec<(JobId, Option<u8>)>,
-}
-
-/// What is kept of a starter beyond the daemon's death.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StarterRecord {
-    /// Our number.
-    pub node: NodeId,
-    /// What was to be with the job.
-    pub order: Order,
-    /// How many daemons the starter has had before.
-    pub daemons_before: u64,
-    /// It still lives. Says who reads it again.
-    pub alive: bool,
-}
-
 /// A daemon that has stood still has read within this time what had come by then, in ms.
 const STALE_MS: u64 = 1000;
 
-/// A link says Alive at most so rarely: others may hold a shorter silence for a death.
-const ALIVE_MS_MAX: u64 = 1250;
-
-impl Config {
-    /// So often each link is told that we live.
-    pub fn alive_ms(&self) -> u64 {
-        (self.lost_ms / 4).clamp(TICK_MS / 2, ALIVE_MS_MAX)
-    }
-
-    /// Who is told now need not be told a little later.
-    fn nearly_alive_ms(&self) -> u64 {
-        self.alive_ms() * 3 / 4
-    }
-
-    /// A daemon that has stood still (a laptop that slept, a clock that was set) does not hold the others'
-    /// silence against them: between two events no more time passes than this.
-    fn step_ms(&self) -> u64 {
-        (2 * self.alive_ms()).max(5 * TICK_MS)
-    }
-}
-
-/// The daemon's mind.
+/// The daemon's mind: its parts, and what goes between them.
 #[derive(Debug)]
 pub struct Core {
-    config: Config,
-    /// Our own time: it goes on in small steps only.
-    now_ms: u64,
-    /// What the clock says, in ms since 1970.
-    wall_ms: u64,
+    local: LocalNode,
     /// Our own time at the last tick.
     ticked_ms: u64,
-    /// When the switch thread was last told that somebody above lives.
-    liveness_sent_ms: u64,
-    /// When the controller was last heard of, by us or by whoever is above.
-    controller_contact_ms: u64,
     /// After we have stood still: until when questions that come may be old ones, which nobody asks any more.
     stale_until_ms: u64,
-    /// Our number, as soon as we have one.
-    me: Option<NodeId>,
-    /// The number that an earlier incarnation had.
-    preferred: Option<NodeId>,
-    members: Option<Members>,
-    links: links::Links,
-    relay: relay::Relay,
-    parts: parts::Parts,
-    origin: origin::Origin,
-    tunnels: tunnel::Tunnels,
-    controller: Option<controller::Controller>,
+    links: Links,
+    relay: Relay,
+    parts: Parts,
+    origin: Origin,
+    tunnels: Tunnels,
+    gangs: Gangs,
+    controller: Option<Controller>,
     /// The daemons are to end, when all who must hear it have.
     leaving_ms: Option<u64>,
+    out: Outbox,
     actions: VecDeque<Action>,
 }
 
 impl Core {
     /// A daemon that has just been started, at a time in ms since 1970.
     pub fn new(mut config: Config, now_ms: u64) -> Self {
-        let is_controller = config.controller.is_none();
         let journals = std::mem::take(&mut config.journals);
         let (starters, queued) = (std::mem::take(&mut config.starters), std::mem::take(&mut config.queued));
+        let is_controller = config.controller.is_none();
         let mut core = Core {
-            now_ms,
-            wall_ms: now_ms,
             ticked_ms: now_ms,
-            liveness_sent_ms: 0,
-            controller_contact_ms: now_ms,
             stale_until_ms: 0,
-            preferred: starters.first().map(|(_, starters)| starters.node),
-            me: is_controller.then_some(NodeId::CONTROLLER),
-            members: is_controller.then(|| Members::new(config.arity, config.about.clone(), now_ms)),
-            links: links::Links::default(),
-            relay: relay::Relay::default(),
-            parts: parts::Parts::default(),
-            origin: origin::Origin::default(),
-            tunnels: tunnel::Tunnels::default(),
-            controller: is_controller.then(|| controller::Controller::new(config.first_job, now_ms)),
+            links: Links::default(),
+            relay: Relay::default(),
+            parts: Parts::default(),
+            origin: Origin::default(),
+            tunnels: Tunnels::default(),
+            gangs: Gangs::default(),
+            controller: is_controller.then(|| Controller::new(config.first_job, now_ms)),
             leaving_ms: None,
+            out: Outbox::default(),
             actions: VecDeque::new(),
-            config,
+            local: LocalNode::new(config, starters.first().map(|(_, record)| record.node), now_ms),
         };
-        core.forward_members();
-        core.take_queue(queued);
-        core.origin.begin(core.config.about.incarnation, now_ms, journals);
-        for (job, starters) in starters {
-            core.restore_part(job, starters);
+        gangs::forward_members(&core.local, &mut core.out);
+        if let Some(controller) = &mut core.controller {
+            controller.take_queue(&core.local, queued);
+        }
+        core.origin.begin(core.local.config.about.incarnation, now_ms, journals);
+        for (job, record) in starters {
+            core.parts.restore(&core.local, &mut core.out, job, record);
+            core.settle();
         }
         core.flush();
-        core.dial_if_needed();
+        core.links.dial_if_needed(&core.local, &mut core.out);
+        core.settle();
         core
     }
 
     /// Something happened.
     pub fn handle(&mut self, now_ms: u64, event: Event) {
-        let passed_ms = now_ms.saturating_sub(self.wall_ms);
-        self.now_ms += passed_ms.min(self.config.step_ms());
-        self.wall_ms = now_ms;
-        if passed_ms >= self.config.lost_ms {
-            self.stale_until_ms = self.now_ms + STALE_MS;
+        let passed_ms = self.local.set_clock(now_ms);
+        if passed_ms >= self.local.config.lost_ms {
+            self.stale_until_ms = self.local.now_ms + STALE_MS;
         }
-        match event {
-            Event::Tick => {
-                self.ticked_ms = self.now_ms;
-                self.tick_links();
-                self.tick_origin();
-                self.tick_parts();
-                self.tick_controller();
-                if self.leaving_ms.is_some_and(|leaving_ms| self.now_ms >= leaving_ms) {
-                    self.act(Action::Leave);
-                }
-            }
-            Event::Accepted(link) => self.links.accept(link, self.now_ms),
-            Event::Dialled(link) => self.handle_dialled(link),
-            Event::DialFailed(why) => self.handle_dial_failed(&why),
-            Event::Message(link, message) => self.handle_message(link, message),
-            Event::LinkDown(link) => self.handle_link_down(link),
-            Event::Request(client, user, request) => self.handle_request(client, user, request),
-            Event::Frame(client, kind, number, payload) => self.handle_frame(client, kind, number, &payload),
-            Event::Taken(client, bytes) => self.handle_taken(client, bytes),
-            Event::FrontState(client, stopped) => self.handle_front_state(client, stopped),
-            Event::ClientGone(client) => self.handle_client_gone(client),
-            Event::Reattach(job, back) => self.handle_back(job, &back),
-            Event::Starter(job, frames) => self.handle_starter(job, frames),
-            Event::StarterGone(job, why) => self.handle_starter_gone(job, &why),
-            Event::Writer(job, event) => self.handle_writer(job, event),
-            Event::Gang(event) => self.handle_gang(event),
-            Event::Limited(job, enforced) => self.record_enforced(job, enforced),
-            // Only the log misses them, should they not arrive.
-            Event::Filed(job, filed) => self.handle_filed(job, &filed),
-            Event::Turns(turns) => self.route(NodeId::CONTROLLER, Routed::Turns(turns)),
-        }
+        self.handle_event(event);
+        self.settle();
         self.flush();
     }
 
     /// How long after this time, in ms since 1970, a [`Event::Tick`] is due. Where nothing is done, only
     /// silence counts.
     pub fn wait_ms(&self, now_ms: u64) -> u64 {
-        let (alive_ms, lost_ms) = (self.config.alive_ms(), self.config.lost_ms);
+        let (alive_ms, lost_ms) = (self.local.config.alive_ms(), self.local.config.lost_ms);
         let due_ms = match self.is_quiet() {
             true => self.links.due_ms(alive_ms, lost_ms).unwrap_or(self.ticked_ms + alive_ms),
             false => self.ticked_ms + TICK_MS,
@@ -377,15 +148,15 @@ impl Core {
         // Neighbours that say that they live put off what the links wait for, but not what parts do.
         let due_ms = if self.parts.is_empty() { due_ms } else { due_ms.min(self.ticked_ms + TICK_STEADY_MS) };
         // A clock that was set back is looked at anew at once.
-        let passed_ms = now_ms.checked_sub(self.wall_ms).unwrap_or(alive_ms);
-        due_ms.saturating_sub(self.now_ms).min(alive_ms).saturating_sub(passed_ms)
+        let passed_ms = now_ms.checked_sub(self.local.wall_ms).unwrap_or(alive_ms);
+        due_ms.saturating_sub(self.local.now_ms).min(alive_ms).saturating_sub(passed_ms)
     }
 
     /// No change of a job or of the tree is under way here: ranks may run.
     fn is_quiet(&self) -> bool {
-        let has_place = self.me.is_some() && (self.controller.is_some() || self.links.upwards().is_some());
-        let has_jobs =
-            self.controller.as_ref().is_some_and(controller::Controller::is_busy) || !self.tunnels.is_empty();
+        let has_place =
+            self.local.me.is_some() && (self.controller.is_some() || self.links.upwards().is_some());
+        let has_jobs = self.controller.as_ref().is_some_and(Controller::is_busy) || !self.tunnels.is_empty();
         has_place
             && self.links.is_settled()
             && self.parts.is_settled()
@@ -401,12 +172,24 @@ impl Core {
 
     /// Our number, as soon as we have one.
     pub fn node(&self) -> Option<NodeId> {
-        self.me
+        self.local.me
     }
 
     /// Nodes that are there, as far as we know.
     pub fn nodes_alive(&self) -> usize {
-        self.members.as_ref().map_or(0, |members| members.alive().count())
+        self.local.members.as_ref().map_or(0, |members| members.alive().count())
+    }
+
+    /// This is the controller, and all nodes are of its machine.
+    pub fn is_of_one_machine(&self) -> bool {
+        self.local.is_of_one_machine()
+    }
+
+    /// What every user of the machine may know of the jobs that are not over.
+    #[must_use]
+    pub fn public_rows(&self, with_arguments: bool) -> Vec<PublicRow> {
+        let controller = self.controller.as_ref();
+        controller.map_or_else(Vec::new, |it| it.public_rows(&self.local, &self.relay, with_arguments))
     }
 
     /// Nothing of any job is left here.
@@ -419,15 +202,145 @@ impl Core {
         self.origin.is_front_end(client) || self.tunnels.has_near(client)
     }
 
-    fn act(&mut self, action: Action) {
-        if let Some(action) = self.take_for_tunnel(action) {
-            self.actions.push_back(action);
+    /// Hands on what the parts have given out, until nothing more follows.
+    fn settle(&mut self) {
+        for effect in self.out.take() {
+            self.apply(effect);
+            self.settle();
+        }
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        let (local, out) = (&self.local, &mut self.out);
+        match event {
+            Event::Tick => self.tick(),
+            Event::Accepted(link) => self.links.accept(link, local.now_ms),
+            Event::Dialled(link) => self.links.handle_dialled(local, out, link),
+            Event::DialFailed(why) => self.links.handle_dial_failed(local, out, &why),
+            Event::Message(link, message) => self.handle_message(link, message),
+            Event::LinkDown(link) => self.links.handle_link_down(local, out, link),
+            Event::Request(client, user, request) => {
+                self.origin.handle_request(local, out, client, user, request)
+            }
+            Event::Frame(client, kind, number, payload) => {
+                if !self.tunnels.put(client, kind, number, &payload) {
+                    self.origin.handle_frame(local, out, client, kind, number, &payload);
+                }
+            }
+            Event::Taken(client, bytes) => {
+                self.tunnels.handle_taken(client, bytes);
+                self.origin.handle_taken(local, out, client, bytes);
+            }
+            Event::FrontState(client, stopped) => {
+                if !(stopped && self.tunnels.stop(client)) {
+                    self.origin.handle_front_state(local, out, client, stopped);
+                }
+            }
+            Event::ClientGone(client) => {
+                self.tunnels.handle_client_gone(client);
+                self.origin.handle_client_gone(local, out, client);
+            }
+            Event::Reattach(job, back) => {
+                self.parts.handle_back(local, out, job, &back, self.relay.order(job));
+            }
+            Event::Starter(job, frames) => self.parts.handle_starter(local, out, job, frames),
+            Event::StarterGone(job, why) => self.parts.handle_starter_gone(local, out, job, &why),
+            Event::Writer(job, event) => self.origin.handle_writer(local, out, job, event),
+            Event::Gang(event) => self.handle_gang(event),
+            Event::Limited(job, enforced) => self.parts.record_enforced(job, enforced),
+            Event::Filed(job, filed) => {
+                if let Some(controller) = &mut self.controller {
+                    controller.handle_filed(local, out, job, &filed);
+                }
+            }
+            // Only the log misses them, should they not arrive.
+            Event::Turns(turns) => out.route(NodeId::CONTROLLER, Routed::Turns(turns)),
+        }
+    }
+
+    fn tick(&mut self) {
+        self.ticked_ms = self.local.now_ms;
+        self.links.tick(&mut self.local, &mut self.out);
+        self.settle();
+        for step in Origin::TICK_STEPS {
+            step(&mut self.origin, &self.local, &mut self.out);
+            self.settle();
+        }
+        for job in self.origin.take_silent_jobs(&self.local) {
+            self.origin.ask_controller(&mut self.out, job);
+            self.settle();
+            self.origin.ask_nodes(&mut self.out, job);
+            self.settle();
+        }
+        self.parts.tick(&self.local, &mut self.out);
+        self.settle();
+        self.tick_controller();
+        if self.leaving_ms.is_some_and(|leaving_ms| self.local.now_ms >= leaving_ms) {
+            self.out.act(Action::Leave);
+        }
+    }
+
+    fn tick_controller(&mut self) {
+        let Some(controller) = &mut self.controller else { return };
+        controller.release_waiting(&self.local, &mut self.out);
+        self.settle();
+        let Some(controller) = &mut self.controller else { return };
+        for job in controller.take_due(&self.local) {
+            self.judge(job);
+            let Some(controller) = &mut self.controller else { return };
+            controller.send_reports(&self.local, &mut self.out, job);
+            self.settle();
+        }
+    }
+
+    fn judge(&mut self, job: JobId) {
+        let Some(controller) = &mut self.controller else { return };
+        controller.judge(&self.local, &mut self.relay, &mut self.out, job);
+        self.settle();
+    }
+
+    fn apply(&mut self, effect: Effect) {
+        let (local, out) = (&self.local, &mut self.out);
+        match effect {
+            Effect::Act(action) => self.actions.extend(self.tunnels.take(action)),
+            Effect::Route(to, body) => self.route(to, body),
+            Effect::Event(event) => self.handle_event(event),
+            Effect::LinkedUp => self.relay.resend_all(),
+            Effect::LinkedDown(link) => self.relay.greet(link),
+            Effect::Unlinked(link) => self.relay.forget_link(link),
+            Effect::MembersChanged => {
+                self.relay.members_changed();
+                gangs::forward_members(local, out);
+            }
+            Effect::NumberLost => {
+                self.parts.drop_all(out);
+                self.relay.clear();
+            }
+            Effect::NumberKnown => self.parts.publish_all(local, out),
+            Effect::NodeRenewed(node) => {
+                self.controller.iter_mut().for_each(|controller| controller.renew_origin(node));
+            }
+            Effect::NodeLost(node, name) => {
+                let now_ms = local.now_ms;
+                self.controller.iter_mut().for_each(|controller| controller.lose_node(node, &name, now_ms));
+            }
+            Effect::PartChanged(state) => self.relay.record_batch(state),
+            Effect::OrderKnown(job, order) => self.handle_known(job, order),
+            Effect::Enrol(job) => self.try_to_enrol(job),
+            Effect::OpenTunnel(client, user, request, origin) => {
+                self.tunnels.open(client, user, request, origin);
+            }
+            Effect::ShutDown => {
+                // The kills go down first.
+                self.flush_orders();
+                self.leave_all();
+            }
         }
     }
 
     /// Hands something to a node, which may be ourselves.
     fn route(&mut self, to: NodeId, body: Routed) {
-        let Some(me) = self.me else { return };
+        let Some(me) = self.local.me else { return };
         if to == me {
             return self.handle_routed(me, body);
         }
@@ -436,86 +349,159 @@ impl Core {
 
     /// What cannot be passed on now is dropped: whoever said it says it again.
     fn pass_on(&mut self, to: NodeId, from: NodeId, body: Routed) {
-        let (Some(me), Some(members)) = (self.me, &self.members) else { return };
+        let (Some(me), Some(members)) = (self.local.me, &self.local.members) else { return };
         let Some(hop) = members.hop(me, to) else { return };
         if let Some(link) = self.links.link_to(hop) {
-            self.act(Action::Send(link, Message::Route { to, from, body }));
+            self.out.act(Action::Send(link, Message::Route { to, from, body }));
         }
     }
 
     fn handle_routed(&mut self, from: NodeId, body: Routed) {
+        let (local, out) = (&self.local, &mut self.out);
         match body {
             Routed::Request { request_id, user, request, again } => {
-                self.handle_routed_request(from, request_id, user, request, again)
+                if let Some(controller) = &mut self.controller {
+                    let asker = Asker { requester: (from, request_id), user };
+                    controller.handle_request(local, &mut self.relay, out, asker, request, again);
+                }
             }
-            Routed::Answer { request_id, answer } => self.handle_answer(request_id, answer),
+            Routed::Answer { request_id, answer } => {
+                self.origin.handle_answer(local, out, request_id, answer);
+            }
             Routed::Reports { job, request_id, incarnation, first, reports } => {
-                self.handle_reports(job, request_id, incarnation, first, reports)
+                self.origin.handle_reports(local, out, job, request_id, (incarnation, first), reports);
             }
             Routed::ReportsReceived { job, incarnation, below, output } => {
-                self.handle_output_state(job, output);
-                self.handle_contact(from, job, incarnation, below);
+                if let Some(controller) = &mut self.controller {
+                    controller.handle_output_state(local, out, job, output);
+                    controller.handle_contact(local, &mut self.relay, out, from, job, (incarnation, below));
+                }
             }
-            Routed::Data { job, offset, start, bytes } => self.handle_data(from, job, offset, start, &bytes),
-            Routed::Room { job, have, limit } => self.handle_room(job, have, limit),
-            Routed::Input { job, piece, bytes } => self.handle_input(job, piece, bytes),
-            Routed::Turns(turns) => self.handle_turns(from, turns),
-            Routed::Tunnel { id, to_origin, pipe } => self.handle_tunnel(from, id, to_origin, pipe),
+            Routed::Data { job, offset, start, bytes } => {
+                self.origin.handle_data(local, out, from, job, (offset, start), &bytes);
+            }
+            Routed::Room { job, have, limit } => self.parts.handle_room(local, out, job, have, limit),
+            Routed::Input { job, piece, bytes } => self.parts.handle_input(out, job, piece, bytes),
+            Routed::Turns(turns) => {
+                let known = local.members.as_ref().and_then(|members| members.nodes.get(&from));
+                if let Some(member) = known.filter(|_| local.is_controller()) {
+                    out.act(Action::LogTurns(NodeTurns { node: member.about.name.clone(), turns }));
+                }
+            }
+            Routed::Tunnel { id, to_origin, pipe } => {
+                self.tunnels.handle_tunnel(local, out, from, id, to_origin, pipe);
+            }
             Routed::InputTaken { job, piece, unwanted } => {
-                self.handle_input_taken(from, job, piece, unwanted)
+                self.origin.handle_input_taken(out, from, job, piece, unwanted);
             }
         }
     }
 
     fn handle_message(&mut self, link: LinkId, message: Message) {
+        let now_ms = self.local.now_ms;
         // What was still under way on a link that has been closed is as if it had not been said.
-        let Some(role) = self.links.record_contact(link, self.now_ms) else { return };
+        let Some(role) = self.links.record_contact(link, now_ms) else { return };
         let (from_above, from_below) = (role == Role::Up, matches!(role, Role::Child(_)));
         if self.links.upwards() == Some(link) {
             if self.links.parent() == Some(NodeId::CONTROLLER) {
-                self.controller_contact_ms = self.now_ms;
+                self.local.controller_contact_ms = now_ms;
             }
-            self.forward_liveness();
+            self.gangs.forward_liveness(&self.local, &mut self.out, !self.relay.is_empty());
         }
+        let (local, out) = (&mut self.local, &mut self.out);
         match message {
             Message::Hello { about, node, preferred, known } if role == Role::Unidentified => {
-                self.handle_hello(link, about, node, preferred, known)
+                self.links.handle_hello(local, out, link, about, (node, preferred), known);
             }
-            Message::Welcome { node, members } if from_above => self.handle_welcome(link, node, members),
+            Message::Welcome { node, members } if from_above => {
+                self.links.handle_welcome(local, out, link, node, members);
+            }
             Message::Refused(text) if from_above => {
-                self.act(Action::Warn(format!("the controller refuses this node: {text}")));
-                self.act(Action::Leave);
+                out.act(Action::Warn(format!("the controller refuses this node: {text}")));
+                out.act(Action::Leave);
             }
-            Message::Members(members) if from_above => self.handle_members(members),
-            Message::Orders(orders) if from_above => self.handle_orders(orders),
+            Message::Members(members) if from_above => self.links.handle_members(local, out, members),
+            Message::Orders(orders) if from_above => {
+                orders.into_iter().for_each(|(job, order)| self.relay.set_order(job, order));
+            }
             Message::States { orders, states } if from_below => {
                 orders.into_iter().for_each(|(job, order)| self.handle_known(job, order));
                 states.into_iter().for_each(|state| self.relay.record_batch(state));
             }
-            Message::Gone { node, incarnation, by } if from_below => self.handle_gone(node, incarnation, by),
+            Message::Gone { node, incarnation, by } if from_below => {
+                self.links.handle_gone(local, out, node, incarnation, by);
+            }
             // Whoever still wants to know asks again.
-            Message::Route { body: Routed::Request { .. }, .. } if self.now_ms < self.stale_until_ms => {}
-            Message::Route { to, from, body } if Some(to) == self.me => self.handle_routed(from, body),
+            Message::Route { body: Routed::Request { .. }, .. } if now_ms < self.stale_until_ms => {}
+            Message::Route { to, from, body } if Some(to) == local.me => self.handle_routed(from, body),
             Message::Route { to, from, body } => self.pass_on(to, from, body),
-            Message::Gang { number, word } => self.act(Action::Gang(Command::Message(link, number, word))),
+            Message::Gang { number, word } => out.act(Action::Gang(Command::Message(link, number, word))),
             Message::Down if from_above => self.leave_all(),
             Message::Alive { controller_silent_ms } => {
                 if from_above {
-                    self.controller_contact_ms =
-                        self.controller_contact_ms.max(self.now_ms.saturating_sub(controller_silent_ms));
+                    let contact_ms = now_ms.saturating_sub(controller_silent_ms);
+                    local.controller_contact_ms = local.controller_contact_ms.max(contact_ms);
                 }
-                self.answer_alive(link);
+                self.links.answer_alive(local, out, link);
             }
             // Said by who is mistaken about the tree: the next link will be right.
             _ => {}
         }
     }
 
+    /// The switch thread says something.
+    fn handle_gang(&mut self, event: SwitchEvent) {
+        let (local, out) = (&self.local, &mut self.out);
+        match event {
+            // A link that is gone by now has a successor on which all is said anew.
+            SwitchEvent::Relay(link, number, word) => {
+                return out.act(Action::Send(link, Message::Gang { number, word }));
+            }
+            SwitchEvent::LogLine(text) => return out.act(Action::Info(text)),
+            SwitchEvent::Method(job, method) => {
+                return self.parts.record_freeze_method(local, out, job, method);
+            }
+            _ => {}
+        }
+        if let Some(controller) = &mut self.controller {
+            controller.handle_gang(local, &mut self.relay, out, event);
+        }
+    }
+
+    /// A node below has this order: from a link that is no more, or from a controller that was before.
+    fn handle_known(&mut self, job: JobId, order: Order) {
+        match &mut self.controller {
+            Some(controller) => {
+                controller.adopt_job(&self.local, &mut self.relay, &mut self.out, job, order);
+            }
+            None => self.relay.learn(job, order),
+        }
+    }
+
+    /// A job that runs already takes part when both are here: the controller's order and the answer to its
+    /// mpiexec.
+    fn try_to_enrol(&mut self, job: JobId) {
+        if !self.parts.has(job) {
+            return;
+        }
+        match self.origin.take_enrolling(job) {
+            None => {}
+            Some(Some(client)) => {
+                self.out.act(Action::Answer(client, Answer::Job(job)));
+                self.out.act(Action::Enrol(client, job));
+            }
+            Some(None) => {
+                self.parts.handle_starter_gone(&self.local, &mut self.out, job, "its mpiexec has ended");
+            }
+        }
+    }
+
     /// All daemons below end, and then we do.
     fn leave_all(&mut self) {
-        let children: Vec<LinkId> = self.links.children().map(|(link, _)| link).collect();
-        children.into_iter().for_each(|link| self.act(Action::Send(link, Message::Down)));
-        self.leaving_ms = Some(self.now_ms + LEAVE_MS);
+        for (link, _) in self.links.children() {
+            self.out.act(Action::Send(link, Message::Down));
+        }
+        self.leaving_ms = Some(self.local.now_ms + LEAVE_MS);
     }
 
     /// What has changed goes where it is needed: once, however many things have changed.
@@ -526,7 +512,51 @@ impl Core {
                 break;
             }
         }
-        self.flush_parts();
-        self.flush_tunnels();
+        self.flush_output();
+        self.tunnels.flush(&self.local, &mut self.out);
+        self.settle();
+    }
+
+    /// Sends up what is due; on the controller it is judged. `true`: something has changed.
+    fn flush_states(&mut self) -> bool {
+        if self.controller.is_some() {
+            let jobs = self.relay.take_changed();
+            jobs.iter().for_each(|job| self.judge(*job));
+            return !jobs.is_empty();
+        }
+        let Some(up) = self.links.upwards() else { return false };
+        let any = self.relay.flush_states(&self.local, &mut self.out, up);
+        self.settle();
+        any
+    }
+
+    /// Sends orders down and carries out our own. `true`: something has changed.
+    fn flush_orders(&mut self) -> bool {
+        let children: Vec<_> = self.links.children().collect();
+        let orders = self.relay.flush_orders(&self.local, &mut self.out, &children);
+        self.settle();
+        for (job, order) in &orders {
+            self.parts.begin(&self.local, &mut self.out, *job, order);
+            self.settle();
+            self.parts.carry_out(&self.local, &mut self.out, *job, order);
+            self.settle();
+            if order.forget {
+                self.relay.forget(&mut self.out, *job);
+                self.settle();
+            }
+        }
+        !orders.is_empty()
+    }
+
+    /// Output goes on its way; starters whose output has room are listened to.
+    fn flush_output(&mut self) {
+        for job in self.parts.jobs() {
+            // What this node is the origin of makes room at once.
+            while self.parts.send_output(&self.local, &mut self.out, job) {
+                self.settle();
+            }
+            self.parts.listen(&mut self.out, job);
+            self.settle();
+        }
     }
 }

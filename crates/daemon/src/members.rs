@@ -86,6 +86,16 @@ impl Members {
         self.nodes.get(&node).is_some_and(|member| member.alive)
     }
 
+    /// Its name, or its number where the list does not know it.
+    pub fn name(&self, node: NodeId) -> String {
+        self.nodes.get(&node).map_or_else(|| node.to_string(), |member| member.about.name.clone())
+    }
+
+    /// The names of these nodes.
+    pub fn names(&self, nodes: &[NodeId]) -> Vec<String> {
+        nodes.iter().map(|node| self.name(*node)).collect()
+    }
+
     /// The nodes that are there.
     pub fn alive(&self) -> impl Iterator<Item = (NodeId, &Member)> {
         self.nodes.iter().filter(|(_, member)| member.alive).map(|(node, member)| (*node, member))

@@ -17,8 +17,12 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use crate::core::{Action, ClientId, Config, Core, Event, LinkId, WriterEvent};
+use crate::core::Core;
+use crate::core::action::Action;
+use crate::core::config::Config;
+use crate::core::event::{Event, WriterEvent};
 use crate::gang::{self, GangSettings, Switcher};
+use crate::ids::{ClientId, LinkId};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
 use starters::Starter;

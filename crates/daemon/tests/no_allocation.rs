@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tutti_daemon::core::LinkId;
 use tutti_daemon::gang::{
     Command, GangSettings, LocalRanks, Neighbour, NodeResources, SECRET_BYTES, Switcher, TurnKind,
 };
+use tutti_daemon::ids::LinkId;
 use tutti_os::cgroup::JobGroup;
 use tutti_sched::{Demand, JobId, NodeId, Place};
 

@@ -6,20 +6,28 @@
 //! parent gone -> dial it again, in turn with the controller, which knows who the parent is now
 //! ```
 //!
-//! Each side says Alive on a link every [`Config::alive_ms`](super::Config::alive_ms), and at once when the
+//! Each side says Alive on a link every [`Config::alive_ms`], and at once when the
 //! other has said it and its own is nearly due: so both wake up once. Who is not heard of for `lost_ms` is
 //! lost: a child is reported to the head, which takes it out of the list; a parent is dialled again. A child
 //! whose link breaks has half that time to come back, one that the list hangs here and that has no link yet
 //! all of it. A node that finds itself lost in the list asks the controller anew.
 //!
 //! Alive says also how long ago the controller was heard of: so a node whose parent lives knows when the
-//! controller does not. Its jobs on several nodes end [`Config::keep_ms`](super::Config::keep_ms) after the
+//! controller does not. Its jobs on several nodes end [`Config::keep_ms`] after the
 //! controller is lost (`parts/incarnations.rs`).
+//!
+//! [`Config::alive_ms`]: super::config::Config::alive_ms
+//! [`Config::keep_ms`]: super::config::Config::keep_ms
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use super::{Action, Core, LinkId};
+use super::action::Action;
+use super::job_event::JobEvent;
+use super::local::LocalNode;
+use super::outbox::{Effect, Outbox};
+use crate::gang::Command;
+use crate::ids::LinkId;
 use crate::members::{About, Members, NodeId};
 use crate::message::Message;
 
@@ -118,131 +126,137 @@ impl Links {
     }
 }
 
-impl Core {
+impl Links {
     /// Dials upwards if there is no link and it is time.
-    pub(super) fn dial_if_needed(&mut self) {
-        let Some(controller) = self.config.controller else { return };
-        let links = &self.links;
-        if links.up().is_some()
-            || links.dialling
-            || self.now_ms < links.dialled_ms + DIAL_MS && links.dials > 0
-        {
+    pub(super) fn dial_if_needed(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let Some(controller) = local.config.controller else { return };
+        let is_early = local.now_ms < self.dialled_ms + DIAL_MS && self.dials > 0;
+        if self.up().is_some() || self.dialling || is_early {
             return;
         }
         // In turn: the parent that we know of, and the controller, who knows better if that one is gone.
         // Whom the list says to be lost only the controller takes in again.
-        let members = self.members.as_ref();
-        let is_in = |me: &NodeId| members.is_some_and(|members| self.is_member(members, *me));
-        let parent = self.me.filter(is_in).and_then(|me| members?.parent(me));
-        let links = &mut self.links;
+        let members = local.members.as_ref();
+        let is_in = |me: &NodeId| members.is_some_and(|members| is_member(local, members, *me));
+        let parent = local.me.filter(is_in).and_then(|me| members?.parent(me));
         let known =
-            parent.and_then(|node| Some((node, self.members.as_ref()?.nodes.get(&node)?.about.control)));
+            parent.and_then(|node| Some((node, local.members.as_ref()?.nodes.get(&node)?.about.control)));
         let (parent, address) = match known {
-            Some((node, address)) if links.dials.is_multiple_of(2) || node == NodeId::CONTROLLER => {
+            Some((node, address)) if self.dials.is_multiple_of(2) || node == NodeId::CONTROLLER => {
                 (Some(node), address)
             }
             _ => (None, controller),
         };
-        links.dials += 1;
-        links.dialling = true;
-        links.parent = parent;
-        links.address = Some(address);
-        self.act(Action::Dial(address));
+        self.dials += 1;
+        self.dialling = true;
+        self.parent = parent;
+        self.address = Some(address);
+        out.act(Action::Dial(address));
     }
 
     /// Whoever keeps the machines reads that there is no way to the others, at once and then each minute.
-    pub(super) fn handle_dial_failed(&mut self, why: &str) {
-        let (now_ms, links) = (self.now_ms, &mut self.links);
-        (links.dialling, links.dialled_ms) = (false, now_ms);
-        let Some(address) = links.address else { return };
-        let (since_ms, sent_ms) = links.unreached_ms.unwrap_or((now_ms, 0));
-        let is_first = links.unreached_ms.is_none();
+    pub(super) fn handle_dial_failed(&mut self, local: &LocalNode, out: &mut Outbox, why: &str) {
+        let now_ms = local.now_ms;
+        (self.dialling, self.dialled_ms) = (false, now_ms);
+        let Some(address) = self.address else { return };
+        let (since_ms, sent_ms) = self.unreached_ms.unwrap_or((now_ms, 0));
+        let is_first = self.unreached_ms.is_none();
         if !is_first && now_ms < sent_ms + LOG_AGAIN_MS {
             return;
         }
-        links.unreached_ms = Some((since_ms, now_ms));
-        let parent = if Some(address) == self.config.controller { " (--join)" } else { "" };
+        self.unreached_ms = Some((since_ms, now_ms));
+        let parent = if Some(address) == local.config.controller { " (--join)" } else { "" };
         let long =
             if is_first { String::new() } else { format!(", for {} s now", (now_ms - since_ms) / 1000) };
-        self.act(Action::Warn(format!("{address}{parent} does not answer{long}: {why}; it is tried again")));
+        out.act(Action::Warn(format!("{address}{parent} does not answer{long}: {why}; it is tried again")));
     }
 
-    pub(super) fn handle_dialled(&mut self, link: LinkId) {
-        if let (Some((since_ms, _)), Some(address)) = (self.links.unreached_ms.take(), self.links.address) {
-            let seconds = (self.now_ms - since_ms) / 1000;
-            self.act(Action::Info(format!(
+    pub(super) fn handle_dialled(&mut self, local: &LocalNode, out: &mut Outbox, link: LinkId) {
+        if let (Some((since_ms, _)), Some(address)) = (self.unreached_ms.take(), self.address) {
+            let seconds = (local.now_ms - since_ms) / 1000;
+            out.act(Action::Info(format!(
                 "{address} answers, {seconds} s after the first attempt that failed"
             )));
         }
-        self.links.dialling = false;
-        self.links.dialled_ms = self.now_ms;
-        self.links.links.insert(link, Link { role: Role::Up, contact_ms: self.now_ms, sent_ms: self.now_ms });
+        self.dialling = false;
+        self.dialled_ms = local.now_ms;
+        self.links.insert(link, Link { role: Role::Up, contact_ms: local.now_ms, sent_ms: local.now_ms });
         // Somebody whom we do not know to be our parent is asked, as by a new node, who that is.
-        let asks_controller = self.links.parent.is_none_or(|parent| parent == NodeId::CONTROLLER);
+        let asks_controller = self.parent.is_none_or(|parent| parent == NodeId::CONTROLLER);
         let hello = Message::Hello {
-            about: self.config.about.clone(),
-            node: self.links.parent.and(self.me),
-            preferred: self.me.or(self.preferred),
-            known: self.members.clone().filter(|_| asks_controller),
+            about: local.config.about.clone(),
+            node: self.parent.and(local.me),
+            preferred: local.me.or(local.preferred),
+            known: local.members.clone().filter(|_| asks_controller),
         };
-        self.act(Action::Send(link, hello));
-        if self.links.parent.is_some() {
-            self.relay.resend_all();
+        out.act(Action::Send(link, hello));
+        if self.parent.is_some() {
+            out.push(Effect::LinkedUp);
         }
-        self.open_parent_link(link);
+        self.open_parent_link(local, out, link);
     }
 
-    pub(super) fn handle_link_down(&mut self, link: LinkId) {
-        match self.links.links.remove(&link).map(|link| link.role) {
-            Some(Role::Up) => self.links.dialled_ms = self.now_ms,
-            Some(Role::Child(node)) => self.await_child(node, self.config.lost_ms / 2),
+    pub(super) fn handle_link_down(&mut self, local: &LocalNode, out: &mut Outbox, link: LinkId) {
+        match self.links.remove(&link).map(|link| link.role) {
+            Some(Role::Up) => self.dialled_ms = local.now_ms,
+            Some(Role::Child(node)) => self.await_child(local, node, local.config.lost_ms / 2),
             _ => {}
         }
-        self.relay.forget_link(link);
+        out.push(Effect::Unlinked(link));
     }
 
     /// A child of ours without a link is lost if none comes.
-    fn await_child(&mut self, node: NodeId, grace_ms: u64) {
-        let (Some(me), Some(members)) = (self.me, &self.members) else { return };
+    fn await_child(&mut self, local: &LocalNode, node: NodeId, grace_ms: u64) {
+        let (Some(me), Some(members)) = (local.me, &local.members) else { return };
         let is_ours = members.is_alive(node) && members.parent(node) == Some(me);
-        if is_ours && self.links.children().all(|(_, child)| child != node) {
-            self.links.missing.entry(node).or_insert(self.now_ms + grace_ms);
+        if is_ours && self.children().all(|(_, child)| child != node) {
+            self.missing.entry(node).or_insert(local.now_ms + grace_ms);
         }
     }
 
-    fn close(&mut self, link: LinkId) {
-        self.act(Action::Close(link));
-        self.handle_link_down(link);
+    fn close(&mut self, local: &LocalNode, out: &mut Outbox, link: LinkId) {
+        out.act(Action::Close(link));
+        self.handle_link_down(local, out, link);
     }
 
     pub(super) fn handle_hello(
         &mut self,
+        local: &mut LocalNode,
+        out: &mut Outbox,
         link: LinkId,
         about: About,
-        node: Option<NodeId>,
-        preferred: Option<NodeId>,
+        (node, preferred): (Option<NodeId>, Option<NodeId>),
         known: Option<Members>,
     ) {
-        let member = node.and_then(|node| self.members.as_ref()?.nodes.get(&node));
+        let member = node.and_then(|node| local.members.as_ref()?.nodes.get(&node));
         let is_same =
             member.is_some_and(|member| member.about.incarnation == about.incarnation && member.alive);
         match node {
             // A child may know of a change before us; what it may not is be somebody else.
-            Some(node) if is_same || self.controller.is_none() => self.adopt(link, node),
-            _ => self.admit(link, about, preferred, known),
+            Some(node) if is_same || !local.is_controller() => self.adopt(local, out, link, node),
+            _ => self.admit(local, out, link, about, preferred, known),
         }
     }
 
     /// The controller takes a node in, and tells it where it belongs.
-    fn admit(&mut self, link: LinkId, about: About, preferred: Option<NodeId>, known: Option<Members>) {
-        let (Some(controller), Some(members)) = (&mut self.controller, &mut self.members) else {
+    fn admit(
+        &mut self,
+        local: &mut LocalNode,
+        out: &mut Outbox,
+        link: LinkId,
+        about: About,
+        preferred: Option<NodeId>,
+        known: Option<Members>,
+    ) {
+        let is_controller = local.is_controller();
+        let Some(members) = local.members.as_mut().filter(|_| is_controller) else {
             // Only the controller takes in: it is asked again there.
-            return self.close(link);
+            return self.close(local, out, link);
         };
         known.iter().for_each(|known| members.remember(known));
-        if about.name == self.config.about.name {
+        if about.name == local.config.about.name {
             let text = format!("the name {:?} is the controller's", about.name);
-            return self.act(Action::Send(link, Message::Refused(text)));
+            return out.act(Action::Send(link, Message::Refused(text)));
         }
         let before = members.nodes.values().find(|member| member.about.name == about.name);
         let is_back = before.is_some();
@@ -251,127 +265,141 @@ impl Core {
         if is_new_incarnation {
             // Its starters may live: it says itself what is left of its parts. As an origin it has forgotten
             // everything.
-            controller.renew_origin(node);
+            out.push(Effect::NodeRenewed(node));
         }
-        self.links.missing.remove(&node);
+        self.missing.remove(&node);
         let welcome = Message::Welcome { node, members: members.clone() };
         let is_child = members.parent(node) == Some(NodeId::CONTROLLER);
-        self.act(Action::Send(link, welcome));
-        self.act(Action::Log(super::JobEvent::node(self.wall_ms, "node-up", &about.name)));
+        out.act(Action::Send(link, welcome));
+        out.act(Action::Log(JobEvent::node(local.wall_ms, "node-up", &about.name)));
         let what = if is_back { "is back" } else { "has joined" };
-        self.act(Action::Info(format!("node {} ({}) {what}", about.name, about.control)));
+        out.act(Action::Info(format!("node {} ({}) {what}", about.name, about.control)));
         if is_child {
-            self.adopt(link, node);
+            self.adopt(local, out, link, node);
         }
-        self.send_members();
+        self.send_members(local, out);
     }
 
-    fn adopt(&mut self, link: LinkId, node: NodeId) {
+    fn adopt(&mut self, local: &LocalNode, out: &mut Outbox, link: LinkId, node: NodeId) {
         let old: Vec<LinkId> =
-            self.links.children().filter(|(_, child)| *child == node).map(|(old, _)| old).collect();
+            self.children().filter(|(_, child)| *child == node).map(|(old, _)| old).collect();
         for old in old.into_iter().filter(|old| *old != link) {
-            self.close(old);
+            self.close(local, out, old);
         }
-        if let Some(link) = self.links.links.get_mut(&link) {
+        if let Some(link) = self.links.get_mut(&link) {
             link.role = Role::Child(node);
         }
-        self.links.missing.remove(&node);
-        if let Some(members) = self.members.clone() {
-            self.act(Action::Send(link, Message::Members(members)));
+        self.missing.remove(&node);
+        if let Some(members) = local.members.clone() {
+            out.act(Action::Send(link, Message::Members(members)));
         }
-        self.relay.greet(link);
-        self.open_child_link(link, node);
+        out.push(Effect::LinkedDown(link));
+        // The switch threads of both ends speak over a link of their own.
+        out.act(Action::OpenSwitchLink(link, node, false));
+        out.act(Action::Gang(Command::ChildJoined(node)));
     }
 
-    pub(super) fn handle_welcome(&mut self, link: LinkId, node: NodeId, members: Members) {
-        if self.me != Some(node) {
-            if self.me.or(self.preferred).is_some_and(|before| before != node) {
+    pub(super) fn handle_welcome(
+        &mut self,
+        local: &mut LocalNode,
+        out: &mut Outbox,
+        link: LinkId,
+        node: NodeId,
+        members: Members,
+    ) {
+        if local.me != Some(node) {
+            if local.me.or(local.preferred).is_some_and(|before| before != node) {
                 // A controller without memory has given our number away: what was ours under it nobody asks
                 // us for any more.
-                self.drop_parts();
+                out.push(Effect::NumberLost);
             }
-            self.me = Some(node);
-            self.publish_all_parts();
+            local.me = Some(node);
+            out.push(Effect::NumberKnown);
         }
         if members.parent(node) == Some(NodeId::CONTROLLER) {
-            self.links.parent = Some(NodeId::CONTROLLER);
-            self.relay.resend_all();
-            self.open_parent_link(link);
+            self.parent = Some(NodeId::CONTROLLER);
+            out.push(Effect::LinkedUp);
+            self.open_parent_link(local, out, link);
         } else {
-            self.links.parent = None;
-            self.close(link);
-            self.links.dials = 0;
+            self.parent = None;
+            self.close(local, out, link);
+            self.dials = 0;
         }
-        self.handle_members(members);
+        self.handle_members(local, out, members);
     }
 
-    pub(super) fn handle_members(&mut self, members: Members) {
-        let is_known = self.members.as_ref().is_some_and(|known| known.version >= members.version);
-        let Some(me) = self.me.filter(|_| !is_known && self.controller.is_none()) else { return };
+    pub(super) fn handle_members(&mut self, local: &mut LocalNode, out: &mut Outbox, members: Members) {
+        let is_known = local.members.as_ref().is_some_and(|known| known.version >= members.version);
+        let Some(me) = local.me.filter(|_| !is_known && !local.is_controller()) else { return };
         // Lost, says the list, or another: the controller takes us in again.
-        let is_in = self.is_member(&members, me);
+        let is_in = is_member(local, &members, me);
         let parent = members.parent(me).filter(|_| is_in);
-        self.members = Some(members);
-        self.send_members();
-        if self.links.parent.is_some() && self.links.parent != parent {
-            if let Some(up) = self.links.up() {
-                self.close(up);
+        local.members = Some(members);
+        self.send_members(local, out);
+        if self.parent.is_some() && self.parent != parent {
+            if let Some(up) = self.up() {
+                self.close(local, out, up);
             }
-            self.links.parent = None;
+            self.parent = None;
             // Zero dials the parent, one the controller.
-            self.links.dials = u64::from(!is_in);
+            self.dials = u64::from(!is_in);
         }
-        self.drop_moved_children();
-        self.dial_if_needed();
-    }
-
-    /// By this list we are there, in this incarnation.
-    fn is_member(&self, members: &Members, me: NodeId) -> bool {
-        let member = members.nodes.get(&me);
-        member.is_some_and(|member| member.alive && member.about.incarnation == self.config.about.incarnation)
+        self.drop_moved_children(local, out);
+        self.dial_if_needed(local, out);
     }
 
     /// Children that the list hangs elsewhere by now find their parent from the list; their links here are
     /// closed.
-    fn drop_moved_children(&mut self) {
-        let (Some(me), Some(members)) = (self.me, &self.members) else { return };
+    fn drop_moved_children(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let (Some(me), Some(members)) = (local.me, &local.members) else { return };
         let is_ours = |child: NodeId| members.is_alive(child) && members.parent(child) == Some(me);
         let moved: Vec<LinkId> =
-            self.links.children().filter(|(_, child)| !is_ours(*child)).map(|(link, _)| link).collect();
-        let links = &mut self.links;
-        links.missing.retain(|child, _| members.is_alive(*child) && members.parent(*child) == Some(me));
+            self.children().filter(|(_, child)| !is_ours(*child)).map(|(link, _)| link).collect();
+        self.missing.retain(|child, _| is_ours(*child));
         // They have heard of the change before.
         for link in moved {
-            self.act(Action::Close(link));
-            self.links.links.remove(&link);
-            self.relay.forget_link(link);
+            out.act(Action::Close(link));
+            self.links.remove(&link);
+            out.push(Effect::Unlinked(link));
         }
     }
 
-    fn send_members(&mut self) {
-        let Some(members) = self.members.clone() else { return };
-        let children: Vec<LinkId> = self.links.children().map(|(link, _)| link).collect();
+    fn send_members(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let Some(members) = local.members.clone() else { return };
+        let children: Vec<LinkId> = self.children().map(|(link, _)| link).collect();
         for link in children {
-            self.act(Action::Send(link, Message::Members(members.clone())));
+            out.act(Action::Send(link, Message::Members(members.clone())));
         }
-        if self.controller.is_some() {
-            self.drop_moved_children();
+        if local.is_controller() {
+            self.drop_moved_children(local, out);
         }
-        let ours: Vec<NodeId> = self.me.map(|me| members.children(me).collect()).unwrap_or_default();
-        ours.into_iter().for_each(|child| self.await_child(child, self.config.lost_ms));
-        self.relay.members_changed();
-        self.forward_members();
+        let ours: Vec<NodeId> = local.me.map(|me| members.children(me).collect()).unwrap_or_default();
+        ours.into_iter().for_each(|child| self.await_child(local, child, local.config.lost_ms));
+        out.push(Effect::MembersChanged);
+    }
+
+    fn open_parent_link(&self, local: &LocalNode, out: &mut Outbox, link: LinkId) {
+        if let (Some(parent), Some(_)) = (self.parent, local.me) {
+            out.act(Action::OpenSwitchLink(link, parent, true));
+        }
     }
 
     /// A node has gone, says its parent.
-    pub(super) fn handle_gone(&mut self, node: NodeId, incarnation: u64, by: NodeId) {
-        if self.controller.is_none() {
-            if let Some(up) = self.links.upwards() {
-                self.act(Action::Send(up, Message::Gone { node, incarnation, by }));
+    pub(super) fn handle_gone(
+        &mut self,
+        local: &mut LocalNode,
+        out: &mut Outbox,
+        node: NodeId,
+        incarnation: u64,
+        by: NodeId,
+    ) {
+        if !local.is_controller() {
+            if let Some(up) = self.upwards() {
+                out.act(Action::Send(up, Message::Gone { node, incarnation, by }));
             }
             return;
         }
-        let (Some(controller), Some(members)) = (&mut self.controller, &mut self.members) else { return };
+        let Some(members) = &mut local.members else { return };
         let found = members.nodes.get(&node).map(|member| (&member.about, member.alive));
         // It may be back since, or hang elsewhere.
         let Some((about, true)) = found else { return };
@@ -380,44 +408,33 @@ impl Core {
         }
         let name = about.name.clone();
         members.lose(node);
-        controller.lose_node(node, &name, self.now_ms);
-        self.act(Action::Log(super::JobEvent::node(self.wall_ms, "node-lost", &name)));
-        self.act(Action::Warn(format!("node {name} does not answer any more")));
-        self.send_members();
-    }
-
-    fn alive(&self) -> Message {
-        Message::Alive { controller_silent_ms: self.controller_silent_ms() }
-    }
-
-    /// How long nothing has been heard of the controller.
-    pub(super) fn controller_silent_ms(&self) -> u64 {
-        if self.controller.is_some() { 0 } else { self.now_ms.saturating_sub(self.controller_contact_ms) }
+        out.push(Effect::NodeLost(node, name.clone()));
+        out.act(Action::Log(JobEvent::node(local.wall_ms, "node-lost", &name)));
+        out.act(Action::Warn(format!("node {name} does not answer any more")));
+        self.send_members(local, out);
     }
 
     /// Who has just told us that he lives is told that we do, unless he has been lately.
-    pub(super) fn answer_alive(&mut self, id: LinkId) {
-        let nearly_ms = self.config.nearly_alive_ms();
-        let link = self.links.links.get_mut(&id).filter(|link| link.role != Role::Unidentified);
-        if let Some(link) = link.filter(|link| self.now_ms >= link.sent_ms + nearly_ms) {
-            link.sent_ms = self.now_ms;
-            self.act(Action::Send(id, self.alive()));
+    pub(super) fn answer_alive(&mut self, local: &LocalNode, out: &mut Outbox, id: LinkId) {
+        let nearly_ms = local.config.nearly_alive_ms();
+        let link = self.links.get_mut(&id).filter(|link| link.role != Role::Unidentified);
+        if let Some(link) = link.filter(|link| local.now_ms >= link.sent_ms + nearly_ms) {
+            link.sent_ms = local.now_ms;
+            out.act(Action::Send(id, alive(local)));
         }
     }
 
-    pub(super) fn tick_links(&mut self) {
-        let now_ms = self.now_ms;
+    pub(super) fn tick(&mut self, local: &mut LocalNode, out: &mut Outbox) {
+        let now_ms = local.now_ms;
         let silent: Vec<LinkId> = self
             .links
-            .links
             .iter()
-            .filter(|(_, link)| now_ms >= link.contact_ms + self.config.lost_ms)
+            .filter(|(_, link)| now_ms >= link.contact_ms + local.config.lost_ms)
             .map(|(id, _)| *id)
             .collect();
-        silent.into_iter().for_each(|link| self.close(link));
-        let nearly_ms = self.config.nearly_alive_ms();
+        silent.into_iter().for_each(|link| self.close(local, out, link));
+        let nearly_ms = local.config.nearly_alive_ms();
         let quiet: Vec<LinkId> = self
-            .links
             .links
             .iter_mut()
             .filter(|(_, link)| link.role != Role::Unidentified && now_ms >= link.sent_ms + nearly_ms)
@@ -426,24 +443,29 @@ impl Core {
                 *id
             })
             .collect();
-        quiet.into_iter().for_each(|link| self.act(Action::Send(link, self.alive())));
-        let lost: Vec<NodeId> = self
-            .links
-            .missing
-            .iter()
-            .filter(|(_, lost_ms)| now_ms >= **lost_ms)
-            .map(|(node, _)| *node)
-            .collect();
+        quiet.into_iter().for_each(|link| out.act(Action::Send(link, alive(local))));
+        let lost: Vec<NodeId> =
+            self.missing.iter().filter(|(_, lost_ms)| now_ms >= **lost_ms).map(|(node, _)| *node).collect();
         for node in lost {
-            self.links.missing.remove(&node);
-            let member = self.members.as_ref().and_then(|members| members.nodes.get(&node));
-            if let (Some(me), Some(member)) = (self.me, member) {
+            self.missing.remove(&node);
+            let member = local.members.as_ref().and_then(|members| members.nodes.get(&node));
+            if let (Some(me), Some(member)) = (local.me, member) {
                 let incarnation = member.about.incarnation;
                 // What does not reach the controller is said again.
-                self.await_child(node, self.config.lost_ms);
-                self.handle_gone(node, incarnation, me);
+                self.await_child(local, node, local.config.lost_ms);
+                self.handle_gone(local, out, node, incarnation, me);
             }
         }
-        self.dial_if_needed();
+        self.dial_if_needed(local, out);
     }
+}
+
+/// By this list we are there, in this incarnation.
+fn is_member(local: &LocalNode, members: &Members, me: NodeId) -> bool {
+    let member = members.nodes.get(&me);
+    member.is_some_and(|member| member.alive && member.about.incarnation == local.config.about.incarnation)
+}
+
+fn alive(local: &LocalNode) -> Message {
+    Message::Alive { controller_silent_ms: local.controller_silent_ms() }
 }

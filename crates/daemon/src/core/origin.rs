@@ -7,8 +7,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tutti_protocol::wire::{self, Kind, Report};
 
-use super::parts::FIRST_ROOM_BYTES;
-use super::{Action, ClientId, Core, WriterEvent};
+use super::action::Action;
+use super::event::WriterEvent;
+use super::journal::Journal;
+use super::local::LocalNode;
+use super::outbox::Outbox;
+use super::outlet::FIRST_ROOM_BYTES;
+use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::output::OutputPlan;
 use crate::message::{Answer, JobId, Notice, Routed, User};
@@ -19,7 +24,6 @@ mod input;
 mod output;
 mod requests;
 
-pub use files::Journal;
 use files::{FileActions, Files};
 use input::Input;
 use output::Stream;
@@ -100,6 +104,16 @@ impl Origin {
         self.clients.contains_key(&client)
     }
 
+    /// What is done as time passes, in order. What each gives out is handed on before the next.
+    pub(super) const TICK_STEPS: [fn(&mut Origin, &LocalNode, &mut Outbox); 6] = [
+        Origin::resend_requests,
+        Origin::notify_waiting,
+        Origin::report_controller_state,
+        Origin::resend_inputs,
+        Origin::end_lines,
+        Origin::tick_files,
+    ];
+
     /// Numbers of questions are never those of another incarnation.
     pub(super) fn begin(&mut self, incarnation: u64, wall_ms: u64, journals: Vec<(JobId, Journal)>) {
         self.last_request = incarnation;
@@ -112,59 +126,60 @@ impl Origin {
     }
 }
 
-impl Core {
+impl Origin {
     /// A report for the front end.
-    fn report(&mut self, job: JobId, report: &Report) {
+    fn report(&mut self, out: &mut Outbox, job: JobId, report: &Report) {
         let mut frame = Vec::new();
         wire::put_json(&mut frame, Kind::Report, report);
-        self.give(job, frame);
+        self.give(out, job, frame);
     }
 
-    fn give(&mut self, job: JobId, frame: Vec<u8>) {
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+    fn give(&mut self, out: &mut Outbox, job: JobId, frame: Vec<u8>) {
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         if let Some(client) = entry.client {
             entry.in_flight_bytes += frame.len();
-            self.act(Action::ToClient(client, frame));
+            out.act(Action::ToClient(client, frame));
         }
     }
 
     pub(super) fn handle_reports(
         &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
         job: JobId,
         request_id: u64,
-        incarnation: u64,
-        first: u64,
+        (incarnation, first): (u64, u64),
         reports: Vec<Notice>,
     ) {
         // Reports of a job answer the question for it, should the answer have been lost.
-        if self.origin.pending.contains_key(&request_id) {
-            self.handle_answer(request_id, Answer::Job(job));
+        if self.pending.contains_key(&request_id) {
+            self.handle_answer(local, out, request_id, Answer::Job(job));
         }
         // Whose daemon was started anew has no such job, and begins one that nobody waits for.
-        let entry = self.origin.jobs.entry(job).or_default();
+        let entry = self.jobs.entry(job).or_default();
         if entry.incarnation != incarnation {
             (entry.incarnation, entry.received) = (incarnation, 0);
         }
-        entry.contact_ms = self.now_ms;
+        entry.contact_ms = local.now_ms;
         for (number, notice) in (first..).zip(reports) {
             // Who has heard the end, and waits for output that no node has any more, asks for it until the
             // controller has forgotten the job.
             let is_last = request_id == 0 && matches!(notice, Notice::End { .. });
             let is_next = |entry: &&mut OriginJob| number == entry.received || is_last && entry.end.is_some();
-            let Some(entry) = self.origin.jobs.get_mut(&job).filter(is_next) else { continue };
+            let Some(entry) = self.jobs.get_mut(&job).filter(is_next) else { continue };
             entry.received = entry.received.max(number + 1);
-            self.handle_notice(job, notice);
+            self.handle_notice(local, out, job, notice);
         }
-        self.try_to_end(job);
+        self.try_to_end(local, out, job);
         // What the controller says of a job that it has forgotten is not to be said again.
-        let Some(entry) = self.origin.jobs.get(&job).filter(|_| request_id != 0) else { return };
+        let Some(entry) = self.jobs.get(&job).filter(|_| request_id != 0) else { return };
         // The end has been heard when all that belongs before it is here.
         let below = if entry.end.is_some() && !entry.over { entry.received - 1 } else { entry.received };
-        self.ack_reports(job, below);
+        self.ack_reports(out, job, below);
     }
 
-    fn handle_notice(&mut self, job: JobId, notice: Notice) {
-        let Some(entry) = self.origin.jobs.get_mut(&job).filter(|entry| !entry.over) else { return };
+    fn handle_notice(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, notice: Notice) {
+        let Some(entry) = self.jobs.get_mut(&job).filter(|entry| !entry.over) else { return };
         match notice {
             Notice::Placed { nodes, user, takers, output } => {
                 let user = *entry.user.get_or_insert(user);
@@ -177,19 +192,19 @@ impl Core {
                     entry.input.takers = takers;
                 }
                 if let Some(plan) = output.filter(|_| entry.files.is_none()) {
-                    self.begin_files(job, user, &nodes, *plan);
+                    self.begin_files(local, out, job, user, &nodes, *plan);
                 }
             }
             Notice::Resumed => {
                 entry.suspended = false;
                 if let Some(client) = entry.client {
-                    self.act(Action::Continue(client));
+                    out.act(Action::Continue(client));
                 }
             }
             Notice::Report(Report::Suspended) => {
                 let was_told = std::mem::replace(&mut entry.suspended, true);
                 if !was_told && self.stops_front_end(job) {
-                    self.report(job, &Report::Suspended);
+                    self.report(out, job, &Report::Suspended);
                 }
             }
             Notice::Report(report) => {
@@ -200,14 +215,14 @@ impl Core {
                     entry.reported.push(report.clone());
                 }
                 let wants = matches!(report, Report::Started { .. }) && entry.input.takers.is_empty();
-                self.report(job, &report);
+                self.report(out, job, &report);
                 if wants {
-                    self.report(job, &Report::InputUnwanted);
+                    self.report(out, job, &Report::InputUnwanted);
                 }
             }
             Notice::End { status, written, cause } => {
                 if entry.end.is_none() {
-                    entry.requested_ms = self.now_ms;
+                    entry.requested_ms = local.now_ms;
                 }
                 (entry.end, entry.cause) = (Some((status, written)), cause);
             }
@@ -215,8 +230,8 @@ impl Core {
     }
 
     /// The end is told when all output is there.
-    fn try_to_end(&mut self, job: JobId) {
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+    fn try_to_end(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         let Some((_, written)) = &entry.end else { return };
         let complete = written
             .iter()
@@ -226,128 +241,142 @@ impl Core {
         }
         // No rest of a line comes any more.
         entry.line_holder = None;
-        self.pass_frames(job);
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        self.pass_frames(local, out, job);
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         if entry.files.as_ref().is_some_and(|files| !files.is_empty()) {
             return;
         }
-        self.end_files(job);
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        self.end_files(out, job);
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         let Some((status, _)) = &entry.end else { return };
         entry.over = true;
         let report = Report::End { status: *status };
         let below = entry.received;
         entry.streams.clear();
         entry.reported.clear();
-        self.ack_reports(job, below);
-        self.report(job, &report);
-        if let Some(client) = self.origin.jobs.get_mut(&job).and_then(|entry| entry.client.take()) {
-            self.origin.clients.remove(&client);
+        self.ack_reports(out, job, below);
+        self.report(out, job, &report);
+        if let Some(client) = self.jobs.get_mut(&job).and_then(|entry| entry.client.take()) {
+            self.clients.remove(&client);
             // One that stands still with its job is to see the end of it.
-            self.act(Action::Continue(client));
-            self.act(Action::Release(client));
+            out.act(Action::Continue(client));
+            out.act(Action::Release(client));
         }
-        self.forget_old();
+        self.forget_old(out);
     }
 
     /// How far the reports of a job have been heard, and what is with its files.
-    fn ack_reports(&mut self, job: JobId, below: u64) {
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+    fn ack_reports(&mut self, out: &mut Outbox, job: JobId, below: u64) {
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.files_changed = false;
         let output = entry.files.as_ref().map(|files| Box::new(files.status.clone()));
         let incarnation = entry.incarnation;
-        self.route(NodeId::CONTROLLER, Routed::ReportsReceived { job, incarnation, below, output });
+        out.route(NodeId::CONTROLLER, Routed::ReportsReceived { job, incarnation, below, output });
     }
 
     /// A job that writes to files has its nodes: the files are opened.
-    fn begin_files(&mut self, job: JobId, user: User, nodes: &[NodeId], plan: OutputPlan) {
+    fn begin_files(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        user: User,
+        nodes: &[NodeId],
+        plan: OutputPlan,
+    ) {
         let name = |node: &NodeId| {
-            let member = self.members.as_ref().and_then(|members| members.nodes.get(node));
+            let member = local.members.as_ref().and_then(|members| members.nodes.get(node));
             member.map_or_else(|| node.to_string(), |member| member.about.name.clone())
         };
         let names: Vec<String> = nodes.iter().map(name).collect();
-        let journal = self.origin.journals.remove(&job);
-        let mut files = Box::new(Files::new(job, plan, &names, journal, self.now_ms));
+        let journal = self.journals.remove(&job);
+        let mut files = Box::new(Files::new(job, plan, &names, journal, local.now_ms));
         let actions = files.begin();
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         (entry.files, entry.user) = (Some(files), Some(user));
-        self.apply_file_actions(job, actions);
+        self.apply_file_actions(out, job, actions);
     }
 
     /// The writer of a job says something.
-    pub(super) fn handle_writer(&mut self, job: JobId, reported: WriterEvent) {
-        let now_ms = self.now_ms;
+    pub(super) fn handle_writer(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        reported: WriterEvent,
+    ) {
+        let now_ms = local.now_ms;
         let Some(files) = self.files_of(job) else { return };
         let actions = match reported {
             WriterEvent::Opened(opened) => files.handle_opened(opened, now_ms),
             WriterEvent::Written(written) => files.handle_written(written, now_ms),
             WriterEvent::Gone(text) => files.handle_gone(&text),
         };
-        self.apply_file_actions(job, actions);
-        self.write_on(job);
-        self.try_to_end(job);
+        self.apply_file_actions(out, job, actions);
+        self.write_on(out, job);
+        self.try_to_end(local, out, job);
     }
 
     fn files_of(&mut self, job: JobId) -> Option<&mut Files> {
-        self.origin.jobs.get_mut(&job)?.files.as_deref_mut()
+        self.jobs.get_mut(&job)?.files.as_deref_mut()
     }
 
     /// The next batch, if there is one and the writer has none.
-    fn write_on(&mut self, job: JobId) {
+    fn write_on(&mut self, out: &mut Outbox, job: JobId) {
         let Some(files) = self.files_of(job) else { return };
         let actions = files.poll();
-        self.apply_file_actions(job, actions);
+        self.apply_file_actions(out, job, actions);
     }
 
-    fn apply_file_actions(&mut self, job: JobId, actions: FileActions) {
+    fn apply_file_actions(&mut self, out: &mut Outbox, job: JobId, actions: FileActions) {
         if let Some(journal) = actions.journal {
-            self.act(Action::RecordOutput(job, Box::new(journal)));
+            out.act(Action::RecordOutput(job, Box::new(journal)));
         }
         if let Some(open) = actions.open {
-            let entry = self.origin.jobs.get(&job);
+            let entry = self.jobs.get(&job);
             let Some((user, files)) = entry.and_then(|entry| entry.user.zip(entry.files.as_ref())) else {
                 return;
             };
             let groups = files.groups().to_vec();
-            self.act(Action::OpenFiles(job, user, groups, Box::new(open)));
+            out.act(Action::OpenFiles(job, user, groups, Box::new(open)));
         }
         if !actions.frames.is_empty() {
-            self.act(Action::WriteFiles(job, actions.frames));
+            out.act(Action::WriteFiles(job, actions.frames));
         }
         if actions.close {
-            self.act(Action::CloseFiles(job));
+            out.act(Action::CloseFiles(job));
         }
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         let mut nodes = actions.taken;
         if actions.resumes {
             nodes.extend(entry.streams.keys());
         }
         if actions.status_changed {
             let below = if entry.end.is_some() && !entry.over { entry.received - 1 } else { entry.received };
-            self.ack_reports(job, below);
+            self.ack_reports(out, job, below);
         } else {
             entry.files_changed |= entry.files.as_ref().is_some_and(|files| files.status.lost_bytes > 0);
         }
-        nodes.into_iter().for_each(|node| self.give_room(job, node, true));
+        nodes.into_iter().for_each(|node| self.give_room(out, job, node, true));
     }
 
     /// All output of a job is in its files.
-    fn end_files(&mut self, job: JobId) {
+    fn end_files(&mut self, out: &mut Outbox, job: JobId) {
         if let Some(files) = self.files_of(job) {
             let actions = files.end();
-            self.apply_file_actions(job, actions);
-        } else if self.origin.journals.remove(&job).is_some() {
+            self.apply_file_actions(out, job, actions);
+        } else if self.journals.remove(&job).is_some() {
             // It has never had nodes.
-            self.act(Action::ForgetOutput(job));
+            out.act(Action::ForgetOutput(job));
         }
     }
 
     /// The controller hears what has been lost, once a tick at most; what is not taken for long is given up
     /// when it is the last.
-    fn tick_files(&mut self) {
-        let now_ms = self.now_ms;
+    fn tick_files(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let now_ms = local.now_ms;
         let (mut changed, mut stuck) = (Vec::new(), Vec::new());
-        for (job, entry) in self.origin.jobs.iter_mut().filter(|(_, entry)| !entry.over) {
+        for (job, entry) in self.jobs.iter_mut().filter(|(_, entry)| !entry.over) {
             let Some(files) = &entry.files else { continue };
             if entry.files_changed {
                 changed.push((*job, if entry.end.is_some() { entry.received - 1 } else { entry.received }));
@@ -356,44 +385,34 @@ impl Core {
                 stuck.push(*job);
             }
         }
-        changed.into_iter().for_each(|(job, below)| self.ack_reports(job, below));
+        changed.into_iter().for_each(|(job, below)| self.ack_reports(out, job, below));
         for job in stuck {
             let Some(files) = self.files_of(job) else { continue };
             let actions = files.refuse(format!("its files have taken nothing for {} s", WRITING_MS / 1000));
-            self.apply_file_actions(job, actions);
-            self.try_to_end(job);
+            self.apply_file_actions(out, job, actions);
+            self.try_to_end(local, out, job);
         }
     }
 
-    fn forget_old(&mut self) {
+    fn forget_old(&mut self, out: &mut Outbox) {
         let over: Vec<JobId> =
-            self.origin.jobs.iter().filter(|(_, entry)| entry.over).map(|(job, _)| *job).collect();
+            self.jobs.iter().filter(|(_, entry)| entry.over).map(|(job, _)| *job).collect();
         for job in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
-            let had_files = self.origin.jobs.remove(job).is_some_and(|entry| entry.files.is_some());
+            let had_files = self.jobs.remove(job).is_some_and(|entry| entry.files.is_some());
             if had_files {
-                self.act(Action::ForgetOutput(*job));
+                out.act(Action::ForgetOutput(*job));
             }
         }
     }
 
-    pub(super) fn tick_origin(&mut self) {
-        self.resend_requests();
-        self.notify_waiting();
-        self.report_controller_state();
-        self.resend_inputs();
-        self.end_lines();
-        self.tick_files();
-        self.query_silent_jobs();
-    }
-
     /// Who watches a job hears once that nothing is heard of the controller, and once that it is back.
-    fn report_controller_state(&mut self) {
-        let silent_ms = self.controller_silent_ms();
-        let is_gone = silent_ms >= self.config.lost_ms;
-        if std::mem::replace(&mut self.origin.controller_gone, is_gone) == is_gone {
+    fn report_controller_state(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let silent_ms = local.controller_silent_ms();
+        let is_gone = silent_ms >= local.config.lost_ms;
+        if std::mem::replace(&mut self.controller_gone, is_gone) == is_gone {
             return;
         }
-        let name = &self.config.about.name;
+        let name = &local.config.about.name;
         let text = match is_gone {
             false => format!("{name} is connected to the controller again"),
             true => format!(
@@ -401,17 +420,17 @@ impl Core {
                 silent_ms / 1000
             ),
         };
-        let watched = self.origin.jobs.iter().filter(|(_, entry)| entry.client.is_some() && !entry.over);
+        let watched = self.jobs.iter().filter(|(_, entry)| entry.client.is_some() && !entry.over);
         let watched: Vec<JobId> = watched.map(|(job, _)| *job).collect();
-        watched.into_iter().for_each(|job| self.report(job, &Report::Warning(text.clone())));
+        watched.into_iter().for_each(|job| self.report(out, job, &Report::Warning(text.clone())));
     }
 
-    /// What the controller has said nothing of for long it may not know any more; what a node owes it may not
-    /// know that.
-    fn query_silent_jobs(&mut self) {
-        let now_ms = self.now_ms;
+    /// Jobs that are asked for: what the controller has said nothing of for long it may not know any more;
+    /// what a node owes it may not know that.
+    pub(super) fn take_silent_jobs(&mut self, local: &LocalNode) -> Vec<JobId> {
+        let now_ms = local.now_ms;
         let mut silent = Vec::new();
-        for (job, entry) in self.origin.jobs.iter_mut().filter(|(_, entry)| !entry.over) {
+        for (job, entry) in self.jobs.iter_mut().filter(|(_, entry)| !entry.over) {
             let due_ms = if entry.end.is_some() {
                 entry.requested_ms + RESEND_MS
             } else {
@@ -419,15 +438,24 @@ impl Core {
             };
             if now_ms >= due_ms {
                 (entry.contact_ms, entry.requested_ms) = (now_ms, now_ms);
-                let below = if entry.end.is_some() { entry.received - 1 } else { entry.received };
-                let nodes: Vec<NodeId> = entry.streams.keys().copied().collect();
-                silent.push((*job, below, nodes));
+                silent.push(*job);
             }
         }
-        for (job, below, nodes) in silent {
-            self.ack_reports(job, below);
-            nodes.into_iter().for_each(|node| self.give_room(job, node, true));
-        }
+        silent
+    }
+
+    /// The controller hears how far the reports of a job have come.
+    pub(super) fn ask_controller(&mut self, out: &mut Outbox, job: JobId) {
+        let Some(entry) = self.jobs.get(&job) else { return };
+        let below = if entry.end.is_some() && !entry.over { entry.received - 1 } else { entry.received };
+        self.ack_reports(out, job, below);
+    }
+
+    /// The nodes of a job hear what has come of its output.
+    pub(super) fn ask_nodes(&mut self, out: &mut Outbox, job: JobId) {
+        let Some(entry) = self.jobs.get(&job) else { return };
+        let nodes: Vec<NodeId> = entry.streams.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.give_room(out, job, node, true));
     }
 }
 

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 /// Bytes that are kept, about; beyond it nothing is read from the starter, and its ranks wait in their
 /// writes.
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
+/// Output that the origin takes of each node before it has said anything.
+pub(super) const FIRST_ROOM_BYTES: u64 = 128 << 10;
 /// Bytes of one message.
 const PIECE_BYTES: usize = 64 << 10;
 /// What the origin says nothing about for so long is sent again, in ms.

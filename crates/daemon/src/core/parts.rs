@@ -1,7 +1,7 @@
 //! The parts of jobs on this node: one starter each. Orders are carried out as frames of the starter's wire;
 //! its reports become the part's state, its output goes to the job's origin.
 //!
-//! A starter outlives its daemon. The next daemon has what was kept of it (`Core::restore_part`), waits for
+//! A starter outlives its daemon. The next daemon has what was kept of it (`Parts::restore`), waits for
 //! it (`BACK_MS`), and hears all its reports again, and the output that its origin has not acknowledged.
 //! Until then the part is neither here nor lost.
 //!
@@ -12,10 +12,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::outlet::Outlet;
 use tutti_os::cgroup::Enforced;
 
-use super::{Action, Core};
+use super::action::{Action, Residents};
+use super::local::LocalNode;
+use super::outbox::{Effect, Outbox};
+#[cfg(test)]
+use super::outlet::BUFFER_BYTES;
+use super::outlet::Outlet;
+use crate::gang::Command;
 #[cfg(test)]
 use crate::message::STATE_BYTES_MAX;
 use crate::message::{Hold, JobId, Launch, Order, PartState, Phase, Run, State};
@@ -25,9 +30,6 @@ mod lifecycle;
 mod orders;
 mod reports;
 mod stdio;
-
-/// Output that the origin takes of each node before it has said anything.
-pub(super) const FIRST_ROOM_BYTES: u64 = 128 << 10;
 
 /// Jobs that have been here and are over, of which this is remembered: nobody starts them again.
 const PAST_MAX: usize = 4096;
@@ -77,21 +79,6 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn launch(&self, job: JobId) -> Option<Arc<Launch>> {
-        self.parts.get(&job).map(|part| Arc::clone(&part.launch))
-    }
-
-    /// Pids of the ranks here, if they run.
-    pub(super) fn pids(&self, job: JobId) -> Vec<u32> {
-        self.parts.get(&job).map_or_else(Vec::new, |part| part.state.pids.clone())
-    }
-
-    /// The starter has bound each rank to one core.
-    pub(super) fn is_bound(&self, job: JobId) -> bool {
-        let one_each = |part: &Part| part.state.cores.iter().all(|cores| cores.parse::<u32>().is_ok());
-        self.parts.get(&job).is_some_and(one_each)
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -103,6 +90,11 @@ impl Parts {
 }
 
 impl Part {
+    /// The starter has bound each rank to one core.
+    fn is_bound(&self) -> bool {
+        self.state.cores.iter().all(|cores| cores.parse::<u32>().is_ok())
+    }
+
     fn new(launch: Arc<Launch>, daemons_before: u64, outlet: Outlet) -> Self {
         Part {
             launch,
@@ -127,86 +119,117 @@ impl Part {
         }
     }
 
-    /// Nothing that its starter says counts any more ([`Core::end_part`]).
+    /// Nothing that its starter says counts any more ([`Parts::end_part`]).
     fn is_lost(&self) -> bool {
         self.state.version == u64::MAX
     }
 }
 
-impl Core {
-    /// What the order says about this node becomes true.
-    pub(super) fn carry_out(&mut self, job: JobId, order: &Order) {
-        let Some(me) = self.me else { return };
+impl Parts {
+    /// What the order says about this node is begun here, or forgotten.
+    pub(super) fn begin(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, order: &Order) {
+        let Some(me) = local.me else { return };
         if order.forget {
-            if self.parts.parts.remove(&job).is_some() {
-                self.act(Action::End(job));
+            if self.parts.remove(&job).is_some() {
+                out.act(Action::End(job));
             }
-            self.parts.past.insert(job);
-            while self.parts.past.len() > PAST_MAX {
-                self.parts.past.pop_first();
+            self.past.insert(job);
+            while self.past.len() > PAST_MAX {
+                self.past.pop_first();
             }
             return;
         }
         let Some(launch) = order.launch.clone() else { return };
         let Some(index) = launch.index(me) else { return };
-        if self.parts.parts.get(&job).is_none_or(|part| part.state.unbegun.is_some()) {
-            self.begin_part(job, Arc::clone(&launch), index, order);
+        if self.parts.get(&job).is_none_or(|part| part.state.unbegun.is_some()) {
+            self.begin_part(local, out, job, launch, index, order);
         }
-        let Some(part) = self.parts.parts.get_mut(&job).filter(|part| part.alive) else { return };
-        // What is kept counts as said to the starter: one that is away hears it when it comes, from this
-        // incarnation or from the next.
-        if !part.here {
-            return;
-        }
-        self.pass_order_on(job, order);
-        // After the fact: what is said to a starter twice does less harm than what is never said.
-        self.keep(job, order);
     }
 
-    fn publish_part(&mut self, job: JobId) {
-        let (Some(me), Some(part)) = (self.me, self.parts.parts.get_mut(&job)) else { return };
+    /// What the order says about this node becomes true.
+    pub(super) fn carry_out(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, order: &Order) {
+        let Some(launch) = order.launch.as_ref().filter(|_| !order.forget) else { return };
+        if local.me.and_then(|me| launch.index(me)).is_none() {
+            return;
+        }
+        // What is kept counts as said to the starter: one that is away hears it when it comes, from this
+        // incarnation or from the next.
+        if self.parts.get(&job).is_none_or(|part| !part.alive || !part.here) {
+            return;
+        }
+        self.pass_order_on(local, out, job, order);
+        // After the fact: what is said to a starter twice does less harm than what is never said.
+        self.keep(local, out, job, order);
+    }
+
+    fn publish_part(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
+        let (Some(me), Some(part)) = (local.me, self.parts.get_mut(&job)) else { return };
         part.state.version = part.state.version.saturating_add(1);
-        self.relay.record_batch(State { job, node: me, part: part.state.clone() });
+        out.push(Effect::PartChanged(State { job, node: me, part: part.state.clone() }));
+    }
+
+    /// For the switch thread: the ranks of a job run here, or nothing of it is left here.
+    fn forward_part(&self, local: &LocalNode, out: &mut Outbox, job: JobId, runs: bool) {
+        if !runs {
+            return out.act(Action::Gang(Command::PartEnded(job)));
+        }
+        let (Some(me), Some(part)) = (local.me, self.parts.get(&job)) else { return };
+        let launch = &part.launch;
+        if !launch.terms.gang {
+            return;
+        }
+        let mut pids = part.state.pids.clone();
+        // A starter may say anything; one of several nodes has as many as it was given.
+        let most = if launch.enrolled { launch.job.ranks() } else { launch.ranks_on(me) };
+        pids.truncate(most as usize);
+        let bound = local.has_machine_alone() && part.is_bound();
+        let residents = Residents { number: launch.job.id, user: launch.user.uid, pids, bound };
+        out.act(Action::RanksStarted(job, residents));
     }
 
     /// How its ranks here are held while others have the cores.
-    pub(super) fn record_freeze_method(&mut self, job: JobId, method: FreezeMethod) {
-        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+    pub(super) fn record_freeze_method(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        method: FreezeMethod,
+    ) {
+        let Some(part) = self.parts.get_mut(&job) else { return };
         if part.state.held_by.replace(method) != Some(method) {
-            self.publish_part(job);
+            self.publish_part(local, out, job);
         }
     }
 
     /// Which of its limits the kernel sees to.
     pub(super) fn record_enforced(&mut self, job: JobId, enforced: Enforced) {
         // It is said with what the starter says first.
-        if let Some(part) = self.parts.parts.get_mut(&job) {
+        if let Some(part) = self.parts.get_mut(&job) {
             part.state.enforced = Some(enforced);
         }
     }
 
     /// We are another node now.
-    pub(super) fn drop_parts(&mut self) {
-        for job in std::mem::take(&mut self.parts.parts).into_keys() {
-            self.act(Action::End(job));
-            self.forward_part(job, false);
+    pub(super) fn drop_all(&mut self, out: &mut Outbox) {
+        for job in std::mem::take(&mut self.parts).into_keys() {
+            out.act(Action::End(job));
+            out.act(Action::Gang(Command::PartEnded(job)));
         }
-        self.relay.clear();
     }
 
     /// Our number is known: so is whose states these are.
-    pub(super) fn publish_all_parts(&mut self) {
-        let jobs: Vec<JobId> = self.parts.parts.keys().copied().collect();
+    pub(super) fn publish_all(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let jobs: Vec<JobId> = self.parts.keys().copied().collect();
         for job in jobs {
-            let Some(part) = self.parts.parts.get(&job).filter(|part| part.here || !part.alive) else {
+            let Some(part) = self.parts.get(&job).filter(|part| part.here || !part.alive) else {
                 continue;
             };
             // A starter that came back before we had our number: the switch thread has not been told of its
             // ranks.
             if part.alive && part.state.phase == Phase::Running {
-                self.forward_part(job, true);
+                self.forward_part(local, out, job, true);
             }
-            self.publish_part(job);
+            self.publish_part(local, out, job);
         }
     }
 }
@@ -220,7 +243,7 @@ impl Parts {
     pub(super) fn check_bounds(&self) {
         for part in self.parts.values() {
             let record = part.outlet.end() - part.outlet.base();
-            assert!(record <= 2 * super::outlet::BUFFER_BYTES as u64, "{record} bytes of output are kept");
+            assert!(record <= 2 * BUFFER_BYTES as u64, "{record} bytes of output are kept");
             let bytes = part.state.bytes();
             assert!(bytes <= STATE_BYTES_MAX, "a state of {bytes} bytes");
         }

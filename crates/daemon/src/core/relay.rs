@@ -8,8 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Action, Core, LinkId};
+use super::action::Action;
+use super::local::LocalNode;
+use super::outbox::Outbox;
 use crate::gang::Command;
+use crate::ids::LinkId;
 use crate::members::{Members, NodeId};
 use crate::message::{Environments, Held, JobId, Message, Order, PartState, Phase, State};
 
@@ -288,37 +291,23 @@ impl Entry {
     }
 }
 
-impl Core {
-    pub(super) fn handle_orders(&mut self, orders: Vec<(JobId, Order)>) {
-        orders.into_iter().for_each(|(job, order)| self.relay.set_order(job, order));
-    }
-
-    /// A node below has this order: from a link that is no more, or from a controller that was before.
-    pub(super) fn handle_known(&mut self, job: JobId, order: Order) {
-        if self.controller.is_some() {
-            self.adopt_job(job, order);
-        } else {
-            self.relay.learn(job, order);
-        }
-    }
-
-    /// Sends up what is due; on the controller it is judged. `true`: something has changed.
-    pub(super) fn flush_states(&mut self) -> bool {
-        let (Some(me), Some(members)) = (self.me, self.members.as_ref()) else { return false };
-        if self.controller.is_some() {
-            let mut jobs = Vec::new();
-            for (job, entry) in &mut self.relay.entries {
-                if !std::mem::take(&mut entry.changed).is_empty() {
-                    jobs.push(*job);
-                }
+impl Relay {
+    /// On the controller: the jobs of which something has changed.
+    pub(super) fn take_changed(&mut self) -> Vec<JobId> {
+        let mut jobs = Vec::new();
+        for (job, entry) in &mut self.entries {
+            if !std::mem::take(&mut entry.changed).is_empty() {
+                jobs.push(*job);
             }
-            let any = !jobs.is_empty();
-            jobs.into_iter().for_each(|job| self.judge(job));
-            return any;
         }
-        let Some(up) = self.links.upwards() else { return false };
+        jobs
+    }
+
+    /// Sends up on this link what is due. `true`: something has changed.
+    pub(super) fn flush_states(&mut self, local: &LocalNode, out: &mut Outbox, up: LinkId) -> bool {
+        let (Some(me), Some(members)) = (local.me, local.members.as_ref()) else { return false };
         let mut batches = Batches::default();
-        for (job, entry) in &mut self.relay.entries {
+        for (job, entry) in &mut self.entries {
             if std::mem::take(&mut entry.up) {
                 batches.push_order(*job, entry.newest_order().clone());
             }
@@ -331,31 +320,35 @@ impl Core {
         let full = batches.full;
         let any = !full.is_empty();
         for Batch { orders, states } in full {
-            self.act(Action::Send(up, Message::States { orders, states }));
+            out.act(Action::Send(up, Message::States { orders, states }));
         }
         any
     }
 
-    /// Sends orders down and carries out our own. `true`: something has changed.
-    pub(super) fn flush_orders(&mut self) -> bool {
-        if self.relay.is_empty() {
+    /// Sends orders down to these children; gives those that are new here too.
+    pub(super) fn flush_orders(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        children: &[(LinkId, NodeId)],
+    ) -> Vec<(JobId, Order)> {
+        if self.is_empty() {
             // Without jobs nobody misses any, and the list of nodes need not be copied for each sign of life.
-            self.relay.greeted.clear();
-            self.relay.moved = false;
-            return false;
+            self.greeted.clear();
+            self.moved = false;
+            return Vec::new();
         }
-        let Some(members) = self.members.clone() else { return false };
-        let children: Vec<_> = self.links.children().collect();
+        let Some(members) = &local.members else { return Vec::new() };
         // A child may have come before the list that hangs others below it: it has not been told of their
         // jobs.
-        let moved = std::mem::take(&mut self.relay.moved);
-        for (link, child) in children {
-            let whole = self.relay.greeted.remove(&link);
-            let sent = self.relay.launches.entry(link).or_default();
+        let moved = std::mem::take(&mut self.moved);
+        for &(link, child) in children {
+            let whole = self.greeted.remove(&link);
+            let sent = self.launches.entry(link).or_default();
             let mut batches = Batches::default();
-            for (job, entry) in &self.relay.entries {
+            for (job, entry) in &self.entries {
                 let is_news = whole || entry.new || moved && !sent.contains(job);
-                if is_news && entry.concerns(&members, child) {
+                if is_news && entry.concerns(members, child) {
                     let mut order = entry.order.clone();
                     if !sent.insert(*job) {
                         order.launch = None;
@@ -364,33 +357,28 @@ impl Core {
                 }
             }
             for Batch { orders, .. } in batches.full {
-                self.act(Action::Send(link, Message::Orders(orders)));
+                out.act(Action::Send(link, Message::Orders(orders)));
             }
         }
-        self.announce_jobs();
-        let new: Vec<JobId> =
-            self.relay.entries.iter().filter(|(_, entry)| entry.new).map(|(job, _)| *job).collect();
-        for job in &new {
-            let Some(entry) = self.relay.entries.get_mut(job) else { continue };
-            entry.new = false;
-            let order = entry.order.clone();
-            self.carry_out(*job, &order);
-            if order.forget {
-                self.act(Action::Gang(Command::JobForgotten(*job)));
-                self.relay.entries.remove(job);
-                for sent in self.relay.launches.values_mut() {
-                    sent.remove(job);
-                }
-            }
+        self.announce_jobs(out);
+        let entries = self.entries.iter_mut();
+        let new = entries.filter_map(|(job, entry)| std::mem::take(&mut entry.new).then_some((job, entry)));
+        new.map(|(job, entry)| (*job, entry.order.clone())).collect()
+    }
+
+    /// The job is over, and forgotten everywhere.
+    pub(super) fn forget(&mut self, out: &mut Outbox, job: JobId) {
+        out.act(Action::Gang(Command::JobForgotten(job)));
+        self.entries.remove(&job);
+        for sent in self.launches.values_mut() {
+            sent.remove(&job);
         }
-        !new.is_empty()
     }
 
     /// Tells the switch thread of the jobs that are new to it, also of those that an earlier incarnation has
     /// kept.
-    fn announce_jobs(&mut self) {
-        let unknown =
-            self.relay.entries.iter_mut().filter(|(_, entry)| !entry.announced && !entry.order.forget);
+    fn announce_jobs(&mut self, out: &mut Outbox) {
+        let unknown = self.entries.iter_mut().filter(|(_, entry)| !entry.announced && !entry.order.forget);
         let mut jobs = Vec::new();
         for (job, entry) in unknown {
             if let Some(launch) = &entry.order.launch {
@@ -398,7 +386,7 @@ impl Core {
                 jobs.push((*job, launch.nodes.clone()));
             }
         }
-        jobs.into_iter().for_each(|(job, nodes)| self.act(Action::Gang(Command::Job(job, nodes))));
+        jobs.into_iter().for_each(|(job, nodes)| out.act(Action::Gang(Command::Job(job, nodes))));
     }
 }
 

@@ -29,7 +29,8 @@ mod writer;
 use tutti_testkit::Random;
 use world::{KEEP_MS, World};
 
-use super::{Action, TICK_MS};
+use super::action::Action;
+use super::config::TICK_MS;
 use crate::message::{JobId, Message, Order, Run};
 
 /// What may go wrong in a run, in thousandths of a step that is not a tick.
@@ -404,13 +405,13 @@ fn cluster_sim_new_controller_numbers_orders_above_all_known() {
         world.run_until(world.now_ms + 1);
     }
     let controller = world.core(0);
-    controller.adopt_job(job, Order { version: 1, ..first.clone() });
+    controller.handle_known(job, Order { version: 1, ..first.clone() });
     let version = |controller: &super::Core| controller.relay.order(job).expect("it is adopted").version;
     assert_eq!(version(controller), 1);
-    controller.adopt_job(job, Order { version: 7, run: Run::Stop, ..first.clone() });
+    controller.handle_known(job, Order { version: 7, run: Run::Stop, ..first.clone() });
     assert_eq!(version(controller), 8);
     // Also when it says nothing that is new here.
-    controller.adopt_job(job, Order { version: 11, ..first });
+    controller.handle_known(job, Order { version: 11, ..first });
     assert_eq!(version(controller), 12);
 }
 
@@ -465,7 +466,7 @@ impl super::Core {
 
     fn links_text(&self) -> String {
         let alive: Vec<u32> =
-            self.members.iter().flat_map(|members| members.alive().map(|(node, _)| node.0)).collect();
+            self.local.members.iter().flat_map(|members| members.alive().map(|(node, _)| node.0)).collect();
         format!("{:?}, alive {alive:?}", self.links)
     }
 

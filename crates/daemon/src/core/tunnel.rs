@@ -13,8 +13,12 @@ use std::collections::BTreeMap;
 
 use tutti_protocol::wire::{self, Decoder, Kind};
 
+use super::action::Action;
+use super::event::Event;
+use super::local::LocalNode;
+use super::outbox::{Effect, Outbox};
 use super::outlet::Outlet;
-use super::{Action, ClientId, Core};
+use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::{Answer, Pipe, Request, Routed, User};
 
@@ -141,21 +145,15 @@ impl Tunnels {
     }
 }
 
-impl Core {
+impl Tunnels {
     /// A user of this node wants to be at the origin of a job.
-    pub(super) fn open_tunnel(&mut self, client: ClientId, user: User, request: Request, origin: NodeId) {
-        self.tunnels.near.insert(client, Near { origin, user, request, end: End::new(), gone: false });
+    pub(super) fn open(&mut self, client: ClientId, user: User, request: Request, origin: NodeId) {
+        self.near.insert(client, Near { origin, user, request, end: End::new(), gone: false });
     }
 
     /// What a program at the near end says. `false`: it has no tunnel.
-    pub(super) fn put_into_tunnel(
-        &mut self,
-        client: ClientId,
-        kind: Kind,
-        number: u32,
-        payload: &[u8],
-    ) -> bool {
-        let Some(near) = self.tunnels.near.get_mut(&client) else { return false };
+    pub(super) fn put(&mut self, client: ClientId, kind: Kind, number: u32, payload: &[u8]) -> bool {
+        let Some(near) = self.near.get_mut(&client) else { return false };
         let mut frame = Vec::new();
         wire::put(&mut frame, kind, number, payload);
         near.end.out.push(&frame);
@@ -163,26 +161,26 @@ impl Core {
     }
 
     /// The process at the near end was stopped.
-    pub(super) fn stop_at_tunnel(&mut self, client: ClientId) -> bool {
-        self.put_into_tunnel(client, Kind::Suspend, IS_STOPPED, &[])
+    pub(super) fn stop(&mut self, client: ClientId) -> bool {
+        self.put(client, Kind::Suspend, IS_STOPPED, &[])
     }
 
-    pub(super) fn tunnel_taken(&mut self, client: ClientId, bytes: usize) {
-        if let Some(near) = self.tunnels.near.get_mut(&client) {
+    pub(super) fn handle_taken(&mut self, client: ClientId, bytes: usize) {
+        if let Some(near) = self.near.get_mut(&client) {
             near.end.taken += bytes as u64;
             near.end.due = true;
         }
     }
 
-    pub(super) fn near_gone(&mut self, client: ClientId) {
-        if let Some(near) = self.tunnels.near.get_mut(&client) {
+    pub(super) fn handle_client_gone(&mut self, client: ClientId) {
+        if let Some(near) = self.near.get_mut(&client) {
             near.gone = true;
             near.end.sent_ms = 0;
         }
     }
 
     /// What is for a client at a far end goes into its tunnel; the rest is to be done here.
-    pub(super) fn take_for_tunnel(&mut self, action: Action) -> Option<Action> {
+    pub(super) fn take(&mut self, action: Action) -> Option<Action> {
         let (Action::Answer(client, _)
         | Action::ToClient(client, _)
         | Action::Continue(client)
@@ -193,7 +191,7 @@ impl Core {
         if client.0 & FAR == 0 {
             return Some(action);
         }
-        let (_, _, end) = self.tunnels.far.get_mut(client)?;
+        let (_, _, end) = self.far.get_mut(client)?;
         let mut frame = Vec::new();
         match &action {
             Action::Answer(_, answer) => wire::put_json(&mut frame, Kind::Answer, answer),
@@ -205,53 +203,65 @@ impl Core {
         None
     }
 
-    pub(super) fn handle_tunnel(&mut self, from: NodeId, id: u64, to_origin: bool, pipe: Pipe) {
-        if to_origin { self.handle_at_far(from, id, pipe) } else { self.handle_at_near(from, id, pipe) }
+    pub(super) fn handle_tunnel(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        from: NodeId,
+        id: u64,
+        to_origin: bool,
+        pipe: Pipe,
+    ) {
+        if to_origin {
+            self.handle_at_far(local, out, from, id, pipe)
+        } else {
+            self.handle_at_near(local, out, from, id, pipe)
+        }
     }
 
-    fn handle_at_far(&mut self, from: NodeId, id: u64, mut pipe: Pipe) {
-        let known = self.tunnels.far_of(from, id);
+    fn handle_at_far(&mut self, local: &LocalNode, out: &mut Outbox, from: NodeId, id: u64, mut pipe: Pipe) {
+        let known = self.far_of(from, id);
         if pipe.over {
             if let Some(client) = known {
-                self.tunnels.far.remove(&client);
-                self.handle_client_gone(client);
+                self.far.remove(&client);
+                out.push(Effect::Event(Event::ClientGone(client)));
             }
-            return self.send_over(from, id, false);
+            return self.send_over(out, from, id, false);
         }
         let client = match (known, pipe.open.take()) {
             (Some(client), _) => client,
             // The first message; a later one has nothing to build on.
             (None, Some((user, request))) if pipe.have == 0 => {
-                self.tunnels.made += 1;
-                let client = ClientId(FAR | self.tunnels.made);
-                self.tunnels.far.insert(client, (from, id, End::new()));
-                self.handle_request(client, user, request);
+                self.made += 1;
+                let client = ClientId(FAR | self.made);
+                self.far.insert(client, (from, id, End::new()));
+                out.push(Effect::Event(Event::Request(client, user, request)));
                 client
             }
-            _ => return self.send_over(from, id, false),
+            _ => return self.send_over(out, from, id, false),
         };
-        let now_ms = self.now_ms;
-        let Some((_, _, end)) = self.tunnels.far.get_mut(&client) else { return };
+        let now_ms = local.now_ms;
+        let Some((_, _, end)) = self.far.get_mut(&client) else { return };
         let (frames, arrived) = end.handle_pipe(&pipe, now_ms);
         // Frames of a program are small: they count as taken.
         end.taken = end.have;
-        self.handle_taken(client, arrived as usize);
+        out.push(Effect::Event(Event::Taken(client, arrived as usize)));
         for (kind, number, payload) in frames {
             if (kind, number) == (Kind::Suspend, IS_STOPPED) {
-                self.handle_front_state(client, true);
+                out.push(Effect::Event(Event::FrontState(client, true)));
             } else {
-                self.handle_frame(client, kind, number, &payload);
+                out.push(Effect::Event(Event::Frame(client, kind, number, payload)));
             }
         }
     }
 
-    fn handle_at_near(&mut self, from: NodeId, id: u64, pipe: Pipe) {
+    fn handle_at_near(&mut self, local: &LocalNode, out: &mut Outbox, from: NodeId, id: u64, pipe: Pipe) {
         let client = ClientId(id);
-        let now_ms = self.now_ms;
-        let Some(near) = self.tunnels.near.get_mut(&client) else {
+        let now_ms = local.now_ms;
+        let Some(near) = self.near.get_mut(&client) else {
             // An earlier incarnation's, or one whose end was not heard.
             if !pipe.over {
-                self.send_over(from, id, true);
+                self.send_over(out, from, id, true);
             }
             return;
         };
@@ -260,43 +270,43 @@ impl Core {
         let complete = near.end.end.is_some_and(|end| near.end.have >= end);
         for (kind, number, payload) in frames.into_iter().filter(|_| !gone) {
             if kind == Kind::Resume {
-                self.act(Action::Continue(client));
+                out.act(Action::Continue(client));
                 continue;
             }
             let mut frame = Vec::new();
             wire::put(&mut frame, kind, number, &payload);
-            self.act(Action::ToClient(client, frame));
+            out.act(Action::ToClient(client, frame));
         }
         if complete && !pipe.over {
-            self.send_over(origin, id, true);
+            self.send_over(out, origin, id, true);
         }
         if complete || pipe.over {
-            self.end_near(client);
+            self.end_near(out, client);
         }
     }
 
     /// Nothing more comes for the program; it is told so if it has heard nothing at all.
-    fn end_near(&mut self, client: ClientId) {
-        let Some(near) = self.tunnels.near.remove(&client).filter(|near| !near.gone) else { return };
+    fn end_near(&mut self, out: &mut Outbox, client: ClientId) {
+        let Some(near) = self.near.remove(&client).filter(|near| !near.gone) else { return };
         if near.end.have == 0 {
             let text = "the node where the job was submitted does not answer".to_owned();
-            self.act(Action::Answer(client, Answer::Refused(text)));
+            out.act(Action::Answer(client, Answer::Refused(text)));
         }
-        self.act(Action::Release(client));
+        out.act(Action::Release(client));
     }
 
-    fn send_over(&mut self, to: NodeId, id: u64, to_origin: bool) {
+    fn send_over(&self, out: &mut Outbox, to: NodeId, id: u64, to_origin: bool) {
         let pipe = Pipe { over: true, ..End::new().pipe() };
-        self.route(to, Routed::Tunnel { id, to_origin, pipe });
+        out.route(to, Routed::Tunnel { id, to_origin, pipe });
     }
 
     /// Says what is to be said, and ends what has lost its other side.
-    pub(super) fn flush_tunnels(&mut self) {
-        let now_ms = self.now_ms;
-        let Some(members) = &self.members else { return };
+    pub(super) fn flush(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let now_ms = local.now_ms;
+        let Some(members) = &local.members else { return };
         let mut outgoing = Vec::new();
         let (mut lost_near, mut lost_far) = (Vec::new(), Vec::new());
-        for (client, near) in &mut self.tunnels.near {
+        for (client, near) in &mut self.near {
             if !members.is_alive(near.origin) {
                 lost_near.push(*client);
             } else if near.gone {
@@ -311,7 +321,7 @@ impl Core {
                 }
             }
         }
-        for (client, (node, id, end)) in &mut self.tunnels.far {
+        for (client, (node, id, end)) in &mut self.far {
             if !members.is_alive(*node) {
                 lost_far.push(*client);
                 continue;
@@ -319,12 +329,12 @@ impl Core {
             outgoing.extend(end.poll_pipes(now_ms).into_iter().map(|pipe| (*node, *id, false, pipe)));
         }
         for (to, id, to_origin, pipe) in outgoing {
-            self.route(to, Routed::Tunnel { id, to_origin, pipe });
+            out.route(to, Routed::Tunnel { id, to_origin, pipe });
         }
-        lost_near.into_iter().for_each(|client| self.end_near(client));
+        lost_near.into_iter().for_each(|client| self.end_near(out, client));
         for client in lost_far {
-            self.tunnels.far.remove(&client);
-            self.handle_client_gone(client);
+            self.far.remove(&client);
+            out.push(Effect::Event(Event::ClientGone(client)));
         }
     }
 }

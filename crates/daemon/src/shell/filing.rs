@@ -15,7 +15,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::records::Folder;
-use crate::core::Queued;
+use crate::core::record::Queued;
 use crate::message::JobId;
 
 /// The thread's desk.

@@ -16,7 +16,7 @@ use tutti_os::stderr::print_line;
 use tutti_protocol::wire::Job;
 
 use super::{JobId, Shell};
-use crate::core::Residents;
+use crate::core::action::Residents;
 use crate::gang::{Command, LocalRanks};
 
 /// So many ranks of a job are looked at, also if an `mpiexec` says that it has more.

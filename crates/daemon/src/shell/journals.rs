@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use tutti_os::stderr::print_line;
 
 use super::{ShellError, failed};
-use crate::core::Journal;
+use crate::core::journal::Journal;
 use crate::message::JobId;
 
 /// Bytes of a slot; what is not used of it takes no room on the disk.

@@ -18,7 +18,7 @@ use tutti_os::cgroup::{self, PartGroup, PartPlace};
 use tutti_os::stat::Stat;
 
 use super::{ShellError, failed};
-use crate::core::{Queued, StarterRecord};
+use crate::core::record::{Queued, StarterRecord};
 use crate::message::JobId;
 
 /// Files are written in pieces of so many bytes.

@@ -17,7 +17,7 @@ use tutti_protocol::writer::{Identity, Open, Opened};
 
 use super::orphans::Wards;
 use super::{Event, JobId, Shell, ShellEvent, ShellEvents};
-use crate::core::WriterEvent;
+use crate::core::event::WriterEvent;
 use crate::message::User;
 
 /// A writer whose wire has ended, and which stands in a write, is killed after this time.

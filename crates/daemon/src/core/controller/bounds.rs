@@ -5,11 +5,10 @@
 //! |---|---|
 //! | jobs of a user in memory: arguments, variables, each different environment once | [`USER_BYTES_MAX`] |
 //! | files of a user's jobs that wait, with their environments | [`USER_FILES_BYTES_MAX`] |
-//! | a line of refusal; why a job that is over has ended | [`REFUSAL_BYTES_MAX`], [`CAUSE_BYTES_MAX`] |
+//! | a line of refusal; why a job that is over has ended | [`REFUSAL_BYTES_MAX`], [`JobRecord::shed`] |
 //!
 //! A job that is over keeps what the list shows ([`JobRecord::shed`]), and there are so many of them at most.
 
-use super::Controller;
 use super::job::JobRecord;
 use crate::message::{Environments, Launch};
 
@@ -19,62 +18,30 @@ const USER_BYTES_MAX: usize = 16 << 20;
 const USER_FILES_BYTES_MAX: usize = 64 << 20;
 /// A refusal may name what a user has said.
 pub(super) const REFUSAL_BYTES_MAX: usize = 1 << 10;
-/// Lines of ranks and starters.
-pub(super) const CAUSE_BYTES_MAX: usize = 1 << 10;
-/// A directory of a job that is over: no path is longer.
-pub(super) const DIRECTORY_BYTES_MAX: usize = 4 << 10;
-
-impl Controller {
-    /// One more job of its user has room.
-    ///
-    /// # Errors
-    /// When it has not: a text for the user.
-    pub(super) fn check_room(&self, launch: &Launch) -> Result<(), String> {
-        let uid = launch.user.uid;
-        let open = |job: &&JobRecord| job.launch.user.uid == uid && !job.order.forget;
-        let jobs: Vec<&JobRecord> = self.jobs.values().filter(open).collect();
-        let all = || jobs.iter().map(|job| &*job.launch).chain([launch]);
-        let environments = Environments::bytes_of(all().map(|launch| &launch.environment));
-        if environments + all().map(Launch::memory_bytes_held).sum::<usize>() > USER_BYTES_MAX {
-            let mib = USER_BYTES_MAX >> 20;
-            return Err(format!(
-                "your {} jobs that are not over hold {mib} MiB of arguments and environments: wait until some are over",
-                jobs.len()
-            ));
-        }
-        let waiting = jobs.iter().filter(|job| job.queued.is_some()).map(|job| &*job.launch);
-        if waiting.chain([launch]).map(Launch::bytes).sum::<usize>() > USER_FILES_BYTES_MAX {
-            let mib = USER_FILES_BYTES_MAX >> 20;
-            return Err(format!(
-                "the files of your jobs that wait take {mib} MiB: wait until some have nodes"
-            ));
-        }
-        Ok(())
+/// One more job of its user has room beside these.
+///
+/// # Errors
+/// When it has not: a text for the user.
+pub(super) fn check_room<'a>(
+    jobs: impl Iterator<Item = &'a JobRecord>,
+    launch: &Launch,
+) -> Result<(), String> {
+    let uid = launch.user.uid;
+    let open = |job: &&JobRecord| job.launch.user.uid == uid && !job.order.forget;
+    let jobs: Vec<&JobRecord> = jobs.filter(open).collect();
+    let all = || jobs.iter().map(|job| &*job.launch).chain([launch]);
+    let environments = Environments::bytes_of(all().map(|launch| &launch.environment));
+    if environments + all().map(Launch::memory_bytes_held).sum::<usize>() > USER_BYTES_MAX {
+        let mib = USER_BYTES_MAX >> 20;
+        return Err(format!(
+            "your {} jobs that are not over hold {mib} MiB of arguments and environments: wait until some are over",
+            jobs.len()
+        ));
     }
-}
-
-/// Cuts a text that is longer.
-pub(super) fn shorten(text: &mut String, bytes_max: usize) {
-    if text.len() > bytes_max {
-        text.truncate(text.floor_char_boundary(bytes_max));
-        text.push_str("...");
-        text.shrink_to_fit();
+    let waiting = jobs.iter().filter(|job| job.queued.is_some()).map(|job| &*job.launch);
+    if waiting.chain([launch]).map(Launch::bytes).sum::<usize>() > USER_FILES_BYTES_MAX {
+        let mib = USER_FILES_BYTES_MAX >> 20;
+        return Err(format!("the files of your jobs that wait take {mib} MiB: wait until some have nodes"));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_cut_between_characters() {
-        let cut = |text: &str, bytes| {
-            let mut text = text.to_owned();
-            shorten(&mut text, bytes);
-            text
-        };
-        assert_eq!(cut("short", 5), "short");
-        assert_eq!(cut("longer", 4), "long...");
-        assert_eq!(cut("\u{e4}\u{e4}\u{e4}", 3), "\u{e4}...");
-    }
+    Ok(())
 }

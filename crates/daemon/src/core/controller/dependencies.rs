@@ -7,7 +7,7 @@
 //!
 //! The file of a job that waits names those that it waits for, and of which it is known that they are over. A
 //! job that is over is forgotten by its nodes only when that is in the files of all that wait for it
-//! ([`Controller::is_awaited_by_others`]). So a controller that is started anew has it from the file or from
+//! ([`Jobs::is_awaited_by_others`]). So a controller that is started anew has it from the file or from
 //! the nodes, and if neither knows the job, nothing of it is left to wait for: then `--after` is fulfilled,
 //! `--after-ok` is not, since nobody knows how it ended.
 
@@ -16,21 +16,12 @@ use std::collections::BTreeMap;
 use tutti_protocol::wire::Report;
 
 use super::job::JobRecord;
-use super::{ADOPT_MS, Controller, Filing};
-use crate::core::Core;
+use super::jobs::Jobs;
+use super::waits::Outcome;
 use crate::message::{After, JobId};
 
 /// Jobs that a line names.
 const NAMED_MAX: usize = 4;
-
-/// How a job has ended that another waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
-    /// Its status; none: nobody knows.
-    pub(super) status: Option<u8>,
-    /// It is in the file of the other.
-    pub(super) filed: bool,
-}
 
 impl JobRecord {
     /// Those that are not over.
@@ -85,11 +76,11 @@ impl JobRecord {
     }
 }
 
-impl Controller {
+impl Jobs {
     /// Those of them that are over.
     pub(super) fn outcomes(&self, after: &[After]) -> BTreeMap<JobId, Outcome> {
         let over = after.iter().filter_map(|after| {
-            let job = self.jobs.get(&after.job).filter(|job| job.is_done())?;
+            let job = self.records.get(&after.job).filter(|job| job.is_done())?;
             Some((after.job, Outcome { status: Some(job.status), filed: true }))
         });
         over.collect()
@@ -97,7 +88,7 @@ impl Controller {
 
     /// Jobs that wait for this one.
     fn dependents(&self, id: JobId) -> impl Iterator<Item = (JobId, Option<&Outcome>)> {
-        let waiting = self.jobs.iter().filter(|(_, job)| !job.is_ending());
+        let waiting = self.records.iter().filter(|(_, job)| !job.is_ending());
         waiting.filter_map(move |(dependent, job)| {
             let queued = job.queued.as_ref()?;
             let is_it = job.launch.batch.after.iter().any(|after| after.job == id);
@@ -109,61 +100,53 @@ impl Controller {
     pub(super) fn is_awaited_by_others(&self, id: JobId) -> bool {
         self.dependents(id).any(|(_, outcome)| outcome.is_none_or(|outcome| !outcome.filed))
     }
-}
 
-impl Core {
-    /// A job is over: those that wait for it may start, and those that it has waited for may be forgotten.
-    pub(super) fn release_dependents(&mut self, id: JobId) {
-        let Some(controller) = &mut self.controller else { return };
-        let status = controller.jobs.get(&id).map(|job| job.status);
-        let before: Vec<JobId> = controller.jobs.get(&id).iter().flat_map(|job| job.named_before()).collect();
-        controller.pending.extend(before);
-        self.record_over(id, status);
+    /// A job is over: those that it has waited for may be forgotten. Gives those that wait for it, whose
+    /// files are to say so.
+    pub(super) fn release_dependents(&mut self, id: JobId) -> Vec<JobId> {
+        let job = self.records.get(&id);
+        let (status, before) = (job.map(|job| job.status), job.into_iter().flat_map(JobRecord::named_before));
+        self.pending.extend(before);
+        self.record_over(id, status)
     }
 
-    fn record_over(&mut self, id: JobId, status: Option<u8>) {
-        let Some(controller) = &mut self.controller else { return };
-        let dependents = controller.dependents(id).filter(|(_, outcome)| outcome.is_none());
+    /// Gives the jobs whose files are to say it.
+    fn record_over(&mut self, id: JobId, status: Option<u8>) -> Vec<JobId> {
+        let dependents = self.dependents(id).filter(|(_, outcome)| outcome.is_none());
         let dependents: Vec<JobId> = dependents.map(|(dependent, _)| dependent).collect();
-        for dependent in dependents {
-            let Some(controller) = &mut self.controller else { return };
-            controller.pending.insert(dependent);
-            if let Some(queued) = controller.jobs.get_mut(&dependent).and_then(|job| job.queued.as_mut()) {
+        for dependent in &dependents {
+            self.pending.insert(*dependent);
+            if let Some(queued) = self.records.get_mut(dependent).and_then(|job| job.queued.as_mut()) {
                 queued.over.insert(id, Outcome { status, filed: false });
             }
-            self.file(dependent, Filing::Over(id));
         }
+        dependents
     }
 
     /// The file of a job says that another one is over, or cannot be written.
     pub(super) fn record_filed(&mut self, id: JobId, over: JobId) {
-        let Some(controller) = &mut self.controller else { return };
-        let queued = controller.jobs.get_mut(&id).and_then(|job| job.queued.as_mut());
+        let queued = self.records.get_mut(&id).and_then(|job| job.queued.as_mut());
         if let Some(outcome) = queued.and_then(|queued| queued.over.get_mut(&over)) {
             outcome.filed = true;
         }
-        controller.pending.insert(over);
+        self.pending.insert(over);
     }
 
-    /// Jobs start whose others are over. When no node can tell any more of a job that this controller does
-    /// not know, it is over.
-    pub(super) fn settle_dependencies(&mut self) {
-        let Some(controller) = &mut self.controller else { return };
-        let is_settled = self.now_ms >= controller.started_at_ms + ADOPT_MS;
-        if is_settled && !std::mem::replace(&mut controller.settled, true) {
-            let unknown = |after: &After| !controller.jobs.contains_key(&after.job);
-            let lost = controller.jobs.values().flat_map(JobRecord::awaited).filter(|after| unknown(after));
-            let lost: Vec<JobId> = lost.map(|after| after.job).collect();
-            lost.into_iter().for_each(|id| self.record_over(id, None));
-        }
-        let Some(controller) = &self.controller else { return };
-        let ready = controller.pending.iter().filter(|id| {
-            let job = controller.jobs.get(id);
-            job.is_some_and(|job| job.queued.as_ref().is_some_and(|queued| !queued.submitted))
-        });
-        let ready: Vec<JobId> = ready.copied().collect();
-        for id in ready {
-            self.try_to_schedule(id);
-        }
+    /// No node can tell any more of jobs that are not known: they are over. Gives them with those that wait
+    /// for them, whose files are to say so.
+    pub(super) fn give_up_unknown(&mut self) -> Vec<(JobId, Vec<JobId>)> {
+        let unknown = |after: &&After| !self.records.contains_key(&after.job);
+        let lost = self.records.values().flat_map(JobRecord::awaited).filter(unknown);
+        let lost: Vec<JobId> = lost.map(|after| after.job).collect();
+        lost.into_iter().map(|id| (id, self.record_over(id, None))).collect()
+    }
+
+    /// Of the jobs to be judged those that the scheduler has not been asked for.
+    pub(super) fn unsubmitted(&self) -> Vec<JobId> {
+        let is_one = |id: &&JobId| {
+            let queued = self.records.get(id).and_then(|job| job.queued.as_ref());
+            queued.is_some_and(|queued| !queued.submitted)
+        };
+        self.pending.iter().filter(is_one).copied().collect()
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use tutti_protocol::wire::{Ended, Inherits, Input, Program, Reached, Report};
 
-use super::bounds::{CAUSE_BYTES_MAX, DIRECTORY_BYTES_MAX, shorten};
-use super::queue::Waits;
-use super::snapshot::Taking;
-use super::stuck::Stuck;
+use super::answers::Requester;
+use super::stall::Stuck;
+use super::waits::Waits;
 use crate::members::NodeId;
 use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
@@ -20,6 +19,11 @@ const SIGNALS_MAX: usize = 16;
 /// Characters of a command that are listed.
 const COMMAND_CHARS: usize = 60;
 
+/// Lines of ranks and starters.
+const CAUSE_BYTES_MAX: usize = 1 << 10;
+/// A directory of a job that is over: no path is longer.
+const DIRECTORY_BYTES_MAX: usize = 4 << 10;
+
 /// What a user was told of a part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reported {
@@ -27,6 +31,17 @@ struct Reported {
     ended: usize,
     /// It has ended, and whatever it says now of why is a consequence.
     ending: bool,
+}
+
+/// A snapshot under way.
+#[derive(Debug)]
+pub(super) struct Taking {
+    pub(super) number: u64,
+    /// Who has asked: node, number of the question; nobody: the controller itself, since all ranks are still.
+    pub(super) requesters: Vec<Requester>,
+    pub(super) since_ms: u64,
+    /// What the nodes have seen, as soon as all have.
+    pub(super) seen: Option<Vec<String>>,
 }
 
 /// A job of the cluster.
@@ -81,7 +96,7 @@ pub(super) struct JobRecord {
     /// It has no nodes yet.
     pub(super) queued: Option<Waits>,
     /// Who waits for its end: the node, and the question.
-    pub(super) waiters: BTreeSet<(NodeId, u64)>,
+    pub(super) waiters: BTreeSet<Requester>,
     /// Slices that it has had, as the switch thread has said last.
     pub(super) turns: u64,
     /// What is with the files of its output, as its origin has said last.
@@ -488,5 +503,31 @@ pub(super) fn command(launch: &Launch) -> String {
     match text.char_indices().nth(COMMAND_CHARS) {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text,
+    }
+}
+
+/// Cuts a text that is longer.
+pub(super) fn shorten(text: &mut String, bytes_max: usize) {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+        text.push_str("...");
+        text.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        let cut = |text: &str, bytes| {
+            let mut text = text.to_owned();
+            shorten(&mut text, bytes);
+            text
+        };
+        assert_eq!(cut("short", 5), "short");
+        assert_eq!(cut("longer", 4), "long...");
+        assert_eq!(cut("\u{e4}\u{e4}\u{e4}", 3), "\u{e4}...");
     }
 }

@@ -3,42 +3,34 @@
 
 use tutti_sched::controller::{Lags, Notice};
 
-use super::listing::name;
-use super::{JobEvent, JobRecord};
-use crate::core::{Action, Core};
+use super::job::JobRecord;
+use crate::core::action::Action;
+use crate::core::job_event::JobEvent;
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, JobState};
 
-impl Core {
-    /// A line and an event.
-    pub(in crate::core) fn report_late(&mut self, notice: Notice) {
-        let Some(members) = self.members.as_ref().filter(|_| self.controller.is_some()) else { return };
-        let (node, event, text) = match notice {
-            Notice::Late(node, job) => {
-                (node, "node-late", format!("has not frozen job {job}, which is frozen on its other nodes"))
-            }
-            Notice::InTime(node) => (node, "node-in-time", "has frozen what it was late with".to_owned()),
-            Notice::Expelled(node) => (
-                node,
-                "node-expelled",
-                "is late: switches continue without it, its jobs are frozen".to_owned(),
-            ),
-            Notice::Back(node) => (node, "node-back", "keeps up again, its jobs take their turns".to_owned()),
-            // Who asked for it is answered when the ranks say so.
-            Notice::Suspended(_) => return,
-        };
-        let name = name(members, node);
-        let line = format!("node {name} {text}");
-        let is_bad = matches!(notice, Notice::Late(..) | Notice::Expelled(_));
-        self.act(if is_bad { Action::Warn(line) } else { Action::Info(line) });
-        self.act(Action::Log(JobEvent { text, ..JobEvent::node(self.wall_ms, event, &name) }));
-    }
-
-    pub(in crate::core) fn record_lags(&mut self, lags: Lags) {
-        if let Some(controller) = &mut self.controller {
-            controller.lags = lags;
+/// A line and an event.
+pub(super) fn report_late(local: &LocalNode, out: &mut Outbox, notice: Notice) {
+    let Some(members) = local.members.as_ref().filter(|_| local.is_controller()) else { return };
+    let (node, event, text) = match notice {
+        Notice::Late(node, job) => {
+            (node, "node-late", format!("has not frozen job {job}, which is frozen on its other nodes"))
         }
-    }
+        Notice::InTime(node) => (node, "node-in-time", "has frozen what it was late with".to_owned()),
+        Notice::Expelled(node) => {
+            (node, "node-expelled", "is late: switches continue without it, its jobs are frozen".to_owned())
+        }
+        Notice::Back(node) => (node, "node-back", "keeps up again, its jobs take their turns".to_owned()),
+        // Who asked for it is answered when the ranks say so.
+        Notice::Suspended(_) => return,
+    };
+    let name = members.name(node);
+    let line = format!("node {name} {text}");
+    let is_bad = matches!(notice, Notice::Late(..) | Notice::Expelled(_));
+    out.act(if is_bad { Action::Warn(line) } else { Action::Info(line) });
+    out.act(Action::Log(JobEvent { text, ..JobEvent::node(local.wall_ms, event, &name) }));
 }
 
 /// The nodes that a job waits for, which stands still until then.
@@ -51,5 +43,5 @@ pub(super) fn keepers(lags: &Lags, members: &Members, id: JobId, job: &JobRecord
     let mut nodes: Vec<NodeId> = unfrozen.chain(expelled).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    nodes.into_iter().map(|node| name(members, node)).collect()
+    nodes.into_iter().map(|node| members.name(node)).collect()
 }

@@ -1,4 +1,4 @@
-//! The time of jobs: how long they may run, since when they are suspended, who waits for their end.
+//! The time of jobs: how long they may run, since when they are suspended.
 //!
 //! ```text
 //! all ranks run --limit, without the time suspended--> TERM, one line, status 124 --GRACE_MS--> killed
@@ -12,19 +12,14 @@
 use rustix::process::Signal;
 use tutti_protocol::wire::Report;
 
-use super::JobEvent;
 use super::job::JobRecord;
-use crate::core::Core;
-use crate::members::NodeId;
-use crate::message::{Answer, JobId, Routed, Run, Suspended};
+use crate::message::{Run, Suspended};
 use tutti_protocol::time_limit;
 
 /// Between TERM and KILL.
 const GRACE_MS: u64 = 10_000;
 /// Exit status of a job that has reached its limit, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
-/// Questions for the end of a job that are remembered; others are answered when they are asked again.
-const WAITERS_MAX: usize = 4096;
 
 impl JobRecord {
     /// Its ranks run, for this controller.
@@ -104,40 +99,5 @@ impl JobRecord {
             "it reached its time limit of {} ({option})",
             time_limit::text_ms(limit_ms)
         ));
-    }
-}
-
-impl Core {
-    /// For the log: it has reached its limit.
-    pub(super) fn log_limit(&mut self, id: JobId) {
-        let job = self.controller.as_ref().and_then(|controller| controller.jobs.get(&id));
-        let text = job.and_then(|job| job.cause.clone()).unwrap_or_default();
-        self.log(id, JobEvent { event: "limit", text, ..JobEvent::default() });
-    }
-
-    /// A user waits for the end of a job. None: it is answered then, or when it is asked again.
-    pub(super) fn wait_for(&mut self, from: NodeId, request_id: u64, id: JobId) -> Option<Answer> {
-        let is_unsettled = self.is_unsettled(id);
-        match self.controller.as_mut()?.jobs.get_mut(&id) {
-            Some(job) if job.is_done() => Some(Answer::Jobs(self.list(|other, _| other == id))),
-            Some(job) => {
-                if job.waiters.len() < WAITERS_MAX {
-                    job.waiters.insert((from, request_id));
-                }
-                None
-            }
-            None if is_unsettled => None,
-            None => Some(Answer::Refused(format!("there is no job {id}"))),
-        }
-    }
-
-    /// A job is over: those who wait for it hear so.
-    pub(super) fn answer_waiters(&mut self, id: JobId) {
-        let job = self.controller.as_mut().and_then(|controller| controller.jobs.get_mut(&id));
-        let waiters = job.map(|job| std::mem::take(&mut job.waiters)).unwrap_or_default();
-        for (from, request_id) in waiters {
-            let answer = Answer::Jobs(self.list(|other, _| other == id));
-            self.route(from, Routed::Answer { request_id, answer });
-        }
     }
 }

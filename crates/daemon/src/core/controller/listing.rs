@@ -3,104 +3,117 @@
 use std::collections::BTreeMap;
 
 use tutti_os::cgroup::Enforced;
+use tutti_sched::controller::Lags;
 
 use super::job::JobRecord;
+use super::jobs::Jobs;
 use super::{late, placement};
-use crate::core::Core;
+use crate::core::local::LocalNode;
+use crate::core::relay::Relay;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, JobRow, NodeRow, Run};
 use tutti_protocol::public::{self, PublicRow};
 use tutti_protocol::users::FreezeMethod;
 
-impl Core {
-    pub(super) fn list(&self, wanted: impl Fn(JobId, &JobRecord) -> bool) -> Vec<JobRow> {
-        let (Some(controller), Some(members)) = (&self.controller, &self.members) else { return Vec::new() };
-        let row = |(id, job): (&JobId, &JobRecord)| JobRow {
-            job: *id,
-            uid: job.launch.user.uid,
-            state: job.state(),
-            name: job.launch.batch.name.clone(),
-            limit_ms: job.launch.batch.limit().map(|(limit_ms, _)| limit_ms),
-            ranks: job.launch.job.ranks(),
-            nodes: names(members, &job.launch.nodes),
-            first_ranks: job.launch.first_ranks.clone(),
-            command: job.command.clone(),
-            submitted_ms: job.launch.submitted_ms,
-            started_ms: job.started_ms,
-            ended_ms: job.ended_ms,
-            status: job.is_done().then_some(job.status),
-            output: job.shown_output(),
-            origin: name(members, job.launch.origin),
-            output_state: job.output.clone(),
-            held_by: self.held_by(*id, members),
-            enforced: self.enforced(*id, members),
-            weight: job.launch.terms.weight,
-            exclusive: job.launch.terms.exclusive,
-            memory_bytes: job.launch.terms.memory_bytes,
-            limits_memory: {
-                let limits =
-                    |node: &NodeId| members.nodes.get(node).is_some_and(|member| member.about.limits_memory);
-                !job.launch.nodes.is_empty() && job.launch.nodes.iter().all(limits)
-            },
-            enrolled: job.launch.enrolled,
-            gang: job.launch.terms.gang,
-            turns: job.turns,
-            suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
-            waits: job.waits(),
-            unfrozen: late::keepers(&controller.lags, members, *id, job),
-            deadlock: job.stuck.deadlock().map(str::to_owned),
-            cause: job.cause.clone(),
-            pids: job.pids.iter().map(|(node, pids)| (name(members, *node), pids.clone())).collect(),
-        };
-        controller.jobs.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
-    }
+/// The jobs that are wanted.
+pub(super) fn list(
+    jobs: &Jobs,
+    lags: &Lags,
+    local: &LocalNode,
+    relay: &Relay,
+    wanted: impl Fn(JobId, &JobRecord) -> bool,
+) -> Vec<JobRow> {
+    let Some(members) = &local.members else { return Vec::new() };
+    let row = |(id, job): (&JobId, &JobRecord)| JobRow {
+        job: *id,
+        uid: job.launch.user.uid,
+        state: job.state(),
+        name: job.launch.batch.name.clone(),
+        limit_ms: job.launch.batch.limit().map(|(limit_ms, _)| limit_ms),
+        ranks: job.launch.job.ranks(),
+        nodes: members.names(&job.launch.nodes),
+        first_ranks: job.launch.first_ranks.clone(),
+        command: job.command.clone(),
+        submitted_ms: job.launch.submitted_ms,
+        started_ms: job.started_ms,
+        ended_ms: job.ended_ms,
+        status: job.is_done().then_some(job.status),
+        output: job.shown_output(),
+        origin: members.name(job.launch.origin),
+        output_state: job.output.clone(),
+        held_by: held_by(relay, *id, members),
+        enforced: enforced(relay, *id, members),
+        weight: job.launch.terms.weight,
+        exclusive: job.launch.terms.exclusive,
+        memory_bytes: job.launch.terms.memory_bytes,
+        limits_memory: {
+            let limits =
+                |node: &NodeId| members.nodes.get(node).is_some_and(|member| member.about.limits_memory);
+            !job.launch.nodes.is_empty() && job.launch.nodes.iter().all(limits)
+        },
+        enrolled: job.launch.enrolled,
+        gang: job.launch.terms.gang,
+        turns: job.turns,
+        suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
+        waits: job.waits(),
+        unfrozen: late::keepers(lags, members, *id, job),
+        deadlock: job.stuck.deadlock().map(str::to_owned),
+        cause: job.cause.clone(),
+        pids: job.pids.iter().map(|(node, pids)| (members.name(*node), pids.clone())).collect(),
+    };
+    jobs.records.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
+}
 
-    /// What every user of the machine may know of the jobs that are not over.
-    #[must_use]
-    pub fn public_rows(&self, with_arguments: bool) -> Vec<PublicRow> {
-        let rows = self.list(|_, job| !job.over).into_iter().map(|row| PublicRow {
-            job: row.job.0,
-            uid: row.uid,
-            state: row.state,
-            ranks: row.ranks,
-            nodes: row.nodes.len() as u64,
-            since_ms: row.started_ms.unwrap_or(row.submitted_ms),
-            command: public::command(&row.command, with_arguments),
-        });
-        rows.collect()
-    }
+/// What every user of the machine may know of the jobs that are not over.
+pub(super) fn public_rows(
+    jobs: &Jobs,
+    lags: &Lags,
+    local: &LocalNode,
+    relay: &Relay,
+    with_arguments: bool,
+) -> Vec<PublicRow> {
+    let rows = list(jobs, lags, local, relay, |_, job| !job.over).into_iter().map(|row| PublicRow {
+        job: row.job.0,
+        uid: row.uid,
+        state: row.state,
+        ranks: row.ranks,
+        nodes: row.nodes.len() as u64,
+        since_ms: row.started_ms.unwrap_or(row.submitted_ms),
+        command: public::command(&row.command, with_arguments),
+    });
+    rows.collect()
+}
 
-    fn held_by(&self, job: JobId, members: &Members) -> Vec<(String, FreezeMethod)> {
-        let states = self.relay.states(job).into_iter().flatten();
-        states.filter_map(|(node, part)| Some((name(members, *node), part.held_by?))).collect()
-    }
+fn held_by(relay: &Relay, job: JobId, members: &Members) -> Vec<(String, FreezeMethod)> {
+    let states = relay.states(job).into_iter().flatten();
+    states.filter_map(|(node, part)| Some((members.name(*node), part.held_by?))).collect()
+}
 
-    fn enforced(&self, job: JobId, members: &Members) -> Vec<(String, Enforced)> {
-        let states = self.relay.states(job).into_iter().flatten();
-        states.filter_map(|(node, part)| Some((name(members, *node), part.enforced?))).collect()
-    }
+fn enforced(relay: &Relay, job: JobId, members: &Members) -> Vec<(String, Enforced)> {
+    let states = relay.states(job).into_iter().flatten();
+    states.filter_map(|(node, part)| Some((members.name(*node), part.enforced?))).collect()
+}
 
-    pub(super) fn list_nodes(&self) -> Vec<NodeRow> {
-        let (Some(controller), Some(members)) = (&self.controller, &self.members) else { return Vec::new() };
-        let load = load(&controller.jobs);
-        let row = |(node, member): (&NodeId, &crate::members::Member)| NodeRow {
-            node: *node,
-            name: member.about.name.clone(),
-            alive: member.alive,
-            slots: member.about.slots,
-            preferred: member.about.preferred,
-            ranks: load.get(node).map_or(0, |load| load.ranks),
-            memory_bytes: member.about.memory_bytes,
-            limits_memory: member.about.limits_memory,
-            freezes: member.about.freezes,
-            declared_bytes: load.get(node).map_or(0, |load| load.declared_bytes),
-            policy: (*node == NodeId::CONTROLLER).then(|| self.config.policy.to_string()),
-            parent: members.parent(*node),
-            address: member.about.data.to_string(),
-            control: Some(member.about.control),
-        };
-        members.nodes.iter().map(row).collect()
-    }
+pub(super) fn list_nodes(jobs: &Jobs, local: &LocalNode) -> Vec<NodeRow> {
+    let Some(members) = &local.members else { return Vec::new() };
+    let load = load(jobs);
+    let row = |(node, member): (&NodeId, &crate::members::Member)| NodeRow {
+        node: *node,
+        name: member.about.name.clone(),
+        alive: member.alive,
+        slots: member.about.slots,
+        preferred: member.about.preferred,
+        ranks: load.get(node).map_or(0, |load| load.ranks),
+        memory_bytes: member.about.memory_bytes,
+        limits_memory: member.about.limits_memory,
+        freezes: member.about.freezes,
+        declared_bytes: load.get(node).map_or(0, |load| load.declared_bytes),
+        policy: (*node == NodeId::CONTROLLER).then(|| local.config.policy.to_string()),
+        parent: members.parent(*node),
+        address: member.about.data.to_string(),
+        control: Some(member.about.control),
+    };
+    members.nodes.iter().map(row).collect()
 }
 
 /// What jobs have of a node.
@@ -111,13 +124,13 @@ struct Load {
 }
 
 /// Ranks of jobs on each node.
-pub(super) fn ranks(jobs: &BTreeMap<JobId, JobRecord>) -> BTreeMap<NodeId, u64> {
+pub(super) fn ranks(jobs: &Jobs) -> BTreeMap<NodeId, u64> {
     load(jobs).into_iter().map(|(node, load)| (node, load.ranks)).collect()
 }
 
-fn load(jobs: &BTreeMap<JobId, JobRecord>) -> BTreeMap<NodeId, Load> {
+fn load(jobs: &Jobs) -> BTreeMap<NodeId, Load> {
     let mut load: BTreeMap<NodeId, Load> = BTreeMap::new();
-    for launch in jobs.values().filter(|job| !job.over).map(|job| &job.launch) {
+    for launch in jobs.records.values().filter(|job| !job.over).map(|job| &job.launch) {
         for (node, ranks) in placement::shares(&launch.nodes, &launch.first_ranks, launch.job.ranks()) {
             let of_node = load.entry(node).or_default();
             of_node.ranks += ranks;
@@ -125,12 +138,4 @@ fn load(jobs: &BTreeMap<JobId, JobRecord>) -> BTreeMap<NodeId, Load> {
         }
     }
     load
-}
-
-pub(super) fn name(members: &Members, node: NodeId) -> String {
-    members.nodes.get(&node).map_or_else(|| node.to_string(), |member| member.about.name.clone())
-}
-
-pub(super) fn names(members: &Members, nodes: &[NodeId]) -> Vec<String> {
-    nodes.iter().map(|node| name(members, *node)).collect()
 }

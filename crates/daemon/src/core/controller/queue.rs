@@ -18,40 +18,23 @@
 //! node's daemon that dies before it begins its part is no loss: the next one begins it
 //! ([`JobRecord::judge`]).
 
-use std::collections::{BTreeMap, VecDeque};
-
 use tutti_protocol::wire::Report;
-use tutti_sched::{Demand, NodeId, Place, SubmitError, Wait};
+use tutti_sched::{Demand, NodeId, SubmitError, Wait};
 
-use super::dependencies::Outcome;
+use super::answers::Requester;
+use super::filings::Filing;
 use super::job::JobRecord;
-use super::listing::names;
-use super::{Filing, JobEvent, SETTLE_LOST, placement};
-use crate::core::{Action, Core, Queued};
+use super::jobs::SETTLE_LOST;
+use super::waits::{Outcome, Waits};
+use super::{Controller, log, scheduler};
+use crate::core::action::Action;
+use crate::core::job_event::JobEvent;
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
+use crate::core::record::Queued;
+use crate::core::relay::Relay;
 use crate::gang::Command;
 use crate::message::{Answer, JobId, Launch, Routed, Run};
-
-/// What a job waits for.
-#[derive(Debug)]
-pub(super) struct Waits {
-    demand: Demand,
-    /// The scheduler is not asked for it before this time: nodes may know better.
-    held_until_ms: Option<u64>,
-    /// The scheduler has been asked for it.
-    pub(super) submitted: bool,
-    /// Jobs that it waits for and that are over.
-    pub(super) over: BTreeMap<JobId, Outcome>,
-    /// Why it waits.
-    why: Option<String>,
-    /// Its user has been told that it does.
-    pub(super) reported: bool,
-}
-
-impl Waits {
-    fn new(demand: Demand, held_until_ms: Option<u64>) -> Self {
-        Waits { demand, held_until_ms, submitted: false, over: BTreeMap::new(), why: None, reported: false }
-    }
-}
 
 impl JobRecord {
     /// A job that has no nodes yet.
@@ -74,33 +57,15 @@ impl JobRecord {
         }
         self.waits_for().or_else(|| Some(queued.why.clone().unwrap_or_else(|| "others wait longer".into())))
     }
-
-    /// What it asks for where it is already.
-    fn demand_in_place(&self) -> Demand {
-        let launch = &self.launch;
-        let shares = placement::shares(&launch.nodes, &launch.first_ranks, launch.job.ranks());
-        let place = Place::Given(shares.map(|(node, ranks)| (node, ranks as u32)).collect());
-        let terms = launch.terms;
-        Demand {
-            place,
-            weight: terms.weight,
-            exclusive: terms.exclusive,
-            gang: terms.gang,
-            oversubscribe: true,
-            memory_bytes: terms.memory_bytes,
-        }
-    }
 }
 
-impl Core {
+impl Controller {
     /// The jobs that waited in an earlier incarnation of the controller.
-    pub(in crate::core) fn take_queue(&mut self, queued: Vec<(JobId, Queued)>) {
-        let held_until_ms = Some(self.now_ms + SETTLE_LOST * self.config.lost_ms);
-        let Some(controller) = &mut self.controller else { return };
+    pub(in crate::core) fn take_queue(&mut self, local: &LocalNode, queued: Vec<(JobId, Queued)>) {
+        let held_until_ms = Some(local.now_ms + SETTLE_LOST * local.config.lost_ms);
         for (id, Queued { launch, demand, suspended, over }) in queued {
-            controller.next_job = controller.next_job.max(id.0 + 1);
-            controller.first_job = controller.first_job.max(id.0 + 1);
-            controller.remember(launch.origin, launch.request_id, Answer::Job(id));
+            self.jobs.begin_behind(id);
+            self.answers.remember((launch.origin, launch.request_id), Answer::Job(id));
             let mut waits = Waits::new(demand, held_until_ms);
             waits.over =
                 over.into_iter().map(|(job, status)| (job, Outcome { status, filed: true })).collect();
@@ -113,104 +78,101 @@ impl Core {
                 // job is ended.
                 job.end_by(None, 1);
             }
-            controller.jobs.insert(id, job);
-            controller.pending.insert(id);
+            self.jobs.insert(id, job);
+            self.jobs.pending.insert(id);
         }
     }
 
     /// Writes the file of a job that waits; `false`: it has none. Who is named hears when it is there.
-    pub(super) fn file(&mut self, id: JobId, filing: Filing) -> bool {
-        let Some(controller) = &mut self.controller else { return false };
-        let Some(job) = controller.jobs.get(&id).filter(|job| !job.is_ending()) else { return false };
+    pub(super) fn file(&mut self, out: &mut Outbox, id: JobId, filing: Filing) -> bool {
+        let Some(job) = self.jobs.get(id).filter(|job| !job.is_ending()) else { return false };
         let Some(queued) = &job.queued else { return false };
         let launch = Launch { detached: job.detached, ..Launch::clone(&job.launch) };
         let over = queued.over.iter().map(|(job, outcome)| (*job, outcome.status)).collect();
         let suspended = job.order.run == Run::Stop;
         let file = Queued { launch, demand: queued.demand.clone(), suspended, over };
-        controller.filing.entry(id).or_default().push_back(filing);
-        self.act(Action::Queue(id, Some(Box::new(file))));
+        self.filings.push(id, filing);
+        out.act(Action::Queue(id, Some(Box::new(file))));
         true
     }
 
     /// A new job wants nodes. Its user, `requester`, gets its number when the file is written.
     pub(super) fn queue(
         &mut self,
+        out: &mut Outbox,
         id: JobId,
         launch: Launch,
         demand: Demand,
-        (from, request_id): (NodeId, u64),
+        requester: Requester,
     ) {
-        let Some(controller) = &mut self.controller else { return };
-        let held_until_ms = controller.jobs.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
+        let held_until_ms = self.jobs.records.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
         let mut waits = Waits::new(demand, held_until_ms);
-        waits.over = controller.outcomes(&launch.batch.after);
-        controller.jobs.insert(id, JobRecord::waiting(id, launch, waits));
-        self.file(id, Filing::New(from, request_id));
+        waits.over = self.jobs.outcomes(&launch.batch.after);
+        self.jobs.insert(id, JobRecord::waiting(id, launch, waits));
+        self.file(out, id, Filing::New(requester));
     }
 
     /// The file of a job is there, or cannot be.
-    pub(in crate::core) fn handle_filed(&mut self, id: JobId, filed: &Result<(), String>) {
-        let Some(controller) = &mut self.controller else { return };
-        let Some(filings) = controller.filing.get_mut(&id) else { return };
-        let filing = filings.pop_front();
-        if filings.is_empty() {
-            controller.filing.remove(&id);
-        }
-        let answer = match filing {
-            Some(Filing::New(..)) => self.begin_filed(id, filed),
+    pub(in crate::core) fn handle_filed(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        id: JobId,
+        filed: &Result<(), String>,
+    ) {
+        let (requester, answer) = match self.filings.pop(id) {
+            Some(Filing::New(requester)) => (requester, self.begin_filed(local, out, id, filed)),
             // What cannot be kept is so in this incarnation, and the log of the daemon says that it is in no
             // other.
-            Some(Filing::Changed(..)) => Answer::Done,
-            Some(Filing::Over(job)) => return self.record_filed(id, job),
+            Some(Filing::Changed(requester)) => (requester, Answer::Done),
+            Some(Filing::Over(job)) => return self.jobs.record_filed(id, job),
             None => return,
         };
-        let Some((from, request_id)) = filing.and_then(Filing::requester) else { return };
-        if let Some(controller) = &mut self.controller {
-            controller.remember(from, request_id, answer.clone());
-        }
-        self.route(from, Routed::Answer { request_id, answer });
+        self.answers.remember(requester, answer.clone());
+        let (from, request_id) = requester;
+        out.route(from, Routed::Answer { request_id, answer });
     }
 
     /// What the user of a new job hears. Nobody would know of one that was submitted and lost; who waits for
     /// his job sees what becomes of it.
-    fn begin_filed(&mut self, id: JobId, filed: &Result<(), String>) -> Answer {
-        let job = self.controller.as_ref().and_then(|controller| controller.jobs.get(&id));
+    fn begin_filed(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        id: JobId,
+        filed: &Result<(), String>,
+    ) -> Answer {
+        let job = self.jobs.get(id);
         // It may have been killed meanwhile.
         let Some(job) = job.filter(|job| !job.is_ending()) else { return Answer::Job(id) };
         if let Err(why) = filed
             && job.detached
         {
-            if let Some(controller) = &mut self.controller {
-                let removed = controller.jobs.remove(&id);
-                controller.pending.extend(removed.iter().flat_map(JobRecord::named_before));
-            }
+            self.jobs.remove(id);
             // It may be there all the same, until the power fails.
-            self.act(Action::Queue(id, None));
+            out.act(Action::Queue(id, None));
             let event = JobEvent { event: "refused", text: why.clone(), ..JobEvent::default() };
-            self.log(id, event);
+            log::log(local, out, id, event);
             return Answer::Refused(format!("the controller cannot keep the job: {why}"));
         }
         if job.failed_dependency().is_some() {
-            self.controller.iter_mut().for_each(|controller| controller.pending.extend([id]));
+            self.jobs.pending.insert(id);
         }
-        self.try_to_schedule(id);
+        self.try_to_schedule(local, out, id);
         Answer::Job(id)
     }
 
     /// Asks the scheduler for nodes, unless the job is to wait for something else.
-    pub(super) fn try_to_schedule(&mut self, id: JobId) {
-        let Some(controller) = &mut self.controller else { return };
-        let is_new =
-            |filings: &VecDeque<Filing>| filings.iter().any(|filing| matches!(filing, Filing::New(..)));
-        if controller.filing.get(&id).is_some_and(is_new) {
+    pub(super) fn try_to_schedule(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId) {
+        if self.filings.has_new(id) {
             return;
         }
-        let Some(job) = controller.jobs.get_mut(&id).filter(|job| !job.is_ending()) else { return };
+        let Some(job) = self.jobs.get_mut(id).filter(|job| !job.is_ending()) else { return };
         let is_suspended = job.order.run == Run::Stop;
         if let Some(text) = job.take_waiting_text() {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
-            self.log(id, JobEvent { event: "waits", text, ..JobEvent::default() });
-            return self.send_reports(id);
+            log::log(local, out, id, JobEvent { event: "waits", text, ..JobEvent::default() });
+            return self.send_reports(local, out, id);
         }
         if job.waits_for().is_some() || job.failed_dependency().is_some() {
             return;
@@ -221,110 +183,120 @@ impl Core {
         }
         queued.submitted = true;
         let demand = Box::new(queued.demand.clone());
-        self.act(Action::Gang(Command::Submit(id, demand, false)));
+        out.act(Action::Gang(Command::Submit(id, demand, false)));
         if is_suspended {
-            self.suspend_in_scheduler(id, true);
+            scheduler::suspend(out, job, true);
         }
     }
 
     /// Those that waited for what nodes know have waited long enough; in the order in which they came.
-    pub(super) fn release_held(&mut self) {
-        let now_ms = self.now_ms;
+    pub(super) fn release_held(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let now_ms = local.now_ms;
         let mut due = Vec::new();
-        let Some(controller) = &mut self.controller else { return };
-        for (id, job) in &mut controller.jobs {
+        for (id, job) in &mut self.jobs.records {
             if let Some(queued) = job.queued.as_mut().filter(|_| !job.over)
-                && !controller.filing.contains_key(id)
+                && !self.filings.has(*id)
                 && queued.held_until_ms.is_some_and(|until_ms| now_ms >= until_ms)
             {
                 queued.held_until_ms = None;
                 due.push(*id);
             }
         }
-        controller.pending.extend(&due);
+        self.jobs.pending.extend(&due);
         for id in due {
-            self.try_to_schedule(id);
+            self.try_to_schedule(local, out, id);
         }
     }
 
-    /// The scheduler is told of a job that runs already.
-    pub(super) fn submit_running(&mut self, id: JobId) {
-        let Some(job) = self.controller.as_ref().and_then(|controller| controller.jobs.get(&id)) else {
-            return;
-        };
-        let demand = Box::new(job.demand_in_place());
-        self.act(Action::Gang(Command::Submit(id, demand, true)));
-    }
-
-    pub(in crate::core) fn suspend_in_scheduler(&mut self, id: JobId, suspended: bool) {
-        let job = self.controller.as_ref().and_then(|controller| controller.jobs.get(&id));
-        if job.is_some_and(|job| job.launch.terms.gang) {
-            self.act(Action::Gang(Command::Suspend(id, suspended)));
+    /// Jobs start whose others are over. When no node can tell any more of a job that this controller does
+    /// not know, it is over.
+    pub(super) fn settle_dependencies(&mut self, local: &LocalNode, out: &mut Outbox) {
+        if self.jobs.is_past_adoption(local.now_ms) && !std::mem::replace(&mut self.settled, true) {
+            for (over, dependents) in self.jobs.give_up_unknown() {
+                self.file_over(out, over, dependents);
+            }
+        }
+        for id in self.jobs.unsubmitted() {
+            self.try_to_schedule(local, out, id);
         }
     }
 
-    /// Nothing of the job runs any more: others may have its nodes.
-    pub(super) fn leave_scheduler(&mut self, id: JobId) {
-        let job = self.controller.as_ref().and_then(|controller| controller.jobs.get(&id));
-        if job.is_some_and(|job| job.queued.is_some()) {
-            self.act(Action::Queue(id, None));
+    /// A job is over: those that wait for it may start.
+    pub(super) fn release_dependents(&mut self, out: &mut Outbox, id: JobId) {
+        let dependents = self.jobs.release_dependents(id);
+        self.file_over(out, id, dependents);
+    }
+
+    fn file_over(&mut self, out: &mut Outbox, over: JobId, dependents: Vec<JobId>) {
+        for dependent in dependents {
+            self.file(out, dependent, Filing::Over(over));
         }
-        self.act(Action::Gang(Command::JobOver(id)));
     }
 
     /// The scheduler has found nodes for a job.
-    pub(in crate::core) fn handle_placed(&mut self, id: JobId, parts: &[(NodeId, u32)]) {
-        let (Some(controller), Some(members)) = (&mut self.controller, &self.members) else { return };
-        let Some(job) = controller.jobs.get_mut(&id).filter(|job| !job.is_ending()) else { return };
+    pub(in crate::core) fn handle_placed(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        id: JobId,
+        parts: &[(NodeId, u32)],
+    ) {
+        let Some(members) = &local.members else { return };
+        let Some(job) = self.jobs.get_mut(id).filter(|job| !job.is_ending()) else { return };
         let Some(queued) = &job.queued else { return };
         if parts.iter().any(|(node, _)| !members.is_alive(*node)) {
             // Lost meanwhile, which the scheduler was told too: once more.
             let demand = Box::new(queued.demand.clone());
-            self.act(Action::Gang(Command::JobOver(id)));
-            return self.act(Action::Gang(Command::Submit(id, demand, false)));
+            out.act(Action::Gang(Command::JobOver(id)));
+            return out.act(Action::Gang(Command::Submit(id, demand, false)));
         }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let firsts = parts.iter().scan(0, |next, (_, ranks)| Some(std::mem::replace(next, *next + ranks)));
         let incarnations = nodes.iter().map(|node| members.nodes[node].about.incarnation).collect();
-        let nodes_by_name = names(members, &nodes);
+        let nodes_by_name = members.names(&nodes);
         job.place(nodes, firsts.collect(), incarnations);
         // Those that it has waited for may be forgotten.
-        controller.pending.extend(job.named_before().chain([id]));
-        let order = job.order.clone();
-        self.act(Action::Queue(id, None));
-        self.relay.set_order(id, order);
-        self.log(id, JobEvent { event: "placed", nodes: nodes_by_name, ..JobEvent::default() });
+        let (before, order): (Vec<JobId>, _) = (job.named_before().collect(), job.order.clone());
+        self.jobs.pending.extend(before.into_iter().chain([id]));
+        out.act(Action::Queue(id, None));
+        relay.set_order(id, order);
+        log::log(local, out, id, JobEvent { event: "placed", nodes: nodes_by_name, ..JobEvent::default() });
     }
 
     /// Why a job has no nodes yet. Its user is told once, the log each time.
-    pub(in crate::core) fn handle_waits(&mut self, id: JobId, why: &Wait) {
+    pub(in crate::core) fn handle_waits(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        id: JobId,
+        why: &Wait,
+    ) {
         let text = why.to_string();
-        let job = self.controller.as_mut().and_then(|controller| controller.jobs.get_mut(&id));
+        let job = self.jobs.get_mut(id);
         let Some(job) = job.filter(|job| !job.is_ending()) else { return };
         let Some(queued) = &mut job.queued else { return };
         queued.why = Some(text.clone());
         if !std::mem::replace(&mut queued.reported, true) {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
         }
-        self.log(id, JobEvent { event: "waits", text, ..JobEvent::default() });
-        self.send_reports(id);
+        log::log(local, out, id, JobEvent { event: "waits", text, ..JobEvent::default() });
+        self.send_reports(local, out, id);
     }
 
     /// No nodes of the cluster could ever hold the job: it has lost some since it was asked.
-    pub(in crate::core) fn handle_refused(&mut self, id: JobId, why: &SubmitError) {
-        let job = self.controller.as_mut().and_then(|controller| controller.jobs.get_mut(&id));
+    pub(in crate::core) fn handle_refused(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        id: JobId,
+        why: &SubmitError,
+    ) {
+        let job = self.jobs.get_mut(id);
         let Some(job) = job.filter(|job| job.queued.is_some() && !job.is_ending()) else { return };
         job.report(Report::Refused(why.to_string()));
         job.end_by(None, 1);
-        self.judge(id);
-    }
-
-    pub(in crate::core) fn record_turns(&mut self, turns: &[(JobId, u64)]) {
-        let Some(controller) = &mut self.controller else { return };
-        for (id, turns) in turns {
-            if let Some(job) = controller.jobs.get_mut(id) {
-                job.turns = *turns;
-            }
-        }
+        self.judge(local, relay, out, id);
     }
 }

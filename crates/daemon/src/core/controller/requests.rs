@@ -3,111 +3,182 @@
 use rustix::process::Signal;
 use tutti_protocol::wire::Report;
 
-use super::bounds::{REFUSAL_BYTES_MAX, shorten};
-use super::job::{JobRecord, command};
-use super::listing::{name, names, ranks};
-use super::{Filing, JobEvent, SETTLE_LOST, placement};
-use crate::core::{Action, Core};
+use super::answers::{Asker, Requester};
+use super::bounds::{REFUSAL_BYTES_MAX, check_room};
+use super::filings::Filing;
+use super::job::{JobRecord, command, shorten};
+use super::{Controller, listing, log, placement, scheduler};
+use crate::core::action::Action;
+use crate::core::job_event::JobEvent;
+use crate::core::local::LocalNode;
+use crate::core::outbox::{Effect, Outbox};
+use crate::core::relay::Relay;
 use crate::members::NodeId;
 use crate::message::{
-    Answer, BATCH_AFTER_MAX, Control, JobId, Launch, Notice, Request, Routed, Run, Submit, User,
+    Answer, BATCH_AFTER_MAX, Control, JobId, JobRow, Launch, Notice, Request, Routed, Run, Submit, User,
 };
 
 /// Why a job ended whose front end was there no more.
 const ABANDONED: &str = "its front end is gone";
 /// The same, for its user too.
 const DOWN: &str = "the cluster has been shut down; the job is ended";
+/// Questions for the end of a job that are remembered; others are answered when they are asked again.
+const WAITERS_MAX: usize = 4096;
 
-impl Core {
+/// How a job is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Its user waits for it.
+    Attached,
+    /// It outlives who has submitted it.
+    Detached,
+    /// It runs already.
+    Enrolled,
+}
+
+impl Controller {
     /// A user of a node asks the controller.
-    pub(in crate::core) fn handle_routed_request(
+    pub(in crate::core) fn handle_request(
         &mut self,
-        from: NodeId,
-        request_id: u64,
-        user: User,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        asker: Asker,
         request: Request,
         again: bool,
     ) {
+        let Asker { requester, user } = asker;
+        let (from, request_id) = requester;
         // What nodes have of a predecessor's jobs says whether one was given a number.
         let is_new =
             matches!(request, Request::Run(_) | Request::Submit(_) | Request::Enrol(_) | Request::Withdraw);
         let changes = is_new || matches!(request, Request::Control(..));
-        let Some(controller) = &self.controller else { return };
-        if let Some((_, answer)) =
-            controller.answers.iter().rev().find(|(requester, _)| *requester == (from, request_id))
-        {
+        if let Some(answer) = self.answers.get(requester) {
             let answer = answer.clone();
-            return self.route(from, Routed::Answer { request_id, answer });
+            return out.route(from, Routed::Answer { request_id, answer });
         }
-        if is_new && again && self.now_ms < controller.started_at_ms + SETTLE_LOST * self.config.lost_ms {
+        if is_new && again && !self.jobs.is_settled(local.now_ms, local.config.lost_ms) {
             return;
         }
         let mut answer = match request {
             // It is answered when its file is written.
-            _ if controller
-                .filing
-                .values()
-                .flatten()
-                .any(|filing| filing.requester() == Some((from, request_id))) =>
-            {
-                return;
-            }
-            Request::Run(submit) => match self.submit(from, request_id, user, *submit, false, false) {
+            _ if self.filings.answers(requester) => return,
+            Request::Run(submit) => match self.submit(local, relay, out, asker, *submit, Kind::Attached) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Submit(submit) => match self.submit(from, request_id, user, *submit, true, false) {
+            Request::Submit(submit) => match self.submit(local, relay, out, asker, *submit, Kind::Detached) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Enrol(submit) => match self.submit(from, request_id, user, *submit, true, true) {
+            Request::Enrol(submit) => match self.submit(local, relay, out, asker, *submit, Kind::Enrolled) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Jobs { all } => Answer::Jobs(self.list(|_, job| all || !job.is_done())),
-            Request::Job(job) => match self.list(|id, _| id == job) {
+            Request::Jobs { all } => Answer::Jobs(self.list(local, relay, |_, job| all || !job.is_done())),
+            Request::Job(job) => match self.list(local, relay, |id, _| id == job) {
                 rows if rows.is_empty() => Answer::Refused(format!("there is no job {job}")),
                 rows => Answer::Jobs(rows),
             },
-            Request::Wait(job) => match self.wait_for(from, request_id, job) {
+            Request::Wait(job) => match self.wait_for(local, relay, requester, job) {
                 Some(answer) => answer,
                 None => return,
             },
             Request::Control(job, control) => {
-                match self.control(user, job, control, Some((from, request_id))) {
+                match self.control(local, relay, out, job, control, (user, Some(requester))) {
                     Some(answer) => answer,
                     None => return,
                 }
             }
-            Request::Snapshot(job) => match self.begin_snapshot(from, request_id, user, job) {
+            Request::Snapshot(job) => match self.begin_snapshot(local, relay, asker, job) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Nodes => Answer::Nodes(self.list_nodes()),
-            Request::Down => self.shut_down(user),
+            Request::Nodes => Answer::Nodes(listing::list_nodes(&self.jobs, local)),
+            Request::Down => self.shut_down(local, relay, out, user),
             // This answer is remembered: should what was asked still be on its way, it is not done.
             Request::Withdraw => Answer::Done,
-            Request::Attach(job) | Request::Logs(job) => self.origin_of(user, job),
+            Request::Attach(job) | Request::Logs(job) => self.origin_of(local, user, job),
         };
         if let Answer::Refused(text) = &mut answer {
             shorten(text, REFUSAL_BYTES_MAX);
         }
-        if let Some(controller) = self.controller.as_mut().filter(|_| changes) {
-            controller.remember(from, request_id, answer.clone());
+        if changes {
+            self.answers.remember(requester, answer.clone());
         }
-        self.route(from, Routed::Answer { request_id, answer });
+        out.route(from, Routed::Answer { request_id, answer });
+    }
+
+    fn list(
+        &self,
+        local: &LocalNode,
+        relay: &Relay,
+        wanted: impl Fn(JobId, &JobRecord) -> bool,
+    ) -> Vec<JobRow> {
+        listing::list(&self.jobs, &self.lags, local, relay, wanted)
+    }
+
+    /// A user waits for the end of a job. None: it is answered then, or when it is asked again.
+    fn wait_for(
+        &mut self,
+        local: &LocalNode,
+        relay: &Relay,
+        requester: Requester,
+        id: JobId,
+    ) -> Option<Answer> {
+        let may_learn = self.jobs.may_learn(id, local.now_ms, local.config.lost_ms);
+        match self.jobs.get_mut(id) {
+            Some(job) if job.is_done() => Some(Answer::Jobs(self.list(local, relay, |other, _| other == id))),
+            Some(job) => {
+                if job.waiters.len() < WAITERS_MAX {
+                    job.waiters.insert(requester);
+                }
+                None
+            }
+            None if may_learn => None,
+            None => Some(Answer::Refused(format!("there is no job {id}"))),
+        }
+    }
+
+    /// A job is over: those who wait for it hear so.
+    pub(super) fn answer_waiters(&mut self, local: &LocalNode, relay: &Relay, out: &mut Outbox, id: JobId) {
+        let job = self.jobs.get_mut(id);
+        let waiters = job.map(|job| std::mem::take(&mut job.waiters)).unwrap_or_default();
+        for (from, request_id) in waiters {
+            let answer = Answer::Jobs(self.list(local, relay, |other, _| other == id));
+            out.route(from, Routed::Answer { request_id, answer });
+        }
+    }
+
+    /// A user wants a snapshot; none: the answer comes when it is there.
+    fn begin_snapshot(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        asker: Asker,
+        id: JobId,
+    ) -> Option<Answer> {
+        let may = |owner| local.may(asker.user, Some(owner));
+        if let Err(answer) = self.jobs.check_owner(id, may) {
+            return Some(answer);
+        }
+        let answer = self.jobs.get_mut(id)?.begin_snapshot(asker.requester, (local.now_ms, local.wall_ms));
+        if answer.is_none() {
+            self.publish(relay, id);
+        }
+        answer
     }
 
     /// Where a job was submitted.
-    fn origin_of(&self, user: User, id: JobId) -> Answer {
-        let job = self.controller.as_ref().and_then(|controller| controller.jobs.get(&id));
-        let Some((launch, members)) = job.map(|job| &job.launch).zip(self.members.as_ref()) else {
+    fn origin_of(&self, local: &LocalNode, user: User, id: JobId) -> Answer {
+        let job = self.jobs.get(id);
+        let Some((launch, members)) = job.map(|job| &job.launch).zip(local.members.as_ref()) else {
             return Answer::Refused(format!("there is no job {id}"));
         };
-        if !self.may(user, Some(launch.user)) {
+        if !local.may(user, Some(launch.user)) {
             Answer::Refused(format!("job {id} is another user's"))
         } else if !members.is_alive(launch.origin) {
-            let origin = name(members, launch.origin);
+            let origin = members.name(launch.origin);
             Answer::Refused(format!("what job {id} wrote is lost with {origin}, where it was submitted"))
         } else {
             Answer::Origin(launch.origin)
@@ -117,29 +188,32 @@ impl Core {
     /// None: it is answered when its file is written.
     fn submit(
         &mut self,
-        origin: NodeId,
-        request_id: u64,
-        user: User,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        asker: Asker,
         mut submit: Submit,
-        detached: bool,
-        enrolled: bool,
+        kind: Kind,
     ) -> Option<Answer> {
-        let (Some(controller), Some(members)) = (&mut self.controller, &self.members) else {
+        let Asker { requester, user } = asker;
+        let (origin, request_id) = requester;
+        let (detached, enrolled) = (kind != Kind::Attached, kind == Kind::Enrolled);
+        let Some(members) = &local.members else {
             return Some(Answer::Refused("this node is not the controller".into()));
         };
         if submit.batch.after.len() > BATCH_AFTER_MAX {
             return Some(Answer::Refused(format!("a job can wait for {BATCH_AFTER_MAX} others at most")));
         }
         for after in &submit.batch.after {
-            if controller.jobs.contains_key(&after.job) {
-            } else if controller.may_learn(after.job, self.now_ms, self.config.lost_ms) {
+            if self.jobs.get(after.job).is_some() {
+            } else if self.jobs.may_learn(after.job, local.now_ms, local.config.lost_ms) {
                 // Asked again, it is answered when nodes have said what they know.
                 return None;
             } else {
                 return Some(Answer::Refused(format!("there is no job {}", after.job)));
             }
         }
-        let ranks = ranks(&controller.jobs);
+        let ranks = listing::ranks(&self.jobs);
         let ranks = |node| ranks.get(&node).copied().unwrap_or(0);
         let mut wanted = || {
             placement::fill(members, ranks, &mut submit).and_then(|()| placement::demand(members, &submit))
@@ -151,9 +225,9 @@ impl Core {
                 Err(error) => return Some(Answer::Refused(error.to_string())),
             },
         };
-        let job = JobId(controller.next_job);
+        let id = self.jobs.next_id();
         let mut environment = submit.environment;
-        controller.environments.share(&mut environment);
+        self.environments.share(&mut environment);
         // Who runs already has his nodes.
         let nodes: Vec<NodeId> = enrolled.then_some(origin).into_iter().collect();
         let launch = Launch {
@@ -174,40 +248,37 @@ impl Core {
             first_ranks: vec![0; nodes.len()],
             nodes,
             detached,
-            submitted_ms: self.wall_ms,
+            submitted_ms: local.wall_ms,
             request_id,
             enrolled,
         };
-        if let Err(text) = controller.check_room(&launch) {
+        if let Err(text) = check_room(self.jobs.records.values(), &launch) {
             return Some(Answer::Refused(text));
         }
-        controller.next_job += 1;
         let event = JobEvent {
-            ms: self.wall_ms,
+            ms: local.wall_ms,
             event: "submitted",
-            job: Some(job),
-            nodes: names(members, &launch.nodes),
+            job: Some(id),
+            nodes: members.names(&launch.nodes),
             text: command(&launch),
             uid: Some(launch.user.uid),
             name: launch.batch.name.clone(),
             ranks: Some(launch.job.ranks()),
             ..JobEvent::default()
         };
-        self.act(Action::Log(event));
+        out.act(Action::Log(event));
         match wanted {
             Some(demand) => {
-                self.queue(job, launch, demand, (origin, request_id));
+                self.queue(out, id, launch, demand, requester);
                 None
             }
             None => {
-                let new = JobRecord::new(job, launch);
-                self.relay.set_order(job, new.order.clone());
-                self.controller.iter_mut().for_each(|controller| {
-                    controller.pending.insert(job);
-                });
-                self.controller.as_mut().and_then(|controller| controller.jobs.insert(job, new));
-                self.submit_running(job);
-                Some(Answer::Job(job))
+                let job = JobRecord::new(id, launch);
+                relay.set_order(id, job.order.clone());
+                scheduler::submit_running(out, &job);
+                self.jobs.pending.insert(id);
+                self.jobs.insert(id, job);
+                Some(Answer::Job(id))
             }
         }
     }
@@ -215,23 +286,19 @@ impl Core {
     /// None: it is answered when the job's file is written. Nobody who has `requester` is answered at once.
     fn control(
         &mut self,
-        user: User,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
         id: JobId,
         control: Control,
-        requester: Option<(NodeId, u64)>,
+        (user, requester): (User, Option<Requester>),
     ) -> Option<Answer> {
         let refused = |text: String| Some(Answer::Refused(text));
-        let owner = self
-            .controller
-            .as_ref()
-            .and_then(|controller| controller.jobs.get(&id))
-            .map(|job| job.launch.user);
-        let Some(owner) = owner else { return refused(format!("there is no job {id}")) };
-        if !self.may(user, Some(owner)) {
-            return refused(format!("job {id} is another user's"));
+        if let Err(answer) = self.jobs.check_owner(id, |owner| local.may(user, Some(owner))) {
+            return Some(answer);
         }
-        let (wall_ms, actor) = (self.wall_ms, self.actor(user));
-        let job = self.controller.as_mut().and_then(|controller| controller.jobs.get_mut(&id))?;
+        let (wall_ms, actor) = (local.wall_ms, local.actor(user));
+        let job = self.jobs.get_mut(id)?;
         if job.over {
             return refused(format!("job {id} is over"));
         }
@@ -277,9 +344,9 @@ impl Core {
         let run = job.order.run;
         // A file may take a disk's time: only if there is something new in it.
         let is_new = (run, job.detached) != (was, was_detached);
-        let is_filed = is_new
-            && requester.is_some_and(|(from, request_id)| self.file(id, Filing::Changed(from, request_id)));
-        self.publish(id);
+        let is_filed =
+            is_new && requester.is_some_and(|requester| self.file(out, id, Filing::Changed(requester)));
+        self.publish(relay, id);
         if run != was {
             let event = match run {
                 Run::Go => "resumed",
@@ -287,45 +354,37 @@ impl Core {
                 Run::Kill => "killed",
             };
             if run != Run::Kill {
-                self.suspend_in_scheduler(id, run == Run::Stop);
+                let job = self.jobs.get(id).into_iter();
+                job.for_each(|job| scheduler::suspend(out, job, run == Run::Stop));
             }
-            self.log(id, JobEvent { event, ..JobEvent::default() });
+            log::log(local, out, id, JobEvent { event, ..JobEvent::default() });
         }
-        self.judge(id);
+        self.judge(local, relay, out, id);
         (!is_filed).then_some(Answer::Done)
     }
 
-    /// Who does something to a job, in words.
-    fn actor(&self, user: User) -> String {
-        match (self.config.user_name)(user.uid) {
-            Some(name) if user.uid == 0 => name,
-            Some(name) => format!("user {name}"),
-            None => format!("user {}", user.uid),
-        }
-    }
-
-    fn shut_down(&mut self, user: User) -> Answer {
-        if !self.may(user, None) {
+    fn shut_down(&mut self, local: &LocalNode, relay: &mut Relay, out: &mut Outbox, user: User) -> Answer {
+        if !local.may(user, None) {
             return Answer::Refused("only the owner of the daemons may end them".into());
         }
         let open: Vec<JobId> = self
-            .controller
+            .jobs
+            .records
             .iter()
-            .flat_map(|controller| &controller.jobs)
             // Who was started without a daemon goes on without one.
             .filter(|(_, job)| !job.over && !job.launch.enrolled)
             .map(|(id, _)| *id)
             .collect();
         for id in open {
-            if let Some(job) = self.controller.as_mut().and_then(|controller| controller.jobs.get_mut(&id)) {
+            if let Some(job) = self.jobs.get_mut(id) {
                 job.report(Report::Warning(DOWN.into()));
                 job.record_cause(DOWN.into());
             }
-            self.control(User { uid: 0, gid: 0 }, id, Control::Kill, None);
+            let root = User { uid: 0, gid: 0 };
+            self.control(local, relay, out, id, Control::Kill, (root, None));
         }
         // The kills go down first.
-        self.flush_orders();
-        self.leave_all();
+        out.push(Effect::ShutDown);
         Answer::Done
     }
 }

@@ -34,10 +34,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use serde::{Deserialize, Serialize};
 use tutti_protocol::wire::{self, Kind, Text};
 use tutti_protocol::writer::{Open, Opened, Written};
 
+use crate::core::journal::{Entry, Journal};
 use crate::members::NodeId;
 use crate::message::JobId;
 use crate::message::output::{OutputPlan, OutputState, expand, is_of_ranks};
@@ -50,41 +50,6 @@ const BATCH_FRAMES: usize = 1024;
 const FILES_MAX: usize = 16 << 10;
 /// A writer that ends so often without having written anything is not started again.
 const TRIES_MAX: u32 = 5;
-
-/// What the daemon that follows must know of the files of a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Journal {
-    /// The question that submitted the job.
-    pub request_id: u64,
-    /// Something may have been written: the files are not to be made empty.
-    pub begun: bool,
-    /// Everything is written.
-    pub over: bool,
-    /// Place below which the output of a node is in its files, or lost.
-    durable: Vec<(NodeId, u64)>,
-    /// Bytes that are in a file already, of what comes next of a node for it.
-    present: Vec<(NodeId, u32, u64)>,
-    /// What is with the writer, in order.
-    batch: Vec<Entry>,
-    /// Lengths of its files before.
-    lengths: Vec<(u32, u64)>,
-    inode: Option<u64>,
-    lost_bytes: u64,
-    trouble: Option<String>,
-}
-
-/// A stretch of a node's output that is for one file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Entry {
-    node: NodeId,
-    /// Where it ends in all that the node has to say.
-    to: u64,
-    file: Option<u32>,
-    /// Its first bytes that were in the file before.
-    present: u64,
-    /// The others.
-    bytes: u64,
-}
 
 /// A frame on its way.
 #[derive(Debug)]
@@ -550,11 +515,6 @@ fn take_grown(grown: &mut BTreeMap<u32, u64>, file: Option<u32>, bytes: u64) -> 
     let taken = (*left).min(bytes);
     *left -= taken;
     taken
-}
-
-/// What is known of the files when a job is submitted.
-pub(super) fn submitted(request_id: u64) -> Journal {
-    Journal { request_id, ..Journal::default() }
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 
 use tutti_protocol::wire::{self, Kind, Report};
 
-use super::OriginJob;
-use crate::core::{Action, ClientId, Core};
+use super::{Origin, OriginJob};
+use crate::core::action::Action;
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
+use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, User};
 
@@ -17,20 +20,19 @@ impl OriginJob {
     }
 }
 
-impl Core {
+impl Origin {
     /// The front end of a job says something.
     pub(in crate::core) fn handle_frame(
         &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
         client: ClientId,
         kind: Kind,
         number: u32,
         payload: &[u8],
     ) {
-        if self.put_into_tunnel(client, kind, number, payload) {
-            return;
-        }
-        let Some(&job) = self.origin.clients.get(&client) else { return };
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let Some(&job) = self.clients.get(&client) else { return };
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         let Some(user) = entry.user else { return };
         let control = match kind {
             Kind::Suspend => Control::Suspend,
@@ -39,69 +41,83 @@ impl Core {
                 Control::Resume
             }
             Kind::Window => Control::Window((number >> 16) as u16, number as u16),
-            Kind::Detach => return self.detach(client, job, user),
+            Kind::Detach => return self.detach(local, out, client, job, user),
             Kind::Kill => Control::Kill,
             Kind::Signal => Control::Signal(number),
-            Kind::Input => return self.put_input(job, payload),
+            Kind::Input => return self.put_input(local, out, job, payload),
             _ => return,
         };
         // A front end that asks faster than it is answered is not asked for it.
-        if self.origin.has_room(user) {
-            self.post_request(user, Request::Control(job, control));
+        if self.has_room(user) {
+            self.post_request(local, out, user, Request::Control(job, control));
         }
     }
 
     /// The front end has been stopped by a signal that it cannot catch, or goes on.
-    pub(in crate::core) fn handle_front_state(&mut self, client: ClientId, stopped: bool) {
-        if stopped && self.stop_at_tunnel(client) {
-            return;
-        }
-        let Some(&job) = self.origin.clients.get(&client) else { return };
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+    pub(in crate::core) fn handle_front_state(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        client: ClientId,
+        stopped: bool,
+    ) {
+        let Some(&job) = self.clients.get(&client) else { return };
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.front_stopped = stopped;
         if let Some(user) = entry.user.filter(|_| stopped && !entry.suspended) {
-            self.post_request(user, Request::Control(job, Control::Suspend));
+            self.post_request(local, out, user, Request::Control(job, Control::Suspend));
         }
     }
 
     /// The front end goes, the job goes on as one that was submitted.
-    fn detach(&mut self, client: ClientId, job: JobId, user: User) {
-        self.report(job, &Report::Detached);
-        if let Some(entry) = self.origin.jobs.get_mut(&job) {
+    fn detach(&mut self, local: &LocalNode, out: &mut Outbox, client: ClientId, job: JobId, user: User) {
+        self.report(out, job, &Report::Detached);
+        if let Some(entry) = self.jobs.get_mut(&job) {
             entry.coupled = false;
         }
-        self.post_request(user, Request::Control(job, Control::Detach));
-        self.act(Action::Release(client));
-        self.handle_client_gone(client);
+        self.post_request(local, out, user, Request::Control(job, Control::Detach));
+        out.act(Action::Release(client));
+        self.handle_client_gone(local, out, client);
     }
 
     /// A front end that is stopped already, or has just said that the job is to go on, is not told to stop.
     pub(super) fn stops_front_end(&self, job: JobId) -> bool {
         let resume = Request::Control(job, Control::Resume);
-        let resumes = self.origin.pending.values().any(|pending| pending.request == resume);
-        !resumes && self.origin.jobs.get(&job).is_some_and(|entry| !entry.front_stopped)
+        let resumes = self.pending.values().any(|pending| pending.request == resume);
+        !resumes && self.jobs.get(&job).is_some_and(|entry| !entry.front_stopped)
     }
 
-    pub(in crate::core) fn handle_client_gone(&mut self, client: ClientId) {
-        self.near_gone(client);
-        self.withdraw_requests(client);
-        let enrolling = self.origin.enrolling.values_mut().find(|waiting| **waiting == Some(client));
+    pub(in crate::core) fn handle_client_gone(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        client: ClientId,
+    ) {
+        self.withdraw_requests(local, out, client);
+        let enrolling = self.enrolling.values_mut().find(|waiting| **waiting == Some(client));
         enrolling.into_iter().for_each(|waiting| *waiting = None);
-        let Some(job) = self.origin.clients.remove(&client) else { return };
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let Some(job) = self.clients.remove(&client) else { return };
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.client = None;
         entry.front_stopped = false;
         entry.in_flight_bytes = 0;
         let nodes: Vec<NodeId> = entry.streams.keys().copied().collect();
         if let Some(user) = entry.user.filter(|_| entry.coupled && !entry.over) {
-            self.post_request(user, Request::Control(job, Control::Abandon));
+            self.post_request(local, out, user, Request::Control(job, Control::Abandon));
         }
-        nodes.into_iter().for_each(|node| self.give_room(job, node, false));
+        nodes.into_iter().for_each(|node| self.give_room(out, job, node, false));
     }
 
-    pub(super) fn answer_logs(&mut self, client: ClientId, user: User, job: JobId) {
-        match self.visible(user, job) {
-            Err(text) => self.act(Action::Answer(client, Answer::Refused(text))),
+    pub(super) fn answer_logs(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        client: ClientId,
+        user: User,
+        job: JobId,
+    ) {
+        match self.visible(local, user, job) {
+            Err(text) => out.act(Action::Answer(client, Answer::Refused(text))),
             Ok(entry) => {
                 let mut frames: Vec<Vec<u8>> = entry.log.iter().cloned().collect();
                 if let Some(text) = entry.how_it_ended(job) {
@@ -109,16 +125,23 @@ impl Core {
                     wire::put_json(&mut frame, Kind::Report, &Report::Warning(text));
                     frames.push(frame);
                 }
-                self.act(Action::Answer(client, Answer::Job(job)));
-                frames.into_iter().for_each(|frame| self.act(Action::ToClient(client, frame)));
+                out.act(Action::Answer(client, Answer::Job(job)));
+                frames.into_iter().for_each(|frame| out.act(Action::ToClient(client, frame)));
             }
         }
-        self.act(Action::Release(client));
+        out.act(Action::Release(client));
     }
 
     /// A user becomes the front end of a job that has none.
-    pub(super) fn attach(&mut self, client: ClientId, user: User, job: JobId) {
-        let refusal = match self.visible(user, job) {
+    pub(super) fn attach(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        client: ClientId,
+        user: User,
+        job: JobId,
+    ) {
+        let refusal = match self.visible(local, user, job) {
             Err(text) => Some(text),
             Ok(entry) if entry.over => {
                 Some(format!("job {job} is over; `tutti logs {job}` shows what it wrote"))
@@ -127,37 +150,32 @@ impl Core {
             Ok(_) => None,
         };
         if let Some(text) = refusal {
-            self.act(Action::Answer(client, Answer::Refused(text)));
-            return self.act(Action::Release(client));
+            out.act(Action::Answer(client, Answer::Refused(text)));
+            return out.act(Action::Release(client));
         }
-        let entry = self.origin.jobs.get_mut(&job).expect("it is visible");
+        let entry = self.jobs.get_mut(&job).expect("it is visible");
         entry.client = Some(client);
         let frames: Vec<Vec<u8>> = entry.log.iter().cloned().collect();
         let (takes_input, room) = (!entry.input.takers.is_empty(), entry.input.waiting.is_empty());
-        self.origin.clients.insert(client, job);
-        self.act(Action::Answer(client, Answer::Job(job)));
-        frames.into_iter().for_each(|frame| self.give(job, frame));
+        self.clients.insert(client, job);
+        out.act(Action::Answer(client, Answer::Job(job)));
+        frames.into_iter().for_each(|frame| self.give(out, job, frame));
         match (takes_input, room) {
-            (false, _) => self.report(job, &Report::InputUnwanted),
-            (true, true) => self.report(job, &Report::InputTaken),
+            (false, _) => self.report(out, job, &Report::InputUnwanted),
+            (true, true) => self.report(out, job, &Report::InputTaken),
             // What the last front end has said is still on its way.
             (true, false) => {}
         }
     }
 
-    fn visible(&self, user: User, job: JobId) -> Result<&OriginJob, String> {
-        match self.origin.jobs.get(&job) {
+    fn visible(&self, local: &LocalNode, user: User, job: JobId) -> Result<&OriginJob, String> {
+        match self.jobs.get(&job) {
             None => Err(format!("no job {job} was submitted on this node")),
             Some(entry) if entry.enrolled => {
                 Err(format!("job {job} was started by mpiexec, which has its output and input"))
             }
-            Some(entry) if self.may(user, entry.user) => Ok(entry),
+            Some(entry) if local.may(user, entry.user) => Ok(entry),
             Some(_) => Err(format!("job {job} is another user's")),
         }
-    }
-
-    /// Whether a user may have a job of another's.
-    pub(in crate::core) fn may(&self, user: User, owner: Option<User>) -> bool {
-        user.uid == 0 || user.uid == self.config.owner || owner.is_some_and(|owner| owner.uid == user.uid)
     }
 }

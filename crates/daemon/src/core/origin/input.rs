@@ -3,8 +3,9 @@
 
 use tutti_protocol::wire::Report;
 
-use super::RESEND_MS;
-use crate::core::Core;
+use super::{Origin, RESEND_MS};
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
 use crate::members::NodeId;
 use crate::message::{JobId, Routed};
 
@@ -20,43 +21,44 @@ pub(super) struct Input {
     pub(super) sent_ms: u64,
 }
 
-impl Core {
-    pub(super) fn put_input(&mut self, job: JobId, bytes: &[u8]) {
-        let first = self.origin.pieces;
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+impl Origin {
+    pub(super) fn put_input(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, bytes: &[u8]) {
+        let first = self.pieces;
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.input.piece = entry.input.piece.max(first) + 1;
         entry.input.bytes = bytes.to_vec();
         entry.input.waiting = entry.input.takers.clone();
-        self.send_input(job);
+        self.send_input(local, out, job);
     }
 
-    pub(super) fn send_input(&mut self, job: JobId) {
-        let now_ms = self.now_ms;
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+    pub(super) fn send_input(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
+        let now_ms = local.now_ms;
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.input.sent_ms = now_ms;
         let (piece, bytes) = (entry.input.piece, entry.input.bytes.clone());
         for node in entry.input.waiting.clone() {
-            self.route(node, Routed::Input { job, piece, bytes: bytes.clone() });
+            out.route(node, Routed::Input { job, piece, bytes: bytes.clone() });
         }
     }
 
     /// Pieces that some node has not taken are said again.
-    pub(super) fn resend_inputs(&mut self) {
-        let now_ms = self.now_ms;
+    pub(super) fn resend_inputs(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let now_ms = local.now_ms;
         let is_due = |input: &Input| !input.waiting.is_empty() && now_ms >= input.sent_ms + RESEND_MS;
-        let due = self.origin.jobs.iter().filter(|(_, entry)| is_due(&entry.input));
+        let due = self.jobs.iter().filter(|(_, entry)| is_due(&entry.input));
         let due: Vec<JobId> = due.map(|(job, _)| *job).collect();
-        due.into_iter().for_each(|job| self.send_input(job));
+        due.into_iter().for_each(|job| self.send_input(local, out, job));
     }
 
     pub(in crate::core) fn handle_input_taken(
         &mut self,
+        out: &mut Outbox,
         from: NodeId,
         job: JobId,
         piece: u64,
         unwanted: bool,
     ) {
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         let input = &mut entry.input;
         let waited = input.waiting.contains(&from);
         if unwanted {
@@ -66,9 +68,9 @@ impl Core {
             input.waiting.retain(|node| *node != from);
         }
         if unwanted && input.takers.is_empty() {
-            self.report(job, &Report::InputUnwanted);
+            self.report(out, job, &Report::InputUnwanted);
         } else if waited && input.waiting.is_empty() {
-            self.report(job, &Report::InputTaken);
+            self.report(out, job, &Report::InputTaken);
         }
     }
 }

@@ -3,9 +3,11 @@
 
 use tutti_protocol::wire::{self, Decoder};
 
-use super::OriginJob;
-use crate::core::parts::FIRST_ROOM_BYTES;
-use crate::core::{ClientId, Core};
+use super::{Origin, OriginJob};
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
+use crate::core::outlet::FIRST_ROOM_BYTES;
+use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::{JobId, Routed};
 
@@ -27,16 +29,17 @@ pub(super) struct Stream {
     pub(super) decoder: Decoder,
 }
 
-impl Core {
+impl Origin {
     pub(in crate::core) fn handle_data(
         &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
         from: NodeId,
         job: JobId,
-        offset: u64,
-        start: u64,
+        (offset, start): (u64, u64),
         bytes: &[u8],
     ) {
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         // It is not known yet where it goes on. Nodes say it again.
         if entry.files.as_ref().is_some_and(|files| !files.takes()) {
             return;
@@ -46,7 +49,7 @@ impl Core {
             if offset != start {
                 // The middle of what an earlier incarnation of ours had the beginning of: from its start,
                 // please.
-                return self.give_room(job, from, true);
+                return self.give_room(out, job, from, true);
             }
             let place = entry.files.as_mut().map_or(offset, |files| files.begin_at(from, offset));
             (stream.begun, stream.have, stream.passed) = (true, place, place);
@@ -57,43 +60,43 @@ impl Core {
             stream.have = offset + bytes.len() as u64;
         }
         let held = entry.line_holder.is_some();
-        self.pass_frames(job);
-        self.give_room(job, from, true);
+        self.pass_frames(local, out, job);
+        self.give_room(out, job, from, true);
         if held {
-            self.give_room_to_all(job);
+            self.give_room_to_all(out, job);
         }
-        self.try_to_end(job);
+        self.try_to_end(local, out, job);
     }
 
     /// Whole frames go to the front end; those of other nodes wait while one is in the middle of a long line.
-    pub(super) fn pass_frames(&mut self, job: JobId) {
-        let now_ms = self.now_ms;
-        let Some(entry) = self.origin.jobs.get_mut(&job).filter(|entry| !entry.over) else { return };
+    pub(super) fn pass_frames(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
+        let now_ms = local.now_ms;
+        let Some(entry) = self.jobs.get_mut(&job).filter(|entry| !entry.over) else { return };
         let frames = entry.take_frames(now_ms);
         for frame in frames {
-            if let Some(entry) = self.origin.jobs.get_mut(&job) {
+            if let Some(entry) = self.jobs.get_mut(&job) {
                 entry.append_log(frame.clone());
-                self.give(job, frame);
+                self.give(out, job, frame);
             }
         }
-        self.write_on(job);
+        self.write_on(out, job);
     }
 
     /// The rest of a line that has not come in time is not waited for.
-    pub(super) fn end_lines(&mut self) {
-        let now_ms = self.now_ms;
+    pub(super) fn end_lines(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let now_ms = local.now_ms;
         let is_late = |entry: &OriginJob| entry.line_holder.is_some_and(|(_, until_ms)| now_ms >= until_ms);
-        let late = self.origin.jobs.iter().filter(|(_, entry)| is_late(entry));
+        let late = self.jobs.iter().filter(|(_, entry)| is_late(entry));
         let late: Vec<JobId> = late.map(|(job, _)| *job).collect();
         for job in late {
-            self.pass_frames(job);
-            self.give_room_to_all(job);
+            self.pass_frames(local, out, job);
+            self.give_room_to_all(out, job);
         }
     }
 
     /// Tells a node what has come of its output, and what may come.
-    pub(super) fn give_room(&mut self, job: JobId, node: NodeId, always: bool) {
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+    pub(super) fn give_room(&mut self, out: &mut Outbox, job: JobId, node: NodeId, always: bool) {
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         let jammed = entry.in_flight_bytes >= JAM_BYTES;
         let Some(stream) = entry.streams.get_mut(&node) else { return };
         // What no file has is not taken.
@@ -104,26 +107,31 @@ impl Core {
         if always || limit > stream.limit {
             stream.limit = limit;
             let have = stream.begun.then_some(taken);
-            self.route(node, Routed::Room { job, have, limit });
+            out.route(node, Routed::Room { job, have, limit });
         }
     }
 
     /// The front end has taken so many bytes.
-    pub(in crate::core) fn handle_taken(&mut self, client: ClientId, bytes: usize) {
-        self.tunnel_taken(client, bytes);
-        let Some(&job) = self.origin.clients.get(&client) else { return };
-        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+    pub(in crate::core) fn handle_taken(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        client: ClientId,
+        bytes: usize,
+    ) {
+        let Some(&job) = self.clients.get(&client) else { return };
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         let jammed = entry.in_flight_bytes >= JAM_BYTES;
         entry.in_flight_bytes = entry.in_flight_bytes.saturating_sub(bytes);
         if jammed && entry.in_flight_bytes < JAM_BYTES {
-            entry.line_holder = entry.line_holder.map(|(holder, _)| (holder, self.now_ms + LINE_MS));
-            self.give_room_to_all(job);
+            entry.line_holder = entry.line_holder.map(|(holder, _)| (holder, local.now_ms + LINE_MS));
+            self.give_room_to_all(out, job);
         }
     }
 
-    pub(super) fn give_room_to_all(&mut self, job: JobId) {
-        let nodes = self.origin.jobs.get(&job).map(|entry| entry.streams.keys().copied().collect::<Vec<_>>());
-        nodes.into_iter().flatten().for_each(|node| self.give_room(job, node, false));
+    pub(super) fn give_room_to_all(&mut self, out: &mut Outbox, job: JobId) {
+        let nodes = self.jobs.get(&job).map(|entry| entry.streams.keys().copied().collect::<Vec<_>>());
+        nodes.into_iter().flatten().for_each(|node| self.give_room(out, job, node, false));
     }
 }
 

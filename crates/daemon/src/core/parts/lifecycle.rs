@@ -4,24 +4,35 @@ use std::sync::Arc;
 
 use tutti_protocol::wire::Reattach;
 
-use super::{FIRST_ROOM_BYTES, Part};
-use crate::core::outlet::Outlet;
-use crate::core::{Action, Core, StarterRecord};
-use crate::message::{Answer, JobId, Launch, Order, PartState, Phase, Run};
+use super::{Part, Parts};
+use crate::core::action::Action;
+use crate::core::local::LocalNode;
+use crate::core::outbox::{Effect, Outbox};
+use crate::core::outlet::{FIRST_ROOM_BYTES, Outlet};
+use crate::core::record::StarterRecord;
+use crate::message::{JobId, Launch, Order, PartState, Phase, Run};
 
 /// The starters of an earlier incarnation have this time to come back.
 const BACK_MS: u64 = 10_000;
 
-impl Core {
+impl Parts {
     /// A job that is new here. The controller has chosen this daemon for it, or the one before. What that one
-    /// has begun has left a file ([`Core::restore_part`]); without one the job may begin here, if the
+    /// has begun has left a file ([`Parts::restore`]); without one the job may begin here, if the
     /// controller says so.
-    pub(super) fn begin_part(&mut self, job: JobId, launch: Arc<Launch>, index: usize, order: &Order) {
+    pub(super) fn begin_part(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        launch: Arc<Launch>,
+        index: usize,
+        order: &Order,
+    ) {
         let (incarnation, daemons_before) =
             order.incarnation(&launch, launch.nodes[index]).unwrap_or_default();
-        let is_ours = incarnation == self.config.about.incarnation;
-        let was_next = self.config.before == Some(incarnation) && !launch.enrolled;
-        let old = self.parts.parts.remove(&job).map_or(0, |part| part.state.version);
+        let is_ours = incarnation == local.config.about.incarnation;
+        let was_next = local.config.before == Some(incarnation) && !launch.enrolled;
+        let old = self.parts.remove(&job).map_or(0, |part| part.state.version);
         let mut part = Part::new(Arc::clone(&launch), daemons_before, Outlet::new(0, FIRST_ROOM_BYTES));
         if !is_ours {
             // Behind all that the daemon before has said of it, and before all that the next one that begins
@@ -29,46 +40,34 @@ impl Core {
             part.state.version |= 1 << 31;
         }
         part.state.version = part.state.version.max(old);
-        self.parts.parts.insert(job, part);
-        if order.peers.is_some() || self.parts.past.contains(&job) || !is_ours && !was_next {
-            return self.lose_part(job);
+        self.parts.insert(job, part);
+        if order.peers.is_some() || self.past.contains(&job) || !is_ours && !was_next {
+            return self.lose_part(local, out, job);
         }
         if launch.enrolled {
-            self.try_to_enrol(job);
+            out.push(Effect::Enrol(job));
         } else if order.run != Run::Kill && is_ours {
-            let described = self.describe(&launch, index);
-            self.act(Action::Start(job, launch, Box::new(described)));
-        } else if let Some(part) = self.parts.parts.get_mut(&job) {
+            let described = self.describe(local, &launch, index);
+            out.act(Action::Start(job, launch, Box::new(described)));
+        } else if let Some(part) = self.parts.get_mut(&job) {
             part.alive = false;
             if order.run == Run::Kill {
                 part.state.phase = Phase::Over;
                 part.state.written = Some(0);
             } else {
-                part.state.unbegun = Some(self.config.about.incarnation);
+                part.state.unbegun = Some(local.config.about.incarnation);
             }
         }
-        self.publish_part(job);
+        self.publish_part(local, out, job);
     }
 
-    /// A job that runs already takes part when both are here: the controller's order and the answer to its
-    /// mpiexec.
-    pub(in crate::core) fn try_to_enrol(&mut self, job: JobId) {
-        if !self.parts.parts.contains_key(&job) {
-            return;
-        }
-        match self.take_enrolling(job) {
-            None => {}
-            Some(Some(client)) => {
-                self.act(Action::Answer(client, Answer::Job(job)));
-                self.act(Action::Enrol(client, job));
-            }
-            Some(None) => self.handle_starter_gone(job, "its mpiexec has ended"),
-        }
+    pub(in crate::core) fn has(&self, job: JobId) -> bool {
+        self.parts.contains_key(&job)
     }
 
     /// For the daemon that follows this one.
-    pub(super) fn keep(&mut self, job: JobId, order: &Order) {
-        let (Some(node), Some(part)) = (self.me.or(self.preferred), self.parts.parts.get(&job)) else {
+    pub(super) fn keep(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, order: &Order) {
+        let (Some(node), Some(part)) = (local.me.or(local.preferred), self.parts.get(&job)) else {
             return;
         };
         if !part.launch.enrolled {
@@ -78,35 +77,48 @@ impl Core {
                 daemons_before: part.daemons_before,
                 alive: true,
             };
-            self.act(Action::RecordStarter(job, Box::new(record)));
+            out.act(Action::RecordStarter(job, Box::new(record)));
         }
     }
 
     /// What an earlier incarnation has kept of a starter.
-    pub(in crate::core) fn restore_part(&mut self, job: JobId, record: StarterRecord) {
+    pub(in crate::core) fn restore(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        record: StarterRecord,
+    ) {
         let Some(launch) = record.order.launch.clone() else { return };
-        self.parts.back_until_ms = self.now_ms + BACK_MS;
+        self.back_until_ms = local.now_ms + BACK_MS;
         let mut part = Part::new(launch, record.daemons_before + 1, Outlet::new(0, FIRST_ROOM_BYTES));
         part.here = false;
         part.run = record.order.run;
         (part.sent_fence, part.window) = (record.order.fence.number, record.order.window);
         part.signals = record.order.signals.last().map_or(0, |(number, _)| *number);
-        self.parts.parts.insert(job, part);
+        self.parts.insert(job, part);
         // No life's states are taken for another's, even if this one ends before it has a number.
-        self.keep(job, &record.order);
-        self.handle_known(job, record.order);
+        self.keep(local, out, job, &record.order);
+        out.push(Effect::OrderKnown(job, record.order));
         if !record.alive {
-            self.lose_part(job);
+            self.lose_part(local, out, job);
         }
     }
 
     /// A starter of an earlier incarnation, or one that thinks so, is back.
-    pub(in crate::core) fn handle_back(&mut self, job: JobId, back: &Reattach) {
-        if self.parts.parts.get(&job).is_none_or(Part::is_lost) {
+    pub(in crate::core) fn handle_back(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        back: &Reattach,
+        order: Option<&Order>,
+    ) {
+        if self.parts.get(&job).is_none_or(Part::is_lost) {
             // Declared lost, or over everywhere.
-            return self.act(Action::End(job));
+            return out.act(Action::End(job));
         }
-        let old = self.parts.parts.remove(&job).expect("it is there");
+        let old = self.parts.remove(&job).expect("it is there");
         let daemons_before = old.daemons_before + u64::from(old.here);
         let mut part = Part::new(old.launch, daemons_before, Outlet::new(back.base, FIRST_ROOM_BYTES));
         // It may never have heard what its last daemon said: it is told again unless it is so.
@@ -115,23 +127,28 @@ impl Core {
         part.sent_peers = back.has_peers;
         part.state.suspended = back.frozen;
         (part.piece, part.taken) = (u64::from(back.piece), back.taken);
-        self.parts.parts.insert(job, part);
-        self.act(Action::Listen(job));
-        if let Some(order) = self.relay.order(job).cloned() {
-            self.keep(job, &order);
-            self.carry_out(job, &order);
+        self.parts.insert(job, part);
+        out.act(Action::Listen(job));
+        if let Some(order) = order {
+            self.keep(local, out, job, order);
+            self.carry_out(local, out, job, order);
         }
     }
 
     /// What was here of a job is gone, and nobody can say how it ended.
-    fn lose_part(&mut self, job: JobId) {
-        let name = &self.config.about.name;
-        self.end_part(job, format!("the ranks on node {name} were lost with its daemon; the job is ended"));
+    fn lose_part(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
+        let name = &local.config.about.name;
+        self.end_part(
+            local,
+            out,
+            job,
+            format!("the ranks on node {name} were lost with its daemon; the job is ended"),
+        );
     }
 
     /// The part is over here, whatever its starter does or says.
-    pub(super) fn end_part(&mut self, job: JobId, text: String) {
-        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+    pub(super) fn end_part(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, text: String) {
+        let Some(part) = self.parts.get_mut(&job) else { return };
         part.alive = false;
         part.state = PartState {
             version: u64::MAX,
@@ -141,39 +158,39 @@ impl Core {
             refused: Some(text),
             ..PartState::default()
         };
-        self.act(Action::End(job));
-        self.publish_part(job);
+        out.act(Action::End(job));
+        self.publish_part(local, out, job);
     }
 
-    pub(in crate::core) fn tick_parts(&mut self) {
-        self.end_parts_without_controller();
-        if self.now_ms < self.parts.back_until_ms {
+    pub(in crate::core) fn tick(&mut self, local: &LocalNode, out: &mut Outbox) {
+        self.end_parts_without_controller(local, out);
+        if local.now_ms < self.back_until_ms {
             return;
         }
-        let away = self.parts.parts.iter().filter(|(_, part)| part.alive && !part.here);
+        let away = self.parts.iter().filter(|(_, part)| part.alive && !part.here);
         let lost: Vec<JobId> = away.map(|(job, _)| *job).collect();
-        lost.into_iter().for_each(|job| self.lose_part(job));
+        lost.into_iter().for_each(|job| self.lose_part(local, out, job));
     }
 
     /// Ranks of several nodes stand still or run as the controller has said last, until there is one again.
     /// When none comes they end, as they do where the node's own daemon is gone: by themselves each node's
     /// would stand frozen, or wait for others that do, for ever.
-    fn end_parts_without_controller(&mut self) {
-        let silent_ms = self.controller_silent_ms();
-        if silent_ms < self.config.lost_ms + self.config.keep_ms {
+    fn end_parts_without_controller(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let silent_ms = local.controller_silent_ms();
+        if silent_ms < local.config.lost_ms + local.config.keep_ms {
             return;
         }
-        let waiting = self.parts.parts.iter().filter(|(_, part)| part.alive && part.launch.nodes.len() > 1);
+        let waiting = self.parts.iter().filter(|(_, part)| part.alive && part.launch.nodes.len() > 1);
         let waiting: Vec<JobId> = waiting.map(|(job, _)| *job).collect();
         for job in waiting {
-            let name = &self.config.about.name;
+            let name = &local.config.about.name;
             let seconds = silent_ms / 1000;
             let text = format!(
                 "node {name} has had no message from the controller for {seconds} s; the job is ended"
             );
-            self.act(Action::Warn(format!("job {job}: {text}")));
-            self.end_part(job, text);
-            self.forward_part(job, false);
+            out.act(Action::Warn(format!("job {job}: {text}")));
+            self.end_part(local, out, job, text);
+            self.forward_part(local, out, job, false);
         }
     }
 }

@@ -3,44 +3,45 @@
 use tutti_protocol::size;
 use tutti_protocol::wire::{self, Kind, Part as WirePart, Report};
 
-use super::Part;
-use crate::core::{Action, Core};
+use super::{Part, Parts};
+use crate::core::action::Action;
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
 use crate::members::NodeId;
-
 use crate::message::{JobId, Launch, Order, Run};
 
 /// Kind, number and payload.
 type Frame = (Kind, u32, Vec<u8>);
 
-impl Core {
+impl Parts {
     /// Tells the starter what is new in the order.
-    pub(super) fn pass_order_on(&mut self, job: JobId, order: &Order) {
-        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+    pub(super) fn pass_order_on(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, order: &Order) {
+        let Some(part) = self.parts.get_mut(&job) else { return };
         let was_suspended = part.state.suspended;
         let frames = part.take_frames(order);
         if was_suspended && !part.state.suspended {
-            self.publish_part(job);
+            self.publish_part(local, out, job);
         }
         for (kind, number, payload) in frames {
-            self.act(Action::ToStarter(job, kind, number, payload));
+            out.act(Action::ToStarter(job, kind, number, payload));
         }
     }
 
     /// The job as the starter of this node is told of it.
-    pub(super) fn describe(&self, launch: &Launch, index: usize) -> wire::Job {
-        let members = self.members.as_ref().expect("a node with orders has a list of members");
-        let machine = &self.config.about.machine;
+    pub(super) fn describe(&self, local: &LocalNode, launch: &Launch, index: usize) -> wire::Job {
+        let members = local.members.as_ref().expect("a node with orders has a list of members");
+        let machine = &local.config.about.machine;
         let shares =
             |node: &NodeId| members.nodes.get(node).is_some_and(|member| &member.about.machine == machine);
         let part = (launch.nodes.len() > 1).then(|| WirePart {
             node: index as u32,
             first_ranks: launch.first_ranks.clone(),
-            address: self.config.about.data,
+            address: local.config.about.data,
             key: launch.key,
             shares_machine: launch.nodes.iter().filter(|node| shares(node)).count() > 1,
         });
         let bytes = launch.terms.memory_bytes;
-        let (name, limit) = (&self.config.about.name, size::text(bytes));
+        let (name, limit) = (&local.config.about.name, size::text(bytes));
         let reached = format!("the job's memory on node {name} reached {limit} (--memory)");
         let memory = (bytes > 0).then_some(wire::MemoryLimit { bytes, reached });
         wire::Job { part, memory, input_inherited: false, ..launch.job.clone() }

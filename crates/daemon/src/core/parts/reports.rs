@@ -8,14 +8,21 @@ use std::sync::Arc;
 use tutti_protocol::wire::{self, Kind, Report};
 use tutti_snapshot::View;
 
-use super::Part;
-use crate::core::Core;
+use super::{Part, Parts};
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
 use crate::members::NodeId;
 use crate::message::{Control, Fence, Held, JobId, PartState, Phase, Request, Run, STATE_BYTES_MAX};
 
-impl Core {
-    pub(in crate::core) fn handle_starter(&mut self, job: JobId, frames: Vec<(Kind, u32, Vec<u8>)>) {
-        let Some(part) = self.parts.parts.get_mut(&job).filter(|part| !part.is_lost()) else { return };
+impl Parts {
+    pub(in crate::core) fn handle_starter(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        frames: Vec<(Kind, u32, Vec<u8>)>,
+    ) {
+        let Some(part) = self.parts.get_mut(&job).filter(|part| !part.is_lost()) else { return };
         part.ready = true;
         let mut reports = Vec::new();
         let mut changed = false;
@@ -23,7 +30,7 @@ impl Core {
             match kind {
                 Kind::Output | Kind::Errors if payload.len() > wire::DATA_BYTES_MAX => {
                     let text = excess("a piece of output", payload.len(), wire::DATA_BYTES_MAX);
-                    return self.silence_part(job, &text);
+                    return self.silence_part(local, out, job, &text);
                 }
                 // Of a job that is being killed only what there is room for is kept: its end must be heard.
                 Kind::Output | Kind::Errors
@@ -40,7 +47,7 @@ impl Core {
                     part.state.fence = Arc::new(Fence { number, puts: payload });
                     changed = true;
                 }
-                Kind::Held | Kind::Released => changed |= part.take_held(self.me, kind, &payload),
+                Kind::Held | Kind::Released => changed |= part.take_held(local.me, kind, &payload),
                 Kind::Report => reports.extend(serde_json::from_slice::<Report>(&payload).ok()),
                 _ => {}
             }
@@ -48,23 +55,23 @@ impl Core {
         if reports.is_empty() && !changed {
             return;
         }
-        reports.into_iter().for_each(|report| self.handle_starter_report(job, report));
-        let part = self.me.zip(self.parts.parts.get(&job));
+        reports.into_iter().for_each(|report| self.handle_starter_report(local, out, job, report));
+        let part = local.me.zip(self.parts.get(&job));
         match part.and_then(|(me, part)| part.excess(me)) {
-            Some(text) => self.silence_part(job, &text),
-            None => self.publish_part(job),
+            Some(text) => self.silence_part(local, out, job, &text),
+            None => self.publish_part(local, out, job),
         }
     }
 
     /// Its starter says more than it may: nothing of that goes any further, and the job is ended.
-    fn silence_part(&mut self, job: JobId, text: &str) {
-        let text = format!("node {}: {text}; the job is ended", self.config.about.name);
-        self.end_part(job, text);
-        self.forward_part(job, false);
+    fn silence_part(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, text: &str) {
+        let text = format!("node {}: {text}; the job is ended", local.config.about.name);
+        self.end_part(local, out, job, text);
+        self.forward_part(local, out, job, false);
     }
 
-    fn handle_starter_report(&mut self, job: JobId, report: Report) {
-        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+    fn handle_starter_report(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, report: Report) {
+        let Some(part) = self.parts.get_mut(&job) else { return };
         let state = &mut part.state;
         let reach = |state: &mut PartState, phase| state.phase = state.phase.max(phase);
         match report {
@@ -75,7 +82,7 @@ impl Core {
             Report::Started { pids, cores } => {
                 (state.pids, state.cores) = (pids, cores);
                 reach(state, Phase::Running);
-                self.forward_part(job, true);
+                self.forward_part(local, out, job, true);
             }
             Report::Stopped => {
                 let user = part.launch.user;
@@ -83,13 +90,13 @@ impl Core {
                     // It stands still already: nobody need tell it.
                     (part.run, state.suspended) = (part.run.max(Run::Stop), true);
                 }
-                self.post_request(user, Request::Control(job, Control::Suspend));
+                out.post_request(user, Request::Control(job, Control::Suspend));
             }
             Report::Continued => {
                 let user = part.launch.user;
                 part.run = if part.run == Run::Stop { Run::Go } else { part.run };
                 state.suspended = false;
-                self.post_request(user, Request::Control(job, Control::Resume));
+                out.post_request(user, Request::Control(job, Control::Resume));
             }
             Report::Detached => {}
             Report::Suspended => state.suspended = part.run == Run::Stop,
@@ -104,25 +111,31 @@ impl Core {
             }
             Report::Left => {
                 reach(state, Phase::Left);
-                self.forward_part(job, false);
+                self.forward_part(local, out, job, false);
             }
             Report::End { status } => {
                 state.status = status;
                 state.written = Some(part.outlet.end());
                 reach(state, Phase::Over);
                 part.alive = false;
-                self.forward_part(job, false);
+                self.forward_part(local, out, job, false);
             }
             Report::InputTaken | Report::InputUnwanted => {
                 part.unwanted |= report == Report::InputUnwanted;
                 part.taken = true;
-                self.ack_input(job);
+                self.ack_input(out, job);
             }
         }
     }
 
-    pub(in crate::core) fn handle_starter_gone(&mut self, job: JobId, why: &str) {
-        let Some(part) = self.parts.parts.get_mut(&job).filter(|part| part.alive) else { return };
+    pub(in crate::core) fn handle_starter_gone(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        why: &str,
+    ) {
+        let Some(part) = self.parts.get_mut(&job).filter(|part| part.alive) else { return };
         part.alive = false;
         let state = &mut part.state;
         state.phase = Phase::Over;
@@ -132,8 +145,8 @@ impl Core {
         if part.run != Run::Kill {
             state.refused.get_or_insert_with(|| why.to_owned());
         }
-        self.forward_part(job, false);
-        self.publish_part(job);
+        self.forward_part(local, out, job, false);
+        self.publish_part(local, out, job);
     }
 }
 

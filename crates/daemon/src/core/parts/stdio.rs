@@ -2,46 +2,59 @@
 
 use tutti_protocol::wire::Kind;
 
-use crate::core::{Action, Core};
+use super::Parts;
+use crate::core::action::Action;
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
 use crate::message::{JobId, Routed, Run};
 
-impl Core {
-    pub(in crate::core) fn handle_room(&mut self, job: JobId, have: Option<u64>, limit: u64) {
-        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+impl Parts {
+    pub(in crate::core) fn handle_room(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        have: Option<u64>,
+        limit: u64,
+    ) {
+        let Some(part) = self.parts.get_mut(&job) else { return };
         let before = part.outlet.base();
-        part.outlet.handle_room(have, limit, self.now_ms);
+        part.outlet.handle_room(have, limit, local.now_ms);
         let (base, origin, here) = (part.outlet.base(), part.launch.origin, part.here);
         if base > before {
-            self.act(Action::ToStarter(job, Kind::Taken, 0, base.to_le_bytes().to_vec()));
+            out.act(Action::ToStarter(job, Kind::Taken, 0, base.to_le_bytes().to_vec()));
         }
         if have.is_none() && here {
             // The origin may have nothing to wait for. Where its output begins, a starter of an earlier
             // incarnation says when it is back.
-            self.route(origin, Routed::Data { job, offset: base, start: base, bytes: Vec::new() });
+            out.route(origin, Routed::Data { job, offset: base, start: base, bytes: Vec::new() });
         }
     }
 
-    /// Output goes on its way; starters whose output has room are listened to.
-    pub(in crate::core) fn flush_parts(&mut self) {
-        let jobs: Vec<JobId> = self.parts.parts.keys().copied().collect();
-        for job in jobs {
-            let now_ms = self.now_ms;
-            while let Some(part) = self.parts.parts.get_mut(&job)
-                && let Some((offset, bytes)) = part.outlet.poll(now_ms)
-            {
-                let (origin, start) = (part.launch.origin, part.outlet.base());
-                self.route(origin, Routed::Data { job, offset, start, bytes });
-            }
-            let Some(part) = self.parts.parts.get_mut(&job) else { continue };
-            let listens = part.alive && (part.outlet.has_room() || part.run == Run::Kill);
-            if listens && std::mem::take(&mut part.ready) {
-                self.act(Action::Listen(job));
-            }
+    pub(in crate::core) fn jobs(&self) -> Vec<JobId> {
+        self.parts.keys().copied().collect()
+    }
+
+    /// Output of a job goes on its way, as far as its origin has room. `false`: no more.
+    pub(in crate::core) fn send_output(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) -> bool {
+        let Some(part) = self.parts.get_mut(&job) else { return false };
+        let Some((offset, bytes)) = part.outlet.poll(local.now_ms) else { return false };
+        let (origin, start) = (part.launch.origin, part.outlet.base());
+        out.route(origin, Routed::Data { job, offset, start, bytes });
+        true
+    }
+
+    /// A starter whose output has room is listened to.
+    pub(in crate::core) fn listen(&mut self, out: &mut Outbox, job: JobId) {
+        let Some(part) = self.parts.get_mut(&job) else { return };
+        let listens = part.alive && (part.outlet.has_room() || part.run == Run::Kill);
+        if listens && std::mem::take(&mut part.ready) {
+            out.act(Action::Listen(job));
         }
     }
 
-    pub(in crate::core) fn handle_input(&mut self, job: JobId, piece: u64, bytes: Vec<u8>) {
-        let Some(part) = self.parts.parts.get_mut(&job).filter(|part| part.state.unbegun.is_none()) else {
+    pub(in crate::core) fn handle_input(&mut self, out: &mut Outbox, job: JobId, piece: u64, bytes: Vec<u8>) {
+        let Some(part) = self.parts.get_mut(&job).filter(|part| part.state.unbegun.is_none()) else {
             return;
         };
         // A starter that is back knows the lower half of the number.
@@ -50,16 +63,16 @@ impl Core {
         }
         let has = piece <= part.piece;
         if part.unwanted || !part.alive || has && part.taken {
-            self.ack_input(job);
+            self.ack_input(out, job);
         } else if !has && part.here {
             (part.piece, part.taken) = (piece, false);
-            self.act(Action::ToStarter(job, Kind::Input, piece as u32, bytes));
+            out.act(Action::ToStarter(job, Kind::Input, piece as u32, bytes));
         }
     }
 
-    pub(super) fn ack_input(&mut self, job: JobId) {
-        let Some(part) = self.parts.parts.get(&job) else { return };
+    pub(super) fn ack_input(&mut self, out: &mut Outbox, job: JobId) {
+        let Some(part) = self.parts.get(&job) else { return };
         let (origin, unwanted) = (part.launch.origin, part.unwanted || !part.alive);
-        self.route(origin, Routed::InputTaken { job, piece: part.piece, unwanted });
+        out.route(origin, Routed::InputTaken { job, piece: part.piece, unwanted });
     }
 }

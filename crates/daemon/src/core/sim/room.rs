@@ -4,7 +4,9 @@ use tutti_protocol::wire::{DATA_BYTES_MAX, Kind, Report, Text};
 use tutti_snapshot::VIEWS_BYTES_MAX;
 
 use super::world::World;
-use crate::core::{Action, Core};
+use crate::core::Core;
+use crate::core::action::Action;
+use crate::core::event::Event;
 use crate::message::{Fence, Hold, JobId, Message, State};
 
 const JOBS: [JobId; 2] = [JobId(1), JobId(2)];
@@ -90,12 +92,13 @@ fn views(core: &mut Core, number: u64, data_bytes: u64, view: &str) -> Vec<Vec<S
     for job in JOBS {
         let mut order = core.relay.order(job).expect("it runs there").clone();
         (order.version, order.hold) = (order.version + 1, Some(Hold { number, data_bytes }));
-        core.handle_orders(vec![(job, order)]);
+        core.relay.set_order(job, order);
     }
     core.flush_orders();
     for job in JOBS {
         let payload = [&number.to_le_bytes(), view.as_bytes()].concat();
-        core.handle_starter(job, vec![(Kind::Held, 0, payload)]);
+        core.handle_event(Event::Starter(job, vec![(Kind::Held, 0, payload)]));
+        core.settle();
     }
     let seen = |states: Vec<State>| -> Vec<String> {
         let held = states.into_iter().filter_map(|state| state.part.held);
@@ -120,8 +123,12 @@ fn message_room_for_snapshot_views() {
     }
     // What was not asked for is nothing.
     let payload = [&11_u64.to_le_bytes(), "{}".as_bytes()].concat();
-    core.handle_starter(JOBS[0], vec![(Kind::Held, 0, payload)]);
-    assert_eq!(core.relay.states(JOBS[0]).unwrap()[&core.me.unwrap()].held.as_ref().unwrap().number, 10);
+    core.handle_event(Event::Starter(JOBS[0], vec![(Kind::Held, 0, payload)]));
+    core.settle();
+    assert_eq!(
+        core.relay.states(JOBS[0]).unwrap()[&core.local.me.unwrap()].held.as_ref().unwrap().number,
+        10
+    );
 }
 
 /// Bytes of environment and of keys from PMI in the orders of both jobs; how many orders go up in a message.

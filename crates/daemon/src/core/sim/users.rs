@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tutti_protocol::wire::{Decoder, Kind, Report};
 
-use crate::core::ClientId;
+use crate::ids::ClientId;
 use crate::message::{Answer, JobId, JobRow};
 
 /// A user's program at the local socket of a node.

@@ -7,7 +7,11 @@ use tutti_testkit::Random;
 
 use super::starter::Fate;
 use super::users::Client;
-use crate::core::{Action, ClientId, Core, Event, LinkId, TICK_MS};
+use crate::core::Core;
+use crate::core::action::Action;
+use crate::core::config::TICK_MS;
+use crate::core::event::Event;
+use crate::ids::{ClientId, LinkId};
 use crate::members::NodeId;
 use crate::message::{JobId, Launch, Message};
 

@@ -3,7 +3,7 @@
 use tutti_protocol::wire::{Decoder, Kind};
 use tutti_protocol::writer::{Open, Opened, Written};
 
-use crate::core::WriterEvent;
+use crate::core::event::WriterEvent;
 
 /// A writer.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use tutti_protocol::writer::Open;
 
 use super::{Next, World};
+use crate::core::event::{Event, WriterEvent};
 use crate::core::sim::writer::Writer;
-use crate::core::{Event, WriterEvent};
 use crate::message::JobId;
 use crate::message::output::is_of_ranks;
 

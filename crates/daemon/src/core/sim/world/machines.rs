@@ -7,10 +7,15 @@ use std::net::SocketAddr;
 use tutti_protocol::wire::{Job, Kind, Report};
 
 use super::{Next, World};
+use crate::core::Core;
+use crate::core::config::{Config, TICK_MS};
+use crate::core::event::Event;
+use crate::core::journal::Journal;
+use crate::core::record::{Queued, StarterRecord};
 use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};
 use crate::core::sim::starter::{Fate, Starter};
 use crate::core::sim::writer::Writer;
-use crate::core::{Config, Core, Event, Journal, LinkId, Queued, StarterRecord, TICK_MS};
+use crate::ids::LinkId;
 use crate::members::About;
 use crate::message::{JobId, Launch};
 

@@ -2,7 +2,8 @@
 //! fallen silent.
 
 use super::{Next, World};
-use crate::core::{Event, LinkId};
+use crate::core::event::Event;
+use crate::ids::LinkId;
 use crate::message::{MESSAGE_BYTES_MAX, Message};
 
 /// One end of a link.

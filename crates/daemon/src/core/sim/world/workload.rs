@@ -3,10 +3,11 @@
 use tutti_protocol::wire::{Binding, Inherits, Input, Job, Kind, Program};
 
 use super::{Next, World};
+use crate::core::event::Event;
 use crate::core::sim::scheduling::MEMORY_BYTES;
 use crate::core::sim::starter::Fate;
 use crate::core::sim::users::Client;
-use crate::core::{ClientId, Event};
+use crate::ids::ClientId;
 use crate::message::output::Output;
 use crate::message::{After, Batch, Control, Host, JobId, Request, Submit, Terms, User};
 

@@ -1,0 +1,98 @@
+//! What a daemon's thinking gives out.
+
+use tutti_protocol::turns::TurnBatch;
+use tutti_protocol::wire::{Job, Kind};
+use tutti_protocol::writer::Open;
+
+use super::job_event::JobEvent;
+use super::journal::Journal;
+use super::record::{Queued, StarterRecord};
+use crate::gang::Command;
+use crate::ids::{ClientId, LinkId};
+use crate::members::NodeId;
+use crate::message::{Answer, JobId, Launch, Message, User};
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Action {
+    /// Connect to a daemon.
+    Dial(std::net::SocketAddr),
+    /// Say something to a daemon.
+    Send(LinkId, Message),
+    /// Close a connection.
+    Close(LinkId),
+    /// Answer a user.
+    Answer(ClientId, Answer),
+    /// Bytes of frames for a front end.
+    ToClient(ClientId, Vec<u8>),
+    /// A front end that was stopped is to go on.
+    Continue(ClientId),
+    /// Nothing more is said to this user.
+    Release(ClientId),
+    /// Start a starter and give it this job.
+    Start(JobId, std::sync::Arc<Launch>, Box<Job>),
+    /// The connection of this program is a starter's wire from now on, of a job that runs already.
+    Enrol(ClientId, JobId),
+    /// Say something to a starter.
+    ToStarter(JobId, Kind, u32, Vec<u8>),
+    /// Read from a starter.
+    Listen(JobId),
+    /// Kill a starter, if it lives; its death ends what it has started. Nothing of the job is kept here any
+    /// more.
+    End(JobId),
+    /// Something for the switch thread.
+    Gang(Command),
+    /// The ranks of a job run here: the switch thread is told of them, and of the cgroups that the kernel
+    /// says they are in.
+    RanksStarted(JobId, Residents),
+    /// The switch thread's neighbour, and whether it is the parent, is at the other end of this link.
+    OpenSwitchLink(LinkId, NodeId, bool),
+    /// Keep this for the case that the daemon dies and its starter does not.
+    RecordStarter(JobId, Box<StarterRecord>),
+    /// Keep this for the case that the daemon dies while a job's output is being written.
+    RecordOutput(JobId, Box<Journal>),
+    /// It is not needed any more.
+    ForgetOutput(JobId),
+    /// Start a writer, as this user with these groups, for the output files of a job.
+    OpenFiles(JobId, User, Vec<u32>, Box<Open>),
+    /// Frames for it.
+    WriteFiles(JobId, Vec<u8>),
+    /// It may go.
+    CloseFiles(JobId),
+    /// On the controller: keep a job that waits for nodes, for the controller after this one; none: it waits
+    /// no more.
+    Queue(JobId, Option<Box<Queued>>),
+    /// Something for the log of events.
+    Log(JobEvent),
+    /// What a node's switch thread has done, for the log of turns.
+    LogTurns(NodeTurns),
+    /// One line for the person who keeps the machines.
+    Info(String),
+    /// The same, of what is not as it should be.
+    Warn(String),
+    /// The daemon's incarnation is over.
+    Leave,
+}
+
+/// The ranks of a job on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Residents {
+    /// The job's number in the name of its cgroup.
+    pub number: u64,
+    /// Whose it is.
+    pub user: u32,
+    /// As the starter says, in order of ranks.
+    pub pids: Vec<u32>,
+    /// The starter has bound each to one core.
+    pub bound: bool,
+}
+
+/// A line of the log of turns.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct NodeTurns {
+    /// The node, by name.
+    pub node: String,
+    /// What was done there.
+    #[serde(flatten)]
+    pub turns: TurnBatch,
+}

@@ -1,0 +1,63 @@
+//! What a daemon is told at its start, and the times that follow from it.
+
+use tutti_sched::Policy;
+
+use super::journal::Journal;
+use super::record::{Queued, StarterRecord};
+use crate::members::About;
+use crate::message::JobId;
+
+/// So often time passes at least, while there is something to do.
+pub const TICK_MS: u64 = 100;
+/// A link says Alive at most so rarely: others may hold a shorter silence for a death.
+const ALIVE_MS_MAX: u64 = 1250;
+
+/// What a daemon is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What it says of itself.
+    pub about: About,
+    /// Where the controller is; none: it is the controller.
+    pub controller: Option<std::net::SocketAddr>,
+    /// Children of a node in the control tree.
+    pub arity: u32,
+    /// A node that is not heard of for so long is lost, in ms.
+    pub lost_ms: u64,
+    /// Jobs on several nodes wait so long for a controller that is lost, in ms.
+    pub keep_ms: u64,
+    /// Whose daemon it is: besides the owner of a job, this user may do anything.
+    pub owner: u32,
+    /// Number of the first job.
+    pub first_job: u64,
+    /// The incarnation of the incarnation before this one, if all that is left of what it has begun is in
+    /// `starters`.
+    pub before: Option<u64>,
+    /// What an earlier incarnation has kept of its starters.
+    pub starters: Vec<(JobId, StarterRecord)>,
+    /// What an earlier incarnation has kept of the output files of jobs that were submitted here.
+    pub journals: Vec<(JobId, Journal)>,
+    /// On the controller: the jobs that waited for nodes in an earlier incarnation of it.
+    pub queued: Vec<(JobId, Queued)>,
+    /// On the controller: how jobs get their nodes and rows, for who asks.
+    pub policy: Policy,
+    /// What a user is called, for lines that say who did it.
+    pub user_name: fn(u32) -> Option<String>,
+}
+
+impl Config {
+    /// So often each link is told that we live.
+    pub fn alive_ms(&self) -> u64 {
+        (self.lost_ms / 4).clamp(TICK_MS / 2, ALIVE_MS_MAX)
+    }
+
+    /// Who is told now need not be told a little later.
+    pub(super) fn nearly_alive_ms(&self) -> u64 {
+        self.alive_ms() * 3 / 4
+    }
+
+    /// A daemon that has stood still (a laptop that slept, a clock that was set) does not hold the others'
+    /// silence against them: between two events no more time passes than this.
+    pub(super) fn step_ms(&self) -> u64 {
+        (2 * self.alive_ms()).max(5 * TICK_MS)
+    }
+}

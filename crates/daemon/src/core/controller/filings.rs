@@ -1,0 +1,64 @@
+//! The files of jobs that wait, on their way to the disk, and what is to follow when they are there.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::answers::Requester;
+use crate::message::JobId;
+
+/// What follows when the file of a job is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filing {
+    /// The job is new: its user gets its number.
+    New(Requester),
+    /// Its user has changed it, and hears that it is so.
+    Changed(Requester),
+    /// This job, which it waits for, is over: it may be forgotten.
+    Over(JobId),
+}
+
+impl Filing {
+    fn requester(self) -> Option<Requester> {
+        match self {
+            Filing::New(requester) | Filing::Changed(requester) => Some(requester),
+            Filing::Over(_) => None,
+        }
+    }
+}
+
+/// Jobs whose files are being written, each as often as it is.
+#[derive(Debug, Default)]
+pub(super) struct Filings {
+    filings: BTreeMap<JobId, VecDeque<Filing>>,
+}
+
+impl Filings {
+    pub(super) fn push(&mut self, id: JobId, filing: Filing) {
+        self.filings.entry(id).or_default().push_back(filing);
+    }
+
+    /// A file of a job is written: the oldest of those on their way.
+    pub(super) fn pop(&mut self, id: JobId) -> Option<Filing> {
+        let filings = self.filings.get_mut(&id)?;
+        let filing = filings.pop_front();
+        if filings.is_empty() {
+            self.filings.remove(&id);
+        }
+        filing
+    }
+
+    /// A file of the job is on its way.
+    pub(super) fn has(&self, id: JobId) -> bool {
+        self.filings.contains_key(&id)
+    }
+
+    /// The job is new, and its first file is on its way.
+    pub(super) fn has_new(&self, id: JobId) -> bool {
+        let filings = self.filings.get(&id);
+        filings.is_some_and(|filings| filings.iter().any(|filing| matches!(filing, Filing::New(_))))
+    }
+
+    /// This question is answered when a file is written.
+    pub(super) fn answers(&self, requester: Requester) -> bool {
+        self.filings.values().flatten().any(|filing| filing.requester() == Some(requester))
+    }
+}

@@ -1,0 +1,199 @@
+//! The table of the jobs: which there are, which are to be judged, and what numbers the next ones have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tutti_protocol::wire::Report;
+
+use super::job::JobRecord;
+use crate::members::{Members, NodeId};
+use crate::message::{Answer, JobId, User};
+
+/// Jobs that are over and still listed.
+const OVER_MAX: usize = 1000;
+/// Reports that are not heard are said again.
+const RESEND_MS: u64 = 1000;
+/// So long a new controller takes over jobs that it does not know.
+const ADOPT_MS: u64 = 60_000;
+/// A new controller that is asked for a second time waits this long with a submission, in units of the time
+/// after which a node is lost: its predecessor may have accepted it, and a node will say so.
+pub(super) const SETTLE_LOST: u64 = 2;
+
+/// The jobs of the cluster.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    pub(super) records: BTreeMap<JobId, JobRecord>,
+    /// Jobs to be judged although none of their parts has said anything.
+    pub(super) pending: BTreeSet<JobId>,
+    next_job: u64,
+    started_at_ms: u64,
+    /// First job of this incarnation: earlier ones that are not known are an earlier controller's.
+    first_job: u64,
+}
+
+impl Jobs {
+    pub(super) fn new(first_job: u64, now_ms: u64) -> Self {
+        let first_job = first_job.max(1);
+        Jobs {
+            records: BTreeMap::new(),
+            pending: BTreeSet::new(),
+            next_job: first_job,
+            started_at_ms: now_ms,
+            first_job,
+        }
+    }
+
+    pub(super) fn get(&self, id: JobId) -> Option<&JobRecord> {
+        self.records.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut JobRecord> {
+        self.records.get_mut(&id)
+    }
+
+    /// A new job, or one of an earlier controller, whose number is not given again.
+    pub(super) fn insert(&mut self, id: JobId, job: JobRecord) {
+        self.next_job = self.next_job.max(id.0 + 1);
+        self.records.insert(id, job);
+    }
+
+    /// The job is as if it had never been; those that it was to wait for may be forgotten.
+    pub(super) fn remove(&mut self, id: JobId) {
+        let removed = self.records.remove(&id);
+        self.pending.extend(removed.iter().flat_map(JobRecord::named_before));
+    }
+
+    /// The number that the next new job gets.
+    pub(super) fn next_id(&self) -> JobId {
+        JobId(self.next_job)
+    }
+
+    /// This job, which waited, is an earlier controller's.
+    pub(super) fn begin_behind(&mut self, id: JobId) {
+        self.next_job = self.next_job.max(id.0 + 1);
+        self.first_job = self.first_job.max(id.0 + 1);
+    }
+
+    /// The user's own job, or why he may do nothing to it.
+    ///
+    /// # Errors
+    /// When there is none, or it is another's: a text for the user. `may`: whether he may have the job of
+    /// that user.
+    pub(super) fn check_owner(&self, id: JobId, may: impl Fn(User) -> bool) -> Result<(), Answer> {
+        match self.get(id) {
+            None => Err(Answer::Refused(format!("there is no job {id}"))),
+            Some(job) if !may(job.launch.user) => Err(Answer::Refused(format!("job {id} is another user's"))),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Nodes may tell of jobs that are not known: a job of an earlier controller is taken over.
+    pub(super) fn may_adopt(&self, id: JobId, now_ms: u64) -> bool {
+        !self.is_past_adoption(now_ms) && id.0 < self.first_job
+    }
+
+    /// No node tells any more of a job that is not known.
+    pub(super) fn is_past_adoption(&self, now_ms: u64) -> bool {
+        now_ms >= self.started_at_ms + ADOPT_MS
+    }
+
+    /// What nodes know of jobs that were given a number by an earlier controller is known here.
+    pub(super) fn is_settled(&self, now_ms: u64, lost_ms: u64) -> bool {
+        now_ms >= self.started_at_ms + SETTLE_LOST * lost_ms
+    }
+
+    /// Nodes may yet tell of this job, which is not known.
+    pub(super) fn may_learn(&self, id: JobId, now_ms: u64, lost_ms: u64) -> bool {
+        id.0 < self.first_job && !self.is_settled(now_ms, lost_ms)
+    }
+
+    /// Some job is not over, or waits to be judged.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.pending.is_empty() || self.records.values().any(|job| !job.order.forget)
+    }
+
+    /// The daemon of a node has been started anew: as an origin it knows nothing of its jobs, and hears
+    /// everything again.
+    pub(super) fn renew_origin(&mut self, node: NodeId) {
+        for (id, job) in
+            self.records.iter_mut().filter(|(_, job)| job.launch.origin == node && !job.order.forget)
+        {
+            (job.received, job.sent_ms) = (0, 0);
+            self.pending.insert(*id);
+        }
+    }
+
+    /// A node is gone, with all that ran on it.
+    pub(super) fn lose_node(&mut self, node: NodeId, name: &str, now_ms: u64) {
+        for (id, job) in self.records.iter_mut().filter(|(_, job)| !job.order.forget) {
+            self.pending.insert(*id);
+            if job.launch.index(node).is_some() && job.lost.insert(node) {
+                let is_news = !job.is_ending() && !job.by_user;
+                job.end_by(Some(node), 1);
+                if is_news {
+                    let text =
+                        format!("node {name} does not answer any more, its ranks are lost; the job is ended");
+                    job.record_cause(text.clone());
+                    job.report(Report::Warning(text));
+                }
+            } else if job.launch.origin == node && !job.detached {
+                job.end_by(None, 1);
+            }
+            job.sent_ms = now_ms.saturating_sub(RESEND_MS);
+        }
+    }
+
+    /// A job that is over is kept by its nodes until its origin has everything, or is lost itself.
+    pub(super) fn forget_if_received(&mut self, id: JobId, members: &Members, now_ms: u64, keep_ms: u64) {
+        if self.get(id).is_none_or(|job| !job.over) || self.is_awaited_by_others(id) {
+            return;
+        }
+        let Some(job) = self.records.get_mut(&id) else { return };
+        if job.received >= job.notices.len() as u64 {
+            job.order.forget = true;
+            job.shed();
+        } else if !members.is_alive(job.launch.origin)
+            // Nodes are still coming back to a controller that has just begun.
+            && job.adopted_until_ms.is_none()
+            && !job.waits_for_origin(now_ms, keep_ms)
+        {
+            job.lose_output(&members.name(job.launch.origin));
+            // Should it come back, it ends with what it has.
+            job.report_end(Vec::new());
+            job.order.forget = true;
+            job.shed();
+        }
+    }
+
+    pub(super) fn forget_oldest(&mut self) {
+        let over: Vec<JobId> =
+            self.records.iter().filter(|(_, job)| job.order.forget).map(|(id, _)| *id).collect();
+        for id in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
+            self.records.remove(id);
+        }
+    }
+
+    /// The jobs that are to be judged since time has passed.
+    pub(super) fn take_due(&mut self, members: &Members, now_ms: u64, wall_ms: u64) -> BTreeSet<JobId> {
+        // A job of an earlier controller ends if a node of it does not come back.
+        let mut absent = BTreeSet::new();
+        for job in self.records.values_mut().filter(|job| !job.order.forget) {
+            if job.adopted_until_ms.is_some_and(|until_ms| now_ms >= until_ms) {
+                job.adopted_until_ms = None;
+                let nodes = job.launch.nodes.iter().chain([&job.launch.origin]);
+                absent.extend(nodes.filter(|node| !members.is_alive(**node)));
+            }
+        }
+        for node in absent {
+            self.lose_node(node, &members.name(node), now_ms);
+        }
+        let unheard =
+            |job: &JobRecord| job.received < job.notices.len() as u64 && now_ms >= job.sent_ms + RESEND_MS;
+        let is_due = |job: &JobRecord| {
+            let is_late = job.limit_due_ms().is_some_and(|due_ms| wall_ms >= due_ms);
+            unheard(job) || job.taking.is_some() || job.stuck.is_due(now_ms) || is_late
+        };
+        let mut ids = std::mem::take(&mut self.pending);
+        ids.extend(self.records.iter().filter(|(_, job)| is_due(job)).map(|(id, _)| *id));
+        ids
+    }
+}

@@ -1,0 +1,89 @@
+//! What is said in the log of events of a job.
+
+use tutti_protocol::wire::{Cause, Report};
+
+use super::job::JobRecord;
+use crate::core::action::Action;
+use crate::core::job_event::JobEvent;
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
+use crate::members::NodeId;
+use crate::message::{JobId, Notice};
+
+pub(super) fn log(local: &LocalNode, out: &mut Outbox, id: JobId, event: JobEvent) {
+    out.act(Action::Log(JobEvent { ms: local.wall_ms, job: Some(id), ..event }));
+}
+
+fn node_name(local: &LocalNode, node: NodeId) -> Vec<String> {
+    local.members.iter().map(|members| members.name(node)).collect()
+}
+
+/// The ranks of all nodes run: a line for each node.
+pub(super) fn log_start(local: &LocalNode, out: &mut Outbox, job: &JobRecord) {
+    log(local, out, job.id, JobEvent { event: "started", ..JobEvent::default() });
+    let firsts = job.launch.first_ranks.clone();
+    for ((node, pids), first) in job.pids.clone().into_iter().zip(firsts) {
+        let (rank, nodes) = (Some(first), node_name(local, node));
+        log(
+            local,
+            out,
+            job.id,
+            JobEvent { event: "ranks-started", rank, pids, nodes, ..JobEvent::default() },
+        );
+    }
+}
+
+/// No rank of a node is left there.
+pub(super) fn log_left(local: &LocalNode, out: &mut Outbox, id: JobId, left: Vec<(NodeId, u8)>) {
+    for (node, status) in left {
+        let (status, nodes) = (Some(status), node_name(local, node));
+        log(local, out, id, JobEvent { event: "ranks-ended", status, nodes, ..JobEvent::default() });
+    }
+}
+
+/// It has reached its limit.
+pub(super) fn log_limit(local: &LocalNode, out: &mut Outbox, job: &JobRecord) {
+    let text = job.cause.clone().unwrap_or_default();
+    log(local, out, job.id, JobEvent { event: "limit", text, ..JobEvent::default() });
+}
+
+/// What the user of a job is told.
+pub(super) fn log_notice(local: &LocalNode, out: &mut Outbox, job: &JobRecord, notice: &Notice) {
+    match notice {
+        Notice::Report(Report::Ended(ended)) => {
+            let launch = &job.launch;
+            let after = launch.first_ranks.partition_point(|first| *first <= ended.rank);
+            let node = after.checked_sub(1).and_then(|at| launch.nodes.get(at).copied());
+            let signal = if let Cause::Signal { signal, .. } = ended.cause { Some(signal) } else { None };
+            let event = JobEvent {
+                event: "rank-ended",
+                text: ended.to_string(),
+                rank: Some(ended.rank),
+                pids: vec![ended.pid],
+                nodes: node.map_or_else(Vec::new, |node| node_name(local, node)),
+                status: Some(ended.cause.status()),
+                cause: Some(name_of(ended.cause)),
+                signal,
+                ..JobEvent::default()
+            };
+            log(local, out, job.id, event);
+        }
+        Notice::Report(Report::Refused(text) | Report::Warning(text)) => {
+            log(local, out, job.id, JobEvent { event: "said", text: text.clone(), ..JobEvent::default() });
+        }
+        _ => {}
+    }
+}
+
+fn name_of(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Signal { .. } => "signal",
+        Cause::Status(_) => "status",
+        Cause::NotFinalized => "not-finalized",
+        Cause::Abort(_) => "abort",
+        Cause::Exit(_) => "exit",
+        Cause::Vanished => "vanished",
+        Cause::NoPmi => "no-pmi",
+        Cause::Memory => "memory",
+    }
+}

@@ -1,0 +1,65 @@
+//! What a daemon's thinking takes in.
+
+use tutti_os::cgroup::Enforced;
+use tutti_protocol::turns::TurnBatch;
+use tutti_protocol::wire::{Kind, Reattach};
+use tutti_protocol::writer::{Opened, Written};
+
+use crate::gang::SwitchEvent;
+use crate::ids::{ClientId, LinkId};
+use crate::message::{JobId, Message, Request, User};
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Time passes; at the latest when [`Core::wait_ms`](super::Core::wait_ms) says.
+    Tick,
+    /// A daemon has dialled us.
+    Accepted(LinkId),
+    /// What [`Action::Dial`](super::action::Action::Dial) asked for is there.
+    Dialled(LinkId),
+    /// It is not to be had, and why not.
+    DialFailed(String),
+    /// A daemon says something.
+    Message(LinkId, Message),
+    /// A connection is gone.
+    LinkDown(LinkId),
+    /// A user asks for something.
+    Request(ClientId, User, Request),
+    /// The front end of a job says something.
+    Frame(ClientId, Kind, u32, Vec<u8>),
+    /// A user's program has taken so many bytes.
+    Taken(ClientId, usize),
+    /// The process of a front end has been stopped, or goes on.
+    FrontState(ClientId, bool),
+    /// A user's program is gone.
+    ClientGone(ClientId),
+    /// A starter of an earlier incarnation of this daemon is back; nothing more is read from it until
+    /// [`Action::Listen`](super::action::Action::Listen).
+    Reattach(JobId, Reattach),
+    /// A starter says something; nothing more is read from it until `Action::Listen`.
+    Starter(JobId, Vec<(Kind, u32, Vec<u8>)>),
+    /// A starter is dead, or could not be started.
+    StarterGone(JobId, String),
+    /// The writer of a job's output files says something.
+    Writer(JobId, WriterEvent),
+    /// The switch thread says something.
+    Gang(SwitchEvent),
+    /// Which limits the kernel sees to, of a job's part here that is about to begin.
+    Limited(JobId, Enforced),
+    /// What it has done lately.
+    Turns(TurnBatch),
+    /// On the controller: the file of a job that waits has been written (`Action::Queue`), or why not.
+    Filed(JobId, Result<(), String>),
+}
+
+/// What a writer of output files says.
+#[derive(Debug)]
+pub enum WriterEvent {
+    /// The files are there, or not.
+    Opened(Opened),
+    /// How far it came with the batch.
+    Written(Written),
+    /// It has ended, or could not be started.
+    Gone(String),
+}

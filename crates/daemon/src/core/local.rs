@@ -1,0 +1,84 @@
+//! What a daemon knows of itself, of the time and of the other nodes. Every part reads it;
+//! [`Links`](super::links::Links) alone changes the number and the list.
+
+use super::config::Config;
+use crate::members::{Members, NodeId};
+use crate::message::User;
+
+/// This node, as all parts of the daemon see it.
+#[derive(Debug)]
+pub(super) struct LocalNode {
+    pub(super) config: Config,
+    /// Our own time: it goes on in small steps only.
+    pub(super) now_ms: u64,
+    /// What the clock says, in ms since 1970.
+    pub(super) wall_ms: u64,
+    /// Our number, as soon as we have one.
+    pub(super) me: Option<NodeId>,
+    /// The number that an earlier incarnation had.
+    pub(super) preferred: Option<NodeId>,
+    pub(super) members: Option<Members>,
+    /// When the controller was last heard of, by us or by whoever is above.
+    pub(super) controller_contact_ms: u64,
+}
+
+impl LocalNode {
+    /// A node that has just been started, at a time in ms since 1970.
+    pub(super) fn new(config: Config, preferred: Option<NodeId>, now_ms: u64) -> Self {
+        let is_controller = config.controller.is_none();
+        LocalNode {
+            now_ms,
+            wall_ms: now_ms,
+            me: is_controller.then_some(NodeId::CONTROLLER),
+            preferred,
+            members: is_controller.then(|| Members::new(config.arity, config.about.clone(), now_ms)),
+            controller_contact_ms: now_ms,
+            config,
+        }
+    }
+
+    pub(super) fn is_controller(&self) -> bool {
+        self.config.controller.is_none()
+    }
+
+    /// The clock says this now. Gives how far it has gone on since it was looked at last.
+    pub(super) fn set_clock(&mut self, wall_ms: u64) -> u64 {
+        let passed_ms = wall_ms.saturating_sub(self.wall_ms);
+        self.now_ms += passed_ms.min(self.config.step_ms());
+        self.wall_ms = wall_ms;
+        passed_ms
+    }
+
+    /// How long nothing has been heard of the controller.
+    pub(super) fn controller_silent_ms(&self) -> u64 {
+        if self.is_controller() { 0 } else { self.now_ms.saturating_sub(self.controller_contact_ms) }
+    }
+
+    /// Whether a user may have a job of another's.
+    pub(super) fn may(&self, user: User, owner: Option<User>) -> bool {
+        user.uid == 0 || user.uid == self.config.owner || owner.is_some_and(|owner| owner.uid == user.uid)
+    }
+
+    /// This is the controller, and all nodes are of its machine.
+    pub(super) fn is_of_one_machine(&self) -> bool {
+        let machine = &self.config.about.machine;
+        let mut members = self.members.iter().flat_map(|members| members.nodes.values());
+        self.is_controller() && members.all(|member| !member.alive || &member.about.machine == machine)
+    }
+
+    /// No other node has cores of this machine.
+    pub(super) fn has_machine_alone(&self) -> bool {
+        let machine = &self.config.about.machine;
+        let members = self.members.iter().flat_map(|members| members.nodes.values());
+        members.filter(|member| member.alive && &member.about.machine == machine).count() <= 1
+    }
+
+    /// A user who does something to a job, in words.
+    pub(super) fn actor(&self, user: User) -> String {
+        match (self.config.user_name)(user.uid) {
+            Some(name) if user.uid == 0 => name,
+            Some(name) => format!("user {name}"),
+            None => format!("user {}", user.uid),
+        }
+    }
+}

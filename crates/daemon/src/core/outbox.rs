@@ -1,0 +1,79 @@
+//! What a part of the daemon gives out: what the shell is to do, what other nodes are told, and what has to
+//! happen in other parts. [`Core`](super::Core) alone knows the parts, and hands it to them.
+
+use super::action::Action;
+use super::event::Event;
+use crate::ids::{ClientId, LinkId};
+use crate::members::NodeId;
+use crate::message::{JobId, Order, Request, Routed, State, User};
+
+/// In place of a user's program that is gone, or for what the daemon asks by itself.
+pub(super) const NO_CLIENT: ClientId = ClientId(0);
+
+/// What follows from what a part has been told.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Something for the shell, or for the other end of a tunnel.
+    Act(Action),
+    /// Something for a node, which may be this one.
+    Route(NodeId, Routed),
+    /// The same as if the shell had said it: a user at the other end of a tunnel does something, or the
+    /// daemon asks by itself.
+    Event(Event),
+    /// A link leads to our parent.
+    LinkedUp,
+    /// A link leads to one of our children.
+    LinkedDown(LinkId),
+    /// A link is gone.
+    Unlinked(LinkId),
+    /// The list of nodes has changed.
+    MembersChanged,
+    /// Our number is another's now.
+    NumberLost,
+    /// Our number is known.
+    NumberKnown,
+    /// On the controller: the daemon of a node is a new one.
+    NodeRenewed(NodeId),
+    /// On the controller: a node of this name is gone.
+    NodeLost(NodeId, String),
+    /// What is with a part of a job here.
+    PartChanged(State),
+    /// A node below, or an earlier incarnation of this one, had this order.
+    OrderKnown(JobId, Order),
+    /// A job that runs already takes part as soon as its order and its mpiexec are both here.
+    Enrol(JobId),
+    /// A user wants to be at the origin of a job.
+    OpenTunnel(ClientId, User, Request, NodeId),
+    /// On the controller: all daemons are to end, when they have their orders.
+    ShutDown,
+}
+
+/// Collects what a part gives out, in order.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    effects: Vec<Effect>,
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    pub(super) fn act(&mut self, action: Action) {
+        self.push(Effect::Act(action));
+    }
+
+    pub(super) fn route(&mut self, to: NodeId, body: Routed) {
+        self.push(Effect::Route(to, body));
+    }
+
+    /// A question of the daemon's own, whose answer nobody waits for.
+    pub(super) fn post_request(&mut self, user: User, request: Request) {
+        self.push(Effect::Event(Event::Request(NO_CLIENT, user, request)));
+    }
+
+    /// All that there is.
+    pub(super) fn take(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+}

@@ -1,0 +1,34 @@
+//! What a daemon leaves in files for the one that follows it.
+
+use serde::{Deserialize, Serialize};
+use tutti_sched::Demand;
+
+use crate::members::NodeId;
+use crate::message::{JobId, Launch, Order};
+
+/// A job that waits for nodes, for the controller that follows this one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Without nodes.
+    pub launch: Launch,
+    /// What it waits for.
+    pub demand: Demand,
+    /// It is to stand still from its start.
+    pub suspended: bool,
+    /// Of the jobs that it waits for: those that are over, with their status if that is known.
+    #[serde(default)]
+    pub over: Vec<(JobId, Option<u8>)>,
+}
+
+/// What is kept of a starter beyond the daemon's death.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StarterRecord {
+    /// Our number.
+    pub node: NodeId,
+    /// What was to be with the job.
+    pub order: Order,
+    /// How many daemons the starter has had before.
+    pub daemons_before: u64,
+    /// It still lives. Says who reads it again.
+    pub alive: bool,
+}
