@@ -75,6 +75,20 @@ fn window_flush_orders_stores_and_loads() {
     assert!(ran.stdout.contains("litmus: all right"), "{ran}");
 }
 
+/// Named without the checker too; with it the job ends by itself.
+#[test]
+fn window_deadlocks_are_named() {
+    let scratch = Scratch::new("windows-deadlocks");
+    let deadlock = compiled(&scratch, "deadlock");
+    for (which, call) in
+        [("lock", "ranks 0, 1: waiting in MPI_Win_lock"), ("post", "rank 0: waiting in MPI_Win_start")]
+    {
+        let ran = run_ranks(&deadlock, 2, &[which], &[("TUTTI_CHECK", "1")]);
+        assert_eq!(ran.status.code(), Some(3), "{ran}");
+        assert!(ran.stderr.contains("deadlock: no rank can go on") && ran.stderr.contains(call), "{ran}");
+    }
+}
+
 #[test]
 fn window_of_several_nodes_is_refused_in_one_line() {
     let scratch = Scratch::new("windows-nodes");

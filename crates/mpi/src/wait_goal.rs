@@ -47,6 +47,14 @@ pub enum Goal<'a> {
         /// Names them.
         missing: &'a Members<'a>,
     },
+    /// All ranks that this function names, by their ranks in the world, for their next step in the
+    /// synchronisation of a window.
+    Window {
+        /// Context of the window's communicator.
+        context: u32,
+        /// Names them.
+        missing: &'a Members<'a>,
+    },
     /// All requests that have not ended of which this function says so.
     Pending(&'a dyn Fn(&Request) -> bool),
 }
@@ -60,6 +68,7 @@ impl fmt::Debug for Goal<'_> {
             Goal::Step(_) => "Step",
             Goal::Message { .. } => "Message",
             Goal::Members { .. } => "Members",
+            Goal::Window { .. } => "Window",
             Goal::Pending(_) => "Pending",
         })
     }
@@ -129,14 +138,19 @@ impl Description<'_, '_> {
             Goal::Message { context, source: peer, tag } => self.put_alternative(|description| {
                 description.put(Wait { what: What::Probe, peer, tag, context, ..Wait::other(0, false) });
             }),
-            Goal::Members { context, missing } => self.put_alternative(|description| {
-                missing(&mut |world| {
-                    let peer = world as i32;
-                    description.put(Wait { what: What::Member, peer, context, ..Wait::other(0, false) });
-                });
-            }),
+            Goal::Members { context, missing } => self.put_ranks(What::Member, context, missing),
+            Goal::Window { context, missing } => self.put_ranks(What::Window, context, missing),
             Goal::Pending(which) => self.put_alternative(|description| description.put_pending(which)),
         }
+    }
+
+    fn put_ranks(&mut self, what: What, context: u32, missing: &Members<'_>) {
+        self.put_alternative(|description| {
+            missing(&mut |world| {
+                let peer = world as i32;
+                description.put(Wait { what, peer, context, ..Wait::other(0, false) });
+            });
+        });
     }
 
     fn put_step(&mut self, schedule: &Schedule) {

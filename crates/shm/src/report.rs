@@ -54,6 +54,8 @@ pub enum What {
     Probe = 4,
     /// Something that is not described here.
     Other = 5,
+    /// Another rank's step in the synchronisation of a window: its post, its end, its unlock.
+    Window = 6,
 }
 
 /// An operation that has not ended, and what it is a part of.
@@ -288,6 +290,7 @@ impl Sleep {
                 3 => What::Member,
                 4 => What::Probe,
                 5 => What::Other,
+                6 => What::Window,
                 _ => {
                     more = true;
                     continue;

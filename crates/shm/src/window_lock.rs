@@ -130,6 +130,17 @@ impl WindowLock {
         self.owner_of(next)
     }
 
+    /// Names the ranks that must release before the turn of a ticket comes, as they stand now.
+    pub fn visit_before(&self, ticket: Ticket, visit: &mut dyn FnMut(u32)) {
+        let mut number = self.counts().left.load(Ordering::SeqCst);
+        while number != ticket.number && ticket.number.wrapping_sub(number) <= self.mask {
+            if let Some(owner) = self.owner_of(number) {
+                visit(owner);
+            }
+            number = number.wrapping_add(1);
+        }
+    }
+
     /// Who holds the ticket, as far as it has been stored.
     fn owner_of(&self, ticket: u32) -> Option<u32> {
         if self.counts().asked.load(Ordering::SeqCst) == ticket {

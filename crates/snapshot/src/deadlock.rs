@@ -106,7 +106,7 @@ fn party(rank: u32, doing: &Doing, ranks: &[u32]) -> Party {
         let is_collective = !wait.context.is_multiple_of(CONTEXTS_PER_COMM);
         Leaf {
             peer: peer_of(wait, rank).map(place),
-            any_kind: is_collective && wait.what != What::Member,
+            any_kind: is_collective && !matches!(wait.what, What::Member | What::Window),
             ends: wait.matched || wait.what == What::Other,
         }
     };

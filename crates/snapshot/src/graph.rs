@@ -123,6 +123,7 @@ fn label(wait: &Wait) -> String {
         What::Send => "send",
         What::Probe => "probe",
         What::Member => "collective",
+        What::Window => "window",
         What::Other => return String::new(),
     };
     let tag = wait.tag.map_or_else(String::new, |tag| format!(" tag {tag}"));

@@ -169,6 +169,8 @@ pub enum What {
     Send,
     /// A member of a collective operation that has not come.
     Member,
+    /// Another rank's step in the synchronisation of a window.
+    Window,
     /// A message that a probe looks for.
     Probe,
     /// Something that is not described.

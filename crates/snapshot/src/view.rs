@@ -208,6 +208,7 @@ fn wait(wait: &report::Wait) -> Wait {
             report::What::Receive => What::Receive,
             report::What::Send => What::Send,
             report::What::Member => What::Member,
+            report::What::Window => What::Window,
             report::What::Probe => What::Probe,
             report::What::Other => What::Other,
         },

@@ -23,6 +23,7 @@ impl Wait {
             What::Send => format!("sends to {rank}{with}"),
             What::Probe => format!("probes for a message from {rank}{with}"),
             What::Member => in_a_collective_call(&rank, *context),
+            What::Window => format!("waits for {rank} to post, complete or unlock a window"),
             What::Other => "waits for something that is not listed".into(),
         };
         match (self.matched, self.moved) {

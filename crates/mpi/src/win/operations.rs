@@ -8,7 +8,6 @@ use tutti_rma::accumulate::{Change, Update};
 use tutti_rma::part::{Fault, Part, copy_elements};
 
 use crate::abi::*;
-use crate::collective::op::bad_op;
 use crate::datatype::checked_count;
 use crate::error::{Error, Result, check};
 use crate::point_to_point::Data;
@@ -144,9 +143,12 @@ impl Guard {
         win: MPI_Win,
     ) -> Result<()> {
         let datatype = self.datatype(target.datatype)?;
+        if !matches!(op, MPI_REPLACE | MPI_NO_OP) {
+            self.is_commutative(op)?;
+        }
+        let Some(place) = self.place(target, datatype, win)? else { return Ok(()) };
         let element = self.element_of(datatype).ok_or_else(|| mixed("target_datatype"))?;
         let change = self.change(op, element)?;
-        let Some(place) = self.place(target, datatype, win)? else { return Ok(()) };
         let at = std::ptr::without_provenance_mut(place.offset);
         // A pair may have a gap between its value and its index, which is no part of its data.
         let (data, data_bytes) = match datatype.element {
@@ -225,8 +227,6 @@ impl Guard {
         if let Some(change) = Change::new(update, element) {
             return Ok(change);
         }
-        // What the operation is not: any at all, predefined, or for such elements.
-        self.is_commutative(op).map_err(|_| bad_op(op))?;
         let is_user = self.ops.find(op.0).is_some();
         let text = if is_user {
             "is made by the program, expected a predefined one"

@@ -12,7 +12,7 @@ use crate::abi::*;
 use crate::collective::work::Work;
 use crate::error::{Result, check};
 use crate::process::Guard;
-use crate::wait_goal::Goal;
+use crate::wait_goal::{Goal, Members};
 
 /// Asserts that a call may be given.
 fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
@@ -132,15 +132,15 @@ impl Guard {
             let before = *used;
             *used += 1;
             let (world, rank) = (peer.world, *rank as u32);
-            self.await_rank(context, world, || own.get(rank, count) > before)?;
+            self.await_ranks(context, &|visit| visit(world), || own.get(rank, count) > before)?;
         }
         Ok(())
     }
 
-    /// Waits for something that a rank does.
-    fn await_rank(&mut self, comm: MPI_Comm, world: u32, ready: impl Fn() -> bool) -> Result<()> {
+    /// Waits for something that ranks do.
+    fn await_ranks(&mut self, comm: MPI_Comm, missing: &Members<'_>, ready: impl Fn() -> bool) -> Result<()> {
         let context = self.comm(comm)?.context;
-        self.watch(Goal::Members { context, missing: &|visit| visit(world) }, ready);
+        self.watch(Goal::Window { context, missing }, ready);
         Ok(())
     }
 
@@ -218,11 +218,10 @@ impl Guard {
     fn take_lock(&mut self, win: MPI_Win, rank: usize, mode: Mode) -> Result<Ticket> {
         let me = self.world_rank();
         let window = self.window(win)?;
-        let (comm, peer) = (window.comm, &window.peers[rank]);
-        let (lock, world) = (peer.control.lock(), peer.world);
+        let (comm, lock) = (window.comm, window.peers[rank].control.lock());
         let ticket = lock.ask(mode, me);
         if !lock.is_due(ticket) {
-            self.await_rank(comm, world, || lock.is_due(ticket))?;
+            self.await_ranks(comm, &|visit| lock.visit_before(ticket, visit), || lock.is_due(ticket))?;
         }
         if let Some(next) = lock.enter(ticket) {
             self.engine.job.ring(next as usize);

@@ -27,6 +27,12 @@ fn window_lock_grants_in_the_order_of_asking() {
     ];
     let due = || tickets.map(|ticket| lock.is_due(ticket));
     assert_eq!(due(), [true, false, false, false, false]);
+    let before = |ticket| {
+        let mut owners = Vec::new();
+        lock.visit_before(ticket, &mut |owner| owners.push(owner));
+        owners
+    };
+    assert_eq!((before(tickets[0]), before(tickets[2])), (vec![], vec![0, 1]));
     // Who enters shared lets the next one in, whose turn it may be.
     assert_eq!(lock.enter(tickets[0]), Some(1));
     assert_eq!(lock.enter(tickets[1]), Some(2));
@@ -38,6 +44,7 @@ fn window_lock_grants_in_the_order_of_asking() {
     assert_eq!(lock.enter(tickets[2]), None);
     assert_eq!(lock.release(tickets[2]), Some(3));
     assert_eq!(lock.enter(tickets[3]), Some(4));
+    assert_eq!(before(tickets[4]), [3]);
     assert_eq!(lock.enter(tickets[4]), None, "nobody else has asked");
 }
 
