@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use tokio::net::TcpListener;
@@ -23,14 +23,19 @@ use crate::core::config::Config;
 use crate::core::event::{Event, WriterEvent};
 use crate::gang::{self, GangSettings, Switcher};
 use crate::ids::{ClientId, LinkId};
-use crate::key::{Credential, KeyError};
+use crate::key::Credential;
 use crate::message::JobId;
+use clock::{now_ms, now_us};
+pub use error::ShellError;
+use error::failed;
 use starters::Starter;
 use tutti_protocol::wire::{Kind, Reattach};
 
 mod alarm;
 mod clients;
+mod clock;
 mod complaints;
+mod error;
 mod events;
 mod filing;
 mod groups;
@@ -96,30 +101,6 @@ pub struct Settings {
     pub keep_ms: u64,
     /// The daemon leaves when nobody has needed it for so long, in ms.
     pub leave_ms: Option<u64>,
-}
-
-/// Why there is no daemon. Each is one line for the user.
-#[derive(Debug, thiserror::Error)]
-pub enum ShellError {
-    /// The kernel refused something.
-    #[error("cannot {action}: {source}")]
-    System {
-        /// What was tried.
-        action: String,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// No credential.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// Another one lives here.
-    #[error("a daemon is running at {} already", .0.display())]
-    Taken(PathBuf),
-}
-
-fn failed(action: impl Into<String>) -> impl FnOnce(io::Error) -> ShellError {
-    let action = action.into();
-    move |source| ShellError::System { action, source }
 }
 
 /// Something for the loop.
@@ -238,7 +219,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
             () = outbox_bell.ring() => shell.forward_outbox(),
             accepted = listener.accept() => shell.accept_peer(accepted),
             accepted = local.accept() => shell.accept_client(accepted),
-            stream = public.accept() => shell.show_jobs(&mut public, stream),
+            stream = public.accept() => public.show(stream, |arguments| shell.core.public_rows(arguments)),
             () = alarm.ring(shell.wait()) => {
                 shell.watch_front_ends();
                 shell.core.handle(now_ms(), Event::Tick);
@@ -616,14 +597,6 @@ fn random_number() -> io::Result<u64> {
     let mut number = [0; 8];
     tutti_os::random::fill_random(&mut number)?;
     Ok(u64::from_ne_bytes(number))
-}
-
-fn now_ms() -> u64 {
-    now_us() / 1000
-}
-
-fn now_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
 fn report_accept(result: io::Result<()>) {

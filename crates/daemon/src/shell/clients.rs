@@ -21,11 +21,10 @@ use tutti_os::session::Session;
 use tutti_os::stat::Stat;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
 
+use super::clock::now_ms;
+use super::error::{ShellError, failed};
 use super::quota::{ConnectionPermit, Debts};
-use super::{
-    ClientId, Event, JobId, Shell, ShellError, ShellEvent, ShellEvents, failed, random_number, report_accept,
-    starters,
-};
+use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number, report_accept, starters};
 use crate::message::{Answer, Request, STATE_BYTES_MAX, User};
 
 /// What is written to a user's program.
@@ -119,7 +118,7 @@ impl Shell {
             }
         }
         for (client, stopped) in changed {
-            self.core.handle(super::now_ms(), Event::FrontState(client, stopped));
+            self.core.handle(now_ms(), Event::FrontState(client, stopped));
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tutti_os::stderr::escape_control;
 
-use super::JobId;
+use crate::message::JobId;
 
 const LINE_BYTES_MAX: usize = 512;
 /// What stands before a line of a starter in the log: time, level, node, job, user.

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{ShellError, failed};
+use super::error::{ShellError, failed};
 
 /// Bytes of the log; then the old one is put aside, as `NAME.1`.
 const LOG_BYTES_MAX: u64 = 64 << 20;

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use tutti_os::stderr::print_line;
 
-use super::{ShellError, failed};
+use super::error::{ShellError, failed};
 use crate::core::journal::Journal;
 use crate::message::JobId;
 

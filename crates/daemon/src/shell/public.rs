@@ -8,8 +8,8 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use tokio::net::UnixStream;
 
-use super::Shell;
-use tutti_protocol::public::{self, ARGUMENTS_VARIABLE, NAME};
+use super::clock::now_ms;
+use tutti_protocol::public::{self, ARGUMENTS_VARIABLE, NAME, PublicRow};
 
 /// Lists that a user gets in a second; beyond that he is let go without one.
 const LISTS_MAX: u32 = 20;
@@ -39,6 +39,18 @@ impl PublicList {
         }
     }
 
+    /// Writes the list, which the socket's buffer takes at once, and closes. `rows`: the jobs, with their
+    /// arguments or without.
+    pub(super) fn show(&mut self, stream: Option<UnixStream>, rows: impl FnOnce(bool) -> Vec<PublicRow>) {
+        let Some(stream) = stream else { return };
+        let Ok(peer) = stream.peer_cred() else { return };
+        if self.admits(peer.uid(), now_ms()) {
+            let bytes = public::encode(rows(self.with_arguments));
+            // Who has gone wants no list.
+            let _ = stream.into_std().and_then(|mut stream| stream.write_all(&bytes));
+        }
+    }
+
     /// Whether a user gets a list now.
     fn admits(&mut self, uid: u32, now_ms: u64) -> bool {
         if std::mem::replace(&mut self.second, now_ms / 1000) != now_ms / 1000 {
@@ -55,19 +67,6 @@ fn listen() -> std::io::Result<tokio::net::UnixListener> {
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
     listener.set_nonblocking(true)?;
     tokio::net::UnixListener::from_std(listener)
-}
-
-impl Shell {
-    /// Writes the list, which the socket's buffer takes at once, and closes.
-    pub(super) fn show_jobs(&self, list: &mut PublicList, stream: Option<UnixStream>) {
-        let Some(stream) = stream else { return };
-        let Ok(peer) = stream.peer_cred() else { return };
-        if list.admits(peer.uid(), super::now_ms()) {
-            let bytes = public::encode(self.core.public_rows(list.with_arguments));
-            // Who has gone wants no list.
-            let _ = stream.into_std().and_then(|mut stream| stream.write_all(&bytes));
-        }
-    }
 }
 
 #[cfg(test)]

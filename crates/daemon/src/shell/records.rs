@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::{self, PartGroup, PartPlace};
 use tutti_os::stat::Stat;
 
-use super::{ShellError, failed};
+use super::error::{ShellError, failed};
 use crate::core::record::{Queued, StarterRecord};
 use crate::message::JobId;
 

@@ -27,6 +27,7 @@ use tutti_protocol::linker_variables::withhold;
 use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
 use super::clients;
+use super::clock::now_ms;
 use super::orphans::Wards;
 use super::records::{File, started};
 use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number};
@@ -267,7 +268,7 @@ impl Shell {
                     record: None,
                 };
                 if let Some(group) = &group {
-                    self.core.handle(super::now_ms(), Event::Limited(job, group.enforced));
+                    self.core.handle(now_ms(), Event::Limited(job, group.enforced));
                 }
                 let wire = Some(Wire { number, writer, listen });
                 let (child, enrolled, ended) = (Some(child), false, false);

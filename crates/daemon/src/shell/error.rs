@@ -1,0 +1,31 @@
+//! Why there is no daemon.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::key::KeyError;
+
+/// Why there is no daemon. Each is one line for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    /// The kernel refused something.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// No credential.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Another one lives here.
+    #[error("a daemon is running at {} already", .0.display())]
+    Taken(PathBuf),
+}
+
+/// What was tried, and the kernel's answer.
+pub(super) fn failed(action: impl Into<String>) -> impl FnOnce(io::Error) -> ShellError {
+    let action = action.into();
+    move |source| ShellError::System { action, source }
+}
