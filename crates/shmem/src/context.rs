@@ -76,10 +76,10 @@ pub fn world_pe(function: &str, ctx: shmem_ctx_t, pe: c_int) -> c_int {
     if ctx == DEFAULT { pe } else { translate(function, ctx, pe) }
 }
 
-/// A call that names no PE uses this context.
+/// A call that names no PE uses this context; none ([`INVALID`]) is allowed.
 #[inline(always)]
 pub fn check(function: &str, ctx: shmem_ctx_t) {
-    if ctx != DEFAULT {
+    if ctx != DEFAULT && ctx != INVALID {
         with(function, ctx, |_| ());
     }
 }

@@ -52,6 +52,7 @@ int main(void)
     shmem_barrier_all();
     CHECK(total == (me == 0 ? (long)n * (n + 1) / 2 : 0));
     shmem_ctx_destroy(ctx);
+    shmem_ctx_quiet(SHMEM_CTX_INVALID);
     CHECK(shmem_ctx_get_team(SHMEM_CTX_INVALID, &of_ctx) != 0 && of_ctx == SHMEM_TEAM_INVALID);
     CHECK(shmem_ctx_create(SHMEM_CTX_PRIVATE | SHMEM_CTX_NOSTORE, &ctx) == 0);
     shmem_ctx_fence(ctx);

@@ -72,6 +72,12 @@ static void arrays(int me, int n)
         seen += found;
     }
     CHECK(seen == (size_t)n);
+    /* All hold: each is found before one is found again. */
+    memset(status, 0, (size_t)n * sizeof *status);
+    for (int i = 0; i < n; i++)
+        status[shmem_int_test_any(flags, (size_t)n, NULL, SHMEM_CMP_NE, 0)]++;
+    for (int i = 0; i < n; i++)
+        CHECK(status[i] == 1);
     shmem_int_wait_until_all(flags, (size_t)n, NULL, SHMEM_CMP_GE, 1);
     for (int i = 0; i < n; i++)
         wanted[i] = i + 1;

@@ -1,6 +1,7 @@
 //! Waiting for words of this PE, and looking at them.
 
 use core::ffi::{c_int, c_long};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::comparison::Comparison;
 use crate::element::{Awaited, bytes_of};
@@ -13,6 +14,9 @@ enum Values<T> {
     One(T),
     Each(*const T),
 }
+
+/// Where the next search for any word begins.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Words that a call looks at.
 struct Words<T> {
@@ -67,8 +71,14 @@ impl<T: Awaited> Words<T> {
         self.counting().all(|index| self.holds(index))
     }
 
+    /// Calls begin behind what the last one has found, so that no word is passed over for ever.
     fn any(&self) -> Option<usize> {
-        self.counting().find(|index| self.holds(*index))
+        let begin = NEXT.load(Relaxed);
+        let begin = if begin < self.count { begin } else { 0 };
+        let mut indices = (begin..self.count).chain(0..begin).filter(|index| self.counts(*index));
+        let found = indices.find(|index| self.holds(*index))?;
+        NEXT.store(found + 1, Relaxed);
+        Some(found)
     }
 
     /// # Safety
