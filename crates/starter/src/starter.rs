@@ -109,6 +109,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         frozen: false,
         frozen_page: daemon_page::Hold::default(),
         suspended: false,
+        owes_continue: false,
         hold: None,
         last_hold: 0,
         watch: None,
@@ -152,6 +153,8 @@ struct Starter {
     frozen_page: daemon_page::Hold,
     /// A user has suspended the job.
     suspended: bool,
+    /// A user has resumed the job while a snapshot had it frozen: rank 0 still gets SIGCONT.
+    owes_continue: bool,
     /// It is frozen for a snapshot.
     hold: Option<hold::Hold>,
     /// Number of the last one.

@@ -102,8 +102,7 @@ impl Starter {
                 self.parts.inputs.handle_piece(payload);
             }
             Kind::Suspend => {
-                self.suspended = true;
-                self.settle_freeze();
+                self.suspend();
                 self.report(&Report::Suspended);
             }
             Kind::Resume => self.resume(),

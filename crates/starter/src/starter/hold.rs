@@ -64,7 +64,7 @@ impl Starter {
     /// All ranks run again, unless a user has suspended the job.
     pub(super) fn end_hold(&mut self) {
         if self.hold.take().is_some() {
-            self.settle_freeze();
+            self.settle_after_hold();
         }
     }
 

@@ -21,16 +21,34 @@ impl Starter {
         }
     }
 
+    /// The job is suspended for a user.
+    pub(super) fn suspend(&mut self) {
+        (self.suspended, self.owes_continue) = (true, false);
+        self.settle_freeze();
+    }
+
     /// The job runs again; so does rank 0 where a key has stopped it.
     pub(super) fn resume(&mut self) {
-        self.suspended = false;
+        (self.suspended, self.owes_continue) = (false, true);
         self.settle_freeze();
-        if self.frozen {
+        self.continue_rank();
+    }
+
+    /// Continues rank 0 as soon as it is frozen no more: before, SIGCONT would discard a key that stops it.
+    fn continue_rank(&mut self) {
+        if self.frozen || !std::mem::take(&mut self.owes_continue) {
             return;
         }
         if let Some(pid) = self.parts.ranks.first_pid().filter(|_| self.parts.terminal.is_some()) {
             let _ = kill_process_group(pid, Signal::CONT);
         }
+    }
+
+    /// A snapshot freezes the job no more: what a user and a key have wanted meanwhile is done.
+    pub(super) fn settle_after_hold(&mut self) {
+        self.settle_freeze();
+        self.continue_rank();
+        self.poll_rank_stop();
     }
 
     /// A daemon is gone: its turns are over.
