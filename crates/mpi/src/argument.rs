@@ -170,7 +170,7 @@ pub unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a [u8]> {
 /// # Safety
 /// `to` is null or has room for `room` bytes; `length` is null or valid for writing.
 pub unsafe fn put_text(
-    bytes: &[u8],
+    bytes: impl AsRef<[u8]>,
     to: *mut c_char,
     room: usize,
     length: *mut c_int,
@@ -179,6 +179,7 @@ pub unsafe fn put_text(
     if to.is_null() {
         return Err(null(name));
     }
+    let bytes = bytes.as_ref();
     let count = bytes.len().min(room - 1);
     // SAFETY: our contract; `count + 1 <= room`.
     unsafe {

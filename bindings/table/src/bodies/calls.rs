@@ -109,6 +109,8 @@ impl Rule {
             used.extend(self.results.iter().flat_map(|result| result.place.parameters()));
             used.extend(self.unused.iter().map(String::as_str));
             used.retain(|&word| word != "form");
+            let object = self.object(table, &function.prototype).map(|(_, name)| name);
+            used.extend(object.as_deref());
             if let Some(unknown) = used.iter().find(|word| !params.iter().any(|param| param.name == **word)) {
                 return Err(format!("`{name}` has no parameter `{unknown}`"));
             }
@@ -130,6 +132,15 @@ impl Rule {
         Ok(())
     }
 
+    /// Type and name of the argument whose error handler gets the errors, if there is one.
+    fn object(&self, table: &Table, prototype: &Prototype) -> Option<(&'static str, String)> {
+        let by_value = |base: &'static str| {
+            let found = prototype.params.iter().find(|p| p.base == base && !is_address(table, p));
+            found.map(|param| (base, param.rust_name()))
+        };
+        by_value("MPI_Comm").or_else(|| by_value("MPI_Session")).filter(|_| self.entry == Entry::Call)
+    }
+
     /// The text between the braces of a body.
     fn body(&self, table: &Table, prototype: &Prototype, is_large: bool) -> Result<String, String> {
         let name = &prototype.name;
@@ -146,7 +157,8 @@ impl Rule {
         for argument in arguments {
             given.push(to_rust(argument, is_large)?);
         }
-        let path = if self.callee.name.starts_with("guard.") { "" } else { "super::" };
+        let is_path = ["guard.", "crate::"].iter().any(|start| self.callee.name.starts_with(start));
+        let path = if is_path { "" } else { "super::" };
         let callee = format!("{path}{}({})", self.callee.name, given.join(", "));
         if self.entry == Entry::Itself {
             return Ok(match has_addresses {
@@ -172,19 +184,11 @@ impl Rule {
             inside += "        Ok(())\n";
         }
         let entry = match self.entry {
-            Entry::Call => {
-                let by_value = |base: &str| {
-                    let found = prototype.params.iter().find(|p| p.base == base && !is_address(table, p));
-                    found.map(|p| p.rust_name())
-                };
-                match (by_value("MPI_Comm"), by_value("MPI_Session")) {
-                    (None, Some(session)) => format!("on_session(c\"{name}\", {session}, |guard| "),
-                    (comm, _) => {
-                        let comm = comm.unwrap_or_else(|| "MPI_COMM_SELF".to_owned());
-                        format!("call(c\"{name}\", {comm}, |guard| ")
-                    }
-                }
-            }
+            Entry::Call => match self.object(table, prototype) {
+                Some(("MPI_Session", session)) => format!("on_session(c\"{name}\", {session}, |guard| "),
+                Some((_, comm)) => format!("call(c\"{name}\", {comm}, |guard| "),
+                None => format!("call(c\"{name}\", MPI_COMM_SELF, |guard| "),
+            },
             Entry::Anytime => format!("call_anytime(c\"{name}\", || "),
             _ => "tool_call(|| ".to_owned(),
         };
@@ -227,7 +231,7 @@ impl Output {
             ("fill", 2) => format!("argument::fill({0}, {1}, {inner}, \"{0}\")?;", name(0), name(1)),
             ("text", 3) => {
                 let (to, length, room) = (name(0), name(1), name(2));
-                format!("put_text({inner}.as_ref(), {to}, {room} as usize, {length}, \"{to}\")?;")
+                format!("put_text({inner}, {to}, {room} as usize, {length}, \"{to}\")?;")
             }
             (other, count) => {
                 return Err(format!("`{other}` with {count} arguments is no place for a result"));
@@ -259,6 +263,7 @@ fn to_rust(argument: &Expression, is_large: bool) -> Result<String, String> {
         ("dimensions", [array, count]) => Ok(format!("&dimensions({array}, {count})?")),
         ("text", [text]) => Ok(format!("argument::text({text}, \"{text}\")?")),
         ("packed", [memory, size, position]) => Ok(format!("Packed::new({memory}, {size}, {position})?")),
+        ("cstr", [text]) => Ok(format!("CStr::from_ptr({text})")),
         ("wide", [number]) => Ok(format!("{number}.wide()")),
         ("truth", [number]) => Ok(format!("{number} != 0")),
         ("at", [place]) => Ok(format!("*{place}")),
@@ -352,7 +357,7 @@ mod tests {
         let cases = [
             ("Comm_sise = comms::size(comm) -> size", "functions.txt has no `MPI_Comm_sise`"),
             ("Comm_size = comms::size(com) -> size", "`MPI_Comm_size` has no parameter `com`"),
-            ("Comm_size = comms::size() -> size", "the parameter `comm` of `MPI_Comm_size` is not used"),
+            ("Group_size = groups::size() -> size", "the parameter `group` of `MPI_Group_size` is not used"),
             ("Comm_size = comms::size", "`comms::size` has no arguments"),
             ("Comm_size = comms::size(comm", "is no parameter, literal or name(arguments)"),
             ("Comm_size = comms::size(wide(comm, 1)) -> size", "`wide` with 2 arguments is no group"),

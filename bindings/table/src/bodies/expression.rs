@@ -47,6 +47,7 @@ impl Expression {
     /// Whether it is a number, a truth value or a constant of Rust: `0`, `true`, `Mode::Standard`.
     pub(super) fn is_literal(&self) -> bool {
         ["true", "false"].contains(&self.name.as_str())
+            || self.name.contains("::")
             || self.name.starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase())
     }
 

@@ -6,18 +6,21 @@
 // A block around a function that takes addresses as they are may do nothing unsafe itself.
 #![allow(unused_unsafe)]
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::buffered::ProcessBuffer;
 use super::packing::Packed;
 use super::persistent::How;
 use super::sessions::on_session;
+use super::tool_variables::tool_call;
 use crate::abi::*;
-use crate::argument;
+use crate::argument::{self, put_text};
+use crate::attributes;
 use crate::datatype::constructors::{Form, Unit};
 use crate::engine::message::Mode;
-use crate::errhandler::{call, call_anytime};
+use crate::errhandler::{self, call, call_anytime};
 use crate::point_to_point::Data;
+use crate::tool::Change;
 use crate::type_arguments::{Number, dimensions, numbers, slice};
 
 include!(concat!(env!("OUT_DIR"), "/calls.rs"));

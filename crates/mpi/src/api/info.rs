@@ -17,6 +17,67 @@ unsafe fn checked_key<'a>(key: *const c_char) -> Result<&'a [u8]> {
     Ok(key)
 }
 
+/// Makes an empty info object.
+pub(super) fn create() -> Result<MPI_Info> {
+    Ok(info::keep(Info::default()))
+}
+
+pub(super) fn duplicate(info: MPI_Info) -> Result<MPI_Info> {
+    let copy = info::read(info, |info| Ok(info.clone()))?;
+    Ok(info::keep(copy))
+}
+
+pub(super) fn free(info: MPI_Info) -> Result<MPI_Info> {
+    info::free(info)?;
+    Ok(MPI_INFO_NULL)
+}
+
+/// Sets a value.
+///
+/// # Safety
+/// `key` and `value` are null or texts.
+pub(super) unsafe fn set(info: MPI_Info, key: *const c_char, value: *const c_char) -> Result<()> {
+    // SAFETY: our contract.
+    let key = unsafe { checked_key(key) }?;
+    check(!value.is_null(), MPI_ERR_INFO_VALUE, || "value is a null pointer".into())?;
+    // SAFETY: our contract.
+    let value = unsafe { text(value, "value") }?;
+    info::check_value(value)?;
+    info::change(info, |info| {
+        info.set(key, value);
+        Ok(())
+    })
+}
+
+/// Removes a key.
+///
+/// # Safety
+/// `key` is null or a text.
+pub(super) unsafe fn delete(info: MPI_Info, key: *const c_char) -> Result<()> {
+    // SAFETY: our contract.
+    let key = unsafe { checked_key(key) }?;
+    let removed = info::change(info, |info| Ok(info.remove(key)))?;
+    check(removed, MPI_ERR_INFO_NOKEY, || {
+        format!("key is \"{}\", which the info object has not", String::from_utf8_lossy(key))
+    })
+}
+
+/// The length of a value, and whether there is one.
+///
+/// # Safety
+/// `key` is null or a text.
+pub(super) unsafe fn length(info: MPI_Info, key: *const c_char) -> Result<(Option<usize>, bool)> {
+    // SAFETY: our contract.
+    let key = unsafe { checked_key(key) }?;
+    let length = info::read(info, |info| Ok(info.get(key).map(<[u8]>::len)))?;
+    Ok((length, length.is_some()))
+}
+
+/// How many keys.
+pub(super) fn count(info: MPI_Info) -> Result<usize> {
+    info::read(info, |info| Ok(info.len()))
+}
+
 /// Writes at most `room` bytes of a value, and its final zero behind them.
 unsafe fn put_value(value: &[u8], to: *mut c_char, room: usize) -> Result<()> {
     check(!to.is_null(), MPI_ERR_ARG, || "value is a null pointer".into())?;
@@ -27,16 +88,6 @@ unsafe fn put_value(value: &[u8], to: *mut c_char, room: usize) -> Result<()> {
         to.add(bytes).write(0);
     }
     Ok(())
-}
-
-/// Makes an empty info object (10.2).
-#[inline]
-pub unsafe fn MPI_Info_create(info: *mut MPI_Info) -> c_int {
-    call_anytime(c"MPI_Info_create", || {
-        check(!info.is_null(), MPI_ERR_ARG, || "info is a null pointer".into())?;
-        // SAFETY: the user gives a place for the object.
-        unsafe { put(info, "info", info::keep(Info::default())) }
-    })
 }
 
 /// Makes an info object that tells how the process was started (10.2).
@@ -52,58 +103,6 @@ pub unsafe fn MPI_Info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mu
             given.map(|&argument| unsafe { text(argument, "argv") }.map(<[u8]>::to_vec)).collect();
         // SAFETY: the user gives a place for the object.
         unsafe { put(info, "info", info::keep(Info::of_start(Some(arguments?)))) }
-    })
-}
-
-/// Copies an info object (10.2).
-#[inline]
-pub unsafe fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
-    call_anytime(c"MPI_Info_dup", || {
-        check(!newinfo.is_null(), MPI_ERR_ARG, || "newinfo is a null pointer".into())?;
-        let copy = info::read(info, |info| Ok(info.clone()))?;
-        // SAFETY: the user gives a place for the object.
-        unsafe { put(newinfo, "newinfo", info::keep(copy)) }
-    })
-}
-
-/// Frees an info object (10.2).
-#[inline]
-pub unsafe fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
-    call_anytime(c"MPI_Info_free", || {
-        // SAFETY: the user gives a place that holds a handle.
-        info::free(unsafe { get(info, "info") }?)?;
-        // SAFETY: as above.
-        unsafe { put(info, "info", MPI_INFO_NULL) }
-    })
-}
-
-/// Sets a value (10.2).
-#[inline]
-pub unsafe fn MPI_Info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> c_int {
-    call_anytime(c"MPI_Info_set", || {
-        // SAFETY: the user gives a text.
-        let key = unsafe { checked_key(key) }?;
-        check(!value.is_null(), MPI_ERR_INFO_VALUE, || "value is a null pointer".into())?;
-        // SAFETY: the user gives a text.
-        let value = unsafe { text(value, "value") }?;
-        info::check_value(value)?;
-        info::change(info, |info| {
-            info.set(key, value);
-            Ok(())
-        })
-    })
-}
-
-/// Removes a key (10.2).
-#[inline]
-pub unsafe fn MPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
-    call_anytime(c"MPI_Info_delete", || {
-        // SAFETY: the user gives a text.
-        let key = unsafe { checked_key(key) }?;
-        let removed = info::change(info, |info| Ok(info.remove(key)))?;
-        check(removed, MPI_ERR_INFO_NOKEY, || {
-            format!("key is \"{}\", which the info object has not", String::from_utf8_lossy(key))
-        })
     })
 }
 
@@ -155,37 +154,6 @@ pub unsafe fn MPI_Info_get(
         }
         // SAFETY: the user gives a place for the flag.
         unsafe { put(flag, "flag", c_int::from(found.is_some())) }
-    })
-}
-
-/// The length of a value (deprecated; 17.1).
-#[inline]
-pub unsafe fn MPI_Info_get_valuelen(
-    info: MPI_Info,
-    key: *const c_char,
-    valuelen: *mut c_int,
-    flag: *mut c_int,
-) -> c_int {
-    call_anytime(c"MPI_Info_get_valuelen", || {
-        // SAFETY: the user gives a text.
-        let key = unsafe { checked_key(key) }?;
-        let length = info::read(info, |info| Ok(info.get(key).map(<[u8]>::len)))?;
-        if let Some(length) = length {
-            // SAFETY: the user gives a place for the length.
-            unsafe { put(valuelen, "valuelen", length as c_int) }?;
-        }
-        // SAFETY: the user gives a place for the flag.
-        unsafe { put(flag, "flag", c_int::from(length.is_some())) }
-    })
-}
-
-/// How many keys (10.2).
-#[inline]
-pub unsafe fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
-    call_anytime(c"MPI_Info_get_nkeys", || {
-        let count = info::read(info, |info| Ok(info.len()))?;
-        // SAFETY: the user gives a place for the count.
-        unsafe { put(nkeys, "nkeys", count as c_int) }
     })
 }
 

@@ -1,28 +1,33 @@
-//! MPI 7.8: names of communicators.
-
-use core::ffi::{c_char, c_int};
+//! MPI 7.8: names of communicators and datatypes.
 
 use crate::abi::*;
-use crate::argument::{put_text, text};
-use crate::errhandler::call;
+use crate::error::Result;
+use crate::process::Guard;
 
-/// Names a communicator (7.8); what does not fit into MPI_MAX_OBJECT_NAME is cut off.
-#[inline]
-pub unsafe fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
-    call(c"MPI_Comm_set_name", comm, |guard| {
-        // SAFETY: the user gives a text.
-        let name = unsafe { text(comm_name, "comm_name") }?;
-        guard.comm_mut(comm)?.name = name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)].to_vec();
-        Ok(())
-    })
+/// As much of a name as an object keeps.
+fn kept(name: &[u8]) -> Vec<u8> {
+    name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)].to_vec()
 }
 
-/// The name of a communicator (7.8); MPI_COMM_NULL has one too.
-#[inline]
-pub unsafe fn MPI_Comm_get_name(comm: MPI_Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int {
-    call(c"MPI_Comm_get_name", comm, |guard| {
-        let name: &[u8] = if comm == MPI_COMM_NULL { b"MPI_COMM_NULL" } else { &guard.comm(comm)?.name };
-        // SAFETY: the user gives room for MPI_MAX_OBJECT_NAME bytes and a place for the length.
-        unsafe { put_text(name, comm_name, MPI_MAX_OBJECT_NAME as usize, resultlen, "comm_name") }
+pub(super) fn set_of_comm(guard: &mut Guard, comm: MPI_Comm, name: &[u8]) -> Result<()> {
+    guard.comm_mut(comm)?.name = kept(name);
+    Ok(())
+}
+
+/// The name of a communicator; MPI_COMM_NULL has one too.
+pub(super) fn of_comm(guard: &Guard, comm: MPI_Comm) -> Result<&[u8]> {
+    Ok(if comm == MPI_COMM_NULL { b"MPI_COMM_NULL" } else { &guard.comm(comm)?.name })
+}
+
+pub(super) fn set_of_type(guard: &mut Guard, datatype: MPI_Datatype, name: &[u8]) -> Result<()> {
+    guard.datatype_mut(datatype)?.name = kept(name);
+    Ok(())
+}
+
+/// The name of a type; MPI_DATATYPE_NULL has one too.
+pub(super) fn of_type(guard: &Guard, datatype: MPI_Datatype) -> Result<&[u8]> {
+    Ok(match datatype {
+        MPI_DATATYPE_NULL => b"MPI_DATATYPE_NULL",
+        _ => &guard.datatype(datatype)?.name,
     })
 }

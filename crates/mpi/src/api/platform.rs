@@ -6,9 +6,10 @@ use core::ffi::{c_int, c_void};
 use crate::abi::*;
 use crate::argument::put;
 use crate::comm::machine::SHARED_MEMORY;
-use crate::errhandler::{call, call_anytime};
+use crate::errhandler::call_anytime;
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
+use crate::process::Guard;
 
 /// Sizes of the types of the binary interface.
 const ABI_SIZES: [(&[u8], usize); 3] = [
@@ -34,52 +35,48 @@ const FORTRAN_KINDS: [(&str, &[u8]); 4] = [
 ];
 
 /// Sizes of the types of the binary interface.
-#[inline]
-pub unsafe fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
-    call_anytime(c"MPI_Abi_get_info", || {
-        let mut sizes = Info::default();
-        for (key, size) in ABI_SIZES {
-            sizes.set(key, size.to_string().as_bytes());
-        }
-        // SAFETY: the user gives a place for the object.
-        unsafe { give(info, sizes) }
-    })
+pub(super) fn sizes() -> Result<MPI_Info> {
+    let mut sizes = Info::default();
+    for (key, size) in ABI_SIZES {
+        sizes.set(key, size.to_string().as_bytes());
+    }
+    Ok(info::keep(sizes))
 }
 
 /// Sizes of Fortran's types.
-#[inline]
-pub unsafe fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
-    call_anytime(c"MPI_Abi_get_fortran_info", || {
-        let mut sizes = Info::default();
-        for (key, size) in FORTRAN_SIZES {
-            sizes.set(key, size);
+pub(super) fn fortran_sizes() -> Result<MPI_Info> {
+    let mut sizes = Info::default();
+    for (key, size) in FORTRAN_SIZES {
+        sizes.set(key, size);
+    }
+    for (kind, bytes) in FORTRAN_KINDS {
+        for size in bytes {
+            sizes.set(format!("mpi_{kind}{size}_supported").as_bytes(), b"true");
         }
-        for (kind, bytes) in FORTRAN_KINDS {
-            for size in bytes {
-                sizes.set(format!("mpi_{kind}{size}_supported").as_bytes(), b"true");
-            }
-        }
-        sizes.set(b"mpi_double_complex_supported", b"true");
-        // SAFETY: the user gives a place for the object.
-        unsafe { give(info, sizes) }
-    })
+    }
+    sizes.set(b"mpi_double_complex_supported", b"true");
+    Ok(info::keep(sizes))
 }
 
 /// Fortran bindings say which sizes they were built for: they must be ours.
-#[inline]
-pub unsafe fn MPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
-    call_anytime(c"MPI_Abi_set_fortran_info", || {
-        info::read(info, |given| {
-            for (key, size) in FORTRAN_SIZES {
-                let found = given.get(key).unwrap_or(size);
-                check(found == size, MPI_ERR_ABI, || {
-                    let [key, found, size] = [key, found, size].map(String::from_utf8_lossy);
-                    format!("{key} is {found}, this library was built for {size}")
-                })?;
-            }
-            Ok(())
-        })
+pub(super) fn check_fortran_sizes(info: MPI_Info) -> Result<()> {
+    info::read(info, |given| {
+        for (key, size) in FORTRAN_SIZES {
+            let found = given.get(key).unwrap_or(size);
+            check(found == size, MPI_ERR_ABI, || {
+                let [key, found, size] = [key, found, size].map(String::from_utf8_lossy);
+                format!("{key} is {found}, this library was built for {size}")
+            })?;
+        }
+        Ok(())
     })
+}
+
+/// The kinds of resource that MPI_Comm_split_type knows, and whether this process is bound to one of them.
+pub(super) fn resources(_: &Guard) -> Result<MPI_Info> {
+    let mut kinds = Info::default();
+    kinds.set(SHARED_MEMORY, b"true");
+    Ok(info::keep(kinds))
 }
 
 /// The values of Fortran's .true. and .false., for a LOGICAL of this size.
@@ -136,23 +133,4 @@ fn checked_logical(size: c_int) -> Result<usize> {
         1 | 2 | 4 | 8 | 16 => Ok(size as usize),
         _ => Err(Error::new(MPI_ERR_ARG, format_args!("logical_size is {size}, expected 1, 2, 4, 8 or 16"))),
     }
-}
-
-/// The kinds of resource that MPI_Comm_split_type knows, and whether this process is bound to one of them
-/// (9.1.3).
-#[inline]
-pub unsafe fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
-    call(c"MPI_Get_hw_resource_info", MPI_COMM_SELF, |_| {
-        let mut kinds = Info::default();
-        kinds.set(SHARED_MEMORY, b"true");
-        // SAFETY: the user gives a place for the object.
-        unsafe { give(hw_info, kinds) }
-    })
-}
-
-/// Keeps an object and writes its handle.
-unsafe fn give(place: *mut MPI_Info, info: Info) -> Result<()> {
-    check(!place.is_null(), MPI_ERR_ARG, || "info is a null pointer".into())?;
-    // SAFETY: as the caller's.
-    unsafe { put(place, "info", info::keep(info)) }
 }

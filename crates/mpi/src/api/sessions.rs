@@ -87,34 +87,6 @@ pub unsafe fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
     result
 }
 
-/// The hints that a session uses (11.3.1).
-#[inline]
-pub unsafe fn MPI_Session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -> c_int {
-    on_session(c"MPI_Session_get_info", session, |guard| {
-        let level = guard.session(session)?.thread_level;
-        let mut used = Info::default();
-        if let Some((_, name)) = LEVELS.iter().find(|(number, _)| *number == level) {
-            used.set(b"thread_level", name);
-        }
-        used.set(b"mpi_memory_alloc_kinds", b"mpi,system");
-        // SAFETY: the user gives a place for the object.
-        unsafe { put(info_used, "info_used", info::keep(used)) }
-    })
-}
-
-/// How many process sets there are (11.3.2).
-#[inline]
-pub unsafe fn MPI_Session_get_num_psets(
-    session: MPI_Session,
-    _info: MPI_Info,
-    npset_names: *mut c_int,
-) -> c_int {
-    on_session(c"MPI_Session_get_num_psets", session, |_| {
-        // SAFETY: the user gives a place for the count.
-        unsafe { put(npset_names, "npset_names", PSETS.len() as c_int) }
-    })
-}
-
 /// The name of a process set, as much as fits, and its whole length (11.3.2).
 #[inline]
 pub unsafe fn MPI_Session_get_nth_pset(
@@ -141,40 +113,6 @@ pub unsafe fn MPI_Session_get_nth_pset(
         }
         // SAFETY: as above.
         unsafe { put(pset_len, "pset_len", name.len() as c_int + 1) }
-    })
-}
-
-/// What is known of a process set: how many processes it has (11.3.2).
-#[inline]
-pub unsafe fn MPI_Session_get_pset_info(
-    session: MPI_Session,
-    pset_name: *const c_char,
-    info: *mut MPI_Info,
-) -> c_int {
-    on_session(c"MPI_Session_get_pset_info", session, |guard| {
-        // SAFETY: the user gives a text.
-        let set = guard.process_set(unsafe { text(pset_name, "pset_name") }?)?;
-        let mut known = Info::default();
-        known.set(b"mpi_size", set.size().to_string().as_bytes());
-        // SAFETY: the user gives a place for the object.
-        unsafe { put(info, "info", info::keep(known)) }
-    })
-}
-
-/// The group of a process set (7.3.2).
-#[inline]
-pub unsafe fn MPI_Group_from_session_pset(
-    session: MPI_Session,
-    pset_name: *const c_char,
-    newgroup: *mut MPI_Group,
-) -> c_int {
-    on_session(c"MPI_Group_from_session_pset", session, |guard| {
-        // SAFETY: the user gives a text.
-        let set = guard.process_set(unsafe { text(pset_name, "pset_name") }?)?;
-        check(!newgroup.is_null(), MPI_ERR_ARG, || "newgroup is a null pointer".into())?;
-        let made = guard.keep_group(set);
-        // SAFETY: the user gives a place for the group.
-        unsafe { put(newgroup, "newgroup", made) }
     })
 }
 
@@ -218,6 +156,35 @@ pub unsafe fn MPI_Intercomm_create_from_groups(
     }
 }
 
+/// The hints that a session uses.
+pub(super) fn info(guard: &Guard, session: MPI_Session) -> Result<MPI_Info> {
+    let level = guard.session(session)?.thread_level;
+    let mut used = Info::default();
+    if let Some((_, name)) = LEVELS.iter().find(|(number, _)| *number == level) {
+        used.set(b"thread_level", name);
+    }
+    used.set(b"mpi_memory_alloc_kinds", b"mpi,system");
+    Ok(info::keep(used))
+}
+
+/// How many process sets there are.
+pub(super) fn count(_: &Guard) -> Result<usize> {
+    Ok(PSETS.len())
+}
+
+/// What is known of a process set: how many processes it has.
+pub(super) fn set_info(guard: &Guard, name: &[u8]) -> Result<MPI_Info> {
+    let mut known = Info::default();
+    known.set(b"mpi_size", guard.process_set(name)?.size().to_string().as_bytes());
+    Ok(info::keep(known))
+}
+
+/// The group of a process set.
+pub(super) fn group(guard: &mut Guard, name: &[u8]) -> Result<MPI_Group> {
+    let set = guard.process_set(name)?;
+    Ok(guard.keep_group(set))
+}
+
 /// Runs a call that makes a communicator without a parent; errors go through the error handler that it names.
 unsafe fn make(
     name: &'static CStr,
@@ -245,31 +212,6 @@ unsafe fn make(
         Ok(()) => MPI_SUCCESS,
         Err(error) => errhandler::raise_with(guard, name, errhandler, MPI_COMM_NULL.0, error),
     }
-}
-
-/// Sets the error handler of a session (9.3.4).
-#[inline]
-pub unsafe fn MPI_Session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) -> c_int {
-    on_session(c"MPI_Session_set_errhandler", session, |guard| {
-        errhandler::check_for(Object::Session, errhandler)?;
-        errhandler::retain(errhandler);
-        if let Some(session) = guard.sessions.find_mut(session.0) {
-            errhandler::release(std::mem::replace(&mut session.errhandler, errhandler));
-        }
-        Ok(())
-    })
-}
-
-/// The error handler of a session; the user gets a reference (9.3.4).
-#[inline]
-pub unsafe fn MPI_Session_get_errhandler(session: MPI_Session, errhandler: *mut MPI_Errhandler) -> c_int {
-    on_session(c"MPI_Session_get_errhandler", session, |guard| {
-        let handler = guard.session(session)?.errhandler;
-        // SAFETY: the user gives a place for the handler.
-        unsafe { put(errhandler, "errhandler", handler) }?;
-        errhandler::retain(handler);
-        Ok(())
-    })
 }
 
 /// Calls the error handler of a session (9.5).

@@ -6,8 +6,9 @@ use crate::abi::*;
 use crate::attribute_calls;
 use crate::attributes::Owner;
 use crate::errhandler::{self, call};
-use crate::error::check;
+use crate::error::{self, check};
 use crate::lifecycle::{self, StartError};
+use crate::process::Guard;
 use crate::process::{self, AFTER, BEFORE, FORKED, RUNNING};
 use tutti_runtime::log;
 
@@ -91,42 +92,6 @@ pub unsafe fn MPI_Finalize() -> c_int {
     result
 }
 
-/// Whether MPI_Init was called (11.2.1).
-#[inline]
-pub unsafe fn MPI_Initialized(flag: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place for the flag.
-    unsafe { flag.write(c_int::from(lifecycle::world_phase() != BEFORE)) };
-    MPI_SUCCESS
-}
-
-/// Whether MPI_Finalize has completed (11.2.2).
-#[inline]
-pub unsafe fn MPI_Finalized(flag: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place for the flag.
-    unsafe { flag.write(c_int::from(lifecycle::world_phase() == AFTER)) };
-    MPI_SUCCESS
-}
-
-/// The thread level (11.6.2).
-#[inline]
-pub unsafe fn MPI_Query_thread(provided: *mut c_int) -> c_int {
-    call(c"MPI_Query_thread", MPI_COMM_SELF, |guard| {
-        // SAFETY: the user gives a place for the level.
-        unsafe { provided.write(guard.thread_level) };
-        Ok(())
-    })
-}
-
-/// Whether this thread called Init (11.6.2).
-#[inline]
-pub unsafe fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
-    call(c"MPI_Is_thread_main", MPI_COMM_SELF, |guard| {
-        // SAFETY: the user gives a place for the flag.
-        unsafe { flag.write(c_int::from(guard.main_thread == process::thread_id())) };
-        Ok(())
-    })
-}
-
 /// Ends the job (9.7).
 #[inline]
 pub unsafe fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) -> c_int {
@@ -135,4 +100,23 @@ pub unsafe fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) -> c_int {
         log::line(format_args!("MPI_Abort was called {}", process::absence()));
     }
     errhandler::abort(guard, errorcode)
+}
+
+/// Whether MPI_Init was called.
+pub(super) fn has_started() -> error::Result<bool> {
+    Ok(lifecycle::world_phase() != BEFORE)
+}
+
+/// Whether MPI_Finalize has completed.
+pub(super) fn has_ended() -> error::Result<bool> {
+    Ok(lifecycle::world_phase() == AFTER)
+}
+
+pub(super) fn thread_level(guard: &Guard) -> error::Result<c_int> {
+    Ok(guard.thread_level)
+}
+
+/// Whether this thread called Init.
+pub(super) fn is_main_thread(guard: &Guard) -> error::Result<bool> {
+    Ok(guard.main_thread == process::thread_id())
 }

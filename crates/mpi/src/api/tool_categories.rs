@@ -1,6 +1,6 @@
 //! MPI 15.3.8 and 15.3.9: categories of variables; of events, sources and enumerations there are none.
 
-use core::ffi::{c_char, c_int};
+use core::ffi::{CStr, c_char, c_int};
 
 use super::tool_variables::{give, index_of, put, put_text};
 use crate::abi::*;
@@ -14,6 +14,26 @@ fn members(category: usize) -> (c_int, c_int) {
         OF_COUNTERS => (0, COUNTERS.len() as c_int),
         _ => (0, 0),
     }
+}
+
+/// How many categories there are.
+pub(super) fn count() -> Answer<usize> {
+    tool::check_initialized().map(|()| CATEGORIES.len())
+}
+
+/// The number of a category.
+pub(super) fn index(name: &CStr) -> Answer<c_int> {
+    index_of(name, CATEGORIES.iter().map(|category| category.0))
+}
+
+/// How many a category has of what no category has.
+pub(super) fn no_members(category: c_int) -> Answer<usize> {
+    tool::checked_index(category, CATEGORIES.len()).map(|_| 0)
+}
+
+/// How many there are of what there is none.
+pub(super) fn no_count() -> Answer<usize> {
+    tool::check_initialized().map(|()| 0)
 }
 
 /// The first numbers below `count`, as many as there is room for.
@@ -31,13 +51,6 @@ unsafe fn put_indices(count: Answer<c_int>, length: c_int, indices: *mut c_int) 
         }
         Err(code) => code,
     }
-}
-
-/// How many categories there are.
-#[inline]
-pub unsafe fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place.
-    unsafe { give(tool::check_initialized().map(|()| CATEGORIES.len() as c_int), num_cat) }
 }
 
 /// What a category is.
@@ -66,13 +79,6 @@ pub unsafe fn MPI_T_category_get_info(
         put(num_categories, 0);
     }
     MPI_SUCCESS
-}
-
-/// The number of a category.
-#[inline]
-pub unsafe fn MPI_T_category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
-    // SAFETY: the user gives a text and a place.
-    unsafe { give(index_of(name, CATEGORIES.iter().map(|category| category.0)), cat_index) }
 }
 
 /// The control variables of a category.
@@ -105,34 +111,6 @@ pub unsafe fn MPI_T_category_get_events(cat_index: c_int, len: c_int, indices: *
     let count = tool::checked_index(cat_index, CATEGORIES.len()).map(|_| 0);
     // SAFETY: the user's array is so long.
     unsafe { put_indices(count, len, indices) }
-}
-
-/// How many events a category has: none.
-#[inline]
-pub unsafe fn MPI_T_category_get_num_events(cat_index: c_int, num_events: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place.
-    unsafe { give(tool::checked_index(cat_index, CATEGORIES.len()).map(|_| 0), num_events) }
-}
-
-/// Categories never change, so the number is always the same.
-#[inline]
-pub unsafe fn MPI_T_category_changed(update_number: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place.
-    unsafe { give(tool::check_initialized().map(|()| 0), update_number) }
-}
-
-/// How many events there are: none.
-#[inline]
-pub unsafe fn MPI_T_event_get_num(num_events: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place.
-    unsafe { give(tool::check_initialized().map(|()| 0), num_events) }
-}
-
-/// How many sources of events there are: none.
-#[inline]
-pub unsafe fn MPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place.
-    unsafe { give(tool::check_initialized().map(|()| 0), num_sources) }
 }
 
 /// No event has a name.

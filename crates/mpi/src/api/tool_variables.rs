@@ -6,9 +6,9 @@ use crate::abi::*;
 use crate::stats::COUNTERS;
 use crate::tool::{self, Answer, Change, SETTING_CHARS, SETTINGS};
 
-/// The code of an answer.
-fn code(answer: Answer) -> c_int {
-    answer.err().unwrap_or(MPI_SUCCESS)
+/// Runs a call of the interface: the code of its answer.
+pub(super) fn tool_call(body: impl FnOnce() -> Answer) -> c_int {
+    body().err().unwrap_or(MPI_SUCCESS)
 }
 
 /// Writes a result, unless the user does not want it.
@@ -43,21 +43,65 @@ pub(super) unsafe fn put_text(text: *mut c_char, length: *mut c_int, value: &str
 }
 
 /// The place of a name among others.
-///
-/// # Safety
-/// `name` is null or a text.
-pub(super) unsafe fn index_of<'a>(
-    name: *const c_char,
-    mut names: impl Iterator<Item = &'a str>,
-) -> Answer<c_int> {
+pub(super) fn index_of<'a>(name: &CStr, mut names: impl Iterator<Item = &'a str>) -> Answer<c_int> {
     tool::check_initialized()?;
-    if name.is_null() {
-        return Err(MPI_T_ERR_INVALID_NAME);
-    }
-    // SAFETY: our contract.
-    let name = unsafe { CStr::from_ptr(name) };
     let found = names.position(|other| other.as_bytes() == name.to_bytes());
     found.map(|index| index as c_int).ok_or(MPI_T_ERR_INVALID_NAME)
+}
+
+/// Starts the interface: the level of threads.
+pub(super) fn start() -> Answer<c_int> {
+    tool::initialize();
+    Ok(MPI_THREAD_MULTIPLE)
+}
+
+pub(super) fn count_settings() -> Answer<usize> {
+    tool::check_initialized().map(|()| SETTINGS.len())
+}
+
+/// The number of a control variable.
+pub(super) fn setting(name: &CStr) -> Answer<c_int> {
+    index_of(name, SETTINGS.iter().map(|setting| setting.0))
+}
+
+/// A handle of a control variable, and how many characters it has.
+pub(super) fn new_setting_handle(index: c_int) -> Answer<(MPI_T_cvar_handle, usize)> {
+    tool::new_setting_handle(index).map(|made| (made, SETTING_CHARS))
+}
+
+pub(super) fn free_setting_handle(handle: MPI_T_cvar_handle) -> Answer<MPI_T_cvar_handle> {
+    tool::free_setting_handle(handle).map(|()| MPI_T_CVAR_HANDLE_NULL)
+}
+
+/// A setting out of the environment is not changed.
+pub(super) fn change_setting(handle: MPI_T_cvar_handle) -> Answer {
+    tool::setting(handle).and(Err(MPI_T_ERR_CVAR_SET_NEVER))
+}
+
+pub(super) fn count_counters() -> Answer<usize> {
+    tool::check_initialized().map(|()| COUNTERS.len())
+}
+
+/// The number of a performance variable.
+pub(super) fn counter(name: &CStr, class: c_int) -> Answer<c_int> {
+    let is_counter = class == MPI_T_PVAR_CLASS_COUNTER;
+    index_of(name, COUNTERS.iter().filter(|_| is_counter).map(|counter| counter.name))
+}
+
+pub(super) fn close_session(session: MPI_T_pvar_session) -> Answer<MPI_T_pvar_session> {
+    tool::close_session(session).map(|()| MPI_T_PVAR_SESSION_NULL)
+}
+
+/// A handle of a performance variable, and how many values it has.
+pub(super) fn new_handle(session: MPI_T_pvar_session, index: c_int) -> Answer<(MPI_T_pvar_handle, usize)> {
+    tool::new_handle(session, index).map(|made| (made, 1))
+}
+
+pub(super) fn free_handle(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+) -> Answer<MPI_T_pvar_handle> {
+    tool::free_handle(session, handle).map(|()| MPI_T_PVAR_HANDLE_NULL)
 }
 
 /// The code of an answer, after its value was written.
@@ -73,28 +117,6 @@ pub(super) unsafe fn give<T>(answer: Answer<T>, place: *mut T) -> c_int {
         }
         Err(code) => code,
     }
-}
-
-/// Starts the tool information interface (15.3.4).
-#[inline]
-pub unsafe fn MPI_T_init_thread(_required: c_int, provided: *mut c_int) -> c_int {
-    tool::initialize();
-    // SAFETY: the user gives a place.
-    unsafe { put(provided, MPI_THREAD_MULTIPLE) };
-    MPI_SUCCESS
-}
-
-/// Ends it (15.3.4).
-#[inline]
-pub unsafe fn MPI_T_finalize() -> c_int {
-    code(tool::finalize())
-}
-
-/// How many control variables there are (15.3.6).
-#[inline]
-pub unsafe fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place.
-    unsafe { give(tool::check_initialized().map(|()| SETTINGS.len() as c_int), num_cvar) }
 }
 
 /// What a control variable is (15.3.6).
@@ -128,37 +150,6 @@ pub unsafe fn MPI_T_cvar_get_info(
     MPI_SUCCESS
 }
 
-/// The number of a control variable (15.3.6).
-#[inline]
-pub unsafe fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
-    // SAFETY: the user gives a text and a place.
-    unsafe { give(index_of(name, SETTINGS.iter().map(|setting| setting.0)), cvar_index) }
-}
-
-/// A handle of a control variable (15.3.6).
-#[inline]
-pub unsafe fn MPI_T_cvar_handle_alloc(
-    cvar_index: c_int,
-    _obj_handle: *mut c_void,
-    handle: *mut MPI_T_cvar_handle,
-    count: *mut c_int,
-) -> c_int {
-    let made = tool::new_setting_handle(cvar_index);
-    if made.is_ok() {
-        // SAFETY: the user gives a place.
-        unsafe { put(count, SETTING_CHARS as c_int) };
-    }
-    // SAFETY: as above.
-    unsafe { give(made, handle) }
-}
-
-/// Frees it (15.3.6).
-#[inline]
-pub unsafe fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
-    // SAFETY: the user gives a handle.
-    unsafe { give(tool::free_setting_handle(handle.read()).map(|()| MPI_T_CVAR_HANDLE_NULL), handle) }
-}
-
 /// The value of a control variable: what the environment has, or an empty text (15.3.6).
 #[inline]
 pub unsafe fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
@@ -171,19 +162,6 @@ pub unsafe fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_
     // SAFETY: the user's buffer has as many characters as the handle's count says.
     unsafe { put_text(buf.cast(), &mut room, &value.to_string_lossy()) };
     MPI_SUCCESS
-}
-
-/// A setting out of the environment is not changed (15.3.6).
-#[inline]
-pub unsafe fn MPI_T_cvar_write(handle: MPI_T_cvar_handle, _buf: *const c_void) -> c_int {
-    code(tool::setting(handle).and(Err(MPI_T_ERR_CVAR_SET_NEVER)))
-}
-
-/// How many performance variables there are (15.3.7).
-#[inline]
-pub unsafe fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place.
-    unsafe { give(tool::check_initialized().map(|()| COUNTERS.len() as c_int), num_pvar) }
 }
 
 /// What a performance variable is (15.3.7).
@@ -223,72 +201,6 @@ pub unsafe fn MPI_T_pvar_get_info(
     MPI_SUCCESS
 }
 
-/// The number of a performance variable (15.3.7).
-#[inline]
-pub unsafe fn MPI_T_pvar_get_index(name: *const c_char, var_class: c_int, pvar_index: *mut c_int) -> c_int {
-    let is_counter = var_class == MPI_T_PVAR_CLASS_COUNTER;
-    let names = COUNTERS.iter().filter(|_| is_counter).map(|counter| counter.name);
-    // SAFETY: the user gives a text and a place.
-    unsafe { give(index_of(name, names), pvar_index) }
-}
-
-/// A session (15.3.7).
-#[inline]
-pub unsafe fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
-    // SAFETY: the user gives a place.
-    unsafe { give(tool::open_session(), session) }
-}
-
-/// Ends a session (15.3.7).
-#[inline]
-pub unsafe fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
-    // SAFETY: the user gives a handle.
-    unsafe { give(tool::close_session(session.read()).map(|()| MPI_T_PVAR_SESSION_NULL), session) }
-}
-
-/// A handle of a performance variable (15.3.7).
-#[inline]
-pub unsafe fn MPI_T_pvar_handle_alloc(
-    session: MPI_T_pvar_session,
-    pvar_index: c_int,
-    _obj_handle: *mut c_void,
-    handle: *mut MPI_T_pvar_handle,
-    count: *mut c_int,
-) -> c_int {
-    let made = tool::new_handle(session, pvar_index);
-    if made.is_ok() {
-        // SAFETY: the user gives a place.
-        unsafe { put(count, 1) };
-    }
-    // SAFETY: as above.
-    unsafe { give(made, handle) }
-}
-
-/// Frees it (15.3.7).
-#[inline]
-pub unsafe fn MPI_T_pvar_handle_free(session: MPI_T_pvar_session, handle: *mut MPI_T_pvar_handle) -> c_int {
-    // SAFETY: the user gives a handle.
-    unsafe { give(tool::free_handle(session, handle.read()).map(|()| MPI_T_PVAR_HANDLE_NULL), handle) }
-}
-
-/// Counts from now on (15.3.7).
-#[inline]
-pub unsafe fn MPI_T_pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    code(tool::change(session, handle, Change::Start))
-}
-
-/// Counts no more (15.3.7).
-#[inline]
-pub unsafe fn MPI_T_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    code(tool::change(session, handle, Change::Stop))
-}
-
-/// Begins again with 0 (15.3.7).
-#[inline]
-pub unsafe fn MPI_T_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    code(tool::change(session, handle, Change::Reset))
-}
-
 /// The value (15.3.7).
 #[inline]
 pub unsafe fn MPI_T_pvar_read(
@@ -321,5 +233,5 @@ pub unsafe fn MPI_T_pvar_write(
     buf: *const c_void,
 ) -> c_int {
     // SAFETY: the user's buffer holds an unsigned long long.
-    code(tool::write(session, handle, unsafe { buf.cast::<u64>().read_unaligned() }))
+    tool_call(|| tool::write(session, handle, unsafe { buf.cast::<u64>().read_unaligned() }))
 }

@@ -1,48 +1,13 @@
 //! MPI chapter 8: virtual topologies.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::c_int;
 
 use crate::abi::*;
-use crate::argument::{array, put};
+use crate::argument::{array, fill};
 use crate::comm::{Edges, Graph, Grid, Topology, balance};
-use crate::errhandler::call;
 use crate::error::{Error, Result, check};
 use crate::info;
 use crate::process::Guard;
-
-/// Runs a call that makes a communicator with a topology.
-#[inline(always)]
-unsafe fn make(
-    name: &'static CStr,
-    parent: MPI_Comm,
-    newcomm: *mut MPI_Comm,
-    body: impl FnOnce(&mut Guard) -> Result<MPI_Comm>,
-) -> c_int {
-    call(name, parent, |guard| {
-        guard.intracomm(parent)?;
-        check(!newcomm.is_null(), MPI_ERR_ARG, || "newcomm is a null pointer".into())?;
-        let made = body(guard)?;
-        // SAFETY: the user gives a place for the communicator.
-        unsafe { put(newcomm, "newcomm", made) }
-    })
-}
-
-/// Writes as many values as there is room for.
-unsafe fn fill(
-    values: impl ExactSizeIterator<Item = c_int>,
-    to: *mut c_int,
-    room: c_int,
-    name: &str,
-) -> Result<()> {
-    check(room >= 0, MPI_ERR_ARG, || format!("the room for {name} is {room}, expected 0 or more"))?;
-    let count = values.len().min(room as usize);
-    check(!to.is_null() || count == 0, MPI_ERR_ARG, || format!("{name} is a null pointer"))?;
-    for (i, value) in values.take(count).enumerate() {
-        // SAFETY: the user gives this much room.
-        unsafe { to.add(i).write(value) };
-    }
-    Ok(())
-}
 
 /// Whether there is room for all.
 fn check_room(room: c_int, needed: usize, name: &str) -> Result<()> {
@@ -51,177 +16,113 @@ fn check_room(room: c_int, needed: usize, name: &str) -> Result<()> {
     })
 }
 
-/// Which kind of topology (8.5.5).
-#[inline]
-pub unsafe fn MPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
-    call(c"MPI_Topo_test", comm, |guard| {
-        let kind = match guard.comm(comm)?.topology.as_deref() {
-            None => MPI_UNDEFINED,
-            Some(Topology::Cart(_)) => MPI_CART,
-            Some(Topology::Graph(_)) => MPI_GRAPH,
-            Some(Topology::DistGraph(_)) => MPI_DIST_GRAPH,
-        };
-        // SAFETY: the user gives a place for the kind.
-        unsafe { put(status, "status", kind) }
+/// Which kind of topology.
+pub(super) fn kind(guard: &Guard, comm: MPI_Comm) -> Result<c_int> {
+    Ok(match guard.comm(comm)?.topology.as_deref() {
+        None => MPI_UNDEFINED,
+        Some(Topology::Cart(_)) => MPI_CART,
+        Some(Topology::Graph(_)) => MPI_GRAPH,
+        Some(Topology::DistGraph(_)) => MPI_DIST_GRAPH,
     })
 }
 
-/// The grid that a call describes.
-unsafe fn grid_argument(
+pub(super) fn create_grid(
+    guard: &mut Guard,
+    comm: MPI_Comm,
+    dims: &[c_int],
+    periods: &[c_int],
+) -> Result<MPI_Comm> {
+    let grid = Grid::new(dims, periods, guard.intracomm(comm)?.size())?;
+    guard.arrange(comm, grid.places(), Topology::Cart(grid))
+}
+
+/// Balanced dimensions.
+pub(super) fn balanced(_: &Guard, nodes: c_int, dims: &[c_int]) -> Result<Vec<c_int>> {
+    let mut filled = dims.to_vec();
+    balance(nodes, &mut filled)?;
+    Ok(filled)
+}
+
+/// The rank that this process would have in a grid.
+pub(super) fn place_in_grid(
     guard: &Guard,
     comm: MPI_Comm,
-    ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
-) -> Result<Grid> {
-    // SAFETY: the user gives two arrays of ndims numbers.
-    let (dims, periods) = unsafe { (array(dims, ndims, "dims")?, array(periods, ndims, "periods")?) };
-    Grid::new(dims, periods, guard.intracomm(comm)?.size())
+    dims: &[c_int],
+    periods: &[c_int],
+) -> Result<c_int> {
+    let places = Grid::new(dims, periods, guard.intracomm(comm)?.size())?.places();
+    let rank = guard.comm(comm)?.rank;
+    Ok(if rank < places { rank as c_int } else { MPI_UNDEFINED })
 }
 
-/// A grid (8.5.1).
-#[inline]
-pub unsafe fn MPI_Cart_create(
-    comm_old: MPI_Comm,
-    ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
-    _reorder: c_int,
-    comm_cart: *mut MPI_Comm,
-) -> c_int {
-    let body = |guard: &mut Guard| {
-        // SAFETY: as the user's.
-        let grid = unsafe { grid_argument(guard, comm_old, ndims, dims, periods) }?;
-        guard.arrange(comm_old, grid.places(), Topology::Cart(grid))
-    };
-    // SAFETY: as the user's.
-    unsafe { make(c"MPI_Cart_create", comm_old, comm_cart, body) }
+/// How many dimensions.
+pub(super) fn dimensions(guard: &Guard, comm: MPI_Comm) -> Result<usize> {
+    Ok(guard.grid(comm)?.dims.len())
 }
 
-/// Balanced dimensions (8.5.2).
-#[inline]
-pub unsafe fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
-    call(c"MPI_Dims_create", MPI_COMM_SELF, |_| {
-        // SAFETY: the user gives an array of ndims numbers.
-        let mut filled = unsafe { array(dims.cast_const(), ndims, "dims") }?.to_vec();
-        balance(nnodes, &mut filled)?;
-        // SAFETY: as above.
-        unsafe { fill(filled.into_iter(), dims, ndims, "dims") }
-    })
-}
-
-/// The rank that this process would have in a grid (8.5.8).
-#[inline]
-pub unsafe fn MPI_Cart_map(
+/// The sizes of a grid, whether they are periodic, and the coordinates of this process.
+pub(super) fn grid(
+    guard: &Guard,
     comm: MPI_Comm,
-    ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
-    newrank: *mut c_int,
-) -> c_int {
-    call(c"MPI_Cart_map", comm, |guard| {
-        // SAFETY: as the user's.
-        let places = unsafe { grid_argument(guard, comm, ndims, dims, periods) }?.places();
-        let rank = guard.comm(comm)?.rank;
-        // SAFETY: the user gives a place for the rank.
-        unsafe { put(newrank, "newrank", if rank < places { rank as c_int } else { MPI_UNDEFINED }) }
+    room: c_int,
+) -> Result<(Vec<c_int>, Vec<c_int>, Vec<c_int>)> {
+    let grid = guard.grid(comm)?;
+    check_room(room, grid.dims.len(), "maxdims")?;
+    let (sizes, periods) = grid.dims.iter().map(|&(size, period)| (size, c_int::from(period))).unzip();
+    Ok((sizes, periods, grid.coordinates(guard.comm(comm)?.rank)))
+}
+
+/// The rank at these coordinates.
+///
+/// # Safety
+/// `coords` is null or has as many numbers as the grid has dimensions.
+pub(super) unsafe fn rank_at(guard: &Guard, comm: MPI_Comm, coords: *const c_int) -> Result<usize> {
+    let grid = guard.grid(comm)?;
+    // SAFETY: our contract.
+    let at = unsafe { array(coords, grid.dims.len() as c_int, "coords") }?;
+    let wide: Vec<i64> = at.iter().copied().map(i64::from).collect();
+    grid.rank(&wide).ok_or_else(|| {
+        Error::new(MPI_ERR_ARG, format_args!("coords is {at:?}, which is outside of the grid"))
     })
 }
 
-/// How many dimensions (8.5.5).
-#[inline]
-pub unsafe fn MPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
-    call(c"MPI_Cartdim_get", comm, |guard| {
-        let count = guard.grid(comm)?.dims.len();
-        // SAFETY: the user gives a place for the count.
-        unsafe { put(ndims, "ndims", count as c_int) }
-    })
+/// Where a rank stands.
+pub(super) fn coordinates(guard: &Guard, comm: MPI_Comm, rank: c_int, room: c_int) -> Result<Vec<c_int>> {
+    let grid = guard.grid(comm)?;
+    let rank = guard.checked_member(comm, rank)?;
+    check_room(room, grid.dims.len(), "maxdims")?;
+    Ok(grid.coordinates(rank))
 }
 
-/// The grid, and where this process stands (8.5.5).
-#[inline]
-pub unsafe fn MPI_Cart_get(
-    comm: MPI_Comm,
-    maxdims: c_int,
-    dims: *mut c_int,
-    periods: *mut c_int,
-    coords: *mut c_int,
-) -> c_int {
-    call(c"MPI_Cart_get", comm, |guard| {
-        let grid = guard.grid(comm)?;
-        check_room(maxdims, grid.dims.len(), "maxdims")?;
-        // SAFETY: the user gives three arrays of maxdims numbers.
-        unsafe {
-            fill(grid.dims.iter().map(|(size, _)| *size), dims, maxdims, "dims")?;
-            fill(grid.dims.iter().map(|(_, period)| c_int::from(*period)), periods, maxdims, "periods")?;
-            fill(grid.coordinates(guard.comm(comm)?.rank).into_iter(), coords, maxdims, "coords")
-        }
-    })
-}
-
-/// Who stands at these coordinates (8.5.5).
-#[inline]
-pub unsafe fn MPI_Cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
-    call(c"MPI_Cart_rank", comm, |guard| {
-        let grid = guard.grid(comm)?;
-        // SAFETY: the user gives an array of as many numbers as the grid has dimensions.
-        let at = unsafe { array(coords, grid.dims.len() as c_int, "coords") }?;
-        let wide: Vec<i64> = at.iter().copied().map(i64::from).collect();
-        let found = grid.rank(&wide).ok_or_else(|| {
-            Error::new(MPI_ERR_ARG, format_args!("coords is {at:?}, which is outside of the grid"))
-        })?;
-        // SAFETY: the user gives a place for the rank.
-        unsafe { put(rank, "rank", found as c_int) }
-    })
-}
-
-/// Where a rank stands (8.5.5).
-#[inline]
-pub unsafe fn MPI_Cart_coords(comm: MPI_Comm, rank: c_int, maxdims: c_int, coords: *mut c_int) -> c_int {
-    call(c"MPI_Cart_coords", comm, |guard| {
-        let grid = guard.grid(comm)?;
-        let rank = guard.checked_member(comm, rank)?;
-        check_room(maxdims, grid.dims.len(), "maxdims")?;
-        // SAFETY: the user gives an array of maxdims numbers.
-        unsafe { fill(grid.coordinates(rank).into_iter(), coords, maxdims, "coords") }
-    })
-}
-
-/// The partners of a shift (8.5.6).
-#[inline]
-pub unsafe fn MPI_Cart_shift(
+/// The partners of a shift: source and destination.
+pub(super) fn shift(
+    guard: &Guard,
     comm: MPI_Comm,
     direction: c_int,
-    disp: c_int,
-    rank_source: *mut c_int,
-    rank_dest: *mut c_int,
-) -> c_int {
-    call(c"MPI_Cart_shift", comm, |guard| {
-        let grid = guard.grid(comm)?;
-        check(direction >= 0 && (direction as usize) < grid.dims.len(), MPI_ERR_ARG, || {
-            format!("direction is {direction}, expected 0 to {}", grid.dims.len() as i64 - 1)
-        })?;
-        let (source, destination) = grid.shift(guard.comm(comm)?.rank, direction as usize, disp);
-        // SAFETY: the user gives places for two ranks.
-        unsafe {
-            put(rank_source, "rank_source", source)?;
-            put(rank_dest, "rank_dest", destination)
-        }
-    })
+    distance: c_int,
+) -> Result<(c_int, c_int)> {
+    let grid = guard.grid(comm)?;
+    check(direction >= 0 && (direction as usize) < grid.dims.len(), MPI_ERR_ARG, || {
+        format!("direction is {direction}, expected 0 to {}", grid.dims.len() as i64 - 1)
+    })?;
+    Ok(grid.shift(guard.comm(comm)?.rank, direction as usize, distance))
 }
 
-/// The part of a grid that has this process and some of the dimensions (8.5.7).
-#[inline]
-pub unsafe fn MPI_Cart_sub(comm: MPI_Comm, remain_dims: *const c_int, newcomm: *mut MPI_Comm) -> c_int {
-    let body = |guard: &mut Guard| {
-        let dimensions = guard.grid(comm)?.dims.len();
-        // SAFETY: the user gives an array of as many numbers as the grid has dimensions.
-        let kept = unsafe { array(remain_dims, dimensions as c_int, "remain_dims") }?;
-        let kept: Vec<bool> = kept.iter().map(|&keep| keep != 0).collect();
-        guard.part_of_grid(comm, &kept)
-    };
-    // SAFETY: as the user's.
-    unsafe { make(c"MPI_Cart_sub", comm, newcomm, body) }
+/// The part of a grid that has this process and some of the dimensions.
+///
+/// # Safety
+/// `remain` is null or has as many numbers as the grid has dimensions.
+pub(super) unsafe fn part_of_grid(
+    guard: &mut Guard,
+    comm: MPI_Comm,
+    remain: *const c_int,
+) -> Result<MPI_Comm> {
+    guard.intracomm(comm)?;
+    let dimensions = guard.grid(comm)?.dims.len();
+    // SAFETY: our contract.
+    let kept = unsafe { array(remain, dimensions as c_int, "remain_dims") }?;
+    let kept: Vec<bool> = kept.iter().map(|&keep| keep != 0).collect();
+    guard.part_of_grid(comm, &kept)
 }
 
 /// The graph that a call describes.
@@ -243,100 +144,59 @@ unsafe fn graph_argument(
     }
 }
 
-/// A graph that every process describes in full (8.5.3).
-#[inline]
-pub unsafe fn MPI_Graph_create(
-    comm_old: MPI_Comm,
-    nnodes: c_int,
-    indx: *const c_int,
+/// A graph that every process describes in full.
+///
+/// # Safety
+/// `index` has `nodes` numbers, the last of which is the length of `edges`.
+pub(super) unsafe fn create_graph(
+    guard: &mut Guard,
+    comm: MPI_Comm,
+    nodes: c_int,
+    index: *const c_int,
     edges: *const c_int,
-    _reorder: c_int,
-    comm_graph: *mut MPI_Comm,
-) -> c_int {
-    let body = |guard: &mut Guard| {
-        // SAFETY: as the user's.
-        let graph = unsafe { graph_argument(guard, comm_old, nnodes, indx, edges) }?;
-        guard.arrange(comm_old, nnodes as usize, Topology::Graph(graph))
-    };
-    // SAFETY: as the user's.
-    unsafe { make(c"MPI_Graph_create", comm_old, comm_graph, body) }
+) -> Result<MPI_Comm> {
+    // SAFETY: our contract.
+    let graph = unsafe { graph_argument(guard, comm, nodes, index, edges) }?;
+    guard.arrange(comm, nodes as usize, Topology::Graph(graph))
 }
 
-/// The rank that this process would have in a graph (8.5.8).
-#[inline]
-pub unsafe fn MPI_Graph_map(
+/// The rank that this process would have in a graph.
+///
+/// # Safety
+/// As [`create_graph`].
+pub(super) unsafe fn place_in_graph(
+    guard: &Guard,
     comm: MPI_Comm,
-    nnodes: c_int,
-    indx: *const c_int,
+    nodes: c_int,
+    index: *const c_int,
     edges: *const c_int,
-    newrank: *mut c_int,
-) -> c_int {
-    call(c"MPI_Graph_map", comm, |guard| {
-        // SAFETY: as the user's.
-        unsafe { graph_argument(guard, comm, nnodes, indx, edges) }?;
-        let rank = guard.comm(comm)?.rank as c_int;
-        // SAFETY: the user gives a place for the rank.
-        unsafe { put(newrank, "newrank", if rank < nnodes { rank } else { MPI_UNDEFINED }) }
-    })
+) -> Result<c_int> {
+    // SAFETY: our contract.
+    unsafe { graph_argument(guard, comm, nodes, index, edges) }?;
+    let rank = guard.comm(comm)?.rank as c_int;
+    Ok(if rank < nodes { rank } else { MPI_UNDEFINED })
 }
 
-/// How many nodes and edges (8.5.5).
-#[inline]
-pub unsafe fn MPI_Graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
-    call(c"MPI_Graphdims_get", comm, |guard| {
-        let graph = guard.graph(comm)?;
-        // SAFETY: the user gives places for two counts.
-        unsafe {
-            put(nnodes, "nnodes", graph.index.len() as c_int)?;
-            put(nedges, "nedges", graph.edges.len() as c_int)
-        }
-    })
+/// How many nodes and edges.
+pub(super) fn graph_sizes(guard: &Guard, comm: MPI_Comm) -> Result<(usize, usize)> {
+    let graph = guard.graph(comm)?;
+    Ok((graph.index.len(), graph.edges.len()))
 }
 
-/// The graph (8.5.5).
-#[inline]
-pub unsafe fn MPI_Graph_get(
-    comm: MPI_Comm,
-    maxindex: c_int,
-    maxedges: c_int,
-    indx: *mut c_int,
-    edges: *mut c_int,
-) -> c_int {
-    call(c"MPI_Graph_get", comm, |guard| {
-        let graph = guard.graph(comm)?;
-        // SAFETY: the user gives two arrays with this much room.
-        unsafe {
-            fill(graph.index.iter().copied(), indx, maxindex, "indx")?;
-            fill(graph.edges.iter().copied(), edges, maxedges, "edges")
-        }
-    })
+/// The graph: index and edges.
+pub(super) fn graph(guard: &Guard, comm: MPI_Comm) -> Result<(Vec<c_int>, Vec<c_int>)> {
+    let graph = guard.graph(comm)?;
+    Ok((graph.index.to_vec(), graph.edges.to_vec()))
 }
 
-/// How many neighbours a node has (8.5.5).
-#[inline]
-pub unsafe fn MPI_Graph_neighbors_count(comm: MPI_Comm, rank: c_int, nneighbors: *mut c_int) -> c_int {
-    call(c"MPI_Graph_neighbors_count", comm, |guard| {
-        let graph = guard.graph(comm)?;
-        let count = graph.neighbours(guard.checked_member(comm, rank)?).len();
-        // SAFETY: the user gives a place for the count.
-        unsafe { put(nneighbors, "nneighbors", count as c_int) }
-    })
+/// How many neighbours a node has.
+pub(super) fn neighbours_in_graph(guard: &Guard, comm: MPI_Comm, rank: c_int) -> Result<usize> {
+    Ok(guard.graph(comm)?.neighbours(guard.checked_member(comm, rank)?).len())
 }
 
-/// The neighbours of a node (8.5.5).
-#[inline]
-pub unsafe fn MPI_Graph_neighbors(
-    comm: MPI_Comm,
-    rank: c_int,
-    maxneighbors: c_int,
-    neighbors: *mut c_int,
-) -> c_int {
-    call(c"MPI_Graph_neighbors", comm, |guard| {
-        let graph = guard.graph(comm)?;
-        let found = graph.neighbours(guard.checked_member(comm, rank)?);
-        // SAFETY: the user gives an array with this much room.
-        unsafe { fill(found.iter().copied(), neighbors, maxneighbors, "neighbors") }
-    })
+/// The neighbours of a node.
+pub(super) fn graph_neighbours(guard: &Guard, comm: MPI_Comm, rank: c_int) -> Result<Vec<c_int>> {
+    Ok(guard.graph(comm)?.neighbours(guard.checked_member(comm, rank)?).to_vec())
 }
 
 /// Ranks with their weights, which are 1 where the user gives none.
@@ -382,112 +242,90 @@ fn is_unweighted(weights: *const c_int) -> bool {
     weights == MPI_UNWEIGHTED.cast_const()
 }
 
-/// A graph of which each process describes its own edges (8.5.4).
-#[inline]
-pub unsafe fn MPI_Dist_graph_create_adjacent(
-    comm_old: MPI_Comm,
+/// A graph of which each process describes its own edges.
+///
+/// # Safety
+/// The arrays have as many numbers as their degrees say.
+pub(super) unsafe fn create_adjacent(
+    guard: &mut Guard,
+    comm: MPI_Comm,
     indegree: c_int,
     sources: *const c_int,
-    sourceweights: *const c_int,
+    source_weights: *const c_int,
     outdegree: c_int,
     destinations: *const c_int,
-    destweights: *const c_int,
+    destination_weights: *const c_int,
     info: MPI_Info,
-    _reorder: c_int,
-    comm_dist_graph: *mut MPI_Comm,
-) -> c_int {
-    let body = |guard: &mut Guard| {
-        info::hints(info)?;
-        // SAFETY: the user gives the arrays of two lists.
-        let (sources, destinations) = unsafe {
-            (
-                weighted(guard, comm_old, indegree, sources, sourceweights, "sources")?,
-                weighted(guard, comm_old, outdegree, destinations, destweights, "destinations")?,
-            )
-        };
-        let is_weighted = !is_unweighted(sourceweights) && !is_unweighted(destweights);
-        let size = guard.intracomm(comm_old)?.size();
-        guard.arrange(comm_old, size, Topology::DistGraph(Edges { sources, destinations, is_weighted }))
+) -> Result<MPI_Comm> {
+    let size = guard.intracomm(comm)?.size();
+    info::hints(info)?;
+    // SAFETY: our contract.
+    let (sources, destinations) = unsafe {
+        (
+            weighted(guard, comm, indegree, sources, source_weights, "sources")?,
+            weighted(guard, comm, outdegree, destinations, destination_weights, "destinations")?,
+        )
     };
-    // SAFETY: as the user's.
-    unsafe { make(c"MPI_Dist_graph_create_adjacent", comm_old, comm_dist_graph, body) }
+    let is_weighted = !is_unweighted(source_weights) && !is_unweighted(destination_weights);
+    guard.arrange(comm, size, Topology::DistGraph(Edges { sources, destinations, is_weighted }))
 }
 
-/// A graph of which each process describes any edges (8.5.4).
-#[inline]
-pub unsafe fn MPI_Dist_graph_create(
-    comm_old: MPI_Comm,
-    n: c_int,
-    sources: *const c_int,
-    degrees: *const c_int,
+/// A graph of which each process describes any edges.
+///
+/// # Safety
+/// `destinations` and `weights` have as many numbers as all degrees together.
+pub(super) unsafe fn create_dist_graph(
+    guard: &mut Guard,
+    comm: MPI_Comm,
+    sources: &[c_int],
+    degrees: &[c_int],
     destinations: *const c_int,
     weights: *const c_int,
     info: MPI_Info,
-    _reorder: c_int,
-    comm_dist_graph: *mut MPI_Comm,
-) -> c_int {
-    let body = |guard: &mut Guard| {
-        info::hints(info)?;
-        // SAFETY: the user gives two arrays of n numbers.
-        let (sources, degrees) = unsafe { (array(sources, n, "sources")?, array(degrees, n, "degrees")?) };
-        for (i, &degree) in degrees.iter().enumerate() {
-            check(degree >= 0, MPI_ERR_ARG, || format!("degrees[{i}] is {degree}, expected 0 or more"))?;
-            guard
-                .checked_member(comm_old, sources[i])
-                .map_err(|error| Error::new(error.class, format_args!("sources[{i}]: {}", error.text)))?;
-        }
-        let total = degrees.iter().sum();
-        // SAFETY: the user gives as many destinations and weights as the degrees say.
-        let ends = unsafe { weighted(guard, comm_old, total, destinations, weights, "destinations") }?;
-        let starts = sources.iter().zip(degrees).flat_map(|(&from, &degree)| (0..degree).map(move |_| from));
-        let named: Vec<[c_int; 3]> =
-            starts.zip(ends).map(|(from, (to, weight))| [from, to, weight]).collect();
-        let edges = guard.distribute_edges(comm_old, &named, !is_unweighted(weights))?;
-        let size = guard.intracomm(comm_old)?.size();
-        guard.arrange(comm_old, size, Topology::DistGraph(edges))
-    };
-    // SAFETY: as the user's.
-    unsafe { make(c"MPI_Dist_graph_create", comm_old, comm_dist_graph, body) }
+) -> Result<MPI_Comm> {
+    let size = guard.intracomm(comm)?.size();
+    info::hints(info)?;
+    for (i, &degree) in degrees.iter().enumerate() {
+        check(degree >= 0, MPI_ERR_ARG, || format!("degrees[{i}] is {degree}, expected 0 or more"))?;
+        guard
+            .checked_member(comm, sources[i])
+            .map_err(|error| Error::new(error.class, format_args!("sources[{i}]: {}", error.text)))?;
+    }
+    let total = degrees.iter().sum();
+    // SAFETY: our contract.
+    let ends = unsafe { weighted(guard, comm, total, destinations, weights, "destinations") }?;
+    let starts = sources.iter().zip(degrees).flat_map(|(&from, &degree)| (0..degree).map(move |_| from));
+    let named: Vec<[c_int; 3]> = starts.zip(ends).map(|(from, (to, weight))| [from, to, weight]).collect();
+    let edges = guard.distribute_edges(comm, &named, !is_unweighted(weights))?;
+    guard.arrange(comm, size, Topology::DistGraph(edges))
 }
 
-/// How many neighbours this process has (8.5.5).
-#[inline]
-pub unsafe fn MPI_Dist_graph_neighbors_count(
-    comm: MPI_Comm,
-    indegree: *mut c_int,
-    outdegree: *mut c_int,
-    weighted: *mut c_int,
-) -> c_int {
-    call(c"MPI_Dist_graph_neighbors_count", comm, |guard| {
-        let edges = guard.edges(comm)?;
-        // SAFETY: the user gives places for two counts and a flag.
-        unsafe {
-            put(indegree, "indegree", edges.sources.len() as c_int)?;
-            put(outdegree, "outdegree", edges.destinations.len() as c_int)?;
-            put(weighted, "weighted", c_int::from(edges.is_weighted))
-        }
-    })
+/// How many neighbours this process has, in and out, and whether they have weights.
+pub(super) fn degrees(guard: &Guard, comm: MPI_Comm) -> Result<(usize, usize, bool)> {
+    let edges = guard.edges(comm)?;
+    Ok((edges.sources.len(), edges.destinations.len(), edges.is_weighted))
 }
 
-/// The neighbours of this process (8.5.5).
-#[inline]
-pub unsafe fn MPI_Dist_graph_neighbors(
+/// The neighbours of this process.
+///
+/// # Safety
+/// The arrays have the room that is given.
+pub(super) unsafe fn put_neighbours(
+    guard: &Guard,
     comm: MPI_Comm,
-    maxindegree: c_int,
+    indegree: c_int,
     sources: *mut c_int,
-    sourceweights: *mut c_int,
-    maxoutdegree: c_int,
+    source_weights: *mut c_int,
+    outdegree: c_int,
     destinations: *mut c_int,
-    destweights: *mut c_int,
-) -> c_int {
-    call(c"MPI_Dist_graph_neighbors", comm, |guard| {
-        let edges = guard.edges(comm)?;
-        // SAFETY: the user gives arrays with this much room.
-        unsafe {
-            put_edges(edges, &edges.sources, maxindegree, sources, sourceweights, "sources")?;
-            put_edges(edges, &edges.destinations, maxoutdegree, destinations, destweights, "destinations")
-        }
-    })
+    destination_weights: *mut c_int,
+) -> Result<()> {
+    let edges = guard.edges(comm)?;
+    // SAFETY: our contract.
+    unsafe {
+        put_edges(edges, &edges.sources, indegree, sources, source_weights, "sources")?;
+        put_edges(edges, &edges.destinations, outdegree, destinations, destination_weights, "destinations")
+    }
 }
 
 unsafe fn put_edges(
@@ -500,9 +338,9 @@ unsafe fn put_edges(
 ) -> Result<()> {
     // SAFETY: as the caller's.
     unsafe {
-        fill(list.iter().map(|(rank, _)| *rank), ranks, room, name)?;
+        fill(ranks, room, list.iter().map(|(rank, _)| *rank), name)?;
         if edges.is_weighted && !is_unweighted(weights) && weights != MPI_WEIGHTS_EMPTY {
-            fill(list.iter().map(|(_, weight)| *weight), weights, room, "the weights")?;
+            fill(weights, room, list.iter().map(|(_, weight)| *weight), "the weights")?;
         }
     }
     Ok(())

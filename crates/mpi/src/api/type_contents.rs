@@ -1,11 +1,10 @@
 //! MPI 5.1.13, 7.8 and 19.1: how a type was made, its name, and types chosen by what they can represent.
 
-use core::ffi::{c_char, c_int};
+use core::ffi::c_int;
 
 use tutti_datatype::Description;
 
 use crate::abi::*;
-use crate::argument::{self, put_text, text};
 use crate::datatype::fortran;
 use crate::errhandler::call;
 use crate::error::{Result, check};
@@ -20,48 +19,35 @@ fn description_without_counts(guard: &Guard, datatype: MPI_Datatype) -> Result<&
     Ok(description)
 }
 
-/// How many arguments a type was made with (5.1.13).
-#[inline]
-pub unsafe fn MPI_Type_get_envelope(
-    datatype: MPI_Datatype,
-    num_integers: *mut c_int,
-    num_addresses: *mut c_int,
-    num_datatypes: *mut c_int,
-    combiner: *mut c_int,
-) -> c_int {
-    call(c"MPI_Type_get_envelope", MPI_COMM_SELF, |guard| {
-        let description = description_without_counts(guard, datatype)?;
-        // SAFETY: the user gives places for all four.
-        unsafe {
-            argument::put(num_integers, "num_integers", description.integers.len() as c_int)?;
-            argument::put(num_addresses, "num_addresses", description.addresses.len() as c_int)?;
-            argument::put(num_datatypes, "num_datatypes", description.types.len() as c_int)?;
-            argument::put(combiner, "combiner", description.combiner)
-        }
-    })
+/// How many integers, addresses and datatypes a type was made with, and how.
+pub(super) fn envelope(guard: &Guard, datatype: MPI_Datatype) -> Result<(usize, usize, usize, c_int)> {
+    let description = description_without_counts(guard, datatype)?;
+    let Description { integers, addresses, types, combiner, .. } = description;
+    Ok((integers.len(), addresses.len(), types.len(), *combiner))
 }
 
-/// How many arguments a type was made with (5.1.13). Large count.
-#[inline]
-pub unsafe fn MPI_Type_get_envelope_c(
+/// How many integers, addresses, large counts and datatypes a type was made with, and how.
+pub(super) fn large_envelope(
+    guard: &Guard,
     datatype: MPI_Datatype,
-    num_integers: *mut MPI_Count,
-    num_addresses: *mut MPI_Count,
-    num_large_counts: *mut MPI_Count,
-    num_datatypes: *mut MPI_Count,
-    combiner: *mut c_int,
-) -> c_int {
-    call(c"MPI_Type_get_envelope_c", MPI_COMM_SELF, |guard| {
-        let description = &guard.datatype(datatype)?.layout.description;
-        // SAFETY: the user gives places for all five.
-        unsafe {
-            argument::put(num_integers, "num_integers", description.integers.len() as MPI_Count)?;
-            argument::put(num_addresses, "num_addresses", description.addresses.len() as MPI_Count)?;
-            argument::put(num_large_counts, "num_large_counts", description.counts.len() as MPI_Count)?;
-            argument::put(num_datatypes, "num_datatypes", description.types.len() as MPI_Count)?;
-            argument::put(combiner, "combiner", description.combiner)
-        }
-    })
+) -> Result<(i128, i128, i128, i128, c_int)> {
+    let description = &guard.datatype(datatype)?.layout.description;
+    let Description { integers, addresses, counts, types, combiner, .. } = description;
+    let [integers, addresses, counts, types] =
+        [integers.len(), addresses.len(), counts.len(), types.len()].map(|length| length as i128);
+    Ok((integers, addresses, counts, types, *combiner))
+}
+
+/// The predefined type of a class and size.
+pub(super) fn match_size(_: &Guard, class: c_int, size: c_int) -> Result<MPI_Datatype> {
+    fortran::match_size(class, size)
+}
+
+/// The predefined pair of a value and an index; MPI_DATATYPE_NULL when there is none.
+pub(super) fn value_index(guard: &Guard, value: MPI_Datatype, index: MPI_Datatype) -> Result<MPI_Datatype> {
+    guard.datatype(value)?;
+    guard.datatype(index)?;
+    Ok(fortran::value_index(value, index))
 }
 
 /// Copies an array of arguments to the user's, which has room for `room`.
@@ -148,90 +134,5 @@ pub unsafe fn MPI_Type_get_contents_c(
             copy_out(&description.counts, array_of_large_counts, max_large_counts, "large_counts")?;
             copy_types_out(guard, datatype, array_of_datatypes, max_datatypes)
         }
-    })
-}
-
-/// Names a type (7.8); what does not fit into MPI_MAX_OBJECT_NAME is cut off.
-#[inline]
-pub unsafe fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: *const c_char) -> c_int {
-    call(c"MPI_Type_set_name", MPI_COMM_SELF, |guard| {
-        // SAFETY: the user gives a text.
-        let name = unsafe { text(type_name, "type_name") }?;
-        guard.datatype_mut(datatype)?.name =
-            name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)].to_vec();
-        Ok(())
-    })
-}
-
-/// The name of a type (7.8): the constant's, unless the user has given another; MPI_DATATYPE_NULL has one
-/// too.
-#[inline]
-pub unsafe fn MPI_Type_get_name(
-    datatype: MPI_Datatype,
-    type_name: *mut c_char,
-    resultlen: *mut c_int,
-) -> c_int {
-    call(c"MPI_Type_get_name", MPI_COMM_SELF, |guard| {
-        let name: &[u8] = match datatype {
-            MPI_DATATYPE_NULL => b"MPI_DATATYPE_NULL",
-            _ => &guard.datatype(datatype)?.name,
-        };
-        // SAFETY: the user gives room for MPI_MAX_OBJECT_NAME bytes and a place for the length.
-        unsafe { put_text(name, type_name, MPI_MAX_OBJECT_NAME as usize, resultlen, "type_name") }
-    })
-}
-
-/// The type that SELECTED_REAL_KIND chooses (19.1.5).
-#[inline]
-pub unsafe fn MPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-    call(c"MPI_Type_create_f90_real", MPI_COMM_SELF, |guard| {
-        let handle = guard.f90_real(MPI_COMBINER_F90_REAL, p, r)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { argument::put(newtype, "newtype", handle) }
-    })
-}
-
-/// The complex type of the kind that SELECTED_REAL_KIND chooses (19.1.5).
-#[inline]
-pub unsafe fn MPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-    call(c"MPI_Type_create_f90_complex", MPI_COMM_SELF, |guard| {
-        let handle = guard.f90_real(MPI_COMBINER_F90_COMPLEX, p, r)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { argument::put(newtype, "newtype", handle) }
-    })
-}
-
-/// The type that SELECTED_INT_KIND chooses (19.1.5).
-#[inline]
-pub unsafe fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-    call(c"MPI_Type_create_f90_integer", MPI_COMM_SELF, |guard| {
-        let handle = guard.f90_integer(r)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { argument::put(newtype, "newtype", handle) }
-    })
-}
-
-/// The predefined type of a class and size (19.1.9).
-#[inline]
-pub unsafe fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: *mut MPI_Datatype) -> c_int {
-    call(c"MPI_Type_match_size", MPI_COMM_SELF, |_| {
-        // SAFETY: the user gives a place for the handle.
-        unsafe { argument::put(datatype, "datatype", fortran::match_size(typeclass, size)?) }
-    })
-}
-
-/// The predefined pair of a value and an index, for MPI_MINLOC and MPI_MAXLOC (6.9.4); MPI_DATATYPE_NULL when
-/// there is none.
-#[inline]
-pub unsafe fn MPI_Type_get_value_index(
-    value_type: MPI_Datatype,
-    index_type: MPI_Datatype,
-    pair_type: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_get_value_index", MPI_COMM_SELF, |guard| {
-        guard.datatype(value_type)?;
-        guard.datatype(index_type)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { argument::put(pair_type, "pair_type", fortran::value_index(value_type, index_type)) }
     })
 }
