@@ -124,6 +124,7 @@ pub fn all() -> Vec<Case> {
         Case { id: "rate_4pairs", args: "--window 64", ranks: 8, long: true, ..rate },
         Case { id: "pack", program: "types", args: "--pack", budget_ms: 40, ..PLAIN },
         Case { id: "types", program: "types", args: "--rtt", ..PLAIN },
+        Case { id: "windows", program: "windows", budget_ms: 40, ..PLAIN },
         Case { id: "coll", program: "coll", args: "--sizes 1024,65536,1048576", budget_ms: 60, ..PLAIN },
         Case { id: "coll_8", program: "coll", budget_ms: 60, ranks: 8, long: true, ..PLAIN },
         Case { id: "steps_8", ranks: 8, ..steps.clone() },

@@ -32,6 +32,7 @@ pub fn all() -> Vec<Row> {
         steps,
         jobs,
         crossings,
+        windows,
         launch,
         many_pending,
         between_nodes,
@@ -259,6 +260,36 @@ fn crossings(add: &mut Add<'_>) {
             let text = format!("{text}, {how} {size}");
             add(&id, &text, "GB/s", Line(case, select, "mean_gbs"), Limit::Unknown, Beat(1.0));
         }
+    }
+}
+
+/// Operations on the memory of another rank.
+fn windows(add: &mut Add<'_>) {
+    for (name, select) in [
+        ("put 8 B, flush", "op=put how=allocated bytes=8"),
+        ("put 64 KiB, flush", "op=put how=allocated bytes=65536"),
+        ("put 1 MiB, flush", "op=put how=allocated bytes=1048576"),
+        ("get 8 B, flush", "op=get how=allocated bytes=8"),
+        ("get 64 KiB, flush", "op=get how=allocated bytes=65536"),
+        ("get 1 MiB, flush", "op=get how=allocated bytes=1048576"),
+        ("fetch-and-op", "op=fetch_and_op how=allocated"),
+        ("compare-and-swap", "op=compare_and_swap how=allocated"),
+        ("accumulate 1 double", "op=accumulate how=allocated bytes=8"),
+        ("accumulate 8 doubles", "op=accumulate how=allocated bytes=64"),
+        ("accumulate 128 doubles", "op=accumulate how=allocated bytes=1024"),
+        ("accumulate 8192 doubles", "op=accumulate how=allocated bytes=65536"),
+        ("accumulate 131072 doubles", "op=accumulate how=allocated bytes=1048576"),
+        ("lock, put 8 B, unlock", "op=lock_put_unlock how=allocated"),
+        ("post, start, complete, wait", "op=post_start_complete_wait how=allocated"),
+        ("fence", "op=fence how=allocated"),
+        ("created: put 8 B, flush", "op=put how=created bytes=8"),
+        ("created: put 64 KiB, flush", "op=put how=created bytes=65536"),
+        ("created: put 1 MiB, flush", "op=put how=created bytes=1048576"),
+        ("created: fetch-and-op", "op=fetch_and_op how=created"),
+    ] {
+        let id = format!("windows/{}", name.replace([' ', ','], "-").replace("--", "-").replace(':', ""));
+        let source = Line("windows", select, "median_ns");
+        add(&id, &format!("window: {name}"), "us", source, Limit::Unknown, Beat(1.0));
     }
 }
 
