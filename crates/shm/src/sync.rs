@@ -17,3 +17,16 @@ pub fn then_look() {}
 pub fn then_look() {
     fence(Ordering::SeqCst);
 }
+
+/// All loads and stores before it come before all behind it, as other processors see them. On x86 an exchange
+/// does that at a third of what `mfence` costs.
+#[cfg(not(loom))]
+#[inline(always)]
+pub fn full_fence() {
+    if cfg!(target_arch = "x86_64") {
+        let word = AtomicU32::new(0);
+        std::hint::black_box(&word).swap(1, Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}

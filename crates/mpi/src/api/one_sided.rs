@@ -393,12 +393,10 @@ pub unsafe fn MPI_Fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    let origin = Data::new(origin_addr, 1, datatype);
-    let result = Data::new(result_addr, 1, datatype);
     let to = target(target_rank, target_disp, 1, datatype);
     call_window(c"MPI_Fetch_and_op", win, |guard| {
-        // SAFETY: the user's buffers are valid.
-        unsafe { guard.accumulate(origin, Some(result), to, op, win) }
+        // SAFETY: the user's two elements are valid.
+        unsafe { guard.fetch_and_op(origin_addr.cast_mut().cast(), result_addr.cast(), to, op, win) }
     })
 }
 

@@ -143,10 +143,7 @@ impl Guard {
         win: MPI_Win,
     ) -> Result<()> {
         let datatype = self.datatype(target.datatype)?;
-        if !matches!(op, MPI_REPLACE | MPI_NO_OP) {
-            self.is_commutative(op)?;
-        }
-        let Some(place) = self.place(target, datatype, win)? else { return Ok(()) };
+        let Some(place) = self.place(target, datatype, win)? else { return self.check_op(op) };
         let element = self.element_of(datatype).ok_or_else(|| mixed("target_datatype"))?;
         let change = self.change(op, element)?;
         let at = std::ptr::without_provenance_mut(place.offset);
@@ -217,7 +214,48 @@ impl Guard {
         swapped.map_err(fault)
     }
 
+    /// One element of a predefined type; of other types, and where nothing is fetched, as
+    /// [`Guard::accumulate`].
+    ///
+    /// # Errors
+    /// As [`Guard::accumulate`].
+    ///
+    /// # Safety
+    /// Both addresses are null or valid for an element.
+    #[inline]
+    pub unsafe fn fetch_and_op(
+        &mut self,
+        origin: *mut u8,
+        result: *mut u8,
+        target: Target,
+        op: MPI_Op,
+        win: MPI_Win,
+    ) -> Result<()> {
+        let datatype = self.datatype(target.datatype)?;
+        let Some(element) = datatype.element else {
+            let text =
+                format_args!("datatype {:#x} is derived, expected a predefined one", target.datatype.0);
+            return Err(Error::new(MPI_ERR_TYPE, text));
+        };
+        check(!origin.is_null() || op == MPI_NO_OP, MPI_ERR_BUFFER, || {
+            "origin_addr is a null pointer".into()
+        })?;
+        check(!result.is_null(), MPI_ERR_BUFFER, || "result_addr is a null pointer".into())?;
+        let Some(place) = self.place(target, datatype, win)? else { return self.check_op(op) };
+        let change = self.change(op, element)?;
+        let data = Buffer::contiguous(std::ptr::without_provenance_mut(place.offset), element.stride());
+        // SAFETY: our contract; the range was checked.
+        let done = unsafe { place.part.accumulate(&data, element.stride(), change, origin, Some(result)) };
+        done.map_err(fault)
+    }
+
+    /// Whether an operation is one, where there is nothing that it could be applied to.
+    fn check_op(&self, op: MPI_Op) -> Result<()> {
+        self.is_commutative(op).map(drop)
+    }
+
     /// What an operation does to elements.
+    #[inline]
     fn change(&self, op: MPI_Op, element: Element) -> Result<Change> {
         let update = match op {
             MPI_REPLACE => Update::Replace,
@@ -228,6 +266,7 @@ impl Guard {
             return Ok(change);
         }
         let is_user = self.ops.find(op.0).is_some();
+        self.check_op(op)?;
         let text = if is_user {
             "is made by the program, expected a predefined one"
         } else {

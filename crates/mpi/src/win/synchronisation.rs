@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 
 use tutti_rma::control::{Control, Count};
-use tutti_shm::sync::{Ordering, fence};
+use tutti_shm::sync::full_fence;
 use tutti_shm::window_lock::{Mode, Ticket};
 
 use super::epoch::Held;
@@ -34,7 +34,7 @@ impl Guard {
         let window = self.window_mut(win)?;
         window.epochs.fence(assert)?;
         let comm = window.comm;
-        fence(Ordering::SeqCst);
+        full_fence();
         self.collect(comm, &Work::Barrier)
     }
 
@@ -58,7 +58,7 @@ impl Guard {
     pub fn complete_epoch(&mut self, win: MPI_Win) -> Result<()> {
         let window = self.window_mut(win)?;
         let ranks = window.epochs.complete()?;
-        fence(Ordering::SeqCst);
+        full_fence();
         self.count_at(win, &ranks, Count::Completed)
     }
 
@@ -205,7 +205,7 @@ impl Guard {
     /// MPI_ERR_RMA_SYNC without [`Guard::lock_window_all`].
     pub fn unlock_window_all(&mut self, win: MPI_Win) -> Result<()> {
         let held = self.window_mut(win)?.epochs.unlock_all()?;
-        fence(Ordering::SeqCst);
+        full_fence();
         for (rank, held) in held.into_iter().enumerate() {
             if let Some(held) = held {
                 self.give_lock_back(win, rank, held)?;
@@ -230,7 +230,7 @@ impl Guard {
     }
 
     fn give_lock_back(&mut self, win: MPI_Win, rank: usize, held: Held) -> Result<()> {
-        fence(Ordering::SeqCst);
+        full_fence();
         let Held::Ticket(ticket) = held else { return Ok(()) };
         let lock = self.window(win)?.peers[rank].control.lock();
         if let Some(next) = lock.release(ticket) {
@@ -254,7 +254,7 @@ impl Guard {
             None => None,
         };
         window.epochs.check_flush(rank)?;
-        fence(Ordering::SeqCst);
+        full_fence();
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Guard {
     /// MPI_ERR_WIN.
     pub fn sync_window(&mut self, win: MPI_Win) -> Result<()> {
         self.window(win)?;
-        fence(Ordering::SeqCst);
+        full_fence();
         self.progress(None);
         Ok(())
     }
