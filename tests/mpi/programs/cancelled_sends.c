@@ -23,7 +23,7 @@ static int take_back(MPI_Request *request)
 static void unmatched(int to)
 {
     MPI_Request request;
-    int other = -1;
+    int other = -1, other_rank = -1;
     if (rank == 0) {
         for (int bytes = 1; bytes <= LARGE; bytes *= 600) {
             MPI_Issend(data, bytes, MPI_CHAR, to, CANCELLED, MPI_COMM_WORLD, &request);
@@ -56,6 +56,11 @@ static void unmatched(int to)
         MPI_Iprobe(0, CANCELLED, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
         CHECK(flag == 0);
     }
+    /* What rank 0 sends next is not looked for here. */
+    if (to != 0 && rank == to)
+        MPI_Send(&rank, 1, MPI_INT, 0, GO, MPI_COMM_WORLD);
+    if (to != 0 && rank == 0)
+        MPI_Recv(&other_rank, 1, MPI_INT, to, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 /* Rank 1 receives while rank 0 cancels: each message is cancelled or received, never both. */
