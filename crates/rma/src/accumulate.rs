@@ -264,9 +264,18 @@ impl Target {
         origin: *const u8,
         result: Option<*mut u8>,
     ) {
+        // The stripe is entered once for all elements that lie in it.
+        let mut entered = None;
         for index in 0..count {
             let skip = index * change.bytes;
-            self.gate.enter(stripe_of((offset + skip) as u64));
+            let stripe = stripe_of((offset + skip) as u64);
+            if entered != Some(stripe) {
+                if entered.is_some() {
+                    self.gate.leave();
+                }
+                self.gate.enter(stripe);
+                entered = Some(stripe);
+            }
             by_width!(self, offset + skip, change.bytes, |atomic| {
                 // SAFETY: our contract: one element on each side.
                 unsafe {
@@ -299,6 +308,8 @@ impl Target {
                     }
                 }
             });
+        }
+        if entered.is_some() {
             self.gate.leave();
         }
     }
