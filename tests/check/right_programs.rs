@@ -50,3 +50,13 @@ fn checker_accepts_correct_datatypes() {
         is_right(&format!("tests/mpi/programs/{name}.c"), &ranks, &[]);
     }
 }
+
+#[test]
+fn checker_finds_no_deadlock_in_waits_for_what_is_no_rank() {
+    let scratch = Scratch::new("check-right-outside");
+    let compiled = compile("tests/check/programs/outside.c", scratch.path());
+    for how in ["one", "some", "all"] {
+        let ran = checked("1", 3, &compiled, &[how]).expect_success();
+        assert_eq!(said(&ran), [""; 0], "{how}: {ran}");
+    }
+}

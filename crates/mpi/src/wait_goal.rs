@@ -57,6 +57,15 @@ pub enum Goal<'a> {
     },
     /// All requests that have not ended of which this function says so.
     Pending(&'a dyn Fn(&Request) -> bool),
+    /// Something that is no rank, and that no rank need end.
+    Outside(Outside),
+}
+
+/// What is waited for that is no rank. No deadlock follows from such a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// The lock of a range of a file.
+    FileLock,
 }
 
 impl fmt::Debug for Goal<'_> {
@@ -70,7 +79,37 @@ impl fmt::Debug for Goal<'_> {
             Goal::Members { .. } => "Members",
             Goal::Window { .. } => "Window",
             Goal::Pending(_) => "Pending",
+            Goal::Outside(Outside::FileLock) => "Outside(FileLock)",
         })
+    }
+}
+
+/// Whether something that is no rank may end the wait: a function of the user completes a generalized
+/// request, on a thread or in a signal's handler.
+pub(crate) fn is_outside(process: &Process, goal: Goal<'_>) -> bool {
+    let is_open = |index: u32| {
+        let is_generalized = |index: u32| {
+            let request = process.engine.requests.get(index);
+            request.kind == RequestKind::Generalized && !request.done
+        };
+        is_generalized(index) || process.engine.pending_parts(index).any(is_generalized)
+    };
+    match goal {
+        Goal::Outside(_) => true,
+        Goal::Request(index) => is_open(index),
+        Goal::Any(requests) => requests.iter().any(|(_, index)| is_open(*index)),
+        Goal::All(first, rest) => {
+            let pending = |handle: &MPI_Request| match process.named_request(*handle) {
+                Ok(NamedRequest::Pending(index)) => Some(index),
+                _ => None,
+            };
+            is_open(first) || rest.iter().filter_map(pending).any(is_open)
+        }
+        Goal::Pending(which) => {
+            let mut requests = process.engine.requests.iter();
+            requests.any(|(index, request)| which(request) && is_open(index))
+        }
+        Goal::Step(_) | Goal::Message { .. } | Goal::Members { .. } | Goal::Window { .. } => false,
     }
 }
 
@@ -141,6 +180,7 @@ impl Description<'_, '_> {
             Goal::Members { context, missing } => self.put_ranks(What::Member, context, missing),
             Goal::Window { context, missing } => self.put_ranks(What::Window, context, missing),
             Goal::Pending(which) => self.put_alternative(|description| description.put_pending(which)),
+            Goal::Outside(_) => self.put_alternative(|description| description.put(Wait::other(0, false))),
         }
     }
 

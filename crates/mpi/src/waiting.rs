@@ -3,6 +3,7 @@
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use tutti_runtime::rank::{Interface, LockedRank};
 use tutti_runtime::router::Client;
@@ -14,6 +15,9 @@ use crate::check;
 use crate::check_mode;
 use crate::process::{self, Guard, Process};
 use crate::wait_goal::{self, Goal};
+
+/// What is no rank rings no bell: a thread that waits for it looks again after so long.
+const OUTSIDE_NAP: Duration = Duration::from_millis(1);
 
 impl Guard {
     /// Makes progress until `ready` gives something. `hint` is the world rank waited for; `goal` says what
@@ -84,8 +88,11 @@ unsafe impl Waiting for Guard {
         wait_goal::describe(process, goal, report);
     }
 
-    fn idle(&mut self, backoff: Backoff, waiter: &mut Waiter) -> Idle {
-        if check_mode::is_on() { check::deadlock::idle(self, backoff, waiter) } else { Idle::Usual }
+    fn idle(&mut self, goal: Goal<'_>, backoff: Backoff, waiter: &mut Waiter) -> Idle {
+        if let (Goal::Outside(_), Backoff::Sleep) = (goal, backoff) {
+            return Idle::Rest(OUTSIDE_NAP);
+        }
+        if check_mode::is_on() { check::deadlock::idle(self, goal, backoff, waiter) } else { Idle::Usual }
     }
 }
 

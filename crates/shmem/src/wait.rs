@@ -45,7 +45,7 @@ unsafe impl Waiting for Flag {
         report.put_alternative(|report| report.put(Wait::other(0, false)));
     }
 
-    fn idle(&mut self, backoff: Backoff, _: &mut Waiter) -> Idle {
+    fn idle(&mut self, (): (), backoff: Backoff, _: &mut Waiter) -> Idle {
         if backoff == Backoff::Sleep { Idle::Rest(SLEEP) } else { Idle::Usual }
     }
 }

@@ -65,7 +65,7 @@ impl Snapshot {
         let ranks: Vec<u32> = doing.keys().copied().collect();
         let mut parties: Vec<Party> = doing
             .iter()
-            .map(|(rank, doing)| doing.map_or(Party::Free, |doing| party(*rank, doing, &ranks)))
+            .map(|(rank, doing)| doing.map_or(Party::Free, |doing| party(*rank, doing, &ranks, self.ranks)))
             .collect();
         // Behind them, for all that no view shows.
         let all_are_seen = ranks.len() as u64 == self.ranks;
@@ -99,15 +99,18 @@ fn peer_of(wait: &Wait, rank: u32) -> Option<u32> {
     wait.peer.or(alone.then_some(rank))
 }
 
-/// What a rank does, by the places of ranks in `ranks`; unknown ranks have the place behind them.
-fn party(rank: u32, doing: &Doing, ranks: &[u32]) -> Party {
+/// What a rank does, by the places of ranks in `ranks`; unknown ranks have the place behind them. A peer
+/// beyond the `total` of the job is a guest, which no view of this job shows: it may do anything.
+fn party(rank: u32, doing: &Doing, ranks: &[u32], total: u64) -> Party {
     let place = |peer: u32| ranks.binary_search(&peer).unwrap_or(ranks.len());
     let leaf = |wait: &Wait| {
         let is_collective = !wait.context.is_multiple_of(CONTEXTS_PER_COMM);
         Leaf {
             peer: peer_of(wait, rank).map(place),
             any_kind: is_collective && !matches!(wait.what, What::Member | What::Window),
-            ends: wait.matched || wait.what == What::Other,
+            ends: wait.matched
+                || wait.what == What::Other
+                || wait.peer.is_some_and(|peer| u64::from(peer) >= total),
         }
     };
     let all = |one: &Alternative| one.all.iter().map(leaf).collect();
@@ -393,6 +396,15 @@ mod tests {
         let other = Wait { what: What::Other, peer: None, ..from(1) };
         assert_eq!(ranks(&[all([other.clone()]), all([from(0)])]), [0; 0]);
         assert_eq!(ranks(&[all([other, from(1)]), all([from(0)])]), [0, 1]);
+    }
+
+    #[test]
+    fn deadlock_excludes_waits_for_guests() {
+        // Rank 2 is of another job, which this one is connected to.
+        assert_eq!(ranks(&[all([from(2)]), all([from(0)])]), [0; 0]);
+        assert_eq!(ranks(&[all([from(2), from(1)]), all([from(0)])]), [0, 1]);
+        let none = with_left([1], &[all([from(2)]), None]).deadlock();
+        assert_eq!(none, None);
     }
 
     #[test]

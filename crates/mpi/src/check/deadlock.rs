@@ -11,7 +11,8 @@
 //! so nothing is counted on the way of messages.
 //!
 //! Nothing is said of a job on several nodes, nor of a process with several threads under
-//! MPI_THREAD_MULTIPLE, where another thread may be about to send.
+//! MPI_THREAD_MULTIPLE, where another thread may be about to send, nor while a rank waits for what is no rank
+//! ([`wait_goal::is_outside`]).
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::comm::{CONTEXTS_PER_COMM, Channel};
 use crate::engine::Engine;
 use crate::process::Guard;
 use crate::request::{Request, RequestKind};
+use crate::wait_goal::{self, Goal};
 use tutti_runtime::log;
 use tutti_runtime::wait::{Backoff, Waiter};
 use tutti_runtime::waiting::Idle;
@@ -38,7 +40,7 @@ const OPERATIONS_MAX: usize = 3;
 
 /// Nothing to do for now: the last thing before a sleep is a look whether anybody can still go on.
 #[cold]
-pub fn idle(guard: &mut Guard, backoff: Backoff, waiter: &mut Waiter) -> Idle {
+pub fn idle(guard: &mut Guard, goal: Goal<'_>, backoff: Backoff, waiter: &mut Waiter) -> Idle {
     match backoff {
         Backoff::Poll => guard.rank.in_between(core::hint::spin_loop),
         Backoff::Yield => guard.rank.offer_core(),
@@ -47,15 +49,16 @@ pub fn idle(guard: &mut Guard, backoff: Backoff, waiter: &mut Waiter) -> Idle {
             guard.rank.in_between(|| std::thread::sleep(Duration::from_millis(1)));
             waiter.reset();
         }
-        Backoff::Sleep => return look_before_sleep(guard, waiter),
+        Backoff::Sleep => return look_before_sleep(guard, goal, waiter),
     }
     Idle::Look
 }
 
 /// Looks whether anybody can still go on; if nothing has moved, the thread sleeps for a short time.
-fn look_before_sleep(guard: &mut Guard, waiter: &mut Waiter) -> Idle {
+fn look_before_sleep(guard: &mut Guard, goal: Goal<'_>, waiter: &mut Waiter) -> Idle {
     guard.engine.publish_all();
-    guard.report_waiting();
+    let is_outside = wait_goal::is_outside(guard, goal);
+    guard.report_waiting(is_outside);
     if guard.progress(None) {
         waiter.reset();
         return Idle::Look;
@@ -86,7 +89,7 @@ impl Guard {
     }
 
     /// Publishes what this rank waits for, when it has not since something moved.
-    fn report_waiting(&mut self) {
+    fn report_waiting(&mut self, is_outside: bool) {
         let footprint = self.engine.footprint();
         let now_ns = self.engine.job.clock().now().ns;
         let Some(waiting) = self.waiting() else { return };
@@ -94,13 +97,13 @@ impl Guard {
         if waiting.footprint.replace(footprint) == Some(footprint) {
             return;
         }
-        let is_sure = self.thread_level < MPI_THREAD_MULTIPLE || threads_of_process() == 1;
+        let is_alone = self.thread_level < MPI_THREAD_MULTIPLE || threads_of_process() == 1;
         let text = self.waits_text();
         let report = self.own_report();
         report.blocked.store(0, Ordering::Release);
         report.moves.store(report.moves.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         report.write(&text);
-        report.blocked.store(u32::from(is_sure), Ordering::Release);
+        report.blocked.store(u32::from(is_alone && !is_outside), Ordering::Release);
     }
 
     /// What this rank waits for: "MPI_Recv: for a message from rank 1 with tag 7 on MPI_COMM_WORLD".
