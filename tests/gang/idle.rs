@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tutti_tests::{Scratch, compile};
+use tutti_tests::{Scratch, compile, compile_with};
 
 use crate::Cluster;
 use crate::harness::{RANK, Running, await_that};
@@ -33,6 +33,22 @@ fn idle_gang_is_found_and_gives_up_its_slice() {
     assert_eq!(still.end().0, 137);
     cluster.tutti(&["kill", "3"]).expect_success();
     assert_eq!(busy.end().0, 137);
+}
+
+/// PEs that wait for a word sleep until it is stored, so their gang is idle.
+#[test]
+fn idle_gang_of_openshmem_waits_is_found() {
+    let cluster = Cluster::up("gang-idle-shmem", 1, &["--slice", "3600000"]);
+    let scratch = Scratch::new("gang-idle-shmem-files");
+    let program = compile_with("oshcc", "tests/gang/programs/still_shmem.c", scratch.path());
+    let mut still = cluster.start(&["run", "-n", "2", &program.to_string_lossy()]);
+    still.await_line("still_shmem: up");
+    if Turns::of(&[&still]).is_none() {
+        return;
+    }
+    cluster.run(&["run", "-n", "2", "true"]).expect_success();
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(still.end().0, 137);
 }
 
 #[test]

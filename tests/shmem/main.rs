@@ -47,6 +47,11 @@ fn shmem_waits_see_data_before_flags() {
 }
 
 #[test]
+fn shmem_waits_sleep_until_they_are_woken() {
+    conforms("sleepers", &[2, 4]);
+}
+
+#[test]
 fn shmem_signals_follow_their_data() {
     conforms("signals", &[1, 2, 3]);
 }

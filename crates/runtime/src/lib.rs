@@ -5,6 +5,7 @@
 //! | [`attach`], [`job`] | the place in the job: ticket, segment, peers of this node |
 //! | [`rank`], [`lock`] | what all interfaces of the process share, and the lock over it |
 //! | [`waiting`], [`wait`], [`sleep`] | how a thread waits: spin, yield, sleep; what it says while it sleeps |
+//! | [`word_wait`] | waiting for a word of memory, asleep until it is stored |
 //! | [`net`], [`router`] | the ranks of other nodes; each kind of record goes to the interface that takes it |
 //! | [`service`] | the thread that looks at the network while the program computes |
 //!
@@ -25,4 +26,5 @@ pub mod service;
 pub mod sleep;
 pub mod wait;
 pub mod waiting;
+pub mod word_wait;
 pub mod yama;

@@ -185,6 +185,12 @@ impl Rank {
         *free.expect("a process has few interfaces") = Some(interface);
     }
 
+    /// This rank's endpoint.
+    pub(crate) fn own_endpoint<'a>(&self) -> &'a Endpoint {
+        // SAFETY: it lies in the segment, which stays mapped until the process ends.
+        unsafe { self.endpoint.as_ref() }
+    }
+
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = &'static dyn Interface> + use<> {
         self.interfaces.into_iter().flatten()
     }

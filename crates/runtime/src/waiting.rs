@@ -185,7 +185,7 @@ impl LockedRank {
 
     /// Makes progress in all interfaces. Returns whether anything moved.
     #[cold]
-    fn progress_all(&mut self) -> bool {
+    pub(crate) fn progress_all(&mut self) -> bool {
         let mut moved = false;
         for interface in self.interfaces() {
             moved |= interface.progress(self);

@@ -17,10 +17,15 @@ pub struct Endpoint {
     /// With more ranks than cores: 1 + the core that the rank was on when it last came to a meeting of all; 0
     /// before. Writer: the rank.
     pub core: AtomicU32,
-    _line1: [u32; 14],
+    /// 1 once the rank may store to its mates' memory without [`crate::watch::notify`]. Writer: the rank.
+    pub stores_unnoticed: AtomicU32,
+    _line1: [u32; 13],
     /// Not 0 while the rank sleeps or is about to. Writer: the rank, see [`crate::doorbell`].
     pub sleeping: AtomicU32,
-    _line2: [u32; 15],
+    /// Threads of the rank that wait for words of its memory and may sleep. Writer: the rank, see
+    /// [`crate::watch`].
+    pub watching: AtomicU32,
+    _line2: [u32; 14],
     /// Rung by whoever has published something for a sleeper; even, changed by one compare-and-swap, never
     /// back.
     pub bell: AtomicU32,

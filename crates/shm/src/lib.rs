@@ -31,6 +31,7 @@ pub mod sync;
 pub mod ticket;
 pub mod unexpected;
 pub mod waits;
+pub mod watch;
 pub mod window_lock;
 
 /// Bytes of a cache line, the unit of all layouts.

@@ -7,7 +7,7 @@
 //! | [`memory`], [`statics`] | where a symmetric address lies in the memory of another PE |
 //! | [`heap`] | which parts of the heap are taken; pure |
 //! | [`team`], [`context`] | handles; collective operations run on MPI's engine |
-//! | [`wait`], [`lock`] | waiting for a word; locks in symmetric memory |
+//! | [`lock`] | locks in symmetric memory |
 //! | [`element`], [`comparison`] | what can be done with a type; how words are compared |
 //! | [`fault`] | wrong arguments end the job with one line |
 //!
@@ -26,4 +26,3 @@ pub mod size;
 pub mod start;
 pub mod statics;
 pub mod team;
-pub mod wait;

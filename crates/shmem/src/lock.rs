@@ -15,7 +15,6 @@ use std::sync::{Mutex, PoisonError};
 use crate::fault;
 use crate::memory;
 use crate::start;
-use crate::wait;
 
 const SIGNAL: u32 = 1 << 31;
 
@@ -87,7 +86,8 @@ pub fn set(address: *mut c_long) {
     }
     if before != 0 {
         lock.half(before as i32 - 1, 0).fetch_or(lock.me + 1, SeqCst);
-        wait::until(|| lock.own().load(SeqCst) & SIGNAL != 0);
+        memory::notify(before as i32 - 1);
+        memory::wait_until(|| lock.own().load(SeqCst) & SIGNAL != 0);
     }
 }
 
@@ -119,8 +119,9 @@ pub fn clear(address: *mut c_long) {
         lock.unclaim();
         return;
     }
-    wait::until(|| lock.own().load(SeqCst) & !SIGNAL != 0);
+    memory::wait_until(|| lock.own().load(SeqCst) & !SIGNAL != 0);
     let next = lock.own().swap(0, SeqCst) & !SIGNAL;
     lock.unclaim();
     lock.half(next as i32 - 1, 0).fetch_or(SIGNAL, SeqCst);
+    memory::notify(next as i32 - 1);
 }

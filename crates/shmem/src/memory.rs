@@ -11,6 +11,14 @@
 use core::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 
+use std::ptr::NonNull;
+
+use tutti_runtime::job::Job;
+use tutti_runtime::rank;
+use tutti_runtime::word_wait::{self, Storers};
+use tutti_shm::endpoint::Endpoint;
+use tutti_shm::watch;
+
 use crate::fault;
 
 /// One kind of symmetric memory.
@@ -53,6 +61,12 @@ static PRIVATE: Private = Private {
 /// 0 unless the library runs.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static ME: AtomicUsize = AtomicUsize::new(0);
+/// For each PE its endpoint.
+static ENDPOINTS: AtomicPtr<NonNull<Endpoint>> = AtomicPtr::new(std::ptr::null_mut());
+/// [`Storers::Calls`] if a sleeper can rely on being rung.
+static IS_FENCED: AtomicBool = AtomicBool::new(false);
+/// Whether threads of the program may store to words that others wait for.
+static HAS_THREADS: AtomicBool = AtomicBool::new(false);
 static FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// Where a piece of symmetric memory of a PE is.
@@ -111,6 +125,14 @@ pub fn set_private(base: usize, bytes: usize, mates: Vec<Remote>) {
     PRIVATE.base.store(base, Relaxed);
     PRIVATE.mates.store(Box::leak(mates.into_boxed_slice()).as_mut_ptr(), Relaxed);
     PRIVATE.bytes.store(bytes, Release);
+}
+
+/// Stores ring who waits from now on. `is_fenced`: all PEs have registered ([`watch::register`]).
+pub fn set_waits(job: &Job, is_fenced: bool, has_threads: bool) {
+    let endpoints: Vec<_> = job.local_ranks().map(|pe| NonNull::from(job.endpoint(pe))).collect();
+    ENDPOINTS.store(Box::leak(endpoints.into_boxed_slice()).as_mut_ptr(), Relaxed);
+    IS_FENCED.store(is_fenced, Relaxed);
+    HAS_THREADS.store(has_threads, Relaxed);
 }
 
 /// Calls find the PEs from now on.
@@ -233,6 +255,11 @@ fn end_private(function: &str, what: &str, address: *const u8) -> ! {
 /// The address at which this process sees symmetric memory of `pe`, or null.
 pub fn pointer(address: *const u8, pe: c_int) -> *mut u8 {
     let Some(pe) = index(pe) else { return std::ptr::null_mut() };
+    if started().is_some_and(|pes| pes.me != pe)
+        && let Some(rank) = rank::enter()
+    {
+        rank.store_unnoticed();
+    }
     for region in [&HEAP, &STATICS] {
         if let Some(offset) = region.offset(address.addr(), 1) {
             // SAFETY: both were just checked.
@@ -272,6 +299,24 @@ pub fn settle() {
     std::sync::atomic::fence(SeqCst);
 }
 
+/// Memory of a PE has been changed: wakes it if it waits for that.
+#[inline(always)]
+pub fn notify(pe: c_int) {
+    // SAFETY: callers have changed memory of the PE, so there is one; the segment stays mapped.
+    watch::notify(unsafe { (*ENDPOINTS.load(Relaxed).add(pe as usize)).as_ref() });
+}
+
+/// Waits until a word of this PE `is_over`.
+#[inline(always)]
+pub fn wait_until(is_over: impl FnMut() -> bool) {
+    let storers = match (IS_FENCED.load(Relaxed), HAS_THREADS.load(Relaxed)) {
+        (false, _) => Storers::Unfenced,
+        (true, false) => Storers::Calls,
+        (true, true) => Storers::Anybody,
+    };
+    word_wait::until(storers, is_over);
+}
+
 /// Copies to a PE. `from` may be anything, also memory that overlaps.
 ///
 /// # Safety
@@ -284,6 +329,7 @@ pub unsafe fn put(function: &str, dest: *mut u8, from: *const u8, bytes: usize, 
         // SAFETY: our contract.
         Place::Private(remote) => unsafe { put_private(function, remote, from, bytes) },
     }
+    notify(pe);
 }
 
 /// Copies from a PE.

@@ -9,6 +9,7 @@ use tutti_runtime::job::Job;
 use tutti_runtime::log;
 use tutti_runtime::rank;
 use tutti_shm::arena::Range;
+use tutti_shm::watch;
 
 use crate::fault;
 use crate::heap::Heap;
@@ -44,6 +45,8 @@ pub const ALIGN_MAX: usize = 1 << 30;
 struct Card {
     heap: [u64; 2],
     statics: statics::Card,
+    /// 1: the kernel lets it sleep until others store ([`watch::register`]).
+    is_fenced: u64,
 }
 
 /// Starts the library with a level of threads; the level that it has then.
@@ -76,6 +79,8 @@ pub fn start(function: &str, requested: c_int) -> c_int {
     map_heap(function, &job, pes, size, &cards);
     let statics: Vec<_> = cards.iter().map(|card| card.statics).collect();
     statics::share(function, &job, pes, &statics);
+    let is_fenced = cards.iter().all(|card| card.is_fenced != 0);
+    memory::set_waits(&job, is_fenced, thread_level > 0);
     let heap = Heap::new(cards[pes.me].heap[1] as usize);
     *lock() = Some(Running { heap, owns_mpi, thread_level });
     memory::begin(pes);
@@ -150,7 +155,7 @@ fn take_memory(function: &str, job: &Job, size: Size) -> Card {
         )
     };
     let statics = statics::prepare(job, &take);
-    Card { heap: [heap.offset, heap.bytes], statics }
+    Card { heap: [heap.offset, heap.bytes], statics, is_fenced: u64::from(watch::register()) }
 }
 
 fn exchange(own: &Card) -> Vec<Card> {

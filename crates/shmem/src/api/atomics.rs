@@ -7,26 +7,35 @@ use crate::context::world_pe;
 use crate::element::{Integer, Swapped};
 use crate::memory;
 
+/// Changes a value of a PE by `change`, then wakes the PE if it waits for that.
 #[inline(always)]
-fn at<T>(function: &str, ctx: shmem_ctx_t, dest: *const T, pe: c_int) -> *mut T {
+fn change<T, R>(
+    function: &str,
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    pe: c_int,
+    change: impl FnOnce(*mut T) -> R,
+) -> R {
     let pe = world_pe(function, ctx, pe);
-    memory::mapped(function, "dest", dest.cast(), size_of::<T>(), pe).cast()
+    let found = change(memory::mapped(function, "dest", dest.cast(), size_of::<T>(), pe).cast());
+    memory::notify(pe);
+    found
 }
 
 /// Reads a value of a PE whole.
 #[inline]
 pub unsafe fn atomic_fetch<T: Swapped>(ctx: shmem_ctx_t, source: *const T, pe: c_int) -> T {
-    let at = at("atomic_fetch", ctx, source, pe);
+    let pe = world_pe("atomic_fetch", ctx, pe);
+    let at = memory::mapped("atomic_fetch", "source", source.cast(), size_of::<T>(), pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::fetch(at) }
+    unsafe { T::fetch(at.cast()) }
 }
 
 /// Writes a value of a PE whole.
 #[inline]
 pub unsafe fn atomic_set<T: Swapped>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    let at = at("atomic_set", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::set(at, value) };
+    change("atomic_set", ctx, dest, pe, |at| unsafe { T::set(at, value) })
 }
 
 /// Writes a value of a PE if it is `cond` until then; returns what was there.
@@ -38,97 +47,85 @@ pub unsafe fn atomic_compare_swap<T: Integer>(
     value: T,
     pe: c_int,
 ) -> T {
-    let at = at("atomic_compare_swap", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::compare_swap(at, cond, value) }
+    change("atomic_compare_swap", ctx, dest, pe, |at| unsafe { T::compare_swap(at, cond, value) })
 }
 
 /// Writes a value of a PE; returns what was there.
 #[inline]
 pub unsafe fn atomic_swap<T: Swapped>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    let at = at("atomic_swap", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::swap(at, value) }
+    change("atomic_swap", ctx, dest, pe, |at| unsafe { T::swap(at, value) })
 }
 
 /// Adds 1 to a value of a PE; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_inc<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, pe: c_int) -> T {
-    let at = at("atomic_fetch_inc", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::add(at, T::ONE) }
+    change("atomic_fetch_inc", ctx, dest, pe, |at| unsafe { T::add(at, T::ONE) })
 }
 
 /// Adds 1 to a value of a PE.
 #[inline]
 pub unsafe fn atomic_inc<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, pe: c_int) {
-    let at = at("atomic_inc", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::add(at, T::ONE) };
+    change("atomic_inc", ctx, dest, pe, |at| unsafe { T::add(at, T::ONE) });
 }
 
 /// Adds to a value of a PE; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_add<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    let at = at("atomic_fetch_add", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::add(at, value) }
+    change("atomic_fetch_add", ctx, dest, pe, |at| unsafe { T::add(at, value) })
 }
 
 /// Adds to a value of a PE.
 #[inline]
 pub unsafe fn atomic_add<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    let at = at("atomic_add", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::add(at, value) };
+    change("atomic_add", ctx, dest, pe, |at| unsafe { T::add(at, value) });
 }
 
 /// Changes a value of a PE by a bitwise AND; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_and<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    let at = at("atomic_fetch_and", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::and(at, value) }
+    change("atomic_fetch_and", ctx, dest, pe, |at| unsafe { T::and(at, value) })
 }
 
 /// Changes a value of a PE by a bitwise AND.
 #[inline]
 pub unsafe fn atomic_and<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    let at = at("atomic_and", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::and(at, value) };
+    change("atomic_and", ctx, dest, pe, |at| unsafe { T::and(at, value) });
 }
 
 /// Changes a value of a PE by a bitwise OR; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_or<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    let at = at("atomic_fetch_or", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::or(at, value) }
+    change("atomic_fetch_or", ctx, dest, pe, |at| unsafe { T::or(at, value) })
 }
 
 /// Changes a value of a PE by a bitwise OR.
 #[inline]
 pub unsafe fn atomic_or<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    let at = at("atomic_or", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::or(at, value) };
+    change("atomic_or", ctx, dest, pe, |at| unsafe { T::or(at, value) });
 }
 
 /// Changes a value of a PE by a bitwise XOR; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_xor<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    let at = at("atomic_fetch_xor", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::xor(at, value) }
+    change("atomic_fetch_xor", ctx, dest, pe, |at| unsafe { T::xor(at, value) })
 }
 
 /// Changes a value of a PE by a bitwise XOR.
 #[inline]
 pub unsafe fn atomic_xor<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    let at = at("atomic_xor", ctx, dest, pe);
     // SAFETY: the address is inside the memory of the PE and aligned.
-    unsafe { T::xor(at, value) };
+    change("atomic_xor", ctx, dest, pe, |at| unsafe { T::xor(at, value) });
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.

@@ -126,6 +126,7 @@ unsafe fn strided_put<T: Element>(
             }
         }
     }
+    memory::notify(pe);
 }
 
 unsafe fn strided_get<T: Element>(

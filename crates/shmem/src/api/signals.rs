@@ -8,7 +8,6 @@ use crate::context::world_pe;
 use crate::element::{Awaited, Element, Integer, Swapped, bytes_of};
 use crate::fault;
 use crate::memory;
-use crate::wait;
 
 const SIGNAL_SET: c_int = 0;
 const SIGNAL_ADD: c_int = 1;
@@ -46,6 +45,7 @@ pub unsafe fn put_signal<T: Element>(
             ),
         }
     }
+    memory::notify(world);
 }
 
 /// The same; `source` may be changed after the next `shmem_quiet`.
@@ -82,6 +82,7 @@ pub unsafe fn signal_set(ctx: shmem_ctx_t, sig_addr: *mut u64, signal: u64, pe: 
     let word = memory::mapped("signal_set", "sig_addr", sig_addr.cast(), size_of::<u64>(), pe);
     // SAFETY: the word is inside the memory of the PE and aligned.
     unsafe { u64::set(word.cast(), signal) };
+    memory::notify(pe);
 }
 
 /// Adds to a signal word of a PE.
@@ -90,6 +91,7 @@ pub unsafe fn signal_add(ctx: shmem_ctx_t, sig_addr: *mut u64, signal: u64, pe: 
     let word = memory::mapped("signal_add", "sig_addr", sig_addr.cast(), size_of::<u64>(), pe);
     // SAFETY: the word is inside the memory of the PE and aligned.
     unsafe { u64::add(word.cast(), signal) };
+    memory::notify(pe);
 }
 
 /// Waits until a signal word of this PE compares as wanted; returns its value.
@@ -98,7 +100,7 @@ pub unsafe fn signal_wait_until(sig_addr: *mut u64, cmp: c_int, cmp_value: u64) 
     let word = own_word(function, sig_addr);
     let comparison = Comparison::new(function, cmp);
     let mut found = 0;
-    wait::until(|| {
+    memory::wait_until(|| {
         // SAFETY: just checked.
         found = unsafe { u64::load(word) };
         comparison.holds(found, cmp_value)

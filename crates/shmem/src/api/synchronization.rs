@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::comparison::Comparison;
 use crate::element::{Awaited, bytes_of};
 use crate::memory;
-use crate::wait;
 
 /// What elements are compared with: one value, or one for each.
 #[derive(Clone, Copy)]
@@ -95,7 +94,7 @@ impl<T: Awaited> Words<T> {
 
     fn wait_all(&self) {
         for index in self.counting() {
-            wait::until(|| self.holds(index));
+            memory::wait_until(|| self.holds(index));
         }
     }
 
@@ -104,7 +103,7 @@ impl<T: Awaited> Words<T> {
             return usize::MAX;
         }
         let mut found = None;
-        wait::until(|| {
+        memory::wait_until(|| {
             found = self.any();
             found.is_some()
         });
@@ -118,7 +117,7 @@ impl<T: Awaited> Words<T> {
             return 0;
         }
         let mut found = 0;
-        wait::until(|| {
+        memory::wait_until(|| {
             // SAFETY: our contract.
             found = unsafe { self.some(indices) };
             found > 0
@@ -134,7 +133,7 @@ pub unsafe fn wait_until<T: Awaited>(ivar: *mut T, cmp: c_int, cmp_value: T) {
     memory::place("wait_until", "ivar", ivar.cast(), size_of::<T>(), me);
     let comparison = Comparison::new("wait_until", cmp);
     // SAFETY: just checked.
-    wait::until(|| comparison.holds(unsafe { T::load(ivar) }, cmp_value));
+    memory::wait_until(|| comparison.holds(unsafe { T::load(ivar) }, cmp_value));
 }
 
 /// Whether a word of this PE compares as wanted.

@@ -1,0 +1,154 @@
+//! Waiting for a word of this rank's memory that others change by stores: OpenSHMEM, native regions.
+//!
+//! A thread looks, then spins and yields as [`crate::wait`] says, then sleeps until the storer rings
+//! ([`tutti_shm::watch`]). While it sleeps it uses no time, so a gang whose ranks all wait is idle. It serves
+//! the messages of its process meanwhile.
+//!
+//! | who may store | how long a sleep lasts at most |
+//! |---|---|
+//! | calls of this library in processes that have registered | until the store rings; 10 s, for mates that begin to store by themselves |
+//! | besides, threads of the program or mates by their own instructions | 1 ms at first, twice as long each time, up to 64 ms |
+//! | processes that the kernel refuses membarrier | 1 ms |
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use tutti_shm::report::Wait;
+use tutti_shm::sync::Ordering;
+use tutti_shm::watch;
+
+use crate::rank::{self, LockedRank};
+use crate::sleep::SleepReport;
+use crate::wait::{Backoff, Waiter};
+use crate::waiting::{self, Idle, Waiting};
+
+/// Looks at the word before the process lock is taken: a line comes from another core within 0.1 us.
+const FIRST_LOOKS: u32 = 200;
+/// Looks between two looks for messages.
+const LOOKS_PER_POLL: u32 = 50;
+const REST_MIN: Duration = Duration::from_millis(1);
+const REST_MAX: Duration = Duration::from_millis(64);
+/// A store rings; a mate that begins to store by itself while we fall asleep does not.
+const REST_NOTICED: Duration = Duration::from_secs(10);
+
+/// Who stores to the word besides calls of this library, as far as the caller knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storers {
+    /// Nobody but mates that have said so ([`LockedRank::store_unnoticed`]).
+    Calls,
+    /// Anybody.
+    Anybody,
+    /// Calls of processes that have not all registered with the kernel.
+    Unfenced,
+}
+
+struct WordWait {
+    rank: LockedRank,
+    storers: Storers,
+    is_watching: bool,
+    rest: Duration,
+}
+
+// SAFETY: there is no state.
+unsafe impl Waiting for WordWait {
+    type State = ();
+    type Goal<'a> = ();
+
+    fn rank(&mut self) -> &mut LockedRank {
+        &mut self.rank
+    }
+
+    fn state(&mut self) -> NonNull<()> {
+        NonNull::dangling()
+    }
+
+    fn progress(&mut self, _: Option<usize>) -> bool {
+        self.rank.progress_all()
+    }
+
+    fn describe((): &(), (): (), report: &mut SleepReport) {
+        report.put_alternative(|report| report.put(Wait::other(0, false)));
+    }
+
+    fn idle(&mut self, (): (), backoff: Backoff, _: &mut Waiter) -> Idle {
+        let is_alone = self.rank.waits.awake() == 1;
+        if backoff == Backoff::Poll || (backoff == Backoff::Yield && is_alone) {
+            return Idle::Usual;
+        }
+        // A rest follows.
+        if self.storers == Storers::Unfenced {
+            return Idle::Rest(REST_MIN);
+        }
+        if !self.is_watching {
+            self.is_watching = true;
+            let mut is_fenced = true;
+            watch::begin(self.rank.own_endpoint(), || is_fenced = watch::barrier());
+            if !is_fenced {
+                self.storers = Storers::Unfenced;
+            }
+            // A store before the barrier has rung nobody.
+            return Idle::Look;
+        }
+        if self.storers == Storers::Calls && !self.rank.has_unnoticed_stores() {
+            return Idle::Rest(REST_NOTICED);
+        }
+        let rest = self.rest;
+        self.rest = (rest * 2).min(REST_MAX);
+        Idle::Rest(rest)
+    }
+}
+
+/// Waits until the word `is_over`.
+#[inline(always)]
+pub fn until(storers: Storers, mut is_over: impl FnMut() -> bool) {
+    if !is_over() {
+        until_slowly(storers, &mut is_over);
+    }
+}
+
+#[inline(never)]
+fn until_slowly(storers: Storers, is_over: &mut dyn FnMut() -> bool) {
+    let Some(rank) = rank::enter() else {
+        // The job has been left: nothing is there to ring.
+        while !is_over() {
+            std::thread::sleep(REST_MIN);
+        }
+        return;
+    };
+    let looks = if rank.core_sharing.shares_core() { 1 } else { LOOKS_PER_POLL };
+    let mut is_over = || {
+        (0..looks).any(|_| {
+            let over = is_over();
+            if !over {
+                core::hint::spin_loop();
+            }
+            over
+        })
+    };
+    if looks > 1 && (0..FIRST_LOOKS / LOOKS_PER_POLL).any(|_| is_over()) {
+        return;
+    }
+    let mut wait = WordWait { rank, storers, is_watching: false, rest: REST_MIN };
+    waiting::wait_until(&mut wait, None, (), |()| is_over());
+    if wait.is_watching {
+        watch::end(wait.rank.own_endpoint());
+    }
+}
+
+impl LockedRank {
+    /// From now on this rank may store to its mates' memory by its own instructions, which ring nobody: mates
+    /// that wait look from time to time.
+    pub fn store_unnoticed(&self) {
+        let flag = &self.own_endpoint().stores_unnoticed;
+        if flag.swap(1, Ordering::SeqCst) == 0 {
+            for mate in self.job.local_ranks() {
+                self.job.ring_after_swap(mate);
+            }
+        }
+    }
+
+    fn has_unnoticed_stores(&self) -> bool {
+        let stores = |mate| self.job.endpoint(mate).stores_unnoticed.load(Ordering::Relaxed) != 0;
+        self.job.local_ranks().any(stores)
+    }
+}
