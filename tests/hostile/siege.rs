@@ -279,6 +279,11 @@ fn besiege(siege: &Siege) {
     if siege.is_measured {
         report(ratios, &alone);
     }
+    let log = std::fs::read_to_string(machine.cluster.folder.join("node0.log")).expect("the daemon's log");
+    assert!(
+        !log.contains("share this machine"),
+        "turns went to who is under no daemon of the keeper's: {log}"
+    );
     let peak = kib(daemon, "VmHWM");
     println!("the head had at most {peak} KiB, {} KiB locked", seen.locked_kib);
     assert_eq!(machine.daemon(0), daemon, "the head has lived through it");

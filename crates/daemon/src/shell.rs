@@ -381,7 +381,7 @@ impl Shell {
             turns_taken_ms: 0,
             credential,
             switcher,
-            neighbours: neighbours::Neighbours::new(),
+            neighbours: neighbours::Neighbours::new(settings.leave_ms.is_some()),
             pending_peers: peers::PendingPeers::default(),
             shell_events,
             peers: HashMap::new(),

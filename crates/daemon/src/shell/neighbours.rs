@@ -18,6 +18,9 @@
 //! by their uids: all who see each other count alike, and until a new one has been seen by all, two may run
 //! at once. Looking takes time that others decide on, so a thread of its own does it; it has what is known,
 //! and hands it back. What happens if it stops right here: the windows stay as they are.
+//!
+//! The keeper's daemon (root's, not started on demand) listens and gives no share: users' jobs under it work
+//! under their uids too, and whoever wants turns has them there.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
@@ -56,6 +59,8 @@ const TICKS_PER_SECOND: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Neighbours {
     uid: u32,
+    /// The keeper's daemon does not.
+    gives_shares: bool,
     /// While we take part.
     listener: Option<UnixListener>,
     /// None: a thread has it, and looks.
@@ -65,9 +70,20 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    pub(super) fn new() -> Self {
-        let uid = rustix::process::geteuid().as_raw();
-        Neighbours { uid, listener: None, census: Some(Census::new(uid)), judged_ms: 0, window: None }
+    /// `is_on_demand`: started by a program that needs turns, not by a keeper.
+    pub(super) fn new(is_on_demand: bool) -> Self {
+        Self::of_user(rustix::process::geteuid().as_raw(), is_on_demand)
+    }
+
+    fn of_user(uid: u32, is_on_demand: bool) -> Self {
+        Neighbours {
+            uid,
+            gives_shares: uid != 0 || is_on_demand,
+            listener: None,
+            census: Some(Census::new(uid)),
+            judged_ms: 0,
+            window: None,
+        }
     }
 
     /// What is to look for others now, if it is time; it comes back by [`Self::take`].
@@ -84,6 +100,10 @@ impl Neighbours {
         let census = self.census.take()?;
         self.judged_ms = now_ms;
         self.announce();
+        if !self.gives_shares {
+            self.census = Some(census);
+            return None;
+        }
         Some(census)
     }
 
@@ -312,6 +332,13 @@ mod tests {
         assert!(other.listeners("").is_empty() && other.known.is_empty(), "they are gone");
         let work = work_of(&BTreeSet::from([own, own + 77]));
         assert!(work.contains_key(&own) && work.len() == 1, "{work:?}");
+    }
+
+    #[test]
+    fn neighbours_get_no_share_of_the_keepers_daemon() {
+        let looks = |uid, is_on_demand| Neighbours::of_user(uid, is_on_demand).begin(true, 1000).is_some();
+        assert!(!looks(0, false), "jobs of all users are under it");
+        assert!(looks(0, true) && looks(7, false) && looks(7, true));
     }
 
     #[test]
