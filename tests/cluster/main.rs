@@ -5,6 +5,7 @@
 mod attach;
 mod batch;
 mod cluster;
+mod configuration;
 #[path = "../launch/console.rs"]
 mod console;
 mod doctor;

@@ -11,6 +11,7 @@ use tutti_os::stderr::{escape_control, print_line};
 use tutti_protocol::daemon_options::complaint;
 use tutti_protocol::paths;
 use tutti_protocol::public::PublicRow;
+use tutti_protocol::settings::version_text;
 use tutti_protocol::{size, time_limit};
 use tutti_snapshot::Deadlock;
 
@@ -18,7 +19,9 @@ use crate::cluster::{self, Answer, Control, FreezeMethod, JobId, JobRow, JobStat
 use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
-use crate::{doctor, front, history, others, output, snapshot, states, stdout, timeline, up, users};
+use crate::{
+    configuration, doctor, front, history, others, output, snapshot, states, stdout, timeline, up, users,
+};
 
 mod logs;
 
@@ -26,7 +29,7 @@ mod logs;
 const COMMAND_CHARS: usize = 60;
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 21] = [
+const USAGES: [&str; 23] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "wait JOB ...",
@@ -42,6 +45,8 @@ const USAGES: [&str; 21] = [
     "resume JOB ... [--json]",
     "signal SIGNAL JOB ... [--json]",
     "kill JOB ... [--json]",
+    "config check [FILE] | config show",
+    "reload",
     "up --nodes N [--netns]",
     "down",
     "keygen FILE",
@@ -157,6 +162,17 @@ enum Command {
     Timeline(timeline::Options),
     /// Find what keeps Tutti from working well here, and what to do about it
     Doctor(doctor::Options),
+    /// Check a configuration, or show what holds
+    Config {
+        #[command(subcommand)]
+        command: configuration::Command,
+    },
+    /// Have the controller read its configuration anew, while jobs run
+    Reload {
+        /// For scripts
+        #[arg(long)]
+        json: bool,
+    },
     /// Start a cluster of daemons on this machine
     Up(up::Options),
     /// End the daemons of a cluster, and its jobs
@@ -276,6 +292,8 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Snapshot(options) => snapshot::run(&options),
         Command::Timeline(options) => timeline::run(&options),
         Command::Doctor(options) => doctor::run(&options),
+        Command::Config { command } => configuration::run(command),
+        Command::Reload { json } => configuration::reload(json),
         Command::Up(options) => up::up(&options),
         Command::Down => up::down(),
         Command::Keygen { file } => {
@@ -482,7 +500,7 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
 }
 
 /// Columns as wide as their widest entry, `right` ones at the right edge.
-fn aligned(table: &[Vec<String>], right: &[bool]) -> String {
+pub fn aligned(table: &[Vec<String>], right: &[bool]) -> String {
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..right.len()).map(width).collect();
     let line = |row: &Vec<String>| {
@@ -570,7 +588,7 @@ fn print_nodes(rows: &[NodeRow]) -> String {
     let mut table = vec![
         [
             "NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "MEMORY", "LIMIT", "STOPS", "POLICY",
-            "SWITCH", "ADDRESS",
+            "SWITCH", "CONFIG", "ADDRESS",
         ]
         .map(str::to_owned)
         .to_vec(),
@@ -591,10 +609,12 @@ fn print_nodes(rows: &[NodeRow]) -> String {
             by(if row.freezes { FreezeMethod::Cgroup } else { FreezeMethod::Signals }).to_owned(),
             row.policy.clone().unwrap_or_else(|| "-".into()),
             row.preferred.name().to_owned(),
+            version_text(row.configuration),
             row.address.clone(),
         ]);
     }
-    aligned(&table, &[true, false, false, true, true, true, true, false, false, false, false, false])
+    let right = [true, false, false, true, true, true, true, false, false, false, false, false, false];
+    aligned(&table, &right)
 }
 
 /// An amount of memory as users write it.

@@ -6,6 +6,7 @@
 mod cluster;
 mod commands;
 mod completion;
+mod configuration;
 mod description;
 mod doctor;
 mod elf;

@@ -3,19 +3,20 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces};
 use tutti_os::stderr::escape_control;
+use tutti_protocol::config::{Config, settings};
 use tutti_protocol::daemon_options::{Policy, parse_policy};
-use tutti_protocol::terms::SLICE_DEFAULT_MS;
 use tutti_protocol::{log_line, paths, size};
 
 use crate::cluster::{self, Answer, JobId, Request};
 use crate::nodes::LOOPBACK;
-use crate::stdout;
+use crate::options::USAGE;
+use crate::{configuration, stdout};
 
 /// The daemons have this time to find each other.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,19 +41,22 @@ pub struct Options {
     /// takes)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
     pids_max: Option<u64>,
-    /// Children of a node in the control tree
-    #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    arity: u32,
-    /// A node from which nothing has come for so many seconds is lost
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
-    lost_after: f64,
-    /// How long the jobs of one row run before the next row's turn, in ms
-    #[arg(long, value_name = "MS", default_value_t = SLICE_DEFAULT_MS)]
-    slice: f64,
+    /// The configuration of the daemons (default: as for tuttid); options go before it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Children of a node in the control tree (default: 4)
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=64))]
+    arity: Option<u32>,
+    /// A node from which nothing has come for so many seconds is lost (default: 5)
+    #[arg(long, value_name = "SECONDS")]
+    lost_after: Option<f64>,
+    /// How long the jobs of one row run before the next row's turn, in ms (default: 100)
+    #[arg(long, value_name = "MS")]
+    slice: Option<f64>,
     /// How jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's Distributed Queue
-    /// Tree)
-    #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_policy)]
-    policy: Policy,
+    /// Tree) (default: matrix)
+    #[arg(long, value_name = "NAME", value_parser = parse_policy)]
+    policy: Option<Policy>,
     /// Switch by the protocol of SCore-D, with a barrier after each step
     #[arg(long)]
     strict: bool,
@@ -65,9 +69,9 @@ pub struct Options {
     /// For scripts
     #[arg(long)]
     json: bool,
-    /// When a daemon dies, its jobs wait so many seconds for one that takes its place
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
-    keep_for: f64,
+    /// When a daemon dies, its jobs wait so many seconds for one that takes its place (default: 60)
+    #[arg(long, value_name = "SECONDS")]
+    keep_for: Option<f64>,
 }
 
 /// Starts the daemons, and waits until they are a cluster.
@@ -89,6 +93,9 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     if options.netns && options.nodes > NAMESPACES_MAX {
         return Err(format!("--netns takes at most {NAMESPACES_MAX} nodes, not {}", options.nodes));
     }
+    let Some((config, _)) = configuration::read(options.config.clone()) else {
+        return Ok(ExitCode::from(USAGE));
+    };
     let machine_bytes = tutti_os::memory::of_machine();
     if let Some(wanted) = options.memory.filter(|wanted| machine_bytes > 0 && *wanted > machine_bytes) {
         let (wanted, there) = (size::text(wanted), size::text(machine_bytes));
@@ -99,8 +106,9 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     let mut daemons = Daemons(Vec::new());
     let mut head: Option<String> = None;
     for node in 0..options.nodes {
-        let start =
-            |daemons: &mut Daemons, address| daemons.start(options, &folder, node, address, head.as_deref());
+        let start = |daemons: &mut Daemons, address| {
+            daemons.start((options, &config), &folder, node, address, head.as_deref())
+        };
         let address = match &namespaces {
             None => start(&mut daemons, (LOOPBACK, None)),
             Some(namespaces) => {
@@ -150,7 +158,7 @@ impl Daemons {
     /// Starts one; gives the address on which it listens for others.
     fn start(
         &mut self,
-        options: &Options,
+        (options, configuration): (&Options, &Config),
         folder: &Path,
         node: u32,
         (address, held): (IpAddr, Option<OwnedFd>),
@@ -169,17 +177,24 @@ impl Daemons {
             .arg(folder)
             .arg("--socket")
             .arg(&socket);
-        command.args([
-            "--arity",
-            &options.arity.to_string(),
-            "--lost-after",
-            &options.lost_after.to_string(),
-            "--keep-for",
-            &options.keep_for.to_string(),
-        ]);
-        command.args(["--slice", &options.slice.to_string(), "--policy", &options.policy.to_string()]);
-        let memory_bytes =
-            options.memory.unwrap_or_else(|| tutti_os::memory::for_jobs() / u64::from(options.nodes));
+        let given = [
+            ("--arity", options.arity.map(|arity| arity.to_string())),
+            ("--lost-after", options.lost_after.map(|seconds| seconds.to_string())),
+            ("--keep-for", options.keep_for.map(|seconds| seconds.to_string())),
+            ("--slice", options.slice.map(|ms| ms.to_string())),
+            ("--policy", options.policy.map(|policy| policy.to_string())),
+        ];
+        for (flag, value) in given.into_iter().filter_map(|(flag, value)| Some((flag, value?))) {
+            command.args([flag, &value]);
+        }
+        if let Some(file) = &options.config {
+            command.arg("--config").arg(std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+        }
+        let of_file = settings::of_node(configuration, &name).bytes("memory");
+        let memory_bytes = options
+            .memory
+            .or_else(|| of_file.is_some().then_some(0))
+            .unwrap_or_else(|| tutti_os::memory::for_jobs() / u64::from(options.nodes));
         if memory_bytes >> 10 > 0 {
             command.args(["--memory", &format!("{}K", memory_bytes >> 10)]);
         }

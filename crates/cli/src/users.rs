@@ -13,6 +13,13 @@ pub fn name(uid: u32) -> String {
     known.get_or_insert_default().entry(uid).or_insert_with(|| look_up(uid)).clone()
 }
 
+/// A list of the machine, or its directory service, knows the name.
+pub fn is_known(list: &str, name: &str) -> bool {
+    let text = std::fs::read_to_string(format!("/etc/{list}")).unwrap_or_default();
+    let in_file = text.lines().any(|line| line.split(':').next() == Some(name));
+    in_file || Command::new("getent").args([list, name]).output().is_ok_and(|found| found.status.success())
+}
+
 fn look_up(uid: u32) -> String {
     let name = |line: &str| {
         let mut fields = line.split(':');

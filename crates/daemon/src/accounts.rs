@@ -6,14 +6,30 @@ use std::io::Read;
 /// A longer list of users is read so far.
 const LIST_BYTES_MAX: u64 = 4 << 20;
 
+/// The machine's own list of users.
+pub const USERS: &str = "/etc/passwd";
+/// The machine's own list of groups.
+pub const GROUPS: &str = "/etc/group";
+
 /// A user's name as the machine's own list has it; a directory service may take its time, and is not asked.
 pub fn name(uid: u32) -> Option<String> {
-    if uid == 0 {
-        return Some("root".into());
-    }
+    if uid == 0 { Some("root".into()) } else { find(&list(USERS)?, uid) }
+}
+
+/// The same of a group.
+pub fn group_name(gid: u32) -> Option<String> {
+    find(&list(GROUPS)?, gid)
+}
+
+/// A list has this name.
+pub fn has(file: &str, name: &str) -> bool {
+    list(file).is_some_and(|list| list.lines().any(|line| line.split(':').next() == Some(name)))
+}
+
+fn list(file: &str) -> Option<String> {
     let mut text = Vec::new();
-    File::open("/etc/passwd").ok()?.take(LIST_BYTES_MAX).read_to_end(&mut text).ok()?;
-    find(&String::from_utf8_lossy(&text), uid)
+    File::open(file).ok()?.take(LIST_BYTES_MAX).read_to_end(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn find(list: &str, uid: u32) -> Option<String> {

@@ -29,6 +29,7 @@ use crate::message::{Answer, JobId, Message, Order, Routed};
 
 pub mod action;
 pub mod config;
+pub mod configuration;
 mod controller;
 pub mod event;
 mod gangs;
@@ -48,6 +49,7 @@ mod tunnel;
 
 use action::{Action, NodeTurns};
 use config::{Config, TICK_MS};
+use configuration::{Kept, Loaded};
 use controller::{Asker, Controller};
 use event::Event;
 use gangs::Gangs;
@@ -83,6 +85,7 @@ pub struct Core {
     origin: Origin,
     tunnels: Tunnels,
     gangs: Gangs,
+    kept: Kept,
     controller: Option<Controller>,
     /// The daemons are to end, when all who must hear it have.
     leaving_ms: Option<u64>,
@@ -105,13 +108,16 @@ impl Core {
             origin: Origin::default(),
             tunnels: Tunnels::default(),
             gangs: Gangs::default(),
-            controller: is_controller.then(|| Controller::new(config.first_job, now_ms)),
+            kept: Kept::default(),
+            controller: is_controller
+                .then(|| Controller::new(config.first_job, now_ms, config.loaded.rules.clone())),
             leaving_ms: None,
             out: Outbox::default(),
             actions: VecDeque::new(),
             local: LocalNode::new(config, starters.first().map(|(_, record)| record.node), now_ms),
         };
         gangs::forward_members(&core.local, &mut core.out);
+        core.kept.members_changed(&core.local, &mut core.out);
         if let Some(controller) = &mut core.controller {
             controller.take_queue(&core.local, queued);
         }
@@ -253,6 +259,8 @@ impl Core {
                     controller.handle_filed(local, out, job, &filed);
                 }
             }
+            Event::ConfigurationKept(text) => self.kept.handle_kept(local, out, &text),
+            Event::Reloaded(requester, result) => self.handle_reloaded(requester, result),
             // Only the log misses them, should they not arrive.
             Event::Turns(turns) => out.route(NodeId::CONTROLLER, Routed::Turns(turns)),
         }
@@ -273,6 +281,7 @@ impl Core {
             self.settle();
         }
         self.parts.tick(&self.local, &mut self.out);
+        self.kept.tick(&self.local, &mut self.out);
         self.settle();
         self.tick_controller();
         if self.leaving_ms.is_some_and(|leaving_ms| self.local.now_ms >= leaving_ms) {
@@ -293,6 +302,21 @@ impl Core {
         }
     }
 
+    /// On the controller: the configuration is taken whole, or not at all.
+    fn handle_reloaded(
+        &mut self,
+        requester: Option<(NodeId, u64)>,
+        result: Result<Box<Loaded>, Vec<String>>,
+    ) {
+        let Some(controller) = &mut self.controller else { return };
+        if let Ok(loaded) = &result {
+            self.local.config.loaded = Loaded::clone(loaded);
+            self.links.configure(&mut self.local, &mut self.out, &loaded.text);
+        }
+        controller.handle_reloaded(&self.local, &mut self.out, requester, result);
+        self.settle();
+    }
+
     fn judge(&mut self, job: JobId) {
         let Some(controller) = &mut self.controller else { return };
         controller.judge(&self.local, &mut self.relay, &mut self.out, job);
@@ -310,6 +334,7 @@ impl Core {
             Effect::Unlinked(link) => self.relay.forget_link(link),
             Effect::MembersChanged => {
                 self.relay.members_changed();
+                self.kept.members_changed(local, out);
                 gangs::forward_members(local, out);
             }
             Effect::NumberLost => {
@@ -376,6 +401,9 @@ impl Core {
                     controller.handle_output_state(local, out, job, output);
                     controller.handle_contact(local, &mut self.relay, out, from, job, (incarnation, below));
                 }
+            }
+            Routed::Configuration { version } => {
+                self.controller.iter_mut().for_each(|controller| controller.note_version(from, version));
             }
             Routed::Data { job, offset, start, bytes } => {
                 self.origin.handle_data(local, out, from, job, (offset, start), &bytes);

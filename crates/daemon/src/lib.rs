@@ -7,11 +7,12 @@
 //!
 //! [`core`] thinks: it has no sockets, no clock and no processes. [`shell`] has all of that, and no opinion.
 //! [`message`] is what is said; [`members`] the list of nodes and the tree; [`key`] the credential of a
-//! cluster.
+//! cluster, [`configuration`] what a keeper sets.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod accounts;
+pub mod configuration;
 pub mod core;
 pub mod gang;
 pub mod ids;

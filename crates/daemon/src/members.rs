@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tutti_os::PriorityClass;
@@ -62,6 +63,9 @@ pub struct Members {
     pub version: u64,
     /// Children of a node, at most.
     pub arity: u32,
+    /// The sections of the configuration that hold for all nodes; empty: there are none.
+    #[serde(default)]
+    pub configuration: Arc<str>,
     /// The nodes by number.
     pub nodes: BTreeMap<NodeId, Member>,
 }
@@ -77,6 +81,7 @@ impl Members {
         Members {
             version,
             arity,
+            configuration: Arc::from(""),
             nodes: BTreeMap::from([(NodeId::CONTROLLER, Member { about: controller, alive: true })]),
         }
     }
@@ -165,6 +170,14 @@ impl Members {
         self.version += 1;
         self.nodes.insert(node, Member { about, alive: true });
         node
+    }
+
+    /// Another configuration holds; only for the controller.
+    pub fn configure(&mut self, text: &Arc<str>) {
+        if self.configuration != *text {
+            self.configuration = Arc::clone(text);
+            self.version += 1;
+        }
     }
 
     /// A node has gone; only for the controller.

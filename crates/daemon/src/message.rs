@@ -220,6 +220,11 @@ pub enum Routed {
         /// What.
         pipe: Pipe,
     },
+    /// The sender has stored this version of the cluster's configuration.
+    Configuration {
+        /// See `tutti_protocol::settings::version`.
+        version: u64,
+    },
     /// A piece of stdin has been taken.
     InputTaken {
         /// The job.

@@ -17,9 +17,11 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+use crate::configuration::ConfigurationSource;
 use crate::core::Core;
 use crate::core::action::Action;
 use crate::core::config::Config;
+use crate::core::configuration::Loaded;
 use crate::core::event::{Event, WriterEvent};
 use crate::gang::{self, GangSettings, Switcher};
 use crate::ids::{ClientId, LinkId};
@@ -29,12 +31,14 @@ use clock::{now_ms, now_us};
 pub use error::ShellError;
 use error::failed;
 use starters::Starter;
+use tutti_protocol::settings::Setting;
 use tutti_protocol::wire::{Kind, Reattach};
 
 mod alarm;
 mod clients;
 mod clock;
 mod complaints;
+mod configuration;
 mod error;
 mod events;
 mod filing;
@@ -99,6 +103,14 @@ pub struct Settings {
     pub queue: PathBuf,
     /// So long starters wait for it, in ms.
     pub keep_ms: u64,
+    /// What the keeper sets.
+    pub configuration: ConfigurationSource,
+    /// The same as it was read at the start.
+    pub loaded: Loaded,
+    /// What holds for this node, for people.
+    pub shown: Vec<Setting>,
+    /// Where the sections of the cluster are stored.
+    pub cluster_file: PathBuf,
     /// The daemon leaves when nobody has needed it for so long, in ms.
     pub leave_ms: Option<u64>,
 }
@@ -207,6 +219,8 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         .map_err(failed("catch signals"))?;
     let mut deaths = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child())
         .map_err(failed("catch signals"))?;
+    let mut reload = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+        .map_err(failed("catch signals"))?;
     // Orphans are looked for at this time: one of our children has died, or lived on at the last look.
     let mut orphans_at = None;
     let mut alarm = alarm::Alarm::new().map_err(failed("make a timer"))?;
@@ -234,6 +248,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
                 orphans_at = shell.wards.end_orphans().then(|| Instant::now() + orphans::PAUSE);
             }
             _ = end.recv() => shell.leaving = true,
+            _ = reload.recv() => shell.reload(None),
             _ = interrupt.recv() => shell.leaving = true,
         }
         while let Ok(shell_event) = queue.try_recv() {
@@ -328,6 +343,8 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         journals: Vec::new(),
         queued: Vec::new(),
         policy: settings.gangs.policy,
+        loaded: settings.loaded.clone(),
+        settings: settings.shown.clone(),
         user_name: crate::accounts::name,
     })
 }
@@ -517,6 +534,8 @@ impl Shell {
                 Action::Gang(command) => self.switcher.send(command),
                 Action::RanksStarted(job, residents) => self.send_residents(job, residents),
                 Action::OpenSwitchLink(link, node, is_parent) => self.open_switch_link(link, node, is_parent),
+                Action::KeepConfiguration(text) => self.keep_configuration(text),
+                Action::Reload(requester) => self.reload(requester),
                 Action::Log(event) => self.events.put(&event),
                 Action::LogTurns(turns) => self.turns.put(&turns),
                 Action::Info(text) => tracing::info!("{text}"),

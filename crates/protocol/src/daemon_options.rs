@@ -14,6 +14,10 @@ use crate::terms::SLICE_DEFAULT_MS;
 #[derive(Debug, Parser)]
 #[command(name = "tuttid", version)]
 pub struct Options {
+    /// The configuration (default: TUTTI_CONFIG, else /etc/tutti/tutti.toml for root's daemon and
+    /// ~/.config/tutti/tutti.toml for others'); options go before it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Address and port of the controller; without it this daemon is the controller of a new cluster
     #[arg(long, value_name = "HOST:PORT")]
     pub join: Option<String>,

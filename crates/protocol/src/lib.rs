@@ -9,14 +9,17 @@
 //! | [`linker_variables`] | variables that are kept from a starter of root's daemon |
 //! | [`pmi`] | bounds of what ranks put over PMI |
 //! | [`spread`] | which ranks are on which node |
+//! | [`settings`] | what holds of a configuration, and where it comes from |
 //! | [`size`], [`time_limit`] | memory and time as users write them |
 //! | [`turns`], [`log_line`], [`public`] | what daemons publish: switches, log, jobs of all users |
 //! | [`paths`] | folder, sockets and logs of daemons |
-//! | `key`, `daemon_options` | with feature `cluster`: the cluster's key, the command line of `tuttid` |
+//! | `key`, `daemon_options`, `config` | with feature `cluster`: the key, the command line of `tuttid`, `tutti.toml` |
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod batch;
+#[cfg(feature = "cluster")]
+pub mod config;
 #[cfg(feature = "cluster")]
 pub mod daemon_options;
 pub mod environment;
@@ -28,6 +31,7 @@ pub mod output;
 pub mod paths;
 pub mod pmi;
 pub mod public;
+pub mod settings;
 pub mod size;
 pub mod spread;
 pub mod terms;

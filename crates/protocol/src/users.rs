@@ -9,6 +9,7 @@ use tutti_sched::{JobId, NodeId};
 use crate::batch::Batch;
 use crate::environment::Environment;
 use crate::output::{Output, OutputState};
+use crate::settings::Setting;
 use crate::terms::Terms;
 use crate::wire::{Job, Program, Text};
 
@@ -42,6 +43,10 @@ pub enum Request {
     Snapshot(JobId),
     /// All nodes.
     Nodes,
+    /// What holds, and where it comes from.
+    Configuration,
+    /// The controller reads its configuration anew.
+    Reload,
     /// End all daemons.
     Down,
     /// In place of [`Self::Run`], under its number, from a node to the controller: who has asked for the job
@@ -154,6 +159,12 @@ pub enum Answer {
     Jobs(Vec<JobRow>),
     /// The nodes.
     Nodes(Vec<NodeRow>),
+    /// What holds.
+    Configuration(Vec<Setting>),
+    /// The configuration of this version holds; what is to be known of it, a line each.
+    Reloaded(u64, Vec<String>),
+    /// The configuration is wrong, and nothing has changed: a line for each mistake.
+    Mistakes(Vec<String>),
     /// From the controller to a node: a snapshot as JSON (`tutti_snapshot`). To a user it comes as frames of
     /// output behind Done.
     Snapshot(String),
@@ -313,6 +324,9 @@ pub struct NodeRow {
     /// How jobs get their nodes and rows; said of the controller.
     #[serde(default)]
     pub policy: Option<String>,
+    /// The version of the configuration that it has stored, as far as it is known; 0: none.
+    #[serde(default)]
+    pub configuration: u64,
     /// Its parent in the control tree.
     pub parent: Option<NodeId>,
     /// Address of its ranks.

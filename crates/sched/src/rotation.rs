@@ -177,6 +177,16 @@ impl Scheduler {
         self.jobs.get(&job).filter(|_| self.is_leaving(job)).map(|record| record.turn.left_ns)
     }
 
+    /// From the next turn on a row runs for so long; one out of [`SLICE_NS`](crate::SLICE_NS) is not taken.
+    pub fn set_slice(&mut self, now_ns: u64, slice_ns: u64) {
+        self.charge(now_ns);
+        if crate::scheduler::SLICE_NS.contains(&slice_ns) {
+            self.config.slice_ns = slice_ns;
+            // What runs for an hour is not waited for.
+            self.rotation.slice_end_ns = self.rotation.slice_end_ns.min(now_ns + slice_ns);
+        }
+    }
+
     pub(crate) fn slice_ns(&self) -> u64 {
         self.config.slice_ns
     }

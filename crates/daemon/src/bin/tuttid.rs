@@ -4,26 +4,41 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use tutti_daemon::configuration::ConfigurationSource;
 use tutti_daemon::gang::GangSettings;
 use tutti_daemon::shell::{self, Settings};
 use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
-use tutti_protocol::daemon_options::{LogLevel, Options, complaint};
+use tutti_protocol::config::parse::Section;
+use tutti_protocol::config::settings::{self, Given};
+use tutti_protocol::config::{Config, Origin, schema};
+use tutti_protocol::daemon_options::{LogLevel, Options, complaint, parse_policy};
 use tutti_protocol::paths;
 
 fn main() -> ExitCode {
     tutti_os::close_inherited_on_exec();
     // What users say may be long, and all of it stays in memory (`gang::switch_thread`).
     tutti_os::give_memory_back();
-    let options = match Options::try_parse() {
-        Ok(options) => options,
+    let parsed = Options::command().try_get_matches_from(std::env::args_os());
+    let parsed = parsed.and_then(|matches| Ok((Options::from_arg_matches(&matches)?, matches)));
+    let (options, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             print_line(format_args!("tuttid: {}", complaint(&error)));
             return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let (source, config, notes) = match configuration(&options, &matches) {
+        Ok(found) => found,
+        Err(lines) => {
+            lines.iter().for_each(|line| print_line(format_args!("tuttid: {line}")));
+            return ExitCode::from(WRONG_CONFIGURATION);
         }
     };
     // A log that gets too long is as a full disk: jobs go on.
@@ -36,10 +51,11 @@ fn main() -> ExitCode {
         let every = every_core_set();
         let _ = rustix::thread::sched_setaffinity(None, &every);
     }
-    let name = options.name.clone().unwrap_or_else(host_name);
-    let level = options.log_level.map_or_else(level_of_environment, Ok);
-    log::begin(&name, level.clone().unwrap_or_default());
-    let settings = level.and_then(|_| settings(options, name));
+    let of_file = settings::of_node(&config, &source.name);
+    let level = options.log_level.map_or_else(|| level_of_environment(&of_file), Ok);
+    log::begin(&source.name, level.clone().unwrap_or_default());
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
+    let settings = level.and_then(|_| daemon_settings(options, &matches, source, &config));
     let result = settings.and_then(|settings| {
         let is_controller = settings.controller.is_none();
         shell::run(settings, |address| {
@@ -58,33 +74,80 @@ fn main() -> ExitCode {
     }
 }
 
-fn level_of_environment() -> Result<LogLevel, String> {
-    let text = std::env::var_os(LogLevel::VARIABLE).filter(|text| !text.is_empty());
-    text.map_or(Ok(LogLevel::default()), |text| LogLevel::of_variable(&text.to_string_lossy()))
+/// Exit status where the file is wrong.
+const WRONG_CONFIGURATION: u8 = 2;
+
+/// The file, and what goes before it.
+fn configuration(
+    options: &Options,
+    matches: &ArgMatches,
+) -> Result<(ConfigurationSource, Config, Vec<String>), Vec<String>> {
+    // The daemon that mpiexec starts for its user reads none.
+    let origin = (!options.on_demand).then(|| Origin::choose(options.config.as_deref()));
+    let is_given = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+    let shown = |flag: &str| {
+        let mut values = matches.get_raw(flag).into_iter().flatten();
+        values.next().map(|value| value.to_string_lossy().into_owned())
+    };
+    let keys = schema::NODE.iter().chain(schema::CLUSTER).filter_map(|key| key.flag);
+    let flags = keys.filter(|flag| is_given(flag)).filter_map(|flag| Some((flag.to_owned(), shown(flag)?)));
+    let level = std::env::var(LogLevel::VARIABLE).ok().filter(|text| !text.is_empty());
+    let environment = level.map(|level| ("log_level".into(), LogLevel::VARIABLE.into(), level));
+    let given = Given { flags: flags.collect(), environment: environment.into_iter().collect() };
+    let slice_ns = is_given("slice").then_some((options.slice * 1e6) as u64);
+    let mut source = ConfigurationSource { origin, given, slice_ns, ..ConfigurationSource::default() };
+    let (config, notes) = source.read()?;
+    let of_file = config.node.text("name").map(str::to_owned);
+    source.name = options.name.clone().or(of_file).unwrap_or_else(host_name);
+    source.started = config.clone();
+    Ok((source, config, notes))
 }
 
-fn settings(options: Options, name: String) -> Result<Settings, String> {
+/// The variable goes before the file.
+fn level_of_environment(of_file: &Section) -> Result<LogLevel, String> {
+    let text = std::env::var_os(LogLevel::VARIABLE).filter(|text| !text.is_empty());
+    let text = text.map(|text| text.to_string_lossy().into_owned());
+    match text.as_deref().or_else(|| of_file.text("log_level")) {
+        Some(text) => LogLevel::of_variable(text),
+        None => Ok(LogLevel::default()),
+    }
+}
+
+fn daemon_settings(
+    options: Options,
+    matches: &ArgMatches,
+    source: ConfigurationSource,
+    config: &Config,
+) -> Result<Settings, String> {
+    let (node, cluster, name) =
+        (settings::of_node(config, &source.name), &config.cluster, source.name.clone());
+    let is_given = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
     let folder = options.dir.unwrap_or_else(paths::folder);
     let is_root = rustix::process::geteuid().is_root();
     paths::make(&folder, is_root)
         .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
-    let controller = options.join.as_deref().map(resolve).transpose()?;
-    let key_file = options.key.unwrap_or_else(|| folder.join("cluster.key"));
+    let join = options.join.as_deref().or_else(|| node.text("join"));
+    let controller = join.map(resolve).transpose()?;
+    let key_file = options.key.or_else(|| node.text("key").map(PathBuf::from));
+    let key_file = key_file.unwrap_or_else(|| folder.join("cluster.key"));
     if controller.is_none() && !key_file.exists() {
         tutti_protocol::key::make(&key_file).map_err(|error| error.to_string())?;
     }
-    let lost_ms = options.lost_after * 1000.0;
+    let lost_ms = cluster.ms("lost_after").filter(|_| !is_given("lost_after"));
+    let lost_ms = lost_ms.map_or(options.lost_after * 1000.0, |ms| ms as f64);
     if !(200.0..=3_600_000.0).contains(&lost_ms) {
         return Err(format!("--lost-after {} is not between 0.2 and 3600 seconds", options.lost_after));
     }
     if !(5.0..=3_600_000.0).contains(&options.slice) {
         return Err(format!("--slice {} is not between 5 and 3600000 ms", options.slice));
     }
+    let loaded = source.loaded(config, Vec::new());
+    let policy = cluster.text("policy").filter(|_| !is_given("policy"));
     let gangs = GangSettings {
-        slice_ns: (options.slice * 1e6) as u64,
-        strict: options.strict,
-        force_switch: options.force_switch,
-        policy: options.policy,
+        slice_ns: loaded.slice_ns,
+        strict: options.strict || cluster.switch("strict").unwrap_or(false),
+        force_switch: options.force_switch || cluster.switch("force_switch").unwrap_or(false),
+        policy: policy.map_or(Ok(options.policy), parse_policy)?,
     };
     if !(0.0..=86_400.0).contains(&options.keep_for) {
         return Err(format!("--keep-for {} is not between 0 and 86400 seconds", options.keep_for));
@@ -93,28 +156,44 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
         return Err("--leave-after is not between 0.1 and 86400 seconds".into());
     }
     let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let listen = node.text("listen").filter(|_| !is_given("listen")).and_then(|text| text.parse().ok());
+    let listen = listen.unwrap_or(options.listen);
+    let data = options.data.or_else(|| node.text("data")?.parse().ok());
+    let slots = options.slots.or_else(|| node.count("slots").map(|slots| slots as u32));
+    let machine = options.machine.or_else(|| node.text("machine").map(str::to_owned));
+    let socket = options.socket.or_else(|| node.text("socket").map(PathBuf::from));
+    let keep_ms = node.ms("keep_for").filter(|_| !is_given("keep_for"));
+    let (shown, _) = settings::rows(config, &name, &source.given);
+    let file = name.replace('/', "_");
     Ok(Settings {
         controller,
-        listen: options.listen,
-        data: options.data.unwrap_or(options.listen.ip()),
-        parts: folder.join(format!("{}.parts", name.replace('/', "_"))),
+        listen,
+        data: data.unwrap_or(listen.ip()),
+        parts: folder.join(format!("{file}.parts")),
         address: folder.join(paths::address(&name)),
-        queue: folder.join(format!("{}.queue", name.replace('/', "_"))),
-        keep_ms: (options.keep_for * 1000.0) as u64,
+        queue: folder.join(format!("{file}.queue")),
+        cluster_file: folder.join(format!("{file}.cluster.toml")),
+        keep_ms: keep_ms.unwrap_or((options.keep_for * 1000.0) as u64),
         leave_ms: options.leave_after.map(|seconds| (seconds * 1000.0) as u64),
         name,
-        slots: options.slots.unwrap_or_else(every_core),
-        memory_bytes: options.memory.unwrap_or_else(tutti_os::memory::for_jobs),
-        pids_max: options.pids_max.unwrap_or_else(pids::for_a_job),
-        machine: options.machine.unwrap_or_else(boot_id),
-        socket: options.socket.unwrap_or_else(|| folder.join(paths::SOCKET)),
+        slots: slots.unwrap_or_else(every_core),
+        memory_bytes: options.memory.or(node.bytes("memory")).unwrap_or_else(tutti_os::memory::for_jobs),
+        pids_max: options.pids_max.or(node.count("pids_max")).unwrap_or_else(pids::for_a_job),
+        machine: machine.unwrap_or_else(boot_id),
+        socket: socket.unwrap_or_else(|| folder.join(paths::SOCKET)),
         events: folder.join(paths::EVENTS),
         turns: folder.join(paths::TURNS),
         key: key_file,
-        arity: options.arity,
+        arity: cluster
+            .count("arity")
+            .filter(|_| !is_given("arity"))
+            .map_or(options.arity, |arity| arity as u32),
         lost_ms: lost_ms as u64,
         gangs,
         starter: paths::starter(),
+        configuration: source,
+        loaded,
+        shown,
     })
 }
 

@@ -62,6 +62,10 @@ pub enum Action {
     /// On the controller: keep a job that waits for nodes, for the controller after this one; none: it waits
     /// no more.
     Queue(JobId, Option<Box<Queued>>),
+    /// Keep the sections of the configuration that hold for all nodes.
+    KeepConfiguration(std::sync::Arc<str>),
+    /// On the controller: read the configuration anew; for this question, or because of a signal.
+    Reload(Option<(NodeId, u64)>),
     /// Something for the log of events.
     Log(JobEvent),
     /// What a node's switch thread has done, for the log of turns.

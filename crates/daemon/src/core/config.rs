@@ -1,7 +1,9 @@
 //! What a daemon is told at its start, and the times that follow from it.
 
+use tutti_protocol::settings::Setting;
 use tutti_sched::Policy;
 
+use super::configuration::Loaded;
 use super::journal::Journal;
 use super::record::{Queued, StarterRecord};
 use crate::members::About;
@@ -40,6 +42,10 @@ pub struct Config {
     pub queued: Vec<(JobId, Queued)>,
     /// On the controller: how jobs get their nodes and rows, for who asks.
     pub policy: Policy,
+    /// On the controller: the configuration of the cluster.
+    pub loaded: Loaded,
+    /// What holds for this node, for people.
+    pub settings: Vec<Setting>,
     /// What a user is called, for lines that say who did it.
     pub user_name: fn(u32) -> Option<String>,
 }

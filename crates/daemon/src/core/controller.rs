@@ -18,6 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tutti_protocol::config::Rules;
 use tutti_protocol::public::PublicRow;
 use tutti_protocol::wire::Report;
 use tutti_sched::controller::Lags;
@@ -34,6 +35,7 @@ use crate::message::{Answer, Environments, JobId, Launch, Notice, Order, Routed,
 
 mod answers;
 mod bounds;
+mod configuration;
 mod dependencies;
 mod filings;
 mod job;
@@ -68,10 +70,13 @@ pub(super) struct Controller {
     /// Whom jobs wait for that stand still.
     lags: Lags,
     environments: Environments,
+    rules: Rules,
+    /// The version of the configuration that each node has stored.
+    versions: BTreeMap<NodeId, u64>,
 }
 
 impl Controller {
-    pub(super) fn new(first_job: u64, now_ms: u64) -> Self {
+    pub(super) fn new(first_job: u64, now_ms: u64, rules: Rules) -> Self {
         Controller {
             jobs: Jobs::new(first_job, now_ms),
             answers: Answers::default(),
@@ -79,11 +84,14 @@ impl Controller {
             settled: false,
             lags: Lags::default(),
             environments: Environments::default(),
+            rules,
+            versions: BTreeMap::new(),
         }
     }
 
     /// The daemon of a node has been started anew.
     pub(super) fn renew_origin(&mut self, node: NodeId) {
+        self.versions.remove(&node);
         self.jobs.renew_origin(node);
     }
 

@@ -5,8 +5,10 @@ use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::wire::{Kind, Reattach};
 use tutti_protocol::writer::{Opened, Written};
 
+use super::configuration::Loaded;
 use crate::gang::SwitchEvent;
 use crate::ids::{ClientId, LinkId};
+use crate::members::NodeId;
 use crate::message::{JobId, Message, Request, User};
 
 /// What happened.
@@ -49,6 +51,10 @@ pub enum Event {
     Limited(JobId, Enforced),
     /// What it has done lately.
     Turns(TurnBatch),
+    /// The sections of the configuration that hold for all nodes are on the disk.
+    ConfigurationKept(std::sync::Arc<str>),
+    /// On the controller: the configuration has been read anew, or has these mistakes.
+    Reloaded(Option<(NodeId, u64)>, Result<Box<Loaded>, Vec<String>>),
     /// On the controller: the file of a job that waits has been written (`Action::Queue`), or why not.
     Filed(JobId, Result<(), String>),
 }

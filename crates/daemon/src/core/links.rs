@@ -21,6 +21,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::action::Action;
 use super::job_event::JobEvent;
@@ -376,6 +377,14 @@ impl Links {
         let ours: Vec<NodeId> = local.me.map(|me| members.children(me).collect()).unwrap_or_default();
         ours.into_iter().for_each(|child| self.await_child(local, child, local.config.lost_ms));
         out.push(Effect::MembersChanged);
+    }
+
+    /// On the controller: another configuration holds.
+    pub(super) fn configure(&mut self, local: &mut LocalNode, out: &mut Outbox, text: &Arc<str>) {
+        if let Some(members) = local.members.as_mut() {
+            members.configure(text);
+            self.send_members(local, out);
+        }
     }
 
     fn open_parent_link(&self, local: &LocalNode, out: &mut Outbox, link: LinkId) {

@@ -31,7 +31,11 @@ impl LocalNode {
             wall_ms: now_ms,
             me: is_controller.then_some(NodeId::CONTROLLER),
             preferred,
-            members: is_controller.then(|| Members::new(config.arity, config.about.clone(), now_ms)),
+            members: is_controller.then(|| {
+                let mut members = Members::new(config.arity, config.about.clone(), now_ms);
+                members.configure(&config.loaded.text);
+                members
+            }),
             controller_contact_ms: now_ms,
             config,
         }

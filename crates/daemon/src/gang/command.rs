@@ -86,6 +86,11 @@ pub enum Command {
     ChildJoined(NodeId),
     /// On the controller: the machine is shared with daemons of other users, or no longer.
     Share(Option<Window>),
+    /// On the controller: another configuration holds.
+    Configure {
+        /// How long a row of the matrix runs, in ns.
+        slice_ns: u64,
+    },
     /// The end: everything is thawed.
     Stop,
 }

@@ -279,6 +279,7 @@ impl SwitchThread {
             }
             Command::Suspend(job, true) => controller.suspend(now_ns, job),
             Command::Suspend(job, false) => controller.resume(now_ns, job),
+            Command::Configure { slice_ns } => controller.scheduler_mut().set_slice(now_ns, slice_ns),
             Command::Share(window) => controller.scheduler_mut().set_window(now_ns, window),
             _ => {}
         }

@@ -94,7 +94,7 @@ fn enforced(relay: &Relay, job: JobId, members: &Members) -> Vec<(String, Enforc
     states.filter_map(|(node, part)| Some((members.name(*node), part.enforced?))).collect()
 }
 
-pub(super) fn list_nodes(jobs: &Jobs, local: &LocalNode) -> Vec<NodeRow> {
+pub(super) fn list_nodes(jobs: &Jobs, versions: &BTreeMap<NodeId, u64>, local: &LocalNode) -> Vec<NodeRow> {
     let Some(members) = &local.members else { return Vec::new() };
     let load = load(jobs);
     let row = |(node, member): (&NodeId, &crate::members::Member)| NodeRow {
@@ -109,6 +109,7 @@ pub(super) fn list_nodes(jobs: &Jobs, local: &LocalNode) -> Vec<NodeRow> {
         freezes: member.about.freezes,
         declared_bytes: load.get(node).map_or(0, |load| load.declared_bytes),
         policy: (*node == NodeId::CONTROLLER).then(|| local.config.policy.to_string()),
+        configuration: versions.get(node).copied().unwrap_or(0),
         parent: members.parent(*node),
         address: member.about.data.to_string(),
         control: Some(member.about.control),

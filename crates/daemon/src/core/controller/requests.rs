@@ -94,7 +94,12 @@ impl Controller {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Nodes => Answer::Nodes(listing::list_nodes(&self.jobs, local)),
+            Request::Nodes => Answer::Nodes(listing::list_nodes(&self.jobs, &self.versions, local)),
+            Request::Configuration => Answer::Configuration(local.config.loaded.settings.clone()),
+            Request::Reload => match self.reload(local, out, user, requester) {
+                Some(answer) => answer,
+                None => return,
+            },
             Request::Down => self.shut_down(local, relay, out, user),
             // This answer is remembered: should what was asked still be on its way, it is not done.
             Request::Withdraw => Answer::Done,

@@ -45,6 +45,7 @@ impl PendingRequest {
                 | Request::Enrol(..)
                 | Request::Control(..)
                 | Request::Down
+                | Request::Reload
                 // It may take days, and outlives a controller.
                 | Request::Wait(_)
                 | Request::Withdraw
@@ -202,6 +203,10 @@ impl Origin {
             return;
         };
         let (answer, frames) = match answer {
+            // Those of this node go before the cluster's.
+            Answer::Configuration(rows) => {
+                (Answer::Configuration([local.config.settings.clone(), rows].concat()), Vec::new())
+            }
             Answer::Snapshot(text) => (Answer::Done, frames_of(text.as_bytes())),
             answer => (answer, Vec::new()),
         };

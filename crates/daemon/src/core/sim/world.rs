@@ -30,6 +30,7 @@ const DISK_MS: u64 = 20;
 
 /// What is going to happen.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a simulator")]
 enum Next {
     Tick(usize, u64),
     /// For a Core in this incarnation; with a link only if that is still there.
@@ -269,6 +270,10 @@ impl World {
                 self.machines[node].filing.push_back((job, Some(*queued)));
                 self.later(DISK_MS, Next::Files(node, incarnation));
             }
+            Action::KeepConfiguration(text) => {
+                let at_ms = self.now_ms + DISK_MS;
+                self.push(at_ms, Next::Core(node, incarnation, None, Event::ConfigurationKept(text)));
+            }
             Action::Queue(job, None) => self.machines[node].remove_file(job),
             Action::Gang(command) => {
                 let now_ms = self.now_ms;
@@ -287,6 +292,7 @@ impl World {
                 self.placed += u64::from(event.event == "placed");
             }
             Action::Continue(_)
+            | Action::Reload(_)
             | Action::Info(_)
             | Action::Warn(_)
             | Action::OpenSwitchLink(..)

@@ -112,6 +112,8 @@ impl World {
             journals: machine.journals.iter().map(|(job, journal)| (*job, journal.clone())).collect(),
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
             policy: Default::default(),
+            loaded: Default::default(),
+            settings: Vec::new(),
             user_name: |_| None,
         };
         let clock = self.clock(node);

@@ -1,0 +1,86 @@
+//! The configuration of the cluster (`tutti.toml` without `[node]`): the controller hands its text to all
+//! nodes in the list of nodes ([`Members::configuration`](crate::members::Members)), so that the next
+//! controller has it, on whatever node.
+//!
+//! ```text
+//! controller: reads its file --> Members (text), down the tree
+//! each node:  file NAME.cluster.toml --> Configuration (version), to the controller
+//! ```
+//!
+//! A node says which version it has when the file is written, and says it again now and then: what is lost on
+//! its way is said anew. What happens if it stops right here: the file is replaced as a whole, so there is the
+//! old text or the new one, and the next daemon of the node gets the list anew.
+
+use std::sync::Arc;
+
+use tutti_protocol::config::{Rules, Setting};
+use tutti_protocol::settings;
+
+use super::action::Action;
+use super::local::LocalNode;
+use super::outbox::Outbox;
+use crate::members::NodeId;
+use crate::message::Routed;
+
+/// A node says again which version it has, in ms.
+const REPEAT_MS: u64 = 30_000;
+
+/// A configuration that the controller has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The sections of the cluster.
+    pub text: Arc<str>,
+    /// What follows from them at admission.
+    pub rules: Rules,
+    /// How long a row runs, in ns.
+    pub slice_ns: u64,
+    /// What holds for the cluster, for people.
+    pub settings: Vec<Setting>,
+    /// What a keeper is to know, a line each.
+    pub notes: Vec<String>,
+}
+
+/// What a node has of it.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// What was last given to be written.
+    wanted: Option<Arc<str>>,
+    /// The version that is on the disk.
+    version: Option<u64>,
+    sent_ms: u64,
+}
+
+impl Kept {
+    /// The list of nodes has changed, and perhaps the text with it.
+    pub(super) fn members_changed(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let Some(members) = &local.members else { return };
+        if self.wanted.as_ref() != Some(&members.configuration) {
+            self.wanted = Some(Arc::clone(&members.configuration));
+            self.version = None;
+            out.act(Action::KeepConfiguration(Arc::clone(&members.configuration)));
+        } else {
+            // The controller may be another.
+            self.sent_ms = 0;
+        }
+    }
+
+    /// It is on the disk.
+    pub(super) fn handle_kept(&mut self, local: &LocalNode, out: &mut Outbox, text: &str) {
+        if self.wanted.as_deref() == Some(text) {
+            self.version = Some(settings::version(text));
+            self.send(local, out);
+        }
+    }
+
+    pub(super) fn tick(&mut self, local: &LocalNode, out: &mut Outbox) {
+        if self.version.is_some() && local.now_ms >= self.sent_ms + REPEAT_MS {
+            self.send(local, out);
+        }
+    }
+
+    fn send(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let Some(version) = self.version else { return };
+        self.sent_ms = local.now_ms;
+        out.route(NodeId::CONTROLLER, Routed::Configuration { version });
+    }
+}

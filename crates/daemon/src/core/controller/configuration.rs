@@ -1,0 +1,85 @@
+//! The configuration of the cluster on the controller: who asks for it, who reloads it, which node has which
+//! version.
+
+use tutti_protocol::settings;
+
+use super::Controller;
+use super::answers::Requester;
+use crate::core::action::Action;
+use crate::core::configuration::Loaded;
+use crate::core::job_event::JobEvent;
+use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
+use crate::gang::Command;
+use crate::members::NodeId;
+use crate::message::{Answer, Routed, User};
+
+impl Controller {
+    /// A node has stored this version.
+    pub(in crate::core) fn note_version(&mut self, node: NodeId, version: u64) {
+        self.versions.insert(node, version);
+    }
+
+    /// None: the answer comes when the file has been read.
+    pub(super) fn reload(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        user: User,
+        requester: Requester,
+    ) -> Option<Answer> {
+        if !local.may(user, None) {
+            return Some(Answer::Refused(
+                "only the owner of the daemons may reload their configuration".into(),
+            ));
+        }
+        out.act(Action::Reload(Some(requester)));
+        None
+    }
+
+    /// The configuration has been read: it holds from now on, or nothing has changed.
+    pub(in crate::core) fn handle_reloaded(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        requester: Option<Requester>,
+        result: Result<Box<Loaded>, Vec<String>>,
+    ) {
+        let answer = match result {
+            Ok(loaded) => {
+                let version = settings::version(&loaded.text);
+                let shown = settings::version_text(version);
+                self.rules = loaded.rules;
+                out.act(Action::Gang(Command::Configure { slice_ns: loaded.slice_ns }));
+                let event = JobEvent {
+                    ms: local.wall_ms,
+                    event: "reloaded",
+                    text: shown.clone(),
+                    ..JobEvent::default()
+                };
+                out.act(Action::Log(event));
+                out.act(Action::Info(format!("the configuration of version {shown} holds")));
+                // Jobs may wait for a limit that is another now.
+                self.retry_waiting();
+                Answer::Reloaded(version, loaded.notes)
+            }
+            Err(lines) => {
+                lines.iter().for_each(|line| out.act(Action::Warn(line.clone())));
+                out.act(Action::Warn("the configuration is not taken: what held goes on".into()));
+                Answer::Mistakes(lines)
+            }
+        };
+        if let Some((from, request_id)) = requester {
+            self.answers.remember((from, request_id), answer.clone());
+            out.route(from, Routed::Answer { request_id, answer });
+        }
+    }
+
+    /// Jobs that the scheduler has not been asked for are looked at anew.
+    pub(super) fn retry_waiting(&mut self) {
+        let waiting = self.jobs.records.iter();
+        let waiting = waiting.filter(|(_, job)| job.queued.as_ref().is_some_and(|queued| !queued.submitted));
+        let waiting: Vec<_> = waiting.map(|(id, _)| *id).collect();
+        self.jobs.pending.extend(waiting);
+    }
+}
