@@ -94,6 +94,25 @@ fn checker_reports_a_deadlock_and_leaves_the_job() {
     }
 }
 
+/// It is said once, by the checker alone; the starter goes on looking.
+#[test]
+fn checker_warns_of_a_deadlock_once_and_leaves_the_job() {
+    let scratch = Scratch::new("deadlocks-warn");
+    let compiled = compile("tests/check/programs/deadlocks.c", scratch.path());
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", "2", "--timeout", "8"]).arg(&compiled).arg("ring");
+    let ran = run(mpiexec.env("TUTTI_CHECK", "warn"), LIMIT);
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    let expected = [
+        "tutti: check: deadlock: no rank can go on",
+        "    rank 0: waiting in MPI_Recv: for a message from rank 1 with tag 5 on MPI_COMM_WORLD",
+        "    rank 1: waiting in MPI_Recv: for a message from rank 0 with tag 5 on MPI_COMM_WORLD",
+    ];
+    assert_eq!(lines.get(..3), Some(&expected[..]), "{ran}");
+    assert!(lines[3..].iter().all(|line| !line.contains("wait for each other")), "{ran}");
+    assert!(ran.code() != 0 && ran.stderr.matches("deadlock").count() == 1, "{ran}");
+}
+
 #[test]
 fn checker_is_silent_while_a_rank_works() {
     let scratch = Scratch::new("deadlocks-late");

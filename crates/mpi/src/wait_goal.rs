@@ -84,35 +84,6 @@ impl fmt::Debug for Goal<'_> {
     }
 }
 
-/// Whether something that is no rank may end the wait: a function of the user completes a generalized
-/// request, on a thread or in a signal's handler.
-pub(crate) fn is_outside(process: &Process, goal: Goal<'_>) -> bool {
-    let is_open = |index: u32| {
-        let is_generalized = |index: u32| {
-            let request = process.engine.requests.get(index);
-            request.kind == RequestKind::Generalized && !request.done
-        };
-        is_generalized(index) || process.engine.pending_parts(index).any(is_generalized)
-    };
-    match goal {
-        Goal::Outside(_) => true,
-        Goal::Request(index) => is_open(index),
-        Goal::Any(requests) => requests.iter().any(|(_, index)| is_open(*index)),
-        Goal::All(first, rest) => {
-            let pending = |handle: &MPI_Request| match process.named_request(*handle) {
-                Ok(NamedRequest::Pending(index)) => Some(index),
-                _ => None,
-            };
-            is_open(first) || rest.iter().filter_map(pending).any(is_open)
-        }
-        Goal::Pending(which) => {
-            let mut requests = process.engine.requests.iter();
-            requests.any(|(index, request)| which(request) && is_open(index))
-        }
-        Goal::Step(_) | Goal::Message { .. } | Goal::Members { .. } | Goal::Window { .. } => false,
-    }
-}
-
 /// Describes what a thread waits for.
 pub(crate) fn describe(process: &Process, goal: Goal<'_>, report: &mut SleepReport) {
     Description { process, report }.put_goal(goal);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tutti_runtime::rank::{Interface, LockedRank};
 use tutti_runtime::router::Client;
 use tutti_runtime::sleep::SleepReport;
-use tutti_runtime::wait::{Backoff, Waiter};
+use tutti_runtime::wait::Backoff;
 use tutti_runtime::waiting::{self, Idle, Waiting};
 
 use crate::check;
@@ -88,11 +88,11 @@ unsafe impl Waiting for Guard {
         wait_goal::describe(process, goal, report);
     }
 
-    fn idle(&mut self, goal: Goal<'_>, backoff: Backoff, waiter: &mut Waiter) -> Idle {
+    fn idle(&mut self, goal: Goal<'_>, backoff: Backoff) -> Idle {
         if let (Goal::Outside(_), Backoff::Sleep) = (goal, backoff) {
             return Idle::Rest(OUTSIDE_NAP);
         }
-        if check_mode::is_on() { check::deadlock::idle(self, goal, backoff, waiter) } else { Idle::Usual }
+        if check_mode::is_on() { check::deadlock::idle(self, backoff) } else { Idle::Usual }
     }
 }
 

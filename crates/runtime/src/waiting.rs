@@ -67,8 +67,8 @@ pub unsafe trait Waiting {
     /// Describes a wait to an onlooker.
     fn describe(state: &Self::State, goal: Self::Goal<'_>, report: &mut SleepReport);
     /// The thread has nothing to do for now.
-    fn idle(&mut self, goal: Self::Goal<'_>, backoff: Backoff, waiter: &mut Waiter) -> Idle {
-        let _ = (goal, backoff, waiter);
+    fn idle(&mut self, goal: Self::Goal<'_>, backoff: Backoff) -> Idle {
+        let _ = (goal, backoff);
         Idle::Usual
     }
 }
@@ -138,7 +138,7 @@ fn idle<W: Waiting>(
         waits::wake_completed(rank);
     }
     let is_alone = rank.waits.awake() == 1;
-    match host.idle(goal, backoff, waiter) {
+    match host.idle(goal, backoff) {
         Idle::Usual => {}
         Idle::Look => return RestEnd::Look,
         Idle::Rest(at_most) => return rest(host, waiter, Some(at_most), goal, is_over),

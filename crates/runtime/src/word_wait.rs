@@ -19,7 +19,7 @@ use tutti_shm::watch;
 
 use crate::rank::{self, LockedRank};
 use crate::sleep::SleepReport;
-use crate::wait::{Backoff, Waiter};
+use crate::wait::Backoff;
 use crate::waiting::{self, Idle, Waiting};
 
 /// Looks at the word before the process lock is taken: a line comes from another core within 0.1 us.
@@ -70,7 +70,7 @@ unsafe impl Waiting for WordWait {
         report.put_alternative(|report| report.put(Wait::other(0, false)));
     }
 
-    fn idle(&mut self, (): (), backoff: Backoff, _: &mut Waiter) -> Idle {
+    fn idle(&mut self, (): (), backoff: Backoff) -> Idle {
         let is_alone = self.rank.waits.awake() == 1;
         if backoff == Backoff::Poll || (backoff == Backoff::Yield && is_alone) {
             return Idle::Usual;

@@ -121,11 +121,6 @@ const fn lap(n: u64) -> u64 {
 }
 
 impl Producer {
-    /// Chunks put in since the start.
-    pub fn position(&self) -> u64 {
-        self.filled
-    }
-
     /// The sender's end of a ring never used before.
     ///
     /// # Safety
@@ -190,11 +185,6 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Chunks taken out since the start.
-    pub fn position(&self) -> u64 {
-        self.emptied
-    }
-
     /// The receiver's end of a ring never used before.
     ///
     /// # Safety

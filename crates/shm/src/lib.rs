@@ -30,6 +30,8 @@ pub mod segment;
 pub mod sync;
 pub mod ticket;
 pub mod unexpected;
+#[cfg(not(loom))]
+pub mod verdict;
 pub mod waits;
 pub mod watch;
 pub mod window_lock;

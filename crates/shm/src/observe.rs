@@ -68,7 +68,7 @@ impl Segment {
         }
     }
 
-    fn words_of(&self, rank: usize) -> (&Endpoint, &Report) {
+    pub(crate) fn words_of(&self, rank: usize) -> (&Endpoint, &Report) {
         // SAFETY: the layout says what lies there; all fields are atomics, and the references do not outlive
         // the mapping.
         unsafe {

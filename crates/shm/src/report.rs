@@ -16,14 +16,14 @@
 //! it meanwhile, its service thread, clears `settled` first.
 //!
 //! # The checker
-//! ```text
-//! rank that waits: text -> blocked = 1 -> look, nothing: looks + 1 ... something: moves + 1 ... blocked = 0 -> go on
-//! ```
+//! A rank that is being checked writes for people what it waits for, before each sleep. The starter, which
+//! judges all jobs, tells it by `verdict` that no rank can ever go on, and rings:
 //!
-//! A look counts when it has ended with nothing. So a rank whose `looks` have grown by two while `blocked`
-//! and `moves` stayed has begun and ended a look in between, and found nothing that was published before. If
-//! that is true of all ranks of a job, measured from one moment at which all were blocked, none of them will
-//! ever go on.
+//! ```text
+//! rank:     text -> sleep                                   verdict 1 -> 0 -> prints all ranks' texts
+//! starter:         all asleep, wait for each other -> verdict = 1 -> bell
+//! ```
+//! What if it stops right here: the texts stay, the job sleeps as it would for ever.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -322,14 +322,11 @@ impl Sleep {
 pub struct Report {
     /// 0 until the rank has said how it checks; then one more than its mode.
     pub check: AtomicU32,
-    /// 1 while the rank waits and has nothing to do.
-    pub blocked: AtomicU32,
-    /// Grows whenever the rank moves something while it waits.
-    pub moves: AtomicU32,
-    /// Looks that have found nothing.
-    pub looks: AtomicU32,
+    /// 1: all ranks wait for each other for ever, and this one is to say so. Writers: the starter sets it,
+    /// the rank clears it.
+    pub verdict: AtomicU32,
     text_bytes: AtomicU32,
-    _line0: [u32; 11],
+    _line0: [u32; 13],
     text: [AtomicU64; TEXT_BYTES / 8],
     counters: [AtomicU64; COUNTERS],
     /// In the report of rank 0: ranks that have left the job. Writer: all, by atomic addition.
@@ -346,7 +343,7 @@ pub struct Report {
 const _: () = assert!(size_of::<Report>() == 26 * 64 && align_of::<Report>() == 64);
 
 impl Report {
-    /// Writes the text, as much of it as there is room for. Only while the rank is not `blocked`.
+    /// Writes the text, as much of it as there is room for.
     pub fn write(&self, text: &str) {
         let mut end = text.len().min(TEXT_BYTES);
         while !text.is_char_boundary(end) {

@@ -6,7 +6,7 @@
 //! | collective calls that do not match | [`collectives`]: the ranks exchange a [`record`] in front of each operation |
 //! | type signatures that do not match | [`tutti_datatype::note`]: every buffer knows what its data are, a word of it travels with the message |
 //! | buffers in use by two operations | [`overlap`]: at the start of each send and receive |
-//! | no rank can go on | [`deadlock`]: each rank publishes when it waits with nothing to do |
+//! | no rank can go on | [`deadlock`]: each rank writes what it waits for; the starter judges, as always |
 //! | what is left at Finalize | [`leftovers`]: messages, requests, handles |
 //!
 //! **What it costs when it is off.** Nothing on the fast path. The phase is [`process::CHECKED`] instead of
@@ -80,7 +80,7 @@ pub fn enter(function: &'static CStr) -> Option<Guard> {
     let mut check = guard.check.take()?;
     attribute_created(&mut check, &guard);
     check.last_call = function;
-    check.waiting.begin_call();
+    check.waiting = state::Waiting::default();
     let me = guard.engine.job.rank();
     guard.engine.job.report(me).write(&format!("{LAST_CALL}{}", name_of(function)));
     guard.check = Some(check);

@@ -64,30 +64,11 @@ impl Check {
     }
 }
 
-/// What this rank knows of its own waiting.
+/// What this rank knows of its own waiting in the call that it is in.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    /// Where its ends of the rings stood at the last look; none when a call has begun since.
-    pub(super) footprint: Option<u64>,
     /// When the call began to wait, in library time: who is frozen does not wait.
     pub(super) since: Option<u64>,
     /// The hint of this call is printed.
     pub(super) is_hinted: bool,
-    /// All ranks at an earlier moment at which all were blocked.
-    pub(super) seen: Option<Seen>,
-    pub(super) is_said: bool,
-}
-
-/// Moves of all ranks, none for those that had left, and their looks, read after that.
-#[derive(Clone, Debug)]
-pub(super) struct Seen {
-    pub(super) moves: Vec<Option<u32>>,
-    pub(super) looks: Vec<u32>,
-}
-
-impl Waiting {
-    /// A call begins.
-    pub fn begin_call(&mut self) {
-        *self = Waiting { is_said: self.is_said, ..Waiting::default() };
-    }
 }

@@ -338,14 +338,6 @@ impl Engine {
         }
     }
 
-    /// Where this process's ends of all rings stand.
-    pub fn ring_positions(&self) -> impl Iterator<Item = u64> {
-        self.peers.iter().map(|peer| &peer.rings).flat_map(|rings| {
-            let bulk = [rings.bulk_out.position(), rings.bulk_in.position()];
-            [rings.out.position(), rings.inbox.position()].into_iter().chain(bulk)
-        })
-    }
-
     /// Whether the data of a pending send or receive are under way, so that it ends without another call of
     /// the peer.
     pub fn is_matched(&self, index: u32) -> bool {

@@ -4,6 +4,7 @@
 //! ```text
 //! every second: bells of all ranks, all asleep? -> the same a second before?
 //!     one node:      -> view -> bells again, the same? -> deadlock()? -> one line, Still(deadlock)
+//!                                    (the job is checked, and all are in it -> one rank prints what each waits for)
 //!     several nodes: -> Still                                              (the controller takes a snapshot when all nodes have said so)
 //!     a bell rung since -> Still(none), and a line if one was said
 //! ```
@@ -14,7 +15,7 @@
 
 use super::Starter;
 use tutti_protocol::wire::{Report, Stalled};
-use tutti_snapshot::{DEADLOCK_ENDED, Snapshot, view};
+use tutti_snapshot::{DEADLOCK_ENDED, Deadlock, Snapshot, view};
 
 /// Between two looks: each costs a job that runs a few loads.
 const POLL_NS: u64 = 1_000_000_000;
@@ -37,6 +38,8 @@ pub(super) struct Watch {
     check_interval: u32,
     /// Lines that were printed.
     lines: usize,
+    /// The ranks print it themselves.
+    is_announced: bool,
 }
 
 impl Watch {
@@ -49,6 +52,7 @@ impl Watch {
             judge_in: 0,
             check_interval: 0,
             lines: 0,
+            is_announced: false,
         }
     }
 
@@ -96,10 +100,15 @@ impl Starter {
         if watch.stalled.is_some() || self.alone && !watch.may_judge() {
             return;
         }
-        let deadlock = if self.alone { self.judge_alone() } else { None };
+        let found = if self.alone { self.judge_alone() } else { None };
+        if self.leave_to_checker(found.as_ref()) {
+            return;
+        }
+        let deadlock = found.map(|found| found.line());
         let Some(watch) = self.watch.as_mut().filter(|_| !self.alone || deadlock.is_some()) else { return };
         watch.stalled = Some(Stalled { number: now_ns, deadlock: deadlock.clone() });
-        let (reported, line) = (watch.stalled.clone(), deadlock.filter(|_| watch.may_report()));
+        let (reported, line) =
+            (watch.stalled.clone(), deadlock.filter(|_| !watch.is_announced && watch.may_report()));
         if let Some(text) = line {
             self.report(&Report::Warning(text));
         }
@@ -109,7 +118,7 @@ impl Starter {
     fn report_wakeup(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let Some(reported) = watch.stalled.take() else { return };
-        let may_print = reported.deadlock.is_some() && watch.may_report();
+        let may_print = reported.deadlock.is_some() && !watch.is_announced && watch.may_report();
         self.report(&Report::Stalled(None));
         if may_print {
             self.report(&Report::Warning(DEADLOCK_ENDED.into()));
@@ -117,7 +126,7 @@ impl Starter {
     }
 
     /// Whether the ranks of a job of this node alone wait for each other for ever.
-    fn judge_alone(&self) -> Option<String> {
+    fn judge_alone(&self) -> Option<Deadlock> {
         let segment = self.parts.segment.as_ref()?;
         let ranks = segment.geometry().local_ranks as usize;
         let bells = || -> Option<Vec<u32>> { (0..ranks).map(|rank| segment.stillness(rank)).collect() };
@@ -129,8 +138,22 @@ impl Starter {
             taken_ms: 0,
             nodes: vec![view(segment, 0)],
         };
-        let found = snapshot.deadlock().filter(|_| bells() == Some(before));
-        Some(found?.line())
+        snapshot.deadlock().filter(|_| bells() == Some(before))
+    }
+
+    /// A job that is being checked says by itself that no rank can go on, once: it knows the names of
+    /// communicators and types, and may be ended for it. Whether it does.
+    fn leave_to_checker(&mut self, found: Option<&Deadlock>) -> bool {
+        let (Some(segment), Some(watch), Some(found)) = (&self.parts.segment, &mut self.watch, found) else {
+            return false;
+        };
+        let is_of_all = || segment.remaining().count() == found.ranks.len();
+        let is_left = !watch.is_announced && segment.is_checked() && is_of_all();
+        if is_left {
+            watch.is_announced = true;
+            segment.announce_deadlock();
+        }
+        is_left
     }
 }
 
