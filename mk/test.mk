@@ -12,7 +12,12 @@ clippy: ## no warning of the compiler or of clippy
 test-quick: ## the tests of the crates alone, without the whole-system tests (a minute after a build)
 	@$(ROOT)/mk/test.sh quick
 
-unit: ## all tests, each with a time limit
+# Without gfortran, and where it cannot be installed, its tests are skipped.
+.PHONY: fortran-setup
+fortran-setup:
+	@$(ROOT)/mk/setup.sh gfortran || true
+
+unit: fortran-setup ## all tests, each with a time limit
 	@$(ROOT)/mk/test.sh
 
 doc: ## rustdoc without a warning

@@ -91,9 +91,9 @@ fn wrapper_errors_are_one_line() {
     for (name, arguments, word) in [
         ("mpicc", &["-static", file.to_str().expect("UTF-8")][..], "-static"),
         ("mpicc", &["-showme:nonsense"], "nonsense"),
-        ("mpifort", &["a.f90"], "Fortran"),
-        ("mpif90", &["a.f90"], "Fortran"),
-        ("mpif77", &[], "Fortran"),
+        ("mpifort", &["-fc=no-such-compiler", "a.f90"], "no-such-compiler"),
+        ("mpif90", &["-f90=no-such-compiler", "a.f90"], "no-such-compiler"),
+        ("mpif77", &["-f77=no-such-compiler", "-show"], "no-such-compiler"),
     ] {
         let ran = wrapper(name, scratch.path(), arguments);
         assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{name} {arguments:?}: {ran}");

@@ -40,7 +40,7 @@ for name in @VARIABLES@; do
     compiler=${compiler:-$value}
 done
 compiler=${compiler:-@COMPILER@}
-
+@FORTRAN@
 mode=run            # run | show | help | one of the -showme: words
 link=yes            # no: the compiler stops before linking
 inputs=no           # whether anything is named that can be compiled or linked
@@ -60,7 +60,7 @@ for arg do
     -link_info | -link-info) mode=link_info; continue ;;
     -showme:* | --showme:*) mode=${arg#*:}; continue ;;
     -help) mode=help; continue ;;
-    -cc=* | -CC=* | -cxx=*) compiler=${arg#*=}; continue ;;
+    -cc=* | -CC=* | -cxx=* | -fc=* | -f90=* | -f77=*) compiler=${arg#*=}; continue ;;
     -profile=*) profile=${arg#*=}; continue ;;
     -v) [ $mode != run ] || say "@NAME@: Tutti $version" >&2 ;;
     -c | -S | -E | -M | -MM | -r | -fsyntax-only) link=no ;;
@@ -76,9 +76,9 @@ for arg do
     set -- "$@" "$arg"
 done
 
-# Each calls its arguments with more behind them: `all_flags exec cc x.c` executes cc x.c -I...
+@MODULES@# Each calls its arguments with more behind them: `all_flags exec cc x.c` executes cc x.c -I...
 # The compiler's own folders are not named: that would only change the order in which it looks there.
-compile_flags() { case $incdir in /usr/include) ;; *) "$@" "-I$incdir" ;; esac; }
+compile_flags() { case $incdir in /usr/include) "$@"@FLAGS@ ;; *) "$@" "-I$incdir"@FLAGS@ ;; esac; }
 link_flags() {
     case $libdir in
     /usr/lib) "$@" ${profile:+"-l$profile"} @LIBRARIES@ ;;

@@ -1,4 +1,51 @@
-#!/bin/sh
-# @NAME@ of Tutti @VERSION@.
-echo "@NAME@: Tutti has no Fortran bindings yet; mpicc and mpicxx are there" >&2
-exit 1
+# A compiler wrapper in FC is no compiler.
+case ${compiler##*/} in mpif* | mpi[fF]*) compiler=@COMPILER@ ;; esac
+for arg do
+    case $arg in -fc=* | -f90=* | -f77=*) compiler=${arg#*=} ;; esac
+done
+
+# The installed files of modules are of one major version of one compiler; others make their own, once, of the same sources.
+sources=$prefix/share/tutti/fortran moddir= mismatch=
+
+# find_kind: which compiler it is, as the name of a folder.
+find_kind() {
+    command -v ${compiler%% *} >/dev/null 2>&1 || {
+        say "@NAME@: there is no Fortran compiler $compiler here; install gfortran, or name another with -fc= or FC" >&2
+        exit 1
+    }
+    banner=$($compiler --version 2>/dev/null | sed -n '/[^ ]/{p;q;}')
+    major=$($compiler -dumpversion 2>/dev/null) major=${major%%.*}
+    case $banner in
+    'GNU Fortran'*) kind=gfortran-$major; [ "${major:-0}" -lt 10 ] || mismatch=-fallow-argument-mismatch ;;
+    *) kind=$(say "$banner" | tr -cs 'A-Za-z0-9.\n' '-') ;;
+    esac
+}
+
+# make_modules FOLDER: compiles the modules beside it, then puts them there at once.
+make_modules() {
+    mkdir -p -- "${1%/*}" 2>/dev/null && new=$(mktemp -d "${1%/*}/.new.XXXXXX" 2>/dev/null) || return 1
+    for module in tutti_mpi_base mpi mpi_f08; do
+        (cd "$new" && $compiler -c "$sources/$module.f90" -o "$new/$module.o") >"$new/errors" 2>&1 && continue
+        say "@NAME@: $compiler ($kind) cannot compile the module $module: $(grep -m 1 -i error "$new/errors")" >&2
+        [ $module = mpi_f08 ] || { rm -rf -- "$new"; return 1; }
+    done
+    rm -f -- "$new"/*.o "$new/errors"
+    mv -T -- "$new" "$1" 2>/dev/null || rm -rf -- "$new"
+}
+
+find_modules() {
+    find_kind
+    moddir=$libdir/tutti/fortran/$kind
+    [ ! -f "$moddir/mpi.mod" ] || return 0
+    sum=$(cat "$sources"/*.f90 | cksum) name=tutti/fortran/$kind-${sum%% *}
+    for cache in "${XDG_CACHE_HOME:-}" "${HOME:+$HOME/.cache}" "${TMPDIR:-/tmp}/tutti-$(id -u)"; do
+        case $cache in /*) ;; *) continue ;; esac
+        # A folder in a place where all may write must be the user's own.
+        mkdir -p -m 700 -- "$cache" 2>/dev/null && [ -O "$cache" ] && [ ! -L "$cache" ] || continue
+        moddir=$cache/$name
+        [ -f "$moddir/mpi.mod" ] || make_modules "$moddir" || continue
+        [ ! -f "$moddir/mpi.mod" ] || return 0
+    done
+    say "@NAME@: no module files of MPI for $compiler ($kind): only mpif.h can be used" >&2
+    moddir=
+}

@@ -21,6 +21,7 @@ pub mod bodies;
 pub mod ctype;
 pub mod exports;
 pub mod filter;
+pub mod fortran;
 pub mod header;
 pub mod manual;
 pub mod nulls;
@@ -214,6 +215,11 @@ impl Table {
                 TypeKind::Handle(n) | TypeKind::ToolsHandle(n) | TypeKind::Enumeration(n) => n == name,
                 _ => false,
             })
+    }
+
+    /// Whether it is an opaque handle.
+    pub fn is_handle(&self, name: &str) -> bool {
+        self.types.iter().any(|row| matches!(&row.kind, TypeKind::Handle(handle) if handle == name))
     }
 
     /// The names of callback types, aliases included: arguments of these types are addresses of functions.

@@ -35,6 +35,8 @@ pub enum Need {
     Mpich,
     /// `cmake`: CMake is installed.
     Cmake,
+    /// `fortran`: gfortran is installed.
+    Fortran,
     /// `cores`: two cores or more.
     Cores,
     /// `kernel`: a feature of newer kernels.
@@ -44,7 +46,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 10] = [
+    const ALL: [Need; 11] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
@@ -52,6 +54,7 @@ impl Need {
         Need::MountNamespace,
         Need::Mpich,
         Need::Cmake,
+        Need::Fortran,
         Need::Cores,
         Need::Kernel,
         Need::Setup,
@@ -67,6 +70,7 @@ impl Need {
             Need::MountNamespace => "mountns",
             Need::Mpich => "mpich",
             Need::Cmake => "cmake",
+            Need::Fortran => "fortran",
             Need::Cores => "cores",
             Need::Kernel => "kernel",
             Need::Setup => "setup",

@@ -10,6 +10,7 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use tree::Tree;
+use tutti_table::fortran::{Fortran, sources};
 use tutti_table::manual::{self, Manual};
 use tutti_table::shmem::{self, Shmem};
 use tutti_table::{Table, filter, header};
@@ -17,12 +18,13 @@ use tutti_table::{Table, filter, header};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What cargo builds: its name there, and its place in the tree. The libraries must be there, programs may.
-const LIBRARIES: [(&str, &str); 1] = [("libtutti.so", "lib/libtutti.so.1")];
+const LIBRARIES: [(&str, &str); 2] =
+    [("libtutti.so", "lib/libtutti.so.1"), ("libmpifort_abi.so", "lib/libmpifort_abi.so.1")];
 const PROGRAMS: [(&str, &str); 3] =
     [("tutti", "bin/tutti"), ("tuttid", "bin/tuttid"), ("tutti-starter", "libexec/tutti/tutti-starter")];
 
 /// Names beside others in the same folder.
-const LINKS: [(&str, &str); 13] = [
+const LINKS: [(&str, &str); 14] = [
     ("share/man/man1/mpirun.1", "mpiexec.1"),
     // One program, whose name says which command it is.
     ("bin/mpiexec", "tutti"),
@@ -34,6 +36,7 @@ const LINKS: [(&str, &str); 13] = [
     ("bin/oshCC", "oshcxx"),
     ("lib/libtutti.so", "libtutti.so.1"),
     ("lib/libmpi_abi.so", "libmpi_abi.so.1"),
+    ("lib/libmpifort_abi.so", "libmpifort_abi.so.1"),
     // For build systems that write -lmpi themselves; programs still record libmpi_abi.so.1.
     ("lib/libmpi.so", "libmpi_abi.so.1"),
     ("bin/mpic++", "mpicxx"),
@@ -70,7 +73,33 @@ const SHMEM_WRAPPERS: [(&str, &str, &str, &str); 2] = [
     ("oshcc", "C", "cc", "TUTTI_CC OSHMEM_CC OMPI_CC"),
     ("oshcxx", "C++", "c++", "TUTTI_CXX OSHMEM_CXX OMPI_CXX"),
 ];
-const FORTRAN_WRAPPERS: [&str; 3] = ["mpifort", "mpif90", "mpif77"];
+const FORTRAN_WRAPPERS: [(&str, &str, &str, &str); 3] = [
+    ("mpifort", "Fortran", "gfortran", FORTRAN_VARIABLES),
+    ("mpif90", "Fortran", "gfortran", FORTRAN_VARIABLES),
+    ("mpif77", "Fortran", "gfortran", FORTRAN_VARIABLES),
+];
+const FORTRAN_VARIABLES: &str =
+    "TUTTI_FC MPIFORT_FC MPICH_FC MPICH_F90 MPICH_F77 OMPI_FC OMPI_F90 OMPI_F77 FC";
+/// Sources of the modules; the first is `mpif.h`.
+const MODULE_FILES: [&str; 3] = ["tutti_mpi_base.mod", "mpi.mod", "mpi_f08.mod"];
+
+/// What the wrappers of Fortran do before they use a flag.
+const USE_MODULES: &str = r#"case $mode in
+kind) find_kind; say "$kind"; exit 0 ;;
+make=*) find_kind; make_modules "${mode#make=}"; exit ;;
+help | version | command | libdirs | libs | link) ;;
+*) find_modules ;;
+esac
+for arg do
+    case $arg in
+    -fdefault-integer-8 | -i8 | -fdefault-integer-64 | -integer-size=64 | '-integer-size 64')
+        say "@NAME@: $arg: an INTEGER of MPI has 4 bytes; declare what must be larger as INTEGER(8)" >&2
+        exit 1
+        ;;
+    esac
+done
+
+"#;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -111,6 +140,7 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
         }
     }
     write_wrappers(&mut tree, &facts.join("wrappers"))?;
+    lay_out_fortran(&table, &facts, &mut tree, &work, &target.join("dist"))?;
     write_manuals(&mut tree, &built.join("tutti"))?;
     let manual =
         Manual::load(&table, &facts, &source.join("crates/mpi/src/api")).map_err(|e| e.to_string())?;
@@ -159,25 +189,81 @@ fn write_manuals(tree: &mut Tree, tutti: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// What Fortran has besides the library: `mpif.h`, the sources of the modules, and their files for the
+/// compiler that is here. Without one the wrapper makes them when it is first used.
+fn lay_out_fortran(
+    table: &Table,
+    facts: &Path,
+    tree: &mut Tree,
+    work: &Path,
+    dist: &Path,
+) -> Result<(), String> {
+    let fortran = Fortran::load(facts).map_err(|e| e.to_string())?;
+    let templates = facts.join("fortran");
+    let mut stamp = String::new();
+    for (name, text) in sources::generate(table, &fortran, VERSION, |name| read(&templates.join(name)))? {
+        let place =
+            if name == "mpif.h" { "include/mpif.h".into() } else { format!("share/tutti/fortran/{name}") };
+        tree.file(&place, text.as_bytes(), 0o644)?;
+        stamp += &text;
+    }
+    let mpifort = dist.join("bin/mpifort");
+    let asked = Command::new(&mpifort).arg("-showme:kind").env_remove("FC").output();
+    let kind = match &asked {
+        Ok(said) if said.status.success() => String::from_utf8_lossy(&said.stdout).trim().to_owned(),
+        _ => String::new(),
+    };
+    let package = fill(&read(&facts.join("wrappers/fortran.pc"))?, "mpi-fort").replace("@KIND@", &kind);
+    tree.file("share/pkgconfig/mpi-fort.pc", package.as_bytes(), 0o644)?;
+    if kind.is_empty() {
+        return Ok(());
+    }
+    let modules = work.join("modules").join(&kind);
+    let stamp_file = work.join("modules.stamp");
+    stamp += &kind;
+    if !std::fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp) {
+        let _ = std::fs::remove_dir_all(&modules);
+        let made = Command::new(&mpifort)
+            .arg(format!("-showme:make={}", modules.display()))
+            .env_remove("FC")
+            .status()
+            .map_err(|e| format!("{} cannot be started: {e}", mpifort.display()))?;
+        if !made.success() {
+            return Err(format!("{} could not make the modules", mpifort.display()));
+        }
+        write(&stamp_file, &stamp)?;
+    }
+    for name in MODULE_FILES.into_iter().filter(|name| modules.join(name).is_file()) {
+        tree.copy(&modules.join(name), &format!("lib/tutti/fortran/{kind}/{name}"), 0o644)?;
+    }
+    Ok(())
+}
+
 fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
     let compiler = read(&templates.join("compiler.sh"))?;
-    let both = [("MPI", "mpi_abi", &WRAPPERS), ("OpenSHMEM", "sma", &SHMEM_WRAPPERS)];
-    for (interface, library, wrapper) in both.into_iter().flat_map(|(interface, library, wrappers)| {
-        wrappers.iter().map(move |wrapper| (interface, library, wrapper))
+    let fortran = read(&templates.join("fortran.sh"))?;
+    let all: [(&str, &str, &[_]); 3] = [
+        ("MPI", "-lmpi_abi", &WRAPPERS),
+        ("OpenSHMEM", "-lsma -lmpi_abi", &SHMEM_WRAPPERS),
+        ("MPI", "-lmpifort_abi -lmpi_abi", &FORTRAN_WRAPPERS),
+    ];
+    for (interface, libraries, wrapper) in all.into_iter().flat_map(|(interface, libraries, wrappers)| {
+        wrappers.iter().map(move |wrapper| (interface, libraries, wrapper))
     }) {
         let (name, language, default, variables) = *wrapper;
-        let libraries = if library == "sma" { "-lsma -lmpi_abi" } else { "-lmpi_abi" };
-        let text = fill(&compiler, name)
+        let is_fortran = language == "Fortran";
+        let flags = r#" ${moddir:+"-I$moddir"} $mismatch"#;
+        let text = compiler
+            .replace("@FORTRAN@", if is_fortran { &fortran } else { "" })
+            .replace("@MODULES@", if is_fortran { USE_MODULES } else { "" })
+            .replace("@FLAGS@", if is_fortran { flags } else { "" });
+        let text = fill(&text, name)
             .replace("@INTERFACE@", interface)
             .replace("@LIBRARIES@", libraries)
             .replace("@LANGUAGE@", language)
             .replace("@COMPILER@", default)
             .replace("@VARIABLES@", variables);
         tree.file(&format!("bin/{name}"), text.as_bytes(), 0o755)?;
-    }
-    let fortran = read(&templates.join("fortran.sh"))?;
-    for name in FORTRAN_WRAPPERS {
-        tree.file(&format!("bin/{name}"), fill(&fortran, name).as_bytes(), 0o755)?;
     }
     let package = read(&templates.join("pkgconfig.pc"))?;
     // FindMPI of CMake asks for mpi-c and mpi-cxx; there is one set of flags for both languages.

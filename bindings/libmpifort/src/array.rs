@@ -1,0 +1,172 @@
+//! Arrays of handles, logicals and indices, and how long some of them are.
+
+use crate::abi::*;
+use crate::c;
+use crate::handle::{self, Handle};
+use core::ffi::{c_int, c_void};
+
+/// As many need no memory of their own.
+const FEW: usize = 32;
+
+/// Handles of C beside those of Fortran.
+pub(crate) struct Handles<T> {
+    place: *mut c_int,
+    count: usize,
+    few: [usize; FEW],
+    many: Vec<usize>,
+    class: core::marker::PhantomData<T>,
+}
+
+impl<T: Handle> Handles<T> {
+    /// `count` handles at `place`; their values count if `reads`.
+    #[inline]
+    pub(crate) unsafe fn new(place: *mut c_int, count: i64, reads: bool) -> Self {
+        let count = usize::try_from(count).unwrap_or(0);
+        let mut handles = Handles {
+            place,
+            count,
+            few: [usize::MAX; FEW],
+            many: Vec::new(),
+            class: core::marker::PhantomData,
+        };
+        if count > FEW {
+            handles.many = vec![usize::MAX; count];
+        }
+        if reads {
+            let into = handles.slice();
+            for (at, number) in into.iter_mut().enumerate().take(count) {
+                // SAFETY: the caller's array has so many elements.
+                *number = handle::handle::<T>(unsafe { *place.add(at) }).number();
+            }
+        }
+        handles
+    }
+
+    #[inline]
+    fn slice(&mut self) -> &mut [usize] {
+        if self.count > FEW { &mut self.many } else { &mut self.few }
+    }
+
+    /// Where C finds them.
+    #[inline]
+    pub(crate) fn address(&mut self) -> *mut T {
+        self.slice().as_mut_ptr().cast()
+    }
+
+    /// Gives those that C has written.
+    #[inline]
+    pub(crate) unsafe fn put(mut self) {
+        let (place, count) = (self.place, self.count);
+        for (at, number) in self.slice().iter().enumerate().take(count) {
+            // SAFETY: the caller's array has so many elements.
+            unsafe { handle::put(place.add(at), T::of(*number)) };
+        }
+    }
+}
+
+/// Logicals as integers of C.
+pub(crate) struct Logicals {
+    place: *mut c_int,
+    values: Vec<c_int>,
+}
+
+impl Logicals {
+    /// `count` logicals at `place`; their values count if `reads`.
+    pub(crate) unsafe fn new(place: *mut c_int, count: i64, reads: bool) -> Self {
+        let mut values = vec![0; usize::try_from(count).unwrap_or(0)];
+        if reads {
+            for (at, value) in values.iter_mut().enumerate() {
+                // SAFETY: the caller's array has so many elements.
+                *value = c_int::from(unsafe { *place.add(at) } != 0);
+            }
+        }
+        Logicals { place, values }
+    }
+
+    /// Where C finds them.
+    pub(crate) fn address(&mut self) -> *mut c_int {
+        self.values.as_mut_ptr()
+    }
+
+    /// Gives what C has written.
+    pub(crate) unsafe fn put(self, code: c_int) {
+        for (at, value) in self.values.iter().enumerate().filter(|_| code == MPI_SUCCESS) {
+            // SAFETY: the caller's array has so many elements.
+            unsafe { *self.place.add(at) = c_int::from(*value != 0) };
+        }
+    }
+}
+
+/// Counts indices from 1. An error in a status leaves them valid.
+pub(crate) unsafe fn put_indices(place: *mut c_int, count: c_int, code: c_int) {
+    if code == MPI_SUCCESS || code == MPI_ERR_IN_STATUS {
+        for at in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: C has written so many.
+            unsafe { *place.add(at) += 1 };
+        }
+    }
+}
+
+/// Dimensions of a communicator's Cartesian topology; 0 if it has none, which C says itself.
+pub(crate) unsafe fn dimensions(comm: MPI_Comm) -> c_int {
+    let (mut kind, mut dimensions) = (MPI_UNDEFINED, 0);
+    // SAFETY: both places live here.
+    unsafe {
+        if c::PMPI_Topo_test(comm, &mut kind) == MPI_SUCCESS && kind == MPI_CART {
+            c::PMPI_Cartdim_get(comm, &mut dimensions);
+        }
+    }
+    dimensions
+}
+
+/// Ranks to which a rank sends in an operation with a datatype for each: with MPI_IN_PLACE none.
+pub(crate) unsafe fn sends(buffer: *const c_void, comm: MPI_Comm) -> c_int {
+    if buffer == MPI_IN_PLACE {
+        return 0;
+    }
+    // SAFETY: any handle is allowed.
+    unsafe { receives(comm) }
+}
+
+/// Ranks from which it receives: those of the communicator, of the remote group, or its neighbours.
+pub(crate) unsafe fn receives(comm: MPI_Comm) -> c_int {
+    let (mut is_inter, mut size) = (0, 0);
+    // SAFETY: both places live here; the caller's communicator is one, or nothing is read.
+    unsafe {
+        if c::PMPI_Comm_test_inter(comm, &mut is_inter) != MPI_SUCCESS {
+            return 0;
+        }
+        match is_inter {
+            0 => c::PMPI_Comm_size(comm, &mut size),
+            _ => c::PMPI_Comm_remote_size(comm, &mut size),
+        };
+    }
+    size
+}
+
+/// Neighbours to which a rank sends, and from which it receives.
+pub(crate) unsafe fn neighbours(comm: MPI_Comm) -> (c_int, c_int) {
+    let (mut kind, mut number, mut rank, mut incoming, mut weighted) = (MPI_UNDEFINED, 0, 0, 0, 0);
+    // SAFETY: the places live here.
+    unsafe {
+        if c::PMPI_Topo_test(comm, &mut kind) != MPI_SUCCESS {
+            return (0, 0);
+        }
+        match kind {
+            MPI_CART => {
+                c::PMPI_Cartdim_get(comm, &mut number);
+                (2 * number, 2 * number)
+            }
+            MPI_GRAPH => {
+                c::PMPI_Comm_rank(comm, &mut rank);
+                c::PMPI_Graph_neighbors_count(comm, rank, &mut number);
+                (number, number)
+            }
+            MPI_DIST_GRAPH => {
+                c::PMPI_Dist_graph_neighbors_count(comm, &mut incoming, &mut number, &mut weighted);
+                (number, incoming)
+            }
+            _ => (0, 0),
+        }
+    }
+}
