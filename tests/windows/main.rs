@@ -1,9 +1,10 @@
-//! The promises of one-sided communication (MPI chapter 12) inside a node. Everything runs from
-//! `target/dist`.
+//! The promises of one-sided communication (MPI chapter 12), inside a node and between nodes. Everything runs
+//! from `target/dist`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tutti_testkit::{Need, skip_part};
 use tutti_tests::{Ran, Scratch, compile, program, run};
 
 /// Nothing here takes a tenth of it on a free machine.
@@ -89,12 +90,81 @@ fn window_deadlocks_are_named() {
     }
 }
 
-#[test]
-fn window_of_several_nodes_is_refused_in_one_line() {
-    let scratch = Scratch::new("windows-nodes");
-    let objects = compiled(&scratch, "objects");
+/// Ways between the nodes of a job: all ranks by datagrams; two of them to a node.
+const NODES: [(&str, &[&str], u32); 3] =
+    [("udp", &[], 2), ("udp", &[], 3), ("", &["--virtual-nodes", "2"], 4)];
+
+#[track_caller]
+fn run_on_nodes(
+    program_file: &PathBuf,
+    (transport, options, ranks): (&str, &[&str], u32),
+    arguments: &[&str],
+) -> Ran {
     let mut mpiexec = program("mpiexec");
-    let ran = run(mpiexec.args(["--virtual-nodes", "2", "-n", "2"]).arg(&objects), LIMIT);
+    if !transport.is_empty() {
+        mpiexec.env("TUTTI_TRANSPORT", transport);
+    }
+    mpiexec.args(options).args(["-n", &ranks.to_string()]).arg(program_file).args(arguments);
+    run(&mut mpiexec, LIMIT)
+}
+
+#[test]
+fn window_operations_work_between_nodes() {
+    let scratch = Scratch::new("windows-nodes");
+    let operations = compiled(&scratch, "operations");
+    for nodes in NODES {
+        let seed = tutti_testkit::seed().to_string();
+        let ran = run_on_nodes(&operations, nodes, &[&seed, "2"]).expect_success();
+        assert!(ran.stdout.contains("operations: all right"), "{nodes:?}: {ran}");
+    }
+}
+
+#[test]
+fn window_operations_work_between_network_namespaces() {
+    if !rustix::process::geteuid().is_root() {
+        skip_part(Need::NetworkNamespace, format_args!("windows were not tried between network namespaces"));
+        return;
+    }
+    let scratch = Scratch::new("windows-namespaces");
+    let operations = compiled(&scratch, "operations");
+    let seed = tutti_testkit::seed().to_string();
+    let ran = run_on_nodes(&operations, ("", &["--netns", "2"], 4), &[&seed, "1"]).expect_success();
+    assert!(ran.stdout.contains("operations: all right"), "{ran}");
+}
+
+#[test]
+fn window_operations_are_done_once_where_datagrams_are_lost() {
+    let scratch = Scratch::new("windows-faults");
+    let operations = compiled(&scratch, "operations");
+    let seed = tutti_testkit::seed().to_string();
+    let mut mpiexec = program("mpiexec");
+    mpiexec.env("TUTTI_TRANSPORT", "udp").env("LD_PRELOAD", tutti_tests::testing_library());
+    mpiexec.env("TUTTI_FAULTS", format!("loss=2%,dup=1%,reorder=3%,seed={seed}"));
+    let ran = run(mpiexec.args(["-n", "3"]).arg(&operations).args([&seed, "1"]), LIMIT).expect_success();
+    assert!(ran.stdout.contains("operations: all right"), "{ran}");
+}
+
+#[test]
+fn window_operations_between_nodes_are_done_while_the_target_computes() {
+    let scratch = Scratch::new("windows-nodes-progress");
+    let progress = compiled(&scratch, "progress");
+    let ran = run_on_nodes(&progress, NODES[0], &[]).expect_success();
+    assert!(ran.stdout.contains("progress: all right"), "{ran}");
+}
+
+#[test]
+fn window_wrong_calls_between_nodes_give_the_standard_error_class() {
+    let scratch = Scratch::new("windows-nodes-wrong");
+    let wrong = compiled(&scratch, "wrong");
+    let ran = run_on_nodes(&wrong, NODES[0], &[]).expect_success();
+    assert!(ran.stdout.contains("wrong: all right"), "{ran}");
+}
+
+#[test]
+fn window_shared_by_several_nodes_is_refused_in_one_line() {
+    let scratch = Scratch::new("windows-nodes-shared");
+    let litmus = compiled(&scratch, "litmus");
+    let ran = run_on_nodes(&litmus, ("", &["--virtual-nodes", "2"], 2), &["1"]);
     assert!(!ran.status.success(), "{ran}");
-    assert!(ran.stderr.contains("ranks on several nodes"), "{ran}");
+    assert!(ran.stderr.contains("ranks of several nodes cannot share memory"), "{ran}");
 }

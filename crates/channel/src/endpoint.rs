@@ -28,7 +28,7 @@ use crate::credit::Shares;
 use crate::flow::{Flow, NEVER};
 use crate::pieces::Pieces;
 use crate::ports::FlowMemory;
-use crate::types::{BulkId, Identity, Now, Rank};
+use crate::types::{BulkId, Identity, Now, Rank, Seq};
 
 /// Ranks have smaller numbers.
 pub const RANKS_MAX: u32 = 1 << 20;
@@ -63,6 +63,10 @@ pub struct Expected {
     /// Bytes of all of them.
     pub bytes: usize,
 }
+
+/// A place in the stream of records to a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(Seq);
 
 /// Something that the owner wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,6 +301,34 @@ impl<M: FlowMemory> Endpoint<M> {
         self.counters.records_out += 1;
         self.mark(at);
         Ok(())
+    }
+
+    /// Where the records to `rank` end that are in the FIFO now; none where there is no such flow.
+    #[inline]
+    pub fn completion(&self, rank: Rank) -> Option<Mark> {
+        self.flow(rank).map(|at| Mark(self.flows[at].tx.nxt))
+    }
+
+    /// Whether the sink of `rank` has taken all records before a mark of that flow, or will take no more.
+    #[inline]
+    pub fn is_complete(&self, rank: Rank, mark: Mark) -> bool {
+        self.flow(rank).is_none_or(|at| {
+            let flow = &self.flows[at];
+            flow.exited || !flow.tx.una.is_before(mark.0)
+        })
+    }
+
+    /// Asks `rank` to acknowledge at once what it takes: with the last record of the FIFO that is still to be
+    /// sent, else by a packet of its own. Lost questions are not repeated; acknowledgements come all the
+    /// same.
+    #[inline]
+    pub fn ask_now(&mut self, rank: Rank) {
+        let Some(at) = self.flow(rank) else { return };
+        let flow = &mut self.flows[at];
+        if flow.tx.una != flow.tx.nxt && !flow.exited {
+            flow.wants.ask = true;
+            self.mark(at);
+        }
     }
 
     /// The sink has room again for records of `from`, after it had refused one.

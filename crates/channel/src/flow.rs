@@ -22,12 +22,14 @@ pub(crate) struct Wants {
     pub probe: bool,
     pub bulk_probe: bool,
     pub ack: bool,
+    /// The other side is to acknowledge at once what it has taken.
+    pub ask: bool,
 }
 
 impl Wants {
     #[inline]
     pub(crate) fn any(self) -> bool {
-        self.nack | self.answer | self.path_answer | self.probe | self.bulk_probe | self.ack
+        self.nack | self.answer | self.path_answer | self.probe | self.bulk_probe | self.ack | self.ask
     }
 }
 

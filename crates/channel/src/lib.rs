@@ -41,7 +41,7 @@ mod window;
 pub use bulk::BULK_BYTES_MAX;
 pub use config::{Charges, Config, ConfigError};
 pub use counters::{Counters, DROP_REASONS, Drop, FlowState};
-pub use endpoint::{BulkError, Endpoint, Event, Expected, RANKS_MAX, SendError, Transmit};
+pub use endpoint::{BulkError, Endpoint, Event, Expected, Mark, RANKS_MAX, SendError, Transmit};
 pub use exited::ExitedRank;
 pub use ports::{FlowMemory, FlowWord, PlainMemory, Sink, Source, Taken, WORDS};
 pub use save::{RestoreError, crc32};

@@ -570,3 +570,44 @@ fn bulk_tail_is_not_starved() {
     }
     panic!("the rest of the first message has never left");
 }
+
+/// A record and its acknowledgement: one datagram each way, without a timer.
+#[test]
+fn question_rides_on_the_record_and_is_answered_at_once() {
+    let mut pair = Pair::new();
+    pair.ends[0].try_send(Rank(1), b"put", &[]).unwrap();
+    let mark = pair.ends[0].completion(Rank(1)).expect("a flow");
+    pair.ends[0].ask_now(Rank(1));
+    assert!(!pair.ends[0].is_complete(Rank(1), mark));
+    assert_eq!((pair.carry(0, |_| true), pair.carry(1, |_| true)), (1, 1));
+    assert!(pair.ends[0].is_complete(Rank(1), mark));
+    assert_eq!(pair.carry(0, |_| true) + pair.carry(1, |_| true), 0);
+    pair.ends[0].ask_now(Rank(1));
+    assert_eq!(pair.carry(0, |_| true), 0, "nothing is outstanding");
+}
+
+/// Other than a probe it does not make the stream go back.
+#[test]
+fn question_behind_records_sends_nothing_again() {
+    let mut pair = Pair::new();
+    pair.ends[0].try_send(Rank(1), b"first", &[]).unwrap();
+    let mark = pair.ends[0].completion(Rank(1)).expect("a flow");
+    assert_eq!((pair.carry(0, |_| true), pair.carry(1, |_| true)), (1, 0), "it is acknowledged later");
+    pair.ends[0].ask_now(Rank(1));
+    assert_eq!(pair.carry(0, |_| true), 1);
+    pair.ends[0].try_send(Rank(1), b"second", &[]).unwrap();
+    assert_eq!(pair.carry(0, |_| false), 1, "it is lost");
+    assert_eq!(pair.carry(1, |_| true), 1);
+    assert!(pair.ends[0].is_complete(Rank(1), mark));
+    assert_eq!((pair.ends[0].counters().rewinds, pair.carry(0, |_| true)), (0, 0));
+    pair.wait();
+    pair.settle();
+    assert_eq!(pair.sides[1].records.len(), 2);
+}
+
+#[test]
+fn completion_of_an_idle_flow_is_there_at_once() {
+    let pair = Pair::new();
+    let mark = pair.ends[0].completion(Rank(1)).expect("a flow");
+    assert!(pair.ends[0].is_complete(Rank(1), mark) && pair.ends[0].completion(Rank(7)).is_none());
+}

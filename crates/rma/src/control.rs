@@ -2,10 +2,10 @@
 //! post-start-complete-wait.
 //!
 //! ```text
-//! | gate | lock | counters that mate 0 writes | counters that mate 1 writes | ...
+//! | gate | lock | counters that rank 0 writes | counters that rank 1 writes | ...
 //! ```
 //!
-//! | counter of mate `m` at rank `r` | counts |
+//! | counter of rank `m` at rank `r` | counts |
 //! |---|---|
 //! | posted | how often `m` has opened its own memory to `r` (`MPI_Win_post`) |
 //! | completed | how often `m` has ended its operations on `r` (`MPI_Win_complete`) |
@@ -28,7 +28,7 @@ const THREADS: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     mates: u32,
-    waiters: u32,
+    ranks: u32,
     lock_at: usize,
     counters_at: usize,
     bytes: usize,
@@ -67,12 +67,13 @@ pub struct Control {
 unsafe impl Send for Control {}
 
 impl Layout {
-    /// The layout for `mates` ranks of the node; `ranks`, on all nodes, may wait for the lock at once.
+    /// The layout for `mates` ranks of the node that use the gate; `ranks`, on all nodes, may wait for the
+    /// lock at once, and have counters.
     pub fn new(mates: u32, ranks: u32) -> Self {
         let lock_at = gate::bytes(THREADS * mates);
         let counters_at = lock_at + window_lock::bytes(ranks);
-        let bytes = counters_at + mates as usize * size_of::<Counters>();
-        Layout { mates, waiters: ranks, lock_at, counters_at, bytes: bytes.next_multiple_of(LINE_BYTES) }
+        let bytes = counters_at + ranks as usize * size_of::<Counters>();
+        Layout { mates, ranks, lock_at, counters_at, bytes: bytes.next_multiple_of(LINE_BYTES) }
     }
 
     /// Bytes of the words, a multiple of a line.
@@ -103,24 +104,29 @@ impl Control {
     pub fn lock(&self) -> WindowLock {
         // SAFETY: the words of the lock lie there (the constructor's contract); every rank waits once at
         // most.
-        unsafe { WindowLock::new(self.at.add(self.layout.lock_at), self.layout.waiters) }
+        unsafe { WindowLock::new(self.at.add(self.layout.lock_at), self.layout.ranks) }
     }
 
-    /// Mate `mate` counts. The caller then rings whose memory it is.
-    pub fn add(&self, mate: u32, count: Count) {
-        self.counter(mate, count).fetch_add(1, Ordering::SeqCst);
+    /// How many ranks have counters.
+    pub fn ranks(&self) -> u32 {
+        self.layout.ranks
     }
 
-    /// How often mate `mate` has counted.
-    pub fn get(&self, mate: u32, count: Count) -> u64 {
-        self.counter(mate, count).load(Ordering::Acquire)
+    /// Rank `rank` of the window counts. The caller then rings whose memory it is.
+    pub fn add(&self, rank: u32, count: Count) {
+        self.counter(rank, count).fetch_add(1, Ordering::SeqCst);
     }
 
-    fn counter(&self, mate: u32, count: Count) -> &AtomicU64 {
-        assert!(mate < self.layout.mates, "mate {mate} of {}", self.layout.mates);
-        // SAFETY: the counters of the mate lie inside the words (the constructor's contract).
+    /// How often rank `rank` of the window has counted.
+    pub fn get(&self, rank: u32, count: Count) -> u64 {
+        self.counter(rank, count).load(Ordering::Acquire)
+    }
+
+    fn counter(&self, rank: u32, count: Count) -> &AtomicU64 {
+        assert!(rank < self.layout.ranks, "rank {rank} of {}", self.layout.ranks);
+        // SAFETY: the counters of the rank lie inside the words (the constructor's contract).
         let counters =
-            unsafe { self.at.add(self.layout.counters_at).cast::<Counters>().add(mate as usize).as_ref() };
+            unsafe { self.at.add(self.layout.counters_at).cast::<Counters>().add(rank as usize).as_ref() };
         &counters.0[usize::from(count == Count::Completed)]
     }
 }
@@ -145,7 +151,7 @@ mod tests {
             let (lock, last) = (control.lock(), mates - 1);
             let tickets: Vec<_> = (0..ranks).map(|rank| lock.ask(Mode::Exclusive, rank)).collect();
             control.gate(last, Thread::Service).close(15);
-            for mate in 0..mates {
+            for mate in 0..ranks {
                 assert_eq!(control.get(mate, Count::Posted) + control.get(mate, Count::Completed), 0);
                 control.add(mate, Count::Completed);
             }
@@ -158,7 +164,7 @@ mod tests {
                 assert_eq!(next, (rank + 1 < ranks as usize).then_some(rank as u32 + 1));
             }
             let counted = |mate| (control.get(mate, Count::Posted), control.get(mate, Count::Completed));
-            assert!((0..mates).all(|mate| counted(mate) == (0, 1)));
+            assert!((0..ranks).all(|mate| counted(mate) == (0, 1)));
             assert_eq!(words.last().unwrap().0, [0; LINE_BYTES], "nothing is written behind them");
         }
     }

@@ -17,7 +17,11 @@ pub mod accumulate;
 pub mod attached;
 pub mod control;
 pub mod copy;
+pub mod engine;
+pub mod operation;
 mod os;
 pub mod part;
+pub mod region;
+pub mod wire;
 
 pub use os::{CALL_BYTES_MAX, Memory, Remote, read, write};

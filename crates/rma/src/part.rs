@@ -29,6 +29,8 @@ pub enum Reach {
     Mapped(Opened),
     /// It lies in the memory of another one: where, and how many bytes.
     Other(Remote, usize),
+    /// It lies on another node, and has so many bytes: operations are the caller's to send.
+    OtherNode(usize),
 }
 
 /// Why an operation was not done, or not whole.
@@ -36,6 +38,8 @@ pub enum Reach {
 pub enum Fault {
     /// The memory has no such range.
     OutOfRange,
+    /// It is on another node; nothing was done.
+    OtherNode,
     /// The kernel refused: such copies are not allowed here, or the memory is not there any more.
     Kernel(io::Error),
 }
@@ -63,7 +67,7 @@ impl Part {
     pub fn bytes(&self) -> usize {
         match self.reach {
             Reach::Mapped(memory) => memory.bytes(),
-            Reach::Other(_, bytes) => bytes,
+            Reach::Other(_, bytes) | Reach::OtherNode(bytes) => bytes,
         }
     }
 
@@ -99,6 +103,7 @@ impl Part {
                     };
                     copy_ranges(remote, bytes, target, Direction::Scatter, from)
                 }
+                Reach::OtherNode(_) => Err(Fault::OtherNode),
             }
         }
     }
@@ -132,6 +137,7 @@ impl Part {
                         Ok(())
                     }
                 },
+                Reach::OtherNode(_) => Err(Fault::OtherNode),
             }
         }
     }
@@ -170,6 +176,7 @@ impl Part {
                         check_range(size, offset, bytes)?;
                         self.change_there(remote, offset, bytes, change, origin, result)
                     }
+                    Reach::OtherNode(_) => Err(Fault::OtherNode),
                 }
             }
         })
@@ -213,6 +220,7 @@ impl Part {
                     Ok(())
                 })
             }
+            Reach::OtherNode(_) => Err(Fault::OtherNode),
         }
     }
 
@@ -281,6 +289,21 @@ unsafe fn copy_typed(to: &Buffer, from: &Buffer) {
             }
         }
     }
+}
+
+/// The runs of the target's data, by offset: whole elements of `element_bytes`, of which the target's places
+/// may leave out what they have besides `data_bytes` of data.
+pub fn ranges(target: &Buffer, data_bytes: usize, element_bytes: usize) -> Vec<(u64, usize)> {
+    let mut ranges: Vec<(u64, usize)> = Vec::new();
+    let visited = each_group(target, data_bytes, element_bytes, &mut |offset, bytes| {
+        match ranges.last_mut() {
+            Some((begin, length)) if *begin + *length as u64 == offset as u64 => *length += bytes,
+            _ => ranges.push((offset as u64, bytes)),
+        }
+        Ok(())
+    });
+    debug_assert!(visited.is_ok());
+    ranges
 }
 
 /// Visits the runs of the target's data, by offset.

@@ -7,6 +7,7 @@
 //! | [`waiting`], [`wait`], [`sleep`] | how a thread waits: spin, yield, sleep; what it says while it sleeps |
 //! | [`word_wait`] | waiting for a word of memory, asleep until it is stored |
 //! | [`net`], [`router`] | the ranks of other nodes; each kind of record goes to the interface that takes it |
+//! | [`remote_memory`] | operations on the memory of ranks of other nodes |
 //! | [`service`] | the thread that looks at the network while the program computes |
 //!
 //! An interface calls [`rank::start`], registers itself and its records, calls [`rank::Rank::serve`]; then
@@ -21,6 +22,7 @@ pub mod lock;
 pub mod log;
 pub mod net;
 pub mod rank;
+pub mod remote_memory;
 pub mod router;
 pub mod service;
 pub mod sleep;

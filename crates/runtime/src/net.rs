@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use tutti_channel::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
 use tutti_channel::{
     BulkError, BulkId, Charges, Config, Endpoint, Event, Expected, FlowMemory, FlowWord, Identity,
-    Incarnation, Key, Now, Rank, SendError, Sink, Source, Transmit, WORDS,
+    Incarnation, Key, Mark, Now, Rank, SendError, Sink, Source, Transmit, WORDS,
 };
 use tutti_shm::flow::{FLOW_WORDS, FlowWords};
 use tutti_shm::sync::Ordering;
@@ -210,6 +210,24 @@ impl Net {
     #[inline]
     pub fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), SendError> {
         self.endpoint.try_send(Rank(to as u32), head, body)
+    }
+
+    /// Where the records to a rank end that are in the FIFO now.
+    #[inline]
+    pub fn completion(&self, to: usize) -> Option<Mark> {
+        self.endpoint.completion(Rank(to as u32))
+    }
+
+    /// Whether a rank has taken all records before a mark, or will take no more.
+    #[inline]
+    pub fn is_complete(&self, to: usize, mark: Mark) -> bool {
+        self.endpoint.is_complete(Rank(to as u32), mark)
+    }
+
+    /// Has a rank acknowledge the records to it at once.
+    #[inline]
+    pub fn ask_now(&mut self, to: usize) {
+        self.endpoint.ask_now(Rank(to as u32));
     }
 
     /// Makes room for a bulk message; its sender needs the name.

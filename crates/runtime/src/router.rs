@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use tutti_channel::{BulkError, Event, Rank, SendError, Sink, Source, Taken};
+use tutti_channel::{BulkError, Event, Mark, Rank, SendError, Sink, Source, Taken};
 
 use crate::net::{Memory, Net, Traffic};
 use crate::service;
@@ -57,6 +57,10 @@ pub unsafe trait Client {
     fn bulk_sent(&mut self, tag: u64);
     /// The bulk message accepted with `tag` is complete.
     fn bulk_received(&mut self, tag: u64);
+    /// A rank has left for good: nothing comes from it, and what it did not take is lost.
+    fn peer_exited(&mut self, rank: usize) {
+        let _ = rank;
+    }
     /// Does what arrivals have made possible.
     fn advance(&mut self, outbox: &mut Outbox<'_>);
 }
@@ -105,6 +109,21 @@ impl Outbox<'_> {
     #[inline]
     pub fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), SendError> {
         self.net.try_send(to, head, body)
+    }
+
+    /// Where the records to a rank end that are in the FIFO now.
+    pub fn completion(&self, to: usize) -> Option<Mark> {
+        self.net.completion(to)
+    }
+
+    /// Whether a rank has taken all records before a mark, or will take no more.
+    pub fn is_complete(&self, to: usize, mark: Mark) -> bool {
+        self.net.is_complete(to, mark)
+    }
+
+    /// Has a rank acknowledge the records to it at once.
+    pub fn ask_now(&mut self, to: usize) {
+        self.net.ask_now(to);
     }
 
     /// Makes room for a bulk message; its sender needs the name.
@@ -250,14 +269,22 @@ impl Router {
                 Event::BulkSent { tag, .. } => routed.with(tag, |client, tag| client.bulk_sent(tag)),
                 Event::BulkReceived { tag, .. } => routed.with(tag, |client, tag| client.bulk_received(tag)),
                 Event::BulkRefused { to, .. } => panic!("rank {} refuses a message that it cleared", to.0),
-                // It has left its job: whatever it did not take, nobody waits for.
-                Event::PeerExited { .. } => {}
+                Event::PeerExited { rank, .. } => {
+                    routed.each(&mut |_, client| client.peer_exited(rank.0 as usize));
+                }
             }
         }
         let Router { net, .. } = self;
         routed.each(&mut |route, client| client.advance(&mut Outbox { net: &mut *net, route }));
         self.send(routed);
         moved
+    }
+
+    /// The same for what waits, by nobody in particular.
+    pub fn send_unsent(&mut self) {
+        let routes = std::mem::take(&mut self.routes);
+        self.send(&mut Routed { own: None::<(RouteId, &mut Nothing)>, routes: &routes });
+        self.routes = routes;
     }
 
     /// Sends what is to be sent, as far as the socket takes it.
@@ -271,6 +298,16 @@ impl Router {
         self.unsent = false;
         self.net.transmit(routed);
         service::sent();
+    }
+
+    /// Whether a rank has taken all records before a mark, or will take no more.
+    pub fn is_complete(&self, to: usize, mark: Mark) -> bool {
+        self.net.is_complete(to, mark)
+    }
+
+    /// Something was put into a FIFO by who cannot send it now: the next look does.
+    pub fn note_unsent(&mut self) {
+        self.unsent = true;
     }
 
     /// Whether small records wait for others to go with them.

@@ -26,11 +26,14 @@ use std::time::Duration;
 use tutti_shm::waits;
 
 use crate::rank;
+use crate::remote_memory;
 
 /// How long the program may go without a look at the network before the service thread takes over.
 const TICK: Duration = Duration::from_millis(1);
 /// It looks at the timers at least this often, and sleeps when there has been nothing to do for so long.
 const LOOK_MAX: Duration = Duration::from_millis(10);
+/// How often it looks whether a lock has come free for which a rank of another node waits.
+const LOCK_LOOK: Duration = Duration::from_micros(100);
 /// How long messages may wait for others, if nobody looks before.
 const NAP: Duration = Duration::from_micros(50);
 
@@ -196,11 +199,17 @@ fn poll(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
     if were_asleep && rank.waits.has_sleepers() && rank.waits.awake() == 0 {
         rank.report_sleep(None);
     }
+    // A wait may have handed over more, now that there is room.
+    if router.borrow().has_unsent() {
+        router.borrow_mut().send_unsent();
+    }
+    // Nobody rings for a rank of another node that waits for a lock.
+    let look_max = if remote_memory::has_waiting() { LOCK_LOOK } else { LOOK_MAX };
     // Behind everything that could have sent something.
-    let backoff = if may_sleep && router.borrow().is_clear() {
+    let backoff = if may_sleep && router.borrow().is_clear() && look_max == LOOK_MAX {
         Backoff::Endless
     } else {
-        Backoff::Until(router.borrow().timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX)))
+        Backoff::Until(router.borrow().timeout().map_or(look_max, |timeout| timeout.min(look_max)))
     };
     ASLEEP.store(backoff == Backoff::Endless, Ordering::Relaxed);
     // Its count is no atomic: it goes while the lock is held.

@@ -123,7 +123,8 @@ static void end(const struct window *w, enum epoch epoch)
 /* Each rank writes its zone of each rank by one of several shapes, then reads it back by another. */
 static void put_and_get(struct window *w, enum epoch epoch)
 {
-    int origin[2 * ZONE], found[2 * ZONE];
+    /* What an epoch works on stays as it is until the epoch ends. */
+    static int origins[64][2 * ZONE], founds[64][2 * ZONE];
     MPI_Datatype vector, pairs, mixed;
     int lengths[3] = {5, 1, 10}, places[3] = {200, 0, 31};
     MPI_Type_vector(16, 3, 7, MPI_INT, &vector);
@@ -138,8 +139,9 @@ static void put_and_get(struct window *w, enum epoch epoch)
         begin(w, epoch);
         for (int target = 0; target < ranks; target++) {
             MPI_Request request;
+            int *origin = origins[target];
             for (int i = 0; i < 2 * ZONE; i++)
-                origin[i] = me << 24 | target << 16 | shape << 12 | i, found[i] = -7;
+                origin[i] = me << 24 | target << 16 | shape << 12 | i;
             lock(w, epoch, target);
             switch (shape) {
             case 0:
@@ -166,8 +168,9 @@ static void put_and_get(struct window *w, enum epoch epoch)
         MPI_Barrier(MPI_COMM_WORLD);
         begin(w, epoch);
         for (int target = 0; target < ranks; target++) {
+            int *found = founds[target];
             for (int i = 0; i < 2 * ZONE; i++)
-                origin[i] = me << 24 | target << 16 | shape << 12 | i, found[i] = -7;
+                found[i] = -7;
             lock(w, epoch, target);
             switch (shape) {
             case 0: MPI_Get(found, count, MPI_INT, target, at(w, target, zone + skip), count, MPI_INT, w->win); break;
@@ -178,23 +181,16 @@ static void put_and_get(struct window *w, enum epoch epoch)
             default: MPI_Get_c(found, 16, MPI_INT, target, at(w, target, zone), 1, mixed, w->win);
             }
             unlock(w, epoch, target);
-            if (epoch == LOCK || epoch == LOCK_ALL || epoch == PSCW || epoch == FENCE) {
-                /* Operations are done at the end of the epoch; what is found is looked at there for the last
-                   target only, and under a lock for each. */
-                if (epoch != LOCK && target < ranks - 1)
-                    continue;
-                if (epoch != LOCK)
-                    end(w, epoch);
-                int words = 0, wrong = 0;
-                for (int i = 0; i < 2 * ZONE; i++)
-                    words += found[i] != -7, wrong += found[i] != -7 && found[i] != origin[i];
-                int expected[6] = {count, 48, 48, 144, 16, 16};
-                CHECK(words == expected[shape] && !wrong, "flavour %d, epoch %d, shape %d: %d words of %d, %d wrong",
-                      w->flavour, epoch, shape, words, expected[shape], wrong);
-            }
         }
-        if (epoch == LOCK)
-            end(w, epoch);
+        end(w, epoch);
+        for (int target = 0; target < ranks; target++) {
+            int words = 0, wrong = 0, *found = founds[target];
+            for (int i = 0; i < 2 * ZONE; i++)
+                words += found[i] != -7, wrong += found[i] != -7 && found[i] != (me << 24 | target << 16 | shape << 12 | i);
+            int expected[6] = {count, 48, 48, 144, 16, 16};
+            CHECK(words == expected[shape] && !wrong, "flavour %d, epoch %d, shape %d: %d words of %d, %d wrong",
+                  w->flavour, epoch, shape, words, expected[shape], wrong);
+        }
         MPI_Barrier(MPI_COMM_WORLD);
     }
     /* Nobody has written beyond the zones. */
@@ -208,7 +204,7 @@ static void put_and_get(struct window *w, enum epoch epoch)
 static void accumulate(struct window *w, enum epoch epoch)
 {
     enum { LONG = 1500 };
-    static int ones[LONG], before[LONG];
+    static int ones[LONG], befores[6][LONG];
     int times = 3;
     MPI_Datatype vector;
     MPI_Type_vector(LONG / 2, 1, 2, MPI_INT, &vector);
@@ -222,6 +218,7 @@ static void accumulate(struct window *w, enum epoch epoch)
     for (int which = 0; which < (ranks > 1 ? 2 : 1); which++) {
         int target = targets[which];
         for (int time = 0; time < times; time++) {
+            int *before = befores[which * times + time];
             lock(w, epoch, target);
             MPI_Accumulate(ones, LONG, MPI_INT, target, at(w, target, 0), LONG, MPI_INT, MPI_SUM, w->win);
             MPI_Accumulate(ones, 3, MPI_INT, target, at(w, target, LONG), 3, MPI_INT, MPI_SUM, w->win);
@@ -253,7 +250,7 @@ static void accumulate(struct window *w, enum epoch epoch)
 static void atomics(struct window *w, enum epoch epoch)
 {
     enum { DRAWS = 50 };
-    struct { double value; int index; } pair = {me * 1.5, me}, old_pair = {-1, -1};
+    struct { double value; int index; } pair = {me * 1.5, me}, old_pairs[DRAWS], old_pair;
     int drawn[DRAWS], one = 1, zero = 0;
     char *all = calloc(ranks, DRAWS);
     double half = 0.5;
@@ -264,21 +261,29 @@ static void atomics(struct window *w, enum epoch epoch)
         lock(w, epoch, 0);
         MPI_Fetch_and_op(&one, &drawn[i], MPI_INT, 0, at(w, 0, 0), MPI_SUM, w->win);
         MPI_Accumulate(&half, 1, MPI_DOUBLE, 0, at(w, 0, 2), 1, MPI_DOUBLE, MPI_SUM, w->win);
-        MPI_Get_accumulate(&pair, 1, MPI_DOUBLE_INT, &old_pair, 1, MPI_DOUBLE_INT, 0, at(w, 0, 4), 1, MPI_DOUBLE_INT,
+        MPI_Get_accumulate(&pair, 1, MPI_DOUBLE_INT, &old_pairs[i], 1, MPI_DOUBLE_INT, 0, at(w, 0, 4), 1, MPI_DOUBLE_INT,
                            MPI_MAXLOC, w->win);
         unlock(w, epoch, 0);
-        for (;;) {
-            int seen, found;
+        /* What was fetched is there behind a flush, which only locks allow. */
+        for (int is_done = 0; !is_done;) {
+            int seen, found, next;
             lock(w, epoch, 0);
-            MPI_Fetch_and_op(NULL, &seen, MPI_INT, 0, at(w, 0, 10), MPI_NO_OP, w->win);
-            int next = seen + 1;
-            MPI_Compare_and_swap(&next, &seen, &found, MPI_INT, 0, at(w, 0, 10), w->win);
+            if (epoch == LOCK || epoch == LOCK_ALL) {
+                MPI_Fetch_and_op(NULL, &seen, MPI_INT, 0, at(w, 0, 10), MPI_NO_OP, w->win);
+                MPI_Win_flush(0, w->win);
+                next = seen + 1;
+                MPI_Compare_and_swap(&next, &seen, &found, MPI_INT, 0, at(w, 0, 10), w->win);
+                MPI_Win_flush_local(0, w->win);
+                is_done = found == seen;
+            } else {
+                MPI_Accumulate(&one, 1, MPI_INT, 0, at(w, 0, 10), 1, MPI_INT, MPI_SUM, w->win);
+                is_done = 1;
+            }
             unlock(w, epoch, 0);
-            if (found == seen)
-                break;
         }
     }
     end(w, epoch);
+    old_pair = old_pairs[DRAWS - 1];
     CHECK(old_pair.index >= 0 && old_pair.index < ranks, "pair");
     int *numbers = malloc(ranks * DRAWS * sizeof(int));
     MPI_Gather(drawn, DRAWS, MPI_INT, numbers, DRAWS, MPI_INT, 0, MPI_COMM_WORLD);
@@ -318,9 +323,15 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &me), MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_group(MPI_COMM_WORLD, &everybody);
     state = strtoull(argv[1], NULL, 10) * 2 + 1;
-    int rounds = atoi(argv[2]);
+    int rounds = atoi(argv[2]), mates;
+    MPI_Comm node;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &mates);
+    MPI_Comm_free(&node);
     for (int round = 0; round < rounds; round++)
         for (int flavour = 0; flavour < FLAVOURS; flavour++) {
+            if (flavour == SHARED && mates < ranks)
+                continue;
             struct window w = make(flavour);
             for (int epoch = 0; epoch < EPOCHS; epoch++) {
                 put_and_get(&w, epoch);

@@ -34,10 +34,11 @@ int main(int argc, char **argv)
             MPI_Win_lock_all(0, win);
             for (long i = 0; i < TIMES; i++) {
                 MPI_Fetch_and_op(&one, &found, MPI_LONG, 1, base, MPI_SUM, win);
-                if (found != i)
-                    printf("fetch-and-add %ld found %ld\n", i, found), MPI_Abort(MPI_COMM_WORLD, 1);
                 MPI_Put(&i, 1, MPI_LONG, 1, base + 8, 1, MPI_LONG, win);
                 MPI_Accumulate(&one, 1, MPI_LONG, 1, base + 16, 1, MPI_LONG, MPI_SUM, win);
+                MPI_Win_flush(1, win);
+                if (found != i)
+                    printf("fetch-and-add %ld found %ld\n", i, found), MPI_Abort(MPI_COMM_WORLD, 1);
                 MPI_Get(values, 2, MPI_LONG, 1, base + 8, 2, MPI_LONG, win);
                 MPI_Win_flush(1, win);
                 if (values[0] != i || values[1] != i + 1)

@@ -411,6 +411,10 @@ impl<M: FlowMemory> Endpoint<M> {
                 self.mark(at);
             }
             Kind::PathAnswer => flow.path.handle_answer(header.echo),
+            Kind::Ack if header.flags & ACK_NOW != 0 => {
+                flow.wants.ack = true;
+                self.mark(at);
+            }
             _ => (),
         }
     }

@@ -173,12 +173,30 @@ impl<M: FlowMemory> Endpoint<M> {
             self.counters.probes += 1;
             return Some(self.write_control(at, Kind::Probe, echo, into));
         }
-        if flow.wants.bulk_probe {
+        // Records that are still to be sent carry the question themselves.
+        if flow.wants.ask && flow.tx.cursor == flow.tx.nxt {
+            flow.wants.ask = false;
+            if flow.tx.is_outstanding() && !flow.exited {
+                return Some(self.write_question(at, into));
+            }
+        }
+        if self.flows[at].wants.bulk_probe {
             let probe = self.transmit_bulk_probe(at, into);
             self.flows[at].wants.bulk_probe = probe.is_some();
             return probe;
         }
         None
+    }
+
+    /// Asks for an acknowledgement. Other than the answer to a probe it says nothing of what is lost, so it
+    /// may be asked for while records are under way.
+    fn write_question(&mut self, at: usize, into: &mut [u8]) -> Transmit {
+        let flow = &mut self.flows[at];
+        let mut header = flow.header(&self.identity, self.shares.share(), Kind::Ack);
+        header.flags |= ACK_NOW;
+        write_header(&header, 0, into);
+        self.counters.datagrams_out += 1;
+        one(flow.rank, HEADER_BYTES)
     }
 
     fn write_control(&mut self, at: usize, kind: Kind, echo: u32, into: &mut [u8]) -> Transmit {
@@ -214,8 +232,10 @@ impl<M: FlowMemory> Endpoint<M> {
             // The sender has to stop, or soon will: the window is full, or half of the FIFO waits for
             // acknowledgements.
             let stops = !flow.window.allows(flight + charge, self.config.charge_max());
-            if stops || flow.tx.fifo.is_half_full(flow.tx.held()) {
+            let asks = flow.wants.ask && end == flow.tx.nxt;
+            if stops || asks || flow.tx.fifo.is_half_full(flow.tx.held()) {
                 header.flags |= ACK_NOW;
+                flow.wants.ask &= end != flow.tx.nxt;
             }
             let datagram = &mut into[bytes..bytes + length];
             write_header(&header, place.len(), datagram);

@@ -250,6 +250,7 @@ pub unsafe fn MPI_Rget(
     call_window(c"MPI_Rget", win, |guard| {
         // SAFETY: the user's buffers are valid.
         unsafe { guard.get(origin, to, win) }?;
+        guard.await_fetched(win, target_rank)?;
         // SAFETY: the user gives a place for the request.
         unsafe { put(request, "request", FINISHED_SEND) }
     })
@@ -273,6 +274,7 @@ pub unsafe fn MPI_Rget_c(
     call_window(c"MPI_Rget_c", win, |guard| {
         // SAFETY: the user's buffers are valid.
         unsafe { guard.get(origin, to, win) }?;
+        guard.await_fetched(win, target_rank)?;
         // SAFETY: the user gives a place for the request.
         unsafe { put(request, "request", FINISHED_SEND) }
     })
@@ -349,6 +351,7 @@ pub unsafe fn MPI_Rget_accumulate(
     call_window(c"MPI_Rget_accumulate", win, |guard| {
         // SAFETY: the user's buffers are valid.
         unsafe { guard.accumulate(origin, Some(result), to, op, win) }?;
+        guard.await_fetched(win, target_rank)?;
         // SAFETY: the user gives a place for the request.
         unsafe { put(request, "request", FINISHED_SEND) }
     })
@@ -377,6 +380,7 @@ pub unsafe fn MPI_Rget_accumulate_c(
     call_window(c"MPI_Rget_accumulate_c", win, |guard| {
         // SAFETY: the user's buffers are valid.
         unsafe { guard.accumulate(origin, Some(result), to, op, win) }?;
+        guard.await_fetched(win, target_rank)?;
         // SAFETY: the user gives a place for the request.
         unsafe { put(request, "request", FINISHED_SEND) }
     })

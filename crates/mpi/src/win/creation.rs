@@ -1,11 +1,13 @@
 //! Windows are made, freed, and given memory (MPI 12.2).
 //!
-//! The ranks agree over a communicator of the window's own: each says what it brings, the first takes one
-//! range of its share for all, and everybody maps it.
+//! The ranks agree over a communicator of the window's own: each says what it brings, the first of each node
+//! takes one range of its share for all there, and everybody of the node maps it.
 //!
 //! ```text
-//! | words of rank 0 | words of rank 1 | ... | tables of attached memory | memory of rank 0 | of rank 1 | ...
+//! | words of mate 0 | words of mate 1 | ... | tables of attached memory | memory of mate 0 | of mate 1 | ...
 //! ```
+//!
+//! Where the ranks are on several nodes each opens its memory to the others, and tells its name.
 
 use std::ptr::NonNull;
 
@@ -15,6 +17,8 @@ use tutti_rma::Remote;
 use tutti_rma::attached::{Attached, Refusal, TABLE_BYTES, Table};
 use tutti_rma::control::{Control, Layout, Thread};
 use tutti_rma::part::{Part, Reach};
+use tutti_rma::region::Region;
+use tutti_rma::wire::Name;
 use tutti_shm::arena::{LARGE_BYTES, Mapping, Range};
 use tutti_shm::opened::Opened;
 use tutti_shm::sync::Ordering;
@@ -107,12 +111,12 @@ struct Plan {
 }
 
 impl Plan {
-    /// None when it is larger than any range.
-    fn new(flavor: c_int, records: &[Record]) -> Option<Self> {
-        let ranks = records.len() as u64;
-        let layout = Layout::new(ranks as u32, ranks as u32);
-        let table_begin = ranks * layout.bytes() as u64;
-        let tables = if flavor == MPI_WIN_FLAVOR_DYNAMIC { ranks * TABLE_BYTES as u64 } else { 0 };
+    /// For those of the window's ranks that are on this node. None when it is larger than any range.
+    fn new(flavor: c_int, ranks: usize, records: &[Record]) -> Option<Self> {
+        let mates = records.len() as u64;
+        let layout = Layout::new(mates as u32, ranks as u32);
+        let table_begin = mates * layout.bytes() as u64;
+        let tables = if flavor == MPI_WIN_FLAVOR_DYNAMIC { mates * TABLE_BYTES as u64 } else { 0 };
         let mut end = table_begin + tables;
         let mut memory = Vec::new();
         if matches!(flavor, MPI_WIN_FLAVOR_ALLOCATE | MPI_WIN_FLAVOR_SHARED) {
@@ -135,20 +139,55 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The words of a mate, and its table of attached memory.
+    fn words(&self, flavor: c_int, mapping: &Mapping, mate: usize) -> (Control, Option<Table>) {
+        // SAFETY: the words were zero when the range was taken, and lie in a mapping that lives as long as
+        // the window; all ranks of the node have the same plan.
+        unsafe {
+            let control =
+                Control::new(self.at(mapping, mate as u64 * self.layout.bytes() as u64), self.layout);
+            let table_at = self.table_begin + mate as u64 * TABLE_BYTES as u64;
+            let has_table = flavor == MPI_WIN_FLAVOR_DYNAMIC;
+            (control, has_table.then(|| Table::new(self.at(mapping, table_at))))
+        }
+    }
+
+    fn at(&self, mapping: &Mapping, offset: u64) -> NonNull<u8> {
+        assert!(offset <= self.bytes, "byte {offset} of a range of {}", self.bytes);
+        // SAFETY: every part of the plan lies inside the range that was taken for it.
+        unsafe { mapping.base().add(offset as usize) }
+    }
+}
+
+/// The ranks of a window that are on this node, in its order, and which of them this one is.
+#[derive(Debug)]
+struct Mates {
+    ranks: Vec<usize>,
+    me: usize,
+}
+
+/// What a window is put together of.
+struct Made {
+    plan: Plan,
+    mates: Mates,
+    /// What each rank calls its memory, where they are on several nodes.
+    names: Vec<Name>,
+    mapping: Mapping,
+    taken: Option<Range>,
+    region: Option<Name>,
+}
+
 impl Guard {
     /// Makes a window of a communicator's ranks.
     ///
     /// # Errors
     /// MPI_ERR_COMM, MPI_ERR_SIZE, MPI_ERR_DISP, MPI_ERR_BASE; MPI_ERR_RMA_SHARED when ranks of a shared one
-    /// are on several nodes; MPI_ERR_UNSUPPORTED_OPERATION when those of another one are; MPI_ERR_NO_MEM.
+    /// are on several nodes; MPI_ERR_NO_MEM.
     pub fn make_window(&mut self, comm: MPI_Comm, own: Own, given: &Info) -> Result<MPI_Win> {
         let group = self.intracomm(comm)?.group.clone();
-        if !self.is_on_this_node(&group) {
-            let (class, text) = match own.flavor {
-                MPI_WIN_FLAVOR_SHARED => (MPI_ERR_RMA_SHARED, "ranks of several nodes cannot share memory"),
-                _ => (MPI_ERR_UNSUPPORTED_OPERATION, "windows of ranks on several nodes are not written yet"),
-            };
-            return Err(Error::new(class, text));
+        if own.flavor == MPI_WIN_FLAVOR_SHARED && !self.is_on_this_node(&group) {
+            return Err(Error::new(MPI_ERR_RMA_SHARED, "ranks of several nodes cannot share memory"));
         }
         let inner = self.create_comm(comm, group)?;
         let made = self.make_window_over(inner, own, given);
@@ -180,26 +219,40 @@ impl Guard {
         if is_shared && records.iter().any(|record| record.is_noncontiguous) {
             hints.set(hints::NONCONTIGUOUS, b"true");
         }
-        let plan = Plan::new(own.flavor, &records);
-        let taken = match (&plan, meeting.me) {
+        let mates = self.mates(comm)?;
+        let is_spread = mates.ranks.len() < records.len();
+        let own_records: Vec<Record> = mates.ranks.iter().map(|rank| records[*rank]).collect();
+        let plan = Plan::new(own.flavor, records.len(), &own_records);
+        let taken = match (&plan, mates.me) {
             (Some(plan), 0) => self.rank.arena().and_then(|arena| arena.allocate(plan.bytes)),
             _ => None,
         };
         let Range { offset, bytes } = taken.unwrap_or_default();
         let meeting = self.whole(comm)?;
-        let words = self.broadcast(&meeting, 0, [halves(offset), halves(bytes)].concat());
+        let words = if is_spread {
+            let ([o0, o1], [b0, b1]) = (halves(offset), halves(bytes));
+            self.allgather(&meeting, [o0, o1, b0, b1])[mates.ranks[0]].to_vec()
+        } else {
+            self.broadcast(&meeting, 0, [halves(offset), halves(bytes)].concat())
+        };
         let range = Range { offset: number(&words[..2]), bytes: number(&words[2..]) };
         let mapping = match range.bytes {
             0 => Err(std::io::Error::other("there is no room for it")),
             _ => self.engine.job.map(range),
         };
+        let region = match (&plan, &mapping) {
+            (Some(plan), Ok(mapping)) if is_spread => self.open_window(own, plan, mapping, mates.me),
+            _ => None,
+        };
         // All have it, or none.
         let meeting = self.whole(comm)?;
-        let have = self.allgather(&meeting, [u32::from(mapping.is_ok())]);
-        let (Some(plan), true) = (plan, have.iter().all(|[has]| *has == 1)) else {
+        let Name { id, generation } = region.unwrap_or(Name { id: 0, generation: 0 });
+        let have = self.allgather(&meeting, [u32::from(mapping.is_ok()), id, generation]);
+        let (Some(plan), true) = (plan, have.iter().all(|[has, ..]| *has == 1)) else {
             if let Some(range) = taken {
                 self.give_back(range);
             }
+            self.close_window(region);
             let total: u128 = records.iter().map(|record| u128::from(record.bytes)).sum();
             let why =
                 mapping.err().map_or("another rank cannot map it".to_owned(), |error| error.to_string());
@@ -207,39 +260,88 @@ impl Guard {
             return Err(Error::new(MPI_ERR_NO_MEM, text));
         };
         let mapping = mapping.map_err(|error| Error::new(MPI_ERR_NO_MEM, error))?;
-        let window = self.put_together(comm, own, &records, &plan, mapping, taken)?;
+        let names: Vec<Name> =
+            have.iter().map(|[_, id, generation]| Name { id: *id, generation: *generation }).collect();
+        let made = Made { plan, mates, names, mapping, taken, region };
+        let window = self.put_together(comm, own, &records, made)?;
         let index = self.wins.insert(Window { hints, ..window });
         Ok(MPI_Win(self.wins.handle(index)))
     }
 
-    fn put_together(
-        &self,
-        comm: MPI_Comm,
-        own: Own,
-        records: &[Record],
-        plan: &Plan,
-        mapping: Mapping,
-        taken: Option<Range>,
-    ) -> Result<Window> {
+    /// The ranks of a communicator that are on this node.
+    fn mates(&self, comm: MPI_Comm) -> Result<Mates> {
+        let comm = self.comm(comm)?;
+        let here = self.engine.job.local_ranks();
+        let members = comm.group.members().iter().enumerate();
+        let ranks: Vec<usize> =
+            members.filter(|(_, world)| here.contains(&(**world as usize))).map(|(rank, _)| rank).collect();
+        let me = ranks.iter().position(|rank| *rank == comm.rank).expect("a rank is on its own node");
+        Ok(Mates { ranks, me })
+    }
+
+    /// Opens this rank's memory to ranks of other nodes.
+    fn open_window(&mut self, own: Own, plan: &Plan, mapping: &Mapping, me: usize) -> Option<Name> {
+        let (control, table) = plan.words(own.flavor, mapping, me);
+        let gate = control.gate(me as u32, Thread::Service);
+        let region = match (table, plan.memory.get(me)) {
+            (Some(table), _) => Region::attached(table, gate),
+            (None, place) => {
+                let user = NonNull::new(std::ptr::with_exposed_provenance_mut(own.base));
+                let base = place.map_or(user, |begin| Some(plan.at(mapping, *begin)));
+                // SAFETY: memory of the mapping, or the user's, who keeps it until the window is freed. No
+                // bytes have any address.
+                Region::gated(
+                    unsafe { Opened::new(base.unwrap_or(NonNull::dangling()), own.bytes as usize) },
+                    gate,
+                )
+            }
+        };
+        let mut memory = self.rank.remote_memory()?;
+        Some(memory.open(region.with_control(control)))
+    }
+
+    fn close_window(&mut self, region: Option<Name>) {
+        if let Some(region) = region
+            && let Some(mut memory) = self.rank.remote_memory()
+        {
+            memory.close(region);
+        }
+    }
+
+    fn put_together(&self, comm: MPI_Comm, own: Own, records: &[Record], made: Made) -> Result<Window> {
+        let Made { plan, mates, names, mapping, taken, region } = made;
         let (group, rank) = {
             let comm = self.comm(comm)?;
             (comm.group.clone(), comm.rank)
         };
-        // SAFETY: every part of the plan lies inside the range that was taken for it.
-        let at = |offset: u64| unsafe { mapping.base().add(offset as usize) };
+        let is_spread = mates.ranks.len() < records.len();
+        let (own_control, _) = plan.words(own.flavor, &mapping, mates.me);
         let peers = group.members().iter().zip(records).enumerate().map(|(index, (world, record))| {
             let is_self = index == rank;
-            let pid = self.engine.job.endpoint(*world as usize).pid.load(Ordering::Relaxed);
-            // SAFETY: the words were zero when the range was taken, and lie in a mapping that lives as long
-            // as the window; all ranks have the same plan.
-            let (control, attached) = unsafe {
-                let control = Control::new(at(index as u64 * plan.layout.bytes() as u64), plan.layout);
-                let table = at(plan.table_begin + index as u64 * TABLE_BYTES as u64);
-                (control, (own.flavor == MPI_WIN_FLAVOR_DYNAMIC).then(|| Table::new(table)))
-            };
             let bytes = record.bytes as usize;
-            let mapped = match plan.memory.get(index) {
-                Some(begin) => Some(at(*begin)),
+            let fresh = Peer {
+                world: *world,
+                disp_unit: record.disp_unit as usize,
+                mapped: None,
+                memory: Part::new(
+                    // Where memory is attached the target alone knows what there is.
+                    Reach::OtherNode(if own.flavor == MPI_WIN_FLAVOR_DYNAMIC { usize::MAX } else { bytes }),
+                    own_control.gate(mates.me as u32, Thread::Program),
+                ),
+                control: None,
+                region: Some(names[index]),
+                attached: None,
+                pid: 0,
+                is_self,
+                is_dirty: false,
+                posts_used: 0,
+                completions_used: 0,
+            };
+            let Some(mate) = mates.ranks.iter().position(|mate| *mate == index) else { return fresh };
+            let pid = self.engine.job.endpoint(*world as usize).pid.load(Ordering::Relaxed);
+            let (control, attached) = plan.words(own.flavor, &mapping, mate);
+            let mapped = match plan.memory.get(mate) {
+                Some(begin) => Some(plan.at(&mapping, *begin)),
                 None if is_self => NonNull::new(std::ptr::with_exposed_provenance_mut(record.base as usize)),
                 None => None,
             };
@@ -249,16 +351,13 @@ impl Guard {
                 None => Reach::Other(Remote { pid, address: record.base }, bytes),
             };
             Peer {
-                world: *world,
-                disp_unit: record.disp_unit as usize,
                 mapped,
-                memory: Part::new(reach, control.gate(rank as u32, Thread::Program)),
-                control,
+                memory: Part::new(reach, control.gate(mates.me as u32, Thread::Program)),
+                control: Some(control),
+                region: None,
                 attached,
                 pid,
-                is_self,
-                posts_used: 0,
-                completions_used: 0,
+                ..fresh
             }
         });
         let peers: Box<[Peer]> = peers.collect();
@@ -276,6 +375,9 @@ impl Guard {
         Ok(Window {
             comm,
             rank,
+            mate: mates.me as u32,
+            is_spread,
+            region,
             epochs: Epochs::new(peers.len()),
             group,
             peers,
@@ -297,9 +399,11 @@ impl Guard {
         window.epochs.check_free()?;
         let comm = window.comm;
         attribute_calls::delete_all(self, Owner::Win(win))?;
+        self.end_all(win)?;
         self.collect(comm, &Work::Barrier)?;
         if let Some(index) = self.wins.index(win.0) {
             let window = self.wins.remove(index);
+            self.close_window(window.region);
             errhandler::release(window.errhandler);
             if let Some(range) = window.taken {
                 self.give_back(range);
@@ -378,7 +482,7 @@ impl Guard {
         };
         let found = match window.target(rank)? {
             Some(rank) => mapped(&window.peers[rank]),
-            None => window.peers.iter().find(|peer| peer.memory.bytes() > 0).and_then(mapped),
+            None => window.peers.iter().filter(|peer| peer.memory.bytes() > 0).find_map(mapped),
         };
         Ok(found.unwrap_or((0, 0, 0)))
     }

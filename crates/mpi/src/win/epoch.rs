@@ -30,6 +30,8 @@ enum Access {
 pub enum Held {
     /// Its place in the queue.
     Ticket(Ticket),
+    /// It is granted by a rank of another node.
+    Granted,
     /// The program says that nobody else locks (`MPI_MODE_NOCHECK`).
     Unchecked,
 }

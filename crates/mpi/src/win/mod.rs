@@ -6,15 +6,18 @@
 //! | [`epoch`] | which accesses are allowed now; pure |
 //! | [`creation`] | makes windows and frees them; attaches memory |
 //! | [`operations`] | put, get, the accumulate family |
+//! | [`other_nodes`] | the same where the target is on another node |
 //! | [`synchronisation`] | fence, post-start-complete-wait, locks, flush |
 //! | [`hints`] | info keys of windows |
 //!
-//! All ranks of a window are on one node. Each operation is done when its call returns, so a flush is a fence
-//! of the processor, and a request is done when it is made.
+//! On a rank of the same node each operation is done when its call returns, so a flush is a fence of the
+//! processor, and a request is done when it is made. Operations on ranks of other nodes are records
+//! ([`tutti_runtime::remote_memory`]); a flush waits for them.
 
 pub mod creation;
 pub mod epoch;
 pub mod hints;
 pub mod operations;
+pub mod other_nodes;
 pub mod synchronisation;
 pub mod window;

@@ -1,4 +1,5 @@
-//! Operations on the memory of a window (MPI 12.3). All of them are done when the call returns.
+//! Operations on the memory of a window (MPI 12.3). On this node they are done when the call returns; what is
+//! for another one goes on in [`super::other_nodes`].
 
 use core::ffi::c_int;
 
@@ -6,6 +7,7 @@ use tutti_datatype::reduce::Operation;
 use tutti_datatype::{Buffer, Datatype, Element};
 use tutti_rma::accumulate::{Change, Update};
 use tutti_rma::part::{Fault, Part, copy_elements};
+use tutti_rma::wire::Code;
 
 use crate::abi::*;
 use crate::datatype::checked_count;
@@ -49,6 +51,7 @@ impl Elements {
 
 fn fault(fault: Fault) -> Error {
     match fault {
+        Fault::OtherNode => Error::new(MPI_ERR_INTERN, "an operation on another node was taken for one here"),
         Fault::OutOfRange => Error::new(MPI_ERR_RMA_RANGE, "the target's window has no such range"),
         Fault::Kernel(error) => Error::new(
             MPI_ERR_RMA_RANGE,
@@ -71,7 +74,12 @@ impl Guard {
     pub unsafe fn put(&mut self, origin: Data, target: Target, win: MPI_Win) -> Result<()> {
         let Some((place, data, origin)) = self.transfer(origin, target, win)? else { return Ok(()) };
         // SAFETY: our contract; the range was checked.
-        unsafe { place.part.put(&data, &origin) }.map_err(fault)
+        unsafe {
+            match place.part.put(&data, &origin) {
+                Err(Fault::OtherNode) => self.put_to_node(win, target.rank, &data, origin),
+                done => done.map_err(fault),
+            }
+        }
     }
 
     /// Reads data of the target (12.3.2).
@@ -85,7 +93,12 @@ impl Guard {
     pub unsafe fn get(&mut self, origin: Data, target: Target, win: MPI_Win) -> Result<()> {
         let Some((place, data, origin)) = self.transfer(origin, target, win)? else { return Ok(()) };
         // SAFETY: our contract; the range was checked.
-        unsafe { place.part.get(&data, &origin) }.map_err(fault)
+        unsafe {
+            match place.part.get(&data, &origin) {
+                Err(Fault::OtherNode) => self.get_from_node(win, target.rank, &data, origin),
+                done => done.map_err(fault),
+            }
+        }
     }
 
     /// The two sides of a put or get; none when there is nothing to do.
@@ -123,7 +136,7 @@ impl Guard {
         let (low, bytes) = plain_bytes.map_or_else(|| datatype.elements().span(count), |bytes| (0, bytes));
         let is_large = target.disp.checked_mul(peer.disp_unit as MPI_Aint).is_none();
         let begin = if is_large { isize::MAX } else { offset.saturating_add(low) };
-        let (part, shift) = peer.part(window.rank as u32, begin, bytes)?;
+        let (part, shift) = peer.part(window.mate, begin, bytes)?;
         Ok(Some(Place { part, offset: offset.wrapping_add(shift) as usize }))
     }
 
@@ -164,12 +177,33 @@ impl Guard {
             };
             let Some(result) = result else {
                 let origin = operand.address();
-                return place.part.accumulate(&data, data_bytes, change, origin, None).map_err(fault);
+                return match place.part.accumulate(&data, data_bytes, change, origin, None) {
+                    Err(Fault::OtherNode) => {
+                        let code = code(op, element);
+                        self.change_on_node(win, target.rank, (&data, data_bytes), code, origin, None)
+                    }
+                    done => done.map_err(fault),
+                };
             };
             let mut found = self.elements(result, element, elements, false, "result_datatype")?;
             let (origin, place_of_result) = (operand.address(), Some(found.address()));
-            let done = place.part.accumulate(&data, data_bytes, change, origin, place_of_result);
-            done.map_err(fault)?;
+            match place.part.accumulate(&data, data_bytes, change, origin, place_of_result) {
+                Err(Fault::OtherNode) => {
+                    let change = code(op, element);
+                    self.change_on_node(
+                        win,
+                        target.rank,
+                        (&data, data_bytes),
+                        change,
+                        origin,
+                        place_of_result,
+                    )?;
+                    if matches!(found, Elements::Packed(_)) {
+                        self.await_answers(win, target.rank)?;
+                    }
+                }
+                done => done.map_err(fault)?,
+            }
             if let Elements::Packed(mut bytes) = found {
                 let result = self.buffer(result)?;
                 copy_elements(&result, element.bytes(), element.stride(), bytes.as_mut_ptr(), false);
@@ -211,7 +245,14 @@ impl Guard {
         // SAFETY: our contract.
         let swapped =
             unsafe { place.part.compare_and_swap(place.offset, element.bytes(), compare, origin, result) };
-        swapped.map_err(fault)
+        match swapped {
+            // SAFETY: as above.
+            Err(Fault::OtherNode) => unsafe {
+                let at = (place.offset as u64, element.bytes());
+                self.swap_on_node(win, target.rank, at, [compare, origin, result])
+            },
+            done => done.map_err(fault),
+        }
     }
 
     /// One element of a predefined type; of other types, and where nothing is fetched, as
@@ -245,8 +286,15 @@ impl Guard {
         let change = self.change(op, element)?;
         let data = Buffer::contiguous(std::ptr::without_provenance_mut(place.offset), element.stride());
         // SAFETY: our contract; the range was checked.
-        let done = unsafe { place.part.accumulate(&data, element.stride(), change, origin, Some(result)) };
-        done.map_err(fault)
+        unsafe {
+            match place.part.accumulate(&data, element.stride(), change, origin, Some(result)) {
+                Err(Fault::OtherNode) => {
+                    let data = (&data, element.stride());
+                    self.change_on_node(win, target.rank, data, code(op, element), origin, Some(result))
+                }
+                done => done.map_err(fault),
+            }
+        }
     }
 
     /// Whether an operation is one, where there is nothing that it could be applied to.
@@ -257,12 +305,7 @@ impl Guard {
     /// What an operation does to elements.
     #[inline]
     fn change(&self, op: MPI_Op, element: Element) -> Result<Change> {
-        let update = match op {
-            MPI_REPLACE => Update::Replace,
-            MPI_NO_OP => Update::Keep,
-            _ => Update::Reduce(Operation(op.0)),
-        };
-        if let Some(change) = Change::new(update, element) {
+        if let Some(change) = Change::new(update(op), element) {
             return Ok(change);
         }
         let is_user = self.ops.find(op.0).is_some();
@@ -320,6 +363,21 @@ impl Guard {
         // Several predefined types may be the same elements.
         datatype.element.or_else(of_leaf).or_else(|| datatype.layout.part.signature.single())
     }
+}
+
+#[inline(always)]
+fn update(op: MPI_Op) -> Update {
+    match op {
+        MPI_REPLACE => Update::Replace,
+        MPI_NO_OP => Update::Keep,
+        _ => Update::Reduce(Operation(op.0)),
+    }
+}
+
+/// The same as it travels.
+#[cold]
+fn code(op: MPI_Op, element: Element) -> Code {
+    Code { element, update: update(op) }
 }
 
 #[cold]

@@ -1,9 +1,9 @@
-//! Synchronisation of windows (MPI 12.5). An operation is done when its call returns; what is left is the
-//! order in which processors see it, and who waits for whom.
+//! Synchronisation of windows (MPI 12.5). On ranks of this node an operation is done when its call returns;
+//! what is left is the order in which processors see it, and who waits for whom.
 
 use core::ffi::c_int;
 
-use tutti_rma::control::{Control, Count};
+use tutti_rma::control::Count;
 use tutti_shm::sync::full_fence;
 use tutti_shm::window_lock::{Mode, Ticket};
 
@@ -35,6 +35,7 @@ impl Guard {
         window.epochs.fence(assert)?;
         let comm = window.comm;
         full_fence();
+        self.end_all(win)?;
         self.collect(comm, &Work::Barrier)
     }
 
@@ -93,7 +94,7 @@ impl Guard {
     pub fn test_epoch(&mut self, win: MPI_Win) -> Result<bool> {
         let window = self.window(win)?;
         let ranks = window.epochs.posted()?.to_vec();
-        let own = window.peers[window.rank].control;
+        let own = window.own_control();
         let is_over = ranks
             .iter()
             .all(|rank| own.get(*rank as u32, Count::Completed) > window.peers[*rank].completions_used);
@@ -108,12 +109,16 @@ impl Guard {
 
     /// Tells ranks that this one has opened its memory, or ended its operations.
     fn count_at(&mut self, win: MPI_Win, ranks: &[usize], count: Count) -> Result<()> {
-        let window = self.window(win)?;
-        let me = window.rank as u32;
         for rank in ranks {
+            let window = self.window(win)?;
             let peer = &window.peers[*rank];
-            peer.control.add(me, count);
-            self.engine.job.ring(peer.world as usize);
+            match &peer.control {
+                Some(control) => {
+                    control.add(window.rank as u32, count);
+                    self.engine.job.ring(peer.world as usize);
+                }
+                None => self.count_on_node(win, *rank, count)?,
+            }
         }
         Ok(())
     }
@@ -122,7 +127,8 @@ impl Guard {
     fn await_counts(&mut self, win: MPI_Win, ranks: &[usize], count: Count) -> Result<()> {
         for rank in ranks {
             let window = self.window_mut(win)?;
-            let own: Control = window.peers[window.rank].control;
+            let own = window.own_control();
+            let is_remote = window.peers[*rank].region.is_some();
             let context = window.comm;
             let peer = &mut window.peers[*rank];
             let used = match count {
@@ -132,7 +138,9 @@ impl Guard {
             let before = *used;
             *used += 1;
             let (world, rank) = (peer.world, *rank as u32);
-            self.await_ranks(context, &|visit| visit(world), || own.get(rank, count) > before)?;
+            // A record may be on its way from another node: only the rank itself knows what it waits for.
+            let missing: &Members<'_> = if is_remote { &|_| {} } else { &|visit| visit(world) };
+            self.await_ranks(context, missing, || own.get(rank, count) > before)?;
         }
         Ok(())
     }
@@ -162,6 +170,11 @@ impl Guard {
         let Some(rank) = window.target(rank)? else { return Ok(()) };
         window.epochs.check_lock(rank)?;
         let held = match mode.filter(|_| assert & MPI_MODE_NOCHECK == 0) {
+            Some(mode) if window.peers[rank].control.is_none() => {
+                self.ask_lock(win, rank, mode)?;
+                self.await_lock(win, rank)?;
+                Held::Granted
+            }
             Some(mode) => Held::Ticket(self.take_lock(win, rank, mode)?),
             None => Held::Unchecked,
         };
@@ -191,8 +204,20 @@ impl Guard {
         let ranks = window.peers.len();
         let mut held = vec![None; ranks];
         if assert & MPI_MODE_NOCHECK == 0 {
-            for (rank, held) in held.iter_mut().enumerate() {
+            // Those of other nodes are asked all at once.
+            let remote: Vec<usize> = match window.is_spread {
+                true => (0..ranks).filter(|rank| window.peers[*rank].region.is_some()).collect(),
+                false => Vec::new(),
+            };
+            for rank in &remote {
+                self.ask_lock(win, *rank, Mode::Shared)?;
+                held[*rank] = Some(Held::Granted);
+            }
+            for (rank, held) in held.iter_mut().enumerate().filter(|(_, held)| held.is_none()) {
                 *held = Some(Held::Ticket(self.take_lock(win, rank, Mode::Shared)?));
+            }
+            for rank in remote {
+                self.await_lock(win, rank)?;
             }
         }
         self.window_mut(win)?.epochs.lock_all(held);
@@ -218,24 +243,42 @@ impl Guard {
     fn take_lock(&mut self, win: MPI_Win, rank: usize, mode: Mode) -> Result<Ticket> {
         let me = self.world_rank();
         let window = self.window(win)?;
-        let (comm, lock) = (window.comm, window.peers[rank].control.lock());
+        let (comm, is_spread, lock) = (window.comm, window.is_spread, window.control_of(rank).lock());
         let ticket = lock.ask(mode, me);
         if !lock.is_due(ticket) {
-            self.await_ranks(comm, &|visit| lock.visit_before(ticket, visit), || lock.is_due(ticket))?;
+            // Places of ranks of other nodes are held by the target: nobody knows for whom.
+            let visit_before: &Members<'_> = match is_spread {
+                true => &|_| {},
+                false => &|visit| lock.visit_before(ticket, visit),
+            };
+            self.await_ranks(comm, visit_before, || lock.is_due(ticket))?;
         }
         if let Some(next) = lock.enter(ticket) {
-            self.engine.job.ring(next as usize);
+            self.ring_next(win, next)?;
         }
         Ok(ticket)
     }
 
     fn give_lock_back(&mut self, win: MPI_Win, rank: usize, held: Held) -> Result<()> {
         full_fence();
-        let Held::Ticket(ticket) = held else { return Ok(()) };
-        let lock = self.window(win)?.peers[rank].control.lock();
+        let Held::Ticket(ticket) = held else {
+            let is_remote = self.window(win)?.peers[rank].control.is_none();
+            let is_granted = matches!(held, Held::Granted);
+            return if is_remote { self.unlock_on_node(win, rank, is_granted) } else { Ok(()) };
+        };
+        let lock = self.window(win)?.control_of(rank).lock();
         if let Some(next) = lock.release(ticket) {
-            self.engine.job.ring(next as usize);
+            self.ring_next(win, next)?;
         }
+        Ok(())
+    }
+
+    /// Rings the rank whose turn may have come: this one for a rank of another node.
+    fn ring_next(&mut self, win: MPI_Win, next: u32) -> Result<()> {
+        if next == self.world_rank() {
+            return self.pass_lock_on(win);
+        }
+        self.engine.job.ring(next as usize);
         Ok(())
     }
 
@@ -255,7 +298,7 @@ impl Guard {
         };
         window.epochs.check_flush(rank)?;
         full_fence();
-        Ok(())
+        if window.is_spread { self.flush_nodes(win, rank) } else { Ok(()) }
     }
 
     /// Loads and stores of this process and operations on its memory see each other (12.5.4).

@@ -8,6 +8,7 @@ use core::ffi::c_int;
 use tutti_rma::attached::Table;
 use tutti_rma::control::{Control, Thread};
 use tutti_rma::part::{Part, Reach};
+use tutti_rma::wire::Name;
 use tutti_shm::arena::{Mapping, Range};
 use tutti_shm::gate::{STRIPES, UNIT_BYTES};
 use tutti_shm::opened::Opened;
@@ -27,6 +28,12 @@ pub struct Window {
     pub group: Rc<Group>,
     /// Which of them this process is.
     pub rank: usize,
+    /// Which of those on this node.
+    pub mate: u32,
+    /// Its ranks are on several nodes.
+    pub is_spread: bool,
+    /// What ranks of other nodes call the memory of this one.
+    pub region: Option<Name>,
     /// What is open now.
     pub epochs: Epochs,
     /// Its ranks' memory, in their order.
@@ -75,8 +82,12 @@ pub struct Peer {
     pub mapped: Option<NonNull<u8>>,
     /// Its memory; of a dynamic window none.
     pub memory: Part,
-    /// The words beside it.
-    pub control: Control,
+    /// The words beside it; none of a rank of another node.
+    pub control: Option<Control>,
+    /// What a rank of another node calls its memory.
+    pub region: Option<Name>,
+    /// It is on another node, and has been given operations since the last flush.
+    pub is_dirty: bool,
     /// What it has attached, of a dynamic window.
     pub attached: Option<Table>,
     /// Its process.
@@ -87,6 +98,15 @@ pub struct Peer {
     pub posts_used: u64,
     /// How many of its ends have been used up.
     pub completions_used: u64,
+}
+
+/// A rank of another node, and what it calls its memory.
+#[derive(Clone, Copy, Debug)]
+pub struct RemotePeer {
+    /// Its rank in the world.
+    pub world: usize,
+    /// Its memory's name.
+    pub region: Name,
 }
 
 impl Window {
@@ -116,6 +136,26 @@ impl Window {
         ranks.ok_or_else(|| {
             Error::new(MPI_ERR_GROUP, "the group has a member that is not in the window's group")
         })
+    }
+
+    /// The words beside this rank's memory.
+    pub fn own_control(&self) -> Control {
+        self.control_of(self.rank)
+    }
+
+    /// The words beside the memory of a rank of this node.
+    ///
+    /// # Panics
+    /// When it is on another one.
+    pub fn control_of(&self, rank: usize) -> Control {
+        self.peers[rank].control.expect("a rank of this node")
+    }
+
+    /// A rank's memory on another node; none of one of this node.
+    #[inline]
+    pub fn remote(&self, rank: usize) -> Option<RemotePeer> {
+        let peer = &self.peers[rank];
+        peer.region.map(|region| RemotePeer { world: peer.world as usize, region })
     }
 
     /// Whether memory is attached as the program goes on.
@@ -151,7 +191,8 @@ impl Peer {
             Some(base) => Reach::Mapped(unsafe { Opened::new(base, length) }),
             None => Reach::Other(tutti_rma::Remote { pid: self.pid, address: base }, length),
         };
-        let part = Part::new(reach, self.control.gate(me, Thread::Program));
+        let control = self.control.as_ref().expect("a table of attached memory is on this node");
+        let part = Part::new(reach, control.gate(me, Thread::Program));
         Ok((part, (base as isize).wrapping_neg()))
     }
 

@@ -1,0 +1,321 @@
+//! Operations on the memory of ranks of other nodes, and what waits for them.
+//!
+//! A call hands its operation over and returns when all of it is in the send FIFO: origins may be used again
+//! then. Fetched data come later; a flush waits for them, and until the target has applied everything.
+
+use core::ffi::c_int;
+
+use tutti_datatype::Buffer;
+use tutti_rma::control::Count;
+use tutti_rma::engine::Pushed;
+use tutti_rma::operation::{Action, Operation};
+use tutti_rma::part;
+use tutti_rma::wire::{Code, Refusal};
+use tutti_runtime::remote_memory::RemoteMemory;
+use tutti_shm::window_lock::Mode;
+
+use super::window::RemotePeer;
+use crate::abi::*;
+use crate::error::{Error, Result};
+use crate::process::Guard;
+use crate::wait_goal::Goal;
+
+/// The target of an operation that was found to be on another node.
+const IS_REMOTE: &str = "a target without memory here is on another node";
+
+fn refused(refusal: Refusal, rank: usize) -> Error {
+    let text = format_args!("rank {rank} has refused an operation on its window: {refusal}");
+    Error::new(MPI_ERR_RMA_RANGE, text)
+}
+
+fn gone(world: usize) -> Error {
+    Error::new(MPI_ERR_OTHER, format_args!("rank {world} of MPI_COMM_WORLD has left the job"))
+}
+
+impl Guard {
+    fn memory(&mut self) -> RemoteMemory {
+        self.rank.remote_memory().expect("a window of several nodes has a network")
+    }
+
+    /// Marks a target as one that a flush has to wait for.
+    fn remote_target(&mut self, win: MPI_Win, rank: usize) -> Result<RemotePeer> {
+        let window = self.window_mut(win)?;
+        window.peers[rank].is_dirty = true;
+        Ok(window.remote(rank).expect(IS_REMOTE))
+    }
+
+    /// Hands something over to a rank of another node, when there is room for it.
+    fn hand_over(
+        &mut self,
+        win: MPI_Win,
+        to: RemotePeer,
+        mut push: impl FnMut(&mut RemoteMemory) -> Pushed,
+    ) -> Result<()> {
+        let mut memory = self.memory();
+        let mut pushed = push(&mut memory);
+        if pushed == Pushed::Part {
+            memory.hurry(to.world);
+            self.await_other_node(win, || {
+                // SAFETY: tests of waits run under the process lock.
+                pushed = push(&mut unsafe { RemoteMemory::assume_locked() });
+                pushed != Pushed::Part
+            })?;
+        }
+        match pushed {
+            Pushed::Gone => Err(gone(to.world)),
+            _ => {
+                self.memory().send(to.world);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for something that a rank of another node does by itself: nobody has to call anything.
+    fn await_other_node(&mut self, win: MPI_Win, mut is_over: impl FnMut() -> bool) -> Result<()> {
+        let comm = self.window(win)?.comm;
+        let context = self.comm(comm)?.context;
+        let goal = Goal::Window { context, missing: &|_| {} };
+        self.wait(None, goal, |_| is_over().then_some(()));
+        Ok(())
+    }
+
+    fn start_operation(
+        &mut self,
+        win: MPI_Win,
+        rank: c_int,
+        make: impl FnOnce(RemotePeer) -> Operation,
+    ) -> Result<()> {
+        let to = self.remote_target(win, rank as usize)?;
+        let mut operation = make(to);
+        self.hand_over(win, to, |memory| memory.push(&mut operation))
+    }
+
+    /// Writes to a rank of another node.
+    ///
+    /// # Safety
+    /// The origin is valid for reading.
+    #[cold]
+    pub(super) unsafe fn put_to_node(
+        &mut self,
+        win: MPI_Win,
+        rank: c_int,
+        data: &Buffer,
+        from: Buffer,
+    ) -> Result<()> {
+        let ranges = part::ranges(data, 1, 1);
+        // SAFETY: our contract; the call returns when the origin has been copied.
+        self.start_operation(win, rank, |to| unsafe {
+            Operation::new(to.world, to.region, Action::Write { from }, ranges)
+        })
+    }
+
+    /// Reads from a rank of another node.
+    ///
+    /// # Safety
+    /// The origin is valid for writing until the next flush.
+    #[cold]
+    pub(super) unsafe fn get_from_node(
+        &mut self,
+        win: MPI_Win,
+        rank: c_int,
+        data: &Buffer,
+        into: Buffer,
+    ) -> Result<()> {
+        let ranges = part::ranges(data, 1, 1);
+        // SAFETY: our contract.
+        self.start_operation(win, rank, |to| unsafe {
+            Operation::new(to.world, to.region, Action::Read { into }, ranges)
+        })
+    }
+
+    /// Changes elements of a rank of another node.
+    ///
+    /// # Safety
+    /// The origin is valid for reading, the result for writing until the next flush.
+    #[cold]
+    pub(super) unsafe fn change_on_node(
+        &mut self,
+        win: MPI_Win,
+        rank: c_int,
+        (data, data_bytes): (&Buffer, usize),
+        code: Code,
+        origin: *const u8,
+        result: Option<*mut u8>,
+    ) -> Result<()> {
+        let ranges = part::ranges(data, data_bytes, code.element.stride());
+        // SAFETY: our contract; the call returns when the origin has been copied.
+        self.start_operation(win, rank, |to| unsafe {
+            Operation::new(to.world, to.region, Action::Change { code, origin, result }, ranges)
+        })
+    }
+
+    /// Replaces an element of a rank of another node if it has a certain value.
+    ///
+    /// # Safety
+    /// The three addresses are valid for an element, the result until the next flush.
+    #[cold]
+    pub(super) unsafe fn swap_on_node(
+        &mut self,
+        win: MPI_Win,
+        rank: c_int,
+        at: (u64, usize),
+        [compare, origin, result]: [*mut u8; 3],
+    ) -> Result<()> {
+        // SAFETY: our contract.
+        let operands = unsafe {
+            [std::slice::from_raw_parts(compare, at.1), std::slice::from_raw_parts(origin, at.1)].concat()
+        };
+        // SAFETY: our contract.
+        self.start_operation(win, rank, |to| unsafe {
+            Operation::new(to.world, to.region, Action::Swap { operands, result }, vec![at])
+        })
+    }
+
+    /// The same where the target may be on this node: then it is.
+    ///
+    /// # Errors
+    /// As [`Guard::await_answers`].
+    #[inline]
+    pub fn await_fetched(&mut self, win: MPI_Win, rank: c_int) -> Result<()> {
+        if self.window(win)?.is_spread { self.await_answers(win, rank) } else { Ok(()) }
+    }
+
+    /// What was fetched from a target is here.
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_RANGE when the target has refused an operation.
+    #[cold]
+    pub fn await_answers(&mut self, win: MPI_Win, rank: c_int) -> Result<()> {
+        let Some(rank) = self.window(win)?.target(rank)? else { return Ok(()) };
+        let Some(to) = self.window(win)?.remote(rank) else { return Ok(()) };
+        let mut memory = self.memory();
+        memory.hurry(to.world);
+        if memory.has_answers_outstanding(to.world) {
+            self.await_other_node(win, || {
+                // SAFETY: tests of waits run under the process lock.
+                !unsafe { RemoteMemory::assume_locked() }.has_answers_outstanding(to.world)
+            })?;
+        }
+        self.check_refusal(rank, to)
+    }
+
+    /// Asks dynamic windows' targets for what they have refused, behind the operations.
+    fn settle(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
+        let window = self.window(win)?;
+        if !window.is_dynamic() || !window.peers[rank].is_dirty {
+            return Ok(());
+        }
+        let to = window.remote(rank).expect(IS_REMOTE);
+        self.hand_over(win, to, |memory| memory.settle(to.world, to.region))
+    }
+
+    fn await_done(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
+        let Some(to) = self.window(win)?.remote(rank) else { return Ok(()) };
+        let mut memory = self.memory();
+        memory.hurry(to.world);
+        if !memory.is_done(to.world) {
+            self.await_other_node(win, || {
+                // SAFETY: tests of waits run under the process lock.
+                unsafe { RemoteMemory::assume_locked() }.is_done(to.world)
+            })?;
+        }
+        self.window_mut(win)?.peers[rank].is_dirty = false;
+        self.check_refusal(rank, to)
+    }
+
+    fn check_refusal(&mut self, rank: usize, to: RemotePeer) -> Result<()> {
+        let mut memory = self.memory();
+        if memory.has_left(to.world) {
+            return Err(gone(to.world));
+        }
+        match memory.take_refusal(to.world, to.region) {
+            Some(refusal) => Err(refused(refusal, rank)),
+            None => Ok(()),
+        }
+    }
+
+    fn dirty(&self, win: MPI_Win) -> Result<Vec<usize>> {
+        let peers = self.window(win)?.peers.iter().enumerate();
+        Ok(peers.filter(|(_, peer)| peer.is_dirty).map(|(rank, _)| rank).collect())
+    }
+
+    /// All operations on a rank of another node, or on all, are done there.
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_RANGE when one was refused; MPI_ERR_OTHER when the rank has left.
+    #[cold]
+    pub(super) fn flush_nodes(&mut self, win: MPI_Win, rank: Option<usize>) -> Result<()> {
+        let ranks = match rank {
+            Some(rank) if self.window(win)?.peers[rank].is_dirty => vec![rank],
+            Some(_) => return Ok(()),
+            None => self.dirty(win)?,
+        };
+        // All are asked before one is awaited.
+        for rank in &ranks {
+            self.settle(win, *rank)?;
+            if let Some(to) = self.window(win)?.remote(*rank) {
+                self.memory().hurry(to.world);
+            }
+        }
+        let mut done = Ok(());
+        for rank in ranks {
+            done = done.and(self.await_done(win, rank));
+        }
+        done
+    }
+
+    /// Ends what is under way in a window that is being freed, or at a fence.
+    pub(super) fn end_all(&mut self, win: MPI_Win) -> Result<()> {
+        if self.window(win)?.is_spread { self.flush_nodes(win, None) } else { Ok(()) }
+    }
+
+    /// Asks for the lock of a rank of another node; [`Guard::await_lock`] has it.
+    #[cold]
+    pub(super) fn ask_lock(&mut self, win: MPI_Win, rank: usize, mode: Mode) -> Result<()> {
+        let to = self.window(win)?.remote(rank).expect(IS_REMOTE);
+        self.hand_over(win, to, |memory| memory.lock(to.world, to.region, mode))
+    }
+
+    /// It is granted.
+    #[cold]
+    pub(super) fn await_lock(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
+        self.await_done(win, rank)
+    }
+
+    /// Gives it back behind the operations, which are done when it returns.
+    #[cold]
+    pub(super) fn unlock_on_node(&mut self, win: MPI_Win, rank: usize, is_granted: bool) -> Result<()> {
+        self.settle(win, rank)?;
+        if is_granted {
+            let to = self.remote_target(win, rank)?;
+            self.hand_over(win, to, |memory| memory.unlock(to.world, to.region))?;
+        }
+        self.await_done(win, rank)
+    }
+
+    /// Tells a rank of another node that this one has opened its memory, or ended its operations, which come
+    /// before.
+    #[cold]
+    pub(super) fn count_on_node(&mut self, win: MPI_Win, rank: usize, count: Count) -> Result<()> {
+        let window = self.window(win)?;
+        let (to, own) = (window.remote(rank).expect(IS_REMOTE), window.rank as u32);
+        if count == Count::Completed {
+            self.settle(win, rank)?;
+        }
+        self.hand_over(win, to, |memory| memory.count(to.world, to.region, count, own))?;
+        if count == Count::Completed {
+            self.window_mut(win)?.peers[rank].is_dirty = false;
+            return self.await_answers(win, rank as c_int);
+        }
+        Ok(())
+    }
+
+    /// Ranks of other nodes that wait for a lock here may be next.
+    #[cold]
+    pub(super) fn pass_lock_on(&mut self, win: MPI_Win) -> Result<()> {
+        if self.window(win)?.is_spread {
+            self.memory().advance();
+        }
+        Ok(())
+    }
+}

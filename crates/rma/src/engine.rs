@@ -1,0 +1,470 @@
+//! Remote memory between nodes, without a network: what this rank has opened, what it has asked others for,
+//! and what it owes them.
+//!
+//! ```text
+//! initiator  Engine::push --records--> Engine::take  target: applies, keeps the answer
+//!            Engine::take <--answers-- Engine::pump
+//! ```
+//!
+//! - A record is applied inside [`Engine::take`], so what the channel acknowledges is done. It is never put
+//!   off: what cannot be done at once (a lock that is held, an answer without room) is kept here.
+//! - Records of a pair are applied in the order in which they were handed over. What has no answer is
+//!   complete when its record is acknowledged; whoever has the network knows that.
+//! - At most [`ANSWERS_MAX`] answers of [`ANSWER_BYTES_MAX`] bytes in all are outstanding at a target, so
+//!   what it owes a rank is bounded. Locks have none of that: a rank waits once for each window.
+//! - An operation that is refused changes nothing, and ends. The first refusal of each region is kept until
+//!   somebody asks for it ([`Engine::take_refusal`]).
+#![allow(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+
+use tutti_datatype::Buffer;
+use tutti_shm::window_lock::{Mode, Ticket, WindowLock};
+
+use crate::control::Count;
+use crate::operation::Operation;
+use crate::region::Region;
+use crate::wire::{self, Begin, HEAD_BYTES, NO_REPLY, Name, Range, Record, Refusal, Request};
+
+/// Answers with data that a pair may have outstanding.
+pub const ANSWERS_MAX: usize = 256;
+/// Their bytes.
+pub const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// What became of a record that was offered to the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// It will arrive.
+    Taken,
+    /// There is no room for now.
+    Full,
+    /// The rank has left.
+    Gone,
+}
+
+/// How records leave.
+pub trait Port {
+    /// Offers a record, head and body in one, to a rank.
+    fn offer(&mut self, to: usize, head: &[u8], body: &[u8]) -> Offered;
+}
+
+/// How far an operation has been handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// Whole.
+    All,
+    /// There is no room for the rest: try again when something has come.
+    Part,
+    /// The target has left; nothing will come of it.
+    Gone,
+}
+
+/// An answer that is awaited.
+#[derive(Debug)]
+struct Awaited {
+    into: Buffer,
+    has_data: bool,
+}
+
+/// What this rank has to do with another one.
+#[derive(Debug, Default)]
+struct Peer {
+    awaited: Vec<Option<Awaited>>,
+    free: Vec<u32>,
+    outstanding: usize,
+    /// Of those that bring data: how many, and how many bytes.
+    answers: usize,
+    answer_bytes: usize,
+    /// Answers to it that the network has not taken yet.
+    owed: VecDeque<Vec<u8>>,
+    is_gone: bool,
+}
+
+impl Peer {
+    fn await_answer(&mut self, into: Buffer, has_data: bool) -> u32 {
+        self.outstanding += 1;
+        if has_data {
+            (self.answers, self.answer_bytes) = (self.answers + 1, self.answer_bytes + into.bytes);
+        }
+        let awaited = Some(Awaited { into, has_data });
+        if let Some(number) = self.free.pop() {
+            self.awaited[number as usize] = awaited;
+            return number;
+        }
+        self.awaited.push(awaited);
+        self.awaited.len() as u32 - 1
+    }
+
+    fn end_answer(&mut self, number: u32) -> Option<Buffer> {
+        let awaited = self.awaited.get_mut(number as usize)?.take()?;
+        self.free.push(number);
+        self.outstanding -= 1;
+        if awaited.has_data {
+            (self.answers, self.answer_bytes) = (self.answers - 1, self.answer_bytes - awaited.into.bytes);
+        }
+        Some(awaited.into)
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.answers == 0 || (self.answers < ANSWERS_MAX && self.answer_bytes + bytes <= ANSWER_BYTES_MAX)
+    }
+}
+
+/// A rank of another node in the queue of a lock here.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    region: Name,
+    from: usize,
+    number: u32,
+    ticket: Ticket,
+    lock: WindowLock,
+    has_entered: bool,
+    /// Nobody waits for it any more: its turn passes.
+    is_void: bool,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    region: Option<Region>,
+}
+
+/// What a rank has opened, asked for and owes.
+#[derive(Debug)]
+pub struct Engine {
+    me: u32,
+    record_bytes_max: usize,
+    regions: Vec<Slot>,
+    peers: HashMap<usize, Peer>,
+    /// Peers to whom something is owed.
+    busy: Vec<usize>,
+    places: Vec<Place>,
+    refusals: HashMap<(usize, Name), Refusal>,
+    /// Ranks of this node that are to be rung.
+    rings: Vec<u32>,
+    refused: u64,
+    head: Vec<u8>,
+    scratch: Vec<u8>,
+    ranges: Vec<Range>,
+}
+
+// SAFETY: the addresses in it are of memory that stays until the operations are complete (contract of
+// `Operation::new`), and whoever has the value has the right to use it.
+unsafe impl Send for Engine {}
+
+impl Engine {
+    /// That of world rank `me`, which has opened nothing; records are of `record_bytes_max` bytes at most.
+    pub fn new(me: u32, record_bytes_max: usize) -> Self {
+        Engine {
+            me,
+            record_bytes_max: record_bytes_max.min(u16::MAX.into()),
+            regions: Vec::new(),
+            peers: HashMap::new(),
+            busy: Vec::new(),
+            places: Vec::new(),
+            refusals: HashMap::new(),
+            rings: Vec::new(),
+            refused: 0,
+            head: Vec::new(),
+            scratch: Vec::new(),
+            ranges: Vec::new(),
+        }
+    }
+
+    /// Opens memory; its name is to be told to whoever may use it.
+    pub fn open(&mut self, region: Region) -> Name {
+        let free = self.regions.iter().position(|slot| slot.region.is_none());
+        let id = free.unwrap_or_else(|| {
+            self.regions.push(Slot::default());
+            self.regions.len() - 1
+        });
+        let slot = &mut self.regions[id];
+        slot.region = Some(region);
+        Name { id: id as u32, generation: slot.generation }
+    }
+
+    /// Closes memory: whoever names it from now on is refused.
+    pub fn close(&mut self, name: Name) {
+        let Some(slot) = self.regions.get_mut(name.id as usize) else { return };
+        if slot.generation == name.generation && slot.region.take().is_some() {
+            slot.generation = slot.generation.wrapping_add(1);
+            self.places.retain(|place| place.region != name);
+        }
+    }
+
+    /// Whether nothing is open.
+    pub fn is_closed(&self) -> bool {
+        self.regions.iter().all(|slot| slot.region.is_none())
+    }
+
+    /// Hands over as much of an operation as there is room for.
+    pub fn push(&mut self, operation: &mut Operation, port: &mut dyn Port) -> Pushed {
+        let Engine { head, scratch, ranges, .. } = self;
+        let peer = self.peers.entry(operation.to).or_default();
+        while !operation.is_handed_over() {
+            if peer.is_gone {
+                return Pushed::Gone;
+            }
+            let cut = operation.cut(self.record_bytes_max, ranges);
+            debug_assert!(cut.bytes > 0, "a record has room for an element");
+            let answer = operation.answer(&cut);
+            if answer.is_some() && !peer.has_room(cut.bytes) {
+                return Pushed::Part;
+            }
+            let number = answer.map_or(NO_REPLY, |into| peer.await_answer(into, true));
+            wire::write_request(cut.begin, operation.region, number, ranges, head);
+            let offered = port.offer(operation.to, head, operation.data(&cut, scratch));
+            if offered != Offered::Taken {
+                if number != NO_REPLY {
+                    peer.end_answer(number);
+                }
+                return if offered == Offered::Full { Pushed::Part } else { Pushed::Gone };
+            }
+            operation.advance(&cut);
+        }
+        Pushed::All
+    }
+
+    /// Asks for the lock of a window; it is locked when nothing is outstanding at the rank any more.
+    pub fn lock(&mut self, to: usize, region: Name, mode: Mode, port: &mut dyn Port) -> Pushed {
+        self.push_bare(to, region, Begin::Lock(mode), true, port)
+    }
+
+    /// Gives it back, behind what was handed over before.
+    pub fn unlock(&mut self, to: usize, region: Name, port: &mut dyn Port) -> Pushed {
+        self.push_bare(to, region, Begin::Unlock, false, port)
+    }
+
+    /// Takes a step of post-start-complete-wait, as rank `own` of the window.
+    pub fn count(&mut self, to: usize, region: Name, count: Count, own: u32, port: &mut dyn Port) -> Pushed {
+        self.push_bare(to, region, Begin::Count(count, own), false, port)
+    }
+
+    /// Asks for an answer behind everything before: refusals of it come first.
+    pub fn settle(&mut self, to: usize, region: Name, port: &mut dyn Port) -> Pushed {
+        self.push_bare(to, region, Begin::Settle, true, port)
+    }
+
+    fn push_bare(
+        &mut self,
+        to: usize,
+        region: Name,
+        begin: Begin,
+        is_answered: bool,
+        port: &mut dyn Port,
+    ) -> Pushed {
+        let peer = self.peers.entry(to).or_default();
+        if peer.is_gone {
+            return Pushed::Gone;
+        }
+        let number = if is_answered { peer.await_answer(Buffer::empty(), false) } else { NO_REPLY };
+        wire::write_request(begin, region, number, &[], &mut self.head);
+        let offered = port.offer(to, &self.head, &[]);
+        if offered != Offered::Taken && is_answered {
+            peer.end_answer(number);
+        }
+        match offered {
+            Offered::Taken => Pushed::All,
+            Offered::Full => Pushed::Part,
+            Offered::Gone => Pushed::Gone,
+        }
+    }
+
+    /// Answers of a rank that are awaited.
+    pub fn outstanding(&self, to: usize) -> usize {
+        self.peers.get(&to).map_or(0, |peer| peer.outstanding)
+    }
+
+    /// Why the first operation on a region was refused since this was asked last.
+    pub fn take_refusal(&mut self, to: usize, region: Name) -> Option<Refusal> {
+        if self.refusals.is_empty() { None } else { self.refusals.remove(&(to, region)) }
+    }
+
+    /// Operations of others that were refused here.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Takes a record of a rank. It is applied, or refused, when this returns.
+    pub fn take(&mut self, from: usize, record: &[u8]) {
+        match wire::parse(record) {
+            Some(Record::Request { region, number, request }) => self.serve(from, region, number, &request),
+            Some(Record::Reply { number, data }) => {
+                let Some(into) = self.peers.entry(from).or_default().end_answer(number) else { return };
+                if into.bytes == data.len() {
+                    // SAFETY: the memory stays until the operation is complete (contract of
+                    // `Operation::new`).
+                    unsafe { into.store(0, data.as_ptr(), data.len()) };
+                }
+            }
+            Some(Record::Status { number, region, refusal }) => {
+                self.refusals.entry((from, region)).or_insert(refusal);
+                self.peers.entry(from).or_default().end_answer(number);
+            }
+            None => {
+                let (region, number) =
+                    wire::names(record).unwrap_or((Name { id: u32::MAX, generation: 0 }, NO_REPLY));
+                self.refuse(from, region, number, Refusal::Malformed);
+            }
+        }
+    }
+
+    fn serve(&mut self, from: usize, name: Name, number: u32, request: &Request<'_>) {
+        let slot = self.regions.get_mut(name.id as usize);
+        let region = slot.filter(|slot| slot.generation == name.generation);
+        let Some(region) = region.and_then(|slot| slot.region.as_mut()) else {
+            return self.refuse(from, name, number, Refusal::NoRegion);
+        };
+        match request {
+            Request::Lock(mode) => {
+                let Some(lock) = region.control().map(|control| control.lock()) else {
+                    return self.refuse(from, name, number, Refusal::NoRight);
+                };
+                if self
+                    .places
+                    .iter()
+                    .any(|place| place.region == name && place.from == from && !place.is_void)
+                {
+                    return self.refuse(from, name, number, Refusal::Malformed);
+                }
+                let ticket = lock.ask(*mode, self.me);
+                let place =
+                    Place { region: name, from, number, ticket, lock, has_entered: false, is_void: false };
+                self.places.push(place);
+                self.pass_locks();
+            }
+            Request::Unlock => {
+                let is_it = |place: &Place| place.region == name && place.from == from && place.has_entered;
+                let Some(index) = self.places.iter().position(is_it) else {
+                    return self.refuse(from, name, number, Refusal::Malformed);
+                };
+                let place = self.places.swap_remove(index);
+                self.ring(place.lock.release(place.ticket));
+                self.pass_locks();
+            }
+            request => {
+                let is_answered = number != NO_REPLY;
+                // What a rank is owed is bounded by what it asks for at once; a record asks for so much.
+                let asked = match request {
+                    Request::Read { ranges } => ranges.bytes(),
+                    _ => 0,
+                };
+                if asked > self.record_bytes_max as u64 {
+                    return self.refuse(from, name, number, Refusal::Malformed);
+                }
+                let mut answer = if is_answered { wire::reply(number, asked as usize) } else { Vec::new() };
+                match region.apply(request, &mut answer) {
+                    Ok(()) if is_answered => self.owe(from, answer),
+                    Ok(()) => {}
+                    Err(refusal) => self.refuse(from, name, number, refusal),
+                }
+            }
+        }
+    }
+
+    /// Whether ranks of other nodes wait here for a lock that a rank of this node may hold.
+    pub fn has_waiting(&self) -> bool {
+        self.places.iter().any(|place| !place.has_entered)
+    }
+
+    /// Whose turn has come enters.
+    fn pass_locks(&mut self) {
+        let mut index = 0;
+        while let Some(place) = self.places.get_mut(index) {
+            if place.has_entered || !place.lock.is_due(place.ticket) {
+                index += 1;
+                continue;
+            }
+            place.has_entered = true;
+            let place = *place;
+            self.ring(place.lock.enter(place.ticket));
+            if place.is_void {
+                self.places.swap_remove(index);
+                self.ring(place.lock.release(place.ticket));
+            } else {
+                self.owe(place.from, wire::reply(place.number, 0));
+            }
+            // Others may be next now.
+            index = 0;
+        }
+    }
+
+    fn ring(&mut self, rank: Option<u32>) {
+        // This rank's own places are looked at anyway; a thread of it that waits is woken by who polls.
+        self.rings.extend(rank.filter(|rank| *rank != self.me));
+    }
+
+    fn refuse(&mut self, from: usize, region: Name, number: u32, refusal: Refusal) {
+        self.refused += 1;
+        self.owe(from, wire::status(number, region, refusal));
+    }
+
+    fn owe(&mut self, to: usize, answer: Vec<u8>) {
+        let peer = self.peers.entry(to).or_default();
+        if peer.is_gone {
+            return;
+        }
+        if peer.owed.is_empty() {
+            self.busy.push(to);
+        }
+        peer.owed.push_back(answer);
+    }
+
+    /// Hands over what is owed, as far as there is room, after locks have been passed on.
+    pub fn pump(&mut self, port: &mut dyn Port) {
+        if !self.places.is_empty() {
+            self.pass_locks();
+        }
+        let peers = &mut self.peers;
+        self.busy.retain(|to| {
+            let peer = peers.entry(*to).or_default();
+            while let Some(answer) = peer.owed.front() {
+                match port.offer(*to, answer, &[]) {
+                    Offered::Full => return true,
+                    Offered::Taken | Offered::Gone => peer.owed.pop_front(),
+                };
+            }
+            false
+        });
+    }
+
+    /// Whether nothing is owed to anybody.
+    pub fn is_flushed(&self) -> bool {
+        self.busy.is_empty()
+    }
+
+    /// Ranks of this node that are to be rung, each once said.
+    pub fn rings(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.rings.drain(..)
+    }
+
+    /// A rank has left: nothing comes from it, and what it holds is free.
+    pub fn handle_exit(&mut self, rank: usize) {
+        let peer = self.peers.entry(rank).or_default();
+        *peer = Peer { is_gone: true, ..Peer::default() };
+        self.busy.retain(|busy| *busy != rank);
+        let mut released = Vec::new();
+        self.places.retain_mut(|place| {
+            place.is_void |= place.from == rank;
+            if place.is_void && place.has_entered {
+                released.push(place.lock.release(place.ticket));
+            }
+            !(place.is_void && place.has_entered)
+        });
+        for next in released {
+            self.ring(next);
+        }
+        self.pass_locks();
+    }
+
+    /// Whether a rank has left.
+    pub fn has_left(&self, rank: usize) -> bool {
+        self.peers.get(&rank).is_some_and(|peer| peer.is_gone)
+    }
+}
+
+/// A record has room for so much besides its data.
+pub const OVERHEAD_BYTES: usize = HEAD_BYTES + wire::RANGE_BYTES;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! An operation on the memory of a rank of another node, as its initiator cuts it into records.
+#![allow(unsafe_code)]
+
+use tutti_datatype::Buffer;
+
+use crate::wire::{Begin, Code, HEAD_BYTES, Name, RANGE_BYTES, Range};
+
+/// Ranges of a record at most: so many that a few long ones leave room for data.
+const RANGES_MAX: usize = 256;
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Action {
+    /// Bytes are written.
+    Write {
+        /// What.
+        from: Buffer,
+    },
+    /// Bytes are read.
+    Read {
+        /// Where to.
+        into: Buffer,
+    },
+    /// Elements are changed.
+    Change {
+        /// How.
+        code: Code,
+        /// The origin's elements, one behind the other; of no meaning if they are only fetched.
+        origin: *const u8,
+        /// Where to what they were, one behind the other, if that is wanted.
+        result: Option<*mut u8>,
+    },
+    /// One element is replaced if it has a certain value.
+    Swap {
+        /// The value, then what it becomes, 16 bytes at most each.
+        operands: Vec<u8>,
+        /// Where to what it was.
+        result: *mut u8,
+    },
+}
+
+/// An operation, and how much of it has been handed over.
+#[derive(Debug)]
+pub struct Operation {
+    /// World rank of the target.
+    pub to: usize,
+    /// The region there.
+    pub region: Name,
+    action: Action,
+    /// What it works on there, as offset and bytes.
+    ranges: Vec<(u64, usize)>,
+    /// The range that is next, and what of it is done.
+    next: (usize, usize),
+    done: usize,
+    bytes: usize,
+}
+
+/// A record that is ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// What it begins with.
+    pub begin: Begin,
+    /// Bytes of its data at the target.
+    pub bytes: usize,
+    next: (usize, usize),
+}
+
+impl Operation {
+    /// An operation on some ranges of a region. They hold as many bytes as the origin; those of a change are
+    /// whole elements.
+    ///
+    /// # Safety
+    /// The memory that the action names stays valid until the operation is complete.
+    pub unsafe fn new(to: usize, region: Name, action: Action, ranges: Vec<(u64, usize)>) -> Self {
+        let bytes = ranges.iter().map(|(_, bytes)| bytes).sum();
+        Operation { to, region, action, ranges, next: (0, 0), done: 0, bytes }
+    }
+
+    /// Whether all of it has been handed over.
+    pub fn is_handed_over(&self) -> bool {
+        self.done == self.bytes
+    }
+
+    /// Whether records of it are answered.
+    pub fn is_answered(&self) -> bool {
+        !matches!(self.action, Action::Write { .. } | Action::Change { result: None, .. })
+    }
+
+    /// The next record, of `bytes_max` bytes at most. Its ranges are stored in an empty `ranges`.
+    pub(crate) fn cut(&self, bytes_max: usize, ranges: &mut Vec<Range>) -> Cut {
+        let (begin, each_bytes) = match &self.action {
+            Action::Write { .. } => (Begin::Write, 1),
+            Action::Read { .. } => (Begin::Read, 1),
+            Action::Change { code, .. } => (Begin::Change(*code), code.element.stride()),
+            Action::Swap { .. } => (Begin::Swap, self.bytes),
+        };
+        let mut room = bytes_max - HEAD_BYTES;
+        if let Action::Swap { operands, .. } = &self.action {
+            room = room.saturating_sub(operands.len());
+        }
+        ranges.clear();
+        let (mut next, mut bytes) = (self.next, 0);
+        while ranges.len() < RANGES_MAX
+            && let Some((offset, length)) = self.ranges.get(next.0)
+            && room >= RANGE_BYTES + each_bytes
+        {
+            let some = (length - next.1).min((room - RANGE_BYTES) / each_bytes * each_bytes);
+            ranges.push(Range { offset: offset + next.1 as u64, bytes: some as u32 });
+            room -= RANGE_BYTES + some;
+            bytes += some;
+            next = if next.1 + some == *length { (next.0 + 1, 0) } else { (next.0, next.1 + some) };
+        }
+        Cut { begin, bytes, next }
+    }
+
+    /// The data of a record: where they lie, or in `scratch`.
+    pub(crate) fn data<'a>(&'a self, cut: &Cut, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        match &self.action {
+            Action::Read { .. } => &[],
+            Action::Swap { operands, .. } => operands,
+            Action::Change { code, .. } if code.update == crate::accumulate::Update::Keep => &[],
+            // SAFETY: the origin has so many bytes, and stays (the constructor's contract).
+            Action::Change { origin, .. } => unsafe {
+                std::slice::from_raw_parts(origin.add(self.done), cut.bytes)
+            },
+            Action::Write { from } if from.map.is_none() => {
+                // SAFETY: as above.
+                unsafe { std::slice::from_raw_parts(from.at.add(self.done), cut.bytes) }
+            }
+            Action::Write { from } => {
+                scratch.resize(cut.bytes, 0);
+                // SAFETY: as above; the scratch has so many bytes.
+                unsafe { from.load(self.done, scratch.as_mut_ptr(), cut.bytes) };
+                scratch
+            }
+        }
+    }
+
+    /// Where the answer to a record goes, if there is one.
+    pub(crate) fn answer(&self, cut: &Cut) -> Option<Buffer> {
+        match &self.action {
+            Action::Write { .. } | Action::Change { result: None, .. } => None,
+            Action::Read { into } => Some(into.part(self.done, cut.bytes)),
+            Action::Change { result: Some(result), .. } => {
+                Some(Buffer::contiguous(result.wrapping_add(self.done), cut.bytes))
+            }
+            Action::Swap { result, .. } => Some(Buffer::contiguous(*result, cut.bytes)),
+        }
+    }
+
+    /// The record has been handed over.
+    pub(crate) fn advance(&mut self, cut: &Cut) {
+        (self.next, self.done) = (cut.next, self.done + cut.bytes);
+    }
+}

@@ -1,0 +1,296 @@
+//! Remote memory between nodes: [`tutti_rma::engine`] over the network of this rank.
+//!
+//! ```text
+//! open      memory gets a name, which the interface tells those who may use it
+//! push      hands an operation over as far as there is room; the caller waits and pushes the rest
+//! is_done   everything handed over to a rank has been applied there, and its answers are here
+//! close     behind a barrier of all who know the name
+//! ```
+//!
+//! The first region that is opened registers the records of remote memory with the router. A rank opens one
+//! before anybody learns a name of it, so no record comes before. From then on whoever looks at the network
+//! applies what has come: a thread of the program that waits, or the service thread while it computes.
+//!
+//! The state is reached under the process lock alone.
+
+use std::cell::{RefCell, UnsafeCell};
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use tutti_channel::{Mark, SendError, Taken};
+use tutti_rma::control::Count;
+use tutti_rma::engine::{Engine, Offered, Port, Pushed};
+use tutti_rma::operation::Operation;
+use tutti_rma::region::Region;
+use tutti_rma::wire::{KINDS, Name, Refusal};
+use tutti_shm::window_lock::Mode;
+
+use crate::job::Job;
+use crate::rank::LockedRank;
+use crate::router::{Client, Outbox, RouteId, Router};
+use crate::service;
+
+static STATE: Cell = Cell(UnsafeCell::new(None));
+
+struct Cell(UnsafeCell<Option<State>>);
+
+// SAFETY: the content is reached only by who holds the process lock.
+unsafe impl Sync for Cell {}
+
+/// What has been handed over to a rank.
+#[derive(Clone, Copy, Debug)]
+struct Handed {
+    /// Where it ends.
+    end: Mark,
+    /// Up to where the rank has been asked to acknowledge at once.
+    asked: Option<Mark>,
+}
+
+#[derive(Debug)]
+struct State {
+    engine: Engine,
+    job: Job,
+    router: Rc<RefCell<Router>>,
+    route: RouteId,
+    handed: HashMap<usize, Handed>,
+}
+
+/// Remote memory of this process, for a thread that holds the process lock.
+#[derive(Debug)]
+pub struct RemoteMemory(());
+
+struct ToRouter<'a, 'b>(&'a mut Outbox<'b>);
+
+impl Port for ToRouter<'_, '_> {
+    fn offer(&mut self, to: usize, head: &[u8], body: &[u8]) -> Offered {
+        match self.0.try_send(to, head, body) {
+            Ok(()) => Offered::Taken,
+            Err(SendError::Full) => Offered::Full,
+            Err(SendError::Exited(_)) => Offered::Gone,
+            Err(error) => panic!("an operation on the memory of rank {to} cannot be sent: {error}"),
+        }
+    }
+}
+
+impl State {
+    fn ring(&mut self) {
+        for rank in self.engine.rings() {
+            if self.job.local_ranks().contains(&(rank as usize)) {
+                self.job.ring(rank as usize);
+            }
+        }
+    }
+}
+
+// SAFETY: it has no bulk messages.
+unsafe impl Client for State {
+    fn record(&mut self, from: usize, record: &[u8]) -> Taken {
+        self.engine.take(from, record);
+        self.ring();
+        Taken::Yes
+    }
+
+    fn fragment(&mut self, tag: u64, _offset: u64, _bytes: &[u8]) {
+        panic!("a bulk message {tag:#x} of remote memory, which has none");
+    }
+
+    fn place(&mut self, _tag: u64, _offset: u64, _bytes: usize) -> Option<NonNull<u8>> {
+        None
+    }
+
+    fn read(&mut self, tag: u64, _offset: u64, _into: &mut [u8]) {
+        panic!("a bulk message {tag:#x} of remote memory, which has none");
+    }
+
+    fn slice(&self, _tag: u64, _offset: u64, _bytes: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn bulk_sent(&mut self, _tag: u64) {}
+
+    fn bulk_received(&mut self, _tag: u64) {}
+
+    fn peer_exited(&mut self, rank: usize) {
+        self.engine.handle_exit(rank);
+        self.ring();
+    }
+
+    fn advance(&mut self, outbox: &mut Outbox<'_>) {
+        self.engine.pump(&mut ToRouter(outbox));
+        self.ring();
+    }
+}
+
+/// Lends remote memory's records to whoever polls the network.
+fn lend(use_client: &mut dyn FnMut(&mut dyn Client)) {
+    // SAFETY: who polls holds the process lock; the state is not borrowed while the router is in use by
+    // somebody else.
+    let state = unsafe { (*STATE.0.get()).as_mut() };
+    use_client(state.expect("what is registered has a state"));
+}
+
+/// Whether something here waits for a change of shared memory that nobody rings for: a rank of another node
+/// for a lock that a rank of this node holds.
+pub(crate) fn has_waiting() -> bool {
+    // SAFETY: the caller holds the process lock.
+    unsafe { (*STATE.0.get()).as_ref() }.is_some_and(|state| state.engine.has_waiting())
+}
+
+impl LockedRank {
+    /// Remote memory between nodes; none in a job that has one node.
+    pub fn remote_memory(&mut self) -> Option<RemoteMemory> {
+        let router = self.router.clone()?;
+        // SAFETY: we hold the process lock, and nothing borrows the state while its thread is here.
+        let state = unsafe { &mut *STATE.0.get() };
+        if state.is_none() {
+            let record_bytes_max = router.borrow().record_bytes_max();
+            let route = router.borrow_mut().register(KINDS, Some(lend));
+            let job = self.job.clone();
+            let engine = Engine::new(job.rank() as u32, record_bytes_max);
+            *state = Some(State { engine, job, router, route, handed: HashMap::new() });
+        }
+        Some(RemoteMemory(()))
+    }
+}
+
+impl RemoteMemory {
+    /// The same, where the lock is known to be held: in the test of a wait.
+    ///
+    /// # Safety
+    /// The calling thread holds the process lock as long as it uses the value, and
+    /// [`LockedRank::remote_memory`] has given one before.
+    pub unsafe fn assume_locked() -> Self {
+        RemoteMemory(())
+    }
+
+    fn state(&mut self) -> &mut State {
+        // SAFETY: the value says that the lock is ours and that there is a state.
+        unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() }
+    }
+
+    /// Opens memory to the ranks that will learn its name.
+    pub fn open(&mut self, region: Region) -> Name {
+        self.state().engine.open(region)
+    }
+
+    /// Closes it. Nobody has an operation on it under way.
+    pub fn close(&mut self, name: Name) {
+        self.state().engine.close(name);
+    }
+
+    /// Hands over as much of an operation as there is room for. [`RemoteMemory::send`] lets it go.
+    pub fn push(&mut self, operation: &mut Operation) -> Pushed {
+        let (to, is_answered) = (operation.to, operation.is_answered());
+        self.hand_over(to, is_answered, |engine, port| engine.push(operation, port))
+    }
+
+    /// Asks for the lock of a window: it is locked when [`RemoteMemory::is_done`].
+    pub fn lock(&mut self, to: usize, region: Name, mode: Mode) -> Pushed {
+        self.hand_over(to, true, |engine, port| engine.lock(to, region, mode, port))
+    }
+
+    /// Gives it back, behind the operations before.
+    pub fn unlock(&mut self, to: usize, region: Name) -> Pushed {
+        self.hand_over(to, true, |engine, port| engine.unlock(to, region, port))
+    }
+
+    /// Takes a step of post-start-complete-wait as rank `own` of the window, behind the operations before.
+    pub fn count(&mut self, to: usize, region: Name, count: Count, own: u32) -> Pushed {
+        self.hand_over(to, true, |engine, port| engine.count(to, region, count, own, port))
+    }
+
+    /// Asks for an answer behind the operations before: their refusals are here when it is.
+    pub fn settle(&mut self, to: usize, region: Name) -> Pushed {
+        self.hand_over(to, true, |engine, port| engine.settle(to, region, port))
+    }
+
+    fn hand_over(
+        &mut self,
+        to: usize,
+        is_answered: bool,
+        push: impl FnOnce(&mut Engine, &mut dyn Port) -> Pushed,
+    ) -> Pushed {
+        let State { engine, router, route, handed, .. } = self.state();
+        let mut router = router.borrow_mut();
+        let mut outbox = router.outbox(*route);
+        let pushed = push(engine, &mut ToRouter(&mut outbox));
+        let Some(end) = outbox.completion(to) else { return pushed };
+        let before = handed.get(&to).and_then(|handed| handed.asked);
+        // The first of a burst asks; who waits for the last one asks again.
+        let asks = !is_answered && before.is_none_or(|asked| outbox.is_complete(to, asked));
+        if asks {
+            outbox.ask_now(to);
+        }
+        handed.insert(to, Handed { end, asked: if asks { Some(end) } else { before } });
+        router.note_unsent();
+        pushed
+    }
+
+    /// Lets what was handed over to a rank go: at once, or soon with what follows.
+    pub fn send(&mut self, to: usize) {
+        let state = self.state();
+        let (router, route) = (state.router.clone(), state.route);
+        let mut router = router.borrow_mut();
+        if !router.may_wait(to) {
+            router.transmit_as(route, state);
+        }
+    }
+
+    /// Lets everything go at once, and has a rank acknowledge it.
+    pub fn hurry(&mut self, to: usize) {
+        let state = self.state();
+        let (router, route) = (state.router.clone(), state.route);
+        let mut router = router.borrow_mut();
+        if let Some(handed) = state.handed.get_mut(&to)
+            && handed.asked != Some(handed.end)
+            && !router.is_complete(to, handed.end)
+        {
+            handed.asked = Some(handed.end);
+            router.outbox(route).ask_now(to);
+            router.note_unsent();
+        }
+        if router.has_unsent() {
+            router.transmit_as(route, state);
+        }
+    }
+
+    /// Whether everything handed over to a rank has been applied there and its answers are here, or the rank
+    /// has left.
+    pub fn is_done(&mut self, to: usize) -> bool {
+        let state = self.state();
+        if state.engine.outstanding(to) > 0 {
+            return false;
+        }
+        let handed = state.handed.get(&to);
+        handed.is_none_or(|handed| state.router.borrow().is_complete(to, handed.end))
+    }
+
+    /// Whether answers of a rank are awaited.
+    pub fn has_answers_outstanding(&mut self, to: usize) -> bool {
+        self.state().engine.outstanding(to) > 0
+    }
+
+    /// Whether a rank has left its job.
+    pub fn has_left(&mut self, rank: usize) -> bool {
+        self.state().engine.has_left(rank)
+    }
+
+    /// Why the first operation on a region was refused since this was asked last.
+    pub fn take_refusal(&mut self, to: usize, region: Name) -> Option<Refusal> {
+        self.state().engine.take_refusal(to, region)
+    }
+
+    /// Grants locks of this rank that have come free, and sends what follows from it.
+    pub fn advance(&mut self) {
+        let state = self.state();
+        let (router, route) = (state.router.clone(), state.route);
+        router.borrow_mut().advance_as(route, state);
+        service::sent();
+    }
+
+    /// Whether nothing is owed to anybody.
+    pub fn is_flushed(&mut self) -> bool {
+        self.state().engine.is_flushed()
+    }
+}
