@@ -21,6 +21,7 @@ mod hostile;
 mod jobs;
 mod late;
 mod leftovers;
+mod limits;
 mod nodes;
 mod on_demand;
 mod other_users;

@@ -91,8 +91,9 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     if matches!(nodes, Nodes::Cluster(_)) {
         // Its controller sees to it, also when nobody watches.
         batch.timeout_ms = options.timeout.map(|timeout| timeout.as_millis() as u64);
-    } else if batch.time_ms.is_some() || !batch.after.is_empty() {
-        let text = "--time, --after and --after-ok are for jobs of a cluster (--nodes N, or tutti run)";
+    } else if batch.time_ms.is_some() || !batch.after.is_empty() || !batch.queue.is_empty() {
+        let text =
+            "--time, --queue, --after and --after-ok are for jobs of a cluster (--nodes N, or tutti run)";
         return Err((text.into(), USAGE));
     }
     // A daemon's ranks cannot inherit what only we have.

@@ -427,7 +427,9 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::Weight => {
             let weight = text().parse().ok().filter(|weight| (1..=10_000).contains(weight));
             options.terms.weight = weight.ok_or_else(|| wrong("a whole number from 1 to 10000"))?;
+            options.batch.weight = Some(options.terms.weight);
         }
+        Key::Queue => options.batch.queue = text(),
         Key::Exclusive => options.terms.exclusive = true,
         Key::Memory => {
             let bytes = size::parse(&text());

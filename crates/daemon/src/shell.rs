@@ -346,6 +346,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         loaded: settings.loaded.clone(),
         settings: settings.shown.clone(),
         user_name: crate::accounts::name,
+        group_name: crate::accounts::group_name,
     })
 }
 

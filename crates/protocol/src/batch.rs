@@ -19,6 +19,15 @@ pub struct Batch {
     pub time_ms: Option<u64>,
     /// `--timeout`: the same, as `mpiexec` has it.
     pub timeout_ms: Option<u64>,
+    /// What [`Self::time_ms`] follows from, if not from `--time`: a limit and its place.
+    #[serde(default)]
+    pub time_from: String,
+    /// The queue that it is given to; empty: none.
+    #[serde(default)]
+    pub queue: String,
+    /// The weight that its user has named.
+    #[serde(default)]
+    pub weight: Option<u32>,
     /// It starts when these are over.
     pub after: Vec<After>,
 }
@@ -43,8 +52,9 @@ impl Batch {
 
     /// How long its ranks may run, and by which option.
     #[must_use]
-    pub fn limit(&self) -> Option<(u64, &'static str)> {
-        let limits = [(self.time_ms, "--time"), (self.timeout_ms, "--timeout")];
+    pub fn limit(&self) -> Option<(u64, &str)> {
+        let time = if self.time_from.is_empty() { "--time" } else { &self.time_from };
+        let limits = [(self.time_ms, time), (self.timeout_ms, "--timeout")];
         limits.into_iter().filter_map(|(ms, option)| Some((ms?, option))).min_by_key(|(ms, _)| *ms)
     }
 }

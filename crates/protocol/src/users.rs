@@ -54,6 +54,9 @@ pub enum Request {
     Withdraw,
 }
 
+/// How a refusal to let a job of `mpiexec` take part begins, that its user is told in any case.
+pub const WITHOUT_TURNS: &str = "the job takes no turns: ";
+
 /// Bytes of a text of a job in memory beside its own.
 const TEXT_BYTES: usize = 64;
 

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::process::Signal;
+use tutti_protocol::users::WITHOUT_TURNS;
 use tutti_protocol::wire::{self, FrameHeader, Kind, Reached, Report};
 
 use super::enrolment::{EnrolAction, Enrolment};
@@ -239,7 +240,8 @@ impl Front {
         }
         let read = ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
         let actions = if read { enrolment.handle_readable() } else { Vec::new() };
-        let refusal = enrolment.refusal.take().filter(|_| self.options.verbose);
+        let is_told = |text: &String| self.options.verbose || text.starts_with(WITHOUT_TURNS);
+        let refusal = enrolment.refusal.take().filter(is_told);
         if let Some(text) = refusal {
             self.complain(&format!("the job runs without turns: {text}"));
         }

@@ -82,6 +82,7 @@ pub enum Key {
     Json,
     NoOversubscribe,
     Weight,
+    Queue,
     Exclusive,
     Memory,
     Gang,
@@ -210,6 +211,12 @@ pub const OPTIONS: &[Spec] = &[
         &["weight"],
         &["N"],
         "share of the time beside jobs that want the same cores, 1 to 10000 (default 100)",
+    ),
+    option(
+        Key::Queue,
+        &["queue", "partition"],
+        &["NAME"],
+        "the queue of the cluster's configuration that the job is given to (cluster)",
     ),
     option(
         Key::Exclusive,

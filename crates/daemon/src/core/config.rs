@@ -48,6 +48,8 @@ pub struct Config {
     pub settings: Vec<Setting>,
     /// What a user is called, for lines that say who did it.
     pub user_name: fn(u32) -> Option<String>,
+    /// What a group is called, for its limits and shares.
+    pub group_name: fn(u32) -> Option<String>,
 }
 
 impl Config {

@@ -33,6 +33,7 @@ use crate::members::NodeId;
 use crate::message::output::OutputState;
 use crate::message::{Answer, Environments, JobId, Launch, Notice, Order, Routed, Run};
 
+mod allowance;
 mod answers;
 mod bounds;
 mod configuration;
@@ -252,6 +253,7 @@ impl Controller {
         if self.jobs.get_mut(id).is_some_and(JobRecord::poll_done) {
             self.answer_waiters(local, relay, out, id);
             self.release_dependents(out, id);
+            self.retry_waiting();
         }
         self.send_reports(local, out, id);
     }

@@ -77,7 +77,7 @@ pub const LIMITS: &[Key] = &[
     live("nodes", Kind::Count(1, 1 << 20)),
     live("memory", Kind::Size),
     live("jobs", Kind::Count(1, 1 << 32)),
-    live("waiting", Kind::Count(0, 1 << 32)),
+    live("waiting", Kind::Count(1, 1 << 32)),
     live("time", Kind::Duration(SECOND, 366 * DAY)),
     live("exclusive", Kind::Switch),
     live("weight_max", Kind::Count(1, 10_000)),

@@ -92,7 +92,8 @@ impl JobRecord {
 
     /// Whatever its ranks do from now on is a consequence.
     fn record_limit(&mut self) {
-        let Some((limit_ms, option)) = self.launch.batch.limit() else { return };
+        let launch = std::sync::Arc::clone(&self.launch);
+        let Some((limit_ms, option)) = launch.batch.limit() else { return };
         self.by_user = true;
         self.record_status(TIMED_OUT);
         self.record_cause(format!(

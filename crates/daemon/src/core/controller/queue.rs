@@ -177,16 +177,41 @@ impl Controller {
         if job.waits_for().is_some() || job.failed_dependency().is_some() {
             return;
         }
-        let Some(queued) = job.queued.as_mut().filter(|queued| !queued.submitted) else { return };
+        let Some(queued) = job.queued.as_ref().filter(|queued| !queued.submitted) else { return };
         if queued.held_until_ms.is_some() {
             return;
         }
+        if let Some(text) = self.over_limit(local, id) {
+            return self.wait_for_limit(local, out, id, &text);
+        }
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let Some(queued) = job.queued.as_mut() else { return };
         queued.submitted = true;
         let demand = Box::new(queued.demand.clone());
         out.act(Action::Gang(Command::Submit(id, demand, false)));
         if is_suspended {
             scheduler::suspend(out, job, true);
         }
+    }
+
+    /// Its user or group has as much as it may. Its user is told once, the log when the reason is another.
+    fn wait_for_limit(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, text: &str) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let Some(queued) = &mut job.queued else { return };
+        let is_new = queued.why.as_deref() != Some(text);
+        queued.why = Some(text.to_owned());
+        if !std::mem::replace(&mut queued.reported, true) {
+            job.report(Report::Warning(format!("job {id} waits: {text}")));
+        }
+        if is_new {
+            log::log(
+                local,
+                out,
+                id,
+                JobEvent { event: "waits", text: text.to_owned(), ..JobEvent::default() },
+            );
+        }
+        self.send_reports(local, out, id);
     }
 
     /// Those that waited for what nodes know have waited long enough; in the order in which they came.

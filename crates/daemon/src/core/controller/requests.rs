@@ -1,13 +1,14 @@
 //! What users ask of the controller.
 
 use rustix::process::Signal;
+use tutti_protocol::users::WITHOUT_TURNS;
 use tutti_protocol::wire::Report;
 
 use super::answers::{Asker, Requester};
 use super::bounds::{REFUSAL_BYTES_MAX, check_room};
 use super::filings::Filing;
 use super::job::{JobRecord, command, shorten};
-use super::{Controller, listing, log, placement, scheduler};
+use super::{Controller, allowance, listing, log, placement, scheduler};
 use crate::core::action::Action;
 use crate::core::job_event::JobEvent;
 use crate::core::local::LocalNode;
@@ -218,6 +219,14 @@ impl Controller {
                 return Some(Answer::Refused(format!("there is no job {}", after.job)));
             }
         }
+        if !enrolled {
+            let entered = allowance::enter_queue(&self.rules, &mut submit);
+            if let Err(text) = entered.and_then(|()| self.check_terms(local, user, &mut submit)) {
+                return Some(Answer::Refused(text));
+            }
+        } else if let Some(text) = self.over_when_enrolled(local, origin, user, &submit) {
+            return Some(Answer::Refused(format!("{WITHOUT_TURNS}{text}")));
+        }
         let ranks = listing::ranks(&self.jobs);
         let ranks = |node| ranks.get(&node).copied().unwrap_or(0);
         let mut wanted = || {
@@ -226,7 +235,10 @@ impl Controller {
         let wanted = match enrolled {
             true => None,
             false => match wanted() {
-                Ok(demand) => Some(demand),
+                Ok(demand) => match self.check_never(local, user, &demand) {
+                    Ok(()) => Some(demand),
+                    Err(text) => return Some(Answer::Refused(text)),
+                },
                 Err(error) => return Some(Answer::Refused(error.to_string())),
             },
         };

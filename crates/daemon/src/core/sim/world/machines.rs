@@ -115,6 +115,7 @@ impl World {
             loaded: Default::default(),
             settings: Vec::new(),
             user_name: |_| None,
+            group_name: |_| None,
         };
         let clock = self.clock(node);
         let machine = &mut self.machines[node];

@@ -1,0 +1,322 @@
+//! What users and groups may have (`[limits]` of the configuration), and what queues give.
+//!
+//! ```text
+//! submitted --never possible--> refused, one line with the limit and its place
+//!           --not now---------> filed, not asked for at the scheduler: "waits: alice has 16 of 16 slots"
+//!           --else------------> the scheduler is asked for it
+//! ```
+//!
+//! What counts is what the jobs have that the scheduler has been asked for, and those that run already. A job
+//! ends: those that wait are looked at anew, in their order. A limit that is lowered ends nobody. Limits are
+//! for jobs that are given to the cluster; one that its `mpiexec` has started runs on without turns.
+
+use tutti_protocol::config::{Rules, Scope, Value};
+use tutti_protocol::size;
+use tutti_sched::{Demand, Place, WEIGHT_DEFAULT};
+
+use super::Controller;
+use super::job::JobRecord;
+use crate::core::local::LocalNode;
+use crate::members::{Members, NodeId};
+use crate::message::{Host, JobId, Launch, Submit, User};
+use tutti_protocol::config::values::duration_text;
+
+/// What a job, or all jobs of somebody, have of what is limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Use {
+    ranks: u64,
+    slots: u64,
+    nodes: u64,
+    memory: u64,
+    jobs: u64,
+}
+
+/// Those that are counted, by their names in the file.
+const COUNTED: [&str; 5] = ["ranks", "slots", "nodes", "memory", "jobs"];
+
+impl Use {
+    fn get(&self, name: &str) -> u64 {
+        match name {
+            "ranks" => self.ranks,
+            "slots" => self.slots,
+            "nodes" => self.nodes,
+            "memory" => self.memory,
+            _ => self.jobs,
+        }
+    }
+
+    fn add(&mut self, other: Use) {
+        self.ranks += other.ranks;
+        self.slots += other.slots;
+        self.nodes += other.nodes;
+        self.memory = self.memory.saturating_add(other.memory);
+        self.jobs += other.jobs;
+    }
+
+    /// Of a job that has its nodes.
+    fn placed(members: &Members, launch: &Launch) -> Self {
+        let slots = |node: &NodeId| {
+            let slots = members.nodes.get(node).map_or(u64::MAX, |member| u64::from(member.about.slots));
+            launch.ranks_on(*node).min(slots)
+        };
+        let nodes = launch.nodes.len() as u64;
+        Use {
+            ranks: launch.job.ranks(),
+            slots: launch.nodes.iter().map(slots).sum(),
+            nodes,
+            memory: launch.terms.memory_bytes.saturating_mul(nodes),
+            jobs: 1,
+        }
+    }
+
+    /// Of a job that asks for nodes: on as many as it may get.
+    fn asked(members: &Members, demand: &Demand) -> Self {
+        let ranks = demand.place.ranks();
+        let all: u64 = members.alive().map(|(_, member)| u64::from(member.about.slots)).sum();
+        let nodes = match &demand.place {
+            Place::Any { nodes, .. } => u64::from(*nodes),
+            Place::PerNode { per_node, ranks } => u64::from(ranks.div_ceil((*per_node).max(1))),
+            Place::Given(parts) => parts.len() as u64,
+            Place::Fewest { .. } => {
+                let least = members.alive().map(|(_, member)| u64::from(member.about.slots.max(1))).min();
+                ranks.div_ceil(least.unwrap_or(1)).clamp(1, members.alive().count().max(1) as u64)
+            }
+        };
+        let memory = demand.memory_bytes.saturating_mul(nodes);
+        Use { ranks, slots: ranks.min(all), nodes, memory, jobs: 1 }
+    }
+}
+
+/// A user or group in words.
+fn owner(scope: &Scope, name: &str) -> String {
+    match scope {
+        Scope::Group(group) => format!("group {group}"),
+        Scope::Each | Scope::User(_) => name.to_owned(),
+    }
+}
+
+/// An amount of what is limited.
+fn amount(name: &str, value: u64) -> String {
+    if name == "memory" { size::text(value) } else { value.to_string() }
+}
+
+fn number(value: &Value) -> u64 {
+    match value {
+        Value::Count(number) | Value::Ms(number) | Value::Bytes(number) => *number,
+        _ => 0,
+    }
+}
+
+/// A user as the rules know him.
+#[derive(Debug)]
+struct Person {
+    user: User,
+    name: Option<String>,
+    group: Option<String>,
+}
+
+impl Person {
+    fn of(local: &LocalNode, user: User) -> Self {
+        Person { user, name: (local.config.user_name)(user.uid), group: (local.config.group_name)(user.gid) }
+    }
+
+    fn shown(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("user {}", self.user.uid))
+    }
+
+    fn limits(&self, rules: &Rules, name: &str) -> Vec<(Scope, u64, String)> {
+        // Numbers are names too, where there is no other.
+        let user = self.name.clone().unwrap_or_else(|| self.user.uid.to_string());
+        let group = self.group.clone().unwrap_or_else(|| self.user.gid.to_string());
+        let limits = rules.limits_of(Some(&user), Some(&group), name);
+        limits.into_iter().map(|(scope, value, place)| (scope, number(&value), place)).collect()
+    }
+}
+
+/// A job gets what its queue gives.
+///
+/// # Errors
+/// When there is no such queue, or the job wants more than it has: a text for the user.
+pub(super) fn enter_queue(rules: &Rules, submit: &mut Submit) -> Result<(), String> {
+    let given = submit.batch.weight;
+    submit.batch.time_from.clear();
+    submit.terms.weight = given.unwrap_or(submit.terms.weight);
+    let name = submit.batch.queue.clone();
+    if name.is_empty() {
+        return Ok(());
+    }
+    let Some(queue) = rules.queues.get(&name) else {
+        let known: Vec<&str> = rules.queues.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(format!("there is no queue {name:?}; there are: {known}"));
+    };
+    submit.terms.weight = given.or(queue.weight()).unwrap_or(WEIGHT_DEFAULT);
+    submit.terms.exclusive |= queue.exclusive();
+    if let Some(most_ms) = queue.time_ms() {
+        let line = queue.0.line("time");
+        bound_time(submit, most_ms, &format!("[queue.{name}] in {}:{line}", rules.path))?;
+    }
+    if queue.nodes().is_empty() {
+        return Ok(());
+    }
+    if let Some(host) = submit.hosts.iter().find(|host| !queue.nodes().contains(&host.name)) {
+        return Err(format!("node {} is not one of queue {name}: {}", host.name, queue.nodes().join(", ")));
+    }
+    if submit.hosts.is_empty() {
+        let host = |node: &String| Host { name: node.clone(), ranks: None };
+        submit.hosts = queue.nodes().iter().map(host).collect();
+    }
+    Ok(())
+}
+
+/// A job without a time limit has this one, and none has a longer one.
+fn bound_time(submit: &mut Submit, most_ms: u64, place: &str) -> Result<(), String> {
+    match submit.batch.limit() {
+        Some((ms, option)) if ms > most_ms => Err(format!(
+            "{option}: {} is more than the {} of {place}",
+            duration_text(ms),
+            duration_text(most_ms)
+        )),
+        Some(_) => Ok(()),
+        None => {
+            submit.batch.time_ms = Some(most_ms);
+            submit.batch.time_from = place.to_owned();
+            Ok(())
+        }
+    }
+}
+
+impl Controller {
+    /// Limits that a job keeps or not, whatever others have.
+    ///
+    /// # Errors
+    /// When the job could never run: a text for the user.
+    pub(super) fn check_terms(
+        &self,
+        local: &LocalNode,
+        user: User,
+        submit: &mut Submit,
+    ) -> Result<(), String> {
+        let (rules, person) = (&self.rules, Person::of(local, user));
+        for (_, most_ms, place) in person.limits(rules, "time") {
+            bound_time(submit, most_ms, &place)?;
+        }
+        for (scope, most, place) in person.limits(rules, "weight_max") {
+            if u64::from(submit.terms.weight) > most {
+                let (weight, whose) = (submit.terms.weight, owner(&scope, &person.shown()));
+                return Err(format!("a weight of {weight} is more than the {most} of {whose}: {place}"));
+            }
+        }
+        if submit.terms.exclusive {
+            let name = person.name.clone().unwrap_or_default();
+            let of = rules.limits_of(Some(&name), person.group.as_deref(), "exclusive");
+            if let Some((scope, _, place)) = of.iter().find(|(_, value, _)| *value == Value::Switch(false)) {
+                let whose = owner(scope, &person.shown());
+                return Err(format!("{whose} may have no nodes alone (--exclusive): {place}"));
+            }
+        }
+        if let Some((scope, _, place)) = person.limits(rules, "memory").first()
+            && submit.terms.memory_bytes == 0
+        {
+            let whose = owner(scope, &person.shown());
+            return Err(format!(
+                "the memory of {whose} is limited: say what the job needs with --memory ({place})"
+            ));
+        }
+        for (scope, most, place) in person.limits(rules, "waiting") {
+            let is_his = |job: &&JobRecord| is_in(&scope, user, job.launch.user);
+            let waiting = self.jobs.records.values().filter(is_his);
+            let waiting = waiting.filter(|job| job.queued.is_some() && !job.is_ending()).count() as u64;
+            if waiting >= most {
+                let whose = owner(&scope, &person.shown());
+                return Err(format!("{whose} has {waiting} of {most} waiting jobs: {place}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is asked for is more than the user may ever have.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub(super) fn check_never(&self, local: &LocalNode, user: User, demand: &Demand) -> Result<(), String> {
+        let Some(members) = &local.members else { return Ok(()) };
+        let (asked, person) = (Use::asked(members, demand), Person::of(local, user));
+        for name in COUNTED {
+            for (scope, most, place) in person.limits(&self.rules, name) {
+                let wanted = asked.get(name);
+                if wanted > most {
+                    let whose = owner(&scope, &person.shown());
+                    let (wanted, most) = (amount(name, wanted), amount(name, most));
+                    return Err(format!(
+                        "{name}: {wanted} is more than the {most} that {whose} may have: {place}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a job has to wait for others of its user or group.
+    pub(super) fn over_limit(&self, local: &LocalNode, id: JobId) -> Option<String> {
+        let members = local.members.as_ref()?;
+        let job = self.jobs.get(id)?;
+        let asked = Use::asked(members, &job.queued.as_ref()?.demand);
+        self.over_with(local, members, job.launch.user, asked)
+    }
+
+    /// Why a job that runs already takes no turns.
+    pub(super) fn over_when_enrolled(
+        &self,
+        local: &LocalNode,
+        node: NodeId,
+        user: User,
+        submit: &Submit,
+    ) -> Option<String> {
+        let members = local.members.as_ref()?;
+        let demand =
+            Demand::at(Place::Given(vec![(node, submit.job.ranks().min(u64::from(u32::MAX)) as u32)]));
+        let text = self.check_never(local, user, &demand).err();
+        text.or_else(|| self.over_with(local, members, user, Use::asked(members, &demand)))
+    }
+
+    fn over_with(&self, local: &LocalNode, members: &Members, user: User, asked: Use) -> Option<String> {
+        let rules = &self.rules;
+        if rules.limits.0.0.is_empty() && rules.user_limits.is_empty() && rules.group_limits.is_empty() {
+            return None;
+        }
+        let person = Person::of(local, user);
+        for name in COUNTED {
+            for (scope, most, place) in person.limits(rules, name) {
+                let used = self.used(members, &scope, user).get(name);
+                if used.saturating_add(asked.get(name)) > most {
+                    let whose = owner(&scope, &person.shown());
+                    let (used, most) = (amount(name, used), amount(name, most));
+                    return Some(format!("{whose} has {used} of {most} {name}: {place}"));
+                }
+            }
+        }
+        None
+    }
+
+    /// What the jobs have that the scheduler has been asked for, or that run.
+    fn used(&self, members: &Members, scope: &Scope, user: User) -> Use {
+        let mut sum = Use::default();
+        for job in self.jobs.records.values().filter(|job| !job.over && is_in(scope, user, job.launch.user)) {
+            match &job.queued {
+                Some(queued) if queued.submitted => sum.add(Use::asked(members, &queued.demand)),
+                Some(_) => {}
+                None => sum.add(Use::placed(members, &job.launch)),
+            }
+        }
+        sum
+    }
+}
+
+/// The limits of a user are those of another's jobs too.
+fn is_in(scope: &Scope, user: User, other: User) -> bool {
+    match scope {
+        Scope::Each | Scope::User(_) => user.uid == other.uid,
+        Scope::Group(_) => user.gid == other.gid,
+    }
+}
