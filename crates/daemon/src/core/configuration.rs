@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A node says which version it has when the file is written, and says it again now and then: what is lost on
-//! its way is said anew. What happens if it stops right here: the file is replaced as a whole, so there is the
-//! old text or the new one, and the next daemon of the node gets the list anew.
+//! its way is said anew. What happens if it stops right here: the file is replaced as a whole, so there is
+//! the old text or the new one, and the next daemon of the node gets the list anew.
 
 use std::sync::Arc;
 
