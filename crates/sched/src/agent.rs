@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use crate::barrier::Merger;
-use crate::gang::{Action, Arrival, NodeSwitch, Timing};
+use crate::gang::{Action, Arrival, JobChange, NodeSwitch, Timing};
 use crate::message::{Down, Members, Order, Report, Stage};
 use crate::tree::Tree;
 use crate::types::{JobId, Membership, NodeId, Slots};
@@ -125,45 +125,9 @@ impl Agent {
         self.settle(now_ns);
     }
 
-    /// The freezer says frozen.
-    pub fn handle_frozen(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_frozen(now_ns, job);
-        self.settle(now_ns);
-    }
-
-    /// The freezer has been written to, and nobody has to know more.
-    pub fn handle_freeze_requested(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_freeze_requested(now_ns, job);
-        self.settle(now_ns);
-    }
-
-    /// The job sleeps, and has been left as it is instead of being frozen.
-    pub fn handle_exempt(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_exempt(now_ns, job);
-        self.settle(now_ns);
-    }
-
-    /// The freezer says thawed.
-    pub fn handle_thawed(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_thawed(now_ns, job);
-        self.settle(now_ns);
-    }
-
-    /// The channel state has been copied.
-    pub fn handle_saved(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_saved(now_ns, job);
-        self.settle(now_ns);
-    }
-
-    /// The channel state has been loaded.
-    pub fn handle_restored(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_restored(now_ns, job);
-        self.settle(now_ns);
-    }
-
-    /// All ranks of the job sleep here, or one of them no longer does.
-    pub fn handle_asleep(&mut self, now_ns: u64, job: JobId, asleep: bool) {
-        self.switch.handle_asleep(now_ns, job, asleep);
+    /// What has become of a job on this node.
+    pub fn handle_change(&mut self, now_ns: u64, job: JobId, change: JobChange) {
+        self.switch.handle_change(now_ns, job, change);
         self.settle(now_ns);
     }
 

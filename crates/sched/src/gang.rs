@@ -71,15 +71,15 @@ pub enum Action {
     Forward(Order),
     /// Bind the job's ranks to these slots, which they did not have before.
     Bind(JobId, Slots),
-    /// Write to the freezer; [`NodeSwitch::handle_frozen`] when it says frozen.
+    /// Write to the freezer; [`JobChange::Frozen`] when it says frozen.
     Freeze(JobId),
-    /// Write to the freezer; [`NodeSwitch::handle_thawed`] when it says so.
+    /// Write to the freezer; [`JobChange::Thawed`] when it says so.
     Thaw(JobId),
     /// `cgroup.kill`; [`NodeSwitch::handle_job_ended`] when nobody is left.
     Kill(JobId),
-    /// Copy the job's channel state; [`NodeSwitch::handle_saved`].
+    /// Copy the job's channel state; [`JobChange::Saved`].
     Save(JobId),
-    /// Load the job's channel state; [`NodeSwitch::handle_restored`].
+    /// Load the job's channel state; [`JobChange::Restored`].
     Restore(JobId),
     /// This node's part has reached the stage: for [`crate::barrier::Merger::handle_own`].
     Reached(JobId, Stage, Generation),
@@ -117,6 +117,29 @@ pub struct Lap {
     pub thawing_ns: u64,
     /// The last job was said to be thawed.
     pub thawed_ns: u64,
+}
+
+/// What becomes of a job on a node, by what freezes it and by what watches it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobChange {
+    /// The freezer has been written to, and is one behind whose write no rank runs an instruction of its own:
+    /// see [`NodeSwitch::may_assume_frozen`]. The job counts as frozen; [`Self::Frozen`] may follow.
+    FreezeRequested,
+    /// The freezer says that the job is frozen.
+    Frozen,
+    /// The job has been left as it is instead of being frozen, since it sleeps: see
+    /// [`NodeSwitch::may_exempt`]. It counts as frozen.
+    Exempt,
+    /// The freezer says that the job is thawed.
+    Thawed,
+    /// The channel state of the job has been copied.
+    Saved,
+    /// The channel state of the job has been loaded.
+    Restored,
+    /// All ranks of the job on this node sleep in the library.
+    Asleep,
+    /// One of them no longer does. Also of a frozen job: what would wake it (input, a datagram) counts.
+    Awake,
 }
 
 /// The jobs of one node, and who of them runs.
@@ -231,8 +254,21 @@ impl NodeSwitch {
         }
     }
 
-    /// The freezer says that the job is frozen.
-    pub fn handle_frozen(&mut self, now_ns: u64, job: JobId) {
+    /// What has become of a job here.
+    pub fn handle_change(&mut self, now_ns: u64, job: JobId, change: JobChange) {
+        match change {
+            JobChange::FreezeRequested => self.handle_freeze_requested(now_ns, job),
+            JobChange::Frozen => self.handle_frozen(now_ns, job),
+            JobChange::Exempt => self.handle_exempt(now_ns, job),
+            JobChange::Thawed => self.handle_thawed(now_ns, job),
+            JobChange::Saved => self.handle_saved(now_ns, job),
+            JobChange::Restored => self.handle_restored(now_ns, job),
+            JobChange::Asleep => self.handle_asleep(now_ns, job, true),
+            JobChange::Awake => self.handle_asleep(now_ns, job, false),
+        }
+    }
+
+    fn handle_frozen(&mut self, now_ns: u64, job: JobId) {
         let Some(at) = self.find(job) else { return };
         if self.jobs[at].end_assumed() {
             self.report_suspended(at);
@@ -241,17 +277,13 @@ impl NodeSwitch {
         }
     }
 
-    /// The freezer has been written to, and is one behind whose write no rank runs an instruction of its own:
-    /// see [`Self::may_assume_frozen`]. The job counts as frozen; [`Self::handle_frozen`] may follow.
-    pub fn handle_freeze_requested(&mut self, now_ns: u64, job: JobId) {
+    fn handle_freeze_requested(&mut self, now_ns: u64, job: JobId) {
         if let Some(at) = self.find(job) {
             self.count_as_frozen(now_ns, at, Local::assume_frozen);
         }
     }
 
-    /// The job has been left as it is instead of being frozen, since it sleeps: see [`Self::may_exempt`]. It
-    /// counts as frozen.
-    pub fn handle_exempt(&mut self, now_ns: u64, job: JobId) {
+    fn handle_exempt(&mut self, now_ns: u64, job: JobId) {
         if let Some(at) = self.find(job) {
             self.count_as_frozen(now_ns, at, Local::confirm_exempt);
         }
@@ -266,15 +298,13 @@ impl NodeSwitch {
         }
     }
 
-    /// The freezer says that the job is thawed.
-    pub fn handle_thawed(&mut self, now_ns: u64, job: JobId) {
+    fn handle_thawed(&mut self, now_ns: u64, job: JobId) {
         if self.find(job).is_some_and(|at| self.jobs[at].is_thawed()) {
             self.lap.thawed_ns = now_ns;
         }
     }
 
-    /// The channel state of the job has been copied.
-    pub fn handle_saved(&mut self, now_ns: u64, job: JobId) {
+    fn handle_saved(&mut self, now_ns: u64, job: JobId) {
         if let Some(local) = self.find_mut(job)
             && let Some(generation) = local.saving.take()
         {
@@ -283,8 +313,7 @@ impl NodeSwitch {
         }
     }
 
-    /// The channel state of the job has been loaded.
-    pub fn handle_restored(&mut self, now_ns: u64, job: JobId) {
+    fn handle_restored(&mut self, now_ns: u64, job: JobId) {
         if let Some(local) = self.find_mut(job)
             && let Some(generation) = local.restoring.take()
         {
@@ -293,9 +322,7 @@ impl NodeSwitch {
         }
     }
 
-    /// All ranks of the job on this node sleep in the library, or one of them no longer does. Also for a
-    /// frozen job: what would wake it (input, a datagram) counts as awake.
-    pub fn handle_asleep(&mut self, now_ns: u64, job: JobId, asleep: bool) {
+    fn handle_asleep(&mut self, now_ns: u64, job: JobId, asleep: bool) {
         let Some(local) = self.find_mut(job) else { return };
         if asleep {
             local.asleep_since_ns = local.asleep_since_ns.or(Some(now_ns));

@@ -75,7 +75,7 @@ fn overlapped_switch_forwards_freezes_and_thaws() {
     let next = switch(2, 1, Mode::Overlapped);
     node.handle_order(10, &next);
     assert_eq!(actions(&mut node), [Action::Forward(next), Action::Freeze(A), Action::Thaw(B)]);
-    node.handle_frozen(50_010, A);
+    node.handle_change(50_010, A, JobChange::Frozen);
     assert_eq!(actions(&mut node), [frozen(A, 2)]);
     assert_eq!((node.lap().executed_ns, node.lap().frozen_ns), (10, 50_010));
 }
@@ -86,7 +86,7 @@ fn overlapped_switch_does_not_wait_for_a_slow_freezer() {
     assert_eq!(order(&mut node, 0, switch(2, 1, Mode::Overlapped)), [Action::Freeze(A), Action::Thaw(B)]);
     node.handle_time(1_000_000_000);
     assert!(actions(&mut node).contains(&Action::Stuck(A)));
-    node.handle_frozen(2_000_000_000, A);
+    node.handle_change(2_000_000_000, A, JobChange::Frozen);
     assert!(actions(&mut node).contains(&frozen(A, 2)));
 }
 
@@ -118,15 +118,15 @@ fn overlapped_switch_counts_a_requested_freeze_as_frozen() {
     let mut node = node(Mode::Overlapped);
     order(&mut node, 10, switch(2, 1, Mode::Overlapped));
     assert!(node.may_assume_frozen(A));
-    node.handle_freeze_requested(20, A);
+    node.handle_change(20, A, JobChange::FreezeRequested);
     assert_eq!(actions(&mut node), [frozen(A, 2)]);
     assert_eq!(order(&mut node, 30, switch(3, 0, Mode::Overlapped)), [Action::Freeze(B), Action::Thaw(A)]);
-    node.handle_freeze_requested(40, B);
+    node.handle_change(40, B, JobChange::FreezeRequested);
     assert_eq!(actions(&mut node), [frozen(B, 3)]);
-    node.handle_frozen(50, B);
+    node.handle_change(50, B, JobChange::Frozen);
     assert_eq!(actions(&mut node), [], "it has been said");
     order(&mut node, 60, switch(4, 1, Mode::Overlapped));
-    node.handle_freeze_requested(70, A);
+    node.handle_change(70, A, JobChange::FreezeRequested);
     actions(&mut node);
     node.handle_time(60 + Timing::default().stuck_ns);
     assert_eq!(actions(&mut node), [Action::Stuck(A)], "who keeps the machines hears of it all the same");
@@ -136,11 +136,11 @@ fn overlapped_switch_counts_a_requested_freeze_as_frozen() {
 fn suspend_waits_for_a_confirmed_freeze() {
     let mut node = node(Mode::Overlapped);
     order(&mut node, 10, switch(2, 1, Mode::Overlapped));
-    node.handle_freeze_requested(20, A);
+    node.handle_change(20, A, JobChange::FreezeRequested);
     actions(&mut node);
     assert_eq!(order(&mut node, 30, Order::Suspend(A, 1)), []);
     assert!(!node.may_assume_frozen(A));
-    node.handle_frozen(40, A);
+    node.handle_change(40, A, JobChange::Frozen);
     assert_eq!(actions(&mut node), [Action::Reached(A, Stage::Suspended, Generation(1))]);
 }
 
@@ -166,7 +166,7 @@ fn strict_switch_waits_for_every_order() {
     assert_eq!(order(&mut node, 0, switch(2, 1, Mode::Strict)), [Action::Freeze(A)]);
     node.handle_time(300_000);
     assert_eq!(actions(&mut node), [], "B is not thawed by time");
-    node.handle_frozen(400_000, A);
+    node.handle_change(400_000, A, JobChange::Frozen);
     assert_eq!(actions(&mut node), [frozen(A, 2)]);
     assert_eq!(order(&mut node, 0, Order::Save(A, Generation(2))), [Action::Save(A)]);
     assert_eq!(
@@ -174,11 +174,11 @@ fn strict_switch_waits_for_every_order() {
         [],
         "a repeated order is not executed again"
     );
-    node.handle_saved(0, A);
+    node.handle_change(0, A, JobChange::Saved);
     assert_eq!(actions(&mut node), [Action::Reached(A, Stage::Saved, Generation(2))]);
     assert_eq!(order(&mut node, 0, Order::Restore(B, Generation(1))), [], "of an older generation");
     assert_eq!(order(&mut node, 0, Order::Restore(B, Generation(2))), [Action::Restore(B)]);
-    node.handle_restored(0, B);
+    node.handle_change(0, B, JobChange::Restored);
     assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, Generation(2))]);
     assert_eq!(order(&mut node, 0, Order::Run(B, Generation(2))), [Action::Thaw(B)]);
 }
@@ -190,15 +190,15 @@ fn node_switch_orders_that_precede_their_job_are_kept() {
     let (generation, at) = (Generation(2), Slots::first(1));
     node.handle_plan(0, Plan { version: Version(2), rows: vec![vec![C]], moved: Vec::new() });
     order(&mut node, 0, Order::Switch(Switch { mode: Mode::Strict, ..to_row(2, 0, 2) }));
-    node.handle_frozen(10, A);
+    node.handle_change(10, A, JobChange::Frozen);
     actions(&mut node);
     assert_eq!(order(&mut node, 20, Order::Restore(C, Generation(1))), [], "an older one");
     assert_eq!(order(&mut node, 20, Order::Restore(C, generation)), []);
     node.handle_job(30, C, at, false, Arrival::Running);
     assert_eq!(actions(&mut node), [Action::Freeze(C)], "nobody has said RUN");
-    node.handle_frozen(40, C);
+    node.handle_change(40, C, JobChange::Frozen);
     assert_eq!(actions(&mut node), [frozen(C, 2), Action::Restore(C)]);
-    node.handle_restored(0, C);
+    node.handle_change(0, C, JobChange::Restored);
     assert_eq!(actions(&mut node), [Action::Reached(C, Stage::Restored, generation)]);
     assert_eq!(order(&mut node, 50, Order::Run(C, generation)), [Action::Thaw(C)]);
 
@@ -235,7 +235,7 @@ fn node_switch_job_in_the_row_of_a_restarted_daemon_runs_on() {
 fn strict_switch_restores_a_job_that_ran_on_an_isolated_node() {
     let mut node = node(Mode::Strict);
     node.handle_time(1_000_000_000);
-    node.handle_frozen(1_000_100_000, A);
+    node.handle_change(1_000_100_000, A, JobChange::Frozen);
     assert!(node.is_alone() && node.is_thawed(B));
     actions(&mut node);
     let generation = Generation(2);
@@ -244,9 +244,9 @@ fn strict_switch_restores_a_job_that_ran_on_an_isolated_node() {
         [frozen(A, 2), Action::Freeze(B)]
     );
     assert_eq!(order(&mut node, 2_000_000_000, Order::Restore(B, generation)), []);
-    node.handle_frozen(2_000_100_000, B);
+    node.handle_change(2_000_100_000, B, JobChange::Frozen);
     assert_eq!(actions(&mut node), [frozen(B, 2), Action::Restore(B)]);
-    node.handle_restored(0, B);
+    node.handle_change(0, B, JobChange::Restored);
     assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, generation)]);
     assert_eq!(order(&mut node, 2_000_200_000, Order::Run(B, generation)), [Action::Thaw(B)]);
 }
@@ -316,9 +316,9 @@ fn node_switch_thaws_a_job_that_was_still_freezing() {
     node.handle_time(200_000);
     actions(&mut node);
     assert_eq!(order(&mut node, 300_000, switch(3, 0, Mode::Overlapped)), [Action::Freeze(B)]);
-    node.handle_frozen(310_000, B);
+    node.handle_change(310_000, B, JobChange::Frozen);
     assert_eq!(actions(&mut node), [frozen(B, 3)]);
-    node.handle_frozen(400_000, A);
+    node.handle_change(400_000, A, JobChange::Frozen);
     assert_eq!(actions(&mut node), [frozen(A, 3), Action::Thaw(A)]);
 }
 
@@ -330,7 +330,7 @@ fn kill_is_legal_in_any_state() {
             order(&mut node, 0, switch(2, 1, Mode::Overlapped));
         }
         if matches!(state, "frozen" | "suspended" | "saving") {
-            node.handle_frozen(10, A);
+            node.handle_change(10, A, JobChange::Frozen);
         }
         match state {
             "suspended" => drop(order(&mut node, 20, Order::Suspend(A, 1))),
@@ -352,13 +352,13 @@ fn suspend_and_resume_are_legal_in_any_state() {
     let mut node = node(Mode::Overlapped);
     assert_eq!(order(&mut node, 0, Order::Suspend(A, 1)), [Action::Freeze(A)]);
     assert_eq!(order(&mut node, 0, Order::Suspend(A, 1)), []);
-    node.handle_frozen(10, A);
+    node.handle_change(10, A, JobChange::Frozen);
     let suspended = Action::Reached(A, Stage::Suspended, Generation(1));
     assert_eq!(actions(&mut node), [frozen(A, 1), suspended]);
     assert_eq!(order(&mut node, 20, Order::Resume(A, 2)), [Action::Thaw(A)], "it is in the row");
     assert_eq!(order(&mut node, 30, Order::Suspend(A, 1)), [], "old");
     order(&mut node, 40, switch(2, 1, Mode::Overlapped));
-    node.handle_frozen(50, A);
+    node.handle_change(50, A, JobChange::Frozen);
     actions(&mut node);
     let again = Action::Reached(A, Stage::Suspended, Generation(3));
     assert_eq!(order(&mut node, 60, Order::Suspend(A, 3)), [again], "frozen already");
@@ -367,7 +367,7 @@ fn suspend_and_resume_are_legal_in_any_state() {
         [Action::Freeze(B)],
         "suspended in its own row"
     );
-    node.handle_frozen(80, B);
+    node.handle_change(80, B, JobChange::Frozen);
     actions(&mut node);
     assert_eq!(order(&mut node, 90, Order::Resume(A, 4)), [Action::Thaw(A)]);
 }
@@ -375,16 +375,16 @@ fn suspend_and_resume_are_legal_in_any_state() {
 #[test]
 fn idle_gang_is_found_after_a_millisecond() {
     let mut node = node(Mode::Overlapped);
-    node.handle_asleep(0, A, true);
+    node.handle_change(0, A, JobChange::Asleep);
     assert_eq!(node.poll_timeout(), Some(1_000_000));
     node.handle_time(1_000_000);
     let idle = Action::Reached(A, Stage::Idle, Generation(1));
     assert_eq!(actions(&mut node), std::slice::from_ref(&idle));
     node.handle_time(2_000_000);
     assert_eq!(actions(&mut node), [], "said once");
-    node.handle_asleep(3_000_000, A, false);
+    node.handle_change(3_000_000, A, JobChange::Awake);
     assert_eq!(actions(&mut node), [Action::Woken(A)]);
-    node.handle_asleep(3_000_000, A, true);
+    node.handle_change(3_000_000, A, JobChange::Asleep);
     node.handle_time(3_999_999);
     assert_eq!(actions(&mut node), []);
     node.handle_time(4_000_000);
@@ -396,15 +396,15 @@ fn idle_is_found_while_exempt_and_not_while_frozen() {
     let idle = Action::Reached(A, Stage::Idle, Generation(2));
     for (exempt, expected) in [(true, vec![idle]), (false, vec![])] {
         let mut node = node(Mode::Overlapped);
-        node.handle_asleep(0, A, true);
+        node.handle_change(0, A, JobChange::Asleep);
         assert_eq!(
             order(&mut node, 500_000, switch(2, 1, Mode::Overlapped)),
             [Action::Freeze(A), Action::Thaw(B)]
         );
         if exempt {
-            node.handle_exempt(500_000, A);
+            node.handle_change(500_000, A, JobChange::Exempt);
         } else {
-            node.handle_frozen(500_000, A);
+            node.handle_change(500_000, A, JobChange::Frozen);
         }
         assert_eq!(actions(&mut node), [frozen(A, 2)], "it counts as frozen");
         node.handle_time(1_000_000);
@@ -415,9 +415,9 @@ fn idle_is_found_while_exempt_and_not_while_frozen() {
 #[test]
 fn suspended_exempt_job_is_not_found_idle() {
     let mut node = node(Mode::Overlapped);
-    node.handle_asleep(0, A, true);
+    node.handle_change(0, A, JobChange::Asleep);
     order(&mut node, 500_000, switch(2, 1, Mode::Overlapped));
-    node.handle_exempt(500_000, A);
+    node.handle_change(500_000, A, JobChange::Exempt);
     actions(&mut node);
     order(&mut node, 600_000, Order::Suspend(A, 1));
     node.handle_time(2_000_000);
@@ -429,12 +429,12 @@ fn isolated_node_runs_its_own_jobs_and_rejoins() {
     let mut node = node(Mode::Overlapped);
     node.handle_time(1_000_000_000);
     assert_eq!(actions(&mut node), [Action::Freeze(A), Action::Thaw(B)], "A is on other nodes too");
-    node.handle_frozen(1_000_100_000, A);
+    node.handle_change(1_000_100_000, A, JobChange::Frozen);
     assert_eq!(actions(&mut node), [frozen(A, 1)]);
     assert!(node.is_alone());
     node.handle_contact(2_000_000_000);
     assert_eq!(actions(&mut node), [Action::Freeze(B), Action::Thaw(A)]);
-    node.handle_frozen(2_000_100_000, B);
+    node.handle_change(2_000_100_000, B, JobChange::Frozen);
     assert_eq!(actions(&mut node), [frozen(B, 1)]);
 }
 
@@ -470,11 +470,11 @@ fn node_switch_binds_a_moved_job_before_it_runs() {
 fn strict_switch_runs_no_job_during_restore() {
     let mut node = node(Mode::Strict);
     order(&mut node, 0, switch(2, 1, Mode::Strict));
-    node.handle_frozen(0, A);
+    node.handle_change(0, A, JobChange::Frozen);
     actions(&mut node);
     assert_eq!(order(&mut node, 0, Order::Restore(B, Generation(2))), [Action::Restore(B)]);
     // A change of the tree repeats all that is in force: on the other nodes B has been restored, and runs.
     assert_eq!(order(&mut node, 0, Order::Run(B, Generation(2))), []);
-    node.handle_restored(10, B);
+    node.handle_change(10, B, JobChange::Restored);
     assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, Generation(2)), Action::Thaw(B)]);
 }

@@ -5,7 +5,7 @@ use super::coverage::{KINDS, Kind};
 use super::node::Real;
 use super::world::{World, agent};
 use crate::demand::Demand;
-use crate::gang::Arrival;
+use crate::gang::{Arrival, JobChange};
 use crate::scheduler::JobState;
 use crate::tree::Tree;
 use crate::types::{JobId, NodeId};
@@ -322,7 +322,8 @@ impl World {
         let now_ns = self.now_ns;
         for at in 0..self.nodes.len() as u32 {
             if self.nodes[at as usize].processes.contains_key(&job) {
-                self.with_any(NodeId(at), |agent| agent.handle_asleep(now_ns, job, asleep));
+                let change = if asleep { JobChange::Asleep } else { JobChange::Awake };
+                self.with_any(NodeId(at), |agent| agent.handle_change(now_ns, job, change));
             }
         }
     }

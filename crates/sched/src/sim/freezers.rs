@@ -4,7 +4,7 @@ use super::calendar::Event;
 use super::coverage::{Kind, Phase};
 use super::node::Real;
 use super::world::World;
-use crate::gang::Action;
+use crate::gang::{Action, JobChange};
 use crate::types::{JobId, NodeId};
 
 impl World {
@@ -88,7 +88,7 @@ impl World {
         let now_ns = self.now_ns;
         if process.epoch == epoch {
             process.assumed = true;
-            self.with_any(node, |agent| agent.handle_freeze_requested(now_ns, job));
+            self.with_any(node, |agent| agent.handle_change(now_ns, job, JobChange::FreezeRequested));
         }
     }
 
@@ -113,14 +113,14 @@ impl World {
         }
         let now_ns = self.now_ns;
         if frozen {
-            self.with_any(node, |agent| agent.handle_frozen(now_ns, job));
+            self.with_any(node, |agent| agent.handle_change(now_ns, job, JobChange::Frozen));
         } else {
             self.thawed[at] = now_ns;
             let awake = self.moods.get(&job).is_none_or(|mood| mood.is_awake(now_ns));
             self.with_any(node, |agent| {
-                agent.handle_thawed(now_ns, job);
+                agent.handle_change(now_ns, job, JobChange::Thawed);
                 if awake {
-                    agent.handle_asleep(now_ns, job, false);
+                    agent.handle_change(now_ns, job, JobChange::Awake);
                 }
             });
         }

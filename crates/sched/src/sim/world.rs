@@ -11,7 +11,7 @@ use super::options::{Options, Report};
 use crate::agent::{Agent, Output};
 use crate::controller::{Controller, Notice};
 use crate::demand::Demand;
-use crate::gang::{Arrival, Timing};
+use crate::gang::{Arrival, JobChange, Timing};
 use crate::message::{Down, Mode, Order, Stage};
 use crate::rotation::credit_ns;
 use crate::scheduler::{Config, Event as Placed, JobState, Scheduler};
@@ -187,14 +187,14 @@ impl World {
             Event::Counts { node, job, epoch } => self.handle_counts(node, job, epoch),
             Event::Saved { node, job } => {
                 self.end_copy(node, job);
-                self.with_any(node, |agent| agent.handle_saved(now_ns, job));
+                self.with_any(node, |agent| agent.handle_change(now_ns, job, JobChange::Saved));
             }
             Event::Restored { node, job, generation } => {
                 if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
                     process.restored = process.restored.max(Some(generation));
                 }
                 self.end_copy(node, job);
-                self.with_any(node, |agent| agent.handle_restored(now_ns, job));
+                self.with_any(node, |agent| agent.handle_change(now_ns, job, JobChange::Restored));
             }
             Event::FreezeRequested { node, job, epoch, frozen } => {
                 self.handle_freeze_requested(node, job, epoch, frozen)

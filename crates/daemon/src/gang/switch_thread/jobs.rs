@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tutti_os::cgroup::JobGroup;
 use tutti_sched::agent::Agent;
-use tutti_sched::gang::{Action, Arrival};
+use tutti_sched::gang::{Action, Arrival, JobChange};
 use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
 
 use super::{IDLE_NS, Node, SwitchThread};
@@ -94,7 +94,8 @@ impl Job {
         self.sampled_ns = now_ns;
         self.is_heavy = load == Load::Heavy;
         self.pauses = if self.is_heavy { (self.pauses.max(1) * 2).min(RARELY) } else { 1 };
-        agent.handle_asleep(now_ns, id, load == Load::Idle);
+        let change = if load == Load::Idle { JobChange::Asleep } else { JobChange::Awake };
+        agent.handle_change(now_ns, id, change);
     }
 }
 
@@ -163,7 +164,7 @@ impl SwitchThread {
                 if node.agent.switch().may_exempt(*id) && freezer.try_exempt() {
                     (job.polled_ns, job.pauses) = (began_ns, 1);
                     self.recorder.put(TurnKind::Freeze, *id, began_ns, began_ns);
-                    node.agent.handle_exempt(began_ns, *id);
+                    node.agent.handle_change(began_ns, *id, JobChange::Exempt);
                 } else {
                     freezer.freeze(began_ns);
                 }
@@ -182,7 +183,7 @@ impl SwitchThread {
                     self.recorder.put(TurnKind::Thaw, *id, began_ns, now_ns());
                 }
                 let now_ns = now_ns();
-                node.agent.handle_thawed(now_ns, *id);
+                node.agent.handle_change(now_ns, *id, JobChange::Thawed);
                 if node.agent.switch().is_strict() {
                     return;
                 }
@@ -200,10 +201,10 @@ impl SwitchThread {
                 let now_ns = now_ns();
                 if let Action::Save(_) = action {
                     self.recorder.put(TurnKind::Save, *job, now_ns, now_ns);
-                    node.agent.handle_saved(now_ns, *job);
+                    node.agent.handle_change(now_ns, *job, JobChange::Saved);
                 } else {
                     self.recorder.put(TurnKind::Restore, *job, now_ns, now_ns);
-                    node.agent.handle_restored(now_ns, *job);
+                    node.agent.handle_change(now_ns, *job, JobChange::Restored);
                 }
             }
             Action::Stuck(job) => {
@@ -241,14 +242,14 @@ impl SwitchThread {
             {
                 any = true;
                 self.recorder.put(TurnKind::Freeze, *id, freezer.requested_ns(), freezer.requested_ns());
-                node.agent.handle_freeze_requested(now_ns, *id);
+                node.agent.handle_change(now_ns, *id, JobChange::FreezeRequested);
             } else if freezer.try_confirm(now_ns) {
                 any = true;
                 if !was_assumed {
                     let (requested_ns, took_ns) = (freezer.requested_ns(), freezer.took_ns(self::now_ns()));
                     self.recorder.put(TurnKind::Freeze, *id, requested_ns, requested_ns + took_ns);
                 }
-                node.agent.handle_frozen(now_ns, *id);
+                node.agent.handle_change(now_ns, *id, JobChange::Frozen);
             }
         }
         any
