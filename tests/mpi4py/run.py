@@ -24,7 +24,7 @@ import sys
 import time
 
 # The chapters that this version does not have; windows are there for ranks of one node.
-UNWRITTEN_CHAPTERS = ("Dynamic processes", "Input and output")
+UNWRITTEN_CHAPTERS = ("Dynamic processes",)
 WINDOWS_CHAPTER = "One-sided communication"
 # A rank, or a thread, that met the error of an unwritten function leaves the others alone in the test; when nothing has happened for
 # this long, the test is over.
@@ -69,9 +69,9 @@ class Test:
 
 
 def unwritten(functions, network):
-    """Names of the functions of the unwritten chapters, and those for files (and windows) in the other chapters."""
+    """Names of the functions of the unwritten chapters, and those for windows in the other chapters."""
     names, chapter = [], ""
-    chapters, prefixes = UNWRITTEN_CHAPTERS, ("MPI_File_",)
+    chapters, prefixes = UNWRITTEN_CHAPTERS, ()
     if network != "node":
         chapters, prefixes = (*chapters, WINDOWS_CHAPTER), (*prefixes, "MPI_Win_")
     for line in functions.read_text().splitlines():

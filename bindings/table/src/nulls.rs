@@ -105,8 +105,13 @@ impl Table {
                 Some(Null::Refused) => format!("{argument}.is_null()"),
                 Some(Null::Length(length)) => format!("{argument}.is_null() && {length} > 0"),
             };
+            let is_of_files = name.starts_with("MPI_File_") || name.starts_with("MPI_Register_datarep");
             let refusal = match (by_value("MPI_Comm"), by_value("MPI_Session")) {
                 _ if name.starts_with("MPI_T_") => "MPI_T_ERR_INVALID".to_owned(),
+                _ if is_of_files => {
+                    let file = by_value("MPI_File").unwrap_or_else(|| "MPI_FILE_NULL".into());
+                    format!("tutti_mpi::null_argument_of_file(c\"{name}\", {file}, \"{}\")", param.name)
+                }
                 (Some(comm), _) => {
                     format!("tutti_mpi::null_argument(c\"{name}\", {comm}, \"{}\")", param.name)
                 }

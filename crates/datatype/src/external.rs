@@ -104,6 +104,32 @@ pub unsafe fn unpack(buffer: &Buffer, signature: &Signature, mut from: *const u8
     });
 }
 
+/// Reads data of a buffer from the first `bytes` bytes at `from`, as far as they are whole elements. Returns
+/// the bytes of the buffer's data that were written.
+///
+/// # Safety
+/// As [`unpack`], but for the number of bytes at `from`.
+pub unsafe fn unpack_part(buffer: &Buffer, signature: &Signature, from: *const u8, bytes: usize) -> usize {
+    let (mut taken, mut given, mut is_over) = (0, 0, false);
+    for_each_piece(signature, |basic, offset, native| {
+        let whole = (native / basic.element.bytes()).min((bytes - taken) / basic.external_bytes());
+        let (here, there) = (whole * basic.element.bytes(), whole * basic.external_bytes());
+        if is_over || whole == 0 {
+            is_over = true;
+            return;
+        }
+        let mut numbers = [0; PIECE_BYTES];
+        // SAFETY: our contract; the pieces follow each other on both sides.
+        unsafe {
+            basic.decode(std::slice::from_raw_parts(from.add(taken), there), &mut numbers[..here]);
+            buffer.store(offset, numbers.as_ptr(), here);
+        }
+        (taken, given) = (taken + there, given + here);
+        is_over = here < native;
+    });
+    given
+}
+
 /// Calls `piece` with basic element, offset in the data and native bytes, for pieces of whole equal elements.
 fn for_each_piece(signature: &Signature, mut piece: impl FnMut(Basic, usize, usize)) {
     let mut offset = 0;

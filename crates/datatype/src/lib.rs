@@ -8,6 +8,7 @@
 //! | [`layout`], `datatype`, [`elements`] | a shared type, what a handle names, what a pending operation keeps |
 //! | [`transfer`], `kernels` | the cursor: copies any range of the data to or from a stream of bytes |
 //! | [`buffer`], [`note`] | the data of one operation, and what the checker knows of them |
+//! | [`view`] | the places of a file that a type shows |
 //! | [`external`], [`reduce`] | external32; the loops of the predefined reductions |
 //!
 //! A caller puts a [`Part`] together, wraps it in a [`Layout`] and a [`Datatype`], commits it, and asks it
@@ -37,6 +38,7 @@ pub mod reduce;
 pub mod signature;
 #[allow(unsafe_code)]
 pub mod transfer;
+pub mod view;
 
 pub use access::Error;
 pub use bounds::Bounds;
@@ -48,3 +50,4 @@ pub use layout::{Description, Layout};
 pub use note::SignatureWord;
 pub use part::{Part, TooLarge};
 pub use signature::Signature;
+pub use view::View;

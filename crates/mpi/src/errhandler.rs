@@ -6,6 +6,7 @@
 
 use core::cell::RefCell;
 use core::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_shm::ticket::Notice;
@@ -44,6 +45,9 @@ struct Handler {
 /// The function as it is called: the fixed arguments; a variadic C function takes them the same way.
 type Function = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
 
+/// The handler of MPI_FILE_NULL (MPI 14.7).
+static DEFAULT_OF_FILES: AtomicUsize = AtomicUsize::new(MPI_ERRORS_RETURN.0);
+
 static TABLE: Mutex<Slab<Handler>> = Mutex::new(Slab::new(Kind::Errhandler));
 
 thread_local! {
@@ -70,6 +74,40 @@ pub fn call_window(name: &'static CStr, win: MPI_Win, body: impl FnOnce(&mut Gua
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise_on_window(guard, name, win, error),
     }
+}
+
+/// The same for a call about a file, or about files that are not open: those errors are raised on
+/// MPI_FILE_NULL (MPI 14.7).
+#[inline(always)]
+pub fn call_file(name: &'static CStr, file: MPI_File, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
+    let Some(mut guard) = crate::check::enter_call(name) else { return outside(name) };
+    guard.call = name;
+    match body(&mut guard) {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => raise_on_file(guard, name, file, error),
+    }
+}
+
+/// Raises an error on a file, or on MPI_FILE_NULL when it is none.
+#[cold]
+#[inline(never)]
+pub fn raise_on_file(guard: Guard, name: &CStr, file: MPI_File, error: Error) -> c_int {
+    let (file, handler) = match guard.file(file) {
+        Ok(found) => (file, found.errhandler),
+        Err(_) => (MPI_FILE_NULL, default_of_files()),
+    };
+    raise_with(guard, name, handler, file.0, error)
+}
+
+/// The handler of MPI_FILE_NULL, which new files get.
+pub fn default_of_files() -> MPI_Errhandler {
+    MPI_Errhandler(DEFAULT_OF_FILES.load(Ordering::Relaxed))
+}
+
+/// Sets the handler of MPI_FILE_NULL.
+pub fn set_default_of_files(handler: MPI_Errhandler) {
+    retain(handler);
+    release(MPI_Errhandler(DEFAULT_OF_FILES.swap(handler.0, Ordering::Relaxed)));
 }
 
 #[cold]
@@ -112,7 +150,11 @@ pub fn call_anytime(name: &'static CStr, body: impl FnOnce() -> Result<()>) -> c
 #[cold]
 #[inline(never)]
 pub fn raise(guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
-    let comm = error.context.and_then(|context| guard.comm_of_context(context)).unwrap_or(comm);
+    let of_operation = error.context.and_then(|context| guard.comm_of_context(context));
+    if let Some((file, handler)) = of_operation.and_then(|comm| guard.file_of_comm(comm)) {
+        return raise_with(guard, name, handler, file.0, error);
+    }
+    let comm = of_operation.unwrap_or(comm);
     let (comm, handler) = match guard.comm(comm) {
         Ok(found) => (comm, found.errhandler),
         Err(_) => (MPI_COMM_SELF, guard.predefined_comms[1].errhandler),

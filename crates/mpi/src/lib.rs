@@ -21,6 +21,7 @@ pub mod errhandler;
 pub mod error;
 pub mod error_codes;
 pub mod extra;
+pub mod file;
 pub mod handle;
 pub mod info;
 mod initial_errhandler;
@@ -41,5 +42,5 @@ mod wait_goal;
 mod waiting;
 pub mod win;
 
-pub use null_argument::{null_argument, null_argument_of_session};
+pub use null_argument::{null_argument, null_argument_of_file, null_argument_of_session};
 pub use unsupported::unsupported;

@@ -20,6 +20,16 @@ pub fn null_argument(function: &'static CStr, comm: MPI_Comm, argument: &'static
     }
 }
 
+/// The same on a file, or on MPI_FILE_NULL.
+#[cold]
+#[inline(never)]
+pub fn null_argument_of_file(function: &'static CStr, file: MPI_File, argument: &'static str) -> c_int {
+    match process::enter() {
+        Some(guard) => errhandler::raise_on_file(guard, function, file, null(argument)),
+        None => null_argument(function, MPI_COMM_SELF, argument),
+    }
+}
+
 /// The same on a session.
 #[cold]
 #[inline(never)]

@@ -22,6 +22,7 @@ use crate::datatype::Predefined;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::extra::{Attached, Part};
+use crate::file::opened::File;
 use crate::handle::Slab;
 use crate::win::window::Window;
 
@@ -52,6 +53,12 @@ pub struct Process {
     pub schedules: Schedules,
     /// Windows.
     pub wins: Slab<Window>,
+    /// Open files.
+    pub files: Slab<File>,
+    /// The requests of the tasks that keep shared pointers, by the communicators of their files.
+    pub servers: HashMap<usize, u32>,
+    /// Numbers of contexts that this process has led and may use again.
+    pub free_contexts: Vec<u32>,
     /// Open sessions.
     pub sessions: Slab<Session>,
     /// Thread level given by Init.

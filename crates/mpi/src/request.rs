@@ -209,9 +209,10 @@ impl Request {
     pub fn outcome(&self) -> Outcome {
         match self.kind {
             RequestKind::Send => Outcome { error: self.error, cancelled: self.cancelled, ..Outcome::EMPTY },
-            RequestKind::Compound | RequestKind::Generalized | RequestKind::Collective => {
+            RequestKind::Compound | RequestKind::Generalized => {
                 Outcome { error: self.error, ..Outcome::EMPTY }
             }
+            RequestKind::Collective => Outcome { error: self.error, bytes: self.bytes, ..Outcome::EMPTY },
             RequestKind::Receive => Outcome {
                 source: match &self.group {
                     Some(group) if self.peer >= 0 => {

@@ -27,6 +27,8 @@ static MPI_Request of_request[ROOM];
 static MPI_Datatype of_datatype[ROOM];
 static MPI_Comm of_comm[ROOM];
 static MPI_Win of_win[ROOM];
+static MPI_File of_file[ROOM];
+static MPI_Offset of_offset[ROOM];
 static MPI_Group of_group[ROOM];
 static MPI_Info of_info[ROOM];
 static MPI_Op of_op[ROOM];
@@ -48,6 +50,8 @@ static void fill(void)
         of_datatype[i] = MPI_INT;
         of_comm[i] = MPI_COMM_NULL;
         of_win[i] = MPI_WIN_NULL;
+        of_file[i] = MPI_FILE_NULL;
+        of_offset[i] = 1;
         of_group[i] = MPI_GROUP_NULL;
         of_info[i] = MPI_INFO_NULL;
         of_op[i] = MPI_OP_NULL;

@@ -11,7 +11,7 @@ use crate::{Function, Prototype, Table};
 /// How a body enters the library, and how errors leave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
-    /// Enters the library; errors are those of the communicator or session among the arguments.
+    /// Enters the library; errors are those of the communicator, session or file among the arguments.
     Call,
     /// Needs nothing of the process: allowed before Init and after Finalize.
     Anytime,
@@ -19,6 +19,8 @@ enum Entry {
     Tool,
     /// The function enters by itself and gives the code.
     Itself,
+    /// Enters the library; errors are those of MPI_FILE_NULL.
+    File,
 }
 
 /// The body of a function and of its large-count forms.
@@ -73,8 +75,13 @@ impl Rule {
         }
         let (rest, unused) = rest.split_once(" without ").unwrap_or((rest, ""));
         let (callee, results) = rest.split_once("->").unwrap_or((rest, ""));
-        let entries =
-            [("anytime ", Entry::Anytime), ("tool ", Entry::Tool), ("itself ", Entry::Itself)].into_iter();
+        let entries = [
+            ("anytime ", Entry::Anytime),
+            ("tool ", Entry::Tool),
+            ("itself ", Entry::Itself),
+            ("file ", Entry::File),
+        ]
+        .into_iter();
         let (entry, callee) = entries
             .filter_map(|(word, entry)| Some((entry, callee.trim().strip_prefix(word)?)))
             .next()
@@ -138,7 +145,8 @@ impl Rule {
             let found = prototype.params.iter().find(|p| p.base == base && !is_address(table, p));
             found.map(|param| (base, param.rust_name()))
         };
-        by_value("MPI_Comm").or_else(|| by_value("MPI_Session")).filter(|_| self.entry == Entry::Call)
+        let found = by_value("MPI_Comm").or_else(|| by_value("MPI_Session")).or_else(|| by_value("MPI_File"));
+        found.filter(|_| self.entry == Entry::Call)
     }
 
     /// The text between the braces of a body.
@@ -152,6 +160,7 @@ impl Rule {
         let mut given: Vec<String> = match self.entry {
             Entry::Itself => vec![format!("c\"{name}\"")],
             Entry::Call if !self.callee.name.starts_with("guard.") => vec!["guard".to_owned()],
+            Entry::File if self.callee.name.starts_with("files::") => vec!["guard".to_owned()],
             _ => Vec::new(),
         };
         for argument in arguments {
@@ -186,9 +195,11 @@ impl Rule {
         let entry = match self.entry {
             Entry::Call => match self.object(table, prototype) {
                 Some(("MPI_Session", session)) => format!("on_session(c\"{name}\", {session}, |guard| "),
+                Some(("MPI_File", file)) => format!("call_file(c\"{name}\", {file}, |guard| "),
                 Some((_, comm)) => format!("call(c\"{name}\", {comm}, |guard| "),
                 None => format!("call(c\"{name}\", MPI_COMM_SELF, |guard| "),
             },
+            Entry::File => format!("call_file(c\"{name}\", MPI_FILE_NULL, |guard| "),
             Entry::Anytime => format!("call_anytime(c\"{name}\", || "),
             _ => "tool_call(|| ".to_owned(),
         };

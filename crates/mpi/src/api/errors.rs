@@ -1,16 +1,12 @@
 //! MPI chapter 9: error handlers, classes, codes and texts.
 
 use core::ffi::c_int;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::*;
 use crate::errhandler::{self, Object, call};
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result};
 use crate::process::Guard;
 use crate::{error_codes, process};
-
-/// The handler of MPI_FILE_NULL, which new files get (14.7).
-static DEFAULT_OF_FILES: AtomicUsize = AtomicUsize::new(MPI_ERRORS_RETURN.0);
 
 pub(super) fn set_handler_of_comm(guard: &mut Guard, comm: MPI_Comm, handler: MPI_Errhandler) -> Result<()> {
     let communicator = guard.comm_mut(comm)?;
@@ -47,26 +43,6 @@ pub(super) fn handler_of_session(guard: &Guard, session: MPI_Session) -> Result<
     Ok(handler)
 }
 
-fn check_null_file(file: MPI_File) -> Result<()> {
-    check(file == MPI_FILE_NULL, MPI_ERR_FILE, || format!("file {:#x} is closed or was never one", file.0))
-}
-
-pub(super) fn set_handler_of_file(_: &Guard, file: MPI_File, handler: MPI_Errhandler) -> Result<()> {
-    check_null_file(file)?;
-    errhandler::check_for(Object::File, handler)?;
-    errhandler::retain(handler);
-    errhandler::release(MPI_Errhandler(DEFAULT_OF_FILES.swap(handler.0, Ordering::Relaxed)));
-    Ok(())
-}
-
-/// The error handler that new files get; the user gets a reference.
-pub(super) fn handler_of_file(_: &Guard, file: MPI_File) -> Result<MPI_Errhandler> {
-    check_null_file(file)?;
-    let handler = MPI_Errhandler(DEFAULT_OF_FILES.load(Ordering::Relaxed));
-    errhandler::retain(handler);
-    Ok(handler)
-}
-
 /// Calls the error handler of a communicator (9.5).
 #[inline]
 pub unsafe fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
@@ -79,20 +55,6 @@ pub unsafe fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_in
         return MPI_SUCCESS;
     }
     call(NAME, comm, |guard| guard.comm(comm).map(drop))
-}
-
-/// Calls the error handler that new files get (9.5).
-#[inline]
-pub unsafe fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
-    const NAME: &core::ffi::CStr = c"MPI_File_call_errhandler";
-    if fh == MPI_FILE_NULL
-        && let Some(guard) = process::enter()
-    {
-        let handler = MPI_Errhandler(DEFAULT_OF_FILES.load(Ordering::Relaxed));
-        errhandler::call_handler(guard, NAME, handler, fh.0, errorcode);
-        return MPI_SUCCESS;
-    }
-    call(NAME, MPI_COMM_SELF, |_| check_null_file(fh))
 }
 
 /// The user lets go of an error handler.

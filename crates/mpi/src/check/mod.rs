@@ -105,6 +105,14 @@ pub enum Severity {
     Remark,
 }
 
+/// Says which hints for a file are ignored, when the program is being checked.
+pub fn say_wrong_hints(guard: &mut Guard, wrong: &[String]) {
+    if check_mode::is_on() && !wrong.is_empty() {
+        let text = format!("a hint for a file is ignored: {}, which is no value of it", wrong.join(", "));
+        guard.find(Severity::Remark, text);
+    }
+}
+
 impl Guard {
     /// Says a finding as one block and ends the job, if errors end it. The first line of `text` says what it
     /// is.

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 
 /// Temporary memory, aligned for every element type.
 #[derive(Debug)]
-pub(super) struct Memory(Vec<MaybeUninit<Unit>>);
+pub(crate) struct Memory(Vec<MaybeUninit<Unit>>);
 
 /// The alignment.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ thread_local! {
 
 impl Memory {
     /// So many bytes, with no meaningful content.
-    pub(super) fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         let units = bytes.div_ceil(size_of::<Unit>());
         let mut memory = kept(units).unwrap_or_else(|| Vec::with_capacity(units));
         // SAFETY: the capacity is there, and these elements need no content.
@@ -35,7 +35,7 @@ impl Memory {
     }
 
     /// Where they are.
-    pub(super) fn address(&mut self) -> *mut u8 {
+    pub(crate) fn address(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
     }
 }

@@ -9,7 +9,7 @@ pub mod algorithms;
 pub mod block;
 mod direct;
 mod flags;
-mod memory;
+pub(crate) mod memory;
 mod neighbours;
 pub mod op;
 pub mod plan;
@@ -22,6 +22,7 @@ pub mod schedules;
 mod single_copy;
 mod sizes;
 pub mod state;
+pub mod task;
 mod tree;
 pub mod work;
 

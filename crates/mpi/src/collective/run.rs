@@ -1,5 +1,7 @@
 //! Running schedules: to their end, or on with each progress.
 
+use std::ptr::NonNull;
+
 use super::schedule::{Operation, Schedule, Step, copy};
 use crate::abi::*;
 use crate::engine::message::{Message, Mode, Started};
@@ -78,6 +80,15 @@ impl Schedule {
                     let (reducer, input, inout, count) = (reducer.clone(), *input, *inout, *count);
                     // SAFETY: as above; the algorithms never combine a memory with itself.
                     unsafe { reducer.combine(&mut guard.rank, input, inout, count) };
+                }
+                Step::Task(task) => {
+                    let engine = NonNull::from(&mut guard.engine);
+                    let rank = NonNull::from(&mut guard.rank);
+                    let mut task = task.borrow_mut();
+                    let Some(done) = task.advance(engine, rank) else {
+                        return Advance::Blocked(task.awaited());
+                    };
+                    (self.bytes, self.error) = (done.bytes, done.error);
                 }
                 Step::Compare(exchange) => {
                     let exchange = exchange.clone();
@@ -177,6 +188,7 @@ impl Guard {
     fn conclude(&mut self, schedule: &mut Schedule) {
         let index = schedule.request;
         let request = self.engine.requests.get_mut(index);
+        request.bytes = schedule.bytes;
         if let Some(error) = schedule.error.take() {
             (request.error, request.context) = (error.class, schedule.context);
             request.extra = Some(Box::new(Extra::Failed(error.text)));

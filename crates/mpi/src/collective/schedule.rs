@@ -8,12 +8,14 @@
 //! that successive operations never mix.
 
 use core::ffi::CStr;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use tutti_datatype::{Buffer, Elements};
 
 use super::memory::Memory;
 use super::op::Reducer;
+use super::task::Task;
 use crate::abi::*;
 use crate::check::exchange::Exchange;
 use crate::error::Error;
@@ -33,6 +35,8 @@ pub struct Schedule {
     pub(super) operations: usize,
     pub(super) memory: Vec<Memory>,
     pub(super) error: Option<Error>,
+    /// Bytes of the user's data that a task has moved.
+    pub bytes: usize,
     /// Ranks send to one another at the same time.
     pub is_mutual: bool,
     /// Request that this schedule finishes.
@@ -56,6 +60,7 @@ pub(super) enum Step {
     Introduce { receive: MPI_Request, words: *const [u32; 4] },
     Combine { reducer: Rc<Reducer>, input: *const u8, inout: *mut u8, count: usize },
     Compare(Rc<Exchange>),
+    Task(RefCell<Task>),
 }
 
 impl Schedule {
@@ -71,6 +76,7 @@ impl Schedule {
             operations: 0,
             memory: Vec::new(),
             error: None,
+            bytes: 0,
             is_mutual: false,
             request: NONE,
             function: None,
@@ -146,6 +152,11 @@ impl Schedule {
         self.steps.push(Step::Introduce { receive, words });
     }
 
+    /// Does what depends on what other ranks say.
+    pub fn task(&mut self, task: Task) {
+        self.steps.push(Step::Task(RefCell::new(task)));
+    }
+
     /// Whether no receive is posted behind a send that nothing has awaited meanwhile.
     #[cfg(test)]
     pub fn posts_receives_first(&self) -> bool {
@@ -174,12 +185,18 @@ impl Schedule {
 
     /// The requests of which all must be done before the step at which it stands is over.
     pub fn awaited(&self) -> impl Iterator<Item = u32> {
+        let mut of_task = NONE;
         let operations = match self.steps.get(self.next) {
             Some(Step::Await(operation)) => *operation..*operation + 1,
             Some(Step::AwaitAll) => 0..self.started.len(),
+            Some(Step::Task(task)) => {
+                of_task = task.borrow().awaited();
+                0..0
+            }
             _ => 0..0,
         };
-        self.started[operations].iter().copied().filter(|index| *index != NONE)
+        let started = self.started[operations].iter().copied();
+        started.chain(std::iter::once(of_task)).filter(|index| *index != NONE)
     }
 }
 

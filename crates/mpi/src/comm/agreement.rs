@@ -93,11 +93,15 @@ impl Guard {
         self.engine.job.rank() as u32
     }
 
-    /// Takes a context that no process of the job has ever used.
+    /// Takes a context that no process of the job uses: none has ever used it, or it was that of a file,
+    /// which all have closed.
     ///
     /// # Errors
     /// MPI_ERR_INTERN when the numbers are used up.
     pub fn new_context(&mut self) -> Result<u32> {
+        if let Some(number) = self.free_contexts.pop() {
+            return Ok(number * CONTEXTS_PER_COMM);
+        }
         let ranks = self.engine.job.ranks() as u64;
         let number = u64::from(self.next_context) * ranks + u64::from(self.world_rank());
         self.next_context += 1;

@@ -1,0 +1,309 @@
+//! MPI chapter 14: files.
+
+use core::ffi::{CStr, c_int, c_void};
+
+use crate::abi::*;
+use crate::argument::put;
+use crate::datatype::constructors::Form;
+use crate::errhandler::{self, Object, call_file};
+use crate::error::{Result, check};
+use crate::file::access::{At, Moved};
+use crate::file::independent::Direction::{Read, Write};
+use crate::file::opened::Split;
+use crate::file::representation;
+use crate::info;
+use crate::point_to_point::Data;
+use crate::process::{self, Guard};
+use crate::request::Outcome;
+
+/// Writes what an access has done, also when it ended early: the count of the status is true.
+unsafe fn told(moved: Moved, status: *mut MPI_Status) -> Result<()> {
+    let outcome = Outcome { bytes: moved.bytes, ..Outcome::EMPTY };
+    // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
+    unsafe { outcome.write(status) };
+    moved.error.map_or(Ok(()), Err)
+}
+
+pub(super) fn open(
+    guard: &mut Guard,
+    comm: MPI_Comm,
+    name: &[u8],
+    amode: c_int,
+    info: MPI_Info,
+) -> Result<MPI_File> {
+    let given = info::hints(info)?;
+    guard.open_file(comm, name, amode, &given)
+}
+
+/// Closes a file (14.2.2).
+#[inline]
+pub unsafe fn MPI_File_close(fh: *mut MPI_File) -> c_int {
+    // SAFETY: the user gives a place that holds a file; the exported function has refused null.
+    let handle = unsafe { fh.read() };
+    call_file(c"MPI_File_close", handle, |guard| {
+        let closed = guard.close_file(handle);
+        if guard.file(handle).is_err()
+            && closed.as_ref().err().is_none_or(|error| error.class != MPI_ERR_FILE)
+        {
+            // SAFETY: as above.
+            unsafe { put(fh, "fh", MPI_FILE_NULL) }?;
+        }
+        closed
+    })
+}
+
+pub(super) fn delete(guard: &mut Guard, name: &[u8], info: MPI_Info) -> Result<()> {
+    info::hints(info)?;
+    guard.delete_file(name)
+}
+
+pub(super) fn set_size(guard: &mut Guard, fh: MPI_File, size: MPI_Offset) -> Result<()> {
+    guard.resize_file(fh, size)
+}
+
+pub(super) fn preallocate(guard: &mut Guard, fh: MPI_File, size: MPI_Offset) -> Result<()> {
+    guard.preallocate_file(fh, size)
+}
+
+pub(super) fn size(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Offset> {
+    guard.file_size(fh)
+}
+
+pub(super) fn group(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Group> {
+    let comm = guard.file(fh)?.comm;
+    let members = guard.comm(comm)?.group.clone();
+    Ok(guard.keep_group(members))
+}
+
+pub(super) fn amode(guard: &mut Guard, fh: MPI_File) -> Result<c_int> {
+    Ok(guard.file(fh)?.amode)
+}
+
+pub(super) fn set_hints(guard: &mut Guard, fh: MPI_File, info: MPI_Info) -> Result<()> {
+    let given = info::hints(info)?;
+    guard.set_file_hints(fh, &given)
+}
+
+pub(super) fn hints(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Info> {
+    let file = guard.file(fh)?;
+    Ok(info::keep(file.hints.info(file.opened.aggregators_with(&file.hints))))
+}
+
+pub(super) fn set_view(
+    guard: &mut Guard,
+    fh: MPI_File,
+    disp: MPI_Offset,
+    etype: MPI_Datatype,
+    filetype: MPI_Datatype,
+    datarep: &[u8],
+    info: MPI_Info,
+) -> Result<()> {
+    let given = info::hints(info)?;
+    guard.set_view(fh, disp, etype, filetype, datarep, &given)
+}
+
+/// The view (14.3).
+#[inline]
+pub unsafe fn MPI_File_get_view(
+    fh: MPI_File,
+    disp: *mut MPI_Offset,
+    etype: *mut MPI_Datatype,
+    filetype: *mut MPI_Datatype,
+    datarep: *mut core::ffi::c_char,
+) -> c_int {
+    call_file(c"MPI_File_get_view", fh, |guard| {
+        let (displacement, of_etype, of_filetype, name) = guard.view_of(fh)?;
+        // SAFETY: the user gives four places, the last of MPI_MAX_DATAREP_STRING bytes.
+        unsafe {
+            put(disp, "disp", displacement)?;
+            put(etype, "etype", of_etype)?;
+            put(filetype, "filetype", of_filetype)?;
+            std::ptr::copy_nonoverlapping(name.as_ptr().cast(), datarep, name.len());
+            datarep.add(name.len()).write(0);
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn extent(guard: &mut Guard, fh: MPI_File, datatype: MPI_Datatype) -> Result<i128> {
+    guard.extent_in_file(fh, datatype)
+}
+
+pub(super) fn register(
+    _: &mut Guard,
+    name: &[u8],
+    read: usize,
+    write: usize,
+    extent: usize,
+    state: *mut c_void,
+    form: Form,
+) -> Result<()> {
+    representation::register(name, read, write, extent, state.expose_provenance(), form)
+}
+
+pub(super) fn set_atomic(guard: &mut Guard, fh: MPI_File, flag: bool) -> Result<()> {
+    guard.set_atomic(fh, flag)
+}
+
+pub(super) fn is_atomic(guard: &mut Guard, fh: MPI_File) -> Result<bool> {
+    Ok(guard.file(fh)?.is_atomic)
+}
+
+pub(super) fn sync(guard: &mut Guard, fh: MPI_File) -> Result<()> {
+    guard.sync_file(fh)
+}
+
+pub(super) fn seek(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset, whence: c_int) -> Result<()> {
+    guard.seek(fh, offset, whence)
+}
+
+pub(super) fn position(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Offset> {
+    guard.file(fh)?.check_not_sequential()?;
+    Ok(guard.file(fh)?.position)
+}
+
+pub(super) fn seek_shared(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset, whence: c_int) -> Result<()> {
+    guard.seek_shared(fh, offset, whence)
+}
+
+pub(super) fn position_shared(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Offset> {
+    guard.file(fh)?.check_not_sequential()?;
+    guard.move_shared_pointer(fh)
+}
+
+pub(super) fn byte_offset(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset) -> Result<MPI_Offset> {
+    let file = guard.file(fh)?;
+    file.check_not_sequential()?;
+    file.offset_of(offset)
+}
+
+/// The functions of one kind of access that differ by direction and place.
+macro_rules! accesses {
+    ($method:ident: $($name:ident = $direction:ident, $at:expr $(, $offset:ident)?;)*) => {$(
+        pub(super) unsafe fn $name(
+            guard: &mut Guard,
+            fh: MPI_File,
+            $($offset: MPI_Offset,)?
+            data: Data,
+            status: *mut MPI_Status,
+        ) -> Result<()> {
+            let moved = guard.$method(fh, $direction, $at, data)?;
+            // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
+            unsafe { told(moved, status) }
+        }
+    )*};
+}
+
+accesses! {
+    access_file:
+    read_at = Read, At::Offset(offset), offset;
+    write_at = Write, At::Offset(offset), offset;
+    read = Read, At::Individual;
+    write = Write, At::Individual;
+    read_shared = Read, At::Shared;
+    write_shared = Write, At::Shared;
+}
+
+accesses! {
+    access_together:
+    read_at_all = Read, At::Offset(offset), offset;
+    write_at_all = Write, At::Offset(offset), offset;
+    read_all = Read, At::Individual;
+    write_all = Write, At::Individual;
+    read_ordered = Read, At::Shared;
+    write_ordered = Write, At::Shared;
+}
+
+/// The same with a request.
+macro_rules! starts {
+    ($method:ident: $($name:ident = $direction:ident, $at:expr $(, $offset:ident)?;)*) => {$(
+        pub(super) fn $name(
+            guard: &mut Guard,
+            fh: MPI_File,
+            $($offset: MPI_Offset,)?
+            data: Data,
+        ) -> Result<MPI_Request> {
+            guard.$method(fh, $direction, $at, data)
+        }
+    )*};
+}
+
+starts! {
+    start_access:
+    iread_at = Read, At::Offset(offset), offset;
+    iwrite_at = Write, At::Offset(offset), offset;
+    iread = Read, At::Individual;
+    iwrite = Write, At::Individual;
+    iread_shared = Read, At::Shared;
+    iwrite_shared = Write, At::Shared;
+}
+
+starts! {
+    start_together:
+    iread_at_all = Read, At::Offset(offset), offset;
+    iwrite_at_all = Write, At::Offset(offset), offset;
+    iread_all = Read, At::Individual;
+    iwrite_all = Write, At::Individual;
+}
+
+/// Split collective accesses: the first function begins, the second ends.
+macro_rules! splits {
+    ($($begin:ident, $end:ident = $split:ident, $at:expr $(, $offset:ident)?;)*) => {$(
+        pub(super) fn $begin(guard: &mut Guard, fh: MPI_File, $($offset: MPI_Offset,)? data: Data) -> Result<()> {
+            guard.begin_split(fh, Split::$split, $at, data)
+        }
+
+        pub(super) unsafe fn $end(guard: &mut Guard, fh: MPI_File, status: *mut MPI_Status) -> Result<()> {
+            let moved = guard.end_split(fh, Split::$split)?;
+            // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
+            unsafe { told(moved, status) }
+        }
+    )*};
+}
+
+splits! {
+    read_all_begin, read_all_end = ReadAll, At::Individual;
+    read_at_all_begin, read_at_all_end = ReadAtAll, At::Offset(offset), offset;
+    read_ordered_begin, read_ordered_end = ReadOrdered, At::Shared;
+    write_all_begin, write_all_end = WriteAll, At::Individual;
+    write_at_all_begin, write_at_all_end = WriteAtAll, At::Offset(offset), offset;
+    write_ordered_begin, write_ordered_end = WriteOrdered, At::Shared;
+}
+
+pub(super) fn set_handler(guard: &mut Guard, fh: MPI_File, handler: MPI_Errhandler) -> Result<()> {
+    errhandler::check_for(Object::File, handler)?;
+    if fh == MPI_FILE_NULL {
+        errhandler::set_default_of_files(handler);
+        return Ok(());
+    }
+    let file = guard.file_mut(fh)?;
+    errhandler::retain(handler);
+    errhandler::release(std::mem::replace(&mut file.errhandler, handler));
+    Ok(())
+}
+
+/// The error handler of a file, or that of files opened later; the user gets a reference.
+pub(super) fn handler(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Errhandler> {
+    let handler = match fh {
+        MPI_FILE_NULL => errhandler::default_of_files(),
+        _ => guard.file(fh)?.errhandler,
+    };
+    errhandler::retain(handler);
+    Ok(handler)
+}
+
+/// Calls the error handler of a file (9.5).
+#[inline]
+pub unsafe fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
+    const NAME: &CStr = c"MPI_File_call_errhandler";
+    if let Some(mut guard) = process::enter()
+        && let Ok(handler) = handler(&mut guard, fh)
+    {
+        errhandler::call_handler(guard, NAME, handler, fh.0, errorcode);
+        errhandler::release(handler);
+        return MPI_SUCCESS;
+    }
+    call_file(NAME, fh, |guard| {
+        check(guard.file(fh).is_ok(), MPI_ERR_FILE, || format!("file {:#x} is closed or was never one", fh.0))
+    })
+}

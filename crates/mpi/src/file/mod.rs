@@ -1,0 +1,62 @@
+//! Files (MPI chapter 14): what ranks read and write together.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`opened`] | an open file as this process sees it: descriptor, view, pointers, hints |
+//! | [`open`] | opens, closes and deletes files; sizes, info, atomic mode |
+//! | [`views`], [`representation`] | what is shown of a file, and how data look in it |
+//! | [`access`] | from the arguments of a call to an access: independent, collective, split, shared |
+//! | [`independent`] | one rank's access |
+//! | [`domains`], [`two_phase`] | collective access: who accesses what (pure), and the messages for it |
+//! | [`pointer`] | the shared file pointer |
+//! | [`hints`], [`system`] | info keys; all system calls |
+//!
+//! Nonblocking accesses of one rank are done when they are started. Collective ones are a task
+//! ([`crate::collective::task`]), which a blocking call runs to its end, and progress otherwise.
+
+pub mod access;
+pub mod domains;
+pub mod hints;
+pub mod independent;
+pub mod open;
+pub mod opened;
+pub mod pointer;
+pub mod representation;
+pub mod system;
+pub mod two_phase;
+pub mod views;
+
+use crate::abi::*;
+use crate::error::{Error, Result};
+use crate::process::Guard;
+use opened::File;
+
+impl Guard {
+    /// A file by handle.
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE when it names none.
+    pub fn file(&self, handle: MPI_File) -> Result<&File> {
+        self.files.find(handle.0).ok_or_else(|| bad_file(handle))
+    }
+
+    /// A file by handle, to be changed.
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE when it names none.
+    pub fn file_mut(&mut self, handle: MPI_File) -> Result<&mut File> {
+        self.files.find_mut(handle.0).ok_or_else(|| bad_file(handle))
+    }
+
+    /// The file whose ranks meet over a communicator, with its error handler.
+    pub fn file_of_comm(&self, comm: MPI_Comm) -> Option<(MPI_File, MPI_Errhandler)> {
+        let (index, file) = self.files.iter().find(|(_, file)| file.comm == comm)?;
+        Some((MPI_File(self.files.handle(index)), file.errhandler))
+    }
+}
+
+#[cold]
+fn bad_file(handle: MPI_File) -> Error {
+    let what = if handle == MPI_FILE_NULL { "is MPI_FILE_NULL" } else { "is closed or was never one" };
+    Error::new(MPI_ERR_FILE, format_args!("file {:#x} {what}", handle.0))
+}

@@ -1,0 +1,540 @@
+//! Files are opened, closed, deleted, resized and synchronised (MPI 14.2).
+
+use std::cell::Cell;
+use std::ffi::CString;
+use std::io;
+use std::rc::Rc;
+
+use core::ffi::c_int;
+
+use tutti_datatype::{Buffer, View};
+use tutti_shm::arena::Range;
+
+use super::hints::{self, Hints};
+use super::opened::{File, Opened, Shown, class_of};
+use super::pointer::{Pointer, TAGS};
+use super::representation::Representation;
+use super::system::{self, Lock};
+use crate::abi::*;
+use crate::check;
+use crate::collective::schedule::Schedule;
+use crate::collective::task::Task;
+use crate::comm::{CONTEXTS_PER_COMM, Channel};
+use crate::engine::message::{Message, Mode, Started};
+use crate::errhandler;
+use crate::error::{Error, Result, check as ensure};
+use crate::info::Info;
+use crate::process::Guard;
+
+/// Aggregators on each node, if the user does not say it.
+const AGGREGATORS_OF_NODE: usize = 2;
+/// Shared memory of a file: one word.
+const WORD_BYTES: u64 = 4096;
+
+/// Prefixes that scripts put before paths, for another library's drivers.
+const PREFIXES: [&[u8]; 4] = [b"ufs:", b"nfs:", b"xfs:", b"testfs:"];
+
+/// A path of the user, without the prefix of a driver.
+fn path_of(name: &[u8]) -> Result<CString> {
+    let path = PREFIXES.iter().find_map(|prefix| name.strip_prefix(*prefix)).unwrap_or(name);
+    ensure(!path.is_empty(), MPI_ERR_BAD_FILE, || "filename is empty".into())?;
+    CString::new(path).map_err(|_| Error::new(MPI_ERR_BAD_FILE, "filename has a zero byte"))
+}
+
+fn check_amode(amode: c_int) -> Result<()> {
+    let accesses = [MPI_MODE_RDONLY, MPI_MODE_WRONLY, MPI_MODE_RDWR];
+    let count = accesses.iter().filter(|mode| amode & **mode != 0).count();
+    ensure(count == 1, MPI_ERR_AMODE, || {
+        format!("amode has {count} of MPI_MODE_RDONLY, MPI_MODE_WRONLY and MPI_MODE_RDWR, expected one")
+    })?;
+    let creates = amode & (MPI_MODE_CREATE | MPI_MODE_EXCL) != 0;
+    ensure(amode & MPI_MODE_RDONLY == 0 || !creates, MPI_ERR_AMODE, || {
+        "amode has MPI_MODE_RDONLY with MPI_MODE_CREATE or MPI_MODE_EXCL".into()
+    })?;
+    let is_both = amode & MPI_MODE_RDWR != 0 && amode & MPI_MODE_SEQUENTIAL != 0;
+    ensure(!is_both, MPI_ERR_AMODE, || "amode has MPI_MODE_RDWR with MPI_MODE_SEQUENTIAL".into())
+}
+
+/// A descriptor, and whether it can be read and written.
+struct Descriptor {
+    file: std::fs::File,
+    is_readable: bool,
+    is_writable: bool,
+}
+
+fn open_path(path: &CString, amode: c_int, extra: c_int, mode: u32) -> io::Result<Descriptor> {
+    let (access, is_writable) = match amode {
+        _ if amode & MPI_MODE_RDONLY != 0 => (libc::O_RDONLY, false),
+        // Locks for reading want a descriptor that can be read; what the user may do is checked elsewhere.
+        _ => (libc::O_RDWR, true),
+    };
+    let mut is_readable = true;
+    let file = match system::open(path, access | extra, mode) {
+        Err(error) if amode & MPI_MODE_WRONLY != 0 && error.raw_os_error() == Some(libc::EACCES) => {
+            is_readable = false;
+            system::open(path, libc::O_WRONLY | extra & !libc::O_EXCL, mode)?
+        }
+        other => other?,
+    };
+    if system::is_directory(&file) {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    Ok(Descriptor { file, is_readable, is_writable })
+}
+
+fn cannot(verb: &str, path: &CString, error: &io::Error) -> Error {
+    let limit = match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => "; raise the limit of open files (ulimit -n)",
+        _ => "",
+    };
+    Error::new(class_of(error), format_args!("cannot {verb} {}: {error}{limit}", path.to_string_lossy()))
+}
+
+impl Guard {
+    /// Opens a file (14.2.1).
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM, MPI_ERR_AMODE, MPI_ERR_BAD_FILE, or what the kernel says; the same on all ranks.
+    pub fn open_file(&mut self, comm: MPI_Comm, name: &[u8], amode: c_int, given: &Info) -> Result<MPI_File> {
+        let group = self.intracomm(comm)?.group.clone();
+        let inner = self.create_comm(comm, group)?;
+        let opened = self.open_over(inner, name, amode, given);
+        if opened.is_err() {
+            self.free_file_comm(inner)?;
+        }
+        opened
+    }
+
+    fn open_over(&mut self, comm: MPI_Comm, name: &[u8], amode: c_int, given: &Info) -> Result<MPI_File> {
+        let argument = check_amode(amode).and_then(|()| path_of(name));
+        let class = argument.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
+        let node = self.engine.job.node();
+        let records = self.meet(comm, [class as u32, amode as u32, node])?;
+        let path = argument?;
+        refuse_if_any(records.iter().map(|record| record[0]))?;
+        ensure(records.iter().all(|record| record[1] == amode as u32), MPI_ERR_AMODE, || {
+            "the ranks give different access modes".into()
+        })?;
+        let mut wanted = Hints::default();
+        let wrong = wanted.take(given);
+        check::say_wrong_hints(self, &wrong);
+        let (descriptor, hints) = self.open_one_after_the_other(comm, &path, amode, wanted)?;
+        let nodes: Vec<u32> = records.iter().map(|record| record[2]).collect();
+        let (aggregators, aggregators_wanted) = order_of_aggregators(&nodes);
+        let (context, members, me) = {
+            let comm = self.comm(comm)?;
+            (comm.context, comm.group.members().to_vec(), comm.rank)
+        };
+        let pointer = Rc::new(self.make_pointer(comm, &nodes)?);
+        let opened = Rc::new(Opened {
+            file: descriptor.file,
+            path,
+            context: context + Channel::Collective as u32,
+            members,
+            me,
+            aggregators,
+            aggregators_wanted,
+            is_readable: descriptor.is_readable,
+            is_writable: descriptor.is_writable,
+            is_locked: Cell::new(false),
+        });
+        let bytes = self.layout(MPI_BYTE)?;
+        let shown = Shown {
+            view: Rc::new(View::of_bytes()),
+            displacement: 0,
+            etype: bytes.clone(),
+            etype_bytes: 1,
+            filetype: bytes,
+            representation: Rc::new(Representation::Native),
+        };
+        let handler = errhandler::default_of_files();
+        errhandler::retain(handler);
+        let is_nfs = hints.is_nfs || system::is_on_nfs(&opened.file);
+        let is_served = matches!(*pointer, Pointer::Own(_)) && opened.members.len() > 1;
+        let mut file = File {
+            comm,
+            amode,
+            shown,
+            position: 0,
+            pointer: pointer.clone(),
+            hints: Hints { is_nfs, ..hints },
+            is_atomic: false,
+            errhandler: handler,
+            split: None,
+            accesses: 0,
+            opened: opened.clone(),
+        };
+        if is_served {
+            let context = context + Channel::Introduction as u32;
+            let mut schedule = Schedule::new(context, 0);
+            schedule.task(Task::new(|turn| pointer.clone().serve(turn, context)));
+            let request = self.launch(schedule);
+            self.servers.insert(comm.0, request);
+        }
+        if amode & MPI_MODE_APPEND != 0 {
+            file.position = opened.file.metadata().map_or(0, |data| data.len()) as i64;
+            file.pointer.set(file.position);
+            self.meet(comm, [0])?;
+        }
+        let index = self.files.insert(file);
+        Ok(MPI_File(self.files.handle(index)))
+    }
+
+    /// Rank 0 first, which creates the file; then all others. All have it, or none.
+    fn open_one_after_the_other(
+        &mut self,
+        comm: MPI_Comm,
+        path: &CString,
+        amode: c_int,
+        hints: Hints,
+    ) -> Result<(Descriptor, Hints)> {
+        let creates = if amode & MPI_MODE_CREATE != 0 { libc::O_CREAT } else { 0 };
+        let exclusive = if amode & MPI_MODE_EXCL != 0 { libc::O_EXCL } else { 0 };
+        let errno = |opened: &io::Result<Descriptor>| match opened {
+            Ok(_) => 0,
+            Err(error) => error.raw_os_error().unwrap_or(libc::EIO) as u32,
+        };
+        let meeting = self.whole(comm)?;
+        let mut first = None;
+        let mut words = Vec::new();
+        if meeting.me == 0 {
+            let opened = open_path(path, amode, creates | exclusive, hints.mode);
+            words.push(errno(&opened));
+            words.extend(hints.encode());
+            first = Some(opened);
+        }
+        let words = self.broadcast(&meeting, 0, words);
+        let hints = Hints::decode(&words[1..=hints::WORDS]);
+        if words[0] != 0 {
+            return Err(cannot("open", path, &io::Error::from_raw_os_error(words[0] as i32)));
+        }
+        // A client of NFS may not know yet that the file is there: none may want it to be new.
+        let opened = first.unwrap_or_else(|| open_path(path, amode, creates, hints.mode));
+        let outcomes = self.meet(comm, [errno(&opened)])?;
+        let failed = outcomes.iter().position(|[errno]| *errno != 0);
+        match (opened, failed) {
+            (Err(error), _) => Err(cannot("open", path, &error)),
+            (Ok(_), Some(rank)) => {
+                let error = io::Error::from_raw_os_error(outcomes[rank][0] as i32);
+                let text = format!("rank {rank} cannot open {}: {error}", path.to_string_lossy());
+                Err(Error::new(class_of(&error), text))
+            }
+            (Ok(descriptor), None) => Ok((descriptor, hints)),
+        }
+    }
+
+    /// The shared pointer of a new file.
+    fn make_pointer(&mut self, comm: MPI_Comm, nodes: &[u32]) -> Result<Pointer> {
+        let me = self.comm(comm)?.rank;
+        if nodes.len() == 1 {
+            return Ok(Pointer::Own(Cell::new(0)));
+        }
+        let remote = || if me == 0 { Pointer::Own(Cell::new(0)) } else { Pointer::Remote };
+        if nodes.iter().any(|node| *node != nodes[0]) {
+            return Ok(remote());
+        }
+        let taken = match me {
+            0 => self.rank.arena().and_then(|arena| arena.allocate(WORD_BYTES)),
+            _ => None,
+        };
+        let meeting = self.whole(comm)?;
+        let Range { offset, bytes } = taken.unwrap_or_default();
+        let halves = |number: u64| [number as u32, (number >> 32) as u32];
+        let words = self.broadcast(&meeting, 0, [halves(offset), halves(bytes)].concat());
+        let number = |at: usize| u64::from(words[at]) | u64::from(words[at + 1]) << 32;
+        let range = Range { offset: number(0), bytes: number(2) };
+        let mapping = if range.bytes == 0 { None } else { self.engine.job.map(range).ok() };
+        let have = self.meet(comm, [u32::from(mapping.is_some())])?;
+        match mapping {
+            Some(mapping) if have.iter().all(|[has]| *has == 1) => Ok(Pointer::Word { mapping, taken }),
+            _ => {
+                self.give_range_back(taken);
+                Ok(remote())
+            }
+        }
+    }
+
+    fn give_range_back(&mut self, taken: Option<Range>) {
+        if let (Some(range), Some(arena)) = (taken, self.rank.arena()) {
+            // Without a hole the pages stay until the job ends; the range is free all the same.
+            let _ = arena.free(range);
+        }
+    }
+
+    /// All ranks tell each other a few numbers.
+    pub(super) fn meet<const N: usize>(&mut self, comm: MPI_Comm, record: [u32; N]) -> Result<Vec<[u32; N]>> {
+        let meeting = self.whole(comm)?;
+        Ok(self.allgather(&meeting, record))
+    }
+
+    /// Closes a file (14.2.2). All accesses have ended.
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE; MPI_ERR_OTHER while a split collective access has begun.
+    pub fn close_file(&mut self, handle: MPI_File) -> Result<()> {
+        let file = self.file(handle)?;
+        file.check_no_split()?;
+        let comm = file.comm;
+        self.meet(comm, [0])?;
+        if let Some(request) = self.servers.remove(&comm.0) {
+            self.ask_pointer(comm, Pointer::stop())?;
+            self.finish_request(request);
+        }
+        let index = self.files.index(handle.0).expect("the file was looked up above");
+        let file = self.files.remove(index);
+        errhandler::release(file.errhandler);
+        if let Pointer::Word { taken, .. } = &*file.pointer {
+            self.give_range_back(*taken);
+        }
+        let (path, me, deletes) =
+            (file.opened.path.clone(), file.opened.me, file.amode & MPI_MODE_DELETE_ON_CLOSE != 0);
+        drop(file);
+        let mut result = Ok(());
+        if deletes {
+            // Where the file is open elsewhere, its client may keep it under another name.
+            self.meet(comm, [0])?;
+            if me == 0 {
+                result = system::remove(&path).map_err(|error| cannot("delete", &path, &error));
+            }
+        }
+        self.free_file_comm(comm)?;
+        result
+    }
+
+    /// Frees the communicator of a file that all ranks close. Its context may be used again: all have met,
+    /// and no message is left.
+    fn free_file_comm(&mut self, comm: MPI_Comm) -> Result<()> {
+        self.meet(comm, [0])?;
+        let (context, rank) = {
+            let comm = self.comm(comm)?;
+            (comm.context, comm.rank)
+        };
+        self.free_comm(comm)?;
+        if rank == 0 {
+            self.free_contexts.push(context / CONTEXTS_PER_COMM);
+        }
+        Ok(())
+    }
+
+    /// Moves the shared pointer by so many etypes, and gives where it was.
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE.
+    pub(super) fn move_pointer(&mut self, handle: MPI_File, etypes: i64) -> Result<i64> {
+        let file = self.file(handle)?;
+        match file.pointer.add(etypes) {
+            Some(position) => Ok(position),
+            None => {
+                let comm = file.comm;
+                self.ask_pointer(comm, etypes)
+            }
+        }
+    }
+
+    /// Where the shared pointer is.
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE.
+    pub fn move_shared_pointer(&mut self, handle: MPI_File) -> Result<i64> {
+        self.move_pointer(handle, 0)
+    }
+
+    /// Asks rank 0; a question that stops it has no answer.
+    fn ask_pointer(&mut self, comm: MPI_Comm, question: i64) -> Result<i64> {
+        let (to, context) = {
+            let comm = self.comm(comm)?;
+            (comm.group.members()[0], comm.context + Channel::Introduction as u32)
+        };
+        let buffer = |number: &mut i64| Buffer::contiguous((&raw mut *number).cast(), size_of::<i64>());
+        let (mut question, mut answer) = (question, 0_i64);
+        let received = (question != Pointer::stop()).then(|| {
+            let request = crate::request::Request::new(
+                crate::request::RequestKind::Receive,
+                buffer(&mut answer),
+                context,
+                to as i32,
+                TAGS[1],
+            );
+            self.engine.receive(request)
+        });
+        let message =
+            Message { to, context, tag: TAGS[0], buffer: buffer(&mut question), mode: Mode::Standard };
+        if let Started::Pending(sent) = self.engine.send(message) {
+            self.finish_request(sent);
+        }
+        if let Some(received) = received {
+            self.finish_request(received);
+        }
+        Ok(answer)
+    }
+
+    /// Deletes a file (14.2.3).
+    ///
+    /// # Errors
+    /// MPI_ERR_BAD_FILE, or what the kernel says.
+    pub fn delete_file(&mut self, name: &[u8]) -> Result<()> {
+        let path = path_of(name)?;
+        system::remove(&path).map_err(|error| cannot("delete", &path, &error))
+    }
+
+    /// Does something with a file on rank 0, between two meetings of all; all learn how it went.
+    fn change_file(
+        &mut self,
+        handle: MPI_File,
+        verb: &str,
+        bytes: i64,
+        change: impl FnOnce(&std::fs::File) -> io::Result<()>,
+    ) -> Result<()> {
+        let file = self.file(handle)?;
+        let (comm, opened) = (file.comm, file.opened.clone());
+        let refused = file.check_writable().and_then(|()| file.check_no_split()).and_then(|()| {
+            ensure(bytes >= 0, MPI_ERR_ARG, || format!("size is {bytes}, expected 0 or more"))
+        });
+        let class = refused.as_ref().map_or_else(|error| error.class, |()| MPI_SUCCESS);
+        let records = self.meet(comm, [class as u32, bytes as u32, (bytes >> 32) as u32])?;
+        refused?;
+        refuse_if_any(records.iter().map(|record| record[0]))?;
+        ensure(records.iter().all(|record| record[1..] == records[0][1..]), MPI_ERR_NOT_SAME, || {
+            "the ranks give different sizes".into()
+        })?;
+        let result = if opened.me == 0 { change(&opened.file) } else { Ok(()) };
+        let errno = result.as_ref().map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
+        let outcomes = self.meet(comm, [errno as u32])?;
+        let errno = outcomes[0][0] as i32;
+        if errno == 0 {
+            return Ok(());
+        }
+        Err(cannot(verb, &opened.path, &io::Error::from_raw_os_error(errno)))
+    }
+
+    /// Sets the size of a file (14.2.4).
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE, MPI_ERR_READ_ONLY, MPI_ERR_ARG, MPI_ERR_NOT_SAME, or what the kernel says.
+    pub fn resize_file(&mut self, handle: MPI_File, bytes: i64) -> Result<()> {
+        self.change_file(handle, "resize", bytes, |file| file.set_len(bytes as u64))
+    }
+
+    /// Makes sure that there is room for the first bytes of a file (14.2.5).
+    ///
+    /// # Errors
+    /// As [`Guard::resize_file`].
+    pub fn preallocate_file(&mut self, handle: MPI_File, bytes: i64) -> Result<()> {
+        self.change_file(handle, "make room in", bytes, |file| system::allocate(file, bytes))
+    }
+
+    /// Size of a file (14.2.6).
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE, or what the kernel says.
+    pub fn file_size(&self, handle: MPI_File) -> Result<i64> {
+        let opened = &self.file(handle)?.opened;
+        let data = opened.file.metadata().map_err(|error| cannot("look at", &opened.path, &error))?;
+        Ok(data.len() as i64)
+    }
+
+    /// Brings what was written to the storage, and makes what others wrote visible (14.6.1).
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE, or what the kernel says.
+    pub fn sync_file(&mut self, handle: MPI_File) -> Result<()> {
+        let file = self.file(handle)?;
+        let refused = file.check_no_split();
+        let (comm, opened, is_nfs) = (file.comm, file.opened.clone(), file.hints.is_nfs);
+        let synced = if opened.is_writable { self.unlocked(|| opened.file.sync_all()) } else { Ok(()) };
+        if is_nfs && let Some(Ok(())) = opened.try_lock(Lock::Shared, 0, 0) {
+            opened.unlock(0, 0);
+        }
+        let class = match (&refused, &synced) {
+            (Err(error), _) => error.class,
+            (_, Err(error)) => class_of(error),
+            _ => MPI_SUCCESS,
+        };
+        let records = self.meet(comm, [class as u32])?;
+        refused?;
+        synced.map_err(|error| cannot("synchronise", &opened.path, &error))?;
+        refuse_if_any(records.iter().map(|record| record[0]))
+    }
+
+    /// Sets atomic mode (14.6.1).
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE; MPI_ERR_NOT_SAME.
+    pub fn set_atomic(&mut self, handle: MPI_File, is_atomic: bool) -> Result<()> {
+        let comm = self.file(handle)?.comm;
+        let records = self.meet(comm, [u32::from(is_atomic)])?;
+        ensure(records.iter().all(|[other]| *other == u32::from(is_atomic)), MPI_ERR_NOT_SAME, || {
+            "the ranks give different flags".into()
+        })?;
+        self.file_mut(handle)?.is_atomic = is_atomic;
+        Ok(())
+    }
+
+    /// Takes hints (14.2.8); those of rank 0 hold for all.
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE.
+    pub fn set_file_hints(&mut self, handle: MPI_File, given: &Info) -> Result<()> {
+        let file = self.file(handle)?;
+        let (comm, mut hints) = (file.comm, file.hints);
+        let wrong = hints.take(given);
+        check::say_wrong_hints(self, &wrong);
+        let meeting = self.whole(comm)?;
+        let words = self.broadcast(&meeting, 0, hints.encode().to_vec());
+        self.file_mut(handle)?.hints = Hints::decode(&words);
+        Ok(())
+    }
+}
+
+/// Fails if another rank has said an error class.
+pub(super) fn refuse_if_any(classes: impl Iterator<Item = u32>) -> Result<()> {
+    for (rank, class) in classes.enumerate() {
+        ensure(class == 0, class as c_int, || format!("the arguments of rank {rank} are wrong"))?;
+    }
+    Ok(())
+}
+
+/// The ranks in the order in which they become aggregators, and how many do: some of each node, spread
+/// evenly.
+fn order_of_aggregators(nodes: &[u32]) -> (Vec<u32>, usize) {
+    let mut turns: Vec<(usize, u32)> = Vec::with_capacity(nodes.len());
+    let mut seen = std::collections::HashMap::new();
+    for (rank, node) in nodes.iter().enumerate() {
+        let turn = seen.entry(*node).and_modify(|turn| *turn += 1).or_insert(0_usize);
+        turns.push((*turn, rank as u32));
+    }
+    turns.sort_unstable();
+    let wanted = turns.iter().filter(|(turn, _)| *turn < AGGREGATORS_OF_NODE).count();
+    (turns.into_iter().map(|(_, rank)| rank).collect(), wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_aggregators_are_spread_over_nodes() {
+        assert_eq!(order_of_aggregators(&[0, 0, 0, 1, 1, 2]), (vec![0, 3, 5, 1, 4, 2], 5));
+        assert_eq!(order_of_aggregators(&[7]), (vec![0], 1));
+    }
+
+    #[test]
+    fn file_access_modes_are_checked() {
+        let wrong = [
+            0,
+            MPI_MODE_RDONLY | MPI_MODE_RDWR,
+            MPI_MODE_RDONLY | MPI_MODE_CREATE,
+            MPI_MODE_RDONLY | MPI_MODE_EXCL,
+            MPI_MODE_RDWR | MPI_MODE_SEQUENTIAL,
+        ];
+        assert!(wrong.iter().all(|amode| check_amode(*amode).unwrap_err().class == MPI_ERR_AMODE));
+        check_amode(MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_SEQUENTIAL).unwrap();
+    }
+
+    #[test]
+    fn file_paths_lose_the_prefix_of_a_driver() {
+        assert_eq!(path_of(b"ufs:/tmp/a").unwrap().as_bytes(), b"/tmp/a");
+        assert_eq!(path_of(b"/tmp/nfs:a").unwrap().as_bytes(), b"/tmp/nfs:a");
+        assert_eq!(path_of(b"").unwrap_err().class, MPI_ERR_BAD_FILE);
+    }
+}

@@ -1,0 +1,191 @@
+//! All system calls on files. A call moves at most [`CALL_BYTES_MAX`], so that a freeze of the rank is never
+//! late for a file: the kernel freezes a process between calls.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{Error, Result};
+use std::os::fd::{AsRawFd, FromRawFd};
+
+use core::ffi::c_int;
+
+/// Bytes of one call.
+pub const CALL_BYTES_MAX: usize = 4 << 20;
+
+/// What a transfer has done: all that was wanted, unless the file has ended or the kernel says why not.
+#[derive(Debug)]
+pub struct Moved {
+    /// Bytes.
+    pub bytes: usize,
+    /// Why not more.
+    pub error: Option<Error>,
+}
+
+fn retried(mut call: impl FnMut() -> isize) -> Result<usize> {
+    loop {
+        let result = call();
+        if result >= 0 {
+            return Ok(result as usize);
+        }
+        let error = Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINTR) {
+            return Err(error);
+        }
+    }
+}
+
+/// Opens a path.
+///
+/// # Errors
+/// The kernel's.
+pub fn open(path: &CString, flags: c_int, mode: u32) -> Result<File> {
+    // SAFETY: the path ends with a zero byte.
+    let fd = retried(|| unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, mode) } as isize)?;
+    // SAFETY: a descriptor of our own.
+    Ok(unsafe { File::from_raw_fd(fd as c_int) })
+}
+
+/// Removes a path.
+///
+/// # Errors
+/// The kernel's.
+pub fn remove(path: &CString) -> Result<()> {
+    // SAFETY: the path ends with a zero byte.
+    retried(|| unsafe { libc::unlink(path.as_ptr()) } as isize).map(drop)
+}
+
+/// Whether a path names a directory.
+pub fn is_directory(file: &File) -> bool {
+    file.metadata().is_ok_and(|data| data.is_dir())
+}
+
+/// Reads up to `bytes` bytes at an offset; fewer at the end of the file.
+///
+/// # Safety
+/// `at` is valid for writing `bytes` bytes.
+pub unsafe fn read(file: &File, at: *mut u8, bytes: usize, offset: i64) -> Moved {
+    // SAFETY: our contract; each part lies inside.
+    pieces(bytes, |done, part| unsafe {
+        libc::pread(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
+    })
+}
+
+/// Writes `bytes` bytes at an offset.
+///
+/// # Safety
+/// `at` is valid for reading `bytes` bytes.
+pub unsafe fn write(file: &File, at: *const u8, bytes: usize, offset: i64) -> Moved {
+    // SAFETY: our contract; each part lies inside.
+    pieces(bytes, |done, part| unsafe {
+        libc::pwrite(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
+    })
+}
+
+fn pieces(bytes: usize, mut call: impl FnMut(usize, usize) -> isize) -> Moved {
+    let mut done = 0;
+    while done < bytes {
+        match retried(|| call(done, (bytes - done).min(CALL_BYTES_MAX))) {
+            Ok(0) => break,
+            Ok(part) => done += part,
+            Err(error) => return Moved { bytes: done, error: Some(error) },
+        }
+    }
+    Moved { bytes: done, error: None }
+}
+
+/// Makes room for the first `bytes` bytes. Where the file system cannot, the file is extended only.
+///
+/// # Errors
+/// The kernel's.
+pub fn allocate(file: &File, bytes: i64) -> Result<()> {
+    // Not posix_fallocate: where the kernel cannot, it writes into blocks that others write meanwhile.
+    // SAFETY: plain numbers.
+    match retried(|| unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes.max(1)) } as isize) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+            let size = file.metadata()?.len();
+            if size < bytes as u64 { file.set_len(bytes as u64) } else { Ok(()) }
+        }
+        other => other.map(drop),
+    }
+}
+
+/// How a range is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Others may read.
+    Shared,
+    /// Nobody else.
+    Exclusive,
+    /// No longer.
+    Free,
+}
+
+/// Sets the lock of a range for this open description. Returns false when others are in the way.
+///
+/// # Errors
+/// The kernel's: the file system may have no locks.
+pub fn try_lock(file: &File, lock: Lock, begin: i64, bytes: i64) -> Result<bool> {
+    let kind = match lock {
+        Lock::Shared => libc::F_RDLCK,
+        Lock::Exclusive => libc::F_WRLCK,
+        Lock::Free => libc::F_UNLCK,
+    };
+    let range = libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: begin,
+        l_len: bytes,
+        l_pid: 0,
+    };
+    // SAFETY: the structure lives during the call.
+    let result =
+        retried(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) } as isize);
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a file lies on NFS.
+pub fn is_on_nfs(file: &File) -> bool {
+    // SAFETY: zeroes are a value of this structure; the kernel fills it.
+    unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        libc::fstatfs(file.as_raw_fd(), &raw mut found) == 0 && found.f_type == libc::NFS_SUPER_MAGIC
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_lock_of_another_description_is_in_the_way() {
+        let path = CString::new(format!("/tmp/tutti-lock-{}", std::process::id())).unwrap();
+        let flags = libc::O_RDWR | libc::O_CREAT;
+        let (one, other) = (open(&path, flags, 0o600).unwrap(), open(&path, flags, 0o600).unwrap());
+        remove(&path).unwrap();
+        assert!(try_lock(&one, Lock::Exclusive, 0, 100).unwrap());
+        assert!(!try_lock(&other, Lock::Shared, 50, 10).unwrap());
+        assert!(try_lock(&other, Lock::Exclusive, 100, 10).unwrap());
+        assert!(try_lock(&one, Lock::Free, 0, 100).unwrap());
+        assert!(try_lock(&other, Lock::Shared, 50, 10).unwrap());
+    }
+
+    #[test]
+    fn system_read_ends_with_the_file() {
+        let path = CString::new(format!("/tmp/tutti-read-{}", std::process::id())).unwrap();
+        let file = open(&path, libc::O_RDWR | libc::O_CREAT, 0o600).unwrap();
+        remove(&path).unwrap();
+        let data = vec![7_u8; CALL_BYTES_MAX + 10];
+        let mut read_back = vec![0_u8; CALL_BYTES_MAX + 100];
+        // SAFETY: both vectors are as long as said.
+        let (written, found) = unsafe {
+            let written = write(&file, data.as_ptr(), data.len(), 5);
+            (written, read(&file, read_back.as_mut_ptr(), read_back.len(), 5))
+        };
+        assert_eq!((written.bytes, found.bytes), (data.len(), data.len()));
+        assert!(written.error.is_none() && found.error.is_none());
+        assert_eq!(read_back[..data.len()], data);
+    }
+}

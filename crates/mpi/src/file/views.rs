@@ -1,0 +1,219 @@
+//! What is shown of a file (MPI 14.3), and where pointers stand in it.
+
+use std::rc::Rc;
+
+use core::ffi::c_int;
+
+use tutti_datatype::{Datatype, Layout, Part, View};
+
+use super::opened::{File, Shown};
+use super::representation::Representation;
+use crate::abi::*;
+use crate::check_mode;
+use crate::error::{Error, Result, check};
+use crate::info::Info;
+use crate::process::Guard;
+
+impl Guard {
+    /// Sets the view (14.3). Both pointers go to its beginning.
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE, MPI_ERR_ARG, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_DATAREP; MPI_ERR_NOT_SAME when the
+    /// extents of the etypes differ.
+    pub fn set_view(
+        &mut self,
+        handle: MPI_File,
+        displacement: MPI_Offset,
+        etype: MPI_Datatype,
+        filetype: MPI_Datatype,
+        datarep: &[u8],
+        given: &Info,
+    ) -> Result<()> {
+        let comm = self.file(handle)?.comm;
+        let made = self.make_view(handle, displacement, etype, filetype, datarep);
+        let class = made.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
+        let bytes = made.as_ref().map_or(0, |shown| shown.etype_bytes);
+        let records = self.meet(comm, [class as u32, bytes as u32, (bytes >> 32) as u32])?;
+        let shown = made?;
+        super::open::refuse_if_any(records.iter().map(|record| record[0]))?;
+        check(records.iter().all(|record| record[1..] == records[0][1..]), MPI_ERR_NOT_SAME, || {
+            "the ranks give etypes of different sizes".into()
+        })?;
+        self.set_file_hints(handle, given)?;
+        let file = self.file_mut(handle)?;
+        file.shown = shown;
+        file.position = 0;
+        if file.opened.me == 0 {
+            file.pointer.set(0);
+        }
+        self.meet(comm, [0]).map(drop)
+    }
+
+    fn make_view(
+        &mut self,
+        handle: MPI_File,
+        displacement: MPI_Offset,
+        etype: MPI_Datatype,
+        filetype: MPI_Datatype,
+        datarep: &[u8],
+    ) -> Result<Shown> {
+        let file = self.file(handle)?;
+        file.check_no_split()?;
+        let (is_writable, is_sequential) =
+            (file.amode & MPI_MODE_RDONLY == 0, file.amode & MPI_MODE_SEQUENTIAL != 0);
+        let here = displacement == MPI_DISPLACEMENT_CURRENT;
+        check(here == is_sequential, MPI_ERR_ARG, || {
+            let wanted = if is_sequential { "MPI_DISPLACEMENT_CURRENT" } else { "0 or more" };
+            format!("disp is {displacement}, expected {wanted}")
+        })?;
+        let displacement = if here { self.current_displacement(handle)? } else { displacement };
+        check(displacement >= 0, MPI_ERR_ARG, || format!("disp is {displacement}, expected 0 or more"))?;
+        for (name, datatype) in [("etype", etype), ("filetype", filetype)] {
+            let is_committed = self.datatype(datatype)?.is_committed();
+            check(is_committed, MPI_ERR_TYPE, || format!("the {name} is not committed"))?;
+        }
+        let (etype, filetype) = (self.layout(etype)?, self.layout(filetype)?);
+        let representation = Representation::of_name(datarep)?;
+        let (of_etype, of_filetype) =
+            (self.part_in(&representation, &etype)?, self.part_in(&representation, &filetype)?);
+        let bytes = |part: &Part| u64::try_from(part.bounds.size).unwrap_or(u64::MAX);
+        let (etype_bytes, filetype_bytes) = (bytes(&of_etype), bytes(&of_filetype));
+        check(etype_bytes > 0, MPI_ERR_TYPE, || "the etype has no data".into())?;
+        check(filetype_bytes.is_multiple_of(etype_bytes), MPI_ERR_TYPE, || {
+            format!(
+                "the filetype has {filetype_bytes} bytes of data, expected a multiple of the etype's {etype_bytes}"
+            )
+        })?;
+        let view = View::new(displacement, of_filetype.node.as_ref(), of_filetype.bounds.extent()).map_err(
+            |unfit| Error::new(MPI_ERR_TYPE, format_args!("the filetype does not fit a view: {unfit}")),
+        )?;
+        check(!(view.overlaps() && is_writable), MPI_ERR_TYPE, || {
+            "the filetype shows bytes twice, and the file is open for writing".into()
+        })?;
+        Ok(Shown {
+            view: Rc::new(view),
+            displacement,
+            etype,
+            etype_bytes,
+            filetype,
+            representation: Rc::new(representation),
+        })
+    }
+
+    /// A type in a representation. Functions of the user run without the lock.
+    pub(super) fn part_in(&mut self, representation: &Representation, layout: &Layout) -> Result<Part> {
+        let rank = std::cell::RefCell::new(&mut self.rank);
+        representation.part(layout, &|action| rank.borrow_mut().unlocked(action))
+    }
+
+    /// Where a sequential file stands.
+    fn current_displacement(&mut self, handle: MPI_File) -> Result<i64> {
+        let position = self.move_pointer(handle, 0)?;
+        let file = self.file(handle)?;
+        file.offset_of(position)
+    }
+
+    /// The view: displacement, etype, filetype, representation (14.3). Types that are not predefined get new
+    /// handles.
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE.
+    pub fn view_of(&mut self, handle: MPI_File) -> Result<(i64, MPI_Datatype, MPI_Datatype, Vec<u8>)> {
+        let shown = self.file(handle)?.shown.clone();
+        let [etype, filetype] = [&shown.etype, &shown.filetype].map(|layout| match layout.handle {
+            Some(handle) => MPI_Datatype(handle),
+            None => {
+                let mut copy = Datatype::new(layout.clone());
+                copy.commit(check_mode::is_on());
+                self.add_type(copy)
+            }
+        });
+        Ok((shown.displacement, etype, filetype, shown.representation.name().to_vec()))
+    }
+
+    /// Extent of a type in a file (14.5.1).
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE, MPI_ERR_TYPE; what the user's extent function returns.
+    pub fn extent_in_file(&mut self, handle: MPI_File, datatype: MPI_Datatype) -> Result<i128> {
+        let representation = self.file(handle)?.shown.representation.clone();
+        let layout = self.layout(datatype)?;
+        Ok(self.part_in(&representation, &layout)?.bounds.extent())
+    }
+
+    /// Moves the individual pointer (14.4.3).
+    ///
+    /// # Errors
+    /// MPI_ERR_FILE, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERR_ARG.
+    pub fn seek(&mut self, handle: MPI_File, offset: i64, whence: c_int) -> Result<()> {
+        self.file(handle)?.check_not_sequential()?;
+        let from = self.file(handle)?.position;
+        let position = self.target(handle, offset, whence, from)?;
+        self.file_mut(handle)?.position = position;
+        Ok(())
+    }
+
+    /// Moves the shared pointer (14.4.4).
+    ///
+    /// # Errors
+    /// As [`Guard::seek`]; MPI_ERR_NOT_SAME.
+    pub fn seek_shared(&mut self, handle: MPI_File, offset: i64, whence: c_int) -> Result<()> {
+        let comm = self.file(handle)?.comm;
+        let from = self.move_pointer(handle, 0)?;
+        let refused = self.file(handle)?.check_not_sequential();
+        let target = refused.and_then(|()| self.target(handle, offset, whence, from));
+        let class = target.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
+        let words = [class as u32, whence as u32, offset as u32, (offset >> 32) as u32];
+        let records = self.meet(comm, words)?;
+        let target = target?;
+        super::open::refuse_if_any(records.iter().map(|record| record[0]))?;
+        check(records.iter().all(|record| record[1..] == words[1..]), MPI_ERR_NOT_SAME, || {
+            "the ranks seek different places".into()
+        })?;
+        let file = self.file(handle)?;
+        if file.opened.me == 0 {
+            file.pointer.set(target);
+        }
+        self.meet(comm, [0]).map(drop)
+    }
+
+    /// Where a seek goes, in etypes.
+    fn target(&self, handle: MPI_File, offset: i64, whence: c_int, from: i64) -> Result<i64> {
+        let file = self.file(handle)?;
+        let base = match whence {
+            MPI_SEEK_SET => 0,
+            MPI_SEEK_CUR => from,
+            MPI_SEEK_END => {
+                let before = file.shown.view.position_of(self.file_size(handle)?);
+                before.div_ceil(file.shown.etype_bytes) as i64
+            }
+            _ => {
+                let text =
+                    format_args!("whence is {whence}, expected MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END");
+                return Err(Error::new(MPI_ERR_ARG, text));
+            }
+        };
+        let position = base.checked_add(offset).filter(|position| *position >= 0);
+        position.ok_or_else(|| {
+            Error::new(MPI_ERR_ARG, format_args!("the place is {offset} from {base} on, expected 0 or more"))
+        })
+    }
+}
+
+impl File {
+    /// Offset in the file of a place in etypes (14.4.3).
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG when it is negative or beyond any file.
+    pub fn offset_of(&self, place: i64) -> Result<i64> {
+        let Shown { view, etype_bytes, .. } = &self.shown;
+        let offset =
+            u64::try_from(place).ok().and_then(|place| view.offset_of(place.checked_mul(*etype_bytes)?));
+        offset.ok_or_else(|| {
+            Error::new(
+                MPI_ERR_ARG,
+                format_args!("offset is {place}, expected one from 0 to the largest file"),
+            )
+        })
+    }
+}
