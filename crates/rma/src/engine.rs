@@ -352,10 +352,13 @@ impl Engine {
                 if asked > self.record_bytes_max as u64 {
                     return self.refuse(from, name, number, Refusal::Malformed);
                 }
-                let mut answer = if is_answered { wire::reply(number, asked as usize) } else { Vec::new() };
-                match region.apply(request, &mut answer) {
-                    Ok(()) if is_answered => self.owe(from, answer),
-                    Ok(()) => {}
+                let mut answer = is_answered.then(|| wire::reply(number, asked as usize));
+                match region.apply(request, answer.as_mut()) {
+                    Ok(()) => {
+                        if let Some(answer) = answer {
+                            self.owe(from, answer);
+                        }
+                    }
                     Err(refusal) => self.refuse(from, name, number, refusal),
                 }
             }

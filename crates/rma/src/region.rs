@@ -135,12 +135,12 @@ impl Region {
         self.control.as_ref()
     }
 
-    /// Does what is asked for; what there was is appended to `found`. Nothing has been done when it is
-    /// refused.
+    /// Does what is asked for; what there was is appended to `found`, if it is wanted. Nothing has been done
+    /// when it is refused.
     ///
     /// # Errors
     /// Why it is refused. Locks are not the region's.
-    pub fn apply(&mut self, request: &Request<'_>, found: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub fn apply(&mut self, request: &Request<'_>, mut found: Option<&mut Vec<u8>>) -> Result<(), Refusal> {
         match *request {
             Request::Write { ranges, data } => {
                 self.check(ranges, Rights::WRITE)?;
@@ -157,10 +157,9 @@ impl Region {
                 self.check(ranges, Rights::READ)?;
                 for range in ranges.iter() {
                     let (memory, at) = self.place(range.offset, range.bytes as usize)?;
-                    let begin = found.len();
-                    found.resize(begin + range.bytes as usize, 0);
-                    // SAFETY: so many bytes were just added.
-                    unsafe { memory.load(at, found[begin..].as_mut_ptr(), range.bytes as usize) };
+                    let place = append(&mut found, range.bytes as usize).ok_or(Refusal::Malformed)?;
+                    // SAFETY: the place has so many bytes.
+                    unsafe { memory.load(at, place.as_mut_ptr(), place.len()) };
                 }
             }
             Request::Change { ranges, code, data } => {
@@ -171,9 +170,7 @@ impl Region {
                 for range in ranges.iter() {
                     let bytes = range.bytes as usize;
                     let operand = if data.is_empty() { data } else { &data[done..done + bytes] };
-                    let begin = found.len();
-                    found.resize(begin + bytes, 0);
-                    self.change(range.offset, change, operand, &mut found[begin..])?;
+                    self.change((range.offset, bytes), change, operand, append(&mut found, bytes))?;
                     done += bytes;
                 }
             }
@@ -183,9 +180,7 @@ impl Region {
                 let (memory, at) = self.place(offset, bytes)?;
                 self.check_aligned(&memory, at, bytes)?;
                 let target = Target::new(memory, self.gate());
-                let begin = found.len();
-                found.resize(begin + bytes, 0);
-                let result = found[begin..].as_mut_ptr();
+                let result = append(&mut found, bytes).ok_or(Refusal::Malformed)?.as_mut_ptr();
                 // SAFETY: three places of an element each; nobody else has the record or the answer.
                 let swapped =
                     unsafe { target.compare_and_swap(at, bytes, compare.as_ptr(), new.as_ptr(), result) };
@@ -203,24 +198,24 @@ impl Region {
 
     fn change(
         &mut self,
-        offset: u64,
+        (offset, bytes): (u64, usize),
         change: Change,
         operand: &[u8],
-        found: &mut [u8],
+        mut found: Option<&mut [u8]>,
     ) -> Result<(), Refusal> {
-        let (memory, at) = self.place(offset, found.len())?;
+        let (memory, at) = self.place(offset, bytes)?;
         let target = Target::new(memory, self.gate());
         let each_bytes = change.element_bytes();
         let at_once = match self.changes {
-            Changes::Gate(_) => found.len(),
+            Changes::Gate(_) => bytes.max(each_bytes),
             Changes::Instructions(_) => each_bytes,
         };
-        for (index, found) in found.chunks_mut(at_once.max(1)).enumerate() {
-            let skip = index * at_once;
+        for skip in (0..bytes).step_by(at_once) {
+            let some = at_once.min(bytes - skip);
             let origin = operand.as_ptr().wrapping_add(skip);
-            let (count, result) = (found.len() / each_bytes, Some(found.as_mut_ptr()));
+            let result = found.as_deref_mut().map(|found| found[skip..skip + some].as_mut_ptr());
             // SAFETY: so many elements on each side, or none of the origin's where the change keeps them.
-            let changed = unsafe { target.accumulate(at + skip, count, change, origin, result) };
+            let changed = unsafe { target.accumulate(at + skip, some / each_bytes, change, origin, result) };
             changed.map_err(|_| Refusal::OutOfRange)?;
         }
         Ok(())
@@ -283,4 +278,12 @@ impl Region {
             }
         }
     }
+}
+
+/// So many bytes behind what was found, if that is wanted.
+fn append<'a>(found: &'a mut Option<&mut Vec<u8>>, bytes: usize) -> Option<&'a mut [u8]> {
+    let found = found.as_deref_mut()?;
+    let begin = found.len();
+    found.resize(begin + bytes, 0);
+    Some(&mut found[begin..])
 }

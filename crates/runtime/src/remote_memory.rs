@@ -87,6 +87,7 @@ impl State {
 unsafe impl Client for State {
     fn record(&mut self, from: usize, record: &[u8]) -> Taken {
         self.engine.take(from, record);
+        service::note_applied();
         self.ring();
         Taken::Yes
     }
@@ -171,12 +172,17 @@ impl RemoteMemory {
 
     /// Opens memory to the ranks that will learn its name.
     pub fn open(&mut self, region: Region) -> Name {
+        service::note_open(true);
         self.state().engine.open(region)
     }
 
     /// Closes it. Nobody has an operation on it under way.
     pub fn close(&mut self, name: Name) {
-        self.state().engine.close(name);
+        let engine = &mut self.state().engine;
+        engine.close(name);
+        if engine.is_closed() {
+            service::note_open(false);
+        }
     }
 
     /// Hands over as much of an operation as there is room for. [`RemoteMemory::send`] lets it go.

@@ -17,11 +17,15 @@
 //! a timer that it does not know of, and rings. Who stops where: the words below are hints, but for `ASLEEP`
 //! and the bell, without which nobody would look; every look and every datagram is handled under the process
 //! lock.
+//!
+//! Where this rank's memory is open to other nodes, an operation on it must not wait for a tick. Then the
+//! thread goes on serving although the program has looked, unless one of its threads is in a wait, and looks
+//! by itself. It parks for as long as that lasts, by ticks of 0.2 ms while operations come.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tutti_shm::waits;
 
@@ -32,6 +36,9 @@ use crate::remote_memory;
 const TICK: Duration = Duration::from_millis(1);
 /// It looks at the timers at least this often, and sleeps when there has been nothing to do for so long.
 const LOOK_MAX: Duration = Duration::from_millis(10);
+/// The same where ranks of other nodes have worked on this rank's memory within [`RECENT`].
+const TICK_RECENT: Duration = Duration::from_micros(200);
+const RECENT: Duration = Duration::from_millis(20);
 /// How often it looks whether a lock has come free for which a rank of another node waits.
 const LOCK_LOOK: Duration = Duration::from_micros(100);
 /// How long messages may wait for others, if nobody looks before.
@@ -47,6 +54,10 @@ static SOON: AtomicBool = AtomicBool::new(false);
 /// The service thread sleeps, or is about to, until a datagram or the bell wakes it. Written under the
 /// process lock.
 static ASLEEP: AtomicBool = AtomicBool::new(false);
+/// This rank's memory is open to ranks of other nodes. Written under the process lock.
+static OPEN: AtomicBool = AtomicBool::new(false);
+/// Operations on it so far. Written under the process lock.
+static APPLIED: AtomicU64 = AtomicU64::new(0);
 /// An eventfd.
 static BELL: OnceLock<OwnedFd> = OnceLock::new();
 
@@ -63,6 +74,18 @@ pub fn sent() {
     if ASLEEP.load(Ordering::Relaxed) {
         ring();
     }
+}
+
+/// Whether ranks of other nodes may work on this rank's memory. The caller holds the process lock.
+pub(crate) fn note_open(is_open: bool) {
+    OPEN.store(is_open, Ordering::Relaxed);
+    // The thread may be parked, for a tick at most.
+    poke();
+}
+
+/// One has. The caller holds the process lock.
+pub(crate) fn note_applied() {
+    APPLIED.store(APPLIED.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
 #[cold]
@@ -147,11 +170,44 @@ enum Backoff {
     Endless,
 }
 
+/// How long the thread parks: less while ranks of other nodes work on this rank's memory.
+#[derive(Debug)]
+struct Ticks {
+    applied: u64,
+    at: Option<Instant>,
+}
+
+impl Ticks {
+    fn next(&mut self) -> Duration {
+        if !OPEN.load(Ordering::Relaxed) {
+            return TICK;
+        }
+        let applied = APPLIED.load(Ordering::Relaxed);
+        if applied != self.applied {
+            (self.applied, self.at) = (applied, Some(Instant::now()));
+        }
+        if self.at.is_some_and(|at| at.elapsed() < RECENT) { TICK_RECENT } else { TICK }
+    }
+}
+
+/// Whether nobody else looks at the network although somebody has just looked: this rank's memory is open to
+/// other nodes, and no thread of the program is in a wait.
+fn is_needed() -> bool {
+    if !OPEN.load(Ordering::Relaxed) {
+        return false;
+    }
+    let Some(rank) = rank::enter() else { return false };
+    let is_needed = rank.waits.awake() == 0;
+    rank.leave_quietly();
+    is_needed
+}
+
 fn run(socket: &OwnedFd, bell: RawFd) {
     let mut pokes = POKES.load(Ordering::SeqCst);
+    let mut ticks = Ticks { applied: 0, at: None };
     loop {
         let mut looks = LOOKS.load(Ordering::Relaxed);
-        park(pokes);
+        park(pokes, ticks.next());
         if SOON.load(Ordering::SeqCst) {
             std::thread::sleep(NAP);
             if poll(true, false).is_none() {
@@ -168,7 +224,10 @@ fn run(socket: &OwnedFd, bell: RawFd) {
             if poked != pokes {
                 (pokes, looks) = (poked, LOOKS.load(Ordering::Relaxed));
             } else if LOOKS.load(Ordering::Relaxed) != looks {
-                break;
+                if !is_needed() {
+                    break;
+                }
+                looks = LOOKS.load(Ordering::Relaxed);
             }
             let Some(backoff) = poll(false, is_calm) else { return };
             is_calm = !await_datagram(socket, bell, backoff) && backoff == Backoff::Until(LOOK_MAX);
@@ -221,8 +280,8 @@ fn poll(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
 }
 
 /// Sleeps for a tick, or until poked after `pokes` was read.
-fn park(pokes: u32) {
-    let tick = libc::timespec { tv_sec: 0, tv_nsec: libc::c_long::from(TICK.subsec_nanos() as i32) };
+fn park(pokes: u32, tick: Duration) {
+    let tick = libc::timespec { tv_sec: 0, tv_nsec: libc::c_long::from(tick.subsec_nanos() as i32) };
     PARKED.store(true, Ordering::SeqCst);
     // SAFETY: the word is static, the time-out valid during the call; a poke in between has changed the word.
     unsafe {

@@ -482,7 +482,7 @@ impl Guard {
         };
         let found = match window.target(rank)? {
             Some(rank) => mapped(&window.peers[rank]),
-            None => window.peers.iter().filter(|peer| peer.memory.bytes() > 0).find_map(mapped),
+            None => window.peers.iter().find(|peer| peer.memory.bytes() > 0).and_then(mapped),
         };
         Ok(found.unwrap_or((0, 0, 0)))
     }
