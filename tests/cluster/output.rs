@@ -94,6 +94,13 @@ fn submit_output_names_hold_job_rank_and_node() {
     let (_, logs) = run(&["-o", "none"]);
     assert_eq!((logs.stdout.lines().count(), logs.stderr.lines().count()), (4, 4), "{logs}");
     assert_eq!(files(), before);
+    // Whoever follows it is told that there is nothing to follow.
+    let job = submit(&cluster, &["-o", "none", "-n", "1", "sh", "-c", "sleep 1; echo out"]);
+    let followed = cluster.tutti(&["logs", "-f", &job.to_string()]).expect_success();
+    let line = format!(
+        "tutti logs: job {job} writes no file (-o none): what it has written last (1 MiB) follows at its end\n"
+    );
+    assert_eq!((followed.stdout.as_str(), followed.stderr), ("out\n", line), "of job {job}");
 }
 
 #[test]

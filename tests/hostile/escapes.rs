@@ -196,6 +196,13 @@ fn pids_limit_of_a_users_job_is_enforced() {
     assert_eq!(machine.tutti(1, &["run", "-n", "1", "echo", "more"]).expect_success().stdout, "more\n");
     job.signal(Signal::TERM);
     job.end();
+    // A daemon that follows knows it too.
+    let said = machine.tutti(0, &["submit", "-o", "none", "-n", "1", "sleep", "1000"]).expect_success().stdout;
+    let number: u32 = said.split_whitespace().last().and_then(|word| word.parse().ok()).expect("its number");
+    await_that("it runs", || enforced(&machine, number)["pids"] == true);
+    machine.cluster.replace(0);
+    await_that("the next daemon has the job", || enforced(&machine, number)["pids"] == true);
+    machine.tutti(0, &["kill", &number.to_string()]).expect_success();
 }
 
 #[test]

@@ -24,7 +24,13 @@ pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
     let mut row = row_of(job)?;
     let mut unanswered = 0;
     // The daemon decides what this user may see.
-    let lately = if follow && row.state != JobState::Over { None } else { Some(Lately::request(job)?) };
+    let follows = follow && row.state != JobState::Over;
+    let lately = if follows { None } else { Some(Lately::request(job)?) };
+    if follows && row.output.is_empty() {
+        print_line(format_args!(
+            "tutti logs: job {job} writes no file (-o none): what it has written last (1 MiB) follows at its end"
+        ));
+    }
     let mut reader = None;
     loop {
         let is_over = row.state == JobState::Over;

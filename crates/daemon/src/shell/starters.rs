@@ -268,7 +268,7 @@ impl Shell {
                     record: None,
                 };
                 if let Some(group) = &group {
-                    self.core.handle(now_ms(), Event::Limited(job, group.enforced));
+                    self.core.handle(now_ms(), Event::Limited(job, group.enforced()));
                 }
                 let wire = Some(Wire { number, writer, listen });
                 let (child, enrolled, ended) = (Some(child), false, false);
@@ -299,6 +299,9 @@ impl Shell {
         match self.starters.get_mut(&job).filter(is_it) {
             Some(starter) => {
                 starter.wire = Some(wire);
+                if let Some(group) = &starter.group {
+                    self.core.handle(now_ms(), Event::Limited(job, group.enforced()));
+                }
                 Some(Event::Reattach(job, back.clone()))
             }
             None => {

@@ -70,6 +70,9 @@ pub struct PartPlace {
     parent: PathBuf,
     /// [`super::part_name`].
     name: String,
+    /// Which limits the kernel sees to.
+    #[serde(default)]
+    enforced: Enforced,
 }
 
 /// The cgroups of a part. They stay when this is dropped.
@@ -82,8 +85,6 @@ pub struct PartGroup {
     starter: OwnedFd,
     job: OwnedFd,
     version1: Vec<Version1>,
-    /// Which limits the kernel sees to.
-    pub enforced: Enforced,
 }
 
 impl PartGroup {
@@ -93,7 +94,7 @@ impl PartGroup {
     /// # Errors
     /// When the kernel refuses.
     pub fn create(name: &str, limits: Limits) -> io::Result<Self> {
-        let place = PartPlace { parent: own_place()?, name: name.to_owned() };
+        let place = PartPlace { parent: own_place()?, name: name.to_owned(), enforced: Enforced::default() };
         let parent = mount()?.open_directory(&place.parent)?;
         let mut left = CREATE_MAX;
         loop {
@@ -125,8 +126,7 @@ impl PartGroup {
         chownat(&directory, "cgroup.procs", joiner, none, nofollow)?;
         chownat(&directory, Path::new(&job_name).join(INNER).join("cgroup.procs"), joiner, none, nofollow)?;
         let (starter, job) = (open(&directory, STARTER)?, open(&directory, &job_name)?);
-        let enforced = Enforced::default();
-        let mut part = PartGroup { place, parent, directory, starter, job, version1: Vec::new(), enforced };
+        let mut part = PartGroup { place, parent, directory, starter, job, version1: Vec::new() };
         part.limit(limits);
         Ok(part)
     }
@@ -139,7 +139,7 @@ impl PartGroup {
             let _ = enable(&self.directory);
         }
         let pids = limits.pids_max.to_string();
-        self.enforced.pids = write(&self.directory, "pids.max", &pids).is_ok()
+        self.place.enforced.pids = write(&self.directory, "pids.max", &pids).is_ok()
             || self.limit_by_version1("pids", ("pids.max", limits.pids_max));
         let Some(bytes) = limits.memory_bytes else { return };
         // In this order: a limited process is never killed alone.
@@ -150,7 +150,7 @@ impl PartGroup {
             let _ = write(&self.job, "memory.swap.max", "0");
             let _ = write(&self.directory, "memory.max", &(bytes + STARTER_BYTES).to_string());
         }
-        self.enforced.memory =
+        self.place.enforced.memory =
             by_version2 || self.limit_by_version1("memory", ("memory.limit_in_bytes", bytes));
         if let Some(memory) = self.memory_version1() {
             let _ = memory.write("memory.memsw.limit_in_bytes", bytes);
@@ -183,13 +183,17 @@ impl PartGroup {
         let version1 =
             CONTROLLERS.iter().filter_map(|controller| Version1::reopen(controller, &place.directory_name()));
         let version1 = version1.collect();
-        let enforced = Enforced::default();
-        Some(PartGroup { place: place.clone(), parent, directory, starter, job, version1, enforced })
+        Some(PartGroup { place: place.clone(), parent, directory, starter, job, version1 })
     }
 
     /// Where it is.
     pub fn place(&self) -> &PartPlace {
         &self.place
+    }
+
+    /// Which limits the kernel sees to.
+    pub fn enforced(&self) -> Enforced {
+        self.place.enforced
     }
 
     /// In which the starter is to begin.
@@ -220,10 +224,10 @@ impl PartGroup {
             turn: open_file(&self.job, "cgroup.freeze", OFlags::WRONLY)?,
             kill: open_file(&self.job, "cgroup.kill", OFlags::WRONLY)?,
             reached,
-            limits_memory: self.enforced.memory,
+            limits_memory: self.place.enforced.memory,
             ranks,
         };
-        granted.send(wire, &frame(self.enforced.memory))
+        granted.send(wire, &frame(self.place.enforced.memory))
     }
 
     /// What the switch thread freezes.
@@ -294,7 +298,11 @@ pub fn sweep_blocking() -> usize {
     let (directory, names) = with_names(directory);
     for found in names {
         swept += usize::from(match found.strip_prefix(PART) {
-            Some(name) => sweep_part(&PartPlace { parent: parent.clone(), name: name.to_owned() }),
+            Some(name) => sweep_part(&PartPlace {
+                parent: parent.clone(),
+                name: name.to_owned(),
+                enforced: Enforced::default(),
+            }),
             None => sweep_empty(&directory, &found),
         });
     }
@@ -453,8 +461,8 @@ mod tests {
         let pids = read(open_file(&part.directory, "pids.max", OFlags::RDONLY)).or_else(|| of("pids.max"));
         let memory = read(open_file(&part.job, "memory.max", OFlags::RDONLY));
         let memory = memory.or_else(|| of("memory.limit_in_bytes"));
-        assert_eq!(part.enforced.pids, pids == Some(LIMITS.pids_max));
-        assert_eq!(part.enforced.memory, memory == LIMITS.memory_bytes);
+        assert_eq!(part.enforced().pids, pids == Some(LIMITS.pids_max));
+        assert_eq!(part.enforced().memory, memory == LIMITS.memory_bytes);
         part.remove_blocking();
         assert!(!is_there(part.place()));
     }

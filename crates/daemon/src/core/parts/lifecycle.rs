@@ -126,6 +126,7 @@ impl Parts {
         (part.signals, part.sent_fence, part.window) = (old.signals, old.sent_fence, old.window);
         part.sent_peers = back.has_peers;
         part.state.suspended = back.frozen;
+        part.state.enforced = old.state.enforced;
         (part.piece, part.taken) = (u64::from(back.piece), back.taken);
         self.parts.insert(job, part);
         out.act(Action::Listen(job));
