@@ -8,6 +8,7 @@ use tutti_tests::users::Users;
 use tutti_tests::{await_that, comes_true};
 
 use crate::harness::{RANK, Running};
+use crate::machine::Machine;
 
 /// So many users listen on names of daemons and do nothing.
 const IDLE: usize = 7;
@@ -87,4 +88,44 @@ fn shares_of_the_machine_are_only_for_users_that_work() {
     assert_eq!(job.end().0, 130);
     drop(listeners);
     await_that("nothing is left", || idle.iter().all(|uid| users.processes(*uid).is_empty()));
+}
+
+/// Users divide the time, not jobs: it helps nobody to start many.
+#[test]
+fn shares_one_job_beside_four_of_another_user_has_half_of_the_slices() {
+    let more = ["--slots", "1", "--slice", "20"];
+    let Some(machine) = Machine::up("hostile-half", 1, 2, &more) else { return };
+    for user in [0, 1, 1, 1, 1] {
+        let words = ["submit", "-n", "1", "sh", "-c", "while :; do :; done"];
+        machine.tutti(user, &words).expect_success();
+    }
+    let rows = || -> Vec<serde_json::Value> {
+        let text = machine.cluster.tutti(&["ps", "--json"]).expect_success().stdout;
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let turns = || {
+        let of = |uid: u32| {
+            rows().iter().filter(|row| row["uid"] == uid).map(|row| &row["turns"]).cloned().collect()
+        };
+        [0, 1].map(|user| -> u64 {
+            let turns: Vec<serde_json::Value> = of(machine.uid(user));
+            turns.iter().filter_map(serde_json::Value::as_u64).sum()
+        })
+    };
+    let weights = || rows().iter().filter_map(|row| row["effective_milli"].as_u64()).collect::<Vec<_>>();
+    await_that("all have their weights", || {
+        let weights = weights();
+        weights.len() == 5 && weights[1..].iter().all(|weight| weight.abs_diff(weights[0] / 4) * 10 < *weight)
+    });
+    let before = turns();
+    await_that("the one job has had some slices", || turns()[0] > before[0] + 100);
+    let after = turns();
+    let (one, four) = (after[0] - before[0], after[1] - before[1]);
+    assert!(one.abs_diff(four) * 10 <= one + four, "{one} slices of the one job, {four} of the four");
+    let listed = machine.tutti(0, &["ps", "-l"]).expect_success().stdout;
+    let line = listed.lines().nth(1).expect("its line");
+    assert!(line.contains("of the time for 1 jobs: share 50.0%"), "{listed}");
+    let prices = machine.tutti(1, &["prices"]).expect_success().stdout;
+    assert!(prices.lines().any(|line| line.starts_with("processor")) && prices.contains("50.0%"), "{prices}");
+    machine.cluster.tutti(&["kill", "1", "2", "3", "4", "5"]).expect_success();
 }

@@ -24,18 +24,20 @@ use crate::{
 };
 
 mod logs;
+mod shares;
 
 /// Characters of another user's command that are shown, as of one's own.
 const COMMAND_CHARS: usize = 60;
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 23] = [
+const USAGES: [&str; 24] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "wait JOB ...",
-    "ps [--all] [--user USER] [--state STATE] [--name NAME] [--json]",
+    "ps [--all] [-l] [--user USER] [--state STATE] [--name NAME] [--json]",
     "status JOB [--json]",
     "nodes [--json]",
+    "prices [--json]",
     "snapshot JOB [-o FILE] | --show FILE",
     "timeline JOB | --all [-o FILE]",
     "doctor [PROGRAM] [--json]",
@@ -78,6 +80,9 @@ enum Command {
         /// Only those with these names
         #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
         name: Vec<String>,
+        /// Declared and effective weights, and why they differ
+        #[arg(long, short, conflicts_with = "json")]
+        long: bool,
         /// For scripts
         #[arg(long)]
         json: bool,
@@ -101,6 +106,12 @@ enum Command {
     },
     /// The nodes of the cluster
     Nodes {
+        /// For scripts
+        #[arg(long)]
+        json: bool,
+    },
+    /// What is wanted of the nodes, and what users have used of their shares
+    Prices {
         /// For scripts
         #[arg(long)]
         json: bool,
@@ -272,9 +283,11 @@ pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
 
 fn perform(command: Command) -> Result<ExitCode, String> {
     match command {
-        Command::Ps { all, user, state, name, json, others } => {
-            ps(all, &Filter { user, state, name }, json, others)
+        Command::Ps { all, user, state, name, long, json, others } => {
+            let filter = Filter { user, state, name };
+            if long { shares::list(all, &filter) } else { ps(all, &filter, json, others) }
         }
+        Command::Prices { json } => shares::prices(json),
         Command::Wait { jobs } => Ok(wait(&jobs)),
         Command::Status { job, json } => status(JobId(job), json),
         Command::Nodes { json } => match cluster::request(&Request::Nodes)?.0 {

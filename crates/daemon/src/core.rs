@@ -118,6 +118,10 @@ impl Core {
         };
         gangs::forward_members(&core.local, &mut core.out);
         core.kept.members_changed(&core.local, &mut core.out);
+        if let Some(ms) = core.local.config.loaded.rules.half_life_ms {
+            let slice_ns = core.local.config.loaded.slice_ns;
+            core.out.act(Action::Gang(Command::Configure { slice_ns, half_life_ns: ms * 1_000_000 }));
+        }
         if let Some(controller) = &mut core.controller {
             controller.take_queue(&core.local, queued);
         }

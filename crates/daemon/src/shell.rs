@@ -570,7 +570,7 @@ impl Shell {
             self.core.handle(now_ms, Event::Turns(batch));
         }
         let served = self.switcher.served().read();
-        if !served.is_empty() {
+        if !served.jobs.is_empty() || !served.users.is_empty() {
             self.core.handle(now_ms, Event::Gang(gang::SwitchEvent::Served(served)));
         }
     }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use tutti_os::PriorityClass;
 use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
-use tutti_sched::{JobId, NodeId};
+use tutti_sched::shares::Standing;
+use tutti_sched::{JobId, NodeId, Processor};
 
 use crate::batch::Batch;
 use crate::environment::Environment;
@@ -45,6 +46,8 @@ pub enum Request {
     Nodes,
     /// What holds, and where it comes from.
     Configuration,
+    /// What users have used, and what is wanted.
+    Prices,
     /// The controller reads its configuration anew.
     Reload,
     /// End all daemons.
@@ -81,6 +84,17 @@ pub fn programs_bytes(job: &Job) -> usize {
         size_of::<Program>() + texts.map(text).sum::<usize>()
     };
     job.programs.iter().map(program).sum()
+}
+
+/// What users have used, and what is wanted of the machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prices {
+    /// Slots of jobs that can run and slots that there are, over the last ten seconds.
+    pub processor: Processor,
+    /// Half of what was used is forgotten after so long, in ms; 0: at once.
+    pub half_life_ms: u64,
+    /// Users with jobs that can run.
+    pub users: Vec<Standing>,
 }
 
 /// What is done to a job.
@@ -164,6 +178,8 @@ pub enum Answer {
     Nodes(Vec<NodeRow>),
     /// What holds.
     Configuration(Vec<Setting>),
+    /// What users have used, and what is wanted.
+    Prices(Box<Prices>),
     /// The configuration of this version holds; what is to be known of it, a line each.
     Reloaded(u64, Vec<String>),
     /// The configuration is wrong, and nothing has changed: a line for each mistake.
@@ -221,6 +237,9 @@ pub struct JobRow {
     pub enrolled: bool,
     /// It takes turns.
     pub gang: bool,
+    /// What its weight is beside the jobs of other users, in thousandths; 0: not known.
+    #[serde(default)]
+    pub effective_milli: u64,
     /// Slices that it has had, as far as is known: up to a second ago.
     pub turns: u64,
     /// Since when it is suspended, and by which user.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::shares::Owner;
 use crate::types::{Bytes, JobId, NodeId, Slots};
 
 /// The weight of a job for which none is given.
@@ -92,6 +93,9 @@ pub struct Demand {
     pub oversubscribe: bool,
     /// Memory that it declares to need on each node; 0 is not known.
     pub memory_bytes: u64,
+    /// Whose it is.
+    #[serde(default)]
+    pub owner: Owner,
 }
 
 impl Demand {
@@ -111,6 +115,7 @@ impl Demand {
             gang: true,
             oversubscribe: false,
             memory_bytes: 0,
+            owner: Owner::default(),
         }
     }
 

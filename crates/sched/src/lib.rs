@@ -10,6 +10,7 @@
 //! | [`agent::Agent`] | every node | the two that follow, put together: what a daemon drives |
 //! | [`gang::NodeSwitch`] | every node | executes SWITCH: freezes, waits, thaws |
 //! | [`barrier::Merger`] | every node | merges reports on their way up |
+//! | [`shares::Ledger`] | the controller | what users have used, and what weight their jobs have for it |
 //! | [`Tree`] | every node | who is whose parent |
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ mod matrix;
 mod message;
 mod rotation;
 mod scheduler;
+pub mod shares;
 #[cfg(any(test, feature = "testing"))]
 pub mod sim;
 mod space;
@@ -36,6 +38,7 @@ pub use demand::{Demand, Part, Place, RANKS_MAX, SubmitError, WEIGHT_DEFAULT, WE
 pub use machine::could_hold;
 pub use matrix::Policy;
 pub use message::{Down, Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};
+pub use rotation::Processor;
 pub use rotation::{Account, Window};
 pub use scheduler::{Config, ConfigError, Event, JobState, SLICE_NS, Scheduler};
 pub use tree::Tree;

@@ -10,6 +10,9 @@
 //! stands in a heavy one's row. So, while the jobs that can run stay the same, a job gets at least `weight /
 //! sum over rows of the heaviest weight` of the time, less one round.
 //!
+//! **Fair shares.** The weight by which a job is served is what `shares.rs` makes of the declared one. Who
+//! could run and has waited for 30 s is next, whatever its weight.
+//!
 //! **Joining.** Who begins, resumes or wakes starts at the least virtual time of those that can run, at the
 //! earliest: nobody saves up turns by sleeping.
 //!
@@ -23,12 +26,15 @@ use crate::scheduler::Scheduler;
 use crate::types::{Generation, JobId, Version};
 
 mod account;
+mod fair;
 mod window;
 
 pub use account::Account;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use account::credit_ns;
 pub(crate) use account::{Freeze, Turn};
+pub(crate) use fair::Fair;
+pub use fair::Processor;
 pub use window::Window;
 
 /// Where the rotation stands.
@@ -93,6 +99,7 @@ impl Scheduler {
     pub fn next_row(&mut self, now_ns: u64) -> Option<Switch> {
         self.charge(now_ns);
         self.matrix.refresh(&self.machine);
+        self.settle_shares();
         if self.rotation.window.is_some_and(|window| !window.is_open(now_ns)) {
             return (!self.rotation.running.is_empty()).then(|| self.switch_off());
         }
@@ -347,6 +354,9 @@ impl Scheduler {
 
     /// The row that is most deserving, of those with a job at home that can run.
     fn best_row(&self, now_ns: u64) -> Option<usize> {
+        if let Some(row) = self.overdue_row(now_ns) {
+            return Some(row);
+        }
         let rows = self.matrix.rows().iter().enumerate();
         let candidates = rows.filter_map(|(row, planned)| {
             let able = planned.home.iter().filter(|&&job| self.can_run(job));
@@ -356,6 +366,20 @@ impl Scheduler {
             Some(Candidate { row, virtual_ns: best.account.virtual_ns, last: best.since })
         });
         candidates.min_by_key(|candidate| (candidate.virtual_ns, candidate.last)).map(|best| best.row)
+    }
+
+    /// The row of a job that has waited too long, whatever its weight.
+    fn overdue_row(&self, now_ns: u64) -> Option<usize> {
+        let rows = self.matrix.rows();
+        let patience_ns = fair::patience_ns(self.config.slice_ns, rows.len());
+        let waits = |job: &JobId| {
+            let turn = &self.jobs.get(job)?.turn;
+            let since_ns = turn.waits_since_ns.filter(|_| self.can_run(*job))?;
+            (now_ns.saturating_sub(since_ns) >= patience_ns).then_some((since_ns, turn.since))
+        };
+        let longest = |row: &crate::matrix::PlannedRow| row.home.iter().filter_map(waits).min();
+        let overdue = rows.iter().enumerate().filter_map(|(row, planned)| Some((longest(planned)?, row)));
+        overdue.min().map(|(_, row)| row)
     }
 
     /// True if the job wants to run: it is awake, or is due for a look.
@@ -419,6 +443,7 @@ impl Scheduler {
             if let Some(record) = self.jobs.get_mut(job) {
                 record.turn.freeze = Freeze::Leaving(generation);
                 record.turn.left_ns = self.rotation.charged_ns;
+                record.turn.waits_since_ns = Some(self.rotation.charged_ns);
             }
         }
         for job in after.iter().filter(|job| before.binary_search(job).is_err()) {
@@ -427,6 +452,7 @@ impl Scheduler {
                 record.turn.account.slices += 1;
                 // Whether it still sleeps will be said anew.
                 record.turn.idle_since_ns = None;
+                record.turn.waits_since_ns = None;
             }
         }
     }

@@ -119,7 +119,7 @@ pub enum JobState {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    demand: Demand,
+    pub(crate) demand: Demand,
     pub(crate) state: JobState,
     /// It was suspended before it began.
     suspended_early: bool,
@@ -148,6 +148,7 @@ pub struct Scheduler {
     expelled: Vec<NodeId>,
     events: VecDeque<Event>,
     pub(crate) rotation: crate::rotation::Rotation,
+    pub(crate) fair: crate::rotation::Fair,
 }
 
 impl Scheduler {
@@ -170,6 +171,7 @@ impl Scheduler {
             expelled: Vec::new(),
             events: VecDeque::new(),
             rotation: crate::rotation::Rotation::new(config.generation, config.version),
+            fair: crate::rotation::Fair::default(),
             config,
         })
     }
@@ -327,7 +329,8 @@ impl Scheduler {
         self.charge(now_ns);
         if let Some(record) = self.jobs.get_mut(&job) {
             record.demand.weight = weight;
-            record.turn.weight = weight;
+            record.turn.set_weight(weight);
+            self.fair.expire();
             self.matrix.set_weight(job, weight);
         }
         Ok(())

@@ -28,7 +28,7 @@ use super::job_event::JobEvent;
 use super::local::LocalNode;
 use super::outbox::Outbox;
 use super::relay::Relay;
-use crate::gang::{Command, SwitchEvent};
+use crate::gang::{Command, ServedReport, SwitchEvent};
 use crate::members::NodeId;
 use crate::message::output::OutputState;
 use crate::message::{Answer, Environments, JobId, Launch, Notice, Order, Routed, Run};
@@ -49,6 +49,7 @@ pub(super) mod placement;
 mod queue;
 mod requests;
 mod scheduler;
+mod shares;
 mod snapshot;
 mod stall;
 mod stuck;
@@ -74,6 +75,8 @@ pub(super) struct Controller {
     rules: Rules,
     /// The version of the configuration that each node has stored.
     versions: BTreeMap<NodeId, u64>,
+    /// What jobs and users have had, as the switch thread has said last.
+    served: ServedReport,
 }
 
 impl Controller {
@@ -87,6 +90,7 @@ impl Controller {
             environments: Environments::default(),
             rules,
             versions: BTreeMap::new(),
+            served: ServedReport::default(),
         }
     }
 
@@ -152,7 +156,8 @@ impl Controller {
                 // Down to all its nodes, this one too: each says what it has of it.
                 relay.set_order(id, Order { hold: None, ..order });
                 self.publish(relay, id);
-                self.jobs.get(id).into_iter().for_each(|job| scheduler::submit_running(out, job));
+                let owner = self.owner(local, launch.user);
+                self.jobs.get(id).into_iter().for_each(|job| scheduler::submit_running(out, job, owner));
                 return log::log(local, out, id, JobEvent { event: "adopted", ..JobEvent::default() });
             }
             None => {}
@@ -188,10 +193,12 @@ impl Controller {
             SwitchEvent::Placed(job, parts) => self.handle_placed(local, relay, out, job, &parts),
             SwitchEvent::Waits(job, why) => self.handle_waits(local, out, job, &why),
             SwitchEvent::Refused(job, why) => self.handle_refused(local, relay, out, job, &why),
-            SwitchEvent::Served(turns) => {
-                for (id, turns) in turns {
-                    self.jobs.get_mut(id).into_iter().for_each(|job| job.turns = turns);
+            SwitchEvent::Served(served) => {
+                for &(id, turns, effective_milli) in &served.jobs {
+                    let job = self.jobs.get_mut(id).into_iter();
+                    job.for_each(|job| (job.turns, job.effective_milli) = (turns, effective_milli));
                 }
+                self.served = served;
             }
             SwitchEvent::Notice(notice) => late::report_late(local, out, notice),
             SwitchEvent::Lags(lags) => self.lags = lags,

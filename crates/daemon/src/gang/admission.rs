@@ -145,9 +145,13 @@ impl Admission {
         self.verdicts.push_back(Verdict::Begin(job, parts));
     }
 
-    /// The slices that jobs have had.
-    pub(crate) fn served(&self, scheduler: &Scheduler) -> impl Iterator<Item = (JobId, u64)> {
-        self.jobs.keys().filter_map(|job| Some((*job, scheduler.account(*job)?.turns)))
+    /// The slices that jobs have had, and their weights beside the others.
+    pub(crate) fn served(&self, scheduler: &Scheduler) -> impl Iterator<Item = (JobId, u64, u64)> {
+        let served = |job: &JobId| {
+            let account = scheduler.account(*job)?;
+            Some((*job, account.turns, account.effective_milli))
+        };
+        self.jobs.keys().filter_map(served)
     }
 }
 

@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::JobGroup;
 use tutti_protocol::users::FreezeMethod;
 use tutti_sched::controller::{Lags, Notice};
+use tutti_sched::shares::Owner;
 use tutti_sched::{Demand, JobId, NodeId, Policy, SLICE_DEFAULT_NS, SubmitError, Wait, Window};
 
+use super::mailbox::ServedReport;
 use super::switch_links::Neighbour;
 use crate::ids::LinkId;
 
@@ -90,7 +92,11 @@ pub enum Command {
     Configure {
         /// How long a row of the matrix runs, in ns.
         slice_ns: u64,
+        /// Half of what users have used is forgotten after so long, in ns; 0: at once.
+        half_life_ns: u64,
     },
+    /// On the controller: the shares of a job's user are others.
+    Owner(JobId, Owner),
     /// The end: everything is thawed.
     Stop,
 }
@@ -125,7 +131,7 @@ pub enum SwitchEvent {
     /// On the controller: it will never have any.
     Refused(JobId, SubmitError),
     /// On the controller: the slices that jobs have had.
-    Served(Vec<(JobId, u64)>),
+    Served(ServedReport),
     /// On the controller: a node has become late, is expelled, is back, or in time again.
     Notice(Notice),
     /// On the controller: whom jobs wait for that stand still.

@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
-use tutti_sched::JobId;
+use tutti_sched::shares::Standing;
+use tutti_sched::{JobId, Processor};
 
 use super::command::Command;
 use crate::ids::LinkId;
@@ -186,24 +187,44 @@ impl OutboxSender {
 /// The slices that jobs have had, on the controller. The thread writes them now and then, if the main loop
 /// does not just read.
 #[derive(Clone, Debug)]
-pub struct Served(Arc<Mutex<Vec<(JobId, u64)>>>);
+pub struct Served(Arc<Mutex<ServedReport>>);
+
+/// What jobs and users have had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServedReport {
+    /// Each job with its slices, and its weight beside the others in thousandths.
+    pub jobs: Vec<(JobId, u64, u64)>,
+    /// Users with jobs that can run.
+    pub users: Vec<Standing>,
+    /// What is wanted of the slots.
+    pub processor: Processor,
+}
 
 impl Default for Served {
     fn default() -> Self {
-        Served(Arc::new(Mutex::new(Vec::with_capacity(JOBS))))
+        let (jobs, users) = (Vec::with_capacity(JOBS), Vec::with_capacity(JOBS));
+        Served(Arc::new(Mutex::new(ServedReport { jobs, users, processor: Processor::default() })))
     }
 }
 
 impl Served {
-    pub(super) fn try_put(&self, served: impl Iterator<Item = (JobId, u64)>) {
+    pub(super) fn try_put(
+        &self,
+        jobs: impl Iterator<Item = (JobId, u64, u64)>,
+        users: &[Standing],
+        processor: Processor,
+    ) {
         if let Ok(mut slot) = self.0.try_lock() {
-            slot.clear();
-            slot.extend(served);
+            slot.jobs.clear();
+            slot.jobs.extend(jobs);
+            slot.users.clear();
+            slot.users.extend_from_slice(users);
+            slot.processor = processor;
         }
     }
 
     /// As the thread has said last.
-    pub fn read(&self) -> Vec<(JobId, u64)> {
+    pub fn read(&self) -> ServedReport {
         lock_uncontended(&self.0).clone()
     }
 }

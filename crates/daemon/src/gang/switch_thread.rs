@@ -208,7 +208,9 @@ impl SwitchThread {
         self.wanted.store(controller.scheduler().is_wanted(), Ordering::Relaxed);
         if now_ns >= self.served_ns + SERVED_NS {
             self.served_ns = now_ns;
-            self.served.try_put(self.admission.served(controller.scheduler()));
+            let scheduler = controller.scheduler();
+            let (users, processor) = (scheduler.standings(), scheduler.processor());
+            self.served.try_put(self.admission.served(scheduler), users, processor);
         }
     }
 
@@ -279,7 +281,11 @@ impl SwitchThread {
             }
             Command::Suspend(job, true) => controller.suspend(now_ns, job),
             Command::Suspend(job, false) => controller.resume(now_ns, job),
-            Command::Configure { slice_ns } => controller.scheduler_mut().set_slice(now_ns, slice_ns),
+            Command::Configure { slice_ns, half_life_ns } => {
+                controller.scheduler_mut().set_slice(now_ns, slice_ns);
+                controller.scheduler_mut().set_half_life(half_life_ns);
+            }
+            Command::Owner(job, owner) => controller.scheduler_mut().set_owner(job, owner),
             Command::Share(window) => controller.scheduler_mut().set_window(now_ns, window),
             _ => {}
         }

@@ -1,6 +1,7 @@
 //! What each job has had, and what it is owed: its virtual time, its credit, whether it sleeps.
 
 use crate::scheduler::Scheduler;
+use crate::shares::WEIGHT_UNIT;
 use crate::types::{Generation, JobId};
 
 /// How many slices a job that was left out can have to its credit, or so long, whichever is more: how long a
@@ -30,6 +31,8 @@ pub struct Account {
     pub left_out: u64,
     /// Its weight.
     pub weight: u32,
+    /// What it has of it beside the others, in thousandths.
+    pub effective_milli: u64,
 }
 
 /// How a job that does not run stands.
@@ -44,6 +47,10 @@ pub(crate) enum Freeze {
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) weight: u32,
+    /// What it has of it beside the others, in thousandths.
+    pub(super) effective_milli: u64,
+    /// Since when it could run and does not.
+    pub(super) waits_since_ns: Option<u64>,
     pub(super) account: Account,
     pub(crate) freeze: Freeze,
     /// When it left the row last.
@@ -61,6 +68,8 @@ impl Turn {
         let account = Account::default();
         Turn {
             weight,
+            effective_milli: u64::from(weight) * WEIGHT_UNIT,
+            waits_since_ns: None,
             account,
             freeze: Freeze::Frozen,
             left_ns: 0,
@@ -71,7 +80,13 @@ impl Turn {
     }
 
     pub(crate) fn account(&self) -> Account {
-        Account { weight: self.weight, ..self.account }
+        Account { weight: self.weight, effective_milli: self.effective_milli, ..self.account }
+    }
+
+    /// Another weight is declared.
+    pub(crate) fn set_weight(&mut self, weight: u32) {
+        self.weight = weight;
+        self.effective_milli = u64::from(weight) * WEIGHT_UNIT;
     }
 
     /// Begins to compete at this virtual time at the earliest.
@@ -81,7 +96,7 @@ impl Turn {
     }
 
     fn scaled(&self, ns: u64) -> u64 {
-        (u128::from(ns) * 100 / u128::from(self.weight)) as u64
+        (u128::from(ns) * 100 * u128::from(WEIGHT_UNIT) / u128::from(self.effective_milli)) as u64
     }
 }
 
@@ -142,6 +157,7 @@ impl Scheduler {
         if passed_ns == 0 || self.rotation.paused_ns.is_some() {
             return;
         }
+        self.charge_shares(passed_ns);
         let clock_ns = self.virtual_time();
         for job in &self.rotation.running {
             let Some(record) = self.jobs.get_mut(job) else { continue };

@@ -50,7 +50,9 @@ impl Controller {
                 let version = settings::version(&loaded.text);
                 let shown = settings::version_text(version);
                 self.rules = loaded.rules;
-                out.act(Action::Gang(Command::Configure { slice_ns: loaded.slice_ns }));
+                let half_life_ns = self.rules.half_life_ms() * 1_000_000;
+                out.act(Action::Gang(Command::Configure { slice_ns: loaded.slice_ns, half_life_ns }));
+                self.tell_owners(local, out);
                 let event = JobEvent {
                     ms: local.wall_ms,
                     event: "reloaded",

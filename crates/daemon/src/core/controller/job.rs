@@ -99,6 +99,8 @@ pub(super) struct JobRecord {
     pub(super) waiters: BTreeSet<Requester>,
     /// Slices that it has had, as the switch thread has said last.
     pub(super) turns: u64,
+    /// Its weight beside the others, in thousandths, in the same way.
+    pub(super) effective_milli: u64,
     /// What is with the files of its output, as its origin has said last.
     pub(super) output: OutputState,
     /// Its origin was lost when it was over: until then it is waited for.
@@ -160,6 +162,7 @@ impl JobRecord {
             queued: None,
             waiters: BTreeSet::new(),
             turns: 0,
+            effective_milli: 0,
             output: OutputState::default(),
             origin_until_ms: None,
             launch,

@@ -54,6 +54,7 @@ pub(super) fn list(
         enrolled: job.launch.enrolled,
         gang: job.launch.terms.gang,
         turns: job.turns,
+        effective_milli: job.effective_milli,
         suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
         waits: job.waits(),
         unfrozen: late::keepers(lags, members, *id, job),

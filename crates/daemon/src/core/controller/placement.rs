@@ -2,6 +2,7 @@
 //! Which ones those are is the scheduler's to say (`tutti_sched`).
 
 use tutti_protocol::wire::Input;
+use tutti_sched::shares::Owner;
 use tutti_sched::{Demand, Place, SubmitError, could_hold};
 
 use crate::members::{Members, NodeId};
@@ -140,6 +141,7 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
         gang: terms.gang,
         oversubscribe: !submit.job.no_oversubscribe,
         memory_bytes: terms.memory_bytes,
+        owner: Owner::default(),
     };
     let nodes = members.alive().map(|(node, member)| (node, member.about.slots, member.about.memory_bytes));
     could_hold(nodes, &demand)?;

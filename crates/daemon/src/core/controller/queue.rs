@@ -184,8 +184,10 @@ impl Controller {
         if let Some(text) = self.over_limit(local, id) {
             return self.wait_for_limit(local, out, id, &text);
         }
+        let owner = self.jobs.get(id).map(|job| self.owner(local, job.launch.user)).unwrap_or_default();
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = job.queued.as_mut() else { return };
+        queued.demand.owner = owner;
         queued.submitted = true;
         let demand = Box::new(queued.demand.clone());
         out.act(Action::Gang(Command::Submit(id, demand, false)));

@@ -97,6 +97,7 @@ impl Controller {
             },
             Request::Nodes => Answer::Nodes(listing::list_nodes(&self.jobs, &self.versions, local)),
             Request::Configuration => Answer::Configuration(local.config.loaded.settings.clone()),
+            Request::Prices => Answer::Prices(Box::new(self.prices())),
             Request::Reload => match self.reload(local, out, user, requester) {
                 Some(answer) => answer,
                 None => return,
@@ -292,7 +293,7 @@ impl Controller {
             None => {
                 let job = JobRecord::new(id, launch);
                 relay.set_order(id, job.order.clone());
-                scheduler::submit_running(out, &job);
+                scheduler::submit_running(out, &job, self.owner(local, user));
                 self.jobs.pending.insert(id);
                 self.jobs.insert(id, job);
                 Some(Answer::Job(id))

@@ -1,5 +1,6 @@
 //! What the scheduler is told of jobs that have their nodes.
 
+use tutti_sched::shares::Owner;
 use tutti_sched::{Demand, Place};
 
 use super::job::JobRecord;
@@ -9,8 +10,9 @@ use crate::core::outbox::Outbox;
 use crate::gang::Command;
 
 /// The scheduler is told of a job that runs already.
-pub(super) fn submit_running(out: &mut Outbox, job: &JobRecord) {
-    out.act(Action::Gang(Command::Submit(job.id, Box::new(demand_in_place(job)), true)));
+pub(super) fn submit_running(out: &mut Outbox, job: &JobRecord, owner: Owner) {
+    let demand = Demand { owner, ..demand_in_place(job) };
+    out.act(Action::Gang(Command::Submit(job.id, Box::new(demand), true)));
 }
 
 pub(super) fn suspend(out: &mut Outbox, job: &JobRecord, suspended: bool) {
@@ -40,5 +42,6 @@ fn demand_in_place(job: &JobRecord) -> Demand {
         gang: terms.gang,
         oversubscribe: true,
         memory_bytes: terms.memory_bytes,
+        owner: Owner::default(),
     }
 }

@@ -1,0 +1,142 @@
+//! `tutti prices` and `tutti ps -l`: who has how much of the time, and why.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use tutti_protocol::size;
+use tutti_protocol::users::Prices;
+use tutti_sched::shares::Standing;
+
+use super::{Filter, aligned};
+use crate::cluster::{self, Answer, NodeRow, Request};
+use crate::{states, stdout, users};
+
+const OTHER_VERSION: &str = "the daemon is of another version";
+
+fn ask() -> Result<Prices, String> {
+    match cluster::request(&Request::Prices)?.0 {
+        Answer::Prices(prices) => Ok(*prices),
+        _ => Err(OTHER_VERSION.into()),
+    }
+}
+
+fn nodes() -> Result<Vec<NodeRow>, String> {
+    match cluster::request(&Request::Nodes)?.0 {
+        Answer::Nodes(rows) => Ok(rows.into_iter().filter(|row| row.alive).collect()),
+        _ => Err(OTHER_VERSION.into()),
+    }
+}
+
+/// Thousandths with one digit behind the point.
+fn tenths(milli: u64) -> String {
+    format!("{}.{}", milli / 1000, milli % 1000 / 100)
+}
+
+fn percent(ppm: u32) -> String {
+    format!("{}.{}%", ppm / 10_000, ppm % 10_000 / 1000)
+}
+
+/// What is wanted over what there is, in thousandths.
+fn price_milli(wanted: u64, there: u64) -> u64 {
+    u64::try_from(u128::from(wanted) * 1000 / u128::from(there.max(1))).unwrap_or(u64::MAX)
+}
+
+/// Parts of all that was used, in millionths.
+fn used_ppm(users: &[Standing], user: &Standing) -> u32 {
+    let all: u128 = users.iter().map(|one| u128::from(one.used_ns)).sum();
+    (u128::from(user.used_ns) * 1_000_000 / all.max(1)) as u32
+}
+
+/// `tutti prices`.
+///
+/// # Errors
+/// When no daemon answers; a text for the user.
+pub(super) fn prices(in_json: bool) -> Result<ExitCode, String> {
+    let (prices, nodes) = (ask()?, nodes()?);
+    let Prices { processor, half_life_ms, users: standings } = &prices;
+    let processor_price = price_milli(processor.wanted_milli, processor.slots * 1000);
+    if in_json {
+        let memory = |node: &NodeRow| {
+            json!({ "node": node.name, "declared_bytes": node.declared_bytes, "bytes": node.memory_bytes,
+                    "price_milli": price_milli(node.declared_bytes, node.memory_bytes) })
+        };
+        let user = |one: &Standing| {
+            json!({ "user": users::name(one.user), "uid": one.user, "jobs": one.jobs, "share_ppm": one.share_ppm,
+                    "used_ns": one.used_ns, "used_ppm": used_ppm(standings, one), "effective_ppm": one.effective_ppm })
+        };
+        let value = json!({
+            "processor": { "wanted_milli": processor.wanted_milli, "slots": processor.slots, "price_milli": processor_price },
+            "memory": nodes.iter().map(memory).collect::<Vec<_>>(),
+            "half_life_ms": half_life_ms,
+            "users": standings.iter().map(user).collect::<Vec<_>>(),
+        });
+        return Ok(stdout::print(Some(format!("{value:#}\n")), ""));
+    }
+    let mut table = vec![["RESOURCE", "WANTED", "THERE", "PRICE"].map(str::to_owned).to_vec()];
+    table.push(vec![
+        "processor".into(),
+        tenths(processor.wanted_milli),
+        processor.slots.to_string(),
+        tenths(processor_price),
+    ]);
+    for node in nodes.iter().filter(|node| node.memory_bytes > 0) {
+        table.push(vec![
+            format!("memory of {}", node.name),
+            size::text(node.declared_bytes),
+            size::text(node.memory_bytes),
+            tenths(price_milli(node.declared_bytes, node.memory_bytes)),
+        ]);
+    }
+    let mut text = aligned(&table, &[false, true, true, true]);
+    let mut table = vec![["USER", "JOBS", "SHARE", "USED", "GETS"].map(str::to_owned).to_vec()];
+    table.extend(standings.iter().map(|one| {
+        vec![
+            users::name(one.user),
+            one.jobs.to_string(),
+            percent(one.share_ppm),
+            percent(used_ppm(standings, one)),
+            percent(one.effective_ppm),
+        ]
+    }));
+    text.push('\n');
+    text.push_str(&aligned(&table, &[false, true, true, true, true]));
+    Ok(stdout::print(Some(text), ""))
+}
+
+/// `tutti ps -l`.
+///
+/// # Errors
+/// When no daemon answers; a text for the user.
+pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
+    let rows = match cluster::request(&Request::Jobs { all })?.0 {
+        Answer::Jobs(rows) => rows,
+        _ => return Err(OTHER_VERSION.into()),
+    };
+    let standings = ask()?.users;
+    let mut table = vec![["JOB", "STATE", "USER", "WEIGHT", "EFFECTIVE", "WHY"].map(str::to_owned).to_vec()];
+    for row in rows.iter().filter(|row| filter.takes(states::of(row), &row.name, row.uid)) {
+        let standing = standings.iter().find(|one| one.user == row.uid);
+        let why = match standing {
+            _ if !row.gang => "it takes no turns".to_owned(),
+            _ if row.effective_milli == 0 => "-".to_owned(),
+            Some(one) if standings.len() > 1 => format!(
+                "{} of the time for {} jobs: share {}, used {}",
+                percent(one.effective_ppm),
+                one.jobs,
+                percent(one.share_ppm),
+                percent(used_ppm(&standings, one))
+            ),
+            _ => "no other user wants the slots".to_owned(),
+        };
+        let effective = if row.effective_milli == 0 { "-".to_owned() } else { tenths(row.effective_milli) };
+        table.push(vec![
+            row.job.to_string(),
+            states::of(row).to_owned(),
+            users::name(row.uid),
+            row.weight.to_string(),
+            effective,
+            why,
+        ]);
+    }
+    Ok(stdout::print(Some(aligned(&table, &[true, false, false, true, true, false])), ""))
+}

@@ -1,0 +1,145 @@
+//! The ledger of shares as the rotation keeps it: who is charged for what, and when weights are others.
+
+use crate::scheduler::Scheduler;
+use crate::shares::{Claim, Ledger, Owner, Standing};
+use crate::types::{JobId, Version};
+
+/// Weights are looked at anew so often, and whenever the rows change.
+const SETTLE_NS: u64 = 1_000_000_000;
+/// Who could run has a turn at least so often, where the rows have room for it.
+const PATIENCE_NS: u64 = 30_000_000_000;
+/// Demand is smoothed over so many looks.
+const SMOOTHED: u64 = 10;
+
+/// How long a job waits at most: with many rows or long slices, two rounds.
+pub(super) fn patience_ns(slice_ns: u64, rows: usize) -> u64 {
+    PATIENCE_NS.max(slice_ns.saturating_mul(2 * rows as u64))
+}
+
+/// What is wanted of the slots, and what there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Processor {
+    /// Slots of jobs that can run, in thousandths, over the last ten seconds.
+    pub wanted_milli: u64,
+    /// Slots of all nodes.
+    pub slots: u64,
+}
+
+/// Shares of users.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fair {
+    ledger: Ledger,
+    settled_ns: u64,
+    /// The rows of the last look.
+    version: Option<Version>,
+    /// Jobs of several users can run.
+    several: bool,
+    processor: Processor,
+}
+
+impl Fair {
+    /// Something has changed that weights follow from.
+    pub(crate) fn expire(&mut self) {
+        self.version = None;
+    }
+}
+
+impl Scheduler {
+    /// Half of what somebody has used is forgotten after so long; 0: the past does not count.
+    pub fn set_half_life(&mut self, half_life_ns: u64) {
+        self.fair.ledger.set_half_life(half_life_ns);
+        self.fair.expire();
+    }
+
+    /// The shares of a job's user are others.
+    pub fn set_owner(&mut self, job: JobId, owner: Owner) {
+        if let Some(record) = self.jobs.get_mut(&job) {
+            record.demand.owner = owner;
+            self.fair.expire();
+        }
+    }
+
+    /// How users with jobs that can run stand.
+    #[must_use]
+    pub fn standings(&self) -> &[Standing] {
+        self.fair.ledger.standings()
+    }
+
+    /// What is wanted of the slots.
+    #[must_use]
+    pub fn processor(&self) -> Processor {
+        self.fair.processor
+    }
+
+    /// Gives each job its weight, if it is time for that.
+    pub(super) fn settle_shares(&mut self) {
+        let now_ns = self.rotation.charged_ns;
+        let passed_ns = now_ns.saturating_sub(self.fair.settled_ns);
+        let version = Some(self.matrix.version());
+        if self.fair.version == version && passed_ns < SETTLE_NS {
+            return;
+        }
+        let looks = (passed_ns / SETTLE_NS).min(SMOOTHED);
+        self.fair.version = version;
+        if looks > 0 {
+            self.fair.ledger.decay(passed_ns);
+            self.fair.settled_ns = now_ns;
+        }
+        let (fair, matrix, jobs) = (&mut self.fair, &self.matrix, &mut self.jobs);
+        fair.ledger.begin();
+        let (mut wanted, mut first_user) = (0, None);
+        fair.several = false;
+        for (row, planned) in matrix.rows().iter().enumerate() {
+            for &job in &planned.home {
+                let Some(record) = jobs.get(&job).filter(|record| record.turn.idle_since_ns.is_none()) else {
+                    continue;
+                };
+                let (owner, weight) = (record.demand.owner, record.turn.weight);
+                fair.several |= *first_user.get_or_insert(owner.user) != owner.user;
+                let parts = matrix.residents.get(&job).map_or(&[][..], |resident| &resident.parts);
+                wanted += parts.iter().map(|part| u64::from(part.slots.count())).sum::<u64>();
+                fair.ledger.claim(Claim { job, owner, weight, row: row as u32, effective: 0 });
+            }
+        }
+        for claim in fair.ledger.weigh() {
+            if let Some(record) = jobs.get_mut(&claim.job) {
+                record.turn.effective_milli = claim.effective;
+                let waits = self.rotation.running.binary_search(&claim.job).is_err();
+                let since_ns = record.turn.waits_since_ns.or(Some(now_ns));
+                record.turn.waits_since_ns = since_ns.filter(|_| waits);
+            }
+        }
+        // Who sleeps waits for nobody.
+        for record in jobs.values_mut().filter(|record| record.turn.idle_since_ns.is_some()) {
+            record.turn.waits_since_ns = None;
+        }
+        let before = fair.processor.wanted_milli;
+        let smoothed = (before * (SMOOTHED - looks) + wanted * 1000 * looks) / SMOOTHED;
+        fair.processor = Processor { wanted_milli: smoothed, slots: self.machine.slots() };
+    }
+
+    /// Users whose jobs run pay for the time in which jobs of others wait.
+    pub(super) fn charge_shares(&mut self, passed_ns: u64) {
+        if !self.fair.several {
+            return;
+        }
+        let running = &self.rotation.running;
+        let waits = |job: &JobId| running.binary_search(job).is_err() && self.may_continue(*job);
+        let waiting = self.jobs.iter().filter(|(_, record)| record.turn.idle_since_ns.is_none());
+        let mut waiting = waiting.filter(|(job, _)| waits(job)).map(|(_, record)| record.demand.owner.user);
+        let Some(one) = waiting.next() else { return };
+        let is_several = waiting.any(|user| user != one);
+        let slots = |job: &JobId| {
+            let parts = self.matrix.residents.get(job).map_or(&[][..], |resident| &resident.parts);
+            parts.iter().map(|part| u64::from(part.slots.count())).sum::<u64>()
+        };
+        let whole: u64 = running.iter().map(slots).sum();
+        for job in running {
+            let Some(record) = self.jobs.get(job) else { continue };
+            let user = record.demand.owner.user;
+            if record.turn.idle_since_ns.is_none() && (is_several || user != one) {
+                self.fair.ledger.charge(user, passed_ns, slots(job), whole);
+            }
+        }
+    }
+}
