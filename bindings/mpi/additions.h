@@ -64,6 +64,8 @@ TUTTI_INLINE MPI_Win PMPI_Win_f2c(MPI_Fint win) { return PMPI_Win_fromint(win); 
 #define MPI_F_STATUS_IGNORE ((MPI_Fint *)0)
 #define MPI_F_STATUSES_IGNORE ((MPI_Fint *)0)
 typedef MPI_Status MPI_F08_status;
+/* What requests of files were called before MPI-2.2; old programs still say so. */
+typedef MPI_Request MPIO_Request;
 #define MPI_F08_STATUS_IGNORE ((MPI_F08_status *)0)
 #define MPI_F08_STATUSES_IGNORE ((MPI_F08_status *)0)
 

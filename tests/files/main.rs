@@ -51,3 +51,78 @@ fn file_views_of_any_datatype_show_the_same_bytes_to_every_access() {
 fn file_accesses_of_every_kind_move_the_right_data() {
     is_right("kinds", &[(1, 1), (2, 1), (3, 1), (2, 2), (4, 2)]);
 }
+
+#[test]
+fn file_representations_are_the_standards_and_the_users() {
+    is_right("datareps", &[(1, 1), (2, 1), (3, 1), (4, 2)]);
+}
+
+#[test]
+fn file_errors_have_their_class_on_all_ranks() {
+    let scratch = Scratch::new("files-wrong");
+    let compiled = compiled(&scratch, "wrong");
+    let file = scratch.path().join("data");
+    for (ranks, nodes) in [(1, 1), (2, 1), (3, 1), (2, 2)] {
+        let ran = run_ranks(&compiled, ranks, nodes, &[&file], false).expect_success();
+        assert_eq!(ran.stdout, "wrong are right\n", "{ranks} ranks on {nodes} nodes: {ran}");
+    }
+}
+
+#[test]
+fn file_wrong_hint_is_ignored_and_named_by_the_checker() {
+    let scratch = Scratch::new("files-hints");
+    let compiled = compiled(&scratch, "wrong");
+    let ran = run_ranks(&compiled, 2, 1, &[&scratch.path().join("data")], true).expect_success();
+    let line = "check: a hint for a file is ignored: cb_buffer_size is \"much\", which is no value of it";
+    assert!(ran.stderr.contains(line), "{ran}");
+}
+
+#[test]
+fn file_full_disk_is_told_to_all_ranks_with_true_counts() {
+    let scratch = Scratch::new("files-full");
+    let compiled = compiled(&scratch, "wrong");
+    let small = scratch.path().join("small");
+    std::fs::create_dir(&small).expect("a folder");
+    // The file system is there for this command only.
+    let mounted = |command: &str| {
+        let mut unshare = std::process::Command::new("unshare");
+        let script = format!("mount -t tmpfs -o size=4m tmpfs \"$1\" && {command}");
+        unshare.args(["-m", "sh", "-c", &script, "sh"]).arg(&small);
+        unshare
+    };
+    if run(&mut mounted("true"), LIMIT).code() != 0 {
+        return tutti_testkit::skip(
+            tutti_testkit::Need::MountNamespace,
+            "no file system can be mounted here",
+        );
+    }
+    for (ranks, options) in [(2, ""), (3, ""), (4, "--virtual-nodes 2")] {
+        let mpiexec = program("mpiexec");
+        let mpiexec = mpiexec.get_program().to_string_lossy();
+        let command =
+            format!("{mpiexec} {options} -n {ranks} {} \"$1/data\" full", compiled.to_string_lossy());
+        let ran = run(&mut mounted(&command), LIMIT).expect_success();
+        assert_eq!(ran.stdout, "wrong are right\n", "{ranks} ranks: {ran}");
+    }
+}
+
+#[test]
+fn file_rank_killed_in_a_collective_write_ends_the_job() {
+    let scratch = Scratch::new("files-killed");
+    let compiled = compiled(&scratch, "wrong");
+    let folder = scratch.path().join("folder");
+    std::fs::create_dir(&folder).expect("a folder");
+    let file = folder.join("data");
+    for (ranks, nodes) in [(2, 1), (3, 1), (3, 2)] {
+        let ran = run_ranks(&compiled, ranks, nodes, &[&file, Path::new("killed")], false);
+        let line = format!("mpiexec: rank {} (pid ", ranks - 1);
+        let is_named =
+            ran.stderr.starts_with(&line) && ran.stderr.ends_with("was killed by signal 14 (Alarm clock)\n");
+        assert!(ran.code() == 142 && is_named, "{ran}");
+        let left: Vec<_> = std::fs::read_dir(&folder).expect("the folder").flatten().collect();
+        assert_eq!(left.len(), 1, "only the file of the user is left: {left:?}");
+        let locks = std::fs::read_to_string("/proc/locks").expect("the kernel's locks");
+        let inode = std::os::unix::fs::MetadataExt::ino(&left[0].metadata().expect("the file"));
+        assert!(!locks.contains(&format!(":{inode} ")), "the file is locked still: {locks}");
+    }
+}

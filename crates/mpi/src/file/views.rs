@@ -18,8 +18,8 @@ impl Guard {
     /// Sets the view (14.3). Both pointers go to its beginning.
     ///
     /// # Errors
-    /// MPI_ERR_FILE, MPI_ERR_ARG, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_DATAREP; MPI_ERR_NOT_SAME when the
-    /// extents of the etypes differ.
+    /// MPI_ERR_FILE, MPI_ERR_ARG, MPI_ERR_TYPE, MPI_ERR_IO, MPI_ERR_UNSUPPORTED_DATAREP; MPI_ERR_NOT_SAME
+    /// when the extents of the etypes differ.
     pub fn set_view(
         &mut self,
         handle: MPI_File,
@@ -85,9 +85,9 @@ impl Guard {
             )
         })?;
         let view = View::new(displacement, of_filetype.node.as_ref(), of_filetype.bounds.extent()).map_err(
-            |unfit| Error::new(MPI_ERR_TYPE, format_args!("the filetype does not fit a view: {unfit}")),
+            |unfit| Error::new(MPI_ERR_IO, format_args!("the filetype does not fit a view: {unfit}")),
         )?;
-        check(!(view.overlaps() && is_writable), MPI_ERR_TYPE, || {
+        check(!(view.overlaps() && is_writable), MPI_ERR_IO, || {
             "the filetype shows bytes twice, and the file is open for writing".into()
         })?;
         Ok(Shown {
