@@ -125,6 +125,7 @@ pub fn all() -> Vec<Case> {
         Case { id: "pack", program: "types", args: "--pack", budget_ms: 40, ..PLAIN },
         Case { id: "types", program: "types", args: "--rtt", ..PLAIN },
         Case { id: "windows", program: "windows", budget_ms: 40, ..PLAIN },
+        Case { id: "files", program: "files", budget_ms: 40, ..PLAIN },
         Case { id: "coll", program: "coll", args: "--sizes 1024,65536,1048576", budget_ms: 60, ..PLAIN },
         Case { id: "coll_8", program: "coll", budget_ms: 60, ranks: 8, long: true, ..PLAIN },
         Case { id: "steps_8", ranks: 8, ..steps.clone() },

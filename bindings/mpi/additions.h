@@ -64,8 +64,10 @@ TUTTI_INLINE MPI_Win PMPI_Win_f2c(MPI_Fint win) { return PMPI_Win_fromint(win); 
 #define MPI_F_STATUS_IGNORE ((MPI_Fint *)0)
 #define MPI_F_STATUSES_IGNORE ((MPI_Fint *)0)
 typedef MPI_Status MPI_F08_status;
-/* What requests of files were called before MPI-2.2; old programs still say so. */
+/* Requests of files had names of their own before MPI-2.2; old programs still use them. */
 typedef MPI_Request MPIO_Request;
+#define MPIO_Wait MPI_Wait
+#define MPIO_Test MPI_Test
 #define MPI_F08_STATUS_IGNORE ((MPI_F08_status *)0)
 #define MPI_F08_STATUSES_IGNORE ((MPI_F08_status *)0)
 

@@ -197,7 +197,8 @@ fn pids_limit_of_a_users_job_is_enforced() {
     job.signal(Signal::TERM);
     job.end();
     // A daemon that follows knows it too.
-    let said = machine.tutti(0, &["submit", "-o", "none", "-n", "1", "sleep", "1000"]).expect_success().stdout;
+    let said =
+        machine.tutti(0, &["submit", "-o", "none", "-n", "1", "sleep", "1000"]).expect_success().stdout;
     let number: u32 = said.split_whitespace().last().and_then(|word| word.parse().ok()).expect("its number");
     await_that("it runs", || enforced(&machine, number)["pids"] == true);
     machine.cluster.replace(0);

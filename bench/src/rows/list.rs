@@ -33,6 +33,7 @@ pub fn all() -> Vec<Row> {
         jobs,
         crossings,
         windows,
+        files,
         launch,
         many_pending,
         between_nodes,
@@ -290,6 +291,22 @@ fn windows(add: &mut Add<'_>) {
         let id = format!("windows/{}", name.replace([' ', ','], "-").replace("--", "-").replace(':', ""));
         let source = Line("windows", select, "median_ns");
         add(&id, &format!("window: {name}"), "us", source, Limit::Unknown, Beat(1.0));
+    }
+}
+
+/// Files in memory: together with small pieces, alone with large ones, and without MPI.
+fn files(add: &mut Add<'_>) {
+    for (name, select) in [
+        ("write 4 MiB of a 3-D array together", "op=collective_write"),
+        ("read 4 MiB of a 3-D array together", "op=collective_read"),
+        ("write 1 MiB", "op=write"),
+        ("read 1 MiB", "op=read"),
+        ("plain pwrite 1 MiB", "op=pwrite"),
+        ("plain pread 1 MiB", "op=pread"),
+    ] {
+        let id = format!("files/{}", select.trim_start_matches("op="));
+        let source = Line("files", select, "median_ns");
+        add(&id, &format!("file: {name}"), "us", source, Limit::Unknown, Beat(1.0));
     }
 }
 
