@@ -10,6 +10,7 @@ mod nodes;
 mod options;
 mod refusals;
 mod signals;
+mod simulate;
 mod stdio;
 mod terminal;
 mod tickets;

@@ -20,7 +20,8 @@ use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
 use crate::{
-    configuration, doctor, front, history, others, output, snapshot, states, stdout, timeline, up, users,
+    configuration, doctor, front, history, others, output, simulate, snapshot, states, stdout, timeline, up,
+    users,
 };
 
 mod logs;
@@ -30,7 +31,7 @@ mod shares;
 const COMMAND_CHARS: usize = 60;
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 24] = [
+const USAGES: [&str; 25] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "wait JOB ...",
@@ -40,6 +41,7 @@ const USAGES: [&str; 24] = [
     "prices [--json]",
     "snapshot JOB [-o FILE] | --show FILE",
     "timeline JOB | --all [-o FILE]",
+    "simulate --swf FILE | --lublin JOBS",
     "doctor [PROGRAM] [--json]",
     "attach JOB",
     "logs [-f] JOB",
@@ -171,6 +173,8 @@ enum Command {
     Snapshot(snapshot::Options),
     /// Draw which job ran where and when
     Timeline(timeline::Options),
+    /// Try policies on a workload, on paper
+    Simulate(simulate::Options),
     /// Find what keeps Tutti from working well here, and what to do about it
     Doctor(doctor::Options),
     /// Check a configuration, or show what holds
@@ -304,6 +308,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Kill { jobs, json } => control(&jobs, Control::Kill, json),
         Command::Snapshot(options) => snapshot::run(&options),
         Command::Timeline(options) => timeline::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Config { command } => configuration::run(command),
         Command::Reload { json } => configuration::reload(json),

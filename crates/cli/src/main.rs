@@ -23,6 +23,7 @@ mod others;
 mod output;
 mod program;
 mod script;
+mod simulate;
 mod snapshot;
 mod starter;
 mod states;

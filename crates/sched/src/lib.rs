@@ -11,6 +11,7 @@
 //! | [`gang::NodeSwitch`] | every node | executes SWITCH: freezes, waits, thaws |
 //! | [`barrier::Merger`] | every node | merges reports on their way up |
 //! | [`shares::Ledger`] | the controller | what users have used, and what weight their jobs have for it |
+//! | [`replay`] | `tutti simulate` | plays a workload on the scheduler, whole rounds at once |
 //! | [`Tree`] | every node | who is whose parent |
 
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod gang;
 mod machine;
 mod matrix;
 mod message;
+pub mod replay;
 mod rotation;
 mod scheduler;
 pub mod shares;

@@ -101,6 +101,36 @@ impl Turn {
 }
 
 impl Scheduler {
+    /// As many rounds as given have passed, each like the one in which these jobs have gained that much
+    /// virtual time and service. For [`crate::replay`]: no job sleeps.
+    pub(crate) fn skip_rounds(&mut self, rounds: u64, period_ns: u64, gained: &[(JobId, u64, u64)]) {
+        let passed_ns = rounds * period_ns;
+        for &(job, virtual_ns, served_ns) in gained {
+            let Some(record) = self.jobs.get_mut(&job) else { continue };
+            let turn = &mut record.turn;
+            turn.account.virtual_ns += rounds * virtual_ns;
+            turn.account.service_ns += rounds * served_ns;
+            turn.left_ns += passed_ns;
+            turn.waits_since_ns = turn.waits_since_ns.map(|since_ns| since_ns + passed_ns);
+        }
+        // All gain alike, so the least of them does too.
+        self.rotation.clock_ns += rounds * gained.first().map_or(0, |gain| gain.1);
+        self.rotation.charged_ns += passed_ns;
+        self.rotation.slice_end_ns += passed_ns;
+        self.fair.skip(passed_ns);
+    }
+
+    /// These jobs, which have left the row, stand still at once: for [`crate::replay`].
+    pub(crate) fn freeze_at_once(&mut self, jobs: &[JobId]) {
+        for job in jobs {
+            if let Some(record) = self.jobs.get_mut(job)
+                && self.rotation.running.binary_search(job).is_err()
+            {
+                record.turn.freeze = Freeze::Frozen;
+            }
+        }
+    }
+
     /// FROZEN of the whole job has come, as of `generation`.
     pub fn handle_frozen(&mut self, now_ns: u64, job: JobId, generation: Generation) {
         self.charge(now_ns);

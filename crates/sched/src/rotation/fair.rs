@@ -38,6 +38,11 @@ pub(crate) struct Fair {
 }
 
 impl Fair {
+    /// Time has passed in which nothing has changed.
+    pub(super) fn skip(&mut self, passed_ns: u64) {
+        self.settled_ns += passed_ns;
+    }
+
     /// Something has changed that weights follow from.
     pub(crate) fn expire(&mut self) {
         self.version = None;
