@@ -82,6 +82,16 @@ static void arguments(char *path)
     FAILS(MPI_File_seek(file, 0, 12345), MPI_ERR_ARG);
     FAILS(MPI_File_set_size(file, -1), MPI_ERR_ARG);
     FAILS(MPI_File_read_all_end(file, data, &status), MPI_ERR_OTHER);
+    /* One rank has no hints. */
+    if (size > 1) {
+        MPI_Info info, freed;
+        MPI_Info_create(&info);
+        freed = info;
+        MPI_Info_free(&info);
+        info = rank == 1 ? freed : MPI_INFO_NULL;
+        FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", info), MPI_ERR_INFO);
+        FAILS(MPI_File_set_info(file, info), rank == 1 ? MPI_ERR_INFO : MPI_SUCCESS);
+    }
     /* One rank is wrong: all are told, none waits for it. */
     FAILS(MPI_File_write_all(file, data, rank == 0 ? -1 : 4, MPI_INT, &status), MPI_ERR_COUNT);
     FAILS(MPI_File_write_ordered(file, data, rank == size - 1 ? -1 : 4, MPI_INT, &status), MPI_ERR_COUNT);

@@ -31,8 +31,7 @@ pub(super) fn open(
     amode: c_int,
     info: MPI_Info,
 ) -> Result<MPI_File> {
-    let given = info::hints(info)?;
-    guard.open_file(comm, name, amode, &given)
+    guard.open_file(comm, name, amode, info::hints(info))
 }
 
 /// Closes a file (14.2.2).
@@ -80,8 +79,7 @@ pub(super) fn amode(guard: &mut Guard, fh: MPI_File) -> Result<c_int> {
 }
 
 pub(super) fn set_hints(guard: &mut Guard, fh: MPI_File, info: MPI_Info) -> Result<()> {
-    let given = info::hints(info)?;
-    guard.set_file_hints(fh, &given)
+    guard.set_file_hints(fh, info::hints(info))
 }
 
 pub(super) fn hints(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Info> {
@@ -98,8 +96,7 @@ pub(super) fn set_view(
     datarep: &[u8],
     info: MPI_Info,
 ) -> Result<()> {
-    let given = info::hints(info)?;
-    guard.set_view(fh, disp, etype, filetype, datarep, &given)
+    guard.set_view(fh, disp, etype, filetype, datarep, info::hints(info))
 }
 
 /// The view (14.3).

@@ -95,7 +95,13 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_COMM, MPI_ERR_AMODE, MPI_ERR_BAD_FILE, or what the kernel says; the same on all ranks.
-    pub fn open_file(&mut self, comm: MPI_Comm, name: &[u8], amode: c_int, given: &Info) -> Result<MPI_File> {
+    pub fn open_file(
+        &mut self,
+        comm: MPI_Comm,
+        name: &[u8],
+        amode: c_int,
+        given: Result<Info>,
+    ) -> Result<MPI_File> {
         let group = self.intracomm(comm)?.group.clone();
         let inner = self.create_comm(comm, group)?;
         let opened = self.open_over(inner, name, amode, given);
@@ -105,18 +111,24 @@ impl Guard {
         opened
     }
 
-    fn open_over(&mut self, comm: MPI_Comm, name: &[u8], amode: c_int, given: &Info) -> Result<MPI_File> {
-        let argument = check_amode(amode).and_then(|()| path_of(name));
+    fn open_over(
+        &mut self,
+        comm: MPI_Comm,
+        name: &[u8],
+        amode: c_int,
+        given: Result<Info>,
+    ) -> Result<MPI_File> {
+        let argument = check_amode(amode).and_then(|()| Ok((path_of(name)?, given?)));
         let class = argument.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
         let node = self.engine.job.node();
         let records = self.meet(comm, [class as u32, amode as u32, node])?;
-        let path = argument?;
+        let (path, given) = argument?;
         refuse_if_any(records.iter().map(|record| record[0]))?;
         ensure(records.iter().all(|record| record[1] == amode as u32), MPI_ERR_AMODE, || {
             "the ranks give different access modes".into()
         })?;
         let mut wanted = Hints::default();
-        let wrong = wanted.take(given);
+        let wrong = wanted.take(&given);
         check::say_wrong_hints(self, &wrong);
         let (descriptor, hints) = self.open_one_after_the_other(comm, &path, amode, wanted)?;
         let nodes: Vec<u32> = records.iter().map(|record| record[2]).collect();
@@ -470,19 +482,19 @@ impl Guard {
         Ok(())
     }
 
-    /// Takes hints (14.2.8); those of rank 0 hold for all.
+    /// Takes hints (14.2.8); those of rank 0 hold for all. A rank that has none takes part all the same.
     ///
     /// # Errors
-    /// MPI_ERR_FILE.
-    pub fn set_file_hints(&mut self, handle: MPI_File, given: &Info) -> Result<()> {
+    /// MPI_ERR_FILE; that of the hints.
+    pub fn set_file_hints(&mut self, handle: MPI_File, given: Result<Info>) -> Result<()> {
         let file = self.file(handle)?;
         let (comm, mut hints) = (file.comm, file.hints);
-        let wrong = hints.take(given);
+        let wrong = given.as_ref().map_or_else(|_| Vec::new(), |given| hints.take(given));
         check::say_wrong_hints(self, &wrong);
         let meeting = self.whole(comm)?;
         let words = self.broadcast(&meeting, 0, hints.encode().to_vec());
         self.file_mut(handle)?.hints = Hints::decode(&words);
-        Ok(())
+        given.map(drop)
     }
 }
 

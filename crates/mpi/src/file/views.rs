@@ -27,19 +27,20 @@ impl Guard {
         etype: MPI_Datatype,
         filetype: MPI_Datatype,
         datarep: &[u8],
-        given: &Info,
+        given: Result<Info>,
     ) -> Result<()> {
         let comm = self.file(handle)?.comm;
         let made = self.make_view(handle, displacement, etype, filetype, datarep);
+        let made = made.and_then(|shown| Ok((shown, given?)));
         let class = made.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
-        let bytes = made.as_ref().map_or(0, |shown| shown.etype_bytes);
+        let bytes = made.as_ref().map_or(0, |(shown, _)| shown.etype_bytes);
         let records = self.meet(comm, [class as u32, bytes as u32, (bytes >> 32) as u32])?;
-        let shown = made?;
+        let (shown, given) = made?;
         super::open::refuse_if_any(records.iter().map(|record| record[0]))?;
         check(records.iter().all(|record| record[1..] == records[0][1..]), MPI_ERR_NOT_SAME, || {
             "the ranks give etypes of different sizes".into()
         })?;
-        self.set_file_hints(handle, given)?;
+        self.set_file_hints(handle, Ok(given))?;
         let file = self.file_mut(handle)?;
         file.shown = shown;
         file.position = 0;
