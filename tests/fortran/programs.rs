@@ -1,7 +1,7 @@
 //! What programs can do with the bindings. Each program checks itself and ends with a line that says ok.
 
-use super::{compile_and_run, has_compiler};
-use tutti_tests::Scratch;
+use super::{LIMIT, compile_and_run, has_compiler, mpifort, source};
+use tutti_tests::{Scratch, program, run};
 
 #[track_caller]
 fn is_ok(name: &str, options: &[&str], ranks: &str) {
@@ -41,4 +41,48 @@ fn fortran_sentinels_are_known_in_programs_of_fixed_place() {
     is_ok("basics.f", &["-no-pie"], "2");
     is_ok("basics.f90", &["-no-pie"], "2");
     is_ok("basics_f08.f90", &["-no-pie", "-flto"], "2");
+}
+
+#[test]
+fn fortran_array_sections_are_sent_and_received_where_they_lie() {
+    is_ok("sections.f90", &[], "2");
+    is_ok("sections.f90", &["-O3"], "2");
+}
+
+/// Compiles a file of C for a program of Fortran.
+fn compile_c(scratch: &Scratch, options: &[&str], name: &str, output: &str) {
+    let mut mpicc = program("mpicc");
+    mpicc.args(options).arg(source(name)).args(["-o", output]).current_dir(scratch.path());
+    run(&mut mpicc, LIMIT).expect_success();
+}
+
+#[test]
+fn fortran_callbacks_and_attributes_work_in_both_languages() {
+    if !has_compiler() {
+        return;
+    }
+    let scratch = Scratch::new("callbacks");
+    compile_c(&scratch, &["-c"], "attributes_in_c.c", "in_c.o");
+    // Internal procedures as arguments need code on the stack, of which the linker warns.
+    let ran =
+        compile_and_run(&scratch, "callbacks.f90", &["in_c.o", "-Wl,-z,execstack"], "2").expect_success();
+    assert_eq!(ran.stdout.trim(), "ok", "{ran}");
+}
+
+#[test]
+fn fortran_calls_are_seen_once_by_a_tool_in_c() {
+    if !has_compiler() {
+        return;
+    }
+    let scratch = Scratch::new("tool");
+    compile_c(&scratch, &["-shared", "-fPIC"], "counts.c", "libcounts.so");
+    for (name, wanted) in [("basics.f90", "tool: 1 2"), ("sections.f90", "tool: 3 2")] {
+        let mut compile = mpifort(&scratch);
+        compile.arg(source(name)).args(["-o", "program", "-L.", "-profile=counts", "-Wl,-rpath,$ORIGIN"]);
+        run(&mut compile, LIMIT).expect_success();
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", "2", "./program"]).current_dir(scratch.path());
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stderr.contains(wanted) && ran.stdout.trim() == "ok", "{name}: {ran}");
+    }
 }

@@ -266,7 +266,7 @@ functions! {
         request: *mut c_int,
         _ierror: *mut c_int,
     ) {
-        let state = Box::new(Grequest { query, free, cancel, extra_state: *extra.cast() });
+        let state = Box::new(Grequest { query, free, cancel, extra_state: extra.cast() });
         let state = Box::into_raw(state);
         let mut made: MPI_Request = handle::absent();
         let (query, free, cancel) =

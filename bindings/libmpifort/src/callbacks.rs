@@ -89,7 +89,8 @@ pub(crate) struct Grequest {
     pub(crate) query: usize,
     pub(crate) free: usize,
     pub(crate) cancel: usize,
-    pub(crate) extra_state: MPI_Aint,
+    /// The user's variable: programs look there for what their callbacks have written.
+    pub(crate) extra_state: *mut MPI_Aint,
 }
 
 type Query = unsafe extern "C-unwind" fn(*mut MPI_Aint, *mut MPI_Status, *mut c_int);
@@ -100,9 +101,9 @@ pub(crate) unsafe extern "C-unwind" fn query(state: *mut c_void, status: *mut MP
     let mut code = MPI_SUCCESS;
     // SAFETY: C gives back our pointer; the user gave the address of a procedure with these arguments.
     unsafe {
-        let request = &mut *state.cast::<Grequest>();
+        let request = &*state.cast::<Grequest>();
         let function = core::mem::transmute::<usize, Query>(request.query);
-        function(&mut request.extra_state, status, &mut code);
+        function(request.extra_state, status, &mut code);
     }
     code
 }
@@ -111,9 +112,9 @@ pub(crate) unsafe extern "C-unwind" fn free(state: *mut c_void) -> c_int {
     let mut code = MPI_SUCCESS;
     // SAFETY: as above; C calls this last, so what was kept goes here.
     unsafe {
-        let mut request = Box::from_raw(state.cast::<Grequest>());
+        let request = Box::from_raw(state.cast::<Grequest>());
         let function = core::mem::transmute::<usize, Free>(request.free);
-        function(&mut request.extra_state, &mut code);
+        function(request.extra_state, &mut code);
     }
     code
 }
@@ -122,9 +123,9 @@ pub(crate) unsafe extern "C-unwind" fn cancel(state: *mut c_void, complete: c_in
     let (mut code, mut complete) = (MPI_SUCCESS, c_int::from(complete != 0));
     // SAFETY: as above.
     unsafe {
-        let request = &mut *state.cast::<Grequest>();
+        let request = &*state.cast::<Grequest>();
         let function = core::mem::transmute::<usize, Cancel>(request.cancel);
-        function(&mut request.extra_state, &mut complete, &mut code);
+        function(request.extra_state, &mut complete, &mut code);
     }
     code
 }

@@ -14,3 +14,23 @@ include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 mod shmem {
     include!(concat!(env!("OUT_DIR"), "/shmem_exports.rs"));
 }
+
+// What the Fortran bindings need beyond C; `tutti_table::filter::FOR_FORTRAN` names them too.
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_section_type(
+    descriptor: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
+    // SAFETY: the bindings give a descriptor of the compiler, and a place for the handle.
+    unsafe { tutti_mpi::api::fortran::section_type(descriptor, count, datatype, newtype) }
+}
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_attribute_language(number: c_int) {
+    tutti_mpi::api::fortran::attribute_language(number);
+}

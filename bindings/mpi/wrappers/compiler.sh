@@ -81,8 +81,8 @@ done
 compile_flags() { case $incdir in /usr/include) "$@"@FLAGS@ ;; *) "$@" "-I$incdir"@FLAGS@ ;; esac; }
 link_flags() {
     case $libdir in
-    /usr/lib) "$@" ${profile:+"-l$profile"} @LIBRARIES@ ;;
-    *) "$@" "-L$libdir" "-Wl,-rpath,$libdir" -Wl,--enable-new-dtags ${profile:+"-l$profile"} @LIBRARIES@ ;;
+    /usr/lib) "$@" @PROFILE@ @LIBRARIES@ ;;
+    *) "$@" "-L$libdir" "-Wl,-rpath,$libdir" -Wl,--enable-new-dtags @PROFILE@ @LIBRARIES@ ;;
     esac
 }
 all_flags() { if [ $link = yes ]; then compile_flags link_flags "$@"; else compile_flags "$@"; fi; }

@@ -6,11 +6,14 @@
 
 use crate::Table;
 use crate::shmem::Shmem;
-use std::fmt::Write;
+
+/// What the Fortran bindings look up by name, beyond the functions of C.
+pub const FOR_FORTRAN: [&str; 2] = ["tutti_attribute_language", "tutti_section_type"];
 
 /// The text. Each body traps: a loader that knows no filters must not go on silently.
 pub fn generate(table: &Table) -> String {
-    text(table.functions.iter().map(|function| function.prototype.name.as_str()), "P")
+    let own: String = FOR_FORTRAN.iter().map(|name| body(name)).collect();
+    text(table.functions.iter().map(|function| function.prototype.name.as_str()), "P") + &own
 }
 
 /// The same for `libsma.so.1`.
@@ -24,11 +27,14 @@ fn text<'a>(names: impl Iterator<Item = &'a str>, profiling: &str) -> String {
     let mut out = String::from("/* Generated: names that the dynamic loader resolves in libtutti.so.1. */\n");
     for name in names {
         for prefix in ["", profiling] {
-            writeln!(out, "void {prefix}{name}(void) {{ __builtin_trap(); }}")
-                .expect("a String takes everything");
+            out += &body(&format!("{prefix}{name}"));
         }
     }
     out
+}
+
+fn body(name: &str) -> String {
+    format!("void {name}(void) {{ __builtin_trap(); }}\n")
 }
 
 /// The arguments of the C compiler that builds the library `output` from the text in the file `source`.

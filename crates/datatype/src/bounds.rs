@@ -33,6 +33,11 @@ impl Bounds {
         Bounds { size: size as i128, ..Self::basic(end, align) }
     }
 
+    /// Of `size` bytes of data between two places.
+    pub const fn of_data(size: i128, begin: i128, end: i128) -> Self {
+        Bounds { size, data: Some((begin, end)), ..Self::EMPTY }
+    }
+
     /// Of MPI_LB.
     pub const LOWER_MARKER: Bounds = Bounds { lower_marker: Some(0), ..Self::EMPTY };
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`element`], [`signature`] | basic elements, and the sequence of them that a type consists of |
 //! | [`bounds`], [`node`], [`part`] | size and bounds, the flattened program of the bytes, all of it together |
+//! | [`section`] | a type's data in a section of an array of Fortran |
 //! | [`layout`], `datatype`, [`elements`] | a shared type, what a handle names, what a pending operation keeps |
 //! | [`transfer`], `kernels` | the cursor: copies any range of the data to or from a stream of bytes |
 //! | [`buffer`], [`note`] | the data of one operation, and what the checker knows of them |
@@ -35,6 +36,7 @@ pub mod note;
 pub mod part;
 #[allow(unsafe_code)]
 pub mod reduce;
+pub mod section;
 pub mod signature;
 #[allow(unsafe_code)]
 pub mod transfer;
@@ -49,5 +51,6 @@ pub use elements::Elements;
 pub use layout::{Description, Layout};
 pub use note::SignatureWord;
 pub use part::{Part, TooLarge};
+pub use section::{Misfit, Section};
 pub use signature::Signature;
 pub use view::View;

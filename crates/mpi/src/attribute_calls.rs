@@ -7,13 +7,30 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::attributes::{Key, Object, Owner, Set};
+use crate::attributes::{Key, Language, Object, Owner, Set, Value, language};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
 
 type Copy =
     unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 type Delete = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// While a callback runs: what it calls comes from C unless it says so itself.
+struct FromC(Language);
+
+impl FromC {
+    fn new() -> Self {
+        let before = language();
+        crate::attributes::put_language(Language::C);
+        FromC(before)
+    }
+}
+
+impl Drop for FromC {
+    fn drop(&mut self) {
+        crate::attributes::put_language(self.0);
+    }
+}
 
 /// Makes a key.
 pub(crate) fn create_key(
@@ -24,7 +41,15 @@ pub(crate) fn create_key(
     extra_state: usize,
 ) -> c_int {
     let keys = &mut guard.attributes.keys;
-    let index = keys.insert(Key { object, copy, delete, extra_state, uses: 0, is_freed: false });
+    let index = keys.insert(Key {
+        object,
+        copy,
+        delete,
+        extra_state,
+        language: language(),
+        uses: 0,
+        is_freed: false,
+    });
     keys.handle(index) as c_int
 }
 
@@ -44,6 +69,7 @@ pub(crate) fn free_key(guard: &mut Guard, object: Object, key: c_int) -> Result<
 /// # Errors
 /// MPI_ERR_KEYVAL; whatever the delete callback of the old value returned.
 pub(crate) fn set(guard: &mut Guard, owner: Owner, key: c_int, value: usize) -> Result<()> {
+    let value = Value::new(value, language());
     find_set(guard, owner)?;
     find_key(guard, owner.object(), key)?;
     if find_set(guard, owner)?.is_some_and(|set| set.get(key).is_some()) {
@@ -61,7 +87,10 @@ pub(crate) fn set(guard: &mut Guard, owner: Owner, key: c_int, value: usize) -> 
 /// MPI_ERR_KEYVAL.
 pub(crate) fn get(guard: &Guard, owner: Owner, key: c_int) -> Result<Option<usize>> {
     find_key(guard, owner.object(), key)?;
-    Ok(find_set(guard, owner)?.and_then(|set| set.get(key)))
+    Ok(find_set(guard, owner)?.and_then(|set| set.get(key)).map(|value| match value {
+        Value::C(value) => *value,
+        of_fortran => of_fortran.read(language()),
+    }))
 }
 
 /// Deletes an attribute.
@@ -70,12 +99,14 @@ pub(crate) fn get(guard: &Guard, owner: Owner, key: c_int) -> Result<Option<usiz
 /// MPI_ERR_KEYVAL; whatever the delete callback returned, and then the attribute stays.
 pub(crate) fn delete(guard: &mut Guard, owner: Owner, key: c_int) -> Result<()> {
     let index = find_key(guard, owner.object(), key)?;
+    let Key { delete, extra_state, language, .. } = *guard.attributes.keys.get(index);
     let value = find_set(guard, owner)?.and_then(|set| set.get(key)).ok_or_else(|| {
         Error::new(MPI_ERR_KEYVAL, format_args!("attribute {key:#x} is not set on this object"))
     })?;
-    let Key { delete, extra_state, .. } = *guard.attributes.keys.get(index);
+    let value = value.read(language);
     if delete != 0 {
         let code = guard.unlocked(|| {
+            let _called = FromC::new();
             // SAFETY: the user gave this address as that of a delete callback; no lock is held.
             unsafe {
                 let function = std::mem::transmute::<usize, Delete>(delete);
@@ -98,7 +129,7 @@ pub(crate) fn delete(guard: &mut Guard, owner: Owner, key: c_int) -> Result<()> 
 /// # Errors
 /// Whatever a delete callback returned; that attribute and the older ones stay.
 pub(crate) fn delete_all(guard: &mut Guard, owner: Owner) -> Result<()> {
-    while let Some((key, _)) = find_set(guard, owner)?.and_then(|set| set.0.last().copied()) {
+    while let Some(key) = find_set(guard, owner)?.and_then(|set| set.0.last().map(|(key, _)| *key)) {
         delete(guard, owner, key)?;
     }
     guard.attributes.others.remove(&owner);
@@ -141,10 +172,15 @@ pub(crate) fn adopt(guard: &mut Guard, owner: Owner, copies: Set) {
 }
 
 /// The copy of one attribute; none when it is not copied, or gone since.
-fn copy_one(guard: &mut Guard, owner: Owner, key: c_int) -> Result<Option<usize>> {
-    let Some(value) = find_set(guard, owner)?.and_then(|set| set.get(key)) else { return Ok(None) };
+fn copy_one(guard: &mut Guard, owner: Owner, key: c_int) -> Result<Option<Value>> {
+    let Some(original) = find_set(guard, owner)?.and_then(|set| set.get(key)).cloned() else {
+        return Ok(None);
+    };
     let index = find_key(guard, owner.object(), key)?;
-    let Key { copy, extra_state, .. } = *guard.attributes.keys.get(index);
+    let Key { copy, extra_state, language, .. } = *guard.attributes.keys.get(index);
+    // A value of Fortran is read by C at its own place, which the copy above is not.
+    let place = find_set(guard, owner)?.and_then(|set| set.get(key));
+    let value = place.map_or(0, |place| place.read(language));
     // The use is counted first, so that the key outlives its callback.
     guard.attributes.keys.get_mut(index).uses += 1;
     let mut new_value = value;
@@ -154,6 +190,7 @@ fn copy_one(guard: &mut Guard, owner: Owner, key: c_int) -> Result<Option<usize>
         let place: *mut usize = &mut new_value;
         let flag: *mut c_int = &mut flag;
         code = guard.unlocked(|| {
+            let _called = FromC::new();
             // SAFETY: the user gave this address as that of a copy callback; no lock is held; both places
             // live here.
             unsafe {
@@ -164,7 +201,8 @@ fn copy_one(guard: &mut Guard, owner: Owner, key: c_int) -> Result<Option<usize>
         });
     }
     if code == MPI_SUCCESS && flag != 0 {
-        return Ok(Some(new_value));
+        let is_same = copy <= MPI_COMM_DUP_FN;
+        return Ok(Some(if is_same { original } else { Value::new(new_value, language) }));
     }
     release_key(guard, index);
     check_callback("copy", key, code)?;

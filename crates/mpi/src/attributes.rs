@@ -1,6 +1,7 @@
 //! Keys of attributes, and the attributes that objects carry (MPI 7.7). What calls do with them:
 //! [`crate::attribute_calls`].
 
+use core::cell::Cell;
 use core::ffi::c_int;
 use std::collections::HashMap;
 
@@ -40,6 +41,8 @@ pub struct Key {
     pub delete: usize,
     /// What the callbacks are given.
     pub extra_state: usize,
+    /// The language of the callbacks.
+    pub language: Language,
     /// Attributes that use it.
     pub uses: u32,
     /// The user has freed it.
@@ -48,7 +51,75 @@ pub struct Key {
 
 /// The attributes of an object, in the order in which they were set.
 #[derive(Debug, Default)]
-pub struct Set(pub(crate) Vec<(c_int, usize)>);
+pub struct Set(pub(crate) Vec<(c_int, Value)>);
+
+/// The value of an attribute. One that Fortran has set lies at a place of its own, whose address C is given
+/// (MPI 19.3.7).
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// Set by C.
+    C(usize),
+    /// Set by Fortran as INTEGER(KIND=MPI_ADDRESS_KIND).
+    Address(Box<isize>),
+    /// Set by Fortran as INTEGER.
+    Integer(Box<c_int>),
+}
+
+/// From which language a call about attributes comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// Values are addresses.
+    C,
+    /// Values are INTEGER(KIND=MPI_ADDRESS_KIND).
+    Address,
+    /// Values are INTEGER: the functions of MPI-1.
+    Integer,
+}
+
+thread_local! {
+    static LANGUAGE: Cell<Language> = const { Cell::new(Language::C) };
+}
+
+/// The Fortran bindings say in front of a call, and behind it, from which language this thread calls.
+pub fn set_language(number: c_int) {
+    put_language(match number {
+        1 => Language::Address,
+        2 => Language::Integer,
+        _ => Language::C,
+    });
+}
+
+/// The same by name.
+pub(crate) fn put_language(language: Language) {
+    LANGUAGE.set(language);
+}
+
+/// From which language this thread calls.
+pub(crate) fn language() -> Language {
+    LANGUAGE.get()
+}
+
+impl Value {
+    /// A value as it was set.
+    pub(crate) fn new(value: usize, language: Language) -> Self {
+        match language {
+            Language::C => Value::C(value),
+            Language::Address => Value::Address(Box::new(value as isize)),
+            Language::Integer => Value::Integer(Box::new(value as c_int)),
+        }
+    }
+
+    /// As the language reads it.
+    pub(crate) fn read(&self, language: Language) -> usize {
+        match (self, language) {
+            (Value::C(value), _) => *value,
+            (Value::Address(place), Language::C) => std::ptr::from_ref(place.as_ref()) as usize,
+            (Value::Integer(place), Language::C) => std::ptr::from_ref(place.as_ref()) as usize,
+            (Value::Address(place), _) => **place as usize,
+            (Value::Integer(place), _) => **place as isize as usize,
+        }
+    }
+}
 
 /// All keys, and the attributes of objects that have no room for them themselves.
 #[derive(Debug)]
@@ -66,8 +137,8 @@ impl Set {
     }
 
     /// A key's attribute.
-    pub(crate) fn get(&self, key: c_int) -> Option<usize> {
-        self.position(key).map(|i| self.0[i].1)
+    pub(crate) fn get(&self, key: c_int) -> Option<&Value> {
+        self.position(key).map(|i| &self.0[i].1)
     }
 }
 

@@ -30,7 +30,7 @@ struct Line {
 }
 
 /// The sections of the file, in its order.
-const TITLES: [&str; 11] = [
+const TITLES: [&str; 12] = [
     "Functions that the standard gives no Fortran binding",
     "Bodies by hand",
     "Arguments that are LOGICAL",
@@ -42,6 +42,7 @@ const TITLES: [&str; 11] = [
     "Sections that are copied to one place and back",
     "Buffers that must be contiguous",
     "Buffers of which the address is enough",
+    "Arguments that are read only",
 ];
 const NO_BINDING: usize = 0;
 const BY_HAND: usize = 1;
@@ -54,6 +55,7 @@ const NO_BLANKS: usize = 7;
 const STAGED: usize = 8;
 const CONTIGUOUS: usize = 9;
 const ADDRESS: usize = 10;
+const READ_ONLY: usize = 11;
 
 /// How an argument travels.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -206,11 +208,16 @@ impl Fortran {
                     format!("fortran.txt: `{}` of MPI_{name} is not understood", param.name)
                 })?;
                 let is_place = param.stars > 0 || !param.dims.is_empty();
+                let is_read_only = self.of(READ_ONLY, name, &param.name).is_some();
                 let is_inout = self.of(INOUT, name, &param.name).is_some();
                 Ok(Argument {
                     param: param.clone(),
-                    is_read: !is_place || param.constant || is_inout || kind == Kind::Procedure,
-                    is_written: is_place && !param.constant && kind != Kind::Procedure,
+                    is_read: is_read_only
+                        || !is_place
+                        || param.constant
+                        || is_inout
+                        || kind == Kind::Procedure,
+                    is_written: !is_read_only && is_place && !param.constant && kind != Kind::Procedure,
                     kind,
                 })
             })

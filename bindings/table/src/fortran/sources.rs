@@ -99,7 +99,10 @@ pub(super) fn declaration(binding: &Binding<'_>, argument: &Argument, face: Face
             }
             if face == Face::F08 { "TYPE(MPI_Status)".into() } else { "INTEGER".into() }
         }
-        Kind::Text(_) | Kind::TextPlace(_) => "CHARACTER(LEN=*)".into(),
+        Kind::Text(_) | Kind::TextPlace(_) => {
+            shape.clear();
+            "CHARACTER(LEN=*)".into()
+        }
         Kind::Base if face == Face::F08 => "TYPE(C_PTR)".into(),
         Kind::Base if param.name == "baseptr" => number("MPI_Aint"),
         Kind::Choice(_) | Kind::Base => {

@@ -21,6 +21,7 @@ mod environment;
 mod errors;
 mod exchanges;
 mod files;
+pub mod fortran;
 mod generalized;
 mod groups;
 mod info;

@@ -83,6 +83,10 @@ const FORTRAN_VARIABLES: &str =
 /// Sources of the modules; the first is `mpif.h`.
 const MODULE_FILES: [&str; 3] = ["tutti_mpi_base.mod", "mpi.mod", "mpi_f08.mod"];
 
+/// A tool in C has no name that a program of Fortran needs, so the linker must not leave it out.
+const PROFILE_OF_FORTRAN: &str =
+    r#"${profile:+-Wl,--push-state,--no-as-needed "-l$profile" -Wl,--pop-state}"#;
+
 /// What the wrappers of Fortran do before they use a flag.
 const USE_MODULES: &str = r#"case $mode in
 kind) find_kind; say "$kind"; exit 0 ;;
@@ -256,6 +260,7 @@ fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
         let text = compiler
             .replace("@FORTRAN@", if is_fortran { &fortran } else { "" })
             .replace("@MODULES@", if is_fortran { USE_MODULES } else { "" })
+            .replace("@PROFILE@", if is_fortran { PROFILE_OF_FORTRAN } else { r#"${profile:+"-l$profile"}"# })
             .replace("@FLAGS@", if is_fortran { flags } else { "" });
         let text = fill(&text, name)
             .replace("@INTERFACE@", interface)
