@@ -34,6 +34,7 @@ mod stuck;
 mod terminal;
 mod timeline;
 mod two_users;
+mod why;
 
 use tutti_tests::program;
 

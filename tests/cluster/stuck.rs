@@ -35,6 +35,11 @@ fn deadlock_over_two_nodes_is_reported_once_and_listed() {
     await_that("it is known", || cluster.job(1).contains(&format!("\"deadlock\": \"{line}\"")));
     let list = cluster.tutti(&["ps"]).stdout;
     assert!(list.contains(" deadlock ") && list.contains(&format!("job 1: {line}\n")), "{list}");
+    let why = cluster.tutti(&["why", "1"]).stdout;
+    assert!(
+        why.starts_with(&format!("job 1 can never go on: {line}\njob 1 is a cycle: rank 0 -> ")),
+        "{why}"
+    );
     let cycle = "cycle    rank 0 -> rank 1 -> rank 2 -> rank 3 -> rank 0\n";
     let status = cluster.tutti(&["status", "1"]).stdout;
     assert!(status.contains("\nstate    deadlock\n"), "{status}");

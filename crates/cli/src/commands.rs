@@ -26,17 +26,22 @@ use crate::{
 
 mod logs;
 mod shares;
+mod why;
 
 /// Characters of another user's command that are shown, as of one's own.
 const COMMAND_CHARS: usize = 60;
 
+/// What a user hears when the answer is none that this command knows.
+const OTHER_VERSION: &str = "the daemon is of another version";
+
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 25] = [
+const USAGES: [&str; 26] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "wait JOB ...",
     "ps [--all] [-l] [--user USER] [--state STATE] [--name NAME] [--json]",
     "status JOB [--json]",
+    "why JOB",
     "nodes [--json]",
     "prices [--json]",
     "snapshot JOB [-o FILE] | --show FILE",
@@ -105,6 +110,11 @@ enum Command {
         /// For scripts
         #[arg(long)]
         json: bool,
+    },
+    /// Why a job does not go on, or that it does
+    Why {
+        /// Its number
+        job: u64,
     },
     /// The nodes of the cluster
     Nodes {
@@ -294,6 +304,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Prices { json } => shares::prices(json),
         Command::Wait { jobs } => Ok(wait(&jobs)),
         Command::Status { job, json } => status(JobId(job), json),
+        Command::Why { job } => why::run(JobId(job)),
         Command::Nodes { json } => match cluster::request(&Request::Nodes)?.0 {
             Answer::Nodes(rows) => show(&rows, json, print_nodes),
             _ => Err("the daemon is of another version".into()),

@@ -7,11 +7,9 @@ use tutti_protocol::size;
 use tutti_protocol::users::Prices;
 use tutti_sched::shares::Standing;
 
-use super::{Filter, aligned};
+use super::{Filter, OTHER_VERSION, aligned};
 use crate::cluster::{self, Answer, NodeRow, Request};
 use crate::{states, stdout, users};
-
-const OTHER_VERSION: &str = "the daemon is of another version";
 
 fn ask() -> Result<Prices, String> {
     match cluster::request(&Request::Prices)?.0 {
