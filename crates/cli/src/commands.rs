@@ -19,6 +19,7 @@ use crate::cluster::{self, Answer, Control, FreezeMethod, JobId, JobRow, JobStat
 use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
+use crate::table::aligned;
 use crate::{
     configuration, doctor, front, history, others, output, simulate, snapshot, states, stdout, timeline, up,
     users,
@@ -526,22 +527,6 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
         text.push_str(&format!("job {job}: {}\n", escape_control(deadlock)));
     }
     text
-}
-
-/// Columns as wide as their widest entry, `right` ones at the right edge.
-pub fn aligned(table: &[Vec<String>], right: &[bool]) -> String {
-    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..right.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).zip(right);
-        let cells = cells.map(
-            |((cell, &width), right)| {
-                if *right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-            },
-        );
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    table.iter().map(line).collect()
 }
 
 fn print_status(rows: &[JobRow]) -> String {

@@ -141,7 +141,7 @@ fn show(rows: &[Setting], json: bool) -> Result<ExitCode, String> {
     }
     let mut table = vec![["KEY", "VALUE", "FROM"].map(str::to_owned).to_vec()];
     table.extend(rows.iter().map(|row| vec![row.key.clone(), row.value.clone(), row.source.to_string()]));
-    Ok(stdout::print(Some(crate::commands::aligned(&table, &[false; 3])), ""))
+    Ok(stdout::print(Some(crate::table::aligned(&table, &[false; 3])), ""))
 }
 
 /// `tutti reload`: the controller reads its file; says which nodes have it.

@@ -29,6 +29,7 @@ mod starter;
 mod states;
 mod stdio;
 mod stdout;
+mod table;
 mod timeline;
 mod up;
 mod users;

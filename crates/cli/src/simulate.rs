@@ -229,10 +229,7 @@ fn table(rows: &[Row]) -> String {
             format!("{:.1} s", row.took_s),
         ]
     }));
-    crate::commands::aligned(
-        &table,
-        &[false, true, true, true, true, true, true, true, true, true, true, true],
-    )
+    crate::table::aligned(&table, &[false, true, true, true, true, true, true, true, true, true, true, true])
 }
 
 fn picture(rows: &[Row], options: &Options) -> String {

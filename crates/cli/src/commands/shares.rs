@@ -7,8 +7,9 @@ use tutti_protocol::size;
 use tutti_protocol::users::Prices;
 use tutti_sched::shares::Standing;
 
-use super::{Filter, OTHER_VERSION, aligned};
+use super::{Filter, OTHER_VERSION};
 use crate::cluster::{self, Answer, NodeRow, Request};
+use crate::table::aligned;
 use crate::{states, stdout, users};
 
 fn ask() -> Result<Prices, String> {
