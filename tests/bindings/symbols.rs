@@ -37,12 +37,27 @@ fn wanted_of_shmem() -> BTreeSet<(String, String)> {
     names.flat_map(|function| both(&function.name)).collect()
 }
 
+/// The native interface: what its headers declare.
+fn wanted_of_native() -> BTreeSet<(String, String)> {
+    let mut names = BTreeSet::new();
+    for header in ["tutti.h", "tutti_board.h"] {
+        let text = std::fs::read_to_string(root().join("bindings/native").join(header)).expect("a header");
+        let declared = text.lines().filter(|line| line.ends_with(");") && !line.starts_with([' ', '#', '/']));
+        for line in declared {
+            let before = line.split('(').next().unwrap_or_default();
+            let name = before.rsplit([' ', '*']).next().unwrap_or_default();
+            names.insert((name.to_owned(), "T".to_owned()));
+        }
+    }
+    names
+}
+
 #[test]
 fn symbols_are_exactly_those_of_the_tables() {
     let (mut mpi, shmem) = (wanted(), wanted_of_shmem());
     assert_eq!((mpi.len(), shmem.len()), (1328, 3626));
     mpi.extend(FOR_FORTRAN.map(|name| (name.to_owned(), "T".to_owned())));
-    let all = mpi.union(&shmem).cloned().collect();
+    let all = mpi.union(&shmem).chain(&wanted_of_native()).cloned().collect();
     for (name, wanted) in [("libtutti.so.1", &all), ("libmpi_abi.so.1", &mpi), ("libsma.so.1", &shmem)] {
         let defined = symbols(name);
         let missing: Vec<_> = wanted.difference(&defined).collect();

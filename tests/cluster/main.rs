@@ -4,6 +4,7 @@
 
 mod attach;
 mod batch;
+mod board;
 mod cluster;
 mod configuration;
 #[path = "../launch/console.rs"]

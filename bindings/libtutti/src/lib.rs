@@ -1,5 +1,5 @@
 //! `libtutti.so.1`: every function of the MPI C interface under its two names, MPI_X and PMPI_X, and every
-//! function of OpenSHMEM, shmem_X and pshmem_X.
+//! function of OpenSHMEM, shmem_X and pshmem_X; and the native interface, tutti_x.
 //!
 //! The functions are generated (see `tutti_table::exports` and `tutti_table::shmem::exports`); a body that is
 //! written stands in `crates/mpi/src/api`, those of OpenSHMEM in `crates/shmem/src/api`.
@@ -10,6 +10,8 @@
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod native;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod shmem {
     include!(concat!(env!("OUT_DIR"), "/shmem_exports.rs"));

@@ -21,8 +21,8 @@ use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
 use crate::table::aligned;
 use crate::{
-    configuration, doctor, front, history, others, output, simulate, snapshot, states, stdout, timeline, up,
-    users,
+    board, configuration, doctor, front, history, others, output, simulate, snapshot, states, stdout,
+    timeline, up, users,
 };
 
 mod logs;
@@ -45,6 +45,7 @@ const USAGES: [&str; 26] = [
     "why JOB",
     "nodes [--json]",
     "prices [--json]",
+    "board [--json]",
     "snapshot JOB [-o FILE] | --show FILE",
     "timeline JOB | --all [-o FILE]",
     "simulate --swf FILE | --lublin JOBS",
@@ -125,6 +126,12 @@ enum Command {
     },
     /// What is wanted of the nodes, and what users have used of their shares
     Prices {
+        /// For scripts
+        #[arg(long)]
+        json: bool,
+    },
+    /// How loaded the nodes are and which jobs run on this one, as programs can read it
+    Board {
         /// For scripts
         #[arg(long)]
         json: bool,
@@ -310,6 +317,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             Answer::Nodes(rows) => show(&rows, json, print_nodes),
             _ => Err("the daemon is of another version".into()),
         },
+        Command::Board { json } => board::run(json),
         Command::Attach { job } => Ok(front::attach(JobId(job))),
         Command::Logs { job, follow } => logs::run(JobId(job), follow),
         Command::Suspend { jobs, json } => control(&jobs, Control::Suspend, json),

@@ -7,6 +7,7 @@
 //! | [`relay`] | every node | orders on their way down, states on their way up, merged |
 //! | [`parts`] | nodes of a job | its starter, and output that its origin does not have yet |
 //! | [`origin`] | the node where a job was submitted | its front end, its output, questions of users |
+//! | [`board`] | every node | how loaded all nodes are |
 //! | [`tunnel`] | any node | users of other nodes at the origin of a job |
 //! | [`controller`] | node 0 | the jobs: where they run, how far they are, what is to be with them |
 //!
@@ -28,6 +29,7 @@ use crate::members::NodeId;
 use crate::message::{Answer, JobId, Message, Order, Routed};
 
 pub mod action;
+pub mod board;
 pub mod config;
 pub mod configuration;
 mod controller;
@@ -48,6 +50,7 @@ mod sim;
 mod tunnel;
 
 use action::{Action, NodeTurns};
+use board::BoardLines;
 use config::{Config, TICK_MS};
 use configuration::{Kept, Loaded};
 use controller::{Asker, Controller};
@@ -81,6 +84,7 @@ pub struct Core {
     stale_until_ms: u64,
     links: Links,
     relay: Relay,
+    board: BoardLines,
     parts: Parts,
     origin: Origin,
     tunnels: Tunnels,
@@ -104,6 +108,7 @@ impl Core {
             stale_until_ms: 0,
             links: Links::default(),
             relay: Relay::default(),
+            board: BoardLines::default(),
             parts: Parts::default(),
             origin: Origin::default(),
             tunnels: Tunnels::default(),
@@ -266,6 +271,10 @@ impl Core {
             Event::ConfigurationKept(text) => self.kept.handle_kept(local, out, &text),
             Event::Reloaded(requester, result) => self.handle_reloaded(requester, result),
             // Only the log misses them, should they not arrive.
+            Event::Board(own) => {
+                let links: Vec<_> = self.links.neighbours().collect();
+                self.board.refresh(local, out, &links, *own);
+            }
             Event::Turns(turns) => out.route(NodeId::CONTROLLER, Routed::Turns(turns)),
         }
     }
@@ -335,7 +344,10 @@ impl Core {
             Effect::Event(event) => self.handle_event(event),
             Effect::LinkedUp => self.relay.resend_all(),
             Effect::LinkedDown(link) => self.relay.greet(link),
-            Effect::Unlinked(link) => self.relay.forget_link(link),
+            Effect::Unlinked(link) => {
+                self.relay.forget_link(link);
+                self.board.forget_link(link);
+            }
             Effect::MembersChanged => {
                 self.relay.members_changed();
                 self.kept.members_changed(local, out);
@@ -468,6 +480,9 @@ impl Core {
             Message::Route { to, from, body } if Some(to) == local.me => self.handle_routed(from, body),
             Message::Route { to, from, body } => self.pass_on(to, from, body),
             Message::Gang { number, word } => out.act(Action::Gang(Command::Message(link, number, word))),
+            Message::Board(lines) if from_above || from_below => {
+                self.board.handle_lines(local, out, link, lines);
+            }
             Message::Down if from_above => self.leave_all(),
             Message::Alive { controller_silent_ms } => {
                 if from_above {

@@ -17,6 +17,7 @@
 //! | Route | any | something for one node, handed on hop by hop |
 //! | Gang | any | what switch threads say to each other and datagrams do not carry |
 //! | Down | down | the end of all daemons |
+//! | Board | any | words of the nodes' boards that have changed |
 //! | Alive | any | we live; and how long ago the controller did, as far as we know |
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use tutti_protocol::wire::{Ended, Job, Reached, Report, Stalled, Text};
 
 pub use tutti_sched::{Bytes, JobId};
 
+pub use crate::core::board::BoardLine;
 use crate::members::{About, Members, NodeId};
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::users::FreezeMethod;
@@ -110,6 +112,8 @@ pub enum Message {
         /// How long the sender has heard nothing of the controller, directly or by its parents, in ms.
         controller_silent_ms: u64,
     },
+    /// What the boards of nodes say that the neighbour does not know yet.
+    Board(Vec<BoardLine>),
 }
 
 impl Message {
@@ -127,6 +131,7 @@ impl Message {
             Message::Gang { .. } => "Gang",
             Message::Down => "Down",
             Message::Alive { .. } => "Alive",
+            Message::Board(_) => "Board",
         }
     }
 }

@@ -35,6 +35,7 @@ use tutti_protocol::settings::Setting;
 use tutti_protocol::wire::{Kind, Reattach};
 
 mod alarm;
+mod board;
 mod clients;
 mod clock;
 mod complaints;
@@ -93,6 +94,8 @@ pub struct Settings {
     pub lost_ms: u64,
     /// How gangs are scheduled.
     pub gangs: GangSettings,
+    /// How often the board is refreshed, in ms.
+    pub board_refresh_ms: u64,
     /// The starter's program.
     pub starter: PathBuf,
     /// The file that says where it hears others, for the daemon after this one.
@@ -170,6 +173,7 @@ struct Shell {
     turns: events::Log,
     turns_taken_ms: u64,
     switcher: Switcher,
+    board: Option<board::Keeper>,
     neighbours: neighbours::Neighbours,
     pending_peers: peers::PendingPeers,
     folder: records::Folder,
@@ -209,6 +213,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         .map_err(|error| failed("adopt orphans")(error.into()))?;
     let (shell_events, mut queue) = mpsc::unbounded_channel();
     let mut public = public::PublicList::new(settings.controller.is_none());
+    let mut board_socket = board::BoardSocket::open(&settings.socket, settings.board_refresh_ms);
     let mut shell = Shell::open(settings, credential, shell_events)?;
     ready(shell.settings.listen);
     let priority_class = shell.switcher.priority_class().name();
@@ -234,6 +239,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
             accepted = listener.accept() => shell.accept_peer(accepted),
             accepted = local.accept() => shell.accept_client(accepted),
             stream = public.accept() => public.show(stream, |arguments| shell.core.public_rows(arguments)),
+            stream = board_socket.next() => shell.serve_board(stream.as_ref()),
             () = alarm.ring(shell.wait()) => {
                 shell.watch_front_ends();
                 shell.core.handle(now_ms(), Event::Tick);
@@ -381,13 +387,20 @@ impl Shell {
         }
         let mut journals = journals::Journals::open(settings.parts.with_extension("output"))?;
         config.journals = journals.load();
+        let (board, job_lines) = board::Keeper::open(settings.slots, settings.board_refresh_ms)
+            .map_or((None, None), |(keeper, jobs)| (Some(keeper), Some(jobs)));
         let switch_events = shell_events.clone();
         let socket = switch_socket(&settings);
-        let switcher =
-            Switcher::start(&settings.gangs, settings.controller.is_none(), socket, move |event| {
+        let switcher = Switcher::start(
+            &settings.gangs,
+            settings.controller.is_none(),
+            socket,
+            job_lines,
+            move |event| {
                 let _ = switch_events.send(ShellEvent::Core(Event::Gang(event)));
-            })
-            .map_err(failed("start the switch thread"))?;
+            },
+        )
+        .map_err(failed("start the switch thread"))?;
         config.about.preferred = switcher.priority_class();
         Ok(Shell {
             core: Core::new(config, now_ms()),
@@ -399,6 +412,7 @@ impl Shell {
             turns_taken_ms: 0,
             credential,
             switcher,
+            board,
             neighbours: neighbours::Neighbours::new(settings.leave_ms.is_some()),
             pending_peers: peers::PendingPeers::default(),
             shell_events,
@@ -539,10 +553,28 @@ impl Shell {
                 Action::Reload(requester) => self.reload(requester),
                 Action::Log(event) => self.events.put(&event),
                 Action::LogTurns(turns) => self.turns.put(&turns),
+                Action::ShowNode(node, line, age_ms) => {
+                    self.board.iter_mut().for_each(|board| board.show(node, line, age_ms));
+                }
                 Action::Info(text) => tracing::info!("{text}"),
                 Action::Warn(text) => tracing::warn!("{text}"),
                 Action::Leave => self.leaving = true,
             }
+        }
+    }
+
+    /// Somebody wants the board; or it is time to refresh it.
+    fn serve_board(&mut self, stream: Option<&tokio::net::UnixStream>) {
+        let jobs = self.starters.len() as u64;
+        let Some(board) = &mut self.board else { return };
+        if let Some(stream) = stream {
+            return board.hand_out(stream);
+        }
+        let own = board.measure(jobs);
+        self.core.handle(now_ms(), Event::Board(Box::new(own)));
+        self.act();
+        if let (Some(board), Some(me)) = (&mut self.board, self.core.node()) {
+            board.publish(me);
         }
     }
 

@@ -16,6 +16,7 @@ use tutti_daemon::gang::{
 use tutti_daemon::ids::LinkId;
 use tutti_os::cgroup::JobGroup;
 use tutti_sched::{Demand, JobId, NodeId, Place};
+use tutti_shm::board::{Board, JobLines, OF_DAEMON};
 
 struct Counting;
 
@@ -48,6 +49,11 @@ static ALLOCATOR: Counting = Counting;
 
 const LINK: LinkId = LinkId(7);
 
+/// Jobs are shown on one.
+fn board() -> Option<JobLines> {
+    Some(Board::create(OF_DAEMON, 250).unwrap().split().1)
+}
+
 /// A controller and the node below it.
 struct Pair {
     controller: Switcher,
@@ -69,8 +75,8 @@ impl Pair {
         let address = sockets[0].as_ref().map_or(nowhere, |socket| socket.local_addr().unwrap());
         let gangs = GangSettings { slice_ns: 5_000_000, ..GangSettings::default() };
         let [above, below] = sockets;
-        let controller = Switcher::start(&gangs, true, above, drop).unwrap();
-        let node = Switcher::start(&gangs, false, below, drop).unwrap();
+        let controller = Switcher::start(&gangs, true, above, board(), drop).unwrap();
+        let node = Switcher::start(&gangs, false, below, board(), drop).unwrap();
         let pair = Pair { controller, node, folder };
         let resources = NodeResources { alive: true, slots: 1, memory_bytes: 0 };
         for (me, thread) in [(0, &pair.controller), (1, &pair.node)] {

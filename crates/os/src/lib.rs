@@ -19,6 +19,7 @@
 pub mod cgroup;
 pub mod cpu_list;
 pub mod descendants;
+pub mod load;
 pub mod memory;
 pub mod netns;
 pub mod random;

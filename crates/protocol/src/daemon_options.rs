@@ -71,6 +71,9 @@ pub struct Options {
     /// On the controller: switch at the end of every slice, also when there is one job only
     #[arg(long)]
     pub force_switch: bool,
+    /// How often the board of this node is refreshed, in ms (10 to 60000)
+    #[arg(long, value_name = "MS", default_value_t = 250)]
+    pub board_refresh: u64,
     /// Leave when no program has needed this daemon for so many seconds (default: stay)
     #[arg(long, value_name = "SECONDS")]
     pub leave_after: Option<f64>,

@@ -57,6 +57,11 @@ pub fn socket() -> PathBuf {
     if !own.exists() && system.exists() { system } else { own }
 }
 
+/// The socket on which a daemon hands out its board, beside its own.
+pub fn board(daemon: &Path) -> PathBuf {
+    daemon.with_extension("board")
+}
+
 /// The folder of the daemon that `mpiexec` starts by itself: one for each user, pid namespace and batch job.
 pub fn on_demand() -> PathBuf {
     let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());

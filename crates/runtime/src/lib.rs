@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`attach`], [`job`] | the place in the job: ticket, segment, peers of this node |
+//! | [`board`] | how loaded the nodes are, which jobs run |
 //! | [`rank`], [`lock`] | what all interfaces of the process share, and the lock over it |
 //! | [`waiting`], [`wait`], [`sleep`] | how a thread waits: spin, yield, sleep; what it says while it sleeps |
 //! | [`word_wait`] | waiting for a word of memory, asleep until it is stored |
@@ -14,6 +15,7 @@
 //! each of its calls enters by [`rank::enter`] and waits by [`waiting::wait`].
 
 pub mod attach;
+pub mod board;
 pub mod clock;
 #[cfg(feature = "testing")]
 mod forger;

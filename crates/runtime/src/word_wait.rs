@@ -7,16 +7,19 @@
 //! | who may store | how long a sleep lasts at most |
 //! |---|---|
 //! | calls of this library in processes that have registered | until the store rings; 10 s, for mates that begin to store by themselves |
-//! | besides, threads of the program or mates by their own instructions | 1 ms at first, twice as long each time, up to 64 ms |
+//! | besides, threads of the program or mates by their own instructions | 1 ms at first, twice as long each time, up to 16 ms |
 //! | processes that the kernel refuses membarrier | 1 ms |
 
 use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tutti_shm::board::JOB_FROZEN;
 use tutti_shm::report::Wait;
 use tutti_shm::sync::Ordering;
 use tutti_shm::watch;
 
+use crate::board;
 use crate::rank::{self, LockedRank};
 use crate::sleep::SleepReport;
 use crate::wait::Backoff;
@@ -27,7 +30,7 @@ const FIRST_LOOKS: u32 = 200;
 /// Looks between two looks for messages.
 const LOOKS_PER_POLL: u32 = 50;
 const REST_MIN: Duration = Duration::from_millis(1);
-const REST_MAX: Duration = Duration::from_millis(64);
+const REST_MAX: Duration = Duration::from_millis(16);
 /// A store rings; a mate that begins to store by itself while we fall asleep does not.
 const REST_NOTICED: Duration = Duration::from_secs(10);
 
@@ -42,8 +45,40 @@ pub enum Storers {
     Unfenced,
 }
 
+/// Who is to change the word (SSS-CORE, SS-Wait): of one that does not run, or is far behind, nothing is to be
+/// expected soon, so a thread neither spins nor yields for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partner {
+    /// Somebody.
+    Any,
+    /// A rank of the own job.
+    Rank(usize),
+    /// The ranks of another job of this node: the board says whether it stands still.
+    Job(u64),
+}
+
+/// Memory that is changed by calls of this library alone, or as `Storers` says: beginning and end.
+static NOTICED: Mutex<Vec<(usize, usize, Storers)>> = Mutex::new(Vec::new());
+
+/// Waits by address ([`until_by`]) for words in this memory rely on these storers.
+pub fn add_memory(base: usize, bytes: usize, storers: Storers) {
+    NOTICED.lock().unwrap_or_else(PoisonError::into_inner).push((base, base + bytes, storers));
+}
+
+/// The memory at this address is given back.
+pub fn remove_memory(base: usize) {
+    NOTICED.lock().unwrap_or_else(PoisonError::into_inner).retain(|(begin, _, _)| *begin != base);
+}
+
+fn storers_of(address: usize) -> Storers {
+    let noticed = NOTICED.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = noticed.iter().find(|(begin, end, _)| (*begin..*end).contains(&address));
+    found.map_or(Storers::Anybody, |(_, _, storers)| *storers)
+}
+
 struct WordWait {
     rank: LockedRank,
+    partner: Partner,
     storers: Storers,
     is_watching: bool,
     rest: Duration,
@@ -72,7 +107,7 @@ unsafe impl Waiting for WordWait {
 
     fn idle(&mut self, (): (), backoff: Backoff) -> Idle {
         let is_alone = self.rank.waits.awake() == 1;
-        if backoff == Backoff::Poll || (backoff == Backoff::Yield && is_alone) {
+        if backoff == Backoff::Poll || (backoff == Backoff::Yield && is_alone && !self.is_partner_away()) {
             return Idle::Usual;
         }
         // A rest follows.
@@ -102,12 +137,20 @@ unsafe impl Waiting for WordWait {
 #[inline(always)]
 pub fn until(storers: Storers, mut is_over: impl FnMut() -> bool) {
     if !is_over() {
-        until_slowly(storers, &mut is_over);
+        until_slowly(storers, Partner::Any, &mut is_over);
+    }
+}
+
+/// Waits until the word at an address `is_over`, which a partner is to change.
+pub fn until_by(partner: Partner, address: usize, mut is_over: impl FnMut() -> bool) {
+    if !is_over() {
+        let storers = if let Partner::Job(_) = partner { Storers::Anybody } else { storers_of(address) };
+        until_slowly(storers, partner, &mut is_over);
     }
 }
 
 #[inline(never)]
-fn until_slowly(storers: Storers, is_over: &mut dyn FnMut() -> bool) {
+fn until_slowly(storers: Storers, partner: Partner, is_over: &mut dyn FnMut() -> bool) {
     let Some(rank) = rank::enter() else {
         // The job has been left: nothing is there to ring.
         while !is_over() {
@@ -128,14 +171,43 @@ fn until_slowly(storers: Storers, is_over: &mut dyn FnMut() -> bool) {
     if looks > 1 && (0..FIRST_LOOKS / LOOKS_PER_POLL).any(|_| is_over()) {
         return;
     }
-    let mut wait = WordWait { rank, storers, is_watching: false, rest: REST_MIN };
+    let mut wait = WordWait { rank, partner, storers, is_watching: false, rest: REST_MIN };
     waiting::wait_until(&mut wait, None, (), |()| is_over());
     if wait.is_watching {
         watch::end(wait.rank.own_endpoint());
     }
 }
 
+impl WordWait {
+    /// The partner sleeps, stands still, or is far behind.
+    fn is_partner_away(&self) -> bool {
+        match self.partner {
+            Partner::Any => false,
+            Partner::Rank(mate) => self.rank.job.local_ranks().contains(&mate) && self.rank.is_behind(mate),
+            Partner::Job(job) => {
+                let line = board::of_node().and_then(|board| board.job(job));
+                line.is_some_and(|line| line.state == JOB_FROZEN)
+            }
+        }
+    }
+}
+
 impl LockedRank {
+    /// How far this rank is, and how far behind a mate may be before nobody spins for it.
+    pub fn publish_progress(&mut self, steps: u64, patience: u64) {
+        let own = self.own_endpoint();
+        own.patience.store(patience, Ordering::Relaxed);
+        own.progress.store(steps, Ordering::Release);
+    }
+
+    /// A mate of this node sleeps, or has made fewer steps than this rank, by more than its patience.
+    fn is_behind(&self, mate: usize) -> bool {
+        let (own, other) = (self.own_endpoint(), self.job.endpoint(mate));
+        let steps = own.progress.load(Ordering::Relaxed);
+        let least = steps.saturating_sub(own.patience.load(Ordering::Relaxed));
+        other.sleeping.load(Ordering::Relaxed) != 0 || other.progress.load(Ordering::Relaxed) < least
+    }
+
     /// From now on this rank may store to its mates' memory by its own instructions, which ring nobody: mates
     /// that wait look from time to time.
     pub fn store_unnoticed(&self) {

@@ -1,6 +1,6 @@
 //! The endpoint block of a rank: what the others, and later the daemon, may know of it.
 
-use crate::sync::AtomicU32;
+use crate::sync::{AtomicU32, AtomicU64};
 
 /// One per local rank, in the segment.
 #[repr(C, align(64))]
@@ -30,10 +30,15 @@ pub struct Endpoint {
     /// back.
     pub bell: AtomicU32,
     _line3: [u32; 15],
+    /// Steps that the program says it has made (SSS-CORE, C17). Writer: the rank.
+    pub progress: AtomicU64,
+    /// How many steps a mate may be behind before nobody spins for it. Writer: the rank.
+    pub patience: AtomicU64,
+    _line4: [u64; 6],
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Endpoint>() == 4 * 64 && align_of::<Endpoint>() == 64);
+const _: () = assert!(size_of::<Endpoint>() == 5 * 64 && align_of::<Endpoint>() == 64);
 
 /// The rank has not redeemed its ticket yet.
 pub const ABSENT: u32 = 0;

@@ -7,6 +7,8 @@
 //! The rules that every structure keeps stand in docs/internals/shared-memory.md.
 
 pub mod arena;
+#[cfg(not(loom))]
+pub mod board;
 pub mod bulk_ring;
 pub mod collective;
 pub mod coop_copy;

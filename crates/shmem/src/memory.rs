@@ -133,6 +133,19 @@ pub fn set_waits(job: &Job, is_fenced: bool, has_threads: bool) {
     ENDPOINTS.store(Box::leak(endpoints.into_boxed_slice()).as_mut_ptr(), Relaxed);
     IS_FENCED.store(is_fenced, Relaxed);
     HAS_THREADS.store(has_threads, Relaxed);
+    for region in [&HEAP, &STATICS] {
+        word_wait::add_memory(region.base.load(Relaxed), region.bytes.load(Relaxed), storers());
+    }
+}
+
+/// Who stores to words that others wait for.
+#[inline(always)]
+fn storers() -> Storers {
+    match (IS_FENCED.load(Relaxed), HAS_THREADS.load(Relaxed)) {
+        (false, _) => Storers::Unfenced,
+        (true, false) => Storers::Calls,
+        (true, true) => Storers::Anybody,
+    }
 }
 
 /// Calls find the PEs from now on.
@@ -309,12 +322,7 @@ pub fn notify(pe: c_int) {
 /// Waits until a word of this PE `is_over`.
 #[inline(always)]
 pub fn wait_until(is_over: impl FnMut() -> bool) {
-    let storers = match (IS_FENCED.load(Relaxed), HAS_THREADS.load(Relaxed)) {
-        (false, _) => Storers::Unfenced,
-        (true, false) => Storers::Calls,
-        (true, true) => Storers::Anybody,
-    };
-    word_wait::until(storers, is_over);
+    word_wait::until(storers(), is_over);
 }
 
 /// Copies to a PE. `from` may be anything, also memory that overlaps.

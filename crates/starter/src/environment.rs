@@ -28,7 +28,7 @@ const ALWAYS_INHERITED: [&str; 11] = [
 ];
 
 /// Variables of a launcher above us that would make another library believe it is that launcher's child.
-const NEVER_INHERITED: [&str; 7] = [
+const NEVER_INHERITED: [&str; 8] = [
     "PMI_PORT",
     "PMI_ID",
     "PMIX_RANK",
@@ -37,6 +37,7 @@ const NEVER_INHERITED: [&str; 7] = [
     // Of a job around this one.
     INITIAL_HANDLER_VARIABLE,
     VIRTUAL_NODE_VARIABLE,
+    tutti_shm::board::VARIABLE,
 ];
 
 /// A text of the program has a zero byte, which no C string can hold.

@@ -4,14 +4,17 @@
 //! Every resource is acquired before the first fork ([`prepare`], then [`launch`]). So a job that does not
 //! fit is refused in one line, and nothing of it has run on any node.
 
+use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_create, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+use tutti_shm::board::{self, Board, JobLine, Node};
 use tutti_shm::daemon_page::DaemonPage;
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX};
 use tutti_shm::peers::{BadPeers, Peers};
@@ -25,9 +28,11 @@ use crate::output::{PART_NS, PROMPT_NS};
 use crate::parts::Parts;
 use crate::pmi::Pmi;
 use crate::ranks::Ranks;
+use crate::readiness::now_ns;
 use crate::tickets::Tickets;
 use tutti_os::cgroup::{self, Cgroup, Entrance};
 use tutti_os::{Child, Failure, Step};
+use tutti_protocol::paths;
 use tutti_protocol::wire::{Input, Job, Kind, MemoryLimit, Reached};
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
@@ -163,6 +168,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     let page = DaemonPage::create().map_err(failed("make the page of the job's turns"))?;
     let reading = page.reading_end().map_err(failed("open the page of the job's turns"))?;
     parts.page = Some((page, reading));
+    parts.board = board(&job, machine.usable as u64);
     let first = local.start as u32;
     parts.ranks = Ranks::beginning_at(first);
     let tickets =
@@ -244,6 +250,33 @@ pub fn launch(ready: &Ready, parts: &mut Parts) -> Result<Launched, LaunchError>
     Ok(Launched { pids: parts.ranks.pids().collect(), cores: cores.collect() })
 }
 
+/// The board of this job alone, written once: a node with a daemon has a better one.
+fn board(job: &Job, cores: u64) -> Option<(JobLine, OwnedFd)> {
+    let board = Board::create(board::OF_STARTER, 0).ok()?;
+    let reading = board.reading_end().ok()?;
+    let (mut nodes, mut jobs) = board.split();
+    let (now_ns, node) = (now_ns(), job.node() as usize);
+    let line = Node { updated_ns: now_ns, state: board::NODE_UP, cores, jobs: 1, ..Node::default() };
+    nodes.write(node, &line);
+    nodes.publish(node as u64, node as u64 + 1, now_ns);
+    let local = job.local_ranks();
+    Some((jobs.begin(job.id, local.end - local.start, now_ns)?, reading))
+}
+
+/// Where a rank finds the board.
+fn board_variable(job: &Job, file: Option<RawFd>) -> Option<CString> {
+    let daemon = job
+        .daemon
+        .as_ref()
+        .map_or_else(|| paths::of_node().join(paths::SOCKET), |daemon| OsString::from(&daemon.socket).into());
+    let mut value = OsString::from(format!("{}=", board::VARIABLE));
+    value.push(paths::board(&daemon));
+    if let Some(file) = file {
+        value.push(format!(":/proc/{}/fd/{file}", std::process::id()));
+    }
+    CString::new(value.into_vec()).ok()
+}
+
 /// Starts the next rank.
 fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(), LaunchError> {
     let Ready { job, .. } = ready;
@@ -254,7 +287,8 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
     let pmi_end = parts.pmi.as_mut().expect("the server is made before any rank").add();
     let pmi_end = pmi_end.map_err(failed("open a socket for PMI"))?;
-    let own = variables(job, index, &ticket, pmi_end.as_raw_fd());
+    let mut own = variables(job, index, &ticket, pmi_end.as_raw_fd());
+    own.extend(board_variable(job, parts.board.as_ref().map(|(_, file)| file.as_raw_fd())));
     let mask = ready.sets[index as usize].as_ref().map(|cores| tutti_os::cpu_list::mask_of(cores));
     let child = Child {
         file: &prepared.file,

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use tutti_os::cgroup::Cgroup;
 use tutti_protocol::wire::MemoryLimit;
+use tutti_shm::board::JobLine;
 use tutti_shm::daemon_page::DaemonPage;
 use tutti_shm::peers::Peers;
 use tutti_shm::segment::Segment;
@@ -37,6 +38,8 @@ pub struct Parts {
     pub segment: Option<Segment>,
     /// The daemon page, and the same file as the ranks get it.
     pub page: Option<(DaemonPage, OwnedFd)>,
+    /// The board of this job, for a node without a daemon: its line, and the same file for reading.
+    pub board: Option<(JobLine, OwnedFd)>,
     /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends:
     /// sending to a rank that has left is no error of the sender's.
     pub sockets: Vec<OwnedFd>,

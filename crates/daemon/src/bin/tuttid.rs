@@ -141,6 +141,9 @@ fn daemon_settings(
     if !(5.0..=3_600_000.0).contains(&options.slice) {
         return Err(format!("--slice {} is not between 5 and 3600000 ms", options.slice));
     }
+    if !(10..=60_000).contains(&options.board_refresh) {
+        return Err(format!("--board-refresh {} is not between 10 and 60000 ms", options.board_refresh));
+    }
     let loaded = source.loaded(config, Vec::new());
     let policy = cluster.text("policy").filter(|_| !is_given("policy"));
     let gangs = GangSettings {
@@ -190,6 +193,7 @@ fn daemon_settings(
             .map_or(options.arity, |arity| arity as u32),
         lost_ms: lost_ms as u64,
         gangs,
+        board_refresh_ms: options.board_refresh,
         starter: paths::starter(),
         configuration: source,
         loaded,

@@ -70,6 +70,8 @@ pub enum Action {
     Log(JobEvent),
     /// What a node's switch thread has done, for the log of turns.
     LogTurns(NodeTurns),
+    /// What the board says of a node, measured so many ms ago.
+    ShowNode(NodeId, tutti_shm::board::Node, u64),
     /// One line for the person who keeps the machines.
     Info(String),
     /// The same, of what is not as it should be.

@@ -55,6 +55,8 @@ pub enum Event {
     ConfigurationKept(std::sync::Arc<str>),
     /// On the controller: the configuration has been read anew, or has these mistakes.
     Reloaded(Option<(NodeId, u64)>, Result<Box<Loaded>, Vec<String>>),
+    /// How loaded this node is, each time its board is refreshed.
+    Board(Box<tutti_shm::board::Node>),
     /// On the controller: the file of a job that waits has been written (`Action::Queue`), or why not.
     Filed(JobId, Result<(), String>),
 }

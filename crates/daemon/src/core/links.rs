@@ -105,6 +105,11 @@ impl Links {
         self.parent.and_then(|_| self.up())
     }
 
+    /// The links to all neighbours in the tree that have said who they are.
+    pub(super) fn neighbours(&self) -> impl Iterator<Item = LinkId> {
+        self.upwards().into_iter().chain(self.children().map(|(link, _)| link))
+    }
+
     /// All is as it should be: only silence could change it.
     pub(super) fn is_settled(&self) -> bool {
         self.missing.is_empty() && !self.dialling

@@ -26,6 +26,7 @@ use super::page::{self, Teller};
 use super::stopper::Stopper;
 use super::worker::Worker;
 use tutti_protocol::users::FreezeMethod;
+use tutti_shm::board::JobLine;
 
 /// So long a job that dozes may work at once.
 const BUDGET_NS: u64 = 5_000_000;
@@ -56,6 +57,8 @@ pub(super) struct JobFreezer {
     state: FreezeState,
     /// The pages of its starters here.
     pages: Vec<Teller>,
+    /// Its line on the board.
+    line: Option<JobLine>,
     /// Of its ranks, for signals where its cgroup cannot be frozen.
     starters: Vec<u32>,
     worker: Worker,
@@ -114,12 +117,18 @@ impl JobFreezer {
             mechanism,
             state: FreezeState::default(),
             pages: pages(starters, *user),
+            line: None,
             starters: starters.clone(),
             worker: worker.clone(),
             user: *user,
             refused: None,
             unreported: None,
         })
+    }
+
+    /// It is shown on the board from now on.
+    pub(super) fn show(&mut self, line: Option<JobLine>) {
+        self.line = line;
     }
 
     pub(super) fn method(&self) -> FreezeMethod {
@@ -146,6 +155,7 @@ impl JobFreezer {
     pub(super) fn freeze(&mut self, now_ns: u64) {
         self.state = FreezeState::Requested { is_unchecked: true };
         self.pages.iter_mut().for_each(|page| page.begin(now_ns));
+        self.line.iter_mut().for_each(|line| line.freeze(now_ns));
         let refused = match &mut self.mechanism {
             Mechanism::Cgroups(all) => {
                 all.iter_mut().filter_map(|one| one.freeze(now_ns).err()).fold(None, |_, error| Some(error))
@@ -231,6 +241,7 @@ impl JobFreezer {
         }
         let now_ns = now_ns();
         self.pages.iter_mut().for_each(|page| page.end(now_ns));
+        self.line.iter_mut().for_each(|line| line.thaw(now_ns));
         with!(&mut self.mechanism, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
     }
 
@@ -240,8 +251,9 @@ impl JobFreezer {
     }
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
-    pub(super) fn publish_turn(&self, generation: u64, slice_end_ns: u64) {
+    pub(super) fn publish_turn(&mut self, generation: u64, slice_end_ns: u64) {
         self.pages.iter().for_each(|page| page.publish_turns(generation, slice_end_ns));
+        self.line.iter_mut().for_each(|line| line.publish_turn(generation, slice_end_ns, now_ns()));
     }
 
     /// It has been told to freeze and has not said that it has.

@@ -15,6 +15,7 @@ use tutti_os::{PriorityClass, prefer_this_thread};
 use tutti_sched::agent::{Agent, Output};
 use tutti_sched::controller::Controller;
 use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage};
+use tutti_shm::board::JobLines;
 
 use super::admission::{Admission, Verdict};
 use super::clock::now_ns;
@@ -69,6 +70,8 @@ pub(super) struct Endpoints {
     pub(super) served: Served,
     pub(super) switch_links: SwitchLinks,
     pub(super) turns: Turns,
+    /// The jobs on the board of the node, if it has one.
+    pub(super) board: Option<JobLines>,
 }
 
 pub(super) struct SwitchThread {
@@ -92,6 +95,7 @@ pub(super) struct SwitchThread {
     /// Datagrams may have come.
     readable: bool,
     recorder: Recorder,
+    board: Option<JobLines>,
     worker: Worker,
     poll_pause: PollPause,
     stop: bool,
@@ -123,6 +127,7 @@ impl SwitchThread {
             slice: Slice::default(),
             readable: true,
             recorder: Recorder::new(endpoints.turns),
+            board: endpoints.board,
             worker,
             poll_pause: PollPause::default(),
             stop: false,
@@ -224,7 +229,12 @@ impl SwitchThread {
             }
             Command::RanksStarted(job, is_here) => {
                 let entry = self.jobs.entry(job).or_default();
+                // A line that it has already is free before it takes another.
+                entry.freezer = None;
                 entry.freezer = JobFreezer::of(&is_here, &self.worker);
+                if let (Some(freezer), Some(board)) = (&mut entry.freezer, &mut self.board) {
+                    freezer.show(board.begin(job.0, is_here.pids.len() as u64, now_ns));
+                }
                 // The ranks of virtual nodes stay where they are.
                 let group = if let [group] = &is_here.groups[..] { Some(Arc::clone(group)) } else { None };
                 entry.bound = group.filter(|_| is_here.bound).map(|group| (Arc::from(is_here), group));

@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::event::{EventfdFlags, eventfd};
 use tutti_os::PriorityClass;
 use tutti_sched::{Config, Generation, Mode, Scheduler, Version};
+use tutti_shm::board::JobLines;
 
 use super::command::{Command, GangSettings, SwitchEvent};
 use super::mailbox::{self, Outbox, Served};
@@ -33,7 +34,7 @@ pub struct Switcher {
 
 impl Switcher {
     /// Starts the thread; `emit` carries away what it says, but for its [`Outbox`], and must not wait.
-    /// `socket` is for datagrams to its neighbours, does not block, and is where they expect it: at the
+    /// `board`: where its jobs are shown. `socket` is for datagrams to its neighbours, does not block, and is where they expect it: at the
     /// address where they dial this daemon.
     ///
     /// # Errors
@@ -42,6 +43,7 @@ impl Switcher {
         gangs: &GangSettings,
         is_controller: bool,
         socket: Option<UdpSocket>,
+        board: Option<JobLines>,
         emit: impl Fn(SwitchEvent) + Send + 'static,
     ) -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -60,6 +62,7 @@ impl Switcher {
             served: served.clone(),
             switch_links: SwitchLinks::new(socket),
             turns: turns.clone(),
+            board,
         };
         // From here: a thread is as preferred as who starts it.
         let (worker, worker_thread) = worker::Worker::start()?;

@@ -75,6 +75,9 @@ impl Starter {
             let update = if frozen { daemon_page::Hold::begin } else { daemon_page::Hold::end };
             update(&mut self.frozen_page, page, now_ns());
         }
+        if let Some((line, _)) = &mut self.parts.board {
+            if frozen { line.freeze(now_ns()) } else { line.thaw(now_ns()) }
+        }
         let by_cgroup = self.parts.cgroup.as_ref().is_some_and(|cgroup| cgroup.freeze(frozen));
         if !by_cgroup {
             descendants::signal_all(None, if frozen { Signal::STOP } else { Signal::CONT });

@@ -138,6 +138,10 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
     let filter = filter_library("mpi_abi", &filter::generate(&table), &work)?;
     tree.copy(&filter, "lib/libmpi_abi.so.1", 0o755)?;
     lay_out_shmem(source, &mut tree, &work)?;
+    for header in ["tutti.h", "tutti_board.h"] {
+        let text = read(&source.join("bindings/native").join(header))?;
+        tree.file(&format!("include/{header}"), text.as_bytes(), 0o644)?;
+    }
     for (name, place) in PROGRAMS {
         if built.join(name).is_file() {
             tree.copy(&built.join(name), place, 0o755)?;

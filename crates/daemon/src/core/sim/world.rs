@@ -297,7 +297,7 @@ impl World {
             | Action::Warn(_)
             | Action::OpenSwitchLink(..)
             | Action::RanksStarted(..) => {}
-            Action::LogTurns(_) => {}
+            Action::LogTurns(_) | Action::ShowNode(..) => {}
             Action::Leave => panic!("node {node} leaves"),
         }
     }

@@ -143,8 +143,8 @@ impl SwitchThread {
     pub(super) fn publish_slice(&mut self) {
         let Some(node) = &self.node else { return };
         if std::mem::take(&mut self.slice.is_new) {
-            for (id, job) in self.jobs.iter().filter(|(id, _)| node.agent.switch().is_thawed(**id)) {
-                job.freezer.iter().for_each(|freezer| self.slice.publish_turn(node, *id, freezer));
+            for (id, job) in self.jobs.iter_mut().filter(|(id, _)| node.agent.switch().is_thawed(**id)) {
+                job.freezer.iter_mut().for_each(|freezer| self.slice.publish_turn(node, *id, freezer));
             }
         }
     }
@@ -321,7 +321,7 @@ impl Slice {
         if self.end_ns == 0 { u64::MAX } else { self.end_ns.saturating_sub(now_ns) }
     }
 
-    fn publish_turn(&self, node: &Node, job: JobId, freezer: &JobFreezer) {
+    fn publish_turn(&self, node: &Node, job: JobId, freezer: &mut JobFreezer) {
         let switch = node.agent.switch();
         let endpoints = switch.must_yield(job) && !switch.is_alone();
         freezer.publish_turn(self.generation.0, if endpoints { self.end_ns } else { 0 });

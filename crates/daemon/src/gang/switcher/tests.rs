@@ -47,7 +47,7 @@ fn has_sent(switcher: &Switcher, expected: &SwitchMessage) -> bool {
 
 #[test]
 fn switch_thread_early_child_gets_missed_messages() {
-    let switcher = Switcher::start(&GangSettings::default(), false, None, |_| {}).unwrap();
+    let switcher = Switcher::start(&GangSettings::default(), false, None, None, |_| {}).unwrap();
     let from_above = |number: u64| {
         let message = encode(&state_of_the_tree(number), Vec::new());
         switcher.send(Command::Message(PARENT, number, message));

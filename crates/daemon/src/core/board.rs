@@ -1,0 +1,172 @@
+//! Boards of the other nodes: each node measures its own line, and lines go over the tree, up and down, so
+//! that every node has those of all.
+//!
+//! Only words that have changed go over a link, and no more than [`BYTES_MAX`] at a time; what has no room
+//! goes the next time, in turn. So the traffic of a link is bounded whatever the number of nodes, and lines of
+//! very many nodes are older. A line goes on with its age, since nodes have clocks of their own.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tutti_shm::board::{self, Node};
+
+use super::action::Action;
+use super::local::LocalNode;
+use super::outbox::Outbox;
+use crate::ids::LinkId;
+use crate::members::NodeId;
+use crate::message::Message;
+
+/// Bytes of lines in one message, as postcard writes them at most.
+pub(super) const BYTES_MAX: usize = 12 << 10;
+/// Bytes of a word with its place, at most; and of what stands before the words of a line.
+const WORD_BYTES_MAX: usize = 11;
+const LINE_HEAD_BYTES_MAX: usize = 24;
+
+/// Words of a node's line that have changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoardLine {
+    /// The node.
+    pub node: NodeId,
+    /// How long ago it was measured.
+    pub age_ms: u64,
+    /// Places and values; the time of the measurement is not among them.
+    pub words: Vec<(u8, u64)>,
+}
+
+/// Lines of the nodes, and what neighbours know of them.
+#[derive(Debug, Default)]
+pub(super) struct BoardLines {
+    lines: BTreeMap<NodeId, Known>,
+    /// What is at the other end of a link, and with which node it goes on.
+    sent: BTreeMap<LinkId, (BTreeMap<NodeId, Node>, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    node: Node,
+    measured_ms: u64,
+}
+
+impl BoardLines {
+    /// Our own line was measured: it goes to the neighbours, and so does what has come since the last time.
+    pub(super) fn refresh(&mut self, local: &LocalNode, out: &mut Outbox, links: &[LinkId], own: Node) {
+        let Some(me) = local.me else { return };
+        let own = Node { updated_ns: 0, ..own };
+        self.lines.insert(me, Known { node: own, measured_ms: local.now_ms });
+        self.mark_lost(local, out);
+        out.act(Action::ShowNode(me, own, 0));
+        for link in links {
+            let lines = self.changes(local.now_ms, *link);
+            if !lines.is_empty() {
+                out.act(Action::Send(*link, Message::Board(lines)));
+            }
+        }
+        self.sent.retain(|link, _| links.contains(link));
+    }
+
+    /// Who the list says to be lost is so on the board.
+    fn mark_lost(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let Some(members) = &local.members else { return };
+        for (node, known) in &mut self.lines {
+            if !members.is_alive(*node) && known.node.state == board::NODE_UP {
+                known.node.state = board::NODE_LOST;
+                out.act(Action::ShowNode(*node, known.node, local.now_ms - known.measured_ms));
+            }
+        }
+    }
+
+    /// Lines that a neighbour does not know yet, in turn.
+    fn changes(&mut self, now_ms: u64, link: LinkId) -> Vec<BoardLine> {
+        let (known_there, next) = self.sent.entry(link).or_default();
+        let in_turn =
+            self.lines.range(NodeId(*next as u32)..).chain(self.lines.range(..NodeId(*next as u32)));
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        for (node, known) in in_turn {
+            let before = known_there.get(node).copied().unwrap_or_default().words();
+            let changed = known.node.words().into_iter().zip(before).enumerate();
+            let words: Vec<(u8, u64)> = changed
+                .filter(|(_, (now, before))| now != before)
+                .map(|(place, (now, _))| (place as u8, now))
+                .collect();
+            if words.is_empty() {
+                continue;
+            }
+            bytes += LINE_HEAD_BYTES_MAX + words.len() * WORD_BYTES_MAX;
+            if bytes > BYTES_MAX {
+                *next = u64::from(node.0);
+                break;
+            }
+            known_there.insert(*node, known.node);
+            lines.push(BoardLine { node: *node, age_ms: now_ms - known.measured_ms.min(now_ms), words });
+        }
+        lines
+    }
+
+    /// A neighbour knows more.
+    pub(super) fn handle_lines(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        link: LinkId,
+        lines: Vec<BoardLine>,
+    ) {
+        for line in lines {
+            let is_member =
+                local.members.as_ref().is_some_and(|members| members.nodes.contains_key(&line.node));
+            if local.me == Some(line.node) || !is_member {
+                continue;
+            }
+            let mut words = self.lines.get(&line.node).map_or([0; board::WORDS], |known| known.node.words());
+            for (place, value) in line.words {
+                if let Some(word) = words.get_mut(usize::from(place)).filter(|_| place > 0) {
+                    *word = value;
+                }
+            }
+            let node = Node::of_words(words);
+            let measured_ms = local.now_ms.saturating_sub(line.age_ms);
+            self.lines.insert(line.node, Known { node, measured_ms });
+            // It does not go back to where it came from.
+            self.sent.entry(link).or_default().0.insert(line.node, node);
+            out.act(Action::ShowNode(line.node, node, line.age_ms));
+        }
+    }
+
+    /// Whoever is at the other end of a new link knows nothing.
+    pub(super) fn forget_link(&mut self, link: LinkId) {
+        self.sent.remove(&link);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(node: u32, value: u64) -> (NodeId, Known) {
+        (NodeId(node), Known { node: Node::of_words([value; board::WORDS]), measured_ms: 10 })
+    }
+
+    #[test]
+    fn board_lines_go_once_and_in_turn() {
+        let mut lines =
+            BoardLines { lines: (0..500).map(|node| known(node, 7)).collect(), ..BoardLines::default() };
+        let link = LinkId(1);
+        let mut seen = Vec::new();
+        while seen.len() < 500 {
+            let sent = lines.changes(20, link);
+            let bytes: usize =
+                sent.iter().map(|line| LINE_HEAD_BYTES_MAX + line.words.len() * WORD_BYTES_MAX).sum();
+            assert!(bytes <= BYTES_MAX && !sent.is_empty(), "{bytes} bytes, {} of 500", seen.len());
+            let encoded = postcard::to_allocvec(&Message::Board(sent.clone())).unwrap();
+            assert!(encoded.len() <= BYTES_MAX, "the bound is one: {}", encoded.len());
+            seen.extend(sent.iter().map(|line| line.node));
+            // The first one changes all the time, and keeps nobody from his turn.
+            lines.lines.extend([known(0, 8 + seen.len() as u64)]);
+        }
+        assert!((1..500).all(|node| seen.iter().filter(|seen| seen.0 == node).count() == 1));
+        let rest = lines.changes(20, link);
+        assert!(rest.iter().all(|line| line.node == NodeId(0) && line.age_ms == 10));
+        assert!(lines.changes(20, link).is_empty(), "nothing has changed");
+        assert!(!lines.changes(20, LinkId(2)).is_empty(), "another neighbour knows nothing");
+    }
+}

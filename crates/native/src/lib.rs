@@ -1,0 +1,11 @@
+//! The native interface (`tutti.h`, `tutti_board.h`): what the facilities of SSS-CORE had and no standard has.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`board`] | the board of this node, mapped for programs |
+//! | [`wait`] | waiting for a word with a look at who is to change it (SS-Wait) |
+//!
+//! It works beside MPI and OpenSHMEM: who calls it has started one of them.
+
+pub mod board;
+pub mod wait;

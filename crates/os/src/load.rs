@@ -1,0 +1,119 @@
+//! How loaded this machine and its network are, as /proc says. What cannot be read counts as 0.
+
+use std::fs::read_to_string;
+
+/// How loaded the machine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Threads that run or wait for a core.
+    pub runnable: u64,
+    /// Their mean number over a minute, in thousandths.
+    pub load_milli: u64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes of it that programs could get.
+    pub memory_available_bytes: u64,
+    /// Share of ten seconds in which somebody waited for memory, in hundredths of a percent.
+    pub memory_pressure: u64,
+    /// What network cards and protocols have counted since the machine was started.
+    pub traffic: Traffic,
+}
+
+/// Counts of the network, without the machine's traffic with itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Packets and datagrams for which there was no room.
+    pub dropped: u64,
+    /// Segments of TCP sent again.
+    pub retransmitted: u64,
+}
+
+/// Measures; five files of /proc are read.
+pub fn measure() -> Load {
+    let read = |name| read_to_string(name).unwrap_or_default();
+    let (load, memory) = (read("/proc/loadavg"), read("/proc/meminfo"));
+    Load {
+        runnable: runnable(&load),
+        load_milli: milli(load.split(' ').next().unwrap_or_default()),
+        memory_bytes: kilobytes(&memory, "MemTotal:"),
+        memory_available_bytes: kilobytes(&memory, "MemAvailable:"),
+        memory_pressure: pressure(&read("/proc/pressure/memory")),
+        traffic: traffic(&read("/proc/net/dev"), &read("/proc/net/snmp")),
+    }
+}
+
+fn runnable(load: &str) -> u64 {
+    let tasks = load.split(' ').nth(3).unwrap_or_default();
+    tasks.split('/').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// A number with a point, in thousandths.
+fn milli(text: &str) -> u64 {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits: String = part.chars().chain("000".chars()).take(3).collect();
+    whole.parse::<u64>().unwrap_or(0) * 1000 + digits.parse::<u64>().unwrap_or(0)
+}
+
+fn kilobytes(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) << 10
+}
+
+fn pressure(text: &str) -> u64 {
+    let mean =
+        text.lines().find(|line| line.starts_with("some")).and_then(|line| line.split("avg10=").nth(1));
+    mean.and_then(|mean| mean.split(' ').next()).map_or(0, milli) / 10
+}
+
+fn traffic(cards: &str, protocols: &str) -> Traffic {
+    let mut traffic = Traffic::default();
+    for line in cards.lines() {
+        let Some((_, counts)) = line.split_once(':').filter(|(name, _)| name.trim() != "lo") else {
+            continue;
+        };
+        let counts: Vec<u64> = counts.split_whitespace().filter_map(|count| count.parse().ok()).collect();
+        let count = |index: usize| counts.get(index).copied().unwrap_or(0);
+        traffic.bytes_in += count(0);
+        traffic.bytes_out += count(8);
+        traffic.dropped += count(3) + count(11);
+    }
+    traffic.dropped += counted(protocols, "Udp:", "RcvbufErrors");
+    traffic.retransmitted = counted(protocols, "Tcp:", "RetransSegs");
+    traffic
+}
+
+/// A count of /proc/net/snmp: a line of names, then one of numbers.
+fn counted(text: &str, protocol: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
+    let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else { return 0 };
+    let found = names.split_whitespace().zip(numbers.split_whitespace()).find(|(found, _)| *found == name);
+    found.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_of_this_machine_is_there() {
+        let load = measure();
+        assert!(load.runnable >= 1 && load.memory_bytes > load.memory_available_bytes);
+        assert!(load.memory_available_bytes > 0);
+    }
+
+    #[test]
+    fn load_texts_of_the_kernel_are_read() {
+        let load = "0.52 0.58 0.59 3/1024 12345\n";
+        assert_eq!((runnable(load), milli("0.52"), milli("12.3"), milli("")), (3, 520, 12_300, 0));
+        assert_eq!(kilobytes("MemTotal:       16 kB\nMemAvailable:    8 kB\n", "MemAvailable:"), 8192);
+        assert_eq!(pressure("some avg10=1.25 avg60=0.00 total=1\nfull avg10=0.00\n"), 125);
+        let cards = "Inter-|\n face |\n    lo: 9 9 9 9 0 0 0 0 9 9 9 9 0 0 0 0\n  eth0: 100 1 0 2 0 0 0 0 300 1 0 4 0 0 0 0\n";
+        let protocols = "Tcp: A RetransSegs\nTcp: 1 7\nUdp: InErrors RcvbufErrors\nUdp: 5 6\n";
+        let counted = Traffic { bytes_in: 100, bytes_out: 300, dropped: 12, retransmitted: 7 };
+        assert_eq!(traffic(cards, protocols), counted);
+    }
+}

@@ -1,0 +1,67 @@
+//! The promises of the native interface (`tutti.h`, `tutti_board.h`) inside a job. Each program in `programs/`
+//! checks one subject and prints "name: ok".
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tutti_tests::{Scratch, dist, program, root, run};
+
+/// Nothing here takes a tenth of it, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// One of the programs, linked with the native interface.
+#[track_caller]
+fn compile(wrapper: &str, name: &str, folder: &Path) -> PathBuf {
+    let path = folder.join(name);
+    let mut compiler = program(wrapper);
+    compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&path);
+    compiler.arg(root().join(format!("tests/native/programs/{name}.c"))).args(["-ltutti", "-lpthread"]);
+    run(&mut compiler, LIMIT).expect_success();
+    path
+}
+
+/// C and C++ take the headers without a warning.
+#[test]
+fn native_headers_compile_alone() {
+    let scratch = Scratch::new("native-headers");
+    for header in ["tutti.h", "tutti_board.h"] {
+        for (compiler, language, standard) in [("cc", "c", "c11"), ("c++", "c++", "c++11")] {
+            let source = scratch.path().join(format!("{header}.{language}"));
+            std::fs::write(&source, format!("#include <{header}>\nint main(void) {{ return 0; }}\n"))
+                .unwrap();
+            let mut command = Command::new(compiler);
+            command.args([
+                "-x",
+                language,
+                &format!("-std={standard}"),
+                "-Wall",
+                "-Wextra",
+                "-pedantic",
+                "-Werror",
+            ]);
+            command.arg("-I").arg(dist().join("include")).args(["-fsyntax-only"]).arg(&source);
+            run(&mut command, LIMIT).expect_success();
+        }
+    }
+}
+
+#[test]
+fn native_waits_look_at_their_partner() {
+    let scratch = Scratch::new("native-partner");
+    let compiled = compile("oshcc", "partner", scratch.path());
+    for pes in ["2", "3"] {
+        let ran = run(program("oshrun").args(["-n", pes]).arg(&compiled), LIMIT).expect_success();
+        assert!(ran.stdout.contains("partner: ok\n"), "{ran}");
+    }
+}
+
+/// Without a daemon a job has a board of itself.
+#[test]
+fn native_board_of_a_job_without_daemon() {
+    let scratch = Scratch::new("native-board");
+    let compiled = compile("mpicc", "board", scratch.path());
+    let mut command = program("mpiexec");
+    command.env("TUTTI_DAEMON", "none").args(["-n", "2"]).arg(&compiled).arg("starter");
+    let ran = run(&mut command, LIMIT).expect_success();
+    assert!(ran.stdout.contains("board: ok\n"), "{ran}");
+}
