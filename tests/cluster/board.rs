@@ -14,7 +14,7 @@ fn board(cluster: &Cluster) -> serde_json::Value {
 
 #[test]
 fn board_shows_all_nodes_and_the_jobs_here() {
-    let cluster = Cluster::up("board", 3, &["--board-refresh", "20"]);
+    let cluster = Cluster::up("board", 3, &[]);
     await_that("all nodes are on the board", || {
         let board = board(&cluster);
         let nodes = board["nodes"].as_array().expect("nodes");

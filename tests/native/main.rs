@@ -1,5 +1,5 @@
-//! The promises of the native interface (`tutti.h`, `tutti_board.h`) inside a job. Each program in `programs/`
-//! checks one subject and prints "name: ok".
+//! The promises of the native interface (`tutti.h`, `tutti_board.h`) inside a job. Each program in
+//! `programs/` checks one subject and prints "name: ok".
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

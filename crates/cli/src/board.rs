@@ -172,13 +172,13 @@ fn as_table(reader: &Reader) -> String {
             line.ranks.to_string(),
         ]);
     }
-    let mut text = crate::commands::aligned(
+    let mut text = crate::table::aligned(
         &of_nodes,
         &[true, false, true, true, true, true, true, true, true, true, true, true, true],
     );
     if of_jobs.len() > 1 {
         text.push('\n');
-        text += &crate::commands::aligned(&of_jobs, &[true, false, true, true, true, true, true]);
+        text += &crate::table::aligned(&of_jobs, &[true, false, true, true, true, true, true]);
     }
     text
 }

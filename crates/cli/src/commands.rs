@@ -36,7 +36,7 @@ const COMMAND_CHARS: usize = 60;
 const OTHER_VERSION: &str = "the daemon is of another version";
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 26] = [
+const USAGES: [&str; 27] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "wait JOB ...",

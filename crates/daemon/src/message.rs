@@ -29,7 +29,6 @@ use tutti_protocol::wire::{Ended, Job, Reached, Report, Stalled, Text};
 
 pub use tutti_sched::{Bytes, JobId};
 
-pub use crate::core::board::BoardLine;
 use crate::members::{About, Members, NodeId};
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::users::FreezeMethod;
@@ -134,6 +133,17 @@ impl Message {
             Message::Board(_) => "Board",
         }
     }
+}
+
+/// Words of a node's line on the boards that have changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoardLine {
+    /// The node.
+    pub node: NodeId,
+    /// How long ago it was measured.
+    pub age_ms: u64,
+    /// Places and values; the time of the measurement is not among them.
+    pub words: Vec<(u8, u64)>,
 }
 
 /// What is said to one node.

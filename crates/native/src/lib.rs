@@ -1,4 +1,5 @@
-//! The native interface (`tutti.h`, `tutti_board.h`): what the facilities of SSS-CORE had and no standard has.
+//! The native interface (`tutti.h`, `tutti_board.h`): what the facilities of SSS-CORE had and no standard
+//! has.
 //!
 //! | module | what it is |
 //! |---|---|

@@ -26,8 +26,8 @@ fn holds(comparison: c_int, found: i64, value: i64) -> Option<bool> {
     })
 }
 
-/// Waits until the word at `flag` compares with `value`. `partner`: who is to change it: a rank of the own job
-/// from 0 on, -1 for any, -2 - j for the ranks of job j.
+/// Waits until the word at `flag` compares with `value`. `partner`: who is to change it: a rank of the own
+/// job from 0 on, -1 for any, -2 - j for the ranks of job j.
 ///
 /// # Safety
 /// The word is there during the call, and changed by whole stores of 8 bytes.

@@ -24,12 +24,15 @@ use tutti_rma::engine::{Engine, Offered, Port, Pushed};
 use tutti_rma::operation::Operation;
 use tutti_rma::region::Region;
 use tutti_rma::wire::{KINDS, Name, Refusal};
+use tutti_shm::report::Wait;
 use tutti_shm::window_lock::Mode;
 
 use crate::job::Job;
 use crate::rank::LockedRank;
 use crate::router::{Client, Outbox, RouteId, Router};
 use crate::service;
+use crate::sleep::SleepReport;
+use crate::waiting::{self, Waiting};
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
 
@@ -299,4 +302,44 @@ impl RemoteMemory {
     pub fn is_flushed(&mut self) -> bool {
         self.state().engine.is_flushed()
     }
+}
+
+/// A thread that waits for a rank of another node, outside of messages.
+struct RemoteWait<'a> {
+    rank: &'a mut LockedRank,
+}
+
+// SAFETY: there is no state.
+unsafe impl Waiting for RemoteWait<'_> {
+    type State = ();
+    type Goal<'a> = ();
+
+    fn rank(&mut self) -> &mut LockedRank {
+        self.rank
+    }
+
+    fn state(&mut self) -> NonNull<()> {
+        NonNull::dangling()
+    }
+
+    fn progress(&mut self, _: Option<usize>) -> bool {
+        self.rank.progress_all()
+    }
+
+    fn describe((): &(), (): (), report: &mut SleepReport) {
+        report.put_alternative(|report| report.put(Wait::other(0, false)));
+    }
+}
+
+/// Waits for something that a rank of another node does by itself. Remote memory is in use.
+pub fn wait(rank: &mut LockedRank, mut is_over: impl FnMut(&mut RemoteMemory) -> bool) {
+    waiting::wait_until(&mut RemoteWait { rank }, None, (), |()| {
+        // SAFETY: tests of waits run under the process lock.
+        is_over(&mut unsafe { RemoteMemory::assume_locked() })
+    });
+}
+
+/// Takes in what has come, and goes on with what was started.
+pub fn look(rank: &mut LockedRank) {
+    rank.progress_all();
 }

@@ -154,6 +154,11 @@ pub fn start(socket: OwnedFd) -> std::io::Result<()> {
     started.map(drop)
 }
 
+/// Whether the thread has been started.
+pub fn is_running() -> bool {
+    BELL.get().is_some()
+}
+
 fn make_bell() -> std::io::Result<OwnedFd> {
     // SAFETY: it takes no pointer; what it gives is a descriptor of our own.
     let bell = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };

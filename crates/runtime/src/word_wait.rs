@@ -45,8 +45,8 @@ pub enum Storers {
     Unfenced,
 }
 
-/// Who is to change the word (SSS-CORE, SS-Wait): of one that does not run, or is far behind, nothing is to be
-/// expected soon, so a thread neither spins nor yields for it.
+/// Who is to change the word (SSS-CORE, SS-Wait): of one that does not run, or is far behind, nothing is to
+/// be expected soon, so a thread neither spins nor yields for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partner {
     /// Somebody.

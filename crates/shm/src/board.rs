@@ -47,8 +47,8 @@ const NODES_AT: usize = HEADER_BYTES;
 const JOBS_AT: usize = NODES_AT + NODES_MAX * LINE_BYTES;
 /// Bytes of the file, whose pages come when they are written.
 pub const BOARD_BYTES: usize = (JOBS_AT + JOBS_MAX * LINE_BYTES).next_multiple_of(4096);
-/// Environment variable of a rank: the daemon's socket for boards, and behind a colon the file of its starter's
-/// board.
+/// Environment variable of a rank: the daemon's socket for boards, and behind a colon the file of its
+/// starter's board.
 pub const VARIABLE: &str = "TUTTI_BOARD";
 /// A daemon that does not answer within this time is none.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -287,8 +287,8 @@ impl Board {
         };
         let memory = Memory::map(descriptor.as_fd(), libc::PROT_READ | libc::PROT_WRITE)?;
         let size = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: a plain system call.
         let seal = |seals: libc::c_int| {
+            // SAFETY: a plain system call.
             checked(unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals) })
         };
         // Before Linux 5.1 the descriptor that is handed out for reading is what keeps others from writing.

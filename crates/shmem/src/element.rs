@@ -30,6 +30,8 @@ pub trait Awaited: Element + PartialOrd {
 
 /// What can be read, stored and swapped atomically.
 pub trait Swapped: Element {
+    /// What it is on the way to another node.
+    const ELEMENT: tutti_datatype::Element;
     /// # Safety
     /// The address is valid and aligned.
     unsafe fn fetch(at: *mut Self) -> Self;
@@ -83,6 +85,7 @@ macro_rules! awaited {
 macro_rules! integer {
     ($($name:ty, $atomic:ty;)*) => { $(
         impl Swapped for $name {
+            const ELEMENT: tutti_datatype::Element = tutti_datatype::Element::Unsigned(size_of::<$name>() as u8);
             #[inline(always)]
             unsafe fn fetch(at: *mut Self) -> Self {
                 // SAFETY: our contract.
@@ -134,6 +137,7 @@ macro_rules! integer {
 macro_rules! float {
     ($($name:ty, $bits:ty;)*) => { $(
         impl Swapped for $name {
+            const ELEMENT: tutti_datatype::Element = tutti_datatype::Element::Unsigned(size_of::<$bits>() as u8);
             #[inline(always)]
             unsafe fn fetch(at: *mut Self) -> Self {
                 // SAFETY: our contract: the bits have the same size and alignment.

@@ -5,6 +5,7 @@
 //! | heap | a mapping of each PE's range of the node's arena |
 //! | static variables of a program that `oshcc` linked | the same: `statics.rs` replaces their pages |
 //! | static variables of other programs | `process_vm_*`, put and get only |
+//! | all of PEs on other nodes | records of remote memory: [`crate::nodes`] |
 //!
 //! Everything here is set by `shmem_init` and read without a lock afterwards.
 
@@ -17,9 +18,11 @@ use tutti_runtime::job::Job;
 use tutti_runtime::rank;
 use tutti_runtime::word_wait::{self, Storers};
 use tutti_shm::endpoint::Endpoint;
+use tutti_shm::opened::Opened;
 use tutti_shm::watch;
 
 use crate::fault;
+use crate::nodes::{self, Far, Kind};
 
 /// One kind of symmetric memory.
 #[derive(Debug)]
@@ -27,7 +30,7 @@ struct Region {
     base: AtomicUsize,
     /// 0 while there is none.
     bytes: AtomicUsize,
-    /// For each PE its first byte as this process sees it.
+    /// For each PE its first byte as this process sees it; null: it is on another node.
     mates: AtomicPtr<*mut u8>,
 }
 
@@ -76,6 +79,8 @@ pub enum Place {
     Mapped(*mut u8),
     /// In the other process alone.
     Private(Remote),
+    /// On another node.
+    Far(Far),
 }
 
 impl Region {
@@ -101,12 +106,17 @@ impl Region {
         (offset < length && bytes <= length - offset).then_some(offset)
     }
 
+    /// Null of a PE on another node.
+    ///
     /// # Safety
     /// The PE exists, and the offset came from [`Region::offset`].
     #[inline(always)]
     unsafe fn at(&self, offset: usize, pe: usize) -> *mut u8 {
         // SAFETY: there is one address for each PE, and its mapping has so many bytes.
-        unsafe { (*self.mates.load(Relaxed).add(pe)).add(offset) }
+        unsafe {
+            let base = *self.mates.load(Relaxed).add(pe);
+            if base.is_null() { base } else { base.add(offset) }
+        }
     }
 }
 
@@ -129,7 +139,10 @@ pub fn set_private(base: usize, bytes: usize, mates: Vec<Remote>) {
 
 /// Stores ring who waits from now on. `is_fenced`: all PEs have registered ([`watch::register`]).
 pub fn set_waits(job: &Job, is_fenced: bool, has_threads: bool) {
-    let endpoints: Vec<_> = job.local_ranks().map(|pe| NonNull::from(job.endpoint(pe))).collect();
+    let own = job.rank();
+    // Nobody rings a PE of another node by it.
+    let endpoint = |pe| job.endpoint(if job.local_ranks().contains(&pe) { pe } else { own });
+    let endpoints: Vec<_> = (0..job.ranks()).map(|pe| NonNull::from(endpoint(pe))).collect();
     ENDPOINTS.store(Box::leak(endpoints.into_boxed_slice()).as_mut_ptr(), Relaxed);
     IS_FENCED.store(is_fenced, Relaxed);
     HAS_THREADS.store(has_threads, Relaxed);
@@ -198,18 +211,41 @@ pub fn place(function: &str, what: &str, address: *const u8, bytes: usize, pe: c
         && let Some(pe) = index(pe)
     {
         // SAFETY: both were just checked.
-        return Place::Mapped(unsafe { HEAP.at(offset, pe) });
+        let at = unsafe { HEAP.at(offset, pe) };
+        return if at.is_null() { far(pe, Kind::Heap, offset) } else { Place::Mapped(at) };
     }
     place_of_static(function, what, address, bytes, pe)
 }
 
-/// The same for what must be mapped: atomic operations.
+#[cold]
+fn far(pe: usize, kind: Kind, offset: usize) -> Place {
+    Place::Far(Far { pe, kind, offset: offset as u64 })
+}
+
+/// The same for atomic operations: where an element of `bytes` bytes is mapped, or on which node it is.
 #[inline(always)]
-pub fn mapped(function: &str, what: &str, address: *const u8, bytes: usize, pe: c_int) -> *mut u8 {
+pub fn element(
+    function: &str,
+    what: &str,
+    address: *const u8,
+    bytes: usize,
+    pe: c_int,
+) -> Result<*mut u8, Far> {
     match place(function, what, address, bytes, pe) {
-        Place::Mapped(at) if at.addr().is_multiple_of(bytes.max(1)) => at,
-        Place::Mapped(_) => end_unaligned(function, what, address, bytes),
+        Place::Mapped(at) if at.addr().is_multiple_of(bytes.max(1)) => Ok(at),
+        Place::Far(far) if address.addr().is_multiple_of(bytes.max(1)) => Err(far),
+        Place::Mapped(_) | Place::Far(_) => end_unaligned(function, what, address, bytes),
         Place::Private(_) => end_private(function, what, address),
+    }
+}
+
+/// The same for an element of this PE.
+#[inline(always)]
+pub fn own(function: &str, what: &str, address: *const u8, bytes: usize) -> *mut u8 {
+    let me = pes(function).me as c_int;
+    match element(function, what, address, bytes, me) {
+        Ok(at) => at,
+        Err(_) => unreachable!("this PE is on this node"),
     }
 }
 
@@ -217,7 +253,8 @@ pub fn mapped(function: &str, what: &str, address: *const u8, bytes: usize, pe: 
 fn place_of_static(function: &str, what: &str, address: *const u8, bytes: usize, pe: c_int) -> Place {
     if let (Some(offset), Some(pe)) = (STATICS.offset(address.addr(), bytes), index(pe)) {
         // SAFETY: both were just checked.
-        return Place::Mapped(unsafe { STATICS.at(offset, pe) });
+        let at = unsafe { STATICS.at(offset, pe) };
+        return if at.is_null() { far(pe, Kind::Statics, offset) } else { Place::Mapped(at) };
     }
     let pes = pes(function);
     let Some(target) = index(pe) else {
@@ -231,6 +268,9 @@ fn place_of_static(function: &str, what: &str, address: *const u8, bytes: usize,
         }
         // SAFETY: there is one for each PE.
         let remote = unsafe { *PRIVATE.mates.load(Relaxed).add(target) };
+        if remote.pid == 0 {
+            return far(target, Kind::Statics, offset);
+        }
         return Place::Private(Remote { address: remote.address + offset as u64, ..remote });
     }
     end_not_symmetric(function, what, address, bytes)
@@ -282,6 +322,18 @@ pub fn pointer(address: *const u8, pe: c_int) -> *mut u8 {
     std::ptr::null_mut()
 }
 
+/// The memory of this PE that others reach: its heap, and its static variables if they are symmetric.
+pub fn of_own() -> (Opened, Option<Opened>) {
+    let opened = |base: &AtomicUsize, bytes: &AtomicUsize| {
+        let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(base.load(Relaxed)))?;
+        // SAFETY: it stays mapped until the process ends, and the program shares it with other PEs.
+        (bytes.load(Relaxed) > 0).then(|| unsafe { Opened::new(base, bytes.load(Relaxed)) })
+    };
+    let heap = opened(&HEAP.base, &HEAP.bytes).expect("the heap is there");
+    let statics = opened(&STATICS.base, &STATICS.bytes).or_else(|| opened(&PRIVATE.base, &PRIVATE.bytes));
+    (heap, statics)
+}
+
 /// Whether an address of this PE is symmetric.
 pub fn is_symmetric(address: *const u8) -> bool {
     let private = address.addr().wrapping_sub(PRIVATE.base.load(Relaxed)) < PRIVATE.bytes.load(Relaxed);
@@ -325,6 +377,16 @@ pub fn wait_until(is_over: impl FnMut() -> bool) {
     word_wait::until(storers(), is_over);
 }
 
+/// A test has failed: what PEs of other nodes have sent is taken in before it is made again.
+#[inline(always)]
+pub fn look_again(holds: impl FnOnce() -> bool) -> bool {
+    if !nodes::is_spread() {
+        return false;
+    }
+    nodes::look();
+    holds()
+}
+
 /// Copies to a PE. `from` may be anything, also memory that overlaps.
 ///
 /// # Safety
@@ -336,6 +398,8 @@ pub unsafe fn put(function: &str, dest: *mut u8, from: *const u8, bytes: usize, 
         Place::Mapped(to) => unsafe { tutti_shm::opened::copy(from, to, bytes) },
         // SAFETY: our contract.
         Place::Private(remote) => unsafe { put_private(function, remote, from, bytes) },
+        // SAFETY: our contract.
+        Place::Far(far) => return unsafe { far.put(function, from, bytes) },
     }
     notify(pe);
 }
@@ -351,7 +415,34 @@ pub unsafe fn get(function: &str, to: *mut u8, source: *const u8, bytes: usize, 
         Place::Mapped(from) => unsafe { tutti_shm::opened::copy(from, to, bytes) },
         // SAFETY: our contract.
         Place::Private(remote) => unsafe { get_private(function, remote, to, bytes) },
+        // SAFETY: our contract.
+        Place::Far(far) => unsafe { far.get(function, to, bytes, true) },
     }
+}
+
+/// The same; the bytes are here at the next quiet at the latest.
+///
+/// # Safety
+/// `to` is valid for writing so many bytes until then.
+#[inline(always)]
+pub unsafe fn get_nbi(function: &str, to: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
+    if nodes::is_spread()
+        && let Place::Far(far) = place(function, "source", source, bytes, pe)
+    {
+        // SAFETY: our contract.
+        return unsafe { far.get(function, to, bytes, false) };
+    }
+    // SAFETY: our contract.
+    unsafe { get(function, to, source, bytes, pe) }
+}
+
+/// All operations of this PE are done, and its stores visible to all.
+#[inline(always)]
+pub fn quiet(function: &str) {
+    if nodes::is_spread() {
+        nodes::quiet(function);
+    }
+    settle();
 }
 
 #[cold]

@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use tutti_mpi::abi::*;
 use tutti_mpi::api;
 use tutti_runtime::job::Job;
-use tutti_runtime::log;
 use tutti_runtime::rank;
 use tutti_shm::arena::Range;
 use tutti_shm::watch;
@@ -14,6 +13,7 @@ use tutti_shm::watch;
 use crate::fault;
 use crate::heap::Heap;
 use crate::memory::{self, Pes};
+use crate::nodes;
 use crate::size::{self, Size};
 use crate::statics;
 use crate::team;
@@ -61,17 +61,6 @@ pub fn start(function: &str, requested: c_int) -> c_int {
     let owns_mpi = start_mpi(function, LEVELS[thread_level as usize]);
     let job = rank::enter().map(|rank| rank.job.clone()).expect("MPI has started");
     let pes = Pes { me: job.rank(), count: job.ranks() };
-    if job.nodes() > 1 {
-        if pes.me == 0 {
-            log::line(format_args!(
-                "shmem_{function}: OpenSHMEM between nodes is not written yet; this job has {} nodes",
-                job.nodes()
-            ));
-            fault::abort(1);
-        }
-        // One PE says it; the others end with the job.
-        fault::await_end();
-    }
     let size = size::wanted().unwrap_or_else(|what| fault::end(function, format_args!("{what}")));
     let ranges = take_memory(function, &job, size);
     team::start(pes);
@@ -79,6 +68,10 @@ pub fn start(function: &str, requested: c_int) -> c_int {
     map_heap(function, &job, pes, size, &cards);
     let statics: Vec<_> = cards.iter().map(|card| card.statics).collect();
     statics::share(function, &job, pes, &statics);
+    if job.nodes() > 1 {
+        let (heap, statics) = memory::of_own();
+        nodes::begin(exchange(&nodes::open(heap, statics)));
+    }
     let is_fenced = cards.iter().all(|card| card.is_fenced != 0);
     memory::set_waits(&job, is_fenced, thread_level > 0);
     let heap = Heap::new(cards[pes.me].heap[1] as usize);
@@ -90,8 +83,11 @@ pub fn start(function: &str, requested: c_int) -> c_int {
 
 /// Ends the library. Called by all PEs.
 pub fn finish() {
-    memory::settle();
+    memory::quiet("finalize");
     barrier();
+    if let Some(pes) = memory::started() {
+        nodes::finish(pes.me);
+    }
     team::finish();
     memory::finish();
     // The memory stays mapped: mates may be a step behind, and pointers of the program a bug.
@@ -158,10 +154,11 @@ fn take_memory(function: &str, job: &Job, size: Size) -> Card {
     Card { heap: [heap.offset, heap.bytes], statics, is_fenced: u64::from(watch::register()) }
 }
 
-fn exchange(own: &Card) -> Vec<Card> {
+/// What all PEs say, in order. `T` has numbers alone.
+fn exchange<T: Copy>(own: &T) -> Vec<T> {
     let world = team::world_of_start();
-    let mut cards = vec![Card::default(); world.size()];
-    let bytes = size_of::<Card>() as c_int;
+    let mut cards = vec![*own; world.size()];
+    let bytes = size_of::<T>() as c_int;
     // SAFETY: both places have so many bytes, of numbers alone.
     unsafe {
         api::MPI_Allgather(
@@ -196,6 +193,9 @@ fn map_heap(function: &str, job: &Job, pes: Pes, size: Size, cards: &[Card]) {
     // Blocks are aligned by their offsets, so this PE's heap has the largest alignment that one may ask for.
     let align = size.bytes.next_power_of_two().clamp(1 << 21, ALIGN_MAX);
     let map = |(pe, card): (usize, &Card)| {
+        if !job.local_ranks().contains(&pe) {
+            return std::ptr::null_mut();
+        }
         let range = Range { offset: card.heap[0], bytes: card.heap[1] };
         let mapping = if pe == pes.me { job.map_aligned(range, align) } else { job.map(range) };
         let mapping = mapping.unwrap_or_else(|error| {

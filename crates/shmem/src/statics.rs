@@ -85,12 +85,17 @@ pub fn share(function: &str, job: &Job, pes: Pes, cards: &[Card]) {
         return memory::set_statics(place, bytes, vec![place]);
     }
     if cards.iter().any(|card| card.offset == 0) {
-        let remote = |card: &Card| Remote { pid: card.pid as u32, address: card.base };
-        return memory::set_private(base, bytes, cards.iter().map(remote).collect());
+        // A PE on another node is none that the kernel could reach.
+        let pid = |pe: usize, card: &Card| if job.local_ranks().contains(&pe) { card.pid as u32 } else { 0 };
+        let remote = |(pe, card): (usize, &Card)| Remote { pid: pid(pe, card), address: card.base };
+        return memory::set_private(base, bytes, cards.iter().enumerate().map(remote).collect());
     }
     let map = |(pe, card): (usize, &Card)| {
         if pe == pes.me {
             return std::ptr::with_exposed_provenance_mut(base);
+        }
+        if !job.local_ranks().contains(&pe) {
+            return std::ptr::null_mut();
         }
         match job.map(Range { offset: card.offset, bytes: card.bytes }) {
             Ok(mapping) => {
@@ -174,9 +179,11 @@ unsafe fn needs_mark(load: usize, section: usize) -> bool {
     })
 }
 
-/// Whether this is the only thread of the process.
+/// Whether this is the only thread of the process but for the library's own, which knows nothing of the
+/// program's variables.
 fn is_alone() -> bool {
-    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
+    let ours = usize::from(tutti_runtime::service::is_running());
+    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1 + ours)
 }
 
 fn with_signals_blocked<T>(action: impl FnOnce() -> T) -> T {

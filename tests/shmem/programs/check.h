@@ -20,6 +20,14 @@ static inline void check(int holds, const char *what, int line)
     failures++;
 }
 
+/* Whether a PE's memory can be mapped here: a job of several nodes has as many PEs on each, one behind the other. */
+static inline int is_mapped(int pe)
+{
+    const char *nodes = getenv("TEST_NODES");
+    int each = shmem_n_pes() / (nodes ? atoi(nodes) : 1);
+    return pe / each == shmem_my_pe() / each;
+}
+
 #define CHECK(holds) check((holds) ? 1 : 0, #holds, __LINE__)
 
 /* Puts alone, so that it works where collectives are what is tested. */

@@ -54,7 +54,11 @@ int main(void)
     CHECK(shmem_addr_accessible(zero, n) == 0 && shmem_pe_accessible(n - 1) == 1 && shmem_pe_accessible(n) == 0 && shmem_pe_accessible(-1) == 0);
     CHECK(shmem_ptr(zero, me) == zero && shmem_ptr(&on_stack, me) == NULL && shmem_ptr(zero, n) == NULL);
     char *there = shmem_ptr(zero + 17, (me + 1) % n);
-    *there = 3;
+    CHECK((there != NULL) == is_mapped((me + 1) % n));
+    if (there)
+        *there = 3;
+    else
+        shmem_char_p(zero + 17, 3, (me + 1) % n);
     shmem_barrier_all();
     CHECK(zero[17] == 3);
     shmem_free(zero);

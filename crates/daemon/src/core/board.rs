@@ -2,12 +2,11 @@
 //! that every node has those of all.
 //!
 //! Only words that have changed go over a link, and no more than [`BYTES_MAX`] at a time; what has no room
-//! goes the next time, in turn. So the traffic of a link is bounded whatever the number of nodes, and lines of
-//! very many nodes are older. A line goes on with its age, since nodes have clocks of their own.
+//! goes the next time, in turn. So the traffic of a link is bounded whatever the number of nodes, and lines
+//! of very many nodes are older. A line goes on with its age, since nodes have clocks of their own.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use tutti_shm::board::{self, Node};
 
 use super::action::Action;
@@ -15,24 +14,13 @@ use super::local::LocalNode;
 use super::outbox::Outbox;
 use crate::ids::LinkId;
 use crate::members::NodeId;
-use crate::message::Message;
+use crate::message::{BoardLine, Message};
 
 /// Bytes of lines in one message, as postcard writes them at most.
 pub(super) const BYTES_MAX: usize = 12 << 10;
 /// Bytes of a word with its place, at most; and of what stands before the words of a line.
 const WORD_BYTES_MAX: usize = 11;
 const LINE_HEAD_BYTES_MAX: usize = 24;
-
-/// Words of a node's line that have changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BoardLine {
-    /// The node.
-    pub node: NodeId,
-    /// How long ago it was measured.
-    pub age_ms: u64,
-    /// Places and values; the time of the measurement is not among them.
-    pub words: Vec<(u8, u64)>,
-}
 
 /// Lines of the nodes, and what neighbours know of them.
 #[derive(Debug, Default)]

@@ -34,8 +34,8 @@ pub struct Switcher {
 
 impl Switcher {
     /// Starts the thread; `emit` carries away what it says, but for its [`Outbox`], and must not wait.
-    /// `board`: where its jobs are shown. `socket` is for datagrams to its neighbours, does not block, and is where they expect it: at the
-    /// address where they dial this daemon.
+    /// `board`: where its jobs are shown. `socket` is for datagrams to its neighbours, does not block, and is
+    /// where they expect it: at the address where they dial this daemon.
     ///
     /// # Errors
     /// When the kernel refuses.

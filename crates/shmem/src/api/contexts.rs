@@ -29,5 +29,5 @@ unsafe fn create(function: &str, team: shmem_team_t, options: c_long, ctx: *mut 
 /// Destroys a context, when its operations are done.
 pub unsafe fn ctx_destroy(ctx: shmem_ctx_t) {
     context::destroy("ctx_destroy", ctx);
-    crate::memory::settle();
+    crate::memory::quiet("ctx_destroy");
 }

@@ -15,7 +15,7 @@ use crate::team;
 
 /// Waits for all PEs and ends the job if they have not asked for the same.
 fn agree(function: &str, asked: [u64; 2]) {
-    memory::settle();
+    memory::quiet(function);
     let world = team::world(function);
     // The largest number, and what is left to the top of the smallest.
     let mut bounds = [asked[0], !asked[0], asked[1], !asked[1]];

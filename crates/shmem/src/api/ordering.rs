@@ -19,13 +19,13 @@ pub unsafe fn fence(ctx: shmem_ctx_t) {
 pub unsafe fn quiet(ctx: shmem_ctx_t) {
     context::check("quiet", ctx);
     memory::pes("quiet");
-    memory::settle();
+    memory::quiet("quiet");
 }
 
 /// All operations are done, then all PEs have come here.
 pub unsafe fn barrier_all() {
     memory::pes("barrier_all");
-    memory::settle();
+    memory::quiet("barrier_all");
     start::barrier();
 }
 

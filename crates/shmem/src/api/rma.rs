@@ -58,8 +58,11 @@ pub unsafe fn get_nbi<T: Element>(
     nelems: usize,
     pe: c_int,
 ) {
-    // SAFETY: as the user's.
-    unsafe { get(ctx, dest, source, nelems, pe) }
+    let pe = world_pe("get_nbi", ctx, pe);
+    if nelems > 0 {
+        // SAFETY: the user gives room for so many elements, until the next quiet.
+        unsafe { memory::get_nbi("get_nbi", dest.cast(), source.cast(), bytes_of::<T>(nelems), pe) };
+    }
 }
 
 /// Reads one element of a PE.
@@ -92,6 +95,12 @@ impl Blocks {
         let last = (self.blocks - 1).checked_mul(distance).and_then(|last| last.checked_add(self.elements));
         last.map_or(usize::MAX, bytes_of::<T>)
     }
+
+    /// The blocks at a distance, as bytes from the first and bytes.
+    fn ranges<T>(self, distance: isize) -> impl Iterator<Item = (u64, usize)> {
+        let each = (distance as usize * size_of::<T>()) as u64;
+        (0..self.blocks as u64).map(move |block| (block * each, bytes_of::<T>(self.elements)))
+    }
 }
 
 unsafe fn strided_put<T: Element>(
@@ -110,6 +119,15 @@ unsafe fn strided_put<T: Element>(
     let span = blocks.span::<T>(function, blocks.dest);
     let place = memory::place(function, "dest", dest.cast(), span, pe);
     let bytes = bytes_of::<T>(blocks.elements);
+    if let Place::Far(far) = place {
+        let mut packed = vec![0; bytes * blocks.blocks];
+        for (block, packed) in packed.chunks_mut(bytes).enumerate() {
+            let from = source.wrapping_offset(block as isize * blocks.source);
+            // SAFETY: the user gives so many elements at such distances; the piece has as many bytes.
+            unsafe { std::ptr::copy_nonoverlapping(from.cast(), packed.as_mut_ptr(), bytes) };
+        }
+        return far.put_blocks(function, &packed, blocks.ranges::<T>(blocks.dest));
+    }
     for block in 0..blocks.blocks as isize {
         let from = source.wrapping_offset(block * blocks.source);
         // SAFETY: the user gives so many elements at such distances; the place has the span.
@@ -119,7 +137,7 @@ unsafe fn strided_put<T: Element>(
                     let to = to.cast::<T>().wrapping_offset(block * blocks.dest);
                     tutti_shm::opened::copy(from.cast(), to.cast(), bytes);
                 }
-                Place::Private(_) => {
+                Place::Private(_) | Place::Far(_) => {
                     let to = dest.wrapping_offset(block * blocks.dest);
                     memory::put(function, to.cast(), from.cast(), bytes, pe);
                 }
@@ -145,6 +163,16 @@ unsafe fn strided_get<T: Element>(
     let span = blocks.span::<T>(function, blocks.source);
     let place = memory::place(function, "source", source.cast(), span, pe);
     let bytes = bytes_of::<T>(blocks.elements);
+    if let Place::Far(far) = place {
+        let mut packed = vec![0; bytes * blocks.blocks];
+        far.get_blocks(function, &mut packed, blocks.ranges::<T>(blocks.source));
+        for (block, packed) in packed.chunks(bytes).enumerate() {
+            let to = dest.wrapping_offset(block as isize * blocks.dest);
+            // SAFETY: the user gives room for so many elements at such distances.
+            unsafe { std::ptr::copy_nonoverlapping(packed.as_ptr(), to.cast(), bytes) };
+        }
+        return;
+    }
     for block in 0..blocks.blocks as isize {
         let to = dest.wrapping_offset(block * blocks.dest);
         // SAFETY: the user gives room for so many elements at such distances; the place has the span.
@@ -154,7 +182,7 @@ unsafe fn strided_get<T: Element>(
                     let from = from.cast::<T>().wrapping_offset(block * blocks.source);
                     tutti_shm::opened::copy(from.cast(), to.cast(), bytes);
                 }
-                Place::Private(_) => {
+                Place::Private(_) | Place::Far(_) => {
                     let from = source.wrapping_offset(block * blocks.source);
                     memory::get(function, to.cast(), from.cast(), bytes, pe);
                 }

@@ -8,6 +8,7 @@ use crate::context::world_pe;
 use crate::element::{Awaited, Element, Integer, Swapped, bytes_of};
 use crate::fault;
 use crate::memory;
+use crate::nodes::update;
 
 const SIGNAL_SET: c_int = 0;
 const SIGNAL_ADD: c_int = 1;
@@ -25,27 +26,41 @@ pub unsafe fn put_signal<T: Element>(
     pe: c_int,
 ) {
     let function = "put_signal";
+    if sig_op != SIGNAL_SET && sig_op != SIGNAL_ADD {
+        let what = format_args!("sig_op {sig_op} is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD");
+        fault::end(function, what);
+    }
     let world = world_pe(function, ctx, pe);
-    let word = memory::mapped(function, "sig_addr", sig_addr.cast(), size_of::<u64>(), world).cast::<u64>();
+    // The word is checked before anything is written.
+    let _ = memory::element(function, "sig_addr", sig_addr.cast(), size_of::<u64>(), world);
     if nelems > 0 {
         let bytes = bytes_of::<T>(nelems);
         // SAFETY: the user gives so many elements.
         unsafe { memory::put(function, dest.cast(), source.cast(), bytes, world) };
     }
-    // SAFETY: the word is inside the memory of the PE and aligned.
-    unsafe {
-        match sig_op {
-            SIGNAL_SET => u64::set(word, signal),
-            SIGNAL_ADD => {
-                u64::add(word, signal);
+    // SAFETY: as the user's.
+    unsafe { change_signal(function, sig_addr, signal, sig_op == SIGNAL_ADD, world) };
+}
+
+/// Sets a signal word of a PE of the world, or adds to it.
+unsafe fn change_signal(function: &str, sig_addr: *mut u64, signal: u64, adds: bool, pe: c_int) {
+    match memory::element(function, "sig_addr", sig_addr.cast(), size_of::<u64>(), pe) {
+        Ok(at) => {
+            // SAFETY: the word is inside the memory of the PE and aligned.
+            unsafe {
+                if adds {
+                    u64::add(at.cast(), signal);
+                } else {
+                    u64::set(at.cast(), signal);
+                }
             }
-            other => fault::end(
-                function,
-                format_args!("sig_op {other} is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD"),
-            ),
+            memory::notify(pe);
+        }
+        Err(far) => {
+            let how = if adds { update::ADD } else { update::SET };
+            far.change(function, u64::ELEMENT, how, signal, false);
         }
     }
-    memory::notify(world);
 }
 
 /// The same; `source` may be changed after the next `shmem_quiet`.
@@ -64,8 +79,7 @@ pub unsafe fn put_signal_nbi<T: Element>(
 }
 
 fn own_word(function: &str, sig_addr: *const u64) -> *mut u64 {
-    let me = memory::pes(function).me as c_int;
-    memory::mapped(function, "sig_addr", sig_addr.cast(), size_of::<u64>(), me);
+    memory::own(function, "sig_addr", sig_addr.cast(), size_of::<u64>());
     sig_addr.cast_mut()
 }
 
@@ -78,20 +92,14 @@ pub unsafe fn signal_fetch(sig_addr: *const u64) -> u64 {
 
 /// Sets a signal word of a PE.
 pub unsafe fn signal_set(ctx: shmem_ctx_t, sig_addr: *mut u64, signal: u64, pe: c_int) {
-    let pe = world_pe("signal_set", ctx, pe);
-    let word = memory::mapped("signal_set", "sig_addr", sig_addr.cast(), size_of::<u64>(), pe);
-    // SAFETY: the word is inside the memory of the PE and aligned.
-    unsafe { u64::set(word.cast(), signal) };
-    memory::notify(pe);
+    // SAFETY: as the user's.
+    unsafe { change_signal("signal_set", sig_addr, signal, false, world_pe("signal_set", ctx, pe)) };
 }
 
 /// Adds to a signal word of a PE.
 pub unsafe fn signal_add(ctx: shmem_ctx_t, sig_addr: *mut u64, signal: u64, pe: c_int) {
-    let pe = world_pe("signal_add", ctx, pe);
-    let word = memory::mapped("signal_add", "sig_addr", sig_addr.cast(), size_of::<u64>(), pe);
-    // SAFETY: the word is inside the memory of the PE and aligned.
-    unsafe { u64::add(word.cast(), signal) };
-    memory::notify(pe);
+    // SAFETY: as the user's.
+    unsafe { change_signal("signal_add", sig_addr, signal, true, world_pe("signal_add", ctx, pe)) };
 }
 
 /// Waits until a signal word of this PE compares as wanted; returns its value.

@@ -141,8 +141,10 @@ pub unsafe fn wait_until<T: Awaited>(ivar: *mut T, cmp: c_int, cmp_value: T) {
 pub unsafe fn test<T: Awaited>(ivar: *mut T, cmp: c_int, cmp_value: T) -> c_int {
     let me = memory::pes("test").me as c_int;
     memory::place("test", "ivar", ivar.cast(), size_of::<T>(), me);
+    let comparison = Comparison::new("test", cmp);
     // SAFETY: just checked.
-    c_int::from(Comparison::new("test", cmp).holds(unsafe { T::load(ivar) }, cmp_value))
+    let holds = || comparison.holds(unsafe { T::load(ivar) }, cmp_value);
+    c_int::from(holds() || memory::look_again(holds))
 }
 
 /// Waits until a word of this PE is another than `cmp_value`.
@@ -214,7 +216,7 @@ pub unsafe fn test_all<T: Awaited>(
     // SAFETY: the user gives so many words, flags and values.
     unsafe {
         let words = Words::new("test_all", ivars, nelems, status, cmp, Values::One(cmp_value));
-        c_int::from(words.all())
+        c_int::from(words.all() || memory::look_again(|| words.all()))
     }
 }
 

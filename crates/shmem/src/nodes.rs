@@ -1,0 +1,279 @@
+//! Memory of PEs on other nodes: operations go as records of remote memory
+//! ([`tutti_runtime::remote_memory`]), which the service thread of the PE applies while it computes.
+//!
+//! A put returns when its data have been taken over; [`quiet`] waits until all are applied. What fetches
+//! returns with the value, but for `get_nbi`. Records of a pair are applied in order, so a fence has nothing
+//! to do.
+//!
+//! Each PE opens its heap and its static variables and tells the others their names; an address travels as
+//! its distance from the beginning, which is the same everywhere. Elements are changed by instructions of the
+//! processor there, as PEs of that node change them.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
+use std::sync::{Mutex, PoisonError};
+
+use tutti_datatype::reduce::Operation as Reduction;
+use tutti_datatype::{Buffer, Element};
+use tutti_rma::accumulate::Update;
+use tutti_rma::engine::Pushed;
+use tutti_rma::operation::{Action, Operation};
+use tutti_rma::region::Region;
+use tutti_rma::wire::{Code, Name};
+use tutti_runtime::rank;
+use tutti_runtime::remote_memory;
+use tutti_shm::opened::Opened;
+
+use crate::fault;
+
+/// The names of the memory of a PE.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Names {
+    heap: [u32; 2],
+    statics: [u32; 2],
+}
+
+/// Which memory an offset counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The symmetric heap.
+    Heap,
+    /// The static variables of the program.
+    Statics,
+}
+
+/// A place in the memory of a PE of another node.
+#[derive(Clone, Copy, Debug)]
+pub struct Far {
+    /// The PE.
+    pub pe: usize,
+    /// Its memory.
+    pub kind: Kind,
+    /// Bytes from the beginning.
+    pub offset: u64,
+}
+
+/// Whether the job has PEs on other nodes.
+static IS_SPREAD: AtomicBool = AtomicBool::new(false);
+/// Names for each PE.
+static NAMES: AtomicPtr<Names> = AtomicPtr::new(std::ptr::null_mut());
+/// PEs to which something has gone since the last quiet.
+static DIRTY: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// Opens memory of this PE to those of other nodes; what they need to know.
+pub fn open(heap: Opened, statics: Option<Opened>) -> Names {
+    let mut rank = rank::enter().expect("MPI has started");
+    let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
+    let mut open = |opened| {
+        let name = memory.open(Region::plain(opened));
+        [name.id, name.generation]
+    };
+    Names { heap: open(heap), statics: statics.map_or([u32::MAX; 2], open) }
+}
+
+/// The names of all PEs are known.
+pub fn begin(names: Vec<Names>) {
+    NAMES.store(Box::leak(names.into_boxed_slice()).as_mut_ptr(), Relaxed);
+    IS_SPREAD.store(true, Release);
+}
+
+/// Closes the memory of this PE, behind a barrier.
+pub fn finish(own: usize) {
+    if !IS_SPREAD.swap(false, Relaxed) {
+        return;
+    }
+    // SAFETY: there are names for each PE.
+    let names = unsafe { *NAMES.load(Relaxed).add(own) };
+    let Some(mut rank) = rank::enter() else { return };
+    let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
+    for [id, generation] in [names.heap, names.statics] {
+        if id != u32::MAX {
+            memory.close(Name { id, generation });
+        }
+    }
+}
+
+/// Whether the job has PEs on other nodes.
+#[inline(always)]
+pub fn is_spread() -> bool {
+    IS_SPREAD.load(Relaxed)
+}
+
+fn dirty() -> std::sync::MutexGuard<'static, Vec<usize>> {
+    DIRTY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Far {
+    fn region(self) -> Name {
+        // SAFETY: there are names for each PE, and a place is of one.
+        let names = unsafe { *NAMES.load(Relaxed).add(self.pe) };
+        let [id, generation] = if self.kind == Kind::Heap { names.heap } else { names.statics };
+        Name { id, generation }
+    }
+
+    /// Hands an operation over; with `is_awaited` its answer is here when this returns.
+    ///
+    /// # Safety
+    /// The memory that the action names is valid: the origin during the call, a result until the answer is
+    /// here.
+    unsafe fn start(self, function: &str, action: Action, ranges: Vec<(u64, usize)>, is_awaited: bool) {
+        // SAFETY: our contract; the origin has been copied when all of it is handed over.
+        let mut operation = unsafe { Operation::new(self.pe, self.region(), action, ranges) };
+        let Some(mut rank) = rank::enter() else { fault::end_not_running(function) };
+        let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
+        let mut pushed = memory.push(&mut operation);
+        if pushed == Pushed::Part {
+            memory.hurry(self.pe);
+            remote_memory::wait(&mut rank, |memory| {
+                pushed = memory.push(&mut operation);
+                pushed != Pushed::Part
+            });
+        }
+        if pushed == Pushed::Gone {
+            drop(rank);
+            fault::end(function, format_args!("PE {} has left the job", self.pe));
+        }
+        if is_awaited {
+            memory.hurry(self.pe);
+            remote_memory::wait(&mut rank, |memory| !memory.has_answers_outstanding(self.pe));
+            let refusal = memory.take_refusal(self.pe, self.region());
+            drop(rank);
+            return check(function, self.pe, refusal);
+        }
+        memory.send(self.pe);
+        drop(rank);
+        let mut dirty = dirty();
+        if !dirty.contains(&self.pe) {
+            dirty.push(self.pe);
+        }
+    }
+
+    /// Writes bytes there.
+    ///
+    /// # Safety
+    /// `from` is valid for so many bytes.
+    #[cold]
+    pub unsafe fn put(self, function: &str, from: *const u8, bytes: usize) {
+        let from = Buffer::contiguous(from.cast_mut(), bytes);
+        // SAFETY: our contract.
+        unsafe { self.start(function, Action::Write { from }, vec![(self.offset, bytes)], false) }
+    }
+
+    /// Reads bytes there; with `is_awaited` they are here when this returns, else at the next quiet.
+    ///
+    /// # Safety
+    /// `to` is valid for writing so many bytes, until then.
+    #[cold]
+    pub unsafe fn get(self, function: &str, to: *mut u8, bytes: usize, is_awaited: bool) {
+        let into = Buffer::contiguous(to, bytes);
+        // SAFETY: our contract.
+        unsafe { self.start(function, Action::Read { into }, vec![(self.offset, bytes)], is_awaited) }
+    }
+
+    /// Writes packed blocks to ranges, given as distance from the place and bytes.
+    #[cold]
+    pub fn put_blocks(self, function: &str, packed: &[u8], blocks: impl Iterator<Item = (u64, usize)>) {
+        let ranges = blocks.map(|(distance, bytes)| (self.offset + distance, bytes)).collect();
+        let from = Buffer::contiguous(packed.as_ptr().cast_mut(), packed.len());
+        // SAFETY: a slice; it is only read.
+        unsafe { self.start(function, Action::Write { from }, ranges, false) }
+    }
+
+    /// Reads ranges into packed blocks.
+    #[cold]
+    pub fn get_blocks(self, function: &str, packed: &mut [u8], blocks: impl Iterator<Item = (u64, usize)>) {
+        let ranges = blocks.map(|(distance, bytes)| (self.offset + distance, bytes)).collect();
+        let into = Buffer::contiguous(packed.as_mut_ptr(), packed.len());
+        // SAFETY: a slice, which is filled when the call returns.
+        unsafe { self.start(function, Action::Read { into }, ranges, true) }
+    }
+
+    /// Changes an element; what was there, if that is wanted.
+    #[cold]
+    pub fn change<T: Copy>(
+        self,
+        function: &str,
+        element: Element,
+        update: Update,
+        value: T,
+        is_fetched: bool,
+    ) -> T {
+        let mut found = value;
+        let origin = (&raw const value).cast();
+        let result = is_fetched.then_some((&raw mut found).cast());
+        let action = Action::Change { code: Code { element, update }, origin, result };
+        // SAFETY: both are variables of this call, which waits for the answer if there is one.
+        unsafe { self.start(function, action, vec![(self.offset, size_of::<T>())], is_fetched) };
+        found
+    }
+
+    /// Replaces an element if it is `cond`; what was there.
+    #[cold]
+    pub fn compare_swap<T: Copy>(self, function: &str, cond: T, value: T) -> T {
+        let mut found = value;
+        let bytes = size_of::<T>();
+        let bytes_of = |value: &T| {
+            // SAFETY: integers of the standard's types have no gaps.
+            unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), bytes) }.to_vec()
+        };
+        let operands = [bytes_of(&cond), bytes_of(&value)].concat();
+        let action = Action::Swap { operands, result: (&raw mut found).cast() };
+        // SAFETY: the result is a variable of this call, which waits for the answer.
+        unsafe { self.start(function, action, vec![(self.offset, bytes)], true) };
+        found
+    }
+}
+
+/// How elements become others.
+pub mod update {
+    use super::{Reduction, Update};
+
+    /// The value takes their place.
+    pub const SET: Update = Update::Replace;
+    /// They stay.
+    pub const FETCH: Update = Update::Keep;
+    /// The value is added.
+    pub const ADD: Update = Update::Reduce(Reduction::SUM);
+    /// Bitwise AND.
+    pub const AND: Update = Update::Reduce(Reduction::BAND);
+    /// Bitwise OR.
+    pub const OR: Update = Update::Reduce(Reduction::BOR);
+    /// Bitwise XOR.
+    pub const XOR: Update = Update::Reduce(Reduction::BXOR);
+}
+
+fn check(function: &str, pe: usize, refusal: Option<tutti_rma::wire::Refusal>) {
+    if let Some(refusal) = refusal {
+        fault::end(function, format_args!("PE {pe} refuses an operation on its memory: {refusal}"));
+    }
+}
+
+/// Waits until everything that this PE has asked others for is done.
+#[cold]
+pub fn quiet(function: &str) {
+    let pes = std::mem::take(&mut *dirty());
+    let Some(mut rank) = rank::enter().filter(|_| !pes.is_empty()) else { return };
+    let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
+    // All are asked before one is awaited.
+    pes.iter().for_each(|pe| memory.hurry(*pe));
+    for &pe in &pes {
+        if !memory.is_done(pe) {
+            remote_memory::wait(&mut rank, |memory| memory.is_done(pe));
+        }
+    }
+    let refused: Vec<_> = pes
+        .iter()
+        .flat_map(|pe| [Kind::Heap, Kind::Statics].map(|kind| Far { pe: *pe, kind, offset: 0 }))
+        .map(|far| (far.pe, memory.take_refusal(far.pe, far.region())))
+        .collect();
+    drop(rank);
+    refused.into_iter().for_each(|(pe, refusal)| check(function, pe, refusal));
+}
+
+/// Takes in what has come, for a program that looks at a word again and again.
+#[cold]
+pub fn look() {
+    if let Some(mut rank) = rank::enter() {
+        remote_memory::look(&mut rank);
+    }
+}
