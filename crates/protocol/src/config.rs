@@ -5,11 +5,11 @@
 //! | [`schema`] | the sections and keys that there are, what each may be, its default |
 //! | [`values`] | the value of a key: how it is read, checked and shown |
 //! | [`parse`] | text to [`Config`], with every mistake and its place |
-//! | [`file`] | which file, and what can be wrong with it before its text is read |
+//! | [`mod@file`] | which file, and what can be wrong with it before its text is read |
 //! | [`rules`] | queues, limits and shares as the controller goes by them |
 //! | [`settings`] | what holds, and where each value comes from |
 //!
-//! Reading is pure but for [`file`]: who exists as a user is asked by a function that the caller gives.
+//! Reading is pure but for [`mod@file`]: who exists as a user is asked by a function that the caller gives.
 
 pub mod file;
 pub mod parse;

@@ -8,7 +8,7 @@
 //! | [`access`] | from the arguments of a call to an access: independent, collective, split, shared |
 //! | [`independent`] | one rank's access |
 //! | [`domains`], [`two_phase`] | collective access: who accesses what (pure), and the messages for it |
-//! | [`pointer`] | the shared file pointer |
+//! | [`mod@pointer`] | the shared file pointer |
 //! | [`hints`], [`system`] | info keys; all system calls |
 //!
 //! Nonblocking accesses of one rank are done when they are started. Collective ones are a task
