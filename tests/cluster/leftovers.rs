@@ -38,7 +38,9 @@ impl Held {
         let is_page = |text: &&str| text.contains("/memfd:tutti-turns ");
         let pages = maps.lines().filter(is_page).count();
         let maps = maps.lines().filter(|line| !is_page(line));
-        let is_segment = |text: &&str| text.contains("/memfd:") || text.contains("/dev/shm/");
+        let is_board = |text: &str| text.contains("/memfd:tutti-board ");
+        let is_shared = |text: &str| text.contains("/memfd:") || text.contains("/dev/shm/");
+        let is_segment = |text: &&str| is_shared(text) && !is_board(text);
         let segments = descriptors.iter().map(String::as_str).chain(maps).filter(is_segment).count();
         let status = std::fs::read_to_string(format!("{place}/status")).unwrap_or_default();
         let resident = status
