@@ -75,6 +75,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("map-by", with_submit("ranks_per_node_and_hosts_give_the_number_of_ranks", PROGRAM)),
     ("rank-by", all(Done("options_map_by_and_oversubscribe_say_what_is_done"))),
     ("weight", all(Done("weights_are_shares_under_both_policies"))),
+    ("queue", all(Done("queue_gives_nodes_weight_and_time_and_the_end_names_it"))),
     ("exclusive", all(Done("exclusive_job_waits_and_has_its_node_alone"))),
     ("memory", all(Done("memory_request_waits_or_is_refused"))),
     ("gang", all(Done("job_without_turns_runs_all_the_time"))),
