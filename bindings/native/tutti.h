@@ -33,6 +33,12 @@ int tutti_wait_until(const volatile int64_t *flag, int comparison, int64_t value
 /* Says how many steps this rank has made, and how many a mate may be behind before waits for it stop to spin. */
 int tutti_progress(uint64_t steps, uint64_t patience);
 
+/* A parallel phase begins (OpenMP: on the master, before the region) and ends. In a job of `tutti run --phases` the first waits until
+ * the parallel slots of the node are this job's; alone it is one load. Anywhere else both do nothing, also before MPI_Init and after
+ * MPI_Finalize. Phases of several threads overlap: the slots are given back when the last has ended. */
+void tutti_parallel_begin(void);
+void tutti_parallel_end(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -27,6 +27,7 @@ mod nodes;
 mod on_demand;
 mod other_users;
 mod output;
+mod phases;
 mod programs;
 mod sharing;
 #[path = "../gang/steered.rs"]

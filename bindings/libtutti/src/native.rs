@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use tutti_native::{board, wait};
+use tutti_native::{board, phases, wait};
 
 /// See `tutti_board.h`.
 #[unsafe(no_mangle)]
@@ -26,4 +26,16 @@ pub unsafe extern "C" fn tutti_wait_until(
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_progress(steps: u64, patience: u64) -> c_int {
     wait::progress(steps, patience)
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_parallel_begin() {
+    phases::begin();
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_parallel_end() {
+    phases::end();
 }

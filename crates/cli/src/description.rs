@@ -77,14 +77,17 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
         daemon: None,
         memory: None,
+        shared_slots: None,
     };
     let nodes = Nodes::of(options, job.ranks(), hosts).map_err(|error| (error.to_string(), USAGE))?;
     if options.detach_on_hangup && !matches!(nodes, Nodes::Cluster(_)) {
         return Err(("--detach-on-hangup is for jobs of a cluster (--nodes N)".into(), USAGE));
     }
     let terms = options.terms;
-    if !matches!(nodes, Nodes::Cluster(_)) && (terms.exclusive || terms.memory_bytes > 0) {
-        let text = "--exclusive and --memory are for jobs of a cluster (--nodes N, or tutti run): this one would start at once";
+    if !matches!(nodes, Nodes::Cluster(_))
+        && (terms.exclusive || terms.memory_bytes > 0 || terms.phases.is_some())
+    {
+        let text = "--exclusive, --memory and --phases are for jobs of a cluster (--nodes N, or tutti run): this one would start at once";
         return Err((text.into(), USAGE));
     }
     let mut batch = options.batch.clone();

@@ -356,7 +356,7 @@ fn find(word: &OsStr) -> Result<Option<Found>, OptionError> {
         |name: &[u8]| OPTIONS.iter().find(|option| option.names.iter().any(|known| known.as_bytes() == name));
     let written = String::from_utf8_lossy(&bytes[..bytes.len() - text.len() + name.len()]).into_owned();
     if let Some(option) = named(name)
-        && (value.is_none() || !option.values.is_empty())
+        && (value.is_none() || !option.values.is_empty() || option.key == Key::Phases)
     {
         return Ok(Some(Found { option, written, values: value.into_iter().collect() }));
     }
@@ -438,6 +438,11 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         }
         Key::Gang => options.terms.gang = true,
         Key::NoGang => options.terms.gang = false,
+        Key::Phases => {
+            // The one option whose value may be left out.
+            let policy = values.first().map_or_else(|| "hints".into(), |_| text());
+            options.terms.phases = Some(policy.parse().map_err(wrong)?);
+        }
         Key::Label => options.label = true,
         Key::OutputFile | Key::SubmitOutput => options.output_file = Some(values[0].clone()),
         Key::OpenMode => {

@@ -23,6 +23,7 @@ mod freeze_state;
 mod job_freezer;
 mod mailbox;
 pub(crate) mod page;
+mod phases;
 mod stopper;
 mod switch_links;
 mod switch_thread;

@@ -4,9 +4,11 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`board`] | the board of this node, mapped for programs |
+//! | [`phases`] | parallel phases, for jobs that share parallel slots |
 //! | [`wait`] | waiting for a word with a look at who is to change it (SS-Wait) |
 //!
 //! It works beside MPI and OpenSHMEM: who calls it has started one of them.
 
 pub mod board;
+pub mod phases;
 pub mod wait;

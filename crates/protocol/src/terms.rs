@@ -1,6 +1,7 @@
 //! How a job shares nodes and time with others.
 
 use serde::{Deserialize, Serialize};
+use tutti_sched::phases::Phases;
 use tutti_sched::{SLICE_DEFAULT_NS, WEIGHT_DEFAULT};
 
 /// The slice that `--slice` has when it is not given, in ms.
@@ -17,10 +18,13 @@ pub struct Terms {
     pub memory_bytes: u64,
     /// It takes turns.
     pub gang: bool,
+    /// It has serial and parallel phases, and shares its node by this policy with others that have.
+    #[serde(default)]
+    pub phases: Option<Phases>,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Terms { weight: WEIGHT_DEFAULT, exclusive: false, memory_bytes: 0, gang: true }
+        Terms { weight: WEIGHT_DEFAULT, exclusive: false, memory_bytes: 0, gang: true, phases: None }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::phases::Phases;
 use crate::shares::Owner;
 use crate::types::{Bytes, JobId, NodeId, Slots};
 
@@ -96,6 +97,9 @@ pub struct Demand {
     /// Whose it is.
     #[serde(default)]
     pub owner: Owner,
+    /// It has serial and parallel phases, and shares its node by this policy with others that have.
+    #[serde(default)]
+    pub phases: Option<Phases>,
 }
 
 impl Demand {
@@ -116,13 +120,22 @@ impl Demand {
             oversubscribe: false,
             memory_bytes: 0,
             owner: Owner::default(),
+            phases: None,
         }
+    }
+
+    /// It shares the slots of its node with others.
+    pub(crate) fn shares_slots(&self) -> bool {
+        self.phases.is_some_and(Phases::shares)
     }
 
     /// Refuses what no cluster could give.
     pub(crate) fn check(&self) -> Result<(), SubmitError> {
         if !(1..=WEIGHT_MAX).contains(&self.weight) {
             return Err(SubmitError::Weight { requested: self.weight });
+        }
+        if self.phases.is_some() && (self.exclusive || !self.gang) {
+            return Err(SubmitError::PhasesTerms);
         }
         match &self.place {
             Place::Fewest { ranks: 0 } | Place::Any { ranks: 0, .. } | Place::Any { nodes: 0, .. } => {
@@ -165,6 +178,10 @@ pub struct Part {
     pub ranks: u32,
     /// The slots that they share: one each, or all of the node if there are more ranks than slots.
     pub slots: Slots,
+    /// The job's phases share the other slots of the node with jobs that do the same: `slots` are its serial
+    /// ones.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 /// Why a job was not taken.
@@ -247,6 +264,25 @@ pub enum SubmitError {
     NodeTwice {
         /// The node.
         node: NodeId,
+    },
+    /// Phases are for what takes turns with others on a node.
+    #[error("--phases is for jobs that take turns: not with --exclusive or --no-gang")]
+    PhasesTerms,
+    /// Phases are shared on one node.
+    #[error("--phases is for jobs with all ranks on one node: this one needs {nodes}")]
+    PhasesWide {
+        /// Nodes that it needs.
+        nodes: u32,
+    },
+    /// More ranks than a node has serial slots.
+    #[error("--phases gives a node of {slots} slots {most} ranks at most, not {ranks}")]
+    PhasesRanks {
+        /// Ranks asked for.
+        ranks: u32,
+        /// What a node takes.
+        most: u32,
+        /// Slots of the largest node.
+        slots: u32,
     },
     /// The queue is full.
     #[error("{waiting} jobs wait already")]

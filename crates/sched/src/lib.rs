@@ -11,6 +11,7 @@
 //! | [`gang::NodeSwitch`] | every node | executes SWITCH: freezes, waits, thaws |
 //! | [`barrier::Merger`] | every node | merges reports on their way up |
 //! | [`shares::Ledger`] | the controller | what users have used, and what weight their jobs have for it |
+//! | [`phases::Arbiter`] | every node | which of the jobs that share parallel slots has them |
 //! | [`replay`] | `tutti simulate` | plays a workload on the scheduler, whole rounds at once |
 //! | [`Tree`] | every node | who is whose parent |
 
@@ -25,6 +26,7 @@ pub mod gang;
 mod machine;
 mod matrix;
 mod message;
+pub mod phases;
 pub mod replay;
 mod rotation;
 mod scheduler;

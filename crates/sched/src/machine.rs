@@ -151,7 +151,28 @@ impl Machine {
                 most_bytes: most_bytes.unwrap_or(0),
             })?;
         }
-        Ok(Demand { place, ..demand.clone() })
+        let demand = Demand { place, ..demand.clone() };
+        if demand.phases.is_some() {
+            self.check_phases(&demand)?;
+        }
+        Ok(demand)
+    }
+
+    /// A job with phases is on one node, with a serial slot for each rank.
+    fn check_phases(&self, demand: &Demand) -> Result<(), SubmitError> {
+        let (nodes, ranks) = match &demand.place {
+            Place::Given(parts) => (parts.len() as u32, parts.iter().map(|part| part.1).max().unwrap_or(0)),
+            place => place.split().map_or((1, 0), |split| (split.nodes, split.high)),
+        };
+        if nodes > 1 {
+            return Err(SubmitError::PhasesWide { nodes });
+        }
+        let slots = self.nodes.iter().filter(|node| node.here).map(|node| node.slots).max().unwrap_or(0);
+        let most = serial_slots(slots);
+        if demand.shares_slots() && ranks > most {
+            return Err(SubmitError::PhasesRanks { ranks, most, slots });
+        }
+        Ok(())
     }
 
     /// How many ranks the nodes take that could admit the job, were they empty; most first.
@@ -236,6 +257,12 @@ impl Machine {
             free_bytes: most.max().unwrap_or(0),
         })
     }
+}
+
+/// As many slots of a node as jobs that share the others can have for their serial phases: one at least stays
+/// parallel, but on the smallest nodes.
+pub(crate) fn serial_slots(slots: u32) -> u32 {
+    slots.saturating_sub(1).max(slots.min(2))
 }
 
 /// Whether nodes that take so many ranks, in descending order, hold `ranks` dealt evenly to `nodes`.

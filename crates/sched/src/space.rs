@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::demand::{Demand, Part, Place, Split};
-use crate::machine::Machine;
+use crate::machine::{Machine, serial_slots};
 use crate::types::{JobId, NodeId, Slots};
 
 /// A job that has a place.
@@ -39,6 +39,8 @@ pub(crate) struct Row {
     width: u32,
     /// As far as anything is taken.
     taken: Vec<Slots>,
+    /// The same by jobs that share the other slots: where there is one, there is nobody else.
+    shared: Vec<Slots>,
     /// The jobs at home here.
     pub(crate) jobs: Vec<JobId>,
 }
@@ -46,17 +48,22 @@ pub(crate) struct Row {
 impl Row {
     /// A row with all its columns free.
     pub(crate) fn new(first: u32, width: u32) -> Self {
-        Row { first, width, taken: Vec::new(), jobs: Vec::new() }
+        Row { first, width, taken: Vec::new(), shared: Vec::new(), jobs: Vec::new() }
     }
 
-    fn taken(&self, node: NodeId) -> Slots {
+    fn of(&self, of: &[Slots], node: NodeId) -> Slots {
         let at = node.0.checked_sub(self.first).map(|at| at as usize);
-        at.and_then(|at| self.taken.get(at)).copied().unwrap_or(Slots::NONE)
+        at.and_then(|at| of.get(at)).copied().unwrap_or(Slots::NONE)
     }
 
-    fn free(&self, machine: &Machine, node: NodeId) -> Slots {
+    fn free(&self, machine: &Machine, node: NodeId, shares: bool) -> Slots {
         let all = machine.node(node).map_or(0, |known| known.slots);
-        Slots::first(all).without(&self.taken(node))
+        let (taken, shared) = (self.of(&self.taken, node), self.of(&self.shared, node));
+        match shares {
+            true if taken.is_empty() => Slots::first(serial_slots(all)).without(&shared),
+            false if shared.is_empty() => Slots::first(all).without(&taken),
+            _ => Slots::NONE,
+        }
     }
 
     /// The nodes of this row.
@@ -66,18 +73,25 @@ impl Row {
 
     /// True if all columns of the parts are free.
     pub(crate) fn is_free(&self, parts: &[Part]) -> bool {
-        parts.iter().all(|part| self.taken(part.node).is_disjoint(&part.slots))
+        parts.iter().all(|part| {
+            let (taken, shared) = (self.of(&self.taken, part.node), self.of(&self.shared, part.node));
+            match part.shared {
+                true => taken.is_empty() && shared.is_disjoint(&part.slots),
+                false => shared.is_empty() && taken.is_disjoint(&part.slots),
+            }
+        })
     }
 
     /// Takes the columns of the parts.
     pub(crate) fn take(&mut self, parts: &[Part]) {
         for part in parts {
             let at = (part.node.0 - self.first) as usize;
-            if at >= self.taken.len() {
-                self.taken.resize(at + 1, Slots::NONE);
+            let of = if part.shared { &mut self.shared } else { &mut self.taken };
+            if at >= of.len() {
+                of.resize(at + 1, Slots::NONE);
             }
-            assert!(self.taken[at].is_disjoint(&part.slots), "a slot of {part:?} is taken twice in a row");
-            self.taken[at] = self.taken[at].with(&part.slots);
+            assert!(of[at].is_disjoint(&part.slots), "a slot of {part:?} is taken twice in a row");
+            of[at] = of[at].with(&part.slots);
         }
     }
 
@@ -92,7 +106,8 @@ impl Row {
         let Some(at) = self.jobs.iter().position(|&here| here == job) else { return false };
         self.jobs.remove(at);
         for part in parts {
-            let taken = &mut self.taken[(part.node.0 - self.first) as usize];
+            let of = if part.shared { &mut self.shared } else { &mut self.taken };
+            let taken = &mut of[(part.node.0 - self.first) as usize];
             *taken = taken.without(&part.slots);
         }
         true
@@ -122,7 +137,7 @@ impl Row {
         let mut able: Vec<_> = self
             .nodes(machine)
             .filter(|&node| machine.admits(node, demand) && fits(node, low))
-            .map(|node| (self.free(machine, node).count(), node))
+            .map(|node| (self.free(machine, node, demand.shares_slots()).count(), node))
             .collect();
         able.sort_unstable();
         let mut parts = Vec::with_capacity(nodes as usize);
@@ -151,9 +166,11 @@ impl Row {
             return None;
         }
         let all = machine.node(node)?.slots;
-        let wanted = if demand.exclusive { all } else { ranks.min(all) };
-        let slots = self.free(machine, node).lowest(wanted);
-        (slots.count() == wanted).then_some(Part { node, ranks, slots })
+        let shared = demand.shares_slots();
+        let is_whole = demand.exclusive || demand.phases.is_some() && !shared;
+        let wanted = if is_whole { all } else { ranks.min(all) };
+        let slots = self.free(machine, node, shared).lowest(wanted);
+        (slots.count() == wanted).then_some(Part { node, ranks, slots, shared })
     }
 
     /// The same nodes with slots that are free here: the same slots if they are, else others; None if there
@@ -164,7 +181,7 @@ impl Row {
         }
         let moved = parts.iter().map(|part| {
             let wanted = part.slots.count();
-            let slots = self.free(machine, part.node).lowest(wanted);
+            let slots = self.free(machine, part.node, part.shared).lowest(wanted);
             (slots.count() == wanted).then_some(Part { slots, ..*part })
         });
         moved.collect()

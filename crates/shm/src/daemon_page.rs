@@ -255,18 +255,7 @@ impl DaemonPage {
     /// # Errors
     /// When the kernel gives no descriptor or no memory.
     pub fn create() -> io::Result<Self> {
-        let name = std::ffi::CString::new(NAME).expect("it has no zero in it");
-        // SAFETY: the name is a C string; a fresh descriptor is owned by nobody else; plain system calls on
-        // it.
-        let descriptor = unsafe {
-            let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-            let descriptor = OwnedFd::from_raw_fd(checked(libc::memfd_create(name.as_ptr(), flags))?);
-            checked(libc::ftruncate(descriptor.as_raw_fd(), PAGE_BYTES as libc::off_t))?;
-            checked(libc::fchmod(descriptor.as_raw_fd(), 0o600))?;
-            let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-            checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
-            descriptor
-        };
+        let descriptor = create_file(NAME)?;
         let page = Page::map(descriptor.as_fd(), libc::PROT_READ | libc::PROT_WRITE)?;
         Ok(DaemonPage { page, descriptor })
     }
@@ -358,8 +347,23 @@ impl Hold {
     }
 }
 
+/// A file of zeros of [`PAGE_BYTES`], of a size that stays.
+pub(crate) fn create_file(name: &str) -> io::Result<OwnedFd> {
+    let name = std::ffi::CString::new(name).expect("it has no zero in it");
+    // SAFETY: the name is a C string; a fresh descriptor is owned by nobody else; plain system calls on it.
+    unsafe {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        let descriptor = OwnedFd::from_raw_fd(checked(libc::memfd_create(name.as_ptr(), flags))?);
+        checked(libc::ftruncate(descriptor.as_raw_fd(), PAGE_BYTES as libc::off_t))?;
+        checked(libc::fchmod(descriptor.as_raw_fd(), 0o600))?;
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
+        Ok(descriptor)
+    }
+}
+
 /// Whether the file is such a page: one of the size that cannot change, and this user's.
-fn check(descriptor: BorrowedFd<'_>, user: Option<u32>) -> io::Result<()> {
+pub(crate) fn check(descriptor: BorrowedFd<'_>, user: Option<u32>) -> io::Result<()> {
     let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
     // SAFETY: stat is plain data, filled by the kernel before it is read; plain system calls.
     let (stat, seals) = unsafe {

@@ -121,6 +121,12 @@ pub(crate) mod futex {
         // SAFETY: the word is alive.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     }
+
+    /// Wakes so many: one who is not to work for as long as somebody else likes has a bound.
+    pub(crate) fn wake(word: &AtomicU32, most: usize) {
+        // SAFETY: the word is alive.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, most as i32) };
+    }
 }
 
 /// Under loom the kernel's queue is a mutex and a condition: as the kernel does, a waiter looks at the word

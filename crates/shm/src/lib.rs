@@ -27,6 +27,8 @@ mod model;
 pub mod observe;
 pub mod opened;
 pub mod peers;
+#[cfg(not(loom))]
+pub mod phases;
 pub mod report;
 pub mod segment;
 pub mod sync;

@@ -28,7 +28,7 @@ const ALWAYS_INHERITED: [&str; 11] = [
 ];
 
 /// Variables of a launcher above us that would make another library believe it is that launcher's child.
-const NEVER_INHERITED: [&str; 8] = [
+const NEVER_INHERITED: [&str; 9] = [
     "PMI_PORT",
     "PMI_ID",
     "PMIX_RANK",
@@ -38,6 +38,7 @@ const NEVER_INHERITED: [&str; 8] = [
     INITIAL_HANDLER_VARIABLE,
     VIRTUAL_NODE_VARIABLE,
     tutti_shm::board::VARIABLE,
+    tutti_shm::phases::VARIABLE,
 ];
 
 /// A text of the program has a zero byte, which no C string can hold.
@@ -201,6 +202,7 @@ mod tests {
             debug: false,
             daemon: None,
             memory: None,
+            shared_slots: None,
         };
         let texts: Vec<String> = variables(&job, 1, "socket:3:00", 77)
             .iter()

@@ -18,6 +18,7 @@ use tutti_shm::board::{self, Board, JobLine, Node};
 use tutti_shm::daemon_page::DaemonPage;
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX};
 use tutti_shm::peers::{BadPeers, Peers};
+use tutti_shm::phases::{self, Agreement, PhasesPage};
 use tutti_shm::segment::{Segment, SegmentError};
 use tutti_transport::udp;
 
@@ -33,7 +34,7 @@ use crate::tickets::Tickets;
 use tutti_os::cgroup::{self, Cgroup, Entrance};
 use tutti_os::{Child, Failure, Step};
 use tutti_protocol::paths;
-use tutti_protocol::wire::{Input, Job, Kind, MemoryLimit, Reached};
+use tutti_protocol::wire::{Input, Job, Kind, MemoryLimit, Reached, SharedSlots};
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
 const DESCRIPTORS_PER_RANK: u64 = 8;
@@ -168,6 +169,10 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     let page = DaemonPage::create().map_err(failed("make the page of the job's turns"))?;
     let reading = page.reading_end().map_err(failed("open the page of the job's turns"))?;
     parts.page = Some((page, reading));
+    if let Some(SharedSlots { lease_ns, yield_min_ns, weight }) = job.shared_slots {
+        let page = PhasesPage::create(Agreement { lease_ns, yield_min_ns, weight });
+        parts.phases = Some(page.map_err(failed("make the page of the job's phases"))?);
+    }
     parts.board = board(&job, machine.usable as u64);
     let first = local.start as u32;
     parts.ranks = Ranks::beginning_at(first);
@@ -277,6 +282,11 @@ fn board_variable(job: &Job, file: Option<RawFd>) -> Option<CString> {
     CString::new(value.into_vec()).ok()
 }
 
+/// Where a rank finds the page of the job's phases and its bell.
+fn phases_variable([page, bell]: [RawFd; 2]) -> Option<CString> {
+    CString::new(format!("{}={page}:{bell}", phases::VARIABLE)).ok()
+}
+
 /// Starts the next rank.
 fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(), LaunchError> {
     let Ready { job, .. } = ready;
@@ -289,6 +299,12 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
     let pmi_end = pmi_end.map_err(failed("open a socket for PMI"))?;
     let mut own = variables(job, index, &ticket, pmi_end.as_raw_fd());
     own.extend(board_variable(job, parts.board.as_ref().map(|(_, file)| file.as_raw_fd())));
+    let mut kept = vec![pmi_end.as_fd()];
+    if let Some(page) = &parts.phases {
+        let ends = page.kept();
+        own.extend(phases_variable(ends.map(|end| end.as_raw_fd())));
+        kept.extend(ends);
+    }
     let mask = ready.sets[index as usize].as_ref().map(|cores| tutti_os::cpu_list::mask_of(cores));
     let child = Child {
         file: &prepared.file,
@@ -302,7 +318,7 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
         },
         output: ends.output.as_fd(),
         errors: ends.errors.as_fd(),
-        kept: pmi_end.as_fd(),
+        kept: &kept,
         terminal: parts.terminal.as_ref().filter(|_| job.pty && rank == 0).map(|(_, slave)| slave.as_fd()),
         cores: mask.as_ref(),
         cgroup: None,

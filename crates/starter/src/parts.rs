@@ -8,6 +8,7 @@ use tutti_protocol::wire::MemoryLimit;
 use tutti_shm::board::JobLine;
 use tutti_shm::daemon_page::DaemonPage;
 use tutti_shm::peers::Peers;
+use tutti_shm::phases::PhasesPage;
 use tutti_shm::segment::Segment;
 
 use crate::exited::Exited;
@@ -38,6 +39,8 @@ pub struct Parts {
     pub segment: Option<Segment>,
     /// The daemon page, and the same file as the ranks get it.
     pub page: Option<(DaemonPage, OwnedFd)>,
+    /// The page of its phases, if it shares parallel slots.
+    pub phases: Option<PhasesPage>,
     /// The board of this job, for a node without a daemon: its line, and the same file for reading.
     pub board: Option<(JobLine, OwnedFd)>,
     /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends:

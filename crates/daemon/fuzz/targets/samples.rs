@@ -60,7 +60,7 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
     ];
     let mut messages = vec![
         bytes(&SwitchMessage::Sched(Down::Plan(plan))),
-        bytes(&SwitchMessage::Slots(job, vec![Part { node, ranks: 2, slots }])),
+        bytes(&SwitchMessage::Slots(job, vec![Part { node, ranks: 2, slots, shared: false }])),
     ];
     messages.extend(orders.map(|order| bytes(&SwitchMessage::Sched(Down::Order(order)))));
     messages.extend(reports.map(|report| bytes(&report)));

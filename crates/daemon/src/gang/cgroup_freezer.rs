@@ -156,6 +156,11 @@ impl CgroupFreezer {
         written.map(drop).or_else(|error| if is_gone(error) { Ok(()) } else { Err(error) })
     }
 
+    /// Freezes or thaws it inside its turn: nobody waits until it has been done.
+    pub(super) fn hold(&self, held: bool) {
+        let _ = pwrite(&self.freeze, if held { b"1" } else { b"0" }, 0);
+    }
+
     pub(super) fn thaw(&mut self, now_ns: u64) {
         let _ = pwrite(&self.freeze, b"0", 0);
         self.changed_ns = now_ns;

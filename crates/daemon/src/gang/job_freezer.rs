@@ -245,6 +245,18 @@ impl JobFreezer {
         with!(&mut self.mechanism, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
     }
 
+    /// It stands still in the middle of its turn, or goes on: its parallel slots are another's. False where
+    /// there is no cgroup.
+    pub(super) fn hold(&mut self, now_ns: u64, held: bool) -> bool {
+        let Mechanism::Cgroups(all) = &self.mechanism else { return false };
+        match held {
+            true => self.pages.iter_mut().for_each(|page| page.begin(now_ns)),
+            false => self.pages.iter_mut().for_each(|page| page.end(now_ns)),
+        }
+        all.iter().for_each(|one| one.hold(held));
+        true
+    }
+
     /// It has more processes than the switch thread looks at: another thread stops it, and lets it go on.
     pub(super) fn is_crowd(&self) -> bool {
         if let Mechanism::Signals(all) = &self.mechanism { all.iter().any(Stopper::is_crowd) } else { false }

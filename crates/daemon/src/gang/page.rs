@@ -7,7 +7,7 @@
 //! has to be the page of a process of that user, a file of his own.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use rustix::fs::{
@@ -19,6 +19,7 @@ use rustix::process::Pid;
 use tutti_os::stat::{Stat, owner};
 pub(crate) use tutti_shm::daemon_page::Teller;
 use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES};
+use tutti_shm::phases::{self, Grants};
 
 /// The starter has it among its first descriptors; of who has more than a starter no more are looked at.
 const DESCRIPTORS_MAX: usize = 1024;
@@ -48,16 +49,61 @@ pub(crate) fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
 /// The page of this starter, which is the user's. None when it has none, or we may not look at its
 /// descriptors: that the first one says, and often the folder.
 pub(crate) fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
+    find(starter, user, NAME, |_, page| DaemonPage::adopt(page, user, now_ns).ok())
+}
+
+/// The page of the phases of this starter's job, if it shares parallel slots, and the bell by which its ranks
+/// wake us.
+pub(crate) fn adopt_phases(starter: Pid, user: u32) -> Option<(Grants, OwnedFd)> {
+    find(starter, user, phases::NAME, |folder, page| {
+        let grants = Grants::adopt(page, user).ok()?;
+        let bell = adopt_bell(folder, grants.bell(), user)?;
+        Some((grants, bell))
+    })
+}
+
+/// The reading end of a pipe of the user's, opened anew: nobody else has its flags.
+fn adopt_bell(folder: &OwnedFd, number: u32, user: u32) -> Option<OwnedFd> {
+    let seen = openat(folder, number.to_string(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let wanted = StatxFlags::TYPE | StatxFlags::UID;
+    let stat = statx(&seen, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted).ok()?;
+    let is_pipe = pipe_device() == Some((stat.stx_dev_major, stat.stx_dev_minor))
+        && FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Fifo
+        && stat.stx_uid == user;
+    let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    is_pipe.then(|| openat(CWD, again, flags, Mode::empty()).ok()).flatten()
+}
+
+/// The device of every pipe: no user can make a FIFO there.
+fn pipe_device() -> Option<(u32, u32)> {
+    static DEVICE: OnceLock<Option<(u32, u32)>> = OnceLock::new();
+    *DEVICE.get_or_init(|| {
+        let (one, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
+        let stat = statx(&one, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE).ok()?;
+        Some((stat.stx_dev_major, stat.stx_dev_minor))
+    })
+}
+
+/// What `adopt` makes of the first file of this name among a starter's descriptors, with which it agrees.
+fn find<T>(
+    starter: Pid,
+    user: u32,
+    name: &str,
+    mut adopt: impl FnMut(&OwnedFd, BorrowedFd<'_>) -> Option<T>,
+) -> Option<T> {
     let path = format!("/proc/{}/fd", starter.as_raw_nonzero());
     let folder =
         openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let memfd = format!("/memfd:{NAME} ");
+    let memfd = format!("/memfd:{name} ");
     let entries = Dir::read_from(&folder).ok()?.take(DESCRIPTORS_MAX);
     for entry in entries.map_while(Result::ok) {
         match readlinkat(&folder, entry.file_name(), Vec::new()) {
             Ok(found) if found.as_bytes().starts_with(memfd.as_bytes()) => {
-                if let Some(teller) = adopt_descriptor(&folder, entry.file_name(), user, now_ns) {
-                    return Some(teller);
+                if let Some(page) = open_page(&folder, entry.file_name(), user)
+                    && let Some(adopted) = adopt(&folder, page.as_fd())
+                {
+                    return Some(adopted);
                 }
             }
             Err(Errno::ACCESS | Errno::PERM) => return None,
@@ -68,8 +114,8 @@ pub(crate) fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
     None
 }
 
-/// The page, if this is it, among the descriptors of a process.
-fn adopt_descriptor(folder: &OwnedFd, number: &CStr, user: u32, now_ns: u64) -> Option<Teller> {
+/// The page of that size, if this is one, among the descriptors of a process.
+fn open_page(folder: &OwnedFd, number: &CStr, user: u32) -> Option<OwnedFd> {
     let seen = openat(folder, number, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     // A file system of the user's could keep who asks it waiting: what is cached of the file says whether it
     // is in memory of the kernel's.
@@ -83,8 +129,7 @@ fn adopt_descriptor(folder: &OwnedFd, number: &CStr, user: u32, now_ns: u64) -> 
         return None;
     }
     let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
-    let page = openat(CWD, again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    DaemonPage::adopt(page.as_fd(), user, now_ns).ok()
+    openat(CWD, again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// The device of every memfd: no user can mount it.

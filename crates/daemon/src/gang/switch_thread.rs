@@ -22,6 +22,7 @@ use super::clock::now_ns;
 use super::command::{Command, NodeResources, SwitchEvent};
 use super::job_freezer::{FreezeFailure, JobFreezer};
 use super::mailbox::{self, CommandReceiver, Served};
+use super::phases::{Hold, Phases};
 use super::switch_links::{Received, SwitchLinks, SwitchMessage};
 use super::turns::{Recorder, Turns};
 use super::worker::Worker;
@@ -39,9 +40,9 @@ const JOBS: usize = 64;
 const TURNS_MAX: u32 = 1000;
 /// See [`TURNS_MAX`].
 const BREATH: Duration = Duration::from_millis(10);
-/// Descriptors that are polled: the bell, the socket, and cgroups that are being frozen. More of those are
-/// looked at by time.
-const POLLED_MAX: usize = 2 + JOBS;
+/// Descriptors that are polled: the bell, the socket, bells of jobs with phases, and cgroups that are being
+/// frozen. More of those are looked at by time.
+const POLLED_MAX: usize = 2 + 2 * JOBS;
 /// Words that found no room on their way to the main loop are tried again after so long.
 const ROOM_NS: u64 = 1_000_000;
 /// Between two words on who has had how many slices.
@@ -96,6 +97,7 @@ pub(super) struct SwitchThread {
     readable: bool,
     recorder: Recorder,
     board: Option<JobLines>,
+    phases: Phases,
     worker: Worker,
     poll_pause: PollPause,
     stop: bool,
@@ -128,6 +130,7 @@ impl SwitchThread {
             readable: true,
             recorder: Recorder::new(endpoints.turns),
             board: endpoints.board,
+            phases: Phases::default(),
             worker,
             poll_pause: PollPause::default(),
             stop: false,
@@ -174,6 +177,7 @@ impl SwitchThread {
             }
             self.slice.handle_time(now_ns);
             self.publish_slice();
+            self.share_slots();
             if let Some(text) = self.switch_links.poll_log_line(now_ns) {
                 (self.emit)(SwitchEvent::LogLine(text));
             }
@@ -207,6 +211,22 @@ impl SwitchThread {
         }
     }
 
+    /// Jobs that share parallel slots get them, and are held where they do not give them back.
+    fn share_slots(&mut self) {
+        self.phases.handle_time(now_ns());
+        while let Some(Hold { job, held }) = self.phases.poll_hold() {
+            let now_ns = now_ns();
+            let freezer = self.jobs.get_mut(&job).and_then(|job| job.freezer.as_mut());
+            let is_held = freezer.is_some_and(|freezer| freezer.hold(now_ns, held));
+            if held && self.phases.has_overstayed_first(job) {
+                let then = if is_held { "is held" } else { "cannot be held without a cgroup" };
+                (self.emit)(SwitchEvent::LogLine(format!(
+                    "job {job} keeps the parallel slots that others want: it {then} in their turns"
+                )));
+            }
+        }
+    }
+
     /// On the controller, for whoever asks the main loop.
     fn publish_served(&mut self, now_ns: u64) {
         let Some(controller) = self.node.as_ref().and_then(|node| node.controller.as_ref()) else { return };
@@ -229,6 +249,7 @@ impl SwitchThread {
             }
             Command::RanksStarted(job, is_here) => {
                 let entry = self.jobs.entry(job).or_default();
+                self.phases.adopt(now_ns, job, &is_here);
                 // A line that it has already is free before it takes another.
                 entry.freezer = None;
                 entry.freezer = JobFreezer::of(&is_here, &self.worker);
@@ -259,6 +280,7 @@ impl SwitchThread {
             Command::ChildJoined(child) => node.agent.handle_child(child),
             Command::ParentAlive => node.agent.handle_contact(now_ns),
             Command::PartEnded(job) => {
+                self.phases.leave(now_ns, job);
                 node.agent.handle_job_ended_here(now_ns, job);
                 if let Some(job) = self.jobs.get_mut(&job) {
                     (job.freezer, job.is_here) = (None, false);
@@ -270,6 +292,7 @@ impl SwitchThread {
                     controller.handle_job_ended(now_ns, job);
                     self.admission.end(job);
                 }
+                self.phases.leave(now_ns, job);
                 self.jobs.remove(&job);
             }
             command => self.handle_as_controller(now_ns, command),
@@ -461,7 +484,10 @@ impl SwitchThread {
         let mut polled: [_; POLLED_MAX] =
             std::array::from_fn(|_| PollFd::from_borrowed_fd(bell.0, PollFlags::empty()));
         let mut count = 0;
-        for ((fd, flags), place) in [bell].into_iter().chain(socket).chain(events).zip(&mut polled) {
+        let bells = self.phases.bells(now_ns).map(|bell| (bell, PollFlags::IN));
+        for ((fd, flags), place) in
+            [bell].into_iter().chain(socket).chain(bells).chain(events).zip(&mut polled)
+        {
             *place = PollFd::from_borrowed_fd(fd, flags);
             count += 1;
         }
@@ -479,7 +505,8 @@ impl SwitchThread {
             wake_ns = [wake_ns, controller, node.agent.poll_timeout(), check].into_iter().flatten().min();
         }
         let overflow = (!self.outbox.try_put_overflow()).then_some(now_ns + ROOM_NS);
-        let others = [self.switch_links.timeout_ns(now_ns), overflow, self.slice.overdue_ns(), holds_back];
+        let links = self.switch_links.timeout_ns(now_ns);
+        let others = [links, overflow, self.slice.overdue_ns(), holds_back, self.phases.timeout_ns(now_ns)];
         wake_ns = others.into_iter().chain([wake_ns]).flatten().min();
         let timeout = wake_ns.map(|wake_ns| {
             let left = Duration::from_nanos(wake_ns.saturating_sub(now_ns));

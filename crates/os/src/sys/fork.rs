@@ -55,8 +55,8 @@ pub struct Child<'a> {
     pub output: BorrowedFd<'a>,
     /// Its stderr.
     pub errors: BorrowedFd<'a>,
-    /// A descriptor that it keeps under its number.
-    pub kept: BorrowedFd<'a>,
+    /// Descriptors that it keeps under their numbers.
+    pub kept: &'a [BorrowedFd<'a>],
     /// The controlling terminal, of which it becomes the foreground process.
     pub terminal: Option<BorrowedFd<'a>>,
     /// The cores that it may use, if not all of ours.
@@ -295,7 +295,9 @@ fn prepare(child: &Child<'_>, parent: Pid) -> Result<(), (Step, i32)> {
         if let Some(input) = child.input {
             must(libc::dup2(input.as_raw_fd(), 0))?;
         }
-        must(libc::fcntl(child.kept.as_raw_fd(), libc::F_SETFD, 0))?;
+        for kept in child.kept {
+            must(libc::fcntl(kept.as_raw_fd(), libc::F_SETFD, 0))?;
+        }
         must(libc::dup2(child.output.as_raw_fd(), 1))?;
         must(libc::dup2(child.errors.as_raw_fd(), 2))?;
         if let Some(directory) = child.directory

@@ -152,6 +152,20 @@ pub struct Job {
     /// What its ranks on this node may have of memory, where the kernel can see to that; none: anything.
     #[serde(default)]
     pub memory: Option<MemoryLimit>,
+    /// It shares the parallel slots of its node with others; none: it does not.
+    #[serde(default)]
+    pub shared_slots: Option<SharedSlots>,
+}
+
+/// What a job has agreed to that shares parallel slots with others (`tutti_sched::phases`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedSlots {
+    /// So long it may hold them while others want them.
+    pub lease_ns: u64,
+    /// A yield counts so long after the grant.
+    pub yield_min_ns: u64,
+    /// Its weight beside the others.
+    pub weight: u32,
 }
 
 /// Memory that the ranks of a node may have together.

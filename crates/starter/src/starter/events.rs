@@ -115,6 +115,13 @@ impl Starter {
         }
     }
 
+    /// What a dead rank had of the parallel slots is free.
+    fn end_phases(&self, rank: u32) {
+        if let Some(page) = &self.parts.phases {
+            self.parts.ranks.pids().nth(rank as usize).into_iter().for_each(|pid| page.end(pid));
+        }
+    }
+
     pub(super) fn handle_death(&mut self, source: Source) {
         match source {
             Source::Rank(rank) => {
@@ -122,6 +129,7 @@ impl Starter {
                 self.run_pmi(|pmi| pmi.handle_death(rank));
                 self.handle_failures();
                 if let Some(ended) = self.parts.ranks.handle_death(rank) {
+                    self.end_phases(rank);
                     self.handle_ended(ended);
                 }
             }

@@ -2,6 +2,7 @@
 
 use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tutti_shm::daemon_page;
+use tutti_shm::phases::PhasesPage;
 
 use super::Starter;
 use crate::readiness::now_ns;
@@ -54,6 +55,7 @@ impl Starter {
     /// A daemon is gone: its turns are over.
     pub(super) fn end_turn(&mut self) {
         self.parts.page.iter().for_each(|(page, _)| page.settle(now_ns()));
+        self.parts.phases.iter().for_each(PhasesPage::settle);
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.thaw_outer(),
             None if self.frozen => {}

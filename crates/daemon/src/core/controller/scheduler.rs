@@ -43,5 +43,6 @@ fn demand_in_place(job: &JobRecord) -> Demand {
         oversubscribe: true,
         memory_bytes: terms.memory_bytes,
         owner: Owner::default(),
+        phases: terms.phases,
     }
 }

@@ -44,7 +44,11 @@ impl Parts {
         let (name, limit) = (&local.config.about.name, size::text(bytes));
         let reached = format!("the job's memory on node {name} reached {limit} (--memory)");
         let memory = (bytes > 0).then_some(wire::MemoryLimit { bytes, reached });
-        wire::Job { part, memory, input_inherited: false, ..launch.job.clone() }
+        let shared_slots = launch.terms.phases.filter(|phases| phases.shares()).map(|phases| {
+            let (rules, weight) = (phases.rules(), launch.terms.weight);
+            wire::SharedSlots { lease_ns: rules.lease_ns, yield_min_ns: rules.yield_min_ns, weight }
+        });
+        wire::Job { part, memory, shared_slots, input_inherited: false, ..launch.job.clone() }
     }
 }
 

@@ -80,6 +80,12 @@ impl Job {
         }
     }
 
+    /// Tells the agent that it does not sleep, whatever its processes do.
+    fn keep_awake(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
+        (self.polled_ns, self.unpolled, self.pauses) = (now_ns, false, 1);
+        agent.handle_change(now_ns, id, JobChange::Awake);
+    }
+
     /// Tells the agent whether it sleeps.
     fn check(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
         (self.polled_ns, self.unpolled) = (now_ns, false);
@@ -153,6 +159,7 @@ impl SwitchThread {
         let Some(node) = &mut self.node else { return };
         match action {
             Action::Freeze(id) => {
+                self.phases.set_runs(now_ns(), *id, false);
                 let Some(job) = self.jobs.get_mut(id) else { return };
                 let began_ns = now_ns();
                 // Its slice was shorter than the time between two looks.
@@ -161,7 +168,7 @@ impl SwitchThread {
                     self.poll_pause.begin(began_ns, now_ns());
                 }
                 let Some(freezer) = &mut job.freezer else { return };
-                if node.agent.switch().may_exempt(*id) && freezer.try_exempt() {
+                if node.agent.switch().may_exempt(*id) && !self.phases.waits(*id) && freezer.try_exempt() {
                     (job.polled_ns, job.pauses) = (began_ns, 1);
                     self.recorder.put(TurnKind::Freeze, *id, began_ns, began_ns);
                     node.agent.handle_change(began_ns, *id, JobChange::Exempt);
@@ -182,6 +189,7 @@ impl SwitchThread {
                     }
                     self.recorder.put(TurnKind::Thaw, *id, began_ns, now_ns());
                 }
+                self.phases.set_runs(now_ns(), *id, true);
                 let now_ns = now_ns();
                 node.agent.handle_change(now_ns, *id, JobChange::Thawed);
                 if node.agent.switch().is_strict() {
@@ -269,7 +277,11 @@ impl SwitchThread {
                 if node.agent.switch().is_thawed(*id)
                     || job.freezer.as_ref().is_some_and(JobFreezer::is_exempt)
                 {
-                    job.check(now_ns, *id, &mut node.agent);
+                    // Who waits for slots, or was taken them, is not idle.
+                    match self.phases.waits(*id) {
+                        true => job.keep_awake(now_ns, *id, &mut node.agent),
+                        false => job.check(now_ns, *id, &mut node.agent),
+                    }
                 }
             }
             self.poll_pause.begin(now_ns, self::now_ns());

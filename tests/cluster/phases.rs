@@ -1,0 +1,183 @@
+//! Jobs whose serial phases run side by side while one has the parallel slots (`--phases`). Computing is
+//! replaced by sleeping, so two cores stand for eight.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tutti_tests::{Scratch, root, run};
+
+use crate::Cluster;
+use crate::harness::{Running, await_that};
+
+/// 0.27 ms serial, 0.5 ms parallel.
+const FINE: [&str; 3] = ["1000", "270", "500"];
+
+struct Bench {
+    cluster: Cluster,
+    program: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Bench {
+    #[track_caller]
+    fn new(name: &str, slots: &str) -> Self {
+        let scratch = Scratch::new(&format!("{name}-program"));
+        let program = scratch.path().join("phases");
+        let mut compiler = tutti_tests::program("mpicc");
+        compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+        compiler.arg(root().join("tests/native/programs/phases.c")).arg("-ltutti");
+        run(&mut compiler, Duration::from_secs(60)).expect_success();
+        Bench { cluster: Cluster::up(name, 1, &["--slots", slots]), program, _scratch: scratch }
+    }
+
+    fn words<'a>(&'a self, options: &[&'a str], arguments: &[&'a str]) -> Vec<&'a str> {
+        let program = self.program.to_str().expect("a path in UTF-8");
+        [&["run"], options, &["-n", "1", program], arguments].concat()
+    }
+
+    #[track_caller]
+    fn start(&self, policy: &str, arguments: &[&str]) -> Running {
+        self.cluster.start(&self.words(&[policy], arguments))
+    }
+
+    /// The same jobs at once: how long each took, in ms, in ascending order.
+    #[track_caller]
+    fn at_once(&self, policy: &str, jobs: usize, arguments: &[&str]) -> Vec<f64> {
+        let jobs: Vec<_> = (0..jobs).map(|_| self.start(policy, arguments)).collect();
+        let mut times: Vec<f64> = jobs.into_iter().map(finished).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    }
+}
+
+#[track_caller]
+fn finished(job: Running) -> f64 {
+    let (status, errors, lines) = job.end_with_output();
+    assert_eq!((status, errors.as_str()), (0, ""), "{lines:?}");
+    time(&lines)
+}
+
+#[track_caller]
+fn time(lines: &[String]) -> f64 {
+    let line = lines.iter().find_map(|line| line.strip_prefix("phases: ")?.strip_suffix(" ms"));
+    line.and_then(|time| time.parse().ok()).expect("the program prints its time")
+}
+
+#[track_caller]
+fn wait_until_there(path: &Path) {
+    std::fs::write(path, "").expect("a file in a scratch folder");
+}
+
+#[test]
+fn r10_r14_serial_phases_run_beside_one_jobs_parallel_phase() {
+    let bench = Bench::new("phases-beside", "8");
+    let alone = bench.at_once("--phases", 1, &FINE)[0];
+    let four = bench.at_once("--phases", 4, &FINE);
+    // All phases one after the other would take four times as long.
+    let (first, last) = (four[0], four[3]);
+    assert!(last < 3.7 * alone, "{four:.0?} ms, alone {alone:.0}");
+    assert!(first > 0.75 * last, "{four:.0?} ms: none goes before the others");
+}
+
+#[test]
+fn r12_alone_a_phase_costs_nothing() {
+    let bench = Bench::new("phases-alone", "2");
+    let begun = Instant::now();
+    finished(bench.start("--phases", &["2000000", "0", "0"]));
+    assert!(begun.elapsed() < Duration::from_secs(5), "2,000,000 phases: {:?}", begun.elapsed());
+}
+
+#[test]
+fn r15_three_policies_run_the_same_program() {
+    let bench = Bench::new("phases-policies", "4");
+    for policy in ["--phases=time", "--phases=shared", "--phases=hints", "--phases=hints:500"] {
+        let times = bench.at_once(policy, 2, &["100", "270", "500"]);
+        assert_eq!(times.len(), 2, "{policy}");
+    }
+}
+
+#[test]
+fn phases_that_never_end_hold_nobody_up() {
+    let bench = Bench::new("phases-never", "4");
+    let mut never = bench.start("--phases", &["5", "100", "100", "never"]);
+    never.await_line("in its phase");
+    let other = finished(bench.start("--phases", &["200", "270", "500"]));
+    assert!(other < 15_000.0, "{other} ms of some 200, with half of the time for who never yields");
+    assert!(!never.seen().is_empty());
+    bench.cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(never.end().0, 137);
+}
+
+#[test]
+fn phases_of_a_job_that_dies_with_the_slots_are_over() {
+    let bench = Bench::new("phases-dies", "4");
+    let other = bench.start("--phases", &["300", "270", "500"]);
+    for _ in 0..3 {
+        let (status, _) = bench.start("--phases", &["5", "100", "100", "dies"]).end();
+        assert_eq!(status, 137);
+    }
+    let took = finished(other);
+    assert!(took < 5_000.0, "{took} ms");
+}
+
+#[test]
+fn phases_of_a_job_that_is_frozen_with_the_slots_hold_nobody_up() {
+    let bench = Bench::new("phases-frozen", "4");
+    let go = bench.program.with_file_name("go");
+    let file = go.to_str().expect("a path in UTF-8");
+    let mut frozen = bench.start("--phases", &["5", "100", "100", "waits", file]);
+    frozen.await_line("in its phase");
+    bench.cluster.tutti(&["suspend", "1"]).expect_success();
+    let other = finished(bench.start("--phases", &["200", "270", "500"]));
+    assert!(other < 5_000.0, "{other} ms");
+    wait_until_there(&go);
+    bench.cluster.tutti(&["resume", "1"]).expect_success();
+    finished(frozen);
+}
+
+#[test]
+fn phases_of_a_forked_child_are_none() {
+    let bench = Bench::new("phases-forks", "4");
+    let other = bench.start("--phases", &["300", "270", "500"]);
+    finished(bench.start("--phases", &["20", "100", "100", "forks"]));
+    finished(other);
+}
+
+#[test]
+fn phases_go_on_without_a_daemon() {
+    let bench = Bench::new("phases-daemon", "4");
+    let program = bench.program.to_str().expect("a path in UTF-8");
+    for _ in 0..2 {
+        bench
+            .cluster
+            .tutti(&["submit", "--phases", "-n", "1", program, "2000", "270", "500"])
+            .expect_success();
+    }
+    let is = |job, state: &str| bench.cluster.job(job).contains(state);
+    await_that("they run", || is(1, "\"running\"") && is(2, "\"running\""));
+    bench.cluster.replace(0);
+    let begun = Instant::now();
+    await_that("they are over", || is(1, "\"over\"") && is(2, "\"over\""));
+    assert!(is(1, "\"status\": 0") && is(2, "\"status\": 0"), "{}", bench.cluster.job(1));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn phases_that_cannot_be_shared_are_refused_in_one_line() {
+    let bench = Bench::new("phases-refused", "2");
+    let program = bench.program.to_str().expect("a path in UTF-8");
+    for (words, why) in [
+        (vec!["-n", "3"], "--phases gives a node of 2 slots 2 ranks at most, not 3"),
+        (vec!["--exclusive"], "--phases is for jobs that take turns: not with --exclusive or --no-gang"),
+    ] {
+        let words = [vec!["run", "--phases"], words, vec![program, "1", "0", "0"]].concat();
+        let ran = bench.cluster.tutti(&words);
+        assert!(ran.code() != 0 && ran.stderr.contains(why) && ran.stderr.lines().count() == 1, "{ran}");
+    }
+    let ran = bench.cluster.tutti(&["run", "--phases=often", program]);
+    assert!(ran.code() != 0 && ran.stderr.contains("time, shared, hints or hints:US"), "{ran}");
+    let two = Cluster::up("phases-wide", 2, &[]);
+    let ran = two.tutti(&["run", "-N", "2", "-n", "2", "--phases", program, "1", "0", "0"]);
+    let why = "--phases is for jobs with all ranks on one node: this one needs 2";
+    assert!(ran.code() != 0 && ran.stderr.contains(why), "{ran}");
+}
