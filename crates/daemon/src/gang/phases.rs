@@ -2,8 +2,8 @@
 //! thread reads on their pages, tells them, and does with who keeps what others want.
 //!
 //! A rank rings a pipe of its job's. We have opened its reading end anew, so its flags are ours; a rank that
-//! reads it or fills it harms its own job alone. After [`RINGS_MAX`] rings in [`WINDOW_NS`] a bell is left out
-//! of the poll until that time is over: nobody keeps the switch thread busy.
+//! reads it or fills it harms its own job alone. After [`RINGS_MAX`] rings in [`WINDOW_NS`] a bell is left
+//! out of the poll until that time is over: nobody keeps the switch thread busy.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

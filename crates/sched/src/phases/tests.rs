@@ -392,8 +392,8 @@ fn r17_formula_gives_the_papers_rate_for_half_of_the_processors() {
     assert_eq!(speedup(0, 8), 1000);
 }
 
-/// Among honest ones nobody gives up waiting; beside liars, the dead and the stopped they go on, and no wait is
-/// longer than a lease of each, one more, and 20 ms.
+/// Among honest ones nobody gives up waiting; beside liars, the dead and the stopped they go on, and no wait
+/// is longer than a lease of each, one more, and 20 ms.
 #[test]
 fn phases_waits_are_bounded_beside_anybody() {
     for seed in 0..300 {

@@ -1,5 +1,6 @@
 //! On which nodes and in which row a job comes, and which demands are refused.
 
+use tutti_sched::phases::Phases;
 use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Place, Policy, Slots, SubmitError};
 
 use crate::{Bench, SLICE_NS, given};
@@ -32,6 +33,33 @@ fn placement_exclusive_jobs_have_whole_nodes_in_all_rows() {
     }
     let waits = bench.submit(&Demand { exclusive: true, ..Demand::any(1, 2) });
     assert_eq!(bench.scheduler.state(waits), Some(JobState::Waiting), "no node is empty");
+}
+
+/// Those that share stand in one row, as long as each rank has a serial slot; who does not has a row of its
+/// own.
+#[test]
+fn placement_jobs_with_phases_share_a_row_of_their_own() {
+    let mut bench = Bench::new(1, 4, Config { fill_holes: false, ..Config::default() });
+    let phases = |phases| Demand { phases: Some(phases), ..Demand::any(1, 1) };
+    let hints = phases(Phases::Hints { yield_min_us: 0 });
+    let sharing = [1, 2, 3].map(|_| bench.submit(&hints));
+    let plain = bench.submit(&Demand::any(1, 1));
+    let fourth = bench.submit(&hints);
+    let sliced = bench.submit(&phases(Phases::Time));
+    let mut rows = bench.plan().rows;
+    rows.sort();
+    assert_eq!(rows, [sharing.to_vec(), vec![plain], vec![fourth], vec![sliced]]);
+    bench.run(8);
+    for job in [sharing.as_slice(), &[plain, fourth, sliced]].concat() {
+        assert_eq!(bench.service(job), 2 * SLICE_NS, "{job}");
+    }
+    let slots = |job| bench.scheduler.parts(job).unwrap()[0].slots;
+    assert!(sharing.windows(2).all(|pair| slots(pair[0]).is_disjoint(&slots(pair[1]))));
+    assert_eq!(slots(sliced).count(), 4);
+    let refused = bench.try_submit(&Demand { phases: Some(Phases::Shared), ..Demand::any(1, 4) });
+    assert_eq!(refused, Err(SubmitError::PhasesRanks { ranks: 4, most: 3, slots: 4 }));
+    bench.end(sharing[0]);
+    assert!(bench.plan().rows.contains(&vec![sharing[1], sharing[2], fourth]), "it moves to the free slot");
 }
 
 #[test]

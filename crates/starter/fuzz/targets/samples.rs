@@ -89,5 +89,6 @@ fn job() -> Job {
             bytes: 1 << 29,
             reached: "it reached 512 MiB".into(),
         }),
+        shared_slots: None,
     }
 }
