@@ -6,6 +6,7 @@
 
 mod cluster;
 mod pairs;
+mod phases;
 mod report;
 mod switches;
 mod together;
@@ -44,12 +45,13 @@ struct Bench<'a> {
 type Run = fn(&Bench<'_>) -> Result<(), String>;
 
 /// Name, what it is, whether it is left out of `--quick`, and how to run it; in this order.
-const EXPERIMENTS: [(&str, &str, bool, Run); 7] = [
+const EXPERIMENTS: [(&str, &str, bool, Run); 8] = [
     ("two-jobs", "two jobs at once under every MPI", false, two_jobs),
     ("more-jobs", "two, four and eight jobs at once", true, more_jobs),
     ("pairs", "two different programs at once", false, pairs),
     ("switches", "EP and BAR with a switch in every slice", false, switches::run),
     ("skew", "how far apart ranks go on after a switch", false, rank_skew),
+    ("phases", "serial and parallel phases under three policies", false, phases::run),
     ("channel", "saving and restoring a channel", false, channel),
     ("simulated", "the simulated switch of up to 4,096 nodes", false, simulated),
 ];

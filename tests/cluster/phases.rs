@@ -2,9 +2,11 @@
 //! replaced by sleeping, so two cores stand for eight.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tutti_tests::{Scratch, root, run};
+use tutti_testkit::{Need, skip};
+use tutti_tests::{Scratch, dist, root, run};
 
 use crate::Cluster;
 use crate::harness::{Running, await_that};
@@ -71,12 +73,16 @@ fn wait_until_there(path: &Path) {
 #[test]
 fn r10_r14_serial_phases_run_beside_one_jobs_parallel_phase() {
     let bench = Bench::new("phases-beside", "8");
-    let alone = bench.at_once("--phases", 1, &FINE)[0];
-    let four = bench.at_once("--phases", 4, &FINE);
-    // All phases one after the other would take four times as long.
-    let (first, last) = (four[0], four[3]);
-    assert!(last < 3.7 * alone, "{four:.0?} ms, alone {alone:.0}");
-    assert!(first > 0.75 * last, "{four:.0?} ms: none goes before the others");
+    let look = || {
+        let alone = bench.at_once("--phases", 1, &FINE)[0];
+        let four = bench.at_once("--phases", 4, &FINE);
+        (alone, four[0], four[3])
+    };
+    // All phases one after the other would take four times as long. Others may keep the machine busy.
+    let seen: Vec<_> = (0..3).map(|_| look()).collect();
+    let is_well = |(alone, first, last): &(f64, f64, f64)| *last < 3.5 * alone && *first > 0.8 * last;
+    assert!(seen.iter().any(is_well), "alone, first and last of four, ms: {seen:.0?}");
+    assert!(seen.iter().all(|(_, _, last)| *last >= 1900.0), "one parallel phase at a time: {seen:.0?}");
 }
 
 #[test]
@@ -157,9 +163,50 @@ fn phases_go_on_without_a_daemon() {
     await_that("they run", || is(1, "\"running\"") && is(2, "\"running\""));
     bench.cluster.replace(0);
     let begun = Instant::now();
-    await_that("they are over", || is(1, "\"over\"") && is(2, "\"over\""));
-    assert!(is(1, "\"status\": 0") && is(2, "\"status\": 0"), "{}", bench.cluster.job(1));
+    await_that("they end well", || is(1, "\"status\": 0") && is(2, "\"status\": 0"));
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// LLVM's run time: installed, or Debian's package unpacked into the folder.
+fn libomp(folder: &Path) -> Option<PathBuf> {
+    let installed = ["/usr/lib/x86_64-linux-gnu/libomp.so.5", "/usr/lib/llvm-14/lib/libomp.so.5"];
+    if let Some(path) = installed.map(PathBuf::from).into_iter().find(|path| path.exists()) {
+        return Some(path);
+    }
+    let script = "apt-get download -q libomp5-14 && dpkg -x libomp5-14_*.deb .";
+    let done = Command::new("sh").args(["-c", script]).current_dir(folder).output().ok()?;
+    let path = folder.join("usr/lib/llvm-14/lib/libomp-14.so.5");
+    let path = if path.exists() { path } else { folder.join("usr/lib/llvm-14/lib/libomp.so.5") };
+    (done.status.success() && path.exists()).then_some(path)
+}
+
+/// A program of gcc's OpenMP, with LLVM's run time before its own: nothing in it knows of us.
+#[test]
+fn phases_of_an_openmp_program_are_told_by_the_tool() {
+    let bench = Bench::new("phases-ompt", "8");
+    let folder = bench.program.parent().expect("its folder");
+    let Some(libomp) = libomp(folder) else {
+        return skip(Need::Libomp, "LLVM's OpenMP is neither here nor to be had from Debian");
+    };
+    let program = folder.join("regions");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp", "-o"]).arg(&program);
+    compiler.arg(root().join("tests/native/programs/regions.c"));
+    run(&mut compiler, Duration::from_secs(60)).expect_success();
+    let tool = format!("OMP_TOOL_LIBRARIES={}", dist().join("lib/libtutti_ompt.so").display());
+    let preload = format!("LD_PRELOAD={}", libomp.display());
+    let times = |jobs: usize, with: &str| {
+        let program = program.to_str().expect("a path in UTF-8");
+        let words = ["run", "--phases", "-n", "1", "env", with, &preload, "OMP_NUM_THREADS=2", program];
+        let words = [&words, FINE.as_slice()].concat();
+        let jobs: Vec<_> = (0..jobs).map(|_| bench.cluster.start(&words)).collect();
+        jobs.into_iter().map(finished).fold(0.0, f64::max)
+    };
+    // One region at a time is 2,000 ms for all; without the tool nobody waits for anybody. Others may keep the
+    // machine busy for a while.
+    let seen: Vec<_> = (0..3).map(|_| (times(4, &tool), times(4, "TOOL=none"))).collect();
+    assert!(seen.iter().all(|(four, _)| *four >= 1900.0), "{seen:.0?} ms");
+    assert!(seen.iter().any(|(four, without)| *four > 1.4 * without), "{seen:.0?} ms");
 }
 
 #[test]

@@ -110,9 +110,21 @@ impl Cluster {
 
     /// Starts a job.
     pub fn start(&self, nodes: u32, ranks: u32, program: &Path, args: &[String]) -> Result<Running, String> {
+        self.start_with(&[], nodes, ranks, program, args)
+    }
+
+    /// The same with further options of `tutti run`.
+    pub fn start_with(
+        &self,
+        options: &[&str],
+        nodes: u32,
+        ranks: u32,
+        program: &Path,
+        args: &[String],
+    ) -> Result<Running, String> {
         let mut command = self.tutti();
-        command.args(["run", "-N", &nodes.to_string(), "-n", &ranks.to_string()]).arg(program).args(args);
-        child::start(&mut command)
+        command.arg("run").args(options).args(["-N", &nodes.to_string(), "-n", &ranks.to_string()]);
+        child::start(command.arg(program).args(args))
     }
 
     /// The output of a job of one rank a node; see [`Self::finish`].

@@ -354,6 +354,13 @@ pub fn end() {
     }
 }
 
+/// Whether others share the slots with this process's job now.
+#[inline]
+pub fn is_shared() -> bool {
+    // SAFETY: as in `begin`.
+    unsafe { &*OTHERS.load(Relaxed) }.load(Relaxed) != 0
+}
+
 #[cold]
 fn begin_shared() {
     static ONCE: std::sync::Once = std::sync::Once::new();

@@ -37,6 +37,8 @@ pub enum Need {
     Cmake,
     /// `fortran`: gfortran is installed.
     Fortran,
+    /// `libomp`: LLVM's OpenMP run time is installed, or can be had from Debian.
+    Libomp,
     /// `cores`: two cores or more.
     Cores,
     /// `kernel`: a feature of newer kernels.
@@ -46,7 +48,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 11] = [
+    const ALL: [Need; 12] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
@@ -55,6 +57,7 @@ impl Need {
         Need::Mpich,
         Need::Cmake,
         Need::Fortran,
+        Need::Libomp,
         Need::Cores,
         Need::Kernel,
         Need::Setup,
@@ -71,6 +74,7 @@ impl Need {
             Need::Mpich => "mpich",
             Need::Cmake => "cmake",
             Need::Fortran => "fortran",
+            Need::Libomp => "libomp",
             Need::Cores => "cores",
             Need::Kernel => "kernel",
             Need::Setup => "setup",

@@ -18,8 +18,11 @@ use tutti_table::{Table, filter, header};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What cargo builds: its name there, and its place in the tree. The libraries must be there, programs may.
-const LIBRARIES: [(&str, &str); 2] =
-    [("libtutti.so", "lib/libtutti.so.1"), ("libmpifort_abi.so", "lib/libmpifort_abi.so.1")];
+const LIBRARIES: [(&str, &str); 3] = [
+    ("libtutti.so", "lib/libtutti.so.1"),
+    ("libmpifort_abi.so", "lib/libmpifort_abi.so.1"),
+    ("libtutti_ompt.so", "lib/libtutti_ompt.so"),
+];
 const PROGRAMS: [(&str, &str); 3] =
     [("tutti", "bin/tutti"), ("tuttid", "bin/tuttid"), ("tutti-starter", "libexec/tutti/tutti-starter")];
 
