@@ -202,8 +202,8 @@ fn phases_of_an_openmp_program_are_told_by_the_tool() {
         let jobs: Vec<_> = (0..jobs).map(|_| bench.cluster.start(&words)).collect();
         jobs.into_iter().map(finished).fold(0.0, f64::max)
     };
-    // One region at a time is 2,000 ms for all; without the tool nobody waits for anybody. Others may keep the
-    // machine busy for a while.
+    // One region at a time is 2,000 ms for all; without the tool nobody waits for anybody. Others may keep
+    // the machine busy for a while.
     let seen: Vec<_> = (0..3).map(|_| (times(4, &tool), times(4, "TOOL=none"))).collect();
     assert!(seen.iter().all(|(four, _)| *four >= 1900.0), "{seen:.0?} ms");
     assert!(seen.iter().any(|(four, without)| *four > 1.4 * without), "{seen:.0?} ms");

@@ -1,6 +1,6 @@
 //! `libtutti_ompt.so`: a tool of OMPT (OpenMP 5.0, chapter 4) that LLVM's run time loads by
-//! `OMP_TOOL_LIBRARIES`. It calls `tutti_parallel_begin` and `tutti_parallel_end` at parallel regions, in jobs
-//! of `--phases`; anywhere else the run time is told that it has nothing to do.
+//! `OMP_TOOL_LIBRARIES`. It calls `tutti_parallel_begin` and `tutti_parallel_end` at parallel regions, in
+//! jobs of `--phases`; anywhere else the run time is told that it has nothing to do.
 //!
 //! While others share the slots, threads that wait for the next region sleep at once (`kmp_set_blocktime`):
 //! slots that are given back and spun on would be given to nobody. Alone they wait as the user has said.
