@@ -41,6 +41,10 @@ const NEVER_INHERITED: [&str; 9] = [
     tutti_shm::phases::VARIABLE,
 ];
 
+/// How often a waiting thread of gcc's OpenMP looks before it sleeps, as a variable and as we set it.
+const SPIN_COUNT: &str = "GOMP_SPINCOUNT=";
+const SPINS: u32 = 10_000;
+
 /// A text of the program has a zero byte, which no C string can hold.
 #[derive(Debug, thiserror::Error)]
 #[error("the program's {what} has a zero byte in it")]
@@ -107,6 +111,18 @@ impl Prepared {
                 .map(|directory| text(directory.as_bytes(), "directory"))
                 .transpose()?,
         })
+    }
+
+    /// Threads of gcc's OpenMP that wait spin for some 0.1 ms, not for as long as their run time likes: in a
+    /// job that shares parallel slots they would keep those that it has given back. Not, if the user has said
+    /// how they wait.
+    pub fn limit_spinning(&mut self) {
+        let is_said = |text: &CString| {
+            [SPIN_COUNT, "OMP_WAIT_POLICY="].iter().any(|name| text.as_bytes().starts_with(name.as_bytes()))
+        };
+        if !self.environment.iter().any(is_said) {
+            self.environment.extend(CString::new(format!("{SPIN_COUNT}{SPINS}")));
+        }
     }
 }
 
@@ -228,5 +244,26 @@ mod tests {
         ] {
             assert!(texts.iter().any(|text| text == expected), "{expected} is not in {texts:?}");
         }
+    }
+
+    #[test]
+    fn environment_limits_spinning_unless_the_user_has_said_how_to_wait() {
+        let spins = |variables: &[(&str, &str)]| -> Vec<String> {
+            let program = Program {
+                file: "a.out".into(),
+                arguments: Vec::new(),
+                ranks: 1,
+                directory: None,
+                inherits: Inherits::Only(Vec::new()),
+                variables: variables.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+            };
+            let mut prepared = Prepared::new(&program).expect("no zero byte");
+            prepared.limit_spinning();
+            let texts = prepared.environment.iter().map(|text| text.to_string_lossy().into_owned());
+            texts.filter(|text| text.starts_with("GOMP_") || text.starts_with("OMP_WAIT")).collect()
+        };
+        assert_eq!(spins(&[]), ["GOMP_SPINCOUNT=10000"]);
+        assert_eq!(spins(&[("GOMP_SPINCOUNT", "7")]), ["GOMP_SPINCOUNT=7"]);
+        assert_eq!(spins(&[("OMP_WAIT_POLICY", "active")]), ["OMP_WAIT_POLICY=active"]);
     }
 }

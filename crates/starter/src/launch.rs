@@ -243,7 +243,10 @@ pub fn launch(ready: &Ready, parts: &mut Parts) -> Result<Launched, LaunchError>
         if mine.is_empty() {
             continue;
         }
-        let prepared = Prepared::new(program)?;
+        let mut prepared = Prepared::new(program)?;
+        if ready.job.shared_slots.is_some() {
+            prepared.limit_spinning();
+        }
         for _ in mine {
             start_rank(ready, &prepared, parts)?;
         }
