@@ -27,23 +27,23 @@ trap finish EXIT
 
 "$bin/mpicc" -std=c11 -O2 -Wall -Wextra -pedantic -o "$folder/turns" examples/turns.c
 
-# seconds COMMAND...: what the program says it took.
-seconds() {
-    timeout --kill-after=5 "$limit_s" "$@" </dev/null | sed -n 's/.* rounds in \([0-9.]*\) s.*/\1/p'
+# round_us COMMAND...: how long a round took, as the program says.
+round_us() {
+    timeout --kill-after=5 "$limit_s" "$@" </dev/null | sed -n 's/.* s, \([0-9.]*\) us each.*/\1/p'
 }
 
 # pair NAME COMMAND...: alone, then two at once.
 pair() {
     local name=$1 alone first second
     shift
-    alone=$(seconds "$@")
-    seconds "$@" >"$run/first" &
-    seconds "$@" >"$run/second"
+    alone=$(round_us "$@")
+    round_us "$@" >"$run/first" &
+    round_us "$@" >"$run/second"
     wait $!
     first=$(cat "$run/first") second=$(cat "$run/second")
     [ -n "$alone" ] && [ -n "$first" ] && [ -n "$second" ] || { echo "    $name FAILED"; return 1; }
     awk -v name="$name" -v alone="$alone" -v first="$first" -v second="$second" 'BEGIN {
-        printf "    %-22s alone %6.2f s, two at once %6.2f and %6.2f s: %5.2f and %5.2f times as long\n", name, alone, first,
+        printf "    %-22s a round alone %6.1f us, two at once %6.1f and %6.1f us: %5.2f and %5.2f times as long\n", name, alone, first,
             second, first / alone, second / alone
     }'
 }
