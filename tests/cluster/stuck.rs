@@ -106,3 +106,57 @@ fn deadlock_of_an_mpiexec_job_is_reported() {
         assert_eq!(job.end(), (137, format!("mpiexec: {line}\n")));
     }
 }
+
+const ENDED: &str = "the job is ended (--on-deadlock end)";
+
+/// The words of `run` with the option, behind its name.
+fn with_policy<'a>(policy: &'a str, nodes: &'a str) -> [&'a str; 7] {
+    ["run", "--on-deadlock", policy, "-N", nodes, "-n", "3"]
+}
+
+#[test]
+fn on_deadlock_end_kills_a_job_of_the_cluster_with_status_35() {
+    let cluster = Cluster::up("on-deadlock-end", 2, &[]);
+    let program = Steered::new("on-deadlock-end");
+    for (number, nodes) in ["1", "2"].into_iter().enumerate() {
+        // Of one node its starter is the judge, of two the controller.
+        let mut job = cluster.start(&program.words(&with_policy("end", nodes), "ring"));
+        (0..3).for_each(|_| job.await_line("snapshot: up"));
+        assert_eq!(job.end(), (35, format!("tutti run: {}\ntutti run: {ENDED}\n", ring(3))));
+        let status = cluster.tutti(&["status", &(number + 1).to_string()]).stdout;
+        assert!(status.contains("its ranks waited for each other for ever (--on-deadlock end)"), "{status}");
+    }
+}
+
+#[test]
+fn on_deadlock_suspend_stops_a_job_of_the_cluster_until_it_is_resumed() {
+    let cluster = Cluster::up("on-deadlock-suspend", 2, &[]);
+    let program = Steered::new("on-deadlock-suspend");
+    let words = program.words(&with_policy("suspend", "2"), "woken");
+    let submit: Vec<&str> = std::iter::once("submit").chain(words[1..].iter().map(|word| &**word)).collect();
+    cluster.tutti(&submit).expect_success();
+    await_that("it is suspended", || cluster.tutti(&["ps"]).stdout.contains(" suspended "));
+    // What is left of the deadlock is its end: a signal wakes the ranks, and they go on.
+    cluster.tutti(&["resume", "1"]).expect_success();
+    cluster.tutti(&["signal", "USR1", "1"]).expect_success();
+    program.touch("go");
+    await_that("it is over", || cluster.job(1).contains("\"state\": \"over\""));
+    assert!(cluster.job(1).contains("\"status\": 0"), "{}", cluster.job(1));
+}
+
+#[test]
+fn on_deadlock_end_kills_an_mpiexec_job_with_status_35() {
+    let laptop = Laptop::new("on-deadlock-laptop");
+    let program = Steered::new("on-deadlock-laptop");
+    let choices = [&["-n", "3"][..], &["--no-gang", "-n", "3"], &["--virtual-nodes", "3", "-n", "3"]];
+    for before in choices {
+        let words = [&["--on-deadlock", "end"][..], before].concat();
+        let job = Running::start_command(&mut laptop.command("mpiexec", &program.words(&words, "ring")));
+        let (status, stderr) = job.end();
+        assert_eq!(
+            (status, &*stderr),
+            (35, &*format!("mpiexec: {}\nmpiexec: {ENDED}\n", ring(3))),
+            "{before:?}"
+        );
+    }
+}

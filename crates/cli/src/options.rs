@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch};
+use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, OnDeadlock};
 use tutti_protocol::terms::Terms;
 use tutti_protocol::wire::{Binding, Inherits, Input};
 use tutti_protocol::{size, time_limit};
@@ -477,6 +477,14 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::Time => {
             let limit = time_limit::parse(&text()).ok_or_else(|| wrong(time_limit::EXPECTED))?;
             options.batch.time_ms = Some(limit.as_millis() as u64);
+        }
+        Key::OnDeadlock => {
+            options.batch.on_deadlock = match text().as_str() {
+                "report" => OnDeadlock::Report,
+                "suspend" => OnDeadlock::Suspend,
+                "end" => OnDeadlock::End,
+                _ => return Err(wrong("report, suspend or end")),
+            }
         }
         Key::Name => options.batch.name = text(),
         Key::After | Key::AfterOk => {

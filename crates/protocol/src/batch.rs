@@ -10,6 +10,22 @@ pub const NAME_CHARS_MAX: usize = 64;
 /// Jobs that one job may wait for, at most.
 pub const BATCH_AFTER_MAX: usize = 256;
 
+/// Exit status of a job that is ended since its ranks wait for each other for ever (EDEADLK).
+pub const DEADLOCKED: u8 = 35;
+
+/// What is done with a job whose ranks wait for each other for ever, besides the line that says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDeadlock {
+    /// Nothing.
+    #[default]
+    Report,
+    /// It is suspended, as by its user.
+    Suspend,
+    /// It is killed, with status [`DEADLOCKED`].
+    End,
+}
+
 /// The options of a batch user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
@@ -28,6 +44,9 @@ pub struct Batch {
     /// The weight that its user has named.
     #[serde(default)]
     pub weight: Option<u32>,
+    /// What is done when its ranks wait for each other for ever.
+    #[serde(default)]
+    pub on_deadlock: OnDeadlock,
     /// It starts when these are over.
     pub after: Vec<After>,
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tutti_os::{cgroup, descendants};
+use tutti_protocol::batch::{DEADLOCKED, OnDeadlock};
 use tutti_protocol::wire::{Kind, Report};
 
 use super::{End, Enrolment, Front, Keys, libc_signal};
@@ -31,6 +32,22 @@ impl Front {
             // The daemon does not answer; it has the request.
             End::Detaching => Some(0),
             End::Killed(_) => Some(self.leave_by_force()),
+        }
+    }
+
+    /// The ranks of a job that is ours wait for each other for ever. What the controller does with a job of
+    /// the cluster it does by itself.
+    pub(super) fn handle_deadlock(&mut self) {
+        match self.options.batch.on_deadlock {
+            OnDeadlock::Suspend if self.end == End::Open => {
+                self.complain("the job is suspended (--on-deadlock suspend)");
+                self.put(Kind::Suspend, 0, &[]);
+            }
+            OnDeadlock::End if self.end == End::Open => {
+                self.complain("the job is ended (--on-deadlock end)");
+                self.kill(DEADLOCKED);
+            }
+            _ => {}
         }
     }
 

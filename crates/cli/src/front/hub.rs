@@ -6,6 +6,7 @@ use rustix::event::PollFlags;
 use rustix::process::Signal;
 use tutti_protocol::users::WITHOUT_TURNS;
 use tutti_protocol::wire::{self, FrameHeader, Kind, Reached, Report};
+use tutti_snapshot::DEADLOCK_ENDED;
 
 use super::enrolment::{EnrolAction, Enrolment};
 use super::{End, Front, Keys, libc_signal};
@@ -151,9 +152,13 @@ impl Front {
             Report::Refused(_) => {}
             Report::Warning(text) => self.complain(&text),
             Report::Stalled(stalled) => {
+                let is_deadlock = stalled.as_ref().is_some_and(|stalled| stalled.deadlock.is_some());
                 let enrolment = self.enrolment.as_mut();
                 let line = enrolment.and_then(|enrolment| enrolment.handle_stalled(index, stalled));
                 line.iter().for_each(|text| self.complain(text));
+                if is_deadlock {
+                    self.handle_deadlock();
+                }
             }
             Report::Left => {
                 self.links[index].left = true;
@@ -251,7 +256,12 @@ impl Front {
         for action in actions {
             match action {
                 EnrolAction::Put(kind, number, payload) => self.put(kind, number, &payload),
-                EnrolAction::Print(text) => self.complain(&text),
+                EnrolAction::Print(text) => {
+                    self.complain(&text);
+                    if text != DEADLOCK_ENDED {
+                        self.handle_deadlock();
+                    }
+                }
                 EnrolAction::Kill => self.kill(128 + libc_signal(Signal::KILL) as u8),
             }
         }

@@ -76,6 +76,7 @@ pub enum Key {
     DetachOnHangup,
     Timeout,
     Time,
+    OnDeadlock,
     Name,
     After,
     AfterOk,
@@ -282,6 +283,12 @@ pub const OPTIONS: &[Spec] = &[
         &["time", "t"],
         &["LIMIT"],
         "time limit of a job of the cluster: 10m, 2h, minutes, HH:MM:SS, D-HH:MM; then TERM, 10 s later KILL, status 124",
+    ),
+    option(
+        Key::OnDeadlock,
+        &["on-deadlock"],
+        &["DO"],
+        "when its ranks wait for each other for ever: report (default), suspend, or end it with status 35",
     ),
     option(
         Key::Name,

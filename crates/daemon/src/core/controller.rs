@@ -233,7 +233,7 @@ impl Controller {
                 out.route(node, Routed::Answer { request_id, answer: answer.clone() });
             }
         }
-        job.judge_stall(relay.states(id), (now_ms, wall_ms));
+        let is_now_suspended = job.judge_stall(relay.states(id), (now_ms, wall_ms));
         self.jobs.forget_if_received(id, members, now_ms, local.config.keep_ms);
         self.publish(relay, id);
         let Some(job) = self.jobs.get(id) else { return };
@@ -244,6 +244,10 @@ impl Controller {
                 scheduler::suspend(out, job, true);
             }
             log::log_start(local, out, job);
+        }
+        if is_now_suspended {
+            scheduler::suspend(out, job, true);
+            log::log(local, out, id, JobEvent { event: "suspended", ..JobEvent::default() });
         }
         if has_reached_limit {
             log::log_limit(local, out, job);

@@ -30,6 +30,8 @@ pub(super) struct Stuck {
     pub(super) deadlock: Option<Arc<str>>,
     /// Its starter has found that, and tells the user.
     pub(super) by_starter: bool,
+    /// What its user wants done with a job in a deadlock has been done.
+    pub(super) acted: bool,
     /// The controller has told the user, and how many lines it has said.
     pub(super) reported: bool,
     pub(super) lines: usize,

@@ -1,5 +1,6 @@
 //! Jobs whose ranks wait for each other for ever: said once to the user, and in the list for as long as it is
-//! so; nobody is killed.
+//! so. What else is done its user has chosen (`--on-deadlock`): nothing, or it is suspended or ended. An
+//! origin does that itself with a job that it has only enrolled.
 //!
 //! ```text
 //! parts: Still(n) each --all of them--> hold, snapshot without data --deadlock()--> one line; STATE deadlock
@@ -15,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tutti_protocol::batch::{DEADLOCKED, OnDeadlock};
 use tutti_protocol::wire::Report;
 use tutti_snapshot::DEADLOCK_ENDED;
 
@@ -25,17 +27,43 @@ use crate::message::{PartState, Run};
 /// Lines that the controller says of this in the incarnation of a job, at most.
 const LINES_MAX: usize = 8;
 impl JobRecord {
-    /// The parts have said something, or a snapshot has been had.
+    /// The parts have said something, or a snapshot has been had. `true`: it has just been suspended for it.
     pub(super) fn judge_stall(
         &mut self,
         states: Option<&BTreeMap<NodeId, PartState>>,
         (now_ms, wall_ms): (u64, u64),
-    ) {
+    ) -> bool {
         let nodes = self.launch.nodes.clone();
         if self.record_stall(nodes.iter().map(|node| states?.get(node)), now_ms) {
             self.hold(Vec::new(), 0, now_ms, wall_ms);
         }
         self.report_stall();
+        self.act_on_deadlock(wall_ms)
+    }
+
+    /// Once for each deadlock, what its user has chosen. `true`: it has just been suspended.
+    fn act_on_deadlock(&mut self, wall_ms: u64) -> bool {
+        let is_new = self.stuck.deadlock.is_some() && !self.stuck.acted;
+        self.stuck.acted = self.stuck.deadlock.is_some();
+        if !is_new || self.is_ending() || self.order.run != Run::Go {
+            return false;
+        }
+        match self.launch.batch.on_deadlock {
+            OnDeadlock::Report => false,
+            OnDeadlock::Suspend => {
+                self.report(Report::Warning("the job is suspended (--on-deadlock suspend)".into()));
+                self.reported_suspended = false;
+                self.set_run(Run::Stop, self.launch.user.uid, wall_ms);
+                true
+            }
+            OnDeadlock::End => {
+                self.report(Report::Warning("the job is ended (--on-deadlock end)".into()));
+                self.by_user = true;
+                self.record_cause("its ranks waited for each other for ever (--on-deadlock end)".into());
+                self.end_by(None, DEADLOCKED);
+                false
+            }
+        }
     }
 
     /// What the parts say of it; `true`: a snapshot is wanted.
