@@ -167,6 +167,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
         files: Slab::new(Kind::File),
         servers: HashMap::new(),
         free_contexts: Vec::new(),
+        ports: Default::default(),
         sessions: Slab::new(Kind::Session),
         thread_level: required,
         main_thread: process::thread_id(),

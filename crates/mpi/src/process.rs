@@ -59,6 +59,8 @@ pub struct Process {
     pub servers: HashMap<usize, u32>,
     /// Numbers of contexts that this process has led and may use again.
     pub free_contexts: Vec<u32>,
+    /// Ports that this process has opened.
+    pub ports: crate::comm::ports::Ports,
     /// Open sessions.
     pub sessions: Slab<Session>,
     /// Thread level given by Init.

@@ -66,6 +66,8 @@ pub enum Goal<'a> {
 pub enum Outside {
     /// The lock of a range of a file.
     FileLock,
+    /// The other end of a socket of the user.
+    Socket,
 }
 
 impl fmt::Debug for Goal<'_> {
@@ -80,6 +82,7 @@ impl fmt::Debug for Goal<'_> {
             Goal::Window { .. } => "Window",
             Goal::Pending(_) => "Pending",
             Goal::Outside(Outside::FileLock) => "Outside(FileLock)",
+            Goal::Outside(Outside::Socket) => "Outside(Socket)",
         })
     }
 }

@@ -7,7 +7,7 @@ use core::ffi::c_int;
 use super::agreement::Meeting;
 use super::{Channel, Comm, Group};
 use crate::abi::*;
-use crate::error::{Result, check};
+use crate::error::{Error, Result, check};
 use crate::process::Guard;
 
 /// The arguments of MPI_Intercomm_create.
@@ -59,14 +59,15 @@ impl Guard {
         meeting: &Meeting,
         leader: usize,
         group: Rc<Group>,
-        leaders: impl FnOnce(&Guard) -> Result<Meeting>,
+        leaders: impl FnOnce(&mut Guard) -> Result<Meeting>,
     ) -> Result<Comm> {
         let rtr = if meeting.me == leader {
             match leaders(self) {
                 Ok(leaders) => self.exchange_groups(&leaders, &group)?,
                 Err(error) => {
-                    // The group waits; an empty message tells it that the leader's arguments were wrong.
-                    self.broadcast(meeting, leader, Vec::new());
+                    // The group waits; a class alone is the news that the leader failed.
+                    let class = if error.class == MPI_ERR_PORT { MPI_ERR_PORT } else { MPI_ERR_OTHER };
+                    self.broadcast(meeting, leader, vec![class as u32]);
                     return Err(error);
                 }
             }
@@ -74,9 +75,9 @@ impl Guard {
             Vec::new()
         };
         let rtr = self.broadcast(meeting, leader, rtr);
-        check(!rtr.is_empty(), MPI_ERR_OTHER, || {
-            "the leader of the group could not reach the other one".into()
-        })?;
+        if let [class] = rtr[..] {
+            return Err(Error::new(class as c_int, "the leader of the group could not reach the other one"));
+        }
         let (context, remote) = (rtr[0], Rc::new(Group::new(rtr[1..].to_vec())));
         check(group.is_disjoint(&remote), MPI_ERR_GROUP, || {
             "the two groups have a process in common, expected groups without".into()
@@ -115,10 +116,7 @@ impl Guard {
             flags.all(|(_, record)| record[0] == first).then_some(first != 0)
         };
         let (Some(local_high), Some(remote_high)) = (said(&local), said(&remote)) else {
-            return Err(crate::error::Error::new(
-                MPI_ERR_ARG,
-                "high is not the same on all processes of a group",
-            ));
+            return Err(Error::new(MPI_ERR_ARG, "high is not the same on all processes of a group"));
         };
         let local_first = match (local_high, remote_high) {
             (false, true) => true,

@@ -2,7 +2,8 @@
 //!
 //! [`group`] is the algebra of groups; [`agreement`] how the members of a communicator exchange a few
 //! numbers; [`creation`] and [`intercomm`] and [`machine`] make communicators with it; [`arranged`] makes
-//! those with a [`topology`]; [`lifetime`] ends them.
+//! those with a [`topology`]; [`ports`] bring groups together that have no communicator; [`lifetime`] ends
+//! them.
 
 pub mod agreement;
 mod arranged;
@@ -13,6 +14,7 @@ pub mod intercomm;
 mod lifetime;
 mod lookup;
 pub mod machine;
+pub mod ports;
 pub mod topology;
 
 use std::rc::Rc;
