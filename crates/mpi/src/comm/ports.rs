@@ -13,7 +13,8 @@
 //! | groups of a join | both | `Introduction` | number of the lower rank | the same |
 //!
 //! A task receives the requests, as long as the opener is in MPI at all. It queues them while the port is
-//! open. Later it refuses them, so it runs until the process leaves the job: a port number is never used again.
+//! open. Later it refuses them, so it runs until the process leaves the job: a port number is never used
+//! again.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -273,8 +274,8 @@ impl Guard {
     /// quiet before and after.
     ///
     /// # Errors
-    /// MPI_ERR_ARG when the descriptor is no such socket or the other end no process that joins; MPI_ERR_OTHER
-    /// when that one is of another job, or this one itself.
+    /// MPI_ERR_ARG when the descriptor is no such socket or the other end no process that joins;
+    /// MPI_ERR_OTHER when that one is of another job, or this one itself.
     pub fn join(&mut self, socket: c_int) -> Result<MPI_Comm> {
         let me = self.world_rank();
         let number = self.ports.next_connection();
