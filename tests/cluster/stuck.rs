@@ -9,7 +9,7 @@ use crate::harness::{Running, await_that, comes_true};
 use crate::on_demand::Laptop;
 use crate::steered::Steered;
 
-/// The starters look once a second: so long a job goes on of which nothing must be said.
+/// The starters look every half a second: so long a job goes on of which nothing must be said.
 const LOOKS: Duration = Duration::from_millis(4_500);
 
 fn ring(ranks: u32) -> String {
@@ -50,7 +50,7 @@ fn deadlock_over_two_nodes_is_reported_once_and_listed() {
         await_that("it is seen", || {
             cluster.tutti(&["snapshot", "1"]).expect_success().stdout.contains("deadlock of 4 ranks")
         });
-        // A duration is what is tested: the starters look once a second, so each has looked in between.
+        // A duration is what is tested: the starters look every half a second, so each has looked in between.
         std::thread::sleep(Duration::from_secs(1));
     }
     assert!(cluster.job(1).contains("\"running\"") && cluster.job(1).contains(&line));

@@ -2,7 +2,7 @@
 //! it once. The job is never killed for it.
 //!
 //! ```text
-//! every second: bells of all ranks, all asleep? -> the same a second before?
+//! every half a second: bells of all ranks, all asleep? -> a quarter of a second later, the same?
 //!     one node:      -> view -> bells again, the same? -> deadlock()? -> one line, Still(deadlock)
 //!                                    (the job is checked, and all are in it -> one rank prints what each waits for)
 //!     several nodes: -> Still                                              (the controller takes a snapshot when all nodes have said so)
@@ -17,11 +17,14 @@ use super::Starter;
 use tutti_protocol::wire::{Report, Stalled};
 use tutti_snapshot::{DEADLOCK_ENDED, Deadlock, Snapshot, view};
 
-/// Between two looks: each costs a job that runs a few loads.
-const POLL_NS: u64 = 1_000_000_000;
+/// Between two looks: each costs a job that runs a few loads, and a core a wake-up.
+const POLL_NS: u64 = 500_000_000;
+/// Behind a look that has found all ranks asleep for the first time. With the former it is how long a
+/// deadlock takes to be named.
+const CONFIRM_NS: u64 = 250_000_000;
 /// A job that is stalled without a deadlock is judged again at the next poll, two polls later, four, and so
 /// on up to so many: threads of a rank may compute, and end.
-const CHECKS_MAX: u32 = 120;
+const CHECKS_MAX: u32 = 240;
 /// Lines about this for one job, at most.
 const LINES_MAX: usize = 8;
 
@@ -62,8 +65,9 @@ impl Watch {
     }
 
     /// The state at this poll: all bells, if all are at rest; whether that is the same as before.
-    fn is_same(&mut self, bells: Option<Vec<u32>>) -> bool {
+    fn is_same(&mut self, bells: Option<Vec<u32>>, now_ns: u64) -> bool {
         let is_same = bells.is_some() && self.bells == bells;
+        self.due_ns = now_ns + if bells.is_some() && !is_same { CONFIRM_NS } else { POLL_NS };
         if !is_same {
             (self.bells, self.judge_in, self.check_interval) = (bells, 0, 0);
         }
@@ -90,11 +94,13 @@ impl Watch {
 impl Starter {
     pub(super) fn handle_watch_time(&mut self, now_ns: u64) {
         let Some(watch) = self.watch.as_mut().filter(|watch| now_ns >= watch.due_ns) else { return };
-        watch.due_ns = now_ns + POLL_NS;
-        let Some(segment) = &self.parts.segment else { return };
+        let Some(segment) = &self.parts.segment else {
+            watch.due_ns = now_ns + POLL_NS;
+            return;
+        };
         let ranks = 0..segment.geometry().local_ranks as usize;
         let now: Option<Vec<u32>> = ranks.map(|rank| segment.rest(rank)).collect();
-        if !watch.is_same(now) {
+        if !watch.is_same(now, now_ns) {
             return self.report_wakeup();
         }
         if watch.stalled.is_some() || self.alone && !watch.may_judge() {
@@ -164,7 +170,7 @@ mod tests {
     /// The looks, counted from the first, at which a job is judged of which this is seen.
     fn judged(bells: impl Iterator<Item = Option<Vec<u32>>>) -> Vec<usize> {
         let mut watch = Watch::from(0);
-        let is_judged = |bells| watch.is_same(bells) && watch.may_judge();
+        let is_judged = |bells| watch.is_same(bells, 0) && watch.may_judge();
         let check_interval: Vec<bool> = bells.map(is_judged).collect();
         check_interval.iter().enumerate().filter(|(_, judged)| **judged).map(|(at, _)| at).collect()
     }
