@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn deadlock_search_backs_off_and_restarts_after_progress() {
         let stalled = |bell: u32| Some(vec![bell, 3]);
-        let expected = [1, 2, 4, 8, 16, 32, 64, 128, 248, 368];
-        assert_eq!(judged(std::iter::repeat_n(stalled(1), 400)), expected);
+        let expected = [1, 2, 4, 8, 16, 32, 64, 128, 256, 496];
+        assert_eq!(judged(std::iter::repeat_n(stalled(1), 600)), expected);
         let moved = std::iter::repeat_n(stalled(1), 100).chain([
             stalled(3),
             stalled(3),
