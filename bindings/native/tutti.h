@@ -3,6 +3,7 @@
 #ifndef TUTTI_H
 #define TUTTI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -12,6 +13,17 @@ extern "C" {
 #define TUTTI_OK 0
 #define TUTTI_ERR_ARG (-1)     /* an argument is wrong */
 #define TUTTI_ERR_RUNNING (-2) /* nothing has been started, or all has ended */
+#define TUTTI_ERR_REGION (-3)  /* there is no such region, or not any more */
+#define TUTTI_ERR_RIGHT (-4)   /* the region is not open for that */
+#define TUTTI_ERR_RANGE (-5)   /* the region ends before; the message is too long */
+#define TUTTI_ERR_ALIGN (-6)   /* the number is not aligned */
+#define TUTTI_ERR_REFUSED (-7) /* the target does not understand it */
+#define TUTTI_ERR_FULL (-8)    /* the queue has no room; nothing of the message is in it */
+#define TUTTI_ERR_GONE (-9)    /* the rank has left the job */
+#define TUTTI_ERR_MEMORY (-10) /* there is no memory left, or 4096 regions are open */
+#define TUTTI_EMPTY (-11)      /* the queue has no message */
+#define TUTTI_ERR_BUSY (-12)   /* a part of the memory is open */
+#define TUTTI_PENDING (-13)    /* not over yet */
 
 /* Comparisons. */
 #define TUTTI_EQ 1
@@ -38,6 +50,75 @@ int tutti_progress(uint64_t steps, uint64_t patience);
  * MPI_Finalize. Phases of several threads overlap: the slots are given back when the last has ended. */
 void tutti_parallel_begin(void);
 void tutti_parallel_end(void);
+/* Rights: a sum of these. A queue is open for messages alone. */
+#define TUTTI_READ 1
+#define TUTTI_WRITE 2
+#define TUTTI_ATOMIC 4
+
+/* Names a region or a queue of a rank. Plain data: send it to whoever may use it, by any message of the job. */
+typedef struct tutti_region {
+    uint64_t words[6];
+} tutti_region;
+
+/* Completion in the memory of who starts an operation. Set it to zero; several operations may share it. It stays until all have
+ * ended. `count` grows by one for each that has ended; `status` is that of the first one that failed. */
+typedef struct tutti_done {
+    volatile int64_t count;
+    volatile int32_t status;
+    int32_t reserved;
+} tutti_done;
+
+/* The last argument of an operation: the call waits and returns the status; nobody is told but the next fence; or a tutti_done. */
+#define TUTTI_WAIT ((tutti_done *)0)
+#define TUTTI_POSTED ((tutti_done *)(intptr_t)-1)
+
+/* A piece of a gathered write. */
+typedef struct tutti_piece {
+    uint64_t offset;
+    const void *from;
+    size_t bytes;
+} tutti_piece;
+
+/* A memory barrier that is started now and asked later. */
+typedef struct tutti_fence {
+    tutti_done done;
+    int64_t expected;
+} tutti_fence;
+
+/* Takes zeroed memory that may be opened, and gives it back; null where there is none. */
+void *tutti_alloc(size_t bytes);
+int tutti_free(void *memory);
+
+/* Opens a part of memory from tutti_alloc; an alias is a part of an own region once more, with the same rights or fewer. Who
+ * names a region that was closed is refused, also when its memory has been opened anew. */
+int tutti_open(void *memory, size_t bytes, int rights, tutti_region *region);
+int tutti_alias(const tutti_region *of, uint64_t offset, uint64_t bytes, int rights, tutti_region *alias);
+int tutti_close(const tutti_region *region);
+
+/* Operations on the region of any rank, which need not call anything. They are applied whole or, when they are refused, not at
+ * all, if they fit a datagram; the origin may be used again when the call returns. Those on one rank are applied in order. */
+int tutti_write(const tutti_region *region, uint64_t offset, const void *from, size_t bytes, tutti_done *done);
+int tutti_writev(const tutti_region *region, const tutti_piece *pieces, int count, tutti_done *done);
+int tutti_read(const tutti_region *region, uint64_t offset, void *into, size_t bytes, tutti_done *done);
+
+/* Atomic changes of an aligned number of 8 bytes; what was there goes to `found`. */
+int tutti_fetch_add(const tutti_region *region, uint64_t offset, int64_t value, int64_t *found, tutti_done *done);
+int tutti_swap(const tutti_region *region, uint64_t offset, int64_t value, int64_t *found, tutti_done *done);
+int tutti_compare_swap(const tutti_region *region, uint64_t offset, int64_t expected, int64_t value, int64_t *found,
+                       tutti_done *done);
+
+/* Queues of messages in the memory of their receiver: many senders, each one's messages in its order. A queue has room for one
+ * message of `bytes` bytes, or several shorter ones. tutti_take needs the room in *bytes and gives the length; with `wait` it
+ * waits for a message. */
+int tutti_queue_open(size_t bytes, tutti_region *queue);
+int tutti_put(const tutti_region *queue, const void *from, size_t bytes, tutti_done *done);
+int tutti_take(const tutti_region *queue, void *into, size_t *bytes, int *from, int wait);
+
+/* Covers the operations that this rank has started before. A fence that is over returns TUTTI_OK, or why the first posted
+ * operation failed. */
+int tutti_fence_start(tutti_fence *fence);
+int tutti_fence_test(const tutti_fence *fence);
+int tutti_fence_wait(const tutti_fence *fence);
 
 #ifdef __cplusplus
 }

@@ -65,3 +65,20 @@ fn native_board_of_a_job_without_daemon() {
     let ran = run(&mut command, LIMIT).expect_success();
     assert!(ran.stdout.contains("board: ok\n"), "{ran}");
 }
+
+#[test]
+fn native_regions_keep_their_promises_inside_a_node_and_between_nodes() {
+    let scratch = Scratch::new("native-regions");
+    let compiled = compile("mpicc", "region_operations", scratch.path());
+    let ways: [&[&str]; 5] = [
+        &["-n", "1"],
+        &["-n", "2"],
+        &["-n", "3"],
+        &["-n", "2", "--virtual-nodes", "2"],
+        &["-n", "4", "--virtual-nodes", "2"],
+    ];
+    for way in ways {
+        let ran = run(program("mpiexec").args(way).arg(&compiled), LIMIT).expect_success();
+        assert!(ran.stdout.contains("regions: ok\n"), "{way:?}: {ran}");
+    }
+}

@@ -2,6 +2,11 @@
 
 use core::ffi::{c_int, c_void};
 
+use core::ptr::NonNull;
+
+use tutti_native::operation::{self, Barrier, Change, Done, End, Piece};
+use tutti_native::region::{self, Handle};
+use tutti_native::status::{INVALID, OK};
 use tutti_native::{board, phases, wait};
 
 /// See `tutti_board.h`.
@@ -36,6 +41,282 @@ pub extern "C" fn tutti_parallel_begin() {
 
 /// See `tutti.h`.
 #[unsafe(no_mangle)]
+pub extern "C" fn tutti_alloc(bytes: usize) -> *mut c_void {
+    region::alloc(bytes)
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
 pub extern "C" fn tutti_parallel_end() {
     phases::end();
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_free(memory: *mut c_void) -> c_int {
+    region::free(memory)
+}
+
+/// Stores a handle that was made.
+///
+/// # Safety
+/// The place is null or valid for writing.
+unsafe fn give(made: impl FnOnce() -> Result<Handle, c_int>, to: *mut Handle) -> c_int {
+    let Some(to) = NonNull::new(to).filter(|to| to.is_aligned()) else { return INVALID };
+    match made() {
+        Ok(handle) => {
+            // SAFETY: our contract.
+            unsafe { to.write(handle) };
+            OK
+        }
+        Err(status) => status,
+    }
+}
+
+/// The handle that a user names.
+///
+/// # Safety
+/// The place is null or valid.
+unsafe fn handle<'a>(region: *const Handle) -> Option<&'a Handle> {
+    // SAFETY: our contract.
+    if region.is_aligned() { unsafe { region.as_ref() } } else { None }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_open(
+    memory: *mut c_void,
+    bytes: usize,
+    rights: c_int,
+    to: *mut Handle,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { give(|| region::open(memory, bytes, rights), to) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_alias(
+    of: *const Handle,
+    offset: u64,
+    bytes: u64,
+    rights: c_int,
+    to: *mut Handle,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { give(|| region::alias(handle(of).ok_or(INVALID)?, offset, bytes, rights), to) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_queue_open(bytes: usize, to: *mut Handle) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { give(|| region::open_queue(bytes), to) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_close(region: *const Handle) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { handle(region) }.map_or(INVALID, region::close)
+}
+
+/// Takes an operation's region and its completion apart, then starts it.
+///
+/// # Safety
+/// Both as the user's.
+unsafe fn start(
+    region: *const Handle,
+    done: *mut Done,
+    operation: impl FnOnce(&Handle, End) -> c_int,
+) -> c_int {
+    // SAFETY: our contract.
+    match unsafe { (handle(region), End::of(done)) } {
+        (Some(region), Some(end)) => operation(region, end),
+        _ => INVALID,
+    }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_write(
+    region: *const Handle,
+    offset: u64,
+    from: *const c_void,
+    bytes: usize,
+    done: *mut Done,
+) -> c_int {
+    let piece = [Piece { offset, from, bytes }];
+    // SAFETY: as the user's.
+    unsafe { start(region, done, |region, end| operation::write(region, &piece, end)) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_writev(
+    region: *const Handle,
+    pieces: *const Piece,
+    count: c_int,
+    done: *mut Done,
+) -> c_int {
+    if count < 0 || (count > 0 && (pieces.is_null() || !pieces.is_aligned())) {
+        return INVALID;
+    }
+    let pieces = if count == 0 {
+        &[]
+    } else {
+        // SAFETY: as the user's.
+        unsafe { core::slice::from_raw_parts(pieces, count as usize) }
+    };
+    // SAFETY: as the user's.
+    unsafe { start(region, done, |region, end| operation::write(region, pieces, end)) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_read(
+    region: *const Handle,
+    offset: u64,
+    into: *mut c_void,
+    bytes: usize,
+    done: *mut Done,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { start_fetching(region, done, |region, end| operation::read(region, offset, into, bytes, end)) }
+}
+
+/// The same for what brings something back: it cannot be posted.
+///
+/// # Safety
+/// As [`start`].
+unsafe fn start_fetching(
+    region: *const Handle,
+    done: *mut Done,
+    operation: impl FnOnce(&Handle, End) -> c_int,
+) -> c_int {
+    let checked = |region: &Handle, end| match end {
+        End::Posted => INVALID,
+        end => operation(region, end),
+    };
+    // SAFETY: our contract.
+    unsafe { start(region, done, checked) }
+}
+
+/// # Safety
+/// As the user's.
+unsafe fn change(
+    region: *const Handle,
+    offset: u64,
+    change: Change,
+    found: *mut i64,
+    done: *mut Done,
+) -> c_int {
+    if found.is_null() || !found.is_aligned() {
+        return INVALID;
+    }
+    // SAFETY: as the user's.
+    unsafe {
+        start_fetching(region, done, |region, end| operation::change(region, offset, change, found, end))
+    }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_fetch_add(
+    region: *const Handle,
+    offset: u64,
+    value: i64,
+    found: *mut i64,
+    done: *mut Done,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { change(region, offset, Change::Add(value), found, done) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_swap(
+    region: *const Handle,
+    offset: u64,
+    value: i64,
+    found: *mut i64,
+    done: *mut Done,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { change(region, offset, Change::Swap(value), found, done) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_compare_swap(
+    region: *const Handle,
+    offset: u64,
+    expected: i64,
+    value: i64,
+    found: *mut i64,
+    done: *mut Done,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { change(region, offset, Change::CompareSwap(expected, value), found, done) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_put(
+    queue: *const Handle,
+    from: *const c_void,
+    bytes: usize,
+    done: *mut Done,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { start(queue, done, |queue, end| operation::put(queue, from, bytes, end)) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_take(
+    queue: *const Handle,
+    into: *mut c_void,
+    bytes: *mut usize,
+    from: *mut c_int,
+    is_awaited: c_int,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe {
+        let (Some(queue), false, false) = (handle(queue), bytes.is_null(), from.is_null()) else {
+            return INVALID;
+        };
+        match operation::take(queue, into, *bytes, is_awaited != 0) {
+            Ok((length, sender)) => {
+                (*bytes, *from) = (length, sender as c_int);
+                OK
+            }
+            Err((status, length)) => {
+                *bytes = length;
+                status
+            }
+        }
+    }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_fence_start(barrier: *mut Barrier) -> c_int {
+    let Some(barrier) = NonNull::new(barrier).filter(|barrier| barrier.is_aligned()) else { return INVALID };
+    // SAFETY: as the user's.
+    unsafe { operation::start_barrier(barrier) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_fence_test(barrier: *const Barrier) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { barrier.as_ref() }.map_or(INVALID, |barrier| operation::end_barrier(barrier, false))
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_fence_wait(barrier: *const Barrier) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { barrier.as_ref() }.map_or(INVALID, |barrier| operation::end_barrier(barrier, true))
 }

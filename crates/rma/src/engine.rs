@@ -22,7 +22,8 @@ use tutti_datatype::Buffer;
 use tutti_shm::window_lock::{Mode, Ticket, WindowLock};
 
 use crate::control::Count;
-use crate::operation::Operation;
+use crate::done::DoneAt;
+use crate::operation::{Note, Operation};
 use crate::region::Region;
 use crate::wire::{self, Begin, HEAD_BYTES, NO_REPLY, Name, Range, Record, Refusal, Request};
 
@@ -64,6 +65,7 @@ pub enum Pushed {
 struct Awaited {
     into: Buffer,
     has_data: bool,
+    note: Option<Note>,
 }
 
 /// What this rank has to do with another one.
@@ -81,12 +83,12 @@ struct Peer {
 }
 
 impl Peer {
-    fn await_answer(&mut self, into: Buffer, has_data: bool) -> u32 {
+    fn await_answer(&mut self, into: Buffer, has_data: bool, note: Option<Note>) -> u32 {
         self.outstanding += 1;
         if has_data {
             (self.answers, self.answer_bytes) = (self.answers + 1, self.answer_bytes + into.bytes);
         }
-        let awaited = Some(Awaited { into, has_data });
+        let awaited = Some(Awaited { into, has_data, note });
         if let Some(number) = self.free.pop() {
             self.awaited[number as usize] = awaited;
             return number;
@@ -95,14 +97,14 @@ impl Peer {
         self.awaited.len() as u32 - 1
     }
 
-    fn end_answer(&mut self, number: u32) -> Option<Buffer> {
+    fn end_answer(&mut self, number: u32) -> Option<Awaited> {
         let awaited = self.awaited.get_mut(number as usize)?.take()?;
         self.free.push(number);
         self.outstanding -= 1;
         if awaited.has_data {
             (self.answers, self.answer_bytes) = (self.answers - 1, self.answer_bytes - awaited.into.bytes);
         }
-        Some(awaited.into)
+        Some(awaited)
     }
 
     fn has_room(&self, bytes: usize) -> bool {
@@ -206,12 +208,13 @@ impl Engine {
                 return Pushed::Gone;
             }
             let cut = operation.cut(self.record_bytes_max, ranges);
-            debug_assert!(cut.bytes > 0, "a record has room for an element");
+            debug_assert!(cut.bytes > 0 || operation.is_empty(), "a record has room for an element");
             let answer = operation.answer(&cut);
-            if answer.is_some() && !peer.has_room(cut.bytes) {
+            if answer.as_ref().is_some_and(|into| !peer.has_room(into.bytes)) {
                 return Pushed::Part;
             }
-            let number = answer.map_or(NO_REPLY, |into| peer.await_answer(into, true));
+            let note = operation.note(&cut);
+            let number = answer.map_or(NO_REPLY, |into| peer.await_answer(into, true, note));
             wire::write_request(cut.begin, operation.region, number, ranges, head);
             let offered = port.offer(operation.to, head, operation.data(&cut, scratch));
             if offered != Offered::Taken {
@@ -227,37 +230,43 @@ impl Engine {
 
     /// Asks for the lock of a window; it is locked when nothing is outstanding at the rank any more.
     pub fn lock(&mut self, to: usize, region: Name, mode: Mode, port: &mut dyn Port) -> Pushed {
-        self.push_bare(to, region, Begin::Lock(mode), true, port)
+        self.push_bare((to, region), Begin::Lock(mode), true, None, port)
     }
 
     /// Gives it back, behind what was handed over before.
     pub fn unlock(&mut self, to: usize, region: Name, port: &mut dyn Port) -> Pushed {
-        self.push_bare(to, region, Begin::Unlock, false, port)
+        self.push_bare((to, region), Begin::Unlock, false, None, port)
     }
 
     /// Takes a step of post-start-complete-wait, as rank `own` of the window.
     pub fn count(&mut self, to: usize, region: Name, count: Count, own: u32, port: &mut dyn Port) -> Pushed {
-        self.push_bare(to, region, Begin::Count(count, own), false, port)
+        self.push_bare((to, region), Begin::Count(count, own), false, None, port)
     }
 
     /// Asks for an answer behind everything before: refusals of it come first.
     pub fn settle(&mut self, to: usize, region: Name, port: &mut dyn Port) -> Pushed {
-        self.push_bare(to, region, Begin::Settle, true, port)
+        self.push_bare((to, region), Begin::Settle, true, None, port)
+    }
+
+    /// The same for all regions of a rank; the answer is noted.
+    pub fn settle_all(&mut self, to: usize, done: DoneAt, port: &mut dyn Port) -> Pushed {
+        let note = Note { at: done, is_last: true };
+        self.push_bare((to, wire::NO_REGION), Begin::Settle, true, Some(note), port)
     }
 
     fn push_bare(
         &mut self,
-        to: usize,
-        region: Name,
+        (to, region): (usize, Name),
         begin: Begin,
         is_answered: bool,
+        note: Option<Note>,
         port: &mut dyn Port,
     ) -> Pushed {
         let peer = self.peers.entry(to).or_default();
         if peer.is_gone {
             return Pushed::Gone;
         }
-        let number = if is_answered { peer.await_answer(Buffer::empty(), false) } else { NO_REPLY };
+        let number = if is_answered { peer.await_answer(Buffer::empty(), false, note) } else { NO_REPLY };
         wire::write_request(begin, region, number, &[], &mut self.head);
         let offered = port.offer(to, &self.head, &[]);
         if offered != Offered::Taken && is_answered {
@@ -290,16 +299,25 @@ impl Engine {
         match wire::parse(record) {
             Some(Record::Request { region, number, request }) => self.serve(from, region, number, &request),
             Some(Record::Reply { number, data }) => {
-                let Some(into) = self.peers.entry(from).or_default().end_answer(number) else { return };
-                if into.bytes == data.len() {
+                let Some(awaited) = self.peers.entry(from).or_default().end_answer(number) else { return };
+                let is_whole = awaited.into.bytes == data.len();
+                if is_whole {
                     // SAFETY: the memory stays until the operation is complete (contract of
                     // `Operation::new`).
-                    unsafe { into.store(0, data.as_ptr(), data.len()) };
+                    unsafe { awaited.into.store(0, data.as_ptr(), data.len()) };
+                }
+                if let Some(note) = awaited.note {
+                    note.answered((!is_whole).then_some(Refusal::Malformed));
                 }
             }
             Some(Record::Status { number, region, refusal }) => {
-                self.refusals.entry((from, region)).or_insert(refusal);
-                self.peers.entry(from).or_default().end_answer(number);
+                let awaited = self.peers.entry(from).or_default().end_answer(number);
+                match awaited.and_then(|awaited| awaited.note) {
+                    Some(note) => note.answered(Some(refusal)),
+                    None => {
+                        self.refusals.entry((from, region)).or_insert(refusal);
+                    }
+                }
             }
             None => {
                 let (region, number) =
@@ -310,6 +328,9 @@ impl Engine {
     }
 
     fn serve(&mut self, from: usize, name: Name, number: u32, request: &Request<'_>) {
+        if name == wire::NO_REGION && *request == Request::Settle {
+            return self.owe(from, wire::reply(number, 0));
+        }
         let slot = self.regions.get_mut(name.id as usize);
         let region = slot.filter(|slot| slot.generation == name.generation);
         let Some(region) = region.and_then(|slot| slot.region.as_mut()) else {
@@ -353,7 +374,7 @@ impl Engine {
                     return self.refuse(from, name, number, Refusal::Malformed);
                 }
                 let mut answer = is_answered.then(|| wire::reply(number, asked as usize));
-                match region.apply(request, answer.as_mut()) {
+                match region.apply(from, request, answer.as_mut()) {
                     Ok(()) => {
                         if let Some(answer) = answer {
                             self.owe(from, answer);
@@ -443,8 +464,11 @@ impl Engine {
 
     /// A rank has left: nothing comes from it, and what it holds is free.
     pub fn handle_exit(&mut self, rank: usize) {
-        let peer = self.peers.entry(rank).or_default();
-        *peer = Peer { is_gone: true, ..Peer::default() };
+        let left = Peer { is_gone: true, ..Peer::default() };
+        let peer = self.peers.insert(rank, left).unwrap_or_default();
+        for note in peer.awaited.into_iter().flatten().filter_map(|awaited| awaited.note) {
+            note.answered(Some(Refusal::Gone));
+        }
         self.busy.retain(|busy| *busy != rank);
         let mut released = Vec::new();
         self.places.retain_mut(|place| {

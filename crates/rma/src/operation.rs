@@ -3,7 +3,8 @@
 
 use tutti_datatype::Buffer;
 
-use crate::wire::{Begin, Code, HEAD_BYTES, Name, RANGE_BYTES, Range};
+use crate::done::DoneAt;
+use crate::wire::{Begin, Code, HEAD_BYTES, Name, RANGE_BYTES, Range, Refusal};
 
 /// Ranges of a record at most: so many that a few long ones leave room for data.
 const RANGES_MAX: usize = 256;
@@ -30,6 +31,11 @@ pub enum Action {
         /// Where to what they were, one behind the other, if that is wanted.
         result: Option<*mut u8>,
     },
+    /// A message is put into a queue.
+    Enqueue {
+        /// The message, behind one another.
+        from: Buffer,
+    },
     /// One element is replaced if it has a certain value.
     Swap {
         /// The value, then what it becomes, 16 bytes at most each.
@@ -53,6 +59,31 @@ pub struct Operation {
     next: (usize, usize),
     done: usize,
     bytes: usize,
+    /// Where its end is noted, if somebody wants to know.
+    noted: Option<DoneAt>,
+    is_handed_over: bool,
+}
+
+/// What becomes of an operation is noted there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Note {
+    /// Where.
+    pub at: DoneAt,
+    /// The answer to the last record ends the operation.
+    pub is_last: bool,
+}
+
+impl Note {
+    /// The record has been answered, or never will be.
+    pub(crate) fn answered(self, refusal: Option<Refusal>) {
+        let done = self.at.get();
+        if let Some(refusal) = refusal {
+            done.fail(refusal);
+        }
+        if self.is_last {
+            done.end();
+        }
+    }
 }
 
 /// A record that is ready to be sent.
@@ -73,17 +104,40 @@ impl Operation {
     /// The memory that the action names stays valid until the operation is complete.
     pub unsafe fn new(to: usize, region: Name, action: Action, ranges: Vec<(u64, usize)>) -> Self {
         let bytes = ranges.iter().map(|(_, bytes)| bytes).sum();
-        Operation { to, region, action, ranges, next: (0, 0), done: 0, bytes }
+        let is_handed_over = bytes == 0 && !matches!(action, Action::Enqueue { .. });
+        Operation { to, region, action, ranges, next: (0, 0), done: 0, bytes, noted: None, is_handed_over }
+    }
+
+    /// The same with a place where its end is noted: every record of it is answered. It has some bytes, or is
+    /// for a queue.
+    #[must_use]
+    pub fn noted(mut self, done: DoneAt) -> Self {
+        self.noted = Some(done);
+        self
+    }
+
+    /// Where the end of the operation is noted if a record is its last one, else where a failure is.
+    pub(crate) fn note(&self, cut: &Cut) -> Option<Note> {
+        self.noted.map(|at| Note { at, is_last: self.done + cut.bytes == self.bytes })
+    }
+
+    /// Whether it has no data: a message of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
     }
 
     /// Whether all of it has been handed over.
     pub fn is_handed_over(&self) -> bool {
-        self.done == self.bytes
+        self.is_handed_over
     }
 
     /// Whether records of it are answered.
     pub fn is_answered(&self) -> bool {
-        !matches!(self.action, Action::Write { .. } | Action::Change { result: None, .. })
+        self.noted.is_some()
+            || !matches!(
+                self.action,
+                Action::Write { .. } | Action::Enqueue { .. } | Action::Change { result: None, .. }
+            )
     }
 
     /// The next record, of `bytes_max` bytes at most. Its ranges are stored in an empty `ranges`.
@@ -93,6 +147,7 @@ impl Operation {
             Action::Read { .. } => (Begin::Read, 1),
             Action::Change { code, .. } => (Begin::Change(*code), code.element.stride()),
             Action::Swap { .. } => (Begin::Swap, self.bytes),
+            Action::Enqueue { .. } => (Begin::Enqueue(self.bytes as u32), 1),
         };
         let mut room = bytes_max - HEAD_BYTES;
         if let Action::Swap { operands, .. } = &self.action {
@@ -123,11 +178,14 @@ impl Operation {
             Action::Change { origin, .. } => unsafe {
                 std::slice::from_raw_parts(origin.add(self.done), cut.bytes)
             },
-            Action::Write { from } if from.map.is_none() => {
+            Action::Write { from } | Action::Enqueue { from } if cut.bytes == 0 || from.map.is_none() => {
+                if cut.bytes == 0 {
+                    return &[];
+                }
                 // SAFETY: as above.
                 unsafe { std::slice::from_raw_parts(from.at.add(self.done), cut.bytes) }
             }
-            Action::Write { from } => {
+            Action::Write { from } | Action::Enqueue { from } => {
                 scratch.resize(cut.bytes, 0);
                 // SAFETY: as above; the scratch has so many bytes.
                 unsafe { from.load(self.done, scratch.as_mut_ptr(), cut.bytes) };
@@ -139,7 +197,9 @@ impl Operation {
     /// Where the answer to a record goes, if there is one.
     pub(crate) fn answer(&self, cut: &Cut) -> Option<Buffer> {
         match &self.action {
-            Action::Write { .. } | Action::Change { result: None, .. } => None,
+            Action::Write { .. } | Action::Enqueue { .. } | Action::Change { result: None, .. } => {
+                self.noted.map(|_| Buffer::empty())
+            }
             Action::Read { into } => Some(into.part(self.done, cut.bytes)),
             Action::Change { result: Some(result), .. } => {
                 Some(Buffer::contiguous(result.wrapping_add(self.done), cut.bytes))
@@ -151,5 +211,6 @@ impl Operation {
     /// The record has been handed over.
     pub(crate) fn advance(&mut self, cut: &Cut) {
         (self.next, self.done) = (cut.next, self.done + cut.bytes);
+        self.is_handed_over = self.done == self.bytes;
     }
 }

@@ -4,11 +4,13 @@
 //! when [`Region::apply`] returns. Whoever calls that holds the process lock.
 #![allow(unsafe_code)]
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use tutti_shm::LINE_BYTES;
 use tutti_shm::gate::{self, Gate, STRIPES, UNIT_BYTES};
 use tutti_shm::opened::Opened;
+use tutti_shm::queue::{Queue, Reservation};
 
 use crate::accumulate::{Change, Target};
 use crate::attached::Table;
@@ -20,12 +22,16 @@ use crate::wire::{Ranges, Refusal, Request};
 pub struct Rights(u8);
 
 impl Rights {
+    /// Nothing.
+    pub const NONE: Rights = Rights(0);
     /// It may be read.
     pub const READ: Rights = Rights(1);
     /// It may be written.
     pub const WRITE: Rights = Rights(2);
     /// Its elements may be changed.
     pub const CHANGE: Rights = Rights(4);
+    /// Messages may be put into its queue.
+    pub const ENQUEUE: Rights = Rights(8);
     /// All of that.
     pub const ALL: Rights = Rights(7);
 
@@ -41,11 +47,13 @@ impl Rights {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Memory {
     Whole(Opened),
     /// Ranges of this process by address, as far as the table has them.
     Attached(Table),
+    /// Messages, with what has room in it but is not whole yet, by sender.
+    Queue(Queue, HashMap<usize, (Reservation, u32)>),
 }
 
 /// How changes of elements are atomic.
@@ -116,6 +124,16 @@ impl Region {
         }
     }
 
+    /// A queue of messages.
+    pub fn queue(queue: Queue) -> Self {
+        Region {
+            memory: Memory::Queue(queue, HashMap::new()),
+            changes: Changes::Instructions(OwnGate::new()),
+            rights: Rights::ENQUEUE,
+            control: None,
+        }
+    }
+
     /// The same memory for less.
     #[must_use]
     pub fn with_rights(mut self, rights: Rights) -> Self {
@@ -140,7 +158,12 @@ impl Region {
     ///
     /// # Errors
     /// Why it is refused. Locks are not the region's.
-    pub fn apply(&mut self, request: &Request<'_>, mut found: Option<&mut Vec<u8>>) -> Result<(), Refusal> {
+    pub fn apply(
+        &mut self,
+        from: usize,
+        request: &Request<'_>,
+        mut found: Option<&mut Vec<u8>>,
+    ) -> Result<(), Refusal> {
         match *request {
             Request::Write { ranges, data } => {
                 self.check(ranges, Rights::WRITE)?;
@@ -191,7 +214,44 @@ impl Region {
                 control.ok_or(Refusal::Malformed)?.add(rank, count);
             }
             Request::Settle => {}
+            Request::Enqueue { total, at, data } => return self.enqueue(from, total, at, data),
             Request::Lock(_) | Request::Unlock => return Err(Refusal::Malformed),
+        }
+        Ok(())
+    }
+
+    /// Takes a part of a message of a sender; whoever begins another one has given up what was not whole.
+    fn enqueue(&mut self, from: usize, total: u32, at: u32, data: &[u8]) -> Result<(), Refusal> {
+        self.check_right(Rights::ENQUEUE)?;
+        let Memory::Queue(queue, open) = &mut self.memory else { return Err(Refusal::NoRight) };
+        let reservation = if at == 0 {
+            if total as usize > queue.message_bytes_max() {
+                return Err(Refusal::OutOfRange);
+            }
+            if open.contains_key(&from) {
+                return Err(Refusal::Malformed);
+            }
+            queue.reserve(from as u32, total as usize).ok_or(Refusal::Full)?
+        } else {
+            // The beginning was refused, so all of it is, for the same reason.
+            let (reservation, expected) = open.remove(&from).ok_or(Refusal::Full)?;
+            if expected != at {
+                open.insert(from, (reservation, expected));
+                return Err(Refusal::Malformed);
+            }
+            reservation
+        };
+        let end = at as usize + data.len();
+        if end > reservation.bytes() {
+            open.insert(from, (reservation, at));
+            return Err(Refusal::Malformed);
+        }
+        // SAFETY: a slice, which ends inside the message.
+        unsafe { queue.fill(reservation, at as usize, data.as_ptr(), data.len()) };
+        if end == reservation.bytes() {
+            queue.commit(reservation);
+        } else {
+            open.insert(from, (reservation, end as u32));
         }
         Ok(())
     }
@@ -260,6 +320,7 @@ impl Region {
     /// The memory that has so many bytes, and where in it they begin.
     fn place(&self, offset: u64, bytes: usize) -> Result<(Opened, usize), Refusal> {
         match self.memory {
+            Memory::Queue(..) => Err(Refusal::NoRight),
             Memory::Whole(memory) => {
                 let at = usize::try_from(offset).map_err(|_| Refusal::OutOfRange)?;
                 memory.address(at, bytes).ok_or(Refusal::OutOfRange)?;

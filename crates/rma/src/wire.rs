@@ -16,6 +16,7 @@
 //! | UNLOCK | - | - | gives it back, behind the operations before it |
 //! | COUNT | - | - | a step of post-start-complete-wait |
 //! | SETTLE | - | REPLY | whatever was refused before has been told |
+//! | ENQUEUE | a part of a message | REPLY if it has a number | a message for a queue |
 //! | REPLY | what was there | - | ends what has its number |
 //! | STATUS | - | - | the operation was refused; ends what has its number |
 //!
@@ -35,6 +36,8 @@ pub const KINDS: std::ops::Range<u8> = 0x20..0x40;
 pub const HEAD_BYTES: usize = 24;
 /// Bytes of a range.
 pub const RANGE_BYTES: usize = 12;
+/// No region: what concerns a rank as a whole.
+pub const NO_REGION: Name = Name { id: u32::MAX, generation: u32::MAX };
 /// The number of what gets no answer.
 pub const NO_REPLY: u32 = u32::MAX;
 
@@ -48,6 +51,7 @@ const COUNT: u8 = 0x26;
 const SETTLE: u8 = 0x27;
 const REPLY: u8 = 0x28;
 const STATUS: u8 = 0x29;
+const ENQUEUE: u8 = 0x2a;
 
 const REPLACE: u16 = 0xffff;
 const KEEP: u16 = 0xfffe;
@@ -75,6 +79,10 @@ pub enum Refusal {
     Unaligned = 4,
     /// The record makes no sense.
     Malformed = 5,
+    /// The queue has no room.
+    Full = 6,
+    /// The target has left its job. No record says that.
+    Gone = 7,
 }
 
 impl Refusal {
@@ -85,6 +93,7 @@ impl Refusal {
             Refusal::OutOfRange,
             Refusal::Unaligned,
             Refusal::Malformed,
+            Refusal::Full,
         ];
         all.into_iter().find(|refusal| *refusal as u8 == code)
     }
@@ -98,6 +107,8 @@ impl std::fmt::Display for Refusal {
             Refusal::OutOfRange => "the target has no memory there",
             Refusal::Unaligned => "an element is not aligned",
             Refusal::Malformed => "the target does not understand it",
+            Refusal::Full => "the queue is full",
+            Refusal::Gone => "the target has left the job",
         })
     }
 }
@@ -248,6 +259,15 @@ pub enum Request<'a> {
     Count(Count, u32),
     /// An answer is wanted, for its place in the order alone.
     Settle,
+    /// A part of a message for a queue. The parts of one follow each other.
+    Enqueue {
+        /// Bytes of the message.
+        total: u32,
+        /// Where in it the part begins.
+        at: u32,
+        /// The part.
+        data: &'a [u8],
+    },
 }
 
 /// A record.
@@ -334,6 +354,14 @@ pub fn parse(record: &[u8]) -> Option<Record<'_>> {
             Request::Count(if detail == 0 { Count::Posted } else { Count::Completed }, sender)
         }
         SETTLE if has_number && is_bare => Request::Settle,
+        ENQUEUE => {
+            let mut all = ranges.iter();
+            let (range, None) = (all.next()?, all.next()) else { return None };
+            let at = u32::try_from(range.offset).ok()?;
+            let end = at.checked_add(range.bytes).filter(|end| *end <= sender)?;
+            let is_right = range.bytes as usize == data.len() && (at < end || sender == 0);
+            is_right.then_some(Request::Enqueue { total: sender, at, data })?
+        }
         _ => return None,
     };
     Some(Record::Request { region, number, request })
@@ -364,6 +392,8 @@ pub enum Begin {
     Count(Count, u32),
     /// [`Request::Settle`]
     Settle,
+    /// [`Request::Enqueue`], with the bytes of the message.
+    Enqueue(u32),
 }
 
 /// Writes the head of a request, and its ranges, into an empty `to`.
@@ -387,6 +417,10 @@ pub fn write_request(begin: Begin, region: Name, number: u32, ranges: &[Range], 
             COUNT
         }
         Begin::Settle => SETTLE,
+        Begin::Enqueue(total) => {
+            sender = total;
+            ENQUEUE
+        }
     };
     to.clear();
     to.extend([kind, detail]);

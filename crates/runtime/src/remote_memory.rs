@@ -20,6 +20,7 @@ use std::rc::Rc;
 
 use tutti_channel::{Mark, SendError, Taken};
 use tutti_rma::control::Count;
+use tutti_rma::done::DoneAt;
 use tutti_rma::engine::{Engine, Offered, Port, Pushed};
 use tutti_rma::operation::Operation;
 use tutti_rma::region::Region;
@@ -212,6 +213,11 @@ impl RemoteMemory {
     /// Asks for an answer behind the operations before: their refusals are here when it is.
     pub fn settle(&mut self, to: usize, region: Name) -> Pushed {
         self.hand_over(to, true, |engine, port| engine.settle(to, region, port))
+    }
+
+    /// The same for all regions of a rank; the answer is noted.
+    pub fn settle_all(&mut self, to: usize, done: DoneAt) -> Pushed {
+        self.hand_over(to, true, |engine, port| engine.settle_all(to, done, port))
     }
 
     fn hand_over(

@@ -13,6 +13,8 @@ pub mod bulk_ring;
 pub mod collective;
 pub mod coop_copy;
 pub mod daemon_page;
+#[cfg(not(loom))]
+pub mod directory;
 pub mod distance;
 pub mod doorbell;
 pub mod endpoint;
@@ -29,6 +31,8 @@ pub mod opened;
 pub mod peers;
 #[cfg(not(loom))]
 pub mod phases;
+#[cfg(not(loom))]
+pub mod queue;
 pub mod report;
 pub mod segment;
 pub mod sync;

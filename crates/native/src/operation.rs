@@ -1,0 +1,446 @@
+//! Operations on regions: write, gathered write, read, atomic changes, messages for queues; their completion;
+//! the elastic barrier.
+//!
+//! | target | an operation is |
+//! |---|---|
+//! | a rank of this node | done when the call returns |
+//! | a rank of another node | a record; noted operations are answered, posted ones are acknowledged by the barrier |
+
+use core::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::*;
+use std::sync::{Mutex, PoisonError};
+
+use tutti_datatype::reduce::Operation as Reduction;
+use tutti_datatype::{Buffer, Element};
+use tutti_rma::accumulate::Update;
+pub use tutti_rma::done::Done;
+use tutti_rma::done::DoneAt;
+use tutti_rma::engine::Pushed;
+use tutti_rma::operation::{Action, Operation};
+use tutti_rma::wire::{Code, Name, Refusal};
+use tutti_runtime::rank::{self, LockedRank};
+use tutti_runtime::{remote_memory, word_wait};
+use tutti_shm::opened::copy;
+use tutti_shm::queue::Queue;
+use tutti_shm::watch;
+
+use crate::region::{self, ATOMIC, Handle, Here, READ, WRITE};
+use crate::status::*;
+
+/// A range of a gathered write, as C has it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Piece {
+    /// Where in the region.
+    pub offset: u64,
+    /// What.
+    pub from: *const c_void,
+    /// How much.
+    pub bytes: usize,
+}
+
+/// How the end of an operation is to be known.
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    /// The call waits for it.
+    Wait,
+    /// The next barrier says so.
+    Posted,
+    /// It is noted.
+    Noted(DoneAt),
+}
+
+impl End {
+    /// The last argument of an operation.
+    ///
+    /// # Safety
+    /// Contract of [`DoneAt::new`], unless it is null or -1.
+    pub unsafe fn of(done: *mut Done) -> Option<Self> {
+        if done.addr() == usize::MAX {
+            return Some(End::Posted);
+        }
+        match NonNull::new(done) {
+            None => Some(End::Wait),
+            // SAFETY: our contract.
+            Some(at) if at.is_aligned() => Some(End::Noted(unsafe { DoneAt::new(at) })),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Targets of posted operations whose end no barrier has seen.
+static POSTED: Mutex<Vec<(usize, Name)>> = Mutex::new(Vec::new());
+/// Ranks that have been worked on since the last barrier began.
+static TOUCHED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+fn note_once<T: PartialEq>(list: &Mutex<Vec<T>>, value: T) {
+    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+    if !list.contains(&value) {
+        list.push(value);
+    }
+}
+
+/// An operation on a rank of this node has ended with a status.
+fn end_here(rank: &LockedRank, to: usize, end: End, status: c_int) -> c_int {
+    if status == OK {
+        watch::notify(rank.job.endpoint(to));
+    }
+    if let End::Noted(done) = end {
+        let done = done.get();
+        if status != OK {
+            let _ = done.status.compare_exchange(0, status, AcqRel, Relaxed);
+        }
+        done.end();
+    }
+    status
+}
+
+/// An operation without a byte has ended; the target is not asked.
+fn end_nothing(end: End) -> c_int {
+    if let End::Noted(done) = end {
+        done.get().end();
+    }
+    OK
+}
+
+/// # Safety
+/// Origins are valid during the call; results until the operation has ended.
+unsafe fn start_far(
+    rank: &mut LockedRank,
+    handle: &Handle,
+    action: Action,
+    ranges: Vec<(u64, usize)>,
+    end: End,
+) -> c_int {
+    let to = handle.rank as usize;
+    let own = Done::default();
+    let noted = match end {
+        End::Posted => None,
+        End::Noted(done) => Some(done),
+        // SAFETY: this call waits for the end.
+        End::Wait => Some(unsafe { DoneAt::new(NonNull::from(&own)) }),
+    };
+    // SAFETY: our contract; what is written has been copied when all of it is handed over.
+    let mut operation = unsafe { Operation::new(to, handle.name(), action, ranges) };
+    if let Some(done) = noted {
+        operation = operation.noted(done);
+    }
+    let Some(mut memory) = rank.remote_memory() else { return NO_REGION_STATUS };
+    let mut pushed = memory.push(&mut operation);
+    if pushed == Pushed::Part {
+        memory.hurry(to);
+        remote_memory::wait(rank, |memory| {
+            pushed = memory.push(&mut operation);
+            pushed != Pushed::Part
+        });
+    }
+    if pushed == Pushed::Gone {
+        if let Some(done) = noted {
+            done.get().fail(Refusal::Gone);
+            done.get().end();
+        }
+        return GONE;
+    }
+    match end {
+        End::Wait => {
+            memory.hurry(to);
+            remote_memory::wait(rank, |_| own.count.load(Acquire) != 0);
+            own.status.load(Acquire)
+        }
+        End::Noted(_) => {
+            memory.send(to);
+            note_once(&TOUCHED, to);
+            OK
+        }
+        End::Posted => {
+            memory.send(to);
+            note_once(&TOUCHED, to);
+            note_once(&POSTED, (to, handle.name()));
+            OK
+        }
+    }
+}
+
+fn check(here: &Here, right: c_int, ranges: &[(u64, usize)]) -> c_int {
+    if here.rights & right == 0 {
+        return NO_RIGHT;
+    }
+    let is_inside = |&(offset, bytes): &(u64, usize)| {
+        usize::try_from(offset).is_ok_and(|offset| here.memory.address(offset, bytes).is_some())
+    };
+    if ranges.iter().all(is_inside) { OK } else { OUT_OF_RANGE }
+}
+
+/// The rank, and whether the target is on this node.
+fn enter(handle: &Handle) -> Result<(LockedRank, bool), c_int> {
+    let rank = rank::enter().ok_or(NOT_RUNNING)?;
+    if !handle.is_right(&rank) {
+        return Err(NO_REGION_STATUS);
+    }
+    let is_here = rank.job.local_ranks().contains(&(handle.rank as usize));
+    Ok((rank, is_here))
+}
+
+/// Writes pieces of this process's memory into a region: all of them or, when it is refused, none.
+///
+/// # Safety
+/// The pieces are valid for reading.
+pub unsafe fn write(handle: &Handle, pieces: &[Piece], end: End) -> c_int {
+    let (mut rank, is_here) = match enter(handle) {
+        Ok(entered) => entered,
+        Err(status) => return status,
+    };
+    let ranges: Vec<_> =
+        pieces.iter().map(|piece| (piece.offset, piece.bytes)).filter(|range| range.1 > 0).collect();
+    if ranges.is_empty() && !is_here {
+        return end_nothing(end);
+    }
+    if is_here {
+        let done = region::visit(&mut rank, handle, |here| {
+            let status = check(&here, WRITE, &ranges);
+            if status != OK {
+                return Err(status);
+            }
+            for piece in pieces {
+                // SAFETY: our contract; the range was checked.
+                unsafe { here.memory.store(piece.offset as usize, piece.from.cast(), piece.bytes) };
+            }
+            Ok(())
+        });
+        return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
+    }
+    // Records are cut over all ranges: what is written lies behind one another.
+    let packed: Vec<u8>;
+    let from = if let [one] = pieces {
+        Buffer::contiguous(one.from.cast_mut().cast(), one.bytes)
+    } else {
+        // SAFETY: our contract.
+        let slice =
+            |piece: &Piece| unsafe { std::slice::from_raw_parts(piece.from.cast::<u8>(), piece.bytes) };
+        packed = pieces.iter().filter(|piece| piece.bytes > 0).flat_map(slice).copied().collect();
+        Buffer::contiguous(packed.as_ptr().cast_mut(), packed.len())
+    };
+    // SAFETY: both are valid during the call.
+    unsafe { start_far(&mut rank, handle, Action::Write { from }, ranges, end) }
+}
+
+/// Reads from a region.
+///
+/// # Safety
+/// `into` is valid for writing so many bytes until the operation has ended.
+pub unsafe fn read(handle: &Handle, offset: u64, into: *mut c_void, bytes: usize, end: End) -> c_int {
+    let (mut rank, is_here) = match enter(handle) {
+        Ok(entered) => entered,
+        Err(status) => return status,
+    };
+    if is_here {
+        let done = region::visit(&mut rank, handle, |here| {
+            let status = check(&here, READ, &[(offset, bytes)]);
+            if status == OK {
+                // SAFETY: our contract; the range was checked.
+                unsafe { here.memory.load(offset as usize, into.cast(), bytes) };
+            }
+            if status == OK { Ok(()) } else { Err(status) }
+        });
+        return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
+    }
+    if bytes == 0 {
+        return end_nothing(end);
+    }
+    let into = Buffer::contiguous(into.cast(), bytes);
+    // SAFETY: our contract.
+    unsafe { start_far(&mut rank, handle, Action::Read { into }, vec![(offset, bytes)], end) }
+}
+
+/// What becomes of a number.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// It grows.
+    Add(i64),
+    /// Another one takes its place.
+    Swap(i64),
+    /// Another one takes its place if it is this.
+    CompareSwap(i64, i64),
+}
+
+/// Changes an aligned number of 8 bytes atomically; what was there goes to `found`.
+///
+/// # Safety
+/// `found` is valid for writing until the operation has ended.
+pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i64, end: End) -> c_int {
+    let (mut rank, is_here) = match enter(handle) {
+        Ok(entered) => entered,
+        Err(status) => return status,
+    };
+    if is_here {
+        let done = region::visit(&mut rank, handle, |here| {
+            let status = check(&here, ATOMIC, &[(offset, 8)]);
+            if status != OK {
+                return Err(status);
+            }
+            let word = here.memory.atomic_u64(offset as usize).ok_or(UNALIGNED)?;
+            let before = match change {
+                Change::Add(value) => word.fetch_add(value as u64, SeqCst),
+                Change::Swap(value) => word.swap(value as u64, SeqCst),
+                Change::CompareSwap(expected, value) => word
+                    .compare_exchange(expected as u64, value as u64, SeqCst, SeqCst)
+                    .unwrap_or_else(|found| found),
+            };
+            // SAFETY: our contract.
+            unsafe { copy((&raw const before).cast(), found.cast(), 8) };
+            Ok(())
+        });
+        return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
+    }
+    let value;
+    let element = Element::Signed(8);
+    let result = found.cast::<u8>();
+    let action = match change {
+        Change::CompareSwap(expected, new) => {
+            Action::Swap { operands: [expected.to_ne_bytes(), new.to_ne_bytes()].concat(), result }
+        }
+        Change::Add(number) | Change::Swap(number) => {
+            value = number;
+            let is_add = matches!(change, Change::Add(_));
+            let update = if is_add { Update::Reduce(Reduction::SUM) } else { Update::Replace };
+            let origin = (&raw const value).cast();
+            Action::Change { code: Code { element, update }, origin, result: Some(result) }
+        }
+    };
+    // SAFETY: our contract; the origin is a variable of this call.
+    unsafe { start_far(&mut rank, handle, action, vec![(offset, 8)], end) }
+}
+
+/// Puts a message into a queue. Nothing of it is there when it is refused.
+///
+/// # Safety
+/// The message is valid for reading.
+pub unsafe fn put(handle: &Handle, from: *const c_void, bytes: usize, end: End) -> c_int {
+    if bytes > i32::MAX as usize {
+        return OUT_OF_RANGE;
+    }
+    let (mut rank, is_here) = match enter(handle) {
+        Ok(entered) => entered,
+        Err(status) => return status,
+    };
+    if is_here {
+        let me = rank.job.rank() as u32;
+        let done = region::visit(&mut rank, handle, |here| {
+            if here.rights & region::QUEUE == 0 {
+                return Err(NO_RIGHT);
+            }
+            let queue = Queue::open(here.memory).ok_or(NO_REGION_STATUS)?;
+            if bytes > queue.message_bytes_max() {
+                return Err(OUT_OF_RANGE);
+            }
+            let reservation = queue.reserve(me, bytes).ok_or(FULL)?;
+            // SAFETY: our contract.
+            unsafe { queue.fill(reservation, 0, from.cast(), bytes) };
+            queue.commit(reservation);
+            Ok(())
+        });
+        return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
+    }
+    let from = Buffer::contiguous(from.cast_mut().cast(), bytes);
+    // SAFETY: our contract.
+    unsafe { start_far(&mut rank, handle, Action::Enqueue { from }, vec![(0, bytes)], end) }
+}
+
+/// Takes the next message out of a queue of this rank: its bytes and its sender. One that is longer than
+/// `room` stays.
+///
+/// # Safety
+/// `into` is valid for writing `room` bytes.
+pub unsafe fn take(
+    handle: &Handle,
+    into: *mut c_void,
+    room: usize,
+    is_awaited: bool,
+) -> Result<(usize, u32), (c_int, usize)> {
+    loop {
+        let rank = rank::enter().ok_or((NOT_RUNNING, 0))?;
+        let queue = region::own_queue(handle).ok_or((NO_REGION_STATUS, 0))?;
+        if let Some(message) = queue.peek() {
+            if message.bytes > room {
+                return Err((OUT_OF_RANGE, message.bytes));
+            }
+            // SAFETY: our contract; the process lock makes this thread the one that takes.
+            unsafe { queue.take(message, into.cast()) };
+            return Ok((message.bytes, message.from));
+        }
+        drop(rank);
+        if !is_awaited {
+            return Err((EMPTY, 0));
+        }
+        word_wait::until_by(word_wait::Partner::Any, queue.base().addr().get(), || queue.has_message());
+    }
+}
+
+/// The elastic barrier: covers the operations that this rank has started before.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Barrier {
+    done: Done,
+    expected: i64,
+}
+
+/// Starts it.
+///
+/// # Safety
+/// The barrier stays where it is until it is over.
+pub unsafe fn start_barrier(barrier: NonNull<Barrier>) -> c_int {
+    std::sync::atomic::fence(SeqCst);
+    let touched = std::mem::take(&mut *TOUCHED.lock().unwrap_or_else(PoisonError::into_inner));
+    // SAFETY: our contract.
+    unsafe { barrier.write(Barrier { done: Done::default(), expected: touched.len() as i64 }) };
+    let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
+    // SAFETY: our contract.
+    let done = unsafe { DoneAt::new(barrier.cast()) };
+    for to in touched {
+        let Some(mut memory) = rank.remote_memory() else { break };
+        let mut pushed = memory.settle_all(to, done);
+        if pushed == Pushed::Part {
+            memory.hurry(to);
+            remote_memory::wait(&mut rank, |memory| {
+                pushed = memory.settle_all(to, done);
+                pushed != Pushed::Part
+            });
+        }
+        if pushed == Pushed::Gone {
+            done.get().fail(Refusal::Gone);
+            done.get().end();
+        }
+        memory.hurry(to);
+    }
+    OK
+}
+
+/// Whether it is over; waits for that if it `is_awaited`. The first refusal of a posted operation is its
+/// status.
+pub fn end_barrier(barrier: &Barrier, is_awaited: bool) -> c_int {
+    let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
+    let is_over = || barrier.done.count.load(Acquire) >= barrier.expected;
+    if !is_over() {
+        if !is_awaited {
+            remote_memory::look(&mut rank);
+            return if is_over() { result(&mut rank, barrier) } else { PENDING };
+        }
+        remote_memory::wait(&mut rank, |_| is_over());
+    }
+    result(&mut rank, barrier)
+}
+
+fn result(rank: &mut LockedRank, barrier: &Barrier) -> c_int {
+    let posted = std::mem::take(&mut *POSTED.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut status = barrier.done.status.load(Acquire);
+    if let Some(mut memory) = rank.remote_memory() {
+        for (to, name) in posted {
+            let refusal = memory.take_refusal(to, name);
+            if let (OK, Some(refusal)) = (status, refusal) {
+                status = of(refusal);
+            }
+        }
+    }
+    status
+}

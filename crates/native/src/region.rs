@@ -1,0 +1,352 @@
+//! Regions: memory that this rank opens to others, and where a handle leads.
+//!
+//! Memory comes from the rank's share of the node's arena, so mates map it. A handle names rank, number and
+//! generation, and where the rank's directory lies; a mate looks the rest up there
+//! ([`tutti_shm::directory`]). Ranks of other nodes name the region of the engine ([`tutti_rma::engine`]).
+
+use core::ffi::{c_int, c_void};
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tutti_rma::region::{Region, Rights};
+use tutti_rma::wire::{NO_REGION, Name};
+use tutti_runtime::rank::{self, LockedRank};
+use tutti_runtime::word_wait::{self, Storers};
+use tutti_shm::arena::{Mapping, Range};
+use tutti_shm::directory::{Directory, Line, REGIONS_MAX};
+use tutti_shm::opened::Opened;
+use tutti_shm::queue::Queue;
+use tutti_shm::watch;
+
+use crate::status::*;
+
+/// Rights: read, write, atomic operations, messages into a queue.
+pub const READ: c_int = 1;
+/// It may be written.
+pub const WRITE: c_int = 2;
+/// Its elements may be changed atomically.
+pub const ATOMIC: c_int = 4;
+/// Messages may be put into it.
+pub const QUEUE: c_int = 8;
+
+/// Mappings of mates' memory that are kept.
+const MAPPINGS_MAX: usize = 1024;
+
+/// Names a region to whoever has it; plain data that may be sent to any rank of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Handle {
+    pub(crate) rank: u32,
+    slot: u32,
+    generation: u64,
+    directory: u64,
+    id: u32,
+    id_generation: u32,
+    bytes: u64,
+    check: u64,
+}
+
+impl Handle {
+    /// The region as ranks of other nodes name it.
+    pub(crate) fn name(&self) -> Name {
+        Name { id: self.id, generation: self.id_generation }
+    }
+
+    fn sum(&self, job: u64) -> u64 {
+        let words = [
+            u64::from(self.rank) << 32 | u64::from(self.slot),
+            self.generation,
+            self.directory,
+            u64::from(self.id) << 32 | u64::from(self.id_generation),
+            self.bytes,
+        ];
+        words
+            .into_iter()
+            .fold(job, |sum, word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
+    }
+
+    /// Whether a rank of this job has made it.
+    pub(crate) fn is_right(&self, rank: &LockedRank) -> bool {
+        self.check == self.sum(rank.job.id()) && (self.rank as usize) < rank.job.ranks()
+    }
+}
+
+#[derive(Debug)]
+struct Own {
+    directory: Directory,
+    at: u64,
+    /// Open regions by number.
+    open: BTreeMap<u32, Open>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    handle: Handle,
+    line: Line,
+    address: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    own: Option<Own>,
+    /// Memory that this rank has taken, by address.
+    memory: BTreeMap<usize, Mapping>,
+    /// Memory of mates, by place in the arena.
+    mates: BTreeMap<(u64, u64), Mapping>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { own: None, memory: BTreeMap::new(), mates: BTreeMap::new() });
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn opened(mapping: &Mapping) -> Opened {
+    // SAFETY: it stays mapped while it is used: under the process lock, or until the user gives it back.
+    unsafe { Opened::new(mapping.base(), mapping.range().bytes as usize) }
+}
+
+/// What a look at a region works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Here {
+    pub memory: Opened,
+    pub rights: c_int,
+}
+
+fn take(rank: &mut LockedRank, bytes: usize) -> Option<Mapping> {
+    let range = rank.arena()?.allocate(bytes as u64)?;
+    if let Ok(mapping) = rank.job.map(range) {
+        return Some(mapping);
+    }
+    let _ = rank.arena()?.free(range);
+    None
+}
+
+/// Takes zeroed memory that may be opened.
+pub fn alloc(bytes: usize) -> *mut c_void {
+    let Some(mut rank) = rank::enter() else { return std::ptr::null_mut() };
+    let Some(mapping) = take(&mut rank, bytes) else { return std::ptr::null_mut() };
+    let base = mapping.base();
+    // Threads of the program may store there too.
+    word_wait::add_memory(base.addr().get(), mapping.range().bytes as usize, Storers::Anybody);
+    state().memory.insert(base.addr().get(), mapping);
+    base.as_ptr().cast()
+}
+
+/// Gives it back. Nothing of it is open any more.
+pub fn free(memory: *mut c_void) -> c_int {
+    let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
+    let mut state = state();
+    let Some(mapping) = state.memory.get(&memory.addr()) else { return INVALID };
+    let range = mapping.range();
+    if state.own.as_ref().is_some_and(|own| own.open.values().any(|open| open.line.range == range)) {
+        return BUSY;
+    }
+    state.memory.remove(&memory.addr());
+    word_wait::remove_memory(memory.addr());
+    if let Some(arena) = rank.arena() {
+        // The range is free even if the kernel keeps its pages.
+        let _ = arena.free(range);
+    }
+    OK
+}
+
+fn own<'a>(rank: &mut LockedRank, state: &'a mut State) -> Option<&'a mut Own> {
+    if state.own.is_none() {
+        let ranks = rank.job.local_ranks().len();
+        let mapping = take(rank, Directory::bytes(ranks))?;
+        let directory = Directory::new(opened(&mapping), ranks)?;
+        state.own = Some(Own { directory, at: mapping.range().offset, open: BTreeMap::new() });
+        // Mates look at it as long as the job runs.
+        std::mem::forget(mapping);
+        if !watch::register() {
+            rank.store_unnoticed();
+        }
+    }
+    state.own.as_mut()
+}
+
+fn publish(
+    rank: &mut LockedRank,
+    state: &mut State,
+    line: Line,
+    address: usize,
+    queue: Option<Queue>,
+) -> Result<Handle, c_int> {
+    let me = rank.job.rank() as u32;
+    let own = own(rank, state).ok_or(MEMORY)?;
+    let slot = (0..REGIONS_MAX as u32).find(|slot| !own.open.contains_key(slot)).ok_or(MEMORY)?;
+    let region = match queue {
+        Some(queue) => Region::queue(queue),
+        None => {
+            let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(address)).ok_or(INVALID)?;
+            // SAFETY: it lies in memory that this rank has taken, and stays until it is closed.
+            Region::plain(unsafe { Opened::new(base, line.bytes as usize) })
+        }
+    };
+    let rights =
+        [(READ, Rights::READ), (WRITE, Rights::WRITE), (ATOMIC, Rights::CHANGE), (QUEUE, Rights::ENQUEUE)]
+            .into_iter()
+            .filter(|(bit, _)| line.rights as c_int & bit != 0)
+            .fold(Rights::NONE, |rights, (_, right)| rights.and(right));
+    let name = rank.remote_memory().map_or(NO_REGION, |mut memory| memory.open(region.with_rights(rights)));
+    let generation = own.directory.open(slot as usize, line);
+    let mut handle = Handle {
+        rank: me,
+        slot,
+        generation,
+        directory: own.at,
+        id: name.id,
+        id_generation: name.generation,
+        bytes: line.bytes,
+        check: 0,
+    };
+    handle.check = handle.sum(rank.job.id());
+    own.open.insert(slot, Open { handle, line, address });
+    Ok(handle)
+}
+
+/// Opens a part of memory from [`alloc`].
+pub fn open(memory: *mut c_void, bytes: usize, rights: c_int) -> Result<Handle, c_int> {
+    let mut rank = rank::enter().ok_or(NOT_RUNNING)?;
+    if bytes == 0 || rights & !(READ | WRITE | ATOMIC) != 0 || rights == 0 {
+        return Err(INVALID);
+    }
+    let mut state = state();
+    let (base, mapping) = state.memory.range(..=memory.addr()).next_back().ok_or(INVALID)?;
+    let (begin, range) = (memory.addr() - base, mapping.range());
+    if begin.checked_add(bytes).is_none_or(|end| end as u64 > range.bytes) {
+        return Err(INVALID);
+    }
+    memory.expose_provenance();
+    let line = Line { rights: rights as u64, range, begin: begin as u64, bytes: bytes as u64 };
+    publish(&mut rank, &mut state, line, memory.addr(), None)
+}
+
+/// Opens a part of a region of this rank once more, with the same rights or fewer.
+pub fn alias(of: &Handle, offset: u64, bytes: u64, rights: c_int) -> Result<Handle, c_int> {
+    let mut rank = rank::enter().ok_or(NOT_RUNNING)?;
+    let mut state = state();
+    let found = state.own.as_ref().and_then(|own| own.open.get(&of.slot)).copied();
+    let found = found.filter(|open| open.handle == *of).ok_or(NO_REGION_STATUS)?;
+    if rights == 0 || found.line.rights as c_int & QUEUE != 0 {
+        return Err(INVALID);
+    }
+    if rights & !(found.line.rights as c_int) != 0 {
+        return Err(NO_RIGHT);
+    }
+    if bytes == 0 || offset.checked_add(bytes).is_none_or(|end| end > found.line.bytes) {
+        return Err(OUT_OF_RANGE);
+    }
+    let line = Line { rights: rights as u64, begin: found.line.begin + offset, bytes, ..found.line };
+    publish(&mut rank, &mut state, line, found.address + offset as usize, None)
+}
+
+/// Makes a queue that holds one message of so many bytes, or several shorter ones.
+pub fn open_queue(bytes: usize) -> Result<Handle, c_int> {
+    let mut rank = rank::enter().ok_or(NOT_RUNNING)?;
+    if bytes == 0 || bytes > 1 << 30 {
+        return Err(INVALID);
+    }
+    let length = Queue::bytes_for(bytes);
+    let mapping = take(&mut rank, length).ok_or(MEMORY)?;
+    // SAFETY: the mapping has so many bytes, zeroed, and stays until the queue is closed.
+    let queue = Queue::create(unsafe { Opened::new(mapping.base(), length) }).ok_or(MEMORY)?;
+    let line = Line { rights: QUEUE as u64, range: mapping.range(), begin: 0, bytes: length as u64 };
+    let address = mapping.base().as_ptr().expose_provenance();
+    let mut state = state();
+    let opened = publish(&mut rank, &mut state, line, address, Some(queue));
+    if opened.is_ok() {
+        // Calls of this library alone change it.
+        word_wait::add_memory(address, length, Storers::Calls);
+        state.memory.insert(address, mapping);
+    }
+    opened
+}
+
+/// Closes a region or a queue of this rank: whoever names it from now on is refused. Waits for mates that
+/// are in the middle of an operation on it.
+pub fn close(handle: &Handle) -> c_int {
+    let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
+    let found = {
+        let mut state = state();
+        let Some(own) = state.own.as_mut() else { return NO_REGION_STATUS };
+        let Some(found) = own.open.get(&handle.slot).copied().filter(|open| open.handle == *handle) else {
+            return NO_REGION_STATUS;
+        };
+        if !own.directory.close(handle.slot as usize, handle.generation) {
+            return NO_REGION_STATUS;
+        }
+        (own.directory, found)
+    };
+    if let Some(mut memory) = rank.remote_memory() {
+        memory.close(handle.name());
+    }
+    while found.0.is_visited(handle.slot as usize) {
+        rank.in_between(std::thread::yield_now);
+    }
+    let mut state = state();
+    if let Some(own) = state.own.as_mut() {
+        own.open.remove(&handle.slot);
+    }
+    if found.1.line.rights as c_int & QUEUE != 0 {
+        state.memory.remove(&found.1.address);
+        word_wait::remove_memory(found.1.address);
+        if let Some(arena) = rank.arena() {
+            // The range is free even if the kernel keeps its pages.
+            let _ = arena.free(found.1.line.range);
+        }
+    }
+    OK
+}
+
+/// The queue of a handle of this rank.
+pub(crate) fn own_queue(handle: &Handle) -> Option<Queue> {
+    let state = state();
+    let open = state.own.as_ref()?.open.get(&handle.slot).filter(|open| open.handle == *handle)?;
+    if open.line.rights as c_int & QUEUE == 0 {
+        return None;
+    }
+    let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(open.address))?;
+    // SAFETY: the queue is open, so its memory is there; the caller has the process lock.
+    Queue::open(unsafe { Opened::new(base, open.line.bytes as usize) })
+}
+
+/// Works on a region of a rank of this node: it stays open meanwhile.
+pub(crate) fn visit<T>(
+    rank: &mut LockedRank,
+    handle: &Handle,
+    work: impl FnOnce(Here) -> Result<T, c_int>,
+) -> Result<T, c_int> {
+    let (job, mut state) = (rank.job.clone(), state());
+    let ranks = job.local_ranks();
+    if state.mates.len() >= MAPPINGS_MAX {
+        // None of them is in use here.
+        state.mates.clear();
+    }
+    let mut map = |range: Range| -> Result<Opened, c_int> {
+        let key = (range.offset, range.bytes);
+        if let Some(mapping) = state.mates.get(&key) {
+            return Ok(opened(mapping));
+        }
+        let mapping = job.map(range).map_err(|_| MEMORY)?;
+        let memory = opened(&mapping);
+        state.mates.insert(key, mapping);
+        if state.mates.len() == 1 && !watch::register() {
+            rank.store_unnoticed();
+        }
+        Ok(memory)
+    };
+    let bytes = Directory::bytes(ranks.len()).next_multiple_of(4096) as u64;
+    let directory = map(Range { offset: handle.directory, bytes })?;
+    let directory = Directory::new(directory, ranks.len()).ok_or(NO_REGION_STATUS)?;
+    let own = job.rank() - ranks.start;
+    let visit = directory.visit(own, handle.slot as usize, handle.generation).ok_or(NO_REGION_STATUS)?;
+    let line = visit.line;
+    let whole = map(line.range)?;
+    let base = whole.address(line.begin as usize, line.bytes as usize).ok_or(NO_REGION_STATUS)?;
+    // SAFETY: a part of a mapping that is kept under the lock that we hold.
+    let memory = unsafe { Opened::new(base, line.bytes as usize) };
+    work(Here { memory, rights: line.rights as c_int })
+}

@@ -1,0 +1,39 @@
+//! What calls give back, and what becomes of operations: the numbers of `tutti.h`.
+
+use core::ffi::c_int;
+
+use tutti_rma::wire::Refusal;
+
+/// Done.
+pub const OK: c_int = 0;
+/// An argument is wrong.
+pub const INVALID: c_int = -1;
+/// Nothing has been started yet, or all has ended.
+pub const NOT_RUNNING: c_int = -2;
+/// There is no such region, or not any more.
+pub const NO_REGION_STATUS: c_int = -3;
+/// The region does not allow it.
+pub const NO_RIGHT: c_int = -4;
+/// The region has no such range.
+pub const OUT_OF_RANGE: c_int = -5;
+/// An element is not aligned.
+pub const UNALIGNED: c_int = -6;
+/// The target does not understand it.
+pub const REFUSED: c_int = -7;
+/// The queue has no room.
+pub const FULL: c_int = -8;
+/// The target has left the job.
+pub const GONE: c_int = -9;
+/// There is no memory, or no number, left.
+pub const MEMORY: c_int = -10;
+/// There is no message.
+pub const EMPTY: c_int = -11;
+/// Something of the memory is open.
+pub const BUSY: c_int = -12;
+/// It has not ended yet.
+pub const PENDING: c_int = -13;
+
+/// The number of a refusal, as `tutti_rma::done` notes it too.
+pub fn of(refusal: Refusal) -> c_int {
+    -2 - refusal as c_int
+}

@@ -1,0 +1,137 @@
+//! The regions that a rank has opened, as mates of its node look them up before they work on one.
+//!
+//! ```text
+//! | head | a line for each rank of the node | a line for each region |      64 bytes each
+//! ```
+//!
+//! | word | writer |
+//! |---|---|
+//! | a rank's line: 1 + number of the region that it works on, or 0 | that rank |
+//! | a region's line: generation, rights, kind, where it lies | the owner; the generation last |
+//!
+//! A generation is odd while the region is open. A mate stores what it is about to work on, then looks at the
+//! generation. The owner stores another one, then waits for mates that still work on the region: whoever
+//! comes later finds it closed. A mate that is frozen meanwhile has its owner frozen with it.
+
+use std::sync::atomic::{AtomicU64, Ordering::*, fence};
+
+use crate::LINE_BYTES;
+use crate::arena::Range;
+use crate::opened::Opened;
+
+/// Regions that a rank may have open at once.
+pub const REGIONS_MAX: usize = 4096;
+
+/// A rank's directory, as this process sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Directory {
+    memory: Opened,
+    ranks: usize,
+}
+
+/// What an open region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What others may do with it: bits of the interface.
+    pub rights: u64,
+    /// The range of the node's arena in which it lies.
+    pub range: Range,
+    /// Where it begins in there.
+    pub begin: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A mate that works on a region; the region stays open until this is dropped.
+#[derive(Debug)]
+pub struct Visit<'a> {
+    word: &'a AtomicU64,
+    /// The region.
+    pub line: Line,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.word.store(0, Release);
+    }
+}
+
+impl Directory {
+    /// Bytes of a directory on a node of so many ranks.
+    pub fn bytes(ranks: usize) -> usize {
+        (1 + ranks + REGIONS_MAX) * LINE_BYTES
+    }
+
+    /// Zeroed memory as a directory; none if it is too short.
+    pub fn new(memory: Opened, ranks: usize) -> Option<Self> {
+        (memory.bytes() >= Directory::bytes(ranks)).then_some(Directory { memory, ranks })
+    }
+
+    fn word(&self, line: usize, word: usize) -> &AtomicU64 {
+        self.memory.atomic_u64(line * LINE_BYTES + word * 8).expect("the memory has so many lines")
+    }
+
+    fn line(&self, region: usize) -> usize {
+        1 + self.ranks + region
+    }
+
+    /// The owner opens a region under a number that is free; its generation.
+    ///
+    /// # Panics
+    /// When there is no such number.
+    pub fn open(&self, region: usize, line: Line) -> u64 {
+        assert!(region < REGIONS_MAX, "region {region} of {REGIONS_MAX}");
+        let at = self.line(region);
+        let words = [line.rights, line.range.offset, line.range.bytes, line.begin, line.bytes];
+        for (word, value) in words.into_iter().enumerate() {
+            self.word(at, 1 + word).store(value, Relaxed);
+        }
+        let generation = (self.word(at, 0).load(Relaxed) + 1) | 1;
+        self.word(at, 0).store(generation, Release);
+        generation
+    }
+
+    /// The owner closes a region, if it is open; whether it was. Mates may still be inside.
+    pub fn close(&self, region: usize, generation: u64) -> bool {
+        if region >= REGIONS_MAX {
+            return false;
+        }
+        let word = self.word(self.line(region), 0);
+        let is_open = generation % 2 == 1 && word.load(Relaxed) == generation;
+        if is_open {
+            word.store(generation + 1, SeqCst);
+            fence(SeqCst);
+        }
+        is_open
+    }
+
+    /// Whether a mate still works on a region that was closed.
+    pub fn is_visited(&self, region: usize) -> bool {
+        (0..self.ranks).any(|rank| self.word(1 + rank, 0).load(Acquire) == region as u64 + 1)
+    }
+
+    /// The mate of number `rank` on its node works on a region from now on; none if it is not open.
+    #[inline]
+    pub fn visit(&self, rank: usize, region: usize, generation: u64) -> Option<Visit<'_>> {
+        if region >= REGIONS_MAX || rank >= self.ranks {
+            return None;
+        }
+        let own = self.word(1 + rank, 0);
+        own.store(region as u64 + 1, Relaxed);
+        fence(SeqCst);
+        let at = self.line(region);
+        let found = self.word(at, 0).load(Acquire);
+        let load = |word| self.word(at, word).load(Relaxed);
+        let line = Line {
+            rights: load(1),
+            range: Range { offset: load(2), bytes: load(3) },
+            begin: load(4),
+            bytes: load(5),
+        };
+        let visit = Visit { word: own, line };
+        (found == generation && generation % 2 == 1).then_some(visit)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! A queue of messages in shared memory: many senders, one receiver, each sender's messages in its order.
+//!
+//! ```text
+//! | head | tail | lines | line 0 | line 1 | ...        64 bytes each
+//! line of a message:  | mark 8 | bytes 4, from 4 | 48 of data |   | . 8 | 56 of data | ...
+//! ```
+//!
+//! | word | writer |
+//! |---|---|
+//! | `head`: lines taken so far | the receiver |
+//! | `tail`: lines given out so far | senders, by compare-and-swap |
+//! | a line's mark: 1 + its number, counted from the beginning | who has reserved the line, last |
+//!
+//! A sender reserves lines, copies, then stores the mark of the first one. No mark is ever cleared: one of an
+//! earlier lap is smaller. Where there is no room nothing is reserved. A sender that is frozen between the
+//! two holds up what was reserved behind it, until it goes on; who kills one ends its job.
+//!
+//! What comes out of the memory is checked: a sender that writes nonsense makes the receiver drop it.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use crate::LINE_BYTES;
+use crate::opened::Opened;
+
+const HEAD: usize = 0;
+const TAIL: usize = LINE_BYTES;
+const LINES: usize = 2 * LINE_BYTES;
+const BEGIN: usize = 3 * LINE_BYTES;
+const FIRST_BYTES: usize = LINE_BYTES - 16;
+const NEXT_BYTES: usize = LINE_BYTES - 8;
+
+/// A queue, as this process sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    memory: Opened,
+    lines: u64,
+}
+
+/// Room for a message that nobody else has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    at: u64,
+    bytes: usize,
+}
+
+/// A message that has arrived, and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    at: u64,
+    /// Its length.
+    pub bytes: usize,
+    /// World rank of its sender.
+    pub from: u32,
+}
+
+impl Reservation {
+    /// Bytes of the message.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn lines_of(bytes: usize) -> u64 {
+    1 + bytes.saturating_sub(FIRST_BYTES).div_ceil(NEXT_BYTES) as u64
+}
+
+impl Queue {
+    /// Bytes of memory for a queue that holds a message of so many bytes, or several shorter ones.
+    pub fn bytes_for(bytes: usize) -> usize {
+        BEGIN + lines_of(bytes) as usize * LINE_BYTES
+    }
+
+    /// Makes an empty queue of zeroed memory.
+    pub fn create(memory: Opened) -> Option<Self> {
+        let lines = (memory.bytes().checked_sub(BEGIN)? / LINE_BYTES) as u64;
+        memory.atomic_u64(LINES)?.store(lines, Release);
+        Queue::open(memory)
+    }
+
+    /// The queue that a rank of this node has made; none where there is none.
+    pub fn open(memory: Opened) -> Option<Self> {
+        let lines = memory.atomic_u64(LINES)?.load(Acquire);
+        let room = (memory.bytes().checked_sub(BEGIN)? / LINE_BYTES) as u64;
+        (lines > 0 && lines <= room).then_some(Queue { memory, lines })
+    }
+
+    /// Bytes of the longest message.
+    pub fn message_bytes_max(&self) -> usize {
+        FIRST_BYTES + (self.lines as usize - 1) * NEXT_BYTES
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        self.memory.atomic_u64(offset).expect("the memory has so many lines")
+    }
+
+    fn line(&self, number: u64) -> usize {
+        BEGIN + (number % self.lines) as usize * LINE_BYTES
+    }
+
+    /// Room for a message; none while the queue is full.
+    pub fn reserve(&self, from: u32, bytes: usize) -> Option<Reservation> {
+        let lines = lines_of(bytes);
+        let tail = self.word(TAIL);
+        let mut at = tail.load(Relaxed);
+        loop {
+            let used = at.wrapping_sub(self.word(HEAD).load(Acquire));
+            if used > self.lines || lines > self.lines - used {
+                return None;
+            }
+            match tail.compare_exchange_weak(at, at.wrapping_add(lines), AcqRel, Relaxed) {
+                Ok(_) => break,
+                Err(found) => at = found,
+            }
+        }
+        self.word(self.line(at) + 8).store(bytes as u64 | u64::from(from) << 32, Relaxed);
+        Some(Reservation { at, bytes })
+    }
+
+    /// Copies a part of a message to where it belongs.
+    ///
+    /// # Safety
+    /// `from` is valid for so many bytes, which end inside the message.
+    pub unsafe fn fill(&self, reservation: Reservation, offset: usize, from: *const u8, bytes: usize) {
+        debug_assert!(offset + bytes <= reservation.bytes);
+        self.each_piece(reservation.at, offset, bytes, |place, done, some| {
+            // SAFETY: our contract.
+            unsafe { self.memory.store(place, from.add(done), some) };
+        });
+    }
+
+    /// The message is whole: the receiver may have it.
+    pub fn commit(&self, reservation: Reservation) {
+        self.word(self.line(reservation.at)).store(reservation.at.wrapping_add(1), SeqCst);
+    }
+
+    /// Whether there is a message.
+    pub fn has_message(&self) -> bool {
+        let head = self.word(HEAD).load(Relaxed);
+        self.word(self.line(head)).load(SeqCst) == head.wrapping_add(1)
+    }
+
+    /// The next message, which stays. Called by the receiver.
+    pub fn peek(&self) -> Option<Message> {
+        let at = self.word(HEAD).load(Relaxed);
+        if !self.has_message() {
+            return None;
+        }
+        let head = self.word(self.line(at) + 8).load(Relaxed);
+        let (bytes, from) = (head as u32 as usize, (head >> 32) as u32);
+        let given_out = self.word(TAIL).load(Acquire).wrapping_sub(at);
+        if lines_of(bytes) > given_out.min(self.lines) {
+            // Somebody has written what no sender writes.
+            self.word(HEAD).store(at.wrapping_add(1), Release);
+            return None;
+        }
+        Some(Message { at, bytes, from })
+    }
+
+    /// Copies the message that [`Queue::peek`] has found, and takes it out.
+    ///
+    /// # Safety
+    /// `to` is valid for writing its bytes. The receiver calls, one thread at a time.
+    pub unsafe fn take(&self, message: Message, to: *mut u8) {
+        self.each_piece(message.at, 0, message.bytes, |place, done, some| {
+            // SAFETY: our contract.
+            unsafe { self.memory.load(place, to.add(done), some) };
+        });
+        self.word(HEAD).store(message.at.wrapping_add(lines_of(message.bytes)), Release);
+    }
+
+    /// Visits the pieces of `bytes` bytes at `offset` of a message: where, what is done, how many.
+    fn each_piece(&self, at: u64, offset: usize, bytes: usize, mut visit: impl FnMut(usize, usize, usize)) {
+        let mut done = 0;
+        while done < bytes {
+            let place = offset + done;
+            let (number, skip, room) = match place.checked_sub(FIRST_BYTES) {
+                None => (at, 16 + place, FIRST_BYTES - place),
+                Some(behind) => {
+                    let inside = behind % NEXT_BYTES;
+                    (at.wrapping_add(1 + (behind / NEXT_BYTES) as u64), 8 + inside, NEXT_BYTES - inside)
+                }
+            };
+            let some = room.min(bytes - done);
+            visit(self.line(number) + skip, done, some);
+            done += some;
+        }
+    }
+
+    /// Its memory.
+    pub fn base(&self) -> NonNull<u8> {
+        self.memory.base()
+    }
+}
+
+#[cfg(test)]
+mod tests;
