@@ -40,9 +40,12 @@ fn wanted_of_shmem() -> BTreeSet<(String, String)> {
 /// The native interface: what its headers declare.
 fn wanted_of_native() -> BTreeSet<(String, String)> {
     let mut names = BTreeSet::new();
-    for header in ["tutti.h", "tutti_board.h"] {
+    for header in ["tutti.h", "tutti_board.h", "tutti_dse.h"] {
         let text = std::fs::read_to_string(root().join("bindings/native").join(header)).expect("a header");
-        let declared = text.lines().filter(|line| line.ends_with(");") && !line.starts_with([' ', '#', '/']));
+        // A declaration may have a second line; a definition has a brace at the end of its first.
+        let begins = |line: &str| line.contains('(') && (line.ends_with(");") || line.ends_with(','));
+        let is_other = |line: &str| line.starts_with([' ', '#', '/']) || line.starts_with("typedef ");
+        let declared = text.lines().filter(|line| begins(line) && !is_other(line));
         for line in declared {
             let before = line.split('(').next().unwrap_or_default();
             let name = before.rsplit([' ', '*']).next().unwrap_or_default();

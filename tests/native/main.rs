@@ -24,7 +24,7 @@ fn compile(wrapper: &str, name: &str, folder: &Path) -> PathBuf {
 #[test]
 fn native_headers_compile_alone() {
     let scratch = Scratch::new("native-headers");
-    for header in ["tutti.h", "tutti_board.h"] {
+    for header in ["tutti.h", "tutti_board.h", "tutti_dse.h"] {
         for (compiler, language, standard) in [("cc", "c", "c11"), ("c++", "c++", "c++11")] {
             let source = scratch.path().join(format!("{header}.{language}"));
             std::fs::write(&source, format!("#include <{header}>\nint main(void) {{ return 0; }}\n"))

@@ -11,6 +11,8 @@
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dse;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod native;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod shmem {

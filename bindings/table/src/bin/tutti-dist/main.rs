@@ -141,7 +141,7 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
     let filter = filter_library("mpi_abi", &filter::generate(&table), &work)?;
     tree.copy(&filter, "lib/libmpi_abi.so.1", 0o755)?;
     lay_out_shmem(source, &mut tree, &work)?;
-    for header in ["tutti.h", "tutti_board.h"] {
+    for header in ["tutti.h", "tutti_board.h", "tutti_dse.h"] {
         let text = read(&source.join("bindings/native").join(header))?;
         tree.file(&format!("include/{header}"), text.as_bytes(), 0o644)?;
     }

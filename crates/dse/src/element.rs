@@ -1,0 +1,182 @@
+//! Start and end of the elements, and where their common words lie.
+//!
+//! ```text
+//! global memory        | bytes that the program asked for, the same at each element           |
+//! words of an element  | locks | of each semaphore: lock, count, head, tail, woken, queue     |
+//!                      | of each element: function and argument that it starts here           |
+//!                      | of each element: end and value of the process that was started there |
+//! ```
+
+use core::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tutti_shmem::api;
+use tutti_shmem::memory;
+use tutti_shmem::start;
+
+use crate::exclusion;
+use crate::fault::{Code, refuse};
+use crate::topology;
+use crate::word::Word;
+
+/// How many locks there are.
+pub const LOCKS: usize = 64;
+/// How many semaphores there are.
+pub const SEMAPHORES: usize = 64;
+/// Words of a semaphore before its queue.
+pub(crate) const SEMAPHORE_WORDS: usize = 5;
+
+/// The elements, while they run.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements {
+    /// This element.
+    pub me: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Bytes of global memory at each.
+    pub bytes: usize,
+    global: usize,
+    words: usize,
+    owns_shmem: bool,
+}
+
+static RUNNING: Mutex<Option<Elements>> = Mutex::new(None);
+
+fn lock() -> MutexGuard<'static, Option<Elements>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The elements; refused unless they run.
+pub fn running(function: &'static str) -> Result<Elements, Code> {
+    lock().ok_or_else(|| {
+        refuse(Code::NotRunning, function, format_args!("called before tutti_dse_init or after its end"))
+    })
+}
+
+/// Starts the elements, each with so many bytes of global memory, which is zero. Called by all.
+pub fn init(bytes: usize) -> Result<(), Code> {
+    if lock().is_some() {
+        return Err(refuse(Code::NotRunning, "init", format_args!("called a second time")));
+    }
+    let owns_shmem = memory::started().is_none();
+    if owns_shmem && memory::has_finished() {
+        return Err(refuse(Code::NotRunning, "init", format_args!("called after the end")));
+    }
+    if owns_shmem {
+        start::start("init", 0);
+    }
+    let pes = memory::pes("init");
+    let words = LOCKS + SEMAPHORES * (SEMAPHORE_WORDS + pes.count) + 4 * pes.count;
+    // SAFETY: all elements ask for the same; OpenSHMEM checks that they do.
+    let blocks = unsafe { [bytes.max(1), words * size_of::<u64>()].map(|bytes| api::calloc(1, bytes)) };
+    if blocks.iter().any(|block| block.is_null()) {
+        let what =
+            format_args!("{bytes} bytes of global memory do not fit; SHMEM_SYMMETRIC_SIZE sets the limit");
+        return Err(refuse(Code::NoMemory, "init", what));
+    }
+    let [global, words] = blocks.map(|block| block.expose_provenance());
+    *lock() = Some(Elements { me: pes.me, count: pes.count, bytes, global, words, owns_shmem });
+    Ok(())
+}
+
+/// Ends the elements, when all have come here and all writes are done.
+pub fn finish() -> Result<(), Code> {
+    let elements = running("finish")?;
+    memory::quiet("finish");
+    start::barrier();
+    *lock() = None;
+    topology::forget();
+    exclusion::forget();
+    if elements.owns_shmem {
+        start::finish();
+        return Ok(());
+    }
+    for block in [elements.words, elements.global] {
+        // SAFETY: the block is ours, and no element uses it behind the barrier.
+        unsafe { api::free(std::ptr::with_exposed_provenance_mut(block)) };
+    }
+    Ok(())
+}
+
+/// Waits until all elements have come here; all their writes are done then.
+pub fn barrier() -> Result<(), Code> {
+    running("barrier")?;
+    memory::quiet("barrier");
+    start::barrier();
+    Ok(())
+}
+
+impl Elements {
+    /// An element's number as an index.
+    pub fn index(&self, function: &'static str, element: c_int) -> Result<usize, Code> {
+        usize::try_from(element).ok().filter(|element| *element < self.count).ok_or_else(|| {
+            let last = self.count - 1;
+            refuse(
+                Code::NoElement,
+                function,
+                format_args!("there is no element {element}, elements are 0 to {last}"),
+            )
+        })
+    }
+
+    /// The address in this element's own memory of bytes in global memory.
+    pub fn global(&self, function: &'static str, at: usize, bytes: usize) -> Result<*mut u8, Code> {
+        if at > self.bytes || bytes > self.bytes - at {
+            return Err(refuse(
+                Code::OutOfRange,
+                function,
+                format_args!(
+                    "{bytes} bytes from {at} on reach beyond the {} bytes of global memory of an element",
+                    self.bytes
+                ),
+            ));
+        }
+        Ok(std::ptr::with_exposed_provenance_mut(self.global + at))
+    }
+
+    fn word(&self, function: &'static str, element: usize, number: usize) -> Word {
+        Word { function, address: self.words + number * size_of::<u64>(), element }
+    }
+
+    /// The address of a lock for OpenSHMEM's locks.
+    pub(crate) fn lock(&self, number: usize) -> usize {
+        self.words + number * size_of::<u64>()
+    }
+
+    fn semaphore_first(&self, number: usize) -> usize {
+        LOCKS + number * (SEMAPHORE_WORDS + self.count)
+    }
+
+    /// The address of a semaphore's lock.
+    pub(crate) fn semaphore_lock(&self, number: usize) -> usize {
+        self.words + self.semaphore_first(number) * size_of::<u64>()
+    }
+
+    /// A word of a semaphore: 1 count, 2 head, 3 tail, 4 woken, from 5 on the queue.
+    pub(crate) fn semaphore(
+        &self,
+        function: &'static str,
+        element: usize,
+        number: usize,
+        which: usize,
+    ) -> Word {
+        self.word(function, element, self.semaphore_first(number) + which)
+    }
+
+    fn processes_first(&self) -> usize {
+        self.semaphore_first(SEMAPHORES)
+    }
+
+    /// What `starter` starts at an element: function and argument.
+    pub(crate) fn started(&self, function: &'static str, element: usize, starter: usize) -> [Word; 2] {
+        let first = self.processes_first() + 2 * starter;
+        [first, first + 1].map(|number| self.word(function, element, number))
+    }
+
+    /// How the process that `starter` started at an element has ended, in the memory of the starter: state
+    /// and value.
+    pub(crate) fn ended(&self, function: &'static str, starter: usize, element: usize) -> [Word; 2] {
+        let first = self.processes_first() + 2 * self.count + 2 * element;
+        [first, first + 1].map(|number| self.word(function, starter, number))
+    }
+}

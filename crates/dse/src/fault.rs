@@ -1,0 +1,57 @@
+//! What is refused: a code that the call returns, and a text that the program may ask for.
+
+use core::ffi::{c_char, c_int};
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::fmt;
+
+/// Codes of `tutti_dse.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Code {
+    /// Called before the start, after the end, or the start a second time.
+    NotRunning = 1,
+    /// There is no such element.
+    NoElement = 2,
+    /// The bytes are not inside the global memory.
+    OutOfRange = 3,
+    /// The topology does not connect the two elements.
+    NotANeighbour = 4,
+    /// There is no such lock, semaphore, function or topology, or a null pointer.
+    Invalid = 5,
+    /// This element has the lock already.
+    Held = 6,
+    /// This element does not have the lock.
+    NotHeld = 7,
+    /// Something of this element is under way there.
+    Busy = 8,
+    /// Nothing has been started there.
+    NothingStarted = 9,
+    /// There is not enough memory.
+    NoMemory = 10,
+}
+
+thread_local! {
+    static TEXT: RefCell<CString> = RefCell::default();
+}
+
+/// Notes a text for [`text`], without the beginning that names the function; the code.
+#[cold]
+pub fn refuse(code: Code, function: &str, what: fmt::Arguments<'_>) -> Code {
+    let line = CString::new(format!("tutti_dse_{function}: {what}")).unwrap_or_default();
+    TEXT.with_borrow_mut(|text| *text = line);
+    code
+}
+
+/// The text of the last refusal in this thread; empty if there was none. Valid until the next.
+pub fn text() -> *const c_char {
+    TEXT.with_borrow(|text| text.as_ptr())
+}
+
+/// What C gets: 0, or the code.
+pub fn status(result: Result<(), Code>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(code) => code as c_int,
+    }
+}
