@@ -5,6 +5,7 @@
 //! explained by `bindings/mpi/parameters.txt`.
 
 use crate::exports::{returns_error_code, texts_of_bodies};
+use crate::fortran::{Fortran, prototype};
 use crate::parse::{read_lines, section};
 use crate::{Function, Table, TableError};
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub struct Manual {
     explanations: Vec<Explanation>,
     /// By name, what stands above each written function.
     comments: BTreeMap<String, String>,
+    /// By name, the prototypes of Fortran.
+    fortran: BTreeMap<String, String>,
 }
 
 impl Manual {
@@ -45,7 +48,13 @@ impl Manual {
             line: 0,
             what: error.to_string(),
         })?;
-        Ok(Manual { explanations, comments })
+        let fortran = Fortran::load(facts)?;
+        let fortran = prototype::all(table, &fortran).map_err(|what| TableError {
+            file: facts.join(Fortran::FILE),
+            line: 0,
+            what,
+        })?;
+        Ok(Manual { explanations, comments, fortran })
     }
 
     /// The page of a function and, if there is one, of its large-count form. `others` are of the same
@@ -60,7 +69,12 @@ impl Manual {
             escaped(title.trim())
         );
         for form in [Some(function), large].into_iter().flatten() {
-            page += &format!(".PP\n{}\n", escaped(&prototype(form)));
+            page += &format!(".PP\n{}\n", escaped(&c_prototype(form)));
+        }
+        for form in [Some(function), large].into_iter().flatten() {
+            if let Some(prototypes) = self.fortran.get(&form.prototype.name) {
+                page += &format!(".PP\n{}\n", escaped(prototypes));
+            }
         }
         page += &format!(".fi\n.SH DESCRIPTION\n{}\n", escaped(text));
         page += &self.arguments(function);
@@ -151,7 +165,7 @@ pub fn pages(table: &Table, manual: &Manual, version: &str) -> Vec<(String, Stri
     pages
 }
 
-fn prototype(function: &Function) -> String {
+fn c_prototype(function: &Function) -> String {
     let p = &function.prototype;
     let mut params: Vec<String> = p.params.iter().map(|param| param.to_c()).collect();
     if p.variadic {
@@ -278,6 +292,15 @@ mod tests {
         ] {
             assert!(recv.contains(part), "{part} is not in\n{recv}");
         }
+        for part in [
+            "USE mpi_f08\nMPI_Recv(buf, count, datatype, source, tag, comm, status, ierror)\n",
+            "    TYPE(*), DIMENSION(..) :: buf\n    INTEGER, INTENT(IN) :: count\n",
+            "    INTEGER(KIND=MPI_COUNT_KIND), INTENT(IN) :: count\n",
+            "    <type> BUF(*)\n    INTEGER COUNT, DATATYPE, SOURCE, TAG, COMM, STATUS(MPI_STATUS_SIZE), &\n",
+        ] {
+            assert!(recv.contains(part), "{part} is not in\n{recv}");
+        }
+        assert!(!page("MPI_T_init_thread.3").contains("mpi_f08"));
         assert_eq!(page("MPI_Recv_c.3"), ".so man3/MPI_Recv.3\n");
         assert!(page("MPI_Wait.3").contains(".BR request \" (in, out)\""));
         assert!(page("MPI_Attr_get.3").contains("deprecated since MPI-2.0"));

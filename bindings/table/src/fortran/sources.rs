@@ -208,7 +208,7 @@ fn mpi_interfaces(bindings: &[Binding<'_>]) -> String {
 }
 
 /// Values instead of error codes: the templates have them.
-fn is_own_text(binding: &Binding<'_>) -> bool {
+pub(super) fn is_own_text(binding: &Binding<'_>) -> bool {
     binding.is_function() || binding.short() == "Pcontrol"
 }
 
