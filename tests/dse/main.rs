@@ -55,3 +55,22 @@ fn dse_relaxation_is_that_of_one_element() {
         assert!(ran.stdout.contains("verified\n"), "{ran}");
     }
 }
+
+/// The status of a job that `--on-deadlock end` has ended.
+const DEADLOCK: i32 = 35;
+
+#[test]
+fn dse_locks_and_semaphores_that_no_element_gives_are_a_deadlock() {
+    let scratch = Scratch::new("dse-stuck");
+    let compiled = compile("tests/dse/programs/stuck.c", scratch.path());
+    for wait in ["lock", "semaphore"] {
+        let mut command = program("mpiexec");
+        command.args(["-n", "2", "--on-deadlock", "end"]).arg(&compiled).arg(wait);
+        let ran = run(&mut command, LIMIT);
+        assert_eq!(ran.status.code(), Some(DEADLOCK), "{ran}");
+        assert!(
+            ran.stderr.contains("waits for a word of its memory that another rank is to change"),
+            "{ran}"
+        );
+    }
+}

@@ -215,3 +215,22 @@ fn shmem_launchers_run_programs_of_both() {
     let alone = run(&mut Command::new(&shmem), LIMIT).expect_success();
     assert!(alone.stdout.contains("signals: ok\n"), "{alone}");
 }
+
+/// The status of a job that `--on-deadlock end` has ended.
+const DEADLOCK: i32 = 35;
+
+#[test]
+fn shmem_flags_that_no_pe_sets_are_a_deadlock() {
+    let scratch = Scratch::new("shmem-stuck");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/stuck.c", scratch.path());
+    for pes in ["2", "3"] {
+        let mut command = program("oshrun");
+        command.args(["-n", pes, "--on-deadlock", "end"]).arg(&compiled);
+        let ran = run(&mut command, LIMIT);
+        assert_eq!(ran.status.code(), Some(DEADLOCK), "{ran}");
+        assert!(
+            ran.stderr.contains("waits for a word of its memory that another rank is to change"),
+            "{ran}"
+        );
+    }
+}

@@ -16,23 +16,32 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    fn change<R>(self, here: impl FnOnce(&AtomicU64) -> R, there: impl FnOnce(Far) -> R) -> R {
+    /// The word as memory of this process, or how it is reached.
+    fn find(&self) -> Result<&AtomicU64, Far> {
         let address = std::ptr::with_exposed_provenance::<u8>(self.address);
-        let pe = self.element as c_int;
-        match memory::element(self.function, "word", address, size_of::<u64>(), pe) {
-            Ok(at) => {
-                // SAFETY: the word is mapped, aligned, and changed by atomics alone.
-                let found = here(unsafe { AtomicU64::from_ptr(at.cast()) });
-                memory::notify(pe);
-                found
+        let at = memory::element(self.function, "word", address, size_of::<u64>(), self.element as c_int)?;
+        // SAFETY: the word is mapped, aligned, and changed by atomics alone.
+        Ok(unsafe { AtomicU64::from_ptr(at.cast()) })
+    }
+
+    fn change(self, here: impl FnOnce(&AtomicU64) -> u64, there: impl FnOnce(Far) -> u64) {
+        match self.find() {
+            Ok(word) => {
+                here(word);
+                memory::notify(self.element as c_int);
             }
-            Err(far) => there(far),
+            Err(far) => {
+                there(far);
+            }
         }
     }
 
+    /// Rings none: an element that waits for its own word would wake itself.
     pub(crate) fn load(self) -> u64 {
-        let there = |far: Far| far.change(self.function, u64::ELEMENT, update::FETCH, 0_u64, true);
-        self.change(|word| word.load(SeqCst), there)
+        match self.find() {
+            Ok(word) => word.load(SeqCst),
+            Err(far) => far.change(self.function, u64::ELEMENT, update::FETCH, 0_u64, true),
+        }
     }
 
     /// The word is changed when this returns.

@@ -87,7 +87,7 @@ struct WordWait {
 // SAFETY: there is no state.
 unsafe impl Waiting for WordWait {
     type State = ();
-    type Goal<'a> = ();
+    type Goal<'a> = Storers;
 
     fn rank(&mut self) -> &mut LockedRank {
         &mut self.rank
@@ -101,11 +101,13 @@ unsafe impl Waiting for WordWait {
         self.rank.progress_all()
     }
 
-    fn describe((): &(), (): (), report: &mut SleepReport) {
-        report.put_alternative(|report| report.put(Wait::other(0, false)));
+    fn describe((): &(), storers: Storers, report: &mut SleepReport) {
+        // A thread of the program may change what only calls do not.
+        let wait = if storers == Storers::Calls { Wait::word() } else { Wait::other(0, false) };
+        report.put_alternative(|report| report.put(wait));
     }
 
-    fn idle(&mut self, (): (), backoff: Backoff) -> Idle {
+    fn idle(&mut self, _: Storers, backoff: Backoff) -> Idle {
         let is_alone = self.rank.waits.awake() == 1;
         if backoff == Backoff::Poll || (backoff == Backoff::Yield && is_alone && !self.is_partner_away()) {
             return Idle::Usual;
@@ -172,7 +174,7 @@ fn until_slowly(storers: Storers, partner: Partner, is_over: &mut dyn FnMut() ->
         return;
     }
     let mut wait = WordWait { rank, partner, storers, is_watching: false, rest: REST_MIN };
-    waiting::wait_until(&mut wait, None, (), |()| is_over());
+    waiting::wait_until(&mut wait, None, storers, |()| is_over());
     if wait.is_watching {
         watch::end(wait.rank.own_endpoint());
     }

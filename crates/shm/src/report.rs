@@ -56,6 +56,8 @@ pub enum What {
     Other = 5,
     /// Another rank's step in the synchronisation of a window: its post, its end, its unlock.
     Window = 6,
+    /// A word of this rank's memory that calls of other ranks change.
+    Word = 7,
 }
 
 /// An operation that has not ended, and what it is a part of.
@@ -85,6 +87,11 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// A word that a call of any other rank may change.
+    pub const fn word() -> Self {
+        Wait { what: What::Word, ..Wait::other(0, false) }
+    }
+
     /// An operation of which nothing is known but its place.
     pub const fn other(alternative: u32, background: bool) -> Self {
         Wait {
@@ -291,6 +298,7 @@ impl Sleep {
                 4 => What::Probe,
                 5 => What::Other,
                 6 => What::Window,
+                7 => What::Word,
                 _ => {
                     more = true;
                     continue;

@@ -23,7 +23,7 @@ pub const DEADLOCK_ENDED: &str = "a rank that waited for ever has been woken: th
 const SELF: u32 = 1;
 
 /// The end of a sentence about ranks that wait only for ranks that have left.
-const HAVE_LEFT: &str = " for ranks that have left";
+const HAVE_LEFT: &str = " for ranks that have left, or never were there";
 
 /// Ranks that wait for each other for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,9 @@ impl Snapshot {
         let ranks: Vec<u32> = doing.keys().copied().collect();
         let mut parties: Vec<Party> = doing
             .iter()
-            .map(|(rank, doing)| doing.map_or(Party::Free, |doing| party(*rank, doing, &ranks, self.ranks)))
+            .map(|(rank, doing)| {
+                doing.map_or(Party::Free, |doing| party(*rank, doing, &ranks, (self.ranks, self.nodes.len())))
+            })
             .collect();
         // Behind them, for all that no view shows.
         let all_are_seen = ranks.len() as u64 == self.ranks;
@@ -100,8 +102,9 @@ fn peer_of(wait: &Wait, rank: u32) -> Option<u32> {
 }
 
 /// What a rank does, by the places of ranks in `ranks`; unknown ranks have the place behind them. A peer
-/// beyond the `total` of the job is a guest, which no view of this job shows: it may do anything.
-fn party(rank: u32, doing: &Doing, ranks: &[u32], total: u64) -> Party {
+/// beyond the `total` of the job is a guest, which no view of this job shows: it may do anything. A word may
+/// be changed by a record that is on its way between nodes.
+fn party(rank: u32, doing: &Doing, ranks: &[u32], (total, nodes): (u64, usize)) -> Party {
     let place = |peer: u32| ranks.binary_search(&peer).unwrap_or(ranks.len());
     let leaf = |wait: &Wait| {
         let is_collective = !wait.context.is_multiple_of(CONTEXTS_PER_COMM);
@@ -110,6 +113,7 @@ fn party(rank: u32, doing: &Doing, ranks: &[u32], total: u64) -> Party {
             any_kind: is_collective && !matches!(wait.what, What::Member | What::Window),
             ends: wait.matched
                 || wait.what == What::Other
+                || wait.what == What::Word && nodes > 1
                 || wait.peer.is_some_and(|peer| u64::from(peer) >= total),
         }
     };
@@ -337,7 +341,7 @@ mod tests {
         assert_eq!(found.arrows().as_deref(), Some("rank 1 -> rank 2 -> rank 1"));
         let none = with_left([2], &[all([from(1)]), all([from(2)]), None]).deadlock().unwrap();
         assert_eq!((none.ranks.clone(), none.arrows()), (vec![0, 1], None));
-        assert_eq!(none.sentence(), "ranks 0, 1 wait for ranks that have left");
+        assert_eq!(none.sentence(), "ranks 0, 1 wait for ranks that have left, or never were there");
     }
 
     #[test]
@@ -396,6 +400,23 @@ mod tests {
         let other = Wait { what: What::Other, peer: None, ..from(1) };
         assert_eq!(ranks(&[all([other.clone()]), all([from(0)])]), [0; 0]);
         assert_eq!(ranks(&[all([other, from(1)]), all([from(0)])]), [0, 1]);
+    }
+
+    #[test]
+    fn deadlock_of_words_needs_all_ranks_of_one_node() {
+        let word = Wait { what: What::Word, peer: None, tag: None, ..from(1) };
+        assert_eq!(ranks(&[all([word.clone()]), all([word.clone()])]), [0, 1]);
+        assert_eq!(ranks(&[all([word.clone()]), all([from(0)]), None]), [0; 0]);
+        assert_eq!(ranks(&[all([word.clone()]), all([from(0)])]), [0, 1]);
+        let mut snapshot = snapshot(&[all([word.clone()]), all([word])]);
+        let line = snapshot.deadlock().expect("both wait").line();
+        let word = "waits for a word of its memory that another rank is to change";
+        assert!(line.ends_with(&format!("rank 0 {word}; rank 1 {word}")), "{line}");
+        let mut second = snapshot.nodes[0].clone();
+        second.ranks.remove(0);
+        snapshot.nodes[0].ranks.truncate(1);
+        snapshot.nodes.push(second);
+        assert_eq!(snapshot.deadlock(), None, "a record may be on its way");
     }
 
     #[test]

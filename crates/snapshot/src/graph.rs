@@ -124,6 +124,7 @@ fn label(wait: &Wait) -> String {
         What::Probe => "probe",
         What::Member => "collective",
         What::Window => "window",
+        What::Word => return "word".into(),
         What::Other => return String::new(),
     };
     let tag = wait.tag.map_or_else(String::new, |tag| format!(" tag {tag}"));

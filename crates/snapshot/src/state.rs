@@ -171,6 +171,8 @@ pub enum What {
     Member,
     /// Another rank's step in the synchronisation of a window.
     Window,
+    /// A word of its memory that another rank is to change.
+    Word,
     /// A message that a probe looks for.
     Probe,
     /// Something that is not described.

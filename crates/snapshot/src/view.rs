@@ -209,6 +209,7 @@ fn wait(wait: &report::Wait) -> Wait {
             report::What::Send => What::Send,
             report::What::Member => What::Member,
             report::What::Window => What::Window,
+            report::What::Word => What::Word,
             report::What::Probe => What::Probe,
             report::What::Other => What::Other,
         },

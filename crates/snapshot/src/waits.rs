@@ -24,6 +24,7 @@ impl Wait {
             What::Probe => format!("probes for a message from {rank}{with}"),
             What::Member => in_a_collective_call(&rank, *context),
             What::Window => format!("waits for {rank} to post, complete or unlock a window"),
+            What::Word => "waits for a word of its memory that another rank is to change".into(),
             What::Other => "waits for something that is not listed".into(),
         };
         match (self.matched, self.moved) {
