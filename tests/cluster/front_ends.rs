@@ -6,6 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
+use tutti_os::stat::Stat;
+use tutti_testkit::cgroup::Cgroup;
+use tutti_testkit::{Need, skip};
 use tutti_tests::Scratch;
 
 use crate::Cluster;
@@ -142,4 +145,44 @@ fn submit_is_refused_where_it_cannot_be_stored() {
     cluster.run(&["run", "-N", "2", "-n", "2", RANK, "exchange"]).expect_success();
     std::fs::remove_dir(&new).expect("it is empty");
     assert!(submit(1, &["true"]).expect_success().stdout.starts_with("job "));
+}
+
+/// The daemon continues a front end when somebody resumes its job. What the front end does then comes late,
+/// at worst after another suspend: that one stays.
+#[test]
+fn front_end_that_is_continued_late_does_not_undo_a_suspend() {
+    let cluster = Cluster::up("cluster-late-continue", 1, &[]);
+    let front = cluster.start(&["run", "-n", "1", "sh", "-c", "while :; do :; done"]);
+    let is = |state: &str| cluster.job(1).contains(&format!("\"state\": \"{state}\""));
+    await_that("it runs", || is("running"));
+    let pid = front.pid();
+    let Some(group) = Cgroup::hold(pid.as_raw_nonzero().get()) else {
+        skip(Need::Cgroup, "no cgroup can be made here");
+        return;
+    };
+    let state = || Stat::of(pid).expect("it lives");
+    cluster.tutti(&["suspend", "1"]).expect_success();
+    await_that("it has stopped itself", || state().is_stopped());
+    group.set_frozen(true);
+    cluster.tutti(&["resume", "1"]).expect_success();
+    await_that("it runs again", || is("running"));
+    cluster.tutti(&["suspend", "1"]).expect_success();
+    group.set_frozen(false);
+    let continued = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status", pid = pid.as_raw_nonzero()));
+        let status = status.expect("it lives");
+        let masks = status.lines().filter_map(|line| line.strip_prefix("ShdPnd:"));
+        let pending = |mask: &str| u64::from_str_radix(mask.trim(), 16).expect("a mask");
+        masks.map(pending).all(|mask| mask & (1 << (Signal::CONT.as_raw() - 1)) == 0)
+    };
+    await_that("it has read SIGCONT", continued);
+    // A request that it must not make would need a moment to take effect.
+    for _ in 0..40 {
+        assert!(is("suspended"), "{}", cluster.job(1));
+    }
+    // What the user says holds.
+    kill_process(pid, Signal::CONT).expect("it lives");
+    await_that("the user has resumed it", || is("running"));
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(front.end().0, 137);
 }

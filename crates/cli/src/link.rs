@@ -135,6 +135,12 @@ impl Link {
         self.child.is_none()
     }
 
+    /// The daemon at its other end is that process.
+    pub fn is_daemon_of_pid(&self, pid: i32) -> bool {
+        let peer = || rustix::net::sockopt::socket_peercred(&self.wire).ok();
+        self.is_daemon() && peer().is_some_and(|peer| peer.pid.as_raw_nonzero().get() == pid)
+    }
+
     /// Ends a starter whose job is not to be.
     pub fn abandon(mut self) {
         self.kill();

@@ -74,11 +74,20 @@ impl Signals {
 
     /// The next signal that has come, if any.
     pub fn next_signal(&self) -> Option<c_int> {
+        self.next_signal_from().map(|(number, _)| number)
+    }
+
+    /// The same, and the pid of the process that sent it; 0: the kernel, or one of another pid namespace.
+    pub fn next_signal_from(&self) -> Option<(c_int, c_int)> {
         const BYTES: usize = size_of::<libc::signalfd_siginfo>();
         let mut bytes = [0_u8; BYTES];
         let read = rustix::io::read(&self.descriptor, &mut bytes).ok()?;
-        // `ssi_signo` is the structure's first word.
-        (read == BYTES).then(|| i32::from_ne_bytes(bytes[0..4].try_into().expect("four bytes")))
+        let word = |at| i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let (number, sender) = (
+            std::mem::offset_of!(libc::signalfd_siginfo, ssi_signo),
+            std::mem::offset_of!(libc::signalfd_siginfo, ssi_pid),
+        );
+        (read == BYTES).then(|| (word(number), word(sender)))
     }
 }
 

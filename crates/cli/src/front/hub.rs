@@ -186,11 +186,10 @@ impl Front {
         } else if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
             self.keys.iter_mut().for_each(Keys::give_back);
             self.enrolment.iter_mut().for_each(|enrolment| enrolment.send_report(&Report::Stopped));
-            // Stops here, until SIGCONT.
+            // Stops here, until SIGCONT, which is read behind this and resumes the job.
             tutti_os::raise_default(libc_signal(Signal::TSTP));
             self.keys.iter_mut().for_each(Keys::take);
             self.links.iter_mut().for_each(|link| link.suspended = false);
-            self.put(Kind::Resume, 0, &[]);
             self.enrolment.iter_mut().for_each(|enrolment| enrolment.send_report(&Report::Continued));
         }
     }

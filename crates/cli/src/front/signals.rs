@@ -12,7 +12,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Front {
     pub(super) fn handle_signals(&mut self) {
-        while let Some(number) = self.signals.next_signal() {
+        while let Some((number, sender)) = self.signals.next_signal_from() {
             let Some(signal) = Signal::from_named_raw(number) else { continue };
             if signal == Signal::TSTP {
                 self.put(Kind::Suspend, 0, &[]);
@@ -20,7 +20,11 @@ impl Front {
                 // Perhaps in the foreground again.
                 self.keys.iter_mut().for_each(Keys::take);
                 self.continued = Some(Instant::now());
-                self.put(Kind::Resume, 0, &[]);
+                // The daemon continues us because the job was resumed. A request of ours for the same would
+                // come later, and undo a suspend that came in between.
+                if !self.links.iter().any(|link| link.is_daemon_of_pid(sender)) {
+                    self.put(Kind::Resume, 0, &[]);
+                }
             } else if signal == Signal::WINCH {
                 // A daemon signals the ranks by itself.
                 if let Some(size) = terminal::window() {

@@ -198,6 +198,7 @@ impl Origin {
             Notice::Resumed => {
                 entry.suspended = false;
                 if let Some(client) = entry.client {
+                    entry.front_stopped = false;
                     out.act(Action::Continue(client));
                 }
             }
