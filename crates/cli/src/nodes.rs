@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
 use tutti_protocol::spread::{SpreadError, first_ranks};
 
-use crate::cluster::Host;
+use tutti_protocol::users::Host;
+
 use crate::options::Options;
 
 /// Environment variable for the network between ranks.

@@ -8,7 +8,7 @@ use tutti_protocol::config::{self, Accounts, Config, Origin};
 use tutti_sched::SLICE_DEFAULT_NS;
 
 use crate::accounts;
-use crate::core::configuration::Loaded;
+use crate::core::config::Loaded;
 
 /// Where the configuration comes from.
 #[derive(Clone, Debug, Default)]

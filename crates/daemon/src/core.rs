@@ -51,8 +51,9 @@ mod tunnel;
 
 use action::{Action, NodeTurns};
 use board::BoardLines;
+use config::Loaded;
 use config::{Config, TICK_MS};
-use configuration::{Kept, Loaded};
+use configuration::Kept;
 use controller::{Asker, Controller};
 use event::Event;
 use gangs::Gangs;

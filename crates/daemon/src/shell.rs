@@ -21,7 +21,7 @@ use crate::configuration::ConfigurationSource;
 use crate::core::Core;
 use crate::core::action::Action;
 use crate::core::config::Config;
-use crate::core::configuration::Loaded;
+use crate::core::config::Loaded;
 use crate::core::event::{Event, WriterEvent};
 use crate::gang::{self, GangSettings, Switcher};
 use crate::ids::{ClientId, LinkId};

@@ -136,7 +136,7 @@ impl Mapping {
     pub fn new(file: BorrowedFd<'_>, range: Range) -> io::Result<Self> {
         let bytes = usize::try_from(range.bytes).map_err(io::Error::other)?;
         let end = range.offset.checked_add(range.bytes).ok_or(io::ErrorKind::InvalidInput)?;
-        if bytes == 0 || end > crate::segment::file_bytes(file)? as u64 {
+        if bytes == 0 || end > file_bytes(file)? as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -223,6 +223,16 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: base and bytes are those of the mapping; borrows of it end with this value.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.range.bytes as usize) };
+    }
+}
+
+/// How long a file is.
+pub(crate) fn file_bytes(descriptor: BorrowedFd<'_>) -> io::Result<usize> {
+    // SAFETY: stat is plain data, filled by the kernel before it is read.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        let result = libc::fstat(descriptor.as_raw_fd(), &mut stat);
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(stat.st_size as usize) }
     }
 }
 

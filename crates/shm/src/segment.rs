@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-use crate::arena::{ARENA_BYTES, Arena, LARGE_BYTES, Range};
+use crate::arena::{ARENA_BYTES, Arena, LARGE_BYTES, Range, file_bytes};
 use crate::flow::{FLOW_WORDS, FlowWords};
 use crate::layout::{Geometry, LOCAL_RANKS_MAX, Layout};
 use crate::sync::Ordering;
@@ -268,15 +268,6 @@ fn read_header(descriptor: BorrowedFd<'_>) -> io::Result<Header> {
         -1 => Err(io::Error::last_os_error()),
         // SAFETY: every bit pattern is a valid header; what was not read is zero.
         _ => Ok(unsafe { header.assume_init() }),
-    }
-}
-
-pub(crate) fn file_bytes(descriptor: BorrowedFd<'_>) -> io::Result<usize> {
-    // SAFETY: stat is plain data, filled by the kernel before it is read.
-    unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        checked(libc::fstat(descriptor.as_raw_fd(), &mut stat))?;
-        Ok(stat.st_size as usize)
     }
 }
 

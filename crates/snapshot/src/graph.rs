@@ -5,23 +5,9 @@ use std::fmt::Write as _;
 
 use tutti_os::stderr::escape_control;
 
-use super::text::communicator;
+use super::waits::{communicator, named};
 use crate::deadlock::Deadlock;
 use crate::state::{Alternative, Doing, RankView, Snapshot, Wait, What};
-
-/// "rank 3", or "ranks 1-3, 5".
-pub(super) fn named(ranks: &[u32]) -> String {
-    let mut text = String::from(if ranks.len() == 1 { "rank " } else { "ranks " });
-    for (at, run) in ranks.chunk_by(|one, next| one.checked_add(1) == Some(*next)).enumerate() {
-        let comma = if at > 0 { ", " } else { "" };
-        let _ = match run {
-            [one] => write!(text, "{comma}{one}"),
-            [first, .., last] => write!(text, "{comma}{first}-{last}"),
-            [] => Ok(()),
-        };
-    }
-    text
-}
 
 /// The targets of parts that must all end: "rank 1", "all of ranks 1-3".
 fn targets(one: &Alternative) -> String {

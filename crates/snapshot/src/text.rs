@@ -2,30 +2,14 @@
 
 use std::fmt::Write as _;
 
-use tutti_shm::envelope::CONTEXTS_PER_COMM;
-
 use tutti_os::stderr::escape_control;
 
 use super::flight::{InFlight, Place};
+use super::waits::communicator;
 use crate::state::{BulkIn, Doing, Message, RankView, Snapshot};
 
 /// Messages that are listed one by one between the same two ranks; the others are counted.
 const LISTED_MAX: usize = 8;
-
-/// What a context's communicator is called: names that a program has given are known to its ranks only.
-pub(crate) fn communicator(context: u32) -> String {
-    let suffix = match context % CONTEXTS_PER_COMM {
-        0 => "",
-        1 => " (collective)",
-        5 => " (partitions)",
-        _ => " (internal)",
-    };
-    match context / CONTEXTS_PER_COMM {
-        0 => format!("MPI_COMM_WORLD{suffix}"),
-        1 => format!("MPI_COMM_SELF{suffix}"),
-        number => format!("communicator {number:#x}{suffix}"),
-    }
-}
 
 /// What a message is, and where its data are.
 fn whereabouts(message: &Message) -> String {

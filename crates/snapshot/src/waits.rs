@@ -1,10 +1,39 @@
 //! What ranks wait for, in words.
 
+use std::fmt::Write as _;
+
 use tutti_shm::envelope::CONTEXTS_PER_COMM;
 
-use super::graph::named;
-use super::text::communicator;
 use crate::state::{Alternative, Wait, What};
+
+/// "rank 3", or "ranks 1-3, 5".
+pub(super) fn named(ranks: &[u32]) -> String {
+    let mut text = String::from(if ranks.len() == 1 { "rank " } else { "ranks " });
+    for (at, run) in ranks.chunk_by(|one, next| one.checked_add(1) == Some(*next)).enumerate() {
+        let comma = if at > 0 { ", " } else { "" };
+        let _ = match run {
+            [one] => write!(text, "{comma}{one}"),
+            [first, .., last] => write!(text, "{comma}{first}-{last}"),
+            [] => Ok(()),
+        };
+    }
+    text
+}
+
+/// What a context's communicator is called: names that a program has given are known to its ranks only.
+pub(crate) fn communicator(context: u32) -> String {
+    let suffix = match context % CONTEXTS_PER_COMM {
+        0 => "",
+        1 => " (collective)",
+        5 => " (partitions)",
+        _ => " (internal)",
+    };
+    match context / CONTEXTS_PER_COMM {
+        0 => format!("MPI_COMM_WORLD{suffix}"),
+        1 => format!("MPI_COMM_SELF{suffix}"),
+        number => format!("communicator {number:#x}{suffix}"),
+    }
+}
 
 /// Alternatives, and parts of one, that a sentence names.
 const NAMED_MAX: usize = 4;

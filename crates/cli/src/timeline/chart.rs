@@ -11,7 +11,7 @@ use std::fmt::Write;
 use tutti_svg::{Anchor, COLOURS, GREY, INK, PALE, Scale, Svg, digits, round_step, short};
 
 use super::clock::Clock;
-use super::flags;
+use super::flags::{self, FAULT};
 use super::log::{History, Job, Node, Span};
 
 /// Width of a picture.
@@ -32,9 +32,6 @@ const LABELLED: usize = 12;
 const NARROW: f64 = 3.0;
 /// Turns that a picture holds at most: some 6 MB.
 const RUNS_MAX: usize = 200_000;
-
-/// Colour of bad news.
-pub const FAULT: &str = "#D55E00";
 
 /// Which jobs are drawn, and how.
 #[derive(Debug, Default)]

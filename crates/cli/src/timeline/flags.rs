@@ -5,8 +5,10 @@
 
 use tutti_svg::{Anchor, GREY, Svg};
 
-use super::chart::FAULT;
 use super::log::Mark;
+
+/// Colour of bad news.
+pub const FAULT: &str = "#D55E00";
 
 /// Height of a flag.
 const HEIGHT: f64 = 14.0;

@@ -1,9 +1,11 @@
 //! What a daemon is told at its start, and the times that follow from it.
 
+use std::sync::Arc;
+
+use tutti_protocol::config::Rules;
 use tutti_protocol::settings::Setting;
 use tutti_sched::Policy;
 
-use super::configuration::Loaded;
 use super::journal::Journal;
 use super::record::{Queued, StarterRecord};
 use crate::members::About;
@@ -13,6 +15,21 @@ use crate::message::JobId;
 pub const TICK_MS: u64 = 100;
 /// A link says Alive at most so rarely: others may hold a shorter silence for a death.
 const ALIVE_MS_MAX: u64 = 1250;
+
+/// A configuration that the controller has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The sections of the cluster.
+    pub text: Arc<str>,
+    /// What follows from them at admission.
+    pub rules: Rules,
+    /// How long a row runs, in ns.
+    pub slice_ns: u64,
+    /// What holds for the cluster, for people.
+    pub settings: Vec<Setting>,
+    /// What a keeper is to know, a line each.
+    pub notes: Vec<String>,
+}
 
 /// What a daemon is told at its start.
 #[derive(Clone, Debug)]

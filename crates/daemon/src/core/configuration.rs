@@ -13,7 +13,6 @@
 
 use std::sync::Arc;
 
-use tutti_protocol::config::{Rules, Setting};
 use tutti_protocol::settings;
 
 use super::action::Action;
@@ -24,21 +23,6 @@ use crate::message::Routed;
 
 /// A node says again which version it has, in ms.
 const REPEAT_MS: u64 = 30_000;
-
-/// A configuration that the controller has read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Loaded {
-    /// The sections of the cluster.
-    pub text: Arc<str>,
-    /// What follows from them at admission.
-    pub rules: Rules,
-    /// How long a row runs, in ns.
-    pub slice_ns: u64,
-    /// What holds for the cluster, for people.
-    pub settings: Vec<Setting>,
-    /// What a keeper is to know, a line each.
-    pub notes: Vec<String>,
-}
 
 /// What a node has of it.
 #[derive(Debug, Default)]

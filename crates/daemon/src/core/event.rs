@@ -5,7 +5,7 @@ use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::wire::{Kind, Reattach};
 use tutti_protocol::writer::{Opened, Written};
 
-use super::configuration::Loaded;
+use super::config::Loaded;
 use crate::gang::SwitchEvent;
 use crate::ids::{ClientId, LinkId};
 use crate::members::NodeId;

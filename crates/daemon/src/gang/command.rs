@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::JobGroup;
 use tutti_protocol::users::FreezeMethod;
 use tutti_sched::controller::{Lags, Notice};
-use tutti_sched::shares::Owner;
-use tutti_sched::{Demand, JobId, NodeId, Policy, SLICE_DEFAULT_NS, SubmitError, Wait, Window};
+use tutti_sched::shares::{Owner, Standing};
+use tutti_sched::{Demand, JobId, NodeId, Policy, Processor, SLICE_DEFAULT_NS, SubmitError, Wait, Window};
 
-use super::mailbox::ServedReport;
 use super::switch_links::Neighbour;
 use crate::ids::LinkId;
 
@@ -115,6 +114,17 @@ pub struct LocalRanks {
     pub starters: Vec<u32>,
     /// Each has a core of its own, and is moved to those of the job's slots.
     pub bound: bool,
+}
+
+/// What jobs and users have had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServedReport {
+    /// Each job with its slices, and its weight beside the others in thousandths.
+    pub jobs: Vec<(JobId, u64, u64)>,
+    /// Users with jobs that can run.
+    pub users: Vec<Standing>,
+    /// What is wanted of the slots.
+    pub processor: Processor,
 }
 
 /// What the thread says.

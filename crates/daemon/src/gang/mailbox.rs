@@ -30,7 +30,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use tutti_sched::shares::Standing;
 use tutti_sched::{JobId, Processor};
 
-use super::command::Command;
+use super::command::{Command, ServedReport};
 use crate::ids::LinkId;
 
 /// Words that wait for the main loop.
@@ -188,17 +188,6 @@ impl OutboxSender {
 /// does not just read.
 #[derive(Clone, Debug)]
 pub struct Served(Arc<Mutex<ServedReport>>);
-
-/// What jobs and users have had.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServedReport {
-    /// Each job with its slices, and its weight beside the others in thousandths.
-    pub jobs: Vec<(JobId, u64, u64)>,
-    /// Users with jobs that can run.
-    pub users: Vec<Standing>,
-    /// What is wanted of the slots.
-    pub processor: Processor,
-}
 
 impl Default for Served {
     fn default() -> Self {

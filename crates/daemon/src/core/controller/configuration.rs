@@ -6,7 +6,7 @@ use tutti_protocol::settings;
 use super::Controller;
 use super::answers::Requester;
 use crate::core::action::Action;
-use crate::core::configuration::Loaded;
+use crate::core::config::Loaded;
 use crate::core::job_event::JobEvent;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
