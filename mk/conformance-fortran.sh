@@ -13,7 +13,7 @@ if [ ! -d "$suite" ]; then
     find /etc/apt/sources.list.d -name '*.sources' 2>/dev/null | xargs -r sed -n 's/^Types: .*/Types: deb-src/;p' >"$place/more.sources" || true
     mkdir -p "$place/parts"
     cp "$place/more.sources" "$place/parts/"
-    apt=(apt-get -qq -o "Dir::Etc::sourcelist=$place/sources.list" -o "Dir::Etc::sourceparts=$place/parts" -o "Dir::State::lists=$place/lists")
+    apt=(apt-get -qq -o APT::Sandbox::User=root -o "Dir::Etc::sourcelist=$place/sources.list" -o "Dir::Etc::sourceparts=$place/parts" -o "Dir::State::lists=$place/lists")
     if ! (cd "$place/source" && timeout 300 "${apt[@]}" update && timeout 300 "${apt[@]}" source --download-only mpich) \
         >"$place/apt.log" 2>&1 </dev/null; then
         echo "skipped: the source package of mpich cannot be had ($(grep -E '^[EW]:' "$place/apt.log" | tail -1)); name its test/mpi in MPICH_TESTS"

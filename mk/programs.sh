@@ -2,6 +2,7 @@
 # programs.sh: programs from Debian's source packages, built with our mpicc, that verify what they compute or move.
 #
 # hpcc: the HPC Challenge (HPL, PTRANS, random access, FFT, bandwidth and latency) on a small problem, on 2 and 4 ranks.
+# fftw: its own random checks of the MPI transforms on 1 to 4 ranks, and on 4 ranks of two nodes.
 # netpipe: ping-pong in its integrity mode to 1 MiB, blocking, synchronous, nonblocking, both ways at once.
 # Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into target/programs; apt checks
 # their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is installed.
@@ -59,6 +60,13 @@ verified() {
         remark=" ($sizes sizes)"
         [ "$sizes" -ge 30 ]
         ;;
+    fftw*)
+        # Its script ends at the first wrong transform; each line with errors is one.
+        local transforms
+        transforms=$(grep -cE '^[oi][a-z]+\[?[0-9].*e-[0-9]+ .*e-' "$2") || return 1
+        remark=" ($transforms transforms)"
+        [ "$transforms" -ge 20 ]
+        ;;
     hpcc*)
         # Linear system and transpose say PASSED or FAILED; random access and the transform give their errors.
         grep -q '^Success=1' hpccoutf.txt && ! grep -q 'FAILED' hpccoutf.txt || return 1
@@ -68,10 +76,11 @@ verified() {
     esac
 }
 
-if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d blas ]; then
+if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d blas ]; then
     apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(grep -E '^[EW]:' apt.log | tail -1))"; exit 0; }
     unpacked hpcc
     unpacked netpipe
+    unpacked fftw3
     apt download libblas-dev libblas3 libgfortran5 >>apt.log 2>&1
     rm -rf packages blas.new
     for package in ./*.deb; do dpkg -x "$package" packages; done
@@ -113,10 +122,18 @@ HERE
 echo "building hpcc (about a minute) ..."
 make -C hpcc arch=tutti -j2 MPICC="$mpicc" BLAS="$place/blas" >hpcc.log 2>&1 || { tail hpcc.log; exit 1; }
 
+if [ ! -x fftw3/mpi/mpi-bench ]; then
+    echo "building fftw (some three minutes) ..."
+    (cd fftw3 && ./configure --enable-mpi --disable-fortran --disable-doc MPICC="$mpicc" CFLAGS="-O1 -w" && make -j2) \
+        >fftw.log 2>&1 || { tail fftw.log; exit 1; }
+fi
+
 for how in "" "-S" "-a" "-a -2"; do
     # shellcheck disable=SC2086 # nothing, or options
     passes "netpipe${how:+ $how}" "$mpiexec" -n 2 netpipe/NPmpi -i -u 1048576 -n 10 $how -o results/netpipe.out
 done
+passes "fftw" make -C fftw3/mpi check-local NUMCHECK=10 MPIRUN="$mpiexec"
+passes "fftw on 2 nodes" perl -w fftw3/tests/check.pl -r -c=10 -v --mpi "$mpiexec --virtual-nodes 2 -np 4 $place/fftw3/mpi/mpi-bench"
 export LD_LIBRARY_PATH=$place/blas/lib
 for grid in "1 2" "2 2"; do
     read -r p q <<<"$grid"
