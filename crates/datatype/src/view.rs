@@ -15,7 +15,8 @@ pub struct View {
     displacement: i64,
     /// One element of the file type; none when it has no data.
     body: Option<Node>,
-    /// Bytes of the file from one to the next.
+    /// Bytes of the file from one to the next. Of a type whose elements would lie in each other it is so
+    /// large that the second one lies beyond any file.
     stride: i64,
     /// Some bytes are shown more than once.
     overlaps: bool,
@@ -198,7 +199,9 @@ impl View {
     /// A view of a type of this shape and extent from `displacement` on.
     ///
     /// # Errors
-    /// When the type's data lie before its beginning, or not one behind the other.
+    /// When the type's data lie before its beginning, or not one behind the other. That its elements do not
+    /// is no error (MPI 14.3 asks it of the type alone, and PnetCDF puts a whole file's header before a
+    /// subarray, whose bounds hold for both): only the first one is shown.
     pub fn new(displacement: i64, node: Option<&Node>, extent: i128) -> Result<View, Unfit> {
         let stride = extent.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let Some(node) = node else { return Ok(View { displacement, body: None, stride, overlaps: false }) };
@@ -206,11 +209,13 @@ impl View {
         if span.first < 0 {
             return Err(Unfit::Negative(span.first as i64));
         }
-        let tiled = span.repeated(2, stride.into());
-        if !tiled.forward || stride <= 0 {
+        if !span.forward {
             return Err(Unfit::Backward);
         }
-        let mut view = View { displacement, body: Some(node.clone()), stride, overlaps: tiled.overlaps };
+        let tiled = span.repeated(2, stride.into());
+        let (stride, overlaps) =
+            if tiled.forward && stride > 0 { (stride, tiled.overlaps) } else { (i64::MAX, span.overlaps) };
+        let mut view = View { displacement, body: Some(node.clone()), stride, overlaps };
         if let Shape::Run = node.shape
             && node.bytes as i64 == stride
         {
@@ -228,6 +233,19 @@ impl View {
     /// Whether some bytes are shown more than once.
     pub fn overlaps(&self) -> bool {
         self.overlaps
+    }
+
+    /// The first element alone, as it is shown to who writes: a byte that is shown once by each element is
+    /// written once then. Every access behind it is beyond any file.
+    #[must_use]
+    pub fn without_overlapping_elements(mut self) -> View {
+        if let Some(body) = self.body.as_ref().filter(|_| self.overlaps) {
+            let span = Span::of(body);
+            if !span.overlaps {
+                (self.stride, self.overlaps) = (i64::MAX, false);
+            }
+        }
+        self
     }
 
     /// Whether it shows all bytes from some offset on.
@@ -538,10 +556,32 @@ mod tests {
         assert_eq!(refused(&int().shift(-4).unwrap()), Unfit::Negative(-4));
         let backward = int().blocks([1, 1_i64].into_iter(), [8, 0_i128].into_iter()).unwrap();
         assert_eq!(refused(&backward), Unfit::Backward);
-        assert_eq!(refused(&int().repeat(3, 8).unwrap().resized(0, 4).unwrap()), Unfit::Backward);
         let twice = int().blocks([2, 2_i64].into_iter(), [0, 4_i128].into_iter()).unwrap();
         assert!(view(0, &twice).overlaps());
         assert!(!view(0, &int()).overlaps() && view(7, &int()).is_contiguous());
+    }
+
+    #[test]
+    fn view_of_elements_in_each_other_shows_the_first() {
+        for (lower, extent) in [(0, 4), (0, 0), (8, -4)] {
+            let part = int().repeat(3, 8).unwrap().resized(lower, extent).unwrap();
+            let view = view(100, &part);
+            assert!(!view.overlaps() && !view.is_contiguous());
+            let offsets = [0, 4, 8, 11].map(|position| view.offset_of(position));
+            assert_eq!(offsets, [100, 108, 116, 119].map(Some));
+            assert_eq!((view.end_of(0, 12), view.end_of(0, 13), view.end_of(12, 1)), (Some(120), None, None));
+            let positions =
+                [0, 100, 103, 107, 108, 118, 120, i64::MAX].map(|offset| view.position_of(offset));
+            assert_eq!(positions, [0, 0, 3, 4, 4, 10, 12, 12]);
+            let runs: Vec<_> = view.runs(2, 10).entries().iter().flat_map(|runs| runs.each()).collect();
+            assert_eq!(runs, [(102, 2), (108, 4), (116, 4)]);
+        }
+        let shown = view(100, &int().resized(0, 2).unwrap());
+        assert!(shown.overlaps() && shown.offset_of(4) == Some(102));
+        let written = shown.without_overlapping_elements();
+        assert!(!written.overlaps() && written.offset_of(3) == Some(103) && written.offset_of(4).is_none());
+        let twice = int().blocks([2, 2_i64].into_iter(), [0, 4_i128].into_iter()).unwrap();
+        assert!(view(0, &twice).without_overlapping_elements().overlaps());
     }
 
     #[test]

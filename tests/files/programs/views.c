@@ -141,6 +141,44 @@ static void array(int n, int rank, int size)
     MPI_Comm_free(&grid);
 }
 
+/* Rank 0 has bytes at the beginning of the file before its part of an array, in one type whose bounds are the array's:
+   a second element would begin inside of the first. */
+static void header(int rank, int size)
+{
+    enum { HEAD = 1000, MINE = 50 };
+    int sizes[1] = {MINE * size}, subsizes[1] = {MINE}, starts[1] = {MINE * rank}, lengths[2] = {HEAD, 1};
+    MPI_Aint places[2] = {0, HEAD}, lower, extent;
+    int first = rank == 0 ? 0 : 1, bytes = MINE + (first ? 0 : HEAD);
+    unsigned char *data = malloc(bytes + 1), *back = calloc(bytes + 1, 1);
+    MPI_Datatype types[2] = {MPI_BYTE, MPI_DATATYPE_NULL}, type;
+    MPI_File file;
+    MPI_Status status;
+    for (int i = 0; i < bytes; i++)
+        data[i] = i * 7 + rank;
+    CHECK(MPI_Type_create_subarray(1, sizes, subsizes, starts, MPI_ORDER_C, MPI_BYTE, &types[1]));
+    CHECK(MPI_Type_create_struct(2 - first, lengths + first, places + first, types + first, &type));
+    CHECK(MPI_Type_commit(&type));
+    MPI_Type_get_extent(type, &lower, &extent);
+    WANT(lower == HEAD && extent == MINE * size, "the bounds are %ld, %ld", (long)lower, (long)extent);
+    CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    CHECK(MPI_File_set_view(file, 0, MPI_BYTE, type, "native", MPI_INFO_NULL));
+    CHECK(MPI_File_write_at_all(file, 0, data, bytes, MPI_BYTE, &status));
+    CHECK(MPI_File_read_at(file, 0, back, bytes, MPI_BYTE, &status));
+    WANT(memcmp(data, back, bytes) == 0, "rank %d reads back what it wrote", rank);
+    CHECK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    if (rank == 0) {
+        CHECK(MPI_File_read_at(file, 0, back, HEAD, MPI_BYTE, &status));
+        WANT(memcmp(data, back, HEAD) == 0, "the header is at the beginning");
+    }
+    CHECK(MPI_File_read_at(file, HEAD + MINE * rank, back, MINE, MPI_BYTE, &status));
+    WANT(memcmp(data + bytes - MINE, back, MINE) == 0, "the part of rank %d is in its place", rank);
+    CHECK(MPI_File_close(&file));
+    MPI_Type_free(&type);
+    MPI_Type_free(&types[1]);
+    free(data);
+    free(back);
+}
+
 int main(int argc, char **argv)
 {
     int rank, size;
@@ -166,6 +204,7 @@ int main(int argc, char **argv)
     MPI_Info_free(&info);
     array(5, rank, size);
     array(24, rank, size);
+    header(rank, size);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         MPI_File_delete(path, MPI_INFO_NULL);

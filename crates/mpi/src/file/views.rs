@@ -88,6 +88,7 @@ impl Guard {
         let view = View::new(displacement, of_filetype.node.as_ref(), of_filetype.bounds.extent()).map_err(
             |unfit| Error::new(MPI_ERR_IO, format_args!("the filetype does not fit a view: {unfit}")),
         )?;
+        let view = if is_writable { view.without_overlapping_elements() } else { view };
         check(!(view.overlaps() && is_writable), MPI_ERR_IO, || {
             "the filetype shows bytes twice, and the file is open for writing".into()
         })?;
