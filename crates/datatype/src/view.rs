@@ -279,28 +279,16 @@ impl View {
     /// How many bytes of the stream lie before an offset. The view has no overlaps.
     pub fn position_of(&self, offset: i64) -> u64 {
         let Some(body) = &self.body else { return 0 };
+        // Elements count from where their data begin, which may be far behind where their extents do. The
+        // data of those before end before this one's.
         let inside = i128::from(offset) - i128::from(self.displacement);
-        if inside <= 0 {
+        let behind_first = inside - first(body);
+        if behind_first <= 0 {
             return 0;
         }
-        let element = inside / i128::from(self.stride);
-        let before = |element: i128| {
-            let rest = inside - element * i128::from(self.stride);
-            element as u64 * body.bytes as u64 + data_before(body, rest) as u64
-        };
-        // The data of an element may reach into the place of the next one.
-        match element {
-            0 => before(0),
-            _ => {
-                let last = inside - (element - 1) * i128::from(self.stride);
-                let previous = data_before(body, last) as u64;
-                if previous < body.bytes as u64 {
-                    (element - 1) as u64 * body.bytes as u64 + previous
-                } else {
-                    before(element)
-                }
-            }
-        }
+        let element = behind_first / i128::from(self.stride);
+        let rest = inside - element * i128::from(self.stride);
+        element as u64 * body.bytes as u64 + data_before(body, rest) as u64
     }
 
     /// Calls `visit` with the runs of `bytes` bytes from a position on, in order, until it gives false. The
@@ -559,6 +547,22 @@ mod tests {
         let twice = int().blocks([2, 2_i64].into_iter(), [0, 4_i128].into_iter()).unwrap();
         assert!(view(0, &twice).overlaps());
         assert!(!view(0, &int()).overlaps() && view(7, &int()).is_contiguous());
+    }
+
+    /// Of a type with a lower bound, as PnetCDF's lists of blocks are.
+    #[test]
+    fn view_counts_elements_from_their_data() {
+        for lower in [0, 1, 7, 20, 1000] {
+            let part = int().blocks([1, 1_i64].into_iter(), [lower, lower + 8_i128].into_iter()).unwrap();
+            let view = view(5, &part);
+            let offsets: Vec<i64> =
+                (0..64).map(|position| view.offset_of(position).expect("it is in the file")).collect();
+            assert_eq!(offsets[..9], [0, 1, 2, 3, 8, 9, 10, 11, 12].map(|at| 5 + lower as i64 + at));
+            for offset in 0..offsets[63] {
+                let before = offsets.partition_point(|other| *other < offset) as u64;
+                assert_eq!(view.position_of(offset), before, "lower bound {lower}, offset {offset}");
+            }
+        }
     }
 
     #[test]

@@ -179,6 +179,46 @@ static void header(int rank, int size)
     free(back);
 }
 
+/* Each rank has a list of blocks far behind the beginning of the file, the bounds of which begin there too. */
+static void far_blocks(int rank, int size)
+{
+    enum { BLOCKS = 40, FAR = 17920 };
+    int lengths[BLOCKS], bytes = 0;
+    MPI_Aint places[BLOCKS];
+    MPI_Datatype type;
+    MPI_File file;
+    MPI_Status status;
+    unsigned char data[BLOCKS * 8], back[BLOCKS * 8];
+    for (int i = 0; i < BLOCKS; i++) {
+        lengths[i] = 1 + i % 8;
+        places[i] = FAR + (i * size + rank) * 12;
+        bytes += lengths[i];
+    }
+    for (int i = 0; i < bytes; i++)
+        data[i] = i * 5 + rank + 1;
+    CHECK(MPI_Type_create_hindexed(BLOCKS, lengths, places, MPI_BYTE, &type));
+    CHECK(MPI_Type_commit(&type));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        MPI_File_delete(path, MPI_INFO_NULL);
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    CHECK(MPI_File_set_view(file, 0, MPI_BYTE, type, "native", MPI_INFO_NULL));
+    CHECK(MPI_File_write_at_all(file, 0, data, bytes, MPI_BYTE, &status));
+    CHECK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    for (int i = 0, at = 0; i < BLOCKS; at += lengths[i++]) {
+        memset(back, 0, sizeof back);
+        CHECK(MPI_File_read_at(file, places[i], back, lengths[i], MPI_BYTE, &status));
+        WANT(memcmp(data + at, back, lengths[i]) == 0, "block %d of rank %d is in its place", i, rank);
+    }
+    CHECK(MPI_File_set_view(file, 0, MPI_BYTE, type, "native", MPI_INFO_NULL));
+    memset(back, 0, sizeof back);
+    CHECK(MPI_File_read_at_all(file, 0, back, bytes, MPI_BYTE, &status));
+    WANT(memcmp(data, back, bytes) == 0, "rank %d reads its blocks back", rank);
+    CHECK(MPI_File_close(&file));
+    MPI_Type_free(&type);
+}
+
 int main(int argc, char **argv)
 {
     int rank, size;
@@ -205,6 +245,7 @@ int main(int argc, char **argv)
     array(5, rank, size);
     array(24, rank, size);
     header(rank, size);
+    far_blocks(rank, size);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         MPI_File_delete(path, MPI_INFO_NULL);
