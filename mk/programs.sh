@@ -3,6 +3,7 @@
 #
 # hpcc: the HPC Challenge (HPL, PTRANS, random access, FFT, bandwidth and latency) on a small problem, on 2 and 4 ranks.
 # fftw: its own random checks of the MPI transforms on 1 to 4 ranks, and on 4 ranks of two nodes.
+# pnetcdf: its own checks in C, C++ and Fortran: of every function on one rank, and of collective access on 4 ranks.
 # netpipe: ping-pong in its integrity mode to 1 MiB, blocking, synchronous, nonblocking, both ways at once.
 # Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into target/programs; apt checks
 # their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is installed.
@@ -12,7 +13,7 @@ root=$PWD
 place=$root/target/programs
 mpicc=$root/target/dist/bin/mpicc
 mpiexec=$root/target/dist/bin/mpiexec
-limit_s=120
+limit_s=240
 failures=0
 
 [ -x "$mpicc" ] || { echo "programs: $mpicc is not there: run make first" >&2; exit 1; }
@@ -67,6 +68,13 @@ verified() {
         remark=" ($transforms transforms)"
         [ "$transforms" -ge 20 ]
         ;;
+    pnetcdf*)
+        # Its makefiles end at the first check that fails.
+        local checks
+        checks=$(grep -cE '^PASS:| pass$' "$2") || return 1
+        remark=" ($checks checks)"
+        [ "$checks" -ge 50 ]
+        ;;
     hpcc*)
         # Linear system and transpose say PASSED or FAILED; random access and the transform give their errors.
         grep -q '^Success=1' hpccoutf.txt && ! grep -q 'FAILED' hpccoutf.txt || return 1
@@ -76,11 +84,12 @@ verified() {
     esac
 }
 
-if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d blas ]; then
+if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ ! -d blas ]; then
     apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(grep -E '^[EW]:' apt.log | tail -1))"; exit 0; }
     unpacked hpcc
     unpacked netpipe
     unpacked fftw3
+    unpacked pnetcdf
     apt download libblas-dev libblas3 libgfortran5 >>apt.log 2>&1
     rm -rf packages blas.new
     for package in ./*.deb; do dpkg -x "$package" packages; done
@@ -128,12 +137,22 @@ if [ ! -x fftw3/mpi/mpi-bench ]; then
         >fftw.log 2>&1 || { tail fftw.log; exit 1; }
 fi
 
+if [ ! -e pnetcdf/built ]; then
+    echo "building pnetcdf (some three minutes) ..."
+    fortran="-O1 -w -fallow-argument-mismatch"
+    (cd pnetcdf && autoreconf -i && ./configure --disable-static --enable-shared MPICC="$mpicc" MPICXX="${mpicc%cc}cxx" MPIF77="${mpicc%cc}fort" \
+        MPIF90="${mpicc%cc}fort" CFLAGS="-O1 -w" CXXFLAGS="-O1 -w" FFLAGS="$fortran" FCFLAGS="$fortran" \
+        TESTMPIRUN="$mpiexec -n NP" TESTSEQRUN="$mpiexec -n 1" && make -j2 && touch built) >pnetcdf.log 2>&1 || { tail pnetcdf.log; exit 1; }
+fi
+
 for how in "" "-S" "-a" "-a -2"; do
     # shellcheck disable=SC2086 # nothing, or options
     passes "netpipe${how:+ $how}" "$mpiexec" -n 2 netpipe/NPmpi -i -u 1048576 -n 10 $how -o results/netpipe.out
 done
 passes "fftw" make -C fftw3/mpi check-local NUMCHECK=10 MPIRUN="$mpiexec"
 passes "fftw on 2 nodes" perl -w fftw3/tests/check.pl -r -c=10 -v --mpi "$mpiexec --virtual-nodes 2 -np 4 $place/fftw3/mpi/mpi-bench"
+passes "pnetcdf" make -C pnetcdf check
+passes "pnetcdf 4 ranks" make -C pnetcdf ptest
 export LD_LIBRARY_PATH=$place/blas/lib
 for grid in "1 2" "2 2"; do
     read -r p q <<<"$grid"

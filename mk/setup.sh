@@ -10,6 +10,7 @@ package_of() {
     taskset) echo util-linux ;;
     gcc) echo gcc libc6-dev ;;
     nm) echo binutils ;;
+    autoreconf) echo autoconf automake libtool ;;
     *) echo "$1" ;;
     esac
 }
