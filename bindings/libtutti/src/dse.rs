@@ -2,8 +2,9 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
+use tutti_dse::element::{self, exclusion, topology};
 use tutti_dse::fault::{self, status};
-use tutti_dse::{access, element, exclusion, process, topology};
+use tutti_dse::{access, process};
 
 /// See `tutti_dse.h`.
 #[unsafe(no_mangle)]

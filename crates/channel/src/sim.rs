@@ -25,7 +25,6 @@
 //! it.
 
 mod board;
-mod faults;
 mod network;
 mod node;
 mod rank;

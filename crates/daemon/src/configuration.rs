@@ -81,7 +81,7 @@ impl ConfigurationSource {
         let (config, mut notes) = self.read()?;
         let fixed = restart_keys(&self.started.cluster, &config.cluster);
         let node = |config: &Config| settings::of_node(config, &self.name);
-        let of_node = |section: config::parse::Section| {
+        let of_node = |section: config::section::Section| {
             section.0.into_iter().map(|(key, placed)| (key, placed.value)).collect::<Vec<_>>()
         };
         let is_other = of_node(node(&config)) != of_node(node(&self.started));

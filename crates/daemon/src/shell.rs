@@ -50,6 +50,7 @@ mod orphans;
 mod peers;
 mod public;
 mod quota;
+mod receive;
 mod records;
 mod starters;
 mod writers;

@@ -3,6 +3,7 @@
 //!
 //! The engine moves bytes at any offset in any portions and knows nothing of datatypes.
 
+use crate::note::{Note, SignatureWord};
 use crate::transfer::Map;
 
 /// A message's data in the memory of this process.
@@ -75,5 +76,27 @@ impl Buffer {
                 Some(map) => map.unpack(self.at, offset, from, bytes),
             }
         }
+    }
+}
+
+impl Buffer {
+    fn note(&self) -> Option<&Note> {
+        self.map.as_ref()?.note()
+    }
+
+    /// What travels with a message of these data.
+    #[inline]
+    pub fn word(&self) -> SignatureWord {
+        self.note().map_or(SignatureWord(0), |note| note.word(self.bytes))
+    }
+
+    /// Whether a receive into this buffer may take a message of `bytes` bytes with this word.
+    pub fn takes(&self, theirs: SignatureWord, bytes: usize) -> bool {
+        self.note().is_none_or(|note| note.takes(self.bytes, theirs, bytes))
+    }
+
+    /// The data in words: "4 x MPI_INT".
+    pub fn describe(&self) -> String {
+        self.note().map_or_else(|| format!("{} bytes", self.bytes), |note| note.describe(self.bytes))
     }
 }

@@ -6,7 +6,6 @@
 //! (MPI 3.3.1: the message may be shorter than the buffer). Bytes (MPI_BYTE, MPI_PACKED) match everything: on
 //! this machine the bytes are the same, so no result is wrong.
 
-use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::part::Part;
 use crate::signature::Signature;
@@ -74,7 +73,7 @@ impl Note {
         self.signature.repeat((bytes / self.size) as i128)
     }
 
-    fn word(&self, bytes: usize) -> SignatureWord {
+    pub(crate) fn word(&self, bytes: usize) -> SignatureWord {
         if bytes == 0 {
             return SignatureWord(0);
         }
@@ -90,7 +89,7 @@ impl Note {
     }
 
     /// Whether a receive of `capacity` bytes of this type may take a message of `bytes` bytes with this word.
-    fn takes(&self, capacity: usize, theirs: SignatureWord, bytes: usize) -> bool {
+    pub(crate) fn takes(&self, capacity: usize, theirs: SignatureWord, bytes: usize) -> bool {
         let Some(mine) = self.whole(capacity) else { return true };
         if theirs.is_any() || self.matches_all || bytes > capacity {
             // A message that is too long is an error of its own.
@@ -100,7 +99,7 @@ impl Note {
         left == 0 && theirs.hash() == short(mine.hash_of_first(elements))
     }
 
-    fn describe(&self, bytes: usize) -> String {
+    pub(crate) fn describe(&self, bytes: usize) -> String {
         let count = bytes / self.size;
         if !self.name.is_empty() {
             return format!("{count} x {}", self.name);
@@ -137,28 +136,6 @@ impl SignatureWord {
 
 fn short(hash: u64) -> u64 {
     hash & ((1 << 56) - 1)
-}
-
-impl Buffer {
-    fn note(&self) -> Option<&Note> {
-        self.map.as_ref()?.note()
-    }
-
-    /// What travels with a message of these data.
-    #[inline]
-    pub fn word(&self) -> SignatureWord {
-        self.note().map_or(SignatureWord(0), |note| note.word(self.bytes))
-    }
-
-    /// Whether a receive into this buffer may take a message of `bytes` bytes with this word.
-    pub fn takes(&self, theirs: SignatureWord, bytes: usize) -> bool {
-        self.note().is_none_or(|note| note.takes(self.bytes, theirs, bytes))
-    }
-
-    /// The data in words: "4 x MPI_INT".
-    pub fn describe(&self) -> String {
-        self.note().map_or_else(|| format!("{} bytes", self.bytes), |note| note.describe(self.bytes))
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use core::ffi::{c_int, c_void};
 use tutti_shmem::memory;
 
 use crate::element::running;
+use crate::element::topology;
 use crate::fault::{Code, refuse};
-use crate::topology;
 
 fn place(
     function: &'static str,

@@ -7,16 +7,17 @@
 //!                      | of each element: end and value of the process that was started there |
 //! ```
 
+pub mod exclusion;
+pub mod topology;
+
 use core::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_shmem::api;
-use tutti_shmem::memory;
 use tutti_shmem::start;
+use tutti_shmem::{memory, pes};
 
-use crate::exclusion;
 use crate::fault::{Code, refuse};
-use crate::topology;
 use crate::word::Word;
 
 /// How many locks there are.
@@ -58,8 +59,8 @@ pub fn init(bytes: usize) -> Result<(), Code> {
     if lock().is_some() {
         return Err(refuse(Code::NotRunning, "init", format_args!("called a second time")));
     }
-    let owns_shmem = memory::started().is_none();
-    if owns_shmem && memory::has_finished() {
+    let owns_shmem = pes::started().is_none();
+    if owns_shmem && pes::has_finished() {
         return Err(refuse(Code::NotRunning, "init", format_args!("called after the end")));
     }
     if owns_shmem {

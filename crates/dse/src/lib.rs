@@ -5,8 +5,8 @@
 //! | [`element`] | start, end, and the memory that elements share |
 //! | [`access`] | reads and writes of global memory, with and without confirmation |
 //! | [`process`] | processes on other elements |
-//! | [`exclusion`] | locks and semaphores |
-//! | [`topology`] | who is whose neighbour; pure but for what the program has chosen |
+//! | [`element::exclusion`] | locks and semaphores |
+//! | [`element::topology`] | who is whose neighbour; pure but for what the program has chosen |
 //! | [`fault`] | codes and texts of what is refused |
 //!
 //! An element is a PE of OpenSHMEM, and global memory is a block of its symmetric heap: reads and writes are
@@ -15,8 +15,6 @@
 
 pub mod access;
 pub mod element;
-pub mod exclusion;
 pub mod fault;
 pub mod process;
-pub mod topology;
 mod word;

@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_shmem::memory;
 
+use crate::element::topology;
 use crate::element::{Elements, running};
 use crate::fault::{Code, refuse};
-use crate::topology;
 
 /// A function that can be started.
 pub type Function = unsafe extern "C-unwind" fn(i64) -> i64;

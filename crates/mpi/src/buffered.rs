@@ -9,11 +9,11 @@ use core::ffi::c_void;
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
-use crate::engine::message::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result, check};
-use crate::extra::{Attached, Extra, Owned};
 use crate::process::Guard;
-use crate::request::{Request, RequestKind, WhenDone};
+use crate::request::extra::{Attached, Extra, Owned};
+use crate::request::{Request, RequestKind, Started, WhenDone};
 use crate::wait_goal::Goal;
 
 impl Guard {

@@ -16,10 +16,10 @@ use tutti_datatype::Buffer;
 use crate::abi::*;
 use crate::engine::Engine;
 use crate::error::{Error, Result, check};
-use crate::extra::{Compound, Extra, Generalized, NOTHING, Part};
-use crate::partition::Partitioned;
 use crate::point_to_point::outcome_error;
 use crate::process::{Guard, Start, Starter};
+use crate::request::extra::{Compound, Extra, Generalized, NOTHING, Part};
+use crate::request::partition::Partitioned;
 use crate::request::{Outcome, Request, RequestKind};
 
 impl Engine {

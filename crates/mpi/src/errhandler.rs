@@ -9,9 +9,8 @@ use core::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tutti_shm::ticket::Notice;
-
 use crate::abi::*;
+use crate::end_job::end_job;
 use crate::error::{Error, Result, check, class_name};
 use crate::handle::{Kind, Slab};
 use crate::initial_errhandler;
@@ -313,27 +312,6 @@ pub fn outside(name: &CStr) -> c_int {
 /// Ends the job with an exit code (MPI_Abort).
 pub fn abort(guard: Option<Guard>, code: c_int) -> ! {
     end_job(guard.as_ref(), code)
-}
-
-/// The same for a caller that cannot give its guard away.
-pub fn end_job(guard: Option<&Guard>, code: c_int) -> ! {
-    if let Some(guard) = guard
-        && let Some(starter) = guard.engine.job.starter()
-    {
-        starter.tell(Notice::Abort(code as u32));
-    }
-    // Buffered output of the program is worth more than a core dump here: exit handlers of stdio run, ours do
-    // nothing.
-    // SAFETY: flushing all streams is always allowed.
-    unsafe {
-        libc::fflush(std::ptr::null_mut());
-        libc::_exit(exit_status(code))
-    }
-}
-
-/// An exit status that says failure whatever the code.
-fn exit_status(code: c_int) -> c_int {
-    if code & 0xff == 0 { 1 } else { code & 0xff }
 }
 
 fn is_predefined(handler: MPI_Errhandler) -> bool {

@@ -22,14 +22,14 @@ use tutti_datatype::Buffer;
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
 use crate::comm::Channel;
-use crate::engine::message::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result, check};
-use crate::extra::Extra;
 use crate::handle::NONE;
-use crate::partition::{Introduction, Partitioned, Side};
-use crate::point_to_point::{Data, Named};
+use crate::point_to_point::Data;
 use crate::process::Guard;
-use crate::request::{Outcome, Request, RequestKind};
+use crate::request::extra::Extra;
+use crate::request::partition::{Introduction, Partitioned, Side};
+use crate::request::{Named, Outcome, Request, RequestKind, Started};
 
 /// Tags are not negative.
 const TAG_MASK: u32 = c_int::MAX as u32;

@@ -8,10 +8,10 @@ use crate::abi::*;
 use crate::check_mode;
 use crate::datatype::checked_count;
 use crate::engine::fast_path::{self, FastPath};
-use crate::engine::message::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result, check as ensure};
 use crate::process::{Guard, Process};
-use crate::request::{Outcome, Request, RequestKind};
+use crate::request::{Named, Outcome, Request, RequestKind, Started};
 use crate::wait_goal::Goal;
 
 /// Handle of no request: the operation is finished and had nothing to tell.
@@ -370,19 +370,6 @@ impl Guard {
             Named::Pending(index) => self.take_request(index),
         }
     }
-}
-
-/// What a request handle names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
-    /// MPI_REQUEST_NULL.
-    Null,
-    /// A send that was finished when it started.
-    FinishedSend,
-    /// A persistent request that is not started.
-    Inactive(u32),
-    /// A request.
-    Pending(u32),
 }
 
 /// The error of an outcome, as the result of a call.

@@ -21,9 +21,9 @@ use crate::comm::{Comm, Group};
 use crate::datatype::Predefined;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::extra::{Attached, Part};
 use crate::file::opened::File;
 use crate::handle::Slab;
+use crate::request::extra::{Attached, Part};
 use crate::win::window::Window;
 
 /// Everything this process knows.
@@ -60,7 +60,7 @@ pub struct Process {
     /// Numbers of contexts that this process has led and may use again.
     pub free_contexts: Vec<u32>,
     /// Ports that this process has opened.
-    pub ports: crate::comm::ports::Ports,
+    pub ports: crate::comm::open_ports::Ports,
     /// Open sessions.
     pub sessions: Slab<Session>,
     /// Thread level given by Init.

@@ -1,5 +1,8 @@
 //! Requests: what a pending operation needs to be finished by whoever makes progress.
 
+pub mod extra;
+pub mod partition;
+
 use core::ffi::c_int;
 use core::mem::offset_of;
 use std::collections::VecDeque;
@@ -10,8 +13,8 @@ use tutti_datatype::{Buffer, SignatureWord};
 
 use crate::abi::*;
 use crate::comm::group::Group;
-use crate::extra::Extra;
 use crate::handle::{Kind, NONE, Slab};
+use crate::request::extra::Extra;
 
 /// A message whose type signature is not that of the receive that took it.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +23,28 @@ pub struct Suspect {
     pub word: SignatureWord,
     /// Bytes of the message.
     pub bytes: usize,
+}
+
+/// A send that has been started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// It is finished already.
+    Done,
+    /// This request finishes it.
+    Pending(u32),
+}
+
+/// What a request handle names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// MPI_REQUEST_NULL.
+    Null,
+    /// A send that was finished when it started.
+    FinishedSend,
+    /// A persistent request that is not started.
+    Inactive(u32),
+    /// A request.
+    Pending(u32),
 }
 
 /// A pending or finished operation.

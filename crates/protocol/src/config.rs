@@ -15,6 +15,7 @@ pub mod file;
 pub mod parse;
 pub mod rules;
 pub mod schema;
+pub mod section;
 pub mod settings;
 pub mod values;
 

@@ -21,7 +21,7 @@ use tutti_shm::{LINE_BYTES, doorbell};
 
 use crate::attach::{Network, Place, Starter};
 use crate::clock::Clock;
-use crate::net::SegmentFlow;
+use crate::flow::SegmentFlow;
 use crate::yama;
 
 /// The rings between this process and one peer of its node.

@@ -9,6 +9,7 @@
 //! | [`word_wait`] | waiting for a word of memory, asleep until it is stored |
 //! | [`net`], [`router`] | the ranks of other nodes; each kind of record goes to the interface that takes it |
 //! | [`remote_memory`] | operations on the memory of ranks of other nodes |
+//! | [`service_state`] | what that thread and the others let each other know |
 //! | [`service`] | the thread that looks at the network while the program computes |
 //!
 //! An interface calls [`rank::start`], registers itself and its records, calls [`rank::Rank::serve`]; then
@@ -17,6 +18,7 @@
 pub mod attach;
 pub mod board;
 pub mod clock;
+mod flow;
 #[cfg(feature = "testing")]
 mod forger;
 pub mod job;
@@ -27,6 +29,7 @@ pub mod rank;
 pub mod remote_memory;
 pub mod router;
 pub mod service;
+pub mod service_state;
 pub mod sleep;
 pub mod wait;
 pub mod waiting;

@@ -11,15 +11,16 @@ use std::sync::atomic::AtomicBool;
 
 use tutti_channel::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
 use tutti_channel::{
-    BulkError, BulkId, Charges, Config, Endpoint, Event, Expected, FlowMemory, FlowWord, Identity,
-    Incarnation, Key, Mark, Now, Rank, SendError, Sink, Source, Transmit, WORDS,
+    BulkError, BulkId, Charges, Config, Endpoint, Event, Expected, Identity, Incarnation, Key, Mark, Now,
+    Rank, SendError, Sink, Source, Transmit, WORDS,
 };
-use tutti_shm::flow::{FLOW_WORDS, FlowWords};
+use tutti_shm::flow::FLOW_WORDS;
 use tutti_shm::sync::Ordering;
 use tutti_transport::udp::Udp;
 use tutti_transport::{Arrival, Budget, Made, Outgoing, Places, Transport};
 
 use crate::clock::Clock;
+use crate::flow::SegmentFlow;
 use crate::job::Job;
 
 /// Datagrams are not longer than this, however much the path takes: what is lost is lost whole.
@@ -38,48 +39,6 @@ const BURST_MAX: usize = 64;
 const BATCH_MAX: usize = 2 * BURST_MAX;
 
 const _: () = assert!(WORDS <= FLOW_WORDS);
-
-/// The memory of a flow in the rank segment.
-#[derive(Debug)]
-pub struct SegmentFlow {
-    words: NonNull<FlowWords>,
-    fifo: NonNull<u8>,
-    fifo_bytes: usize,
-}
-
-// SAFETY: the pointers lead into the job's segment, which outlives them (contract of `Job::flow`); this rank
-// alone writes there, and whoever has the value has the right to.
-unsafe impl Send for SegmentFlow {}
-
-impl SegmentFlow {
-    /// # Safety
-    /// Both areas lie in a mapping that outlives the value, `fifo` is valid for `fifo_bytes`, and nobody else
-    /// writes there.
-    pub(crate) unsafe fn new(words: NonNull<FlowWords>, fifo: NonNull<u8>, fifo_bytes: usize) -> Self {
-        SegmentFlow { words, fifo, fifo_bytes }
-    }
-}
-
-impl FlowMemory for SegmentFlow {
-    #[inline]
-    fn publish(&mut self, word: FlowWord, value: u64) {
-        // SAFETY: see `new`; the words are atomics.
-        unsafe { self.words.as_ref() }.words[word as usize].store(value, Ordering::Release);
-        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-    }
-
-    #[inline]
-    fn fifo(&self) -> &[u8] {
-        // SAFETY: see `new`; only this value's `fifo_mut` writes.
-        unsafe { std::slice::from_raw_parts(self.fifo.as_ptr(), self.fifo_bytes) }
-    }
-
-    #[inline]
-    fn fifo_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts_mut(self.fifo.as_ptr(), self.fifo_bytes) }
-    }
-}
 
 /// A sink that may tell where data of bulk messages belong, so that the kernel puts them there.
 ///

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tutti_shm::arena::Arena;
 use tutti_shm::endpoint::Endpoint;
+use tutti_shm::report::Sleep;
 use tutti_shm::waits::Waits;
 
 use crate::attach::{self, AttachError};
@@ -26,10 +27,9 @@ use crate::lock::Lock;
 use crate::log;
 use crate::net::Net;
 use crate::router::Router;
-use crate::service;
-use crate::sleep::SleepReport;
+use crate::service_state;
+use crate::sleep::{Describe, SleepReport, Test};
 use crate::wait::CoreSharing;
-use crate::waiting::Test;
 
 /// The process lock: one for all interfaces, taken only when several threads may come.
 pub static LOCK: Lock = Lock::new();
@@ -199,15 +199,41 @@ impl Rank {
     pub(crate) fn is_shared(&self) -> bool {
         self.interfaces[1].is_some()
     }
+}
 
-    /// Starts the service thread, if there is a network and it does not run yet.
-    ///
-    /// # Errors
-    /// When there can be no more descriptors or threads.
-    pub fn serve(&self) -> Result<(), AttachError> {
-        let Some(router) = &self.router else { return Ok(()) };
-        let socket = router.borrow().duplicate_socket().map_err(AttachError::Network)?;
-        service::start(socket).map_err(AttachError::Network)
+impl Rank {
+    fn own_sleep(&self) -> &Sleep {
+        &self.job.report(self.job.rank()).sleep
+    }
+
+    /// All threads of the process that are in the library sleep, or are about to, and have looked at
+    /// everything; `own` describes the wait of the calling thread if it waits.
+    pub(crate) fn report_sleep(&self, own: Option<&Describe<'_>>) {
+        let mut report = SleepReport::default();
+        if let Some(describe) = own {
+            describe(&mut report);
+        }
+        for test in self.waits.tests() {
+            test.describe(&mut report);
+        }
+        report.begin_background();
+        for interface in self.interfaces() {
+            interface.describe_background(&mut report);
+        }
+        let sleep = self.own_sleep();
+        report.write(sleep, self.waits.waiting());
+        let endpoint = self.job.endpoint(self.job.rank());
+        sleep.settled.store(endpoint.sleeping.load(Ordering::Relaxed), Ordering::Release);
+    }
+
+    /// Somebody looks: whether it was said that all sleep.
+    pub(crate) fn take_back_asleep(&self) -> bool {
+        let settled = &self.own_sleep().settled;
+        let said = settled.load(Ordering::Relaxed) != 0;
+        if said {
+            settled.store(0, Ordering::Release);
+        }
+        said
     }
 }
 
@@ -242,7 +268,7 @@ impl LockedRank {
         self.job.leave();
         PHASE.store(Phase::After as u8, Ordering::Release);
         // The service thread goes too: there are processes that end with their last thread.
-        service::sent();
+        service_state::sent();
         // The state itself is kept: a thread that wrongly still waits must not find freed memory, and the
         // segment must stay mapped as long as others copy from it. The process is about to end anyway.
     }

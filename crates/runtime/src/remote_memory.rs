@@ -31,7 +31,7 @@ use tutti_shm::window_lock::Mode;
 use crate::job::Job;
 use crate::rank::LockedRank;
 use crate::router::{Client, Outbox, RouteId, Router};
-use crate::service;
+use crate::service_state;
 use crate::sleep::SleepReport;
 use crate::waiting::{self, Waiting};
 
@@ -91,7 +91,7 @@ impl State {
 unsafe impl Client for State {
     fn record(&mut self, from: usize, record: &[u8]) -> Taken {
         self.engine.take(from, record);
-        service::note_applied();
+        service_state::note_applied();
         self.ring();
         Taken::Yes
     }
@@ -176,7 +176,7 @@ impl RemoteMemory {
 
     /// Opens memory to the ranks that will learn its name.
     pub fn open(&mut self, region: Region) -> Name {
-        service::note_open(true);
+        service_state::note_open(true);
         self.state().engine.open(region)
     }
 
@@ -185,7 +185,7 @@ impl RemoteMemory {
         let engine = &mut self.state().engine;
         engine.close(name);
         if engine.is_closed() {
-            service::note_open(false);
+            service_state::note_open(false);
         }
     }
 
@@ -301,7 +301,7 @@ impl RemoteMemory {
         let state = self.state();
         let (router, route) = (state.router.clone(), state.route);
         router.borrow_mut().advance_as(route, state);
-        service::sent();
+        service_state::sent();
     }
 
     /// Whether nothing is owed to anybody.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tutti_channel::{BulkError, Event, Mark, Rank, SendError, Sink, Source, Taken};
 
 use crate::net::{Memory, Net, Traffic};
-use crate::service;
+use crate::service_state;
 
 /// A small record that follows another one to the same rank within this time, without a look at the network
 /// in between, waits for more to come: a system call costs as much as fifty records.
@@ -223,7 +223,7 @@ impl Router {
         let now = Instant::now();
         let left = &mut self.left[to];
         let follows = left.is_some_and(|(looks, at)| looks == self.looks && now.duration_since(at) < GATHER);
-        self.unsent = follows && service::will_poll();
+        self.unsent = follows && service_state::will_poll();
         if !self.unsent {
             *left = Some((self.looks, now));
         }
@@ -297,7 +297,7 @@ impl Router {
     fn send<C: Client>(&mut self, routed: &mut Routed<'_, C>) {
         self.unsent = false;
         self.net.transmit(routed);
-        service::sent();
+        service_state::sent();
     }
 
     /// Whether a rank has taken all records before a mark, or will take no more.

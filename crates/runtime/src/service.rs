@@ -1,6 +1,5 @@
-//! The service thread of a rank whose job spans nodes: while the program computes, or all of
-//! its threads sleep, it looks after the network, so that retransmission, acknowledgements and large messages
-//! go on.
+//! The service thread of a rank whose job spans nodes. While the program computes, or all of its threads
+//! sleep, it looks after the network, so that retransmission, acknowledgements and large messages go on.
 //!
 //! ```text
 //! PARKED (futex, 1 ms at a time) --nobody has looked since, or poked--> SERVING (ppoll on the socket, then progress)
@@ -10,27 +9,29 @@
 //!   '------ a thread of the program looks, and rings -------------- ASLEEP (ppoll on the socket and the bell)
 //! ```
 //!
-//! A thread of the program that waits looks at the socket itself, which is faster; [`polled`] says so, and
-//! the service thread keeps away. A thread that is about to sleep [`poke`]s it, after its last look. A thread
-//! that lets small messages wait for others ([`will_poll`]) may go away and compute: the service thread naps
-//! a little and sends what still waits. One that sends ([`sent`]) while the service thread is asleep has set
-//! a timer that it does not know of, and rings. Who stops where: the words below are hints, but for `ASLEEP`
-//! and the bell, without which nobody would look; every look and every datagram is handled under the process
-//! lock.
+//! A thread of the program that waits looks at the socket itself, which is faster;
+//! [`crate::service_state::polled`] says so, and the service thread keeps away. A thread that is about to
+//! sleep [`crate::service_state::poke`]s it, after its last look. A thread that lets small messages wait for
+//! others ([`crate::service_state::will_poll`]) may go away and compute: the service thread naps a little and
+//! sends what still waits. One that sends ([`crate::service_state::sent`]) while the service thread is asleep
+//! has set a timer that it does not know of, and rings. Who stops where: its words are hints, but for
+//! `ASLEEP` and the bell, without which nobody would look; every look and every datagram is handled under the
+//! process lock.
 //!
 //! Where this rank's memory is open to other nodes, an operation on it must not wait for a tick. Then the
 //! thread goes on serving although the program has looked, unless one of its threads is in a wait, and looks
 //! by itself. It parks for as long as that lasts, by ticks of 0.2 ms while operations come.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tutti_shm::waits;
 
-use crate::rank;
+use crate::attach::AttachError;
+use crate::rank::{self, Rank};
 use crate::remote_memory;
+use crate::service_state::{APPLIED, ASLEEP, BELL, LOOKS, OPEN, PARKED, POKES, SOON};
 
 /// How long the program may go without a look at the network before the service thread takes over.
 const TICK: Duration = Duration::from_millis(1);
@@ -44,89 +45,15 @@ const LOCK_LOOK: Duration = Duration::from_micros(100);
 /// How long messages may wait for others, if nobody looks before.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Looks at the network by threads of the program. Written under the process lock.
-static LOOKS: AtomicU64 = AtomicU64::new(0);
-/// Changed by each poke; the futex of the parked thread.
-static POKES: AtomicU32 = AtomicU32::new(0);
-static PARKED: AtomicBool = AtomicBool::new(false);
-/// Messages wait to be sent soon. Written under the process lock.
-static SOON: AtomicBool = AtomicBool::new(false);
-/// The service thread sleeps, or is about to, until a datagram or the bell wakes it. Written under the
-/// process lock.
-static ASLEEP: AtomicBool = AtomicBool::new(false);
-/// This rank's memory is open to ranks of other nodes. Written under the process lock.
-static OPEN: AtomicBool = AtomicBool::new(false);
-/// Operations on it so far. Written under the process lock.
-static APPLIED: AtomicU64 = AtomicU64::new(0);
-/// An eventfd.
-static BELL: OnceLock<OwnedFd> = OnceLock::new();
-
-/// A thread of the program has looked at the network. The caller holds the process lock.
-#[inline]
-pub fn polled() {
-    LOOKS.store(LOOKS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    sent();
-}
-
-/// A thread has sent something, has something to send, or has left. The caller holds the process lock.
-#[inline]
-pub fn sent() {
-    if ASLEEP.load(Ordering::Relaxed) {
-        ring();
-    }
-}
-
-/// Whether ranks of other nodes may work on this rank's memory. The caller holds the process lock.
-pub(crate) fn note_open(is_open: bool) {
-    OPEN.store(is_open, Ordering::Relaxed);
-    // The thread may be parked, for a tick at most.
-    poke();
-}
-
-/// One has. The caller holds the process lock.
-pub(crate) fn note_applied() {
-    APPLIED.store(APPLIED.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-}
-
-#[cold]
-fn ring() {
-    ASLEEP.store(false, Ordering::Relaxed);
-    if let Some(bell) = BELL.get() {
-        // SAFETY: eight bytes that live during the call. A bell that is full rings as it is.
-        unsafe { libc::write(bell.as_raw_fd(), 1_u64.to_ne_bytes().as_ptr().cast(), 8) };
-    }
-}
-
-/// Nobody will look at the network for now. Called behind the last look, with the process lock held.
-#[cold]
-pub fn poke() {
-    POKES.fetch_add(1, Ordering::SeqCst);
-    if PARKED.load(Ordering::SeqCst) {
-        wake();
-    }
-}
-
-/// Whether the service thread will send within some 0.1 ms what waits; at the latest at its next tick. The
-/// caller holds the process lock.
-#[inline]
-pub fn will_poll() -> bool {
-    SOON.load(Ordering::Relaxed) || wake_soon()
-}
-
-#[cold]
-fn wake_soon() -> bool {
-    let parked = PARKED.load(Ordering::SeqCst);
-    if parked {
-        SOON.store(true, Ordering::SeqCst);
-        wake();
-    }
-    parked
-}
-
-fn wake() {
-    // SAFETY: the word is static; a wake of one waiter takes no other argument.
-    unsafe {
-        libc::syscall(libc::SYS_futex, POKES.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+impl Rank {
+    /// Starts the service thread, if there is a network and it does not run yet.
+    ///
+    /// # Errors
+    /// When there can be no more descriptors or threads.
+    pub fn serve(&self) -> Result<(), AttachError> {
+        let Some(router) = &self.router else { return Ok(()) };
+        let socket = router.borrow().duplicate_socket().map_err(AttachError::Network)?;
+        start(socket).map_err(AttachError::Network)
     }
 }
 
@@ -135,7 +62,7 @@ fn wake() {
 ///
 /// # Errors
 /// When there can be no more descriptors or threads.
-pub fn start(socket: OwnedFd) -> std::io::Result<()> {
+fn start(socket: OwnedFd) -> std::io::Result<()> {
     if BELL.get().is_some() {
         return Ok(());
     }

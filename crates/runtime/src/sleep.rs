@@ -10,10 +10,6 @@
 //! the background.
 
 use tutti_shm::report::{Asleep, Named, Sleep, Wait};
-use tutti_shm::sync::Ordering;
-
-use crate::rank::Rank;
-use crate::waiting::Describe;
 
 /// The waits of a process as they are being described.
 #[derive(Debug, Default)]
@@ -74,42 +70,37 @@ impl SleepReport {
             self.call = call;
         }
     }
+
+    /// What is added from now on goes on by itself.
+    pub(crate) fn begin_background(&mut self) {
+        self.background = true;
+    }
+
+    /// Writes it to where an onlooker reads it, with the number of threads that wait.
+    pub(crate) fn write(self, sleep: &Sleep, threads: u32) {
+        sleep.write_call(self.call);
+        let asleep = Asleep { threads, ..self.asleep };
+        sleep.write(&self.named, &asleep);
+    }
 }
 
-impl Rank {
-    fn own_sleep(&self) -> &Sleep {
-        &self.job.report(self.job.rank()).sleep
-    }
+/// Says whether a wait is over, to the thread that polls meanwhile, and what for it is. It is not called
+/// again when it has said so.
+#[derive(Clone, Copy, Debug)]
+pub struct Test {
+    pub(crate) is_over: *mut Function<'static>,
+    pub(crate) describe: *const Describe<'static>,
+}
 
-    /// All threads of the process that are in the library sleep, or are about to, and have looked at
-    /// everything; `own` describes the wait of the calling thread if it waits.
-    pub(crate) fn report_sleep(&self, own: Option<&Describe<'_>>) {
-        let mut report = SleepReport::default();
-        if let Some(describe) = own {
-            describe(&mut report);
-        }
-        for test in self.waits.tests() {
-            test.describe(&mut report);
-        }
-        report.background = true;
-        for interface in self.interfaces() {
-            interface.describe_background(&mut report);
-        }
-        let asleep = Asleep { threads: self.waits.waiting(), ..report.asleep };
-        let sleep = self.own_sleep();
-        sleep.write_call(report.call);
-        sleep.write(&report.named, &asleep);
-        let endpoint = self.job.endpoint(self.job.rank());
-        sleep.settled.store(endpoint.sleeping.load(Ordering::Relaxed), Ordering::Release);
-    }
+pub(crate) type Function<'a> = dyn FnMut() -> bool + 'a;
+/// Describes what a thread waits for.
+pub type Describe<'a> = dyn Fn(&mut SleepReport) + 'a;
 
-    /// Somebody looks: whether it was said that all sleep.
-    pub(crate) fn take_back_asleep(&self) -> bool {
-        let settled = &self.own_sleep().settled;
-        let said = settled.load(Ordering::Relaxed) != 0;
-        if said {
-            settled.store(0, Ordering::Release);
-        }
-        said
+impl Test {
+    /// Adds what the thread waits for. Called under the process lock, while the thread sleeps.
+    pub(crate) fn describe(&self, report: &mut SleepReport) {
+        // SAFETY: the function belongs to a call that rests (see `Host::is_over`), and the caller has the
+        // lock.
+        unsafe { (*self.describe)(report) }
     }
 }

@@ -13,30 +13,9 @@ pub use tutti_shm::waits::RestEnd;
 use tutti_shm::waits::{self, Host, Waits};
 
 use crate::rank::{LOCK, LockedRank};
-use crate::service;
-use crate::sleep::SleepReport;
+use crate::service_state;
+use crate::sleep::{Describe, Function, SleepReport, Test};
 use crate::wait::{self, Backoff, Waiter};
-
-/// Says whether a wait is over, to the thread that polls meanwhile, and what for it is. It is not called
-/// again when it has said so.
-#[derive(Clone, Copy, Debug)]
-pub struct Test {
-    is_over: *mut Function<'static>,
-    describe: *const Describe<'static>,
-}
-
-type Function<'a> = dyn FnMut() -> bool + 'a;
-/// Describes what a thread waits for.
-pub type Describe<'a> = dyn Fn(&mut SleepReport) + 'a;
-
-impl Test {
-    /// Adds what the thread waits for. Called under the process lock, while the thread sleeps.
-    pub(crate) fn describe(&self, report: &mut SleepReport) {
-        // SAFETY: the function belongs to a call that rests (see `Host::is_over`), and the caller has the
-        // lock.
-        unsafe { (*self.describe)(report) }
-    }
-}
 
 /// What an interface does about a thread that has found nothing, before the usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,7 +279,7 @@ unsafe impl Host for LockedRank {
         for interface in self.interfaces() {
             interface.publish();
         }
-        service::poke();
+        service_state::poke();
         match test {
             // SAFETY: the function is a variable of our caller, which is about to rest.
             Some(test) => self.report_sleep(Some(unsafe { &*test.describe })),

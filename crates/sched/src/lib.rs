@@ -28,7 +28,6 @@ mod matrix;
 mod message;
 pub mod phases;
 pub mod replay;
-mod rotation;
 mod scheduler;
 pub mod shares;
 #[cfg(any(test, feature = "testing"))]
@@ -42,8 +41,8 @@ pub use demand::{Demand, Part, Place, RANKS_MAX, SubmitError, WEIGHT_DEFAULT, WE
 pub use machine::could_hold;
 pub use matrix::Policy;
 pub use message::{Down, Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};
-pub use rotation::Processor;
-pub use rotation::{Account, Window};
+pub use scheduler::rotation::Processor;
+pub use scheduler::rotation::{Account, Window};
 pub use scheduler::{Config, ConfigError, Event, JobState, SLICE_NS, Scheduler};
 pub use tree::Tree;
 pub use types::{Bytes, Generation, JobId, Membership, NodeId, SLICE_DEFAULT_NS, SLOTS_MAX, Slots, Version};

@@ -22,13 +22,15 @@
 //!
 //! What the nodes must know is in [`Scheduler::plan`], whose version changes only when rows change.
 
+pub(crate) mod rotation;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::demand::{Demand, Part, SubmitError, WEIGHT_MAX};
 use crate::machine::Machine;
 use crate::matrix::{Matrix, Policy};
 use crate::message::{Mode, Plan, Switch};
-use crate::rotation::{Account, Freeze, Turn};
+use crate::scheduler::rotation::{Account, Freeze, Turn};
 use crate::types::{Generation, JobId, NodeId, SLICE_DEFAULT_NS, Version};
 use crate::wait::Wait;
 
@@ -147,8 +149,8 @@ pub struct Scheduler {
     queue: VecDeque<Waiting>,
     expelled: Vec<NodeId>,
     events: VecDeque<Event>,
-    pub(crate) rotation: crate::rotation::Rotation,
-    pub(crate) fair: crate::rotation::Fair,
+    pub(crate) rotation: crate::scheduler::rotation::Rotation,
+    pub(crate) fair: crate::scheduler::rotation::Fair,
 }
 
 impl Scheduler {
@@ -170,8 +172,8 @@ impl Scheduler {
             queue: VecDeque::new(),
             expelled: Vec::new(),
             events: VecDeque::new(),
-            rotation: crate::rotation::Rotation::new(config.generation, config.version),
-            fair: crate::rotation::Fair::default(),
+            rotation: crate::scheduler::rotation::Rotation::new(config.generation, config.version),
+            fair: crate::scheduler::rotation::Fair::default(),
             config,
         })
     }

@@ -23,8 +23,6 @@ mod check;
 mod costs;
 mod coverage;
 mod crash_points;
-mod failover;
-mod faults;
 mod freezers;
 pub mod measure;
 mod membership;

@@ -6,12 +6,12 @@ use std::fmt;
 use tutti_mpi::abi::MPI_COMM_WORLD;
 use tutti_runtime::log;
 
-use crate::memory;
+use crate::pes;
 
 /// Ends the job with one line.
 #[cold]
 pub fn end(function: &str, what: fmt::Arguments<'_>) -> ! {
-    match memory::started() {
+    match pes::started() {
         Some(pes) => log::line(format_args!("PE {} of {}: shmem_{function}: {what}", pes.me, pes.count)),
         None => log::line(format_args!("shmem_{function}: {what}")),
     }
@@ -36,6 +36,6 @@ pub fn await_end() -> ! {
 /// A call that needs the library to run.
 #[cold]
 pub fn end_not_running(function: &str) -> ! {
-    let when = if memory::has_finished() { "after shmem_finalize" } else { "before shmem_init" };
+    let when = if pes::has_finished() { "after shmem_finalize" } else { "before shmem_init" };
     end(function, format_args!("called {when}"))
 }

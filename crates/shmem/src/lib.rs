@@ -5,6 +5,7 @@
 //! | [`api`] | one body for each family of functions |
 //! | [`start`], [`size`] | start and end, beside MPI or alone |
 //! | [`memory`], [`statics`] | where a symmetric address lies in the memory of another PE |
+//! | [`pes`] | this PE and how many there are |
 //! | [`nodes`] | the memory of PEs on other nodes |
 //! | [`heap`] | which parts of the heap are taken; pure |
 //! | [`team`], [`context`] | handles; collective operations run on MPI's engine |
@@ -24,6 +25,7 @@ pub mod heap;
 pub mod lock;
 pub mod memory;
 pub mod nodes;
+pub mod pes;
 pub mod size;
 pub mod start;
 pub mod statics;

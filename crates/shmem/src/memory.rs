@@ -23,6 +23,7 @@ use tutti_shm::watch;
 
 use crate::fault;
 use crate::nodes::{self, Far, Kind};
+use crate::pes::{self, Pes, index, started};
 
 /// One kind of symmetric memory.
 #[derive(Debug)]
@@ -45,15 +46,6 @@ struct Private {
 /// Where a PE's static variables lie in its own process.
 pub type Remote = tutti_rma::Remote;
 
-/// This PE and how many there are.
-#[derive(Clone, Copy, Debug)]
-pub struct Pes {
-    /// Number of this PE.
-    pub me: usize,
-    /// How many PEs there are.
-    pub count: usize,
-}
-
 static HEAP: Region = Region::none();
 static STATICS: Region = Region::none();
 static PRIVATE: Private = Private {
@@ -61,16 +53,12 @@ static PRIVATE: Private = Private {
     bytes: AtomicUsize::new(0),
     mates: AtomicPtr::new(std::ptr::null_mut()),
 };
-/// 0 unless the library runs.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-static ME: AtomicUsize = AtomicUsize::new(0);
 /// For each PE its endpoint.
 static ENDPOINTS: AtomicPtr<NonNull<Endpoint>> = AtomicPtr::new(std::ptr::null_mut());
 /// [`Storers::Calls`] if a sleeper can rely on being rung.
 static IS_FENCED: AtomicBool = AtomicBool::new(false);
 /// Whether threads of the program may store to words that others wait for.
 static HAS_THREADS: AtomicBool = AtomicBool::new(false);
-static FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// Where a piece of symmetric memory of a PE is.
 #[derive(Clone, Copy, Debug)]
@@ -161,31 +149,12 @@ fn storers() -> Storers {
     }
 }
 
-/// Calls find the PEs from now on.
-pub fn begin(pes: Pes) {
-    ME.store(pes.me, Relaxed);
-    COUNT.store(pes.count, Release);
-}
-
 /// Calls find none any more.
 pub fn finish() {
-    FINISHED.store(true, Relaxed);
-    COUNT.store(0, Release);
+    pes::finish();
     for bytes in [&HEAP.bytes, &STATICS.bytes, &PRIVATE.bytes] {
         bytes.store(0, Relaxed);
     }
-}
-
-/// Whether the library has run and ended.
-pub fn has_finished() -> bool {
-    FINISHED.load(Relaxed)
-}
-
-/// This PE and their number while the library runs.
-#[inline(always)]
-pub fn started() -> Option<Pes> {
-    let count = COUNT.load(Relaxed);
-    (count > 0).then(|| Pes { me: ME.load(Relaxed), count })
 }
 
 /// The same; ends the job otherwise.
@@ -195,12 +164,6 @@ pub fn pes(function: &str) -> Pes {
         Some(pes) => pes,
         None => fault::end_not_running(function),
     }
-}
-
-/// A PE's number as an index, if there is such a PE.
-#[inline(always)]
-pub fn index(pe: c_int) -> Option<usize> {
-    ((pe as u32 as usize) < COUNT.load(Relaxed)).then_some(pe as u32 as usize)
 }
 
 /// Where `bytes` bytes at a symmetric address of this PE lie in the memory of `pe`. Ends the job if the
@@ -348,7 +311,7 @@ pub fn heap_offset(address: *const u8) -> Option<usize> {
 /// The address of an offset in the heap of this PE.
 pub fn heap_address(offset: usize) -> *mut u8 {
     // SAFETY: the heap has given out the offset while the library runs.
-    unsafe { HEAP.at(offset, ME.load(Relaxed)) }
+    unsafe { HEAP.at(offset, pes::me()) }
 }
 
 /// All stores of this thread are visible to all PEs before it goes on. `shmem_quiet` promises that; a fence

@@ -12,8 +12,9 @@ use tutti_shm::watch;
 
 use crate::fault;
 use crate::heap::Heap;
-use crate::memory::{self, Pes};
+use crate::memory;
 use crate::nodes;
+use crate::pes::{self, Pes};
 use crate::size::{self, Size};
 use crate::statics;
 use crate::team;
@@ -51,10 +52,10 @@ struct Card {
 
 /// Starts the library with a level of threads; the level that it has then.
 pub fn start(function: &str, requested: c_int) -> c_int {
-    if memory::started().is_some() {
+    if pes::started().is_some() {
         fault::end(function, format_args!("called a second time"));
     }
-    if memory::has_finished() {
+    if pes::has_finished() {
         fault::end(function, format_args!("called after shmem_finalize"));
     }
     let thread_level = requested.clamp(0, THREAD_MULTIPLE);
@@ -76,7 +77,7 @@ pub fn start(function: &str, requested: c_int) -> c_int {
     memory::set_waits(&job, is_fenced, thread_level > 0);
     let heap = Heap::new(cards[pes.me].heap[1] as usize);
     *lock() = Some(Running { heap, owns_mpi, thread_level });
-    memory::begin(pes);
+    pes::begin(pes);
     barrier();
     thread_level
 }
@@ -85,7 +86,7 @@ pub fn start(function: &str, requested: c_int) -> c_int {
 pub fn finish() {
     memory::quiet("finalize");
     barrier();
-    if let Some(pes) = memory::started() {
+    if let Some(pes) = pes::started() {
         nodes::finish(pes.me);
     }
     team::finish();

@@ -17,7 +17,8 @@ use tutti_runtime::job::Job;
 use tutti_shm::arena::Range;
 
 use crate::fault;
-use crate::memory::{self, Pes, Remote};
+use crate::memory::{self, Remote};
+use crate::pes::Pes;
 
 const PAGE_BYTES: usize = 4096;
 /// What says that `oshcc` has linked the program.

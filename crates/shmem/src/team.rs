@@ -8,7 +8,8 @@ use tutti_mpi::abi::*;
 use tutti_mpi::api;
 
 use crate::fault;
-use crate::memory::{self, Pes};
+use crate::memory;
+use crate::pes::Pes;
 
 /// A handle: a number that never comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,16 +1,18 @@
 //! The world: events by time, until all has arrived.
 
+mod faults;
+
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use super::board::{Board, Bulk};
-use super::faults::Checkpoint;
 use super::network::Network;
 use super::node::{Node, Process};
 use super::trace::{Step, Trace};
 use super::{Options, Random};
+use faults::Checkpoint;
 
 /// All must have arrived this long after the network is well.
 const END_NS: u64 = 60_000_000_000;

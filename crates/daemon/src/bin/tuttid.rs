@@ -14,7 +14,7 @@ use tutti_daemon::gang::GangSettings;
 use tutti_daemon::shell::{self, Settings};
 use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
-use tutti_protocol::config::parse::Section;
+use tutti_protocol::config::section::Section;
 use tutti_protocol::config::settings::{self, Given};
 use tutti_protocol::config::{Config, Origin, schema};
 use tutti_protocol::daemon_options::{LogLevel, Options, complaint, parse_policy};

@@ -35,7 +35,7 @@ use tutti_os::stat::owner;
 use super::cgroup_freezer::{ASLEEP_PART, Activity, THREADS_MAX};
 use super::clock::now_ns;
 use super::freeze_progress::FreezeProgress;
-use super::worker::{Task, Worker};
+use super::worker::{Errand, Task, Worker};
 
 /// Passes of a sweep: a program that forks faster than it is stopped is looked at again later.
 const PASSES_MAX: u32 = 8;
@@ -57,7 +57,7 @@ type Stopped = HashMap<Pid, u64>;
 
 /// Who is stopped, for whoever stops them.
 #[derive(Debug)]
-pub(super) struct Crowd {
+struct Crowd {
     starter: Pid,
     user: u32,
     /// Twice the number of the newest wish, and one more to stop. Writer: the switch thread.
@@ -72,9 +72,8 @@ pub(super) struct Crowd {
     stopped: Mutex<Stopped>,
 }
 
-impl Crowd {
-    /// Until nothing new is wished. In the thread of errands.
-    pub(super) fn obey(&self) {
+impl Errand for Crowd {
+    fn obey(&self) {
         self.left.store(false, Ordering::SeqCst);
         let mut stopped = self.lock();
         loop {
@@ -102,7 +101,9 @@ impl Crowd {
             }
         }
     }
+}
 
+impl Crowd {
     fn lock(&self) -> MutexGuard<'_, Stopped> {
         // Whatever is in it is stopped.
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
@@ -233,7 +234,7 @@ impl Stopper {
     /// Another thread obeys the wish.
     fn leave(&self) {
         if !self.crowd.left.swap(true, Ordering::SeqCst) {
-            self.worker.put(Task::Crowd(Arc::clone(&self.crowd)));
+            self.worker.put(Task::Crowd(Arc::clone(&self.crowd) as _));
         }
     }
 

@@ -21,7 +21,12 @@ use tutti_sched::{JobId, Slots};
 
 use super::binding::Cores;
 use super::command::LocalRanks;
-use super::stopper::Crowd;
+
+/// What lasts as long as users want.
+pub(super) trait Errand: std::fmt::Debug + Send + Sync {
+    /// Until nothing new is wished. In the thread of errands.
+    fn obey(&self);
+}
 
 /// Something to be done.
 #[derive(Debug)]
@@ -29,7 +34,7 @@ pub(super) enum Task {
     /// The ranks of a job move to the cores of these slots.
     Bind(JobId, Slots, Arc<LocalRanks>, Arc<JobGroup>),
     /// A job of many processes is stopped, or goes on, whichever it wishes by then.
-    Crowd(Arc<Crowd>),
+    Crowd(Arc<dyn Errand>),
 }
 
 /// Where errands are left.

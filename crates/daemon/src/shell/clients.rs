@@ -24,6 +24,7 @@ use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
 use super::clock::now_ms;
 use super::error::{ShellError, failed};
 use super::quota::{ConnectionPermit, Debts};
+use super::receive::read_some;
 use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number, report_accept, starters};
 use crate::message::{Answer, Request, STATE_BYTES_MAX, User};
 
@@ -46,8 +47,6 @@ pub(super) struct Client {
 const REQUEST_BYTES_MAX: usize = 8 << 20;
 /// Values in it: arguments, variables, numbers.
 const WORDS_MAX: usize = 1 << 18;
-/// Bytes that are read at once.
-const READ_BYTES: usize = 32 << 10;
 /// What a program may say in one frame after it. Whose job runs already is its starter, which also says what
 /// it sees for a snapshot.
 const FRAME_BYTES_MAX: usize = wire::DATA_BYTES_MAX;
@@ -317,23 +316,6 @@ async fn listen(
         // Who says much at once does not fill the queue before the loop has had its turn.
         tokio::task::yield_now().await;
     }
-}
-
-/// Reads what has come, at most [`READ_BYTES`], into a buffer that no connection keeps; 0: the other end is
-/// gone.
-pub(super) async fn read_some(reader: &OwnedReadHalf, decoder: &mut Decoder) -> usize {
-    while reader.readable().await.is_ok() {
-        let mut bytes = [0; READ_BYTES];
-        match reader.try_read(&mut bytes) {
-            Ok(read) => {
-                decoder.extend(&bytes[..read]);
-                return read;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return 0,
-        }
-    }
-    0
 }
 
 fn draw_number() -> Result<u64, String> {

@@ -26,9 +26,9 @@ use tutti_os::{cgroup, cpu_list};
 use tutti_protocol::linker_variables::withhold;
 use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
-use super::clients;
 use super::clock::now_ms;
 use super::orphans::Wards;
+use super::receive::read_some;
 use super::records::{File, started};
 use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number};
 use crate::message::{Launch, STATE_BYTES_MAX};
@@ -501,7 +501,7 @@ pub(super) async fn read_frames(
         if decoder.waiting() > STATE_BYTES_MAX + wire::HEAD_BYTES {
             break Some(format!("a frame of more than {} MiB", STATE_BYTES_MAX >> 20));
         }
-        if clients::read_some(&reader, &mut decoder).await == 0 {
+        if read_some(&reader, &mut decoder).await == 0 {
             break None;
         }
     };

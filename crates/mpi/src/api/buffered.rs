@@ -4,10 +4,11 @@ use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
 use crate::buffered::PROCESS_BUFFER;
-use crate::engine::message::{Mode, Started};
+use crate::engine::message::Mode;
 use crate::error::Result;
 use crate::point_to_point::Data;
 use crate::process::Guard;
+use crate::request::Started;
 
 /// What a buffer is attached to.
 pub(super) trait BufferOwner {

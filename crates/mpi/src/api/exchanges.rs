@@ -3,11 +3,12 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
-use crate::engine::message::{Mode, Started};
+use crate::engine::message::Mode;
 use crate::error::Result;
-use crate::extra::Part;
 use crate::point_to_point::Data;
 use crate::process::Guard;
+use crate::request::Started;
+use crate::request::extra::Part;
 
 use super::receives::finish_receive;
 

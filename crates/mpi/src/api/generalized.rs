@@ -6,10 +6,9 @@ use tutti_datatype::Buffer;
 
 use crate::abi::*;
 use crate::error::{Error, Result};
-use crate::extra::{Extra, Generalized};
-use crate::point_to_point::Named;
 use crate::process::Guard;
-use crate::request::{Request, RequestKind, WhenDone};
+use crate::request::extra::{Extra, Generalized};
+use crate::request::{Named, Request, RequestKind, WhenDone};
 
 /// Makes a request that the user will finish.
 pub(super) fn start(

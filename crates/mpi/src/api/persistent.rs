@@ -4,12 +4,12 @@ use core::ffi::c_int;
 use std::rc::Rc;
 
 use crate::abi::*;
-use crate::engine::message::{Mode, Started};
+use crate::engine::message::Mode;
 use crate::error::{Error, Result};
-use crate::extra::NOTHING;
-use crate::point_to_point::{Data, Named};
+use crate::point_to_point::Data;
 use crate::process::Guard;
-use crate::request::{Request, RequestKind};
+use crate::request::extra::NOTHING;
+use crate::request::{Named, Request, RequestKind, Started};
 
 /// A persistent send: arguments are checked now, the operation starts later.
 pub(super) fn send(

@@ -5,9 +5,9 @@ use core::ffi::c_int;
 use crate::abi::*;
 use crate::errhandler::call;
 use crate::error::{Error, Result, check};
-use crate::point_to_point::{Named, outcome_result};
+use crate::point_to_point::outcome_result;
 use crate::process::Guard;
-use crate::request::Outcome;
+use crate::request::{Named, Outcome};
 use crate::wait_goal::Goal;
 
 /// The error of a finished request, with what its outcome does not tell: its communicator and the room of its

@@ -3,10 +3,11 @@
 use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
-use crate::engine::message::{Mode, Started};
+use crate::engine::message::Mode;
 use crate::errhandler::{continue_after, outside};
 use crate::point_to_point::{Data, FINISHED_SEND};
 use crate::process::{self, Guard};
+use crate::request::Started;
 
 /// A blocking send: the fast path here, in registers; anything else, wrong arguments included, in a function
 /// of its own.

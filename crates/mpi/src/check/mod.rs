@@ -30,10 +30,9 @@ use std::fmt::Write;
 
 use crate::abi::*;
 use crate::check_mode::{self, Mode};
-use crate::errhandler;
+use crate::end_job::end_job;
 use crate::process::{self, Guard, Process};
-use crate::request::Outcome;
-use crate::request::Suspect;
+use crate::request::{Outcome, Suspect};
 use tutti_runtime::log;
 
 pub use start::start;
@@ -134,7 +133,7 @@ impl Guard {
             _ => {}
         }
         if ends {
-            errhandler::end_job(Some(self), STATUS);
+            end_job(Some(self), STATUS);
         }
     }
 

@@ -5,7 +5,7 @@ use super::schedule::Schedule;
 use super::sizes::{WHOLE_BROADCAST_BYTES_MAX, WHOLE_REDUCE_BYTES_MAX};
 use super::state::Call;
 use super::work::{Root, Work};
-use super::{direct, neighbours, reduction, remote, tree};
+use super::{direct, edges, reduction, remote, tree};
 use crate::abi::MPI_Comm;
 use crate::comm::Channel;
 use crate::error::Result;
@@ -106,7 +106,7 @@ fn steps(plan: &mut Plan, work: &Work) {
         Work::Allreduce(reduction) => reduction::allreduce(plan, reduction),
         Work::ReduceScatter { reduction, counts } => reduction::reduce_scatter(plan, reduction, counts),
         Work::Scan { reduction, exclusive } => reduction::scan(plan, reduction, *exclusive),
-        Work::Neighbours(edges) => neighbours::exchange(plan, edges),
+        Work::Neighbours(edges) => edges::exchange(plan, edges),
     }
 }
 

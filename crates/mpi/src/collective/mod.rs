@@ -8,6 +8,7 @@
 pub mod algorithms;
 pub mod block;
 mod direct;
+mod edges;
 mod flags;
 pub(crate) mod memory;
 mod neighbours;
@@ -34,8 +35,8 @@ use crate::abi::*;
 use crate::check;
 use crate::check_mode;
 use crate::error::{Error, Result, check as ensure};
-use crate::extra::{NOTHING, Part};
 use crate::process::Guard;
+use crate::request::extra::{NOTHING, Part};
 
 use single_copy::Outcome;
 use state::Call;

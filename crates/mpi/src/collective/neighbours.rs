@@ -2,30 +2,13 @@
 
 use tutti_datatype::Buffer;
 
-use super::plan::Plan;
+use super::edges::Edges;
 use super::work::{Pieces, Scattered, Work};
 use crate::abi::*;
 use crate::comm::{Comm, Topology};
 use crate::error::{Error, Result};
 use crate::point_to_point::Data;
 use crate::process::Guard;
-
-/// Messages to and from ranks of the communicator, in the order of matching.
-#[derive(Debug, Default)]
-pub struct Edges {
-    sends: Vec<(usize, Buffer)>,
-    receives: Vec<(usize, Buffer)>,
-}
-
-/// Receives first, then sends.
-pub(super) fn exchange(plan: &mut Plan, edges: &Edges) {
-    for (from, buffer) in &edges.receives {
-        plan.receive(*from, buffer.clone());
-    }
-    for (to, buffer) in &edges.sends {
-        plan.send(*to, buffer.clone());
-    }
-}
 
 /// The neighbours of a process: sources, destinations, and whether they stand in a grid.
 struct Neighbours {

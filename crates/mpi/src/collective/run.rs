@@ -4,12 +4,12 @@ use std::ptr::NonNull;
 
 use super::schedule::{Operation, Schedule, Step, copy};
 use crate::abi::*;
-use crate::engine::message::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result};
-use crate::extra::Extra;
 use crate::handle::NONE;
 use crate::process::{Guard, Process};
-use crate::request::{Request, RequestKind, WhenDone};
+use crate::request::extra::Extra;
+use crate::request::{Request, RequestKind, Started, WhenDone};
 use crate::wait_goal::Goal;
 use tutti_datatype::Buffer;
 

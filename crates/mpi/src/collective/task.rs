@@ -17,10 +17,10 @@ use tutti_datatype::Buffer;
 use tutti_runtime::rank::LockedRank;
 
 use crate::engine::Engine;
-use crate::engine::message::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode};
 use crate::error::Error;
 use crate::handle::NONE;
-use crate::request::{Outcome, Request, RequestKind};
+use crate::request::{Outcome, Request, RequestKind, Started};
 
 /// What a task has done.
 #[derive(Debug, Default)]

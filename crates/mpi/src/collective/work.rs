@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 
 use tutti_datatype::{Buffer, Elements};
 
-use super::neighbours::Edges;
+use super::edges::Edges;
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::checked_count;

@@ -20,10 +20,10 @@ use tutti_datatype::Buffer;
 use super::{CONTEXTS_PER_COMM, Channel};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
-use crate::engine::message::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result};
 use crate::process::Guard;
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, Started};
 use crate::wait_goal::Goal;
 
 /// Who takes part, and where the messages go.

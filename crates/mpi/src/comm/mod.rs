@@ -14,6 +14,7 @@ pub mod intercomm;
 mod lifetime;
 mod lookup;
 pub mod machine;
+pub mod open_ports;
 pub mod ports;
 pub mod topology;
 

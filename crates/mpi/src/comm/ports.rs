@@ -17,7 +17,6 @@
 //! again.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 
@@ -26,6 +25,7 @@ use core::ffi::c_int;
 use tutti_datatype::Buffer;
 
 use super::agreement::Meeting;
+use super::open_ports::{Connection, Port};
 use super::{CONTEXTS_PER_COMM, Channel, Group};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
@@ -45,41 +45,6 @@ const SCHEME: &str = "tutti";
 const CONTEXT: u32 = CONTEXTS_PER_COMM;
 /// What makes the key of a join another than that of any port.
 const JOIN: u64 = u64::MAX;
-
-/// The ports of this process.
-#[derive(Debug, Default)]
-pub struct Ports {
-    /// Those that are open, by their numbers.
-    open: HashMap<i32, Rc<Port>>,
-    /// Number of the last port.
-    last_port: i32,
-    /// Number of the last connection or join that this process has begun.
-    last_connection: u32,
-}
-
-impl Ports {
-    /// The number of the next connection: at most 30 bits, so that a tag has room for a direction.
-    fn next_connection(&mut self) -> u32 {
-        self.last_connection = self.last_connection.wrapping_add(1) & (u32::MAX >> 2);
-        self.last_connection
-    }
-}
-
-/// What a port and its task share.
-#[derive(Debug)]
-struct Port {
-    is_open: Cell<bool>,
-    waiting: RefCell<VecDeque<Connection>>,
-}
-
-/// A connection that a root has asked for.
-#[derive(Clone, Copy, Debug)]
-struct Connection {
-    /// World rank of the connecting root.
-    from: u32,
-    /// Its number there.
-    number: u32,
-}
 
 impl Connection {
     /// Where both roots meet. Two ranks may connect to each other under the same number.

@@ -4,12 +4,12 @@ use tutti_datatype::{Buffer, SignatureWord};
 use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};
 
 use super::lanes::{Lane, SingleCopy, State};
-use super::matching::{Body, SHORT_BYTES, Unexpected};
-use super::message::{LOCAL_EAGER_BYTES_MAX, Message, Mode, Started, finish_receive};
+use super::message::{LOCAL_EAGER_BYTES_MAX, Message, Mode, finish_receive};
 use super::streams::{Sink, Stream};
+use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use super::{ENVELOPES_PER_TURN, Engine};
 use crate::check_mode;
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, Started};
 use tutti_shm::envelope::{CANCEL, CANCELLED, COOP, CTS, EAGER, FIN, RTR, RTS, STREAM, WRITE};
 
 impl Engine {

@@ -5,8 +5,8 @@
 //! nothing else under way between the two ranks, or messages that come in the order in which their receives
 //! were posted. A blocking receive looks into the ring for a few microseconds before it posts anything.
 
-use super::matching::small_matches;
 use super::message::LOCAL_EAGER_BYTES_MAX;
+use super::unexpected_message::small_matches;
 use super::{ENVELOPES_PER_TURN, Engine};
 use crate::handle::NONE;
 use crate::request::Request;

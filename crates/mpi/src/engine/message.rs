@@ -25,15 +25,6 @@ pub enum Mode {
     Synchronous,
 }
 
-/// A send that has been started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Started {
-    /// It is finished already.
-    Done,
-    /// This request finishes it.
-    Pending(u32),
-}
-
 /// The arguments of a send, translated.
 #[derive(Clone, Debug)]
 pub struct Message {

@@ -51,6 +51,7 @@ pub mod steps;
 mod streams;
 mod transfer;
 mod unexpected;
+mod unexpected_message;
 
 #[cfg(test)]
 mod many_tests;
@@ -68,12 +69,12 @@ use tutti_shm::sync::Ordering;
 
 use crate::abi::*;
 use crate::check_mode;
-use crate::request::{Request, RequestKind, Requests, WhenDone};
+use crate::request::{Request, RequestKind, Requests, Started, WhenDone};
 use matching::Matching;
 use peer::{Outgoing, Peer, Peers};
 use remote_client::Remote;
 
-use message::{LOCAL_EAGER_BYTES_MAX, Message, Started};
+use message::{LOCAL_EAGER_BYTES_MAX, Message};
 
 pub use counters::Counters;
 pub use matching::Found;

@@ -23,17 +23,17 @@ use std::cell::RefMut;
 
 use tutti_runtime::net::Traffic;
 use tutti_runtime::router::{Client, RouteId, Router};
-use tutti_runtime::service;
+use tutti_runtime::service_state;
 use tutti_shm::envelope::{CANCEL, Head};
 
 use super::Engine;
 use super::counters::Counters;
-use super::matching::Unexpected;
-use super::message::{Message, Started};
+use super::message::Message;
 use super::remote_client::{Remote, RemoteClient, deliver};
 use super::remote_state::Outgoing;
+use super::unexpected_message::Unexpected;
 use crate::check_mode;
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, Started};
 
 impl Engine {
     /// The network, and what the engine does with its records and bulk messages.
@@ -113,7 +113,7 @@ impl Engine {
             }
         } else if let Some(remote) = self.remote.as_deref_mut() {
             remote.state.release_credit(from, bytes);
-            service::sent();
+            service_state::sent();
         }
     }
 
@@ -125,7 +125,7 @@ impl Engine {
         if !remote.router.borrow_mut().is_due(for_local) {
             return false;
         }
-        service::polled();
+        service_state::polled();
         let (mut router, route, mut client) = self.network();
         router.poll_as(route, &mut client)
     }

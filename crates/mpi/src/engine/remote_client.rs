@@ -11,9 +11,10 @@ use tutti_runtime::router::{Client, Lend, Outbox, RouteId, Router};
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
 use super::counters::Counters;
-use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
+use super::matching::Matching;
 use super::message::{Mode, REMOTE_EAGER_BYTES_MAX, finish_receive};
 use super::remote_state::{Accept, Cts, Inbound, Outgoing, State, Target, send_record};
+use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use crate::request::Requests;
 use tutti_shm::envelope::{CTS, EAGER, FIN, RTS, STREAM};
 

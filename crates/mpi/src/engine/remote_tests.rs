@@ -17,9 +17,9 @@ use tutti_shm::segment::Segment;
 use tutti_transport::udp;
 
 use super::Engine;
-use super::message::{Message, Mode, Started};
+use super::message::{Message, Mode};
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_TRUNCATE};
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, Started};
 
 const CONTEXT: u32 = 40;
 

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use tutti_shm::envelope::{EAGER, RTS, STREAM};
 use tutti_shm::unexpected::{ChunkHead, Entry, Mark, Root};
 
-use super::matching::{Body, INDEXED_MIN, Name, Unexpected, WALK_MAX, matches};
 use super::steps;
+use super::unexpected_message::{Body, INDEXED_MIN, Name, Unexpected, WALK_MAX, matches};
 use crate::handle::NONE;
 use index::{Entry as IndexEntry, UnexpectedIndex};
 

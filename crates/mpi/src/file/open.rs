@@ -20,11 +20,12 @@ use crate::check;
 use crate::collective::schedule::Schedule;
 use crate::collective::task::Task;
 use crate::comm::{CONTEXTS_PER_COMM, Channel};
-use crate::engine::message::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode};
 use crate::errhandler;
 use crate::error::{Error, Result, check as ensure};
 use crate::info::Info;
 use crate::process::Guard;
+use crate::request::Started;
 
 /// Aggregators on each node, if the user does not say it.
 const AGGREGATORS_OF_NODE: usize = 2;

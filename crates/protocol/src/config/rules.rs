@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::parse::Section;
+use super::section::Section;
 use super::values::{Value, duration_text, quoted};
 
 /// How long it takes until half of what somebody has used is forgotten, in ms.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::parse::{Config, Section};
+use super::parse::Config;
 use super::schema::{self, Key};
+use super::section::Section;
 use super::values::Value;
 pub use crate::settings::{Setting, Source};
 

@@ -7,6 +7,8 @@ use tutti_channel::packet::{Body, parse};
 use tutti_channel::{Config, Taken};
 use tutti_transport::{Counters, Datagram};
 
+use tutti_shm::flow::FlowWords;
+
 use super::*;
 
 const FRAGMENTS: usize = 16;

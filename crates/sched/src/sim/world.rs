@@ -1,11 +1,12 @@
 //! The event loop.
 
+mod failover;
+mod faults;
+
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::calendar::{Entry, Event};
 use super::coverage::{Kind, Phase};
-use super::failover::{Known, Succession};
-use super::faults::Mood;
 use super::node::{Node, Process};
 use super::options::{Options, Report};
 use crate::agent::{Agent, Output};
@@ -13,10 +14,12 @@ use crate::controller::{Controller, Notice};
 use crate::demand::Demand;
 use crate::gang::{Arrival, JobChange, Timing};
 use crate::message::{Down, Mode, Order, Stage};
-use crate::rotation::credit_ns;
+use crate::scheduler::rotation::credit_ns;
 use crate::scheduler::{Config, Event as Placed, JobState, Scheduler};
 use crate::tree::Tree;
 use crate::types::{Generation, JobId, NodeId};
+use failover::{Known, Succession};
+use faults::Mood;
 use tutti_testkit::Random;
 
 /// No run has a tenth as many events.

@@ -4,6 +4,7 @@ use core::ffi::{c_char, c_int, c_void};
 
 use crate::context;
 use crate::memory;
+use crate::pes;
 use crate::start;
 use crate::team::{self, shmem_team_t};
 use tutti_runtime::rank;
@@ -40,17 +41,17 @@ pub unsafe fn query_thread(provided: *mut c_int) {
 /// Whether the library runs.
 pub unsafe fn query_initialized(initialized: *mut c_int) {
     // SAFETY: the user gives a place for the flag.
-    unsafe { initialized.write(c_int::from(memory::started().is_some())) };
+    unsafe { initialized.write(c_int::from(pes::started().is_some())) };
 }
 
 /// Starts the library; the number is ignored. The library ends with the process.
 pub unsafe fn start_pes(_npes: c_int) {
     extern "C" fn finish() {
-        if memory::started().is_some() {
+        if pes::started().is_some() {
             start::finish();
         }
     }
-    if memory::started().is_none() {
+    if pes::started().is_none() {
         start::start("start_pes", 0);
         // SAFETY: the function is static and takes no argument.
         unsafe { libc::atexit(finish) };
@@ -94,13 +95,13 @@ pub unsafe fn global_exit(status: c_int) {
 /// Whether a PE can be reached: 1 if there is one with this number.
 pub unsafe fn pe_accessible(pe: c_int) -> c_int {
     memory::pes("pe_accessible");
-    c_int::from(memory::index(pe).is_some())
+    c_int::from(pes::index(pe).is_some())
 }
 
 /// Whether an address names symmetric memory of a PE.
 pub unsafe fn addr_accessible(addr: *const c_void, pe: c_int) -> c_int {
     memory::pes("addr_accessible");
-    c_int::from(memory::index(pe).is_some() && memory::is_symmetric(addr.cast()))
+    c_int::from(pes::index(pe).is_some() && memory::is_symmetric(addr.cast()))
 }
 
 /// The address at which symmetric memory of a PE can be read and written here. Null if there is none.

@@ -3,7 +3,11 @@
 
 use proptest::prelude::*;
 
+use tutti_datatype::{Buffer, SignatureWord};
+
+use super::super::unexpected_message::SHORT_BYTES;
 use super::*;
+use crate::abi::MPI_ANY_TAG;
 use crate::request::RequestKind;
 
 const SOURCES: usize = 2;

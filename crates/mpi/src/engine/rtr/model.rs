@@ -14,7 +14,8 @@ use tutti_testkit::Random;
 
 use super::*;
 use crate::abi::MPI_ANY_SOURCE;
-use crate::engine::matching::{Body, Matching, SHORT_BYTES, Unexpected};
+use crate::engine::matching::Matching;
+use crate::engine::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use crate::handle::{Kind, Slab};
 use crate::request::{Request, RequestKind};
 

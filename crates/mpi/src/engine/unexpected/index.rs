@@ -8,9 +8,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
-use super::super::matching::Name;
 use super::super::numbered::Spread;
 use super::super::steps;
+use super::super::unexpected_message::Name;
 use crate::abi::MPI_ANY_TAG;
 
 /// Entries that may be stale before the index is built anew, besides as many as it had.

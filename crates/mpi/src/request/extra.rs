@@ -8,11 +8,10 @@ use std::rc::Rc;
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
-use crate::engine::message::Started;
 use crate::error::{Result, check};
 use crate::handle::Slab;
-use crate::partition::Partitioned;
-use crate::request::{Outcome, Request, Suspect};
+use crate::request::partition::Partitioned;
+use crate::request::{Outcome, Request, Started, Suspect};
 
 /// What a request has besides what the engine needs.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! What goes wrong, and what jobs do by themselves.
 
-use super::calendar::Event;
-use super::coverage::{KINDS, Kind};
-use super::node::Real;
-use super::world::{World, agent};
+use super::{World, agent};
 use crate::demand::Demand;
 use crate::gang::{Arrival, JobChange};
 use crate::scheduler::JobState;
+use crate::sim::calendar::Event;
+use crate::sim::coverage::{KINDS, Kind};
+use crate::sim::node::Real;
 use crate::tree::Tree;
 use crate::types::{JobId, NodeId};
 
@@ -15,18 +15,18 @@ const STARTER_BACK_NS: u64 = 200_000_000;
 
 /// Whether a job sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Mood {
+pub(in crate::sim) struct Mood {
     asleep_until_ns: u64,
 }
 
 impl Mood {
-    pub(super) fn is_awake(self, now_ns: u64) -> bool {
+    pub(in crate::sim) fn is_awake(self, now_ns: u64) -> bool {
         now_ns >= self.asleep_until_ns
     }
 }
 
 impl World {
-    pub(super) fn handle_fault(&mut self, event: &Event) {
+    pub(in crate::sim) fn handle_fault(&mut self, event: &Event) {
         match *event {
             Event::Fault => self.next_fault(),
             // Whoever says it says it to nobody, or to one that does not know the node.
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    pub(super) fn submit_something(&mut self) {
+    pub(in crate::sim) fn submit_something(&mut self) {
         let most = self.nodes.len() as u64;
         let wide = self.random.chance(300);
         let nodes = if wide { most } else { self.random.between((1, most)) } as u32;
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    pub(super) fn kill_job(&mut self, job: JobId) -> bool {
+    pub(in crate::sim) fn kill_job(&mut self, job: JobId) -> bool {
         if self.is_headless() || self.controller.scheduler().state(job).is_none() {
             return false;
         }
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    pub(super) fn lose(&mut self, node: NodeId) -> bool {
+    pub(in crate::sim) fn lose(&mut self, node: NodeId) -> bool {
         let known = &mut self.nodes[node.0 as usize];
         if node.0 == 0 || !known.here {
             return false;
@@ -190,7 +190,7 @@ impl World {
         true
     }
 
-    pub(super) fn restart(&mut self, node: NodeId) -> bool {
+    pub(in crate::sim) fn restart(&mut self, node: NodeId) -> bool {
         let known = &mut self.nodes[node.0 as usize];
         if node.0 == 0 || !known.here || known.agent.is_none() {
             return false;
@@ -203,7 +203,7 @@ impl World {
     }
 
     /// The daemon of a node ends, its jobs go on.
-    pub(super) fn end_daemon(&mut self, node: NodeId) {
+    pub(in crate::sim) fn end_daemon(&mut self, node: NodeId) {
         let known = &mut self.nodes[node.0 as usize];
         known.agent = None;
         known.incarnation += 1;
@@ -218,7 +218,7 @@ impl World {
         self.break_links(node);
     }
 
-    pub(super) fn start_daemon(&mut self, node: NodeId) {
+    pub(in crate::sim) fn start_daemon(&mut self, node: NodeId) {
         // It has a list of the nodes, and no state of the tree.
         let tree = Tree::new(self.options.arity, self.controller.tree().nodes().max(node.0 + 1));
         let at = node.0 as usize;
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    pub(super) fn cut(&mut self, node: NodeId) -> bool {
+    pub(in crate::sim) fn cut(&mut self, node: NodeId) -> bool {
         if node.0 == 0 {
             return false;
         }
@@ -269,7 +269,7 @@ impl World {
     }
 
     /// For a second after this time what runs on the node and below may be other than the controller thinks.
-    pub(super) fn blur_below(&mut self, node: NodeId, until_ns: u64) {
+    pub(in crate::sim) fn blur_below(&mut self, node: NodeId, until_ns: u64) {
         for at in 0..self.nodes.len() as u32 {
             if self.controller.tree().next_hop(node, NodeId(at)).is_some() || NodeId(at) == node {
                 let known = &mut self.nodes[at as usize];
@@ -279,7 +279,7 @@ impl World {
     }
 
     /// From now on nothing goes wrong, and whoever sleeps wakes.
-    pub(super) fn end_faults(&mut self) {
+    pub(in crate::sim) fn end_faults(&mut self) {
         self.faulty = false;
         self.ambushes.clear();
         self.options.moods = false;
@@ -292,7 +292,7 @@ impl World {
     }
 
     /// A job falls asleep, or wakes up.
-    pub(super) fn handle_mood(&mut self, job: JobId) {
+    pub(in crate::sim) fn handle_mood(&mut self, job: JobId) {
         if !self.options.moods || !self.failover.jobs.contains_key(&job) {
             return;
         }

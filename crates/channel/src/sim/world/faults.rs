@@ -1,21 +1,21 @@
 //! What goes wrong in the simulator, and how it ends.
 
-use super::node::{KEY, Process};
-use super::world::{Happening, World};
-use super::{Board, SimMemory};
+use super::{Happening, World};
 use crate::endpoint::Endpoint;
+use crate::sim::node::{KEY, Process};
+use crate::sim::{Board, SimMemory};
 use crate::steady::{SteadyResponder, SteadyTest};
 use crate::types::{Generation, Identity, Incarnation, Rank};
 
 /// What a roll-back needs.
 #[derive(Clone, Debug)]
-pub(super) struct Checkpoint {
+pub(in crate::sim) struct Checkpoint {
     saved: Vec<Vec<u8>>,
     board: Board,
 }
 
 impl World {
-    pub(super) fn handle_fault(&mut self, happening: Happening) {
+    pub(in crate::sim) fn handle_fault(&mut self, happening: Happening) {
         match happening {
             Happening::Fault => self.fault(),
             Happening::Freeze(rank) if !self.ending => self.nodes[rank].freeze(self.time_ns),
@@ -30,7 +30,7 @@ impl World {
     }
 
     /// The rank stops where it is, for a while.
-    pub(super) fn freeze(&mut self, rank: usize, for_ns: u64) {
+    pub(in crate::sim) fn freeze(&mut self, rank: usize, for_ns: u64) {
         self.report.freezes += 1;
         self.log(format!("{rank} is frozen for {for_ns}"));
         self.nodes[rank].freeze(self.time_ns);
@@ -223,7 +223,7 @@ impl World {
     }
 
     /// From here on all is well, but for one who may be killed.
-    pub(super) fn end(&mut self) {
+    pub(in crate::sim) fn end(&mut self) {
         self.log("all is well from here on".to_owned());
         self.ending = true;
         self.network.become_well();

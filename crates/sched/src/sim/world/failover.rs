@@ -8,11 +8,11 @@
 //!                                                  '--> killed if that has not come after [`HOLD_NS`], or a part is gone
 //! ```
 
-use super::calendar::Event;
-use super::world::{World, agent, config};
+use super::{World, agent, config};
 use crate::controller::Controller;
 use crate::demand::{Demand, Place};
 use crate::scheduler::{Config, JobState, Scheduler};
+use crate::sim::calendar::Event;
 use crate::tree::Tree;
 use crate::types::{Generation, JobId, NodeId, Version};
 
@@ -23,26 +23,26 @@ const SILENT_NS: u64 = 500_000_000;
 
 /// What the daemons, not the scheduler, remember of jobs and of the change of controllers.
 #[derive(Debug, Default)]
-pub(super) struct Succession {
+pub(in crate::sim) struct Succession {
     /// Since when there is no controller.
     since_ns: Option<u64>,
     /// The first generation of the controller that there is.
-    pub(super) first: Generation,
+    pub(in crate::sim) first: Generation,
     /// What was asked for each job; and where it runs, if it does.
-    pub(super) jobs: std::collections::BTreeMap<JobId, Known>,
+    pub(in crate::sim) jobs: std::collections::BTreeMap<JobId, Known>,
 }
 
 /// A job as the daemons know it.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub(super) demand: Demand,
-    pub(super) nodes: Vec<(NodeId, u32)>,
+pub(in crate::sim) struct Known {
+    pub(in crate::sim) demand: Demand,
+    pub(in crate::sim) nodes: Vec<(NodeId, u32)>,
     /// The controller in force found it running: whether it has begun again.
     adopted: Option<bool>,
 }
 
 impl Known {
-    pub(super) fn new(demand: Demand) -> Self {
+    pub(in crate::sim) fn new(demand: Demand) -> Self {
         Known { demand, nodes: Vec::new(), adopted: None }
     }
 
@@ -54,17 +54,17 @@ impl Known {
 
 impl World {
     /// There is no controller.
-    pub(super) fn is_headless(&self) -> bool {
+    pub(in crate::sim) fn is_headless(&self) -> bool {
         self.failover.since_ns.is_some()
     }
 
     /// The node has its place in the tree of the controller in force.
-    pub(super) fn is_admitted(&self, node: NodeId) -> bool {
+    pub(in crate::sim) fn is_admitted(&self, node: NodeId) -> bool {
         !self.is_headless() && self.controller.tree().is_here(node)
     }
 
     /// The controller's daemon dies.
-    pub(super) fn kill_controller(&mut self) -> bool {
+    pub(in crate::sim) fn kill_controller(&mut self) -> bool {
         if self.is_headless() {
             return false;
         }
@@ -77,7 +77,7 @@ impl World {
     }
 
     /// The next one begins.
-    pub(super) fn handle_controller_back(&mut self) {
+    pub(in crate::sim) fn handle_controller_back(&mut self) {
         let (now_ns, options) = (self.now_ns, self.options.clone());
         let away_ns = now_ns - self.failover.since_ns.take().expect("there is no controller");
         // Its numbers are the microseconds of the clock, above all that there were.
@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Of a job that has never run there is a file; of one that has ended meanwhile nobody speaks any more.
-    pub(super) fn handle_unhold(&mut self, job: JobId) {
+    pub(in crate::sim) fn handle_unhold(&mut self, job: JobId) {
         let is_new = !self.is_headless() && self.controller.scheduler().state(job).is_none();
         let Some(known) = self.failover.jobs.get(&job).filter(|_| is_new) else { return };
         if !known.nodes.is_empty() {
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// A node has reached the controller, and says what runs on it.
-    pub(super) fn handle_admit(&mut self, node: NodeId) {
+    pub(in crate::sim) fn handle_admit(&mut self, node: NodeId) {
         if self.is_headless() {
             return;
         }
@@ -158,14 +158,14 @@ impl World {
 
     /// The nodes of a job that the controller has ordered, or taken over: every daemon above or on them hears
     /// of it.
-    pub(super) fn ordered_on(&self, job: JobId) -> Option<Vec<NodeId>> {
+    pub(in crate::sim) fn ordered_on(&self, job: JobId) -> Option<Vec<NodeId>> {
         let known = self.failover.jobs.get(&job).filter(|known| !known.nodes.is_empty())?;
         let is_controllers = known.adopted.is_some() || self.controller.scheduler().state(job).is_some();
         is_controllers.then(|| known.nodes.iter().map(|(node, _)| *node).collect())
     }
 
     /// All such jobs.
-    pub(super) fn ordered_jobs(&self) -> Vec<JobId> {
+    pub(in crate::sim) fn ordered_jobs(&self) -> Vec<JobId> {
         self.failover.jobs.keys().copied().filter(|&job| self.ordered_on(job).is_some()).collect()
     }
 
@@ -190,14 +190,14 @@ impl World {
         }
         self.push(now_ns + HOLD_NS, Event::AdoptEnd { job });
         let is_dying =
-            |node: &super::node::Node| node.processes.get(&job).is_some_and(|process| process.dying);
+            |node: &crate::sim::node::Node| node.processes.get(&job).is_some_and(|process| process.dying);
         if self.nodes.iter().any(is_dying) {
             self.end_adopted(job);
         }
     }
 
     /// Those begin that are whole.
-    pub(super) fn begin_adopted(&mut self) {
+    pub(in crate::sim) fn begin_adopted(&mut self) {
         let is_there = |node: NodeId, job: JobId| {
             let process = self.nodes[node.0 as usize].processes.get(&job);
             self.is_admitted(node) && process.is_some_and(|process| process.known && !process.dying)
@@ -218,7 +218,7 @@ impl World {
     }
 
     /// A job has its place; true if the controller found it running.
-    pub(super) fn begin_if_adopted(&mut self, job: JobId) -> bool {
+    pub(in crate::sim) fn begin_if_adopted(&mut self, job: JobId) -> bool {
         let Some(adopted) = self.failover.jobs.get(&job).and_then(|known| known.adopted) else {
             return false;
         };
@@ -234,7 +234,7 @@ impl World {
     }
 
     /// It has waited long enough for the nodes of the job.
-    pub(super) fn handle_adopt_end(&mut self, job: JobId) {
+    pub(in crate::sim) fn handle_adopt_end(&mut self, job: JobId) {
         let adopted = self.failover.jobs.get(&job).and_then(|known| known.adopted);
         if !self.is_headless() && adopted == Some(false) {
             self.end_adopted(job);

@@ -1,0 +1,92 @@
+//! What the service thread and the threads of the program let each other know. Who writes which word stands
+//! at each; [`crate::service`] says what they mean together.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Looks at the network by threads of the program. Written under the process lock.
+pub(crate) static LOOKS: AtomicU64 = AtomicU64::new(0);
+/// Changed by each poke; the futex of the parked thread.
+pub(crate) static POKES: AtomicU32 = AtomicU32::new(0);
+pub(crate) static PARKED: AtomicBool = AtomicBool::new(false);
+/// Messages wait to be sent soon. Written under the process lock.
+pub(crate) static SOON: AtomicBool = AtomicBool::new(false);
+/// The service thread sleeps, or is about to, until a datagram or the bell wakes it. Written under the
+/// process lock.
+pub(crate) static ASLEEP: AtomicBool = AtomicBool::new(false);
+/// This rank's memory is open to ranks of other nodes. Written under the process lock.
+pub(crate) static OPEN: AtomicBool = AtomicBool::new(false);
+/// Operations on it so far. Written under the process lock.
+pub(crate) static APPLIED: AtomicU64 = AtomicU64::new(0);
+/// An eventfd.
+pub(crate) static BELL: OnceLock<OwnedFd> = OnceLock::new();
+
+/// A thread of the program has looked at the network. The caller holds the process lock.
+#[inline]
+pub fn polled() {
+    LOOKS.store(LOOKS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    sent();
+}
+
+/// A thread has sent something, has something to send, or has left. The caller holds the process lock.
+#[inline]
+pub fn sent() {
+    if ASLEEP.load(Ordering::Relaxed) {
+        ring();
+    }
+}
+
+/// Whether ranks of other nodes may work on this rank's memory. The caller holds the process lock.
+pub(crate) fn note_open(is_open: bool) {
+    OPEN.store(is_open, Ordering::Relaxed);
+    // The thread may be parked, for a tick at most.
+    poke();
+}
+
+/// One has. The caller holds the process lock.
+pub(crate) fn note_applied() {
+    APPLIED.store(APPLIED.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+#[cold]
+fn ring() {
+    ASLEEP.store(false, Ordering::Relaxed);
+    if let Some(bell) = BELL.get() {
+        // SAFETY: eight bytes that live during the call. A bell that is full rings as it is.
+        unsafe { libc::write(bell.as_raw_fd(), 1_u64.to_ne_bytes().as_ptr().cast(), 8) };
+    }
+}
+
+/// Nobody will look at the network for now. Called behind the last look, with the process lock held.
+#[cold]
+pub fn poke() {
+    POKES.fetch_add(1, Ordering::SeqCst);
+    if PARKED.load(Ordering::SeqCst) {
+        wake();
+    }
+}
+
+/// Whether the service thread will send within some 0.1 ms what waits; at the latest at its next tick. The
+/// caller holds the process lock.
+#[inline]
+pub fn will_poll() -> bool {
+    SOON.load(Ordering::Relaxed) || wake_soon()
+}
+
+#[cold]
+fn wake_soon() -> bool {
+    let parked = PARKED.load(Ordering::SeqCst);
+    if parked {
+        SOON.store(true, Ordering::SeqCst);
+        wake();
+    }
+    parked
+}
+
+fn wake() {
+    // SAFETY: the word is static; a wake of one waiter takes no other argument.
+    unsafe {
+        libc::syscall(libc::SYS_futex, POKES.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+    }
+}
