@@ -11,7 +11,8 @@ use crate::{Function, Prototype, Table};
 /// How a body enters the library, and how errors leave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
-    /// Enters the library; errors are those of the communicator, session or file among the arguments.
+    /// Enters the library; errors are those of the communicator, session, file or window among the
+    /// arguments.
     Call,
     /// Needs nothing of the process: allowed before Init and after Finalize.
     Anytime,
@@ -145,7 +146,7 @@ impl Rule {
             let found = prototype.params.iter().find(|p| p.base == base && !is_address(table, p));
             found.map(|param| (base, param.rust_name()))
         };
-        let found = by_value("MPI_Comm").or_else(|| by_value("MPI_Session")).or_else(|| by_value("MPI_File"));
+        let found = ["MPI_Comm", "MPI_Session", "MPI_File", "MPI_Win"].into_iter().find_map(by_value);
         found.filter(|_| self.entry == Entry::Call)
     }
 
@@ -196,6 +197,7 @@ impl Rule {
             Entry::Call => match self.object(table, prototype) {
                 Some(("MPI_Session", session)) => format!("on_session(c\"{name}\", {session}, |guard| "),
                 Some(("MPI_File", file)) => format!("call_file(c\"{name}\", {file}, |guard| "),
+                Some(("MPI_Win", win)) => format!("call_window(c\"{name}\", {win}, |guard| "),
                 Some((_, comm)) => format!("call(c\"{name}\", {comm}, |guard| "),
                 None => format!("call(c\"{name}\", MPI_COMM_SELF, |guard| "),
             },
@@ -268,6 +270,10 @@ fn to_rust(argument: &Expression, is_large: bool) -> Result<String, String> {
     let inside: Vec<&str> = inside.iter().map(String::as_str).collect();
     match (argument.name.as_str(), inside.as_slice()) {
         ("data", [address, count, datatype]) => Ok(format!("Data::new({address}, {count}, {datatype})")),
+        ("target", [rank, disp, count, datatype]) => {
+            Ok(format!("Target::new({rank}, {disp}, {count}, {datatype})"))
+        }
+        ("Some", [value]) => Ok(format!("Some({value})")),
         ("array", [array, count]) => Ok(format!("argument::array({array}, {count}, \"{array}\")?")),
         ("slice", [array, count]) => Ok(format!("slice({array}, {count})?")),
         ("numbers", [array, count]) => Ok(format!("&numbers({array}, {count})?")),
@@ -350,6 +356,7 @@ mod tests {
                 "Session_flush_buffer = buffered::flush(session)",
                 "on_session(c\"MPI_Session_flush_buffer\", session,",
             ),
+            ("Win_sync = guard.sync(win)", "call_window(c\"MPI_Win_sync\", win, |guard| {"),
             ("Info_dup = anytime info::copy(info) -> newinfo", "call_anytime(c\"MPI_Info_dup\", || unsafe {"),
             ("T_finalize = tool tools::end()", "tool_call(|| {\n        super::tools::end()\n"),
             (

@@ -3,7 +3,6 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::argument::put;
 use crate::attribute_calls;
 use crate::attributes::{Object, Owner};
 use crate::error::{Result, check};
@@ -29,24 +28,6 @@ pub(super) fn free_key(guard: &mut Guard, object: Object, key: c_int) -> Result<
 /// A value as it is written, and whether there is one.
 fn found(value: Option<usize>) -> (Option<*mut c_void>, bool) {
     (value.map(|value| value as *mut c_void), value.is_some())
-}
-
-/// Writes the value of an attribute; `attribute_val` is the address of a `void *`.
-///
-/// # Safety
-/// `attribute_val` and `flag` are null or valid for writing.
-pub(super) unsafe fn put_attribute(
-    value: Option<usize>,
-    attribute_val: *mut c_void,
-    flag: *mut c_int,
-) -> Result<()> {
-    // SAFETY: our contract.
-    unsafe {
-        if let Some(value) = value {
-            put(attribute_val.cast::<usize>(), "attribute_val", value)?;
-        }
-        put(flag, "flag", c_int::from(value.is_some()))
-    }
 }
 
 /// Address of the value of a predefined attribute of a communicator; none when it has no value there; nothing
@@ -119,4 +100,40 @@ pub(super) fn of_type(
 
 pub(super) fn delete_of_type(guard: &mut Guard, datatype: MPI_Datatype, key: c_int) -> Result<()> {
     attribute_calls::delete(guard, Owner::Datatype(datatype), key)
+}
+
+/// Address of the value of a predefined attribute of a window; the value itself for MPI_WIN_BASE.
+fn predefined_of_window(guard: &Guard, win: MPI_Win, keyval: c_int) -> Result<Option<usize>> {
+    let values = &guard.window(win)?.values;
+    Ok(Some(match keyval {
+        MPI_WIN_BASE => values.base,
+        MPI_WIN_SIZE => (&raw const values.bytes).expose_provenance(),
+        MPI_WIN_DISP_UNIT => (&raw const values.disp_unit).expose_provenance(),
+        MPI_WIN_CREATE_FLAVOR => (&raw const values.flavor).expose_provenance(),
+        MPI_WIN_MODEL => (&raw const values.model).expose_provenance(),
+        _ => return Ok(None),
+    }))
+}
+
+fn check_not_of_window(guard: &Guard, win: MPI_Win, keyval: c_int) -> Result<()> {
+    check(predefined_of_window(guard, win, keyval)?.is_none(), MPI_ERR_KEYVAL, || {
+        format!("key {keyval} is predefined, its attribute cannot be changed")
+    })
+}
+
+pub(super) fn set_of_window(guard: &mut Guard, win: MPI_Win, key: c_int, value: *mut c_void) -> Result<()> {
+    check_not_of_window(guard, win, key)?;
+    attribute_calls::set(guard, Owner::Win(win), key, value as usize)
+}
+
+pub(super) fn of_window(guard: &Guard, win: MPI_Win, key: c_int) -> Result<(Option<*mut c_void>, bool)> {
+    Ok(found(match predefined_of_window(guard, win, key)? {
+        Some(value) => Some(value),
+        None => attribute_calls::get(guard, Owner::Win(win), key)?,
+    }))
+}
+
+pub(super) fn delete_of_window(guard: &mut Guard, win: MPI_Win, key: c_int) -> Result<()> {
+    check_not_of_window(guard, win, key)?;
+    attribute_calls::delete(guard, Owner::Win(win), key)
 }

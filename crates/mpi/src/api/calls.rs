@@ -18,9 +18,10 @@ use crate::argument::{self, put_text};
 use crate::attributes;
 use crate::datatype::constructors::{Form, Unit};
 use crate::engine::message::Mode;
-use crate::errhandler::{self, call, call_anytime, call_file};
+use crate::errhandler::{self, call, call_anytime, call_file, call_window};
 use crate::point_to_point::Data;
 use crate::tool::Change;
 use crate::type_arguments::{Number, dimensions, numbers, slice};
+use crate::win::operations::Target;
 
 include!(concat!(env!("OUT_DIR"), "/calls.rs"));

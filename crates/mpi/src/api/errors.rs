@@ -1,9 +1,9 @@
 //! MPI chapter 9: error handlers, classes, codes and texts.
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
-use crate::errhandler::{self, Object, call};
+use crate::errhandler::{self, Object, call, call_window};
 use crate::error::{Error, Result};
 use crate::process::Guard;
 use crate::{error_codes, process};
@@ -43,10 +43,37 @@ pub(super) fn handler_of_session(guard: &Guard, session: MPI_Session) -> Result<
     Ok(handler)
 }
 
+pub(super) fn set_handler_of_window(guard: &mut Guard, win: MPI_Win, handler: MPI_Errhandler) -> Result<()> {
+    let window = guard.window_mut(win)?;
+    errhandler::check_for(Object::Win, handler)?;
+    errhandler::retain(handler);
+    errhandler::release(std::mem::replace(&mut window.errhandler, handler));
+    Ok(())
+}
+
+/// The error handler of a window; the user gets a reference.
+pub(super) fn handler_of_window(guard: &Guard, win: MPI_Win) -> Result<MPI_Errhandler> {
+    let handler = guard.window(win)?.errhandler;
+    errhandler::retain(handler);
+    Ok(handler)
+}
+
+/// Calls the error handler of a window.
+pub(super) fn call_handler_of_window(name: &'static CStr, win: MPI_Win, errorcode: c_int) -> c_int {
+    if let Some(guard) = process::enter()
+        && let Ok(found) = guard.window(win)
+    {
+        let handler = found.errhandler;
+        errhandler::call_handler(guard, name, handler, win.0, errorcode);
+        return MPI_SUCCESS;
+    }
+    call_window(name, win, |guard| guard.window(win).map(drop))
+}
+
 /// Calls the error handler of a communicator (9.5).
 #[inline]
 pub unsafe fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
-    const NAME: &core::ffi::CStr = c"MPI_Comm_call_errhandler";
+    const NAME: &CStr = c"MPI_Comm_call_errhandler";
     if let Some(guard) = process::enter()
         && let Ok(found) = guard.comm(comm)
     {

@@ -1,4 +1,4 @@
-//! MPI 7.8: names of communicators and datatypes.
+//! MPI 7.8: names of communicators, datatypes and windows.
 
 use crate::abi::*;
 use crate::error::Result;
@@ -12,6 +12,16 @@ fn kept(name: &[u8]) -> Vec<u8> {
 pub(super) fn set_of_comm(guard: &mut Guard, comm: MPI_Comm, name: &[u8]) -> Result<()> {
     guard.comm_mut(comm)?.name = kept(name);
     Ok(())
+}
+
+pub(super) fn set_of_window(guard: &mut Guard, win: MPI_Win, name: &[u8]) -> Result<()> {
+    guard.window_mut(win)?.name = kept(name);
+    Ok(())
+}
+
+/// The name of a window; MPI_WIN_NULL has one too.
+pub(super) fn of_window(guard: &Guard, win: MPI_Win) -> Result<&[u8]> {
+    Ok(if win == MPI_WIN_NULL { b"MPI_WIN_NULL" } else { &guard.window(win)?.name })
 }
 
 /// The name of a communicator; MPI_COMM_NULL has one too.

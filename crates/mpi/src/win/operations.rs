@@ -28,6 +28,14 @@ pub struct Target {
     pub datatype: MPI_Datatype,
 }
 
+impl Target {
+    /// So many elements of a type.
+    #[inline(always)]
+    pub fn new(rank: c_int, disp: MPI_Aint, count: impl Into<i64>, datatype: MPI_Datatype) -> Self {
+        Target { rank, disp, count: count.into(), datatype }
+    }
+}
+
 /// The memory of a target, and where in it the data lie.
 struct Place {
     part: Part,
