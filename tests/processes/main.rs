@@ -1,5 +1,5 @@
-//! The promises of chapter 11 about groups that have no communicator yet: ports and joins of one job; what is
-//! not built is refused. Everything runs from `target/dist`.
+//! The promises of chapter 11 about groups that have no communicator yet: ports, joins and published names of
+//! one job; what is not built is refused. Everything runs from `target/dist`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -40,6 +40,38 @@ fn port_accept_that_no_group_connects_to_is_a_deadlock() {
     let ports = compile("tests/processes/programs/ports.c", scratch.path());
     let ran = run_ranks(&ports, 2, 1, &["silent"], true);
     assert!(!ran.status.success() && ran.stderr.contains("deadlock"), "{ran}");
+}
+
+#[test]
+fn names_are_published_for_all_ranks_of_a_job() {
+    let scratch = Scratch::new("processes-names");
+    let names = compile("tests/processes/programs/names.c", scratch.path());
+    for (ranks, nodes, checks) in [(2, 1, false), (5, 1, false), (2, 2, false), (5, 2, false), (3, 3, true)] {
+        let ran = run_ranks(&names, ranks, nodes, &[], checks).expect_success();
+        assert_eq!(ran.stdout, "names are right\n", "{ranks} ranks on {nodes} nodes: {ran}");
+        assert_eq!(ran.stderr, "", "{ranks} ranks on {nodes} nodes: {ran}");
+    }
+}
+
+#[test]
+fn names_are_looked_up_while_rank_0_computes() {
+    let scratch = Scratch::new("processes-names-computing");
+    let names = compile("tests/processes/programs/names.c", scratch.path());
+    for nodes in [1, 2] {
+        let file = scratch.path().join(format!("looked-up-{nodes}"));
+        let ran = run_ranks(&names, 2, nodes, &[file.to_str().expect("a path of text")], false);
+        assert_eq!(ran.expect_success().stdout, "names are right\n", "{nodes} nodes");
+    }
+}
+
+#[test]
+fn names_of_a_job_whose_rank_0_has_left_are_an_error_and_no_wait() {
+    let scratch = Scratch::new("processes-names-late");
+    let names = compile("tests/processes/programs/names.c", scratch.path());
+    for nodes in [1, 2] {
+        let ran = run_ranks(&names, 2, nodes, &["late"], false).expect_success();
+        assert_eq!(ran.stdout, "names are late\n", "{nodes} nodes: {ran}");
+    }
 }
 
 #[test]

@@ -68,6 +68,8 @@ pub enum Outside {
     FileLock,
     /// The other end of a socket of the user.
     Socket,
+    /// The table of published names, of another node.
+    Names,
 }
 
 impl fmt::Debug for Goal<'_> {
@@ -83,6 +85,7 @@ impl fmt::Debug for Goal<'_> {
             Goal::Pending(_) => "Pending",
             Goal::Outside(Outside::FileLock) => "Outside(FileLock)",
             Goal::Outside(Outside::Socket) => "Outside(Socket)",
+            Goal::Outside(Outside::Names) => "Outside(Names)",
         })
     }
 }

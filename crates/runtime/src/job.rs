@@ -13,6 +13,7 @@ use tutti_shm::coop_copy::{self, Joint};
 use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use tutti_shm::envelope_ring;
 use tutti_shm::layout::{Geometry, Layout};
+use tutti_shm::names::{NAMES_BYTES, Names};
 use tutti_shm::report::Report;
 use tutti_shm::segment::Mapping;
 use tutti_shm::sync::{AtomicU64, Ordering, fence};
@@ -214,6 +215,13 @@ impl Job {
     /// Whether all ranks of the job are on this node.
     pub fn is_whole(&self) -> bool {
         self.geometry.world_ranks == self.geometry.local_ranks
+    }
+
+    /// The table of published names, of use on the node of rank 0.
+    pub fn names(&self) -> Names {
+        // SAFETY: the layout keeps the table apart, zeroed and aligned; it stays mapped until the process
+        // ends.
+        unsafe { Names::new(self.segment.at::<[u64; NAMES_BYTES / 8]>(self.layout.names_at()).cast()) }
     }
 
     /// The rings to and from `peer`, a rank of this node.

@@ -34,6 +34,11 @@ pub const PART: u8 = 7;
 /// Between nodes: nothing new but the credit.
 pub const CREDIT: u8 = 8;
 
+/// Between nodes, to rank 0: a question about published names ([`crate::names`]).
+pub const NAMES: u8 = 12;
+/// Answer.
+pub const NAMED: u8 = 13;
+
 /// Contexts of a communicator: messages of the user, collective operations, and four more.
 pub const CONTEXTS_PER_COMM: u32 = 6;
 

@@ -2,7 +2,7 @@
 //! agree without a table.
 //!
 //! ```text
-//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | reports | flows of rank 0 | ... |
+//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | reports | flows of rank 0 | ... | names |
 //!                        '- one per sender: bulk descriptors and counters, envelope lines, bulk slots
 //!                                             one per rank of another node: words, send FIFO -'
 //! ```
@@ -13,6 +13,7 @@ use crate::LINE_BYTES;
 use crate::collective::{BLOCKS, DATA_BYTES, MEMBER_LINES};
 use crate::endpoint::Endpoint;
 use crate::flow::FlowWords;
+use crate::names::NAMES_BYTES;
 use crate::report::Report;
 
 /// Bytes of rings into one rank, at most.
@@ -84,6 +85,7 @@ pub struct Layout {
     remote_ranks: usize,
     flows_at: usize,
     flows_bytes: usize,
+    names_at: usize,
     total_bytes: usize,
 }
 
@@ -106,7 +108,8 @@ impl Layout {
         let remote_ranks = geometry.world_ranks.saturating_sub(geometry.local_ranks) as usize;
         let fifo_bytes = fifo_bytes(remote_ranks);
         let flows_bytes = page_up(remote_ranks * size_of::<FlowWords>()) + remote_ranks * fifo_bytes;
-        let total_bytes = flows_at + ranks * flows_bytes;
+        let names_at = flows_at + ranks * flows_bytes;
+        let total_bytes = names_at + page_up(NAMES_BYTES);
         Layout {
             local_ranks: ranks,
             envelope_lines,
@@ -122,6 +125,7 @@ impl Layout {
             remote_ranks,
             flows_at,
             flows_bytes,
+            names_at,
             total_bytes,
         }
     }
@@ -199,6 +203,11 @@ impl Layout {
         assert!(from < self.local_ranks);
         let end = self.flows_at + (from + 1) * self.flows_bytes;
         end - (self.remote_ranks - self.flow_index(to)) * self.fifo_bytes
+    }
+
+    /// Offset of the table of published names.
+    pub fn names_at(&self) -> usize {
+        self.names_at
     }
 
     /// The ranks of other nodes, counted without ours.
@@ -306,7 +315,8 @@ mod tests {
             areas.sort_unstable();
             assert!(areas.windows(2).all(|pair| pair[0].1 <= pair[1].0));
             assert!(areas[0].0 >= l.report_at(n - 1) + size_of::<Report>());
-            assert_eq!(areas.last().unwrap().1, l.total_bytes());
+            assert_eq!(areas.last().unwrap().1, l.names_at());
+            assert!(l.names_at() + NAMES_BYTES <= l.total_bytes());
         }
         assert_eq!(fifo_bytes(3), FIFO_BYTES_MAX);
         assert_eq!((fifo_bytes(31), fifo_bytes(5000)), (64 << 10, FIFO_BYTES_MIN));

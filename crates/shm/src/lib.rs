@@ -25,6 +25,7 @@ pub mod gate;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod model;
+pub mod names;
 #[cfg(not(loom))]
 pub mod observe;
 pub mod opened;

@@ -11,7 +11,7 @@ use crate::layout::{Geometry, LOCAL_RANKS_MAX, Layout};
 use crate::sync::Ordering;
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// First page of a segment. Writer: the starter, before any rank exists.
 #[repr(C)]
@@ -345,7 +345,7 @@ mod tests {
             geometry: Geometry { local_ranks, ..GEOMETRY },
             bytes: made.layout().total_bytes() as u64,
         };
-        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 2");
+        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 3");
         assert_eq!(refused(header(MAGIC, 99, 3)), "magic 0x5455545449534547, version 99");
         assert_eq!(refused(header(MAGIC, VERSION, 0)), "0 local ranks");
         assert_eq!(refused(header(MAGIC, VERSION, u32::MAX)), format!("{} local ranks", u32::MAX));

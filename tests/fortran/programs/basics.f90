@@ -9,6 +9,7 @@ integer(kind=MPI_ADDRESS_KIND) :: where(2), bytes, number
 real(kind=8) :: d(5), sums(5)
 logical :: flag
 character(len=20) :: value
+character(len=MPI_MAX_PORT_NAME) :: port
 type(c_ptr) :: memory
 integer, pointer :: cells(:)
 wrong = 0
@@ -52,6 +53,12 @@ if (.not. flag .or. length /= 9 .or. value /= 'deep blue') wrong = wrong + 1
 call MPI_Info_get(info, 'size', 20, value, flag, ierr)
 if (flag) wrong = wrong + 1
 call MPI_Info_free(info, ierr)
+if (me == 0) call MPI_Publish_name('a service', MPI_INFO_NULL, 'a port', ierr)
+call MPI_Barrier(MPI_COMM_WORLD, ierr)
+call MPI_Lookup_name('a service', MPI_INFO_NULL, port, ierr)
+if (port /= 'a port') wrong = wrong + 1
+call MPI_Barrier(MPI_COMM_WORLD, ierr)
+if (me == 0) call MPI_Unpublish_name('a service', MPI_INFO_NULL, 'a port', ierr)
 ! Memory by TYPE(C_PTR) and by a number.
 bytes = 40
 call MPI_Alloc_mem(bytes, MPI_INFO_NULL, memory, ierr)

@@ -11,6 +11,7 @@ type(MPI_Group) :: group
 double precision :: d(5), sums(5)
 logical :: flag
 character(len=MPI_MAX_OBJECT_NAME) :: name
+character(len=MPI_MAX_PORT_NAME) :: port
 wrong = 0
 call MPI_Init()
 call MPI_Comm_rank(MPI_COMM_WORLD, me)
@@ -46,11 +47,25 @@ call MPI_Comm_test_inter(copy, flag)
 if (flag) wrong = wrong + 1
 call MPI_Comm_free(copy)
 call probe_of_nobody()
+call names_of_services()
 call MPI_Allreduce(MPI_IN_PLACE, wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
 if (me == 0 .and. wrong == 0) print '(A)', 'ok'
 if (me == 0 .and. wrong /= 0) print *, 'wrong:', wrong
 call MPI_Finalize()
 contains
+subroutine names_of_services()
+  if (me == 0) call MPI_Publish_name('a service', MPI_INFO_NULL, 'a port')
+  call MPI_Barrier(MPI_COMM_WORLD)
+  call MPI_Lookup_name('a service  ', MPI_INFO_NULL, port)
+  if (port /= 'a port') wrong = wrong + 1
+  call MPI_Barrier(MPI_COMM_WORLD)
+  if (me == 0) call MPI_Unpublish_name('a service', MPI_INFO_NULL, 'a port')
+  call MPI_Barrier(MPI_COMM_WORLD)
+  call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN)
+  call MPI_Lookup_name('a service', MPI_INFO_NULL, port, ierr)
+  call MPI_Error_class(ierr, i)
+  if (i /= MPI_ERR_NAME) wrong = wrong + 1
+end subroutine
 subroutine probe_of_nobody()
   flags = 0
   do while (flags == 0)

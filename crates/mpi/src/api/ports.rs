@@ -1,4 +1,4 @@
-//! MPI 11.9: ports.
+//! MPI 11.9: ports and published names.
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -19,6 +19,29 @@ pub unsafe fn MPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
         // SAFETY: the user gives room for MPI_MAX_PORT_NAME bytes.
         unsafe { put_text(name, port_name, MPI_MAX_PORT_NAME as usize, &raw mut length, "port_name") }
     })
+}
+
+/// Looks up the port that is published under the name of a service, by any process of the job (11.9.4).
+#[inline]
+pub unsafe fn MPI_Lookup_name(service_name: *const c_char, info: MPI_Info, port_name: *mut c_char) -> c_int {
+    call(c"MPI_Lookup_name", MPI_COMM_SELF, |guard| {
+        info::hints(info)?;
+        // SAFETY: a text of the user.
+        let name = guard.lookup_name(unsafe { text(service_name, "service_name") }?)?;
+        let mut length = 0;
+        // SAFETY: the user gives room for MPI_MAX_PORT_NAME bytes.
+        unsafe { put_text(name, port_name, MPI_MAX_PORT_NAME as usize, &raw mut length, "port_name") }
+    })
+}
+
+pub(super) fn publish_name(guard: &mut Guard, service: &[u8], info: MPI_Info, port: &[u8]) -> Result<()> {
+    info::hints(info)?;
+    guard.publish_name(service, port)
+}
+
+pub(super) fn unpublish_name(guard: &mut Guard, service: &[u8], info: MPI_Info, port: &[u8]) -> Result<()> {
+    info::hints(info)?;
+    guard.unpublish_name(service, port)
 }
 
 /// Waits for a group that connects to a port of the root, and makes an intercommunicator with it (11.9.2).

@@ -14,6 +14,7 @@ pub mod intercomm;
 mod lifetime;
 mod lookup;
 pub mod machine;
+mod names;
 pub mod open_ports;
 pub mod ports;
 pub mod topology;

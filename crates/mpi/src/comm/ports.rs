@@ -378,7 +378,7 @@ fn closed(name: &[u8]) -> String {
 }
 
 /// A text of the user as it is shown in an error.
-fn quoted(name: &[u8]) -> String {
+pub(super) fn quoted(name: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(&name[..name.len().min(80)]))
 }
 

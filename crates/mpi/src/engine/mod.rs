@@ -36,6 +36,7 @@ pub mod fast_path;
 mod lanes;
 mod matching;
 pub mod message;
+pub mod names;
 pub(crate) mod numbered;
 mod pace;
 mod peer;
@@ -117,7 +118,7 @@ impl Engine {
         let peers = Peers::new(job.local_ranks(), |peer| Peer::new(unsafe { job.rings(peer) }));
         let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
         Engine {
-            remote: router.map(|router| Box::new(Remote::new(router, ranks, lend))),
+            remote: router.map(|router| Box::new(Remote::new(router, &job, lend))),
             job,
             requests: Requests::default(),
             counters: Counters::default(),

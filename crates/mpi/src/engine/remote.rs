@@ -11,6 +11,8 @@
 //! | CREDIT | receiver | - | nothing new but the credit in `word` |
 //! | CANCEL | sender | - | an announced message is dropped if no receive has taken it |
 //! | CANCELLED | receiver | - | it is dropped |
+//! | NAMES | any | names | a question about published names, to rank 0 ([`super::names`]) |
+//! | NAMED | rank 0 | a name | its answer |
 //!
 //! Records arrive once and in order, so the parts of a message need no number, and matching sees messages in
 //! the order of sending. The data of an announced message go from the sender's buffer into datagrams and from
@@ -24,11 +26,13 @@ use std::cell::RefMut;
 use tutti_runtime::net::Traffic;
 use tutti_runtime::router::{Client, RouteId, Router};
 use tutti_runtime::service_state;
-use tutti_shm::envelope::{CANCEL, Head};
+use tutti_shm::envelope::{CANCEL, Head, NAMES};
+use tutti_shm::names::Question;
 
 use super::Engine;
 use super::counters::Counters;
 use super::message::Message;
+use super::names::{Answer, KEEPER, NoAnswer};
 use super::remote_client::{Remote, RemoteClient, deliver};
 use super::remote_state::Outgoing;
 use super::unexpected_message::Unexpected;
@@ -136,6 +140,28 @@ impl Engine {
         let remote = remote.as_deref_mut().expect("an engine with records has a network");
         // The router is in use by whoever polls.
         use_client(&mut RemoteClient { state: &mut remote.state, requests, matching, counters });
+    }
+
+    /// Asks the table of published names. Gives the answer, or the number under which
+    /// [`Engine::poll_names`] has it later.
+    pub fn ask_names(&mut self, question: Question<'_>) -> Result<Answer, u32> {
+        if self.job.local_ranks().contains(&KEEPER) {
+            return Ok(self.job.names().answer(self.me as u32, question).map_err(NoAnswer::Refused));
+        }
+        let (mut router, route, mut client) = self.network();
+        let number = client.state.questions.next_number();
+        let (tag, service_bytes, data) = question.encode();
+        let head = Head { kind: NAMES, number, tag, length: service_bytes as u64, ..Head::default() };
+        client.state.put_off(KEEPER, Outgoing::Record(Box::new((head, data))));
+        client.push_out(&mut router.outbox(route));
+        router.transmit_as(route, &mut client);
+        Err(number)
+    }
+
+    /// The answer to a question, when it is there.
+    pub fn poll_names(&mut self, number: u32) -> Option<Answer> {
+        let (_, _, client) = self.network();
+        client.state.questions.poll(number)
     }
 
     /// What was counted by now, the job's turns included.

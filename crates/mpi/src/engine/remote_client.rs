@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use tutti_channel::{BulkError, Taken};
+use tutti_channel::{BulkError, SendError, Taken};
 use tutti_datatype::{Buffer, SignatureWord};
+use tutti_runtime::job::Job;
 use tutti_runtime::router::{Client, Lend, Outbox, RouteId, Router};
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
@@ -16,7 +17,7 @@ use super::message::{Mode, REMOTE_EAGER_BYTES_MAX, finish_receive};
 use super::remote_state::{Accept, Cts, Inbound, Outgoing, State, Target, send_record};
 use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use crate::request::Requests;
-use tutti_shm::envelope::{CTS, EAGER, FIN, RTS, STREAM};
+use tutti_shm::envelope::{CTS, EAGER, FIN, NAMED, NAMES, RTS, STREAM};
 
 /// Kinds of records that are messages.
 const KINDS: std::ops::Range<u8> = 1..0x20;
@@ -33,10 +34,10 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// The way to the ranks of other nodes, in a job of so many ranks. `lend` is for other interfaces of the
+    /// The way to the ranks of other nodes. `lend` is for other interfaces of the
     /// process.
-    pub(super) fn new(router: Rc<RefCell<Router>>, ranks: usize, lend: Option<Lend>) -> Self {
-        let state = State::new(ranks, router.borrow().record_bytes_max());
+    pub(super) fn new(router: Rc<RefCell<Router>>, job: &Job, lend: Option<Lend>) -> Self {
+        let state = State::new(job.ranks(), router.borrow().record_bytes_max(), job.names());
         let route = router.borrow_mut().register(KINDS, lend);
         Remote { router, route, state }
     }
@@ -103,6 +104,11 @@ unsafe impl Client for RemoteClient<'_> {
                 self.requests.get_mut(request).cancelled = true;
                 self.requests.finish(request);
             }
+            NAMES => {
+                let (head, port) = self.state.questions.answer(from, &head, data);
+                self.state.put_off(from, Outgoing::Record(Box::new((head, port))));
+            }
+            NAMED => self.state.questions.take_answer(&head, data),
             other => panic!("a record of unknown kind {other} from rank {from}"),
         }
         Taken::Yes
@@ -142,6 +148,10 @@ unsafe impl Client for RemoteClient<'_> {
 
     fn bulk_received(&mut self, tag: u64) {
         finish_receive(self.requests, tag as u32);
+    }
+
+    fn peer_exited(&mut self, rank: usize) {
+        self.state.questions.handle_exit(rank);
     }
 
     fn advance(&mut self, outbox: &mut Outbox<'_>) {
@@ -256,6 +266,17 @@ impl RemoteClient<'_> {
             Outgoing::Control(head) => {
                 let sent = send_record(outbox, to, &head, &Buffer::empty(), 0, 0);
                 (!sent).then_some(Outgoing::Control(head))
+            }
+            Outgoing::Record(record) => {
+                match outbox.try_send(to, &record.0.encode()[..record.0.bytes()], &record.1) {
+                    Err(SendError::Full) => Some(Outgoing::Record(record)),
+                    Err(SendError::Exited(_)) => {
+                        self.state.questions.handle_exit(to);
+                        None
+                    }
+                    Err(error) => panic!("a record to rank {to} is refused: {error}"),
+                    Ok(()) => None,
+                }
             }
             Outgoing::Send { request, mode } => self.launch(to, request, mode, outbox),
             Outgoing::Rest { request, mut offset } => {

@@ -8,9 +8,11 @@ use tutti_datatype::Buffer;
 use tutti_runtime::net::DATAGRAM_BYTES_MAX;
 use tutti_runtime::router::Outbox;
 use tutti_shm::envelope::{CREDIT, EAGER, HEAD_BYTES, Head, SIGNED_HEAD_BYTES};
+use tutti_shm::names::Names;
 
 use super::backlog::Backlog;
 use super::message::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Message, Mode};
+use super::names::Questions;
 use super::numbered::Numbered;
 use crate::check_mode;
 
@@ -27,6 +29,8 @@ pub(super) struct State {
     pub busy: Vec<usize>,
     /// Bytes of data in a record.
     pub record_data_max: usize,
+    /// About published names.
+    pub questions: Questions,
 }
 
 /// What the engine keeps for a rank of another node.
@@ -53,6 +57,8 @@ pub(super) struct Peer {
 pub(super) enum Outgoing {
     /// A record without data.
     Control(Head),
+    /// A record of few data that no request has.
+    Record(Box<(Head, Vec<u8>)>),
     /// A send that has not started.
     Send { request: u32, mode: Mode },
     /// An eager message of several records, of which so many bytes are in the FIFO.
@@ -96,7 +102,7 @@ pub(super) struct Cts {
 
 impl State {
     /// Nothing was exchanged yet, in a job of so many ranks.
-    pub(super) fn new(ranks: usize, record_bytes_max: usize) -> Self {
+    pub(super) fn new(ranks: usize, record_bytes_max: usize, names: Names) -> Self {
         State {
             peers: (0..ranks).map(|_| Peer::default()).collect(),
             to_accept: VecDeque::new(),
@@ -104,6 +110,7 @@ impl State {
             busy: Vec::new(),
             record_data_max: record_bytes_max
                 - if check_mode::is_on() { SIGNED_HEAD_BYTES } else { HEAD_BYTES },
+            questions: Questions::new(names),
         }
     }
 

@@ -1,0 +1,79 @@
+//! Published names (MPI 11.9.4): a service has the name of a port, for all ranks of the job. Who keeps them
+//! is [`crate::engine::names`]' matter.
+
+use tutti_shm::names::{NAMES_MAX, PORT_BYTES_MAX, Question, Refusal, SERVICE_BYTES_MAX};
+
+use core::ffi::c_int;
+
+use super::ports::quoted;
+use crate::abi::*;
+use crate::engine::names::NoAnswer;
+use crate::error::{Error, Result, check};
+use crate::process::{Guard, Process};
+use crate::wait_goal::{Goal, Outside};
+
+impl Guard {
+    /// Publishes a port under the name of a service.
+    ///
+    /// # Errors
+    /// MPI_ERR_SERVICE when the name is published already, too long, or cannot be published; MPI_ERR_PORT
+    /// when the port's name is too long.
+    pub fn publish_name(&mut self, service: &[u8], port: &[u8]) -> Result<()> {
+        check_length("service_name", service, SERVICE_BYTES_MAX, MPI_ERR_SERVICE)?;
+        check_length("port_name", port, PORT_BYTES_MAX, MPI_ERR_PORT)?;
+        self.ask_names(service, Question::Publish { service, port }, MPI_ERR_SERVICE).map(drop)
+    }
+
+    /// Takes back what this process has published.
+    ///
+    /// # Errors
+    /// MPI_ERR_SERVICE when the name is not published, by another process, or with another port.
+    pub fn unpublish_name(&mut self, service: &[u8], port: &[u8]) -> Result<()> {
+        check_length("service_name", service, SERVICE_BYTES_MAX, MPI_ERR_SERVICE)?;
+        check_length("port_name", port, PORT_BYTES_MAX, MPI_ERR_SERVICE)?;
+        self.ask_names(service, Question::Unpublish { service, port }, MPI_ERR_SERVICE).map(drop)
+    }
+
+    /// The port that is published under the name of a service.
+    ///
+    /// # Errors
+    /// MPI_ERR_NAME when there is none.
+    pub fn lookup_name(&mut self, service: &[u8]) -> Result<Vec<u8>> {
+        check_length("service_name", service, SERVICE_BYTES_MAX, MPI_ERR_NAME)?;
+        self.ask_names(service, Question::Lookup { service }, MPI_ERR_NAME)
+    }
+
+    fn ask_names(&mut self, service: &[u8], question: Question<'_>, class: c_int) -> Result<Vec<u8>> {
+        let answer = match self.engine.ask_names(question) {
+            Ok(answer) => answer,
+            Err(number) => {
+                let goal = Goal::Outside(Outside::Names);
+                self.wait(None, goal, |process: &mut Process| process.engine.poll_names(number))
+            }
+        };
+        answer.map_err(|why| {
+            let name = quoted(service);
+            let text = match why {
+                NoAnswer::Refused(Refusal::Taken) => format!("the name {name} is published already"),
+                NoAnswer::Refused(Refusal::Unknown) => format!("no name {name} is published in this job"),
+                NoAnswer::Refused(Refusal::OtherOwner) => {
+                    format!("the name {name} was published by another process, which alone may take it back")
+                }
+                NoAnswer::Refused(Refusal::OtherPort) => {
+                    format!("the name {name} is published with another port_name than this one")
+                }
+                NoAnswer::Refused(Refusal::Full) => {
+                    format!("the job has {NAMES_MAX} names published, no more are possible")
+                }
+                NoAnswer::Gone => "rank 0, which keeps the job's names, has left the job".into(),
+            };
+            Error::new(class, text)
+        })
+    }
+}
+
+fn check_length(argument: &str, name: &[u8], most: usize, class: c_int) -> Result<()> {
+    check(name.len() <= most, class, || {
+        format!("{argument} has {} bytes, at most {most} are possible", name.len())
+    })
+}

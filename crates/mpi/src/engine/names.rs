@@ -1,0 +1,81 @@
+//! Published names ([`tutti_shm::names`]), as the ranks of a job reach them.
+//!
+//! The table lies on the node of rank 0. Ranks of that node work on it at once. Others send rank 0 a record
+//! with a number, and the answer has the same one. Whoever looks at the network for rank 0 answers, its
+//! service thread too: nobody waits for a rank that computes. A rank 0 that has left the job answers nothing;
+//! its starter says that it has left.
+
+use std::collections::HashMap;
+
+use tutti_shm::envelope::{Head, NAMED};
+use tutti_shm::names::{Names, Question, Refusal};
+
+/// The rank that answers for the table.
+pub(super) const KEEPER: usize = 0;
+
+/// Why a question has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The table does not allow it.
+    Refused(Refusal),
+    /// Rank 0, which keeps the table, has left the job.
+    Gone,
+}
+
+/// What a question brings: the name of the port that was looked up.
+pub type Answer = Result<Vec<u8>, NoAnswer>;
+
+/// Questions between nodes.
+#[derive(Debug)]
+pub(super) struct Questions {
+    /// The table of this node.
+    names: Names,
+    /// Number of the last question of this rank.
+    last: u32,
+    /// Answers that nobody has taken, by the numbers of the questions.
+    answers: HashMap<u32, Answer>,
+    keeper_has_left: bool,
+}
+
+impl Questions {
+    pub(super) fn new(names: Names) -> Self {
+        Questions { names, last: 0, answers: HashMap::new(), keeper_has_left: false }
+    }
+
+    /// A number for a question of ours.
+    pub(super) fn next_number(&mut self) -> u32 {
+        self.last = self.last.wrapping_add(1);
+        self.last
+    }
+
+    /// The answer to a question of rank `from`, as a record.
+    pub(super) fn answer(&self, from: usize, head: &Head, data: &[u8]) -> (Head, Vec<u8>) {
+        let question = Question::decode(head.tag, head.length, data);
+        let question = question.unwrap_or_else(|| panic!("rank {from} asks for names in a way of its own"));
+        let (tag, port) = match self.names.answer(from as u32, question) {
+            Ok(port) => (0, port),
+            Err(refusal) => (refusal as i32, Vec::new()),
+        };
+        let length = port.len() as u64;
+        (Head { kind: NAMED, number: head.number, tag, length, ..Head::default() }, port)
+    }
+
+    /// The answer to a question of ours.
+    pub(super) fn take_answer(&mut self, head: &Head, data: &[u8]) {
+        let answer = match Refusal::from_code(head.tag) {
+            Some(refusal) => Err(NoAnswer::Refused(refusal)),
+            None => Ok(data.to_vec()),
+        };
+        self.answers.insert(head.number, answer);
+    }
+
+    /// A rank has left the job.
+    pub(super) fn handle_exit(&mut self, rank: usize) {
+        self.keeper_has_left |= rank == KEEPER;
+    }
+
+    /// The answer under a number, when it is there.
+    pub(super) fn poll(&mut self, number: u32) -> Option<Answer> {
+        self.answers.remove(&number).or_else(|| self.keeper_has_left.then_some(Err(NoAnswer::Gone)))
+    }
+}
