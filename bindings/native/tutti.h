@@ -114,6 +114,13 @@ int tutti_queue_open(size_t bytes, tutti_region *queue);
 int tutti_put(const tutti_region *queue, const void *from, size_t bytes, tutti_done *done);
 int tutti_take(const tutti_region *queue, void *into, size_t *bytes, int *from, int wait);
 
+/* Signals: messages of at most `bytes` bytes, each of which starts a function of their receiver while it computes. They are sent by
+ * tutti_put: one that has no room is refused, and each sender's come in its order. The function runs in a thread of the library,
+ * one at a time; it may call what this header declares, and MPI where MPI_THREAD_MULTIPLE was given. It ends before tutti_close of
+ * the signal returns, which functions cannot call (TUTTI_ERR_BUSY); what has not been taken then is dropped. */
+typedef void (*tutti_handler)(const void *data, size_t bytes, int from, void *context);
+int tutti_signal_open(size_t bytes, tutti_handler function, void *context, tutti_region *signal);
+
 /* Covers the operations that this rank has started before. A fence that is over returns TUTTI_OK, or why the first posted
  * operation failed. */
 int tutti_fence_start(tutti_fence *fence);

@@ -66,19 +66,56 @@ fn native_board_of_a_job_without_daemon() {
     assert!(ran.stdout.contains("board: ok\n"), "{ran}");
 }
 
+/// Ways to run a program: inside a node and between nodes.
+const WAYS: [&[&str]; 5] = [
+    &["-n", "1"],
+    &["-n", "2"],
+    &["-n", "3"],
+    &["-n", "2", "--virtual-nodes", "2"],
+    &["-n", "4", "--virtual-nodes", "2"],
+];
+
+/// Runs a program in all these ways; it prints "SUBJECT: ok".
+#[track_caller]
+fn keeps_its_promises(program_name: &str, subject: &str) {
+    let scratch = Scratch::new(&format!("native-{subject}"));
+    let compiled = compile("mpicc", program_name, scratch.path());
+    for way in WAYS {
+        let ran = run(program("mpiexec").args(way).arg(&compiled), LIMIT).expect_success();
+        assert!(ran.stdout.contains(&format!("{subject}: ok\n")), "{way:?}: {ran}");
+    }
+}
+
 #[test]
 fn native_regions_keep_their_promises_inside_a_node_and_between_nodes() {
-    let scratch = Scratch::new("native-regions");
-    let compiled = compile("mpicc", "region_operations", scratch.path());
-    let ways: [&[&str]; 5] = [
-        &["-n", "1"],
-        &["-n", "2"],
-        &["-n", "3"],
-        &["-n", "2", "--virtual-nodes", "2"],
-        &["-n", "4", "--virtual-nodes", "2"],
-    ];
-    for way in ways {
-        let ran = run(program("mpiexec").args(way).arg(&compiled), LIMIT).expect_success();
-        assert!(ran.stdout.contains("regions: ok\n"), "{way:?}: {ran}");
-    }
+    keeps_its_promises("region_operations", "regions");
+}
+
+/// C11: messages that start a function of a receiver that computes.
+#[test]
+fn native_signals_keep_their_promises_inside_a_node_and_between_nodes() {
+    keeps_its_promises("signals", "signals");
+}
+
+/// Runs a program where datagrams are lost, come twice and out of order.
+#[track_caller]
+fn survives_faults(program_name: &str, subject: &str) {
+    let scratch = Scratch::new(&format!("native-faults-{subject}"));
+    let compiled = compile("mpicc", program_name, scratch.path());
+    let mut mpiexec = program("mpiexec");
+    mpiexec.env("TUTTI_TRANSPORT", "udp").env("LD_PRELOAD", tutti_tests::testing_library());
+    mpiexec.env("TUTTI_FAULTS", format!("loss=2%,dup=1%,reorder=3%,seed={}", tutti_testkit::seed()));
+    let ran = run(mpiexec.args(["-n", "3"]).arg(&compiled), LIMIT).expect_success();
+    assert!(ran.stdout.contains(&format!("{subject}: ok\n")), "{ran}");
+}
+
+/// C7: each operation is done once.
+#[test]
+fn native_regions_are_exact_where_datagrams_are_lost() {
+    survives_faults("region_operations", "regions");
+}
+
+#[test]
+fn native_signals_are_exact_where_datagrams_are_lost() {
+    survives_faults("signals", "signals");
 }

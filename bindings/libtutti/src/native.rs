@@ -5,7 +5,8 @@ use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 
 use tutti_native::operation::{self, Barrier, Change, Done, End, Piece};
-use tutti_native::region::{self, Handle};
+use tutti_native::region::{self, Handle, Taker};
+use tutti_native::signal::{self, Handler};
 use tutti_native::status::{INVALID, OK};
 use tutti_native::{board, phases, wait};
 
@@ -111,7 +112,20 @@ pub unsafe extern "C" fn tutti_alias(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tutti_queue_open(bytes: usize, to: *mut Handle) -> c_int {
     // SAFETY: as the user's.
-    unsafe { give(|| region::open_queue(bytes), to) }
+    unsafe { give(|| region::open_queue(bytes, Taker::Calls), to) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_signal_open(
+    bytes: usize,
+    function: Option<Handler>,
+    context: *mut c_void,
+    to: *mut Handle,
+) -> c_int {
+    let Some(function) = function else { return INVALID };
+    // SAFETY: as the user's.
+    unsafe { give(|| signal::open(bytes, function, context), to) }
 }
 
 /// See `tutti.h`.

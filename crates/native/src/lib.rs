@@ -7,14 +7,17 @@
 //! | [`phases`] | parallel phases, for jobs that share parallel slots |
 //! | [`region`] | memory that is opened to others, handles, aliases, queues |
 //! | [`operation`] | operations on it, their completion, the elastic barrier |
+//! | [`signal`] | messages that start a function of the receiver |
 //! | [`status`] | what calls give back |
 //! | [`wait`] | waiting for a word with a look at who is to change it (SS-Wait) |
 //!
 //! It works beside MPI and OpenSHMEM: who calls it has started one of them.
 
 pub mod board;
+mod handler;
 pub mod operation;
 pub mod phases;
 pub mod region;
+pub mod signal;
 pub mod status;
 pub mod wait;

@@ -25,7 +25,7 @@ use tutti_shm::opened::copy;
 use tutti_shm::queue::Queue;
 use tutti_shm::watch;
 
-use crate::region::{self, ATOMIC, Handle, Here, READ, WRITE};
+use crate::region::{self, ATOMIC, Handle, Here, READ, Taker, WRITE};
 use crate::status::*;
 
 /// A range of a gathered write, as C has it.
@@ -360,7 +360,7 @@ pub unsafe fn take(
 ) -> Result<(usize, u32), (c_int, usize)> {
     loop {
         let rank = rank::enter().ok_or((NOT_RUNNING, 0))?;
-        let queue = region::own_queue(handle).ok_or((NO_REGION_STATUS, 0))?;
+        let queue = region::own_queue(handle, Taker::Calls).map_err(|status| (status, 0))?;
         if let Some(message) = queue.peek() {
             if message.bytes > room {
                 return Err((OUT_OF_RANGE, message.bytes));

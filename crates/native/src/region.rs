@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_rma::region::{Region, Rights};
 use tutti_rma::wire::{NO_REGION, Name};
-use tutti_runtime::rank::{self, LockedRank};
+use tutti_runtime::rank::{self, LOCK, LockedRank};
 use tutti_runtime::word_wait::{self, Storers};
 use tutti_shm::arena::{Mapping, Range};
 use tutti_shm::directory::{Directory, Line, REGIONS_MAX};
@@ -19,6 +19,7 @@ use tutti_shm::opened::Opened;
 use tutti_shm::queue::Queue;
 use tutti_shm::watch;
 
+use crate::handler;
 use crate::status::*;
 
 /// Rights: read, write, atomic operations, messages into a queue.
@@ -30,6 +31,15 @@ pub const ATOMIC: c_int = 4;
 /// Messages may be put into it.
 pub const QUEUE: c_int = 8;
 
+/// What becomes of the messages of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taker {
+    /// The program takes them.
+    Calls,
+    /// A thread gives each to a function of the program ([`crate::signal`]).
+    Handler,
+}
+
 /// Mappings of mates' memory that are kept.
 const MAPPINGS_MAX: usize = 1024;
 
@@ -38,7 +48,7 @@ const MAPPINGS_MAX: usize = 1024;
 #[repr(C)]
 pub struct Handle {
     pub(crate) rank: u32,
-    slot: u32,
+    pub(crate) slot: u32,
     generation: u64,
     directory: u64,
     id: u32,
@@ -85,6 +95,7 @@ struct Open {
     handle: Handle,
     line: Line,
     address: usize,
+    taker: Taker,
 }
 
 #[derive(Debug, Default)]
@@ -172,13 +183,13 @@ fn publish(
     state: &mut State,
     line: Line,
     address: usize,
-    queue: Option<Queue>,
+    queue: Option<(Queue, Taker)>,
 ) -> Result<Handle, c_int> {
     let me = rank.job.rank() as u32;
     let own = own(rank, state).ok_or(MEMORY)?;
     let slot = (0..REGIONS_MAX as u32).find(|slot| !own.open.contains_key(slot)).ok_or(MEMORY)?;
     let region = match queue {
-        Some(queue) => Region::queue(queue),
+        Some((queue, _)) => Region::queue(queue),
         None => {
             let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(address)).ok_or(INVALID)?;
             // SAFETY: it lies in memory that this rank has taken, and stays until it is closed.
@@ -203,7 +214,8 @@ fn publish(
         check: 0,
     };
     handle.check = handle.sum(rank.job.id());
-    own.open.insert(slot, Open { handle, line, address });
+    let taker = queue.map_or(Taker::Calls, |(_, taker)| taker);
+    own.open.insert(slot, Open { handle, line, address, taker });
     Ok(handle)
 }
 
@@ -244,8 +256,12 @@ pub fn alias(of: &Handle, offset: u64, bytes: u64, rights: c_int) -> Result<Hand
 }
 
 /// Makes a queue that holds one message of so many bytes, or several shorter ones.
-pub fn open_queue(bytes: usize) -> Result<Handle, c_int> {
+pub fn open_queue(bytes: usize, taker: Taker) -> Result<Handle, c_int> {
     let mut rank = rank::enter().ok_or(NOT_RUNNING)?;
+    if taker == Taker::Handler {
+        // A thread of the library takes out what is in it.
+        LOCK.need_while_held();
+    }
     if bytes == 0 || bytes > 1 << 30 {
         return Err(INVALID);
     }
@@ -256,7 +272,7 @@ pub fn open_queue(bytes: usize) -> Result<Handle, c_int> {
     let line = Line { rights: QUEUE as u64, range: mapping.range(), begin: 0, bytes: length as u64 };
     let address = mapping.base().as_ptr().expose_provenance();
     let mut state = state();
-    let opened = publish(&mut rank, &mut state, line, address, Some(queue));
+    let opened = publish(&mut rank, &mut state, line, address, Some((queue, taker)));
     if opened.is_ok() {
         // Calls of this library alone change it.
         word_wait::add_memory(address, length, Storers::Calls);
@@ -267,8 +283,14 @@ pub fn open_queue(bytes: usize) -> Result<Handle, c_int> {
 
 /// Closes a region or a queue of this rank: whoever names it from now on is refused. Waits for mates that
 /// are in the middle of an operation on it.
+///
+/// The thread of a signal ends first; what is still in its queue is dropped.
 pub fn close(handle: &Handle) -> c_int {
     let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
+    if handler::is_running_here() && taker_of(handle) == Some(Taker::Handler) {
+        // This thread cannot wait for its own end.
+        return BUSY;
+    }
     let found = {
         let mut state = state();
         let Some(own) = state.own.as_mut() else { return NO_REGION_STATUS };
@@ -286,6 +308,12 @@ pub fn close(handle: &Handle) -> c_int {
     while found.0.is_visited(handle.slot as usize) {
         rank.in_between(std::thread::yield_now);
     }
+    if found.1.taker == Taker::Handler {
+        drop(rank);
+        handler::end(handle.slot);
+        let Some(entered) = rank::enter() else { return NOT_RUNNING };
+        rank = entered;
+    }
     let mut state = state();
     if let Some(own) = state.own.as_mut() {
         own.open.remove(&handle.slot);
@@ -301,16 +329,27 @@ pub fn close(handle: &Handle) -> c_int {
     OK
 }
 
-/// The queue of a handle of this rank.
-pub(crate) fn own_queue(handle: &Handle) -> Option<Queue> {
+fn taker_of(handle: &Handle) -> Option<Taker> {
     let state = state();
     let open = state.own.as_ref()?.open.get(&handle.slot).filter(|open| open.handle == *handle)?;
+    Some(open.taker)
+}
+
+/// The queue of a handle of this rank, for who takes its messages.
+pub(crate) fn own_queue(handle: &Handle, taker: Taker) -> Result<Queue, c_int> {
+    let state = state();
+    let found = state.own.as_ref().and_then(|own| own.open.get(&handle.slot));
+    let open = found.filter(|open| open.handle == *handle).ok_or(NO_REGION_STATUS)?;
     if open.line.rights as c_int & QUEUE == 0 {
-        return None;
+        return Err(NO_REGION_STATUS);
     }
-    let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(open.address))?;
+    if open.taker != taker {
+        return Err(NO_RIGHT);
+    }
+    let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(open.address));
     // SAFETY: the queue is open, so its memory is there; the caller has the process lock.
-    Queue::open(unsafe { Opened::new(base, open.line.bytes as usize) })
+    let memory = unsafe { Opened::new(base.ok_or(NO_REGION_STATUS)?, open.line.bytes as usize) };
+    Queue::open(memory).ok_or(NO_REGION_STATUS)
 }
 
 /// Works on a region of a rank of this node: it stays open meanwhile.

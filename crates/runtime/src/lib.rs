@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`attach`], [`job`] | the place in the job: ticket, segment, peers of this node |
+//! | [`background`] | threads of the library itself |
 //! | [`board`] | how loaded the nodes are, which jobs run |
 //! | [`rank`], [`lock`] | what all interfaces of the process share, and the lock over it |
 //! | [`waiting`], [`wait`], [`sleep`] | how a thread waits: spin, yield, sleep; what it says while it sleeps |
@@ -16,6 +17,7 @@
 //! each of its calls enters by [`rank::enter`] and waits by [`waiting::wait`].
 
 pub mod attach;
+pub mod background;
 pub mod board;
 pub mod clock;
 mod flow;

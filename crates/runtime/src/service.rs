@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use tutti_shm::waits;
 
 use crate::attach::AttachError;
+use crate::background;
 use crate::rank::{self, Rank};
 use crate::remote_memory;
 use crate::service_state::{APPLIED, ASLEEP, BELL, LOOKS, OPEN, PARKED, POKES, SOON};
@@ -68,17 +69,12 @@ fn start(socket: OwnedFd) -> std::io::Result<()> {
     }
     let bell = make_bell()?;
     let rung = bell.as_raw_fd();
-    let started = with_signals_blocked(|| {
-        std::thread::Builder::new()
-            .name("tutti-net".into())
-            .stack_size(256 << 10)
-            .spawn(move || run(&socket, rung))
-    });
+    let started = background::spawn("tutti-net", move || run(&socket, rung));
     if started.is_ok() {
         // The caller holds the lock, so nobody has had anything to ring for.
         let _ = BELL.set(bell);
     }
-    started.map(drop)
+    started
 }
 
 /// Whether the thread has been started.
@@ -244,19 +240,4 @@ fn await_datagram(socket: &OwnedFd, bell: RawFd, backoff: Backoff) -> bool {
         unsafe { libc::read(bell, [0_u8; 8].as_mut_ptr().cast(), 8) };
     }
     ready != 0
-}
-
-/// A thread started by `action` takes no signal of the program's.
-fn with_signals_blocked<T>(action: impl FnOnce() -> T) -> T {
-    // SAFETY: zeroed is a valid signal set; the sets are valid during the calls, which change this thread's
-    // mask and back.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let value = action();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        value
-    }
 }

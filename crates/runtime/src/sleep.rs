@@ -9,7 +9,18 @@
 //! enough; all parts of an alternative must end. What was started and goes on by itself is an alternative of
 //! the background.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use tutti_shm::report::{Asleep, Named, Sleep, Wait};
+
+/// Threads of the library run functions of the program.
+static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
+
+/// From now on threads of the library run functions of the program. So a process whose other threads all wait
+/// is not known to be stuck.
+pub fn note_handlers() {
+    HAS_HANDLERS.store(true, Relaxed);
+}
 
 /// The waits of a process as they are being described.
 #[derive(Debug, Default)]
@@ -77,7 +88,8 @@ impl SleepReport {
     }
 
     /// Writes it to where an onlooker reads it, with the number of threads that wait.
-    pub(crate) fn write(self, sleep: &Sleep, threads: u32) {
+    pub(crate) fn write(mut self, sleep: &Sleep, threads: u32) {
+        self.asleep.multiple |= HAS_HANDLERS.load(Relaxed);
         sleep.write_call(self.call);
         let asleep = Asleep { threads, ..self.asleep };
         sleep.write(&self.named, &asleep);

@@ -6,7 +6,7 @@
 //!
 //! | who may store | how long a sleep lasts at most |
 //! |---|---|
-//! | calls of this library in processes that have registered | until the store rings; 10 s, for mates that begin to store by themselves |
+//! | calls of this library in processes that have registered | until the store rings; 10 s and then longer, for mates that begin to store by themselves |
 //! | besides, threads of the program or mates by their own instructions | 1 ms at first, twice as long each time, up to 16 ms |
 //! | processes that the kernel refuses membarrier | 1 ms |
 
@@ -31,8 +31,10 @@ const FIRST_LOOKS: u32 = 200;
 const LOOKS_PER_POLL: u32 = 50;
 const REST_MIN: Duration = Duration::from_millis(1);
 const REST_MAX: Duration = Duration::from_millis(16);
-/// A store rings; a mate that begins to store by itself while we fall asleep does not.
+/// A store rings; a mate that begins to store by itself while we fall asleep does not. Twice as long each
+/// time: whoever searches for deadlocks sees each end of a sleep.
 const REST_NOTICED: Duration = Duration::from_secs(10);
+const REST_NOTICED_MAX: Duration = Duration::from_secs(600);
 
 /// Who stores to the word besides calls of this library, as far as the caller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,7 @@ struct WordWait {
     storers: Storers,
     is_watching: bool,
     rest: Duration,
+    rest_noticed: Duration,
 }
 
 // SAFETY: there is no state.
@@ -127,7 +130,9 @@ unsafe impl Waiting for WordWait {
             return Idle::Look;
         }
         if self.storers == Storers::Calls && !self.rank.has_unnoticed_stores() {
-            return Idle::Rest(REST_NOTICED);
+            let rest = self.rest_noticed;
+            self.rest_noticed = (rest * 2).min(REST_NOTICED_MAX);
+            return Idle::Rest(rest);
         }
         let rest = self.rest;
         self.rest = (rest * 2).min(REST_MAX);
@@ -173,7 +178,8 @@ fn until_slowly(storers: Storers, partner: Partner, is_over: &mut dyn FnMut() ->
     if looks > 1 && (0..FIRST_LOOKS / LOOKS_PER_POLL).any(|_| is_over()) {
         return;
     }
-    let mut wait = WordWait { rank, partner, storers, is_watching: false, rest: REST_MIN };
+    let mut wait =
+        WordWait { rank, partner, storers, is_watching: false, rest: REST_MIN, rest_noticed: REST_NOTICED };
     waiting::wait_until(&mut wait, None, storers, |()| is_over());
     if wait.is_watching {
         watch::end(wait.rank.own_endpoint());

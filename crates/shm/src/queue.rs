@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `head`: lines taken so far | the receiver |
 //! | `tail`: lines given out so far | senders, by compare-and-swap |
+//! | `sleeper`, beside the number of lines: the receiver sleeps until a message comes | the receiver; who wakes it |
 //! | a line's mark: 1 + its number, counted from the beginning | who has reserved the line, last |
 //!
 //! A sender reserves lines, copies, then stores the mark of the first one. No mark is ever cleared: one of an
@@ -18,14 +19,17 @@
 //! What comes out of the memory is checked: a sender that writes nonsense makes the receiver drop it.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::time::Duration;
 
 use crate::LINE_BYTES;
+use crate::doorbell::futex;
 use crate::opened::Opened;
 
 const HEAD: usize = 0;
 const TAIL: usize = LINE_BYTES;
 const LINES: usize = 2 * LINE_BYTES;
+const SLEEPER: usize = LINES + 8;
 const BEGIN: usize = 3 * LINE_BYTES;
 const FIRST_BYTES: usize = LINE_BYTES - 16;
 const NEXT_BYTES: usize = LINE_BYTES - 8;
@@ -59,6 +63,13 @@ impl Reservation {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+}
+
+/// The half of a word that holds small numbers: futexes have four bytes.
+fn half(word: &AtomicU64) -> &AtomicU32 {
+    let low = if cfg!(target_endian = "little") { 0 } else { 4 };
+    // SAFETY: a half of the word, for as long as the word.
+    unsafe { AtomicU32::from_ptr(word.as_ptr().byte_add(low).cast()) }
 }
 
 fn lines_of(bytes: usize) -> u64 {
@@ -132,6 +143,30 @@ impl Queue {
     /// The message is whole: the receiver may have it.
     pub fn commit(&self, reservation: Reservation) {
         self.word(self.line(reservation.at)).store(reservation.at.wrapping_add(1), SeqCst);
+        // Either this load sees the receiver's intention, or its look behind that sees the message.
+        if self.word(SLEEPER).load(SeqCst) != 0 {
+            self.wake();
+        }
+    }
+
+    /// Ends a sleep of the receiver.
+    #[cold]
+    pub fn wake(&self) {
+        let sleeper = self.word(SLEEPER);
+        if sleeper.swap(0, SeqCst) != 0 {
+            futex::wake_all(half(sleeper));
+        }
+    }
+
+    /// Sleeps until a message comes, [`Queue::wake`] is called or the time is over; may return early. Called
+    /// by the receiver.
+    pub fn sleep(&self, at_most: Duration, is_over: impl FnOnce() -> bool) {
+        let sleeper = self.word(SLEEPER);
+        sleeper.store(1, SeqCst);
+        if !self.has_message() && !is_over() {
+            futex::wait(half(sleeper), 1, Some(at_most));
+        }
+        sleeper.store(0, SeqCst);
     }
 
     /// Whether there is a message.

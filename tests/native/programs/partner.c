@@ -50,6 +50,7 @@ int main(void)
     CHECK(tutti_wait_until(flag, TUTTI_EQ, 1, n) == TUTTI_ERR_ARG);
     CHECK(tutti_wait_until((int64_t *)((char *)flag + 1), TUTTI_EQ, 0, TUTTI_ANY) == TUTTI_ERR_ARG);
     CHECK(tutti_wait_until(flag, TUTTI_LE, 0, TUTTI_ANY) == TUTTI_OK);
+    shmem_barrier_all(); /* before the first store to a flag */
 
     /* Round and round, each hop wakes a PE that waits. */
     for (int64_t round = 1; round <= 200; round++) {

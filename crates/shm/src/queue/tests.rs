@@ -130,3 +130,31 @@ fn queue_keeps_the_order_of_each_of_many_senders() {
         }
     });
 }
+
+#[test]
+fn queue_sleep_ends_with_each_message() {
+    const MESSAGES: u32 = 3000;
+    struct Shared(Queue);
+    // SAFETY: the words are atomics, and one thread takes.
+    unsafe impl Sync for Shared {}
+    let mut area = Area::new(3);
+    let shared = Shared(area.queue());
+    let queue = &shared;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let queue = &queue.0;
+            for number in 0..MESSAGES {
+                while !send(queue, number, &[]) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for number in 0..MESSAGES {
+            while !queue.0.has_message() {
+                // A lost wake-up would end the test by its time limit.
+                queue.0.sleep(Duration::from_secs(3600), || false);
+            }
+            assert_eq!(take(&queue.0), Some((number, vec![])));
+        }
+    });
+}

@@ -1,0 +1,80 @@
+//! Signals (SSS-CORE, memory-based signals): a queue whose messages a function of the receiver takes, while
+//! the receiver computes.
+//!
+//! A thread of the library waits for messages. It takes each out under the process lock and runs the function
+//! without it. Nothing happens in a handler of the operating system's signals, so the function may call
+//! whatever a thread of the program may.
+//!
+//! ```text
+//! sender                         thread of the receiver
+//! reserve, copy, commit          take (process lock) -> function -> ... -> sleeper = 1, look, futex wait
+//! sleeper != 0 ? futex wake
+//! ```
+
+use core::ffi::{c_int, c_void};
+use std::time::Duration;
+
+use tutti_runtime::{background, rank, sleep};
+
+use crate::handler::{self, Server};
+use crate::region::{self, Handle, Taker};
+use crate::status::*;
+
+/// What a signal starts: its data, their length, the sender, and what the receiver gave when it opened it.
+pub type Handler = unsafe extern "C" fn(*const c_void, usize, c_int, *mut c_void);
+
+/// How often a thread without work looks whether its process has left the job.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What a function gets as its last argument.
+struct Context(*mut c_void);
+
+// SAFETY: it is the program's, which knows that the function runs in another thread.
+unsafe impl Send for Context {}
+
+/// Opens a signal: whoever has the handle starts the function by a message of at most so many bytes.
+///
+/// # Safety
+/// The function may be called by any thread until the signal is closed.
+pub unsafe fn open(bytes: usize, function: Handler, context: *mut c_void) -> Result<Handle, c_int> {
+    let handle = region::open_queue(bytes, Taker::Handler)?;
+    sleep::note_handlers();
+    let queue = {
+        let _rank = rank::enter().ok_or(NOT_RUNNING)?;
+        region::own_queue(&handle, Taker::Handler)?
+    };
+    let server = handler::begin(handle.slot, queue);
+    let (own, context) = (server.clone(), Context(context));
+    let body = move || {
+        let context = context;
+        serve(&own, function, context.0);
+        own.note_end();
+    };
+    if background::spawn("tutti-signal", body).is_err() {
+        server.note_end();
+        region::close(&handle);
+        return Err(MEMORY);
+    }
+    Ok(handle)
+}
+
+fn serve(server: &Server, function: Handler, context: *mut c_void) {
+    let mut data = Vec::new();
+    while !server.is_closed() {
+        let Some(rank) = rank::enter() else { return };
+        let taken = server.queue().peek();
+        if let Some(message) = taken {
+            data.resize(message.bytes, 0);
+            // SAFETY: so many bytes; this thread alone takes from the queue.
+            unsafe { server.queue().take(message, data.as_mut_ptr()) };
+        }
+        drop(rank);
+        match taken {
+            // SAFETY: contract of `open`.
+            Some(message) => server.run(|| unsafe {
+                function(data.as_ptr().cast(), message.bytes, message.from as c_int, context);
+            }),
+            None => server.queue().sleep(LOOK, || server.is_closed()),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Threads of the library itself.
+
+use std::io;
+
+/// Starts a thread that takes no signal of the program's.
+///
+/// # Errors
+/// When there can be no more threads.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.into()).stack_size(256 << 10);
+    with_signals_blocked(|| builder.spawn(body)).map(drop)
+}
+
+/// A thread started by `action` takes no signal of the program's.
+fn with_signals_blocked<T>(action: impl FnOnce() -> T) -> T {
+    // SAFETY: zeroed is a valid signal set; the sets are valid during the calls, which change this thread's
+    // mask and back.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let value = action();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        value
+    }
+}
