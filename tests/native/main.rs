@@ -97,6 +97,12 @@ fn native_signals_keep_their_promises_inside_a_node_and_between_nodes() {
     keeps_its_promises("signals", "signals");
 }
 
+/// C12: the same bytes for many ranks with one combined acknowledgement.
+#[test]
+fn native_multicast_keeps_its_promises_inside_a_node_and_between_nodes() {
+    keeps_its_promises("multicast", "multicast");
+}
+
 /// Runs a program where datagrams are lost, come twice and out of order.
 #[track_caller]
 fn survives_faults(program_name: &str, subject: &str) {
@@ -118,4 +124,9 @@ fn native_regions_are_exact_where_datagrams_are_lost() {
 #[test]
 fn native_signals_are_exact_where_datagrams_are_lost() {
     survives_faults("signals", "signals");
+}
+
+#[test]
+fn native_multicast_is_exact_where_datagrams_are_lost() {
+    survives_faults("multicast", "multicast");
 }

@@ -4,8 +4,11 @@ use core::ffi::{c_int, c_void};
 
 use core::ptr::NonNull;
 
-use tutti_native::operation::{self, Barrier, Change, Done, End, Piece};
-use tutti_native::region::{self, Handle, Taker};
+use tutti_native::completion::{Done, End};
+use tutti_native::handle::Handle;
+use tutti_native::multicast;
+use tutti_native::operation::{self, Barrier, Change, Piece};
+use tutti_native::region::{self, Taker};
 use tutti_native::signal::{self, Handler};
 use tutti_native::status::{INVALID, OK};
 use tutti_native::{board, phases, wait};
@@ -284,6 +287,25 @@ pub unsafe extern "C" fn tutti_put(
 ) -> c_int {
     // SAFETY: as the user's.
     unsafe { start(queue, done, |queue, end| operation::put(queue, from, bytes, end)) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_multicast(
+    regions: *const Handle,
+    count: c_int,
+    offset: u64,
+    from: *const c_void,
+    bytes: usize,
+    done: *mut Done,
+) -> c_int {
+    let is_there = regions.is_aligned() && !regions.is_null() && (bytes == 0 || !from.is_null());
+    let (true, Ok(count @ 1..)) = (is_there, usize::try_from(count)) else { return INVALID };
+    // SAFETY: as the user's.
+    unsafe {
+        let Some(end) = End::of(done) else { return INVALID };
+        multicast::write(std::slice::from_raw_parts(regions, count), offset, from, bytes, end)
+    }
 }
 
 /// See `tutti.h`.

@@ -8,13 +8,19 @@
 //! | [`region`] | memory that is opened to others, handles, aliases, queues |
 //! | [`operation`] | operations on it, their completion, the elastic barrier |
 //! | [`signal`] | messages that start a function of the receiver |
+//! | [`multicast`] | the same bytes for many ranks, with one completion |
+//! | [`handle`], [`completion`] | what names a region; how an operation ends |
 //! | [`status`] | what calls give back |
 //! | [`wait`] | waiting for a word with a look at who is to change it (SS-Wait) |
 //!
 //! It works beside MPI and OpenSHMEM: who calls it has started one of them.
 
 pub mod board;
+pub mod completion;
+pub mod handle;
 mod handler;
+mod mates;
+pub mod multicast;
 pub mod operation;
 pub mod phases;
 pub mod region;

@@ -8,24 +8,26 @@
 
 use core::ffi::{c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::*;
-use std::sync::{Mutex, PoisonError};
 
 use tutti_datatype::reduce::Operation as Reduction;
 use tutti_datatype::{Buffer, Element};
 use tutti_rma::accumulate::Update;
-pub use tutti_rma::done::Done;
 use tutti_rma::done::DoneAt;
 use tutti_rma::engine::Pushed;
 use tutti_rma::operation::{Action, Operation};
-use tutti_rma::wire::{Code, Name, Refusal};
+use tutti_rma::wire::{Code, Refusal};
 use tutti_runtime::rank::{self, LockedRank};
 use tutti_runtime::{remote_memory, word_wait};
 use tutti_shm::opened::copy;
 use tutti_shm::queue::Queue;
 use tutti_shm::watch;
 
-use crate::region::{self, ATOMIC, Handle, Here, READ, Taker, WRITE};
+use crate::completion::{Done, End, POSTED, TOUCHED, note_once};
+use crate::handle::{ATOMIC, Handle, QUEUE, READ, WRITE};
+use crate::mates::{self, check};
+use crate::region::{self, Taker};
 use crate::status::*;
 
 /// A range of a gathered write, as C has it.
@@ -38,47 +40,6 @@ pub struct Piece {
     pub from: *const c_void,
     /// How much.
     pub bytes: usize,
-}
-
-/// How the end of an operation is to be known.
-#[derive(Clone, Copy, Debug)]
-pub enum End {
-    /// The call waits for it.
-    Wait,
-    /// The next barrier says so.
-    Posted,
-    /// It is noted.
-    Noted(DoneAt),
-}
-
-impl End {
-    /// The last argument of an operation.
-    ///
-    /// # Safety
-    /// Contract of [`DoneAt::new`], unless it is null or -1.
-    pub unsafe fn of(done: *mut Done) -> Option<Self> {
-        if done.addr() == usize::MAX {
-            return Some(End::Posted);
-        }
-        match NonNull::new(done) {
-            None => Some(End::Wait),
-            // SAFETY: our contract.
-            Some(at) if at.is_aligned() => Some(End::Noted(unsafe { DoneAt::new(at) })),
-            Some(_) => None,
-        }
-    }
-}
-
-/// Targets of posted operations whose end no barrier has seen.
-static POSTED: Mutex<Vec<(usize, Name)>> = Mutex::new(Vec::new());
-/// Ranks that have been worked on since the last barrier began.
-static TOUCHED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-
-fn note_once<T: PartialEq>(list: &Mutex<Vec<T>>, value: T) {
-    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-    if !list.contains(&value) {
-        list.push(value);
-    }
 }
 
 /// An operation on a rank of this node has ended with a status.
@@ -162,20 +123,10 @@ unsafe fn start_far(
     }
 }
 
-fn check(here: &Here, right: c_int, ranges: &[(u64, usize)]) -> c_int {
-    if here.rights & right == 0 {
-        return NO_RIGHT;
-    }
-    let is_inside = |&(offset, bytes): &(u64, usize)| {
-        usize::try_from(offset).is_ok_and(|offset| here.memory.address(offset, bytes).is_some())
-    };
-    if ranges.iter().all(is_inside) { OK } else { OUT_OF_RANGE }
-}
-
 /// The rank, and whether the target is on this node.
 fn enter(handle: &Handle) -> Result<(LockedRank, bool), c_int> {
     let rank = rank::enter().ok_or(NOT_RUNNING)?;
-    if !handle.is_right(&rank) {
+    if !handle.is_right(&rank.job) {
         return Err(NO_REGION_STATUS);
     }
     let is_here = rank.job.local_ranks().contains(&(handle.rank as usize));
@@ -197,7 +148,7 @@ pub unsafe fn write(handle: &Handle, pieces: &[Piece], end: End) -> c_int {
         return end_nothing(end);
     }
     if is_here {
-        let done = region::visit(&mut rank, handle, |here| {
+        let done = mates::visit(&rank.job, handle, |here| {
             let status = check(&here, WRITE, &ranges);
             if status != OK {
                 return Err(status);
@@ -235,7 +186,7 @@ pub unsafe fn read(handle: &Handle, offset: u64, into: *mut c_void, bytes: usize
         Err(status) => return status,
     };
     if is_here {
-        let done = region::visit(&mut rank, handle, |here| {
+        let done = mates::visit(&rank.job, handle, |here| {
             let status = check(&here, READ, &[(offset, bytes)]);
             if status == OK {
                 // SAFETY: our contract; the range was checked.
@@ -274,7 +225,7 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
         Err(status) => return status,
     };
     if is_here {
-        let done = region::visit(&mut rank, handle, |here| {
+        let done = mates::visit(&rank.job, handle, |here| {
             let status = check(&here, ATOMIC, &[(offset, 8)]);
             if status != OK {
                 return Err(status);
@@ -326,8 +277,8 @@ pub unsafe fn put(handle: &Handle, from: *const c_void, bytes: usize, end: End) 
     };
     if is_here {
         let me = rank.job.rank() as u32;
-        let done = region::visit(&mut rank, handle, |here| {
-            if here.rights & region::QUEUE == 0 {
+        let done = mates::visit(&rank.job, handle, |here| {
+            if here.rights & QUEUE == 0 {
                 return Err(NO_RIGHT);
             }
             let queue = Queue::open(here.memory).ok_or(NO_REGION_STATUS)?;

@@ -10,26 +10,19 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_rma::region::{Region, Rights};
-use tutti_rma::wire::{NO_REGION, Name};
+use tutti_rma::wire::NO_REGION;
 use tutti_runtime::rank::{self, LOCK, LockedRank};
 use tutti_runtime::word_wait::{self, Storers};
-use tutti_shm::arena::{Mapping, Range};
+use tutti_shm::arena::Mapping;
 use tutti_shm::directory::{Directory, Line, REGIONS_MAX};
 use tutti_shm::opened::Opened;
 use tutti_shm::queue::Queue;
 use tutti_shm::watch;
 
-use crate::handler;
+use crate::handle::{ATOMIC, Handle, QUEUE, READ, WRITE};
+use crate::mates::opened;
 use crate::status::*;
-
-/// Rights: read, write, atomic operations, messages into a queue.
-pub const READ: c_int = 1;
-/// It may be written.
-pub const WRITE: c_int = 2;
-/// Its elements may be changed atomically.
-pub const ATOMIC: c_int = 4;
-/// Messages may be put into it.
-pub const QUEUE: c_int = 8;
+use crate::{handler, multicast};
 
 /// What becomes of the messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,48 +31,6 @@ pub enum Taker {
     Calls,
     /// A thread gives each to a function of the program ([`crate::signal`]).
     Handler,
-}
-
-/// Mappings of mates' memory that are kept.
-const MAPPINGS_MAX: usize = 1024;
-
-/// Names a region to whoever has it; plain data that may be sent to any rank of the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Handle {
-    pub(crate) rank: u32,
-    pub(crate) slot: u32,
-    generation: u64,
-    directory: u64,
-    id: u32,
-    id_generation: u32,
-    bytes: u64,
-    check: u64,
-}
-
-impl Handle {
-    /// The region as ranks of other nodes name it.
-    pub(crate) fn name(&self) -> Name {
-        Name { id: self.id, generation: self.id_generation }
-    }
-
-    fn sum(&self, job: u64) -> u64 {
-        let words = [
-            u64::from(self.rank) << 32 | u64::from(self.slot),
-            self.generation,
-            self.directory,
-            u64::from(self.id) << 32 | u64::from(self.id_generation),
-            self.bytes,
-        ];
-        words
-            .into_iter()
-            .fold(job, |sum, word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
-    }
-
-    /// Whether a rank of this job has made it.
-    pub(crate) fn is_right(&self, rank: &LockedRank) -> bool {
-        self.check == self.sum(rank.job.id()) && (self.rank as usize) < rank.job.ranks()
-    }
 }
 
 #[derive(Debug)]
@@ -103,26 +54,12 @@ struct State {
     own: Option<Own>,
     /// Memory that this rank has taken, by address.
     memory: BTreeMap<usize, Mapping>,
-    /// Memory of mates, by place in the arena.
-    mates: BTreeMap<(u64, u64), Mapping>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { own: None, memory: BTreeMap::new(), mates: BTreeMap::new() });
+static STATE: Mutex<State> = Mutex::new(State { own: None, memory: BTreeMap::new() });
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn opened(mapping: &Mapping) -> Opened {
-    // SAFETY: it stays mapped while it is used: under the process lock, or until the user gives it back.
-    unsafe { Opened::new(mapping.base(), mapping.range().bytes as usize) }
-}
-
-/// What a look at a region works on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Here {
-    pub memory: Opened,
-    pub rights: c_int,
 }
 
 fn take(rank: &mut LockedRank, bytes: usize) -> Option<Mapping> {
@@ -186,6 +123,8 @@ fn publish(
     queue: Option<(Queue, Taker)>,
 ) -> Result<Handle, c_int> {
     let me = rank.job.rank() as u32;
+    // Mates of other nodes may name it in a list from now on.
+    multicast::register(rank);
     let own = own(rank, state).ok_or(MEMORY)?;
     let slot = (0..REGIONS_MAX as u32).find(|slot| !own.open.contains_key(slot)).ok_or(MEMORY)?;
     let region = match queue {
@@ -350,42 +289,4 @@ pub(crate) fn own_queue(handle: &Handle, taker: Taker) -> Result<Queue, c_int> {
     // SAFETY: the queue is open, so its memory is there; the caller has the process lock.
     let memory = unsafe { Opened::new(base.ok_or(NO_REGION_STATUS)?, open.line.bytes as usize) };
     Queue::open(memory).ok_or(NO_REGION_STATUS)
-}
-
-/// Works on a region of a rank of this node: it stays open meanwhile.
-pub(crate) fn visit<T>(
-    rank: &mut LockedRank,
-    handle: &Handle,
-    work: impl FnOnce(Here) -> Result<T, c_int>,
-) -> Result<T, c_int> {
-    let (job, mut state) = (rank.job.clone(), state());
-    let ranks = job.local_ranks();
-    if state.mates.len() >= MAPPINGS_MAX {
-        // None of them is in use here.
-        state.mates.clear();
-    }
-    let mut map = |range: Range| -> Result<Opened, c_int> {
-        let key = (range.offset, range.bytes);
-        if let Some(mapping) = state.mates.get(&key) {
-            return Ok(opened(mapping));
-        }
-        let mapping = job.map(range).map_err(|_| MEMORY)?;
-        let memory = opened(&mapping);
-        state.mates.insert(key, mapping);
-        if state.mates.len() == 1 && !watch::register() {
-            rank.store_unnoticed();
-        }
-        Ok(memory)
-    };
-    let bytes = Directory::bytes(ranks.len()).next_multiple_of(4096) as u64;
-    let directory = map(Range { offset: handle.directory, bytes })?;
-    let directory = Directory::new(directory, ranks.len()).ok_or(NO_REGION_STATUS)?;
-    let own = job.rank() - ranks.start;
-    let visit = directory.visit(own, handle.slot as usize, handle.generation).ok_or(NO_REGION_STATUS)?;
-    let line = visit.line;
-    let whole = map(line.range)?;
-    let base = whole.address(line.begin as usize, line.bytes as usize).ok_or(NO_REGION_STATUS)?;
-    // SAFETY: a part of a mapping that is kept under the lock that we hold.
-    let memory = unsafe { Opened::new(base, line.bytes as usize) };
-    work(Here { memory, rights: line.rights as c_int })
 }

@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use tutti_runtime::{background, rank, sleep};
 
+use crate::handle::Handle;
 use crate::handler::{self, Server};
-use crate::region::{self, Handle, Taker};
+use crate::region::{self, Taker};
 use crate::status::*;
 
 /// What a signal starts: its data, their length, the sender, and what the receiver gave when it opened it.

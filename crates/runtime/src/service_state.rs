@@ -44,8 +44,8 @@ pub(crate) fn note_open(is_open: bool) {
     poke();
 }
 
-/// One has. The caller holds the process lock.
-pub(crate) fn note_applied() {
+/// One has worked on it. The caller holds the process lock.
+pub fn note_applied() {
     APPLIED.store(APPLIED.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 

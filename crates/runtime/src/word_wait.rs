@@ -20,6 +20,7 @@ use tutti_shm::sync::Ordering;
 use tutti_shm::watch;
 
 use crate::board;
+use crate::job::Job;
 use crate::rank::{self, LockedRank};
 use crate::sleep::SleepReport;
 use crate::wait::Backoff;
@@ -200,6 +201,17 @@ impl WordWait {
     }
 }
 
+/// From now on this rank may store to its mates' memory by its own instructions, which ring nobody: mates
+/// that wait look from time to time.
+pub fn store_unnoticed(job: &Job) {
+    let flag = &job.endpoint(job.rank()).stores_unnoticed;
+    if flag.swap(1, Ordering::SeqCst) == 0 {
+        for mate in job.local_ranks() {
+            job.ring_after_swap(mate);
+        }
+    }
+}
+
 impl LockedRank {
     /// How far this rank is, and how far behind a mate may be before nobody spins for it.
     pub fn publish_progress(&mut self, steps: u64, patience: u64) {
@@ -216,15 +228,9 @@ impl LockedRank {
         other.sleeping.load(Ordering::Relaxed) != 0 || other.progress.load(Ordering::Relaxed) < least
     }
 
-    /// From now on this rank may store to its mates' memory by its own instructions, which ring nobody: mates
-    /// that wait look from time to time.
+    /// As [`store_unnoticed`].
     pub fn store_unnoticed(&self) {
-        let flag = &self.own_endpoint().stores_unnoticed;
-        if flag.swap(1, Ordering::SeqCst) == 0 {
-            for mate in self.job.local_ranks() {
-                self.job.ring_after_swap(mate);
-            }
-        }
+        store_unnoticed(&self.job);
     }
 
     fn has_unnoticed_stores(&self) -> bool {
