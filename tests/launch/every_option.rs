@@ -113,6 +113,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("hostfile", all(Done("hosts_select_nodes_order_and_ranks"))),
     ("ppn", all(Done("run_without_n_has_a_rank_for_each_slot_of_its_nodes"))),
     ("nodes", all(Done("run_uses_the_requested_number_of_nodes"))),
+    ("universe", all(Done("universe_says_how_many_ranks_a_program_may_have"))),
     (
         "virtual-nodes",
         [Done("virtual_nodes_ranks_reach_each_other"), Done("virtual_nodes_ranks_reach_each_other"), Refused],

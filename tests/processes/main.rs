@@ -1,5 +1,5 @@
-//! The promises of chapter 11 about groups that have no communicator yet: ports, joins and published names of
-//! one job; what is not built is refused. Everything runs from `target/dist`.
+//! The promises of chapter 11 about groups that have no communicator yet: new processes, ports, joins and
+//! published names of one job; what is not built is refused. Everything runs from `target/dist`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -75,9 +75,78 @@ fn names_of_a_job_whose_rank_0_has_left_are_an_error_and_no_wait() {
 }
 
 #[test]
-fn spawn_is_refused_in_one_line() {
+fn spawn_starts_ranks_with_a_world_of_their_own() {
     let scratch = Scratch::new("processes-spawn");
     let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
-    let ran = run_ranks(&spawn, 1, 1, &[], false).expect_success();
-    assert_eq!(ran.stdout, "spawn is refused\n", "{ran}");
+    for (ranks, checks) in [(1, false), (2, false), (3, false), (2, true)] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", &ranks.to_string()]).arg(&spawn).env("PARENTS", ranks.to_string());
+        if checks {
+            mpiexec.env("TUTTI_CHECK", "1");
+        }
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ranks} ranks: {ran}");
+    }
+}
+
+#[test]
+fn spawn_starts_all_or_none_and_says_why() {
+    let scratch = Scratch::new("processes-spawn-refused");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for ranks in ["1", "2"] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", ranks]).arg(&spawn).arg("refused").current_dir(scratch.path());
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ranks} ranks: {ran}");
+    }
+    let ran = run_ranks(&spawn, 2, 2, &["nodes"], false).expect_success();
+    assert!(ran.stdout.contains("this job runs on 2 nodes") && ran.stdout.lines().count() == 1, "{ran}");
+    let mut alone = std::process::Command::new(&spawn);
+    let ran = run(alone.arg("nodes"), LIMIT).expect_success();
+    assert!(ran.stdout.contains("not started by mpiexec"), "{ran}");
+}
+
+#[test]
+fn spawn_takes_its_hints() {
+    let scratch = Scratch::new("processes-spawn-hints");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    let directory = scratch.path().join("somewhere");
+    std::fs::create_dir(&directory).expect("a directory in the scratch folder");
+    let ran = run_ranks(&spawn, 2, 1, &["hints", directory.to_str().expect("a path of text")], false);
+    assert_eq!(ran.expect_success().stdout, "spawn is right\n");
+}
+
+#[test]
+fn spawned_ranks_are_ranks_of_the_job_when_they_end() {
+    let scratch = Scratch::new("processes-spawn-ends");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for (how, status, line) in [
+        ("idle", 1, "was started by MPI_Comm_spawn and exited without calling MPI_Init"),
+        ("killed", 137, "was killed by signal 9 (Killed)"),
+    ] {
+        let ran = run_ranks(&spawn, 2, 1, &[how], false);
+        assert_eq!(ran.status.code(), Some(status), "{ran}");
+        assert!(ran.stderr.starts_with("mpiexec: rank 2 (pid ") && ran.stderr.contains(line), "{ran}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    }
+}
+
+#[test]
+fn universe_says_how_many_ranks_a_program_may_have() {
+    let scratch = Scratch::new("processes-universe");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    let universe = |options: &[&str]| {
+        let mut mpiexec = program("mpiexec");
+        run(mpiexec.args(options).arg(&spawn).arg("universe"), LIMIT)
+    };
+    assert_eq!(universe(&["-n", "1", "--universe", "7"]).expect_success().stdout, "universe 7\n");
+    assert_eq!(universe(&["-n", "3", "--universe", "2"]).expect_success().stdout, "universe 3\n");
+    let ran = universe(&["-n", "1", "--universe", "1000"]);
+    assert!(!ran.status.success() && ran.stderr.contains("one node takes 512"), "{ran}");
+    let ran = universe(&["-n", "2", "--virtual-nodes", "2", "--universe", "4"]);
+    assert!(!ran.status.success() && ran.stderr.contains("on one node only"), "{ran}");
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", "1", "--universe", "4"]).arg(&spawn).arg("refused").current_dir(scratch.path());
+    let ran = run(&mut mpiexec, LIMIT);
+    assert!(!ran.status.success() && ran.stdout.contains("has room for 4"), "{ran}");
 }

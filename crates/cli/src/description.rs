@@ -77,6 +77,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
         daemon: None,
         memory: None,
+        universe: options.universe,
         shared_slots: None,
     };
     let nodes = Nodes::of(options, job.ranks(), hosts).map_err(|error| (error.to_string(), USAGE))?;

@@ -44,6 +44,8 @@ pub struct Options {
     pub nodes: Option<u32>,
     /// The job is the cluster's, however many nodes it takes.
     pub cluster: bool,
+    /// Ranks with those that are started later, if given.
+    pub universe: Option<u32>,
     /// Virtual nodes of this machine, if given.
     pub virtual_nodes: Option<u32>,
     /// Virtual nodes with a network namespace each, if given.
@@ -186,6 +188,7 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
         ranks_per_node: None,
         nodes: None,
         cluster: false,
+        universe: None,
         virtual_nodes: None,
         namespaces: None,
         namespace_mtus: Vec::new(),
@@ -413,6 +416,7 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::CoresPerRank => options.cores_per_rank = Some(number(name, &values[0])?),
         Key::RanksPerNode => options.ranks_per_node = Some(number(name, &values[0])?),
         Key::Nodes => options.nodes = Some(number(name, &values[0])?),
+        Key::Universe => options.universe = Some(number(name, &values[0])?),
         Key::VirtualNodes => options.virtual_nodes = Some(number(name, &values[0])?),
         Key::Namespaces => options.namespaces = Some(number(name, &values[0])?),
         Key::NamespaceMtus => {

@@ -139,10 +139,15 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     if required == MPI_THREAD_MULTIPLE {
         LOCK.need_while_held();
     }
-    crate::info::remember_start(job.ranks(), required);
-    let world = Rc::new(Group::new((0..job.ranks() as u32).collect()));
+    let (of_world, spawned) = (job.world(), job.spawned());
+    let world_context = spawned.map_or(0, |spawned| spawned.context);
+    crate::info::remember_start(of_world.len(), required);
+    let world = Rc::new(Group::new(of_world.clone().map(|rank| rank as u32).collect()));
     let alone = Rc::new(Group::new(vec![job.rank() as u32]));
-    let mut predefined_comms = [Comm::new(0, job.rank(), world), Comm::new(CONTEXTS_PER_COMM, 0, alone)];
+    let mut predefined_comms = [
+        Comm::new(world_context, job.rank() - of_world.start, world),
+        Comm::new(CONTEXTS_PER_COMM, 0, alone),
+    ];
     predefined_comms[0].name = b"MPI_COMM_WORLD".to_vec();
     predefined_comms[1].name = b"MPI_COMM_SELF".to_vec();
     for comm in &mut predefined_comms {
@@ -152,7 +157,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     engine.expose_unexpected(LOCK.word());
     let job = &engine.job;
     let process = Process {
-        universe_size: job.ranks() as c_int,
+        universe_size: job.universe() as c_int,
         app_number: if is_alone { None } else { app_number() },
         engine,
         predefined_comms,
@@ -168,6 +173,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
         servers: HashMap::new(),
         free_contexts: Vec::new(),
         ports: Default::default(),
+        parent: MPI_COMM_NULL,
         sessions: Slab::new(Kind::Session),
         thread_level: required,
         main_thread: process::thread_id(),
@@ -182,7 +188,14 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     };
     process::begin(process);
     rank.register(&waiting::Mpi);
-    rank.serve()
+    rank.serve()?;
+    drop(rank);
+    if let Some(spawned) = spawned
+        && let Some(mut guard) = process::enter()
+    {
+        guard.meet_parents(spawned);
+    }
+    Ok(())
 }
 
 /// Which of the job's programs this one is. A process that is no rank may have inherited another's number.

@@ -43,7 +43,7 @@ pub struct Process {
     pub types: Slab<Datatype>,
     /// Keys of attributes, and the attributes of datatypes and windows.
     pub attributes: crate::attributes::Table,
-    /// MPI_UNIVERSE_SIZE: how many processes the job has.
+    /// MPI_UNIVERSE_SIZE: how many processes the user expects.
     pub universe_size: c_int,
     /// MPI_APPNUM: which of several programs of the job this one is, if the launcher tells.
     pub app_number: Option<c_int>,
@@ -61,6 +61,8 @@ pub struct Process {
     pub free_contexts: Vec<u32>,
     /// Ports that this process has opened.
     pub ports: crate::comm::open_ports::Ports,
+    /// The intercommunicator with those who started this process, or MPI_COMM_NULL.
+    pub parent: MPI_Comm,
     /// Open sessions.
     pub sessions: Slab<Session>,
     /// Thread level given by Init.

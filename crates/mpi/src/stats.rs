@@ -144,7 +144,7 @@ pub fn leave(process: &Process) {
     let mut values: Vec<u64> = COUNTERS.iter().map(|counter| (counter.value)(&counted)).collect();
     values.push(nanoseconds);
     job.report(job.rank()).leave_counters(&values);
-    let ranks = job.local_ranks();
+    let ranks = job.present_ranks();
     // The counters of all are seen by whoever counts last.
     let before = job.report(ranks.start).left.fetch_add(1, Ordering::AcqRel) as usize;
     if before + 1 == ranks.len()
@@ -172,7 +172,7 @@ fn wanted(complains: bool) -> Option<Form> {
 
 fn print(form: Form, job: &Job) {
     let rows: Vec<Row> = job
-        .local_ranks()
+        .present_ranks()
         .map(|rank| {
             let mut values = job.report(rank).counters(COUNTERS.len() + 1);
             let seconds = values.pop().unwrap_or(0) as f64 * 1e-9;

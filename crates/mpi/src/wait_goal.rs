@@ -70,6 +70,8 @@ pub enum Outside {
     Socket,
     /// The table of published names, of another node.
     Names,
+    /// The starter, for more ranks.
+    Starter,
 }
 
 impl fmt::Debug for Goal<'_> {
@@ -86,6 +88,7 @@ impl fmt::Debug for Goal<'_> {
             Goal::Outside(Outside::FileLock) => "Outside(FileLock)",
             Goal::Outside(Outside::Socket) => "Outside(Socket)",
             Goal::Outside(Outside::Names) => "Outside(Names)",
+            Goal::Outside(Outside::Starter) => "Outside(Starter)",
         })
     }
 }

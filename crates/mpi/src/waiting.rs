@@ -8,7 +8,7 @@ use std::time::Duration;
 use tutti_runtime::rank::{Interface, LockedRank};
 use tutti_runtime::router::Client;
 use tutti_runtime::sleep::SleepReport;
-use tutti_runtime::wait::Backoff;
+use tutti_runtime::wait::{Backoff, CoreSharing};
 use tutti_runtime::waiting::{self, Idle, Waiting};
 
 use crate::check;
@@ -51,6 +51,13 @@ impl Guard {
         moved
     }
 
+    /// Ranks that have been started since are peers from now on, and need cores too.
+    pub fn meet_new_ranks(&mut self) {
+        if self.engine.meet_new_ranks() {
+            self.rank.core_sharing = CoreSharing::new(self.engine.job.is_oversubscribed());
+        }
+    }
+
     /// Leaves the library: as dropping the guard, in place.
     #[inline(always)]
     pub fn leave(self) {
@@ -89,6 +96,10 @@ unsafe impl Waiting for Guard {
     }
 
     fn idle(&mut self, goal: Goal<'_>, backoff: Backoff) -> Idle {
+        if backoff != Backoff::Poll {
+            // One of them may be what is waited for.
+            self.meet_new_ranks();
+        }
         if let (Goal::Outside(_), Backoff::Sleep) = (goal, backoff) {
             return Idle::Rest(OUTSIDE_NAP);
         }

@@ -11,11 +11,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 use tutti_shm::daemon_page::Page;
 use tutti_shm::layout::Geometry;
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
+use tutti_shm::spawn::{ANSWER_BYTES_MAX, Answer, REQUEST_BYTES_MAX, Request, SPAWNED_VARIABLE, Spawned};
 use tutti_shm::ticket::{Attach, BadTicket, GIFTS_MAX, Notice, TICKET_VARIABLE, Ticket, Welcome};
 
 /// A process's place in its job.
@@ -33,6 +35,8 @@ pub struct Place {
     pub starter: Option<Starter>,
     /// One line that the user should see, if something is odd.
     pub remark: Option<String>,
+    /// Who started it, if not mpiexec.
+    pub spawned: Option<Spawned>,
 }
 
 /// How the ranks of other nodes are reached.
@@ -152,7 +156,7 @@ fn take(ticket: &Ticket, starter: Starter, gifts: Vec<OwnedFd>) -> Result<Place,
     let page = Page::read(page.as_fd()).map_err(AttachError::Page)?;
     let geometry = *segment.geometry();
     let local_rank = ticket.rank.wrapping_sub(geometry.first_rank);
-    if local_rank >= geometry.local_ranks {
+    if local_rank >= geometry.room() {
         return refused("it names a rank that the job does not have");
     }
     let network = match (gifts.next(), gifts.next()) {
@@ -170,7 +174,21 @@ fn take(ticket: &Ticket, starter: Starter, gifts: Vec<OwnedFd>) -> Result<Place,
     if !agrees {
         return refused("its table of peers does not fit the segment");
     }
-    Ok(Place { segment, page: Some(page), local_rank, network, starter: Some(starter), remark: None })
+    let spawned = if local_rank < geometry.local_ranks {
+        None
+    } else {
+        let place = std::env::var(SPAWNED_VARIABLE).ok().and_then(|text| text.parse::<Spawned>().ok());
+        let is_possible = |place: &Spawned| {
+            let ranks = u64::from(place.first)..u64::from(place.first) + u64::from(place.ranks);
+            ranks.contains(&ticket.rank.into()) && ranks.end <= geometry.room().into()
+        };
+        let Some(place) = place.filter(is_possible) else {
+            return refused("it names a rank that the job does not have");
+        };
+        Some(place)
+    };
+    let starter = Some(starter);
+    Ok(Place { segment, page: Some(page), local_rank, network, starter, remark: None, spawned })
 }
 
 fn read_peers(table: OwnedFd) -> Result<Peers, AttachError> {
@@ -195,7 +213,7 @@ fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
         ..Geometry::default()
     };
     let segment = Segment::create(geometry)?;
-    Ok(Place { segment, page: None, local_rank: 0, network: None, starter: None, remark })
+    Ok(Place { segment, page: None, local_rank: 0, network: None, starter: None, remark, spawned: None })
 }
 
 /// Environment variable that lets a process run as a singleton below another MPI's launcher.
@@ -223,19 +241,21 @@ fn refuse_foreign_launcher() -> Result<(), AttachError> {
 }
 
 /// What the starter said, and the descriptors that came along.
-type Answer = (Option<Welcome>, Vec<OwnedFd>);
+type Received = (Option<Welcome>, Vec<OwnedFd>);
 
 /// The connection to the starter.
 #[derive(Debug)]
 pub struct Starter {
     socket: OwnedFd,
+    /// Answers that nobody has taken.
+    answers: Mutex<Vec<Answer>>,
 }
 
 impl Starter {
     fn connect(ticket: &Ticket) -> Result<(Self, Option<Welcome>, Vec<OwnedFd>), AttachError> {
         let failed = |action| move |source| AttachError::Starter { action, source };
         let socket = open_socket(&ticket.socket).map_err(failed("reach"))?;
-        let starter = Starter { socket };
+        let starter = Starter { socket, answers: Mutex::default() };
         starter
             .send(&Attach { rank: ticket.rank, secret: ticket.secret }.encode())
             .map_err(failed("write to"))?;
@@ -248,6 +268,46 @@ impl Starter {
         let _ = self.send(&notice.encode());
     }
 
+    /// Asks for more ranks. The answer comes by [`Starter::poll_answer`].
+    ///
+    /// # Errors
+    /// When it is too long, or the starter is gone.
+    pub fn ask(&self, request: &Request) -> io::Result<()> {
+        let bytes = request.encode().ok_or_else(|| {
+            io::Error::other(format!("the request has more than {REQUEST_BYTES_MAX} bytes"))
+        })?;
+        self.send(&bytes)
+    }
+
+    /// The answer to a request, when it is there.
+    ///
+    /// # Errors
+    /// When the starter is gone.
+    pub fn poll_answer(&self, number: u32) -> io::Result<Option<Answer>> {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = [0_u8; ANSWER_BYTES_MAX];
+        loop {
+            if let Some(at) = answers.iter().position(|answer| answer.number == number) {
+                return Ok(Some(answers.swap_remove(at)));
+            }
+            // SAFETY: the buffer is valid for its length.
+            let received = retry(|| unsafe {
+                libc::recv(
+                    self.socket.as_raw_fd(),
+                    bytes.as_mut_ptr().cast(),
+                    bytes.len(),
+                    libc::MSG_DONTWAIT,
+                )
+            });
+            match received {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => answers.extend(Answer::decode(&bytes[..length as usize])),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
         retry(|| {
             // SAFETY: the buffer is valid for its length.
@@ -258,7 +318,7 @@ impl Starter {
         .map(drop)
     }
 
-    fn receive_welcome(&self) -> io::Result<Answer> {
+    fn receive_welcome(&self) -> io::Result<Received> {
         let mut bytes = [0_u8; Welcome::BYTES + 1];
         let mut gifts = Vec::new();
         // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call;

@@ -1,6 +1,8 @@
 //! This process in its job: its endpoint, and for each peer of its node the rings in both directions.
 //!
-//! Ranks are world ranks everywhere; those of this node follow each other ([`Job::local_ranks`]).
+//! Ranks are world ranks everywhere; those of this node follow each other ([`Job::local_ranks`]). A job may
+//! have room for more ranks than are there ([`Job::ranks`], [`Job::present_ranks`]), which are started later
+//! and have a world of their own ([`Job::world`]).
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -16,6 +18,7 @@ use tutti_shm::layout::{Geometry, Layout};
 use tutti_shm::names::{NAMES_BYTES, Names};
 use tutti_shm::report::Report;
 use tutti_shm::segment::Mapping;
+use tutti_shm::spawn::Spawned;
 use tutti_shm::sync::{AtomicU64, Ordering, fence};
 use tutti_shm::ticket::Notice;
 use tutti_shm::{LINE_BYTES, doorbell};
@@ -116,6 +119,7 @@ pub struct Job {
     /// World rank of this node's first rank.
     first: usize,
     local_rank: usize,
+    world: Range<usize>,
     clock: Clock,
     place: Arc<Place>,
 }
@@ -130,6 +134,10 @@ impl Job {
             layout: *place.segment.layout(),
             first: geometry.first_rank as usize,
             local_rank: place.local_rank as usize,
+            world: match place.spawned {
+                Some(Spawned { first, ranks, .. }) => first as usize..first as usize + ranks as usize,
+                None => 0..geometry.world_ranks as usize,
+            },
             clock: Clock::over(place.page.take()),
             place: Arc::new(place),
         };
@@ -146,13 +154,39 @@ impl Job {
         self.first + self.local_rank
     }
 
-    /// Ranks of the job, on all nodes.
-    #[inline(always)]
+    /// Ranks that the job has room for, on all nodes.
+    #[inline]
     pub fn ranks(&self) -> usize {
-        self.geometry.world_ranks as usize
+        self.layout.local_ranks.max(self.geometry.world_ranks as usize)
     }
 
-    /// World ranks of this node: they follow each other.
+    /// The ranks of MPI_COMM_WORLD: those that were started together with this one.
+    pub fn world(&self) -> Range<usize> {
+        self.world.clone()
+    }
+
+    /// Who started this process, if not mpiexec.
+    pub fn spawned(&self) -> Option<Spawned> {
+        self.place.spawned
+    }
+
+    /// Ranks of this node that have been started.
+    pub fn present_ranks(&self) -> Range<usize> {
+        let present = self.segment.present().clamp(self.geometry.local_ranks, self.geometry.room());
+        self.first..self.first + present as usize
+    }
+
+    /// Whether a rank has been started, on any node.
+    pub fn is_present(&self, rank: usize) -> bool {
+        if self.is_whole() { self.present_ranks().contains(&rank) } else { rank < self.ranks() }
+    }
+
+    /// MPI_UNIVERSE_SIZE: how many ranks the user expects.
+    pub fn universe(&self) -> usize {
+        (self.geometry.universe as usize).max(self.geometry.world_ranks as usize)
+    }
+
+    /// World ranks of this node that there is room for: they follow each other.
     #[inline(always)]
     pub fn local_ranks(&self) -> Range<usize> {
         self.first..self.first + self.layout.local_ranks
@@ -190,7 +224,7 @@ impl Job {
 
     /// More ranks than cores: whoever waits must make room.
     pub fn is_oversubscribed(&self) -> bool {
-        self.geometry.local_ranks > self.geometry.cores
+        self.present_ranks().len() > self.geometry.cores as usize
     }
 
     /// Random number of the job.

@@ -206,7 +206,7 @@ impl WordWait {
 pub fn store_unnoticed(job: &Job) {
     let flag = &job.endpoint(job.rank()).stores_unnoticed;
     if flag.swap(1, Ordering::SeqCst) == 0 {
-        for mate in job.local_ranks() {
+        for mate in job.present_ranks() {
             job.ring_after_swap(mate);
         }
     }
@@ -235,6 +235,6 @@ impl LockedRank {
 
     fn has_unnoticed_stores(&self) -> bool {
         let stores = |mate| self.job.endpoint(mate).stores_unnoticed.load(Ordering::Relaxed) != 0;
-        self.job.local_ranks().any(stores)
+        self.job.present_ranks().any(stores)
     }
 }

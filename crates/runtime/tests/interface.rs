@@ -39,6 +39,7 @@ fn router(rank: u32, socket: OwnedFd, addresses: &[SocketAddr]) -> (Job, Router)
         network: Some(Network { peers, socket }),
         starter: None,
         remark: None,
+        spawned: None,
     });
     let net = Net::open(&job).unwrap().expect("there is another node");
     (job, Router::new(net, addresses.len()))

@@ -55,6 +55,7 @@ fn rank() -> (Net, Teller, Job, [OwnedFd; 2]) {
         }),
         starter: None,
         remark: None,
+        spawned: None,
     });
     let net = Net::open(&job).expect("a way").expect("two nodes");
     (net, teller, job, sockets)

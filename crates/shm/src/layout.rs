@@ -7,7 +7,8 @@
 //!                                             one per rank of another node: words, send FIFO -'
 //! ```
 //!
-//! A rank receives through at most [`RECEIVE_BYTES_MAX`] of rings. Pages come on first use.
+//! The ranks that the job began with receive through at most [`RECEIVE_BYTES_MAX`] of rings from each other.
+//! There is room for more ranks ([`Geometry::room`]), whose rings are as large. Pages come on first use.
 
 use crate::LINE_BYTES;
 use crate::collective::{BLOCKS, DATA_BYTES, MEMBER_LINES};
@@ -48,9 +49,9 @@ const JOINT_LINES: usize = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Geometry {
-    /// Ranks of the job on all nodes.
+    /// Ranks that the job began with, on all nodes.
     pub world_ranks: u32,
-    /// Ranks of the job on this node.
+    /// Those of this node.
     pub local_ranks: u32,
     /// World rank of this node's first rank; the others follow it.
     pub first_rank: u32,
@@ -60,14 +61,26 @@ pub struct Geometry {
     pub starter_pid: u32,
     /// Number of this node in the job, from 0.
     pub node: u32,
+    /// Ranks of this node that there is room for, with those that are started later; with fewer than
+    /// `local_ranks` for no more than those.
+    pub room: u32,
+    /// MPI_UNIVERSE_SIZE: how many ranks the user expects; 0: as many as there are.
+    pub universe: u32,
     /// Random number of the job, for names and messages.
     pub job: u64,
+}
+
+impl Geometry {
+    /// Ranks of this node that there is room for.
+    pub fn room(&self) -> u32 {
+        self.room.max(self.local_ranks)
+    }
 }
 
 /// Offsets computed from a geometry.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// Ranks on this node.
+    /// Ranks on this node that there is room for.
     pub local_ranks: usize,
     /// Lines of each envelope ring, a power of two.
     pub envelope_lines: usize,
@@ -93,11 +106,18 @@ impl Layout {
     /// The layout for a geometry.
     ///
     /// # Panics
-    /// When the geometry has no local rank or more than [`LOCAL_RANKS_MAX`].
+    /// When the geometry has no local rank, room for more than [`LOCAL_RANKS_MAX`], or room for more than
+    /// there are and other nodes.
     pub fn new(geometry: &Geometry) -> Self {
-        let ranks = geometry.local_ranks as usize;
-        assert!((1..=LOCAL_RANKS_MAX as usize).contains(&ranks), "a segment for {ranks} local ranks");
-        let (envelope_lines, slot_bytes) = ring_sizes(ranks);
+        let ranks = geometry.room() as usize;
+        let is_possible = geometry.local_ranks > 0 && ranks <= LOCAL_RANKS_MAX as usize;
+        assert!(is_possible, "a segment for {} local ranks and room for {ranks}", geometry.local_ranks);
+        let is_whole = geometry.world_ranks <= geometry.local_ranks;
+        assert!(
+            is_whole || ranks == geometry.local_ranks as usize,
+            "room for {ranks} ranks, and other nodes"
+        );
+        let (envelope_lines, slot_bytes) = ring_sizes(geometry.local_ranks as usize);
         let pair_bytes = pair_bytes(envelope_lines, slot_bytes);
         let receive_bytes = page_up(pair_bytes * ranks);
         let rings_at = HEADER_BYTES + page_up(ranks * size_of::<Endpoint>());
@@ -261,14 +281,12 @@ fn page_up(bytes: usize) -> usize {
 mod tests {
     use super::*;
 
+    fn geometry(local_ranks: u32) -> Geometry {
+        Geometry { world_ranks: local_ranks, local_ranks, cores: 2, job: 1, ..Geometry::default() }
+    }
+
     fn layout(local_ranks: u32) -> Layout {
-        Layout::new(&Geometry {
-            world_ranks: local_ranks,
-            local_ranks,
-            cores: 2,
-            job: 1,
-            ..Geometry::default()
-        })
+        Layout::new(&geometry(local_ranks))
     }
 
     #[test]
@@ -292,6 +310,17 @@ mod tests {
             assert!(l.block_at(0) + LINE_BYTES * (1 + n * MEMBER_LINES) <= l.block_data_at(0, 0));
             assert_eq!(l.block_data_at(BLOCKS - 1, n - 1) + DATA_BYTES, l.report_at(0));
             assert!(l.report_at(n - 1) + size_of::<Report>() <= l.total_bytes());
+        }
+    }
+
+    #[test]
+    fn layout_room_for_more_ranks_leaves_the_rings_as_they_are() {
+        for ranks in [1, 2, 16, 64] {
+            let (plain, roomy) = (layout(ranks), Geometry { room: 80, ..geometry(ranks) });
+            let roomy = Layout::new(&roomy);
+            assert_eq!((plain.envelope_lines, plain.slot_bytes), (roomy.envelope_lines, roomy.slot_bytes));
+            assert_eq!(roomy.local_ranks, 80);
+            assert!(roomy.pair_at(79, 79) + roomy.pair_bytes <= roomy.block_at(0));
         }
     }
 

@@ -36,6 +36,7 @@ pub mod phases;
 pub mod queue;
 pub mod report;
 pub mod segment;
+pub mod spawn;
 pub mod sync;
 pub mod ticket;
 pub mod unexpected;

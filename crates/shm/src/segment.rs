@@ -6,14 +6,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use crate::arena::{ARENA_BYTES, Arena, LARGE_BYTES, Range, file_bytes};
+use crate::endpoint::FINALIZED;
 use crate::flow::{FLOW_WORDS, FlowWords};
 use crate::layout::{Geometry, LOCAL_RANKS_MAX, Layout};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
-/// First page of a segment. Writer: the starter, before any rank exists.
+/// First page of a segment. Writer: the starter; all but `present` before any rank exists.
 #[repr(C)]
 struct Header {
     magic: u64,
@@ -21,6 +22,8 @@ struct Header {
     geometry: Geometry,
     /// Bytes in front of the arena.
     bytes: u64,
+    /// Ranks of this node that have been started.
+    present: AtomicU32,
 }
 
 /// The header's page; a segment has more.
@@ -72,6 +75,16 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    fn header(&self) -> &Header {
+        // SAFETY: a segment begins with its header, whose one field that changes is atomic.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    /// Ranks of the node that have been started, as the header says.
+    pub fn present(&self) -> u32 {
+        self.header().present.load(Ordering::Acquire)
+    }
+
     /// Pointer to `T` at an offset from [`Layout`]; good as long as the segment.
     ///
     /// # Panics
@@ -119,6 +132,7 @@ impl Segment {
                 version: VERSION,
                 geometry,
                 bytes: bytes as u64,
+                present: AtomicU32::new(geometry.local_ranks),
             })
         };
         Ok(Segment { mapping: Mapping { base, bytes }, geometry, layout: Layout::new(&geometry), descriptor })
@@ -150,7 +164,31 @@ impl Segment {
         let (begin, end) = (arena_begin(self.mapping.bytes), file_bytes(self.descriptor()).ok()? as u64);
         let arena = Range { offset: begin, bytes: end.checked_sub(begin)? };
         let descriptor = self.descriptor.try_clone().ok()?;
-        Some(Arena::new(descriptor, arena, self.geometry.local_ranks, local_rank))
+        Some(Arena::new(descriptor, arena, self.geometry.room(), local_rank))
+    }
+
+    /// Ranks of this node that have been started: those that the job began with, and more.
+    pub fn present(&self) -> u32 {
+        self.mapping.present().clamp(self.geometry.local_ranks, self.geometry.room())
+    }
+
+    /// More ranks are about to be started; the starter alone says so. False when there is no room for them,
+    /// then there are none.
+    pub fn add_ranks(&self, more: u32) -> bool {
+        let ranks = self.present().saturating_add(more);
+        let has_room = ranks <= self.geometry.room();
+        if has_room {
+            self.mapping.header().present.store(ranks, Ordering::Release);
+        }
+        has_room
+    }
+
+    /// A rank, counted on this node, is dead and was none: others see that it has left.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn mark_left(&self, rank: usize) {
+        self.words_of(rank).0.state.store(FINALIZED, Ordering::Release);
     }
 
     /// The numbers it was made from.
@@ -200,8 +238,11 @@ impl Header {
         if *magic != MAGIC || *version != VERSION {
             return Err(format!("magic {magic:#x}, version {version}"));
         }
-        if !(1..=LOCAL_RANKS_MAX).contains(&geometry.local_ranks) {
+        if !(1..=LOCAL_RANKS_MAX).contains(&geometry.local_ranks) || geometry.room() > LOCAL_RANKS_MAX {
             return Err(format!("{} local ranks", geometry.local_ranks));
+        }
+        if geometry.world_ranks > geometry.local_ranks && geometry.room() > geometry.local_ranks {
+            return Err(format!("room for {} ranks, and other nodes", geometry.room()));
         }
         let layout = Layout::new(geometry);
         if layout.total_bytes() as u64 != self.bytes || layout.total_bytes() > bytes {
@@ -293,6 +334,8 @@ mod tests {
         cores: 2,
         starter_pid: 1,
         node: 0,
+        room: 0,
+        universe: 0,
         job: 42,
     };
 
@@ -307,6 +350,15 @@ mod tests {
             made.at::<u64>(offset).write(7);
             assert_eq!(opened.at::<u64>(offset).read(), 7);
         }
+    }
+
+    #[test]
+    fn segment_has_room_for_so_many_more_ranks() {
+        let made = Segment::create(Geometry { room: 5, ..GEOMETRY }).unwrap();
+        let opened = Segment::open(made.descriptor().try_clone_to_owned().unwrap()).unwrap();
+        assert_eq!(opened.present(), 3);
+        assert!(!made.add_ranks(3) && made.add_ranks(2) && !made.add_ranks(1));
+        assert_eq!(opened.present(), 5);
     }
 
     #[test]
@@ -344,8 +396,9 @@ mod tests {
             version,
             geometry: Geometry { local_ranks, ..GEOMETRY },
             bytes: made.layout().total_bytes() as u64,
+            present: AtomicU32::new(local_ranks),
         };
-        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 3");
+        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 4");
         assert_eq!(refused(header(MAGIC, 99, 3)), "magic 0x5455545449534547, version 99");
         assert_eq!(refused(header(MAGIC, VERSION, 0)), "0 local ranks");
         assert_eq!(refused(header(MAGIC, VERSION, u32::MAX)), format!("{} local ranks", u32::MAX));

@@ -10,6 +10,8 @@
 //! | [`Welcome`] | starter | status; on `Granted` descriptors travel along (SCM_RIGHTS): the segment; in a job on several nodes also the table of peers ([`crate::peers`]) and the rank's UDP socket |
 //! | [`Notice`] | rank | `Finalized`, or `Abort` or `Exit` with its exit code |
 //!
+//! A rank may ask for more ranks later ([`crate::spawn`]).
+//!
 //! The connection stays open for the life of the rank. It is close-on-exec and never tells of a death (a
 //! forked child holds it open); deaths are seen by pidfd.
 

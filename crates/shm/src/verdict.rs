@@ -32,6 +32,6 @@ impl Segment {
     }
 
     fn ranks(&self) -> usize {
-        self.geometry().local_ranks as usize
+        self.present() as usize
     }
 }

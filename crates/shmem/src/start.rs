@@ -61,7 +61,8 @@ pub fn start(function: &str, requested: c_int) -> c_int {
     let thread_level = requested.clamp(0, THREAD_MULTIPLE);
     let owns_mpi = start_mpi(function, LEVELS[thread_level as usize]);
     let job = rank::enter().map(|rank| rank.job.clone()).expect("MPI has started");
-    let pes = Pes { me: job.rank(), count: job.ranks() };
+    let world = job.world();
+    let pes = Pes { me: job.rank() - world.start, count: world.len() };
     let size = size::wanted().unwrap_or_else(|what| fault::end(function, format_args!("{what}")));
     let ranges = take_memory(function, &job, size);
     team::start(pes);

@@ -62,7 +62,7 @@ pub fn prepare(job: &Job, take: &dyn Fn(usize) -> Option<Range>) -> Card {
     card.bytes = (program.end - program.begin) as u64;
     card.skip = (program.begin - program.load) as u64;
     if program.is_marked
-        && job.ranks() > 1
+        && job.world().len() > 1
         && is_alone()
         && let Some(range) = take(card.bytes as usize)
         && with_signals_blocked(|| replace(job, program, range)).is_some()

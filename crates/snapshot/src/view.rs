@@ -41,15 +41,16 @@ struct Room {
 /// no receive has asked for, and flows on which all is acknowledged (a job has as many as its ranks squared).
 pub fn view(segment: &Segment, data_bytes: usize) -> View {
     let geometry = segment.geometry();
-    let (ranks, first) = (geometry.local_ranks as usize, geometry.first_rank);
-    let others = (0..geometry.world_ranks).filter(|rank| !(first..first + ranks as u32).contains(rank));
+    let (ranks, first) = (segment.present() as usize, geometry.first_rank);
+    let world_ranks = geometry.world_ranks + (ranks as u32 - geometry.local_ranks);
+    let others = (0..world_ranks).filter(|rank| !(first..first + ranks as u32).contains(rank));
     let searches = data_bytes == 0;
     let mut view = View { node: geometry.node, acknowledged_omitted: searches, ..View::default() };
     for rank in 0..ranks {
         view.ranks.push(rank_view(segment, rank));
     }
     let of_ranks = serde_json::to_vec(&view).expect("views are serialisable").len() + ranks * UNREAD_BYTES;
-    let bytes_max = View::bytes_max(ranks as u64, geometry.world_ranks.into(), data_bytes as u64);
+    let bytes_max = View::bytes_max(ranks as u64, world_ranks.into(), data_bytes as u64);
     let json_bytes = bytes_max.saturating_sub(of_ranks);
     let mut room = Room { messages: MESSAGES_MAX, data_bytes, json_bytes, ..Room::default() };
     for from in 0..ranks {
@@ -368,6 +369,8 @@ mod tests {
             cores: 2,
             starter_pid: std::process::id(),
             node: 1,
+            room: 0,
+            universe: 0,
             job: 1,
         })
         .unwrap();

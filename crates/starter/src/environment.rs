@@ -5,6 +5,7 @@ use std::ffi::{CString, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 
+use tutti_shm::spawn::{SPAWNED_VARIABLE, Spawned};
 use tutti_shm::ticket::{
     APPLICATION_VARIABLE, INITIAL_HANDLER_VARIABLE, SIZE_VARIABLE, TICKET_VARIABLE, VIRTUAL_NODE_VARIABLE,
 };
@@ -28,7 +29,7 @@ const ALWAYS_INHERITED: [&str; 11] = [
 ];
 
 /// Variables of a launcher above us that would make another library believe it is that launcher's child.
-const NEVER_INHERITED: [&str; 9] = [
+const NEVER_INHERITED: [&str; 10] = [
     "PMI_PORT",
     "PMI_ID",
     "PMIX_RANK",
@@ -37,6 +38,7 @@ const NEVER_INHERITED: [&str; 9] = [
     // Of a job around this one.
     INITIAL_HANDLER_VARIABLE,
     VIRTUAL_NODE_VARIABLE,
+    SPAWNED_VARIABLE,
     tutti_shm::board::VARIABLE,
     tutti_shm::phases::VARIABLE,
 ];
@@ -157,19 +159,35 @@ const OWN_VARIABLES: [&str; 17] = [
 /// The values of [`OWN_VARIABLES`] for a rank, counted on this node, and of [`VIRTUAL_NODE_VARIABLE`] where
 /// nodes share a machine. The names after ours are those that wrappers, PyTorch and scripts for GPU pinning
 /// read before MPI_Init, and those by which a program of MPICH finds [`crate::pmi`].
-pub fn variables(job: &Job, index: u32, ticket: &str, pmi: RawFd) -> Vec<CString> {
+///
+/// Ranks that other ranks have asked for are counted in their own world, and have no PMI.
+pub fn variables(
+    job: &Job,
+    index: u32,
+    ticket: &str,
+    pmi: Option<RawFd>,
+    spawned: Option<(Spawned, usize)>,
+) -> Vec<CString> {
     let local = job.local_ranks();
+    let world = spawned.map(|(spawned, _)| spawned);
     let value = |name: &str| {
         let is_local = name.contains("LOCAL");
         match name {
             TICKET_VARIABLE => ticket.to_owned(),
-            APPLICATION_VARIABLE => job.program_of(local.start + u64::from(index)).to_string(),
+            APPLICATION_VARIABLE => match spawned {
+                Some((_, program)) => program.to_string(),
+                None => job.program_of(local.start + u64::from(index)).to_string(),
+            },
             "TUTTI_JOB" => format!("{:016x}", job.id),
-            "PMI_FD" => pmi.to_string(),
+            "PMI_FD" => pmi.map_or_else(String::new, |pmi| pmi.to_string()),
             "PMI_SPAWNED" => "0".to_owned(),
+            name if world.is_some() && (name.ends_with("SIZE") || name.ends_with("NRANKS")) => {
+                world.map_or(0, |world| world.ranks).to_string()
+            }
             name if name.ends_with("SIZE") || name.ends_with("NRANKS") => {
                 if is_local { local.end - local.start } else { job.ranks() }.to_string()
             }
+            _ if world.is_some() => (index - world.map_or(0, |world| world.first)).to_string(),
             _ => (u64::from(index) + if is_local { 0 } else { local.start }).to_string(),
         }
     };
@@ -177,7 +195,9 @@ pub fn variables(job: &Job, index: u32, ticket: &str, pmi: RawFd) -> Vec<CString
     let shared = job.part.as_ref().filter(|part| part.shares_machine);
     let node = shared.map(|part| format!("{VIRTUAL_NODE_VARIABLE}={}", part.node));
     let node = node.map(|node| CString::new(node).expect("no zero byte"));
-    OWN_VARIABLES.iter().map(text).chain(node).collect()
+    let place = world.map(|world| CString::new(format!("{SPAWNED_VARIABLE}={world}")).expect("no zero byte"));
+    let is_given = |name: &&&str| world.is_none() || !name.starts_with("PMI_");
+    OWN_VARIABLES.iter().filter(is_given).map(text).chain(node).chain(place).collect()
 }
 
 #[cfg(test)]
@@ -218,9 +238,10 @@ mod tests {
             debug: false,
             daemon: None,
             memory: None,
+            universe: None,
             shared_slots: None,
         };
-        let texts: Vec<String> = variables(&job, 1, "socket:3:00", 77)
+        let texts: Vec<String> = variables(&job, 1, "socket:3:00", Some(77), None)
             .iter()
             .map(|text| text.to_str().expect("ASCII").to_owned())
             .collect();

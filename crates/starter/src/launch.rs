@@ -20,6 +20,7 @@ use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX};
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::phases::{self, Agreement, PhasesPage};
 use tutti_shm::segment::{Segment, SegmentError};
+use tutti_shm::spawn::Spawned;
 use tutti_transport::udp;
 
 use crate::binding::Machine;
@@ -28,13 +29,16 @@ use crate::keeper::Keeper;
 use crate::output::{PART_NS, PROMPT_NS};
 use crate::parts::Parts;
 use crate::pmi::Pmi;
-use crate::ranks::Ranks;
+use crate::ranks::{Origin, Ranks};
 use crate::readiness::now_ns;
 use crate::tickets::Tickets;
 use tutti_os::cgroup::{self, Cgroup, Entrance};
 use tutti_os::{Child, Failure, Step};
 use tutti_protocol::paths;
-use tutti_protocol::wire::{Input, Job, Kind, MemoryLimit, Reached, SharedSlots};
+use tutti_protocol::wire::{Input, Job, Kind, MemoryLimit, Program, Reached, SharedSlots};
+
+/// Ranks beyond those that the user expects for which there is room, if no number was given.
+const SPARE_RANKS: u32 = 16;
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
 const DESCRIPTORS_PER_RANK: u64 = 8;
@@ -58,6 +62,20 @@ pub enum LaunchError {
     TooManyRanks {
         /// What was asked for.
         ranks: u64,
+    },
+    /// More ranks expected than the node takes.
+    #[error("--universe {ranks}: one node takes {LOCAL_RANKS_MAX} ranks")]
+    Universe {
+        /// What was asked for.
+        ranks: u32,
+    },
+    /// Ranks are started later on one node only.
+    #[error("--universe {ranks}: more ranks are started later on one node only, and this job has {nodes}")]
+    UniverseOfNodes {
+        /// What was asked for.
+        ranks: u32,
+        /// Nodes of the job.
+        nodes: usize,
     },
     /// The limit of open descriptors is too low.
     #[error(
@@ -125,7 +143,7 @@ fn failed<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> LaunchE
 /// A job for whose ranks everything is there.
 #[derive(Debug)]
 pub struct Ready {
-    job: Job,
+    pub(crate) job: Job,
     /// Cores in the order of ranks.
     sets: Vec<Option<Vec<usize>>>,
     null: OwnedFd,
@@ -148,6 +166,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     }
     let descriptors_max = raise_descriptors(ranks)?;
     let machine = Machine::read();
+    let (universe, room) = room(&job, machine.usable)?;
     // Virtual nodes share the cores of the machine as one node would.
     let shares = job.part.as_ref().is_some_and(|part| part.shares_machine);
     let (before, on_machine) = if shares { (local.start, job.ranks()) } else { (0, ranks) };
@@ -163,6 +182,8 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         node: job.node(),
         cores: (machine.usable as u64 * ranks / on_machine) as u32,
         starter_pid: std::process::id(),
+        room,
+        universe,
         job: job.id,
     })?);
     parts.streams.set_label(job.label);
@@ -191,12 +212,30 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().and_then(Cgroup::path));
     }
     let reached = open_sockets(&job, parts)?;
-    let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
-    rustix::io::ioctl_fionbio(&failures, true).map_err(failed("open a pipe"))?;
+    let (failures, failure) = failure_pipe()?;
     parts.failures = Some(failures);
-    let null = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(failed("open /dev/null"))?;
+    let null = open_null()?;
     Ok(Ready { job, sets, null, failure, descriptors_max, reached })
+}
+
+/// MPI_UNIVERSE_SIZE, and how many ranks of this node there is room for.
+fn room(job: &Job, cores: usize) -> Result<(u32, u32), LaunchError> {
+    let ranks = job.ranks() as u32;
+    if let Some(part) = &job.part {
+        let nodes = part.first_ranks.len();
+        return match job.universe.filter(|universe| *universe > ranks) {
+            Some(ranks) => Err(LaunchError::UniverseOfNodes { ranks, nodes }),
+            None => Ok((ranks, 0)),
+        };
+    }
+    match job.universe {
+        Some(universe) if universe > LOCAL_RANKS_MAX => Err(LaunchError::Universe { ranks: universe }),
+        Some(universe) => Ok((universe.max(ranks), universe.max(ranks))),
+        None => {
+            let universe = ranks.max(cores as u32);
+            Ok((universe, (universe + SPARE_RANKS).min(LOCAL_RANKS_MAX).max(ranks)))
+        }
+    }
 }
 
 /// Opens one socket for each rank of this node, when there are others.
@@ -248,7 +287,7 @@ pub fn launch(ready: &Ready, parts: &mut Parts) -> Result<Launched, LaunchError>
             prepared.limit_spinning();
         }
         for _ in mine {
-            start_rank(ready, &prepared, parts)?;
+            start_rank(ready, &prepared, None, parts)?;
         }
     }
     let cores = ready
@@ -290,25 +329,72 @@ fn phases_variable([page, bell]: [RawFd; 2]) -> Option<CString> {
     CString::new(format!("{}={page}:{bell}", phases::VARIABLE)).ok()
 }
 
-/// Starts the next rank.
-fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(), LaunchError> {
+/// Starts the ranks that other ranks have asked for; their places and tickets are there. Gives the pipe on
+/// which they report that they could not become their programs.
+///
+/// # Errors
+/// When the kernel makes no more; `parts` then holds what has been started until then.
+pub fn spawn(
+    job: &Job,
+    programs: &[Program],
+    place: Spawned,
+    parts: &mut Parts,
+) -> Result<OwnedFd, LaunchError> {
+    let descriptors_max = raise_descriptors(u64::from(place.first + place.ranks))?;
+    let (failures, failure) = failure_pipe()?;
+    let (sets, reached) = (Vec::new(), Reached::default());
+    let ready = Ready { job: job.clone(), sets, null: open_null()?, failure, descriptors_max, reached };
+    for (number, program) in programs.iter().enumerate() {
+        let prepared = Prepared::new(program)?;
+        for _ in 0..program.ranks {
+            start_rank(&ready, &prepared, Some((place, number)), parts)?;
+        }
+    }
+    Ok(failures)
+}
+
+/// The reading end does not block.
+fn failure_pipe() -> Result<(OwnedFd, OwnedFd), LaunchError> {
+    let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
+    rustix::io::ioctl_fionbio(&failures, true).map_err(failed("open a pipe"))?;
+    Ok((failures, failure))
+}
+
+fn open_null() -> Result<OwnedFd, LaunchError> {
+    open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed("open /dev/null"))
+}
+
+/// Starts the next rank: one of the launch, or of those that other ranks have asked for, with the number of
+/// its program.
+fn start_rank(
+    ready: &Ready,
+    prepared: &Prepared,
+    spawned: Option<(Spawned, usize)>,
+    parts: &mut Parts,
+) -> Result<(), LaunchError> {
     let Ready { job, .. } = ready;
     let index = parts.ranks.count() as u32;
     let rank = job.local_ranks().start as u32 + index;
     parts.names.push(prepared.name.clone());
     let ends = if job.pty && rank == 0 { own_terminal(job, parts) } else { open_streams(job, rank, parts) }?;
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
-    let pmi_end = parts.pmi.as_mut().expect("the server is made before any rank").add();
-    let pmi_end = pmi_end.map_err(failed("open a socket for PMI"))?;
-    let mut own = variables(job, index, &ticket, pmi_end.as_raw_fd());
+    let pmi_end = match spawned {
+        Some(_) => None,
+        None => {
+            let end = parts.pmi.as_mut().expect("the server is made before any rank").add();
+            Some(end.map_err(failed("open a socket for PMI"))?)
+        }
+    };
+    let mut own = variables(job, index, &ticket, pmi_end.as_ref().map(AsRawFd::as_raw_fd), spawned);
     own.extend(board_variable(job, parts.board.as_ref().map(|(_, file)| file.as_raw_fd())));
-    let mut kept = vec![pmi_end.as_fd()];
+    let mut kept: Vec<_> = pmi_end.iter().map(AsFd::as_fd).collect();
     if let Some(page) = &parts.phases {
         let ends = page.kept();
         own.extend(phases_variable(ends.map(|end| end.as_raw_fd())));
         kept.extend(ends);
     }
-    let mask = ready.sets[index as usize].as_ref().map(|cores| tutti_os::cpu_list::mask_of(cores));
+    let cores = ready.sets.get(index as usize).and_then(Option::as_ref);
+    let mask = cores.map(|cores| tutti_os::cpu_list::mask_of(cores));
     let child = Child {
         file: &prepared.file,
         arguments: &prepared.arguments,
@@ -338,7 +424,8 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
     })?;
     // The child does the same; the order does not matter.
     let _ = rustix::process::setpgid(Some(pid), Some(pid));
-    parts.ranks.add(pid, pidfd);
+    let origin = if spawned.is_some() { Origin::Spawn } else { Origin::Launch };
+    parts.ranks.add(pid, pidfd, origin);
     Ok(())
 }
 
@@ -363,7 +450,8 @@ fn open_streams(job: &Job, rank: u32, parts: &mut Parts) -> Result<Ends, LaunchE
     }
     .map_err(failed("open a pipe for a rank's output"))?;
     let (errors, errors_end) = output_pipe().map_err(failed("open a pipe for a rank's error output"))?;
-    let takes_input = job.input == Input::All || job.input == Input::Rank(rank);
+    let is_of_launch = u64::from(rank) < job.ranks();
+    let takes_input = is_of_launch && (job.input == Input::All || job.input == Input::Rank(rank));
     let input = if takes_input && !job.input_inherited {
         let (end, input) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe for a rank's input"))?;
         rustix::io::ioctl_fionbio(&input, true).map_err(failed("open a pipe for a rank's input"))?;

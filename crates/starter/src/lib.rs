@@ -10,6 +10,7 @@
 //! | [`ranks`] | the state of each, and which one ended the job |
 //! | [`readiness`] | one poll over all of it |
 //! | [`tickets`] | the socket on which ranks redeem their tickets |
+//! | [`spawning`] | ranks that other ranks ask for |
 //! | [`output`] | stdout and stderr of the ranks: whole lines, back-pressure |
 //! | [`input`] | stdin of the ranks that get one |
 //! | [`pmi`] | by which programs of other MPIs start |
@@ -30,6 +31,7 @@ pub mod parts;
 pub mod pmi;
 pub mod ranks;
 pub mod readiness;
+pub mod spawning;
 pub mod starter;
 pub mod tickets;
 pub mod writer;

@@ -17,6 +17,7 @@ use crate::keeper::Keeper;
 use crate::output::Streams;
 use crate::pmi::Pmi;
 use crate::ranks::Ranks;
+use crate::spawning::Spawning;
 use crate::tickets::Tickets;
 
 /// What a launch makes.
@@ -52,6 +53,8 @@ pub struct Parts {
     pub exited: Exited,
     /// Where a child reports that it could not become the program; closed when all have.
     pub failures: Option<OwnedFd>,
+    /// Ranks that other ranks have asked for, until all of them have become their programs.
+    pub spawnings: Vec<Spawning>,
     /// The cgroup of them all.
     pub cgroup: Option<Cgroup>,
     /// What they may have of memory there; none: anything.

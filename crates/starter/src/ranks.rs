@@ -13,6 +13,8 @@
 //! | exits with another status, or is killed | Alone, Attached | ends |
 //! | exits with another status, or is killed | Finalized | the job continues: others may still write their results; the status is kept |
 //! | - | Aborted | ends |
+//! | exits with 0 | Alone, started by other ranks | ends: [`Cause::NeverInit`], since those wait for it |
+//! | ends in any way | withdrawn: one of those that were to start with it could not | the job continues |
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -50,10 +52,22 @@ pub struct Rank {
     pidfd: OwnedFd,
     mpi: Mpi,
     dead: bool,
+    origin: Origin,
     /// The process that called MPI_Init, when it is not the rank's own.
     inner: Option<OwnedFd>,
     /// When the inner process was seen dead without MPI_Finalize.
     inner_dead_ns: Option<u64>,
+}
+
+/// Why a rank is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The job began with it.
+    Launch,
+    /// Other ranks have started it, and wait for its MPI_Init.
+    Spawn,
+    /// As before, but it was taken back.
+    Withdrawn,
 }
 
 /// All ranks, and the state of the job.
@@ -74,8 +88,24 @@ impl Ranks {
     }
 
     /// Adds the next rank, just forked.
-    pub fn add(&mut self, pid: Pid, pidfd: OwnedFd) {
-        self.ranks.push(Rank { pid, pidfd, mpi: Mpi::Alone, dead: false, inner: None, inner_dead_ns: None });
+    pub fn add(&mut self, pid: Pid, pidfd: OwnedFd, origin: Origin) {
+        let mpi = Mpi::Alone;
+        self.ranks.push(Rank { pid, pidfd, mpi, dead: false, origin, inner: None, inner_dead_ns: None });
+    }
+
+    /// Kills a rank, whose end is no matter of the job.
+    pub fn withdraw(&mut self, rank: u32) {
+        let rank = &mut self.ranks[rank as usize];
+        rank.origin = Origin::Withdrawn;
+        let _ = kill_process_group(rank.pid, Signal::KILL);
+        if !rank.dead {
+            let _ = pidfd_send_signal(&rank.pidfd, Signal::KILL);
+        }
+    }
+
+    /// Whether it has been taken back.
+    pub fn is_withdrawn(&self, rank: u32) -> bool {
+        self.ranks[rank as usize].origin == Origin::Withdrawn
     }
 
     /// Which of those of this node has a world rank.
@@ -142,8 +172,9 @@ impl Ranks {
 
     /// What a rank's connection brought. Gives what the user should read; the job ends if [`Self::is_ending`]
     /// is true then.
-    pub fn handle_event(&mut self, event: Event, now_ns: u64) -> Option<Ended> {
-        match event {
+    pub fn handle_event(&mut self, event: &Event, now_ns: u64) -> Option<Ended> {
+        match *event {
+            Event::Spawn { .. } => None,
             Event::Attached { rank, pid } => {
                 let rank = &mut self.ranks[rank as usize];
                 rank.mpi = Mpi::Attached;
@@ -200,11 +231,15 @@ impl Ranks {
         let status = waitid(WaitId::PidFd(entry.pidfd.as_fd()), options).ok()??;
         entry.dead = true;
         entry.inner = None;
+        if entry.origin == Origin::Withdrawn {
+            return None;
+        }
         let cause = if let Some(signal) = status.terminating_signal() {
             Cause::Signal { signal, core_dumped: status.dumped() }
         } else {
             match (status.exit_status().unwrap_or(0), entry.mpi) {
                 (0, Mpi::Attached) => Cause::NotFinalized,
+                (0, Mpi::Alone) if entry.origin == Origin::Spawn => Cause::NeverInit,
                 (0, _) => return None,
                 (status, _) => Cause::Status(status),
             }

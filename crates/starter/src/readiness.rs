@@ -25,6 +25,8 @@ pub enum Source {
     Inner(u32),
     /// The pipe on which children report that they could not become their program.
     Failures,
+    /// The same pipe of ranks that other ranks have asked for.
+    Spawning(usize),
     /// The job has reached its limit of memory.
     Memory,
     /// Output of a rank.

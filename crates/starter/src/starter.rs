@@ -26,12 +26,13 @@ use tutti_os::Signals;
 use tutti_os::cgroup::Cgroup;
 use tutti_os::descendants;
 use tutti_os::stderr::print_line;
-use tutti_protocol::wire::{Decoder, Report};
+use tutti_protocol::wire::{Decoder, Job, Report};
 
 mod events;
 mod front;
 mod hold;
 mod reconnect;
+mod spawn;
 mod stuck;
 mod suspension;
 
@@ -115,6 +116,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         watch: None,
         refused: false,
         ready: None,
+        job: None,
         ending_reported: false,
         alone: job.part.is_none(),
         may_leave: false,
@@ -123,7 +125,10 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     };
     starter.parts.cgroup = granted.map(Cgroup::from);
     match launch::prepare(job, &mut starter.parts) {
-        Ok(ready) if starter.alone => starter.launch(&ready),
+        Ok(ready) if starter.alone => {
+            starter.launch(&ready);
+            starter.job = Some(ready.job);
+        }
         Ok(ready) => {
             starter.report(&Report::Addresses(ready.reached.clone()));
             starter.ready = Some(ready);
@@ -164,6 +169,8 @@ struct Starter {
     watch: Option<stuck::Watch>,
     /// The job, until its ranks may start.
     ready: Option<Ready>,
+    /// The job, when they have started on its only node: they may ask for more.
+    job: Option<Job>,
     /// The front end knows that the job is over.
     ending_reported: bool,
     /// This is the job's only node.

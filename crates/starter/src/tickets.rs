@@ -18,6 +18,7 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 use tutti_os::random::fill_random;
+use tutti_shm::spawn::{REQUEST_BYTES_MAX, Request};
 use tutti_shm::ticket::{Attach, GIFTS_MAX, Notice, Ticket, Welcome};
 
 /// Connections that have not redeemed a ticket, at most, beside one for each rank.
@@ -38,7 +39,7 @@ pub struct AttachReply<'a> {
 }
 
 /// What a connection brought. Ranks are counted on this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A process has become the rank.
     Attached {
@@ -54,6 +55,13 @@ pub enum Event {
         /// The notice.
         notice: Notice,
     },
+    /// A rank wants more ranks.
+    Spawn {
+        /// Which rank.
+        rank: u32,
+        /// What it wants.
+        request: Request,
+    },
 }
 
 /// The socket and all connections to it.
@@ -66,6 +74,8 @@ pub struct Tickets {
     secrets: Vec<[u8; 16]>,
     pending: Vec<Pending>,
     places: Vec<Place>,
+    /// Where messages of ranks are read to; made at the first one.
+    read: Vec<u8>,
 }
 
 /// A connection that has not redeemed a ticket.
@@ -101,7 +111,32 @@ impl Tickets {
         net::bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         net::listen(&listener, 4096)?;
         let places = (0..ranks).map(|_| Place::Free).collect();
-        Ok(Tickets { name, first, listener, secrets, pending: Vec::new(), places })
+        Ok(Tickets { name, first, listener, secrets, pending: Vec::new(), places, read: Vec::new() })
+    }
+
+    /// Adds tickets for more ranks of this node.
+    ///
+    /// # Errors
+    /// When the kernel gives no random bytes.
+    pub fn add(&mut self, ranks: usize) -> io::Result<()> {
+        let mut random = vec![0_u8; 16 * ranks];
+        fill_random(&mut random)?;
+        self.secrets
+            .extend(random.chunks_exact(16).map(|bytes| <[u8; 16]>::try_from(bytes).expect("16 bytes")));
+        self.places.extend((0..ranks).map(|_| Place::Free));
+        Ok(())
+    }
+
+    /// A ticket that is not to be redeemed any more.
+    pub fn revoke(&mut self, index: u32) {
+        self.places[index as usize] = Place::Taken(None);
+    }
+
+    /// Sends something to a rank that has redeemed its ticket; one that does not read loses it.
+    pub fn send(&self, index: u32, bytes: &[u8]) {
+        if let Some(Place::Taken(Some(connection))) = self.places.get(index as usize) {
+            let _ = net::send(connection, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
     }
 
     /// The text for the environment of a rank, counted on this node.
@@ -199,15 +234,18 @@ impl Tickets {
     pub fn handle_rank(&mut self, rank: u32) -> Vec<Event> {
         let mut events = Vec::new();
         let Place::Taken(place) = &mut self.places[rank as usize] else { return events };
+        self.read.resize(REQUEST_BYTES_MAX + 1, 0);
         for _ in 0..MESSAGES_PER_TURN {
             let Some(connection) = place.as_ref() else { break };
-            let mut bytes = [0_u8; Notice::BYTES + 1];
-            match net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT) {
+            match net::recv(connection, &mut self.read[..], RecvFlags::DONTWAIT) {
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => break,
                 Err(_) | Ok((0, _)) => *place = None,
                 Ok((length, _)) => {
-                    if let Some(notice) = Notice::decode(&bytes[..length]) {
+                    let bytes = &self.read[..length];
+                    if let Some(notice) = Notice::decode(bytes) {
                         events.push(Event::Notice { rank, notice });
+                    } else if let Some(request) = Request::decode(bytes) {
+                        events.push(Event::Spawn { rank, request });
                     }
                 }
             }

@@ -1,23 +1,356 @@
-/* What is not built raises MPI_ERR_UNSUPPORTED_OPERATION and names itself. */
+/* Processes start processes. The program is its own child: "child" and what it is to do as arguments.
+ *
+ *   spawn rounds          messages, collective operations, merge, a child that spawns too; several times
+ *   spawn refused         what is wrong gives its class at all ranks, and nothing is started
+ *   spawn hints DIR       wdir, path, soft, host; several programs at once
+ *   spawn idle            a child that never calls MPI_Init
+ *   spawn killed          a child that is killed
+ *   spawn universe        prints MPI_UNIVERSE_SIZE
+ */
+#define _GNU_SOURCE
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WANT(holds, ...)                                       \
+    do {                                                       \
+        if (!(holds)) {                                        \
+            printf("%s:%d: ", __func__, __LINE__);             \
+            printf(__VA_ARGS__);                               \
+            printf("\n");                                      \
+            fflush(stdout);                                    \
+            MPI_Abort(MPI_COMM_WORLD, 1);                      \
+        }                                                      \
+    } while (0)
+
+#define CHECK(call)                                            \
+    do {                                                       \
+        int code_ = (call);                                    \
+        if (code_ != MPI_SUCCESS) {                            \
+            char text_[MPI_MAX_ERROR_STRING];                  \
+            int length_;                                       \
+            MPI_Error_string(code_, text_, &length_);          \
+            WANT(0, "%s: %s", #call, text_);                   \
+        }                                                      \
+    } while (0)
+
+#define FAILS(call, wanted)                                                                       \
+    do {                                                                                          \
+        int code_ = (call), class_ = MPI_SUCCESS;                                                 \
+        MPI_Error_class(code_, &class_);                                                          \
+        WANT(class_ == (wanted), "%s gives class %d, expected %s", #call, class_, #wanted);       \
+    } while (0)
+
+static int rank, size;
+static char *self;
+
+/* Both groups run this: pairs, collective operations of each kind, then one communicator. */
+static void talk(MPI_Comm inter, int is_child)
+{
+    int others, me, mine, sum, one = 1, is_inter;
+    MPI_Comm merged;
+    CHECK(MPI_Comm_test_inter(inter, &is_inter));
+    CHECK(MPI_Comm_remote_size(inter, &others));
+    CHECK(MPI_Comm_rank(inter, &me));
+    CHECK(MPI_Comm_size(inter, &mine));
+    WANT(is_inter, "the parent communicator is none between groups");
+    if (me == 0) {
+        int *large = malloc(sizeof(int) << 18), got = -1;
+        MPI_Status status;
+        for (int i = 0; i < 1 << 18; i++)
+            large[i] = i * 3 + is_child;
+        CHECK(MPI_Sendrecv(&mine, 1, MPI_INT, 0, 7, &got, 1, MPI_INT, MPI_ANY_SOURCE, 7, inter, &status));
+        WANT(got == others && status.MPI_SOURCE == 0, "got %d from %d", got, status.MPI_SOURCE);
+        if (is_child) {
+            CHECK(MPI_Send(large, 1 << 18, MPI_INT, 0, 8, inter));
+        } else {
+            memset(large, 0, sizeof(int) << 18);
+            CHECK(MPI_Recv(large, 1 << 18, MPI_INT, 0, 8, inter, MPI_STATUS_IGNORE));
+            for (int i = 0; i < 1 << 18; i++)
+                WANT(large[i] == i * 3 + 1, "element %d is %d", i, large[i]);
+        }
+        free(large);
+    }
+    CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, inter));
+    WANT(sum == others, "sum %d of the other side, expected %d", sum, others);
+    CHECK(MPI_Intercomm_merge(inter, is_child, &merged));
+    CHECK(MPI_Comm_rank(merged, &me));
+    CHECK(MPI_Comm_size(merged, &sum));
+    WANT(sum == mine + others && me == (is_child ? others : 0) + rank, "rank %d of %d", me, sum);
+    for (int i = 0; i < 50; i++) {
+        CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, merged));
+        WANT(sum == mine + others, "sum %d", sum);
+        CHECK(MPI_Barrier(merged));
+    }
+    CHECK(MPI_Comm_free(&merged));
+}
+
+static void world_of_my_own(void)
+{
+    int sum, one = 1, *value, flag;
+    MPI_Comm copy;
+    CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
+    CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, copy));
+    WANT(sum == size, "sum %d of %d", sum, size);
+    CHECK(MPI_Comm_free(&copy));
+    CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    WANT(sum == size, "sum %d of %d", sum, size);
+    CHECK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &value, &flag));
+    WANT(flag && *value >= 0, "no MPI_APPNUM");
+}
+
+static void start(int number, char *what, MPI_Comm comm, MPI_Comm *inter)
+{
+    char *argv[] = {"child", what, NULL};
+    int codes[16];
+    memset(codes, -1, sizeof codes);
+    CHECK(MPI_Comm_spawn(self, argv, number, MPI_INFO_NULL, 0, comm, inter, codes));
+    for (int i = 0; i < number; i++)
+        WANT(codes[i] == MPI_SUCCESS, "code %d is %d", i, codes[i]);
+}
+
+static void rounds(void)
+{
+    MPI_Comm inter, alone, all, half;
+    /* The whole world. */
+    start(2, "talk", MPI_COMM_WORLD, &inter);
+    talk(inter, 0);
+    CHECK(MPI_Comm_disconnect(&inter));
+    WANT(inter == MPI_COMM_NULL, "a handle is left");
+    /* The last rank alone; the others then meet the child by the world, and did not know it. */
+    CHECK(MPI_Comm_split(MPI_COMM_WORLD, rank == size - 1, 0, &half));
+    if (rank == size - 1) {
+        start(1, "merge", MPI_COMM_SELF, &alone);
+        CHECK(MPI_Intercomm_merge(alone, 0, &all));
+    } else {
+        all = MPI_COMM_NULL;
+    }
+    if (size > 1) {
+        int one = 1, sum, mine;
+        CHECK(MPI_Comm_size(rank == size - 1 ? all : half, &mine));
+        CHECK(MPI_Intercomm_create(rank == size - 1 ? all : half, 0, MPI_COMM_WORLD, rank == size - 1 ? 0 : size - 1,
+                                   5, &inter));
+        CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, inter));
+        WANT(sum == size + 1 - mine, "sum %d", sum);
+        /* From the child to a rank that has not started it, from any source. */
+        if (rank == 0) {
+            int got = 0;
+            CHECK(MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 6, inter, MPI_STATUS_IGNORE));
+            WANT(got == 42, "got %d", got);
+        }
+        CHECK(MPI_Comm_disconnect(&inter));
+    } else {
+        CHECK(MPI_Barrier(all));
+    }
+    if (rank == size - 1) {
+        CHECK(MPI_Comm_free(&all));
+        CHECK(MPI_Comm_disconnect(&alone));
+    }
+    CHECK(MPI_Comm_free(&half));
+    /* A child with a child. */
+    start(1, "again", MPI_COMM_WORLD, &inter);
+    talk(inter, 0);
+    CHECK(MPI_Comm_disconnect(&inter));
+}
+
+static void child(char *what)
+{
+    MPI_Comm parent, all, inter;
+    char name[MPI_MAX_OBJECT_NAME];
+    int length;
+    CHECK(MPI_Comm_get_parent(&parent));
+    WANT(parent != MPI_COMM_NULL, "a child has no parent");
+    CHECK(MPI_Comm_get_name(MPI_COMM_WORLD, name, &length));
+    WANT(strcmp(name, "MPI_COMM_WORLD") == 0, "the world is called %s", name);
+    world_of_my_own();
+    if (strcmp(what, "merge") == 0) {
+        int parents, one = 1, sum, others, here;
+        CHECK(MPI_Intercomm_merge(parent, 1, &all));
+        CHECK(MPI_Comm_size(all, &parents));
+        int world = atoi(getenv("PARENTS"));
+        if (world > 1) {
+            CHECK(MPI_Intercomm_create(all, 0, MPI_COMM_NULL, 0, 5, &inter));
+            CHECK(MPI_Comm_remote_size(inter, &others));
+            CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, inter));
+            WANT(sum == others, "sum %d", sum);
+            here = 42;
+            CHECK(MPI_Send(&here, 1, MPI_INT, 0, 6, inter));
+            CHECK(MPI_Comm_disconnect(&inter));
+        } else {
+            CHECK(MPI_Barrier(all));
+        }
+        CHECK(MPI_Comm_free(&all));
+    } else {
+        talk(parent, 1);
+    }
+    if (strcmp(what, "again") == 0) {
+        start(2, "talk", MPI_COMM_WORLD, &inter);
+        talk(inter, 0);
+        CHECK(MPI_Comm_disconnect(&inter));
+    }
+    CHECK(MPI_Comm_disconnect(&parent));
+    CHECK(MPI_Comm_get_parent(&parent));
+    WANT(parent == MPI_COMM_NULL, "a parent after the disconnect");
+}
+
+static void refused(void)
+{
+    MPI_Comm inter = MPI_COMM_NULL;
+    char text[MPI_MAX_ERROR_STRING], *commands[] = {self, "./no-such-program"};
+    int codes[8], maxprocs[] = {2, 1}, length, code, class;
+    MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL}, info;
+    for (int i = 0; i < 8; i++)
+        codes[i] = -1;
+    code = MPI_Comm_spawn("./no-such-program", MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, codes);
+    MPI_Error_class(code, &class);
+    WANT(class == MPI_ERR_SPAWN && codes[0] == MPI_ERR_SPAWN && codes[1] == MPI_ERR_SPAWN && codes[2] == -1,
+         "class %d, codes %d %d %d", class, codes[0], codes[1], codes[2]);
+    CHECK(MPI_Error_string(code, text, &length));
+    WANT(!strchr(text, '\n') && (rank != 0 || strstr(text, "no-such-program")), "text: %s", text);
+    FAILS(MPI_Comm_spawn_multiple(2, commands, MPI_ARGVS_NULL, maxprocs, infos, 0, MPI_COMM_WORLD, &inter, codes),
+          MPI_ERR_SPAWN);
+    WANT(codes[0] == MPI_ERR_OTHER && codes[1] == MPI_ERR_OTHER && codes[2] == MPI_ERR_SPAWN && codes[3] == -1,
+         "codes %d %d %d %d", codes[0], codes[1], codes[2], codes[3]);
+    /* A file that no kernel takes: those that began with it are taken back. */
+    if (rank == 0) {
+        FILE *file = fopen("no-program", "w");
+        fputs("\177ELF but nothing else\n", file);
+        fclose(file);
+        WANT(chmod("no-program", 0755) == 0, "chmod");
+    }
+    CHECK(MPI_Barrier(MPI_COMM_WORLD));
+    commands[1] = "./no-program";
+    FAILS(MPI_Comm_spawn_multiple(2, commands, MPI_ARGVS_NULL, maxprocs, infos, 0, MPI_COMM_WORLD, &inter, codes),
+          MPI_ERR_SPAWN);
+    WANT(codes[0] == MPI_ERR_OTHER && codes[2] == MPI_ERR_SPAWN, "codes %d %d %d", codes[0], codes[1], codes[2]);
+    FAILS(MPI_Comm_spawn(self, MPI_ARGV_NULL, 1000, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE),
+          MPI_ERR_SPAWN);
+    FAILS(MPI_Comm_spawn(self, MPI_ARGV_NULL, 0, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE),
+          MPI_ERR_ARG);
+    FAILS(MPI_Comm_spawn(self, MPI_ARGV_NULL, 1, MPI_INFO_NULL, size, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE),
+          MPI_ERR_ROOT);
+    FAILS(MPI_Comm_spawn(NULL, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE),
+          MPI_ERR_ARG);
+    FAILS(MPI_Comm_spawn_multiple(0, commands, MPI_ARGVS_NULL, maxprocs, infos, 0, MPI_COMM_SELF, &inter, codes),
+          MPI_ERR_ARG);
+    const char *wrong[][2] = {{"host", "no-such-host"}, {"wdir", "/no/such/directory"}, {"soft", "many"}};
+    for (int i = 0; i < 3; i++) {
+        CHECK(MPI_Info_create(&info));
+        CHECK(MPI_Info_set(info, wrong[i][0], wrong[i][1]));
+        FAILS(MPI_Comm_spawn(self, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE),
+              i < 2 ? MPI_ERR_SPAWN : MPI_ERR_INFO_VALUE);
+        CHECK(MPI_Info_free(&info));
+    }
+    WANT(inter == MPI_COMM_NULL, "a failed call has written a handle");
+    /* And then it works. */
+    start(2, "talk", MPI_COMM_WORLD, &inter);
+    talk(inter, 0);
+    CHECK(MPI_Comm_disconnect(&inter));
+}
+
+static void hints(char *directory)
+{
+    MPI_Comm inter;
+    MPI_Info infos[2];
+    char *name = strrchr(self, '/') + 1, path[4096];
+    char *arguments[] = {"child", "where", directory, NULL}, **argv[] = {arguments, arguments};
+    char *commands[] = {name, name};
+    int maxprocs[] = {1, 4}, codes[5], others, sum, one = 1;
+    snprintf(path, sizeof path, "/nowhere:%.*s", (int)(name - self - 1), self);
+    for (int i = 0; i < 2; i++) {
+        CHECK(MPI_Info_create(&infos[i]));
+        CHECK(MPI_Info_set(infos[i], "path", path));
+        CHECK(MPI_Info_set(infos[i], "wdir", directory));
+        CHECK(MPI_Info_set(infos[i], "host", "localhost"));
+    }
+    CHECK(MPI_Info_set(infos[1], "soft", "2:3,100"));
+    CHECK(MPI_Comm_spawn_multiple(2, commands, argv, maxprocs, infos, 0, MPI_COMM_WORLD, &inter, codes));
+    CHECK(MPI_Comm_remote_size(inter, &others));
+    WANT(others == 4, "%d processes, expected 1 + 3", others);
+    for (int i = 0; i < 5; i++)
+        WANT(codes[i] == (i < 4 ? MPI_SUCCESS : MPI_ERR_SPAWN), "code %d is %d", i, codes[i]);
+    CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, inter));
+    /* Of their numbers of programs: one 0, three 1. */
+    WANT(sum == 3, "sum %d", sum);
+    CHECK(MPI_Comm_disconnect(&inter));
+    for (int i = 0; i < 2; i++)
+        CHECK(MPI_Info_free(&infos[i]));
+}
+
+static void where(char *directory)
+{
+    char here[4096], there[4096];
+    MPI_Comm parent;
+    int *number, flag, sum;
+    WANT(getcwd(here, sizeof here) && realpath(directory, there) && strcmp(here, there) == 0, "%s is not %s", here,
+         directory);
+    CHECK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &flag));
+    WANT(flag && *number == (rank > 0), "program %d", flag ? *number : -1);
+    WANT(size == 4, "%d processes", size);
+    CHECK(MPI_Comm_get_parent(&parent));
+    CHECK(MPI_Allreduce(number, &sum, 1, MPI_INT, MPI_SUM, parent));
+    CHECK(MPI_Comm_disconnect(&parent));
+}
 
 int main(int argc, char **argv)
 {
-    char text[MPI_MAX_ERROR_STRING];
-    int length, class, code;
-    MPI_Comm children;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    code = MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
-    MPI_Error_class(code, &class);
-    MPI_Error_string(code, text, &length);
-    if (class == MPI_ERR_UNSUPPORTED_OPERATION && strstr(text, "MPI_Comm_spawn") && !strchr(text, '\n'))
-        printf("spawn is refused\n");
-    else
-        printf("class %d: %s\n", class, text);
-    MPI_Finalize();
+    char *what = argc > 1 ? argv[1] : "rounds";
+    int is_child = argc > 2 && strcmp(what, "child") == 0;
+    static char file[4096];
+    if (is_child && strcmp(argv[2], "idle") == 0)
+        return 0;
+    if (is_child && strcmp(argv[2], "killed") == 0)
+        raise(SIGKILL);
+    self = realpath("/proc/self/exe", file);
+    CHECK(MPI_Init(&argc, &argv));
+    CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    CHECK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    CHECK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    if (is_child) {
+        if (strcmp(argv[2], "where") == 0)
+            where(argv[3]);
+        else
+            child(argv[2]);
+        CHECK(MPI_Finalize());
+        return 0;
+    }
+    MPI_Comm parent, inter;
+    CHECK(MPI_Comm_get_parent(&parent));
+    WANT(parent == MPI_COMM_NULL, "a process of mpiexec has a parent");
+    if (strcmp(what, "rounds") == 0) {
+        rounds();
+    } else if (strcmp(what, "refused") == 0) {
+        refused();
+    } else if (strcmp(what, "hints") == 0) {
+        hints(argv[2]);
+    } else if (strcmp(what, "universe") == 0) {
+        int *universe, flag;
+        CHECK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &universe, &flag));
+        if (rank == 0)
+            printf("universe %d\n", flag ? *universe : -1);
+        CHECK(MPI_Finalize());
+        return 0;
+    } else if (strcmp(what, "nodes") == 0) {
+        char text[MPI_MAX_ERROR_STRING];
+        int length, code;
+        code = MPI_Comm_spawn(self, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+        CHECK(MPI_Error_string(code, text, &length));
+        if (rank == 0)
+            printf("%s\n", text);
+        FAILS(code, MPI_ERR_SPAWN);
+        CHECK(MPI_Finalize());
+        return 0;
+    } else {
+        start(1, what, MPI_COMM_WORLD, &inter);
+    }
+    CHECK(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank == 0)
+        printf("spawn is right\n");
+    CHECK(MPI_Finalize());
     return 0;
 }

@@ -50,6 +50,7 @@ pub enum Key {
     RanksPerNode,
     Nodes,
     VirtualNodes,
+    Universe,
     Namespaces,
     NamespaceMtus,
     BindTo,
@@ -327,6 +328,12 @@ pub const OPTIONS: &[Spec] = &[
         &["nodes"],
         &["N"],
         "run on N nodes of the cluster whose daemon is found here (`tutti run`: -N)",
+    ),
+    option(
+        Key::Universe,
+        &["universe", "usize"],
+        &["N"],
+        "how many ranks the program may have with those that it starts itself (MPI_UNIVERSE_SIZE)",
     ),
     option(
         Key::VirtualNodes,

@@ -136,9 +136,9 @@ unsafe fn end(
     })
 }
 
-/// The communicator with the processes that started this one: there is none.
-pub(super) fn parent(_: &Guard) -> Result<MPI_Comm> {
-    Ok(MPI_COMM_NULL)
+/// The communicator with the processes that started this one.
+pub(super) fn parent(guard: &Guard) -> Result<MPI_Comm> {
+    Ok(guard.parent)
 }
 
 pub(super) fn set_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Result<()> {

@@ -111,6 +111,8 @@ impl Guard {
 
     fn handles_left(&self) -> Vec<String> {
         let comms = self.comms.iter().map(|(index, _)| (1, "communicator", self.comms.handle(index), index));
+        // MPI made it, and the user need not free it.
+        let comms = comms.filter(|(_, _, handle, _)| *handle != self.parent.0);
         let groups = self.groups.iter().map(|(index, _)| (2, "group", self.groups.handle(index), index));
         let types = self.types.iter().filter(|(_, datatype)| !datatype.is_predefined());
         let types = types.map(|(index, _)| (3, "datatype", self.types.handle(index), index));

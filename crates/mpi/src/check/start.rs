@@ -54,11 +54,11 @@ fn all_agree(job: &Job, mine: Mode) -> bool {
     let said = |rank: usize| job.report(rank).check.load(Ordering::Acquire);
     let began = Instant::now();
     let mut is_said = false;
-    for rank in job.local_ranks() {
+    for rank in began_with(job) {
         while said(rank) == 0 {
             if began.elapsed() > PATIENCE && !is_said && job.rank() == job.local_ranks().start {
                 is_said = true;
-                let missing: Vec<usize> = job.local_ranks().filter(|&rank| said(rank) == 0).collect();
+                let missing: Vec<usize> = began_with(job).filter(|&rank| said(rank) == 0).collect();
                 log::line(format_args!(
                     "check: rank {} waits in MPI_Init for {}",
                     job.rank(),
@@ -68,11 +68,11 @@ fn all_agree(job: &Job, mine: Mode) -> bool {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    let others: Vec<usize> = job.local_ranks().filter(|&rank| said(rank) != mine as u32 + 1).collect();
+    let others: Vec<usize> = began_with(job).filter(|&rank| said(rank) != mine as u32 + 1).collect();
     if others.is_empty() {
         return true;
     }
-    let first = job.local_ranks().find(|&rank| said(rank) > Mode::Off as u32 + 1);
+    let first = began_with(job).find(|&rank| said(rank) > Mode::Off as u32 + 1);
     if first == Some(job.rank()) {
         log::line(format_args!(
             "check: {VARIABLE} is not the same on all ranks (different from rank {} on {}); nothing is checked",
@@ -81,4 +81,10 @@ fn all_agree(job: &Job, mine: Mode) -> bool {
         ));
     }
     false
+}
+
+/// Those whose mode is the job's: all that it began with on this node, and the world of this rank.
+fn began_with(job: &Job) -> impl Iterator<Item = usize> {
+    let (first, world) = (job.local_ranks(), job.world());
+    first.filter(move |rank| world.contains(rank))
 }

@@ -2,10 +2,10 @@
 //! parent's own contexts.
 //!
 //! **Contexts.** A new communicator's context must be new to each of its members. The *leader*, its first
-//! member, takes one from its own sequence: `(n * ranks of the job + world rank) * CONTEXTS_PER_COMM` with
-//! its private `n`. So contexts are unique in the whole job and for its whole life, whatever agreements run
-//! at the same time in other threads or communicators, and nobody but the leader has to be asked: a dup costs
-//! one broadcast, a split the exchange that it needs anyway.
+//! member, takes one from its own sequence: `(n * ranks that the job has room for + world rank) *
+//! CONTEXTS_PER_COMM` with its private `n`. So contexts are unique in the whole job and for its whole life,
+//! whatever agreements run at the same time in other threads or communicators, and nobody but the leader has
+//! to be asked: a dup costs one broadcast, a split the exchange that it needs anyway.
 //!
 //! | operation | messages |
 //! |---|---|
@@ -170,6 +170,7 @@ impl Guard {
 
     /// Sends numbers; gives the request while it is pending. `data` must stay until then.
     pub(super) fn send_numbers(&mut self, meeting: &Meeting, to: u32, data: &[u32]) -> Option<u32> {
+        self.meet_new_ranks();
         let buffer = Buffer::contiguous(data.as_ptr().cast_mut().cast(), size_of_val(data));
         let (context, tag) = (meeting.context, meeting.tag);
         match self.engine.send(Message { to, context, tag, buffer, mode: Mode::Standard }) {

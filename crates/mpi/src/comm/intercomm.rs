@@ -75,6 +75,8 @@ impl Guard {
             Vec::new()
         };
         let rtr = self.broadcast(meeting, leader, rtr);
+        // Those of the other group may be new to this one.
+        self.meet_new_ranks();
         if let [class] = rtr[..] {
             return Err(Error::new(class as c_int, "the leader of the group could not reach the other one"));
         }

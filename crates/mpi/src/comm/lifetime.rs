@@ -22,6 +22,9 @@ impl Guard {
         attribute_calls::delete_all(self, Owner::Comm(handle))?;
         // A callback of the user may have freed it itself.
         self.comm(handle)?;
+        if self.parent == handle {
+            self.parent = MPI_COMM_NULL;
+        }
         if let Some(index) = self.comms.index(handle.0) {
             let mut comm = self.comms.remove(index);
             comm.collective.release(&self.engine.job);

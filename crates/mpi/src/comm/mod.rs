@@ -17,6 +17,7 @@ pub mod machine;
 mod names;
 pub mod open_ports;
 pub mod ports;
+pub mod spawn;
 pub mod topology;
 
 use std::rc::Rc;

@@ -48,7 +48,7 @@ const JOIN: u64 = u64::MAX;
 
 impl Connection {
     /// Where both roots meet. Two ranks may connect to each other under the same number.
-    fn meeting(self, me: u32, other: u32) -> Meeting {
+    pub(super) fn meeting(self, me: u32, other: u32) -> Meeting {
         let opener = if self.from == me { other } else { me };
         Meeting::new(vec![me, other], me, CONTEXT, Channel::Creation, self.tag(opener))
     }
@@ -152,7 +152,7 @@ impl Guard {
 
     fn port_of_job(&self, name: &[u8]) -> Result<Name> {
         let parsed = Name::parse(self.engine.job.id(), name);
-        parsed.filter(|parsed| (parsed.rank as usize) < self.engine.job.ranks()).ok_or_else(|| {
+        parsed.filter(|parsed| self.engine.job.is_present(parsed.rank as usize)).ok_or_else(|| {
             let text = format_args!(
                 "port_name is {}, expected one that MPI_Open_port gave in this job: ports of other launches are not reached",
                 quoted(name)
@@ -251,7 +251,7 @@ impl Guard {
         });
         let other =
             other.map_err(|error| Error::new(MPI_ERR_ARG, format_args!("fd is {socket}: {error}")))?;
-        let is_ours = other.key == key && (other.rank as usize) < self.engine.job.ranks();
+        let is_ours = other.key == key && self.engine.job.is_present(other.rank as usize);
         check(is_ours && other.rank != me, MPI_ERR_OTHER, || {
             let which = if is_ours { "this process itself" } else { "of another launch" };
             format!(

@@ -90,7 +90,7 @@ impl Engine {
     #[inline(always)]
     pub fn has_no_waiter(&self) -> bool {
         let ranks = self.peers.ranks();
-        ranks.len() == self.job.ranks() && ranks.into_iter().all(|from| self.matching.is_idle(from))
+        self.job.is_whole() && ranks.into_iter().all(|from| self.matching.is_idle(from))
     }
 
     /// Takes the first message that comes from any rank to `at`, if it is small and the one asked for: its
@@ -108,7 +108,7 @@ impl Engine {
         capacity: usize,
         polls: u32,
     ) -> Option<(usize, i32, usize)> {
-        let ranks = self.job.ranks();
+        let ranks = self.peers.ranks().len();
         for _ in 0..polls as usize * ranks {
             let from = self.matching.next_in_turn();
             if from == self.me {

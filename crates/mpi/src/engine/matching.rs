@@ -93,6 +93,14 @@ impl Matching {
         }
     }
 
+    /// There are more sources.
+    pub(super) fn grow(&mut self, ranks: usize) {
+        self.posted.resize(ranks, EMPTY);
+        self.unexpected.add_senders(ranks);
+        // The index of receives from any source is the last one. They are built anew when they are needed.
+        self.posted_indexes.clear();
+    }
+
     /// Whether no receive is posted that a message of this source could match, and none of its messages
     /// waits.
     #[inline(always)]

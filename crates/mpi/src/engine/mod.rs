@@ -112,11 +112,11 @@ impl Engine {
     ///
     /// `lend` lends [`Engine::lend_client`] to whoever else polls the network in this process.
     pub fn new(job: Job, router: Option<Rc<RefCell<Router>>>, lend: Option<Lend>) -> Self {
-        let ranks = job.ranks();
         // SAFETY: called once for each peer; the rings stay inside the engine, beside the job that they
         // belong to.
-        let peers = Peers::new(job.local_ranks(), |peer| Peer::new(unsafe { job.rings(peer) }));
+        let peers = Peers::new(job.present_ranks(), |peer| Peer::new(unsafe { job.rings(peer) }));
         let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
+        let ranks = if job.is_whole() { peers.ranks().len() } else { job.ranks() };
         Engine {
             remote: router.map(|router| Box::new(Remote::new(router, &job, lend))),
             job,
@@ -130,6 +130,20 @@ impl Engine {
             polls: 0,
             me,
         }
+    }
+
+    /// Ranks may have been started since: from now on they are peers. Whether there are any.
+    #[cold]
+    pub fn meet_new_ranks(&mut self) -> bool {
+        let ranks = self.job.present_ranks();
+        if ranks.len() <= self.peers.ranks().len() {
+            return false;
+        }
+        // SAFETY: as in `new`.
+        self.peers.grow(ranks.clone(), |peer| Peer::new(unsafe { self.job.rings(peer) }));
+        self.matching.grow(ranks.len());
+        self.oversubscribed = self.job.is_oversubscribed();
+        true
     }
 
     /// Starts a send.

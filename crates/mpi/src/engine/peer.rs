@@ -33,6 +33,11 @@ impl Peers {
         Peers { first: ranks.start, list: ranks.map(make).collect() }
     }
 
+    /// Adds those that `make` gives for the ranks of this node that are new.
+    pub(super) fn grow(&mut self, ranks: Range<usize>, make: impl FnMut(usize) -> Peer) {
+        self.list.extend((self.first + self.list.len()..ranks.end).map(make));
+    }
+
     /// Their world ranks.
     #[inline(always)]
     pub(super) fn ranks(&self) -> Range<usize> {

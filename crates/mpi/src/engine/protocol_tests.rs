@@ -24,7 +24,15 @@ pub(super) fn world(ranks: u32) -> World {
         let descriptor = first.descriptor().try_clone_to_owned().expect("dup");
         let segment = Segment::open(descriptor).expect("our own segment");
         Engine::new(
-            Job::enter(Place { segment, page: None, local_rank, starter: None, network: None, remark: None }),
+            Job::enter(Place {
+                segment,
+                page: None,
+                local_rank,
+                starter: None,
+                network: None,
+                remark: None,
+                spawned: None,
+            }),
             None,
             None,
         )

@@ -41,6 +41,7 @@ fn engine(rank: u32, socket: OwnedFd, addresses: &[SocketAddr]) -> Engine {
         network: Some(Network { peers, socket }),
         starter: None,
         remark: None,
+        spawned: None,
     });
     let router = Net::open(&job).unwrap().map(|net| Rc::new(RefCell::new(Router::new(net, job.ranks()))));
     Engine::new(job, router, None)

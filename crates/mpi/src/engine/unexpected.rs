@@ -71,6 +71,13 @@ impl UnexpectedQueue {
         }
     }
 
+    /// There are more senders.
+    pub(super) fn add_senders(&mut self, ranks: usize) {
+        self.queues.resize(ranks, Queue { first: NONE, last: NONE });
+        // They are built anew when they are needed.
+        self.indexes.clear();
+    }
+
     /// Where an onlooker begins.
     pub(super) fn root(&self) -> &Root {
         &self.root

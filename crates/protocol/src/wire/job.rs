@@ -152,6 +152,9 @@ pub struct Job {
     /// What its ranks on this node may have of memory, where the kernel can see to that; none: anything.
     #[serde(default)]
     pub memory: Option<MemoryLimit>,
+    /// Ranks that the user expects, with those that are started later; none: as many as there are cores.
+    #[serde(default)]
+    pub universe: Option<u32>,
     /// It shares the parallel slots of its node with others; none: it does not.
     #[serde(default)]
     pub shared_slots: Option<SharedSlots>,

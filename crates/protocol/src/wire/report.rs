@@ -129,6 +129,8 @@ pub enum Cause {
     Status(i32),
     /// It called MPI_Init, not MPI_Finalize, and exited with 0.
     NotFinalized,
+    /// It was started by other ranks, which wait for its MPI_Init, and exited with 0 without that.
+    NeverInit,
     /// It called MPI_Abort, or an error was fatal.
     Abort(u32),
     /// It called shmem_global_exit.
@@ -154,6 +156,9 @@ impl fmt::Display for Ended {
             }
             Cause::Status(status) => write!(out, "exited with status {status}"),
             Cause::NotFinalized => out.write_str("exited without calling MPI_Finalize"),
+            Cause::NeverInit => out.write_str(
+                "was started by MPI_Comm_spawn and exited without calling MPI_Init; the job is ended",
+            ),
             Cause::Abort(code) => write!(out, "called MPI_Abort({code})"),
             Cause::Exit(code) => write!(out, "called shmem_global_exit({code})"),
             Cause::NoPmi => out.write_str(
@@ -181,7 +186,7 @@ impl Cause {
             Cause::Signal { signal, .. } => 128_i32.saturating_add(signal).clamp(129, 255) as u8,
             Cause::Status(status) => (status & 0xff) as u8,
             Cause::Exit(code) => (code & 0xff) as u8,
-            Cause::NotFinalized | Cause::Vanished | Cause::NoPmi => 1,
+            Cause::NotFinalized | Cause::NeverInit | Cause::Vanished | Cause::NoPmi => 1,
             Cause::Memory => 137,
             Cause::Abort(code) => {
                 // An aborted job never looks like a good one.

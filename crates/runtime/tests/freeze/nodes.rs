@@ -68,6 +68,7 @@ impl Nodes {
             network: Some(Network { peers: self.peers.clone(), socket }),
             starter: None,
             remark: None,
+            spawned: None,
         });
         let net = Net::open(&job).expect("a way").expect("two nodes");
         (job, net)

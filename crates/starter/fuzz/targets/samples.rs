@@ -89,6 +89,7 @@ fn job() -> Job {
             bytes: 1 << 29,
             reached: "it reached 512 MiB".into(),
         }),
+        universe: None,
         shared_slots: None,
     }
 }

@@ -28,6 +28,7 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
         debug: false,
         daemon: None,
         memory: None,
+        universe: None,
         shared_slots: None,
     }
 }

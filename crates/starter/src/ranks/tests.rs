@@ -11,7 +11,7 @@ fn job(scripts: &[&str]) -> Ranks {
     for script in scripts {
         let child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
         let pid = Pid::from_child(&child);
-        ranks.add(pid, pidfd_open(pid, PidfdFlags::empty()).unwrap());
+        ranks.add(pid, pidfd_open(pid, PidfdFlags::empty()).unwrap(), Origin::Launch);
     }
     ranks
 }
@@ -29,11 +29,11 @@ fn die(ranks: &mut Ranks, rank: u32) -> Option<Cause> {
 
 fn attach(ranks: &mut Ranks, rank: u32) {
     let pid = ranks.ranks[rank as usize].pid;
-    assert_eq!(ranks.handle_event(Event::Attached { rank, pid }, 0), None);
+    assert_eq!(ranks.handle_event(&Event::Attached { rank, pid }, 0), None);
 }
 
 fn notice(ranks: &mut Ranks, rank: u32, notice: Notice) -> Option<Cause> {
-    ranks.handle_event(Event::Notice { rank, notice }, 0).map(|ended| ended.cause)
+    ranks.handle_event(&Event::Notice { rank, notice }, 0).map(|ended| ended.cause)
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn rank_wrapper_gets_time_after_its_program_died() {
     let pid = Pid::from_child(&inner);
     inner.wait().unwrap();
     // Dead before it could be watched.
-    assert_eq!(ranks.handle_event(Event::Attached { rank: 0, pid }, 5), None);
+    assert_eq!(ranks.handle_event(&Event::Attached { rank: 0, pid }, 5), None);
     assert_eq!(ranks.grace_ends_ns(), Some(5 + WRAPPER_GRACE_NS));
     assert_eq!(ranks.handle_time(4 + WRAPPER_GRACE_NS), None);
     assert_eq!(ranks.handle_time(5 + WRAPPER_GRACE_NS).map(|ended| ended.cause), Some(Cause::Vanished));
@@ -93,4 +93,26 @@ fn rank_wrapper_gets_time_after_its_program_died() {
     // A child of the test that is no leader of a group gets the signal by its pidfd.
     ranks.kill();
     assert_eq!(die(&mut ranks, 0), None);
+}
+
+#[test]
+fn rank_that_others_have_started_ends_the_job_without_mpi_init() {
+    let mut ranks = job(&["exit 0", "exit 0"]);
+    ranks.ranks[1].origin = Origin::Spawn;
+    assert_eq!(die(&mut ranks, 0), None);
+    assert!(!ranks.is_ending());
+    assert_eq!(die(&mut ranks, 1), Some(Cause::NeverInit));
+    assert!(ranks.is_ending());
+    assert_eq!(ranks.status(), 1);
+}
+
+#[test]
+fn rank_that_is_withdrawn_ends_without_a_trace() {
+    let mut ranks = job(&["exit 0", "sleep 1000"]);
+    ranks.ranks[1].origin = Origin::Spawn;
+    ranks.withdraw(1);
+    assert!(ranks.is_withdrawn(1));
+    assert_eq!(die(&mut ranks, 1), None);
+    assert!(!ranks.is_ending());
+    assert_eq!(ranks.status(), 0);
 }

@@ -34,6 +34,9 @@ impl Starter {
         }
         add(Source::Signals, self.signals.descriptor(), PollFlags::IN);
         parts.failures.iter().for_each(|pipe| add(Source::Failures, pipe.as_fd(), PollFlags::IN));
+        for (index, spawning) in parts.spawnings.iter().enumerate().rev() {
+            add(Source::Spawning(index), spawning.failures(), PollFlags::IN);
+        }
         // Before the deaths that come of it.
         let reached = parts.cgroup.iter().filter_map(Cgroup::reached);
         reached.for_each(|event| add(Source::Memory, event, PollFlags::IN));
@@ -106,6 +109,7 @@ impl Starter {
             Source::Connection(rank) => self.handle_notices(rank),
             Source::Pmi(rank) => self.run_pmi(|pmi| pmi.handle_ready(rank)),
             Source::Failures => self.handle_failures(),
+            Source::Spawning(index) => self.handle_spawning(index),
             Source::Stream(index) => {
                 self.parts.streams.handle_readable(index, now_ns());
             }
@@ -128,6 +132,10 @@ impl Starter {
                 self.handle_notices(rank);
                 self.run_pmi(|pmi| pmi.handle_death(rank));
                 self.handle_failures();
+                self.handle_spawnings();
+                if self.parts.ranks.is_withdrawn(rank) {
+                    self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
+                }
                 if let Some(ended) = self.parts.ranks.handle_death(rank) {
                     self.end_phases(rank);
                     self.handle_ended(ended);
@@ -174,7 +182,10 @@ impl Starter {
         if let Event::Notice { rank, notice: Notice::Finalized } = event {
             self.add_exited(rank);
         }
-        if let Some(ended) = self.parts.ranks.handle_event(event, now_ns()) {
+        if let Event::Spawn { rank, request } = &event {
+            self.spawn(*rank, request);
+        }
+        if let Some(ended) = self.parts.ranks.handle_event(&event, now_ns()) {
             self.handle_ended(ended);
         }
     }

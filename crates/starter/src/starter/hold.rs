@@ -85,7 +85,9 @@ impl Starter {
         };
         let bytes_max = self.parts.segment.as_ref().map_or(VIEWS_BYTES_MAX, |segment| {
             let geometry = segment.geometry();
-            View::bytes_max(geometry.local_ranks.into(), geometry.world_ranks.into(), hold.data_bytes as u64)
+            let (here, began) = (segment.present(), geometry.local_ranks);
+            let world = geometry.world_ranks + (here - began);
+            View::bytes_max(here.into(), world.into(), hold.data_bytes as u64)
         });
         let mut payload = hold.number.to_le_bytes().to_vec();
         let json = serde_json::to_string(&seen).expect("views are serialisable");
@@ -102,7 +104,7 @@ impl Starter {
             Some(frozen) => frozen,
             None => {
                 let segment = self.parts.segment.as_ref();
-                let ranks = segment.map_or(0, |segment| segment.geometry().local_ranks as usize);
+                let ranks = segment.map_or(0, |segment| segment.present() as usize);
                 let pids = (0..ranks).filter_map(|rank| Some(segment?.pid(rank))).filter(|pid| *pid != 0);
                 pids.into_iter().all(is_stopped)
             }

@@ -98,7 +98,7 @@ impl Starter {
             watch.due_ns = now_ns + POLL_NS;
             return;
         };
-        let ranks = 0..segment.geometry().local_ranks as usize;
+        let ranks = 0..segment.present() as usize;
         let now: Option<Vec<u32>> = ranks.map(|rank| segment.rest(rank)).collect();
         if !watch.is_same(now, now_ns) {
             return self.report_wakeup();
@@ -134,7 +134,7 @@ impl Starter {
     /// Whether the ranks of a job of this node alone wait for each other for ever.
     fn judge_alone(&self) -> Option<Deadlock> {
         let segment = self.parts.segment.as_ref()?;
-        let ranks = segment.geometry().local_ranks as usize;
+        let ranks = segment.present() as usize;
         let bells = || -> Option<Vec<u32>> { (0..ranks).map(|rank| segment.stillness(rank)).collect() };
         let before = bells()?;
         let snapshot = Snapshot {

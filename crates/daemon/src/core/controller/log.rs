@@ -84,6 +84,7 @@ fn name_of(cause: Cause) -> &'static str {
         Cause::Exit(_) => "exit",
         Cause::Vanished => "vanished",
         Cause::NoPmi => "no-pmi",
+        Cause::NeverInit => "never-init",
         Cause::Memory => "memory",
     }
 }

@@ -28,6 +28,7 @@ fn queued(detached: bool) -> Box<Queued> {
         debug: false,
         daemon: None,
         memory: None,
+        universe: None,
         shared_slots: None,
     };
     let launch = Launch {

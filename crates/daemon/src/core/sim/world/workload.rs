@@ -189,6 +189,7 @@ impl World {
             debug: false,
             daemon: None,
             memory: None,
+            universe: None,
             shared_slots: None,
         };
         let (environment, directory) = (Default::default(), "/".into());

@@ -1,0 +1,334 @@
+//! New processes (MPI 11.8): the root has the starter start further ranks of the job, which have a world of
+//! their own, and both groups are bridged as those that meet at a port.
+//!
+//! | step | who |
+//! |---|---|
+//! | find the programs, ask the starter, await its answer ([`tutti_shm::spawn`]) | root |
+//! | broadcast: class, first new rank, number, a code for each process | group of the root |
+//! | groups, over MPI_COMM_SELF's contexts ([`super::ports`]) | root, first new rank in its MPI_Init |
+//!
+//! A new rank is no peer of the others until they meet it ([`Guard::meet_new_ranks`]): in a wait, or when
+//! they learn of a group that it may be in.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use core::ffi::c_int;
+
+use tutti_shm::spawn::{Answer, Program, Request, Spawned};
+
+use super::open_ports::Connection;
+use super::ports::quoted;
+use crate::abi::*;
+use crate::error::{Error, Result, check};
+use crate::info::{self, Info};
+use crate::process::{Guard, Process};
+use crate::wait_goal::{Goal, Outside};
+
+/// Names that every host has.
+const LOCAL_NAMES: [&[u8]; 3] = [b"localhost", b"127.0.0.1", b"::1"];
+
+/// A program that the user wants to be started.
+#[derive(Debug)]
+pub struct Wish {
+    /// Its name.
+    pub command: Vec<u8>,
+    /// Its arguments without its name.
+    pub arguments: Vec<Vec<u8>>,
+    /// How many processes, at most.
+    pub processes: c_int,
+    /// Where and how.
+    pub hints: Info,
+}
+
+/// What became of the processes that were wanted: MPI_SUCCESS or a class for each.
+pub type Codes = Vec<c_int>;
+
+/// New ranks.
+#[derive(Debug)]
+struct Launched {
+    first: u32,
+    number: u32,
+    codes: Codes,
+}
+
+impl Guard {
+    /// Starts processes, all or none, and makes an intercommunicator with them (11.8.2, 11.8.3). `wishes` is
+    /// asked at the root only. Gives the codes too, if it has come so far.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM, MPI_ERR_ROOT; what is wrong with the wishes; MPI_ERR_SPAWN on all when there is no such
+    /// program, no room, or the kernel refuses.
+    pub fn spawn(
+        &mut self,
+        wishes: impl FnOnce() -> Result<Vec<Wish>>,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> (Result<MPI_Comm>, Codes) {
+        let mut codes = Vec::new();
+        let made = self.spawn_with(wishes, root, comm, &mut codes);
+        (made, codes)
+    }
+
+    fn spawn_with(
+        &mut self,
+        wishes: impl FnOnce() -> Result<Vec<Wish>>,
+        root: c_int,
+        comm: MPI_Comm,
+        codes: &mut Codes,
+    ) -> Result<MPI_Comm> {
+        let intracomm = self.intracomm(comm)?;
+        let (root, group) = (intracomm.checked_root(root)?, intracomm.group.clone());
+        let meeting = self.whole(comm)?;
+        let mut failed = None;
+        let words = if meeting.me == root {
+            let launched = wishes().and_then(|wishes| self.launch_wishes(&wishes, codes));
+            let (class, first, number) = match launched {
+                Ok(Launched { first, number, codes: all }) => {
+                    *codes = all;
+                    (MPI_SUCCESS, first, number)
+                }
+                Err(error) => {
+                    let class = error.class;
+                    failed = Some(error);
+                    (class, 0, 0)
+                }
+            };
+            let codes = codes.iter().map(|code| *code as u32);
+            [class as u32, first, number].into_iter().chain(codes).collect()
+        } else {
+            Vec::new()
+        };
+        let words = self.broadcast(&meeting, root, words);
+        let (class, first, number) = (words[0] as c_int, words[1], words[2]);
+        *codes = words[3..].iter().map(|code| *code as c_int).collect();
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        check(class == MPI_SUCCESS, class, || "the root could not start the processes".into())?;
+        let made = self.bridge(&meeting, root, group, |guard| {
+            let me = guard.world_rank();
+            Ok(Connection { from: me, number }.meeting(me, first))
+        })?;
+        Ok(self.keep_child(comm, made))
+    }
+
+    /// The root's part. On errors of single processes their codes are in `codes`.
+    fn launch_wishes(&mut self, wishes: &[Wish], codes: &mut Codes) -> Result<Launched> {
+        let job = &self.engine.job;
+        check(job.starter().is_some(), MPI_ERR_SPAWN, || {
+            "this process was not started by mpiexec, which alone can start more".into()
+        })?;
+        check(job.is_whole(), MPI_ERR_SPAWN, || {
+            format!("this job runs on {} nodes; processes are started in a job on one node only", job.nodes())
+        })?;
+        let mut room = job.ranks() - job.present_ranks().len();
+        let (mut programs, mut missing) = (Vec::new(), None);
+        for wish in wishes {
+            check(wish.processes > 0, MPI_ERR_ARG, || {
+                format!("maxprocs is {}, expected 1 or more", wish.processes)
+            })?;
+            let ranks = wish.ranks(room)?;
+            room = room.saturating_sub(ranks as usize);
+            let found = wish.program(ranks);
+            let code = if found.is_ok() { MPI_SUCCESS } else { MPI_ERR_SPAWN };
+            codes.extend(std::iter::repeat_n(code, wish.processes as usize));
+            match found {
+                Ok(program) => programs.push(program),
+                Err(error) => missing = missing.or(Some(error)),
+            }
+        }
+        if let Some(error) = missing {
+            none_of(codes);
+            return Err(error);
+        }
+        let context = self.new_context()?;
+        let number = self.ports.next_connection();
+        let ranks: Vec<u32> = programs.iter().map(|program| program.ranks).collect();
+        let answer = self.ask_starter(&Request { number, context, programs })?;
+        // The places among the codes of those that were asked for.
+        let mut at = 0;
+        let mut places = Vec::new();
+        for (wish, ranks) in wishes.iter().zip(ranks) {
+            places.extend(at..at + ranks as usize);
+            at += wish.processes as usize;
+        }
+        match answer {
+            Answer { first: Some(first), .. } => {
+                codes.fill(MPI_ERR_SPAWN);
+                places.iter().for_each(|place| codes[*place] = MPI_SUCCESS);
+                Ok(Launched { first, number, codes: std::mem::take(codes) })
+            }
+            Answer { failed, text, .. } => {
+                let of_failed = failed.iter().filter_map(|rank| places.get(*rank as usize));
+                of_failed.for_each(|place| codes[*place] = MPI_ERR_SPAWN);
+                none_of(codes);
+                Err(Error::new(MPI_ERR_SPAWN, text))
+            }
+        }
+    }
+
+    fn ask_starter(&mut self, request: &Request) -> Result<Answer> {
+        let failed = |error| Error::new(MPI_ERR_SPAWN, format_args!("the starter cannot be asked: {error}"));
+        let gone = "a job with a starter keeps it";
+        self.engine.job.starter().expect(gone).ask(request).map_err(failed)?;
+        let goal = Goal::Outside(Outside::Starter);
+        let answer = self.wait(None, goal, |process: &mut Process| {
+            process.engine.job.starter().expect(gone).poll_answer(request.number).transpose()
+        });
+        answer.map_err(failed)
+    }
+
+    /// Meets those who have started this process, from MPI_Init.
+    pub fn meet_parents(&mut self, spawned: Spawned) {
+        let group = Rc::clone(&self.predefined_comms[0].group);
+        let made = self.whole(MPI_COMM_WORLD).and_then(|meeting| {
+            self.bridge(&meeting, 0, group, |guard| {
+                let Spawned { parent, number, .. } = spawned;
+                Ok(Connection { from: parent, number }.meeting(guard.world_rank(), parent))
+            })
+        });
+        match made {
+            Ok(made) => self.parent = self.keep_child(MPI_COMM_WORLD, made),
+            Err(error) => tutti_runtime::log::line(format_args!(
+                "rank {}: no communicator with those who started this process: {error}",
+                self.world_rank()
+            )),
+        }
+    }
+}
+
+/// None is started: those that could have been are not either.
+fn none_of(codes: &mut [c_int]) {
+    let is_known = codes.contains(&MPI_ERR_SPAWN);
+    let other = if is_known { MPI_ERR_OTHER } else { MPI_ERR_SPAWN };
+    codes.iter_mut().filter(|code| **code == MPI_SUCCESS).for_each(|code| *code = other);
+}
+
+impl Wish {
+    /// How many processes, where there is room for so many.
+    fn ranks(&self, room: usize) -> Result<u32> {
+        let most = self.processes as u32;
+        let Some(soft) = self.hints.get(b"soft") else { return Ok(most) };
+        let most = u64::from(most).min(room as u64);
+        let largest = largest_of(soft, most).ok_or_else(|| {
+            let text = format_args!("soft is {}, expected numbers as in 1,2:8,10:20:5", quoted(soft));
+            Error::new(MPI_ERR_INFO_VALUE, text)
+        })?;
+        Ok(largest as u32)
+    }
+
+    fn program(&self, ranks: u32) -> Result<Program> {
+        let refused = |text: String| Err(Error::new(MPI_ERR_SPAWN, text));
+        if let Some(host) = self.hints.get(b"host")
+            && !is_this_host(host)
+        {
+            return refused(format!("host {} is not this node, the only one of the job", quoted(host)));
+        }
+        let wanted = self.hints.get(b"wdir").map_or(Path::new(""), |wdir| Path::new(OsStr::from_bytes(wdir)));
+        let directory = std::env::current_dir().unwrap_or_default().join(wanted);
+        if !directory.is_dir() {
+            return refused(format!("cannot change to the working directory {}", directory.display()));
+        }
+        let Some(file) = self.find(&directory) else {
+            return refused(format!(
+                "cannot execute {}: there is no such program, or no permission to execute it",
+                quoted(&self.command)
+            ));
+        };
+        let arguments = std::iter::once(&self.command).chain(&self.arguments).cloned().collect();
+        let (file, directory) = (file.into_os_string().into_vec(), directory.into_os_string().into_vec());
+        Ok(Program { ranks, file, arguments, directory })
+    }
+
+    /// The file of the command: where it says, else in the directories of `path`, the working directory, or
+    /// where programs are.
+    fn find(&self, directory: &Path) -> Option<PathBuf> {
+        let command = Path::new(OsStr::from_bytes(&self.command));
+        if self.command.contains(&b'/') {
+            let file = directory.join(command);
+            return is_program(&file).then_some(file);
+        }
+        let path = self.hints.get(b"path").unwrap_or_default();
+        let of_user = path.split(|byte| *byte == b':').filter(|part| !part.is_empty());
+        let of_user = of_user.map(|part| directory.join(OsStr::from_bytes(part)));
+        let programs = std::env::var_os("PATH").unwrap_or_default();
+        let mut places = of_user.chain([directory.to_path_buf()]).chain(std::env::split_paths(&programs));
+        places.find_map(|place| Some(place.join(command)).filter(|file| is_program(file)))
+    }
+}
+
+fn is_program(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+fn is_this_host(host: &[u8]) -> bool {
+    let own = info::host_name().unwrap_or_default();
+    let short = |name: &[u8]| name.split(|byte| *byte == b'.').next().unwrap_or_default().to_vec();
+    LOCAL_NAMES.contains(&host) || own == host || short(&own) == short(host)
+}
+
+/// The largest number of a list such as `1,2:8,10:20:5` that is not above `most`, 0 if all are; none if it is
+/// no such list.
+fn largest_of(list: &[u8], most: u64) -> Option<u64> {
+    let mut largest = 0;
+    for part in std::str::from_utf8(list).ok()?.split(',') {
+        let numbers = part.split(':').map(|number| number.trim().parse::<u64>().ok());
+        let numbers = numbers.collect::<Option<Vec<u64>>>()?;
+        let (first, last, step) = match numbers[..] {
+            [one] => (one, one, 1),
+            [first, last] => (first, last, 1),
+            [first, last, step] if step > 0 => (first, last, step),
+            _ => return None,
+        };
+        let end = last.min(most);
+        if first <= end {
+            largest = largest.max(first + (end - first) / step * step);
+        }
+    }
+    Some(largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spawn_soft_number_is_the_largest_that_there_is_room_for() {
+        for (list, most, expected) in [
+            ("4", 8, Some(4)),
+            ("4", 3, Some(0)),
+            ("1:8", 5, Some(5)),
+            ("0:8:3", 8, Some(6)),
+            ("2,10:20:5", 17, Some(15)),
+            ("2,10:20:5", 9, Some(2)),
+            ("2, 3", 9, Some(3)),
+            ("8:2", 9, Some(0)),
+            ("", 9, None),
+            ("1:2:0", 9, None),
+            ("1:2:3:4", 9, None),
+            ("-1", 9, None),
+            ("two", 9, None),
+        ] {
+            assert_eq!(largest_of(list.as_bytes(), most), expected, "{list:?} of {most}");
+        }
+    }
+
+    #[test]
+    fn spawn_command_is_found_where_the_hints_say() {
+        let find = |command: &[u8], path: Option<&[u8]>| {
+            let mut hints = Info::default();
+            path.into_iter().for_each(|path| hints.set(b"path", path));
+            let wish = Wish { command: command.to_vec(), arguments: Vec::new(), processes: 1, hints };
+            wish.find(Path::new("/"))
+        };
+        assert_eq!(find(b"bin/sh", None), Some("/bin/sh".into()));
+        assert_eq!(find(b"sh", Some(b"/nowhere::bin")), Some("/bin/sh".into()));
+        assert!(find(b"sh", None).is_some());
+        assert_eq!(find(b"./no-such-program", None), None);
+        assert_eq!(find(b"etc", None), None);
+    }
+}
