@@ -41,10 +41,12 @@ pub unsafe fn wait_until(flag: *const i64, comparison: c_int, value: i64, partne
     if is_over() {
         return OK;
     }
-    let Some(ranks) = rank::enter().map(|rank| rank.job.ranks()) else { return NOT_RUNNING };
+    let Some(is_rank) = rank::enter().map(|rank| rank.job.is_present(partner as usize)) else {
+        return NOT_RUNNING;
+    };
     let partner = match partner {
         -1 => Partner::Any,
-        0.. if (partner as u64) < ranks as u64 => Partner::Rank(partner as usize),
+        0.. if is_rank => Partner::Rank(partner as usize),
         0.. => return INVALID,
         _ => Partner::Job((-2 - partner) as u64),
     };
