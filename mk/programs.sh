@@ -4,6 +4,8 @@
 # hpcc: the HPC Challenge (HPL, PTRANS, random access, FFT, bandwidth and latency) on a small problem, on 2 and 4 ranks.
 # fftw: its own random checks of the MPI transforms on 1 to 4 ranks, and on 4 ranks of two nodes.
 # pnetcdf: its own checks in C, C++ and Fortran: of every function on one rank, and of collective access on 4 ranks.
+# hdf5: its own checks of parallel files on 4 ranks.
+# hypre: its own checks of the solvers for structured and semi-structured grids, on 1 to 16 ranks.
 # netpipe: ping-pong in its integrity mode to 1 MiB, blocking, synchronous, nonblocking, both ways at once.
 # Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into target/programs; apt checks
 # their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is installed.
@@ -75,6 +77,17 @@ verified() {
         remark=" ($checks checks)"
         [ "$checks" -ge 50 ]
         ;;
+    hdf5*)
+        # Each program ends with a status; what it prints differs.
+        ! grep -qE '\*FAILED\*|PROC [0-9]+: \*\*\*' "$2"
+        ;;
+    hypre*)
+        # A check that fails writes to the file of its errors.
+        local checks
+        checks=$(find hypre/src/test/TEST_struct hypre/src/test/TEST_sstruct -name '*.err' | wc -l)
+        remark=" ($checks checks)"
+        [ "$checks" -ge 40 ] && [ -z "$(find hypre/src/test -name '*.err' -size +0)" ]
+        ;;
     hpcc*)
         # Linear system and transpose say PASSED or FAILED; random access and the transform give their errors.
         grep -q '^Success=1' hpccoutf.txt && ! grep -q 'FAILED' hpccoutf.txt || return 1
@@ -84,12 +97,14 @@ verified() {
     esac
 }
 
-if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ ! -d blas ]; then
+if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ ! -d hdf5 ] || [ ! -d hypre ] || [ ! -d blas ]; then
     apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(grep -E '^[EW]:' apt.log | tail -1))"; exit 0; }
     unpacked hpcc
     unpacked netpipe
     unpacked fftw3
     unpacked pnetcdf
+    unpacked hdf5
+    unpacked hypre
     apt download libblas-dev libblas3 libgfortran5 >>apt.log 2>&1
     rm -rf packages blas.new
     for package in ./*.deb; do dpkg -x "$package" packages; done
@@ -97,6 +112,7 @@ if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ 
     cp packages/usr/include/*/cblas*.h blas.new/include
     cp blas.new/include/cblas-netlib.h blas.new/include/cblas.h
     cp packages/usr/lib/*/blas/libblas.so.3 packages/usr/lib/*/libgfortran.so.5 blas.new/lib
+    rm -rf blas
     mv blas.new blas
 fi
 
@@ -145,6 +161,20 @@ if [ ! -e pnetcdf/built ]; then
         TESTMPIRUN="$mpiexec -n NP" TESTSEQRUN="$mpiexec -n 1" && make -j2 && touch built) >pnetcdf.log 2>&1 || { tail pnetcdf.log; exit 1; }
 fi
 
+if [ ! -e hdf5/built ]; then
+    echo "building hdf5 (some four minutes) ..."
+    (cd hdf5 && ./configure --enable-parallel --disable-static --disable-tools --disable-hl CC="$mpicc" CFLAGS="-O1 -w" &&
+        make -j2 -C src && make -j2 -C test libh5test.la &&
+        make -j2 -C testpar t_mpi testphdf5 t_cache t_shapesame t_pread t_filters_parallel && touch built) \
+        >hdf5.log 2>&1 || { tail hdf5.log; exit 1; }
+fi
+
+if [ ! -e hypre/built ]; then
+    echo "building hypre (some three minutes) ..."
+    (cd hypre/src && ./configure --with-MPI CC="$mpicc" CXX="${mpicc%cc}cxx" FC="${mpicc%cc}fort" CFLAGS="-O1 -w" CXXFLAGS="-O1 -w" \
+        FFLAGS="-O1 -w" && make -j2 && make -j2 -C test && touch ../built) >hypre.log 2>&1 || { tail hypre.log; exit 1; }
+fi
+
 for how in "" "-S" "-a" "-a -2"; do
     # shellcheck disable=SC2086 # nothing, or options
     passes "netpipe${how:+ $how}" "$mpiexec" -n 2 netpipe/NPmpi -i -u 1048576 -n 10 $how -o results/netpipe.out
@@ -153,6 +183,11 @@ passes "fftw" make -C fftw3/mpi check-local NUMCHECK=10 MPIRUN="$mpiexec"
 passes "fftw on 2 nodes" perl -w fftw3/tests/check.pl -r -c=10 -v --mpi "$mpiexec --virtual-nodes 2 -np 4 $place/fftw3/mpi/mpi-bench"
 passes "pnetcdf" make -C pnetcdf check
 passes "pnetcdf 4 ranks" make -C pnetcdf ptest
+for check in t_mpi testphdf5 t_cache t_shapesame t_pread t_filters_parallel; do
+    passes "hdf5 $check" env -C hdf5/testpar "$mpiexec" -n 4 "./$check"
+done
+find hypre/src/test -name '*.err' -delete
+limit_s=900 passes "hypre" bash -c "cd hypre/src/test && bash ./runtest.sh -mpi '$mpiexec -np' -rtol 0.001 -atol 0.001 TEST_struct/*.sh TEST_sstruct/*.sh"
 export LD_LIBRARY_PATH=$place/blas/lib
 for grid in "1 2" "2 2"; do
     read -r p q <<<"$grid"
