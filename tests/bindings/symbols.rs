@@ -6,7 +6,7 @@ use std::process::Command;
 use tutti_table::Table;
 use tutti_table::filter::FOR_FORTRAN;
 use tutti_table::shmem::Shmem;
-use tutti_tests::root;
+use tutti_tests::{dist, root};
 
 /// The dynamic symbols that `library` defines, with the letter of their kind.
 fn symbols(name: &str) -> BTreeSet<(String, String)> {
@@ -89,4 +89,13 @@ fn symbols_library_never_calls_mpi_names() {
     assert!(relocations.contains("R_"), "readelf shows no relocation at all: {relocations}");
     let through_names: Vec<&str> = relocations.lines().filter(|line| line.contains("MPI_")).collect();
     assert!(through_names.is_empty(), "a profiling tool would see these calls: {through_names:?}");
+}
+
+#[test]
+fn native_functions_have_man_pages() {
+    let names = wanted_of_native();
+    assert!(names.len() > 40, "{names:?}");
+    let has_page = |name: &str| dist().join(format!("share/man/man3/{name}.3")).is_file();
+    let missing: Vec<_> = names.iter().filter(|(name, _)| !has_page(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -85,6 +85,25 @@ fn tests_in(folder: &std::path::Path, found: &mut std::collections::BTreeSet<Str
     }
 }
 
+/// Names of tests in a page begin with a subject; functions of the library begin with its name.
+#[test]
+fn checklist_names_existing_tests() {
+    let mut tests = std::collections::BTreeSet::new();
+    for folder in ["crates", "bindings", "tests"] {
+        tests_in(&root().join(folder), &mut tests);
+    }
+    let page = std::fs::read_to_string(root().join("docs/internals/checklist.md")).expect("the page");
+    let quoted = page.split('`').skip(1).step_by(2);
+    let is_test = |name: &&str| name.matches('_').count() >= 3 && !name.contains([' ', '.', '/']);
+    let names: Vec<&str> = quoted.filter(is_test).collect();
+    let missing: Vec<_> = names.iter().filter(|name| !tests.contains(**name)).collect();
+    assert!(
+        names.len() >= 20 && missing.is_empty(),
+        "of {} names these are no tests: {missing:?}",
+        names.len()
+    );
+}
+
 #[test]
 fn specification_names_existing_tests() {
     let mut tests = std::collections::BTreeSet::new();

@@ -91,6 +91,15 @@ fn native_regions_keep_their_promises_inside_a_node_and_between_nodes() {
     keeps_its_promises("region_operations", "regions");
 }
 
+/// C3: what is done to a rank that does not run is done without it.
+#[test]
+fn native_operations_on_a_stopped_rank_of_the_node_are_done() {
+    let scratch = Scratch::new("native-stopped");
+    let compiled = compile("mpicc", "stopped", scratch.path());
+    let ran = run(program("mpiexec").args(["-n", "2"]).arg(&compiled), LIMIT).expect_success();
+    assert!(ran.stdout.contains("stopped: ok\n"), "{ran}");
+}
+
 /// C11: messages that start a function of a receiver that computes.
 #[test]
 fn native_signals_keep_their_promises_inside_a_node_and_between_nodes() {

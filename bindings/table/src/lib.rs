@@ -24,6 +24,7 @@ pub mod filter;
 pub mod fortran;
 pub mod header;
 pub mod manual;
+pub mod native_manual;
 pub mod nulls;
 mod parse;
 pub mod rust_abi;

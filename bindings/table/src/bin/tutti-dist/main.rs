@@ -13,7 +13,7 @@ use tree::Tree;
 use tutti_table::fortran::{Fortran, sources};
 use tutti_table::manual::{self, Manual};
 use tutti_table::shmem::{self, Shmem};
-use tutti_table::{Table, filter, header};
+use tutti_table::{Table, filter, header, native_manual};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -144,6 +144,9 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
     for header in ["tutti.h", "tutti_board.h", "tutti_dse.h"] {
         let text = read(&source.join("bindings/native").join(header))?;
         tree.file(&format!("include/{header}"), text.as_bytes(), 0o644)?;
+        for (name, page) in native_manual::pages(header, &text, VERSION) {
+            tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
+        }
     }
     for (name, place) in PROGRAMS {
         if built.join(name).is_file() {

@@ -1,0 +1,68 @@
+/* Rank 0 works on the memory of a rank of its node that stands still (SIGSTOP), and lets it go on. */
+#define _POSIX_C_SOURCE 200809L
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <tutti.h>
+#include <unistd.h>
+
+#define CHECK(holds)                                                                  \
+    do {                                                                              \
+        if (!(holds)) {                                                               \
+            fprintf(stderr, "rank %d, line %d: expected %s\n", me, __LINE__, #holds); \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                             \
+        }                                                                             \
+    } while (0)
+
+static char state_of(int pid)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    if (file)
+        fclose(file);
+    return state;
+}
+
+int main(int argc, char **argv)
+{
+    int me, pid = (int)getpid();
+    tutti_region regions[2], queues[2];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    int64_t *memory = tutti_alloc(8192), found = -1;
+    tutti_region own, queue;
+    CHECK(tutti_open(memory, 8192, TUTTI_READ | TUTTI_WRITE | TUTTI_ATOMIC, &own) == TUTTI_OK);
+    CHECK(tutti_queue_open(64, &queue) == TUTTI_OK);
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, regions, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Allgather(&queue, sizeof queue, MPI_BYTE, queues, sizeof queue, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Bcast(&pid, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    if (me == 0) {
+        char text[4000], back[4000];
+        memset(text, 'x', sizeof text);
+        CHECK(kill(pid, SIGSTOP) == 0);
+        while (state_of(pid) != 'T')
+            ;
+        for (int round = 0; round < 1000; round++)
+            CHECK(tutti_fetch_add(&regions[1], 0, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == round);
+        CHECK(tutti_compare_swap(&regions[1], 8, 0, 5, &found, TUTTI_WAIT) == TUTTI_OK && found == 0);
+        CHECK(tutti_write(&regions[1], 16, text, sizeof text, TUTTI_WAIT) == TUTTI_OK);
+        CHECK(tutti_read(&regions[1], 16, back, sizeof back, TUTTI_WAIT) == TUTTI_OK);
+        CHECK(memcmp(text, back, sizeof text) == 0);
+        CHECK(tutti_put(&queues[1], "go on", 5, TUTTI_WAIT) == TUTTI_OK);
+        CHECK(state_of(pid) == 'T');
+        CHECK(kill(pid, SIGCONT) == 0);
+    } else {
+        char message[64];
+        size_t bytes = sizeof message;
+        int from;
+        CHECK(tutti_take(&queue, message, &bytes, &from, 1) == TUTTI_OK && from == 0 && bytes == 5);
+        CHECK(memory[0] == 1000 && memory[1] == 5);
+        puts("stopped: ok");
+    }
+    MPI_Finalize();
+    return 0;
+}
