@@ -144,7 +144,7 @@ fn universe_says_how_many_ranks_a_program_may_have() {
     let ran = universe(&["-n", "1", "--universe", "1000"]);
     assert!(!ran.status.success() && ran.stderr.contains("one node takes 512"), "{ran}");
     let ran = universe(&["-n", "2", "--virtual-nodes", "2", "--universe", "4"]);
-    assert!(!ran.status.success() && ran.stderr.contains("on one node only"), "{ran}");
+    assert!(!ran.status.success() && ran.stderr.contains("on one node by itself"), "{ran}");
     let mut mpiexec = program("mpiexec");
     mpiexec.args(["-n", "1", "--universe", "4"]).arg(&spawn).arg("refused").current_dir(scratch.path());
     let ran = run(&mut mpiexec, LIMIT);

@@ -70,12 +70,12 @@ pub enum LaunchError {
         ranks: u32,
     },
     /// Ranks are started later on one node only.
-    #[error("--universe {ranks}: more ranks are started later on one node only, and this job has {nodes}")]
+    #[error(
+        "--universe {ranks}: more ranks can be started only in a job that mpiexec has started on one node by itself"
+    )]
     UniverseOfNodes {
         /// What was asked for.
         ranks: u32,
-        /// Nodes of the job.
-        nodes: usize,
     },
     /// The limit of open descriptors is too low.
     #[error(
@@ -221,10 +221,9 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
 /// MPI_UNIVERSE_SIZE, and how many ranks of this node there is room for.
 fn room(job: &Job, cores: usize) -> Result<(u32, u32), LaunchError> {
     let ranks = job.ranks() as u32;
-    if let Some(part) = &job.part {
-        let nodes = part.first_ranks.len();
+    if job.part.is_some() {
         return match job.universe.filter(|universe| *universe > ranks) {
-            Some(ranks) => Err(LaunchError::UniverseOfNodes { ranks, nodes }),
+            Some(ranks) => Err(LaunchError::UniverseOfNodes { ranks }),
             None => Ok((ranks, 0)),
         };
     }

@@ -166,6 +166,8 @@ static void child(char *what)
     WANT(parent != MPI_COMM_NULL, "a child has no parent");
     CHECK(MPI_Comm_get_name(MPI_COMM_WORLD, name, &length));
     WANT(strcmp(name, "MPI_COMM_WORLD") == 0, "the world is called %s", name);
+    CHECK(MPI_Comm_get_name(parent, name, &length));
+    WANT(strcmp(name, "MPI_COMM_PARENT") == 0, "the parent is called %s", name);
     world_of_my_own();
     if (strcmp(what, "merge") == 0) {
         int parents, one = 1, sum, others, here;

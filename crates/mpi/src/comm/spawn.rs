@@ -192,7 +192,11 @@ impl Guard {
             })
         });
         match made {
-            Ok(made) => self.parent = self.keep_child(MPI_COMM_WORLD, made),
+            Ok(mut made) => {
+                // 7.8: the one name of a communicator that is not a constant.
+                made.name = b"MPI_COMM_PARENT".to_vec();
+                self.parent = self.keep_child(MPI_COMM_WORLD, made);
+            }
             Err(error) => tutti_runtime::log::line(format_args!(
                 "rank {}: no communicator with those who started this process: {error}",
                 self.world_rank()

@@ -35,7 +35,10 @@ impl Starter {
         let Some(job) = self.job.clone() else {
             return Err(match self.alone {
                 true => "the kernel has refused this job a process before".into(),
-                false => "more ranks can be started in a job on one node only".into(),
+                false => {
+                    "more ranks can be started only in a job that mpiexec has started on one node by itself"
+                        .into()
+                }
             });
         };
         let wanted: u64 = request.programs.iter().map(|program| u64::from(program.ranks)).sum();

@@ -96,3 +96,18 @@ fn ticket_server_silent_connections_are_bounded() {
     }
     assert_eq!(tickets.pending().count(), 0);
 }
+
+#[test]
+fn tickets_of_more_ranks_are_redeemed_until_they_are_revoked() {
+    let mut tickets = Tickets::create("test-more-tickets", 0, 1).unwrap();
+    tickets.add(2).unwrap();
+    let ticket: Ticket = tickets.ticket(1).parse().unwrap();
+    assert_eq!(ticket.rank, 1);
+    tickets.revoke(2);
+    assert!(matches!(tickets.places[1], Place::Free));
+    assert!(matches!(tickets.places[2], Place::Taken(None)));
+    assert_eq!(tickets.handle_rank(2), []);
+    // Nobody reads it.
+    tickets.send(1, b"answer");
+    tickets.send(7, b"answer");
+}
