@@ -102,14 +102,16 @@ impl Starter {
     /// Something has come from ranks that are becoming their programs.
     pub(super) fn handle_spawning(&mut self, index: usize) {
         let Some(spawning) = self.parts.spawnings.get_mut(index) else { return };
-        if !spawning.is_over() {
-            return;
-        }
-        let Spawning { place, failed, .. } = self.parts.spawnings.remove(index);
-        let text = failed.first().map(|failure| self.failure_text(failure));
-        if text.is_some() {
+        let (is_over, has_failed, place) = (spawning.is_over(), !spawning.failed.is_empty(), spawning.place);
+        if has_failed {
+            // At once: the death of the one that has failed may be judged next.
             self.withdraw(place);
         }
+        if !is_over {
+            return;
+        }
+        let Spawning { failed, .. } = self.parts.spawnings.remove(index);
+        let text = failed.first().map(|failure| self.failure_text(failure));
         self.log_debug(|| format!("rank {} has started {place:?}: {text:?}", place.parent));
         let answer = Answer {
             number: place.number,
