@@ -144,6 +144,7 @@ pub fn all() -> Vec<Case> {
         Case { id: "cross_1core", cores: 1, ..cross.clone() },
         Case { id: "cross_8", ranks: 8, long: true, ..cross },
         Case { id: "launch", way: Way::FromOutside, program: "initfini", budget_ms: 0, ..PLAIN },
+        Case { id: "spawn", program: "spawn", ranks: 1, budget_ms: 0, ..PLAIN },
     ]
     .into_iter()
     .chain(many_pending())

@@ -110,8 +110,8 @@ impl Places {
     }
 }
 
-const PROGRAMS: [&str; 10] =
-    ["rtt", "rate", "stream", "types", "coll", "steps", "cross", "sr", "many", "initfini"];
+const PROGRAMS: [&str; 11] =
+    ["rtt", "rate", "stream", "types", "coll", "steps", "cross", "sr", "many", "initfini", "spawn"];
 const C_FLAGS: [&str; 7] = ["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"];
 
 /// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.

@@ -49,6 +49,11 @@ fn fortran_array_sections_are_sent_and_received_where_they_lie() {
     is_ok("sections.f90", &["-O3"], "2");
 }
 
+#[test]
+fn fortran_programs_start_processes() {
+    is_ok("spawn.f90", &["-Wall"], "2");
+}
+
 /// Compiles a file of C for a program of Fortran.
 fn compile_c(scratch: &Scratch, options: &[&str], name: &str, output: &str) {
     let mut mpicc = program("mpicc");

@@ -321,6 +321,8 @@ fn launch(add: &mut Add<'_>) {
         Limit::Line("what=floor"),
         Reach(10.0),
     );
+    let spawn = Line("spawn", "", "median_ns");
+    add("spawn", "MPI_Comm_spawn of 4 processes by one", "ms", spawn, Limit::Unknown, Beat(1.0));
 }
 
 /// What one of n pending operations costs: the same whatever n is, where nothing is looked through.
