@@ -188,10 +188,7 @@ fn report(name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> 
     let code = error.class;
     remember(code, format!("{}: {}", name.to_string_lossy(), error.text));
     drop(error);
-    if handler != MPI_ERRORS_RETURN {
-        run(handler, object, code);
-    }
-    code
+    if handler == MPI_ERRORS_RETURN { code } else { run(handler, object, code) }
 }
 
 /// Calls a handler with a code of the user's choice (9.5), with no lock held.
@@ -208,9 +205,9 @@ pub fn call_handler(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: 
     }
 }
 
-/// Calls the user's function. No lock is held.
-fn run(handler: MPI_Errhandler, object: usize, code: c_int) {
-    let Some(function) = table().find(handler.0).map(|handler| handler.function) else { return };
+/// Calls the user's function. No lock is held. Gives the code as the function leaves it: what the call returns.
+fn run(handler: MPI_Errhandler, object: usize, code: c_int) -> c_int {
+    let Some(function) = table().find(handler.0).map(|handler| handler.function) else { return code };
     let (mut object, mut code) = (object, code);
     // SAFETY: the user gave this address as that of an error handler function; no lock is held and nothing is
     // borrowed while it runs. A handle has the size of a pointer, so its place is that of the type that the
@@ -219,6 +216,7 @@ fn run(handler: MPI_Errhandler, object: usize, code: c_int) {
         let function = std::mem::transmute::<usize, Function>(function);
         function(&mut object, &mut code);
     }
+    code
 }
 
 /// Makes a handler.

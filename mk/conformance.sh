@@ -1,11 +1,13 @@
 #!/bin/bash
-# conformance-fortran.sh: MPICH's Fortran tests (f77, f90, f08) on target/dist. They come from the distribution's source package of
-# mpich, or from the folder MPICH_TESTS (its test/mpi). Without either it says so and ends well.
+# conformance.sh c|fortran [FOLDER...]: MPICH's own tests on target/dist, those in C or in Fortran (f77, f90, f08). They come from the
+# distribution's source package of mpich, or from the folder MPICH_TESTS (its test/mpi). Without either it says so and ends well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+language=$1
+shift
 place=$PWD/target/conformance
 suite=${MPICH_TESTS:-$place/mpich/test/mpi}
-mk/setup.sh gfortran || exit 0
+[ "$language" = c ] || mk/setup.sh gfortran || exit 0
 if [ ! -d "$suite" ]; then
     mkdir -p "$place/lists" "$place/source"
     # Source packages from where binary packages come from; nothing of the system's own configuration is changed.
@@ -22,4 +24,4 @@ if [ ! -d "$suite" ]; then
     mkdir -p "$place/mpich"
     tar -xf "$(ls "$place"/source/mpich_*.orig.tar.* | grep -v '\.asc$' | head -1)" -C "$place/mpich" --strip-components 1 --wildcards '*/test/mpi/*'
 fi
-timeout --kill-after=5 1800 python3 tests/conformance/fortran.py "$suite" target/dist "$place/fortran" "$@"
+timeout --kill-after=5 3600 python3 "tests/conformance/$language.py" "$suite" target/dist "$place/$language" "$@"
