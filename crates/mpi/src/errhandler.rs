@@ -205,7 +205,8 @@ pub fn call_handler(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: 
     }
 }
 
-/// Calls the user's function. No lock is held. Gives the code as the function leaves it: what the call returns.
+/// Calls the user's function. No lock is held. Gives the code as the function leaves it: what the call
+/// returns.
 fn run(handler: MPI_Errhandler, object: usize, code: c_int) -> c_int {
     let Some(function) = table().find(handler.0).map(|handler| handler.function) else { return code };
     let (mut object, mut code) = (object, code);
