@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use crate::arena::{ARENA_BYTES, Arena, LARGE_BYTES, Range, file_bytes};
+#[cfg(not(loom))]
 use crate::endpoint::FINALIZED;
 use crate::flow::{FLOW_WORDS, FlowWords};
 use crate::layout::{Geometry, LOCAL_RANKS_MAX, Layout};
@@ -187,6 +188,7 @@ impl Segment {
     ///
     /// # Panics
     /// When there is no such rank.
+    #[cfg(not(loom))]
     pub fn mark_left(&self, rank: usize) {
         self.words_of(rank).0.state.store(FINALIZED, Ordering::Release);
     }
