@@ -10,6 +10,11 @@ fn tool_interface_reads_cvars_and_pvars() {
 }
 
 #[test]
+fn tool_events_reach_callbacks_of_each_safety() {
+    conforms("tool_events", &[2, 3]);
+}
+
+#[test]
 fn stats_report_data_rate_message_rate_and_remote_copy_share() {
     let scratch = Scratch::new("mpi-counters");
     let compiled = compile("tests/mpi/programs/tool_information.c", scratch.path());

@@ -77,9 +77,8 @@ fn argument(table: &Table, prototype: &Prototype, param: &Param) -> String {
         "MPI_File" => "MPI_FILE_NULL",
         _ => match name {
             "source" | "dest" => "MPI_PROC_NULL",
-            "root" | "rank" | "color" | "direction" | "cat_index" | "cvar_index" | "pvar_index" | "flag" => {
-                "0"
-            }
+            "root" | "rank" | "color" | "direction" | "cat_index" | "cvar_index" | "event_index"
+            | "pvar_index" | "source_index" | "flag" => "0",
             _ if name.ends_with("keyval") => "keyval",
             "order" => "MPI_ORDER_C",
             "split_type" => "MPI_COMM_TYPE_SHARED",

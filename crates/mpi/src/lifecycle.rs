@@ -19,7 +19,8 @@ use crate::datatype::Predefined;
 use crate::engine::Engine;
 use crate::error::{Error, Result, check};
 use crate::handle::{Kind, Slab};
-use crate::process::{self, AFTER, BEFORE, Guard, Process, RUNNING, Session};
+use crate::phase::{self, AFTER, BEFORE, RUNNING};
+use crate::process::{self, Guard, Process, Session};
 use crate::request::{Request, RequestKind};
 use crate::wait_goal::Goal;
 use crate::waiting;
@@ -75,10 +76,10 @@ pub(crate) fn end_world() {
 /// place.
 pub(crate) fn open(session: Session) -> Result<MPI_Session> {
     let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
-    check(process::phase() != AFTER, MPI_ERR_UNSUPPORTED_OPERATION, || {
+    check(phase::phase() != AFTER, MPI_ERR_UNSUPPORTED_OPERATION, || {
         "this process has left its job with MPI_Finalize and the end of its last session".into()
     })?;
-    let is_first = process::phase() == BEFORE;
+    let is_first = phase::phase() == BEFORE;
     start_or_raise(session.thread_level).map_err(|error| Error::new(MPI_ERR_OTHER, error))?;
     if is_first {
         // SAFETY: the function is static and takes no argument.
@@ -100,7 +101,7 @@ pub(crate) fn closed() {
 }
 
 fn start_or_raise(required: c_int) -> std::result::Result<(), AttachError> {
-    if process::phase() == BEFORE {
+    if phase::phase() == BEFORE {
         return start(required);
     }
     raise_thread_level(required);

@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
 use core::ffi::{CStr, c_int};
 
@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::file::opened::File;
 use crate::handle::Slab;
+use crate::phase::{AFTER, BEFORE, CHECKED, FORKED, PENDING, PHASE, RUNNING, phase};
 use crate::request::extra::{Attached, Part};
 use crate::win::window::Window;
 
@@ -107,20 +108,6 @@ pub struct Session {
     pub thread_level: c_int,
 }
 
-/// Before Init.
-pub const BEFORE: u8 = 0;
-/// Between Init and Finalize.
-pub const RUNNING: u8 = 1;
-/// After Finalize.
-pub const AFTER: u8 = 2;
-/// Between Init and Finalize, while the program is being checked: every way in is the slow one
-/// ([`crate::check`]).
-pub const CHECKED: u8 = 3;
-/// In a process that was forked between Init and Finalize: it has no place in the job, nor the job's segments
-/// (`MADV_DONTFORK`), so no call may look at the state that it has a copy of.
-pub const FORKED: u8 = 4;
-
-static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 static PROCESS: Cell = Cell(UnsafeCell::new(None));
 
 struct Cell(UnsafeCell<Option<Process>>);
@@ -135,12 +122,6 @@ pub struct Guard {
     process: *mut Process,
     /// What all interfaces of the process share.
     pub rank: LockedRank,
-}
-
-/// Which phase the process is in.
-#[inline(always)]
-pub fn phase() -> u8 {
-    PHASE.load(Ordering::Relaxed)
 }
 
 /// Enters the library; `None` before Init and after Finalize.
@@ -164,7 +145,7 @@ pub fn enter_running() -> Option<Guard> {
 
 #[cold]
 fn enter_checked() -> Option<Guard> {
-    if phase() == CHECKED { take_lock() } else { None }
+    if matches!(phase(), CHECKED | PENDING) { take_lock() } else { None }
 }
 
 #[inline(always)]
@@ -191,6 +172,7 @@ pub(crate) fn begin(process: Process) {
     unsafe { libc::pthread_atfork(None, None, Some(enter_child)) };
     let phase = if check_mode::is_on() { CHECKED } else { RUNNING };
     PHASE.store(phase, Ordering::Release);
+    crate::events::arm();
 }
 
 /// Calls find none any more. The state itself is kept: a thread that wrongly still waits must not find freed
@@ -202,7 +184,7 @@ pub(crate) fn end() {
 /// The first thing that a forked child does. Every call's one test of the phase then finds that the process
 /// is no rank.
 extern "C" fn enter_child() {
-    if matches!(phase(), RUNNING | CHECKED) {
+    if matches!(phase(), RUNNING | CHECKED | PENDING) {
         PHASE.store(FORKED, Ordering::Relaxed);
     }
 }

@@ -6,14 +6,14 @@
 //! setting out of the environment: it can be read only.
 
 use core::ffi::c_int;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use crate::abi::*;
+use crate::events;
 use crate::process;
 use crate::stats::COUNTERS;
-
-/// What a call of the interface gives: a code of its own chapter is no error class of a communicator.
-pub type Answer<T = ()> = Result<T, c_int>;
+use crate::tool_users::{Answer, USERS, check_initialized, checked_index};
 
 /// A setting: name, meaning.
 pub const SETTINGS: [(&str, &str); 3] = [
@@ -25,9 +25,12 @@ pub const SETTINGS: [(&str, &str); 3] = [
 pub const SETTING_CHARS: usize = 256;
 
 /// A category: name, meaning.
-pub const CATEGORIES: [(&str, &str); 2] = [
+pub const CATEGORIES: [(&str, &str); 5] = [
     ("tutti.messages", "messages between ranks: how many, how large, which way they went"),
     ("tutti.settings", "settings out of the environment"),
+    ("tutti.collectives", "collective operations"),
+    ("tutti.files", "access to files"),
+    ("tutti.turns", "how the job was frozen and thawed"),
 ];
 /// The category of the performance variables.
 pub const OF_COUNTERS: c_int = 0;
@@ -60,8 +63,6 @@ impl Handle {
 
 #[derive(Debug)]
 struct Table {
-    /// How many more calls of MPI_T_init_thread than of MPI_T_finalize.
-    users: u32,
     /// Identities are never given twice; 0 is the null handle, 1 stands for all handles.
     next_id: usize,
     sessions: Vec<usize>,
@@ -70,13 +71,8 @@ struct Table {
     settings: Vec<(usize, usize)>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table {
-    users: 0,
-    next_id: 2,
-    sessions: Vec::new(),
-    handles: Vec::new(),
-    settings: Vec::new(),
-});
+static TABLE: Mutex<Table> =
+    Mutex::new(Table { next_id: 2, sessions: Vec::new(), handles: Vec::new(), settings: Vec::new() });
 
 /// The value of a counter; 0 outside of MPI.
 fn now(counter: usize) -> u64 {
@@ -86,9 +82,7 @@ fn now(counter: usize) -> u64 {
 /// Runs `action` on the table, if the interface has been initialized.
 fn with<T>(action: impl FnOnce(&mut Table) -> Answer<T>) -> Answer<T> {
     let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
-    if table.users == 0 {
-        return Err(MPI_T_ERR_NOT_INITIALIZED);
-    }
+    check_initialized()?;
     action(&mut table)
 }
 
@@ -99,6 +93,9 @@ impl Table {
     }
 
     fn check_session(&self, session: MPI_T_pvar_session) -> Answer {
+        if events::is_restricted() {
+            return Err(MPI_T_ERR_NOT_ACCESSIBLE);
+        }
         if self.sessions.contains(&session.0) { Ok(()) } else { Err(MPI_T_ERR_INVALID_SESSION) }
     }
 
@@ -111,7 +108,8 @@ impl Table {
 
 /// The interface is initialized once more.
 pub fn initialize() {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner).users += 1;
+    let _table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    USERS.fetch_add(1, Ordering::AcqRel);
 }
 
 /// One user less; the last one's sessions and handles go.
@@ -120,31 +118,14 @@ pub fn initialize() {
 /// MPI_T_ERR_NOT_INITIALIZED.
 pub fn finalize() -> Answer {
     with(|table| {
-        table.users -= 1;
-        if table.users == 0 {
+        if USERS.fetch_sub(1, Ordering::AcqRel) == 1 {
+            events::clear();
             table.sessions.clear();
             table.handles.clear();
             table.settings.clear();
         }
         Ok(())
     })
-}
-
-/// Fails unless the interface is initialized.
-///
-/// # Errors
-/// MPI_T_ERR_NOT_INITIALIZED.
-pub fn check_initialized() -> Answer {
-    with(|_| Ok(()))
-}
-
-/// An index argument below `count`.
-///
-/// # Errors
-/// MPI_T_ERR_NOT_INITIALIZED, MPI_T_ERR_INVALID_INDEX.
-pub fn checked_index(index: c_int, count: usize) -> Answer<usize> {
-    check_initialized()?;
-    usize::try_from(index).ok().filter(|&index| index < count).ok_or(MPI_T_ERR_INVALID_INDEX)
 }
 
 /// A new session.

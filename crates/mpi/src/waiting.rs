@@ -13,6 +13,7 @@ use tutti_runtime::waiting::{self, Idle, Waiting};
 
 use crate::check;
 use crate::check_mode;
+use crate::events;
 use crate::process::{self, Guard, Process};
 use crate::wait_goal::{self, Goal};
 
@@ -99,6 +100,10 @@ unsafe impl Waiting for Guard {
         if backoff != Backoff::Poll {
             // One of them may be what is waited for.
             self.meet_new_ranks();
+            events::note_turns(|| {
+                let counted = self.engine.counted();
+                (counted.thaws, counted.frozen_us)
+            });
         }
         if let (Goal::Outside(_), Backoff::Sleep) = (goal, backoff) {
             return Idle::Rest(OUTSIDE_NAP);

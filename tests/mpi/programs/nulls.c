@@ -36,6 +36,8 @@ static MPI_Message of_message[ROOM];
 static MPI_Errhandler of_errhandler[ROOM];
 static MPI_Session of_session[ROOM];
 static void *of_t_enum[ROOM], *of_t_cvar_handle[ROOM], *of_t_pvar_handle[ROOM], *of_t_pvar_session[ROOM];
+static MPI_T_event_registration of_t_event_registration[ROOM];
+static MPI_T_source_order of_t_source_order[ROOM];
 
 static const char *volatile name = "start";
 static char expected;

@@ -69,27 +69,10 @@ static void counters(int rank, int size)
 static void categories(void)
 {
     int count = 0, index, pvars = 0, variables[64];
-    CHECK(MPI_T_category_get_num(&count) == MPI_SUCCESS && count == 2);
+    CHECK(MPI_T_category_get_num(&count) == MPI_SUCCESS && count >= 2);
     CHECK(MPI_T_category_get_index("tutti.messages", &index) == MPI_SUCCESS);
     CHECK(MPI_T_category_get_info(index, NULL, NULL, NULL, NULL, NULL, &pvars, NULL) == MPI_SUCCESS && pvars > 0);
     CHECK(MPI_T_category_get_pvars(index, 64, variables) == MPI_SUCCESS && variables[pvars - 1] == pvars - 1);
-    CHECK(MPI_T_event_get_num(&count) == MPI_SUCCESS && count == 0);
-}
-
-/* What is not there says so in its code: no error handler is called, and nothing ends, whatever the arguments. */
-static void not_supported(void)
-{
-    int n = 0;
-    MPI_Count stamp;
-    MPI_T_event_registration registration;
-    MPI_T_source_order order;
-    if (!is_tutti())
-        return;
-    CHECK(MPI_T_event_get_info(0, NULL, &n, &n, NULL, NULL, &n, NULL, NULL, NULL, &n, &n) == MPI_T_ERR_NOT_SUPPORTED);
-    CHECK(MPI_T_event_handle_alloc(0, NULL, MPI_INFO_NULL, &registration) == MPI_T_ERR_NOT_SUPPORTED);
-    CHECK(MPI_T_source_get_info(0, NULL, &n, NULL, &n, &order, &stamp, &stamp, NULL) == MPI_T_ERR_NOT_SUPPORTED);
-    CHECK(PMPI_T_source_get_timestamp(0, &stamp) == MPI_T_ERR_NOT_SUPPORTED);
-    CHECK(MPI_T_enum_get_item(MPI_T_ENUM_NULL, 0, &n, NULL, &n) == MPI_T_ERR_NOT_SUPPORTED);
 }
 
 int main(int argc, char **argv)
@@ -98,13 +81,11 @@ int main(int argc, char **argv)
     CHECK(MPI_T_cvar_get_num(&number) == MPI_T_ERR_NOT_INITIALIZED);
     CHECK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS);
     settings();
-    not_supported();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     counters(rank, size);
     categories();
-    not_supported();
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(MPI_T_finalize() == MPI_SUCCESS);
     CHECK(MPI_T_finalize() == MPI_T_ERR_NOT_INITIALIZED);

@@ -8,8 +8,9 @@ use crate::attributes::Owner;
 use crate::errhandler::{self, call};
 use crate::error::{self, check};
 use crate::lifecycle::{self, StartError};
+use crate::phase::{self, AFTER, BEFORE, FORKED, RUNNING};
+use crate::process;
 use crate::process::Guard;
-use crate::process::{self, AFTER, BEFORE, FORKED, RUNNING};
 use tutti_runtime::log;
 
 /// A smaller stack may be used up before MPI runs; the signal that follows would not say so. The kernel takes
@@ -96,7 +97,7 @@ pub unsafe fn MPI_Finalize() -> c_int {
 #[inline]
 pub unsafe fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) -> c_int {
     let guard = process::enter();
-    if guard.is_none() && process::phase() == FORKED {
+    if guard.is_none() && phase::phase() == FORKED {
         log::line(format_args!("MPI_Abort was called {}", process::absence()));
     }
     errhandler::abort(guard, errorcode)

@@ -1,11 +1,13 @@
-//! MPI 15.3.8 and 15.3.9: categories of variables; of events, sources and enumerations there are none.
+//! MPI 15.3.9: categories of variables and events.
 
 use core::ffi::{CStr, c_char, c_int};
 
-use super::tool_variables::{give, index_of, put, put_text};
+use super::tool_variables::{index_of, put, put_text};
 use crate::abi::*;
+use crate::events::EVENTS;
 use crate::stats::COUNTERS;
-use crate::tool::{self, Answer, CATEGORIES, OF_COUNTERS, OF_SETTINGS, SETTINGS};
+use crate::tool::{CATEGORIES, OF_COUNTERS, OF_SETTINGS, SETTINGS};
+use crate::tool_users::{self, Answer};
 
 /// How many control and performance variables a category has.
 fn members(category: usize) -> (c_int, c_int) {
@@ -18,7 +20,7 @@ fn members(category: usize) -> (c_int, c_int) {
 
 /// How many categories there are.
 pub(super) fn count() -> Answer<usize> {
-    tool::check_initialized().map(|()| CATEGORIES.len())
+    tool_users::check_initialized().map(|()| CATEGORIES.len())
 }
 
 /// The number of a category.
@@ -26,14 +28,20 @@ pub(super) fn index(name: &CStr) -> Answer<c_int> {
     index_of(name, CATEGORIES.iter().map(|category| category.0))
 }
 
-/// How many a category has of what no category has.
-pub(super) fn no_members(category: c_int) -> Answer<usize> {
-    tool::checked_index(category, CATEGORIES.len()).map(|_| 0)
+/// The events of a category.
+fn events_of(category: usize) -> impl Iterator<Item = c_int> {
+    let is_member = move |event: usize| EVENTS[event].category == CATEGORIES[category].0;
+    (0..EVENTS.len()).filter(move |&event| is_member(event)).map(|event| event as c_int)
+}
+
+/// How many events a category has.
+pub(super) fn count_events(category: c_int) -> Answer<usize> {
+    tool_users::checked_index(category, CATEGORIES.len()).map(|index| events_of(index).count())
 }
 
 /// How many there are of what there is none.
 pub(super) fn no_count() -> Answer<usize> {
-    tool::check_initialized().map(|()| 0)
+    tool_users::check_initialized().map(|()| 0)
 }
 
 /// The first numbers below `count`, as many as there is room for.
@@ -65,7 +73,7 @@ pub unsafe fn MPI_T_category_get_info(
     num_pvars: *mut c_int,
     num_categories: *mut c_int,
 ) -> c_int {
-    let index = match tool::checked_index(cat_index, CATEGORIES.len()) {
+    let index = match tool_users::checked_index(cat_index, CATEGORIES.len()) {
         Ok(index) => index,
         Err(code) => return code,
     };
@@ -84,7 +92,7 @@ pub unsafe fn MPI_T_category_get_info(
 /// The control variables of a category.
 #[inline]
 pub unsafe fn MPI_T_category_get_cvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    let count = tool::checked_index(cat_index, CATEGORIES.len()).map(|index| members(index).0);
+    let count = tool_users::checked_index(cat_index, CATEGORIES.len()).map(|index| members(index).0);
     // SAFETY: the user's array is so long.
     unsafe { put_indices(count, len, indices) }
 }
@@ -92,7 +100,7 @@ pub unsafe fn MPI_T_category_get_cvars(cat_index: c_int, len: c_int, indices: *m
 /// The performance variables of a category.
 #[inline]
 pub unsafe fn MPI_T_category_get_pvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    let count = tool::checked_index(cat_index, CATEGORIES.len()).map(|index| members(index).1);
+    let count = tool_users::checked_index(cat_index, CATEGORIES.len()).map(|index| members(index).1);
     // SAFETY: the user's array is so long.
     unsafe { put_indices(count, len, indices) }
 }
@@ -100,34 +108,21 @@ pub unsafe fn MPI_T_category_get_pvars(cat_index: c_int, len: c_int, indices: *m
 /// The categories of a category: none.
 #[inline]
 pub unsafe fn MPI_T_category_get_categories(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    let count = tool::checked_index(cat_index, CATEGORIES.len()).map(|_| 0);
+    let count = tool_users::checked_index(cat_index, CATEGORIES.len()).map(|_| 0);
     // SAFETY: the user's array is so long.
     unsafe { put_indices(count, len, indices) }
 }
 
-/// The events of a category: none.
+/// The events of a category.
 #[inline]
 pub unsafe fn MPI_T_category_get_events(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    let count = tool::checked_index(cat_index, CATEGORIES.len()).map(|_| 0);
-    // SAFETY: the user's array is so long.
-    unsafe { put_indices(count, len, indices) }
-}
-
-/// No event has a name.
-#[inline]
-pub unsafe fn MPI_T_event_get_index(_name: *const c_char, event_index: *mut c_int) -> c_int {
-    // SAFETY: the user gives a place, to which nothing is written.
-    unsafe { give(tool::check_initialized().and(Err(MPI_T_ERR_INVALID_NAME)), event_index) }
-}
-
-/// No variable has an enumeration.
-#[inline]
-pub unsafe fn MPI_T_enum_get_info(
-    _enumtype: MPI_T_enum,
-    num: *mut c_int,
-    _name: *mut c_char,
-    _name_len: *mut c_int,
-) -> c_int {
-    // SAFETY: the user gives a place, to which nothing is written.
-    unsafe { give(tool::check_initialized().and(Err(MPI_T_ERR_INVALID)), num) }
+    let index = match tool_users::checked_index(cat_index, CATEGORIES.len()) {
+        Ok(index) => index,
+        Err(code) => return code,
+    };
+    for (place, event) in events_of(index).take(usize::try_from(len).unwrap_or(0)).enumerate() {
+        // SAFETY: the user's array is so long.
+        unsafe { indices.add(place).write(event) };
+    }
+    MPI_SUCCESS
 }

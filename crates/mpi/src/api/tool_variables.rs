@@ -4,7 +4,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
 use crate::stats::COUNTERS;
-use crate::tool::{self, Answer, Change, SETTING_CHARS, SETTINGS};
+use crate::tool::{self, Change, SETTING_CHARS, SETTINGS};
+use crate::tool_users::{self, Answer};
 
 /// Runs a call of the interface: the code of its answer.
 pub(super) fn tool_call(body: impl FnOnce() -> Answer) -> c_int {
@@ -44,7 +45,7 @@ pub(super) unsafe fn put_text(text: *mut c_char, length: *mut c_int, value: &str
 
 /// The place of a name among others.
 pub(super) fn index_of<'a>(name: &CStr, mut names: impl Iterator<Item = &'a str>) -> Answer<c_int> {
-    tool::check_initialized()?;
+    tool_users::check_initialized()?;
     let found = names.position(|other| other.as_bytes() == name.to_bytes());
     found.map(|index| index as c_int).ok_or(MPI_T_ERR_INVALID_NAME)
 }
@@ -56,7 +57,7 @@ pub(super) fn start() -> Answer<c_int> {
 }
 
 pub(super) fn count_settings() -> Answer<usize> {
-    tool::check_initialized().map(|()| SETTINGS.len())
+    tool_users::check_initialized().map(|()| SETTINGS.len())
 }
 
 /// The number of a control variable.
@@ -79,7 +80,7 @@ pub(super) fn change_setting(handle: MPI_T_cvar_handle) -> Answer {
 }
 
 pub(super) fn count_counters() -> Answer<usize> {
-    tool::check_initialized().map(|()| COUNTERS.len())
+    tool_users::check_initialized().map(|()| COUNTERS.len())
 }
 
 /// The number of a performance variable.
@@ -133,7 +134,7 @@ pub unsafe fn MPI_T_cvar_get_info(
     bind: *mut c_int,
     scope: *mut c_int,
 ) -> c_int {
-    let (setting, meaning) = match tool::checked_index(cvar_index, SETTINGS.len()) {
+    let (setting, meaning) = match tool_users::checked_index(cvar_index, SETTINGS.len()) {
         Ok(index) => SETTINGS[index],
         Err(code) => return code,
     };
@@ -181,7 +182,7 @@ pub unsafe fn MPI_T_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    let counter = match tool::checked_index(pvar_index, COUNTERS.len()) {
+    let counter = match tool_users::checked_index(pvar_index, COUNTERS.len()) {
         Ok(index) => &COUNTERS[index],
         Err(code) => return code,
     };

@@ -9,7 +9,7 @@
 //! | no rank can go on | [`deadlock`]: each rank writes what it waits for; the starter judges, as always |
 //! | what is left at Finalize | [`leftovers`]: messages, requests, handles |
 //!
-//! **What it costs when it is off.** Nothing on the fast path. The phase is [`process::CHECKED`] instead of
+//! **What it costs when it is off.** Nothing on the fast path. The phase is [`phase::CHECKED`] instead of
 //! RUNNING, so the one test at the entry of every call leads here; a committed type always has a program, so
 //! that no type is plain and the ways that know plain types only are not gone; a communicator gets no block;
 //! the rings take no data inside envelopes. What is left are branches where a message, type or communicator
@@ -31,6 +31,8 @@ use std::fmt::Write;
 use crate::abi::*;
 use crate::check_mode::{self, Mode};
 use crate::end_job::end_job;
+use crate::events;
+use crate::phase;
 use crate::process::{self, Guard, Process};
 use crate::request::{Outcome, Suspect};
 use tutti_runtime::log;
@@ -53,7 +55,7 @@ thread_local! {
 /// Enters the library for a call of the function `name`; `None` before Init and after Finalize.
 #[inline(always)]
 pub fn enter_call(name: &'static CStr) -> Option<Guard> {
-    if process::phase() != process::RUNNING {
+    if phase::phase() != phase::RUNNING {
         return enter(name);
     }
     process::take_lock()
@@ -70,10 +72,18 @@ fn attribute_created(check: &mut Check, process: &Process) {
     ops.look(&process.ops, function);
 }
 
-/// Enters the library for a call of a function while the program is being checked; `None` when MPI is not
-/// running.
+/// Enters the library for a call of a function while the program is being checked, or an event of a tool
+/// waits; `None` when MPI is not running.
 #[cold]
 pub fn enter(function: &'static CStr) -> Option<Guard> {
+    // Nothing is locked or borrowed here.
+    phase::disarm();
+    if matches!(phase::phase(), phase::RUNNING | phase::CHECKED) {
+        events::deliver();
+    }
+    if matches!(phase::phase(), phase::RUNNING | phase::PENDING) {
+        return process::take_lock();
+    }
     let mut guard = process::enter()?;
     CALL.set(function);
     let mut check = guard.check.take()?;

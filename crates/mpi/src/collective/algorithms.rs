@@ -9,7 +9,24 @@ use super::{direct, edges, reduction, remote, tree};
 use crate::abi::MPI_Comm;
 use crate::comm::Channel;
 use crate::error::Result;
+use crate::events::{self, Event};
 use crate::process::Guard;
+
+/// How the work is done, as tools see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    Tree = 0,
+    Direct = 1,
+    Reduction = 2,
+    Edges = 3,
+    TwoGroups = 4,
+    SingleCopy = 5,
+}
+
+/// Shows tools the algorithm of an operation of `ranks` ranks.
+pub(super) fn raise(algorithm: Algorithm, ranks: usize) {
+    events::raise(Event::Collective, || [algorithm as u64, ranks as u64, 0, 0]);
+}
 
 impl Guard {
     /// The place for one more operation on a communicator, with a tag of its own; all ranks ask in the same
@@ -68,10 +85,12 @@ impl Place {
             work,
             Work::Broadcast { .. } | Work::Gather { .. } | Work::Scatter { .. } | Work::Scan { .. }
         );
-        if plan.remote.is_some() {
+        if let Some(remote) = &plan.remote {
+            raise(Algorithm::TwoGroups, plan.local.members().len() + remote.members().len());
             remote::steps(&mut plan, work);
         } else {
-            steps(&mut plan, work);
+            let algorithm = steps(&mut plan, work);
+            raise(algorithm, plan.size());
         }
         plan.schedule.await_all();
         plan.schedule
@@ -79,35 +98,58 @@ impl Place {
 }
 
 /// The algorithm for an intracommunicator.
-fn steps(plan: &mut Plan, work: &Work) {
+fn steps(plan: &mut Plan, work: &Work) -> Algorithm {
     let few = plan.size() <= 2;
     match work {
         Work::Barrier => tree::barrier(plan),
         Work::Broadcast { buffer, root } => {
-            if few || buffer.bytes <= WHOLE_BROADCAST_BYTES_MAX {
-                tree::broadcast(plan, buffer, local(*root));
-            } else {
+            if !few && buffer.bytes > WHOLE_BROADCAST_BYTES_MAX {
                 direct::broadcast(plan, buffer, local(*root));
+                return Algorithm::Direct;
             }
+            tree::broadcast(plan, buffer, local(*root));
         }
-        Work::Gather { own, all, root, .. } => direct::gather(plan, own.as_ref(), all.as_ref(), local(*root)),
+        Work::Gather { own, all, root, .. } => {
+            direct::gather(plan, own.as_ref(), all.as_ref(), local(*root));
+            return Algorithm::Direct;
+        }
         Work::Scatter { all, own, root, .. } => {
             direct::scatter(plan, all.as_ref(), own.as_ref(), local(*root));
+            return Algorithm::Direct;
         }
-        Work::Allgather { own, all, .. } => direct::allgather(plan, own.as_ref(), all),
-        Work::Alltoall { send, receive, .. } => direct::alltoall(plan, send.as_ref(), receive),
+        Work::Allgather { own, all, .. } => {
+            direct::allgather(plan, own.as_ref(), all);
+            return Algorithm::Direct;
+        }
+        Work::Alltoall { send, receive, .. } => {
+            direct::alltoall(plan, send.as_ref(), receive);
+            return Algorithm::Direct;
+        }
         Work::Reduce(reduction, root) => {
-            if few || reduction.bytes <= WHOLE_REDUCE_BYTES_MAX {
-                tree::reduce(plan, reduction, local(*root));
-            } else {
+            if !few && reduction.bytes > WHOLE_REDUCE_BYTES_MAX {
                 reduction::reduce(plan, reduction, local(*root));
+                return Algorithm::Reduction;
             }
+            tree::reduce(plan, reduction, local(*root));
         }
-        Work::Allreduce(reduction) => reduction::allreduce(plan, reduction),
-        Work::ReduceScatter { reduction, counts } => reduction::reduce_scatter(plan, reduction, counts),
-        Work::Scan { reduction, exclusive } => reduction::scan(plan, reduction, *exclusive),
-        Work::Neighbours(edges) => edges::exchange(plan, edges),
+        Work::Allreduce(reduction) => {
+            reduction::allreduce(plan, reduction);
+            return Algorithm::Reduction;
+        }
+        Work::ReduceScatter { reduction, counts } => {
+            reduction::reduce_scatter(plan, reduction, counts);
+            return Algorithm::Reduction;
+        }
+        Work::Scan { reduction, exclusive } => {
+            reduction::scan(plan, reduction, *exclusive);
+            return Algorithm::Reduction;
+        }
+        Work::Neighbours(edges) => {
+            edges::exchange(plan, edges);
+            return Algorithm::Edges;
+        }
     }
+    Algorithm::Tree
 }
 
 fn local(root: Root) -> usize {

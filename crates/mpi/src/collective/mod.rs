@@ -55,7 +55,10 @@ impl Guard {
                 return Ok(());
             }
             match single_copy::try_large(self, &block, work) {
-                Outcome::Done => return Ok(()),
+                Outcome::Done => {
+                    algorithms::raise(algorithms::Algorithm::SingleCopy, block.group.members().len());
+                    return Ok(());
+                }
                 Outcome::Undone => {}
                 Outcome::Lost => return Err(lost()),
             }

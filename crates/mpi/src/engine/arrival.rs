@@ -9,6 +9,7 @@ use super::streams::{Sink, Stream};
 use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use super::{ENVELOPES_PER_TURN, Engine};
 use crate::check_mode;
+use crate::events::{self, Event};
 use crate::request::{Request, RequestKind, Started};
 use tutti_shm::envelope::{CANCEL, CANCELLED, COOP, CTS, EAGER, FIN, RTR, RTS, STREAM, WRITE};
 
@@ -39,6 +40,7 @@ impl Engine {
                         let unexpected = keep(&message, &envelope);
                         message.consume();
                         self.counters.unexpected += 1;
+                        raise_unexpected(from, &unexpected);
                         self.matching.keep(from, unexpected);
                     }
                 }
@@ -86,6 +88,7 @@ impl Engine {
                     }
                     None => {
                         self.counters.unexpected += 1;
+                        raise_unexpected(from, &message);
                         self.matching.keep(from, message);
                     }
                 }
@@ -95,11 +98,13 @@ impl Engine {
             WRITE => self.take_written(from, envelope, arguments),
             CTS => {
                 let request = self.take_rts(from, number);
+                raise_answered(from, self.requests.get(request));
                 self.peers[from].streams.push_back(Stream::new(number, request));
                 self.push_out(from);
             }
             FIN => {
                 let request = self.take_rts(from, number);
+                raise_answered(from, self.requests.get(request));
                 self.finish(request);
             }
             CANCEL => {
@@ -200,6 +205,18 @@ impl Engine {
         }
         started
     }
+}
+
+/// Shows tools that the receiver of an announced message has answered.
+#[inline(always)]
+pub(super) fn raise_answered(from: usize, request: &Request) {
+    events::raise(Event::Answered, || [from as u64, request.tag as u64, request.buffer.bytes as u64, 0]);
+}
+
+/// Shows tools a message that came before its receive.
+#[inline(always)]
+pub(super) fn raise_unexpected(from: usize, message: &Unexpected) {
+    events::raise(Event::Unexpected, || [from as u64, message.tag as u64, message.bytes as u64, 0]);
 }
 
 #[inline(always)]

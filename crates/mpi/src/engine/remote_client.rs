@@ -11,11 +11,13 @@ use tutti_runtime::job::Job;
 use tutti_runtime::router::{Client, Lend, Outbox, RouteId, Router};
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
+use super::arrival::{raise_answered, raise_unexpected};
 use super::counters::Counters;
 use super::matching::Matching;
 use super::message::{Mode, REMOTE_EAGER_BYTES_MAX, finish_receive};
 use super::remote_state::{Accept, Cts, Inbound, Outgoing, State, Target, send_record};
 use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
+use crate::events::{self, Event};
 use crate::request::Requests;
 use tutti_shm::envelope::{CTS, EAGER, FIN, NAMED, NAMES, RTS, STREAM};
 
@@ -86,10 +88,12 @@ unsafe impl Client for RemoteClient<'_> {
             PART => self.take_part(from, data),
             CTS => {
                 let request = self.take_rts(from, head.number);
+                raise_answered(from, self.requests.get(request));
                 self.state.to_send.push_back(Cts { to: from, name: head.word, request });
             }
             FIN => {
                 let request = self.take_rts(from, head.number);
+                raise_answered(from, self.requests.get(request));
                 self.requests.finish(request);
             }
             CREDIT => peer.eager_known_released = peer.eager_known_released.max(head.word),
@@ -191,7 +195,9 @@ impl RemoteClient<'_> {
             (None, body) => {
                 self.counters.unexpected += 1;
                 let body = signed(word, body.unwrap_or_else(|| keep(data)));
-                self.matching.keep(from, Unexpected { context: head.context, tag: head.tag, bytes, body });
+                let message = Unexpected { context: head.context, tag: head.tag, bytes, body };
+                raise_unexpected(from, &message);
+                self.matching.keep(from, message);
             }
         }
     }
@@ -323,6 +329,7 @@ impl RemoteClient<'_> {
         peer.next_message = peer.next_message.wrapping_add(1);
         if asks {
             self.counters.rendezvous += 1;
+            events::raise(Event::Announced, || [to as u64, u64::from(head.tag as u32), bytes as u64, 0]);
             peer.rendezvous.push(head.number, request);
             self.requests.get_mut(request).posted = u64::from(head.number);
             return None;

@@ -8,6 +8,7 @@ use super::message::{Mode, finish_receive};
 use super::pace::Way;
 use super::peer::{Launched, Outgoing, Peer};
 use super::streams::{Sink, Stream, Target};
+use crate::events::{self, Event};
 
 impl Peer {
     /// How far a send or a receive has come through the bulk ring: each way there is one message at a time.
@@ -69,6 +70,9 @@ impl Engine {
             }
             Launched::Rendezvous(message) => {
                 self.counters.rendezvous += 1;
+                events::raise(Event::Announced, || {
+                    [to as u64, pending.tag as u64, pending.buffer.bytes as u64, 0]
+                });
                 peer.rendezvous.push(message, request);
                 self.requests.get_mut(request).posted = u64::from(message);
             }

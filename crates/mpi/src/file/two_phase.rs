@@ -33,6 +33,7 @@ use crate::collective::memory::Memory;
 use crate::collective::schedule::copy;
 use crate::collective::task::{Done, Turn};
 use crate::error::{Error, class_text};
+use crate::events::{self, Event};
 
 /// Where a collective access begins.
 #[derive(Debug)]
@@ -223,6 +224,10 @@ impl Work {
         self.bytes = self.access.buffer.bytes as u64;
         let me = self.access.opened.me;
         let own = aggregators.iter().position(|rank| *rank == me);
+        events::raise(Event::Aggregated, || {
+            let writes = u64::from(self.access.direction == Direction::Write);
+            [writes, aggregators.len() as u64, domains.rounds() as u64, self.bytes]
+        });
         let mut stage = own.map(|_| Memory::new(domains.window_bytes()));
         for round in 0..domains.rounds() {
             // What is sent stays until the end of the round.
