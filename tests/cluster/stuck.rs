@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::Cluster;
-use crate::harness::{Running, await_that, comes_true};
+use crate::harness::{Running, await_that, comes_true, state_of};
 use crate::on_demand::Laptop;
 use crate::steered::Steered;
 
@@ -159,4 +159,59 @@ fn on_deadlock_end_kills_an_mpiexec_job_with_status_35() {
             "{before:?}"
         );
     }
+}
+
+const IDLE: &str = "the job is suspended: nothing of it has worked (--on-idle suspend)";
+
+#[test]
+fn on_idle_suspends_a_job_of_the_cluster_until_it_is_resumed() {
+    let cluster = Cluster::up("on-idle-suspend", 2, &[]);
+    let program = Steered::new("on-idle-suspend");
+    let pipe = program.folder().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
+    let words = ["run", "--on-idle", "suspend=2s", "-N", "2", "-n", "4"];
+    let mut job = cluster.start(&program.words(&words, "read"));
+    (0..4).for_each(|_| job.await_line("snapshot: up"));
+    // Twice: who was resumed may be idle again.
+    for _ in 0..2 {
+        await_that("it is suspended", || cluster.tutti(&["ps"]).stdout.contains(" suspended "));
+        let why = cluster.tutti(&["why", "1"]).stdout;
+        assert!(why.contains("by --on-idle suspend: tutti resume 1 lets it go on"), "{why}");
+        cluster.tutti(&["resume", "1"]).expect_success();
+        await_that("it runs", || cluster.tutti(&["ps"]).stdout.contains(" running "));
+    }
+    std::fs::write(&pipe, "x").expect("a reader");
+    cluster.tutti(&["resume", "1"]);
+    let (status, stderr) = job.end();
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stderr.starts_with(&format!("tutti run: {IDLE}\n")), "{stderr}");
+}
+
+#[test]
+fn on_idle_leaves_alone_who_computes_in_any_process() {
+    let cluster = Cluster::up("on-idle-busy", 2, &[]);
+    // One rank of four has a child that computes a fiftieth of the time; all else sleeps.
+    let script = "[ $PMI_RANK = 3 ] && (end=$(($(date +%s) + 7)); while [ $(date +%s) -lt $end ]; do :; done) \
+                  & sleep 7";
+    let words = ["run", "--on-idle", "suspend=2s", "-N", "2", "-n", "4", "sh", "-c", script];
+    assert_eq!(cluster.start(&words).end(), (0, String::new()));
+}
+
+#[test]
+fn on_idle_suspends_an_mpiexec_job_until_it_is_continued() {
+    let laptop = Laptop::new("on-idle-laptop");
+    let scratch = tutti_tests::Scratch::new("on-idle-laptop-files");
+    let pipe = scratch.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
+    let words = ["--on-idle", "suspend=1s", "-n", "1", "cat", pipe.to_str().expect("text")];
+    let job = Running::start_command(&mut laptop.command("mpiexec", &words));
+    let is_stopped = || state_of(job.pid()) == Some('T');
+    await_that("it is stopped", is_stopped);
+    job.signal(rustix::process::Signal::CONT);
+    await_that("it goes on", || !is_stopped());
+    await_that("it is stopped again", is_stopped);
+    std::fs::write(&pipe, "").expect("a reader");
+    job.signal(rustix::process::Signal::CONT);
+    let (status, stderr) = job.end();
+    assert_eq!((status, stderr), (0, format!("mpiexec: {IDLE}\n").repeat(2)));
 }

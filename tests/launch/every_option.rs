@@ -105,6 +105,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("timeout", with_submit("virtual_nodes_timeout_ends_the_job", TIME)),
     ("time", all(Done(TIME))),
     ("on-deadlock", all(Done("on_deadlock_end_kills_a_job_of_the_cluster_with_status_35"))),
+    ("on-idle", all(Done("on_idle_suspends_a_job_of_the_cluster_until_it_is_resumed"))),
     ("name", all(Done("ps_filters_by_user_state_and_name"))),
     ("after", all(Done("dependency_starts_or_fails_a_job"))),
     ("after-ok", all(Done("dependency_starts_or_fails_a_job"))),

@@ -12,6 +12,7 @@ use tutti_protocol::daemon_options::complaint;
 use tutti_protocol::paths;
 use tutti_protocol::public::PublicRow;
 use tutti_protocol::settings::version_text;
+use tutti_protocol::users::SuspendedBy;
 use tutti_protocol::{size, time_limit};
 use tutti_snapshot::Deadlock;
 
@@ -657,7 +658,12 @@ fn by(means: FreezeMethod) -> &'static str {
 /// Since when a job is suspended, and by which user.
 fn suspension(row: &JobRow) -> String {
     let Some(suspended) = &row.suspended else { return String::new() };
-    format!(" since {} by {}", instant(suspended.since_ms), users::name(suspended.uid))
+    let by = match suspended.why {
+        SuspendedBy::User => users::name(suspended.uid),
+        SuspendedBy::Deadlock => "--on-deadlock suspend".into(),
+        SuspendedBy::Idle => "--on-idle suspend".into(),
+    };
+    format!(" since {} by {by}", instant(suspended.since_ms))
 }
 
 /// A moment of this machine's time zone, to the second.

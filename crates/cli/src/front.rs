@@ -248,6 +248,8 @@ struct Front {
     escape: Option<Escape>,
     /// Exit status of the job: the first that was not 0.
     status: u8,
+    /// The job is idle, and what its user wants done then has been done.
+    idle_acted: bool,
 }
 
 impl Front {
@@ -311,6 +313,7 @@ impl Front {
             stdio,
             keys,
             status: 0,
+            idle_acted: false,
         })
     }
 

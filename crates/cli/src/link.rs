@@ -48,6 +48,8 @@ pub struct Link {
     pub input_room: bool,
     /// All its ranks are stopped.
     pub suspended: bool,
+    /// Nothing of the job has worked there for long.
+    pub idle: bool,
     /// No rank of its node is left.
     pub left: bool,
     /// Where its ranks are reached, as soon as it has reported that.
@@ -82,6 +84,7 @@ impl Link {
             wants_input: input_is_here && !job.input_inherited,
             input_room: false,
             suspended: false,
+            idle: false,
             left: false,
             reached: None,
             fence: None,
@@ -124,6 +127,7 @@ impl Link {
             wants_input: true,
             input_room: false,
             suspended: false,
+            idle: false,
             left: false,
             reached: None,
             fence: None,

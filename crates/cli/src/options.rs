@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, OnDeadlock};
+use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, IDLE_DEFAULT_MS, OnDeadlock, OnIdle};
 use tutti_protocol::terms::Terms;
 use tutti_protocol::wire::{Binding, Inherits, Input};
 use tutti_protocol::{size, time_limit};
@@ -488,6 +488,18 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
                 "suspend" => OnDeadlock::Suspend,
                 "end" => OnDeadlock::End,
                 _ => return Err(wrong("report, suspend or end")),
+            }
+        }
+        Key::OnIdle => {
+            let wanted = || wrong("keep, or suspend=TIME (suspend=10m, suspend=30s)");
+            options.batch.on_idle = match text().split_once('=') {
+                None if text() == "keep" => OnIdle::Keep,
+                None if text() == "suspend" => OnIdle::Suspend(IDLE_DEFAULT_MS),
+                Some(("suspend", time)) => {
+                    let time = time_limit::parse(time).ok_or_else(wanted)?;
+                    OnIdle::Suspend(time.as_millis() as u64)
+                }
+                _ => return Err(wanted()),
             }
         }
         Key::Name => options.batch.name = text(),

@@ -508,7 +508,8 @@ pub struct State {
     pub part: PartState,
 }
 
-/// How far a part of a job is. It only ever goes forward, but for `suspended` and `stalled`.
+/// How far a part of a job is. It only ever goes forward, but for `suspended`,
+/// `stalled` and `idle`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartState {
     /// Grows with every change: an older one that comes late is not taken.
@@ -535,6 +536,9 @@ pub struct PartState {
     /// All its ranks sleep until something comes for them.
     #[serde(default)]
     pub stalled: Option<Stalled>,
+    /// Nothing of it has worked for as long as its user has said (`--on-idle`).
+    #[serde(default)]
+    pub idle: bool,
     /// The job is over here, with this status.
     pub ending: Option<u8>,
     /// Ranks that ended in a way that the user should read.

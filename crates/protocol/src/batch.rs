@@ -26,6 +26,31 @@ pub enum OnDeadlock {
     End,
 }
 
+/// `--on-idle suspend` without a time: ten minutes.
+pub const IDLE_DEFAULT_MS: u64 = 600_000;
+
+/// The line for the user when that is done.
+pub const IDLE_SUSPENDED: &str = "the job is suspended: nothing of it has worked (--on-idle suspend)";
+
+/// What is done with a job that does no work for a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnIdle {
+    /// Nothing: it keeps its place.
+    #[default]
+    Keep,
+    /// It is suspended after so many ms, as by its user.
+    Suspend(u64),
+}
+
+impl OnIdle {
+    /// After so many ms it is suspended; none: it is kept.
+    #[must_use]
+    pub fn suspend_ms(self) -> Option<u64> {
+        if let OnIdle::Suspend(ms) = self { Some(ms) } else { None }
+    }
+}
+
 /// The options of a batch user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
@@ -47,6 +72,9 @@ pub struct Batch {
     /// What is done when its ranks wait for each other for ever.
     #[serde(default)]
     pub on_deadlock: OnDeadlock,
+    /// What is done when they do no work.
+    #[serde(default)]
+    pub on_idle: OnIdle,
     /// It starts when these are over.
     pub after: Vec<After>,
 }

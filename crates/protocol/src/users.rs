@@ -283,6 +283,22 @@ pub struct Suspended {
     pub since_ms: u64,
     /// By which user.
     pub uid: u32,
+    /// Why.
+    #[serde(default)]
+    pub why: SuspendedBy,
+}
+
+/// Why a job is suspended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SuspendedBy {
+    /// A user wanted it.
+    #[default]
+    User,
+    /// Its ranks wait for each other for ever (`--on-deadlock suspend`).
+    Deadlock,
+    /// It did no work (`--on-idle suspend`).
+    Idle,
 }
 
 /// How the ranks of a job are held while others have the cores.

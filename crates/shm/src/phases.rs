@@ -204,6 +204,11 @@ impl PhasesPage {
         futex::wake_all(&told.grant);
     }
 
+    /// A process is inside a region, or waits for the slots.
+    pub fn has_request(&self) -> bool {
+        self.page.is_any_inside()
+    }
+
     /// A process has died: its regions are over.
     pub fn end(&self, pid: u32) {
         let mut ended = false;

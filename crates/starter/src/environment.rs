@@ -240,6 +240,7 @@ mod tests {
             memory: None,
             universe: None,
             shared_slots: None,
+            idle_ms: None,
         };
         let texts: Vec<String> = variables(&job, 1, "socket:3:00", Some(77), None)
             .iter()

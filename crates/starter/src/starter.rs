@@ -31,6 +31,7 @@ use tutti_protocol::wire::{Decoder, Job, Report};
 mod events;
 mod front;
 mod hold;
+mod idle;
 mod reconnect;
 mod spawn;
 mod stuck;
@@ -114,6 +115,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         hold: None,
         last_hold: 0,
         watch: None,
+        idle: None,
         refused: false,
         ready: None,
         job: None,
@@ -167,6 +169,8 @@ struct Starter {
     refused: bool,
     /// Whether its ranks are still; none: there are none yet.
     watch: Option<stuck::Watch>,
+    /// Whether anything of it works; none: its user does not want to know, or there are no ranks yet.
+    idle: Option<idle::IdleWatch>,
     /// The job, until its ranks may start.
     ready: Option<Ready>,
     /// The job, when they have started on its only node: they may ask for more.
@@ -211,6 +215,7 @@ impl Starter {
                 self.log_debug(|| format!("started {} ranks", pids.len()));
                 self.report(&Report::Started { pids, cores });
                 self.watch = Some(stuck::Watch::from(now_ns()));
+                self.idle = ready.job.idle_ms.map(|ms| idle::IdleWatch::from(ms, now_ns()));
             }
             Err(error) => self.refuse(error.to_string(), 1),
         }

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use tutti_os::stderr::escape_control;
 use tutti_snapshot::Deadlock;
 
-use super::{OTHER_VERSION, instant};
+use super::{OTHER_VERSION, suspension};
 use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
-use crate::{stdout, users};
+use crate::stdout;
 
 /// Prints it.
 ///
@@ -33,13 +33,7 @@ fn lines(row: &JobRow) -> Vec<String> {
         JobState::Starting => lines.push(format!("starts on {}", row.nodes.join(", "))),
         JobState::Running => lines.extend(running(row)),
         JobState::Suspended => {
-            let by = row.suspended.as_ref();
-            let by = by.map(|by| format!(" since {} by {}", instant(by.since_ms), users::name(by.uid)));
-            lines.push(format!(
-                "is suspended{}: tutti resume {} lets it go on",
-                by.unwrap_or_default(),
-                row.job
-            ));
+            lines.push(format!("is suspended{}: tutti resume {} lets it go on", suspension(row), row.job));
         }
         JobState::Ending => lines.push("is being ended".into()),
         JobState::Over => lines.push(format!("is over with status {}", row.status.unwrap_or(1))),

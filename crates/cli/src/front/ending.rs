@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tutti_os::{cgroup, descendants};
-use tutti_protocol::batch::{DEADLOCKED, OnDeadlock};
+use tutti_protocol::batch::{DEADLOCKED, IDLE_SUSPENDED, OnDeadlock, OnIdle};
 use tutti_protocol::wire::{Kind, Report};
 
 use super::{End, Enrolment, Front, Keys, libc_signal};
@@ -48,6 +48,17 @@ impl Front {
                 self.kill(DEADLOCKED);
             }
             _ => {}
+        }
+    }
+
+    /// The ranks of a job that is ours do no work, on all its nodes, or some do. What is done with a job of
+    /// the cluster its controller does.
+    pub(super) fn handle_idle(&mut self) {
+        let is_idle = self.links.iter().all(|link| link.idle || !link.is_alive());
+        let is_new = !std::mem::replace(&mut self.idle_acted, is_idle) && is_idle;
+        if is_new && self.end == End::Open && self.options.batch.on_idle != OnIdle::Keep {
+            self.complain(IDLE_SUSPENDED);
+            self.put(Kind::Suspend, 0, &[]);
         }
     }
 

@@ -160,6 +160,10 @@ impl Front {
                     self.handle_deadlock();
                 }
             }
+            Report::Idle(idle) => {
+                self.links[index].idle = idle;
+                self.handle_idle();
+            }
             Report::Left => {
                 self.links[index].left = true;
                 if self.links.iter().all(|link| link.left || !link.is_alive()) {

@@ -78,6 +78,7 @@ pub enum Key {
     Timeout,
     Time,
     OnDeadlock,
+    OnIdle,
     Name,
     After,
     AfterOk,
@@ -290,6 +291,12 @@ pub const OPTIONS: &[Spec] = &[
         &["on-deadlock"],
         &["DO"],
         "when its ranks wait for each other for ever: report (default), suspend, or end it with status 35",
+    ),
+    option(
+        Key::OnIdle,
+        &["on-idle"],
+        &["DO"],
+        "when nothing of it has worked for a time: keep (default), or suspend=TIME (10m) until `tutti resume`",
     ),
     option(
         Key::Name,

@@ -39,6 +39,7 @@ mod bounds;
 mod configuration;
 mod dependencies;
 mod filings;
+mod idle;
 mod job;
 mod jobs;
 mod late;
@@ -233,7 +234,8 @@ impl Controller {
                 out.route(node, Routed::Answer { request_id, answer: answer.clone() });
             }
         }
-        let is_now_suspended = job.judge_stall(relay.states(id), (now_ms, wall_ms));
+        let is_now_suspended =
+            job.judge_stall(relay.states(id), (now_ms, wall_ms)) || job.judge_idle(relay.states(id), wall_ms);
         self.jobs.forget_if_received(id, members, now_ms, local.config.keep_ms);
         self.publish(relay, id);
         let Some(job) = self.jobs.get(id) else { return };

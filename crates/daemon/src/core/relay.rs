@@ -67,6 +67,8 @@ struct Level {
     snapshot: u64,
     /// Numbers of the stillness of all, added; none: some rank is not still.
     stalled: Option<u64>,
+    /// Nothing of the job has worked for long.
+    idle: bool,
 }
 
 #[derive(Debug)]
@@ -259,6 +261,7 @@ impl Entry {
             held_by: true,
             snapshot: u64::MAX,
             stalled: Some(0),
+            idle: true,
         };
         for node in below {
             let part = self.states.get(node)?;
@@ -266,6 +269,7 @@ impl Entry {
             level.phase = level.phase.min(part.phase);
             level.suspended &= part.suspended;
             level.fence = level.fence.min(part.fence.number);
+            level.idle &= part.idle;
             level.held_by &= part.held_by.is_some();
             let stalls = level.stalled.zip(part.stalled.as_ref());
             level.stalled = stalls.map(|(sum, stalled)| sum.wrapping_add(stalled.number));

@@ -158,6 +158,9 @@ pub struct Job {
     /// It shares the parallel slots of its node with others; none: it does not.
     #[serde(default)]
     pub shared_slots: Option<SharedSlots>,
+    /// After so long without work its starter reports it as idle; none: never.
+    #[serde(default)]
+    pub idle_ms: Option<u64>,
 }
 
 /// What a job has agreed to that shares parallel slots with others (`tutti_sched::phases`).

@@ -82,6 +82,9 @@ pub enum Report {
     /// All ranks of this node sleep until something comes for them, or no longer (`starter/stuck.rs`). Not
     /// for the user.
     Stalled(Option<Stalled>),
+    /// Nothing of the job on this node has worked for as long as [`Job::idle_ms`](super::Job::idle_ms) says,
+    /// or it works again (`starter/idle.rs`). Not for the user.
+    Idle(bool),
     /// The job could not be started; one line. [`Report::End`] follows.
     Refused(String),
     /// In a job on several nodes: no rank of this one is left and all their output is sent; the starter waits

@@ -91,5 +91,6 @@ fn job() -> Job {
         }),
         universe: None,
         shared_slots: None,
+        idle_ms: None,
     }
 }

@@ -30,6 +30,7 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
         memory: None,
         universe: None,
         shared_slots: None,
+        idle_ms: None,
     }
 }
 

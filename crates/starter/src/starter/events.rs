@@ -7,7 +7,7 @@ use rustix::event::{PollFlags, Timespec};
 use tutti_shm::ticket::Notice;
 
 use super::reconnect::Reconnect;
-use super::{Starter, hold, stuck};
+use super::{Starter, hold, idle, stuck};
 use crate::launch;
 use crate::parts::Parts;
 use crate::pmi::{Pmi, PmiEvent};
@@ -75,7 +75,9 @@ impl Starter {
         let due_ns = self.reconnect.as_ref().and_then(Reconnect::due_ns);
         let hold_ns = self.hold.as_ref().map(hold::Hold::due_ns);
         let watch_ns = self.watch.as_ref().map(stuck::Watch::due_ns);
-        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, due_ns, hold_ns, watch_ns];
+        let idle_ns = self.idle.as_ref().map(idle::IdleWatch::due_ns);
+        let wake_ns =
+            [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, due_ns, hold_ns, watch_ns, idle_ns];
         let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -260,6 +262,7 @@ impl Starter {
         self.handle_away(now_ns);
         self.handle_hold_time(now_ns);
         self.handle_watch_time(now_ns);
+        self.handle_idle_time(now_ns);
         if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
             self.handle_ended(ended);
         }

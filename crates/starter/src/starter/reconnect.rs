@@ -35,6 +35,8 @@ pub(super) struct Reconnect {
     fence: Option<Vec<u8>>,
     /// The last word on whether the ranks are still.
     stalled: Option<Vec<u8>>,
+    /// The last word on whether the job is idle.
+    idle: Option<Vec<u8>>,
     /// Frames of output from `base` on.
     output: VecDeque<Vec<u8>>,
     base: u64,
@@ -57,6 +59,7 @@ impl Reconnect {
             reports: Vec::new(),
             fence: None,
             stalled: None,
+            idle: None,
             output: VecDeque::new(),
             base: 0,
             end: 0,
@@ -85,11 +88,11 @@ impl Reconnect {
             report => {
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Report, report);
-                if matches!(report, Report::Stalled(_)) {
-                    self.stalled = Some(frame);
-                    return;
+                match report {
+                    Report::Stalled(_) => self.stalled = Some(frame),
+                    Report::Idle(_) => self.idle = Some(frame),
+                    _ => self.reports.push((self.end, frame)),
                 }
-                self.reports.push((self.end, frame));
             }
         }
     }
@@ -142,7 +145,7 @@ impl Reconnect {
             place += frame.len() as u64;
         }
         reports.for_each(|(_, report)| out.extend(report));
-        self.fence.iter().chain(&self.stalled).for_each(|frame| out.extend(frame));
+        self.fence.iter().chain(&self.stalled).chain(&self.idle).for_each(|frame| out.extend(frame));
     }
 
     fn connect(&self) -> Option<OwnedFd> {

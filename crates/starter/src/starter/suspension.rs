@@ -26,6 +26,7 @@ impl Starter {
     pub(super) fn suspend(&mut self) {
         (self.suspended, self.owes_continue) = (true, false);
         self.settle_freeze();
+        self.end_idleness();
     }
 
     /// The job runs again; so does rank 0 where a key has stopped it.

@@ -91,6 +91,8 @@ pub(super) struct JobRecord {
     pub(super) last_hold: u64,
     /// Whether its ranks wait for each other for ever.
     pub(super) stuck: Stuck,
+    /// It is idle, and what its user wants done then has been done.
+    pub(super) idle_acted: bool,
     /// Pids by node, for the list.
     pub(super) pids: Vec<(NodeId, Vec<u32>)>,
     /// It has no nodes yet.
@@ -158,6 +160,7 @@ impl JobRecord {
             taking: None,
             last_hold: 0,
             stuck: Stuck::default(),
+            idle_acted: false,
             pids: Vec::new(),
             queued: None,
             waiters: BTreeSet::new(),

@@ -15,6 +15,7 @@ use tutti_protocol::wire::Report;
 use super::job::JobRecord;
 use crate::message::{Run, Suspended};
 use tutti_protocol::time_limit;
+use tutti_protocol::users::SuspendedBy;
 
 /// Between TERM and KILL.
 const GRACE_MS: u64 = 10_000;
@@ -43,7 +44,7 @@ impl JobRecord {
     pub(super) fn set_run(&mut self, run: Run, uid: u32, wall_ms: u64) {
         let clock = &mut self.order.clock;
         if run == Run::Stop {
-            clock.suspended = Some(Suspended { since_ms: wall_ms, uid });
+            clock.suspended = Some(Suspended { since_ms: wall_ms, uid, why: SuspendedBy::User });
             clock.started_ms = self.started_ms;
         } else if let Some(Suspended { since_ms, .. }) = clock.suspended.take()
             && let Some(started_ms) = self.started_ms
@@ -51,6 +52,13 @@ impl JobRecord {
             clock.suspended_ms += wall_ms.saturating_sub(since_ms.max(started_ms));
         }
         self.order.run = run;
+    }
+
+    /// It is suspended by a rule that its user has set.
+    pub(super) fn suspend_by_rule(&mut self, why: SuspendedBy, wall_ms: u64) {
+        self.reported_suspended = false;
+        self.set_run(Run::Stop, self.launch.user.uid, wall_ms);
+        self.order.clock.suspended.iter_mut().for_each(|suspended| suspended.why = why);
     }
 
     /// When something is to be done because of its limit.

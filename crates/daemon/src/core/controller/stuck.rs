@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tutti_protocol::batch::{DEADLOCKED, OnDeadlock};
+use tutti_protocol::users::SuspendedBy;
 use tutti_protocol::wire::Report;
 use tutti_snapshot::DEADLOCK_ENDED;
 
@@ -52,8 +53,7 @@ impl JobRecord {
             OnDeadlock::Report => false,
             OnDeadlock::Suspend => {
                 self.report(Report::Warning("the job is suspended (--on-deadlock suspend)".into()));
-                self.reported_suspended = false;
-                self.set_run(Run::Stop, self.launch.user.uid, wall_ms);
+                self.suspend_by_rule(SuspendedBy::Deadlock, wall_ms);
                 true
             }
             OnDeadlock::End => {

@@ -106,6 +106,7 @@ impl Parts {
             Report::Ended(ended) => state.ended.push(ended),
             Report::Warning(text) => state.warnings.push(text),
             Report::Stalled(stalled) => state.stalled = stalled,
+            Report::Idle(idle) => state.idle = idle,
             Report::Refused(text) => {
                 state.refused.get_or_insert(text);
             }

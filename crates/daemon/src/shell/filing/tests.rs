@@ -30,6 +30,7 @@ fn queued(detached: bool) -> Box<Queued> {
         memory: None,
         universe: None,
         shared_slots: None,
+        idle_ms: None,
     };
     let launch = Launch {
         batch: Default::default(),

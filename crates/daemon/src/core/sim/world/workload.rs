@@ -191,6 +191,7 @@ impl World {
             memory: None,
             universe: None,
             shared_slots: None,
+            idle_ms: None,
         };
         let (environment, directory) = (Default::default(), "/".into());
         let batch = self.batch_of_user();
