@@ -6,6 +6,7 @@
 # pnetcdf: its own checks in C, C++ and Fortran: of every function on one rank, and of collective access on 4 ranks.
 # hdf5: its own checks of parallel files on 4 ranks.
 # hypre: its own checks of the solvers for structured and semi-structured grids, on 1 to 16 ranks.
+# lammps: a Lennard-Jones melt on 1, 2 and 4 ranks, and on 4 ranks of two nodes, beside the same without MPI.
 # netpipe: ping-pong in its integrity mode to 1 MiB, blocking, synchronous, nonblocking, both ways at once.
 # Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into target/programs; apt checks
 # their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is installed.
@@ -88,6 +89,17 @@ verified() {
         remark=" ($checks checks)"
         [ "$checks" -ge 40 ] && [ -z "$(find hypre/src/test -name '*.err' -size +0)" ]
         ;;
+    lammps*)
+        # Step, temperature, energies and pressure beside those of the serial run.
+        local steps
+        steps=$(awk '
+            !(NF == 6 && /^ *[0-9][-+0-9. e]*$/) {next}
+            FNR == NR {want[++steps] = $0; next}
+            {split(want[++seen], field); for (i = 1; i <= 6; i++) {bad += ($i - field[i]) ^ 2 > 1e-12 * (1 + field[i] ^ 2)}}
+            END {print seen; exit bad > 0 || seen != steps}' results/lammps-serial "$2") || return 1
+        remark=" ($steps lines of thermodynamics)"
+        [ "$steps" -ge 6 ]
+        ;;
     hpcc*)
         # Linear system and transpose say PASSED or FAILED; random access and the transform give their errors.
         grep -q '^Success=1' hpccoutf.txt && ! grep -q 'FAILED' hpccoutf.txt || return 1
@@ -97,7 +109,7 @@ verified() {
     esac
 }
 
-if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ ! -d hdf5 ] || [ ! -d hypre ] || [ ! -d blas ]; then
+if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ ! -d hdf5 ] || [ ! -d hypre ] || [ ! -d lammps ] || [ ! -d blas ]; then
     apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(grep -E '^[EW]:' apt.log | tail -1))"; exit 0; }
     unpacked hpcc
     unpacked netpipe
@@ -105,6 +117,7 @@ if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ 
     unpacked pnetcdf
     unpacked hdf5
     unpacked hypre
+    unpacked lammps
     apt download libblas-dev libblas3 libgfortran5 >>apt.log 2>&1
     rm -rf packages blas.new
     for package in ./*.deb; do dpkg -x "$package" packages; done
@@ -175,6 +188,32 @@ if [ ! -e hypre/built ]; then
         FFLAGS="-O1 -w" && make -j2 && make -j2 -C test && touch ../built) >hypre.log 2>&1 || { tail hypre.log; exit 1; }
 fi
 
+# reachable NAME...: the files of a folder of C++ that are named, those whose headers they include, and so on.
+reachable() {
+    local -A seen=()
+    local wanted=("$@") name
+    while [ ${#wanted[@]} -gt 0 ]; do
+        name=${wanted[0]}
+        wanted=("${wanted[@]:1}")
+        [ -z "${seen[$name]:-}" ] || continue
+        seen[$name]=1
+        mapfile -t -O ${#wanted[@]} wanted < <(cat "$name".h "$name".cpp 2>/dev/null | sed -nE 's/^ *#include "([a-z0-9_]+)\.h".*/\1/p')
+    done
+    printf '%s\n' "${!seen[@]}"
+}
+
+if [ ! -e lammps/built ]; then
+    echo "building lammps, what melt needs of it, with MPI and without (some six minutes) ..."
+    # Its styles are the files that are there. A whole build takes half an hour.
+    (cd lammps/src && kept=$(reachable main verlet min_cg min_linesearch pair_lj_cut fix_nve $(ls {atom_vec,ntopo}_*.h | sed 's/\.h//') atom_map compute_temp compute_pe \
+        compute_pressure region_block create_box create_atoms velocity run nbin_standard npair_half_bin_atomonly_newton \
+        nstencil_half_bin_3d fmtlib_format fmtlib_os hashlittle) &&
+        for file in *.cpp *.h; do grep -qxF "${file%.*}" <<<"$kept" || rm "$file"; done &&
+        make -j2 serial CCFLAGS="-O1 -w -std=c++11" &&
+        make -j2 mpi CC="${mpicc%cc}cxx" LINK="${mpicc%cc}cxx" CCFLAGS="-O1 -w -std=c++11" && touch ../built) \
+        >lammps.log 2>&1 || { tail lammps.log; exit 1; }
+fi
+
 for how in "" "-S" "-a" "-a -2"; do
     # shellcheck disable=SC2086 # nothing, or options
     passes "netpipe${how:+ $how}" "$mpiexec" -n 2 netpipe/NPmpi -i -u 1048576 -n 10 $how -o results/netpipe.out
@@ -188,6 +227,11 @@ for check in t_mpi testphdf5 t_cache t_shapesame t_pread t_filters_parallel; do
 done
 find hypre/src/test -name '*.err' -delete
 limit_s=900 passes "hypre" bash -c "cd hypre/src/test && bash ./runtest.sh -mpi '$mpiexec -np' -rtol 0.001 -atol 0.001 TEST_struct/*.sh TEST_sstruct/*.sh"
+lammps/src/lmp_serial -in lammps/examples/melt/in.melt -log none >results/lammps-serial
+for how in "-n 1" "-n 2" "-n 4" "--virtual-nodes 2 -n 4"; do
+    # shellcheck disable=SC2086 # options
+    passes "lammps $how" "$mpiexec" $how lammps/src/lmp_mpi -in lammps/examples/melt/in.melt -log none
+done
 export LD_LIBRARY_PATH=$place/blas/lib
 for grid in "1 2" "2 2"; do
     read -r p q <<<"$grid"
