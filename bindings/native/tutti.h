@@ -131,6 +131,27 @@ int tutti_fence_start(tutti_fence *fence);
 int tutti_fence_test(const tutti_fence *fence);
 int tutti_fence_wait(const tutti_fence *fence);
 
+/* What a stamp of the library is of. */
+#define TUTTI_STAMP_HANDED 1   /* a record was handed to the network; count: its bytes */
+#define TUTTI_STAMP_SENT 2     /* a system call that sent; count: messages */
+#define TUTTI_STAMP_RECEIVED 3 /* a system call that brought something; count: messages */
+#define TUTTI_STAMP_APPLIED 4  /* a record of another rank was applied; count: its bytes */
+#define TUTTI_STAMP_MAPPED 5   /* a region of a rank of this node was worked on; count: the bytes */
+#define TUTTI_STAMP_OWN 16     /* marks of the program begin here */
+
+/* When something happened, by CLOCK_MONOTONIC, and when the kernel had what it brought (0: not known). */
+typedef struct tutti_stamped {
+    uint64_t begin_ns, end_ns, arrived_ns;
+    uint32_t mark, count;
+} tutti_stamped;
+
+/* Stamps: when what happened to operations on regions, kept in memory. From the start on, at most `room` are kept: those of the
+ * program, and with `inner` those of the library. Stop gives how many there were, and the first `room` of them; more than the start
+ * had room for are lost, and counted. While none are kept, they cost a branch each. `tutti trace-op` is made of them. */
+int tutti_stamps_start(size_t room, int inner);
+int64_t tutti_stamps_stop(tutti_stamped *into, size_t room);
+int tutti_stamp(uint32_t mark);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,7 +11,7 @@ use tutti_native::operation::{self, Barrier, Change, Piece};
 use tutti_native::region::{self, Taker};
 use tutti_native::signal::{self, Handler};
 use tutti_native::status::{INVALID, OK};
-use tutti_native::{board, phases, wait};
+use tutti_native::{board, phases, stamps, wait};
 
 /// See `tutti_board.h`.
 #[unsafe(no_mangle)]
@@ -355,4 +355,35 @@ pub unsafe extern "C" fn tutti_fence_test(barrier: *const Barrier) -> c_int {
 pub unsafe extern "C" fn tutti_fence_wait(barrier: *const Barrier) -> c_int {
     // SAFETY: as the user's.
     unsafe { barrier.as_ref() }.map_or(INVALID, |barrier| operation::end_barrier(barrier, true))
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_stamps_start(room: usize, inner: c_int) -> c_int {
+    stamps::start(room, inner != 0)
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_stamps_stop(into: *mut stamps::Stamp, room: usize) -> i64 {
+    if room > 0 && (into.is_null() || !into.is_aligned()) {
+        return INVALID.into();
+    }
+    match stamps::stop() {
+        Ok((stamps, lost)) => {
+            let count = stamps.len().min(room);
+            if count > 0 {
+                // SAFETY: the user has room for so many; ours are in memory of our own.
+                unsafe { core::ptr::copy_nonoverlapping(stamps.as_ptr(), into, count) };
+            }
+            (stamps.len() + lost) as i64
+        }
+        Err(status) => status.into(),
+    }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_stamp(mark: u32) -> c_int {
+    stamps::mark(mark)
 }

@@ -10,6 +10,7 @@
 //! | [`signal`] | messages that start a function of the receiver |
 //! | [`multicast`] | the same bytes for many ranks, with one completion |
 //! | [`handle`], [`completion`] | what names a region; how an operation ends |
+//! | [`stamps`] | when what happened to operations |
 //! | [`status`] | what calls give back |
 //! | [`wait`] | waiting for a word with a look at who is to change it (SS-Wait) |
 //!
@@ -25,5 +26,6 @@ pub mod operation;
 pub mod phases;
 pub mod region;
 pub mod signal;
+pub mod stamps;
 pub mod status;
 pub mod wait;

@@ -19,6 +19,7 @@ use tutti_rma::engine::Pushed;
 use tutti_rma::operation::{Action, Operation};
 use tutti_rma::wire::{Code, Refusal};
 use tutti_runtime::rank::{self, LockedRank};
+use tutti_runtime::stamps::{self, Mark};
 use tutti_runtime::{remote_memory, word_wait};
 use tutti_shm::opened::copy;
 use tutti_shm::queue::Queue;
@@ -55,6 +56,14 @@ fn end_here(rank: &LockedRank, to: usize, end: End, status: c_int) -> c_int {
         done.end();
     }
     status
+}
+
+/// A region of this node has been worked on since then, if stamps are kept.
+#[inline(always)]
+fn stamp_mapped(begun_ns: Option<u64>, bytes: usize) {
+    if let Some(begun_ns) = begun_ns {
+        stamps::note(Mark::Mapped, begun_ns, bytes);
+    }
 }
 
 /// An operation without a byte has ended; the target is not asked.
@@ -153,10 +162,12 @@ pub unsafe fn write(handle: &Handle, pieces: &[Piece], end: End) -> c_int {
             if status != OK {
                 return Err(status);
             }
+            let begun_ns = stamps::begin();
             for piece in pieces {
                 // SAFETY: our contract; the range was checked.
                 unsafe { here.memory.store(piece.offset as usize, piece.from.cast(), piece.bytes) };
             }
+            stamp_mapped(begun_ns, ranges.iter().map(|range| range.1).sum());
             Ok(())
         });
         return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
@@ -188,11 +199,14 @@ pub unsafe fn read(handle: &Handle, offset: u64, into: *mut c_void, bytes: usize
     if is_here {
         let done = mates::visit(&rank.job, handle, |here| {
             let status = check(&here, READ, &[(offset, bytes)]);
-            if status == OK {
-                // SAFETY: our contract; the range was checked.
-                unsafe { here.memory.load(offset as usize, into.cast(), bytes) };
+            if status != OK {
+                return Err(status);
             }
-            if status == OK { Ok(()) } else { Err(status) }
+            let begun_ns = stamps::begin();
+            // SAFETY: our contract; the range was checked.
+            unsafe { here.memory.load(offset as usize, into.cast(), bytes) };
+            stamp_mapped(begun_ns, bytes);
+            Ok(())
         });
         return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
     }
@@ -231,6 +245,7 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
                 return Err(status);
             }
             let word = here.memory.atomic_u64(offset as usize).ok_or(UNALIGNED)?;
+            let begun_ns = stamps::begin();
             let before = match change {
                 Change::Add(value) => word.fetch_add(value as u64, SeqCst),
                 Change::Swap(value) => word.swap(value as u64, SeqCst),
@@ -240,6 +255,7 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
             };
             // SAFETY: our contract.
             unsafe { copy((&raw const before).cast(), found.cast(), 8) };
+            stamp_mapped(begun_ns, 8);
             Ok(())
         });
         return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));

@@ -93,6 +93,10 @@ impl<T: Transport> Transport for Forger<T> {
         Counters { made: Made { forged: self.sent, ..counters.made }, ..counters }
     }
 
+    fn stamp_arrivals(&mut self, is_wanted: bool) {
+        self.inner.stamp_arrivals(is_wanted);
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }

@@ -37,3 +37,5 @@ pub mod wait;
 pub mod waiting;
 pub mod word_wait;
 pub mod yama;
+
+pub use tutti_transport::stamps;

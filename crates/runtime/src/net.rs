@@ -342,6 +342,11 @@ impl Net {
         (self.planned, self.gone) = (kept, 0);
     }
 
+    /// From now on the kernel says when datagrams came, or not any more.
+    pub fn stamp_arrivals(&mut self, is_wanted: bool) {
+        self.transport.stamp_arrivals(is_wanted);
+    }
+
     /// What it has counted.
     pub fn traffic(&self) -> Traffic {
         let (endpoint, transport) = (self.endpoint.counters(), self.transport.counters());

@@ -33,6 +33,7 @@ use crate::rank::LockedRank;
 use crate::router::{Client, Outbox, RouteId, Router};
 use crate::service_state;
 use crate::sleep::SleepReport;
+use crate::stamps::{self, Mark as Stamped};
 use crate::waiting::{self, Waiting};
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
@@ -69,7 +70,12 @@ struct ToRouter<'a, 'b>(&'a mut Outbox<'b>);
 impl Port for ToRouter<'_, '_> {
     fn offer(&mut self, to: usize, head: &[u8], body: &[u8]) -> Offered {
         match self.0.try_send(to, head, body) {
-            Ok(()) => Offered::Taken,
+            Ok(()) => {
+                if let Some(now_ns) = stamps::begin() {
+                    stamps::note(Stamped::Handed, now_ns, head.len() + body.len());
+                }
+                Offered::Taken
+            }
             Err(SendError::Full) => Offered::Full,
             Err(SendError::Exited(_)) => Offered::Gone,
             Err(error) => panic!("an operation on the memory of rank {to} cannot be sent: {error}"),
@@ -90,7 +96,11 @@ impl State {
 // SAFETY: it has no bulk messages.
 unsafe impl Client for State {
     fn record(&mut self, from: usize, record: &[u8]) -> Taken {
+        let begun_ns = stamps::begin();
         self.engine.take(from, record);
+        if let Some(begun_ns) = begun_ns {
+            stamps::note(Stamped::Applied, begun_ns, record.len());
+        }
         service_state::note_applied();
         self.ring();
         Taken::Yes

@@ -332,6 +332,11 @@ impl Router {
         self.net.is_quiet()
     }
 
+    /// From now on the kernel says when datagrams came, or not any more.
+    pub fn stamp_arrivals(&mut self, is_wanted: bool) {
+        self.net.stamp_arrivals(is_wanted);
+    }
+
     /// What has become of this rank's datagrams.
     pub fn traffic(&self) -> Traffic {
         self.net.traffic()

@@ -257,6 +257,10 @@ impl<T: Transport> Transport for Faulty<T> {
         Counters { made: self.made, ..self.inner.counters() }
     }
 
+    fn stamp_arrivals(&mut self, is_wanted: bool) {
+        self.inner.stamp_arrivals(is_wanted);
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }

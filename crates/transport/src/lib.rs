@@ -15,6 +15,8 @@
 //! rank:     loop { receive(take) ; protocol ; send(batch) }     no call waits; `descriptor` is for poll(2)
 //! ```
 //!
+//! [`stamps`] keeps when the kernel took and gave datagrams, for programs that take an operation apart.
+//!
 //! `tests/conformance.rs` is the contract, run on every transport.
 #![deny(unsafe_code)]
 
@@ -23,11 +25,13 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 pub mod budget;
+mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod faults;
 mod os;
 #[cfg(any(test, feature = "testing"))]
 pub mod sim;
+pub mod stamps;
 pub mod udp;
 
 pub use budget::Budget;
@@ -192,6 +196,11 @@ pub trait Transport: Send {
     /// Asks, where necessary the kernel, what has become of datagrams.
     fn counters(&self) -> Counters;
 
+    /// From now on the kernel says of each datagram when it came, or not any more: for [`stamps`].
+    fn stamp_arrivals(&mut self, is_wanted: bool) {
+        let _ = is_wanted;
+    }
+
     /// Readable (poll(2)) when there is something to receive; none where there is nothing to wait for.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
@@ -227,6 +236,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn counters(&self) -> Counters {
         (**self).counters()
+    }
+
+    fn stamp_arrivals(&mut self, is_wanted: bool) {
+        (**self).stamp_arrivals(is_wanted);
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

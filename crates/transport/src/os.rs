@@ -15,6 +15,8 @@ use std::ptr;
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, sockaddr_in, sockaddr_in6, socklen_t};
 
 use crate::Outgoing;
+use crate::clock;
+use crate::stamps::{self, Mark};
 
 mod placed;
 
@@ -24,6 +26,8 @@ pub(crate) use placed::PlacedReceiver;
 pub(crate) const MESSAGES_MAX: usize = 32;
 /// Parts of one message, at most: a head and a body for each of 64 segments.
 const PARTS_MAX: usize = 128;
+/// Room for control messages of one message: the length of joined datagrams, and when they came.
+const CONTROL_WORDS: usize = 8;
 /// Bytes of a receive buffer: the longest UDP datagram, or a run of them joined by the kernel.
 const BUFFER_BYTES: usize = 65536;
 
@@ -163,7 +167,8 @@ impl Sender {
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let fd = socket.as_raw_fd();
-        retry(|| {
+        let begun_ns = stamps::begin();
+        let sent = retry(|| {
             if let [header] = &self.headers[..] {
                 // SAFETY: the header points to live slices (`batch`, `addresses` and our own vectors, which
                 // `add` does not let grow); the kernel only reads them.
@@ -174,8 +179,11 @@ impl Sender {
             let sent =
                 unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), self.headers.len() as u32, flags) };
             sent as isize
-        })
-        .map(|sent| sent as usize)
+        })? as usize;
+        if let Some(begun_ns) = begun_ns {
+            stamps::note(Mark::Sent, begun_ns, sent);
+        }
+        Ok(sent)
     }
 
     fn add(&mut self, lot: &Lot, datagrams: &[Outgoing<'_>], address: Option<&Address>) {
@@ -225,7 +233,7 @@ pub(crate) struct Receiver {
     headers: Vec<mmsghdr>,
     parts: Vec<iovec>,
     names: Vec<Address>,
-    controls: Vec<[u64; 4]>,
+    controls: Vec<[u64; CONTROL_WORDS]>,
     buffers: Vec<u8>,
     received: usize,
 }
@@ -254,7 +262,7 @@ impl Receiver {
             .map(|buffer| iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() })
             .collect();
         let mut names = vec![Address::empty(); messages];
-        let mut controls = vec![[0_u64; 4]; messages];
+        let mut controls = vec![[0_u64; CONTROL_WORDS]; messages];
         let headers = (0..messages).map(|index| {
             // SAFETY: zero is a valid value of this plain structure.
             let mut header: mmsghdr = unsafe { zeroed() };
@@ -279,6 +287,7 @@ impl Receiver {
         self.headers[..self.received].iter_mut().for_each(arm);
         self.received = 0;
         let fd = socket.as_raw_fd();
+        let begun_ns = stamps::begin();
         let received = if messages_max == 1 {
             let header = &mut self.headers[0];
             retry(|| {
@@ -295,6 +304,9 @@ impl Receiver {
             })?
         };
         self.received = received as usize;
+        if let Some(begun_ns) = begun_ns {
+            stamps::note_received(begun_ns, self.received, || arrived_ns(&self.headers[0].msg_hdr));
+        }
         Ok(self.received)
     }
 
@@ -327,8 +339,29 @@ impl std::fmt::Debug for Receiver {
 /// Makes a header ready to be received into.
 fn arm(header: &mut mmsghdr) {
     header.msg_hdr.msg_namelen = size_of::<sockaddr_in6>() as socklen_t;
-    header.msg_hdr.msg_controllen = size_of::<[u64; 4]>() as _;
+    header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
     header.msg_hdr.msg_flags = 0;
+}
+
+/// When the kernel had a message (SO_TIMESTAMPNS), by the monotonic clock; 0 if it does not say.
+fn arrived_ns(header: &libc::msghdr) -> u64 {
+    // SAFETY: the kernel has filled the control buffer of a successful call; the walk stays inside its
+    // length.
+    let arrived = unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(header);
+        loop {
+            if control.is_null() {
+                return 0;
+            }
+            if (*control).cmsg_level == libc::SOL_SOCKET && (*control).cmsg_type == libc::SCM_TIMESTAMPNS {
+                break libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned();
+            }
+            control = libc::CMSG_NXTHDR(header, control);
+        }
+    };
+    // The kernel has it by the clock of the calendar.
+    let ago_ns = clock::calendar_ns().saturating_sub(clock::ns_of(&arrived));
+    clock::monotonic_ns().saturating_sub(ago_ns)
 }
 
 /// The length of the datagrams that the kernel has joined, if it has.

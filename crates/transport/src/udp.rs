@@ -442,6 +442,11 @@ impl Transport for Udp {
         Counters { dropped, ..self.counters }
     }
 
+    fn stamp_arrivals(&mut self, is_wanted: bool) {
+        // Where it cannot be had, the time of arrival is not known.
+        let _ = os::set_option(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, is_wanted.into());
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }

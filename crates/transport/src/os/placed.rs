@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use libc::iovec;
 
-use super::{Address, BUFFER_BYTES, Key, arm, retry, segment_bytes, set_option};
+use super::{Address, BUFFER_BYTES, CONTROL_WORDS, Key, arm, arrived_ns, retry, segment_bytes, set_option};
+use crate::stamps;
 use crate::{Budget, Places};
 
 /// Datagrams in a message, at most.
@@ -39,7 +40,7 @@ pub(crate) struct PlacedReceiver {
     overflow: Vec<u8>,
     whole: Vec<u8>,
     name: Address,
-    control: [u64; 4],
+    control: [u64; CONTROL_WORDS],
     flags: libc::c_int,
     length: usize,
     segment_bytes: usize,
@@ -65,7 +66,7 @@ impl PlacedReceiver {
             overflow: Vec::new(),
             whole: Vec::new(),
             name: Address::empty(),
-            control: [0; 4],
+            control: [0; CONTROL_WORDS],
             flags: 0,
             length: 0,
             segment_bytes: 0,
@@ -150,11 +151,15 @@ impl PlacedReceiver {
         header.msg_hdr.msg_control = self.control.as_mut_ptr().cast();
         arm(&mut header);
         let peek = if self.hold_bytes > 0 { libc::MSG_PEEK } else { 0 };
+        let begun_ns = stamps::begin();
         let length = retry(|| {
             // SAFETY: the header points into our own memory and into the places, which are valid for writing
             // (contract of `Places::new`), each part with its length.
             unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, libc::MSG_DONTWAIT | peek) }
         })?;
+        if let Some(begun_ns) = begun_ns {
+            stamps::note_received(begun_ns, 1, || arrived_ns(&header.msg_hdr));
+        }
         self.length = length as usize;
         self.flags = header.msg_hdr.msg_flags;
         self.segment_bytes = segment_bytes(&header.msg_hdr).unwrap_or(self.length).max(1);
