@@ -23,6 +23,7 @@ const PAGES: [(&str, &[&[&str]]); 5] = [
             &["tutti", "nodes"],
             &["tutti", "snapshot"],
             &["tutti", "timeline"],
+            &["tutti", "trace-op"],
             &["tutti", "doctor"],
             &["tutti", "attach"],
             &["tutti", "logs"],

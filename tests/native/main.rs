@@ -1,6 +1,8 @@
 //! The promises of the native interface (`tutti.h`, `tutti_board.h`) inside a job. Each program in
 //! `programs/` checks one subject and prints "name: ok".
 
+mod trace_op;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

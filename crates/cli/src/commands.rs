@@ -23,7 +23,7 @@ use crate::options::{self, Launcher};
 use crate::table::aligned;
 use crate::{
     board, configuration, doctor, front, history, others, output, simulate, snapshot, states, stdout,
-    timeline, up, users,
+    timeline, trace_op, up, users,
 };
 
 mod logs;
@@ -37,7 +37,7 @@ const COMMAND_CHARS: usize = 60;
 const OTHER_VERSION: &str = "the daemon is of another version";
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 27] = [
+const USAGES: [&str; 28] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "wait JOB ...",
@@ -50,6 +50,7 @@ const USAGES: [&str; 27] = [
     "snapshot JOB [-o FILE] | --show FILE",
     "timeline JOB | --all [-o FILE]",
     "simulate --swf FILE | --lublin JOBS",
+    "trace-op read|write|fetch-add [-s BYTES]",
     "doctor [PROGRAM] [--json]",
     "attach JOB",
     "logs [-f] JOB",
@@ -194,6 +195,8 @@ enum Command {
     Timeline(timeline::Options),
     /// Try policies on a workload, on paper
     Simulate(simulate::Options),
+    /// Take an operation on remote memory apart, and show where its time goes
+    TraceOp(trace_op::Options),
     /// Find what keeps Tutti from working well here, and what to do about it
     Doctor(doctor::Options),
     /// Check a configuration, or show what holds
@@ -330,6 +333,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Snapshot(options) => snapshot::run(&options),
         Command::Timeline(options) => timeline::run(&options),
         Command::Simulate(options) => simulate::run(&options),
+        Command::TraceOp(options) => trace_op::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Config { command } => configuration::run(command),
         Command::Reload { json } => configuration::reload(json),

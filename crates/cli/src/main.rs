@@ -32,6 +32,7 @@ mod stdio;
 mod stdout;
 mod table;
 mod timeline;
+mod trace_op;
 mod up;
 mod users;
 

@@ -125,7 +125,16 @@ pub fn starter() -> PathBuf {
     if let Some(path) = std::env::var_os("TUTTI_STARTER") {
         return path.into();
     }
+    libexec("tutti-starter")
+}
+
+/// The program of the ranks of `tutti trace-op`, beside the starter of this installation.
+pub fn trace_rank() -> PathBuf {
+    libexec("tutti-trace-rank")
+}
+
+fn libexec(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tuttid"));
     let prefix = own.parent().and_then(|bin| bin.parent()).map(PathBuf::from).unwrap_or_default();
-    prefix.join("libexec/tutti/tutti-starter")
+    prefix.join("libexec/tutti").join(name)
 }

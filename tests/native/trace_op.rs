@@ -1,0 +1,121 @@
+//! `tutti trace-op`: D10 and D12 of the checklist.
+
+use serde_json::Value;
+use tutti_tests::{Ran, Scratch, program, run};
+
+use super::{LIMIT, compile};
+
+/// Operations asked for; a multiple of the rounds.
+const COUNT: u64 = 50;
+
+fn trace(words: &[&str]) -> Ran {
+    run(program("tutti").arg("trace-op").args(words).args(["--count", "50"]), LIMIT)
+}
+
+#[track_caller]
+fn measured(words: &[&str]) -> Vec<Value> {
+    let ran = trace(&[words, &["--json"]].concat()).expect_success();
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn is_same(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1.0 + other.abs() / 1e6
+}
+
+/// Every operation has all of its stamps, and the parts of the mean one add up to T.
+#[track_caller]
+fn adds_up(report: &Value) {
+    assert_eq!(
+        (report["operations"].as_u64(), report["incomplete"].as_u64()),
+        (Some(COUNT), Some(0)),
+        "{report}"
+    );
+    let of = |name: &str| number(&report[name]["ns"]);
+    let parts = of("ta") + of("tb") + of("tc") + number(&report["rest_ns"]);
+    assert!(is_same(parts, of("t")), "{parts}: {report}");
+    let shares: f64 = report["shares_ns"].as_object().expect("shares").values().map(number).sum();
+    assert!(is_same(shares, of("t")), "{shares}: {report}");
+    let percents = ["system_calls_percent", "between_percent", "library_percent"];
+    assert!(is_same(percents.iter().map(|name| number(&report[name])).sum(), 100.0), "{report}");
+    for name in ["t_p50_ns", "t_two_stamps_p50_ns", "t_bare_ns", "stamp_ns", "td_ns"] {
+        assert!(number(&report[name]) > 0.0, "{name}: {report}");
+    }
+}
+
+#[test]
+fn trace_op_parts_add_up_and_every_operation_has_its_stamps() {
+    for operation in ["read", "write", "fetch-add"] {
+        let reports = measured(&[operation]);
+        assert_eq!(reports.len(), 2);
+        reports.iter().for_each(adds_up);
+        let calls = |report: &Value| {
+            ["t", "ta", "tb", "tc"]
+                .map(|part| number(&report[part]["send_ns"]) + number(&report[part]["recv_ns"]))
+        };
+        assert_eq!(calls(&reports[0]), [0.0; 4], "a system call inside a node: {}", reports[0]);
+        let [t, ta, tb, tc] = calls(&reports[1]);
+        assert!(ta > 0.0 && tb > 0.0 && tc > 0.0 && is_same(ta + tb + tc, t), "{}", reports[1]);
+        assert_eq!(reports[1]["td_measured"], true, "{}", reports[1]);
+        assert!(number(&reports[1]["td_ns"]) < number(&reports[1]["t"]["ns"]), "{}", reports[1]);
+    }
+}
+
+#[test]
+fn trace_op_takes_long_operations_and_computing_targets_apart() {
+    let reports = measured(&["read", "--size", "1,64K,300000", "--place", "virtual-nodes"]);
+    assert_eq!(
+        reports.iter().map(|report| report["bytes"].as_u64()).collect::<Vec<_>>(),
+        [Some(1), Some(65536), Some(300_000)]
+    );
+    reports.iter().for_each(adds_up);
+    for report in measured(&["write", "--size", "64K", "--target", "computes"]) {
+        adds_up(&report);
+        assert_eq!(report["target"], "computes");
+    }
+}
+
+#[test]
+fn trace_op_prints_bars_and_draws_a_picture() {
+    let scratch = Scratch::new("trace-op");
+    let picture = scratch.path().join("read.svg");
+    let ran = trace(&["read", "-o", picture.to_str().expect("a name")]).expect_success();
+    for begin in ["T ", "Ta ", "Tb ", "Tc ", "rest ", "Td ", "A ", "B ", "system calls "] {
+        assert_eq!(ran.stdout.lines().filter(|line| line.starts_with(begin)).count(), 2, "{begin}: {ran}");
+    }
+    let svg = std::fs::read_to_string(&picture).expect("the picture");
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    assert!(svg.contains("read of 16 bytes between two virtual nodes"), "{svg}");
+}
+
+#[test]
+fn trace_op_says_in_one_line_what_is_wrong() {
+    for (words, text) in [
+        (&["frobnicate"][..], "possible values: read, write, fetch-add"),
+        (&[], "OPERATION"),
+        (&["read", "--size", "0"], "expected a number of bytes from 1 to 16777216"),
+        (&["read", "--size", "17M"], "expected a number of bytes"),
+        (&["fetch-add", "--size", "16"], "a fetch-add is of 8 bytes"),
+        (&["read", "--place", "moon"], "possible values: node, virtual-nodes, netns, nodes"),
+        (&["read", "--host", "a,b"], "--host is for --place nodes"),
+        (&["read", "--place", "nodes", "--host", "a"], "--host names 1 nodes, expected two"),
+    ] {
+        let ran = trace(words);
+        assert!(!ran.status.success() && ran.stdout.is_empty(), "{words:?}: {ran}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{words:?}: {ran}");
+        assert!(ran.stderr.contains(text), "{words:?}: {ran}");
+    }
+}
+
+#[test]
+fn native_stamps_are_kept_in_memory_and_counted() {
+    let scratch = Scratch::new("native-stamps");
+    let compiled = compile("mpicc", "stamps", scratch.path());
+    for way in [&["-n", "2"][..], &["-n", "2", "--virtual-nodes", "2"]] {
+        let ran = run(program("mpiexec").args(way).arg(&compiled), LIMIT).expect_success();
+        assert!(ran.stdout.contains("stamps: ok\n"), "{ran}");
+    }
+}
