@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """MPICH's Fortran tests (folders f77, f90, f08 of its test/mpi) on an installation tree of Tutti.
 
-usage: fortran.py SUITE DIST RESULTS [FOLDER...]
+usage: fortran.py SUITE DIST RESULTS [FOLDER...] [-- OPTION OF MPIEXEC...]
 
 Builds every test of every testlist with DIST/bin/mpifort and runs it as the list says. Prints a table of passed and
 total per folder and a line for each test that did not pass, and leaves what each printed in RESULTS. A test passes
-when it ends with status 0 and prints "No Errors". Folders whose sources are made by MPICH's own configure alone (io:
-from ioharness) are made here in the same way where its script is there.
+when it ends with status 0 and prints "No Errors". Sources in the folders io that MPICH's own make writes are made here
+with its script.
 """
 import concurrent.futures, os, pathlib, re, shutil, subprocess, sys
 
@@ -25,8 +25,8 @@ def run(command, cwd, limit=LIMIT_S):
 
 
 class Suite:
-    def __init__(self, source, dist, results):
-        self.dist, self.work, self.results = dist, results / "build", results
+    def __init__(self, source, dist, results, options):
+        self.dist, self.work, self.options = dist, results / "build", options
         shutil.rmtree(self.work, ignore_errors=True)
         shutil.copytree(source, self.work)
         for made in self.work.glob("f*/*/*.h.in"):
@@ -34,6 +34,7 @@ class Suite:
             for name, value in PLACEHOLDERS.items():
                 text = text.replace(name, value)
             made.with_suffix("").write_text(text)
+        self.make_sources_of_io()
         self.objects = {}
         self.tool = str(dist / "bin" / "mpifort")
         (self.work / "include" / "mpitestconf.h").write_text(CONFIGURATION)
@@ -44,6 +45,25 @@ class Suite:
                 for name in (c.name, c.name.replace("c2f2c", "c2f902c")):
                     place = self.work / "f08" / folder / name
                     place.parent.is_dir() and not place.exists() and shutil.copy(c, place)
+
+    def make_sources_of_io(self):
+        """Writes the sources in the folders io that MPICH's configure and make would write."""
+        common, own = (self.work / "maint" / name for name in ("common.defn", "testmerge"))
+        if not (self.work / "maint" / "testmerge.in").exists():
+            return
+        own.write_text((self.work / "maint" / "testmerge.in").read_text().replace("@PERL@", shutil.which("perl") or "perl"))
+        fragments, frame = ((self.work / "f77/io" / f"ioharness.{ending}").read_text() for ending in ("defn", "tlt"))
+        # As in f90/io/Makefile.ap.
+        fragments = re.sub('filename="(.*)f.f"', r'filename="\1f90.f90"', fragments)
+        fragments = re.sub("include.*iooffset.*", "integer (kind=MPI_OFFSET_KIND)offset", fragments)
+        for pattern, text in (("include.*mpif.*", "use mpi"), ("fheader", "f90header"), ("(?m)^C", "!"), ("(?m)^.*implicit *none.*\n", "")):
+            frame = re.sub(pattern, text, frame)
+        (self.work / "f90/io/ioharness.defn").write_text(fragments)
+        (self.work / "f90/io/ioharness.tlt").write_text(frame)
+        for face in ("f77", "f90", "f08"):
+            code, said = run(["perl", str(own), f"-defn={common}", "ioharness.defn", "ioharness.tlt"], self.work / face / "io")
+            if code or not list((self.work / face / "io").glob("iwriteat*")):
+                sys.exit(f"{face}/io: its sources cannot be made:\n{said}")
 
     def prepare(self, folder):
         """Compiles what all tests of a folder are linked with."""
@@ -96,7 +116,9 @@ class Suite:
         if code:
             return name, "does not link", said
         limit = int(options.get("timeLimit", LIMIT_S))
-        code, said = run([str(self.dist / "bin" / "mpiexec"), "-n", ranks, f"./{test}"], own, limit)
+        arguments = [word.split("=", 1)[1] for word in words[2:] if word.startswith("arg=")]
+        room = ["--universe", "100"] if folder.name == "spawn" else []
+        code, said = run([str(self.dist / "bin" / "mpiexec"), *self.options, *room, "-n", ranks, f"./{test}", *arguments], own, limit)
         if options.get("resultTest") == "TestErrFatal":
             return name, "" if code else "ended well, should not", said
         if code:
@@ -121,9 +143,11 @@ CONFIGURATION = """#define HAVE_STDLIB_H 1
 
 
 def main():
-    source, dist, results = (pathlib.Path(word).resolve() for word in sys.argv[1:4])
-    wanted = sys.argv[4:] or ["f77", "f90", "f08"]
-    suite = Suite(source, dist, results)
+    at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    words, options = sys.argv[1:at], sys.argv[at + 1:]
+    source, dist, results = (pathlib.Path(word).resolve() for word in words[:3])
+    wanted = words[3:] or ["f77", "f90", "f08"]
+    suite = Suite(source, dist, results, options)
     total_of = {}
     for face in wanted:
         suite.prepare(face.split("/")[0])
