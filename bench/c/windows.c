@@ -1,15 +1,17 @@
 /*
  * Operations of rank 0 on the memory of rank 1, which waits in a barrier, and synchronisations of both.
  *
- *   windows [--budget-ms 40]
+ *   windows [--budget-ms 40] [--computing]
  *
  * how=allocated: memory that MPI_Win_allocate gives; how=created: memory of malloc under MPI_Win_create.
+ * --computing: only operations of 8 B while rank 1 computes and calls nothing: one behind the other
+ * (how=stream), and a lone one each millisecond (how=lone). lost is the share of its work that rank 1 lost.
  */
 #include <mpi.h>
 
 #include "bench.h"
 
-enum { BYTES = 1 << 20 };
+enum { BYTES = 1 << 20, MANY = 10000 };
 
 static int rank;
 static MPI_Win win;
@@ -59,6 +61,14 @@ static void four_calls(void) {
     MPI_Win_start(other, 0, win);
     MPI_Win_complete(win);
     MPI_Win_wait(win);
+}
+
+/* Many short ones on the way at once. */
+static void put_many(void) {
+    for (int i = 0; i < MANY; i++) {
+        MPI_Put(numbers, 8, MPI_BYTE, 1, 8 * i, 8, MPI_BYTE, win);
+    }
+    MPI_Win_flush(1, win);
 }
 
 static double time_of(void (*action)(void), int count) {
@@ -131,6 +141,9 @@ static void measure_operations(int with_all) {
         measure("get", get, 0);
     }
     bytes = 8;
+    if (with_all) {
+        measure("put_many", put_many, 0);
+    }
     measure("fetch_and_op", fetch_and_op, 0);
     measure("compare_and_swap", compare_and_swap, 0);
     for (int i = 0; with_all && i < 5; i++) {
@@ -146,6 +159,59 @@ static void measure_operations(int with_all) {
         measure("fence", fence, 1);
         MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
     }
+}
+
+/* How many loops rank 1 does in so long, without a call. */
+static double loops_within(double ms) {
+    double start = now_ns(), loops = 0;
+    while (now_ns() - start < ms * 1e6) {
+        work(2000);
+        loops += 2000;
+    }
+    return loops / (now_ns() - start);
+}
+
+/* Rank 1 computes for twice as long as rank 0 works on its memory, so a library may not wait for its calls. */
+static void measure_while_computing(const char *op, void (*action)(void), int is_lone) {
+    double undisturbed = 0, lost = 0, alone_ms = budget_ms / 4;
+    if (rank == 1) {
+        undisturbed = loops_within(alone_ms);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) {
+        double disturbed = loops_within(budget_ms);
+        loops_within(budget_ms);
+        lost = 1 - disturbed / undisturbed;
+        MPI_Send(&lost, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
+    } else {
+        struct samples samples = samples_new();
+        double start = now_ns();
+        do {
+            for (double begin = now_ns(); is_lone && now_ns() - begin < 1e6;) {
+            }
+            double before = now_ns();
+            action();
+            samples_add(&samples, now_ns() - before);
+        } while (now_ns() - start < budget_ms * 1e6);
+        MPI_Recv(&lost, 1, MPI_DOUBLE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        printf("windows op=%s how=%s bytes=%d median_ns=%.1f p99_ns=%.1f p999_ns=%.1f lost=%.3f n=%zu\n", op,
+               is_lone ? "lone" : "stream", bytes, samples_quantile(&samples, 0.5), samples_quantile(&samples, 0.99),
+               samples_quantile(&samples, 0.999), lost, samples.count);
+        fflush(stdout);
+        free(samples.ns);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void measure_computing(void) {
+    bytes = 8;
+    MPI_Win_lock_all(0, win);
+    for (int is_lone = 0; is_lone <= 1; is_lone++) {
+        measure_while_computing("put", put, is_lone);
+        measure_while_computing("get", get, is_lone);
+        measure_while_computing("fetch_and_op", fetch_and_op, is_lone);
+    }
+    MPI_Win_unlock_all(win);
 }
 
 int main(int argc, char **argv) {
@@ -165,14 +231,19 @@ int main(int argc, char **argv) {
     MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
     memset(memory, 0, BYTES);
     MPI_Barrier(MPI_COMM_WORLD);
-    measure_operations(1);
-    MPI_Win_free(&win);
+    if (option(argc, argv, "--computing")) {
+        measure_computing();
+        MPI_Win_free(&win);
+    } else {
+        measure_operations(1);
+        MPI_Win_free(&win);
 
-    how = "created";
-    memory = touched(BYTES);
-    MPI_Win_create(memory, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-    measure_operations(0);
-    MPI_Win_free(&win);
+        how = "created";
+        memory = touched(BYTES);
+        MPI_Win_create(memory, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        measure_operations(0);
+        MPI_Win_free(&win);
+    }
     MPI_Group_free(&world);
     MPI_Group_free(&other);
     MPI_Finalize();

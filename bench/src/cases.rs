@@ -171,7 +171,7 @@ fn many_pending() -> impl Iterator<Item = Case> {
 }
 
 /// Those of jobs on two nodes.
-fn between_nodes() -> [Case; 7] {
+fn between_nodes() -> [Case; 9] {
     let net = Case { nodes: Nodes::Two, program: "rtt", ..PLAIN };
     let stream =
         Case { program: "stream", args: "--sizes 4096,65536,1048576", budget_ms: 300, ..net.clone() };
@@ -179,6 +179,14 @@ fn between_nodes() -> [Case; 7] {
     [
         Case { id: "net_rtt", args: "--sizes 4,1024,4096,16384,65536,1048576", ..net.clone() },
         Case { id: "net_inside", args: "--idle sleep --sizes 4", ranks: 4, ..net.clone() },
+        Case { id: "net_windows", program: "windows", ..net.clone() },
+        Case {
+            id: "net_windows_computing",
+            program: "windows",
+            args: "--computing",
+            budget_ms: 400,
+            ..net.clone()
+        },
         Case { id: "net_rate", program: "rate", args: "--window 64", budget_ms: 150, ..net },
         Case { id: "net_stream", ..stream.clone() },
         lossy("net_loss_0", "loss=0%"),

@@ -5,6 +5,7 @@
 //! bench/README.md says how the settings here were found.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -12,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    cases::{Case, Nodes, Way},
+    cases::{self, Case, Nodes, Way},
     child::{self, End},
 };
 
@@ -110,8 +111,6 @@ impl Places {
     }
 }
 
-const PROGRAMS: [&str; 11] =
-    ["rtt", "rate", "stream", "types", "coll", "steps", "cross", "sr", "many", "initfini", "spawn"];
 const C_FLAGS: [&str; 7] = ["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"];
 
 /// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.
@@ -131,7 +130,8 @@ pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
     }
     let folder = places.programs(kind);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    for program in PROGRAMS {
+    let programs: BTreeSet<&str> = cases::all().iter().map(|case| case.program).chain(["sr"]).collect();
+    for program in programs {
         compile(
             &bin.join("mpicc"),
             &places.root.join("bench/c").join(program).with_extension("c"),

@@ -37,6 +37,7 @@ pub fn all() -> Vec<Row> {
         launch,
         many_pending,
         between_nodes,
+        windows_between_nodes,
     ];
     subjects.iter().for_each(|subject| subject(&mut add));
     rows
@@ -270,6 +271,7 @@ fn windows(add: &mut Add<'_>) {
         ("put 8 B, flush", "op=put how=allocated bytes=8"),
         ("put 64 KiB, flush", "op=put how=allocated bytes=65536"),
         ("put 1 MiB, flush", "op=put how=allocated bytes=1048576"),
+        ("10000 puts of 8 B, flush", "op=put_many how=allocated"),
         ("get 8 B, flush", "op=get how=allocated bytes=8"),
         ("get 64 KiB, flush", "op=get how=allocated bytes=65536"),
         ("get 1 MiB, flush", "op=get how=allocated bytes=1048576"),
@@ -392,4 +394,37 @@ fn between_nodes(add: &mut Add<'_>) {
     }
     let share = Ratio("net_loss_1", "net_loss_0", "mean_gbs");
     add("net/loss-share", "the same, 1 % against none", "of it", share, Limit::Fixed(1.0), Reach(0.85));
+}
+
+/// Operations on the memory of a rank of another node: while it polls, and while it computes.
+fn windows_between_nodes(add: &mut Add<'_>) {
+    const ROUND_TRIP: Limit = Limit::Line("what=network_rtt");
+    const ASLEEP: Limit = Limit::Line("what=network_asleep");
+    for (name, select, limit) in [
+        ("put 8 B, flush", "op=put how=allocated bytes=8", ROUND_TRIP),
+        ("get 8 B, flush", "op=get how=allocated bytes=8", ROUND_TRIP),
+        ("fetch-and-op", "op=fetch_and_op how=allocated", ROUND_TRIP),
+        ("put 64 KiB, flush", "op=put how=allocated bytes=65536", ROUND_TRIP),
+        ("get 64 KiB, flush", "op=get how=allocated bytes=65536", ROUND_TRIP),
+        ("put 1 MiB, flush", "op=put how=allocated bytes=1048576", ROUND_TRIP),
+        ("get 1 MiB, flush", "op=get how=allocated bytes=1048576", ROUND_TRIP),
+        ("10000 puts of 8 B, flush", "op=put_many how=allocated", Limit::Times(1e4, "what=network_words")),
+        ("lock, put 8 B, unlock", "op=lock_put_unlock how=allocated", ROUND_TRIP),
+        ("fence", "op=fence how=allocated", ROUND_TRIP),
+    ] {
+        let id = format!("net/windows-{}", name.replace([' ', ','], "-").replace("--", "-"));
+        let source = Line("net_windows", select, "median_ns");
+        add(&id, &format!("two nodes: window: {name}"), "us", source, limit, Beat(1.0));
+    }
+    for (name, select, limit) in [
+        ("put 8 B in a stream", "op=put how=stream", ROUND_TRIP),
+        ("fetch-and-op in a stream", "op=fetch_and_op how=stream", ROUND_TRIP),
+        ("put 8 B each ms", "op=put how=lone", ASLEEP),
+        ("get 8 B each ms", "op=get how=lone", ASLEEP),
+        ("fetch-and-op each ms", "op=fetch_and_op how=lone", ASLEEP),
+    ] {
+        let id = format!("net/computing-{}", name.replace(' ', "-"));
+        let source = Line("net_windows_computing", select, "median_ns");
+        add(&id, &format!("two nodes: target computes: {name}"), "us", source, limit, Beat(1.0));
+    }
 }

@@ -30,7 +30,7 @@ use crate::wire::{self, Begin, HEAD_BYTES, NO_REPLY, Name, Range, Record, Refusa
 /// Answers with data that a pair may have outstanding.
 pub const ANSWERS_MAX: usize = 256;
 /// Their bytes.
-pub const ANSWER_BYTES_MAX: usize = 64 << 10;
+pub const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 /// What became of a record that was offered to the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,14 @@ impl Peer {
     }
 }
 
+/// That of a rank.
+fn peer(peers: &mut Vec<Peer>, rank: usize) -> &mut Peer {
+    if peers.len() <= rank {
+        peers.resize_with(rank + 1, Peer::default);
+    }
+    &mut peers[rank]
+}
+
 /// A rank of another node in the queue of a lock here.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -137,7 +145,8 @@ pub struct Engine {
     me: u32,
     record_bytes_max: usize,
     regions: Vec<Slot>,
-    peers: HashMap<usize, Peer>,
+    /// By rank, up to the last one that there was to do with.
+    peers: Vec<Peer>,
     /// Peers to whom something is owed.
     busy: Vec<usize>,
     places: Vec<Place>,
@@ -161,7 +170,7 @@ impl Engine {
             me,
             record_bytes_max: record_bytes_max.min(u16::MAX.into()),
             regions: Vec::new(),
-            peers: HashMap::new(),
+            peers: Vec::new(),
             busy: Vec::new(),
             places: Vec::new(),
             refusals: HashMap::new(),
@@ -201,8 +210,8 @@ impl Engine {
 
     /// Hands over as much of an operation as there is room for.
     pub fn push(&mut self, operation: &mut Operation, port: &mut dyn Port) -> Pushed {
-        let Engine { head, scratch, ranges, .. } = self;
-        let peer = self.peers.entry(operation.to).or_default();
+        let Engine { peers, head, scratch, ranges, .. } = self;
+        let peer = peer(peers, operation.to);
         while !operation.is_handed_over() {
             if peer.is_gone {
                 return Pushed::Gone;
@@ -262,7 +271,7 @@ impl Engine {
         note: Option<Note>,
         port: &mut dyn Port,
     ) -> Pushed {
-        let peer = self.peers.entry(to).or_default();
+        let peer = peer(&mut self.peers, to);
         if peer.is_gone {
             return Pushed::Gone;
         }
@@ -281,7 +290,7 @@ impl Engine {
 
     /// Answers of a rank that are awaited.
     pub fn outstanding(&self, to: usize) -> usize {
-        self.peers.get(&to).map_or(0, |peer| peer.outstanding)
+        self.peers.get(to).map_or(0, |peer| peer.outstanding)
     }
 
     /// Why the first operation on a region was refused since this was asked last.
@@ -299,7 +308,7 @@ impl Engine {
         match wire::parse(record) {
             Some(Record::Request { region, number, request }) => self.serve(from, region, number, &request),
             Some(Record::Reply { number, data }) => {
-                let Some(awaited) = self.peers.entry(from).or_default().end_answer(number) else { return };
+                let Some(awaited) = peer(&mut self.peers, from).end_answer(number) else { return };
                 let is_whole = awaited.into.bytes == data.len();
                 if is_whole {
                     // SAFETY: the memory stays until the operation is complete (contract of
@@ -311,7 +320,7 @@ impl Engine {
                 }
             }
             Some(Record::Status { number, region, refusal }) => {
-                let awaited = self.peers.entry(from).or_default().end_answer(number);
+                let awaited = peer(&mut self.peers, from).end_answer(number);
                 match awaited.and_then(|awaited| awaited.note) {
                     Some(note) => note.answered(Some(refusal)),
                     None => {
@@ -424,7 +433,7 @@ impl Engine {
     }
 
     fn owe(&mut self, to: usize, answer: Vec<u8>) {
-        let peer = self.peers.entry(to).or_default();
+        let peer = peer(&mut self.peers, to);
         if peer.is_gone {
             return;
         }
@@ -441,7 +450,7 @@ impl Engine {
         }
         let peers = &mut self.peers;
         self.busy.retain(|to| {
-            let peer = peers.entry(*to).or_default();
+            let peer = peer(peers, *to);
             while let Some(answer) = peer.owed.front() {
                 match port.offer(*to, answer, &[]) {
                     Offered::Full => return true,
@@ -465,7 +474,7 @@ impl Engine {
     /// A rank has left: nothing comes from it, and what it holds is free.
     pub fn handle_exit(&mut self, rank: usize) {
         let left = Peer { is_gone: true, ..Peer::default() };
-        let peer = self.peers.insert(rank, left).unwrap_or_default();
+        let peer = std::mem::replace(peer(&mut self.peers, rank), left);
         for note in peer.awaited.into_iter().flatten().filter_map(|awaited| awaited.note) {
             note.answered(Some(Refusal::Gone));
         }
@@ -486,7 +495,7 @@ impl Engine {
 
     /// Whether a rank has left.
     pub fn has_left(&self, rank: usize) -> bool {
-        self.peers.get(&rank).is_some_and(|peer| peer.is_gone)
+        self.peers.get(rank).is_some_and(|peer| peer.is_gone)
     }
 }
 

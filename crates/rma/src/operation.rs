@@ -1,6 +1,8 @@
 //! An operation on the memory of a rank of another node, as its initiator cuts it into records.
 #![allow(unsafe_code)]
 
+use std::ops::Deref;
+
 use tutti_datatype::Buffer;
 
 use crate::done::DoneAt;
@@ -45,6 +47,33 @@ pub enum Action {
     },
 }
 
+/// Ranges of a region, as offset and bytes.
+#[derive(Debug)]
+pub enum Places {
+    /// One, as nearly always: it needs no memory of its own.
+    One([(u64, usize); 1]),
+    /// Any number.
+    Many(Vec<(u64, usize)>),
+}
+
+impl Deref for Places {
+    type Target = [(u64, usize)];
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Places::One(one) => one,
+            Places::Many(many) => many,
+        }
+    }
+}
+
+impl From<Vec<(u64, usize)>> for Places {
+    fn from(many: Vec<(u64, usize)>) -> Self {
+        Places::Many(many)
+    }
+}
+
 /// An operation, and how much of it has been handed over.
 #[derive(Debug)]
 pub struct Operation {
@@ -54,7 +83,7 @@ pub struct Operation {
     pub region: Name,
     action: Action,
     /// What it works on there, as offset and bytes.
-    ranges: Vec<(u64, usize)>,
+    ranges: Places,
     /// The range that is next, and what of it is done.
     next: (usize, usize),
     done: usize,
@@ -102,7 +131,8 @@ impl Operation {
     ///
     /// # Safety
     /// The memory that the action names stays valid until the operation is complete.
-    pub unsafe fn new(to: usize, region: Name, action: Action, ranges: Vec<(u64, usize)>) -> Self {
+    pub unsafe fn new(to: usize, region: Name, action: Action, ranges: impl Into<Places>) -> Self {
+        let ranges = ranges.into();
         let bytes = ranges.iter().map(|(_, bytes)| bytes).sum();
         let is_handed_over = bytes == 0 && !matches!(action, Action::Enqueue { .. });
         Operation { to, region, action, ranges, next: (0, 0), done: 0, bytes, noted: None, is_handed_over }

@@ -17,6 +17,7 @@ use tutti_shm::gate::{Gate, UNIT_BYTES};
 use tutti_shm::opened::{Opened, copy};
 
 use crate::accumulate::{Change, Target, in_sections};
+use crate::operation::Places;
 use crate::os::{Direction, Ranges, Remote, read, write};
 
 /// Typed data with gaps on both sides go through a place of this size.
@@ -293,7 +294,10 @@ unsafe fn copy_typed(to: &Buffer, from: &Buffer) {
 
 /// The runs of the target's data, by offset: whole elements of `element_bytes`, of which the target's places
 /// may leave out what they have besides `data_bytes` of data.
-pub fn ranges(target: &Buffer, data_bytes: usize, element_bytes: usize) -> Vec<(u64, usize)> {
+pub fn ranges(target: &Buffer, data_bytes: usize, element_bytes: usize) -> Places {
+    if target.map.is_none() && data_bytes == element_bytes {
+        return Places::One([(target.at.addr() as u64, target.bytes)]);
+    }
     let mut ranges: Vec<(u64, usize)> = Vec::new();
     let visited = each_group(target, data_bytes, element_bytes, &mut |offset, bytes| {
         match ranges.last_mut() {
@@ -303,7 +307,7 @@ pub fn ranges(target: &Buffer, data_bytes: usize, element_bytes: usize) -> Vec<(
         Ok(())
     });
     debug_assert!(visited.is_ok());
-    ranges
+    Places::Many(ranges)
 }
 
 /// Visits the runs of the target's data, by offset.

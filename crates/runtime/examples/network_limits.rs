@@ -1,5 +1,6 @@
-//! What the network of a job can do without any protocol: round trip of 4 B and stream of 1 MiB pieces over
-//! the ranks' own UDP sockets, polled. The limit of every figure between nodes.
+//! What the network of a job can do without any protocol, over the ranks' own UDP sockets: round trip of 4 B
+//! and stream of 1 MiB pieces, polled; datagrams of one word each; a lone word every millisecond to a thread
+//! that sleeps in a receive while its core computes. The limit of every figure between nodes.
 //!
 //! ```text
 //! mpiexec --virtual-nodes 2 -n 2 network_limits        the loopback interface
@@ -9,8 +10,12 @@
 //! A line that begins with `limits` is read by `make bench`. A datagram that is lost ends the program: then
 //! the figure would be one of something else.
 
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use tutti_runtime::attach::attach;
 use tutti_runtime::job::Job;
 use tutti_transport::udp::Udp;
@@ -23,6 +28,13 @@ const PIECES: usize = 300;
 const WINDOW_BYTES: usize = 768 << 10;
 const ACK_BYTES: usize = 128 << 10;
 const HEAD: [u8; 32] = [7; 32];
+/// Datagrams of one word each.
+const WORDS: usize = 1_600 * WORDS_ACKED;
+/// How many of them are on their way at most, and after how many the receiver says so.
+const WORDS_WINDOW: usize = 512;
+const WORDS_ACKED: usize = 128;
+/// Lone words to a thread that sleeps.
+const LONE: usize = 300;
 
 fn main() {
     let job = Job::enter(attach().expect("started by mpiexec"));
@@ -53,11 +65,21 @@ fn main() {
             }
             if !plainly {
                 println!("limits what=network_stream median_gbs={best:.3}");
+                let rate = WORDS as f64 / end.pour_words().as_secs_f64() / 1e6;
+                println!("limits what=network_words median_mps={rate:.3} median_ns={:.0}", 1e3 / rate);
+                let mut times = end.wake();
+                times.sort_unstable();
+                let at = |share: usize| times[times.len() * share / 100].as_nanos();
+                println!("limits what=network_asleep median_ns={} p99_ns={}", at(50), at(99));
             }
         } else {
             end.pong();
             for bytes in [longest, longest / 2, 1472].into_iter().filter(|bytes| *bytes <= longest) {
                 end.drink(bytes);
+            }
+            if !plainly {
+                end.drink_words();
+                end.sleep(&network.socket);
             }
         }
         end.meet();
@@ -169,5 +191,67 @@ impl End {
                 told += 1;
             }
         }
+    }
+
+    /// Sends words, each in a datagram and by a call of its own.
+    fn pour_words(&mut self) -> Duration {
+        self.meet();
+        let (mut sent, mut acked) = (0, 0);
+        let start = Instant::now();
+        while acked < WORDS / WORDS_ACKED {
+            if sent < WORDS && sent - acked * WORDS_ACKED < WORDS_WINDOW {
+                self.send(&[Outgoing { peer: 1 - self.me, head: &[1; 8], body: &[] }]);
+                sent += 1;
+            } else {
+                acked += self.receive() / 4;
+            }
+        }
+        start.elapsed()
+    }
+
+    fn drink_words(&mut self) {
+        self.meet();
+        let (mut received, mut told) = (0, 0);
+        while told < WORDS / WORDS_ACKED {
+            received += self.receive() / 8;
+            while told < received / WORDS_ACKED {
+                self.word();
+                told += 1;
+            }
+        }
+    }
+
+    /// A word each millisecond; the other rank sleeps until it comes, while its core computes.
+    fn wake(&mut self) -> Vec<Duration> {
+        self.meet();
+        let round = |_| {
+            let pause = Instant::now();
+            while pause.elapsed() < Duration::from_millis(1) {
+                std::hint::spin_loop();
+            }
+            let start = Instant::now();
+            self.word();
+            assert_eq!(self.receive(), 4);
+            start.elapsed()
+        };
+        (0..LONE).map(round).collect()
+    }
+
+    fn sleep(&mut self, socket: &OwnedFd) {
+        self.meet();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            for _ in 0..LONE {
+                poll(&mut [PollFd::new(socket, PollFlags::IN)], None).expect("a socket");
+                assert_eq!(self.receive(), 4);
+                self.word();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
     }
 }

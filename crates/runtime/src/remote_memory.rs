@@ -14,7 +14,6 @@
 //! The state is reached under the process lock alone.
 
 use std::cell::{RefCell, UnsafeCell};
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -58,7 +57,8 @@ struct State {
     job: Job,
     router: Rc<RefCell<Router>>,
     route: RouteId,
-    handed: HashMap<usize, Handed>,
+    /// By rank.
+    handed: Vec<Option<Handed>>,
 }
 
 /// Remote memory of this process, for a thread that holds the process lock.
@@ -163,7 +163,8 @@ impl LockedRank {
             let route = router.borrow_mut().register(KINDS, Some(lend));
             let job = self.job.clone();
             let engine = Engine::new(job.rank() as u32, record_bytes_max);
-            *state = Some(State { engine, job, router, route, handed: HashMap::new() });
+            let handed = vec![None; self.job.ranks()];
+            *state = Some(State { engine, job, router, route, handed });
         }
         Some(RemoteMemory(()))
     }
@@ -241,13 +242,13 @@ impl RemoteMemory {
         let mut outbox = router.outbox(*route);
         let pushed = push(engine, &mut ToRouter(&mut outbox));
         let Some(end) = outbox.completion(to) else { return pushed };
-        let before = handed.get(&to).and_then(|handed| handed.asked);
+        let before = handed[to].and_then(|handed| handed.asked);
         // The first of a burst asks; who waits for the last one asks again.
         let asks = !is_answered && before.is_none_or(|asked| outbox.is_complete(to, asked));
         if asks {
             outbox.ask_now(to);
         }
-        handed.insert(to, Handed { end, asked: if asks { Some(end) } else { before } });
+        handed[to] = Some(Handed { end, asked: if asks { Some(end) } else { before } });
         router.note_unsent();
         pushed
     }
@@ -267,7 +268,7 @@ impl RemoteMemory {
         let state = self.state();
         let (router, route) = (state.router.clone(), state.route);
         let mut router = router.borrow_mut();
-        if let Some(handed) = state.handed.get_mut(&to)
+        if let Some(handed) = &mut state.handed[to]
             && handed.asked != Some(handed.end)
             && !router.is_complete(to, handed.end)
         {
@@ -287,8 +288,7 @@ impl RemoteMemory {
         if state.engine.outstanding(to) > 0 {
             return false;
         }
-        let handed = state.handed.get(&to);
-        handed.is_none_or(|handed| state.router.borrow().is_complete(to, handed.end))
+        state.handed[to].is_none_or(|handed| state.router.borrow().is_complete(to, handed.end))
     }
 
     /// Whether answers of a rank are awaited.

@@ -13,10 +13,10 @@
 //! [`crate::service_state::polled`] says so, and the service thread keeps away. A thread that is about to
 //! sleep [`crate::service_state::poke`]s it, after its last look. A thread that lets small messages wait for
 //! others ([`crate::service_state::will_poll`]) may go away and compute: the service thread naps a little and
-//! sends what still waits. One that sends ([`crate::service_state::sent`]) while the service thread is asleep
-//! has set a timer that it does not know of, and rings. Who stops where: its words are hints, but for
-//! `ASLEEP` and the bell, without which nobody would look; every look and every datagram is handled under the
-//! process lock.
+//! sends what still waits. While it serves, operations on remote memory ring for that. One that sends
+//! ([`crate::service_state::sent`]) while the service thread is asleep has set a timer that it does not know
+//! of, and rings. Who stops where: its words are hints, but for `ASLEEP` and the bell, without which nobody
+//! would look; every look and every datagram is handled under the process lock.
 //!
 //! Where this rank's memory is open to other nodes, an operation on it must not wait for a tick. Then the
 //! thread goes on serving although the program has looked, unless one of its threads is in a wait, and looks
@@ -158,7 +158,11 @@ fn run(socket: &OwnedFd, bell: RawFd) {
                 looks = LOOKS.load(Ordering::Relaxed);
             }
             let Some(backoff) = poll(false, is_calm) else { return };
-            is_calm = !await_datagram(socket, bell, backoff) && backoff == Backoff::Until(LOOK_MAX);
+            let woken_by = await_datagram(socket, bell, backoff);
+            is_calm = woken_by == WokenBy::Time && backoff == Backoff::Until(LOOK_MAX);
+            if woken_by == WokenBy::Bell && SOON.load(Ordering::SeqCst) {
+                std::thread::sleep(NAP);
+            }
         }
         if rank::has_left() {
             return;
@@ -224,8 +228,16 @@ fn park(pokes: u32, tick: Duration) {
     PARKED.store(false, Ordering::SeqCst);
 }
 
-/// Sleeps until a datagram comes, the bell rings or the time is over; whether anything has come.
-fn await_datagram(socket: &OwnedFd, bell: RawFd, backoff: Backoff) -> bool {
+/// What has ended a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WokenBy {
+    Datagram,
+    Bell,
+    Time,
+}
+
+/// Sleeps until a datagram comes, the bell rings or the time is over.
+fn await_datagram(socket: &OwnedFd, bell: RawFd, backoff: Backoff) -> WokenBy {
     let watch = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut watched = [watch(socket.as_raw_fd()), watch(bell)];
     let time = match backoff {
@@ -234,10 +246,15 @@ fn await_datagram(socket: &OwnedFd, bell: RawFd, backoff: Backoff) -> bool {
     };
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the structures are valid during the call; early returns do no harm.
-    let ready = unsafe { libc::ppoll(watched.as_mut_ptr(), 2, time, std::ptr::null()) };
-    if watched[1].revents != 0 {
+    unsafe { libc::ppoll(watched.as_mut_ptr(), 2, time, std::ptr::null()) };
+    let [has_datagram, is_rung] = watched.map(|watched| watched.revents != 0);
+    if is_rung {
         // SAFETY: the eight bytes live during the call.
         unsafe { libc::read(bell, [0_u8; 8].as_mut_ptr().cast(), 8) };
     }
-    ready != 0
+    match (has_datagram, is_rung) {
+        (true, _) => WokenBy::Datagram,
+        (false, true) => WokenBy::Bell,
+        (false, false) => WokenBy::Time,
+    }
 }

@@ -67,8 +67,8 @@ pub fn poke() {
     }
 }
 
-/// Whether the service thread will send within some 0.1 ms what waits; at the latest at its next tick. The
-/// caller holds the process lock.
+/// Whether the service thread will send within some 0.1 ms what waits; at the latest at its next tick. While
+/// it serves it does so for the sake of operations on remote memory alone. The caller holds the process lock.
 #[inline]
 pub fn will_poll() -> bool {
     SOON.load(Ordering::Relaxed) || wake_soon()
@@ -76,12 +76,17 @@ pub fn will_poll() -> bool {
 
 #[cold]
 fn wake_soon() -> bool {
-    let parked = PARKED.load(Ordering::SeqCst);
-    if parked {
+    if PARKED.load(Ordering::SeqCst) {
         SOON.store(true, Ordering::SeqCst);
         wake();
+    } else if OPEN.load(Ordering::Relaxed) && BELL.get().is_some() {
+        // It serves, and may be about to park: then it sends at its next tick.
+        SOON.store(true, Ordering::SeqCst);
+        ring();
+    } else {
+        return false;
     }
-    parked
+    true
 }
 
 fn wake() {

@@ -8,7 +8,7 @@ use core::ffi::c_int;
 use tutti_datatype::Buffer;
 use tutti_rma::control::Count;
 use tutti_rma::engine::Pushed;
-use tutti_rma::operation::{Action, Operation};
+use tutti_rma::operation::{Action, Operation, Places};
 use tutti_rma::part;
 use tutti_rma::wire::{Code, Refusal};
 use tutti_runtime::remote_memory::RemoteMemory;
@@ -167,7 +167,7 @@ impl Guard {
         };
         // SAFETY: our contract.
         self.start_operation(win, rank, |to| unsafe {
-            Operation::new(to.world, to.region, Action::Swap { operands, result }, vec![at])
+            Operation::new(to.world, to.region, Action::Swap { operands, result }, Places::One([at]))
         })
     }
 
