@@ -19,10 +19,10 @@ extern "C" {
 #define TUTTI_ERR_ALIGN (-6)   /* the number is not aligned */
 #define TUTTI_ERR_REFUSED (-7) /* the target does not understand it */
 #define TUTTI_ERR_FULL (-8)    /* the queue has no room; nothing of the message is in it */
-#define TUTTI_ERR_GONE (-9)    /* the rank has left the job */
+#define TUTTI_ERR_GONE (-9)    /* the rank has left the job; the job of a published region has ended */
 #define TUTTI_ERR_MEMORY (-10) /* there is no memory left, or 4096 regions are open */
 #define TUTTI_EMPTY (-11)      /* the queue has no message */
-#define TUTTI_ERR_BUSY (-12)   /* a part of the memory is open */
+#define TUTTI_ERR_BUSY (-12)   /* a part of the memory is open; the name is in use */
 #define TUTTI_PENDING (-13)    /* not over yet */
 
 /* Comparisons. */
@@ -124,6 +124,31 @@ int tutti_multicast(const tutti_region *regions, int count, uint64_t offset, con
  * the signal returns, which functions cannot call (TUTTI_ERR_BUSY); what has not been taken then is dropped. */
 typedef void (*tutti_handler)(const void *data, size_t bytes, int from, void *context);
 int tutti_signal_open(size_t bytes, tutti_handler function, void *context, tutti_region *signal);
+
+/* Regions for other jobs. tutti_publish makes zeroed memory of `bytes` bytes and publishes it under a name (letters, digits and
+ * . _ -; 64 at most): `rights` for `whom`, which is NULL (this user), "user:NAME", "group:NAME" or "everybody". Its owner reaches it
+ * at *memory and by the handle, with all rights. tutti_publish_signal publishes a signal: messages of at most 32 KiB start the
+ * function, and `bytes` is the room for those that it has not taken. tutti_close ends either for everybody. A name that is in use is
+ * TUTTI_ERR_BUSY. It needs a job that mpiexec or tutti has started. */
+int tutti_publish(const char *name, size_t bytes, int rights, const char *whom, void **memory, tutti_region *published);
+int tutti_publish_signal(const char *name, size_t bytes, const char *whom, tutti_handler function, void *context,
+                         tutti_region *published);
+
+/* Opens a published region of this node with some of its rights, or with all of them (0). `name` is "name" of this user, or
+ * "user/name". Its length goes to *bytes, unless that is NULL. Any process may do so, in a job or not. The handle is good in this
+ * process alone, for tutti_write, tutti_writev, tutti_read, the atomic changes, and tutti_put to a signal: all of them have ended when
+ * they return, also while the owner's job is frozen. TUTTI_ERR_REGION: there is no such region, or it was closed; TUTTI_ERR_RIGHT: it
+ * is not for this user, or not with these rights; TUTTI_ERR_GONE: its owner's job has ended. */
+int tutti_open_published(const char *name, int rights, tutti_region *region, size_t *bytes);
+
+/* The memory of a published region in this process, for loads and, with TUTTI_READ and TUTTI_WRITE, stores; null where there is
+ * none. It stays until tutti_close of this handle. */
+void *tutti_published_memory(const tutti_region *region);
+
+/* Waits until the number at `offset` of a published region compares with `value`; the thread sleeps. It sees changes by calls of this
+ * library. Who stores by itself says so by tutti_changed. */
+int tutti_wait_for(const tutti_region *region, uint64_t offset, int comparison, int64_t value);
+int tutti_changed(const tutti_region *region);
 
 /* Covers the operations that this rank has started before. A fence that is over returns TUTTI_OK, or why the first posted
  * operation failed. */

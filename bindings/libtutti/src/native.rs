@@ -1,6 +1,6 @@
 //! The symbols of the native interface; `bindings/native/tutti.h` declares them.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 
 use core::ptr::NonNull;
 
@@ -11,7 +11,7 @@ use tutti_native::operation::{self, Barrier, Change, Piece};
 use tutti_native::region::{self, Taker};
 use tutti_native::signal::{self, Handler};
 use tutti_native::status::{INVALID, OK};
-use tutti_native::{board, phases, stamps, wait};
+use tutti_native::{board, phases, published, stamps, wait};
 
 /// See `tutti_board.h`.
 #[unsafe(no_mangle)]
@@ -129,6 +129,100 @@ pub unsafe extern "C" fn tutti_signal_open(
     let Some(function) = function else { return INVALID };
     // SAFETY: as the user's.
     unsafe { give(|| signal::open(bytes, function, context), to) }
+}
+
+/// The bytes of a text in C; none: it is null.
+///
+/// # Safety
+/// The text is null or ends with a zero byte.
+unsafe fn text<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: our contract.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_publish(
+    name: *const c_char,
+    bytes: usize,
+    rights: c_int,
+    whom: *const c_char,
+    memory: *mut *mut c_void,
+    to: *mut Handle,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe {
+        let (Some(name), false) = (text(name), memory.is_null()) else { return INVALID };
+        let status = give(|| published::publish(name, bytes, rights, text(whom)), to);
+        if status == OK {
+            memory.write(published::memory(&*to));
+        }
+        status
+    }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_publish_signal(
+    name: *const c_char,
+    bytes: usize,
+    whom: *const c_char,
+    function: Option<Handler>,
+    context: *mut c_void,
+    to: *mut Handle,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe {
+        let (Some(name), Some(function)) = (text(name), function) else { return INVALID };
+        give(|| published::publish_signal(name, bytes, text(whom), function, context), to)
+    }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_open_published(
+    name: *const c_char,
+    rights: c_int,
+    to: *mut Handle,
+    bytes: *mut usize,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe {
+        let Some(name) = text(name) else { return INVALID };
+        let mut length = 0;
+        let open = || published::open(name, rights).inspect(|handle| length = published::bytes(handle));
+        let status = give(open, to);
+        if status == OK && !bytes.is_null() {
+            bytes.write(length);
+        }
+        status
+    }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_published_memory(region: *const Handle) -> *mut c_void {
+    // SAFETY: as the user's.
+    unsafe { handle(region) }.map_or(core::ptr::null_mut(), published::memory)
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_wait_for(
+    region: *const Handle,
+    offset: u64,
+    comparison: c_int,
+    value: i64,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { handle(region) }.map_or(INVALID, |region| published::wait(region, offset, comparison, value))
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_changed(region: *const Handle) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { handle(region) }.map_or(INVALID, published::note_changed)
 }
 
 /// See `tutti.h`.

@@ -1,12 +1,16 @@
 //! The threads that run functions of the program: one for each signal that is open. One function runs at a
 //! time.
 
+use core::ffi::{c_int, c_void};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tutti_shm::queue::Queue;
+
+/// What a signal starts: its data, their length, the sender, and what the receiver gave when it opened it.
+pub type Handler = unsafe extern "C" fn(*const c_void, usize, c_int, *mut c_void);
 
 /// A thread that serves a signal.
 #[derive(Debug)]
@@ -66,6 +70,14 @@ pub(crate) fn end(slot: u32) {
     }
 }
 
+/// Runs a function of the program, after those that run already.
+pub(crate) fn run(function: impl FnOnce()) {
+    let _one = lock(&ONE);
+    IS_RUNNING.set(true);
+    function();
+    IS_RUNNING.set(false);
+}
+
 impl Server {
     /// Its queue, whose memory stays until the thread has ended.
     pub(crate) fn queue(&self) -> &Queue {
@@ -79,12 +91,11 @@ impl Server {
 
     /// Runs a function of the program, after those that run already.
     pub(crate) fn run(&self, function: impl FnOnce()) {
-        let _one = lock(&ONE);
-        if !self.is_closed() {
-            IS_RUNNING.set(true);
-            function();
-            IS_RUNNING.set(false);
-        }
+        run(|| {
+            if !self.is_closed() {
+                function();
+            }
+        });
     }
 
     /// The last act of its thread.

@@ -6,6 +6,8 @@
 //! | [`board`] | the board of this node, mapped for programs |
 //! | [`phases`] | parallel phases, for jobs that share parallel slots |
 //! | [`region`] | memory that is opened to others, handles, aliases, queues |
+//! | [`published`] | regions for other jobs, and those of others |
+//! | [`change`] | pieces and atomic changes |
 //! | [`operation`] | operations on it, their completion, the elastic barrier |
 //! | [`signal`] | messages that start a function of the receiver |
 //! | [`multicast`] | the same bytes for many ranks, with one completion |
@@ -17,6 +19,7 @@
 //! It works beside MPI and OpenSHMEM: who calls it has started one of them.
 
 pub mod board;
+pub mod change;
 pub mod completion;
 pub mod handle;
 mod handler;
@@ -24,6 +27,7 @@ mod mates;
 pub mod multicast;
 pub mod operation;
 pub mod phases;
+pub mod published;
 pub mod region;
 pub mod signal;
 pub mod stamps;

@@ -25,23 +25,13 @@ use tutti_shm::opened::copy;
 use tutti_shm::queue::Queue;
 use tutti_shm::watch;
 
+pub use crate::change::{Change, Piece};
 use crate::completion::{Done, End, POSTED, TOUCHED, note_once};
 use crate::handle::{ATOMIC, Handle, QUEUE, READ, WRITE};
 use crate::mates::{self, check};
+use crate::published;
 use crate::region::{self, Taker};
 use crate::status::*;
-
-/// A range of a gathered write, as C has it.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Piece {
-    /// Where in the region.
-    pub offset: u64,
-    /// What.
-    pub from: *const c_void,
-    /// How much.
-    pub bytes: usize,
-}
 
 /// An operation on a rank of this node has ended with a status.
 fn end_here(rank: &LockedRank, to: usize, end: End, status: c_int) -> c_int {
@@ -147,6 +137,10 @@ fn enter(handle: &Handle) -> Result<(LockedRank, bool), c_int> {
 /// # Safety
 /// The pieces are valid for reading.
 pub unsafe fn write(handle: &Handle, pieces: &[Piece], end: End) -> c_int {
+    if published::is_published(handle) {
+        // SAFETY: our contract.
+        return unsafe { published::write(handle, pieces, end) };
+    }
     let (mut rank, is_here) = match enter(handle) {
         Ok(entered) => entered,
         Err(status) => return status,
@@ -192,6 +186,10 @@ pub unsafe fn write(handle: &Handle, pieces: &[Piece], end: End) -> c_int {
 /// # Safety
 /// `into` is valid for writing so many bytes until the operation has ended.
 pub unsafe fn read(handle: &Handle, offset: u64, into: *mut c_void, bytes: usize, end: End) -> c_int {
+    if published::is_published(handle) {
+        // SAFETY: our contract.
+        return unsafe { published::read(handle, offset, into, bytes, end) };
+    }
     let (mut rank, is_here) = match enter(handle) {
         Ok(entered) => entered,
         Err(status) => return status,
@@ -218,22 +216,15 @@ pub unsafe fn read(handle: &Handle, offset: u64, into: *mut c_void, bytes: usize
     unsafe { start_far(&mut rank, handle, Action::Read { into }, vec![(offset, bytes)], end) }
 }
 
-/// What becomes of a number.
-#[derive(Clone, Copy, Debug)]
-pub enum Change {
-    /// It grows.
-    Add(i64),
-    /// Another one takes its place.
-    Swap(i64),
-    /// Another one takes its place if it is this.
-    CompareSwap(i64, i64),
-}
-
 /// Changes an aligned number of 8 bytes atomically; what was there goes to `found`.
 ///
 /// # Safety
 /// `found` is valid for writing until the operation has ended.
 pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i64, end: End) -> c_int {
+    if published::is_published(handle) {
+        // SAFETY: our contract.
+        return unsafe { published::change(handle, offset, change, found, end) };
+    }
     let (mut rank, is_here) = match enter(handle) {
         Ok(entered) => entered,
         Err(status) => return status,
@@ -246,13 +237,7 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
             }
             let word = here.memory.atomic_u64(offset as usize).ok_or(UNALIGNED)?;
             let begun_ns = stamps::begin();
-            let before = match change {
-                Change::Add(value) => word.fetch_add(value as u64, SeqCst),
-                Change::Swap(value) => word.swap(value as u64, SeqCst),
-                Change::CompareSwap(expected, value) => word
-                    .compare_exchange(expected as u64, value as u64, SeqCst, SeqCst)
-                    .unwrap_or_else(|found| found),
-            };
+            let before = change.apply(word);
             // SAFETY: our contract.
             unsafe { copy((&raw const before).cast(), found.cast(), 8) };
             stamp_mapped(begun_ns, 8);
@@ -286,6 +271,10 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
 pub unsafe fn put(handle: &Handle, from: *const c_void, bytes: usize, end: End) -> c_int {
     if bytes > i32::MAX as usize {
         return OUT_OF_RANGE;
+    }
+    if published::is_published(handle) {
+        // SAFETY: our contract.
+        return unsafe { published::put(handle, from, bytes, end) };
     }
     let (mut rank, is_here) = match enter(handle) {
         Ok(entered) => entered,

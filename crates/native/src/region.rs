@@ -22,7 +22,7 @@ use tutti_shm::watch;
 use crate::handle::{ATOMIC, Handle, QUEUE, READ, WRITE};
 use crate::mates::opened;
 use crate::status::*;
-use crate::{handler, multicast};
+use crate::{handler, multicast, published};
 
 /// What becomes of the messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,6 +225,9 @@ pub fn open_queue(bytes: usize, taker: Taker) -> Result<Handle, c_int> {
 ///
 /// The thread of a signal ends first; what is still in its queue is dropped.
 pub fn close(handle: &Handle) -> c_int {
+    if published::is_published(handle) {
+        return published::close(handle);
+    }
     let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
     if handler::is_running_here() && taker_of(handle) == Some(Taker::Handler) {
         // This thread cannot wait for its own end.

@@ -17,12 +17,10 @@ use std::time::Duration;
 use tutti_runtime::{background, rank, sleep};
 
 use crate::handle::Handle;
+pub use crate::handler::Handler;
 use crate::handler::{self, Server};
 use crate::region::{self, Taker};
 use crate::status::*;
-
-/// What a signal starts: its data, their length, the sender, and what the receiver gave when it opened it.
-pub type Handler = unsafe extern "C" fn(*const c_void, usize, c_int, *mut c_void);
 
 /// How often a thread without work looks whether its process has left the job.
 const LOOK: Duration = Duration::from_secs(1);

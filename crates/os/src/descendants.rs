@@ -16,6 +16,15 @@ pub fn any() -> bool {
     !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
 }
 
+/// Whether a process is the server of a starter's job: it executes the starter's own file. A rank between
+/// fork and exec has another name.
+pub fn is_server(stat: &Stat, pid: Pid, starter: Pid) -> bool {
+    let file = |pid: Pid| std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).ok();
+    stat.has_server_name
+        && stat.parent == starter.as_raw_nonzero().get()
+        && file(pid).is_some_and(|own| Some(own) == file(starter))
+}
+
 /// Takes the status of dead orphans; `is_reserved` are ranks whose pids must stay theirs.
 pub fn reap_orphans(is_reserved: impl Fn(Pid) -> bool) {
     for pid in children_of(rustix::process::getpid()) {

@@ -8,6 +8,10 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::path::Arg;
 use rustix::process::Pid;
 
+/// Name of the process below a starter that serves regions of the job for other jobs: it is not frozen with
+/// the job.
+pub const SERVER_NAME: &CStr = c"tutti-regions";
+
 /// As long as the fields that are read here are at most: a name of 64 bytes and 22 numbers.
 const LINE_BYTES: usize = 640;
 
@@ -22,6 +26,8 @@ pub struct Stat {
     pub group: i32,
     /// What it has worked, with its children that are dead and buried, in clock ticks.
     pub worked: u64,
+    /// It has the name of [`SERVER_NAME`], which any process may give itself.
+    pub has_server_name: bool,
     /// When it was started, in clock ticks since boot: pids are used again.
     pub since: u64,
 }
@@ -60,6 +66,8 @@ impl Stat {
     fn parse(line: &[u8]) -> Option<Self> {
         // 17 (name) S 1 ...: the name may hold anything, also what is no text; the last parenthesis ends it.
         let name_end = line.windows(2).rposition(|end| end == b") ")?;
+        let has_server_name =
+            line[..name_end].split(|byte| *byte == b'(').next_back() == Some(SERVER_NAME.to_bytes());
         // The last number may be cut; it is not used.
         let mut fields = std::str::from_utf8(&line[name_end + 2..]).ok()?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
@@ -71,7 +79,8 @@ impl Stat {
         for _ in 0..4 {
             worked = worked.saturating_add(times.next()??);
         }
-        Some(Stat { state, parent, group, worked, since: fields.nth(4)?.parse().ok()? })
+        let since = fields.nth(4)?.parse().ok()?;
+        Some(Stat { state, parent, group, worked, has_server_name, since })
     }
 }
 
@@ -92,7 +101,11 @@ mod tests {
 
     #[test]
     fn proc_stat_name_may_hold_anything() {
-        let found = Some(Stat { state: b'S', parent: 12, group: 17, worked: 3, since: 4711 });
+        let found =
+            Stat { state: b'S', parent: 12, group: 17, worked: 3, has_server_name: false, since: 4711 };
+        let server = Stat { has_server_name: true, ..found };
+        assert_eq!(Stat::parse(format!("17 (tutti-regions) {REST}\n").as_bytes()), Some(server));
+        let found = Some(found);
         for name in ["cat", "a b", "a) S 1 2", ") ", "(((", "tmux: server", ") Z 1 1 1", "a\nb"] {
             assert_eq!(Stat::parse(format!("17 ({name}) {REST}\n").as_bytes()), found, "{name:?}");
         }

@@ -17,7 +17,7 @@ mod session;
 mod user;
 
 pub use caller::with_file_rights_of;
-pub use fork::{Child, Failure, Step, fork_rank, fork_sibling, hide_process};
+pub use fork::{Child, Failure, Step, fork_helper, fork_rank, fork_sibling, hide_process};
 pub use priority::{PriorityClass, prefer_this_thread};
 pub use session::{
     Entry, EntryFailure, EntryStep, Identity, close_inherited_on_exec, fork_starter, io_priority, peer_pidfd,

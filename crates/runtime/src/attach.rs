@@ -9,7 +9,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
@@ -266,6 +266,32 @@ impl Starter {
     /// Tells the starter something. A starter that is gone is about to end this process anyway.
     pub fn tell(&self, notice: Notice) {
         let _ = self.send(&notice.encode());
+    }
+
+    /// Gives the starter a connection for the server of regions ([`tutti_shm::published`]).
+    ///
+    /// # Errors
+    /// When the starter is gone.
+    pub fn give_connection(&self, connection: BorrowedFd<'_>) -> io::Result<()> {
+        let mut bytes = Notice::Regions.encode();
+        // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call;
+        // the control buffer is aligned for cmsghdr and has room for one descriptor.
+        retry(|| unsafe {
+            let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+            let mut control = [0_u64; 4];
+            let mut header: libc::msghdr = std::mem::zeroed();
+            header.msg_iov = &mut part;
+            header.msg_iovlen = 1;
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) as usize;
+            let first = libc::CMSG_FIRSTHDR(&header);
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_RIGHTS;
+            (*first).cmsg_len = libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as usize;
+            libc::CMSG_DATA(first).cast::<libc::c_int>().write_unaligned(connection.as_raw_fd());
+            libc::sendmsg(self.socket.as_raw_fd(), &header, libc::MSG_NOSIGNAL)
+        })
+        .map(drop)
     }
 
     /// Asks for more ranks. The answer comes by [`Starter::poll_answer`].

@@ -33,6 +33,8 @@ pub mod peers;
 #[cfg(not(loom))]
 pub mod phases;
 #[cfg(not(loom))]
+pub mod published;
+#[cfg(not(loom))]
 pub mod queue;
 pub mod report;
 pub mod segment;

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`Attach`] | rank | redeem my ticket; the kernel's SO_PEERCRED says who asks |
 //! | [`Welcome`] | starter | status; on `Granted` descriptors travel along (SCM_RIGHTS): the segment; in a job on several nodes also the table of peers ([`crate::peers`]) and the rank's UDP socket |
-//! | [`Notice`] | rank | `Finalized`, or `Abort` or `Exit` with its exit code |
+//! | [`Notice`] | rank | `Finalized`, `Abort` or `Exit` with its exit code, or `Regions` with a descriptor |
 //!
 //! A rank may ask for more ranks later ([`crate::spawn`]).
 //!
@@ -163,6 +163,9 @@ pub enum Notice {
     Abort(u32),
     /// shmem_global_exit: end the job with this exit code (0..=255), which may be 0.
     Exit(u32),
+    /// The descriptor that comes along is this rank's connection to the server of regions for other jobs
+    /// ([`crate::published`]).
+    Regions,
 }
 
 impl Notice {
@@ -175,6 +178,7 @@ impl Notice {
             Notice::Finalized => (1_u32, 0),
             Notice::Abort(code) => (2, code),
             Notice::Exit(code) => (3, code),
+            Notice::Regions => (4, 0),
         };
         let mut out = [0; Self::BYTES];
         out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
@@ -190,6 +194,7 @@ impl Notice {
             (PROTOCOL, 1) => Some(Notice::Finalized),
             (PROTOCOL, 2) => Some(Notice::Abort(word(bytes, 8))),
             (PROTOCOL, 3) => Some(Notice::Exit(word(bytes, 8))),
+            (PROTOCOL, 4) => Some(Notice::Regions),
             _ => None,
         }
     }
@@ -228,7 +233,7 @@ mod tests {
         let attach = Attach { rank: 3, secret: [9; 16] };
         assert_eq!(Attach::decode(&attach.encode()), Some(attach));
         assert_eq!(Welcome::decode(&Welcome::Refused.encode()), Some(Welcome::Refused));
-        for notice in [Notice::Finalized, Notice::Abort(77), Notice::Exit(0)] {
+        for notice in [Notice::Finalized, Notice::Abort(77), Notice::Exit(0), Notice::Regions] {
             assert_eq!(Notice::decode(&notice.encode()), Some(notice));
             assert_eq!(Attach::decode(&notice.encode()), None);
         }

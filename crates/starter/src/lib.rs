@@ -15,6 +15,7 @@
 //! | [`input`] | stdin of the ranks that get one |
 //! | [`pmi`] | by which programs of other MPIs start |
 //! | [`binding`] | which rank may run on which cores |
+//! | [`regions`] | regions of this job for other jobs, and the process that serves them |
 //! | [`exited`] | answers for ranks that have left, in a job on several nodes |
 //! | [`writer`] | the files of a submitted job's output, written by a process of its user |
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ pub mod parts;
 pub mod pmi;
 pub mod ranks;
 pub mod readiness;
+pub mod regions;
 pub mod spawning;
 pub mod starter;
 pub mod tickets;

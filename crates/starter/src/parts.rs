@@ -17,6 +17,7 @@ use crate::keeper::Keeper;
 use crate::output::Streams;
 use crate::pmi::Pmi;
 use crate::ranks::Ranks;
+use crate::regions::Regions;
 use crate::spawning::Spawning;
 use crate::tickets::Tickets;
 
@@ -49,6 +50,8 @@ pub struct Parts {
     pub sockets: Vec<OwnedFd>,
     /// The memfd with the addresses of all ranks, and its contents.
     pub peers: Option<(OwnedFd, Peers)>,
+    /// The process that serves regions for other jobs, once a rank has published one.
+    pub regions: Option<Regions>,
     /// Those of them that have left: they are answered for.
     pub exited: Exited,
     /// Where a child reports that it could not become the program; closed when all have.

@@ -174,7 +174,7 @@ impl Ranks {
     /// is true then.
     pub fn handle_event(&mut self, event: &Event, now_ns: u64) -> Option<Ended> {
         match *event {
-            Event::Spawn { .. } => None,
+            Event::Spawn { .. } | Event::Notice { notice: Notice::Regions, .. } => None,
             Event::Attached { rank, pid } => {
                 let rank = &mut self.ranks[rank as usize];
                 rank.mpi = Mpi::Attached;

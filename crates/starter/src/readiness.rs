@@ -29,6 +29,8 @@ pub enum Source {
     Spawning(usize),
     /// The job has reached its limit of memory.
     Memory,
+    /// The end of the process that serves regions for other jobs.
+    Regions,
     /// Output of a rank.
     Stream(usize),
     /// Datagrams for a rank that has left.

@@ -233,6 +233,8 @@ impl Starter {
 
     /// Ends what is left of the job and reports it.
     fn finish(&mut self) {
+        // Its clients see that the owners are gone.
+        self.parts.regions = None;
         let parts = &self.parts;
         if parts.ranks.all_dead() {
             // No process names their pids any more.

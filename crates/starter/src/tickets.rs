@@ -8,13 +8,13 @@
 //! out.
 
 use std::collections::HashMap;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use rustix::process::Pid;
 use tutti_os::random::fill_random;
@@ -76,6 +76,8 @@ pub struct Tickets {
     places: Vec<Place>,
     /// Where messages of ranks are read to; made at the first one.
     read: Vec<u8>,
+    /// Connections that came with a notice.
+    given: Vec<OwnedFd>,
 }
 
 /// A connection that has not redeemed a ticket.
@@ -111,7 +113,16 @@ impl Tickets {
         net::bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         net::listen(&listener, 4096)?;
         let places = (0..ranks).map(|_| Place::Free).collect();
-        Ok(Tickets { name, first, listener, secrets, pending: Vec::new(), places, read: Vec::new() })
+        Ok(Tickets {
+            name,
+            first,
+            listener,
+            secrets,
+            pending: Vec::new(),
+            places,
+            read: Vec::new(),
+            given: Vec::new(),
+        })
     }
 
     /// Adds tickets for more ranks of this node.
@@ -230,6 +241,11 @@ impl Tickets {
         Some(Event::Attached { rank: rank as u32, pid })
     }
 
+    /// A connection that came with [`Notice::Regions`].
+    pub fn take_given(&mut self) -> Option<OwnedFd> {
+        self.given.pop()
+    }
+
     /// Reads notices of a rank; called when its connection is readable and before its death is judged.
     pub fn handle_rank(&mut self, rank: u32) -> Vec<Event> {
         let mut events = Vec::new();
@@ -237,12 +253,13 @@ impl Tickets {
         self.read.resize(REQUEST_BYTES_MAX + 1, 0);
         for _ in 0..MESSAGES_PER_TURN {
             let Some(connection) = place.as_ref() else { break };
-            match net::recv(connection, &mut self.read[..], RecvFlags::DONTWAIT) {
+            match receive(connection, &mut self.read) {
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => break,
                 Err(_) | Ok((0, _)) => *place = None,
-                Ok((length, _)) => {
+                Ok((length, given)) => {
                     let bytes = &self.read[..length];
                     if let Some(notice) = Notice::decode(bytes) {
+                        self.given.extend(given.filter(|_| notice == Notice::Regions));
                         events.push(Event::Notice { rank, notice });
                     } else if let Some(request) = Request::decode(bytes) {
                         events.push(Event::Spawn { rank, request });
@@ -252,6 +269,19 @@ impl Tickets {
         }
         events
     }
+}
+
+/// Receives a message, and the descriptor that may come with it.
+fn receive(connection: &OwnedFd, into: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received = net::recvmsg(connection, &mut [IoSliceMut::new(into)], &mut control, flags)?;
+    let given = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok((received.bytes, given))
 }
 
 /// Sends an answer without waiting; `false` when the other side is gone or does not read.

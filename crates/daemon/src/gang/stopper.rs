@@ -127,6 +127,10 @@ impl Crowd {
                 if stat.is_stopped() || stat.is_dead() || owner(pid) != Some(self.user) {
                     continue;
                 }
+                if descendants::is_server(&stat, pid, self.starter) {
+                    // Other jobs' clients of the job's regions are answered.
+                    continue;
+                }
                 moves = true;
                 // What has its number by now may be nobody of ours: it is, if it still descends from the
                 // starter at the next pass.

@@ -200,8 +200,25 @@ pub fn fork_sibling(main: impl FnOnce()) -> io::Result<OwnedFd> {
     }
 }
 
-/// Leaves terminal, session, folder and all descriptors but two behind; for the child of [`fork_sibling`],
-/// which uses no others.
+/// Makes a child that runs `main` and ends: its pid, and a descriptor of it. This process has one thread.
+///
+/// # Errors
+/// When the kernel makes no process.
+pub fn fork_helper(main: impl FnOnce()) -> io::Result<(Pid, OwnedFd)> {
+    // SAFETY: the process has one thread, so the child's copy of the memory is whole and no lock in it is
+    // held by a thread that is not there. The child never returns from here.
+    match unsafe { plain_fork() }? {
+        Some(child) => Ok(child),
+        None => {
+            main();
+            // SAFETY: no arguments but the status; nothing of the parent's is flushed or dropped.
+            unsafe { libc::_exit(0) }
+        }
+    }
+}
+
+/// Leaves terminal, session, folder and all descriptors but two behind; for the child of [`fork_sibling`] or
+/// [`fork_helper`], which uses no others.
 pub fn hide_process(name: &CStr, kept: [&OwnedFd; 2]) {
     let (low, high) = {
         let numbers = kept.map(AsRawFd::as_raw_fd);

@@ -12,6 +12,7 @@ use crate::launch;
 use crate::parts::Parts;
 use crate::pmi::{Pmi, PmiEvent};
 use crate::readiness::{PollList, Source, now_ns};
+use crate::regions::Regions;
 use crate::tickets::{AttachReply, Event, Tickets};
 use tutti_os::Failure;
 use tutti_os::cgroup::Cgroup;
@@ -33,6 +34,7 @@ impl Starter {
             add(Source::Front, front.as_fd(), PollFlags::IN | write);
         }
         add(Source::Signals, self.signals.descriptor(), PollFlags::IN);
+        parts.regions.iter().for_each(|regions| add(Source::Regions, regions.control(), PollFlags::IN));
         parts.failures.iter().for_each(|pipe| add(Source::Failures, pipe.as_fd(), PollFlags::IN));
         for (index, spawning) in parts.spawnings.iter().enumerate().rev() {
             add(Source::Spawning(index), spawning.failures(), PollFlags::IN);
@@ -97,6 +99,8 @@ impl Starter {
             }
             Source::Signals => self.handle_signals(),
             Source::Memory => self.parts.cgroup.iter_mut().for_each(Cgroup::handle_reached),
+            // Clients see that all is gone; a rank that publishes anew starts another one.
+            Source::Regions => self.parts.regions = None,
             Source::Listener => self.parts.tickets.iter_mut().for_each(Tickets::handle_listener),
             Source::Pending(index) => {
                 let Parts { tickets, segment, page, peers, sockets, .. } = &mut self.parts;
@@ -184,12 +188,28 @@ impl Starter {
         if let Event::Notice { rank, notice: Notice::Finalized } = event {
             self.add_exited(rank);
         }
+        if let Event::Notice { notice: Notice::Regions, .. } = event {
+            self.admit_owner();
+        }
         if let Event::Spawn { rank, request } = &event {
             self.spawn(*rank, request);
         }
         if let Some(ended) = self.parts.ranks.handle_event(&event, now_ns()) {
             self.handle_ended(ended);
         }
+    }
+
+    /// A rank wants to publish regions for other jobs.
+    fn admit_owner(&mut self) {
+        let Some(connection) = self.parts.tickets.as_mut().and_then(Tickets::take_given) else { return };
+        if self.parts.regions.is_none() && !self.parts.ranks.is_ending() {
+            match Regions::start() {
+                Ok(regions) => self.parts.regions = Some(regions),
+                // The rank sees that its connection is closed.
+                Err(error) => self.log_debug(|| format!("cannot serve regions: {error}")),
+            }
+        }
+        self.parts.regions.iter().for_each(|regions| regions.admit(connection.as_fd()));
     }
 
     /// A rank, counted on this node, has left; what still comes for it from other nodes is answered here.

@@ -1,11 +1,12 @@
 //! The job is frozen: by a key, for a user, for a snapshot, and while it is not its turn.
 
-use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tutti_shm::daemon_page;
 use tutti_shm::phases::PhasesPage;
 
 use super::Starter;
 use crate::readiness::now_ns;
+use crate::regions::Regions;
 use tutti_os::descendants;
 use tutti_protocol::wire::Report;
 
@@ -60,8 +61,13 @@ impl Starter {
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.thaw_outer(),
             None if self.frozen => {}
-            None => descendants::signal_all(None, Signal::CONT),
+            None => descendants::signal_all(self.server(), Signal::CONT),
         }
+    }
+
+    /// The process that serves regions for other jobs goes on.
+    fn server(&self) -> Option<Pid> {
+        self.parts.regions.as_ref().map(Regions::pid)
     }
 
     /// The job is frozen while a user has suspended it, or for a snapshot.
@@ -83,7 +89,7 @@ impl Starter {
         }
         let by_cgroup = self.parts.cgroup.as_ref().is_some_and(|cgroup| cgroup.freeze(frozen));
         if !by_cgroup {
-            descendants::signal_all(None, if frozen { Signal::STOP } else { Signal::CONT });
+            descendants::signal_all(self.server(), if frozen { Signal::STOP } else { Signal::CONT });
         }
     }
 }

@@ -1,0 +1,111 @@
+//! Names of published regions as users write them: `[user/]name`; and whom a region is for.
+
+use core::ffi::c_int;
+use std::ffi::CString;
+
+use tutti_shm::published::{Audience, is_name};
+
+use crate::status::INVALID;
+
+/// A region that is looked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Name<'a> {
+    /// Whose it is.
+    pub(super) uid: u32,
+    /// What its owner has called it.
+    pub(super) name: &'a str,
+}
+
+/// This user.
+pub(super) fn own_user() -> u32 {
+    // SAFETY: a plain system call.
+    unsafe { libc::geteuid() }
+}
+
+/// `name` of this user, or `user/name`; a user is a name or a number.
+pub(super) fn parse(text: &[u8]) -> Option<Name<'_>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (uid, name) = match text.split_once('/') {
+        Some((user, name)) => (user_of(user)?, name),
+        None => (own_user(), text),
+    };
+    is_name(name.as_bytes()).then_some(Name { uid, name })
+}
+
+/// Whom a region is for: none or "user": its owner's user; "user:bob", "group:chem", "everybody".
+pub(super) fn audience(text: Option<&[u8]>) -> Result<Audience, c_int> {
+    let Some(text) = text else { return Ok(Audience::User(own_user())) };
+    let parse = || {
+        let text = std::str::from_utf8(text).ok()?;
+        Some(match text.split_once(':') {
+            None if text == "user" => Audience::User(own_user()),
+            None if text == "everybody" => Audience::Everybody,
+            Some(("user", name)) => Audience::User(user_of(name)?),
+            Some(("group", name)) => Audience::Group(group_of(name)?),
+            _ => return None,
+        })
+    };
+    parse().ok_or(INVALID)
+}
+
+/// Room for an entry of the system's tables.
+const ENTRY_BYTES: usize = 16 << 10;
+
+fn user_of(text: &str) -> Option<u32> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let name = CString::new(text).ok()?;
+    let mut buffer = vec![0; ENTRY_BYTES];
+    let mut found = std::ptr::null_mut();
+    // SAFETY: zeroed is a valid value of this plain structure; the buffer is valid for its length; the result
+    // is null or points to the entry.
+    unsafe {
+        let mut entry: libc::passwd = std::mem::zeroed();
+        libc::getpwnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found);
+        (!found.is_null()).then_some(entry.pw_uid)
+    }
+}
+
+fn group_of(text: &str) -> Option<u32> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let name = CString::new(text).ok()?;
+    let mut buffer = vec![0; ENTRY_BYTES];
+    let mut found = std::ptr::null_mut();
+    // SAFETY: as above.
+    unsafe {
+        let mut entry: libc::group = std::mem::zeroed();
+        libc::getgrnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found);
+        (!found.is_null()).then_some(entry.gr_gid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_names_say_whose_they_are() {
+        let own = own_user();
+        assert_eq!(parse(b"counter"), Some(Name { uid: own, name: "counter" }));
+        assert_eq!(parse(b"0/counter"), Some(Name { uid: 0, name: "counter" }));
+        assert_eq!(parse(b"root/a.b"), Some(Name { uid: 0, name: "a.b" }));
+        for wrong in ["", "/", "a/", "no-such-user-here/x", "0/x/y", "a b"] {
+            assert_eq!(parse(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn published_audience_is_a_user_a_group_or_everybody() {
+        let of = |text: &str| audience(Some(text.as_bytes()));
+        assert_eq!(audience(None), Ok(Audience::User(own_user())));
+        assert_eq!((of("user"), of("everybody")), (audience(None), Ok(Audience::Everybody)));
+        assert_eq!((of("user:7"), of("group:9")), (Ok(Audience::User(7)), Ok(Audience::Group(9))));
+        assert_eq!((of("user:root"), of("group:root")), (Ok(Audience::User(0)), Ok(Audience::Group(0))));
+        for wrong in ["", "users", "user:", "group:no-such-group-here", "everybody:1"] {
+            assert_eq!(of(wrong), Err(INVALID), "{wrong}");
+        }
+    }
+}
