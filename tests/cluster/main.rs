@@ -35,6 +35,7 @@ mod steered;
 mod stuck;
 mod terminal;
 mod timeline;
+mod trace_op;
 mod two_users;
 mod why;
 
