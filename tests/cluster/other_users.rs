@@ -1,9 +1,14 @@
 //! Who else is here: the jobs of other users' daemons on this machine, and those that no daemon knows any
 //! more.
 
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
+use tutti_testkit::Scratch;
 use tutti_tests::users::{Users, daemons};
+use tutti_tests::{program, run};
 
 use crate::harness::{Running, await_that};
 use crate::on_demand::Laptop;
@@ -57,6 +62,24 @@ fn ps_lists_other_users_jobs_without_arguments() {
         job.signal(Signal::TERM);
         job.end();
     }
+}
+
+#[test]
+fn ps_asks_again_where_a_daemon_leaves_at_that_moment() {
+    let scratch = Scratch::new("leaving");
+    let socket = scratch.path().join("daemon.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let gone = socket.clone();
+    let leaving = std::thread::spawn(move || {
+        let (client, _) = listener.accept().expect("a client");
+        std::fs::remove_file(gone).expect("the socket's file");
+        drop((client, listener));
+    });
+    let mut ps = program("tutti");
+    ps.args(["ps", "--json"]).env("TUTTI_DAEMON", &socket);
+    let ran = run(&mut ps, Duration::from_secs(20)).expect_success();
+    leaving.join().expect("it has been asked");
+    assert_eq!(ran.stdout.trim(), "[]", "{ran}");
 }
 
 #[test]

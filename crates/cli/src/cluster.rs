@@ -1,7 +1,7 @@
 //! The cluster as a user's program sees it: the local socket of this node's daemon.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -28,6 +28,8 @@ const QUERY: Duration = Duration::from_secs(11);
 /// A command that waits for a job awaits a new daemon for so long, with retries so far apart.
 const RECONNECT_MAX: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(100);
+/// A query to a daemon that closes its connections is tried again for so long.
+const LEAVING_MAX: Duration = Duration::from_secs(2);
 /// The line about a daemon that has died meanwhile.
 const GONE: &str = "the daemon closed the connection without an answer";
 
@@ -75,7 +77,7 @@ fn try_stream() -> Result<UnixStream, ConnectError> {
         (!paths::is_named()).then(|| UnixStream::connect(socket).ok()).flatten()
     };
     let found = UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
-        if error.kind() == std::io::ErrorKind::PermissionDenied {
+        if error.kind() == ErrorKind::PermissionDenied {
             let text = format!("the daemon at {} is another user's: {error}", path.display());
             return ConnectError::ForeignDaemon(text);
         }
@@ -107,15 +109,22 @@ pub fn request(request: &Request) -> Result<(Answer, Frames), String> {
     request_over(stream()?, request)
 }
 
-/// The same; none: there is no daemon.
+/// The same for a query; none: there is no daemon. One that leaves just now is asked again, or its successor.
 ///
 /// # Errors
 /// When a daemon refuses, or is not trusted; a text for the user.
 pub fn request_if_running(request: &Request) -> Result<Option<Answer>, String> {
-    match try_stream() {
-        Ok(stream) => request_over(stream, request).map(|(answer, _)| Some(answer)),
-        Err(ConnectError::NoDaemon { .. }) => Ok(None),
-        Err(error) => Err(error.to_string()),
+    let deadline = Instant::now() + LEAVING_MAX;
+    loop {
+        let stream = match try_stream() {
+            Ok(stream) => stream,
+            Err(ConnectError::NoDaemon { .. }) => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        match request_over(stream, request) {
+            Err(text) if text == GONE && Instant::now() < deadline => std::thread::sleep(RETRY),
+            answered => return answered.map(|(answer, _)| Some(answer)),
+        }
     }
 }
 
@@ -152,7 +161,10 @@ fn reconnect() -> Result<UnixStream, String> {
 fn request_over(mut stream: UnixStream, request: &Request) -> Result<(Answer, Frames), String> {
     let mut bytes = Vec::new();
     wire::put_json(&mut bytes, Kind::Request, request);
-    stream.write_all(&bytes).map_err(|error| format!("cannot ask the daemon: {error}"))?;
+    stream.write_all(&bytes).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => GONE.into(),
+        _ => format!("cannot ask the daemon: {error}"),
+    })?;
     let mut frames = Frames { stream, decoder: Decoder::default() };
     let answer = frames.answer(request)?;
     match answer {
@@ -255,7 +267,8 @@ impl Frames {
                 self.decoder.extend(&bytes[..read]);
                 Ok(true)
             }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(false),
             Err(error) => Err(format!("the daemon does not answer: {error}")),
         }
     }
