@@ -109,6 +109,7 @@ impl Matrix {
     pub(crate) fn place(&mut self, machine: &Machine, job: JobId, demand: &Demand, runs: bool) -> bool {
         let Some(parts) = self.choose(machine, job, demand) else { return false };
         let resident = Resident {
+            slots: parts.iter().map(|part| u64::from(part.slots.count())).sum(),
             parts,
             weight: demand.weight,
             exclusive: demand.exclusive,

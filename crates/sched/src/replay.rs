@@ -107,6 +107,8 @@ struct Player<'a> {
     held: VecDeque<usize>,
     running: BTreeMap<JobId, Running>,
     free: u32,
+    /// When the first of those that run ends, if nothing else happens before.
+    end_ns: u64,
     round: Option<Round>,
     report: Report,
 }
@@ -152,6 +154,7 @@ impl<'a> Player<'a> {
             held: VecDeque::new(),
             running: BTreeMap::new(),
             free: options.nodes,
+            end_ns: u64::MAX,
             round: None,
             report,
         }
@@ -266,6 +269,7 @@ impl<'a> Player<'a> {
             self.skip(arrival_ns);
         }
         let end_ns = self.scheduler.running().iter().map(|job| self.now_ns + self.left_ns(*job)).min();
+        self.end_ns = end_ns.unwrap_or(u64::MAX);
         [arrival_ns, end_ns, self.scheduler.next_at_ns()].into_iter().flatten().min()
     }
 
@@ -342,14 +346,18 @@ impl<'a> Player<'a> {
         let waits =
             self.running.len() > running.len() || self.scheduler.waiting() > 0 || !self.held.is_empty();
         if waits {
-            let (all, held) = self.scheduler.slots_in_use();
-            self.report.lost_ns += u128::from(all.saturating_sub(held)) * u128::from(passed_ns);
+            let held = running.iter().filter_map(|job| self.running.get(job)).map(|job| job.nodes);
+            let free = self.options.nodes.saturating_sub(held.sum());
+            self.report.lost_ns += u128::from(free) * u128::from(passed_ns);
         }
     }
 
     fn end_jobs(&mut self) {
         // Time goes on the accounts.
         self.scheduler.set_slice(self.now_ns, self.options.slice_ns);
+        if self.now_ns < self.end_ns {
+            return;
+        }
         let over: Vec<JobId> = {
             let running = self.scheduler.running().iter();
             running.copied().filter(|job| self.left_ns(*job) == 0).collect()

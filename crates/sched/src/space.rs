@@ -10,6 +10,8 @@ use crate::types::{JobId, NodeId, Slots};
 #[derive(Clone, Debug)]
 pub(crate) struct Resident {
     pub(crate) parts: Vec<Part>,
+    /// Slots of all parts: as many wherever it is moved.
+    pub(crate) slots: u64,
     pub(crate) weight: u32,
     pub(crate) exclusive: bool,
     /// It takes turns; who does not stands in no row of the matrix.

@@ -54,6 +54,8 @@ pub(crate) struct Rotation {
     /// The row was switched off to be switched on again.
     forced: bool,
     window: Option<Window>,
+    /// No job that could run has waited since earlier.
+    waits_floor_ns: u64,
 }
 
 impl Rotation {
@@ -69,6 +71,7 @@ impl Rotation {
             bound_in: version,
             forced: false,
             window: None,
+            waits_floor_ns: 0,
         }
     }
 
@@ -257,9 +260,12 @@ impl Scheduler {
 
     /// True if the job runs or could be switched in.
     fn can_run(&self, job: JobId) -> bool {
-        self.jobs.get(&job).is_some_and(|record| {
-            record.turn.freeze == Freeze::Frozen || self.rotation.running.binary_search(&job).is_ok()
-        })
+        self.jobs.get(&job).is_some_and(|record| self.is_able(job, &record.turn))
+    }
+
+    /// The same of a job whose turn this is.
+    fn is_able(&self, job: JobId, turn: &Turn) -> bool {
+        turn.freeze == Freeze::Frozen || self.rotation.running.binary_search(&job).is_ok()
     }
 
     /// Switches to a row that has more jobs than the one in force, and all of those: nobody loses by it.
@@ -353,19 +359,33 @@ impl Scheduler {
     }
 
     /// The row that is most deserving, of those with a job at home that can run.
-    fn best_row(&self, now_ns: u64) -> Option<usize> {
-        if let Some(row) = self.overdue_row(now_ns) {
+    fn best_row(&mut self, now_ns: u64) -> Option<usize> {
+        if self.may_be_overdue(now_ns)
+            && let Some(row) = self.overdue_row(now_ns)
+        {
             return Some(row);
         }
         let rows = self.matrix.rows().iter().enumerate();
         let candidates = rows.filter_map(|(row, planned)| {
-            let able = planned.home.iter().filter(|&&job| self.can_run(job));
-            let turns = able.filter_map(|&job| Some((job, &self.jobs.get(&job)?.turn)));
+            let turns = planned.home.iter().filter_map(|&job| Some((job, &self.jobs.get(&job)?.turn)));
+            let turns = turns.filter(|(job, turn)| self.is_able(*job, turn));
             let eager = turns.filter(|(job, turn)| self.is_eager(*job, turn, now_ns)).map(|(_, turn)| turn);
             let best = eager.min_by_key(|turn| (turn.account.virtual_ns, turn.since))?;
             Some(Candidate { row, virtual_ns: best.account.virtual_ns, last: best.since })
         });
         candidates.min_by_key(|candidate| (candidate.virtual_ns, candidate.last)).map(|best| best.row)
+    }
+
+    /// Some job may have waited too long. Whoever begins to wait does so now, so what the last look at all
+    /// has found stays true until then.
+    fn may_be_overdue(&mut self, now_ns: u64) -> bool {
+        let patience_ns = fair::patience_ns(self.config.slice_ns, self.matrix.rows().len());
+        let is_over = |since_ns: u64| now_ns.saturating_sub(since_ns) >= patience_ns;
+        if is_over(self.rotation.waits_floor_ns) {
+            let since = self.jobs.values().filter_map(|record| record.turn.waits_since_ns);
+            self.rotation.waits_floor_ns = since.min().unwrap_or(now_ns).min(now_ns);
+        }
+        is_over(self.rotation.waits_floor_ns)
     }
 
     /// The row of a job that has waited too long, whatever its weight.
@@ -374,8 +394,9 @@ impl Scheduler {
         let patience_ns = fair::patience_ns(self.config.slice_ns, rows.len());
         let waits = |job: &JobId| {
             let turn = &self.jobs.get(job)?.turn;
-            let since_ns = turn.waits_since_ns.filter(|_| self.can_run(*job))?;
-            (now_ns.saturating_sub(since_ns) >= patience_ns).then_some((since_ns, turn.since))
+            let since_ns = turn.waits_since_ns?;
+            let is_overdue = now_ns.saturating_sub(since_ns) >= patience_ns && self.is_able(*job, turn);
+            is_overdue.then_some((since_ns, turn.since))
         };
         let longest = |row: &crate::matrix::PlannedRow| row.home.iter().filter_map(waits).min();
         let overdue = rows.iter().enumerate().filter_map(|(row, planned)| Some((longest(planned)?, row)));

@@ -204,10 +204,18 @@ impl Scheduler {
 
     /// The least virtual time of those that can run; it never goes back.
     pub(crate) fn virtual_time(&mut self) -> u64 {
-        let able = self.jobs.iter().filter(|(job, record)| {
-            self.may_continue(**job) && record.turn.idle_since_ns.is_none() && self.can_run(**job)
-        });
-        let least_ns = able.map(|(_, record)| record.turn.account.virtual_ns).min();
+        let mut least_ns = None;
+        for (job, record) in &self.jobs {
+            let virtual_ns = record.turn.account.virtual_ns;
+            // Most are no candidates, and need no look into the matrix.
+            if least_ns.is_none_or(|least_ns| virtual_ns < least_ns)
+                && record.turn.idle_since_ns.is_none()
+                && self.is_able(*job, &record.turn)
+                && self.may_continue(*job)
+            {
+                least_ns = Some(virtual_ns);
+            }
+        }
         self.rotation.clock_ns = self.rotation.clock_ns.max(least_ns.unwrap_or(0));
         self.rotation.clock_ns
     }

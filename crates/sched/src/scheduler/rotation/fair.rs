@@ -101,8 +101,7 @@ impl Scheduler {
                 };
                 let (owner, weight) = (record.demand.owner, record.turn.weight);
                 fair.several |= *first_user.get_or_insert(owner.user) != owner.user;
-                let parts = matrix.residents.get(&job).map_or(&[][..], |resident| &resident.parts);
-                wanted += parts.iter().map(|part| u64::from(part.slots.count())).sum::<u64>();
+                wanted += matrix.residents.get(&job).map_or(0, |resident| resident.slots);
                 fair.ledger.claim(Claim { job, owner, weight, row: row as u32, effective: 0 });
             }
         }
@@ -134,10 +133,7 @@ impl Scheduler {
         let mut waiting = waiting.filter(|(job, _)| waits(job)).map(|(_, record)| record.demand.owner.user);
         let Some(one) = waiting.next() else { return };
         let is_several = waiting.any(|user| user != one);
-        let slots = |job: &JobId| {
-            let parts = self.matrix.residents.get(job).map_or(&[][..], |resident| &resident.parts);
-            parts.iter().map(|part| u64::from(part.slots.count())).sum::<u64>()
-        };
+        let slots = |job: &JobId| self.matrix.residents.get(job).map_or(0, |resident| resident.slots);
         let whole: u64 = running.iter().map(slots).sum();
         for job in running {
             let Some(record) = self.jobs.get(job) else { continue };
