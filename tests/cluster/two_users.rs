@@ -106,6 +106,51 @@ fn touch_nothing(users: &Users, ranks: &[Pid]) {
     assert!(ranks.iter().all(|pid| state_of(*pid).is_some_and(|state| state != 'Z')), "they live");
 }
 
+/// What two users of a cluster have used is not forgotten with its controller.
+#[test]
+fn shares_survive_a_killed_controller() {
+    let Some(users) = Users::new("tutti-used", 2) else { return };
+    let folder = users.root().join("cluster");
+    let up = ["--slots", "1", "--slice", "20", "--lost-after", "3"];
+    let cluster = crate::Cluster::up_at(folder.clone(), users.programs().to_owned(), 1, &up);
+    let start = |uid: u32| {
+        let mut job = users.command(uid, "tutti", &["run", "-n", "1", "sh", "-c", "while :; do :; done"]);
+        Running::start_command(job.env("TUTTI_DAEMON", folder.join("tuttid.sock")))
+    };
+    let used_ms = |uid: u32| {
+        let prices = cluster.tutti(&["prices", "--json"]).stdout;
+        let prices: serde_json::Value = serde_json::from_str(&prices).ok()?;
+        let found = prices["users"].as_array()?.iter().find(|user| user["uid"] == uid)?;
+        Some(found["used_ns"].as_u64()? / 1_000_000)
+    };
+    let uids = both(&users);
+    let jobs = uids.map(start);
+    await_that("both have used some seconds", || uids.iter().all(|uid| used_ms(*uid) > Some(2_500)));
+    let file = folder.join("node0.used");
+    let kept = || {
+        let text = std::fs::read(&file).ok()?;
+        let kept: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        let used = kept["used"].as_array()?.iter().map(|one| one[1].as_u64());
+        used.min()?.map(|least_ns| least_ns / 1_000_000)
+    };
+    await_that("it is in the file", || kept() > Some(2_000));
+    let numbers = cluster.tutti(&["ps", "--json"]).expect_success().stdout;
+    let numbers: serde_json::Value = serde_json::from_str(&numbers).expect("JSON");
+    for row in numbers.as_array().expect("a list") {
+        cluster.tutti(&["kill", &row["job"].to_string()]).expect_success();
+    }
+    jobs.into_iter().for_each(|job| assert_eq!(job.end().0, 137));
+    cluster.replace(0);
+    await_that("the next controller answers", || cluster.tutti(&["ps"]).status.success());
+    // Alone nobody pays, so what he has now is what he had.
+    let job = start(uids[0]);
+    await_that("his job runs", || used_ms(uids[0]).is_some());
+    let found = used_ms(uids[0]);
+    assert!(found > Some(1_800), "{found:?} ms of more than 2000");
+    job.signal(Signal::INT);
+    let _ = job.end();
+}
+
 #[test]
 fn users_foreign_folders_are_refused_in_one_line() {
     let Some(users) = Users::new("tutti-stranger", 2) else { return };

@@ -128,6 +128,10 @@ impl Core {
             let slice_ns = core.local.config.loaded.slice_ns;
             core.out.act(Action::Gang(Command::Configure { slice_ns, half_life_ns: ms * 1_000_000 }));
         }
+        let (used, age_ns) = std::mem::take(&mut core.local.config.used);
+        if is_controller && !used.is_empty() {
+            core.out.act(Action::Gang(Command::RestoreUse(used, age_ns)));
+        }
         if let Some(controller) = &mut core.controller {
             controller.take_queue(&core.local, queued);
         }

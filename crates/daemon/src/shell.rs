@@ -53,6 +53,7 @@ mod quota;
 mod receive;
 mod records;
 mod starters;
+mod used;
 mod writers;
 
 /// Between two entries in the log of turns.
@@ -181,6 +182,8 @@ struct Shell {
     manifest: records::Manifest,
     /// On the controller: jobs that wait.
     filing: Option<filing::Filing>,
+    /// On the controller: what users have used.
+    used: Option<used::UsedFile>,
     numbers: u64,
     /// It was said that no cgroups can be made for jobs.
     without_groups: bool,
@@ -349,6 +352,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         starters: Vec::new(),
         journals: Vec::new(),
         queued: Vec::new(),
+        used: Default::default(),
         policy: settings.gangs.policy,
         loaded: settings.loaded.clone(),
         settings: settings.shown.clone(),
@@ -373,6 +377,8 @@ impl Shell {
         let done = move |job, result| drop(filed.send(ShellEvent::Core(Event::Filed(job, result))));
         let filing = waiting.map(|folder| filing::Filing::start(folder, filing::sync, done)).transpose();
         let filing = filing.map_err(failed("start a thread for the jobs that wait"))?;
+        let mut used = settings.controller.is_none().then(|| used::UsedFile::new(&settings.queue));
+        config.used = used.as_mut().map_or_else(Default::default, |file| file.load(now_ms()));
         let (manifest, before) = records::Manifest::take(&settings.parts, config.about.incarnation);
         config.before = before;
         let mut starters = HashMap::new();
@@ -408,6 +414,7 @@ impl Shell {
             folder,
             manifest,
             filing,
+            used,
             events: events::Log::open(&settings.events, settings.controller.is_none())?,
             turns: events::Log::open(&settings.turns, settings.controller.is_none())?,
             turns_taken_ms: 0,
@@ -603,6 +610,7 @@ impl Shell {
             self.core.handle(now_ms, Event::Turns(batch));
         }
         let served = self.switcher.served().read();
+        self.used.iter_mut().for_each(|file| file.keep(now_ms, &served.used));
         if !served.jobs.is_empty() || !served.users.is_empty() {
             self.core.handle(now_ms, Event::Gang(gang::SwitchEvent::Served(served)));
         }

@@ -160,6 +160,24 @@ impl Ledger {
         });
     }
 
+    /// What everybody has used, in ns of a whole row, in ascending order of users.
+    pub fn used(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.used_ns.iter().map(|(user, used_ns)| (*user, *used_ns))
+    }
+
+    /// What an earlier ledger has said in [`Self::used`] so long ago is counted too.
+    pub fn restore(&mut self, used: &[(u32, u64)], age_ns: u64) {
+        if self.half_life_ns == 0 {
+            return;
+        }
+        let kept = half_to(age_ns, self.half_life_ns);
+        for &(user, used_ns) in used {
+            let restored_ns = ((u128::from(used_ns) * kept) >> BITS) as u64;
+            let used_ns = self.used_ns.entry(user).or_default();
+            *used_ns = used_ns.saturating_add(restored_ns);
+        }
+    }
+
     /// How users stand, as of the last [`Self::weigh`].
     #[must_use]
     pub fn standings(&self) -> &[Standing] {

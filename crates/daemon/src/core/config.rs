@@ -57,6 +57,8 @@ pub struct Config {
     pub journals: Vec<(JobId, Journal)>,
     /// On the controller: the jobs that waited for nodes in an earlier incarnation of it.
     pub queued: Vec<(JobId, Queued)>,
+    /// On the controller: what users had used so long ago, in ns, under an earlier incarnation of it.
+    pub used: (Vec<(u32, u64)>, u64),
     /// On the controller: how jobs get their nodes and rows, for who asks.
     pub policy: Policy,
     /// On the controller: the configuration of the cluster.

@@ -12,9 +12,9 @@
 //! The first part that ends a job says why; what happens elsewhere afterwards is a consequence, and not told.
 //! A job that is over is forgotten when its origin has all of its output and its last report.
 //!
-//! The controller keeps nothing on a disk. One that has been started anew learns the jobs from the nodes,
-//! whose orders name everything (`adopt_job`), for a minute (`jobs::ADOPT_MS`); what it has never heard of
-//! after that is ended where it turns up.
+//! The controller keeps nothing of jobs that run on a disk. One that has been started anew learns the jobs
+//! from the nodes, whose orders name everything (`adopt_job`), for a minute (`jobs::ADOPT_MS`); what it has
+//! never heard of after that is ended where it turns up.
 
 use std::collections::{BTreeMap, BTreeSet};
 

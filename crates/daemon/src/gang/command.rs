@@ -94,6 +94,8 @@ pub enum Command {
         /// Half of what users have used is forgotten after so long, in ns; 0: at once.
         half_life_ns: u64,
     },
+    /// On the controller: what users had used so long ago, in ns each, under an earlier controller.
+    RestoreUse(Vec<(u32, u64)>, u64),
     /// On the controller: the shares of a job's user are others.
     Owner(JobId, Owner),
     /// The end: everything is thawed.
@@ -123,6 +125,8 @@ pub struct ServedReport {
     pub jobs: Vec<(JobId, u64, u64)>,
     /// Users with jobs that can run.
     pub users: Vec<Standing>,
+    /// What all users have used, in ns.
+    pub used: Vec<(u32, u64)>,
     /// What is wanted of the slots.
     pub processor: Processor,
 }

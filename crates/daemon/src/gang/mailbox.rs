@@ -192,24 +192,29 @@ pub struct Served(Arc<Mutex<ServedReport>>);
 impl Default for Served {
     fn default() -> Self {
         let (jobs, users) = (Vec::with_capacity(JOBS), Vec::with_capacity(JOBS));
-        Served(Arc::new(Mutex::new(ServedReport { jobs, users, processor: Processor::default() })))
+        let used = Vec::with_capacity(JOBS);
+        Served(Arc::new(Mutex::new(ServedReport { jobs, users, used, processor: Processor::default() })))
     }
 }
 
 impl Served {
+    /// `false`: the main loop reads just now.
     pub(super) fn try_put(
         &self,
         jobs: impl Iterator<Item = (JobId, u64, u64)>,
         users: &[Standing],
+        used: impl Iterator<Item = (u32, u64)>,
         processor: Processor,
-    ) {
-        if let Ok(mut slot) = self.0.try_lock() {
-            slot.jobs.clear();
-            slot.jobs.extend(jobs);
-            slot.users.clear();
-            slot.users.extend_from_slice(users);
-            slot.processor = processor;
-        }
+    ) -> bool {
+        let Ok(mut slot) = self.0.try_lock() else { return false };
+        slot.jobs.clear();
+        slot.jobs.extend(jobs);
+        slot.users.clear();
+        slot.users.extend_from_slice(users);
+        slot.used.clear();
+        slot.used.extend(used);
+        slot.processor = processor;
+        true
     }
 
     /// As the thread has said last.

@@ -14,7 +14,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 use tutti_os::{PriorityClass, prefer_this_thread};
 use tutti_sched::agent::{Agent, Output};
 use tutti_sched::controller::Controller;
-use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage};
+use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage, Version};
 use tutti_shm::board::JobLines;
 
 use super::admission::{Admission, Verdict};
@@ -83,6 +83,8 @@ pub(super) struct SwitchThread {
     outbox: mailbox::OutboxSender,
     served: Served,
     served_ns: u64,
+    /// The version of the rows as of then.
+    served_in: Option<Version>,
     switch_links: SwitchLinks,
     /// Words that have just come.
     received: Vec<Received>,
@@ -119,6 +121,7 @@ impl SwitchThread {
             outbox: endpoints.outbox,
             served: endpoints.served,
             served_ns: 0,
+            served_in: None,
             switch_links: endpoints.switch_links,
             received: Vec::with_capacity(JOBS),
             scheduler,
@@ -231,11 +234,15 @@ impl SwitchThread {
     fn publish_served(&mut self, now_ns: u64) {
         let Some(controller) = self.node.as_ref().and_then(|node| node.controller.as_ref()) else { return };
         self.wanted.store(controller.scheduler().is_wanted(), Ordering::Relaxed);
-        if now_ns >= self.served_ns + SERVED_NS {
+        let scheduler = controller.scheduler();
+        // With one job the thread may sleep on for hours after it has begun.
+        let version = Some(scheduler.version());
+        if now_ns >= self.served_ns + SERVED_NS || self.served_in != version {
             self.served_ns = now_ns;
-            let scheduler = controller.scheduler();
             let (users, processor) = (scheduler.standings(), scheduler.processor());
-            self.served.try_put(self.admission.served(scheduler), users, processor);
+            let jobs = self.admission.served(scheduler);
+            let is_put = self.served.try_put(jobs, users, scheduler.used(), processor);
+            self.served_in = version.filter(|_| is_put);
         }
     }
 
@@ -317,6 +324,9 @@ impl SwitchThread {
             Command::Configure { slice_ns, half_life_ns } => {
                 controller.scheduler_mut().set_slice(now_ns, slice_ns);
                 controller.scheduler_mut().set_half_life(half_life_ns);
+            }
+            Command::RestoreUse(used, age_ns) => {
+                controller.scheduler_mut().restore_use(now_ns, &used, age_ns);
             }
             Command::Owner(job, owner) => controller.scheduler_mut().set_owner(job, owner),
             Command::Share(window) => controller.scheduler_mut().set_window(now_ns, window),

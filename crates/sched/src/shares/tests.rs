@@ -89,6 +89,25 @@ fn shares_forget_half_in_a_half_life_in_any_steps() {
 }
 
 #[test]
+fn shares_are_restored_as_if_nothing_had_been_between() {
+    let mut first = Ledger::default();
+    first.charge(1, 300 * SECOND, 1, 1);
+    first.charge(2, 100 * SECOND, 1, 1);
+    let mut second = Ledger::default();
+    second.restore(&first.used().collect::<Vec<_>>(), HALF_LIFE_NS);
+    first.decay(HALF_LIFE_NS);
+    assert_eq!(first.used().collect::<Vec<_>>(), second.used().collect::<Vec<_>>());
+    let jobs = [(1, user(1), 100, 0), (2, user(2), 100, 1)];
+    assert_eq!(weights(&mut first, &jobs), weights(&mut second, &jobs));
+    // What has been used before it is known counts too; where the past does not count, nothing does.
+    second.restore(&[(2, u64::MAX), (2, 1)], 0);
+    assert_eq!(second.used_ns[&2], u64::MAX);
+    second.set_half_life(0);
+    second.restore(&[(1, 5)], 0);
+    assert_eq!(second.used().count(), 0);
+}
+
+#[test]
 fn shares_take_any_numbers() {
     let mut seed = 5_u64;
     let mut random = || {

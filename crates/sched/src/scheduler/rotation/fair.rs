@@ -56,6 +56,20 @@ impl Scheduler {
         self.fair.expire();
     }
 
+    /// What users had used so long ago, under an earlier controller: see [`Self::used`].
+    pub fn restore_use(&mut self, now_ns: u64, used: &[(u32, u64)], age_ns: u64) {
+        self.charge(now_ns);
+        // Before it nothing was there to be forgotten.
+        self.fair.settled_ns = self.fair.settled_ns.max(now_ns);
+        self.fair.ledger.restore(used, age_ns);
+        self.fair.expire();
+    }
+
+    /// What all users have used, those without jobs too, in ns of a whole row.
+    pub fn used(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.fair.ledger.used()
+    }
+
     /// The shares of a job's user are others.
     pub fn set_owner(&mut self, job: JobId, owner: Owner) {
         if let Some(record) = self.jobs.get_mut(&job) {

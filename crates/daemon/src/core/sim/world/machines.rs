@@ -111,6 +111,7 @@ impl World {
             starters: record,
             journals: machine.journals.iter().map(|(job, journal)| (*job, journal.clone())).collect(),
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
+            used: Default::default(),
             policy: Default::default(),
             loaded: Default::default(),
             settings: Vec::new(),
