@@ -24,6 +24,7 @@ extern "C" {
 #define TUTTI_EMPTY (-11)      /* the queue has no message */
 #define TUTTI_ERR_BUSY (-12)   /* a part of the memory is open; the name is in use */
 #define TUTTI_PENDING (-13)    /* not over yet */
+#define TUTTI_ERR_MEMBER (-14) /* the caller is no member of the barrier, or is inside already */
 
 /* Comparisons. */
 #define TUTTI_EQ 1
@@ -50,6 +51,24 @@ int tutti_progress(uint64_t steps, uint64_t patience);
  * MPI_Finalize. Phases of several threads overlap: the slots are given back when the last has ended. */
 void tutti_parallel_begin(void);
 void tutti_parallel_end(void);
+
+/* A barrier of a team of threads, for all members in a mask: member N is bit N, up to 63. Its memory is the program's, aligned to 8
+ * bytes, and may be shared by ranks of one node. Works before MPI_Init too. A job that is frozen with some members inside goes on with
+ * the same members inside. */
+typedef struct tutti_parallel_barrier {
+    uint64_t words[8];
+} tutti_parallel_barrier;
+
+/* Makes it; members 0 to 3 are the mask 0xf. Not while somebody waits in it (TUTTI_ERR_BUSY). */
+int tutti_parallel_barrier_init(tutti_parallel_barrier *barrier, uint64_t mask);
+
+/* Returns when all members of the mask have called it. Of who is not in the mask, or is inside already, it is an error
+ * (TUTTI_ERR_MEMBER), returned at once, that changes nothing. */
+int tutti_parallel_barrier_wait(tutti_parallel_barrier *barrier, int member);
+
+/* The members that wait in it now. */
+uint64_t tutti_parallel_barrier_inside(const tutti_parallel_barrier *barrier);
+
 /* Rights: a sum of these. A queue is open for messages alone. */
 #define TUTTI_READ 1
 #define TUTTI_WRITE 2

@@ -23,13 +23,20 @@ struct Bench {
 impl Bench {
     #[track_caller]
     fn new(name: &str, slots: &str) -> Self {
+        Self::with(name, "phases", &["--slots", slots])
+    }
+
+    /// A program of `tests/native/programs`; `more` are options of `tutti up`.
+    #[track_caller]
+    fn with(name: &str, source: &str, more: &[&str]) -> Self {
         let scratch = Scratch::new(&format!("{name}-program"));
-        let program = scratch.path().join("phases");
+        let program = scratch.path().join(source);
         let mut compiler = tutti_tests::program("mpicc");
         compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
-        compiler.arg(root().join("tests/native/programs/phases.c")).arg("-ltutti");
+        let source = root().join(format!("tests/native/programs/{source}.c"));
+        compiler.arg(source).args(["-ltutti", "-lpthread"]);
         run(&mut compiler, Duration::from_secs(60)).expect_success();
-        Bench { cluster: Cluster::up(name, 1, &["--slots", slots]), program, _scratch: scratch }
+        Bench { cluster: Cluster::up(name, 1, more), program, _scratch: scratch }
     }
 
     fn words<'a>(&'a self, options: &[&'a str], arguments: &[&'a str]) -> Vec<&'a str> {
@@ -165,6 +172,88 @@ fn phases_go_on_without_a_daemon() {
     let begun = Instant::now();
     await_that("they end well", || is(1, "\"status\": 0") && is(2, "\"status\": 0"));
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn r5_team_barrier_call_from_outside_the_mask_is_an_error() {
+    let bench = Bench::with("team-errors", "team", &[]);
+    let ran = bench.cluster.tutti(&bench.words(&[], &["errors"])).expect_success();
+    assert_eq!(ran.stdout, "team: ok\n");
+}
+
+/// The barrier's words, in a file of the program's.
+fn words(file: &Path) -> Vec<u8> {
+    std::fs::read(file).expect("the barrier's file")[..64].to_vec()
+}
+
+/// A job is frozen, whole, with three of its four threads inside. What is in the barrier then stays as it is,
+/// and the same threads wait in it when the job goes on.
+#[test]
+fn r6_r7_r8_team_barrier_has_the_same_threads_inside_after_a_suspension() {
+    let bench = Bench::with("team-holds", "team", &["--slots", "4"]);
+    let (barrier, go) = (bench.program.with_file_name("barrier"), bench.program.with_file_name("go"));
+    let [barrier_text, go_text] = [&barrier, &go].map(|path| path.to_str().expect("a path in UTF-8"));
+    let mut job = bench.start("--phases", &["holds", "4", barrier_text, go_text]);
+    job.await_line("all but one are inside");
+    let before = words(&barrier);
+    assert_eq!(before[16..24], 0b1110_u64.to_ne_bytes(), "members 1 to 3 are inside");
+    let of_job =
+        |path: &Path| path.file_name().is_some_and(|it| it.to_string_lossy().starts_with("tutti-job-"));
+    let groups = job.mark.processes().into_iter().filter_map(crate::harness::cgroup_of);
+    let group =
+        groups.filter_map(|path| path.ancestors().find(|path| of_job(path)).map(PathBuf::from)).next();
+    for _ in 0..3 {
+        // First all threads have stopped, and that has been confirmed; then the state is what it is.
+        bench.cluster.tutti(&["suspend", "1"]).expect_success();
+        await_that("it is suspended", || bench.cluster.job(1).contains("\"suspended\""));
+        if let Some(group) = &group {
+            await_that("all of it is frozen", || crate::gangs::is_frozen(group));
+        }
+        assert_eq!(words(&barrier), before);
+        bench.cluster.tutti(&["resume", "1"]).expect_success();
+        await_that("it runs", || bench.cluster.job(1).contains("\"running\""));
+        assert_eq!(words(&barrier)[16..24], before[16..24]);
+    }
+    // The last one comes while the job stands still: nobody passes.
+    bench.cluster.tutti(&["suspend", "1"]).expect_success();
+    await_that("it is suspended", || bench.cluster.job(1).contains("\"suspended\""));
+    wait_until_there(&go);
+    assert_eq!(words(&barrier), before);
+    bench.cluster.tutti(&["resume", "1"]).expect_success();
+    finished(job);
+    assert_eq!(words(&barrier)[16..24], [0; 8]);
+}
+
+/// Two teams on the same cores, frozen every 5 ms wherever they are.
+#[test]
+fn r8_team_barriers_are_exact_under_forced_switches() {
+    let more = ["--slots", "2", "--slice", "5", "--force-switch"];
+    let bench = Bench::with("team-switches", "team", &more);
+    let jobs: Vec<_> = (0..2).map(|_| bench.start("--phases=time", &["rounds", "3", "4000"])).collect();
+    let took: Vec<f64> = jobs.into_iter().map(finished).collect();
+    println!("{took:.0?} ms");
+}
+
+/// Formula (1) is 1 / (v / a + 1 - v): of the part v of the time `a` processors make a times as little. On
+/// virtual processors: 6 ms of 7 are parallel, the paper's v for half of 8.
+#[test]
+fn r17_measured_speed_up_is_near_the_formula() {
+    let bench = Bench::with("team-formula", "team", &["--slots", "8"]);
+    let time = |threads: &str| finished(bench.start("--phases", &["solves", threads, "100", "1000", "6000"]));
+    let look = || {
+        let alone = time("1");
+        [2_u32, 4, 8].map(|threads| {
+            let speed_up = alone / time(&threads.to_string());
+            let formula = 7.0 / (6.0 / f64::from(threads) + 1.0);
+            (threads, speed_up, formula)
+        })
+    };
+    // Others may keep the machine busy. A barrier costs something, and nobody is faster than the formula.
+    let seen: Vec<_> = (0..3).map(|_| look()).collect();
+    println!("threads, speed-up, formula: {seen:.2?}");
+    let is_near = |(_, speed_up, formula): &(u32, f64, f64)| *speed_up > 0.85 * formula;
+    assert!(seen.iter().any(|look| look.iter().all(is_near)), "{seen:.2?}");
+    assert!(seen.iter().flatten().all(|(_, speed_up, formula)| *speed_up < 1.1 * formula), "{seen:.2?}");
 }
 
 /// LLVM's run time: installed, or Debian's package unpacked into the folder.

@@ -8,6 +8,7 @@ use tutti_native::completion::{Done, End};
 use tutti_native::handle::Handle;
 use tutti_native::multicast;
 use tutti_native::operation::{self, Barrier, Change, Piece};
+use tutti_native::phases::TeamBarrier;
 use tutti_native::region::{self, Taker};
 use tutti_native::signal::{self, Handler};
 use tutti_native::status::{INVALID, OK};
@@ -53,6 +54,27 @@ pub extern "C" fn tutti_alloc(bytes: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_parallel_end() {
     phases::end();
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_parallel_barrier_init(barrier: *mut TeamBarrier, mask: u64) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { phases::barrier_init(barrier, mask) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_parallel_barrier_wait(barrier: *mut TeamBarrier, member: c_int) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { phases::barrier_wait(barrier, member) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_parallel_barrier_inside(barrier: *const TeamBarrier) -> u64 {
+    // SAFETY: as the user's.
+    unsafe { phases::barrier_inside(barrier) }
 }
 
 /// See `tutti.h`.

@@ -32,6 +32,8 @@ pub const EMPTY: c_int = -11;
 pub const BUSY: c_int = -12;
 /// It has not ended yet.
 pub const PENDING: c_int = -13;
+/// The caller is no member of the barrier, or is inside already.
+pub const NO_MEMBER: c_int = -14;
 
 /// The number of a refusal, as `tutti_rma::done` notes it too.
 pub fn of(refusal: Refusal) -> c_int {

@@ -40,6 +40,7 @@ pub mod report;
 pub mod segment;
 pub mod spawn;
 pub mod sync;
+pub mod team_barrier;
 pub mod ticket;
 pub mod unexpected;
 #[cfg(not(loom))]

@@ -8,6 +8,7 @@
 mod frozen_receiver;
 mod frozen_sender;
 mod frozen_sleeper;
+mod frozen_team;
 mod killed_writer;
 mod memory;
 mod script;
