@@ -30,6 +30,7 @@ mod output;
 mod phases;
 mod programs;
 mod sharing;
+mod spawn;
 #[path = "../gang/steered.rs"]
 mod steered;
 mod stuck;

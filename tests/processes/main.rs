@@ -100,10 +100,69 @@ fn spawn_starts_all_or_none_and_says_why() {
         assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ranks} ranks: {ran}");
     }
     let ran = run_ranks(&spawn, 2, 2, &["nodes"], false).expect_success();
-    assert!(ran.stdout.contains("this job runs on 2 nodes") && ran.stdout.lines().count() == 1, "{ran}");
+    assert!(ran.stdout.contains("room for 2 in all") && ran.stdout.lines().count() == 1, "{ran}");
     let mut alone = std::process::Command::new(&spawn);
     let ran = run(alone.arg("nodes"), LIMIT).expect_success();
     assert!(ran.stdout.contains("not started by mpiexec"), "{ran}");
+}
+
+/// A job on several nodes that has room for so many ranks.
+#[track_caller]
+fn run_nodes(program_file: &Path, (ranks, nodes, universe): (u32, u32, u32), arguments: &[&str]) -> Ran {
+    let mut mpiexec = program("mpiexec");
+    let numbers = [nodes, universe, ranks].map(|number| number.to_string());
+    mpiexec.args(["--virtual-nodes", &numbers[0], "--universe", &numbers[1], "-n", &numbers[2]]);
+    mpiexec.arg(program_file).args(arguments).env("PARENTS", &numbers[2]);
+    run(&mut mpiexec, LIMIT)
+}
+
+#[test]
+fn spawn_between_nodes_starts_ranks_with_a_world_of_their_own() {
+    let scratch = Scratch::new("processes-spawn-nodes");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for job in [(2, 2, 10), (3, 2, 11), (3, 3, 12)] {
+        let ran = run_nodes(&spawn, job, &[]).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{job:?}: {ran}");
+    }
+}
+
+#[test]
+fn spawn_between_nodes_starts_all_or_none_and_says_why() {
+    let scratch = Scratch::new("processes-spawn-nodes-refused");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", "2", "--virtual-nodes", "2", "--universe", "14"]).arg(&spawn).arg("refused");
+    let ran = run(mpiexec.current_dir(scratch.path()), LIMIT).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ran}");
+}
+
+#[test]
+fn spawn_between_nodes_places_ranks_where_the_user_wishes() {
+    let scratch = Scratch::new("processes-spawn-nodes-host");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for (host, ranks, places) in [("", "4", "0 1 0 1"), ("node1", "3", "1 1 1"), ("node0", "2", "0 0")] {
+        let ran = run_nodes(&spawn, (2, 2, 8), &["places", ranks, host]).expect_success();
+        assert_eq!(ran.stdout, format!("nodes {places}\n"), "host {host}: {ran}");
+    }
+    let ran = run_nodes(&spawn, (2, 2, 8), &["places", "4", "node1"]);
+    assert!(ran.stdout.contains("3 more on that node"), "{ran}");
+    let ran = run_nodes(&spawn, (2, 2, 8), &["places", "1", "elsewhere"]);
+    assert!(ran.stdout.contains("host elsewhere is none of the job's nodes (node0, node1)"), "{ran}");
+}
+
+#[test]
+fn spawned_ranks_of_another_node_are_ranks_of_the_job_when_they_end() {
+    let scratch = Scratch::new("processes-spawn-nodes-ends");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for (how, status, line) in [
+        ("idle", 1, "was started by MPI_Comm_spawn and exited without calling MPI_Init"),
+        ("killed", 137, "was killed by signal 9 (Killed)"),
+    ] {
+        let ran = run_nodes(&spawn, (2, 2, 4), &[how]);
+        assert_eq!(ran.status.code(), Some(status), "{ran}");
+        assert!(ran.stderr.starts_with("mpiexec: rank 2 (pid ") && ran.stderr.contains(line), "{ran}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    }
 }
 
 #[test]
@@ -144,7 +203,9 @@ fn universe_says_how_many_ranks_a_program_may_have() {
     let ran = universe(&["-n", "1", "--universe", "1000"]);
     assert!(!ran.status.success() && ran.stderr.contains("one node takes 512"), "{ran}");
     let ran = universe(&["-n", "2", "--virtual-nodes", "2", "--universe", "4"]);
-    assert!(!ran.status.success() && ran.stderr.contains("on one node by itself"), "{ran}");
+    assert_eq!(ran.expect_success().stdout, "universe 4\n");
+    let ran = universe(&["-n", "2", "--virtual-nodes", "2", "--universe", "2000"]);
+    assert!(!ran.status.success() && ran.stderr.contains("one node takes 512"), "{ran}");
     let mut mpiexec = program("mpiexec");
     mpiexec.args(["-n", "1", "--universe", "4"]).arg(&spawn).arg("refused").current_dir(scratch.path());
     let ran = run(&mut mpiexec, LIMIT);

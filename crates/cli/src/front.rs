@@ -228,6 +228,8 @@ struct Front {
     end: End,
     /// The node on which the job ended by itself: only it is asked why.
     ender: Option<usize>,
+    /// Number of the last order of new ranks, and whether it is not known yet how they began.
+    spawn: (u32, bool),
     /// The first part with a reason why it does not start.
     refuser: Option<usize>,
     /// When we last got SIGCONT.
@@ -302,6 +304,7 @@ impl Front {
             floor: None,
             end: End::Open,
             ender: None,
+            spawn: (0, false),
             refuser: None,
             continued: None,
             deadline,

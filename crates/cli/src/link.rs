@@ -56,6 +56,10 @@ pub struct Link {
     pub reached: Option<Reached>,
     /// The barrier of PMI in which its ranks are, and what they have put since the last one.
     pub fence: Option<(u32, Vec<u8>)>,
+    /// What its ranks have asked for ([`Kind::Ask`]), and no order has been given of.
+    pub asks: VecDeque<(u32, Vec<u8>)>,
+    /// How its share of the last order of new ranks began.
+    pub spawned: Option<(u32, Vec<u8>)>,
 }
 
 impl Link {
@@ -88,6 +92,8 @@ impl Link {
             left: false,
             reached: None,
             fence: None,
+            asks: VecDeque::new(),
+            spawned: None,
         };
         match rustix::io::ioctl_fionbio(&link.wire, true) {
             Ok(()) => Ok(link),
@@ -131,6 +137,8 @@ impl Link {
             left: false,
             reached: None,
             fence: None,
+            asks: VecDeque::new(),
+            spawned: None,
         })
     }
 
@@ -260,5 +268,6 @@ pub fn start_all(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>
 
 /// The part of a node in a job on several.
 fn part(node: usize, first_ranks: &[u32], address: IpAddr, key: u64) -> Part {
-    Part { node: node as u32, first_ranks: first_ranks.to_vec(), address, key, shares_machine: true }
+    let names = Vec::new();
+    Part { node: node as u32, first_ranks: first_ranks.to_vec(), address, key, shares_machine: true, names }
 }

@@ -35,7 +35,7 @@ use tutti_protocol::users::FreezeMethod;
 
 pub mod room;
 
-pub(crate) use room::{MESSAGE_BYTES_MAX, STATE_BYTES_MAX};
+pub(crate) use room::{ASK_BYTES_MAX, MESSAGE_BYTES_MAX, SPAWNED_BYTES_MAX, STATE_BYTES_MAX};
 pub use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, NAME_CHARS_MAX};
 pub use tutti_protocol::environment::{Environment, Environments};
 pub use tutti_protocol::output;
@@ -395,6 +395,9 @@ pub struct Order {
     pub signals: Vec<(u64, u32)>,
     /// The last barrier of PMI in which all ranks were, and what all have put for it.
     pub fence: Arc<Fence>,
+    /// The last of the ranks that other ranks have asked for.
+    #[serde(default)]
+    pub spawn: Arc<SpawnOrder>,
     /// Its ranks wait for each other for ever: a line for the user of a job that its `mpiexec` has started on
     /// several virtual nodes.
     #[serde(default)]
@@ -473,6 +476,26 @@ pub struct Fence {
     /// Keys and values that were put since the one before, as starters say them.
     #[serde(with = "serde_bytes")]
     pub puts: Vec<u8>,
+}
+
+/// Ranks that other ranks of a job on several nodes have asked for: one order after the other. What starters
+/// say in it is theirs (`tutti_starter::spawning`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnOrder {
+    /// Its number, from 1; 0: there has been none.
+    pub number: u32,
+    /// Place of the node whose starter has asked.
+    pub by: u32,
+    /// What it has asked.
+    #[serde(with = "serde_bytes")]
+    pub ask: Vec<u8>,
+    /// Number of the last ask of each node that has been ordered, by places.
+    pub asked: Vec<u32>,
+    /// Number of the last order of which it is known how it began everywhere.
+    pub ended: u32,
+    /// How that one did, on all nodes.
+    #[serde(with = "serde_bytes")]
+    pub outcomes: Vec<u8>,
 }
 
 /// What the controller knows of the end of a job.
@@ -554,6 +577,12 @@ pub struct PartState {
     pub status: u8,
     /// The last barrier of PMI that all its ranks have reached.
     pub fence: Arc<Fence>,
+    /// The last time that a rank has asked for more ranks, as its starter says it.
+    #[serde(default)]
+    pub ask: Arc<Fence>,
+    /// How its share of the last [`SpawnOrder`] began, as its starter says it.
+    #[serde(default)]
+    pub spawned: Arc<Fence>,
     /// Bytes of output, when it is over and they are known.
     pub written: Option<u64>,
 }

@@ -140,15 +140,13 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     if required == MPI_THREAD_MULTIPLE {
         LOCK.need_while_held();
     }
-    let (of_world, spawned) = (job.world(), job.spawned());
-    let world_context = spawned.map_or(0, |spawned| spawned.context);
-    crate::info::remember_start(of_world.len(), required);
-    let world = Rc::new(Group::new(of_world.clone().map(|rank| rank as u32).collect()));
+    let spawned = job.spawned().cloned();
+    let world_context = spawned.as_ref().map_or(0, |spawned| spawned.context);
+    crate::info::remember_start(job.world().len(), required);
+    let world = Rc::new(Group::new(job.world().to_vec()));
     let alone = Rc::new(Group::new(vec![job.rank() as u32]));
-    let mut predefined_comms = [
-        Comm::new(world_context, job.rank() - of_world.start, world),
-        Comm::new(CONTEXTS_PER_COMM, 0, alone),
-    ];
+    let mut predefined_comms =
+        [Comm::new(world_context, job.world_place(), world), Comm::new(CONTEXTS_PER_COMM, 0, alone)];
     predefined_comms[0].name = b"MPI_COMM_WORLD".to_vec();
     predefined_comms[1].name = b"MPI_COMM_SELF".to_vec();
     for comm in &mut predefined_comms {
@@ -194,7 +192,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     if let Some(spawned) = spawned
         && let Some(mut guard) = process::enter()
     {
-        guard.meet_parents(spawned);
+        guard.meet_parents(&spawned);
     }
     Ok(())
 }

@@ -134,7 +134,7 @@ pub fn start() {
 /// Leaves this rank's counters; prints all when it is the last of its node.
 pub fn leave(process: &Process) {
     let job = &process.engine.job;
-    let form = wanted(job.rank() == job.local_ranks().start);
+    let form = wanted(job.rank() == job.local_ranks().first());
     if let (Some(form), Some(traffic)) = (form, process.engine.traffic()) {
         // One write, as below.
         let _ = std::io::stderr().write_all(network_line(form, job.rank(), &traffic).as_bytes());
@@ -146,7 +146,7 @@ pub fn leave(process: &Process) {
     job.report(job.rank()).leave_counters(&values);
     let ranks = job.present_ranks();
     // The counters of all are seen by whoever counts last.
-    let before = job.report(ranks.start).left.fetch_add(1, Ordering::AcqRel) as usize;
+    let before = job.report(ranks.first()).left.fetch_add(1, Ordering::AcqRel) as usize;
     if before + 1 == ranks.len()
         && let Some(form) = form
     {
@@ -173,6 +173,7 @@ fn wanted(complains: bool) -> Option<Form> {
 fn print(form: Form, job: &Job) {
     let rows: Vec<Row> = job
         .present_ranks()
+        .iter()
         .map(|rank| {
             let mut values = job.report(rank).counters(COUNTERS.len() + 1);
             let seconds = values.pop().unwrap_or(0) as f64 * 1e-9;

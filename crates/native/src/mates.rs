@@ -60,7 +60,7 @@ pub(crate) fn visit<T>(
     let bytes = Directory::bytes(ranks.len()).next_multiple_of(4096) as u64;
     let directory = map(Range { offset: handle.directory, bytes })?;
     let directory = Directory::new(directory, ranks.len()).ok_or(NO_REGION_STATUS)?;
-    let own = job.rank() - ranks.start;
+    let own = ranks.index_of(job.rank());
     let visit = directory.visit(own, handle.slot as usize, handle.generation).ok_or(NO_REGION_STATUS)?;
     let line = visit.line;
     let whole = map(line.range)?;

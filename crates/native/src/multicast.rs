@@ -143,8 +143,7 @@ impl State {
                 *word = u64::from_ne_bytes(number(part, 0)?);
             }
             let handle = Handle::from_words(words);
-            let is_here =
-                handle.is_right(&self.job) && self.job.local_ranks().contains(&(handle.rank as usize));
+            let is_here = handle.is_right(&self.job) && self.job.local_ranks().contains(handle.rank as usize);
             // SAFETY: a slice.
             let write = || unsafe { mates::write(&self.job, &handle, offset, data.as_ptr(), data.len()) };
             let status = if is_here { write() } else { NO_REGION_STATUS };
@@ -285,7 +284,7 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
     let mut nodes: BTreeMap<usize, Vec<&Handle>> = BTreeMap::new();
     let job = rank.job.clone();
     for handle in handles {
-        if job.local_ranks().contains(&(handle.rank as usize)) {
+        if job.local_ranks().contains(handle.rank as usize) {
             // SAFETY: our contract.
             operation.note(unsafe { mates::write(&job, handle, offset, from.cast(), bytes) });
         } else {

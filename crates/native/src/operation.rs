@@ -128,7 +128,7 @@ fn enter(handle: &Handle) -> Result<(LockedRank, bool), c_int> {
     if !handle.is_right(&rank.job) {
         return Err(NO_REGION_STATUS);
     }
-    let is_here = rank.job.local_ranks().contains(&(handle.rank as usize));
+    let is_here = rank.job.local_ranks().contains(handle.rank as usize);
     Ok((rank, is_here))
 }
 

@@ -17,6 +17,10 @@
 //! | Leave | front end, after [`Report::Left`] of every node | - | - |
 //! | Fence | starter, when all ranks of its node are in a barrier of PMI | number, from 1 | keys and values (PMI) that they have put since the last |
 //! | Fence | front end, when all nodes are in it | the same number | those of all nodes, one after the other |
+//! | Ask | starter, of a job on several nodes | number, from 1 | a rank of its node wants more ranks (`starter/spawning.rs`) |
+//! | Spawn | front end, one after the other | number, from 1 | node of a starter and number of its Ask (u32 each), the Ask: all starters start their share |
+//! | Spawned | starter | the number of Spawn | how that went, a line |
+//! | SpawnEnd | front end, when all have said so | the number of Spawn | the lines of all: the ranks stay, or all are taken back |
 //! | Taken | daemon | - | place below which it has the output for good (u64) |
 //! | Reattach | starter, first, to a daemon that has followed its own | - | [`Reattach`] as JSON |
 //! | Hold, Release | daemon | - | number and bytes of a snapshot (`starter/hold.rs`) |
@@ -123,6 +127,14 @@ pub enum Kind {
     Opened = 25,
     /// How far it came.
     Written = 26,
+    /// A rank wants more ranks.
+    Ask = 34,
+    /// All starters are to start their share of them.
+    Spawn = 35,
+    /// How that went on a node.
+    Spawned = 36,
+    /// How that went on all nodes.
+    SpawnEnd = 37,
     /// To a daemon: what a user wants, as JSON. Never on the wire to a starter.
     Request = 32,
     /// From a daemon: the answer, as JSON.
@@ -130,7 +142,7 @@ pub enum Kind {
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 29] = [
+const KINDS: [Kind; 33] = [
     Kind::Group,
     Kind::Job,
     Kind::Signal,
@@ -158,6 +170,10 @@ const KINDS: [Kind; 29] = [
     Kind::Flush,
     Kind::Opened,
     Kind::Written,
+    Kind::Ask,
+    Kind::Spawn,
+    Kind::Spawned,
+    Kind::SpawnEnd,
     Kind::Request,
     Kind::Answer,
 ];

@@ -155,22 +155,23 @@ fn take(ticket: &Ticket, starter: Starter, gifts: Vec<OwnedFd>) -> Result<Place,
     let segment = Segment::open(segment)?;
     let page = Page::read(page.as_fd()).map_err(AttachError::Page)?;
     let geometry = *segment.geometry();
-    let local_rank = ticket.rank.wrapping_sub(geometry.first_rank);
-    if local_rank >= geometry.room() {
+    let local_rank = segment.layout().numbers().index_of(ticket.rank as usize);
+    if local_rank >= geometry.room() as usize {
         return refused("it names a rank that the job does not have");
     }
+    let local_rank = local_rank as u32;
     let network = match (gifts.next(), gifts.next()) {
         (Some(table), Some(socket)) => Some(Network { peers: read_peers(table)?, socket }),
         _ => None,
     };
     // One node needs no network; what spans several has a table that agrees with the segment.
-    let agrees =
-        network.as_ref().map_or(geometry.local_ranks == geometry.world_ranks, |Network { peers, .. }| {
-            let local = geometry.first_rank as usize..(geometry.first_rank + geometry.local_ranks) as usize;
-            peers.addresses().len() == geometry.world_ranks as usize
-                && (geometry.node as usize) < peers.nodes()
-                && peers.ranks_of(geometry.node as usize) == local
-        });
+    let agrees = network.as_ref().map_or(geometry.is_whole(), |Network { peers, .. }| {
+        let local = geometry.first_rank as usize..(geometry.first_rank + geometry.local_ranks) as usize;
+        peers.addresses().len() == geometry.world_room() as usize
+            && peers.nodes() == (geometry.nodes as usize).max(1)
+            && (geometry.node as usize) < peers.nodes()
+            && peers.ranks_of(geometry.node as usize) == local
+    });
     if !agrees {
         return refused("its table of peers does not fit the segment");
     }
@@ -179,8 +180,8 @@ fn take(ticket: &Ticket, starter: Starter, gifts: Vec<OwnedFd>) -> Result<Place,
     } else {
         let place = std::env::var(SPAWNED_VARIABLE).ok().and_then(|text| text.parse::<Spawned>().ok());
         let is_possible = |place: &Spawned| {
-            let ranks = u64::from(place.first)..u64::from(place.first) + u64::from(place.ranks);
-            ranks.contains(&ticket.rank.into()) && ranks.end <= geometry.room().into()
+            let later = geometry.world_ranks..geometry.world_room();
+            place.ranks.contains(&ticket.rank) && place.ranks.iter().all(|rank| later.contains(rank))
         };
         let Some(place) = place.filter(is_possible) else {
             return refused("it names a rank that the job does not have");

@@ -1,10 +1,9 @@
 //! This process in its job: its endpoint, and for each peer of its node the rings in both directions.
 //!
-//! Ranks are world ranks everywhere; those of this node follow each other ([`Job::local_ranks`]). A job may
-//! have room for more ranks than are there ([`Job::ranks`], [`Job::present_ranks`]), which are started later
-//! and have a world of their own ([`Job::world`]).
+//! Ranks are world ranks everywhere; [`Job::local_ranks`] knows those of this node. A job may have room for
+//! more ranks than are there ([`Job::ranks`], [`Job::present_ranks`]), which are started later and have a
+//! world of their own ([`Job::world`]).
 
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use tutti_shm::envelope_ring;
 use tutti_shm::layout::{Geometry, Layout};
 use tutti_shm::names::{NAMES_BYTES, Names};
+use tutti_shm::numbers::Numbers;
 use tutti_shm::report::Report;
 use tutti_shm::segment::Mapping;
 use tutti_shm::spawn::Spawned;
@@ -116,10 +116,10 @@ pub struct Job {
     segment: Mapping,
     geometry: Geometry,
     layout: Layout,
-    /// World rank of this node's first rank.
-    first: usize,
+    /// World ranks of this node.
+    numbers: Numbers,
     local_rank: usize,
-    world: Range<usize>,
+    world: Arc<[u32]>,
     clock: Clock,
     place: Arc<Place>,
 }
@@ -132,11 +132,11 @@ impl Job {
             segment: place.segment.mapping(),
             geometry,
             layout: *place.segment.layout(),
-            first: geometry.first_rank as usize,
+            numbers: *place.segment.layout().numbers(),
             local_rank: place.local_rank as usize,
-            world: match place.spawned {
-                Some(Spawned { first, ranks, .. }) => first as usize..first as usize + ranks as usize,
-                None => 0..geometry.world_ranks as usize,
+            world: match &place.spawned {
+                Some(Spawned { ranks, .. }) => ranks[..].into(),
+                None => (0..geometry.world_ranks).collect(),
             },
             clock: Clock::over(place.page.take()),
             place: Arc::new(place),
@@ -151,34 +151,47 @@ impl Job {
     /// World rank of this process.
     #[inline(always)]
     pub fn rank(&self) -> usize {
-        self.first + self.local_rank
+        self.numbers.rank_at(self.local_rank)
     }
 
     /// Ranks that the job has room for, on all nodes.
     #[inline]
     pub fn ranks(&self) -> usize {
-        self.layout.local_ranks.max(self.geometry.world_ranks as usize)
+        self.geometry.world_room() as usize
     }
 
-    /// The ranks of MPI_COMM_WORLD: those that were started together with this one.
-    pub fn world(&self) -> Range<usize> {
-        self.world.clone()
+    /// The ranks of MPI_COMM_WORLD, in order: those that were started together with this one.
+    pub fn world(&self) -> &[u32] {
+        &self.world
+    }
+
+    /// Place of this process in MPI_COMM_WORLD.
+    pub fn world_place(&self) -> usize {
+        let own = self.rank();
+        let place = self.world.iter().position(|rank| *rank as usize == own);
+        place.expect("a process is in its own world")
     }
 
     /// Who started this process, if not mpiexec.
-    pub fn spawned(&self) -> Option<Spawned> {
-        self.place.spawned
+    pub fn spawned(&self) -> Option<&Spawned> {
+        self.place.spawned.as_ref()
     }
 
     /// Ranks of this node that have been started.
-    pub fn present_ranks(&self) -> Range<usize> {
+    pub fn present_ranks(&self) -> Numbers {
         let present = self.segment.present().clamp(self.geometry.local_ranks, self.geometry.room());
-        self.first..self.first + present as usize
+        self.numbers.up_to(present as usize)
     }
 
-    /// Whether a rank has been started, on any node.
+    /// How many more ranks there is room for, on all nodes, as far as this one knows.
+    pub fn room_for_later(&self) -> usize {
+        let room = self.geometry.world_room() - self.geometry.world_ranks;
+        room.saturating_sub(self.segment.later()) as usize
+    }
+
+    /// Whether a rank has been started; of those of other nodes that there is room for it is not known.
     pub fn is_present(&self, rank: usize) -> bool {
-        if self.is_whole() { self.present_ranks().contains(&rank) } else { rank < self.ranks() }
+        if self.numbers.contains(rank) { self.present_ranks().contains(rank) } else { rank < self.ranks() }
     }
 
     /// MPI_UNIVERSE_SIZE: how many ranks the user expects.
@@ -186,10 +199,10 @@ impl Job {
         (self.geometry.universe as usize).max(self.geometry.world_ranks as usize)
     }
 
-    /// World ranks of this node that there is room for: they follow each other.
+    /// World ranks of this node that there is room for.
     #[inline(always)]
-    pub fn local_ranks(&self) -> Range<usize> {
-        self.first..self.first + self.layout.local_ranks
+    pub fn local_ranks(&self) -> &Numbers {
+        &self.numbers
     }
 
     /// Number of this node in the job.
@@ -237,18 +250,18 @@ impl Job {
     pub fn endpoint(&self, rank: usize) -> &Endpoint {
         // SAFETY: the layout says that an endpoint lies there; its fields are atomics; the segment lives as
         // long as self.
-        unsafe { self.segment.at(self.layout.endpoint_at(rank - self.first)).as_ref() }
+        unsafe { self.segment.at(self.layout.endpoint_at(self.numbers.index_of(rank))).as_ref() }
     }
 
     /// The report of a local rank.
     pub fn report(&self, rank: usize) -> &Report {
         // SAFETY: as for endpoint.
-        unsafe { self.segment.at(self.layout.report_at(rank - self.first)).as_ref() }
+        unsafe { self.segment.at(self.layout.report_at(self.numbers.index_of(rank))).as_ref() }
     }
 
     /// Whether all ranks of the job are on this node.
     pub fn is_whole(&self) -> bool {
-        self.geometry.world_ranks == self.geometry.local_ranks
+        self.geometry.is_whole()
     }
 
     /// The table of published names, of use on the node of rank 0.
@@ -265,7 +278,7 @@ impl Job {
     /// returned, which must not outlive the job.
     pub unsafe fn rings(&self, peer: usize) -> Rings {
         let (layout, segment) = (&self.layout, &self.segment);
-        let (me, peer) = (self.rank() - self.first, peer - self.first);
+        let (me, peer) = (self.local_rank, self.numbers.index_of(peer));
         let count = layout.envelope_lines;
         let bulk = |from, to| Parts {
             descriptors: segment.at(layout.descriptors_at(from, to)),

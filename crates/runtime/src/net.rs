@@ -108,7 +108,7 @@ impl Net {
         let peers = &network.peers;
         let mut udp = Udp::attach(network.socket.try_clone()?, peers.addresses())?;
         udp.remark_to(remark);
-        let mut others = (0..job.ranks()).filter(|rank| !job.local_ranks().contains(rank));
+        let mut others = (0..job.ranks()).filter(|rank| !job.local_ranks().contains(*rank));
         if let (Some(other), None) = (others.next(), others.next()) {
             udp.settle_on(other as u32)?;
         }
@@ -117,9 +117,9 @@ impl Net {
         #[cfg(feature = "testing")]
         let transport = crate::forger::with_faults(udp, job.rank())?;
         let config = config(transport.budget(), peers.datagram_bytes(), job.fifo_bytes());
-        let here = job.local_ranks();
+        let here = *job.local_ranks();
         let flows = (0..job.ranks())
-            .filter(|rank| !here.contains(rank))
+            .filter(|rank| !here.contains(*rank))
             // SAFETY: once for each rank, since this is called once; the engine keeps the value beside the
             // job.
             .map(|rank| (Rank(rank as u32), unsafe { job.flow(rank) }));

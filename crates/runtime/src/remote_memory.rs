@@ -86,7 +86,7 @@ impl Port for ToRouter<'_, '_> {
 impl State {
     fn ring(&mut self) {
         for rank in self.engine.rings() {
-            if self.job.local_ranks().contains(&(rank as usize)) {
+            if self.job.local_ranks().contains(rank as usize) {
                 self.job.ring(rank as usize);
             }
         }

@@ -192,7 +192,7 @@ impl WordWait {
     fn is_partner_away(&self) -> bool {
         match self.partner {
             Partner::Any => false,
-            Partner::Rank(mate) => self.rank.job.local_ranks().contains(&mate) && self.rank.is_behind(mate),
+            Partner::Rank(mate) => self.rank.job.local_ranks().contains(mate) && self.rank.is_behind(mate),
             Partner::Job(job) => {
                 let line = board::of_node().and_then(|board| board.job(job));
                 line.is_some_and(|line| line.state == JOB_FROZEN)
@@ -206,7 +206,7 @@ impl WordWait {
 pub fn store_unnoticed(job: &Job) {
     let flag = &job.endpoint(job.rank()).stores_unnoticed;
     if flag.swap(1, Ordering::SeqCst) == 0 {
-        for mate in job.present_ranks() {
+        for mate in job.present_ranks().iter() {
             job.ring_after_swap(mate);
         }
     }
@@ -235,6 +235,6 @@ impl LockedRank {
 
     fn has_unnoticed_stores(&self) -> bool {
         let stores = |mate| self.job.endpoint(mate).stores_unnoticed.load(Ordering::Relaxed) != 0;
-        self.job.present_ranks().any(stores)
+        self.job.present_ranks().iter().any(stores)
     }
 }

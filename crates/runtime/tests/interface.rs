@@ -31,7 +31,7 @@ fn router(rank: u32, socket: OwnedFd, addresses: &[SocketAddr]) -> (Job, Router)
         cores: 2,
         ..Geometry::default()
     };
-    let peers = Peers::new(5, 8192, (0..world_ranks).collect(), addresses.to_vec()).unwrap();
+    let peers = Peers::new(5, 8192, (0..world_ranks).collect(), world_ranks, addresses.to_vec()).unwrap();
     let job = Job::enter(Place {
         segment: Segment::create(geometry).unwrap(),
         page: None,

@@ -50,7 +50,7 @@ fn rank() -> (Net, Teller, Job, [OwnedFd; 2]) {
         page: Some(Page::read(page.reading_end().expect("/proc").as_fd()).expect("our own page")),
         local_rank: 0,
         network: Some(Network {
-            peers: Peers::new(0x5eed, 8192, vec![0, 1], addresses).expect("two nodes of one rank"),
+            peers: Peers::new(0x5eed, 8192, vec![0, 1], 2, addresses).expect("two nodes of one rank"),
             socket: sockets[0].try_clone().expect("dup"),
         }),
         starter: None,

@@ -15,6 +15,7 @@ use crate::collective::{BLOCKS, DATA_BYTES, MEMBER_LINES};
 use crate::endpoint::Endpoint;
 use crate::flow::FlowWords;
 use crate::names::NAMES_BYTES;
+use crate::numbers::Numbers;
 use crate::report::Report;
 
 /// Bytes of rings into one rank, at most.
@@ -23,6 +24,9 @@ pub const RECEIVE_BYTES_MAX: usize = 2 << 20;
 pub const LOCAL_RANKS_MAX: u32 = 512;
 /// Bytes of the send FIFOs of one rank, at most; with very many ranks on other nodes [`FIFO_BYTES_MIN`] each.
 pub const SEND_BYTES_MAX: usize = 2 << 20;
+/// Bytes of the send FIFOs of one rank, with those to ranks that may be started later, where each has as much
+/// as without these.
+const ROOMY_BYTES_MAX: usize = 64 << 20;
 /// Bytes of the FIFO to one rank of another node.
 pub const FIFO_BYTES_MIN: usize = 32 << 10;
 /// Bytes of the FIFO to one rank of another node: more would only grow old in it.
@@ -66,6 +70,10 @@ pub struct Geometry {
     pub room: u32,
     /// MPI_UNIVERSE_SIZE: how many ranks the user expects; 0: as many as there are.
     pub universe: u32,
+    /// Nodes of the job; 0: one.
+    pub nodes: u32,
+    /// Ranks of all nodes that there is room for; with fewer than there are for no more than those.
+    pub world_room: u32,
     /// Random number of the job, for names and messages.
     pub job: u64,
 }
@@ -74,6 +82,16 @@ impl Geometry {
     /// Ranks of this node that there is room for.
     pub fn room(&self) -> u32 {
         self.room.max(self.local_ranks)
+    }
+
+    /// Ranks of all nodes that there is room for.
+    pub fn world_room(&self) -> u32 {
+        self.world_room.max(self.world_ranks).max(self.room())
+    }
+
+    /// Whether all ranks of the job are on this node.
+    pub fn is_whole(&self) -> bool {
+        self.world_ranks <= self.local_ranks
     }
 }
 
@@ -94,7 +112,7 @@ pub struct Layout {
     reports_at: usize,
     /// Bytes of a send FIFO.
     pub fifo_bytes: usize,
-    first_rank: usize,
+    numbers: Numbers,
     remote_ranks: usize,
     flows_at: usize,
     flows_bytes: usize,
@@ -106,17 +124,11 @@ impl Layout {
     /// The layout for a geometry.
     ///
     /// # Panics
-    /// When the geometry has no local rank, room for more than [`LOCAL_RANKS_MAX`], or room for more than
-    /// there are and other nodes.
+    /// When the geometry has no local rank, or room for more than [`LOCAL_RANKS_MAX`].
     pub fn new(geometry: &Geometry) -> Self {
         let ranks = geometry.room() as usize;
         let is_possible = geometry.local_ranks > 0 && ranks <= LOCAL_RANKS_MAX as usize;
         assert!(is_possible, "a segment for {} local ranks and room for {ranks}", geometry.local_ranks);
-        let is_whole = geometry.world_ranks <= geometry.local_ranks;
-        assert!(
-            is_whole || ranks == geometry.local_ranks as usize,
-            "room for {ranks} ranks, and other nodes"
-        );
         let (envelope_lines, slot_bytes) = ring_sizes(geometry.local_ranks as usize);
         let pair_bytes = pair_bytes(envelope_lines, slot_bytes);
         let receive_bytes = page_up(pair_bytes * ranks);
@@ -125,8 +137,11 @@ impl Layout {
         let block_bytes = page_up(LINE_BYTES + ranks * MEMBER_LINES * LINE_BYTES) + ranks * DATA_BYTES;
         let reports_at = collectives_at + BLOCKS * block_bytes;
         let flows_at = reports_at + page_up(ranks * size_of::<Report>());
-        let remote_ranks = geometry.world_ranks.saturating_sub(geometry.local_ranks) as usize;
-        let fifo_bytes = fifo_bytes(remote_ranks);
+        let remote_ranks = (geometry.world_room() - geometry.room()) as usize;
+        // Room for later ranks leaves the FIFOs of the others as they are, unless it were too much.
+        let began = fifo_bytes(geometry.world_ranks.saturating_sub(geometry.local_ranks) as usize);
+        let has_room = began * remote_ranks <= ROOMY_BYTES_MAX;
+        let fifo_bytes = if has_room { began } else { fifo_bytes(remote_ranks) };
         let flows_bytes = page_up(remote_ranks * size_of::<FlowWords>()) + remote_ranks * fifo_bytes;
         let names_at = flows_at + ranks * flows_bytes;
         let total_bytes = names_at + page_up(NAMES_BYTES);
@@ -141,7 +156,7 @@ impl Layout {
             block_bytes,
             reports_at,
             fifo_bytes,
-            first_rank: geometry.first_rank as usize,
+            numbers: Numbers::of(geometry),
             remote_ranks,
             flows_at,
             flows_bytes,
@@ -230,13 +245,16 @@ impl Layout {
         self.names_at
     }
 
+    /// The world ranks of this node that there is room for.
+    #[inline(always)]
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
     /// The ranks of other nodes, counted without ours.
     fn flow_index(&self, to: usize) -> usize {
-        assert!(
-            to < self.first_rank || to >= self.first_rank + self.local_ranks,
-            "rank {to} is on this node"
-        );
-        if to < self.first_rank { to } else { to - self.local_ranks }
+        assert!(!self.numbers.contains(to), "rank {to} is on this node");
+        to - self.numbers.below(to)
     }
 
     /// Offset of a member's data area in a collective block.
@@ -326,12 +344,21 @@ mod tests {
 
     #[test]
     fn layout_flows_do_not_overlap() {
-        for (world_ranks, local_ranks, first_rank) in [(4, 2, 0), (4, 2, 2), (100, 3, 50), (5, 1, 4)] {
+        for (world_ranks, local_ranks, first_rank, node, later) in [
+            (4, 2, 0, 0, 0),
+            (4, 2, 2, 1, 0),
+            (100, 3, 50, 1, 0),
+            (5, 1, 4, 1, 0),
+            (4, 2, 0, 0, 7),
+            (4, 2, 2, 1, 7),
+        ] {
             let geometry = Geometry { world_ranks, local_ranks, first_rank, cores: 2, ..Geometry::default() };
+            let room = local_ranks + crate::numbers::share_of_later(later, node, 2);
+            let geometry = Geometry { node, nodes: 2, room, world_room: world_ranks + later, ..geometry };
             let l = Layout::new(&geometry);
-            let (first, n) = (first_rank as usize, local_ranks as usize);
+            let (numbers, n) = (*l.numbers(), room as usize);
             let others: Vec<usize> =
-                (0..world_ranks as usize).filter(|rank| !(first..first + n).contains(rank)).collect();
+                (0..(world_ranks + later) as usize).filter(|rank| !numbers.contains(*rank)).collect();
             let mut areas = Vec::new();
             for from in 0..n {
                 for &to in &others {

@@ -26,6 +26,7 @@ pub mod layout;
 #[cfg(all(test, loom))]
 mod model;
 pub mod names;
+pub mod numbers;
 #[cfg(not(loom))]
 pub mod observe;
 pub mod opened;

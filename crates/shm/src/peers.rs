@@ -5,17 +5,22 @@
 //! and every rank gets that descriptor with its [`crate::ticket::Welcome`]. It never changes.
 //!
 //! ```text
-//! | magic: u64 | version: u32 | nodes: u32 | ranks: u32 | bytes of a datagram: u32 | key: u64 |
+//! | magic: u64 | version: u32 | nodes: u32 | ranks: u32 | bytes of a datagram: u32 | key: u64 | began: u32 | 0: u32 |
 //! | first rank: u32 | ... for each node
 //! | address: 16 bytes, IPv4 mapped | port: u16 | 0: u16 | ... for each rank            host byte order but for the address
 //! ```
+//!
+//! `began` ranks are those that the job began with; the addresses behind theirs are of ranks that may be
+//! started later ([`crate::numbers`]).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
+use crate::numbers::node_of_later;
+
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTITAB");
-const VERSION: u32 = 2;
-const HEAD_BYTES: usize = 32;
+const VERSION: u32 = 3;
+const HEAD_BYTES: usize = 40;
 const ADDRESS_BYTES: usize = 20;
 
 /// Where the ranks of a job are.
@@ -26,6 +31,8 @@ pub struct Peers {
     datagram_bytes: u32,
     /// World rank of each node's first rank.
     first_ranks: Vec<u32>,
+    /// Ranks that the job began with.
+    began: u32,
     /// By world rank.
     addresses: Vec<SocketAddr>,
 }
@@ -38,7 +45,7 @@ pub struct BadPeers(String);
 impl Peers {
     /// A table from the world rank of each node's first rank and the addresses by world rank; `key` is the
     /// job's random number that every packet carries, `datagram_bytes` what the links of all its nodes take
-    /// in one piece.
+    /// in one piece. The job begins with `began` ranks.
     ///
     /// # Errors
     /// When a node has no rank, or the ranks of nodes do not follow each other.
@@ -46,18 +53,22 @@ impl Peers {
         key: u64,
         datagram_bytes: u32,
         first_ranks: Vec<u32>,
+        began: u32,
         addresses: Vec<SocketAddr>,
     ) -> Result<Self, BadPeers> {
         let ascending = first_ranks.is_sorted_by(|one, next| one < next);
         let last = first_ranks.last().copied();
         if first_ranks.first() != Some(&0)
             || !ascending
-            || last.is_none_or(|last| last as usize >= addresses.len())
+            || last.is_none_or(|last| last >= began)
+            || began as usize > addresses.len()
         {
             let (nodes, ranks) = (first_ranks.len(), addresses.len());
-            return Err(BadPeers(format!("{nodes} nodes with the first ranks {first_ranks:?} of {ranks}")));
+            return Err(BadPeers(format!(
+                "{nodes} nodes with the first ranks {first_ranks:?} of {began}, {ranks} addresses"
+            )));
         }
-        Ok(Peers { key, datagram_bytes, first_ranks, addresses })
+        Ok(Peers { key, datagram_bytes, first_ranks, began, addresses })
     }
 
     /// The job's random number that every packet carries.
@@ -76,6 +87,11 @@ impl Peers {
         self.first_ranks.len()
     }
 
+    /// Ranks that the job began with.
+    pub fn began(&self) -> usize {
+        self.began as usize
+    }
+
     /// Addresses by world rank.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -87,15 +103,18 @@ impl Peers {
     /// When the job has no such rank.
     pub fn node_of(&self, rank: usize) -> usize {
         assert!(rank < self.addresses.len(), "rank {rank} of {}", self.addresses.len());
+        if let Some(behind) = rank.checked_sub(self.began as usize) {
+            return node_of_later(behind, self.nodes());
+        }
         self.first_ranks.partition_point(|first| *first as usize <= rank) - 1
     }
 
-    /// The world ranks of a node.
+    /// The world ranks that the job began with on a node.
     ///
     /// # Panics
     /// When the job has no such node.
     pub fn ranks_of(&self, node: usize) -> Range<usize> {
-        let end = self.first_ranks.get(node + 1).map_or(self.addresses.len(), |first| *first as usize);
+        let end = self.first_ranks.get(node + 1).map_or(self.began as usize, |first| *first as usize);
         self.first_ranks[node] as usize..end
     }
 
@@ -108,6 +127,7 @@ impl Peers {
             out.extend_from_slice(&word.to_ne_bytes());
         }
         out.extend_from_slice(&self.key.to_ne_bytes());
+        [self.began, 0].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
         self.first_ranks.iter().for_each(|first| out.extend_from_slice(&first.to_ne_bytes()));
         for address in &self.addresses {
             let ip = match address.ip() {
@@ -146,7 +166,7 @@ impl Peers {
             SocketAddr::new(Ipv6Addr::from(ip).to_canonical(), port)
         };
         let addresses = addresses.chunks_exact(ADDRESS_BYTES).map(address).collect();
-        Peers::new(long(24), word(20), firsts.collect(), addresses)
+        Peers::new(long(24), word(20), firsts.collect(), word(32), addresses)
     }
 }
 
@@ -154,11 +174,22 @@ impl Peers {
 mod tests {
     use super::*;
 
-    fn table() -> Peers {
+    fn table_of(began: u32) -> Peers {
         let address = |rank: u16| SocketAddr::new([10, 0, 0, rank as u8].into(), 1000 + rank);
         let mut addresses: Vec<SocketAddr> = (0..5).map(address).collect();
         addresses[4] = "[fd00::7]:99".parse().unwrap();
-        Peers::new(0x0123_4567_89ab_cdef, 1472, vec![0, 2, 3], addresses).unwrap()
+        Peers::new(0x0123_4567_89ab_cdef, 1472, vec![0, 2, 3], began, addresses).unwrap()
+    }
+
+    fn table() -> Peers {
+        table_of(5)
+    }
+
+    #[test]
+    fn peer_table_knows_the_nodes_of_later_ranks() {
+        let peers = Peers::decode(&table_of(4).encode()).unwrap();
+        assert_eq!((0..5).map(|rank| peers.node_of(rank)).collect::<Vec<_>>(), [0, 0, 1, 2, 0]);
+        assert_eq!(peers.ranks_of(2), 3..4);
     }
 
     #[test]
@@ -175,7 +206,7 @@ mod tests {
         for length in 0..good.len() {
             assert!(Peers::decode(&good[..length]).is_err(), "{length} bytes");
         }
-        for at in 0..HEAD_BYTES - 8 {
+        for at in 0..HEAD_BYTES - 16 {
             let mut bad = good.clone();
             bad[at] ^= 0xff;
             // Any size may be agreed on; the channels refuse one that is too small.
@@ -183,8 +214,8 @@ mod tests {
         }
         let addresses = table().addresses;
         for firsts in [vec![], vec![1], vec![0, 0], vec![0, 3, 2], vec![0, 5]] {
-            assert!(Peers::new(0, 1472, firsts.clone(), addresses.clone()).is_err(), "{firsts:?}");
+            assert!(Peers::new(0, 1472, firsts.clone(), 5, addresses.clone()).is_err(), "{firsts:?}");
         }
-        assert!(Peers::new(0, 1472, vec![0], Vec::new()).is_err());
+        assert!(Peers::new(0, 1472, vec![0], 1, Vec::new()).is_err());
     }
 }

@@ -10,12 +10,13 @@ use crate::arena::{ARENA_BYTES, Arena, LARGE_BYTES, Range, file_bytes};
 use crate::endpoint::FINALIZED;
 use crate::flow::{FLOW_WORDS, FlowWords};
 use crate::layout::{Geometry, LOCAL_RANKS_MAX, Layout};
+use crate::numbers::Numbers;
 use crate::sync::{AtomicU32, Ordering};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
-/// First page of a segment. Writer: the starter; all but `present` before any rank exists.
+/// First page of a segment. Writer: the starter; all but `present` and `later` before any rank exists.
 #[repr(C)]
 struct Header {
     magic: u64,
@@ -25,7 +26,12 @@ struct Header {
     bytes: u64,
     /// Ranks of this node that have been started.
     present: AtomicU32,
+    /// Ranks that have been started since the job began, on all nodes.
+    later: AtomicU32,
 }
+
+/// Ranks of other nodes, at most.
+const RANKS_MAX: u32 = 1 << 20;
 
 /// The header's page; a segment has more.
 const HEADER_BYTES: usize = 4096;
@@ -77,13 +83,18 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn header(&self) -> &Header {
-        // SAFETY: a segment begins with its header, whose one field that changes is atomic.
+        // SAFETY: a segment begins with its header, whose fields that change are atomic.
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
     /// Ranks of the node that have been started, as the header says.
     pub fn present(&self) -> u32 {
         self.header().present.load(Ordering::Acquire)
+    }
+
+    /// Ranks that have been started since the job began, on all nodes, as the header says.
+    pub fn later(&self) -> u32 {
+        self.header().later.load(Ordering::Acquire)
     }
 
     /// Pointer to `T` at an offset from [`Layout`]; good as long as the segment.
@@ -134,6 +145,7 @@ impl Segment {
                 geometry,
                 bytes: bytes as u64,
                 present: AtomicU32::new(geometry.local_ranks),
+                later: AtomicU32::new(0),
             })
         };
         Ok(Segment { mapping: Mapping { base, bytes }, geometry, layout: Layout::new(&geometry), descriptor })
@@ -182,6 +194,16 @@ impl Segment {
             self.mapping.header().present.store(ranks, Ordering::Release);
         }
         has_room
+    }
+
+    /// World ranks of this node that have been started.
+    pub fn present_numbers(&self) -> Numbers {
+        self.layout.numbers().up_to(self.present() as usize)
+    }
+
+    /// So many ranks have been started since the job began, on all nodes; the starter says so.
+    pub fn set_later(&self, ranks: u32) {
+        self.mapping.header().later.store(ranks, Ordering::Release);
     }
 
     /// A rank, counted on this node, is dead and was none: others see that it has left.
@@ -243,8 +265,9 @@ impl Header {
         if !(1..=LOCAL_RANKS_MAX).contains(&geometry.local_ranks) || geometry.room() > LOCAL_RANKS_MAX {
             return Err(format!("{} local ranks", geometry.local_ranks));
         }
-        if geometry.world_ranks > geometry.local_ranks && geometry.room() > geometry.local_ranks {
-            return Err(format!("room for {} ranks, and other nodes", geometry.room()));
+        if geometry.world_room() - geometry.room() > RANKS_MAX || geometry.nodes > geometry.world_ranks.max(1)
+        {
+            return Err(format!("{} ranks on {} nodes", geometry.world_room(), geometry.nodes));
         }
         let layout = Layout::new(geometry);
         if layout.total_bytes() as u64 != self.bytes || layout.total_bytes() > bytes {
@@ -338,6 +361,8 @@ mod tests {
         node: 0,
         room: 0,
         universe: 0,
+        nodes: 0,
+        world_room: 0,
         job: 42,
     };
 
@@ -399,8 +424,9 @@ mod tests {
             geometry: Geometry { local_ranks, ..GEOMETRY },
             bytes: made.layout().total_bytes() as u64,
             present: AtomicU32::new(local_ranks),
+            later: AtomicU32::new(0),
         };
-        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 4");
+        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 5");
         assert_eq!(refused(header(MAGIC, 99, 3)), "magic 0x5455545449534547, version 99");
         assert_eq!(refused(header(MAGIC, VERSION, 0)), "0 local ranks");
         assert_eq!(refused(header(MAGIC, VERSION, u32::MAX)), format!("{} local ranks", u32::MAX));

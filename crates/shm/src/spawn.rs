@@ -24,6 +24,9 @@ pub const ANSWER_BYTES_MAX: usize = 8 << 10;
 /// Bytes of an answer's text, at most; the rest is cut off.
 const TEXT_BYTES_MAX: usize = 1000;
 
+/// Ranks of an MPI_COMM_WORLD that others have started, at most.
+const RANKS_MAX: u32 = 1 << 20;
+
 const REQUEST: u32 = 16;
 const ANSWER: u32 = 17;
 
@@ -38,6 +41,8 @@ pub struct Program {
     pub arguments: Vec<Vec<u8>>,
     /// Its working directory.
     pub directory: Vec<u8>,
+    /// The node that the user wishes, by its name; empty: any.
+    pub host: Vec<u8>,
 }
 
 /// A rank wants more ranks.
@@ -66,12 +71,10 @@ pub struct Answer {
 }
 
 /// The place of a rank that was started by others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spawned {
-    /// World rank of the first rank of its MPI_COMM_WORLD.
-    pub first: u32,
-    /// Ranks of its MPI_COMM_WORLD.
-    pub ranks: u32,
+    /// The world ranks of its MPI_COMM_WORLD, in order.
+    pub ranks: Vec<u32>,
     /// Context of its MPI_COMM_WORLD.
     pub context: u32,
     /// World rank of the process that asked for it.
@@ -80,10 +83,19 @@ pub struct Spawned {
     pub number: u32,
 }
 
+/// `0-1,7:context:parent:number`.
 impl fmt::Display for Spawned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Spawned { first, ranks, context, parent, number } = self;
-        write!(f, "{first}:{ranks}:{context}:{parent}:{number}")
+        let runs = self.ranks.chunk_by(|one, next| one.checked_add(1) == Some(*next));
+        for (place, run) in runs.enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            match run {
+                [one] => write!(f, "{comma}{one}")?,
+                _ => write!(f, "{comma}{}-{}", run[0], run[run.len() - 1])?,
+            }
+        }
+        let Spawned { context, parent, number, .. } = self;
+        write!(f, ":{context}:{parent}:{number}")
     }
 }
 
@@ -91,11 +103,20 @@ impl FromStr for Spawned {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let mut words = text.split(':').map(|word| word.parse().map_err(drop));
-        let mut next = || words.next().ok_or(())?;
-        let spawned =
-            Spawned { first: next()?, ranks: next()?, context: next()?, parent: next()?, number: next()? };
-        if words.next().is_none() { Ok(spawned) } else { Err(()) }
+        let number = |text: &str| text.parse::<u32>().map_err(drop);
+        let [runs, context, parent, request] = text.split(':').collect::<Vec<_>>()[..] else {
+            return Err(());
+        };
+        let mut ranks = Vec::new();
+        for run in runs.split(',') {
+            let (first, last) = run.split_once('-').unwrap_or((run, run));
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first || last - first >= RANKS_MAX - ranks.len() as u32 {
+                return Err(());
+            }
+            ranks.extend(first..=last);
+        }
+        Ok(Spawned { ranks, context: number(context)?, parent: number(parent)?, number: number(request)? })
     }
 }
 
@@ -106,7 +127,9 @@ impl Request {
         put_numbers(&mut out, &[PROTOCOL, REQUEST, self.number, self.context, self.programs.len() as u32]);
         for program in &self.programs {
             put_numbers(&mut out, &[program.ranks, program.arguments.len() as u32]);
-            [&program.file, &program.directory].into_iter().for_each(|text| put_text(&mut out, text));
+            [&program.file, &program.directory, &program.host]
+                .into_iter()
+                .for_each(|text| put_text(&mut out, text));
             program.arguments.iter().for_each(|text| put_text(&mut out, text));
         }
         (out.len() <= REQUEST_BYTES_MAX).then_some(out)
@@ -119,9 +142,9 @@ impl Request {
         // Each of them takes bytes, so the message bounds their number.
         let program = |rest: &mut &[u8]| {
             let [ranks, arguments] = numbers(rest)?;
-            let (file, directory) = (text(rest)?, text(rest)?);
+            let (file, directory, host) = (text(rest)?, text(rest)?, text(rest)?);
             let arguments = (0..arguments).map(|_| text(rest)).collect::<Option<_>>()?;
-            Some(Program { ranks, file, arguments, directory })
+            Some(Program { ranks, file, arguments, directory, host })
         };
         let programs = (0..count).map(|_| program(&mut rest)).collect::<Option<_>>()?;
         rest.is_empty().then_some(Request { number, context, programs })
@@ -192,6 +215,7 @@ mod tests {
             file: b"/bin/worker".to_vec(),
             arguments: vec![b"worker".to_vec(), Vec::new(), b"-v".to_vec()],
             directory: b"/tmp".to_vec(),
+            host: b"node3".to_vec(),
         };
         Request { number: 7, context: 600, programs: vec![program.clone(), Program { ranks: 1, ..program }] }
     }
@@ -223,9 +247,16 @@ mod tests {
 
     #[test]
     fn spawn_place_round_trips_through_the_environment() {
-        let spawned = Spawned { first: 2, ranks: 3, context: 60, parent: 1, number: 9 };
-        assert_eq!(spawned.to_string().parse(), Ok(spawned));
-        for wrong in ["", "1", "1:2:3:4", "1:2:3:4:5:6", "1:2:3:4:x", "1:2:3:4:-5"] {
+        for (ranks, text) in
+            [(vec![2, 3, 4], "2-4:60:1:9"), (vec![7], "7:60:1:9"), (vec![5, 7, 8, 4, 9], "5,7-8,4,9:60:1:9")]
+        {
+            let spawned = Spawned { ranks, context: 60, parent: 1, number: 9 };
+            assert_eq!(spawned.to_string(), text);
+            assert_eq!(text.parse(), Ok(spawned));
+        }
+        let endless = "0-4294967295:2:3:4";
+        for wrong in ["", "1", "1:2:3", "1:2:3:4:5", "1:2:3:x", "1:2:3:-5", "2-1:2:3:4", ",1:2:3:4", endless]
+        {
             assert_eq!(wrong.parse::<Spawned>(), Err(()), "{wrong}");
         }
     }

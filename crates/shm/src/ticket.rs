@@ -35,7 +35,7 @@ pub const VIRTUAL_NODE_VARIABLE: &str = "TUTTI_VIRTUAL_NODE";
 pub const INITIAL_HANDLER_VARIABLE: &str = "TUTTI_INITIAL_ERRHANDLER";
 
 /// First word of every message: "TUTI" and the protocol's version.
-pub const PROTOCOL: u32 = 0x5455_0003;
+pub const PROTOCOL: u32 = 0x5455_0004;
 
 /// Descriptors that come with a [`Welcome`], at most.
 pub const GIFTS_MAX: usize = 4;

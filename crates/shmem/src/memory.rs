@@ -129,8 +129,8 @@ pub fn set_private(base: usize, bytes: usize, mates: Vec<Remote>) {
 pub fn set_waits(job: &Job, is_fenced: bool, has_threads: bool) {
     let own = job.rank();
     // Nobody rings a PE of another node by it.
-    let endpoint = |pe| job.endpoint(if job.local_ranks().contains(&pe) { pe } else { own });
-    let endpoints: Vec<_> = job.world().map(|pe| NonNull::from(endpoint(pe))).collect();
+    let endpoint = |pe| job.endpoint(if job.local_ranks().contains(pe) { pe } else { own });
+    let endpoints: Vec<_> = job.world().iter().map(|pe| NonNull::from(endpoint(*pe as usize))).collect();
     ENDPOINTS.store(Box::leak(endpoints.into_boxed_slice()).as_mut_ptr(), Relaxed);
     IS_FENCED.store(is_fenced, Relaxed);
     HAS_THREADS.store(has_threads, Relaxed);

@@ -62,7 +62,7 @@ pub fn start(function: &str, requested: c_int) -> c_int {
     let owns_mpi = start_mpi(function, LEVELS[thread_level as usize]);
     let job = rank::enter().map(|rank| rank.job.clone()).expect("MPI has started");
     let world = job.world();
-    let pes = Pes { me: job.rank() - world.start, count: world.len() };
+    let pes = Pes { me: job.world_place(), count: world.len() };
     let size = size::wanted().unwrap_or_else(|what| fault::end(function, format_args!("{what}")));
     let ranges = take_memory(function, &job, size);
     team::start(pes);
@@ -195,7 +195,7 @@ fn map_heap(function: &str, job: &Job, pes: Pes, size: Size, cards: &[Card]) {
     // Blocks are aligned by their offsets, so this PE's heap has the largest alignment that one may ask for.
     let align = size.bytes.next_power_of_two().clamp(1 << 21, ALIGN_MAX);
     let map = |(pe, card): (usize, &Card)| {
-        if !job.local_ranks().contains(&pe) {
+        if !job.local_ranks().contains(pe) {
             return std::ptr::null_mut();
         }
         let range = Range { offset: card.heap[0], bytes: card.heap[1] };

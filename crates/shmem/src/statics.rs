@@ -87,7 +87,7 @@ pub fn share(function: &str, job: &Job, pes: Pes, cards: &[Card]) {
     }
     if cards.iter().any(|card| card.offset == 0) {
         // A PE on another node is none that the kernel could reach.
-        let pid = |pe: usize, card: &Card| if job.local_ranks().contains(&pe) { card.pid as u32 } else { 0 };
+        let pid = |pe: usize, card: &Card| if job.local_ranks().contains(pe) { card.pid as u32 } else { 0 };
         let remote = |(pe, card): (usize, &Card)| Remote { pid: pid(pe, card), address: card.base };
         return memory::set_private(base, bytes, cards.iter().enumerate().map(remote).collect());
     }
@@ -95,7 +95,7 @@ pub fn share(function: &str, job: &Job, pes: Pes, cards: &[Card]) {
         if pe == pes.me {
             return std::ptr::with_exposed_provenance_mut(base);
         }
-        if !job.local_ranks().contains(&pe) {
+        if !job.local_ranks().contains(pe) {
             return std::ptr::null_mut();
         }
         match job.map(Range { offset: card.offset, bytes: card.bytes }) {

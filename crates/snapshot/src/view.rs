@@ -41,9 +41,9 @@ struct Room {
 /// no receive has asked for, and flows on which all is acknowledged (a job has as many as its ranks squared).
 pub fn view(segment: &Segment, data_bytes: usize) -> View {
     let geometry = segment.geometry();
-    let (ranks, first) = (segment.present() as usize, geometry.first_rank);
+    let (ranks, numbers) = (segment.present() as usize, *segment.layout().numbers());
     let world_ranks = geometry.world_ranks + (ranks as u32 - geometry.local_ranks);
-    let others = (0..world_ranks).filter(|rank| !(first..first + ranks as u32).contains(rank));
+    let others = (0..geometry.world_room()).filter(|rank| !numbers.contains(*rank as usize));
     let searches = data_bytes == 0;
     let mut view = View { node: geometry.node, acknowledged_omitted: searches, ..View::default() };
     for rank in 0..ranks {
@@ -56,7 +56,7 @@ pub fn view(segment: &Segment, data_bytes: usize) -> View {
     for from in 0..ranks {
         for to in (0..ranks).filter(|to| *to != from) {
             for (envelope, data) in segment.in_ring(from, to) {
-                let message = local(first + from as u32, first + to as u32, &envelope);
+                let message = local(numbers.rank_at(from) as u32, numbers.rank_at(to) as u32, &envelope);
                 view.rings.extend(room.take(message, &data));
             }
         }
@@ -174,7 +174,7 @@ fn rank_view(segment: &Segment, rank: usize) -> RankView {
             }
         }
     };
-    let rank = geometry.first_rank + rank as u32;
+    let rank = segment.layout().numbers().rank_at(rank) as u32;
     RankView { rank, pid, doing, taking: false, unread: None }
 }
 
@@ -277,7 +277,7 @@ fn flow(segment: &Segment, from: usize, to: u32, open_only: bool, room: &mut Roo
     if open_only && words.snd_una == words.snd_nxt {
         return None;
     }
-    let rank = segment.geometry().first_rank + from as u32;
+    let rank = segment.layout().numbers().rank_at(from) as u32;
     let mut flow = Flow {
         from: rank,
         to,
@@ -371,6 +371,8 @@ mod tests {
             node: 1,
             room: 0,
             universe: 0,
+            nodes: 2,
+            world_room: 0,
             job: 1,
         })
         .unwrap();

@@ -5,7 +5,9 @@ use std::ffi::{CString, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 
-use tutti_shm::spawn::{SPAWNED_VARIABLE, Spawned};
+use tutti_shm::spawn::SPAWNED_VARIABLE;
+
+use crate::spawning::SpawnedRank;
 use tutti_shm::ticket::{
     APPLICATION_VARIABLE, INITIAL_HANDLER_VARIABLE, SIZE_VARIABLE, TICKET_VARIABLE, VIRTUAL_NODE_VARIABLE,
 };
@@ -166,28 +168,25 @@ pub fn variables(
     index: u32,
     ticket: &str,
     pmi: Option<RawFd>,
-    spawned: Option<(Spawned, usize)>,
+    spawned: Option<SpawnedRank<'_>>,
 ) -> Vec<CString> {
     let local = job.local_ranks();
-    let world = spawned.map(|(spawned, _)| spawned);
     let value = |name: &str| {
         let is_local = name.contains("LOCAL");
         match name {
             TICKET_VARIABLE => ticket.to_owned(),
             APPLICATION_VARIABLE => match spawned {
-                Some((_, program)) => program.to_string(),
+                Some(spawned) => spawned.program.to_string(),
                 None => job.program_of(local.start + u64::from(index)).to_string(),
             },
             "TUTTI_JOB" => format!("{:016x}", job.id),
             "PMI_FD" => pmi.map_or_else(String::new, |pmi| pmi.to_string()),
             "PMI_SPAWNED" => "0".to_owned(),
-            name if world.is_some() && (name.ends_with("SIZE") || name.ends_with("NRANKS")) => {
-                world.map_or(0, |world| world.ranks).to_string()
-            }
-            name if name.ends_with("SIZE") || name.ends_with("NRANKS") => {
-                if is_local { local.end - local.start } else { job.ranks() }.to_string()
-            }
-            _ if world.is_some() => (index - world.map_or(0, |world| world.first)).to_string(),
+            name if name.ends_with("SIZE") || name.ends_with("NRANKS") => match spawned {
+                Some(spawned) => spawned.all.ranks.len().to_string(),
+                None => if is_local { local.end - local.start } else { job.ranks() }.to_string(),
+            },
+            _ if spawned.is_some() => spawned.map_or(0, |spawned| spawned.rank).to_string(),
             _ => (u64::from(index) + if is_local { 0 } else { local.start }).to_string(),
         }
     };
@@ -195,8 +194,9 @@ pub fn variables(
     let shared = job.part.as_ref().filter(|part| part.shares_machine);
     let node = shared.map(|part| format!("{VIRTUAL_NODE_VARIABLE}={}", part.node));
     let node = node.map(|node| CString::new(node).expect("no zero byte"));
-    let place = world.map(|world| CString::new(format!("{SPAWNED_VARIABLE}={world}")).expect("no zero byte"));
-    let is_given = |name: &&&str| world.is_none() || !name.starts_with("PMI_");
+    let place = spawned
+        .map(|spawned| CString::new(format!("{SPAWNED_VARIABLE}={}", spawned.all)).expect("no zero byte"));
+    let is_given = |name: &&&str| spawned.is_none() || !name.starts_with("PMI_");
     OWN_VARIABLES.iter().filter(is_given).map(text).chain(node).chain(place).collect()
 }
 
@@ -234,6 +234,7 @@ mod tests {
                 address: [127, 0, 0, 1].into(),
                 key: 7,
                 shares_machine: true,
+                names: Vec::new(),
             }),
             debug: false,
             daemon: None,

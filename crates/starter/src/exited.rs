@@ -44,8 +44,9 @@ impl Exited {
         socket: &OwnedFd,
     ) -> io::Result<()> {
         let geometry = segment.geometry();
-        let here = geometry.first_rank..geometry.first_rank + geometry.local_ranks;
-        let expected = (0..geometry.world_ranks).filter(|rank| !here.contains(rank)).map(|rank| {
+        let here = *segment.layout().numbers();
+        let others = (0..geometry.world_room()).filter(|rank| !here.contains(*rank as usize));
+        let expected = others.map(|rank| {
             let words = segment.flow_words(local_rank as usize, rank as usize);
             let published: [u64; WORDS] = std::array::from_fn(|word| words[word]);
             (Rank(rank), FlowWords::from(published).rcv_nxt)
@@ -53,7 +54,7 @@ impl Exited {
         let identity = Identity {
             key: Key(peers.key()),
             incarnation: Incarnation(0),
-            rank: Rank(geometry.first_rank + local_rank),
+            rank: Rank(here.rank_at(local_rank as usize) as u32),
         };
         let answers = ExitedRank::new(identity, expected);
         let socket = Udp::attach(socket.try_clone()?, peers.addresses())?;

@@ -17,6 +17,7 @@ use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsi
 use tutti_shm::board::{self, Board, JobLine, Node};
 use tutti_shm::daemon_page::DaemonPage;
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX};
+use tutti_shm::numbers::share_of_later;
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::phases::{self, Agreement, PhasesPage};
 use tutti_shm::segment::{Segment, SegmentError};
@@ -31,6 +32,7 @@ use crate::parts::Parts;
 use crate::pmi::Pmi;
 use crate::ranks::{Origin, Ranks};
 use crate::readiness::now_ns;
+use crate::spawning::SpawnedRank;
 use crate::tickets::Tickets;
 use tutti_os::cgroup::{self, Cgroup, Entrance};
 use tutti_os::{Child, Failure, Step};
@@ -66,14 +68,6 @@ pub enum LaunchError {
     /// More ranks expected than the node takes.
     #[error("--universe {ranks}: one node takes {LOCAL_RANKS_MAX} ranks")]
     Universe {
-        /// What was asked for.
-        ranks: u32,
-    },
-    /// Ranks are started later on one node only.
-    #[error(
-        "--universe {ranks}: more ranks can be started only in a job that mpiexec has started on one node by itself"
-    )]
-    UniverseOfNodes {
         /// What was asked for.
         ranks: u32,
     },
@@ -164,9 +158,9 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     if ranks > u64::from(LOCAL_RANKS_MAX) {
         return Err(LaunchError::TooManyRanks { ranks });
     }
-    let descriptors_max = raise_descriptors(ranks)?;
     let machine = Machine::read();
     let (universe, room) = room(&job, machine.usable)?;
+    let descriptors_max = raise_descriptors(ranks, later_here(&job))?;
     // Virtual nodes share the cores of the machine as one node would.
     let shares = job.part.as_ref().is_some_and(|part| part.shares_machine);
     let (before, on_machine) = if shares { (local.start, job.ranks()) } else { (0, ranks) };
@@ -184,8 +178,12 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         starter_pid: std::process::id(),
         room,
         universe,
+        nodes: job.part.as_ref().map_or(0, |part| part.first_ranks.len() as u32),
+        world_room: job.ranks() as u32 + job.later_ranks(),
         job: job.id,
     })?);
+    let numbers = parts.segment.as_ref().map(|segment| *segment.layout().numbers());
+    let numbers = numbers.expect("the segment has just been made");
     parts.streams.set_label(job.label);
     let page = DaemonPage::create().map_err(failed("make the page of the job's turns"))?;
     let reading = page.reading_end().map_err(failed("open the page of the job's turns"))?;
@@ -195,10 +193,9 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         parts.phases = Some(page.map_err(failed("make the page of the job's phases"))?);
     }
     parts.board = board(&job, machine.usable as u64);
-    let first = local.start as u32;
-    parts.ranks = Ranks::beginning_at(first);
+    parts.ranks = Ranks::of(numbers);
     let tickets =
-        Tickets::create(&job.name(), first, ranks as usize).map_err(failed("open the job's socket"))?;
+        Tickets::create(&job.name(), numbers, ranks as usize).map_err(failed("open the job's socket"))?;
     parts.tickets = Some(tickets);
     parts.pmi = Some(Pmi::new(&job));
     if parts.cgroup.is_none() {
@@ -222,9 +219,11 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
 fn room(job: &Job, cores: usize) -> Result<(u32, u32), LaunchError> {
     let ranks = job.ranks() as u32;
     if job.part.is_some() {
-        return match job.universe.filter(|universe| *universe > ranks) {
-            Some(ranks) => Err(LaunchError::UniverseOfNodes { ranks }),
-            None => Ok((ranks, 0)),
+        let (local, later) = (job.local_ranks(), job.later_ranks());
+        let room = (local.end - local.start) as u32 + later_here(job);
+        return match room > LOCAL_RANKS_MAX {
+            true => Err(LaunchError::Universe { ranks: ranks + later }),
+            false => Ok((ranks + later, room)),
         };
     }
     match job.universe {
@@ -237,17 +236,26 @@ fn room(job: &Job, cores: usize) -> Result<(u32, u32), LaunchError> {
     }
 }
 
-/// Opens one socket for each rank of this node, when there are others.
+/// Ranks that may be started later on this node of a job on several.
+fn later_here(job: &Job) -> u32 {
+    let nodes = job.part.as_ref().map_or(1, |part| part.first_ranks.len() as u32);
+    share_of_later(job.later_ranks(), job.node(), nodes)
+}
+
+/// Opens one socket for each rank of this node, when there are others, and for each that may be started
+/// later.
 fn open_sockets(job: &Job, parts: &mut Parts) -> Result<Reached, LaunchError> {
     let Some(part) = &job.part else { return Ok(Reached::default()) };
     let mut addresses = Vec::new();
-    for _ in job.local_ranks() {
+    let began = job.local_ranks();
+    for _ in 0..began.end - began.start + u64::from(later_here(job)) {
         let refused = |source| LaunchError::Socket { address: part.address, source };
         let (socket, address) = udp::open(part.address).map_err(refused)?;
         parts.sockets.push(socket);
         addresses.push(address);
     }
-    Ok(Reached { addresses, datagram_bytes: udp::link_bytes(part.address) as u32 })
+    let later = addresses.split_off((began.end - began.start) as usize);
+    Ok(Reached { addresses, later, datagram_bytes: udp::link_bytes(part.address) as u32 })
 }
 
 /// Keeps where all ranks are reached, of a job on several nodes, for the ranks of this one.
@@ -256,7 +264,8 @@ fn open_sockets(job: &Job, parts: &mut Parts) -> Result<Reached, LaunchError> {
 /// When there are more or fewer of them than ranks, or there is no memory.
 pub fn take_peers(ready: &Ready, reached: Reached, parts: &mut Parts) -> Result<(), LaunchError> {
     let part = ready.job.part.as_ref().expect("only a job on several nodes waits for its peers");
-    let peers = Peers::new(part.key, reached.datagram_bytes, part.first_ranks.clone(), reached.addresses)?;
+    let (firsts, began) = (part.first_ranks.clone(), ready.job.ranks() as u32);
+    let peers = Peers::new(part.key, reached.datagram_bytes, firsts, began, reached.addresses)?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let table = memfd_create("tutti-peers", flags).map_err(failed("make the table of peers"))?;
     let mut file = std::fs::File::from(table);
@@ -328,25 +337,39 @@ fn phases_variable([page, bell]: [RawFd; 2]) -> Option<CString> {
     CString::new(format!("{}={page}:{bell}", phases::VARIABLE)).ok()
 }
 
-/// Starts the ranks that other ranks have asked for; their places and tickets are there. Gives the pipe on
-/// which they report that they could not become their programs.
+/// Starts those of the ranks that other ranks have asked for that are of this node; their places and tickets
+/// are there. Gives the pipe on which they report that they could not become their programs.
 ///
 /// # Errors
 /// When the kernel makes no more; `parts` then holds what has been started until then.
 pub fn spawn(
     job: &Job,
     programs: &[Program],
-    place: Spawned,
+    place: &Spawned,
     parts: &mut Parts,
 ) -> Result<OwnedFd, LaunchError> {
-    let descriptors_max = raise_descriptors(u64::from(place.first + place.ranks))?;
+    let (present, numbers) = parts
+        .segment
+        .as_ref()
+        .map_or((0, None), |segment| (segment.present(), Some(*segment.layout().numbers())));
+    let descriptors_max = raise_descriptors(present.into(), later_here(job))?;
     let (failures, failure) = failure_pipe()?;
     let (sets, reached) = (Vec::new(), Reached::default());
     let ready = Ready { job: job.clone(), sets, null: open_null()?, failure, descriptors_max, reached };
+    let mut end = 0;
     for (number, program) in programs.iter().enumerate() {
         let prepared = Prepared::new(program)?;
-        for _ in 0..program.ranks {
-            start_rank(&ready, &prepared, Some((place, number)), parts)?;
+        let begin = end;
+        end += program.ranks as usize;
+        for rank in begin..end {
+            if numbers.is_none_or(|numbers| numbers.contains(place.ranks[rank] as usize)) {
+                start_rank(
+                    &ready,
+                    &prepared,
+                    Some(SpawnedRank { all: place, rank, program: number }),
+                    parts,
+                )?;
+            }
         }
     }
     Ok(failures)
@@ -368,12 +391,12 @@ fn open_null() -> Result<OwnedFd, LaunchError> {
 fn start_rank(
     ready: &Ready,
     prepared: &Prepared,
-    spawned: Option<(Spawned, usize)>,
+    spawned: Option<SpawnedRank<'_>>,
     parts: &mut Parts,
 ) -> Result<(), LaunchError> {
     let Ready { job, .. } = ready;
     let index = parts.ranks.count() as u32;
-    let rank = job.local_ranks().start as u32 + index;
+    let rank = parts.ranks.world_rank(index);
     parts.names.push(prepared.name.clone());
     let ends = if job.pty && rank == 0 { own_terminal(job, parts) } else { open_streams(job, rank, parts) }?;
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
@@ -513,9 +536,10 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Makes room for the descriptors of all ranks; gives the limits that ranks are to get back.
-fn raise_descriptors(ranks: u64) -> Result<Option<(u64, u64)>, LaunchError> {
-    let needed = ranks * DESCRIPTORS_PER_RANK + DESCRIPTORS_EXTRA;
+/// Makes room for the descriptors of all ranks, and the sockets of so many later ones; gives the limits that
+/// ranks are to get back.
+fn raise_descriptors(ranks: u64, later: u32) -> Result<Option<(u64, u64)>, LaunchError> {
+    let needed = ranks * DESCRIPTORS_PER_RANK + u64::from(later) + DESCRIPTORS_EXTRA;
     let limit = getrlimit(Resource::Nofile);
     let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
     if needed <= soft {

@@ -21,6 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
 };
+use tutti_shm::numbers::Numbers;
 use tutti_shm::ticket::Notice;
 
 use crate::pmi::PmiEvent;
@@ -74,17 +75,17 @@ pub enum Origin {
 #[derive(Debug, Default)]
 pub struct Ranks {
     ranks: Vec<Rank>,
-    /// World rank of the first.
-    first: u32,
+    /// Their world ranks.
+    numbers: Option<Numbers>,
     /// Exit status of the job: the first that was not 0.
     status: u8,
     ending: bool,
 }
 
 impl Ranks {
-    /// Those of a node whose first has this world rank.
-    pub fn beginning_at(first: u32) -> Self {
-        Ranks { first, ..Ranks::default() }
+    /// Those of a node that has these world ranks.
+    pub fn of(numbers: Numbers) -> Self {
+        Ranks { numbers: Some(numbers), ..Ranks::default() }
     }
 
     /// Adds the next rank, just forked.
@@ -110,7 +111,13 @@ impl Ranks {
 
     /// Which of those of this node has a world rank.
     pub fn index_of(&self, rank: u32) -> Option<usize> {
-        rank.checked_sub(self.first).map(|index| index as usize)
+        let found = self.numbers.map(|numbers| numbers.index_of(rank as usize));
+        found.filter(|index| *index < self.ranks.len())
+    }
+
+    /// World rank of one of this node.
+    pub fn world_rank(&self, index: u32) -> u32 {
+        self.numbers.map_or(index, |numbers| numbers.rank_at(index as usize) as u32)
     }
 
     /// How many have been forked.
@@ -274,12 +281,12 @@ impl Ranks {
         if self.ending {
             return None;
         }
-        let entry = &self.ranks[rank as usize];
         if self.status == 0 {
             self.status = cause.status();
         }
+        let entry = &self.ranks[rank as usize];
         self.ending = entry.mpi != Mpi::Finalized;
-        Some(Ended { rank: self.first + rank, pid: entry.pid.as_raw_nonzero().get() as u32, cause })
+        Some(Ended { rank: self.world_rank(rank), pid: entry.pid.as_raw_nonzero().get() as u32, cause })
     }
 
     /// Sends a signal to the process group of every living rank.

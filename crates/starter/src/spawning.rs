@@ -1,42 +1,208 @@
-//! Ranks that other ranks have asked for (MPI_Comm_spawn), between their fork and the moment when all of them
-//! have become their programs, or one could not.
+//! Ranks that other ranks have asked for (MPI_Comm_spawn): which numbers they have, on which nodes, and what
+//! the starters of a job on several nodes tell each other about them.
+//!
+//! ```text
+//! rank -> its starter -Ask-> hub -Spawn n-> all starters: the same numbers, each forks its share
+//!                                   <-Spawned n- each: all have become their programs, or why not
+//!                                 -SpawnEnd n-> all: they stay, or each takes its share back; the first answers its rank
+//! ```
+//!
+//! The hub (`mpiexec`, or the controller) only orders and gathers: what the frames hold is the starters'. All
+//! starters see the same requests in the same order, so each knows the numbers and nodes of all new ranks by
+//! itself ([`Allocation`]).
 
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use serde::{Deserialize, Serialize};
 use tutti_os::Failure;
-use tutti_shm::spawn::Spawned;
+use tutti_protocol::wire::Job;
+use tutti_shm::numbers::share_of_later;
+use tutti_shm::spawn::{Request, Spawned};
+
+/// Failures that a starter tells, at most.
+const FAILED_MAX: usize = 256;
 
 /// Such ranks.
 #[derive(Debug)]
 pub struct Spawning {
-    /// Where they are.
-    pub place: Spawned,
+    /// The number of the hub's order.
+    pub order: u32,
+    /// World ranks and places of all of them; none: they have no numbers.
+    pub place: Option<Spawned>,
+    /// Those of this node, as they are counted here.
+    pub local: Range<u32>,
+    /// A rank of this node has asked for them: which one, and the number of its request.
+    pub asker: Option<(u32, u32)>,
     /// Those that could not become their programs.
     pub failed: Vec<Failure>,
-    /// Its other ends are closed when all have become their programs, or are dead.
-    failures: OwnedFd,
+    /// Why none was started here.
+    pub refusal: Option<String>,
+    /// Its other ends are closed when all have become their programs, or are dead; none: it is known.
+    failures: Option<OwnedFd>,
+}
+
+/// The place of one of the ranks that other ranks have asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct SpawnedRank<'a> {
+    /// All of them.
+    pub all: &'a Spawned,
+    /// Its rank among them.
+    pub rank: usize,
+    /// Number of its program.
+    pub program: usize,
 }
 
 impl Spawning {
-    /// Just forked.
-    pub fn new(place: Spawned, failures: OwnedFd) -> Self {
-        Spawning { place, failed: Vec::new(), failures }
+    /// Nothing is known of them yet.
+    pub fn new(order: u32, asker: Option<(u32, u32)>) -> Self {
+        let (failed, refusal, failures) = (Vec::new(), None, None);
+        Spawning { order, place: None, local: 0..0, asker, failed, refusal, failures }
     }
 
-    /// To be polled, then given to [`Spawning::is_over`].
-    pub fn failures(&self) -> BorrowedFd<'_> {
-        self.failures.as_fd()
+    /// They are forked; `failures` is the pipe on which they report.
+    pub fn await_programs(&mut self, failures: OwnedFd) {
+        self.failures = Some(failures);
     }
 
-    /// Whether it is known of all how they began.
-    pub fn is_over(&mut self) -> bool {
+    /// To be polled as long as it is there, then given to [`Spawning::poll_over`].
+    pub fn failures(&self) -> Option<BorrowedFd<'_>> {
+        self.failures.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether it has just become known of all of this node how they began.
+    pub fn poll_over(&mut self) -> bool {
         loop {
+            let Some(pipe) = &self.failures else { return false };
             let mut bytes = [0_u8; Failure::BYTES];
-            match rustix::io::read(&self.failures, &mut bytes) {
+            match rustix::io::read(pipe, &mut bytes) {
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return false,
                 Ok(Failure::BYTES) => self.failed.extend(Failure::decode(&bytes)),
-                _ => return true,
+                _ => {
+                    self.failures = None;
+                    return true;
+                }
             }
         }
     }
 }
+
+/// What a rank wants, as it travels between starters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// World rank of the one that asks.
+    pub parent: u32,
+    /// What it wants.
+    pub request: Request,
+}
+
+impl Ask {
+    /// As it travels; none when it is too long.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        Some([&self.parent.to_ne_bytes()[..], &self.request.encode()?].concat())
+    }
+
+    /// Reads one.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (parent, request) = bytes.split_first_chunk()?;
+        Some(Ask { parent: u32::from_ne_bytes(*parent), request: Request::decode(request)? })
+    }
+}
+
+/// How new ranks began on a node: one line of JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Those that could not become their programs, counted from the first one that was wanted.
+    pub failed: Vec<u32>,
+    /// Why they could not, or why none was started; empty: they are there.
+    pub text: String,
+}
+
+impl Outcome {
+    /// A line.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut short = self.clone();
+        short.failed.truncate(FAILED_MAX);
+        let mut line = serde_json::to_vec(&short).expect("numbers and a text");
+        line.push(b'\n');
+        line
+    }
+
+    /// What all nodes say, one line each.
+    pub fn of_all(lines: &[u8]) -> Self {
+        let mut all = Outcome::default();
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let one = serde_json::from_slice(line).unwrap_or_else(|_| Outcome {
+                failed: Vec::new(),
+                text: "a starter of another version has answered".into(),
+            });
+            all.failed.extend(one.failed);
+            if all.text.is_empty() {
+                all.text = one.text;
+            }
+        }
+        all.failed.sort_unstable();
+        all.failed.truncate(FAILED_MAX);
+        all
+    }
+}
+
+/// Which numbers behind those that the job began with are in use. The same on all of its nodes.
+#[derive(Debug)]
+pub struct Allocation {
+    began: u32,
+    /// What there is room for on each node, and how many of these were started there.
+    rooms: Vec<u32>,
+    used: Vec<u32>,
+}
+
+impl Allocation {
+    /// Nothing is in use. `later`: how many there is room for, on all nodes.
+    pub fn new(job: &Job, later: u32) -> Self {
+        let nodes = job.part.as_ref().map_or(1, |part| part.first_ranks.len().max(1)) as u32;
+        let rooms: Vec<u32> = (0..nodes).map(|node| share_of_later(later, node, nodes)).collect();
+        Allocation { began: job.ranks() as u32, used: vec![0; rooms.len()], rooms }
+    }
+
+    /// Ranks that were started since the job began.
+    pub fn later(&self) -> u32 {
+        self.used.iter().sum()
+    }
+
+    /// Takes numbers for so many ranks of each program on a node, or on those that have had the fewest.
+    ///
+    /// # Errors
+    /// The text of why there is no room; nothing is taken then.
+    pub fn take(&mut self, programs: &[(u32, Option<usize>)]) -> Result<Vec<u32>, String> {
+        let (mut used, mut numbers) = (self.used.clone(), Vec::new());
+        let nodes = self.rooms.len() as u32;
+        for (ranks, wish) in programs {
+            for _ in 0..*ranks {
+                let has_room = |node: &usize| used[*node] < self.rooms[*node];
+                let node = match wish {
+                    Some(node) => Some(*node).filter(has_room),
+                    None => (0..self.rooms.len()).filter(has_room).min_by_key(|node| used[*node]),
+                };
+                let Some(node) = node else { return Err(self.refusal(programs, *wish)) };
+                numbers.push(self.began + node as u32 + used[node] * nodes);
+                used[node] += 1;
+            }
+        }
+        self.used = used;
+        Ok(numbers)
+    }
+
+    fn refusal(&self, programs: &[(u32, Option<usize>)], wish: Option<usize>) -> String {
+        let wanted: u64 = programs.iter().map(|(ranks, _)| u64::from(*ranks)).sum();
+        let (present, room) = (self.began + self.later(), self.began + self.rooms.iter().sum::<u32>());
+        let of_node = wish.filter(|_| self.rooms.len() > 1).map_or_else(String::new, |node| {
+            format!(", {} more on that node", self.rooms[node] - self.used[node])
+        });
+        format!(
+            "{wanted} more ranks: the job has started {present}, and has room for {room} in all{of_node} (mpiexec --universe N makes more)"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

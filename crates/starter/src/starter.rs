@@ -26,7 +26,7 @@ use tutti_os::Signals;
 use tutti_os::cgroup::Cgroup;
 use tutti_os::descendants;
 use tutti_os::stderr::print_line;
-use tutti_protocol::wire::{Decoder, Job, Report};
+use tutti_protocol::wire::{Decoder, Report};
 
 mod events;
 mod front;
@@ -118,7 +118,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         idle: None,
         refused: false,
         ready: None,
-        job: None,
+        later: spawn::Later::default(),
         ending_reported: false,
         alone: job.part.is_none(),
         may_leave: false,
@@ -129,7 +129,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     match launch::prepare(job, &mut starter.parts) {
         Ok(ready) if starter.alone => {
             starter.launch(&ready);
-            starter.job = Some(ready.job);
+            starter.allow_later_ranks(ready.job);
         }
         Ok(ready) => {
             starter.report(&Report::Addresses(ready.reached.clone()));
@@ -173,8 +173,8 @@ struct Starter {
     idle: Option<idle::IdleWatch>,
     /// The job, until its ranks may start.
     ready: Option<Ready>,
-    /// The job, when they have started on its only node: they may ask for more.
-    job: Option<Job>,
+    /// Ranks that others ask for.
+    later: spawn::Later,
     /// The front end knows that the job is over.
     ending_reported: bool,
     /// This is the job's only node.

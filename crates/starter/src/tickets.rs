@@ -18,6 +18,7 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 use tutti_os::random::fill_random;
+use tutti_shm::numbers::Numbers;
 use tutti_shm::spawn::{REQUEST_BYTES_MAX, Request};
 use tutti_shm::ticket::{Attach, GIFTS_MAX, Notice, Ticket, Welcome};
 
@@ -68,8 +69,8 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Tickets {
     name: String,
-    /// World rank of the first ticket.
-    first: u32,
+    /// World ranks of the node.
+    numbers: Numbers,
     listener: OwnedFd,
     secrets: Vec<[u8; 16]>,
     pending: Vec<Pending>,
@@ -98,12 +99,12 @@ enum Place {
 }
 
 impl Tickets {
-    /// Opens the socket and draws one secret for each rank of this node, whose first has world rank `first`;
-    /// `name` is [`tutti_protocol::wire::Job::name`].
+    /// Opens the socket and draws one secret for each rank of this node that the job begins with; `numbers`
+    /// are all that there is room for, `name` is [`tutti_protocol::wire::Job::name`].
     ///
     /// # Errors
     /// When the kernel gives no socket or no random bytes.
-    pub fn create(name: &str, first: u32, ranks: usize) -> io::Result<Self> {
+    pub fn create(name: &str, numbers: Numbers, ranks: usize) -> io::Result<Self> {
         let mut random = vec![0_u8; 16 * ranks];
         fill_random(&mut random)?;
         let secrets = random.chunks_exact(16).map(|bytes| bytes.try_into().expect("16 bytes")).collect();
@@ -115,7 +116,7 @@ impl Tickets {
         let places = (0..ranks).map(|_| Place::Free).collect();
         Ok(Tickets {
             name,
-            first,
+            numbers,
             listener,
             secrets,
             pending: Vec::new(),
@@ -153,7 +154,8 @@ impl Tickets {
     /// The text for the environment of a rank, counted on this node.
     pub fn ticket(&self, index: u32) -> String {
         let secret = self.secrets[index as usize];
-        Ticket { socket: self.name.clone(), rank: self.first + index, secret }.to_string()
+        Ticket { socket: self.name.clone(), rank: self.numbers.rank_at(index as usize) as u32, secret }
+            .to_string()
     }
 
     /// To be polled for readability, then given to [`Self::handle_listener`].
@@ -221,7 +223,7 @@ impl Tickets {
             answer(&connection, Welcome::OtherProtocol, &[]);
             return None;
         };
-        let rank = attach.rank.wrapping_sub(self.first) as usize;
+        let rank = self.numbers.index_of(attach.rank as usize);
         if self.secrets.get(rank) != Some(&attach.secret) {
             answer(&connection, Welcome::Refused, &[]);
             return None;

@@ -6,6 +6,8 @@
  *   spawn idle            a child that never calls MPI_Init
  *   spawn killed          a child that is killed
  *   spawn universe        prints MPI_UNIVERSE_SIZE
+ *   spawn hang            two children, and all stay until they are ended
+ *   spawn places N HOST   prints the virtual nodes of N children that were wished for a host, or for none
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -283,6 +285,48 @@ static void hints(char *directory)
         CHECK(MPI_Info_free(&infos[i]));
 }
 
+static int node_of_mine(void)
+{
+    char *node = getenv("TUTTI_VIRTUAL_NODE");
+    return node ? atoi(node) : -1;
+}
+
+static void places(int number, char *host)
+{
+    MPI_Comm inter;
+    MPI_Info info;
+    char *argv[] = {"child", "place", NULL}, text[MPI_MAX_ERROR_STRING];
+    int *nodes = malloc(sizeof(int) * (number + 1)), length, code, node = node_of_mine();
+    CHECK(MPI_Info_create(&info));
+    if (*host)
+        CHECK(MPI_Info_set(info, "host", host));
+    code = MPI_Comm_spawn(self, argv, number, info, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+    CHECK(MPI_Error_string(code, text, &length));
+    if (code != MPI_SUCCESS && rank == 0)
+        printf("%s\n", text);
+    if (code == MPI_SUCCESS) {
+        CHECK(MPI_Gather(&node, 1, MPI_INT, nodes, 1, MPI_INT, rank ? MPI_PROC_NULL : MPI_ROOT, inter));
+        CHECK(MPI_Comm_disconnect(&inter));
+        if (rank == 0) {
+            printf("nodes");
+            for (int i = 0; i < number; i++)
+                printf(" %d", nodes[i]);
+            printf("\n");
+        }
+    }
+    free(nodes);
+    CHECK(MPI_Info_free(&info));
+}
+
+static void place(void)
+{
+    MPI_Comm parent;
+    int node = node_of_mine();
+    CHECK(MPI_Comm_get_parent(&parent));
+    CHECK(MPI_Gather(&node, 1, MPI_INT, NULL, 0, MPI_INT, 0, parent));
+    CHECK(MPI_Comm_disconnect(&parent));
+}
+
 static void where(char *directory)
 {
     char here[4096], there[4096];
@@ -316,6 +360,11 @@ int main(int argc, char **argv)
     if (is_child) {
         if (strcmp(argv[2], "where") == 0)
             where(argv[3]);
+        else if (strcmp(argv[2], "place") == 0)
+            place();
+        else if (strcmp(argv[2], "hang") == 0)
+            for (;;)
+                pause();
         else
             child(argv[2]);
         CHECK(MPI_Finalize());
@@ -330,6 +379,14 @@ int main(int argc, char **argv)
         refused();
     } else if (strcmp(what, "hints") == 0) {
         hints(argv[2]);
+    } else if (strcmp(what, "hang") == 0) {
+        start(2, what, MPI_COMM_WORLD, &inter);
+        for (;;)
+            pause();
+    } else if (strcmp(what, "places") == 0) {
+        places(atoi(argv[2]), argc > 3 ? argv[3] : "");
+        CHECK(MPI_Finalize());
+        return 0;
     } else if (strcmp(what, "universe") == 0) {
         int *universe, flag;
         CHECK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &universe, &flag));

@@ -58,6 +58,8 @@ pub struct Enrolment {
     cgroups: Vec<PathBuf>,
     /// The report of each starter when its ranks ran.
     started: Vec<Option<(Vec<u32>, Vec<String>)>>,
+    /// Pids of ranks that other ranks have asked for since.
+    later: Vec<u32>,
     link: Option<Link>,
     /// The starters' frames of a snapshot, until all have come.
     held: Vec<Vec<u8>>,
@@ -99,6 +101,7 @@ impl Enrolment {
             batch: Batch { name: name.into(), ..Batch::default() },
             cgroups: places.collect::<Option<_>>().unwrap_or_default(),
             started: vec![None; numbers.len()],
+            later: Vec::new(),
             link: None,
             held: Vec::new(),
             stalled: vec![None; numbers.len()],
@@ -120,6 +123,12 @@ impl Enrolment {
         if self.started.iter().all(Option::is_some) {
             self.wake_at = Some(Instant::now() + AFTER);
         }
+    }
+
+    /// Ranks that other ranks have asked for are there.
+    pub fn handle_later(&mut self, pids: Vec<u32>) {
+        self.later.extend(&pids);
+        self.send_report(&Report::Later { pids });
     }
 
     /// The ranks of a starter are stalled, or no longer: the daemon gets this of all together. A line for the
@@ -274,6 +283,7 @@ impl Enrolment {
                 (self.number, self.between) = (Some(job), RETRY.0);
                 let (pids, cores): (Vec<_>, Vec<_>) = self.started.iter().flatten().cloned().unzip();
                 self.send_report(&Report::Started { pids: pids.concat(), cores: cores.concat() });
+                self.send_report(&Report::Later { pids: self.later.clone() });
                 self.send_report(&Report::Stalled(self.all_stalled()));
             }
             Some(Answer::Refused(text)) => {

@@ -57,6 +57,17 @@ impl Front {
                 self.send_fence();
                 return true;
             }
+            Ok(Some((FrameHeader { kind: Kind::Ask, rank, .. }, payload))) => {
+                let ask = (rank, payload.to_vec());
+                self.links[index].asks.push_back(ask);
+                self.send_spawn();
+                return true;
+            }
+            Ok(Some((FrameHeader { kind: Kind::Spawned, rank, .. }, payload))) => {
+                self.links[index].spawned = Some((rank, payload.to_vec()));
+                self.send_spawn_end();
+                return true;
+            }
             Ok(Some((FrameHeader { kind: kind @ (Kind::Held | Kind::Released), .. }, payload))) => {
                 let payload = payload.to_vec();
                 self.enrolment.iter_mut().for_each(|enrolment| enrolment.handle_held(kind, &payload));
@@ -118,6 +129,11 @@ impl Front {
                 self.print_places(index, &pids, &cores);
                 if let Some(enrolment) = &mut self.enrolment {
                     enrolment.handle_started(index, pids, cores);
+                }
+            }
+            Report::Later { pids } => {
+                if let Some(enrolment) = &mut self.enrolment {
+                    enrolment.handle_later(pids);
                 }
             }
             Report::InputTaken => self.links[index].input_room = true,
@@ -214,6 +230,34 @@ impl Front {
         let Some(number) = number else { return };
         let puts: Vec<_> = self.links.iter_mut().filter_map(|link| Some(link.fence.take()?.1)).collect();
         self.put(Kind::Fence, number, &puts.concat());
+    }
+
+    /// One order of new ranks after the other goes to all nodes.
+    fn send_spawn(&mut self) {
+        if self.spawn.1 {
+            return;
+        }
+        let next =
+            self.links.iter_mut().enumerate().find_map(|(node, link)| Some((node, link.asks.pop_front()?)));
+        let Some((node, (number, ask))) = next else { return };
+        self.spawn = (self.spawn.0 + 1, true);
+        let payload = [&(node as u32).to_le_bytes()[..], &number.to_le_bytes(), &ask].concat();
+        self.put(Kind::Spawn, self.spawn.0, &payload);
+    }
+
+    /// As soon as all nodes have said how their ranks began, all are told.
+    fn send_spawn_end(&mut self) {
+        let (order, _) = self.spawn;
+        let known: Option<Vec<&[u8]>> = self
+            .links
+            .iter()
+            .map(|link| link.spawned.as_ref().filter(|(of, _)| *of == order).map(|(_, line)| &line[..]))
+            .collect();
+        let Some(lines) = known else { return };
+        let lines = lines.concat();
+        self.put(Kind::SpawnEnd, order, &lines);
+        self.spawn.1 = false;
+        self.send_spawn();
     }
 
     fn print_places(&self, index: usize, pids: &[u32], cores: &[String]) {

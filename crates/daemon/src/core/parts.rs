@@ -53,6 +53,8 @@ struct Part {
     sent_leave: bool,
     /// Number of the last barrier of PMI that was handed on.
     sent_fence: u32,
+    /// Numbers of the last order of new ranks that was handed on, and of the last end of one.
+    sent_spawn: (u32, u32),
     run: Run,
     /// The snapshot for which it was told to stand still.
     sent_hold: Option<Hold>,
@@ -108,6 +110,7 @@ impl Part {
             sent_peers: false,
             sent_leave: false,
             sent_fence: 0,
+            sent_spawn: (0, 0),
             run: Run::Go,
             sent_hold: None,
             sent_stuck: false,

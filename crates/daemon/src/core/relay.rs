@@ -61,6 +61,11 @@ struct Level {
     suspended: bool,
     /// The barrier of PMI.
     fence: u32,
+    /// Numbers of what ranks have asked for, added; the order of new ranks that has begun everywhere.
+    asks: u64,
+    spawned: u32,
+    /// Ranks that run, with those that were started later.
+    ranks: usize,
     /// Whether it is known by what they are held while others have the cores.
     held_by: bool,
     /// Twice the number of the last snapshot, and one more when they go on.
@@ -258,6 +263,9 @@ impl Entry {
             phase: Phase::Over,
             suspended: true,
             fence: u32::MAX,
+            asks: 0,
+            spawned: u32::MAX,
+            ranks: 0,
             held_by: true,
             snapshot: u64::MAX,
             stalled: Some(0),
@@ -270,6 +278,9 @@ impl Entry {
             level.suspended &= part.suspended;
             level.fence = level.fence.min(part.fence.number);
             level.idle &= part.idle;
+            level.asks += u64::from(part.ask.number);
+            level.spawned = level.spawned.min(part.spawned.number);
+            level.ranks += part.pids.len();
             level.held_by &= part.held_by.is_some();
             let stalls = level.stalled.zip(part.stalled.as_ref());
             level.stalled = stalls.map(|(sum, stalled)| sum.wrapping_add(stalled.number));

@@ -30,7 +30,12 @@ const JOB_BYTES: usize = 2 << 10;
 /// ranks, has beside it for pids, cores, addresses and ends.
 const LINES_BYTES_MAX: u64 = 4 << 20;
 const PART_BYTES: u64 = 16 << 10;
+/// Bytes of what a rank may ask for, and of how that began on a node, at most.
+pub(crate) const ASK_BYTES_MAX: usize = 132 << 10;
+pub(crate) const SPAWNED_BYTES_MAX: usize = 8 << 10;
 const RANK_BYTES: u64 = 512;
+/// Ranks of a node that are started later, at most.
+const LATER_RANKS_MAX: u64 = 512;
 
 impl Launch {
     /// How long it is in a message, about: its arguments and variables, which a user may make as long as he
@@ -55,7 +60,8 @@ impl Launch {
     pub(crate) fn reported_bytes_max(&self, node: NodeId) -> usize {
         let (here, all) = (self.ranks_on(node), self.job.ranks().max(1));
         let of_lines = u128::from(LINES_BYTES_MAX) * u128::from(here) / u128::from(all);
-        (PART_BYTES + here * RANK_BYTES) as usize + of_lines as usize
+        let later = u64::from(self.job.universe.unwrap_or(0)).min(LATER_RANKS_MAX);
+        (PART_BYTES + (here + later) * RANK_BYTES) as usize + of_lines as usize
     }
 
     /// Bytes of keys and values that the ranks of a node may put over PMI for one barrier, at most. Alone it
@@ -71,7 +77,9 @@ impl Order {
         let launch = self.launch.as_ref().map_or(0, |launch| launch.bytes());
         let peers = self.peers.as_ref().map_or(0, |peers| peers.addresses.len() * ADDRESS_BYTES);
         let stuck = self.stuck.as_ref().map_or(0, |line| line.len());
-        BASE_BYTES + launch + peers + stuck + self.fence.puts.len()
+        let spawn =
+            self.spawn.ask.len() + self.spawn.outcomes.len() + self.spawn.asked.len() * size_of::<u32>();
+        BASE_BYTES + launch + peers + stuck + self.fence.puts.len() + spawn
     }
 }
 
@@ -79,7 +87,8 @@ impl PartState {
     /// How long it is in a message, about.
     pub(crate) fn bytes(&self) -> usize {
         let seen = self.held.as_ref().map_or(0, |held| held.seen.len());
-        BASE_BYTES + self.reported_bytes() + self.fence.puts.len() + seen
+        let spawn = self.ask.puts.len() + self.spawned.puts.len();
+        BASE_BYTES + self.reported_bytes() + self.fence.puts.len() + seen + spawn
     }
 
     /// How long it is without what ranks have put over PMI and what is seen of them.
@@ -88,6 +97,7 @@ impl PartState {
         let lines = self.warnings.iter().chain(&self.cores).chain(&self.refused).chain(deadlock);
         let lines: usize = lines.map(|line| LINE_BYTES + line.len()).sum();
         let ends = self.ended.len() * size_of::<Ended>().max(LINE_BYTES);
-        lines + ends + self.pids.len() * size_of::<u64>() + self.reached.addresses.len() * ADDRESS_BYTES
+        let addresses = self.reached.addresses.len() + self.reached.later.len();
+        lines + ends + self.pids.len() * size_of::<u64>() + addresses * ADDRESS_BYTES
     }
 }

@@ -102,7 +102,7 @@ impl Guard {
             true => (rank, "has left with MPI_Finalize".to_string()),
             false => (rank, format!("waiting in {}", self.engine.job.report(rank).read())),
         };
-        let lines: Vec<(usize, String)> = self.engine.job.present_ranks().map(line).collect();
+        let lines: Vec<(usize, String)> = self.engine.job.present_ranks().iter().map(line).collect();
         let text = format!("deadlock: no rank can go on{}", line_up(&lines));
         self.find(Severity::Error, text);
     }
@@ -110,7 +110,7 @@ impl Guard {
     /// A wait takes long, which may be right: says what the ranks do so far, once a call.
     fn hint_if_due(&mut self) {
         let now_ns = self.engine.job.clock().now().ns;
-        let first = self.engine.job.present_ranks().find(|&rank| !self.has_left(rank));
+        let first = self.engine.job.present_ranks().iter().find(|&rank| !self.has_left(rank));
         let is_first = first == Some(self.engine.job.rank());
         let Some(check) = self.check.as_mut() else { return };
         let since_ns = *check.waiting.since.get_or_insert(now_ns);
@@ -133,7 +133,7 @@ impl Guard {
             };
             (rank, text)
         };
-        let lines: Vec<(usize, String)> = job.present_ranks().map(line).collect();
+        let lines: Vec<(usize, String)> = job.present_ranks().iter().map(line).collect();
         log::line(format_args!(
             "check: rank {me} has waited for {} s, which may be right; the ranks so far{}",
             PATIENCE.as_secs(),

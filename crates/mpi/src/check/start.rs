@@ -37,7 +37,7 @@ fn wanted(job: &Job) -> Mode {
         Some("1" | "on" | "yes") => Mode::On,
         Some("warn") => Mode::Warn,
         _ => {
-            if job.rank() == job.local_ranks().start {
+            if job.rank() == job.local_ranks().first() {
                 let text = text.to_string_lossy();
                 log::line(format_args!(
                     "{VARIABLE} is \"{text}\", expected 1, warn or 0; nothing is checked"
@@ -56,7 +56,7 @@ fn all_agree(job: &Job, mine: Mode) -> bool {
     let mut is_said = false;
     for rank in began_with(job) {
         while said(rank) == 0 {
-            if began.elapsed() > PATIENCE && !is_said && job.rank() == job.local_ranks().start {
+            if began.elapsed() > PATIENCE && !is_said && job.rank() == job.local_ranks().first() {
                 is_said = true;
                 let missing: Vec<usize> = began_with(job).filter(|&rank| said(rank) == 0).collect();
                 log::line(format_args!(
@@ -85,6 +85,6 @@ fn all_agree(job: &Job, mine: Mode) -> bool {
 
 /// Those whose mode is the job's: all that it began with on this node, and the world of this rank.
 fn began_with(job: &Job) -> impl Iterator<Item = usize> {
-    let (first, world) = (job.local_ranks(), job.world());
-    first.filter(move |rank| world.contains(rank))
+    let (here, world) = (*job.local_ranks(), job.world());
+    world.iter().map(|rank| *rank as usize).filter(move |rank| here.contains(*rank))
 }

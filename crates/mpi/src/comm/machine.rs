@@ -74,6 +74,6 @@ impl Guard {
     /// Whether all members of a group are ranks of this node.
     pub fn is_on_this_node(&self, group: &Group) -> bool {
         let here = self.engine.job.local_ranks();
-        group.members().iter().all(|&rank| here.contains(&(rank as usize)))
+        group.members().iter().all(|&rank| here.contains(rank as usize))
     }
 }

@@ -122,10 +122,8 @@ impl Guard {
         check(job.starter().is_some(), MPI_ERR_SPAWN, || {
             "this process was not started by mpiexec, which alone can start more".into()
         })?;
-        check(job.is_whole(), MPI_ERR_SPAWN, || {
-            format!("this job runs on {} nodes; processes are started in a job on one node only", job.nodes())
-        })?;
-        let mut room = job.ranks() - job.present_ranks().len();
+        let mut room = job.room_for_later();
+        let is_whole = job.is_whole();
         let (mut programs, mut missing) = (Vec::new(), None);
         for wish in wishes {
             check(wish.processes > 0, MPI_ERR_ARG, || {
@@ -133,7 +131,7 @@ impl Guard {
             })?;
             let ranks = wish.ranks(room)?;
             room = room.saturating_sub(ranks as usize);
-            let found = wish.program(ranks);
+            let found = wish.program(ranks, is_whole);
             let code = if found.is_ok() { MPI_SUCCESS } else { MPI_ERR_SPAWN };
             codes.extend(std::iter::repeat_n(code, wish.processes as usize));
             match found {
@@ -183,11 +181,11 @@ impl Guard {
     }
 
     /// Meets those who have started this process, from MPI_Init.
-    pub fn meet_parents(&mut self, spawned: Spawned) {
+    pub fn meet_parents(&mut self, spawned: &Spawned) {
         let group = Rc::clone(&self.predefined_comms[0].group);
         let made = self.whole(MPI_COMM_WORLD).and_then(|meeting| {
             self.bridge(&meeting, 0, group, |guard| {
-                let Spawned { parent, number, .. } = spawned;
+                let Spawned { parent, number, .. } = *spawned;
                 Ok(Connection { from: parent, number }.meeting(guard.world_rank(), parent))
             })
         });
@@ -225,12 +223,11 @@ impl Wish {
         Ok(largest as u32)
     }
 
-    fn program(&self, ranks: u32) -> Result<Program> {
+    fn program(&self, ranks: u32, is_whole: bool) -> Result<Program> {
         let refused = |text: String| Err(Error::new(MPI_ERR_SPAWN, text));
-        if let Some(host) = self.hints.get(b"host")
-            && !is_this_host(host)
-        {
-            return refused(format!("host {} is not this node, the only one of the job", quoted(host)));
+        let host = self.hints.get(b"host").map_or(Vec::new(), host_for_starter);
+        if is_whole && !host.is_empty() && host != LOCAL_NAMES[0] {
+            return refused(format!("host {} is not this node, the only one of the job", quoted(&host)));
         }
         let wanted = self.hints.get(b"wdir").map_or(Path::new(""), |wdir| Path::new(OsStr::from_bytes(wdir)));
         let directory = std::env::current_dir().unwrap_or_default().join(wanted);
@@ -245,7 +242,7 @@ impl Wish {
         };
         let arguments = std::iter::once(&self.command).chain(&self.arguments).cloned().collect();
         let (file, directory) = (file.into_os_string().into_vec(), directory.into_os_string().into_vec());
-        Ok(Program { ranks, file, arguments, directory })
+        Ok(Program { ranks, file, arguments, directory, host })
     }
 
     /// The file of the command: where it says, else in the directories of `path`, the working directory, or
@@ -267,6 +264,11 @@ impl Wish {
 
 fn is_program(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// The name of a node, as the starter is asked for it.
+fn host_for_starter(host: &[u8]) -> Vec<u8> {
+    if is_this_host(host) { LOCAL_NAMES[0].to_vec() } else { host.to_vec() }
 }
 
 fn is_this_host(host: &[u8]) -> bool {

@@ -140,8 +140,10 @@ impl Engine {
             return false;
         }
         // SAFETY: as in `new`.
-        self.peers.grow(ranks.clone(), |peer| Peer::new(unsafe { self.job.rings(peer) }));
-        self.matching.grow(ranks.len());
+        self.peers.grow(ranks, |peer| Peer::new(unsafe { self.job.rings(peer) }));
+        if self.job.is_whole() {
+            self.matching.grow(ranks.len());
+        }
         self.oversubscribed = self.job.is_oversubscribed();
         true
     }
@@ -310,7 +312,7 @@ impl Engine {
                 moved |= self.poll(peer);
             }
             _ => {
-                for peer in self.peers.ranks() {
+                for peer in self.peers.ranks().iter() {
                     moved |= self.poll(peer);
                 }
             }
@@ -345,7 +347,7 @@ impl Engine {
 
     /// Before sleeping: tells all peers what was consumed, so that nobody waits for room that is there.
     pub fn publish_all(&mut self) {
-        for to in self.peers.ranks() {
+        for to in self.peers.ranks().iter() {
             let inbox = &mut self.peers[to].rings.inbox;
             inbox.publish();
             if inbox.take_owed_bell() {

@@ -1,12 +1,13 @@
 //! What the engine keeps for one peer: rings, what could not be sent yet, what streams out and in.
 
 use std::collections::VecDeque;
-use std::ops::{Index, IndexMut, Range};
+use std::ops::{Index, IndexMut};
 
 use tutti_datatype::Buffer;
 use tutti_rma::copy::Cut;
 use tutti_runtime::job::Rings;
 use tutti_shm::envelope_ring::Envelope;
+use tutti_shm::numbers::Numbers;
 
 use super::backlog::Backlog;
 use super::lanes::Lanes;
@@ -23,31 +24,32 @@ use tutti_shm::envelope::{EAGER, RTS, STREAM, WRITE};
 /// The peers of this node, by world rank.
 #[derive(Debug)]
 pub(super) struct Peers {
-    first: usize,
+    numbers: Numbers,
     list: Vec<Peer>,
 }
 
 impl Peers {
     /// Those that `make` gives for the ranks of this node.
-    pub(super) fn new(ranks: Range<usize>, make: impl FnMut(usize) -> Peer) -> Self {
-        Peers { first: ranks.start, list: ranks.map(make).collect() }
+    pub(super) fn new(ranks: Numbers, make: impl FnMut(usize) -> Peer) -> Self {
+        Peers { numbers: ranks, list: ranks.iter().map(make).collect() }
     }
 
     /// Adds those that `make` gives for the ranks of this node that are new.
-    pub(super) fn grow(&mut self, ranks: Range<usize>, make: impl FnMut(usize) -> Peer) {
-        self.list.extend((self.first + self.list.len()..ranks.end).map(make));
+    pub(super) fn grow(&mut self, ranks: Numbers, make: impl FnMut(usize) -> Peer) {
+        self.list.extend(ranks.iter().skip(self.list.len()).map(make));
+        self.numbers = ranks;
     }
 
     /// Their world ranks.
     #[inline(always)]
-    pub(super) fn ranks(&self) -> Range<usize> {
-        self.first..self.first + self.list.len()
+    pub(super) fn ranks(&self) -> Numbers {
+        self.numbers
     }
 
     /// Whether a rank is one of them.
     #[inline(always)]
     pub(super) fn has(&self, rank: usize) -> bool {
-        rank.wrapping_sub(self.first) < self.list.len()
+        self.numbers.contains(rank)
     }
 
     /// All of them.
@@ -61,14 +63,14 @@ impl Index<usize> for Peers {
 
     #[inline(always)]
     fn index(&self, rank: usize) -> &Peer {
-        &self.list[rank.wrapping_sub(self.first)]
+        &self.list[self.numbers.index_of(rank)]
     }
 }
 
 impl IndexMut<usize> for Peers {
     #[inline(always)]
     fn index_mut(&mut self, rank: usize) -> &mut Peer {
-        &mut self.list[rank.wrapping_sub(self.first)]
+        &mut self.list[self.numbers.index_of(rank)]
     }
 }
 

@@ -145,7 +145,7 @@ impl Engine {
     /// Asks the table of published names. Gives the answer, or the number under which
     /// [`Engine::poll_names`] has it later.
     pub fn ask_names(&mut self, question: Question<'_>) -> Result<Answer, u32> {
-        if self.job.local_ranks().contains(&KEEPER) {
+        if self.job.local_ranks().contains(KEEPER) {
             return Ok(self.job.names().answer(self.me as u32, question).map_err(NoAnswer::Refused));
         }
         let (mut router, route, mut client) = self.network();

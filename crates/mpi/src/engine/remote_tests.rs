@@ -33,7 +33,7 @@ fn engine(rank: u32, socket: OwnedFd, addresses: &[SocketAddr]) -> Engine {
         cores: 2,
         ..Geometry::default()
     };
-    let peers = Peers::new(77, 8192, (0..world_ranks).collect(), addresses.to_vec()).unwrap();
+    let peers = Peers::new(77, 8192, (0..world_ranks).collect(), world_ranks, addresses.to_vec()).unwrap();
     let job = Job::enter(Place {
         segment: Segment::create(geometry).unwrap(),
         page: None,

@@ -271,10 +271,10 @@ impl Guard {
     /// The ranks of a communicator that are on this node.
     fn mates(&self, comm: MPI_Comm) -> Result<Mates> {
         let comm = self.comm(comm)?;
-        let here = self.engine.job.local_ranks();
+        let here = *self.engine.job.local_ranks();
         let members = comm.group.members().iter().enumerate();
         let ranks: Vec<usize> =
-            members.filter(|(_, world)| here.contains(&(**world as usize))).map(|(rank, _)| rank).collect();
+            members.filter(|(_, world)| here.contains(**world as usize)).map(|(rank, _)| rank).collect();
         let me = ranks.iter().position(|rank| *rank == comm.rank).expect("a rank is on its own node");
         Ok(Mates { ranks, me })
     }

@@ -209,6 +209,9 @@ pub struct Part {
     pub key: u64,
     /// The nodes are virtual ones: they share the cores of this machine.
     pub shares_machine: bool,
+    /// Names of the nodes, for those who wish processes there; none: `node0`, `node1`, ...
+    #[serde(default)]
+    pub names: Vec<String>,
 }
 
 impl Job {
@@ -225,6 +228,12 @@ impl Job {
             end <= rank
         };
         self.programs.iter().take_while(begins_behind).count()
+    }
+
+    /// Ranks that may be started later, on all nodes of a job that runs on several.
+    pub fn later_ranks(&self) -> u32 {
+        let began = u32::try_from(self.ranks()).unwrap_or(u32::MAX);
+        self.universe.filter(|_| self.part.is_some()).map_or(0, |universe| universe.saturating_sub(began))
     }
 
     /// World ranks of this starter.

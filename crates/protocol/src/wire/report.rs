@@ -28,21 +28,26 @@ pub struct Reattach {
 /// Where ranks are reached, of a node or of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
-    /// In the order of ranks.
+    /// In the order of ranks: those that the job begins with, then, where a table of all has them, those that
+    /// may be started later.
     pub addresses: Vec<SocketAddr>,
+    /// Those that may be started later on a node.
+    #[serde(default)]
+    pub later: Vec<SocketAddr>,
     /// Bytes of a datagram, at most, so that the links of these nodes take it in one piece.
     pub datagram_bytes: u32,
 }
 
 impl Reached {
-    /// The ranks of several nodes, in the order of the nodes.
+    /// The ranks of several nodes, in the order of the nodes; ranks that are started later go round them.
     pub fn of_all<'a>(nodes: impl IntoIterator<Item = &'a Reached>) -> Reached {
-        let mut all = Reached { addresses: Vec::new(), datagram_bytes: u32::MAX };
-        for node in nodes {
-            all.addresses.extend(&node.addresses);
-            all.datagram_bytes = all.datagram_bytes.min(node.datagram_bytes);
-        }
-        all
+        let nodes: Vec<&Reached> = nodes.into_iter().collect();
+        let mut addresses: Vec<SocketAddr> = nodes.iter().flat_map(|node| node.addresses.clone()).collect();
+        let rounds = nodes.iter().map(|node| node.later.len()).max().unwrap_or(0);
+        addresses
+            .extend((0..rounds).flat_map(|round| nodes.iter().filter_map(move |node| node.later.get(round))));
+        let datagram_bytes = nodes.iter().map(|node| node.datagram_bytes).min().unwrap_or(u32::MAX);
+        Reached { addresses, later: Vec::new(), datagram_bytes }
     }
 }
 
@@ -57,6 +62,11 @@ pub enum Report {
         pids: Vec<u32>,
         /// Cores in the order of ranks, as a list such as `0-1,4`; empty when not bound.
         cores: Vec<String>,
+    },
+    /// Ranks that other ranks have asked for are there.
+    Later {
+        /// Their pids.
+        pids: Vec<u32>,
     },
     /// The last Input frame has been taken, another may come.
     InputTaken,

@@ -30,10 +30,17 @@ fn wire_frames_survive_any_split() {
 fn wire_datagram_size_is_the_minimum_of_all_nodes() {
     let node = |last: u8, datagram_bytes| Reached {
         addresses: vec![SocketAddr::new([10, 0, 0, last].into(), 7)],
+        later: (0..u16::from(last != 3)).map(|at| SocketAddr::new([10, 0, 0, last].into(), 8 + at)).collect(),
         datagram_bytes,
     };
     let all = Reached::of_all(&[node(1, 8972), node(2, 1472), node(3, 65507)]);
-    assert_eq!((all.addresses.len(), all.datagram_bytes), (3, 1472));
+    assert_eq!((all.addresses.len(), all.datagram_bytes), (5, 1472));
+    let ports: Vec<_> = all.addresses.iter().map(|address| (address.to_string(), address.port())).collect();
+    assert_eq!(
+        ports.last(),
+        Some(&("10.0.0.2:8".into(), 8)),
+        "ranks that are started later go round the nodes"
+    );
     assert_eq!(all.addresses[2].ip(), IpAddr::from([10, 0, 0, 3]));
 }
 

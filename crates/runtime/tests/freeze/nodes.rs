@@ -50,7 +50,7 @@ impl Nodes {
         Nodes {
             segments: [segment(0), segment(1)],
             sockets: made.map(|(socket, _)| UdpSocket::from(socket)),
-            peers: Peers::new(0x5eed, 8192, vec![0, 1], addresses).expect("two nodes of one rank"),
+            peers: Peers::new(0x5eed, 8192, vec![0, 1], 2, addresses).expect("two nodes of one rank"),
             held: Vec::new(),
             faults: [0; 3],
         }

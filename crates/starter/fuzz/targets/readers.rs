@@ -72,7 +72,8 @@ fn peers(bytes: &[u8]) {
             ranks += 1;
         }
     }
-    assert_eq!(ranks, peers.addresses().len());
+    assert_eq!(ranks, peers.began());
+    (ranks..peers.addresses().len()).for_each(|rank| assert!(peers.node_of(rank) < peers.nodes()));
 }
 
 fn ticket(bytes: &[u8]) {

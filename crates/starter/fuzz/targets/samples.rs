@@ -12,7 +12,7 @@ pub(crate) fn samples() -> Vec<Vec<u8>> {
     wire::put(&mut stream, Kind::Output, 3, b"hello\n");
     wire::put(&mut stream, Kind::Resume, 0, b"");
     wire::put_json(&mut stream, Kind::Report, &Report::Addresses(reached()));
-    let table = Peers::new(0x5eed, 1472, vec![0, 2], reached().addresses).expect("two nodes");
+    let table = Peers::new(0x5eed, 1472, vec![0, 2], 3, reached().addresses).expect("two nodes");
     let ticket = Ticket { socket: "tutti-1".into(), rank: 7, secret: [0xa5; 16] };
     let ended = Ended { rank: 1, pid: 2, cause: Cause::Signal { signal: 11, core_dumped: true } };
     let back = Reattach { job: 1, token: 2, base: 3, piece: 4, taken: true, frozen: false, has_peers: true };
@@ -50,6 +50,7 @@ fn reached() -> Reached {
     let addresses = ["10.213.0.1:4000", "10.213.0.1:4001", "[fd00::7]:99"];
     Reached {
         addresses: addresses.map(|text| text.parse().expect("an address")).to_vec(),
+        later: Vec::new(),
         datagram_bytes: 1472,
     }
 }
@@ -69,6 +70,7 @@ fn job() -> Job {
         address: [127, 0, 0, 1].into(),
         key: 7,
         shares_machine: true,
+        names: vec!["a".into(), "b".into()],
     };
     Job {
         id: 0xab,

@@ -36,7 +36,14 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
 
 fn part(node: u32, first_ranks: &[u32]) -> Option<Part> {
     let address = [127, 0, 0, 1].into();
-    Some(Part { node, first_ranks: first_ranks.to_vec(), address, key: 7, shares_machine: true })
+    Some(Part {
+        node,
+        first_ranks: first_ranks.to_vec(),
+        address,
+        key: 7,
+        shares_machine: true,
+        names: Vec::new(),
+    })
 }
 
 /// A server and the ends of its ranks.

@@ -37,7 +37,8 @@ impl Starter {
         parts.regions.iter().for_each(|regions| add(Source::Regions, regions.control(), PollFlags::IN));
         parts.failures.iter().for_each(|pipe| add(Source::Failures, pipe.as_fd(), PollFlags::IN));
         for (index, spawning) in parts.spawnings.iter().enumerate().rev() {
-            add(Source::Spawning(index), spawning.failures(), PollFlags::IN);
+            let failures = spawning.failures();
+            failures.into_iter().for_each(|pipe| add(Source::Spawning(index), pipe, PollFlags::IN));
         }
         // Before the deaths that come of it.
         let reached = parts.cgroup.iter().filter_map(Cgroup::reached);
@@ -216,7 +217,7 @@ impl Starter {
     fn add_exited(&mut self, rank: u32) {
         let Parts { segment, peers, sockets, exited, .. } = &mut self.parts;
         let (Some(segment), Some((_, peers))) = (segment, peers) else { return };
-        let world_rank = segment.geometry().first_rank + rank;
+        let world_rank = segment.layout().numbers().rank_at(rank as usize);
         if let Some(socket) = sockets.get(rank as usize)
             && let Err(error) = exited.take_over(rank, segment, peers, socket)
         {

@@ -84,6 +84,8 @@ impl Starter {
             }
             Kind::Peers => self.handle_peers(payload),
             Kind::Fence => self.handle_fence(head.rank, payload),
+            Kind::Spawn => self.handle_spawn(head.rank, payload),
+            Kind::SpawnEnd => self.end_spawn(head.rank, payload),
             Kind::Leave => {
                 self.may_leave = true;
                 if head.rank == wire::FOR_GOOD {
@@ -148,7 +150,10 @@ impl Starter {
             return self.lose_front("sent invalid addresses");
         };
         match launch::take_peers(&ready, reached, &mut self.parts) {
-            Ok(()) => self.launch(&ready),
+            Ok(()) => {
+                self.launch(&ready);
+                self.allow_later_ranks(ready.job);
+            }
             Err(error) => self.refuse(error.to_string(), 1),
         }
     }

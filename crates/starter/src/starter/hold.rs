@@ -112,7 +112,7 @@ impl Starter {
     }
 
     /// Something for a daemon that need not be kept for the next one.
-    fn put(&mut self, frame: &[u8]) {
+    pub(super) fn put(&mut self, frame: &[u8]) {
         if self.front.is_some() {
             self.out.extend(frame);
             self.send();

@@ -33,6 +33,10 @@ pub(super) struct Reconnect {
     reports: Vec<(u64, Vec<u8>)>,
     /// The last barrier of PMI.
     fence: Option<Vec<u8>>,
+    /// What a rank has asked for, as long as there is no order of it.
+    ask: Option<Vec<u8>>,
+    /// How the last ranks began that were ordered.
+    spawned: Option<Vec<u8>>,
     /// The last word on whether the ranks are still.
     stalled: Option<Vec<u8>>,
     /// The last word on whether the job is idle.
@@ -58,6 +62,8 @@ impl Reconnect {
             daemon,
             reports: Vec::new(),
             fence: None,
+            ask: None,
+            spawned: None,
             stalled: None,
             idle: None,
             output: VecDeque::new(),
@@ -100,6 +106,16 @@ impl Reconnect {
     /// A barrier of PMI that all ranks are in; the one before is over.
     pub(super) fn keep_fence(&mut self, frame: Vec<u8>) {
         self.fence = Some(frame);
+    }
+
+    /// What a rank has asked for; none: there is an order of it.
+    pub(super) fn keep_ask(&mut self, frame: Option<Vec<u8>>) {
+        self.ask = frame;
+    }
+
+    /// How ranks began that were ordered; the order before is over.
+    pub(super) fn keep_spawned(&mut self, frame: Vec<u8>) {
+        self.spawned = Some(frame);
     }
 
     /// Whole frames of output on their way to the daemon.
@@ -145,7 +161,8 @@ impl Reconnect {
             place += frame.len() as u64;
         }
         reports.for_each(|(_, report)| out.extend(report));
-        self.fence.iter().chain(&self.stalled).chain(&self.idle).for_each(|frame| out.extend(frame));
+        let last = [&self.fence, &self.ask, &self.spawned, &self.stalled, &self.idle];
+        last.into_iter().flatten().for_each(|frame| out.extend(frame));
     }
 
     fn connect(&self) -> Option<OwnedFd> {

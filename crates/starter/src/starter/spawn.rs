@@ -6,60 +6,149 @@
 //!                 |                     '- one could not -> all are withdrawn -> answer: which ones, and why
 //!                 '- no room, no process: answer at once
 //! ```
+//!
+//! In a job on several nodes all starters do so under the hub's order ([`crate::spawning`]).
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use tutti_os::Failure;
-use tutti_protocol::wire::{Program, Text};
+use tutti_protocol::wire::{self, Job, Kind, Program, Report, Text};
 use tutti_shm::spawn::{Answer, Request, Spawned};
 
 use super::Starter;
 use crate::launch;
-use crate::spawning::Spawning;
+use crate::spawning::{Allocation, Ask, Outcome, Spawning};
+
+/// What the starter knows of ranks that were started later.
+#[derive(Debug, Default)]
+pub(super) struct Later {
+    /// The job, when its ranks have started: they may ask for more.
+    job: Option<Job>,
+    allocation: Option<Allocation>,
+    /// Number of the last order that was begun.
+    begun: u32,
+    /// Asks of ranks of this node that have no order yet; the first one is on its way to the hub.
+    asks: VecDeque<Vec<u8>>,
+    /// Number of the last Ask that was sent.
+    asked: u32,
+}
 
 impl Starter {
+    /// The ranks of this node have started; from now on they may ask for more.
+    pub(super) fn allow_later_ranks(&mut self, job: Job) {
+        let later = self.parts.segment.as_ref().map_or(0, |segment| {
+            let geometry = segment.geometry();
+            geometry.world_room() - geometry.world_ranks
+        });
+        self.later.allocation = Some(Allocation::new(&job, later));
+        self.later.job = Some(job);
+    }
+
     /// A rank asks for more.
     pub(super) fn spawn(&mut self, rank: u32, request: &Request) {
         if self.parts.ranks.is_ending() {
             return;
         }
-        let parent = self.parts.segment.as_ref().map_or(0, |segment| segment.geometry().first_rank) + rank;
-        if let Err(text) = self.try_spawn(parent, request) {
-            self.log_debug(|| format!("rank {parent} gets no more ranks: {text}"));
-            self.answer(rank, &Answer { number: request.number, first: None, failed: Vec::new(), text });
+        let ask = Ask { parent: self.parts.ranks.world_rank(rank), request: request.clone() };
+        if self.alone {
+            return self.begin_spawn(self.later.begun + 1, &ask, true);
+        }
+        // It came in a message that was as short.
+        let Some(ask) = ask.encode() else { return };
+        self.later.asks.push_back(ask);
+        if self.later.asks.len() == 1 {
+            self.send_ask();
         }
     }
 
-    fn try_spawn(&mut self, parent: u32, request: &Request) -> Result<(), String> {
-        let Some(job) = self.job.clone() else {
-            return Err(match self.alone {
-                true => "the kernel has refused this job a process before".into(),
-                false => {
-                    "more ranks can be started only in a job that mpiexec has started on one node by itself"
-                        .into()
-                }
-            });
+    /// Tells the hub of the next Ask.
+    fn send_ask(&mut self) {
+        let Some(ask) = self.later.asks.front() else { return };
+        self.later.asked += 1;
+        let mut frame = Vec::new();
+        wire::put(&mut frame, Kind::Ask, self.later.asked, ask);
+        self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_ask(Some(frame.clone())));
+        self.put(&frame);
+    }
+
+    /// The hub's order: ranks of a node, perhaps of this one, are to be started.
+    pub(super) fn handle_spawn(&mut self, order: u32, payload: &[u8]) {
+        if order != self.later.begun + 1 {
+            // A daemon may say it again.
+            return;
+        }
+        let word = |at: usize| {
+            payload.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes)
         };
-        let wanted: u64 = request.programs.iter().map(|program| u64::from(program.ranks)).sum();
+        let ask = payload.get(8..).and_then(Ask::decode);
+        let (Some(node), Some(number), Some(ask)) = (word(0), word(4), ask) else {
+            return self.lose_front("sent invalid ranks to be started");
+        };
+        let own = self.later.job.as_ref().map(Job::node);
+        let is_mine = own == Some(node);
+        if is_mine && number == self.later.asked && !self.later.asks.is_empty() {
+            self.later.asks.pop_front();
+            self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_ask(None));
+            self.send_ask();
+        }
+        self.begin_spawn(order, &ask, is_mine);
+    }
+
+    /// Starts the share of this node.
+    fn begin_spawn(&mut self, order: u32, ask: &Ask, is_mine: bool) {
+        self.later.begun = order;
+        let asker = self.parts.ranks.index_of(ask.parent).filter(|_| is_mine);
+        let mut spawning = Spawning::new(order, asker.map(|asker| (asker as u32, ask.request.number)));
+        if let Err(text) = self.try_spawn(ask, &mut spawning) {
+            self.log_debug(|| format!("rank {} gets no more ranks: {text}", ask.parent));
+            spawning.refusal = Some(text);
+        }
+        let is_over = spawning.failures().is_none();
+        self.parts.spawnings.push(spawning);
+        if is_over {
+            self.handle_known(self.parts.spawnings.len() - 1);
+        }
+    }
+
+    fn try_spawn(&mut self, ask: &Ask, spawning: &mut Spawning) -> Result<(), String> {
+        let Ask { parent, request } = ask;
+        let Some(allocation) = &mut self.later.allocation else {
+            return Err("the ranks of a node have not started yet".into());
+        };
+        // The same on all nodes, whatever becomes of it here.
+        let hosts = match &self.later.job {
+            Some(job) => Hosts::of(job, *parent),
+            None => Hosts::default(),
+        };
+        let wishes = request.programs.iter().map(|program| Ok((program.ranks, hosts.node(&program.host)?)));
+        let ranks = allocation.take(&wishes.collect::<Result<Vec<_>, String>>()?)?;
+        let later = allocation.later();
+        let job = self.later.job.clone().ok_or("the kernel has refused this job a process before")?;
         let (Some(segment), Some(tickets)) = (&self.parts.segment, &mut self.parts.tickets) else {
-            return Err("the job is about to end".into());
+            return Err(format!("no rank is left on node {}", hosts.name(job.node() as usize)));
         };
-        let (present, room) = (segment.present(), segment.geometry().room());
-        let ranks = u32::try_from(wanted).ok().filter(|ranks| *ranks > 0 && segment.add_ranks(*ranks));
-        let Some(ranks) = ranks else {
-            return Err(format!(
-                "{wanted} more ranks: the job has started {present}, and has room for {room} in all (mpiexec --universe N makes more)"
-            ));
-        };
-        if let Err(error) = tickets.add(ranks as usize) {
-            self.job = None;
+        segment.set_later(later);
+        let numbers = *segment.layout().numbers();
+        let local = ranks.iter().filter(|rank| numbers.contains(**rank as usize)).count() as u32;
+        let place = Spawned { ranks, context: request.context, parent: *parent, number: request.number };
+        let first = segment.present();
+        if local == 0 {
+            spawning.place = Some(place);
+            return Ok(());
+        }
+        if let Err(error) = tickets.add(local as usize) {
+            self.later.job = None;
             return Err(format!("cannot draw random bytes: {error}"));
         }
-        let place =
-            Spawned { first: present, ranks, context: request.context, parent, number: request.number };
+        if !segment.add_ranks(local) {
+            return Err("the segment has no room for them".into());
+        }
+        spawning.local = first..first + local;
         // They get the environment of those that ask for them.
-        let Some(origin) = job.programs.get(job.program_of(parent.into())).or(job.programs.first()) else {
+        let Some(origin) = job.programs.get(job.program_of(u64::from(*parent))).or(job.programs.first())
+        else {
             return Err("the job has no program".into());
         };
         let text = |bytes: &[u8]| Text::from(OsStr::from_bytes(bytes).to_owned());
@@ -71,24 +160,25 @@ impl Starter {
             ..origin.clone()
         };
         let programs: Vec<Program> = request.programs.iter().map(program).collect();
-        match launch::spawn(&job, &programs, place, &mut self.parts) {
+        let spawned = launch::spawn(&job, &programs, &place, &mut self.parts);
+        spawning.place = Some(place);
+        match spawned {
             Ok(failures) => {
-                self.parts.spawnings.push(Spawning::new(place, failures));
+                spawning.await_programs(failures);
                 Ok(())
             }
             Err(error) => {
                 // Numbers that have no process: none comes behind them.
-                self.job = None;
-                self.withdraw(place);
+                self.later.job = None;
+                self.withdraw(spawning.local.clone());
                 Err(error.to_string())
             }
         }
     }
 
-    /// Takes back those that have been started.
-    fn withdraw(&mut self, place: Spawned) {
-        let first = self.parts.ranks.index_of(place.first).unwrap_or(0) as u32;
-        for index in first..first + place.ranks {
+    /// Takes back those that have been started here.
+    fn withdraw(&mut self, local: std::ops::Range<u32>) {
+        for index in local {
             self.parts.tickets.iter_mut().for_each(|tickets| tickets.revoke(index));
             if (index as usize) < self.parts.ranks.count() {
                 self.parts.ranks.withdraw(index);
@@ -102,25 +192,15 @@ impl Starter {
     /// Something has come from ranks that are becoming their programs.
     pub(super) fn handle_spawning(&mut self, index: usize) {
         let Some(spawning) = self.parts.spawnings.get_mut(index) else { return };
-        let (is_over, has_failed, place) = (spawning.is_over(), !spawning.failed.is_empty(), spawning.place);
+        let is_over = spawning.poll_over();
+        let (has_failed, local) = (!spawning.failed.is_empty(), spawning.local.clone());
         if has_failed {
             // At once: the death of the one that has failed may be judged next.
-            self.withdraw(place);
+            self.withdraw(local);
         }
-        if !is_over {
-            return;
+        if is_over {
+            self.handle_known(index);
         }
-        let Spawning { failed, .. } = self.parts.spawnings.remove(index);
-        let text = failed.first().map(|failure| self.failure_text(failure));
-        self.log_debug(|| format!("rank {} has started {place:?}: {text:?}", place.parent));
-        let answer = Answer {
-            number: place.number,
-            first: text.is_none().then_some(place.first),
-            failed: failed.iter().map(|failure| failure.rank.saturating_sub(place.first)).collect(),
-            text: text.unwrap_or_default(),
-        };
-        let parent = self.parts.ranks.index_of(place.parent).unwrap_or(0) as u32;
-        self.answer(parent, &answer);
     }
 
     /// The same for all, before a death is judged.
@@ -128,14 +208,93 @@ impl Starter {
         (0..self.parts.spawnings.len()).rev().for_each(|index| self.handle_spawning(index));
     }
 
-    fn failure_text(&self, failure: &Failure) -> String {
-        let name = self.parts.ranks.index_of(failure.rank).and_then(|at| self.parts.names.get(at));
-        launch::failure_text(name.map_or("the program", String::as_str), failure)
+    /// It is known how those of this node began.
+    fn handle_known(&mut self, index: usize) {
+        let Some(spawning) = self.parts.spawnings.get(index) else { return };
+        let order = spawning.order;
+        let place = |rank: u32| spawning.place.as_ref()?.ranks.iter().position(|one| *one == rank);
+        let failed = spawning.failed.iter().filter_map(|failure| Some(place(failure.rank)? as u32)).collect();
+        let of_first = spawning.failed.first().map(|failure| self.failure_text(failure));
+        let text = spawning.refusal.clone().or(of_first).unwrap_or_default();
+        let outcome = Outcome { failed, text }.encode();
+        if self.alone {
+            return self.end_spawn(order, &outcome);
+        }
+        let mut frame = Vec::new();
+        wire::put(&mut frame, Kind::Spawned, order, &outcome);
+        self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_spawned(frame.clone()));
+        self.put(&frame);
     }
 
-    fn answer(&self, rank: u32, answer: &Answer) {
-        if let Some(tickets) = &self.parts.tickets {
-            tickets.send(rank, &answer.encode());
+    /// It is known of all nodes how theirs began: they stay, or all are taken back.
+    pub(super) fn end_spawn(&mut self, order: u32, outcomes: &[u8]) {
+        let Some(index) = self.parts.spawnings.iter().position(|spawning| spawning.order == order) else {
+            return;
+        };
+        let Spawning { place, local, asker, .. } = self.parts.spawnings.remove(index);
+        let Outcome { failed, text } = Outcome::of_all(outcomes);
+        self.log_debug(|| format!("order {order} has started {place:?}: {text:?}"));
+        let is_good = text.is_empty() && failed.is_empty();
+        if !is_good {
+            self.withdraw(local);
+        } else if !local.is_empty() {
+            let pids = self.parts.ranks.pids().skip(local.start as usize).take(local.len()).collect();
+            self.report(&Report::Later { pids });
         }
+        let first = place.filter(|_| is_good).and_then(|place| place.ranks.first().copied());
+        if let (Some((rank, number)), Some(tickets)) = (asker, &self.parts.tickets) {
+            tickets.send(rank, &Answer { number, first, failed, text }.encode());
+        }
+    }
+
+    fn failure_text(&self, failure: &Failure) -> String {
+        let name = self.parts.ranks.index_of(failure.rank).and_then(|at| self.parts.names.get(at));
+        let text = launch::failure_text(name.map_or("the program", String::as_str), failure);
+        match &self.later.job {
+            Some(job) if !self.alone => {
+                format!("{text} (node {})", Hosts::of(job, failure.rank).name(job.node() as usize))
+            }
+            _ => text,
+        }
+    }
+}
+
+/// The names of the nodes.
+#[derive(Debug, Default)]
+struct Hosts {
+    names: Vec<String>,
+    /// The node of the rank that asks.
+    here: usize,
+}
+
+impl Hosts {
+    fn of(job: &Job, parent: u32) -> Self {
+        let Some(part) = &job.part else { return Hosts::default() };
+        let nodes = part.first_ranks.len();
+        let name = |node: usize| part.names.get(node).cloned().unwrap_or_else(|| format!("node{node}"));
+        let here = match u64::from(parent).checked_sub(job.ranks()) {
+            Some(behind) => tutti_shm::numbers::node_of_later(behind as usize, nodes),
+            None => part.first_ranks.partition_point(|first| *first <= parent).saturating_sub(1),
+        };
+        Hosts { names: (0..nodes).map(name).collect(), here }
+    }
+
+    fn name(&self, node: usize) -> &str {
+        self.names.get(node).map_or("", String::as_str)
+    }
+
+    /// The node that is wished for, if one is.
+    fn node(&self, host: &[u8]) -> Result<Option<usize>, String> {
+        if host.is_empty() || self.names.is_empty() {
+            return Ok(None);
+        }
+        if host == b"localhost" {
+            return Ok(Some(self.here));
+        }
+        let found = self.names.iter().position(|name| name.as_bytes() == host);
+        found.map(Some).ok_or_else(|| {
+            let host = String::from_utf8_lossy(host);
+            format!("host {host} is none of the job's nodes ({})", self.names.join(", "))
+        })
     }
 }

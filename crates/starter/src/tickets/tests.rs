@@ -1,8 +1,13 @@
 use super::*;
 use rustix::net::{SendFlags, connect, recv, send, socket};
+use tutti_shm::layout::Geometry;
 
 /// World rank of the first ticket.
 const FIRST: u32 = 40;
+
+fn numbers(first_rank: u32) -> Numbers {
+    Numbers::of(&Geometry { world_ranks: 50, local_ranks: 1, first_rank, room: 3, ..Geometry::default() })
+}
 
 fn reply(file: &std::fs::File) -> AttachReply<'_> {
     AttachReply { segment: file.as_fd(), page: file.as_fd(), network: None }
@@ -32,7 +37,8 @@ fn attach(tickets: &Tickets, rank: u32) -> [u8; Attach::BYTES] {
 #[test]
 fn ticket_is_redeemed_once() {
     let null = std::fs::File::open("/dev/null").unwrap();
-    let mut tickets = Tickets::create(&format!("test-0x1111_0000-{}", std::process::id()), FIRST, 2).unwrap();
+    let mut tickets =
+        Tickets::create(&format!("test-0x1111_0000-{}", std::process::id()), numbers(FIRST), 2).unwrap();
     for (expected, attached) in [(Welcome::Granted, true), (Welcome::AlreadyRedeemed, false)] {
         let socket = dial(&tickets);
         send_bytes(&socket, &attach(&tickets, 1));
@@ -57,7 +63,8 @@ fn ticket_is_redeemed_once() {
 #[test]
 fn ticket_server_refuses_other_text() {
     let null = std::fs::File::open("/dev/null").unwrap();
-    let mut tickets = Tickets::create(&format!("test-0x2222_0000-{}", std::process::id()), FIRST, 2).unwrap();
+    let mut tickets =
+        Tickets::create(&format!("test-0x2222_0000-{}", std::process::id()), numbers(FIRST), 2).unwrap();
     let wrong_secret = Attach { rank: FIRST, secret: [0; 16] }.encode();
     let wrong_rank = Attach { rank: FIRST + 2, secret: [0; 16] }.encode();
     let cases: [(&[u8], Welcome); 4] = [
@@ -79,7 +86,8 @@ fn ticket_server_refuses_other_text() {
 #[test]
 fn ticket_server_silent_connections_are_bounded() {
     let null = std::fs::File::open("/dev/null").unwrap();
-    let mut tickets = Tickets::create(&format!("test-0x3333_0000-{}", std::process::id()), FIRST, 1).unwrap();
+    let mut tickets =
+        Tickets::create(&format!("test-0x3333_0000-{}", std::process::id()), numbers(FIRST), 1).unwrap();
     let silent: Vec<OwnedFd> = (0..3 * PENDING_MAX).map(|_| dial(&tickets)).collect();
     (0..3).for_each(|_| tickets.handle_listener());
     assert_eq!(tickets.pending().count(), PENDING_MAX + 1);
@@ -99,7 +107,7 @@ fn ticket_server_silent_connections_are_bounded() {
 
 #[test]
 fn tickets_of_more_ranks_are_redeemed_until_they_are_revoked() {
-    let mut tickets = Tickets::create("test-more-tickets", 0, 1).unwrap();
+    let mut tickets = Tickets::create("test-more-tickets", numbers(0), 1).unwrap();
     tickets.add(2).unwrap();
     let ticket: Ticket = tickets.ticket(1).parse().unwrap();
     assert_eq!(ticket.rank, 1);

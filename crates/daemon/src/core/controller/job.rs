@@ -11,7 +11,7 @@ use super::waits::Waits;
 use crate::members::NodeId;
 use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
-    Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run,
+    Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, SpawnOrder,
 };
 
 /// Signals of an order; older ones have long been handed on.
@@ -124,6 +124,7 @@ impl JobRecord {
             window: None,
             signals: Vec::new(),
             fence: Arc::default(),
+            spawn: Arc::default(),
             stuck: None,
             clock: Clock::default(),
             end: None,
@@ -205,6 +206,9 @@ impl JobRecord {
         }
         if order.fence.number > known.fence.number {
             known.fence = Arc::clone(&order.fence);
+        }
+        if (order.spawn.number, order.spawn.ended) > (known.spawn.number, known.spawn.ended) {
+            known.spawn = Arc::clone(&order.spawn);
         }
         for renewed in &order.renewed {
             match known.renewed.iter_mut().find(|known| known.node == renewed.node) {
@@ -366,6 +370,16 @@ impl JobRecord {
             let puts = parts.iter().flatten().flat_map(|part| part.fence.puts.iter().copied()).collect();
             self.order.fence = Arc::new(Fence { number: next, puts });
         }
+        if whole && parts.len() > 1 {
+            self.order_ranks(&parts);
+        }
+        if whole && self.reported_started {
+            let grown = |(node, pids): &mut (NodeId, Vec<u32>)| {
+                let known = states.get(node).filter(|part| part.pids.len() > pids.len());
+                known.into_iter().for_each(|part| pids.clone_from(&part.pids));
+            };
+            self.pids.iter_mut().for_each(grown);
+        }
         self.order.leave |= all(Phase::Left);
         if all(Phase::Over) && !self.over {
             self.over = true;
@@ -383,6 +397,38 @@ impl JobRecord {
         if self.order.run == Run::Kill {
             self.order.end = Some(End { by: self.ender, status: self.status, by_user: self.by_user });
         }
+    }
+
+    /// Ranks that others have asked for: when it is known of all nodes how the last ones began, it is said to
+    /// all, and the next ones are ordered.
+    fn order_ranks(&mut self, parts: &[Option<&PartState>]) {
+        let known = |number| parts.iter().all(|part| part.is_some_and(|part| part.spawned.number == number));
+        let SpawnOrder { number, ended, .. } = *self.order.spawn;
+        if ended < number && known(number) {
+            let spawn = Arc::make_mut(&mut self.order.spawn);
+            spawn.ended = number;
+            spawn.outcomes =
+                parts.iter().flatten().flat_map(|part| part.spawned.puts.iter().copied()).collect();
+        }
+        let SpawnOrder { number, ended, ref asked, .. } = *self.order.spawn;
+        let of_place = |place: usize| asked.get(place).copied().unwrap_or(0);
+        let next = (0..parts.len())
+            .find(|place| parts[*place].is_some_and(|part| part.ask.number > of_place(*place)));
+        if ended == number
+            && !self.is_ending()
+            && let Some((place, part)) = next.and_then(|place| Some((place, parts[place]?)))
+        {
+            let spawn = Arc::make_mut(&mut self.order.spawn);
+            spawn.asked.resize(parts.len(), 0);
+            spawn.asked[place] = part.ask.number;
+            (spawn.number, spawn.by, spawn.ask) = (number + 1, place as u32, part.ask.puts.clone());
+        }
+    }
+
+    /// Ranks that were started since it began.
+    pub(super) fn later_ranks(&self) -> u64 {
+        let pids: usize = self.pids.iter().map(|(_, pids)| pids.len()).sum();
+        (pids as u64).saturating_sub(self.launch.job.ranks())
     }
 
     /// A part whose daemon died before it began it begins with the one that is there now, unless the job ran
@@ -436,6 +482,7 @@ impl JobRecord {
         self.launch = Arc::new(launch);
         (self.order.launch, self.order.peers, self.order.stuck) = (None, None, None);
         (self.order.fence, self.order.signals) = (Arc::default(), Vec::new());
+        self.order.spawn = Arc::default();
         (self.notices, self.received) = (Vec::new(), 0);
         (self.reported, self.reported_left, self.left) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         self.cause.iter_mut().for_each(|text| shorten(text, CAUSE_BYTES_MAX));

@@ -30,7 +30,7 @@ pub(super) fn list(
         state: job.state(),
         name: job.launch.batch.name.clone(),
         limit_ms: job.launch.batch.limit().map(|(limit_ms, _)| limit_ms),
-        ranks: job.launch.job.ranks(),
+        ranks: job.launch.job.ranks() + job.later_ranks(),
         nodes: members.names(&job.launch.nodes),
         first_ranks: job.launch.first_ranks.clone(),
         command: job.command.clone(),

@@ -8,7 +8,7 @@ use crate::core::action::Action;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::members::NodeId;
-use crate::message::{JobId, Launch, Order, Run};
+use crate::message::{JobId, Launch, Order, Run, SpawnOrder};
 
 /// Kind, number and payload.
 type Frame = (Kind, u32, Vec<u8>);
@@ -39,6 +39,7 @@ impl Parts {
             address: local.config.about.data,
             key: launch.key,
             shares_machine: launch.nodes.iter().filter(|node| shares(node)).count() > 1,
+            names: launch.nodes.iter().map(|node| members.name(*node)).collect(),
         });
         let bytes = launch.terms.memory_bytes;
         let (name, limit) = (&local.config.about.name, size::text(bytes));
@@ -81,10 +82,30 @@ impl Part {
             self.sent_fence = order.fence.number;
             frames.push((Kind::Fence, order.fence.number, order.fence.puts.clone()));
         }
+        if several {
+            self.take_spawn(&order.spawn, &mut frames);
+        }
         if order.leave && several && !std::mem::replace(&mut self.sent_leave, true) {
             frames.push((Kind::Leave, 0, Vec::new()));
         }
         frames
+    }
+
+    /// Ranks that others have asked for: an order, and the end of this one or of the one before.
+    fn take_spawn(&mut self, spawn: &SpawnOrder, frames: &mut Vec<Frame>) {
+        if spawn.number > self.sent_spawn.0 {
+            self.sent_spawn.0 = spawn.number;
+            let asked = spawn.asked.get(spawn.by as usize).copied().unwrap_or(0);
+            let payload = [&spawn.by.to_le_bytes()[..], &asked.to_le_bytes(), &spawn.ask].concat();
+            frames.push((Kind::Spawn, spawn.number, payload));
+        }
+        if spawn.ended > self.sent_spawn.1 {
+            self.sent_spawn.1 = spawn.ended;
+            let end = (Kind::SpawnEnd, spawn.ended, spawn.outcomes.clone());
+            let at =
+                frames.iter().position(|(kind, number, _)| *kind == Kind::Spawn && *number > spawn.ended);
+            frames.insert(at.unwrap_or(frames.len()), end);
+        }
     }
 
     /// Whether it is to run; who is being killed does nothing else any more.

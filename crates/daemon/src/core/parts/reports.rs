@@ -12,7 +12,10 @@ use super::{Part, Parts};
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::members::NodeId;
-use crate::message::{Control, Fence, Held, JobId, PartState, Phase, Request, Run, STATE_BYTES_MAX};
+use crate::message::{
+    ASK_BYTES_MAX, Control, Fence, Held, JobId, PartState, Phase, Request, Run, SPAWNED_BYTES_MAX,
+    STATE_BYTES_MAX,
+};
 
 impl Parts {
     pub(in crate::core) fn handle_starter(
@@ -45,6 +48,14 @@ impl Parts {
                 }
                 Kind::Fence => {
                     part.state.fence = Arc::new(Fence { number, puts: payload });
+                    changed = true;
+                }
+                Kind::Ask => {
+                    part.state.ask = Arc::new(Fence { number, puts: payload });
+                    changed = true;
+                }
+                Kind::Spawned => {
+                    part.state.spawned = Arc::new(Fence { number, puts: payload });
                     changed = true;
                 }
                 Kind::Held | Kind::Released => changed |= part.take_held(local.me, kind, &payload),
@@ -83,6 +94,9 @@ impl Parts {
                 (state.pids, state.cores) = (pids, cores);
                 reach(state, Phase::Running);
                 self.forward_part(local, out, job, true);
+            }
+            Report::Later { pids } => {
+                state.pids.extend(pids);
             }
             Report::Stopped => {
                 let user = part.launch.user;
@@ -165,6 +179,8 @@ impl Part {
                 let puts = state.fence.puts.len();
                 of("what the ranks have put over PMI", puts, launch.fence_bytes_max(me))
             })
+            .or_else(|| of("what a rank asks for", state.ask.puts.len(), ASK_BYTES_MAX))
+            .or_else(|| of("how new ranks began", state.spawned.puts.len(), SPAWNED_BYTES_MAX))
             .or_else(|| of("the starter's report", state.bytes(), STATE_BYTES_MAX))
     }
 

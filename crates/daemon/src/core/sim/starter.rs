@@ -124,7 +124,11 @@ impl Starter {
             Phase::Preparing if self.several => {
                 let address = |rank| format!("127.0.0.1:{}", 1 + rank % 60_000).parse().unwrap();
                 let addresses = self.ranks.clone().map(address).collect();
-                self.report(&Report::Addresses(Reached { addresses, datagram_bytes: 1472 }));
+                self.report(&Report::Addresses(Reached {
+                    addresses,
+                    datagram_bytes: 1472,
+                    ..Reached::default()
+                }));
                 self.phase = Phase::Ready;
             }
             Phase::Preparing => self.begin(),

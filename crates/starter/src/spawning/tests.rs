@@ -1,0 +1,39 @@
+use super::*;
+
+fn allocation(began: u32, rooms: &[u32]) -> Allocation {
+    Allocation { began, rooms: rooms.to_vec(), used: vec![0; rooms.len()] }
+}
+
+#[test]
+fn spawn_numbers_go_round_the_nodes_that_have_room() {
+    let mut of = allocation(4, &[2, 2, 1]);
+    assert_eq!(of.take(&[(2, None)]), Ok(vec![4, 5]));
+    assert_eq!(of.take(&[(1, Some(0)), (1, None)]), Ok(vec![7, 6]));
+    assert_eq!(of.later(), 4);
+    assert!(of.take(&[(2, None)]).is_err());
+    assert_eq!(of.take(&[(1, None)]), Ok(vec![8]));
+}
+
+#[test]
+fn spawn_numbers_are_taken_all_or_none() {
+    let mut of = allocation(2, &[3, 3]);
+    let text = of.take(&[(2, None), (3, Some(1))]).unwrap_err();
+    assert!(
+        text.contains("5 more ranks") && text.contains("room for 8") && text.contains("3 more on that node"),
+        "{text}"
+    );
+    assert_eq!((of.later(), of.take(&[(u32::MAX, None)]).is_err()), (0, true));
+    assert_eq!(of.take(&[(6, None)]), Ok(vec![2, 3, 4, 5, 6, 7]));
+}
+
+#[test]
+fn spawn_outcomes_of_all_nodes_are_one() {
+    let missing = Outcome { failed: vec![3, 1], text: "no such program".into() };
+    let lines = [Outcome::default().encode(), missing.encode(), Outcome::default().encode()].concat();
+    assert_eq!(Outcome::of_all(&lines), Outcome { failed: vec![1, 3], text: "no such program".into() });
+    assert_eq!(Outcome::of_all(&Outcome::default().encode()), Outcome::default());
+    assert!(!Outcome::of_all(b"{}\n").text.is_empty());
+    let ask = Ask { parent: 3, request: Request { number: 1, context: 6, programs: Vec::new() } };
+    assert_eq!(Ask::decode(&ask.encode().unwrap()), Some(ask));
+    assert_eq!(Ask::decode(b"abc"), None);
+}

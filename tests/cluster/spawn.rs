@@ -1,0 +1,53 @@
+//! Ranks that other ranks start (MPI_Comm_spawn) in jobs under daemons, on one node and on several.
+
+use std::path::PathBuf;
+
+use crate::Cluster;
+use crate::harness::await_that;
+use tutti_tests::{Scratch, compile};
+
+fn spawn_program(name: &str) -> (Scratch, PathBuf) {
+    let scratch = Scratch::new(name);
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    (scratch, spawn)
+}
+
+#[test]
+fn spawn_works_in_jobs_under_daemons() {
+    let (_scratch, spawn) = spawn_program("spawn-under-daemons");
+    let cluster = Cluster::up("spawn", 3, &[]);
+    let program = spawn.to_str().expect("a path of text");
+    for (nodes, ranks) in [("1", "2"), ("2", "2"), ("3", "3")] {
+        let mut run = cluster.command(&["run", "-N", nodes, "-n", ranks, "--universe", "12", program]);
+        let ran = tutti_tests::run(run.env("PARENTS", ranks), crate::harness::LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ranks} ranks on {nodes} nodes");
+    }
+    let ran = cluster.run(&["run", "-N", "2", "-n", "2", "--universe", "8", program, "places", "4"]);
+    assert_eq!(ran.expect_success().stdout, "nodes 0 1 0 1\n");
+    let ran =
+        cluster.run(&["run", "-N", "2", "-n", "2", "--universe", "8", program, "places", "1", "nowhere"]);
+    assert!(ran.stdout.contains("host nowhere is none of the job's nodes"), "{ran}");
+}
+
+#[test]
+fn spawned_ranks_are_counted_and_end_with_their_job() {
+    let (_scratch, spawn) = spawn_program("spawn-counted");
+    let cluster = Cluster::up("spawn-counted", 2, &[]);
+    let program = spawn.to_str().expect("a path of text");
+    for (job, nodes) in [(1, "1"), (2, "2")] {
+        cluster
+            .tutti(&["submit", "-N", nodes, "-n", "2", "--universe", "6", program, "hang"])
+            .expect_success();
+        await_that("the new ranks are counted", || cluster.job(job).contains("\"ranks\": 4"));
+        let number = job.to_string();
+        cluster.tutti(&["suspend", &number]).expect_success();
+        cluster.tutti(&["resume", &number]).expect_success();
+        cluster.tutti(&["kill", &number]).expect_success();
+        await_that("the job is over", || cluster.job(job).contains("\"over\""));
+    }
+    for nodes in ["1", "2"] {
+        let ran = cluster.run(&["run", "-N", nodes, "-n", "2", "--universe", "4", program, "killed"]);
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (137, 1), "{ran}");
+        assert!(ran.stderr.contains("rank 2 (pid ") && ran.stderr.contains("signal 9"), "{ran}");
+    }
+}
