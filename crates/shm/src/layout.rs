@@ -89,6 +89,12 @@ impl Geometry {
         self.world_room.max(self.world_ranks).max(self.room())
     }
 
+    /// World ranks of this node that there is room for.
+    pub fn numbers(&self) -> Numbers {
+        let of_node = [self.first_rank, self.local_ranks, self.room()];
+        Numbers::new(of_node, self.world_ranks, self.node, self.nodes)
+    }
+
     /// Whether all ranks of the job are on this node.
     pub fn is_whole(&self) -> bool {
         self.world_ranks <= self.local_ranks
@@ -156,7 +162,7 @@ impl Layout {
             block_bytes,
             reports_at,
             fifo_bytes,
-            numbers: Numbers::of(geometry),
+            numbers: geometry.numbers(),
             remote_ranks,
             flows_at,
             flows_bytes,

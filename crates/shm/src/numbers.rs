@@ -9,8 +9,6 @@
 //! So every process knows the node of every rank, also of one that is started later, without asking. On a
 //! node its ranks are counted from 0: first those that the job began with.
 
-use crate::layout::Geometry;
-
 /// The world ranks of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
@@ -33,18 +31,18 @@ pub fn share_of_later(room: u32, node: u32, nodes: u32) -> u32 {
 }
 
 impl Numbers {
-    /// Those that there is room for.
-    pub fn of(geometry: &Geometry) -> Self {
-        let (began, len) = (geometry.local_ranks as usize, geometry.room() as usize);
-        let is_whole = geometry.nodes <= 1;
+    /// Those of a node, one of `nodes`: `began` from `first` on, and with later ones `len`; the job began with
+    /// `world` on all nodes.
+    pub fn new([first, began, len]: [u32; 3], world: u32, node: u32, nodes: u32) -> Self {
+        let is_whole = nodes <= 1;
         Numbers {
-            first: geometry.first_rank as usize,
+            first: first as usize,
             // On one node they all follow each other.
-            began: if is_whole { len } else { began },
-            len,
-            world: if is_whole { usize::MAX } else { geometry.world_ranks as usize },
-            node: geometry.node as usize,
-            nodes: (geometry.nodes as usize).max(1),
+            began: if is_whole { len } else { began } as usize,
+            len: len as usize,
+            world: if is_whole { usize::MAX } else { world as usize },
+            node: node as usize,
+            nodes: nodes.max(1) as usize,
         }
     }
 
@@ -133,17 +131,8 @@ mod tests {
             for (node, first) in (0..nodes).zip(&firsts) {
                 let end = firsts.get(node as usize + 1).unwrap_or(&world);
                 let local_ranks = end - first;
-                let geometry = Geometry {
-                    world_ranks: world,
-                    local_ranks,
-                    first_rank: *first,
-                    node,
-                    nodes,
-                    room: local_ranks + share_of_later(room - world, node, nodes),
-                    world_room: room,
-                    ..Geometry::default()
-                };
-                let numbers = Numbers::of(&geometry);
+                let len = local_ranks + share_of_later(room - world, node, nodes);
+                let numbers = Numbers::new([*first, local_ranks, len], world, node, nodes);
                 for (index, rank) in numbers.iter().enumerate() {
                     assert_eq!((numbers.index_of(rank), numbers.rank_at(index)), (index, rank));
                     let later = rank.checked_sub(world as usize);

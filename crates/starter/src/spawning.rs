@@ -11,6 +11,7 @@
 //! starters see the same requests in the same order, so each knows the numbers and nodes of all new ranks by
 //! itself ([`Allocation`]).
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -22,6 +23,21 @@ use tutti_shm::spawn::{Request, Spawned};
 
 /// Failures that a starter tells, at most.
 const FAILED_MAX: usize = 256;
+
+/// What the starter knows of ranks that were started later.
+#[derive(Debug, Default)]
+pub struct Later {
+    /// The job, when its ranks have started: they may ask for more.
+    pub job: Option<Job>,
+    /// The numbers that are in use.
+    pub allocation: Option<Allocation>,
+    /// Number of the last order that was begun.
+    pub begun: u32,
+    /// Asks of ranks of this node that have no order yet; the first one is on its way to the hub.
+    pub asks: VecDeque<Vec<u8>>,
+    /// Number of the last Ask that was sent.
+    pub asked: u32,
+}
 
 /// Such ranks.
 #[derive(Debug)]

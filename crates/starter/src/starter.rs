@@ -21,6 +21,7 @@ use tutti_shm::daemon_page;
 use crate::launch::{self, Launched, Ready};
 use crate::parts::Parts;
 use crate::readiness::now_ns;
+use crate::spawning::Later;
 use reconnect::Reconnect;
 use tutti_os::Signals;
 use tutti_os::cgroup::Cgroup;
@@ -118,7 +119,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         idle: None,
         refused: false,
         ready: None,
-        later: spawn::Later::default(),
+        later: Later::default(),
         ending_reported: false,
         alone: job.part.is_none(),
         may_leave: false,
@@ -174,7 +175,7 @@ struct Starter {
     /// The job, until its ranks may start.
     ready: Option<Ready>,
     /// Ranks that others ask for.
-    later: spawn::Later,
+    later: Later,
     /// The front end knows that the job is over.
     ending_reported: bool,
     /// This is the job's only node.

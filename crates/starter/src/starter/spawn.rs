@@ -9,7 +9,6 @@
 //!
 //! In a job on several nodes all starters do so under the hub's order ([`crate::spawning`]).
 
-use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -20,20 +19,6 @@ use tutti_shm::spawn::{Answer, Request, Spawned};
 use super::Starter;
 use crate::launch;
 use crate::spawning::{Allocation, Ask, Outcome, Spawning};
-
-/// What the starter knows of ranks that were started later.
-#[derive(Debug, Default)]
-pub(super) struct Later {
-    /// The job, when its ranks have started: they may ask for more.
-    job: Option<Job>,
-    allocation: Option<Allocation>,
-    /// Number of the last order that was begun.
-    begun: u32,
-    /// Asks of ranks of this node that have no order yet; the first one is on its way to the hub.
-    asks: VecDeque<Vec<u8>>,
-    /// Number of the last Ask that was sent.
-    asked: u32,
-}
 
 impl Starter {
     /// The ranks of this node have started; from now on they may ask for more.

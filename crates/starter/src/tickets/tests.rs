@@ -1,12 +1,11 @@
 use super::*;
 use rustix::net::{SendFlags, connect, recv, send, socket};
-use tutti_shm::layout::Geometry;
 
 /// World rank of the first ticket.
 const FIRST: u32 = 40;
 
 fn numbers(first_rank: u32) -> Numbers {
-    Numbers::of(&Geometry { world_ranks: 50, local_ranks: 1, first_rank, room: 3, ..Geometry::default() })
+    Numbers::new([first_rank, 1, 3], 50, 0, 1)
 }
 
 fn reply(file: &std::fs::File) -> AttachReply<'_> {
