@@ -64,7 +64,7 @@ struct Level {
     /// Numbers of what ranks have asked for, added; the order of new ranks that has begun everywhere.
     asks: u64,
     spawned: u32,
-    /// Ranks that run, with those that were started later.
+    /// Ranks with those that were started later, while all parts run.
     ranks: usize,
     /// Whether it is known by what they are held while others have the cores.
     held_by: bool,
@@ -285,6 +285,10 @@ impl Entry {
             let stalls = level.stalled.zip(part.stalled.as_ref());
             level.stalled = stalls.map(|(sum, stalled)| sum.wrapping_add(stalled.number));
             level.snapshot = level.snapshot.min(part.held.as_ref().map_or(0, snapshot));
+        }
+        // Before and after, parts differ for a while.
+        if level.phase != Phase::Running {
+            level.ranks = 0;
         }
         Some(level)
     }
