@@ -145,7 +145,8 @@ fn redeem(socket: OwnedFd) -> (OwnedFd, Option<Welcome>) {
 /// What a rank of a job on several nodes is given is enough to reach all others.
 fn exchange() {
     let job = Job::enter(attach().expect("a place"));
-    let (rank, local) = (job.rank(), job.local_ranks());
+    let (rank, ranks) = (job.rank(), job.local_ranks());
+    let local = ranks.first()..ranks.first() + ranks.len();
     let network = job.network().expect("a job on several nodes");
     let socket = network.socket.try_clone().expect("a descriptor");
     let mut udp = Udp::attach(socket, network.peers.addresses()).expect("a UDP socket");
