@@ -100,6 +100,9 @@ pub struct Demand {
     /// It has serial and parallel phases, and shares its node by this policy with others that have.
     #[serde(default)]
     pub phases: Option<Phases>,
+    /// It is a filler: it has turns only while no job that is none wants one.
+    #[serde(default)]
+    pub fill: bool,
 }
 
 impl Demand {
@@ -121,6 +124,7 @@ impl Demand {
             memory_bytes: 0,
             owner: Owner::default(),
             phases: None,
+            fill: false,
         }
     }
 
@@ -136,6 +140,9 @@ impl Demand {
         }
         if self.phases.is_some() && (self.exclusive || !self.gang) {
             return Err(SubmitError::PhasesTerms);
+        }
+        if self.fill && (self.exclusive || !self.gang || self.phases.is_some()) {
+            return Err(SubmitError::FillTerms);
         }
         match &self.place {
             Place::Fewest { ranks: 0 } | Place::Any { ranks: 0, .. } | Place::Any { nodes: 0, .. } => {
@@ -268,6 +275,9 @@ pub enum SubmitError {
     /// Phases are for what takes turns with others on a node.
     #[error("--phases is for jobs that take turns: not with --exclusive or --no-gang")]
     PhasesTerms,
+    /// A filler is behind others on its slots.
+    #[error("--fill is for jobs that take turns: not with --exclusive, --no-gang or --phases")]
+    FillTerms,
     /// Phases are shared on one node.
     #[error("--phases is for jobs with all ranks on one node: this one needs {nodes}")]
     PhasesWide {

@@ -114,6 +114,7 @@ impl Matrix {
             weight: demand.weight,
             exclusive: demand.exclusive,
             gang: demand.gang,
+            fill: demand.fill,
             active: false,
             moved: runs && demand.gang,
         };
@@ -283,13 +284,13 @@ impl Matrix {
     }
 
     /// Adds to each row the jobs whose columns are free there; who has the fewest rows for its weight comes
-    /// first.
+    /// first, fillers last.
     fn fill(&self, rows: &mut [PlannedRow]) {
-        let mut shares: Vec<(u64, JobId)> = Vec::new();
+        let mut shares: Vec<(bool, u64, JobId)> = Vec::new();
         for (&job, resident) in
             self.residents.iter().filter(|(_, resident)| resident.active && !resident.exclusive)
         {
-            shares.push((1_000_000 / u64::from(resident.weight), job));
+            shares.push((resident.fill, 1_000_000 / u64::from(resident.weight), job));
         }
         for row in rows {
             let mut space = Row::new(0, u32::MAX);
@@ -297,7 +298,7 @@ impl Matrix {
                 space.take(&self.residents[job].parts);
             }
             shares.sort_unstable();
-            for (share, job) in &mut shares {
+            for (_, share, job) in &mut shares {
                 let resident = &self.residents[job];
                 if !row.all.contains(job) && space.is_free(&resident.parts) {
                     space.take(&resident.parts);

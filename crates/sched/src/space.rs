@@ -16,6 +16,8 @@ pub(crate) struct Resident {
     pub(crate) exclusive: bool,
     /// It takes turns; who does not stands in no row of the matrix.
     pub(crate) gang: bool,
+    /// It is a filler.
+    pub(crate) fill: bool,
     /// It takes part in the matrix: begun, not suspended, not left out.
     pub(crate) active: bool,
     /// It had other slots when it began, or may have had: the nodes are told with every plan.

@@ -16,6 +16,10 @@
 //! **Joining.** Who begins, resumes or wakes starts at the least virtual time of those that can run, at the
 //! earliest: nobody saves up turns by sleeping.
 //!
+//! **Fillers** ([`Demand::fill`](crate::Demand::fill)) have turns only while no job that is none wants one; as
+//! soon as one does the turn is over. So no filler delays anybody. What they fill beyond that their nodes
+//! decide.
+//!
 //! **Not frozen yet.** A job that left the row is not switched in before FROZEN has come from all its nodes.
 //! If the row to run has such a job, it is left out of the plan until then (a new version), and since it has
 //! not been served its virtual time stays: that is its credit. Overlapped switches need no more than this; a
@@ -92,6 +96,8 @@ impl Rotation {
 /// A row that may be next.
 struct Candidate {
     row: usize,
+    /// It is there for fillers.
+    fill: bool,
     virtual_ns: u64,
     last: Generation,
 }
@@ -107,7 +113,7 @@ impl Scheduler {
             return (!self.rotation.running.is_empty()).then(|| self.switch_off());
         }
         let kept = self.rotation.running.iter().all(|&job| self.may_continue(job));
-        let over = now_ns >= self.rotation.slice_end_ns;
+        let over = now_ns >= self.rotation.slice_end_ns || self.is_filled_in_vain();
         if kept && !over && !self.rotation.running.is_empty() && !self.all_idle() {
             return self.widen().or_else(|| self.bind());
         }
@@ -244,6 +250,26 @@ impl Scheduler {
         self.matrix.residents.get(&job).is_some_and(|resident| resident.active)
     }
 
+    /// The row in force is there for fillers, and a job that is none wants its turn and could have it.
+    fn is_filled_in_vain(&self) -> bool {
+        let wants = |job: &JobId| {
+            self.jobs
+                .get(job)
+                .is_some_and(|record| !record.demand.fill && record.turn.idle_since_ns.is_none())
+        };
+        !self.rotation.running.is_empty()
+            && !self.rotation.running.iter().any(wants)
+            && self.wanting_rows(|job| wants(job) && self.can_run(*job))
+    }
+
+    fn wanting_rows(&self, wants: impl Fn(&JobId) -> bool) -> bool {
+        self.matrix.rows().iter().any(|row| row.home.iter().any(&wants))
+    }
+
+    fn is_filler(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|record| record.demand.fill)
+    }
+
     fn all_idle(&self) -> bool {
         let mut running = self.rotation.running.iter();
         !self.rotation.running.is_empty()
@@ -369,11 +395,14 @@ impl Scheduler {
         let candidates = rows.filter_map(|(row, planned)| {
             let turns = planned.home.iter().filter_map(|&job| Some((job, &self.jobs.get(&job)?.turn)));
             let turns = turns.filter(|(job, turn)| self.is_able(*job, turn));
-            let eager = turns.filter(|(job, turn)| self.is_eager(*job, turn, now_ns)).map(|(_, turn)| turn);
-            let best = eager.min_by_key(|turn| (turn.account.virtual_ns, turn.since))?;
-            Some(Candidate { row, virtual_ns: best.account.virtual_ns, last: best.since })
+            let eager = turns.filter(|(job, turn)| self.is_eager(*job, turn, now_ns));
+            let eager = eager.map(|(job, turn)| (self.is_filler(job), turn));
+            let best = eager.min_by_key(|(fill, turn)| (*fill, turn.account.virtual_ns, turn.since))?;
+            let (fill, virtual_ns, last) = (best.0, best.1.account.virtual_ns, best.1.since);
+            Some(Candidate { row, fill, virtual_ns, last })
         });
-        candidates.min_by_key(|candidate| (candidate.virtual_ns, candidate.last)).map(|best| best.row)
+        let best = candidates.min_by_key(|candidate| (candidate.fill, candidate.virtual_ns, candidate.last));
+        best.map(|best| best.row)
     }
 
     /// Some job may have waited too long. Whoever begins to wait does so now, so what the last look at all
@@ -394,7 +423,7 @@ impl Scheduler {
         let patience_ns = fair::patience_ns(self.config.slice_ns, rows.len());
         let waits = |job: &JobId| {
             let turn = &self.jobs.get(job)?.turn;
-            let since_ns = turn.waits_since_ns?;
+            let since_ns = turn.waits_since_ns.filter(|_| !self.is_filler(*job))?;
             let is_overdue = now_ns.saturating_sub(since_ns) >= patience_ns && self.is_able(*job, turn);
             is_overdue.then_some((since_ns, turn.since))
         };

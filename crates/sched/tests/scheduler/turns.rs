@@ -126,3 +126,55 @@ fn users_sharing_a_machine_run_in_their_own_windows() {
         assert_eq!(last.scheduler.running().len(), 1);
     }
 }
+
+#[test]
+fn filler_never_delays_a_gangs_turn() {
+    let mut bench = Bench::plain(2, 2);
+    let filler = bench.submit(&Demand { fill: true, weight: 10_000, ..Demand::any(2, 4) });
+    bench.run(5);
+    assert_eq!(bench.service(filler), 5 * SLICE_NS, "nobody else wants the slots");
+    let gangs = [100, 300].map(|weight| bench.submit(&Demand { weight, ..Demand::any(2, 4) }));
+    let before = bench.now_ns;
+    // Longer than anybody else ever waits.
+    bench.run(1000);
+    assert_eq!(bench.service(filler), 5 * SLICE_NS);
+    let served: u64 = gangs.iter().map(|gang| bench.service(*gang)).sum();
+    assert_eq!(served, bench.now_ns - before, "all of the time is the gangs'");
+    assert!(bench.service(gangs[0]).abs_diff(served / 4) <= 2 * SLICE_NS, "by their weights");
+    bench.check();
+}
+
+#[test]
+fn filler_gives_its_turn_up_when_a_gang_wakes() {
+    let mut bench = Bench::plain(1, 1);
+    let gang = bench.submit(&Demand::any(1, 1));
+    let filler = bench.submit(&Demand { fill: true, ..Demand::any(1, 1) });
+    bench.turn();
+    assert_eq!(bench.scheduler.running(), [gang]);
+    bench.scheduler.handle_idle(bench.now_ns, gang, bench.scheduler.generation());
+    bench.turn();
+    assert_eq!(bench.scheduler.running(), [filler], "the gang sleeps");
+    bench.now_ns += SLICE_NS / 10;
+    bench.scheduler.handle_woken(bench.now_ns, gang);
+    bench.turn();
+    assert_eq!(bench.scheduler.running(), [gang], "at once: not at the end of the slice");
+    assert_eq!(bench.service(filler), SLICE_NS / 10);
+}
+
+#[test]
+fn fillers_alone_take_turns_and_two_of_a_gang_side_by_side_fill_holes() {
+    let mut bench = Bench::plain(1, 2);
+    let offered = Demand { fill: true, ..Demand::any(1, 2) };
+    let (a, b) = (bench.submit(&offered), bench.submit(&offered));
+    bench.run(10);
+    assert_eq!((bench.service(a), bench.service(b)), (5 * SLICE_NS, 5 * SLICE_NS));
+
+    let mut bench = Bench::plain(1, 2);
+    let narrow = bench.submit(&Demand::any(1, 1));
+    let filler = bench.submit(&Demand { fill: true, ..Demand::any(1, 1) });
+    bench.run(10);
+    assert_eq!((bench.service(narrow), bench.service(filler)), (10 * SLICE_NS, 10 * SLICE_NS));
+    let refused = bench.try_submit(&Demand { exclusive: true, fill: true, ..Demand::any(1, 1) });
+    let said = refused.unwrap_err().to_string();
+    assert_eq!(said, "--fill is for jobs that take turns: not with --exclusive, --no-gang or --phases");
+}

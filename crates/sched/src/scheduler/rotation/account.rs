@@ -204,19 +204,20 @@ impl Scheduler {
 
     /// The least virtual time of those that can run; it never goes back.
     pub(crate) fn virtual_time(&mut self) -> u64 {
-        let mut least_ns = None;
+        // Fillers count only where there is nobody else: they wait without being owed anything.
+        let mut least = None;
         for (job, record) in &self.jobs {
-            let virtual_ns = record.turn.account.virtual_ns;
+            let found = (record.demand.fill, record.turn.account.virtual_ns);
             // Most are no candidates, and need no look into the matrix.
-            if least_ns.is_none_or(|least_ns| virtual_ns < least_ns)
+            if least.is_none_or(|least| found < least)
                 && record.turn.idle_since_ns.is_none()
                 && self.is_able(*job, &record.turn)
                 && self.may_continue(*job)
             {
-                least_ns = Some(virtual_ns);
+                least = Some(found);
             }
         }
-        self.rotation.clock_ns = self.rotation.clock_ns.max(least_ns.unwrap_or(0));
+        self.rotation.clock_ns = self.rotation.clock_ns.max(least.map_or(0, |(_, least_ns)| least_ns));
         self.rotation.clock_ns
     }
 }

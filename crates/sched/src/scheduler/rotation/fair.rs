@@ -108,11 +108,16 @@ impl Scheduler {
         fair.ledger.begin();
         let (mut wanted, mut first_user) = (0, None);
         fair.several = false;
+        // Who only fills takes nothing from the share that his user's other jobs divide.
+        let wants = |record: &&crate::scheduler::Job| record.turn.idle_since_ns.is_none();
+        let homes = || matrix.rows().iter().flat_map(|row| &row.home).filter_map(|job| jobs.get(job));
+        let only_fillers = homes().filter(wants).all(|record| record.demand.fill);
         for (row, planned) in matrix.rows().iter().enumerate() {
             for &job in &planned.home {
-                let Some(record) = jobs.get(&job).filter(|record| record.turn.idle_since_ns.is_none()) else {
-                    continue;
+                let claims = |record: &&crate::scheduler::Job| {
+                    record.turn.idle_since_ns.is_none() && (only_fillers || !record.demand.fill)
                 };
+                let Some(record) = jobs.get(&job).filter(claims) else { continue };
                 let (owner, weight) = (record.demand.owner, record.turn.weight);
                 fair.several |= *first_user.get_or_insert(owner.user) != owner.user;
                 wanted += matrix.residents.get(&job).map_or(0, |resident| resident.slots);
@@ -143,7 +148,10 @@ impl Scheduler {
         }
         let running = &self.rotation.running;
         let waits = |job: &JobId| running.binary_search(job).is_err() && self.may_continue(*job);
-        let waiting = self.jobs.iter().filter(|(_, record)| record.turn.idle_since_ns.is_none());
+        // For a filler that waits nobody pays: it wants only what is left.
+        let wants =
+            |record: &crate::scheduler::Job| record.turn.idle_since_ns.is_none() && !record.demand.fill;
+        let waiting = self.jobs.iter().filter(|(_, record)| wants(record));
         let mut waiting = waiting.filter(|(job, _)| waits(job)).map(|(_, record)| record.demand.owner.user);
         let Some(one) = waiting.next() else { return };
         let is_several = waiting.any(|user| user != one);
