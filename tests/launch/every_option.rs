@@ -79,6 +79,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("exclusive", all(Done("exclusive_job_waits_and_has_its_node_alone"))),
     ("memory", all(Done("memory_request_waits_or_is_refused"))),
     ("phases", all(Done("r15_three_policies_run_the_same_program"))),
+    ("fill", all(Done("filler_has_what_a_gang_leaves"))),
     ("gang", all(Done("job_without_turns_runs_all_the_time"))),
     ("no-gang", all(Done("job_without_turns_runs_all_the_time"))),
     (

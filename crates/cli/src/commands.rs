@@ -508,6 +508,7 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
             // The least of its nodes.
             match row.held_by.iter().map(|(_, means)| *means).max() {
                 _ if !row.gang => "no",
+                _ if row.fill => "fills",
                 means => means.map_or("-", by),
             }
             .to_owned(),
@@ -597,6 +598,9 @@ fn print_status(rows: &[JobRow]) -> String {
         }
         if row.gang {
             text.push_str(&format!("weight   {}\nslices   {}\n", row.weight, row.turns));
+            if row.fill {
+                text.push_str("fills    it has what jobs that are no fillers leave (--fill)\n");
+            }
         } else {
             text.push_str("turns    none: it runs all the time\n");
         }

@@ -100,6 +100,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         exclusive: terms.exclusive,
         memory_bytes: terms.memory_bytes,
         gang: terms.gang,
+        fill: terms.fill,
         effective_milli: 0,
         turns: 0,
         suspended: None,

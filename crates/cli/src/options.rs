@@ -442,6 +442,7 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         }
         Key::Gang => options.terms.gang = true,
         Key::NoGang => options.terms.gang = false,
+        Key::Fill => options.terms.fill = true,
         Key::Phases => {
             // The one option whose value may be left out.
             let policy = values.first().map_or_else(|| "hints".into(), |_| text());

@@ -263,6 +263,26 @@ pub fn place(name: &str) -> Option<PathBuf> {
     Some(mount::below_mount(&mounts, mount::place_in(&memberships)?)?.join(name))
 }
 
+/// Whether the kernel gives this process a core before any part of ours that is behind: its group of the
+/// controller `cpu` is the one that this process is in, or below that. A group that is behind has nothing to
+/// say about those outside of the group around it.
+pub fn is_before(pid: rustix::process::Pid) -> bool {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let theirs =
+        std::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero())).unwrap_or_default();
+    cpu_place(&own).zip(cpu_place(&theirs)).is_some_and(|(own, theirs)| theirs.starts_with(own))
+}
+
+/// The group of the controller `cpu`: of version 1 if that has it.
+fn cpu_place(memberships: &str) -> Option<&Path> {
+    let by_version1 = memberships.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|name| name == "cpu").then_some(path)
+    });
+    let place = by_version1.or_else(|| memberships.lines().find_map(|line| line.strip_prefix("0::")));
+    place.map(Path::new)
+}
+
 /// Thaws what a daemon that is gone may have frozen.
 pub fn thaw(path: &Path) {
     let _ = std::fs::write(path.join("cgroup.freeze"), "0");
@@ -367,6 +387,15 @@ mod tests {
             drop(cgroup);
             std::fs::remove_dir_all(&around).expect("ours");
         }
+    }
+
+    #[test]
+    fn cgroup_of_the_cpu_controller_is_that_of_version_1_if_it_has_it() {
+        let mixed = "4:memory:/x\n3:cpu,cpuacct:/a/b\n0::/z\n";
+        assert_eq!(cpu_place(mixed), Some(Path::new("/a/b")));
+        assert_eq!(cpu_place("4:cpuacct:/x\n0::/z\n"), Some(Path::new("/z")));
+        assert_eq!(cpu_place(""), None);
+        assert!(is_before(rustix::process::getpid()));
     }
 
     #[test]

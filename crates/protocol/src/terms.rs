@@ -21,10 +21,20 @@ pub struct Terms {
     /// It has serial and parallel phases, and shares its node by this policy with others that have.
     #[serde(default)]
     pub phases: Option<Phases>,
+    /// It is a filler: behind all jobs that are none.
+    #[serde(default)]
+    pub fill: bool,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Terms { weight: WEIGHT_DEFAULT, exclusive: false, memory_bytes: 0, gang: true, phases: None }
+        Terms {
+            weight: WEIGHT_DEFAULT,
+            exclusive: false,
+            memory_bytes: 0,
+            gang: true,
+            phases: None,
+            fill: false,
+        }
     }
 }

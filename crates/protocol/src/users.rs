@@ -237,6 +237,9 @@ pub struct JobRow {
     pub enrolled: bool,
     /// It takes turns.
     pub gang: bool,
+    /// It is a filler.
+    #[serde(default)]
+    pub fill: bool,
     /// What its weight is beside the jobs of other users, in thousandths; 0: not known.
     #[serde(default)]
     pub effective_milli: u64,

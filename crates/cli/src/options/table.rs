@@ -90,6 +90,7 @@ pub enum Key {
     Memory,
     Gang,
     NoGang,
+    Fill,
     Phases,
     Quiet,
     Verbose,
@@ -241,6 +242,12 @@ pub const OPTIONS: &[Spec] = &[
         "take turns with other jobs, all ranks together (the default, for any program)",
     ),
     option(Key::NoGang, &["no-gang"], &[], "take no turns: run all the time, under the kernel's scheduler"),
+    option(
+        Key::Fill,
+        &["fill"],
+        &[],
+        "a filler: has only what jobs that are none leave of the cores (a job of the cluster)",
+    ),
     option(
         Key::Phases,
         &["phases"],

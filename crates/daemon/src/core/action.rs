@@ -91,6 +91,8 @@ pub struct Residents {
     pub pids: Vec<u32>,
     /// The starter has bound each to one core.
     pub bound: bool,
+    /// It is a filler.
+    pub fill: bool,
 }
 
 /// A line of the log of turns.

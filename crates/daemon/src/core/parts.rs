@@ -186,7 +186,8 @@ impl Parts {
         let most = if launch.enrolled { launch.job.ranks() } else { launch.ranks_on(me) };
         pids.truncate(most as usize);
         let bound = local.has_machine_alone() && part.is_bound();
-        let residents = Residents { number: launch.job.id, user: launch.user.uid, pids, bound };
+        let (user, fill) = (launch.user.uid, launch.terms.fill);
+        let residents = Residents { number: launch.job.id, user, pids, bound, fill };
         out.act(Action::RanksStarted(job, residents));
     }
 

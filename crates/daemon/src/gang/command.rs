@@ -102,6 +102,20 @@ pub enum Command {
     Stop,
 }
 
+/// How a job on a node stands to fillers, by the kernel's word on its cgroups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filling {
+    /// It is none, and the kernel does not put fillers behind it.
+    #[default]
+    Beside,
+    /// It is none, and fillers are behind it.
+    Before,
+    /// It is a filler, behind everybody who is [`Self::Before`].
+    Behind,
+    /// It is a filler that cannot be put behind anybody.
+    Unable,
+}
+
 /// The ranks of a job that run here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalRanks {
@@ -116,6 +130,8 @@ pub struct LocalRanks {
     pub starters: Vec<u32>,
     /// Each has a core of its own, and is moved to those of the job's slots.
     pub bound: bool,
+    /// How it stands to fillers.
+    pub place: Filling,
 }
 
 /// What jobs and users have had.

@@ -1,6 +1,7 @@
 //! How far the freezing of a job is on this node, as its freezer acts by it.
 //!
 //! ```text
+//! Running --try_fill--> Filling --freeze--> Requested; thaw: Running
 //! Running --try_exempt--> Exempt --budget used up--.
 //!    |  ^                   | thaw                 v
 //!    |  '-------------------'                   Requested --try_assume--> Assumed
@@ -19,6 +20,8 @@ pub(super) enum FreezeState {
         /// What is left of the time that it may use, in ns.
         budget_ns: u64,
     },
+    /// It is a filler, behind everybody on its slots, and counts as frozen.
+    Filling,
     /// It was told to freeze.
     Requested {
         /// It has not been checked since, and the next step waits for it.

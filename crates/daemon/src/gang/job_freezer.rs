@@ -19,7 +19,7 @@ use tutti_os::stat::owner;
 
 use super::cgroup_freezer::{Activity, CgroupFreezer};
 use super::clock::now_ns;
-use super::command::LocalRanks;
+use super::command::{Filling, LocalRanks};
 use super::freeze_progress::FreezeProgress;
 use super::freeze_state::FreezeState;
 use super::page::{self, Teller};
@@ -63,6 +63,7 @@ pub(super) struct JobFreezer {
     starters: Vec<u32>,
     worker: Worker,
     user: u32,
+    place: Filling,
     /// The kernel has not frozen it when it was told to.
     refused: Option<Errno>,
     /// The same, until somebody is told.
@@ -104,7 +105,7 @@ macro_rules! with {
 impl JobFreezer {
     /// Of a job whose ranks on this node are these.
     pub(super) fn of(ranks: &LocalRanks, worker: &Worker) -> Option<Self> {
-        let LocalRanks { user, groups, pids, starters, .. } = ranks;
+        let LocalRanks { user, groups, pids, starters, place, .. } = ranks;
         // Which ranks are in which of several nobody has said.
         let rank = pids.first().copied().filter(|_| groups.len() == 1);
         let freezers: Option<Vec<_>> =
@@ -121,6 +122,7 @@ impl JobFreezer {
             starters: starters.clone(),
             worker: worker.clone(),
             user: *user,
+            place: *place,
             refused: None,
             unreported: None,
         })
@@ -149,7 +151,29 @@ impl JobFreezer {
 
     /// It is left as it is, since it sleeps.
     pub(super) fn is_exempt(&self) -> bool {
-        matches!(self.state, FreezeState::Exempt { .. })
+        matches!(self.state, FreezeState::Exempt { .. } | FreezeState::Filling)
+    }
+
+    /// It may run beside that one although that one has the slots: it is behind, and the cost in caches and
+    /// memory is its own user's. Another user's job nobody has asked.
+    pub(super) fn may_fill_beside(&self, other: &JobFreezer) -> bool {
+        let is_filler = |place| matches!(place, Filling::Behind | Filling::Unable);
+        is_filler(other.place) || other.place == Filling::Before && other.user == self.user
+    }
+
+    /// It is a filler that the kernel puts behind others.
+    pub(super) fn is_behind(&self) -> bool {
+        self.place == Filling::Behind && matches!(self.mechanism, Mechanism::Cgroups(_))
+    }
+
+    /// It is left as it is: it fills.
+    pub(super) fn fill(&mut self) {
+        self.state = FreezeState::Filling;
+    }
+
+    /// It runs beside those who have its slots.
+    pub(super) fn is_filling(&self) -> bool {
+        self.state == FreezeState::Filling
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
@@ -215,7 +239,7 @@ impl JobFreezer {
             FreezeState::Assumed => now_ns >= self.poll_ns(),
             // Processes that a job starts behind our back are stopped again (`Stopper::try_confirm`).
             FreezeState::Requested { .. } | FreezeState::Confirmed => true,
-            FreezeState::Running | FreezeState::Exempt { .. } => false,
+            FreezeState::Running | FreezeState::Exempt { .. } | FreezeState::Filling => false,
         }
     }
 
@@ -236,7 +260,8 @@ impl JobFreezer {
     }
 
     pub(super) fn thaw(&mut self) {
-        if let FreezeState::Exempt { .. } = std::mem::take(&mut self.state) {
+        let before = std::mem::take(&mut self.state);
+        if let FreezeState::Exempt { .. } | FreezeState::Filling = before {
             return;
         }
         let now_ns = now_ns();
@@ -426,7 +451,8 @@ mod tests {
         let user = rustix::process::geteuid().as_raw();
         let pids = vec![rank.as_raw_nonzero().get() as u32];
         let starters = page::starters_of(&pids, user);
-        let ranks = LocalRanks { user, groups: vec![group], pids, starters, bound: false };
+        let ranks =
+            LocalRanks { user, groups: vec![group], pids, starters, bound: false, place: Filling::default() };
         let mut freezer = JobFreezer::of(&ranks, &Worker::start().unwrap().0).unwrap();
         assert_eq!(freezer.method(), FreezeMethod::Cgroup);
         freezer.freeze(0);

@@ -268,6 +268,7 @@ impl SwitchThread {
                 entry.bound = group.filter(|_| is_here.bound).map(|group| (Arc::from(is_here), group));
                 let method = entry.freezer.as_ref().map_or(FreezeMethod::Nothing, JobFreezer::method);
                 (self.emit)(SwitchEvent::Method(job, method));
+                self.end_filling(now_ns);
                 if method == FreezeMethod::Signals {
                     let text = format!("job {job} takes turns by signals: no cgroup can be made here");
                     (self.emit)(SwitchEvent::LogLine(text));

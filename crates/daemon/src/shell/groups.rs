@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use rustix::process::Pid;
-use tutti_os::cgroup::{JobGroup, Limits, PartGroup};
+use tutti_os::cgroup::{JobGroup, Limits, PartGroup, is_before};
 use tutti_os::stat::owner;
 
 use crate::gang::page::starters_of;
@@ -17,7 +17,7 @@ use tutti_protocol::wire::Job;
 
 use super::{JobId, Shell};
 use crate::core::action::Residents;
-use crate::gang::{Command, LocalRanks};
+use crate::gang::{Command, Filling, LocalRanks};
 
 /// So many ranks of a job are looked at, also if an `mpiexec` says that it has more.
 const RANKS_MAX: usize = 4096;
@@ -25,26 +25,37 @@ const RANKS_MAX: usize = 4096;
 impl Shell {
     /// The ranks of a job run here.
     pub(super) fn send_residents(&self, job: JobId, residents: Residents) {
-        let Residents { number, user, mut pids, bound } = residents;
+        let Residents { number, user, mut pids, bound, fill } = residents;
         pids.truncate(RANKS_MAX);
         let starters = starters_of(&pids, user);
-        let made = self.starters.get(&job).and_then(|starter| starter.group.as_ref()?.job_group().ok());
+        let group = self.starters.get(&job).and_then(|starter| starter.group.as_ref());
+        let made = group.and_then(|group| group.job_group().ok());
+        let place = match (fill, group) {
+            (true, Some(group)) if group.enforced().behind => Filling::Behind,
+            (true, _) => Filling::Unable,
+            (false, _) => {
+                let mut ranks = pids.iter().filter_map(|pid| Pid::from_raw(*pid as i32));
+                if ranks.all(is_before) { Filling::Before } else { Filling::Beside }
+            }
+        };
         let groups = made.map_or_else(|| groups_of(&pids, user, number), |group| vec![group]);
         let groups = groups.into_iter().map(Arc::new).collect();
-        self.switcher
-            .send(Command::RanksStarted(job, Box::new(LocalRanks { user, groups, pids, starters, bound })));
+        self.switcher.send(Command::RanksStarted(
+            job,
+            Box::new(LocalRanks { user, groups, pids, starters, bound, place }),
+        ));
     }
 }
 
 impl Shell {
     /// Makes the cgroups of a part that is about to begin. For root's daemon; none where it cannot: then
     /// there are no limits, and the job is stopped by signals.
-    pub(super) fn make_group(&mut self, described: &Job) -> Option<PartGroup> {
+    pub(super) fn make_group(&mut self, described: &Job, behind: bool) -> Option<PartGroup> {
         if !rustix::process::geteuid().is_root() {
             return None;
         }
         let memory_bytes = described.memory.as_ref().map(|limit| limit.bytes);
-        let limits = Limits { memory_bytes, pids_max: self.settings.pids_max };
+        let limits = Limits { memory_bytes, pids_max: self.settings.pids_max, behind };
         let made = PartGroup::create(&described.name(), limits);
         made.map_err(|error| self.complain_of_groups(&error.to_string())).ok()
     }

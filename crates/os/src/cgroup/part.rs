@@ -43,7 +43,7 @@ const STARTER_BYTES: u64 = 64 << 20;
 /// How often a part is made that another daemon sweeps while it is being made.
 const CREATE_MAX: u32 = 3;
 /// Controllers of limits.
-const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
 /// What all processes of a part have together, at most.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,8 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// Processes and threads.
     pub pids_max: u64,
+    /// They run only where nobody beside their group wants the core (`cpu.idle`).
+    pub behind: bool,
 }
 
 /// Which limits the kernel sees to.
@@ -61,6 +63,9 @@ pub struct Enforced {
     pub memory: bool,
     /// That of processes and threads.
     pub pids: bool,
+    /// They are behind everybody in the cgroup around theirs, and below it.
+    #[serde(default)]
+    pub behind: bool,
 }
 
 /// Where the cgroups of a part are, for a daemon that follows.
@@ -132,7 +137,8 @@ impl PartGroup {
     }
 
     fn limit(&mut self, limits: Limits) {
-        for controller in CONTROLLERS {
+        // Without need no job has a share of the cores by its cgroup.
+        for controller in CONTROLLERS.iter().filter(|controller| **controller != "cpu" || limits.behind) {
             let enable = |directory| write(directory, "cgroup.subtree_control", &format!("+{controller}"));
             // Where the cgroup around it has processes of its own the kernel refuses.
             let _ = enable(&self.parent);
@@ -141,6 +147,9 @@ impl PartGroup {
         let pids = limits.pids_max.to_string();
         self.place.enforced.pids = write(&self.directory, "pids.max", &pids).is_ok()
             || self.limit_by_version1("pids", ("pids.max", limits.pids_max));
+        self.place.enforced.behind = limits.behind
+            && (write(&self.directory, "cpu.idle", "1").is_ok()
+                || self.limit_by_version1("cpu", ("cpu.idle", 1)));
         let Some(bytes) = limits.memory_bytes else { return };
         // In this order: a limited process is never killed alone.
         let by_version2 = write(&self.job, "memory.oom.group", "1").is_ok()
@@ -409,7 +418,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { memory_bytes: Some(64 << 20), pids_max: 40 };
+    const LIMITS: Limits = Limits { memory_bytes: Some(64 << 20), pids_max: 40, behind: false };
 
     /// None, with a line, where none can be made.
     fn create(name: &str) -> Option<PartGroup> {

@@ -53,6 +53,7 @@ pub(super) fn list(
         },
         enrolled: job.launch.enrolled,
         gang: job.launch.terms.gang,
+        fill: job.launch.terms.fill,
         turns: job.turns,
         effective_milli: job.effective_milli,
         suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),

@@ -143,6 +143,7 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
         memory_bytes: terms.memory_bytes,
         owner: Owner::default(),
         phases: terms.phases,
+        fill: terms.fill,
     };
     let nodes = members.alive().map(|(node, member)| (node, member.about.slots, member.about.memory_bytes));
     could_hold(nodes, &demand)?;

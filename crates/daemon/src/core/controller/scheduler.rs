@@ -44,5 +44,6 @@ fn demand_in_place(job: &JobRecord) -> Demand {
         memory_bytes: terms.memory_bytes,
         owner: Owner::default(),
         phases: terms.phases,
+        fill: terms.fill,
     }
 }

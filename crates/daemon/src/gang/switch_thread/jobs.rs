@@ -160,6 +160,7 @@ impl SwitchThread {
         match action {
             Action::Freeze(id) => {
                 self.phases.set_runs(now_ns(), *id, false);
+                let fills = may_fill(&self.jobs, *id);
                 let Some(job) = self.jobs.get_mut(id) else { return };
                 let began_ns = now_ns();
                 // Its slice was shorter than the time between two looks.
@@ -168,7 +169,14 @@ impl SwitchThread {
                     self.poll_pause.begin(began_ns, now_ns());
                 }
                 let Some(freezer) = &mut job.freezer else { return };
-                if node.agent.switch().may_exempt(*id) && !self.phases.waits(*id) && freezer.try_exempt() {
+                if fills && node.agent.switch().may_exempt(*id) {
+                    freezer.fill();
+                    (job.polled_ns, job.pauses) = (began_ns, 1);
+                    node.agent.handle_change(began_ns, *id, JobChange::Exempt);
+                } else if node.agent.switch().may_exempt(*id)
+                    && !self.phases.waits(*id)
+                    && freezer.try_exempt()
+                {
                     (job.polled_ns, job.pauses) = (began_ns, 1);
                     self.recorder.put(TurnKind::Freeze, *id, began_ns, began_ns);
                     node.agent.handle_change(began_ns, *id, JobChange::Exempt);
@@ -285,6 +293,29 @@ impl SwitchThread {
                 }
             }
             self.poll_pause.begin(now_ns, self::now_ns());
+        }
+    }
+}
+
+/// The job may run while others have its slots: the kernel puts it behind all of them.
+fn may_fill(jobs: &BTreeMap<JobId, Job>, id: JobId) -> bool {
+    let Some(filler) = jobs.get(&id).and_then(|job| job.freezer.as_ref()) else { return false };
+    let mut others = jobs.iter().filter(|(other, _)| **other != id);
+    filler.is_behind()
+        && others.all(|(_, job)| job.freezer.as_ref().is_none_or(|other| filler.may_fill_beside(other)))
+}
+
+impl SwitchThread {
+    /// Another job has come that fillers are not behind: those that fill stand still.
+    pub(super) fn end_filling(&mut self, now_ns: u64) {
+        let fills = |job: &Job| job.freezer.as_ref().is_some_and(JobFreezer::is_filling);
+        let filling: Vec<JobId> = self.jobs.iter().filter(|(_, job)| fills(job)).map(|(id, _)| *id).collect();
+        for id in filling {
+            let fills = may_fill(&self.jobs, id);
+            let freezer = self.jobs.get_mut(&id).and_then(|job| job.freezer.as_mut());
+            if let Some(freezer) = freezer.filter(|_| !fills) {
+                freezer.freeze_blocking(now_ns);
+            }
         }
     }
 }
