@@ -16,8 +16,8 @@
 //! **Joining.** Who begins, resumes or wakes starts at the least virtual time of those that can run, at the
 //! earliest: nobody saves up turns by sleeping.
 //!
-//! **Fillers** ([`Demand::fill`](crate::Demand::fill)) have turns only while no job that is none wants one; as
-//! soon as one does the turn is over. So no filler delays anybody. What they fill beyond that their nodes
+//! **Fillers** ([`Demand::fill`](crate::Demand::fill)) have turns only while no job that is none wants one;
+//! as soon as one does the turn is over. So no filler delays anybody. What they fill beyond that their nodes
 //! decide.
 //!
 //! **Not frozen yet.** A job that left the row is not switched in before FROZEN has come from all its nodes.
