@@ -204,7 +204,7 @@ reachable() {
 
 if [ ! -e lammps/built ]; then
     echo "building lammps, what melt needs of it, with MPI and without (some six minutes) ..."
-    # Its styles are the files that are there. A whole build takes half an hour.
+    # Its styles are the files that are there: only those that melt needs are built.
     (cd lammps/src && kept=$(reachable main verlet min_cg min_linesearch pair_lj_cut fix_nve $(ls {atom_vec,ntopo}_*.h | sed 's/\.h//') atom_map compute_temp compute_pe \
         compute_pressure region_block create_box create_atoms velocity run nbin_standard npair_half_bin_atomonly_newton \
         nstencil_half_bin_3d fmtlib_format fmtlib_os hashlittle) &&

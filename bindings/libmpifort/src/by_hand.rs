@@ -327,7 +327,7 @@ functions! {
         length_command: usize,
         length_argv: usize,
     ) {
-        let command = Text::new(command, length_command, false);
+        let command = Text::new(command, length_command, true);
         let mut arguments = Arguments::new(argv, length_argv, length_argv);
         let mut made: MPI_Comm = handle::absent();
         let code = call!(MPI_Comm_spawn PMPI_Comm_spawn(
@@ -357,7 +357,7 @@ functions! {
         c::PMPI_Comm_rank(handle(*comm), &mut rank);
         let number = if rank == *root { usize::try_from(*count).unwrap_or(0) } else { 0 };
         let texts: Vec<Text> = (0..number)
-            .map(|at| Text::new(commands.add(at * length_commands), length_commands, false))
+            .map(|at| Text::new(commands.add(at * length_commands), length_commands, true))
             .collect();
         let mut commands: Vec<*mut c_char> = texts.iter().map(|text| text.address().cast_mut()).collect();
         let mut arguments: Vec<Arguments> = match sentinels::is_no_arguments(argv) {
@@ -380,7 +380,7 @@ functions! {
     }
 }
 
-/// Arguments of a new process: strings up to a blank one.
+/// Arguments of a new process: strings up to a blank one. Blanks at both ends are no part of them (MPI 11.8.2).
 struct Arguments {
     /// What the addresses lead to.
     _texts: Vec<Text>,
@@ -392,7 +392,7 @@ impl Arguments {
         let mut texts = Vec::new();
         if !sentinels::is_no_arguments(argv) {
             // SAFETY: the array ends with a blank string.
-            let at = |index: usize| unsafe { trimmed(argv.add(index * step), length, false) };
+            let at = |index: usize| unsafe { trimmed(argv.add(index * step), length, true) };
             texts.extend((0..).map(at).take_while(|text| !text.is_empty()).map(Text::of));
         }
         let addresses = texts.iter().map(|text| text.address().cast_mut()).chain([null_mut()]).collect();

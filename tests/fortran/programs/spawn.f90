@@ -22,16 +22,17 @@ if (parent /= MPI_COMM_NULL) then
   call MPI_Finalize()
   stop
 end if
-arguments = (/ 'two words ', 'x         ', '          ' /)
+! Blanks at both ends are no part of a string, those in its middle are.
+arguments = (/ ' two words  ', 'x           ', '            ' /)
 codes = -1
-call MPI_Comm_spawn(own, arguments, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter, codes)
+call MPI_Comm_spawn(' ' // trim(own) // '  ', arguments, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter, codes)
 call MPI_Comm_remote_size(inter, others)
 call MPI_Allreduce(0, total, 1, MPI_INTEGER, MPI_SUM, inter)
 if (others /= 2 .or. total /= 2 * 9 .or. any(codes /= (/ 0, 0, -1 /))) wrong = wrong + 1
 call MPI_Comm_disconnect(inter)
 if (inter /= MPI_COMM_NULL) wrong = wrong + 1
-commands = own
-lists(:, 1) = (/ 'one  ', 'three' /)
+commands = ' ' // trim(own)
+lists(:, 1) = (/ '  one  ', ' three ' /)
 lists(:, 2) = ' '
 infos = MPI_INFO_NULL
 call MPI_Comm_spawn_multiple(2, commands, lists, (/ 1, 2 /), infos, 0, MPI_COMM_WORLD, inter, codes)
