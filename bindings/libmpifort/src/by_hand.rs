@@ -380,7 +380,8 @@ functions! {
     }
 }
 
-/// Arguments of a new process: strings up to a blank one. Blanks at both ends are no part of them (MPI 11.8.2).
+/// Arguments of a new process: strings up to a blank one. Blanks at both ends are no part of them (MPI-5.0
+/// 11.8.2).
 struct Arguments {
     /// What the addresses lead to.
     _texts: Vec<Text>,
