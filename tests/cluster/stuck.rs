@@ -1,5 +1,8 @@
 //! Jobs on several nodes whose ranks wait for each other for ever say so by themselves, and no others do.
 
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -161,14 +164,23 @@ fn on_deadlock_end_kills_an_mpiexec_job_with_status_35() {
     }
 }
 
+/// A pipe in this folder with a writer that has it open from the start: a job that is stopped inside an open
+/// that waits for its other end leaves that open, so a writer that came then would wait until it is continued.
+fn pipe_with_writer(folder: &Path) -> (PathBuf, File) {
+    let pipe = folder.join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
+    let writer =
+        File::options().read(true).write(true).open(&pipe).expect("a pipe opened for both never waits");
+    (pipe, writer)
+}
+
 const IDLE: &str = "the job is suspended: nothing of it has worked (--on-idle suspend)";
 
 #[test]
 fn on_idle_suspends_a_job_of_the_cluster_until_it_is_resumed() {
     let cluster = Cluster::up("on-idle-suspend", 2, &[]);
     let program = Steered::new("on-idle-suspend");
-    let pipe = program.folder().join("pipe");
-    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
+    let (pipe, mut writer) = pipe_with_writer(program.folder());
     let words = ["run", "--on-idle", "suspend=2s", "-N", "2", "-n", "4"];
     let mut job = cluster.start(&program.words(&words, "read"));
     (0..4).for_each(|_| job.await_line("snapshot: up"));
@@ -180,7 +192,7 @@ fn on_idle_suspends_a_job_of_the_cluster_until_it_is_resumed() {
         cluster.tutti(&["resume", "1"]).expect_success();
         await_that("it runs", || cluster.tutti(&["ps"]).stdout.contains(" running "));
     }
-    std::fs::write(&pipe, "x").expect("a reader");
+    writer.write_all(b"x").expect("room in the pipe");
     cluster.tutti(&["resume", "1"]);
     let (status, stderr) = job.end();
     assert_eq!(status, 0, "{stderr}");
@@ -201,8 +213,7 @@ fn on_idle_leaves_alone_who_computes_in_any_process() {
 fn on_idle_suspends_an_mpiexec_job_until_it_is_continued() {
     let laptop = Laptop::new("on-idle-laptop");
     let scratch = tutti_tests::Scratch::new("on-idle-laptop-files");
-    let pipe = scratch.path().join("pipe");
-    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
+    let (pipe, writer) = pipe_with_writer(scratch.path());
     let words = ["--on-idle", "suspend=1s", "-n", "1", "cat", pipe.to_str().expect("text")];
     let job = Running::start_command(&mut laptop.command("mpiexec", &words));
     let is_stopped = || state_of(job.pid()) == Some('T');
@@ -210,7 +221,7 @@ fn on_idle_suspends_an_mpiexec_job_until_it_is_continued() {
     job.signal(rustix::process::Signal::CONT);
     await_that("it goes on", || !is_stopped());
     await_that("it is stopped again", is_stopped);
-    std::fs::write(&pipe, "").expect("a reader");
+    drop(writer);
     job.signal(rustix::process::Signal::CONT);
     let (status, stderr) = job.end();
     assert_eq!((status, stderr), (0, format!("mpiexec: {IDLE}\n").repeat(2)));
