@@ -180,7 +180,7 @@ const IDLE: &str = "the job is suspended: nothing of it has worked (--on-idle su
 fn on_idle_suspends_a_job_of_the_cluster_until_it_is_resumed() {
     let cluster = Cluster::up("on-idle-suspend", 2, &[]);
     let program = Steered::new("on-idle-suspend");
-    let (pipe, mut writer) = pipe_with_writer(program.folder());
+    let (_, mut writer) = pipe_with_writer(program.folder());
     let words = ["run", "--on-idle", "suspend=2s", "-N", "2", "-n", "4"];
     let mut job = cluster.start(&program.words(&words, "read"));
     (0..4).for_each(|_| job.await_line("snapshot: up"));
