@@ -9,6 +9,7 @@ mod cluster;
 mod configuration;
 #[path = "../launch/console.rs"]
 mod console;
+mod deadlocks;
 mod doctor;
 mod each_fault;
 mod faults;

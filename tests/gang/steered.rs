@@ -1,5 +1,5 @@
-//! The program `programs/snapshot.c`, and the files by which a test steers it: it waits for one before each
-//! thing that it does.
+//! A program, and the files by which a test steers it: it waits for one before each thing that it does.
+//! `programs/snapshot.c` unless another one is named.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,13 @@ pub struct Steered {
 
 impl Steered {
     pub fn new(name: &str) -> Self {
+        Self::of(name, "snapshot.c")
+    }
+
+    /// Another one of `programs`.
+    pub fn of(name: &str, program: &str) -> Self {
         let scratch = Scratch::new(&format!("{name}-files"));
-        let path = compile("tests/gang/programs/snapshot.c", scratch.path());
+        let path = compile(&format!("tests/gang/programs/{program}"), scratch.path());
         Steered { scratch, path }
     }
 
@@ -26,6 +31,12 @@ impl Steered {
     pub fn words<'a>(&'a self, before: &[&'a str], what: &'a str) -> Vec<&'a str> {
         let (path, folder) = (self.path.to_str().expect("text"), self.folder().to_str().expect("text"));
         [before, &[path, what, folder]].concat()
+    }
+
+    /// It waits for this file again.
+    #[allow(dead_code, reason = "one of the programs that have this file needs it")]
+    pub fn remove(&self, name: &str) {
+        std::fs::remove_file(self.folder().join(name)).expect("a file");
     }
 
     /// It goes on.

@@ -1,0 +1,97 @@
+//! Every kind of deadlock is named with its ranks, on one node and on several, in turns too
+//! (`../gang/programs/deadlocks.c` makes them).
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use crate::Cluster;
+use crate::harness::{Running, await_that};
+use crate::steered::Steered;
+
+const FOR_EVER: &str = "the ranks wait for each other for ever: ";
+const RANKS: u32 = 4;
+
+/// What the program does, the ranks that must be named, and all that never go on.
+const KINDS: [Kind; 5] = [
+    ("sends", &[0, 1], &[0, 1]),
+    ("collectives", &[0], &[0, 1, 2, 3]),
+    ("wildcard", &[0, 1], &[0, 1]),
+    ("left", &[0, 2], &[0, 2]),
+    ("pair", &[0, 1], &[0, 1]),
+];
+
+type Kind = (&'static str, &'static [u32], &'static [u32]);
+
+/// The ranks of which a report says what they wait for.
+fn named(report: &str) -> BTreeSet<u32> {
+    let (_, waits) = report.split_once(FOR_EVER).unwrap_or_else(|| panic!("no deadlock: {report}"));
+    let waits = waits.lines().next().unwrap_or_default();
+    if let Some(of_the_left) = waits.strip_prefix("ranks ") {
+        // ranks 0, 2 wait for ranks that have left, or never were there
+        let ranks = of_the_left.split_once(" wait ").map_or("", |(ranks, _)| ranks);
+        return ranks.split(", ").filter_map(|rank| rank.parse().ok()).collect();
+    }
+    waits.split("; ").filter_map(|wait| wait.strip_prefix("rank ")?.split(' ').next()?.parse().ok()).collect()
+}
+
+/// The job, when all of its ranks wait for the file.
+#[track_caller]
+fn started(cluster: &Cluster, program: &Steered, nodes: &str, kind: &str) -> Running {
+    let words = ["run", "--on-deadlock", "end", "-N", nodes, "-n", "4"];
+    let mut job = cluster.start(&program.words(&words, kind));
+    (0..RANKS).for_each(|_| job.await_line("deadlocks: up"));
+    job
+}
+
+#[track_caller]
+fn assert_named(job: Running, (kind, needed, stuck): Kind, nodes: &str) {
+    let (status, stderr) = job.end();
+    assert_eq!(status, 35, "{kind} on {nodes} nodes: {stderr}");
+    let (named, set) = (named(&stderr), |ranks: &[u32]| ranks.iter().copied().collect());
+    let is_right = named.is_superset(&set(needed)) && named.is_subset(&set(stuck));
+    assert!(is_right, "{kind} on {nodes} nodes: {stderr}");
+}
+
+/// All kinds on these numbers of nodes; says how long each took, from the last message to the job's end.
+#[track_caller]
+fn all_are_named(name: &str, nodes: &[&str], more: &[&str]) {
+    let cluster = Cluster::up(name, 4, more);
+    let program = Steered::of(name, "deadlocks.c");
+    for kind in KINDS {
+        for nodes in nodes {
+            let job = started(&cluster, &program, nodes, kind.0);
+            let began = Instant::now();
+            program.touch("go");
+            assert_named(job, kind, nodes);
+            println!("{} on {nodes} nodes: {:.2} s", kind.0, began.elapsed().as_secs_f64());
+            program.remove("go");
+        }
+    }
+}
+
+#[test]
+fn deadlocks_of_every_kind_are_named_on_one_node_and_on_several() {
+    all_are_named("deadlocks", &["1", "2", "4"], &[]);
+}
+
+#[test]
+fn deadlocks_of_every_kind_are_named_under_forced_switches_of_5_ms() {
+    all_are_named("deadlocks-switched", &["1", "2", "4"], &["--slice", "5", "--force-switch"]);
+}
+
+#[test]
+fn deadlocks_of_a_job_that_was_suspended_are_named() {
+    let cluster = Cluster::up("deadlocks-suspended", 2, &[]);
+    let program = Steered::of("deadlocks-suspended", "deadlocks.c");
+    for (number, nodes) in ["1", "2"].into_iter().enumerate() {
+        let job = started(&cluster, &program, nodes, KINDS[0].0);
+        let id = (number + 1).to_string();
+        cluster.tutti(&["suspend", &id]).expect_success();
+        await_that("it is suspended", || cluster.tutti(&["ps"]).stdout.contains(" suspended "));
+        // It comes to its deadlock when it is resumed.
+        program.touch("go");
+        cluster.tutti(&["resume", &id]).expect_success();
+        assert_named(job, KINDS[0], nodes);
+        program.remove("go");
+    }
+}
