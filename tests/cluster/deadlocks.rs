@@ -1,8 +1,12 @@
 //! Every kind of deadlock is named with its ranks, on one node and on several, in turns too
-//! (`../gang/programs/deadlocks.c` makes them).
+//! (`../gang/programs/deadlocks.c` makes them). Jobs that only look dead (`healthy.c`) are left alone.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::process::{Signal, kill_process};
 
 use crate::Cluster;
 use crate::harness::{Running, await_that};
@@ -10,6 +14,8 @@ use crate::steered::Steered;
 
 const FOR_EVER: &str = "the ranks wait for each other for ever: ";
 const RANKS: u32 = 4;
+/// Starters look every half a second, and once more.
+const LOOKS: Duration = Duration::from_millis(2_000);
 
 /// What the program does, the ranks that must be named, and all that never go on.
 const KINDS: [Kind; 5] = [
@@ -94,4 +100,60 @@ fn deadlocks_of_a_job_that_was_suspended_are_named() {
         assert_named(job, KINDS[0], nodes);
         program.remove("go");
     }
+}
+
+const HEALTHY: [&str; 6] = ["timer", "poll", "lock", "child", "thread", "request"];
+
+/// Jobs that only look dead, on one node and on two, for so long, while a daemon is stopped and continued and
+/// another one is killed and replaced, again and again. None is ever said to be in a deadlock.
+#[track_caller]
+fn none_is_named(name: &str, time: Duration) {
+    let cluster = Cluster::up(name, 2, &[]);
+    let program = Steered::of(name, "healthy.c");
+    program.touch("lock");
+    let lock = File::options().write(true).open(program.folder().join("lock")).expect("a file");
+    // A lock of this description, which excludes those of processes.
+    fcntl_lock(&lock, FlockOperation::LockExclusive).expect("nobody else has it");
+    // Submitted: a front end ends with the daemon of its node.
+    let jobs: Vec<String> =
+        HEALTHY.iter().flat_map(|kind| ["1", "2"].map(|nodes| format!("{kind} on {nodes} nodes"))).collect();
+    for job in &jobs {
+        let words: Vec<&str> = job.split(' ').collect();
+        let options =
+            ["submit", "--no-gang", "--on-deadlock", "end", "-o", "/dev/null", "-N", words[2], "-n", "2"];
+        cluster.tutti(&program.words(&options, words[0])).expect_success();
+    }
+    await_that("all run", || cluster.tutti(&["ps"]).stdout.matches(" running ").count() == jobs.len());
+    let (began, mut rounds) = (Instant::now(), 0);
+    while began.elapsed() < time {
+        kill_process(cluster.daemon(1), Signal::STOP).expect("it lives");
+        // Longer than the starters take to name a deadlock: here time is what is tested.
+        std::thread::sleep(LOOKS);
+        kill_process(cluster.daemon(1), Signal::CONT).expect("it lives");
+        cluster.replace(rounds % 2);
+        await_that("both nodes are there", || cluster.tutti(&["nodes"]).stdout.matches(" up ").count() == 2);
+        let list = cluster.tutti(&["ps"]).stdout;
+        assert!(!list.contains("deadlock"), "{list}");
+        rounds += 1;
+    }
+    program.touch("go");
+    drop(lock);
+    for (number, job) in (1..).zip(&jobs) {
+        await_that("it is over", || cluster.job(number).contains("\"state\": \"over\""));
+        let status = cluster.job(number);
+        assert!(status.contains("\"status\": 0"), "{job}: {status}");
+    }
+    println!("{rounds} rounds without a false alarm");
+}
+
+#[test]
+fn deadlocks_are_not_seen_in_jobs_that_only_look_dead() {
+    none_is_named("healthy", 2 * LOOKS);
+}
+
+#[test]
+#[ignore = "make soak-cluster"]
+fn deadlocks_are_not_seen_in_jobs_that_only_look_dead_soak() {
+    let seconds = std::env::var("TUTTI_HEALTHY_SECONDS").ok().and_then(|text| text.parse().ok());
+    none_is_named("healthy-soak", Duration::from_secs(seconds.unwrap_or(600)));
 }

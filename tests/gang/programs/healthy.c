@@ -1,0 +1,122 @@
+/* healthy KIND FOLDER: looks as if no rank could go on, until FOLDER/go is there; then it ends well.
+ * All ranks but the first one receive from the one before them. The first one
+ * timer: sleeps 0.7 s at a time;
+ * poll: waits in poll for a pipe that nobody writes, 1 s at a time;
+ * lock: waits for the lock of FOLDER/lock;
+ * child: waits for a child that waits for the file;
+ * thread: receives from itself what another thread of it sends;
+ * request: waits for a generalized request that another thread of it completes. */
+#define _DEFAULT_SOURCE
+#include <mpi.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char path[4096];
+static MPI_Request request;
+
+static int goes(void) {
+    return access(path, F_OK) == 0;
+}
+
+static void *send_to_itself(void *unused) {
+    int word = 0;
+    while (!goes())
+        usleep(300 * 1000);
+    MPI_Send(&word, 1, MPI_INT, 0, 9, MPI_COMM_WORLD);
+    return unused;
+}
+
+static void *complete(void *unused) {
+    while (!goes())
+        usleep(300 * 1000);
+    MPI_Grequest_complete(request);
+    return unused;
+}
+
+static int query(void *unused, MPI_Status *status) {
+    (void)unused;
+    MPI_Status_set_elements(status, MPI_INT, 0);
+    MPI_Status_set_cancelled(status, 0);
+    return MPI_SUCCESS;
+}
+
+static int release(void *unused) {
+    (void)unused;
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *unused, int is_complete) {
+    (void)unused;
+    (void)is_complete;
+    return MPI_SUCCESS;
+}
+
+static void first(const char *kind, const char *folder) {
+    int word = 0;
+    pthread_t thread;
+    if (!strcmp(kind, "timer")) {
+        while (!goes())
+            usleep(700 * 1000);
+    } else if (!strcmp(kind, "poll")) {
+        int ends[2];
+        if (pipe(ends))
+            MPI_Abort(MPI_COMM_WORLD, 3);
+        struct pollfd silent = {.fd = ends[0], .events = POLLIN};
+        while (!goes())
+            poll(&silent, 1, 1000);
+    } else if (!strcmp(kind, "lock")) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s/lock", folder);
+        struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        int lock = open(file, O_RDWR);
+        if (lock < 0 || fcntl(lock, F_SETLKW, &all))
+            MPI_Abort(MPI_COMM_WORLD, 3);
+    } else if (!strcmp(kind, "child")) {
+        pid_t child = fork();
+        if (child == 0) {
+            while (!goes())
+                usleep(300 * 1000);
+            _exit(0);
+        }
+        if (waitpid(child, NULL, 0) != child)
+            MPI_Abort(MPI_COMM_WORLD, 3);
+    } else if (!strcmp(kind, "thread")) {
+        pthread_create(&thread, NULL, send_to_itself, NULL);
+        MPI_Recv(&word, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        pthread_join(thread, NULL);
+    } else if (!strcmp(kind, "request")) {
+        MPI_Grequest_start(query, release, cancel, NULL, &request);
+        pthread_create(&thread, NULL, complete, NULL);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        pthread_join(thread, NULL);
+    } else {
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
+int main(int argc, char **argv) {
+    int level, rank, size, word = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc < 3 || level < MPI_THREAD_MULTIPLE)
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    snprintf(path, sizeof path, "%s/go", argv[2]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    puts("healthy: up");
+    fflush(stdout);
+    if (rank == 0)
+        first(argv[1], argv[2]);
+    else
+        MPI_Recv(&word, 1, MPI_INT, rank - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank < size - 1)
+        MPI_Send(&word, 1, MPI_INT, rank + 1, 5, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
