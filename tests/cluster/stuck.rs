@@ -164,8 +164,8 @@ fn on_deadlock_end_kills_an_mpiexec_job_with_status_35() {
     }
 }
 
-/// A pipe in this folder with a writer that has it open from the start: a job that is stopped inside an open
-/// that waits for its other end leaves that open, so a writer that came then would wait until it is continued.
+/// A pipe in this folder with a writer that has it open from the start. A job that is stopped inside an open
+/// that waits for its other end leaves that open, so a writer that comes then waits until it is continued.
 fn pipe_with_writer(folder: &Path) -> (PathBuf, File) {
     let pipe = folder.join("pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
