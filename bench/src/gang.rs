@@ -5,6 +5,7 @@
 //! compiled too. Pictures go to `target/bench-gang`, tables to stdout.
 
 mod cluster;
+mod mixes;
 mod pairs;
 mod phases;
 mod report;
@@ -45,10 +46,11 @@ struct Bench<'a> {
 type Run = fn(&Bench<'_>) -> Result<(), String>;
 
 /// Name, what it is, whether it is left out of `--quick`, and how to run it; in this order.
-const EXPERIMENTS: [(&str, &str, bool, Run); 8] = [
+const EXPERIMENTS: [(&str, &str, bool, Run); 9] = [
     ("two-jobs", "two jobs at once under every MPI", false, two_jobs),
     ("more-jobs", "two, four and eight jobs at once", true, more_jobs),
     ("pairs", "two different programs at once", false, pairs),
+    ("mixes", "mixes of two, four and eight jobs of all kinds at once", true, mixes::run),
     ("switches", "EP and BAR with a switch in every slice", false, switches::run),
     ("skew", "how far apart ranks go on after a switch", false, rank_skew),
     ("phases", "serial and parallel phases under three policies", false, phases::run),

@@ -158,9 +158,14 @@ pub fn prepare_bare_switch(places: &Places) -> Result<(), String> {
 
 /// Compiles one more C program of the source tree with an MPI's mpicc.
 pub fn compile_more(places: &Places, kind: Kind, source: &str) -> Result<(), String> {
+    compile_with(places, kind, source, &[])
+}
+
+/// The same with further options.
+pub fn compile_with(places: &Places, kind: Kind, source: &str, options: &[&str]) -> Result<(), String> {
     let include = format!("-I{}", places.root.join("bench/c").display());
     let (cc, folder) = (places.bin(kind).join("mpicc"), places.programs(kind));
-    compile(&cc, &places.root.join(source), &folder, &[&include, "-lm"])
+    compile(&cc, &places.root.join(source), &folder, &[&[&include, "-lm"], options].concat())
 }
 
 fn compile(cc: &Path, source: &Path, folder: &Path, more: &[&str]) -> Result<(), String> {
