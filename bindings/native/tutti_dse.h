@@ -24,6 +24,7 @@ extern "C" {
 #define TUTTI_DSE_BUSY 8            /* something is under way there */
 #define TUTTI_DSE_NOTHING_STARTED 9 /* there is no process to wait for */
 #define TUTTI_DSE_NO_MEMORY 10
+#define TUTTI_DSE_NO_PROGRAM 11     /* a program cannot be started: the one asked for, or the element's kernel */
 
 #define TUTTI_DSE_LOCKS 64
 #define TUTTI_DSE_SEMAPHORES 64
@@ -35,13 +36,16 @@ extern "C" {
 #define TUTTI_DSE_HYPERCUBE 4 /* a power of two of elements */
 #define TUTTI_DSE_MESH 5      /* rows of so many columns */
 #define TUTTI_DSE_TORUS 6
+#define TUTTI_DSE_ROUTES 16 /* with one of these: what is for others than neighbours is forwarded, not refused */
 
 typedef int64_t tutti_dse_function(int64_t argument);
 
 /* The reason of the last refusal; valid until the next. */
 const char *tutti_dse_text(void);
 
-/* Start, each element with so many bytes of global memory, zero at first; and end. Called by all. */
+/* Start, each element with so many bytes of global memory, zero at first; and end. Called by all. With
+ * TUTTI_DSE_KERNEL=apart in the environment the kernel of an element, which has its global memory and its place in the
+ * job, is a process of its own; the program is the same, but may not call MPI or OpenSHMEM. */
 int tutti_dse_init(size_t global_bytes);
 int tutti_dse_finish(void);
 /* The number of this element from 0 on, and how many there are; -1 while they do not run. */
@@ -66,6 +70,12 @@ int tutti_dse_wait(int element, int64_t *value);
 int tutti_dse_serve(void);
 int tutti_dse_dismiss(int element);
 
+/* A program as a process on another element: its words, a null behind the last, 2048 bytes with their ends at most. The
+ * first is searched for in PATH. It runs when that element serves, and is no element itself; its standard input is empty
+ * and its output that of the element. Wait gives its exit status, 128 and its number if a signal ended it, or returns
+ * TUTTI_DSE_NO_PROGRAM. */
+int tutti_dse_start_program(int element, const char *const *words);
+
 /* First come, first served. */
 int tutti_dse_lock(int lock);
 int tutti_dse_unlock(int lock);
@@ -73,8 +83,11 @@ int tutti_dse_semaphore_set(int semaphore, uint32_t value);
 int tutti_dse_semaphore_wait(int semaphore);
 int tutti_dse_semaphore_post(int semaphore);
 
-/* From now on only neighbours are read, written and given processes. Called by all with the same. */
+/* From now on only neighbours are read, written and given processes. With TUTTI_DSE_ROUTES others are too, by way of
+ * neighbours, whose programs need not call anything; such a write is done when it returns. Called by all with the same. */
 int tutti_dse_topology(int kind, int columns);
+/* Hops that the last operation of this element that was forwarded has gone; 0 if none was, -1 while they do not run. */
+int tutti_dse_hops(void);
 /* The neighbour on a shortest way to an element, and the length of the way. Either may be null. */
 int tutti_dse_next_hop(int to, int *next, int *hops);
 

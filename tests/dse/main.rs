@@ -1,4 +1,7 @@
-//! The promises of DSE's model (`tutti_dse.h`): D2 to D6, D9 of its paper, inside a node and between nodes.
+//! The promises of DSE's model (`tutti_dse.h`): D2 to D6, D9, D11 of its paper, inside a node and between
+//! nodes.
+
+mod apart;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,30 +20,42 @@ fn compile(source: &str, folder: &Path) -> PathBuf {
     path
 }
 
+/// Kernel and process of an element in one process, and as two.
+const KERNELS: [&str; 2] = ["one", "apart"];
+
+/// Runs a program that prints `NAME: ok`, in both configurations.
 #[track_caller]
-fn elements_keep_their_promises(number: &str, nodes: Option<&str>) {
-    let scratch = Scratch::new(&format!("dse-elements-{number}-{}", nodes.unwrap_or("1")));
-    let compiled = compile("tests/dse/programs/elements.c", scratch.path());
-    let mut command = program("mpiexec");
-    command.args(["-n", number]);
-    if let Some(nodes) = nodes {
-        command.args(["--virtual-nodes", nodes]);
+fn promises_are_kept(name: &str, runs: &[(&str, &str)]) {
+    let scratch = Scratch::new(&format!("dse-{name}-{}-{}", runs[0].0, runs[0].1));
+    let compiled = compile(&format!("tests/dse/programs/{name}.c"), scratch.path());
+    for kernel in KERNELS {
+        for (number, nodes) in runs {
+            let mut command = program("mpiexec");
+            command.env("TUTTI_DSE_KERNEL", kernel).args(["-n", number, "--virtual-nodes", nodes]);
+            let ran = run(command.arg(&compiled), LIMIT).expect_success();
+            assert!(ran.stdout.contains(&format!("{name}: ok\n")), "{kernel}: {ran}");
+        }
     }
-    let ran = run(command.arg(&compiled), LIMIT).expect_success();
-    assert!(ran.stdout.contains("elements: ok\n"), "{ran}");
 }
 
 #[test]
 fn dse_elements_keep_their_promises_inside_a_node() {
-    for number in ["1", "2", "4"] {
-        elements_keep_their_promises(number, None);
-    }
+    promises_are_kept("elements", &[("1", "1"), ("2", "1"), ("4", "1")]);
 }
 
 #[test]
 fn dse_elements_keep_their_promises_between_nodes() {
-    elements_keep_their_promises("2", Some("2"));
-    elements_keep_their_promises("4", Some("2"));
+    promises_are_kept("elements", &[("2", "2"), ("4", "2")]);
+}
+
+#[test]
+fn dse_topologies_route_and_programs_give_their_status_inside_a_node() {
+    promises_are_kept("routes", &[("1", "1"), ("2", "1"), ("5", "1")]);
+}
+
+#[test]
+fn dse_topologies_route_and_programs_give_their_status_between_nodes() {
+    promises_are_kept("routes", &[("4", "2"), ("3", "3")]);
 }
 
 /// The program of the paper computes what one element computes alone.
@@ -49,10 +64,12 @@ fn dse_relaxation_is_that_of_one_element() {
     let scratch = Scratch::new("dse-sor");
     let compiled = compile("examples/sor.c", scratch.path());
     for (number, nodes) in [("1", "1"), ("4", "1"), ("3", "3")] {
-        let mut command = program("mpiexec");
-        command.args(["-n", number, "--virtual-nodes", nodes]).arg(&compiled).args(["48", "20"]);
-        let ran = run(&mut command, LIMIT).expect_success();
-        assert!(ran.stdout.contains("verified\n"), "{ran}");
+        for kernel in KERNELS {
+            let mut command = program("mpiexec");
+            command.env("TUTTI_DSE_KERNEL", kernel).args(["-n", number, "--virtual-nodes", nodes]);
+            let ran = run(command.arg(&compiled).args(["48", "20"]), LIMIT).expect_success();
+            assert!(ran.stdout.contains("verified\n"), "{kernel}: {ran}");
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The symbols of DSE; `bindings/native/tutti_dse.h` declares them.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 
-use tutti_dse::element::{self, exclusion, topology};
+use tutti_dse::element::{self, exclusion, relay, topology};
 use tutti_dse::fault::{self, status};
 use tutti_dse::{access, process};
 
@@ -33,13 +33,34 @@ pub extern "C-unwind" fn tutti_dse_confirm() -> c_int {
 /// See `tutti_dse.h`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn tutti_dse_topology(kind: c_int, columns: c_int) -> c_int {
-    status(topology::choose(kind, columns))
+    status(relay::choose(kind, columns))
 }
 
 /// See `tutti_dse.h`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn tutti_dse_start(element: c_int, function: c_int, argument: i64) -> c_int {
     status(process::start(element, function, argument))
+}
+
+/// See `tutti_dse.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dse_start_program(
+    element: c_int,
+    words: *const *const c_char,
+) -> c_int {
+    let mut found: Vec<&[u8]> = Vec::new();
+    // SAFETY: the user gives a list of strings with a null behind the last; a null list has none.
+    while let Some(word) = unsafe { words.as_ref().and_then(|_| words.add(found.len()).read().as_ref()) } {
+        // SAFETY: as above.
+        found.push(unsafe { CStr::from_ptr(word) }.to_bytes());
+    }
+    status(process::start_program(element, &found))
+}
+
+/// See `tutti_dse.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dse_hops() -> c_int {
+    relay::hops().map_or(-1, |hops| hops as c_int)
 }
 
 /// See `tutti_dse.h`.

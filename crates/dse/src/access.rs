@@ -1,12 +1,23 @@
-//! Reads and writes of global memory.
+//! Reads and writes of global memory: by the kernel of this element if it is another process, straight to an
+//! element that the topology connects, or forwarded.
 
 use core::ffi::{c_int, c_void};
 
 use tutti_shmem::memory;
 
-use crate::element::running;
-use crate::element::topology;
+use crate::element::topology::{self, Way};
+use crate::element::{Elements, relay, running};
 use crate::fault::{Code, refuse};
+use crate::link;
+use crate::message::Question;
+
+/// Where an access goes.
+struct Place {
+    elements: Elements,
+    there: usize,
+    way: Way,
+    address: *mut u8,
+}
 
 fn place(
     function: &'static str,
@@ -14,15 +25,15 @@ fn place(
     at: usize,
     own: *const c_void,
     bytes: usize,
-) -> Result<*mut u8, Code> {
+) -> Result<Place, Code> {
     let elements = running(function)?;
     let there = elements.index(function, element)?;
-    topology::check(function, &elements, there)?;
-    let place = elements.global(function, at, bytes)?;
+    let way = topology::check(function, &elements, there)?;
+    let address = elements.global(function, at, bytes)?;
     if own.is_null() && bytes > 0 {
         return Err(refuse(Code::Invalid, function, format_args!("the address of {bytes} bytes is null")));
     }
-    Ok(place)
+    Ok(Place { elements, there, way, address })
 }
 
 /// Reads global memory of an element.
@@ -30,10 +41,22 @@ fn place(
 /// # Safety
 /// `to` is valid for writing so many bytes.
 pub unsafe fn read(element: c_int, at: usize, to: *mut c_void, bytes: usize) -> Result<(), Code> {
-    let from = place("read", element, at, to, bytes)?;
-    if bytes > 0 {
+    let place = place("read", element, at, to, bytes)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: our contract.
+    if let Some(answer) = unsafe { link::read(element, at, to.cast(), bytes) } {
+        return answer;
+    }
+    match place.way {
         // SAFETY: our contract; the place was checked.
-        unsafe { memory::get("read", to.cast(), from, bytes, element) };
+        Way::Direct => unsafe { memory::get("read", to.cast(), place.address, bytes, element) },
+        Way::Forwarded => {
+            // SAFETY: our contract.
+            let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), bytes) };
+            relay::read(&place.elements, place.there, at, to);
+        }
     }
     Ok(())
 }
@@ -44,10 +67,19 @@ pub unsafe fn read(element: c_int, at: usize, to: *mut c_void, bytes: usize) -> 
 /// # Safety
 /// `from` is valid for so many bytes.
 pub unsafe fn write(element: c_int, at: usize, from: *const c_void, bytes: usize) -> Result<(), Code> {
-    let to = place("write", element, at, from, bytes)?;
-    if bytes > 0 {
+    let place = place("write", element, at, from, bytes)?;
+    // SAFETY: our contract.
+    if bytes == 0 || unsafe { link::write(element, at, from.cast(), bytes) } {
+        return Ok(());
+    }
+    match place.way {
         // SAFETY: our contract; the place was checked.
-        unsafe { memory::put("write", to, from.cast(), bytes, element) };
+        Way::Direct => unsafe { memory::put("write", place.address, from.cast(), bytes, element) },
+        Way::Forwarded => {
+            // SAFETY: our contract.
+            let from = unsafe { std::slice::from_raw_parts(from.cast(), bytes) };
+            relay::write(&place.elements, place.there, at, from);
+        }
     }
     Ok(())
 }
@@ -55,6 +87,9 @@ pub unsafe fn write(element: c_int, at: usize, from: *const c_void, bytes: usize
 /// All writes of this element so far are done.
 pub fn confirm() -> Result<(), Code> {
     running("confirm")?;
+    if let Some(answer) = link::ask(Question::Confirm) {
+        return answer.map(drop);
+    }
     memory::quiet("confirm");
     Ok(())
 }

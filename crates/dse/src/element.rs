@@ -5,9 +5,15 @@
 //! words of an element  | locks | of each semaphore: lock, count, head, tail, woken, queue     |
 //!                      | of each element: function and argument that it starts here           |
 //!                      | of each element: end and value of the process that was started there |
+//!                      | end of forwarding                                                    |
+//!                      | of each element: the words of the program that it starts here        |
 //! ```
+//!
+//! Kernel and process of an element are one process, or two: then all of this lies in the kernel
+//! ([`crate::server`]), and the process knows the numbers alone.
 
 pub mod exclusion;
+pub mod relay;
 pub mod topology;
 
 use core::ffi::c_int;
@@ -18,12 +24,16 @@ use tutti_shmem::start;
 use tutti_shmem::{memory, pes};
 
 use crate::fault::{Code, refuse};
+use crate::link;
+use crate::message::Question;
 use crate::word::Word;
 
 /// How many locks there are.
 pub const LOCKS: usize = 64;
 /// How many semaphores there are.
 pub const SEMAPHORES: usize = 64;
+/// The longest list of words of a program that another element starts, each with a zero byte at its end.
+pub const WORDS_MAX: usize = 2048;
 /// Words of a semaphore before its queue.
 pub(crate) const SEMAPHORE_WORDS: usize = 5;
 
@@ -59,6 +69,16 @@ pub fn init(bytes: usize) -> Result<(), Code> {
     if lock().is_some() {
         return Err(refuse(Code::NotRunning, "init", format_args!("called a second time")));
     }
+    if !link::is_wanted()? {
+        return begin(bytes).map(|_| ());
+    }
+    let [me, count] = link::start(bytes)?;
+    *lock() = Some(Elements { me, count, bytes, global: 0, words: 0, owns_shmem: false });
+    Ok(())
+}
+
+/// The same, with the kernel in this process.
+pub(crate) fn begin(bytes: usize) -> Result<Elements, Code> {
     let owns_shmem = pes::started().is_none();
     if owns_shmem && pes::has_finished() {
         return Err(refuse(Code::NotRunning, "init", format_args!("called after the end")));
@@ -67,24 +87,34 @@ pub fn init(bytes: usize) -> Result<(), Code> {
         start::start("init", 0);
     }
     let pes = memory::pes("init");
-    let words = LOCKS + SEMAPHORES * (SEMAPHORE_WORDS + pes.count) + 4 * pes.count;
+    let unplaced = Elements { me: pes.me, count: pes.count, bytes, global: 0, words: 0, owns_shmem };
+    let words = unplaced.program_words(pes.count);
     // SAFETY: all elements ask for the same; OpenSHMEM checks that they do.
-    let blocks = unsafe { [bytes.max(1), words * size_of::<u64>()].map(|bytes| api::calloc(1, bytes)) };
+    let blocks = unsafe { [bytes.max(1), words].map(|bytes| api::calloc(1, bytes)) };
     if blocks.iter().any(|block| block.is_null()) {
         let what =
             format_args!("{bytes} bytes of global memory do not fit; SHMEM_SYMMETRIC_SIZE sets the limit");
         return Err(refuse(Code::NoMemory, "init", what));
     }
     let [global, words] = blocks.map(|block| block.expose_provenance());
-    *lock() = Some(Elements { me: pes.me, count: pes.count, bytes, global, words, owns_shmem });
-    Ok(())
+    let elements = Elements { global, words, ..unplaced };
+    *lock() = Some(elements);
+    Ok(elements)
 }
 
 /// Ends the elements, when all have come here and all writes are done.
 pub fn finish() -> Result<(), Code> {
     let elements = running("finish")?;
+    if let Some(answer) = link::ask(Question::Finish) {
+        answer?;
+        link::finish();
+        *lock() = None;
+        topology::forget();
+        return Ok(());
+    }
     memory::quiet("finish");
     start::barrier();
+    relay::forget(&elements);
     *lock() = None;
     topology::forget();
     exclusion::forget();
@@ -102,6 +132,9 @@ pub fn finish() -> Result<(), Code> {
 /// Waits until all elements have come here; all their writes are done then.
 pub fn barrier() -> Result<(), Code> {
     running("barrier")?;
+    if let Some(answer) = link::ask(Question::Barrier) {
+        return answer.map(drop);
+    }
     memory::quiet("barrier");
     start::barrier();
     Ok(())
@@ -179,5 +212,24 @@ impl Elements {
     pub(crate) fn ended(&self, function: &'static str, starter: usize, element: usize) -> [Word; 2] {
         let first = self.processes_first() + 2 * self.count + 2 * element;
         [first, first + 1].map(|number| self.word(function, starter, number))
+    }
+    /// The word that ends the forwarding of this element.
+    pub(crate) fn forwarding_ends(&self, function: &'static str) -> Word {
+        self.word(function, self.me, self.processes_first() + 4 * self.count)
+    }
+
+    /// Bytes from the first word to where the words of the program begin that `starter` starts at an element.
+    pub(crate) fn program_words(&self, starter: usize) -> usize {
+        (self.processes_first() + 4 * self.count + 1) * size_of::<u64>() + starter * WORDS_MAX
+    }
+
+    /// The address in this element's own memory of a byte behind the first word.
+    pub(crate) fn words_at(&self, offset: usize) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.words + offset)
+    }
+
+    /// A word by its distance from the first.
+    pub(crate) fn word_at(&self, function: &'static str, element: usize, offset: usize) -> Word {
+        Word { function, address: self.words + offset, element }
     }
 }

@@ -29,6 +29,29 @@ pub enum Code {
     NothingStarted = 9,
     /// There is not enough memory.
     NoMemory = 10,
+    /// A program cannot be started.
+    NoProgram = 11,
+}
+
+impl Code {
+    const ALL: [Code; 11] = [
+        Code::NotRunning,
+        Code::NoElement,
+        Code::OutOfRange,
+        Code::NotANeighbour,
+        Code::Invalid,
+        Code::Held,
+        Code::NotHeld,
+        Code::Busy,
+        Code::NothingStarted,
+        Code::NoMemory,
+        Code::NoProgram,
+    ];
+
+    /// The code of a number.
+    pub fn of(number: c_int) -> Option<Code> {
+        Code::ALL.into_iter().find(|code| *code as c_int == number)
+    }
 }
 
 thread_local! {
@@ -38,9 +61,20 @@ thread_local! {
 /// Notes a text for [`text`], without the beginning that names the function; the code.
 #[cold]
 pub fn refuse(code: Code, function: &str, what: fmt::Arguments<'_>) -> Code {
-    let line = CString::new(format!("tutti_dse_{function}: {what}")).unwrap_or_default();
+    note(code, format!("tutti_dse_{function}: {what}").into_bytes())
+}
+
+/// Notes a whole text; the code.
+#[cold]
+pub(crate) fn note(code: Code, line: Vec<u8>) -> Code {
+    let line = CString::new(line).unwrap_or_default();
     TEXT.with_borrow_mut(|text| *text = line);
     code
+}
+
+/// The text of the last refusal in this thread.
+pub(crate) fn last_text() -> Vec<u8> {
+    TEXT.with_borrow(|text| text.as_bytes().to_vec())
 }
 
 /// The text of the last refusal in this thread; empty if there was none. Valid until the next.

@@ -7,6 +7,8 @@
 //! | [`process`] | processes on other elements |
 //! | [`element::exclusion`] | locks and semaphores |
 //! | [`element::topology`] | who is whose neighbour; pure but for what the program has chosen |
+//! | [`element::relay`] | what is forwarded from neighbour to neighbour |
+//! | [`link`], [`message`], [`server`] | kernel and process of an element as two processes |
 //! | [`fault`] | codes and texts of what is refused |
 //!
 //! An element is a PE of OpenSHMEM, and global memory is a block of its symmetric heap: reads and writes are
@@ -16,5 +18,8 @@
 pub mod access;
 pub mod element;
 pub mod fault;
+mod link;
+mod message;
 pub mod process;
+pub mod server;
 mod word;

@@ -251,7 +251,8 @@ fn check(function: &str, pe: usize, refusal: Option<tutti_rma::wire::Refusal>) {
 /// Waits until everything that this PE has asked others for is done.
 #[cold]
 pub fn quiet(function: &str) {
-    let pes = std::mem::take(&mut *dirty());
+    // Another thread may wait for the same, so they stay noted until they are done.
+    let pes = dirty().clone();
     let Some(mut rank) = rank::enter().filter(|_| !pes.is_empty()) else { return };
     let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
     // All are asked before one is awaited.
@@ -261,6 +262,7 @@ pub fn quiet(function: &str) {
             remote_memory::wait(&mut rank, |memory| memory.is_done(pe));
         }
     }
+    dirty().retain(|pe| !pes.contains(pe) || !memory.is_done(*pe));
     let refused: Vec<_> = pes
         .iter()
         .flat_map(|pe| [Kind::Heap, Kind::Statics].map(|kind| Far { pe: *pe, kind, offset: 0 }))

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tutti_mpi::abi::*;
 use tutti_mpi::api;
+use tutti_runtime::background;
 use tutti_runtime::job::Job;
 use tutti_runtime::rank;
 use tutti_shm::arena::Range;
@@ -99,6 +100,25 @@ pub fn finish() {
         // SAFETY: all PEs end MPI, which we have started.
         unsafe { api::MPI_Finalize() };
     }
+}
+
+/// Starts a thread of an interface above this one, which uses symmetric memory beside the program's own.
+///
+/// # Errors
+/// When there can be no more threads.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    if let Some(_rank) = rank::enter() {
+        rank::LOCK.need_while_held();
+    }
+    background::spawn(name, body)
+}
+
+/// Whether MPI or OpenSHMEM has been started in this process.
+pub fn has_mpi() -> bool {
+    let mut initialized = 0;
+    // SAFETY: the place is ours.
+    unsafe { api::MPI_Initialized(&mut initialized) };
+    initialized != 0
 }
 
 /// The level of threads.

@@ -1,11 +1,12 @@
 //! Topologies: which elements are neighbours, and the way from one to another. An element reaches itself and
-//! its neighbours; a program sends by way of others itself, along [`next_hop`].
+//! its neighbours. What is for others is refused; or, where the topology routes, forwarded
+//! ([`crate::element::relay`]) from neighbour to neighbour along [`next_hop`].
 
 use core::ffi::c_int;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use crate::element::{self, Elements, running};
+use crate::element::{Elements, running};
 use crate::fault::{Code, refuse};
 
 /// A topology of so many elements.
@@ -27,9 +28,31 @@ pub enum Topology {
     Torus(usize),
 }
 
-static CHOSEN: Mutex<Topology> = Mutex::new(Topology::Full);
+/// What the program has chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Who is whose neighbour.
+    pub topology: Topology,
+    /// What is for others is forwarded.
+    pub routes: bool,
+}
 
-fn chosen() -> Topology {
+/// How an element is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The topology connects the two.
+    Direct,
+    /// By way of others.
+    Forwarded,
+}
+
+/// With this bit a topology routes.
+const ROUTES: c_int = 16;
+
+const FULL: Choice = Choice { topology: Topology::Full, routes: false };
+static CHOSEN: Mutex<Choice> = Mutex::new(FULL);
+
+fn chosen() -> Choice {
     *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -103,29 +126,39 @@ impl Topology {
     }
 }
 
-/// Chooses a topology. Called by all elements with the same.
-pub fn choose(kind: c_int, columns: c_int) -> Result<(), Code> {
-    let elements = running("topology")?;
-    let topology = Topology::of(kind, columns, elements.count)
+/// The choice of these numbers in `tutti_dse.h`.
+pub fn choice(kind: c_int, columns: c_int, elements: &Elements) -> Result<Choice, Code> {
+    let topology = Topology::of(kind & !ROUTES, columns, elements.count)
         .map_err(|what| refuse(Code::Invalid, "topology", format_args!("{what}")))?;
-    element::barrier()?;
-    *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = topology;
-    element::barrier()
+    Ok(Choice { topology, routes: kind & ROUTES != 0 })
+}
+
+/// From now on this holds.
+pub(crate) fn set(choice: Choice) {
+    *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = choice;
 }
 
 /// The elements have ended.
 pub(crate) fn forget() {
-    *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Topology::Full;
+    set(FULL);
 }
 
-/// Refuses what the topology does not connect.
-pub fn check(function: &'static str, elements: &Elements, there: usize) -> Result<(), Code> {
-    let topology = chosen();
-    if topology == Topology::Full || there == elements.me {
-        return Ok(());
+/// The neighbour to whom an element hands what is for another.
+pub(crate) fn next_of(elements: &Elements, to: usize) -> usize {
+    chosen().topology.way(elements.me, to, elements.count).0
+}
+
+/// How an element is reached; refused where the topology does not connect the two and does not route.
+pub fn check(function: &'static str, elements: &Elements, there: usize) -> Result<Way, Code> {
+    let Choice { topology, routes } = chosen();
+    if topology == Topology::Full
+        || there == elements.me
+        || topology.connects(elements.me, there, elements.count)
+    {
+        return Ok(Way::Direct);
     }
-    if topology.connects(elements.me, there, elements.count) {
-        return Ok(());
+    if routes {
+        return Ok(Way::Forwarded);
     }
     let (me, (next, hops)) = (elements.me, topology.way(elements.me, there, elements.count));
     Err(refuse(
@@ -139,7 +172,7 @@ pub fn check(function: &'static str, elements: &Elements, there: usize) -> Resul
 pub fn next_hop(to: c_int) -> Result<(c_int, c_int), Code> {
     let elements = running("next_hop")?;
     let to = elements.index("next_hop", to)?;
-    let (next, hops) = chosen().way(elements.me, to, elements.count);
+    let (next, hops) = chosen().topology.way(elements.me, to, elements.count);
     Ok((next as c_int, hops as c_int))
 }
 

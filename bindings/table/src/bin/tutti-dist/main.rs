@@ -23,11 +23,12 @@ const LIBRARIES: [(&str, &str); 3] = [
     ("libmpifort_abi.so", "lib/libmpifort_abi.so.1"),
     ("libtutti_ompt.so", "lib/libtutti_ompt.so"),
 ];
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("tutti", "bin/tutti"),
     ("tuttid", "bin/tuttid"),
     ("tutti-starter", "libexec/tutti/tutti-starter"),
     ("tutti-trace-rank", "libexec/tutti/tutti-trace-rank"),
+    ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel"),
 ];
 
 /// Names beside others in the same folder.
