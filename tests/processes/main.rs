@@ -101,9 +101,63 @@ fn spawn_starts_all_or_none_and_says_why() {
     }
     let ran = run_ranks(&spawn, 2, 2, &["nodes"], false).expect_success();
     assert!(ran.stdout.contains("room for 2 in all") && ran.stdout.lines().count() == 1, "{ran}");
-    let mut alone = std::process::Command::new(&spawn);
-    let ran = run(alone.arg("nodes"), LIMIT).expect_success();
-    assert!(ran.stdout.contains("not started by mpiexec"), "{ran}");
+}
+
+/// The program without mpiexec.
+fn alone(program_file: &Path, arguments: &[&str]) -> std::process::Command {
+    let mut alone = std::process::Command::new(program_file);
+    alone.args(arguments).env("PARENTS", "1");
+    alone
+}
+
+#[test]
+fn spawn_without_mpiexec_starts_ranks_with_a_world_of_their_own() {
+    let scratch = Scratch::new("processes-spawn-alone");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for arguments in [&[][..], &["refused"], &["hints", scratch.path().to_str().expect("a path of text")]] {
+        let ran = run(alone(&spawn, arguments).current_dir(scratch.path()), LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{arguments:?}: {ran}");
+    }
+    let ran = run(alone(&spawn, &[]).env("TUTTI_CHECK", "1"), LIMIT).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ran}");
+    let ran = run(alone(&spawn, &["universe"]).env("TUTTI_UNIVERSE", "7"), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "universe 7\n");
+}
+
+#[test]
+fn spawn_without_an_installation_says_so() {
+    let scratch = Scratch::new("processes-spawn-no-starter");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    let mut alone = alone(&spawn, &["nodes"]);
+    let ran = run(alone.env("TUTTI_STARTER", "/no/such/starter"), LIMIT).expect_success();
+    assert!(ran.stdout.contains("not started by mpiexec") && ran.stdout.lines().count() == 1, "{ran}");
+    assert!(ran.stderr.contains("/no/such/starter") && ran.stderr.lines().count() == 1, "{ran}");
+}
+
+#[test]
+fn spawned_ranks_without_mpiexec_give_their_status_to_the_program() {
+    let scratch = Scratch::new("processes-spawn-alone-ends");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for (how, status, line) in [
+        ("idle", 1, "was started by MPI_Comm_spawn and exited without calling MPI_Init"),
+        ("killed", 137, "was killed by signal 9 (Killed)"),
+    ] {
+        let ran = run(&mut alone(&spawn, &[how]), LIMIT);
+        assert_eq!(ran.status.code(), Some(status), "{ran}");
+        assert!(ran.stderr.starts_with("mpiexec: rank 1 (pid ") && ran.stderr.contains(line), "{ran}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    }
+}
+
+#[test]
+fn spawned_ranks_without_mpiexec_end_with_a_program_that_is_killed() {
+    let scratch = Scratch::new("processes-spawn-alone-killed");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    let ran = run(&mut alone(&spawn, &["last"]), LIMIT);
+    // All have ended when the last one that could write has: else the run would not be over.
+    assert_eq!(ran.code(), 137, "{ran}");
+    assert!(ran.stderr.contains("died without calling MPI_Finalize"), "{ran}");
+    assert_eq!((ran.stderr.lines().count(), &*ran.stdout), (1, ""), "{ran}");
 }
 
 /// A job on several nodes that has room for so many ranks.

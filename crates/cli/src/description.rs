@@ -80,6 +80,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         universe: options.universe,
         shared_slots: None,
         idle_ms: options.batch.on_idle.suspend_ms(),
+        adopted: None,
     };
     let nodes = Nodes::of(options, job.ranks(), hosts).map_err(|error| (error.to_string(), USAGE))?;
     if options.detach_on_hangup && !matches!(nodes, Nodes::Cluster(_)) {

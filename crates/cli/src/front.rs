@@ -16,6 +16,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ use rustix::stdio::stdin;
 use tutti_os::Signals;
 use tutti_os::netns::Namespaces;
 use tutti_os::stderr::print_line;
-use tutti_protocol::wire::{Input, Kind};
+use tutti_protocol::wire::{Adopted, Input, Kind};
 
 use crate::cluster::{self, JobId};
 use crate::description;
@@ -53,6 +54,9 @@ use watch::Watch;
 
 /// Runs the command line under the given name.
 pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
+    if arguments.first().is_some_and(|first| first == "--adopt-singleton") {
+        return adopt(name, &arguments[1..]);
+    }
     let launcher = if name == "tutti run" { Launcher::Run } else { Launcher::Mpiexec };
     let mut options = match options::parse_as(&arguments, launcher) {
         Ok(Request::Run(options)) => with_environment(*options),
@@ -79,6 +83,44 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
             }
         }
         Err((text, status)) => refuse(name, &text, status),
+    }
+}
+
+/// Becomes the front end of a process that was started without `mpiexec` and wants more ranks
+/// (`mpiexec --adopt-singleton PID:CONNECTION:SEGMENT:STATUS`, the numbers of descriptors): rank 0 of a job
+/// that is made for it. It takes no turns.
+fn adopt(name: &'static str, arguments: &[OsString]) -> ExitCode {
+    let numbers = arguments
+        .first()
+        .and_then(|numbers| numbers.to_str())
+        .map(|numbers| numbers.split(':').filter_map(|number| number.parse().ok()).collect::<Vec<i32>>());
+    let Some([pid, connection, segment, status]) =
+        numbers.as_deref().and_then(|numbers| numbers.first_chunk())
+    else {
+        return refuse(name, "--adopt-singleton is used by programs, which start mpiexec with it", USAGE);
+    };
+    let take = |number: i32| tutti_os::take_descriptor(number).map_err(|error| error.to_string());
+    let start = || -> Result<Front, String> {
+        let (status, given) = (take(*status)?, [take(*connection)?, take(*segment)?]);
+        let options = match options::parse_as(&arguments[1..], Launcher::Mpiexec) {
+            Ok(Request::Run(options)) => *options,
+            _ => return Err("--adopt-singleton is followed by a program".into()),
+        };
+        let mut described = description::describe(&options).map_err(|(text, _)| text)?;
+        described.job.adopted =
+            Some(Adopted { pid: pid.cast_unsigned(), connection: *connection, segment: *segment });
+        // The starter inherits these, and nothing else may keep them open.
+        for descriptor in &given {
+            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())
+                .map_err(|error| error.to_string())?;
+        }
+        let mut front = Front::start(name, options, described.job.id, || link::start_all(&described))?;
+        front.adopted = Some(status);
+        Ok(front)
+    };
+    match start() {
+        Ok(mut front) => ExitCode::from(front.run()),
+        Err(error) => refuse(name, &error, 1),
     }
 }
 
@@ -250,6 +292,8 @@ struct Front {
     escape: Option<Escape>,
     /// Exit status of the job: the first that was not 0.
     status: u8,
+    /// Its rank 0 was there before, and exits with the status that comes here if the job fails.
+    adopted: Option<OwnedFd>,
     /// The job is idle, and what its user wants done then has been done.
     idle_acted: bool,
 }
@@ -316,6 +360,7 @@ impl Front {
             stdio,
             keys,
             status: 0,
+            adopted: None,
             idle_acted: false,
         })
     }

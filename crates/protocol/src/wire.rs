@@ -54,7 +54,9 @@ mod job;
 mod report;
 
 pub(crate) use job::BorrowedText;
-pub use job::{Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, SharedSlots, Text};
+pub use job::{
+    Adopted, Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, SharedSlots, Text,
+};
 pub use report::{Cause, Ended, Reached, Reattach, Report, Stalled};
 
 /// Bytes of a frame's head.

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 use tutti_shm::daemon_page::Page;
-use tutti_shm::layout::Geometry;
+use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, SPARE_RANKS};
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
 use tutti_shm::spawn::{ANSWER_BYTES_MAX, Answer, REQUEST_BYTES_MAX, Request, SPAWNED_VARIABLE, Spawned};
@@ -206,16 +206,34 @@ fn read_peers(table: OwnedFd) -> Result<Peers, AttachError> {
 }
 
 fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    // It may ask for more ranks later ([`crate::adoption`]): room for them costs address space alone.
+    let (universe, room) = room_of_singleton(cores);
     let geometry = Geometry {
         world_ranks: 1,
         local_ranks: 1,
-        cores: 1,
+        cores,
         job: u64::from(std::process::id()),
+        universe,
+        room,
+        world_room: room,
         ..Geometry::default()
     };
     let segment = Segment::create(geometry)?;
     Ok(Place { segment, page: None, local_rank: 0, network: None, starter: None, remark, spawned: None })
 }
+
+/// MPI_UNIVERSE_SIZE of a process that was started without mpiexec, and how many ranks there is room for.
+fn room_of_singleton(cores: u32) -> (u32, u32) {
+    let wanted = std::env::var(UNIVERSE_VARIABLE).ok().and_then(|ranks| ranks.parse::<u32>().ok());
+    match wanted {
+        Some(ranks) => (ranks.clamp(1, LOCAL_RANKS_MAX), ranks.clamp(1, LOCAL_RANKS_MAX)),
+        None => (cores, (cores + SPARE_RANKS).clamp(1, LOCAL_RANKS_MAX)),
+    }
+}
+
+/// Environment variable with the number of ranks that a program expects which was started without mpiexec.
+const UNIVERSE_VARIABLE: &str = "TUTTI_UNIVERSE";
 
 /// Environment variable that lets a process run as a singleton below another MPI's launcher.
 const SINGLETON_VARIABLE: &str = "TUTTI_SINGLETON";
@@ -253,6 +271,18 @@ pub struct Starter {
 }
 
 impl Starter {
+    /// Over a connection that a starter has taken over without a ticket.
+    ///
+    /// # Errors
+    /// When the other end is closed, or says something else.
+    pub(crate) fn over(socket: OwnedFd) -> io::Result<Self> {
+        let starter = Starter { socket, answers: Mutex::default() };
+        match starter.receive_welcome()? {
+            (Some(Welcome::Granted), _) => Ok(starter),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
     fn connect(ticket: &Ticket) -> Result<(Self, Option<Welcome>, Vec<OwnedFd>), AttachError> {
         let failed = |action| move |source| AttachError::Starter { action, source };
         let socket = open_socket(&ticket.socket).map_err(failed("reach"))?;

@@ -5,7 +5,7 @@
 //! world of their own ([`Job::world`]).
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tutti_shm::arena::{self, Arena};
 use tutti_shm::bulk_ring::{self, Parts};
@@ -23,6 +23,7 @@ use tutti_shm::sync::{AtomicU64, Ordering, fence};
 use tutti_shm::ticket::Notice;
 use tutti_shm::{LINE_BYTES, doorbell};
 
+use crate::adoption;
 use crate::attach::{Network, Place, Starter};
 use crate::clock::Clock;
 use crate::flow::SegmentFlow;
@@ -122,6 +123,8 @@ pub struct Job {
     world: Arc<[u32]>,
     clock: Clock,
     place: Arc<Place>,
+    /// The connection to the starter; a process that was started without one gets it when it needs it.
+    starter: Arc<OnceLock<Starter>>,
 }
 
 impl Job {
@@ -139,6 +142,7 @@ impl Job {
                 None => (0..geometry.world_ranks).collect(),
             },
             clock: Clock::over(place.page.take()),
+            starter: Arc::new(place.starter.take().map_or_else(OnceLock::new, OnceLock::from)),
             place: Arc::new(place),
         };
         yama::allow_starter(geometry.starter_pid);
@@ -420,8 +424,22 @@ impl Job {
         }
     }
 
-    /// The connection to the starter; none in a singleton.
+    /// The connection to the starter; none in a process that was started without one, as long as it has not
+    /// asked for more ranks.
     pub fn starter(&self) -> Option<&Starter> {
-        self.place.starter.as_ref()
+        self.starter.get()
+    }
+
+    /// The same; a process that was started without a starter gets one.
+    ///
+    /// # Errors
+    /// When it cannot be had; a text for the user.
+    pub fn starter_or_adopted(&self) -> Result<&Starter, String> {
+        if self.starter.get().is_none() {
+            let starter = adoption::adopt(&self.place.segment)?;
+            yama::allow_starter(self.segment.starter_pid());
+            let _ = self.starter.set(starter);
+        }
+        Ok(self.starter.get().expect("it has just been set"))
     }
 }

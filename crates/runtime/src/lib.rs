@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`attach`], [`job`] | the place in the job: ticket, segment, peers of this node |
+//! | [`adoption`] | a job for a process that was started without mpiexec |
 //! | [`background`] | threads of the library itself |
 //! | [`board`] | how loaded the nodes are, which jobs run |
 //! | [`rank`], [`lock`] | what all interfaces of the process share, and the lock over it |
@@ -16,6 +17,7 @@
 //! An interface calls [`rank::start`], registers itself and its records, calls [`rank::Rank::serve`]; then
 //! each of its calls enters by [`rank::enter`] and waits by [`waiting::wait`].
 
+pub mod adoption;
 pub mod attach;
 pub mod background;
 pub mod board;

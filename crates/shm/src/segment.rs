@@ -92,6 +92,12 @@ impl Mapping {
         self.header().present.load(Ordering::Acquire)
     }
 
+    /// The starter's pid, as the header says: that of a process which was started without one comes later.
+    pub fn starter_pid(&self) -> u32 {
+        // SAFETY: a segment begins with its header, which is mapped as long as self.
+        unsafe { (&raw const (*self.base.cast::<Header>().as_ptr()).geometry.starter_pid).read_volatile() }
+    }
+
     /// Ranks that have been started since the job began, on all nodes, as the header says.
     pub fn later(&self) -> u32 {
         self.header().later.load(Ordering::Acquire)
@@ -149,6 +155,23 @@ impl Segment {
             })
         };
         Ok(Segment { mapping: Mapping { base, bytes }, geometry, layout: Layout::new(&geometry), descriptor })
+    }
+
+    /// Maps the segment of a process that was started without a starter, for the one that it gets now; no
+    /// other process has it yet.
+    ///
+    /// # Errors
+    /// Those of [`Segment::open`].
+    pub fn adopt(descriptor: OwnedFd, starter_pid: u32) -> Result<Self, SegmentError> {
+        let mut segment = Segment::open(descriptor)?;
+        segment.geometry.starter_pid = starter_pid;
+        // SAFETY: a segment begins with its header; its owner waits for the starter's answer meanwhile, and
+        // reads this number behind it.
+        unsafe {
+            let header = segment.mapping.base.cast::<Header>().as_ptr();
+            (&raw mut (*header).geometry.starter_pid).write(starter_pid);
+        }
+        Ok(segment)
     }
 
     /// Maps a segment that came from the starter.

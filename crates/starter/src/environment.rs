@@ -242,6 +242,7 @@ mod tests {
             universe: None,
             shared_slots: None,
             idle_ms: None,
+            adopted: None,
         };
         let texts: Vec<String> = variables(&job, 1, "socket:3:00", Some(77), None)
             .iter()

@@ -16,7 +16,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tutti_shm::board::{self, Board, JobLine, Node};
 use tutti_shm::daemon_page::DaemonPage;
-use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX};
+use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, SPARE_RANKS};
 use tutti_shm::numbers::share_of_later;
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::phases::{self, Agreement, PhasesPage};
@@ -37,10 +37,7 @@ use crate::tickets::Tickets;
 use tutti_os::cgroup::{self, Cgroup, Entrance};
 use tutti_os::{Child, Failure, Step};
 use tutti_protocol::paths;
-use tutti_protocol::wire::{Input, Job, Kind, MemoryLimit, Program, Reached, SharedSlots};
-
-/// Ranks beyond those that the user expects for which there is room, if no number was given.
-const SPARE_RANKS: u32 = 16;
+use tutti_protocol::wire::{Adopted, Input, Job, Kind, MemoryLimit, Program, Reached, SharedSlots};
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
 const DESCRIPTORS_PER_RANK: u64 = 8;
@@ -169,7 +166,8 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     }
     let all = machine.bind(on_machine as usize, job.binding, job.cores_per_rank.map(|cores| cores as usize));
     let sets = all.into_iter().skip(before as usize).take(ranks as usize).collect();
-    parts.segment = Some(Segment::create(Geometry {
+    let adopted = job.adopted.as_ref().map(|adopted| tutti_os::take_descriptor(adopted.segment));
+    let geometry = Geometry {
         world_ranks: job.ranks() as u32,
         local_ranks: ranks as u32,
         first_rank: local.start as u32,
@@ -181,7 +179,13 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         nodes: job.part.as_ref().map_or(0, |part| part.first_ranks.len() as u32),
         world_room: job.ranks() as u32 + job.later_ranks(),
         job: job.id,
-    })?);
+    };
+    parts.segment = Some(match adopted {
+        None => Segment::create(geometry)?,
+        Some(segment) => {
+            Segment::adopt(segment.map_err(failed("take over the process"))?, geometry.starter_pid)?
+        }
+    });
     let numbers = parts.segment.as_ref().map(|segment| *segment.layout().numbers());
     let numbers = numbers.expect("the segment has just been made");
     parts.streams.set_label(job.label);
@@ -281,6 +285,10 @@ pub fn take_peers(ready: &Ready, reached: Reached, parts: &mut Parts) -> Result<
 /// # Errors
 /// When the kernel makes no more; `parts` then holds what has been started until then.
 pub fn launch(ready: &Ready, parts: &mut Parts) -> Result<Launched, LaunchError> {
+    if let Some(adopted) = &ready.job.adopted {
+        adopt(adopted, parts).map_err(failed("take over the process"))?;
+        return Ok(Launched { pids: parts.ranks.pids().collect(), cores: vec![String::new()] });
+    }
     let local = ready.job.local_ranks();
     let mut rank = 0;
     for program in &ready.job.programs {
@@ -303,6 +311,19 @@ pub fn launch(ready: &Ready, parts: &mut Parts) -> Result<Launched, LaunchError>
         .iter()
         .map(|set| set.as_ref().map_or_else(String::new, |set| tutti_os::cpu_list::format(set)));
     Ok(Launched { pids: parts.ranks.pids().collect(), cores: cores.collect() })
+}
+
+/// Rank 0 is there already.
+fn adopt(adopted: &Adopted, parts: &mut Parts) -> io::Result<()> {
+    let gone = || io::Error::from(io::ErrorKind::NotFound);
+    let connection = tutti_os::take_descriptor(adopted.connection)?;
+    parts.ranks.adopt(Pid::from_raw(adopted.pid.cast_signed()).ok_or_else(gone)?)?;
+    parts.names.push("the program".into());
+    parts.pmi.iter_mut().for_each(Pmi::add_silent);
+    if let Some(tickets) = &mut parts.tickets {
+        tickets.adopt(0, connection);
+    }
+    Ok(())
 }
 
 /// The board of this job alone, written once: a node with a daemon has a better one.
@@ -438,7 +459,8 @@ fn start_rank(
         failure: ready.failure.as_fd(),
         rank,
     };
-    let (pid, pidfd) = fork(child, index == 0, &mut parts.cgroup).map_err(|source| LaunchError::Fork {
+    let is_first = index == u32::from(job.adopted.is_some());
+    let (pid, pidfd) = fork(child, is_first, &mut parts.cgroup).map_err(|source| LaunchError::Fork {
         rank,
         ranks: job.ranks(),
         hint: hint(&source),

@@ -148,6 +148,11 @@ impl Pmi {
         Ok(end)
     }
 
+    /// The next rank does not speak PMI.
+    pub fn add_silent(&mut self) {
+        self.clients.push(PmiClient::default());
+    }
+
     /// To be polled for these, then given to [`Self::handle_ready`].
     pub fn polled(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>, PollFlags)> {
         self.clients.iter().enumerate().filter_map(|(rank, client)| {

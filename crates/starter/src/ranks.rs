@@ -14,6 +14,7 @@
 //! | exits with another status, or is killed | Finalized | the job continues: others may still write their results; the status is kept |
 //! | - | Aborted | ends |
 //! | exits with 0 | Alone, started by other ranks | ends: [`Cause::NeverInit`], since those wait for it |
+//! | ends in any way | Attached, adopted: it was started without mpiexec | ends: [`Cause::Gone`] |
 //! | ends in any way | withdrawn: one of those that were to start with it could not | the job continues |
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -69,6 +70,9 @@ pub enum Origin {
     Spawn,
     /// As before, but it was taken back.
     Withdrawn,
+    /// It was there before the job, and is no child of the starter: it gets no signals from here, and how it
+    /// ended is not known.
+    Adopted,
 }
 
 /// All ranks, and the state of the job.
@@ -80,12 +84,25 @@ pub struct Ranks {
     /// Exit status of the job: the first that was not 0.
     status: u8,
     ending: bool,
+    /// When an adopted rank is to have ended.
+    adopted_ends_ns: Option<u64>,
 }
 
 impl Ranks {
     /// Those of a node that has these world ranks.
     pub fn of(numbers: Numbers) -> Self {
         Ranks { numbers: Some(numbers), ..Ranks::default() }
+    }
+
+    /// Adds the next rank, which was there before and has called MPI_Init.
+    ///
+    /// # Errors
+    /// When it is dead.
+    pub fn adopt(&mut self, pid: Pid) -> std::io::Result<()> {
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        self.add(pid, pidfd, Origin::Adopted);
+        self.ranks.iter_mut().for_each(|rank| rank.mpi = Mpi::Attached);
+        Ok(())
     }
 
     /// Adds the next rank, just forked.
@@ -235,6 +252,10 @@ impl Ranks {
     pub fn handle_death(&mut self, rank: u32) -> Option<Ended> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let entry = &mut self.ranks[rank as usize];
+        if entry.origin == Origin::Adopted {
+            entry.dead = true;
+            return if entry.mpi == Mpi::Finalized { None } else { self.judge(rank, Cause::Gone) };
+        }
         let status = waitid(WaitId::PidFd(entry.pidfd.as_fd()), options).ok()??;
         entry.dead = true;
         entry.inner = None;
@@ -263,18 +284,36 @@ impl Ranks {
         }
     }
 
-    /// When the next wrapper's time is over, if one is running.
+    /// When the next time is over of a wrapper, or of an adopted rank whose job ends.
     pub fn grace_ends_ns(&self) -> Option<u64> {
         let running = self.ranks.iter().filter(|rank| !rank.dead && !self.ending);
-        running.filter_map(|rank| Some(rank.inner_dead_ns? + WRAPPER_GRACE_NS)).min()
+        let wrappers = running.filter_map(|rank| Some(rank.inner_dead_ns? + WRAPPER_GRACE_NS));
+        wrappers.chain(self.adopted_ends_ns).min()
     }
 
     /// Ends the job for wrappers whose time is over.
     pub fn handle_time(&mut self, now_ns: u64) -> Option<Ended> {
+        self.kill_adopted(now_ns);
         let over = self.ranks.iter().position(|rank| {
             !rank.dead && rank.inner_dead_ns.is_some_and(|dead_ns| now_ns >= dead_ns + WRAPPER_GRACE_NS)
         })?;
         self.judge(over as u32, Cause::Vanished)
+    }
+
+    /// The one that was there before the job learns of its end by itself. If it has not ended by then, it is
+    /// killed.
+    pub fn end_adopted(&mut self, now_ns: u64) {
+        let adopted = self.ranks.iter().any(|rank| !rank.dead && rank.origin == Origin::Adopted);
+        self.adopted_ends_ns = adopted.then_some(now_ns + WRAPPER_GRACE_NS);
+    }
+
+    fn kill_adopted(&mut self, now_ns: u64) {
+        if self.adopted_ends_ns.is_some_and(|ends_ns| now_ns >= ends_ns) {
+            self.adopted_ends_ns = None;
+            for rank in self.ranks.iter().filter(|rank| !rank.dead && rank.origin == Origin::Adopted) {
+                let _ = pidfd_send_signal(&rank.pidfd, Signal::KILL);
+            }
+        }
     }
 
     fn judge(&mut self, rank: u32, cause: Cause) -> Option<Ended> {
@@ -291,7 +330,7 @@ impl Ranks {
 
     /// Sends a signal to the process group of every living rank.
     pub fn signal(&self, signal: Signal) {
-        for rank in self.ranks.iter().filter(|rank| !rank.dead) {
+        for rank in self.ranks.iter().filter(|rank| !rank.dead && rank.origin != Origin::Adopted) {
             if kill_process_group(rank.pid, signal).is_err() {
                 // The child is still on its way to a group of its own.
                 let _ = pidfd_send_signal(&rank.pidfd, signal);
@@ -301,7 +340,7 @@ impl Ranks {
 
     /// Kills every rank, and the process groups of dead ones too: their children may still be there.
     pub fn kill(&self) {
-        for rank in &self.ranks {
+        for rank in self.ranks.iter().filter(|rank| rank.origin != Origin::Adopted) {
             let _ = kill_process_group(rank.pid, Signal::KILL);
             if !rank.dead {
                 let _ = pidfd_send_signal(&rank.pidfd, Signal::KILL);

@@ -292,6 +292,7 @@ impl Starter {
         self.ready = None;
         if !std::mem::replace(&mut self.ending_reported, true) {
             self.report(&Report::Ending { status: self.parts.ranks.status() });
+            self.parts.ranks.end_adopted(now_ns());
         }
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.kill(),

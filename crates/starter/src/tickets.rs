@@ -139,6 +139,12 @@ impl Tickets {
         Ok(())
     }
 
+    /// A rank that was there before the job takes its place over a connection of its own.
+    pub fn adopt(&mut self, index: u32, connection: OwnedFd) {
+        let is_told = answer(&connection, Welcome::Granted, &[]);
+        self.places[index as usize] = Place::Taken(Some(connection).filter(|_| is_told));
+    }
+
     /// A ticket that is not to be redeemed any more.
     pub fn revoke(&mut self, index: u32) {
         self.places[index as usize] = Place::Taken(None);

@@ -7,6 +7,7 @@
  *   spawn killed          a child that is killed
  *   spawn universe        prints MPI_UNIVERSE_SIZE
  *   spawn hang            two children, and all stay until they are ended
+ *   spawn last            two children that stay, and the parent is killed
  *   spawn places N HOST   prints the virtual nodes of N children that were wished for a host, or for none
  */
 #define _GNU_SOURCE
@@ -383,6 +384,9 @@ int main(int argc, char **argv)
         start(2, what, MPI_COMM_WORLD, &inter);
         for (;;)
             pause();
+    } else if (strcmp(what, "last") == 0) {
+        start(2, "hang", MPI_COMM_WORLD, &inter);
+        raise(SIGKILL);
     } else if (strcmp(what, "places") == 0) {
         places(atoi(argv[2]), argc > 3 ? argv[3] : "");
         CHECK(MPI_Finalize());

@@ -149,6 +149,9 @@ impl Front {
             }
             Report::Ending { status } => {
                 self.note(status);
+                if let Some(adopted) = self.adopted.take() {
+                    let _ = rustix::io::write(&adopted, &[status]);
+                }
                 if self.ender.is_none() {
                     self.ender = Some(index);
                     let others = self.links.iter_mut().enumerate().filter(|(other, _)| *other != index);

@@ -119,9 +119,6 @@ impl Guard {
     /// The root's part. On errors of single processes their codes are in `codes`.
     fn launch_wishes(&mut self, wishes: &[Wish], codes: &mut Codes) -> Result<Launched> {
         let job = &self.engine.job;
-        check(job.starter().is_some(), MPI_ERR_SPAWN, || {
-            "this process was not started by mpiexec, which alone can start more".into()
-        })?;
         let mut room = job.room_for_later();
         let is_whole = job.is_whole();
         let (mut programs, mut missing) = (Vec::new(), None);
@@ -172,7 +169,9 @@ impl Guard {
     fn ask_starter(&mut self, request: &Request) -> Result<Answer> {
         let failed = |error| Error::new(MPI_ERR_SPAWN, format_args!("the starter cannot be asked: {error}"));
         let gone = "a job with a starter keeps it";
-        self.engine.job.starter().expect(gone).ask(request).map_err(failed)?;
+        let starter = self.engine.job.starter_or_adopted();
+        let starter = starter.map_err(|text| Error::new(MPI_ERR_SPAWN, text))?;
+        starter.ask(request).map_err(failed)?;
         let goal = Goal::Outside(Outside::Starter);
         let answer = self.wait(None, goal, |process: &mut Process| {
             process.engine.job.starter().expect(gone).poll_answer(request.number).transpose()

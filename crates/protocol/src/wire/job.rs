@@ -161,6 +161,20 @@ pub struct Job {
     /// After so long without work its starter reports it as idle; none: never.
     #[serde(default)]
     pub idle_ms: Option<u64>,
+    /// Its first rank is there already; none: all are to be started.
+    #[serde(default)]
+    pub adopted: Option<Adopted>,
+}
+
+/// A process that was started without `mpiexec` and wants more ranks: rank 0 of a job that is made for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adopted {
+    /// The process.
+    pub pid: u32,
+    /// Number of the descriptor that the starter inherits: its connection to the starter.
+    pub connection: i32,
+    /// The same of its segment.
+    pub segment: i32,
 }
 
 /// What a job has agreed to that shares parallel slots with others (`tutti_sched::phases`).

@@ -152,6 +152,8 @@ pub enum Cause {
     Vanished,
     /// What it wrote on its PMI descriptor is no PMI.
     NoPmi,
+    /// It was started without `mpiexec`, which therefore does not see how it ended: not by MPI_Finalize.
+    Gone,
     /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one
     /// tells the user.
     Memory,
@@ -180,6 +182,9 @@ impl fmt::Display for Ended {
             Cause::Vanished => {
                 out.write_str("lost its MPI process without MPI_Finalize; its wrapper was ended")
             }
+            Cause::Gone => {
+                out.write_str("died without calling MPI_Finalize; the ranks that it has started are ended")
+            }
             Cause::Memory => out.write_str("was killed: its job had used up its memory on the node"),
         }
     }
@@ -199,7 +204,7 @@ impl Cause {
             Cause::Signal { signal, .. } => 128_i32.saturating_add(signal).clamp(129, 255) as u8,
             Cause::Status(status) => (status & 0xff) as u8,
             Cause::Exit(code) => (code & 0xff) as u8,
-            Cause::NotFinalized | Cause::NeverInit | Cause::Vanished | Cause::NoPmi => 1,
+            Cause::NotFinalized | Cause::NeverInit | Cause::Vanished | Cause::NoPmi | Cause::Gone => 1,
             Cause::Memory => 137,
             Cause::Abort(code) => {
                 // An aborted job never looks like a good one.

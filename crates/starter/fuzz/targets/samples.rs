@@ -94,5 +94,6 @@ fn job() -> Job {
         universe: None,
         shared_slots: None,
         idle_ms: None,
+        adopted: None,
     }
 }

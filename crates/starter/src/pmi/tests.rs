@@ -31,6 +31,7 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
         universe: None,
         shared_slots: None,
         idle_ms: None,
+        adopted: None,
     }
 }
 

@@ -116,3 +116,23 @@ fn rank_that_is_withdrawn_ends_without_a_trace() {
     assert!(!ranks.is_ending());
     assert_eq!(ranks.status(), 0);
 }
+
+#[test]
+fn rank_that_was_there_before_ends_the_job_without_mpi_finalize() {
+    for (finalizes, expected) in [(true, None), (false, Some(Cause::Gone))] {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut ranks = Ranks::default();
+        ranks.adopt(Pid::from_child(&child)).unwrap();
+        if finalizes {
+            notice(&mut ranks, 0, Notice::Finalized);
+        }
+        // Signals of the job are not for it.
+        ranks.kill();
+        ranks.end_adopted(5);
+        assert_eq!(child.try_wait().unwrap(), None);
+        assert_eq!(ranks.handle_time(5 + WRAPPER_GRACE_NS), None);
+        child.wait().unwrap();
+        assert_eq!(ranks.handle_death(0).map(|ended| ended.cause), expected);
+        assert!(ranks.all_dead() && ranks.is_ending() != finalizes);
+    }
+}

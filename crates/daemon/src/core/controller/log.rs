@@ -86,5 +86,6 @@ fn name_of(cause: Cause) -> &'static str {
         Cause::NoPmi => "no-pmi",
         Cause::NeverInit => "never-init",
         Cause::Memory => "memory",
+        Cause::Gone => "gone",
     }
 }

@@ -31,6 +31,7 @@ fn queued(detached: bool) -> Box<Queued> {
         universe: None,
         shared_slots: None,
         idle_ms: None,
+        adopted: None,
     };
     let launch = Launch {
         batch: Default::default(),

@@ -192,6 +192,7 @@ impl World {
             universe: None,
             shared_slots: None,
             idle_ms: None,
+            adopted: None,
         };
         let (environment, directory) = (Default::default(), "/".into());
         let batch = self.batch_of_user();
