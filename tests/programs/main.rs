@@ -3,7 +3,7 @@
 
 use std::{path::Path, process::Command, time::Duration};
 
-use tutti_tests::{Ran, Scratch, compile, program, run};
+use tutti_tests::{Ran, Scratch, compile, compile_with, program, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -64,6 +64,44 @@ fn heat_plate_is_the_same_on_any_number_of_ranks() {
     for ranks in &RANKS[1..] {
         assert_eq!(mean(*ranks), alone, "{ranks} ranks");
     }
+}
+
+/// An example of one-sided communication verifies its own result, on one node and on two.
+#[track_caller]
+fn one_sided(name: &str, wrapper: &str, args: &[&str]) {
+    let scratch = Scratch::new(name);
+    let path = compile_with(wrapper, &format!("examples/{name}.c"), scratch.path());
+    for (ranks, nodes) in [("1", "1"), ("2", "1"), ("5", "1"), ("2", "2"), ("3", "2")] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", ranks, "--virtual-nodes", nodes]).arg(&path).args(args);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("verified\n"), "{ranks} ranks on {nodes} nodes: {ran}");
+    }
+}
+
+#[test]
+fn halo_by_puts_is_that_of_one_pe() {
+    one_sided("halo_put", "oshcc", &["32", "31"]);
+}
+
+#[test]
+fn hash_table_of_all_pes_counts_every_key() {
+    one_sided("hashtable", "oshcc", &["60", "1"]);
+}
+
+#[test]
+fn work_queue_gives_every_task_to_one_rank() {
+    one_sided("workqueue", "mpicc", &["100", "100"]);
+}
+
+#[test]
+fn random_access_loses_no_update() {
+    one_sided("random_access", "oshcc", &["8", "300"]);
+}
+
+#[test]
+fn graph_search_finds_the_levels_of_one_pe() {
+    one_sided("search", "oshcc", &["300", "4"]);
 }
 
 /// The measuring programs check what they move; here they run for the check, not for the time.
