@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tutti_testkit::await_that;
 use tutti_tests::{Ran, Scratch, compile, program, run};
 
 /// Nothing here takes a tenth of it on a free machine.
@@ -153,11 +154,22 @@ fn spawned_ranks_without_mpiexec_give_their_status_to_the_program() {
 fn spawned_ranks_without_mpiexec_end_with_a_program_that_is_killed() {
     let scratch = Scratch::new("processes-spawn-alone-killed");
     let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
-    let ran = run(&mut alone(&spawn, &["last"]), LIMIT);
-    // All have ended when the last one that could write has: else the run would not be over.
-    assert_eq!(ran.code(), 137, "{ran}");
-    assert!(ran.stderr.contains("died without calling MPI_Finalize"), "{ran}");
-    assert_eq!((ran.stderr.lines().count(), &*ran.stdout), (1, ""), "{ran}");
+    let errors = scratch.path().join("errors");
+    let file = std::fs::File::create(&errors).expect("a file in the scratch folder");
+    let status = alone(&spawn, &["last"]).stderr(file).status().expect("the program starts");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+    let read = || std::fs::read_to_string(&errors).expect("its errors");
+    await_that("mpiexec says why", || read().ends_with('\n'));
+    assert!(read().contains("died without calling MPI_Finalize"), "{}", read());
+    await_that("nothing of it is left", || !is_running(&spawn));
+    assert_eq!(read().lines().count(), 1, "{}", read());
+}
+
+/// Whether a process executes this file.
+fn is_running(file: &Path) -> bool {
+    let entries = std::fs::read_dir("/proc").expect("processes").flatten();
+    let mut files = entries.filter_map(|entry| std::fs::read_link(entry.path().join("exe")).ok());
+    files.any(|one| one == file)
 }
 
 /// A job on several nodes that has room for so many ranks.
@@ -245,6 +257,20 @@ fn spawned_ranks_are_ranks_of_the_job_when_they_end() {
 }
 
 #[test]
+fn spawn_uses_the_room_of_ranks_that_have_ended_again() {
+    let scratch = Scratch::new("processes-spawn-again");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for (ranks, universe, rounds) in [("1", "4", "200"), ("2", "4", "50"), ("3", "5", "20")] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", ranks, "--universe", universe]).arg(&spawn).args(["again", rounds]);
+        let ran = run(&mut mpiexec, 3 * LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ranks} of {universe}: {ran}");
+    }
+    let ran = run(alone(&spawn, &["again", "20"]).env("TUTTI_UNIVERSE", "3"), LIMIT).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ran}");
+}
+
+#[test]
 fn universe_says_how_many_ranks_a_program_may_have() {
     let scratch = Scratch::new("processes-universe");
     let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
@@ -262,6 +288,10 @@ fn universe_says_how_many_ranks_a_program_may_have() {
     assert!(!ran.status.success() && ran.stderr.contains("one node takes 512"), "{ran}");
     let mut mpiexec = program("mpiexec");
     mpiexec.args(["-n", "1", "--universe", "4"]).arg(&spawn).arg("refused").current_dir(scratch.path());
+    // Those that could not be started take no room.
+    assert_eq!(run(&mut mpiexec, LIMIT).expect_success().stdout, "spawn is right\n");
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", "1", "--universe", "2"]).arg(&spawn);
     let ran = run(&mut mpiexec, LIMIT);
-    assert!(!ran.status.success() && ran.stdout.contains("has room for 4"), "{ran}");
+    assert!(!ran.status.success() && ran.stdout.contains("has room for 2"), "{ran}");
 }

@@ -141,6 +141,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
         LOCK.need_while_held();
     }
     let spawned = job.spawned().cloned();
+    let next_context = job.contexts_before().max(2);
     let world_context = spawned.as_ref().map_or(0, |spawned| spawned.context);
     crate::info::remember_start(job.world().len(), required);
     let world = Rc::new(Group::new(job.world().to_vec()));
@@ -177,7 +178,8 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
         thread_level: required,
         main_thread: process::thread_id(),
         // The predefined communicators have the first two numbers.
-        next_context: 2,
+        next_context,
+        seen_ended: 0,
         next_partition: 0,
         buffers: HashMap::new(),
         starts: Vec::new(),
@@ -223,6 +225,7 @@ pub(crate) fn finish(mut guard: Guard) {
     let sends = |request: &Request| request.kind == RequestKind::Send && request.peer != own;
     guard.wait(None, Goal::Pending(&sends), |process| process.engine.is_flushed().then_some(()));
     guard.engine.publish_all();
+    guard.release_blocks();
     crate::stats::leave(&guard);
     process::end();
     // The state itself is kept: a thread that wrongly still waits must not find freed memory. The process is

@@ -72,6 +72,8 @@ pub struct Process {
     pub main_thread: libc::pid_t,
     /// Number of the next context that this process takes; see `comm/agreement.rs`.
     pub next_context: u32,
+    /// Later ranks that had ended when this process last looked at them.
+    pub seen_ended: u32,
     /// Number of the next partition that this process sends; see `partitioned.rs`.
     pub next_partition: u32,
     /// Buffers for buffered sends: of the process ([`crate::buffered::PROCESS_BUFFER`]) and of communicators.

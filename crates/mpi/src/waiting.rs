@@ -57,6 +57,10 @@ impl Guard {
         if self.engine.meet_new_ranks() {
             self.rank.core_sharing = CoreSharing::new(self.engine.job.is_oversubscribed());
         }
+        let ended = self.engine.job.ended();
+        if ended != std::mem::replace(&mut self.seen_ended, ended) {
+            self.forget_left_ranks();
+        }
     }
 
     /// Leaves the library: as dropping the guard, in place.

@@ -102,6 +102,11 @@ impl Rings {
         unsafe { self.released_to_peer.as_ref() }.store(bytes, Ordering::Release);
     }
 
+    /// Whether anything has gone either way.
+    pub fn are_used(&self) -> bool {
+        self.out.is_used() || self.inbox.is_used() || self.inbox.is_ready()
+    }
+
     /// Wakes the peer if it sleeps; after something was published for it.
     #[inline(always)]
     pub fn ring(&self) {
@@ -278,8 +283,8 @@ impl Job {
     /// The rings to and from `peer`, a rank of this node.
     ///
     /// # Safety
-    /// Called once for each peer in the life of the process: the rings' positions are kept in the values
-    /// returned, which must not outlive the job.
+    /// Called once for each peer in the life of the process (but for [`Job::forget`]): the rings' positions
+    /// are kept in the values returned, which must not outlive the job.
     pub unsafe fn rings(&self, peer: usize) -> Rings {
         let (layout, segment) = (&self.layout, &self.segment);
         let (me, peer) = (self.local_rank, self.numbers.index_of(peer));
@@ -414,6 +419,51 @@ impl Job {
     #[inline(always)]
     pub fn member_data(&self, block: usize, member: usize) -> NonNull<u8> {
         self.segment.at(self.layout.block_data_at(block, member))
+    }
+
+    /// How many ranks that were started later have ended, on this node.
+    pub fn ended(&self) -> u32 {
+        self.segment.ended()
+    }
+
+    /// The generation of a rank of this node that was started later and has left, as long as this process
+    /// has not forgotten it ([`tutti_shm::reuse`]).
+    pub fn left(&self, rank: usize) -> Option<u32> {
+        let index = self.numbers.index_of(rank);
+        let is_later = index >= self.geometry.local_ranks as usize && index != self.local_rank;
+        if is_later { self.segment.left(&self.layout, self.local_rank, index) } else { None }
+    }
+
+    /// Nothing here names the process of a rank that has left any more: its number may get another one.
+    /// Gives the rings to that one, in place of those that `is_used` or not.
+    ///
+    /// # Safety
+    /// The rings of the rank that were given before are not used any more.
+    pub unsafe fn forget(&self, rank: usize, generation: u32, is_used: bool) -> Rings {
+        let index = self.numbers.index_of(rank);
+        if is_used {
+            // SAFETY: the rank has left, and our contract.
+            unsafe { self.segment.zero_rings(&self.layout, self.local_rank, index) };
+        }
+        // SAFETY: in place of those before, with nothing in them.
+        let rings = unsafe { self.rings(rank) };
+        self.segment.forget(&self.layout, self.local_rank, index, generation);
+        rings
+    }
+
+    /// How many contexts processes of this rank have led before this one.
+    pub fn contexts_before(&self) -> u32 {
+        self.endpoint(self.rank()).contexts.load(Ordering::Relaxed)
+    }
+
+    /// Keeps for the next process of this rank how many contexts have been led.
+    pub fn keep_contexts(&self, number: u32) {
+        self.endpoint(self.rank()).contexts.store(number, Ordering::Relaxed);
+    }
+
+    /// This rank has left those that have started it.
+    pub fn part(&self) {
+        self.endpoint(self.rank()).parted.store(1, Ordering::Relaxed);
     }
 
     /// Says to everyone, and to the starter, that this rank has finalized.

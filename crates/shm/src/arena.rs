@@ -51,6 +51,11 @@ impl Arena {
         Arena { descriptor, share, free }
     }
 
+    /// All of it, free or not.
+    pub fn share(&self) -> Range {
+        self.share
+    }
+
     /// Takes a range of at least so many bytes; none when the share has no such hole.
     pub fn allocate(&mut self, bytes: u64) -> Option<Range> {
         let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES)?;

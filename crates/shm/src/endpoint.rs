@@ -10,7 +10,14 @@ pub struct Endpoint {
     pub pid: AtomicU32,
     /// [`ABSENT`], [`ATTACHED`] or [`FINALIZED`]. Writer: the rank.
     pub state: AtomicU32,
-    _line0: [u32; 14],
+    /// How many processes have been this rank before. Writer: the starter, before it starts the next one.
+    pub generation: AtomicU32,
+    /// Numbers of contexts that the processes of this rank have led. Writer: the rank; it stays for the next
+    /// one, so that none leads a context twice.
+    pub contexts: AtomicU32,
+    /// 1 once the rank has left those that have started it. Writer: the rank.
+    pub parted: AtomicU32,
+    _line0: [u32; 11],
     /// 1 while a thread of the rank waits inside the library, so that it serves its rings at once. Writer:
     /// the rank.
     pub waiting: AtomicU32,

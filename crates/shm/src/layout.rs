@@ -2,7 +2,7 @@
 //! agree without a table.
 //!
 //! ```text
-//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | reports | flows of rank 0 | ... | names |
+//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | reports | flows of rank 0 | ... | names | forgotten |
 //!                        '- one per sender: bulk descriptors and counters, envelope lines, bulk slots
 //!                                             one per rank of another node: words, send FIFO -'
 //! ```
@@ -125,6 +125,7 @@ pub struct Layout {
     flows_at: usize,
     flows_bytes: usize,
     names_at: usize,
+    forgotten_at: usize,
     total_bytes: usize,
 }
 
@@ -152,7 +153,8 @@ impl Layout {
         let fifo_bytes = if has_room { began } else { fifo_bytes(remote_ranks) };
         let flows_bytes = page_up(remote_ranks * size_of::<FlowWords>()) + remote_ranks * fifo_bytes;
         let names_at = flows_at + ranks * flows_bytes;
-        let total_bytes = names_at + page_up(NAMES_BYTES);
+        let forgotten_at = names_at + page_up(NAMES_BYTES);
+        let total_bytes = forgotten_at + page_up(ranks * ranks * size_of::<u32>());
         Layout {
             local_ranks: ranks,
             envelope_lines,
@@ -169,6 +171,7 @@ impl Layout {
             flows_at,
             flows_bytes,
             names_at,
+            forgotten_at,
             total_bytes,
         }
     }
@@ -251,6 +254,18 @@ impl Layout {
     /// Offset of the table of published names.
     pub fn names_at(&self) -> usize {
         self.names_at
+    }
+
+    /// Offset of the word where `by` says how many processes of a rank it has forgotten
+    /// ([`crate::reuse`]).
+    pub fn forgotten_at(&self, by: usize, rank: usize) -> usize {
+        assert!(by < self.local_ranks && rank < self.local_ranks);
+        self.forgotten_at + (by * self.local_ranks + rank) * size_of::<u32>()
+    }
+
+    /// Bytes of the rings of a pair, from [`Layout::pair_at`] on.
+    pub fn pair_bytes(&self) -> usize {
+        self.pair_bytes
     }
 
     /// The world ranks of this node that there is room for.

@@ -38,6 +38,8 @@ pub mod published;
 #[cfg(not(loom))]
 pub mod queue;
 pub mod report;
+#[cfg(not(loom))]
+pub mod reuse;
 pub mod segment;
 pub mod spawn;
 pub mod sync;

@@ -16,7 +16,7 @@ use crate::sync::{AtomicU32, Ordering};
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
 const VERSION: u32 = 5;
 
-/// First page of a segment. Writer: the starter; all but `present` and `later` before any rank exists.
+/// First page of a segment. Writer: the starter; all but the atomics before any rank exists.
 #[repr(C)]
 struct Header {
     magic: u64,
@@ -28,6 +28,8 @@ struct Header {
     present: AtomicU32,
     /// Ranks that have been started since the job began, on all nodes.
     later: AtomicU32,
+    /// How many of them have ended.
+    ended: AtomicU32,
 }
 
 /// Ranks of other nodes, at most.
@@ -85,6 +87,19 @@ impl Mapping {
     fn header(&self) -> &Header {
         // SAFETY: a segment begins with its header, whose fields that change are atomic.
         unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    /// How many ranks that were started later have ended.
+    pub fn ended(&self) -> u32 {
+        self.header().ended.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn announce_end(&self) {
+        self.header().ended.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Ranks of the node that have been started, as the header says.
@@ -152,6 +167,7 @@ impl Segment {
                 bytes: bytes as u64,
                 present: AtomicU32::new(geometry.local_ranks),
                 later: AtomicU32::new(0),
+                ended: AtomicU32::new(0),
             })
         };
         Ok(Segment { mapping: Mapping { base, bytes }, geometry, layout: Layout::new(&geometry), descriptor })
@@ -448,6 +464,7 @@ mod tests {
             bytes: made.layout().total_bytes() as u64,
             present: AtomicU32::new(local_ranks),
             later: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
         };
         assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 5");
         assert_eq!(refused(header(MAGIC, 99, 3)), "magic 0x5455545449534547, version 99");

@@ -416,9 +416,17 @@ fn start_rank(
     parts: &mut Parts,
 ) -> Result<(), LaunchError> {
     let Ready { job, .. } = ready;
-    let index = parts.ranks.count() as u32;
+    let next = parts.ranks.count() as u32;
+    // The number of one that others have asked for may have been that of another process.
+    let index = match &spawned {
+        Some(spawned) => parts.ranks.place_of(spawned.all.ranks[spawned.rank]),
+        None => next,
+    };
     let rank = parts.ranks.world_rank(index);
-    parts.names.push(prepared.name.clone());
+    match parts.names.get_mut(index as usize) {
+        Some(name) => name.clone_from(&prepared.name),
+        None => parts.names.push(prepared.name.clone()),
+    }
     let ends = if job.pty && rank == 0 { own_terminal(job, parts) } else { open_streams(job, rank, parts) }?;
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
     let pmi_end = match spawned {
@@ -469,7 +477,11 @@ fn start_rank(
     // The child does the same; the order does not matter.
     let _ = rustix::process::setpgid(Some(pid), Some(pid));
     let origin = if spawned.is_some() { Origin::Spawn } else { Origin::Launch };
-    parts.ranks.add(pid, pidfd, origin);
+    if index < next {
+        parts.gone.push(parts.ranks.replace(index, pid, pidfd, origin));
+    } else {
+        parts.ranks.add(pid, pidfd, origin);
+    }
     Ok(())
 }
 

@@ -111,6 +111,30 @@ impl Ranks {
         self.ranks.push(Rank { pid, pidfd, mpi, dead: false, origin, inner: None, inner_dead_ns: None });
     }
 
+    /// Puts another process in the place of a rank that has ended, just forked; gives the pid of the former.
+    ///
+    /// # Panics
+    /// When it has not ended.
+    pub fn replace(&mut self, rank: u32, pid: Pid, pidfd: OwnedFd, origin: Origin) -> u32 {
+        assert!(self.has_ended(rank), "rank {rank} has not ended");
+        let mpi = Mpi::Alone;
+        let next = Rank { pid, pidfd, mpi, dead: false, origin, inner: None, inner_dead_ns: None };
+        let former = std::mem::replace(&mut self.ranks[rank as usize], next);
+        // Nobody names it any more.
+        let _ = waitid(WaitId::PidFd(former.pidfd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        former.pid.as_raw_nonzero().get() as u32
+    }
+
+    /// Whether a rank that others have started is dead, and had left before or was taken back.
+    pub fn has_ended(&self, rank: u32) -> bool {
+        let Some(rank) = self.ranks.get(rank as usize) else { return false };
+        match rank.origin {
+            Origin::Withdrawn => rank.dead,
+            Origin::Spawn => rank.dead && rank.mpi == Mpi::Finalized,
+            Origin::Launch | Origin::Adopted => false,
+        }
+    }
+
     /// Kills a rank, whose end is no matter of the job.
     pub fn withdraw(&mut self, rank: u32) {
         let rank = &mut self.ranks[rank as usize];
@@ -130,6 +154,11 @@ impl Ranks {
     pub fn index_of(&self, rank: u32) -> Option<usize> {
         let found = self.numbers.map(|numbers| numbers.index_of(rank as usize));
         found.filter(|index| *index < self.ranks.len())
+    }
+
+    /// The place of a world rank of this node, which need not have been started.
+    pub fn place_of(&self, rank: u32) -> u32 {
+        self.numbers.map_or(rank, |numbers| numbers.index_of(rank as usize) as u32)
     }
 
     /// World rank of one of this node.

@@ -12,7 +12,6 @@
 //! itself ([`Allocation`]).
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +36,19 @@ pub struct Later {
     pub asks: VecDeque<Vec<u8>>,
     /// Number of the last Ask that was sent.
     pub asked: u32,
+    /// Requests of ranks of the job's only node that wait for the end of others.
+    pub waiting: VecDeque<Waiting>,
+}
+
+/// A request for which there is room as soon as ranks that have left have ended.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The request.
+    pub ask: Ask,
+    /// When to look again.
+    pub due_ns: u64,
+    /// When it is refused.
+    pub ends_ns: u64,
 }
 
 /// Such ranks.
@@ -47,7 +59,9 @@ pub struct Spawning {
     /// World ranks and places of all of them; none: they have no numbers.
     pub place: Option<Spawned>,
     /// Those of this node, as they are counted here.
-    pub local: Range<u32>,
+    pub local: Vec<u32>,
+    /// Pids of those that had the same numbers before.
+    pub gone: Vec<u32>,
     /// A rank of this node has asked for them: which one, and the number of its request.
     pub asker: Option<(u32, u32)>,
     /// Those that could not become their programs.
@@ -73,7 +87,8 @@ impl Spawning {
     /// Nothing is known of them yet.
     pub fn new(order: u32, asker: Option<(u32, u32)>) -> Self {
         let (failed, refusal, failures) = (Vec::new(), None, None);
-        Spawning { order, place: None, local: 0..0, asker, failed, refusal, failures }
+        let (local, gone) = (Vec::new(), Vec::new());
+        Spawning { order, place: None, local, gone, asker, failed, refusal, failures }
     }
 
     /// They are forked; `failures` is the pipe on which they report.
@@ -170,6 +185,8 @@ pub struct Allocation {
     /// What there is room for on each node, and how many of these were started there.
     rooms: Vec<u32>,
     used: Vec<u32>,
+    /// Numbers whose ranks have ended, highest first; on one node only.
+    free: Vec<u32>,
 }
 
 impl Allocation {
@@ -177,12 +194,33 @@ impl Allocation {
     pub fn new(job: &Job, later: u32) -> Self {
         let nodes = job.part.as_ref().map_or(1, |part| part.first_ranks.len().max(1)) as u32;
         let rooms: Vec<u32> = (0..nodes).map(|node| share_of_later(later, node, nodes)).collect();
-        Allocation { began: job.ranks() as u32, used: vec![0; rooms.len()], rooms }
+        Allocation { began: job.ranks() as u32, used: vec![0; rooms.len()], rooms, free: Vec::new() }
     }
 
-    /// Ranks that were started since the job began.
+    /// Ranks that were started since the job began, without those whose numbers are free again.
     pub fn later(&self) -> u32 {
-        self.used.iter().sum()
+        self.used.iter().sum::<u32>() - self.free.len() as u32
+    }
+
+    /// Whether a number is free again.
+    pub fn is_free(&self, rank: u32) -> bool {
+        self.free.contains(&rank)
+    }
+
+    /// How many more there is room for.
+    pub fn room(&self) -> u32 {
+        self.rooms.iter().sum::<u32>() - self.later()
+    }
+
+    /// A rank of the job's only node has ended, and its number may be another's.
+    ///
+    /// # Panics
+    /// When it is not in use.
+    pub fn give_back(&mut self, rank: u32) {
+        let is_used = rank >= self.began && rank < self.began + self.used[0] && !self.is_free(rank);
+        assert!(self.rooms.len() == 1 && is_used, "rank {rank} is not in use");
+        self.free.push(rank);
+        self.free.sort_unstable_by(|one, other| other.cmp(one));
     }
 
     /// Takes numbers for so many ranks of each program on a node, or on those that have had the fewest.
@@ -190,10 +228,14 @@ impl Allocation {
     /// # Errors
     /// The text of why there is no room; nothing is taken then.
     pub fn take(&mut self, programs: &[(u32, Option<usize>)]) -> Result<Vec<u32>, String> {
-        let (mut used, mut numbers) = (self.used.clone(), Vec::new());
+        let (mut used, mut free, mut numbers) = (self.used.clone(), self.free.clone(), Vec::new());
         let nodes = self.rooms.len() as u32;
         for (ranks, wish) in programs {
             for _ in 0..*ranks {
+                if let Some(rank) = free.pop() {
+                    numbers.push(rank);
+                    continue;
+                }
                 let has_room = |node: &usize| used[*node] < self.rooms[*node];
                 let node = match wish {
                     Some(node) => Some(*node).filter(has_room),
@@ -204,7 +246,7 @@ impl Allocation {
                 used[node] += 1;
             }
         }
-        self.used = used;
+        (self.used, self.free) = (used, free);
         Ok(numbers)
     }
 

@@ -145,6 +145,16 @@ impl Tickets {
         self.places[index as usize] = Place::Taken(Some(connection).filter(|_| is_told));
     }
 
+    /// A ticket for another process of a rank whose first one has ended.
+    ///
+    /// # Errors
+    /// When the kernel gives no random bytes.
+    pub fn renew(&mut self, index: u32) -> io::Result<()> {
+        fill_random(&mut self.secrets[index as usize])?;
+        self.places[index as usize] = Place::Free;
+        Ok(())
+    }
+
     /// A ticket that is not to be redeemed any more.
     pub fn revoke(&mut self, index: u32) {
         self.places[index as usize] = Place::Taken(None);

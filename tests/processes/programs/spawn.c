@@ -8,6 +8,7 @@
  *   spawn universe        prints MPI_UNIVERSE_SIZE
  *   spawn hang            two children, and all stay until they are ended
  *   spawn last            two children that stay, and the parent is killed
+ *   spawn again N         N times two children, which are told a number, and then leave
  *   spawn places N HOST   prints the virtual nodes of N children that were wished for a host, or for none
  */
 #define _GNU_SOURCE
@@ -286,6 +287,58 @@ static void hints(char *directory)
         CHECK(MPI_Info_free(&infos[i]));
 }
 
+/* Children of each round, one after the other, in the room of two or three. They leave messages behind that
+ * nobody receives, and that the next ones must not get. */
+static void again(int times)
+{
+    for (int i = 0; i < times; i++) {
+        MPI_Comm inter, all;
+        int sum = 0, got, large[4096];
+        CHECK(MPI_Comm_spawn(self, (char *[]){"child", "number", NULL}, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter,
+                             MPI_ERRCODES_IGNORE));
+        CHECK(MPI_Intercomm_merge(inter, 0, &all));
+        CHECK(MPI_Bcast(&i, 1, MPI_INT, 0, all));
+        for (int k = 0; k < 4096; k++)
+            large[k] = i + k;
+        if (rank == 0)
+            for (int to = 0; to < 2; to++)
+                CHECK(MPI_Send(large, 4096, MPI_INT, to, i, inter));
+        CHECK(MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, all));
+        WANT(sum == i * (size + 2), "round %d: sum %d", i, sum);
+        if (rank == 0) {
+            for (int from = 0; from < 2; from++) {
+                CHECK(MPI_Recv(&got, 1, MPI_INT, from, MPI_ANY_TAG, inter, MPI_STATUS_IGNORE));
+                WANT(got == 3 * i + from, "round %d: got %d from %d", i, got, from);
+            }
+        }
+        CHECK(MPI_Comm_free(&all));
+        CHECK(MPI_Comm_disconnect(&inter));
+    }
+}
+
+static void number(void)
+{
+    MPI_Comm parent, all, copy;
+    int i, sum, large[4096], others;
+    CHECK(MPI_Comm_get_parent(&parent));
+    CHECK(MPI_Comm_remote_size(parent, &others));
+    CHECK(MPI_Intercomm_merge(parent, 1, &all));
+    CHECK(MPI_Bcast(&i, 1, MPI_INT, 0, all));
+    CHECK(MPI_Recv(large, 4096, MPI_INT, 0, MPI_ANY_TAG, parent, MPI_STATUS_IGNORE));
+    for (int k = 0; k < 4096; k++)
+        WANT(large[k] == i + k, "round %d: element %d is %d", i, k, large[k]);
+    CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
+    CHECK(MPI_Barrier(copy));
+    CHECK(MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, all));
+    sum = 3 * i + rank;
+    CHECK(MPI_Send(&sum, 1, MPI_INT, 0, i, parent));
+    /* Nobody receives this one. */
+    sum = -1;
+    CHECK(MPI_Send(&sum, 1, MPI_INT, 0, 0, all));
+    CHECK(MPI_Comm_free(&all));
+    CHECK(MPI_Comm_disconnect(&parent));
+}
+
 static int node_of_mine(void)
 {
     char *node = getenv("TUTTI_VIRTUAL_NODE");
@@ -363,6 +416,8 @@ int main(int argc, char **argv)
             where(argv[3]);
         else if (strcmp(argv[2], "place") == 0)
             place();
+        else if (strcmp(argv[2], "number") == 0)
+            number();
         else if (strcmp(argv[2], "hang") == 0)
             for (;;)
                 pause();
@@ -380,6 +435,8 @@ int main(int argc, char **argv)
         refused();
     } else if (strcmp(what, "hints") == 0) {
         hints(argv[2]);
+    } else if (strcmp(what, "again") == 0) {
+        again(atoi(argv[2]));
     } else if (strcmp(what, "hang") == 0) {
         start(2, what, MPI_COMM_WORLD, &inter);
         for (;;)

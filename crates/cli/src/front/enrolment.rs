@@ -126,9 +126,10 @@ impl Enrolment {
     }
 
     /// Ranks that other ranks have asked for are there.
-    pub fn handle_later(&mut self, pids: Vec<u32>) {
+    pub fn handle_later(&mut self, pids: Vec<u32>, gone: Vec<u32>) {
+        self.later.retain(|pid| !gone.contains(pid));
         self.later.extend(&pids);
-        self.send_report(&Report::Later { pids });
+        self.send_report(&Report::Later { pids, gone });
     }
 
     /// The ranks of a starter are stalled, or no longer: the daemon gets this of all together. A line for the
@@ -283,7 +284,7 @@ impl Enrolment {
                 (self.number, self.between) = (Some(job), RETRY.0);
                 let (pids, cores): (Vec<_>, Vec<_>) = self.started.iter().flatten().cloned().unzip();
                 self.send_report(&Report::Started { pids: pids.concat(), cores: cores.concat() });
-                self.send_report(&Report::Later { pids: self.later.clone() });
+                self.send_report(&Report::Later { pids: self.later.clone(), gone: Vec::new() });
                 self.send_report(&Report::Stalled(self.all_stalled()));
             }
             Some(Answer::Refused(text)) => {

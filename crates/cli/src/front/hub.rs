@@ -131,9 +131,9 @@ impl Front {
                     enrolment.handle_started(index, pids, cores);
                 }
             }
-            Report::Later { pids } => {
+            Report::Later { pids, gone } => {
                 if let Some(enrolment) = &mut self.enrolment {
-                    enrolment.handle_later(pids);
+                    enrolment.handle_later(pids, gone);
                 }
             }
             Report::InputTaken => self.links[index].input_room = true,
@@ -149,9 +149,6 @@ impl Front {
             }
             Report::Ending { status } => {
                 self.note(status);
-                if let Some(adopted) = self.adopted.take() {
-                    let _ = rustix::io::write(&adopted, &[status]);
-                }
                 if self.ender.is_none() {
                     self.ender = Some(index);
                     let others = self.links.iter_mut().enumerate().filter(|(other, _)| *other != index);
@@ -162,6 +159,10 @@ impl Front {
                 self.note(ended.cause.status());
                 if let Some(text) = ended.notice().filter(|_| is_news) {
                     self.complain(&text);
+                }
+                // Behind the line that says why.
+                if let Some(adopted) = self.adopted.take_if(|_| self.ender.is_some()) {
+                    let _ = rustix::io::write(&adopted, &[self.status]);
                 }
             }
             // Its end comes behind it; others may refuse the job before that.

@@ -90,6 +90,7 @@ pub(super) fn free(guard: &mut Guard, group: MPI_Group) -> Result<MPI_Group> {
     guard.group(group)?;
     if let Some(index) = guard.groups.index(group.0) {
         guard.groups.remove(index);
+        guard.forget_left_ranks();
     }
     Ok(MPI_GROUP_NULL)
 }

@@ -105,6 +105,7 @@ impl Guard {
         let ranks = self.engine.job.ranks() as u64;
         let number = u64::from(self.next_context) * ranks + u64::from(self.world_rank());
         self.next_context += 1;
+        self.engine.job.keep_contexts(self.next_context);
         u32::try_from(number * u64::from(CONTEXTS_PER_COMM)).map_err(|_| {
             let text =
                 format_args!("this process has led {} communicators, no number is left", number / ranks);

@@ -24,12 +24,14 @@ impl Guard {
         self.comm(handle)?;
         if self.parent == handle {
             self.parent = MPI_COMM_NULL;
+            self.engine.job.part();
         }
         if let Some(index) = self.comms.index(handle.0) {
             let mut comm = self.comms.remove(index);
             comm.collective.release(&self.engine.job);
             errhandler::release(comm.errhandler);
         }
+        self.forget_left_ranks();
         Ok(())
     }
 
@@ -46,6 +48,10 @@ impl Guard {
             (!process.engine.requests.iter().any(|(_, request)| pending(request))).then_some(())
         };
         self.wait(None, Goal::Pending(&pending), is_quiet);
+        if self.parent == handle {
+            // Before the others know it: they may ask for other ranks at once.
+            self.engine.job.part();
+        }
         let meeting = self.whole(handle)?;
         self.allgather(&meeting, [0]);
         self.free_comm(handle)

@@ -17,6 +17,7 @@ pub mod machine;
 mod names;
 pub mod open_ports;
 pub mod ports;
+mod reuse;
 pub mod spawn;
 pub mod topology;
 

@@ -80,6 +80,8 @@ impl Guard {
         comm: MPI_Comm,
         codes: &mut Codes,
     ) -> Result<MPI_Comm> {
+        // Their numbers may be what the new ones need.
+        self.forget_left_ranks();
         let intracomm = self.intracomm(comm)?;
         let (root, group) = (intracomm.checked_root(root)?, intracomm.group.clone());
         let meeting = self.whole(comm)?;

@@ -347,6 +347,18 @@ impl Matching {
         self.unexpected.push(from, message);
     }
 
+    /// Drops the messages of a source that no receive has taken. False, and nothing is dropped, if a matched
+    /// probe has taken one.
+    pub(super) fn discard(&mut self, from: usize) -> bool {
+        if self.extracted.iter().any(|(_, (source, _))| *source == from) {
+            return false;
+        }
+        while let Some(at) = self.unexpected.first(from) {
+            self.unexpected.remove(from, at);
+        }
+        true
+    }
+
     /// Takes the message that a new receive matches.
     #[inline(always)]
     pub(super) fn take_unexpected(&mut self, receive: &Request) -> Option<(usize, Unexpected)> {

@@ -148,6 +148,28 @@ impl Engine {
         true
     }
 
+    /// Later ranks of this node that have left and are not forgotten.
+    pub fn left_ranks(&self) -> Vec<usize> {
+        self.peers.ranks().iter().filter(|rank| self.job.left(*rank).is_some()).collect()
+    }
+
+    /// Forgets a rank that has left, unless something with it is under way; what it has sent and no receive
+    /// has taken is dropped. The caller has nothing that names it.
+    pub fn try_forget(&mut self, rank: usize) {
+        let Some(generation) = self.job.left(rank) else { return };
+        let is_named = |request: &Request| !request.done && request.peer == rank as i32;
+        let is_needed = self.requests.iter().any(|(_, request)| is_named(request))
+            || !self.peers[rank].is_idle()
+            || !self.matching.discard(rank);
+        let is_used = self.peers[rank].rings.are_used();
+        // Behind that look: what is in the rings is of the process that has left.
+        if !is_needed && self.job.left(rank) == Some(generation) {
+            // SAFETY: the peer's own rings are replaced by these, and nothing of it is under way.
+            let rings = unsafe { self.job.forget(rank, generation, is_used) };
+            self.peers.renew(rank, rings);
+        }
+    }
+
     /// Starts a send.
     #[inline]
     pub fn send(&mut self, message: Message) -> Started {

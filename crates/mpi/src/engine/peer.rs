@@ -52,6 +52,11 @@ impl Peers {
         self.numbers.contains(rank)
     }
 
+    /// Gives one other rings: its rank is another process from now on.
+    pub(super) fn renew(&mut self, rank: usize, rings: Rings) {
+        self[rank] = Peer::new(rings);
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.list.iter()
@@ -166,6 +171,17 @@ pub(super) enum Launched {
 }
 
 impl Peer {
+    /// Nothing is under way in either direction.
+    pub(super) fn is_idle(&self) -> bool {
+        self.backlog.is_empty()
+            && self.streams.is_empty()
+            && self.sinks.is_empty()
+            && self.rendezvous.is_empty()
+            && self.copies.is_empty()
+            && !self.writing
+            && !self.cooperating
+    }
+
     /// A peer that nothing was exchanged with.
     pub(super) fn new(rings: Rings) -> Self {
         // A checked message says what it is, for which an envelope with data has no place.

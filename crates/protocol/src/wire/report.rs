@@ -67,6 +67,9 @@ pub enum Report {
     Later {
         /// Their pids.
         pids: Vec<u32>,
+        /// Pids of ranks that have ended, whose numbers are used again.
+        #[serde(default)]
+        gone: Vec<u32>,
     },
     /// The last Input frame has been taken, another may come.
     InputTaken,

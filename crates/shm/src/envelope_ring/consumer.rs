@@ -33,6 +33,11 @@ pub struct Consumer {
 unsafe impl Send for Consumer {}
 
 impl Consumer {
+    /// Whether anything was ever read.
+    pub fn is_used(&self) -> bool {
+        self.read > 0
+    }
+
     /// The receiver's end of a ring, never used before.
     ///
     /// # Safety

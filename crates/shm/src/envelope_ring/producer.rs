@@ -40,6 +40,11 @@ pub struct Producer {
 unsafe impl Send for Producer {}
 
 impl Producer {
+    /// Whether anything was ever written.
+    pub fn is_used(&self) -> bool {
+        self.written > 0
+    }
+
     /// The sender's end of a ring of `lines` lines, never used before.
     ///
     /// # Safety

@@ -1,7 +1,7 @@
 use super::*;
 
 fn allocation(began: u32, rooms: &[u32]) -> Allocation {
-    Allocation { began, rooms: rooms.to_vec(), used: vec![0; rooms.len()] }
+    Allocation { began, rooms: rooms.to_vec(), used: vec![0; rooms.len()], free: Vec::new() }
 }
 
 #[test]
@@ -24,6 +24,19 @@ fn spawn_numbers_are_taken_all_or_none() {
     );
     assert_eq!((of.later(), of.take(&[(u32::MAX, None)]).is_err()), (0, true));
     assert_eq!(of.take(&[(6, None)]), Ok(vec![2, 3, 4, 5, 6, 7]));
+}
+
+#[test]
+fn spawn_numbers_of_ranks_that_have_ended_are_taken_again() {
+    let mut of = allocation(1, &[3]);
+    assert_eq!(of.take(&[(3, None)]), Ok(vec![1, 2, 3]));
+    assert!(of.take(&[(1, None)]).is_err());
+    of.give_back(3);
+    of.give_back(1);
+    assert_eq!((of.later(), of.room(), of.is_free(1), of.is_free(2)), (1, 2, true, false));
+    assert!(of.take(&[(3, None)]).unwrap_err().contains("started 2"));
+    assert_eq!(of.take(&[(1, None), (1, None)]), Ok(vec![1, 3]));
+    assert_eq!((of.later(), of.room()), (3, 0));
 }
 
 #[test]

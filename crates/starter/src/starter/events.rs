@@ -79,8 +79,8 @@ impl Starter {
         let hold_ns = self.hold.as_ref().map(hold::Hold::due_ns);
         let watch_ns = self.watch.as_ref().map(stuck::Watch::due_ns);
         let idle_ns = self.idle.as_ref().map(idle::IdleWatch::due_ns);
-        let wake_ns =
-            [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, due_ns, hold_ns, watch_ns, idle_ns];
+        let (grace_ns, spawn_ns) = (parts.ranks.grace_ends_ns(), self.spawn_due_ns());
+        let wake_ns = [silence_ns, grace_ns, self.orphans_ns, due_ns, hold_ns, watch_ns, idle_ns, spawn_ns];
         let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -143,7 +143,9 @@ impl Starter {
                 if self.parts.ranks.is_withdrawn(rank) {
                     self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
                 }
-                if let Some(ended) = self.parts.ranks.handle_death(rank) {
+                let ended = self.parts.ranks.handle_death(rank);
+                self.announce_end(rank);
+                if let Some(ended) = ended {
                     self.end_phases(rank);
                     self.handle_ended(ended);
                 }
@@ -284,6 +286,7 @@ impl Starter {
         self.handle_hold_time(now_ns);
         self.handle_watch_time(now_ns);
         self.handle_idle_time(now_ns);
+        self.handle_spawn_time(now_ns);
         if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
             self.handle_ended(ended);
         }

@@ -1,5 +1,6 @@
 //! Ranks ask for more ranks. These are further ranks of the job, numbered behind those that are there, all or
-//! none; a number is never used again.
+//! none. On the job's only node numbers of ranks that have ended are used again ([`tutti_shm::reuse`]); a
+//! request that needs such numbers waits for them.
 //!
 //! ```text
 //! request -> room, tickets, forks -> all have become their programs -> answer: the first of them
@@ -14,11 +15,20 @@ use std::os::unix::ffi::OsStrExt;
 
 use tutti_os::Failure;
 use tutti_protocol::wire::{self, Job, Kind, Program, Report, Text};
+use tutti_shm::segment::Segment;
 use tutti_shm::spawn::{Answer, Request, Spawned};
 
 use super::Starter;
 use crate::launch;
-use crate::spawning::{Allocation, Ask, Outcome, Spawning};
+use crate::readiness::now_ns;
+use crate::spawning::{Allocation, Ask, Outcome, Spawning, Waiting};
+
+/// Requests that wait for the end of others, at most.
+const WAITING_MAX: usize = 64;
+/// Between two looks at them.
+const LOOK_NS: u64 = 5_000_000;
+/// A rank that has left those that started it, or MPI, has this time to end and to be forgotten.
+const WAIT_NS: u64 = 10_000_000_000;
 
 impl Starter {
     /// The ranks of this node have started; from now on they may ask for more.
@@ -38,13 +48,86 @@ impl Starter {
         }
         let ask = Ask { parent: self.parts.ranks.world_rank(rank), request: request.clone() };
         if self.alone {
-            return self.begin_spawn(self.later.begun + 1, &ask, true);
+            return self.begin_or_wait(ask);
         }
         // It came in a message that was as short.
         let Some(ask) = ask.encode() else { return };
         self.later.asks.push_back(ask);
         if self.later.asks.len() == 1 {
             self.send_ask();
+        }
+    }
+
+    /// Begins at once, or when ranks that are about to end have ended, if there is room only then.
+    fn begin_or_wait(&mut self, ask: Ask) {
+        self.take_back_numbers();
+        let wanted: u32 =
+            ask.request.programs.iter().fold(0, |sum, program| sum.saturating_add(program.ranks));
+        let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
+        if wanted <= room || wanted > room + self.ending_ranks() || self.later.waiting.len() >= WAITING_MAX {
+            return self.begin_spawn(self.later.begun + 1, &ask, true);
+        }
+        let now_ns = now_ns();
+        self.later.waiting.push_back(Waiting { ask, due_ns: now_ns + LOOK_NS, ends_ns: now_ns + WAIT_NS });
+    }
+
+    /// Looks again at requests that wait.
+    pub(super) fn handle_spawn_time(&mut self, now_ns: u64) {
+        if self.spawn_due_ns().is_none_or(|due_ns| now_ns < due_ns) {
+            return;
+        }
+        self.take_back_numbers();
+        for mut waiting in std::mem::take(&mut self.later.waiting) {
+            let programs = &waiting.ask.request.programs;
+            let wanted: u32 = programs.iter().fold(0, |sum, program| sum.saturating_add(program.ranks));
+            let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
+            if wanted <= room || wanted > room + self.ending_ranks() || now_ns >= waiting.ends_ns {
+                self.begin_spawn(self.later.begun + 1, &waiting.ask, true);
+            } else {
+                waiting.due_ns = now_ns + LOOK_NS;
+                self.later.waiting.push_back(waiting);
+            }
+        }
+    }
+
+    pub(super) fn spawn_due_ns(&self) -> Option<u64> {
+        self.later.waiting.iter().map(|waiting| waiting.due_ns).min()
+    }
+
+    /// Later ranks whose numbers may soon be free.
+    fn ending_ranks(&self) -> u32 {
+        let (Some(segment), Some(allocation)) = (&self.parts.segment, &self.later.allocation) else {
+            return 0;
+        };
+        let ranks = &self.parts.ranks;
+        let later = segment.geometry().local_ranks..segment.present();
+        later
+            .filter(|index| !allocation.is_free(ranks.world_rank(*index)))
+            .filter(|index| ranks.has_ended(*index) || segment.is_ending(*index as usize))
+            .count() as u32
+    }
+
+    /// The numbers of ranks that have ended and that all others have forgotten are free.
+    fn take_back_numbers(&mut self) {
+        let (Some(segment), Some(allocation)) = (&self.parts.segment, &mut self.later.allocation) else {
+            return;
+        };
+        if !self.alone {
+            return;
+        }
+        let ranks = &self.parts.ranks;
+        for index in segment.geometry().local_ranks..segment.present() {
+            let rank = ranks.world_rank(index);
+            if ranks.has_ended(index) && !allocation.is_free(rank) && segment.is_forgotten(index as usize) {
+                allocation.give_back(rank);
+            }
+        }
+    }
+
+    /// A rank is dead: if it was started later and had left, others may forget it.
+    pub(super) fn announce_end(&self, index: u32) {
+        if self.alone && self.parts.ranks.has_ended(index) {
+            self.parts.segment.iter().for_each(Segment::announce_end);
         }
     }
 
@@ -108,7 +191,8 @@ impl Starter {
             None => Hosts::default(),
         };
         let wishes = request.programs.iter().map(|program| Ok((program.ranks, hosts.node(&program.host)?)));
-        let ranks = allocation.take(&wishes.collect::<Result<Vec<_>, String>>()?)?;
+        let wishes = wishes.collect::<Result<Vec<_>, String>>()?;
+        let ranks = allocation.take(&wishes)?;
         let later = allocation.later();
         let job = self.later.job.clone().ok_or("the kernel has refused this job a process before")?;
         let (Some(segment), Some(tickets)) = (&self.parts.segment, &mut self.parts.tickets) else {
@@ -118,19 +202,24 @@ impl Starter {
         let numbers = *segment.layout().numbers();
         let local = ranks.iter().filter(|rank| numbers.contains(**rank as usize)).count() as u32;
         let place = Spawned { ranks, context: request.context, parent: *parent, number: request.number };
-        let first = segment.present();
+        let present = segment.present();
         if local == 0 {
             spawning.place = Some(place);
             return Ok(());
         }
-        if let Err(error) = tickets.add(local as usize) {
+        let mine = place.ranks.iter().map(|rank| numbers.index_of(*rank as usize));
+        spawning.local = mine.filter(|index| *index < numbers.len()).map(|index| index as u32).collect();
+        // Some have the numbers of ranks that have ended.
+        let (again, new): (Vec<u32>, Vec<u32>) = spawning.local.iter().partition(|index| **index < present);
+        let drawn = again.iter().try_for_each(|index| tickets.renew(*index));
+        if let Err(error) = drawn.and_then(|()| tickets.add(new.len())) {
             self.later.job = None;
             return Err(format!("cannot draw random bytes: {error}"));
         }
-        if !segment.add_ranks(local) {
+        again.iter().for_each(|index| segment.renew(*index as usize));
+        if !segment.add_ranks(new.len() as u32) {
             return Err("the segment has no room for them".into());
         }
-        spawning.local = first..first + local;
         // They get the environment of those that ask for them.
         let Some(origin) = job.programs.get(job.program_of(u64::from(*parent))).or(job.programs.first())
         else {
@@ -155,17 +244,19 @@ impl Starter {
             Err(error) => {
                 // Numbers that have no process: none comes behind them.
                 self.later.job = None;
-                self.withdraw(spawning.local.clone());
+                self.withdraw(&spawning.local);
                 Err(error.to_string())
             }
         }
     }
 
     /// Takes back those that have been started here.
-    fn withdraw(&mut self, local: std::ops::Range<u32>) {
-        for index in local {
+    fn withdraw(&mut self, local: &[u32]) {
+        for &index in local {
             self.parts.tickets.iter_mut().for_each(|tickets| tickets.revoke(index));
-            if (index as usize) < self.parts.ranks.count() {
+            // One that has ended has not got its next process.
+            let is_there = (index as usize) < self.parts.ranks.count();
+            if is_there && !self.parts.ranks.has_ended(index) {
                 self.parts.ranks.withdraw(index);
             } else {
                 // Its number stays without a process.
@@ -181,7 +272,7 @@ impl Starter {
         let (has_failed, local) = (!spawning.failed.is_empty(), spawning.local.clone());
         if has_failed {
             // At once: the death of the one that has failed may be judged next.
-            self.withdraw(local);
+            self.withdraw(&local);
         }
         if is_over {
             self.handle_known(index);
@@ -221,10 +312,12 @@ impl Starter {
         self.log_debug(|| format!("order {order} has started {place:?}: {text:?}"));
         let is_good = text.is_empty() && failed.is_empty();
         if !is_good {
-            self.withdraw(local);
+            self.withdraw(&local);
         } else if !local.is_empty() {
-            let pids = self.parts.ranks.pids().skip(local.start as usize).take(local.len()).collect();
-            self.report(&Report::Later { pids });
+            let all: Vec<u32> = self.parts.ranks.pids().collect();
+            let pids = local.iter().filter_map(|index| all.get(*index as usize).copied()).collect();
+            let gone = std::mem::take(&mut self.parts.gone);
+            self.report(&Report::Later { pids, gone });
         }
         let first = place.filter(|_| is_good).and_then(|place| place.ranks.first().copied());
         if let (Some((rank, number)), Some(tickets)) = (asker, &self.parts.tickets) {

@@ -95,7 +95,8 @@ impl Parts {
                 reach(state, Phase::Running);
                 self.forward_part(local, out, job, true);
             }
-            Report::Later { pids } => {
+            Report::Later { pids, gone } => {
+                state.pids.retain(|pid| !gone.contains(pid));
                 state.pids.extend(pids);
             }
             Report::Stopped => {

@@ -1,0 +1,38 @@
+//! Numbers of ranks that have ended are used again ([`tutti_shm::reuse`]): this process forgets those that
+//! none of its communicators, groups, windows and files names. Called where some may have become free: when a
+//! communicator or group goes, before ranks are started, and in a wait when ranks have ended since.
+
+use crate::comm::Group;
+use crate::process::Guard;
+
+impl Guard {
+    /// Forgets the ranks that have left and that nothing here names.
+    #[cold]
+    pub fn forget_left_ranks(&mut self) {
+        for rank in self.engine.left_ranks() {
+            if !self.names(rank as u32) {
+                self.engine.try_forget(rank);
+            }
+        }
+    }
+
+    /// Gives the blocks of collective operations back, when the process leaves the job: the next processes of
+    /// its numbers need some too.
+    pub fn release_blocks(&mut self) {
+        let job = self.engine.job.clone();
+        self.predefined_comms.iter_mut().for_each(|comm| comm.collective.release(&job));
+        self.comms.iter_mut().for_each(|(_, comm)| comm.collective.release(&job));
+    }
+
+    /// Whether something that the program may use names a rank.
+    fn names(&self, rank: u32) -> bool {
+        let has = |group: &Group| group.contains(rank);
+        let of_comms = |comm: &crate::comm::Comm| has(&comm.group) || comm.remote.as_deref().is_some_and(has);
+        self.predefined_comms.iter().any(of_comms)
+            || self.comms.iter().any(|(_, comm)| of_comms(comm))
+            || self.groups.iter().any(|(_, group)| has(group))
+            || self.wins.iter().any(|(_, window)| has(&window.group))
+            || self.message_groups.values().flatten().any(|group| has(group))
+            || self.engine.requests.iter().any(|(_, request)| request.group.as_deref().is_some_and(has))
+    }
+}
