@@ -35,6 +35,7 @@ mod spawn;
 #[path = "../gang/steered.rs"]
 mod steered;
 mod stuck;
+mod stuck_memory;
 mod terminal;
 mod timeline;
 mod trace_op;

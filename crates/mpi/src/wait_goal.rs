@@ -14,8 +14,10 @@ use crate::request::Named as NamedRequest;
 use crate::request::extra::Extra;
 use crate::request::partition::Partitioned;
 use crate::request::{Request, RequestKind};
+use tutti_runtime::remote_memory::RemoteMemory;
 use tutti_runtime::sleep::SleepReport;
 use tutti_shm::report::{Wait, What};
+use tutti_shm::window_lock::{Ticket, WindowLock};
 
 /// Names ranks of the world to the function that it is given.
 pub(crate) type Members<'a> = dyn Fn(&mut dyn FnMut(u32)) + 'a;
@@ -55,6 +57,24 @@ pub enum Goal<'a> {
         /// Names them.
         missing: &'a Members<'a>,
     },
+    /// The turn of a ticket of the lock of a window, at a rank of this node.
+    WindowLock {
+        /// Context of the window's communicator.
+        context: u32,
+        /// The rank.
+        keeper: u32,
+        /// The lock.
+        lock: WindowLock,
+        /// The ticket.
+        ticket: Ticket,
+    },
+    /// What a rank of another node does by itself, or the lock that it grants.
+    OtherNode {
+        /// Context of the window's communicator.
+        context: u32,
+        /// The rank.
+        to: usize,
+    },
     /// All requests that have not ended of which this function says so.
     Pending(&'a dyn Fn(&Request) -> bool),
     /// Something that is no rank, and that no rank need end.
@@ -84,6 +104,8 @@ impl fmt::Debug for Goal<'_> {
             Goal::Message { .. } => "Message",
             Goal::Members { .. } => "Members",
             Goal::Window { .. } => "Window",
+            Goal::WindowLock { .. } => "WindowLock",
+            Goal::OtherNode { .. } => "OtherNode",
             Goal::Pending(_) => "Pending",
             Goal::Outside(Outside::FileLock) => "Outside(FileLock)",
             Goal::Outside(Outside::Socket) => "Outside(Socket)",
@@ -159,6 +181,14 @@ impl Description<'_, '_> {
             }),
             Goal::Members { context, missing } => self.put_ranks(What::Member, context, missing),
             Goal::Window { context, missing } => self.put_ranks(What::Window, context, missing),
+            Goal::WindowLock { context, keeper, lock, ticket } => self.put_alternative(|description| {
+                description.put_tickets_before(context, keeper, &lock, ticket);
+            }),
+            Goal::OtherNode { context, to } => self.put_alternative(|description| {
+                // SAFETY: waits are described under the process lock; who waits so has remote memory.
+                let memory = unsafe { RemoteMemory::assume_locked() };
+                memory.put_wait(to, context, description.report);
+            }),
             Goal::Pending(which) => self.put_alternative(|description| description.put_pending(which)),
             Goal::Outside(_) => self.put_alternative(|description| description.put(Wait::other(0, false))),
         }
@@ -169,6 +199,18 @@ impl Description<'_, '_> {
             missing(&mut |world| {
                 let peer = world as i32;
                 description.put(Wait { what, peer, context, ..Wait::other(0, false) });
+            });
+        });
+    }
+
+    /// Puts those that a ticket waits for. Places of ranks of other nodes are held by the keeper, which says
+    /// for whom.
+    fn put_tickets_before(&mut self, context: u32, keeper: u32, lock: &WindowLock, ticket: Ticket) {
+        lock.visit_before(ticket, &mut |number, owner| {
+            let other = Wait { peer: owner as i32, context, ..Wait::other(0, false) };
+            self.put(match lock.name().filter(|_| owner == keeper) {
+                Some(name) => Wait { what: What::Lock, tag: name as i32, bytes: number.into(), ..other },
+                None => Wait { what: What::Window, ..other },
             });
         });
     }

@@ -219,10 +219,11 @@ unsafe impl Client for State {
             record[4..8].copy_from_slice(&id.to_ne_bytes());
             record[8..12].copy_from_slice(&status.to_ne_bytes());
             if outbox.try_send(to, &record, &[]) == Err(SendError::Full) {
-                return;
+                break;
             }
             self.answers.pop_front();
         }
+        outbox.note_owing(!self.answers.is_empty());
     }
 }
 

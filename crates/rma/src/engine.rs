@@ -133,6 +133,42 @@ struct Place {
     is_void: bool,
 }
 
+/// A place in the queue of a lock here, as an onlooker is told of it.
+#[derive(Debug)]
+pub struct Queued<'a> {
+    /// The memory that is locked.
+    pub region: Name,
+    /// The rank of another node that has the place.
+    pub from: usize,
+    /// The number of its ticket.
+    pub number: u32,
+    /// It has the lock.
+    pub has_entered: bool,
+    engine: &'a Engine,
+    place: &'a Place,
+}
+
+impl Queued<'_> {
+    /// Names the ranks that it waits for, if that is known. A place of a rank that has left waits for nobody:
+    /// its turn passes by itself.
+    pub fn visit_before(&self, visit: &mut dyn FnMut(u32)) {
+        if self.has_entered || self.place.is_void {
+            return;
+        }
+        let Engine { me, places, .. } = self.engine;
+        self.place.lock.visit_before(self.place.ticket, &mut |number, owner| {
+            let is_it = |place: &&Place| {
+                place.region == self.region && place.ticket.number() == number && owner == *me
+            };
+            match places.iter().find(is_it) {
+                Some(place) if place.is_void => {}
+                Some(place) => visit(place.from as u32),
+                None => visit(owner),
+            }
+        });
+    }
+}
+
 #[derive(Debug, Default)]
 struct Slot {
     generation: u32,
@@ -357,6 +393,7 @@ impl Engine {
                 {
                     return self.refuse(from, name, number, Refusal::Malformed);
                 }
+                lock.set_name(name.id);
                 let ticket = lock.ask(*mode, self.me);
                 let place =
                     Place { region: name, from, number, ticket, lock, has_entered: false, is_void: false };
@@ -393,6 +430,18 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// The places that this rank holds for ranks of other nodes.
+    pub fn places(&self) -> impl Iterator<Item = Queued<'_>> {
+        self.places.iter().map(|place| Queued {
+            region: place.region,
+            from: place.from,
+            number: place.ticket.number(),
+            has_entered: place.has_entered,
+            engine: self,
+            place,
+        })
     }
 
     /// Whether ranks of other nodes wait here for a lock that a rank of this node may hold.

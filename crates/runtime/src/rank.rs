@@ -28,7 +28,7 @@ use crate::log;
 use crate::net::Net;
 use crate::router::Router;
 use crate::service_state;
-use crate::sleep::{Describe, SleepReport, Test};
+use crate::sleep::{self, Describe, SleepReport, Test};
 use crate::wait::CoreSharing;
 
 /// The process lock: one for all interfaces, taken only when several threads may come.
@@ -220,6 +220,9 @@ impl Rank {
         for interface in self.interfaces() {
             interface.describe_background(&mut report);
         }
+        sleep::describe_others(&mut report);
+        let owes = self.router.as_ref().is_some_and(|router| router.borrow().owes());
+        report.put_facts(0, owes, false, b"");
         let sleep = self.own_sleep();
         report.write(sleep, self.waits.waiting());
         let endpoint = self.job.endpoint(self.job.rank());

@@ -24,14 +24,14 @@ use tutti_rma::engine::{Engine, Offered, Port, Pushed};
 use tutti_rma::operation::Operation;
 use tutti_rma::region::Region;
 use tutti_rma::wire::{KINDS, Name, Refusal};
-use tutti_shm::report::Wait;
+use tutti_shm::report::{Wait, What};
 use tutti_shm::window_lock::Mode;
 
 use crate::job::Job;
 use crate::rank::LockedRank;
 use crate::router::{Client, Outbox, RouteId, Router};
 use crate::service_state;
-use crate::sleep::SleepReport;
+use crate::sleep::{self, SleepReport};
 use crate::stamps::{self, Mark as Stamped};
 use crate::waiting::{self, Waiting};
 
@@ -133,6 +133,7 @@ unsafe impl Client for State {
 
     fn advance(&mut self, outbox: &mut Outbox<'_>) {
         self.engine.pump(&mut ToRouter(outbox));
+        outbox.note_owing(!self.engine.is_flushed());
         self.ring();
     }
 }
@@ -152,6 +153,31 @@ pub(crate) fn has_waiting() -> bool {
     unsafe { (*STATE.0.get()).as_ref() }.is_some_and(|state| state.engine.has_waiting())
 }
 
+/// Describes which places in the queues of locks here this rank holds for ranks of other nodes.
+fn describe_background(report: &mut SleepReport) {
+    // SAFETY: the caller holds the process lock.
+    let Some(state) = (unsafe { (*STATE.0.get()).as_ref() }) else { return };
+    for place in state.engine.places() {
+        if report.is_full() {
+            break;
+        }
+        let wait = Wait {
+            what: if place.has_entered { What::Held } else { What::Place },
+            tag: place.region.id as i32,
+            bytes: place.number.into(),
+            moved: place.from as u64,
+            ..Wait::other(0, true)
+        };
+        report.put_alternative(|report| {
+            let before = report.count();
+            place.visit_before(&mut |rank| report.put(Wait { peer: rank as i32, ..wait }));
+            if report.count() == before {
+                report.put(Wait { matched: !place.has_entered, ..wait });
+            }
+        });
+    }
+}
+
 impl LockedRank {
     /// Remote memory between nodes; none in a job that has one node.
     pub fn remote_memory(&mut self) -> Option<RemoteMemory> {
@@ -161,6 +187,7 @@ impl LockedRank {
         if state.is_none() {
             let record_bytes_max = router.borrow().record_bytes_max();
             let route = router.borrow_mut().register(KINDS, Some(lend));
+            sleep::describe_also(describe_background);
             let job = self.job.clone();
             let engine = Engine::new(job.rank() as u32, record_bytes_max);
             let handed = vec![None; self.job.ranks()];
@@ -294,6 +321,21 @@ impl RemoteMemory {
     /// Whether answers of a rank are awaited.
     pub fn has_answers_outstanding(&mut self, to: usize) -> bool {
         self.state().engine.outstanding(to) > 0
+    }
+
+    /// Describes the wait for what a rank has to do, to an onlooker: only the grant of a lock may take as
+    /// long as others want.
+    pub fn put_wait(&self, to: usize, context: u32, report: &mut SleepReport) {
+        // SAFETY: the value says that the lock is ours and that there is a state.
+        let state = unsafe { (*STATE.0.get()).as_ref().unwrap_unchecked() };
+        let is_taken =
+            state.handed[to].is_none_or(|handed| state.router.borrow().is_complete(to, handed.end));
+        let other = Wait::other(0, false);
+        report.put(if is_taken && state.engine.outstanding(to) > 0 {
+            Wait { what: What::Lock, peer: to as i32, context, ..other }
+        } else {
+            other
+        });
     }
 
     /// Whether a rank has left its job.

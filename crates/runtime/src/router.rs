@@ -93,6 +93,8 @@ pub struct Router {
     left: Vec<Option<(u64, Instant)>>,
     /// Records wait in a FIFO that could be sent.
     unsent: bool,
+    /// By route, one bit: its interface owes others something that has found no room yet.
+    owing: u8,
 }
 
 /// What an interface sends by.
@@ -100,6 +102,7 @@ pub struct Router {
 pub struct Outbox<'a> {
     net: &'a mut Net,
     route: RouteId,
+    owing: &'a mut u8,
 }
 
 impl Outbox<'_> {
@@ -125,6 +128,13 @@ impl Outbox<'_> {
     /// Has a rank acknowledge the records to it at once.
     pub fn ask_now(&mut self, to: usize) {
         self.net.ask_now(to);
+    }
+
+    /// Says whether the interface has something for others that no FIFO has taken yet: who looks for
+    /// deadlocks then counts on this rank.
+    pub fn note_owing(&mut self, is_owing: bool) {
+        let bit = 1 << self.route.0;
+        *self.owing = if is_owing { *self.owing | bit } else { *self.owing & !bit };
     }
 
     /// Makes room for a bulk message; its sender needs the name.
@@ -166,6 +176,7 @@ impl Router {
             looks: 0,
             left: vec![None; ranks],
             unsent: false,
+            owing: 0,
         }
     }
 
@@ -197,7 +208,7 @@ impl Router {
 
     /// What an interface sends by; [`Router::transmit_as`] hands it to the socket.
     pub fn outbox(&mut self, route: RouteId) -> Outbox<'_> {
-        Outbox { net: &mut self.net, route }
+        Outbox { net: &mut self.net, route, owing: &mut self.owing }
     }
 
     /// Whether the socket is to be looked at: always when the wait is for another node, else now and then.
@@ -275,8 +286,10 @@ impl Router {
                 }
             }
         }
-        let Router { net, .. } = self;
-        routed.each(&mut |route, client| client.advance(&mut Outbox { net: &mut *net, route }));
+        let Router { net, owing, .. } = self;
+        routed.each(&mut |route, client| {
+            client.advance(&mut Outbox { net: &mut *net, route, owing: &mut *owing });
+        });
         self.send(routed);
         moved
     }
@@ -309,6 +322,11 @@ impl Router {
     /// Something was put into a FIFO by who cannot send it now: the next look does.
     pub fn note_unsent(&mut self) {
         self.unsent = true;
+    }
+
+    /// Whether an interface has something for others that no FIFO has taken yet, as far as it has said so.
+    pub fn owes(&self) -> bool {
+        self.owing != 0
     }
 
     /// Whether small records wait for others to go with them.

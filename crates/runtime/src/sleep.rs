@@ -9,12 +9,29 @@
 //! enough; all parts of an alternative must end. What was started and goes on by itself is an alternative of
 //! the background.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tutti_shm::report::{Asleep, Named, Sleep, Wait};
 
 /// Threads of the library run functions of the program.
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
+
+/// What describes the background of what is no interface of the program.
+static OTHERS: OnceLock<fn(&mut SleepReport)> = OnceLock::new();
+
+/// From now on this describes what goes on by itself without an interface; it is called under the process
+/// lock.
+pub(crate) fn describe_also(describe: fn(&mut SleepReport)) {
+    let _ = OTHERS.set(describe);
+}
+
+/// Describes that.
+pub(crate) fn describe_others(report: &mut SleepReport) {
+    if let Some(describe) = OTHERS.get() {
+        describe(report);
+    }
+}
 
 /// From now on threads of the library run functions of the program. So a process whose other threads all wait
 /// is not known to be stuck.

@@ -58,6 +58,14 @@ pub enum What {
     Window = 6,
     /// A word of this rank's memory that calls of other ranks change.
     Word = 7,
+    /// The grant of a lock of a window by the rank whose memory it locks; or the end of the place that it
+    /// holds there, of this number (`bytes`), in the queue of the lock of this name (`tag`).
+    Lock = 8,
+    /// In the background: a rank of another node (`moved`) waits here for a place of this number (`bytes`) in
+    /// the queue of the lock of this name (`tag`). `peer`: who is before it.
+    Place = 9,
+    /// In the background: the same, and the rank has the lock.
+    Held = 10,
 }
 
 /// An operation that has not ended, and what it is a part of.
@@ -299,6 +307,9 @@ impl Sleep {
                 5 => What::Other,
                 6 => What::Window,
                 7 => What::Word,
+                8 => What::Lock,
+                9 => What::Place,
+                10 => What::Held,
                 _ => {
                     more = true;
                     continue;

@@ -11,6 +11,9 @@
 //! another node has its ticket taken by the target, which is then its owner: so local and remote ranks wait
 //! in one queue, and neither starves the other.
 //!
+//! Who shares the lock and leaves before others rings the first that waits behind them: what that one has
+//! named to an onlooker ([`WindowLock::visit_before`]) holds no longer.
+//!
 //! A look that is too early and a ring that is too late cannot both be: the owner is stored before the counts
 //! are read, the counts before the owner is. A stale owner is rung for nothing.
 
@@ -28,6 +31,11 @@ struct Counts {
     entered: AtomicU32,
     /// Tickets whose holders have left: an exclusive one with this number may enter.
     left: AtomicU32,
+    /// The first ticket of those that have entered since nobody held the lock. While `left` is the same, none
+    /// of them has left. Writer: who enters, or leaves alone.
+    begun: AtomicU32,
+    /// What its keeper calls the lock, and one more; 0: there is no name yet. Writer: the keeper.
+    name: AtomicU32,
 }
 
 /// How a window is locked.
@@ -65,6 +73,13 @@ pub const fn bytes(waiters: u32) -> usize {
 
 const fn places(waiters: u32) -> u32 {
     waiters.next_power_of_two()
+}
+
+impl Ticket {
+    /// Its number: tickets are numbered in the order of asking.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
 }
 
 impl WindowLock {
@@ -111,6 +126,9 @@ impl WindowLock {
             Mode::Shared => {
                 // The one writer of the count is who enters.
                 let next = ticket.number.wrapping_add(1);
+                if self.counts().left.load(Ordering::SeqCst) == ticket.number {
+                    self.counts().begun.store(ticket.number, Ordering::SeqCst);
+                }
                 self.counts().entered.swap(next, Ordering::SeqCst);
                 then_look();
                 self.owner_of(next)
@@ -123,22 +141,45 @@ impl WindowLock {
     pub fn release(&self, ticket: Ticket) -> Option<u32> {
         let counts = self.counts();
         if ticket.mode == Mode::Exclusive {
+            counts.begun.store(ticket.number.wrapping_add(1), Ordering::SeqCst);
             counts.entered.store(ticket.number.wrapping_add(1), Ordering::SeqCst);
         }
-        let next = counts.left.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        counts.left.fetch_add(1, Ordering::SeqCst);
         then_look();
-        self.owner_of(next)
+        // Of several that share, the last one to leave finds the first that waits here. The others ring it
+        // too, for it may have named them to an onlooker.
+        self.owner_of(counts.entered.load(Ordering::SeqCst))
     }
 
-    /// Names the ranks that must release before the turn of a ticket comes, as they stand now.
-    pub fn visit_before(&self, ticket: Ticket, visit: &mut dyn FnMut(u32)) {
-        let mut number = self.counts().left.load(Ordering::SeqCst);
-        while number != ticket.number && ticket.number.wrapping_sub(number) <= self.mask {
+    /// Names the tickets, and their owners, of whom the turn of a ticket waits for: the one before it, or
+    /// those inside when it is the first that waits. Names none when it is not known who is inside.
+    ///
+    /// What was named stays true until the owner of the ticket is rung, or a named owner goes on.
+    pub fn visit_before(&self, ticket: Ticket, visit: &mut dyn FnMut(u32, u32)) {
+        let counts = self.counts();
+        let is_first = counts.entered.load(Ordering::SeqCst) == ticket.number;
+        let (begun, left) = (counts.begun.load(Ordering::SeqCst), counts.left.load(Ordering::SeqCst));
+        let first = match is_first {
+            true if begun != left => return,
+            true => left,
+            false => ticket.number.wrapping_sub(1),
+        };
+        let count = ticket.number.wrapping_sub(first);
+        for number in (0..count.min(self.mask + 1)).map(|index| first.wrapping_add(index)) {
             if let Some(owner) = self.owner_of(number) {
-                visit(owner);
+                visit(number, owner);
             }
-            number = number.wrapping_add(1);
         }
+    }
+
+    /// What its keeper calls the lock, for those who ask there for places that it holds for others.
+    pub fn name(&self) -> Option<u32> {
+        self.counts().name.load(Ordering::SeqCst).checked_sub(1)
+    }
+
+    /// Its keeper calls it so from now on.
+    pub fn set_name(&self, name: u32) {
+        self.counts().name.store(name.wrapping_add(1), Ordering::SeqCst);
     }
 
     /// Who holds the ticket, as far as it has been stored.

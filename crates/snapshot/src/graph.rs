@@ -110,6 +110,8 @@ fn label(wait: &Wait) -> String {
         What::Probe => "probe",
         What::Member => "collective",
         What::Window => "window",
+        What::Lock => "lock of a window",
+        What::Place | What::Held => "place",
         What::Word => return "word".into(),
         What::Other => return String::new(),
     };

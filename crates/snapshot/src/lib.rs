@@ -13,6 +13,7 @@ mod file;
 mod flight;
 mod graph;
 mod held;
+mod locks;
 mod reduction;
 mod state;
 mod text;

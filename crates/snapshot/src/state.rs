@@ -173,6 +173,14 @@ pub enum What {
     Window,
     /// A word of its memory that another rank is to change.
     Word,
+    /// The lock of a window that a rank grants; or, with `tag`, the end of the place with the number `bytes`
+    /// that the rank holds in the queue of that lock.
+    Lock,
+    /// In the background: rank `moved` waits for the place with the number `bytes` in the queue of the lock
+    /// `tag` here, behind `peer`.
+    Place,
+    /// In the background: the same, and the rank has the lock.
+    Held,
     /// A message that a probe looks for.
     Probe,
     /// Something that is not described.

@@ -53,6 +53,8 @@ impl Wait {
             What::Probe => format!("probes for a message from {rank}{with}"),
             What::Member => in_a_collective_call(&rank, *context),
             What::Window => format!("waits for {rank} to post, complete or unlock a window"),
+            What::Lock => format!("waits for a lock of a window that {rank} grants"),
+            What::Place | What::Held => "has a place in the queue of a lock for another rank".into(),
             What::Word => "waits for a word of its memory that another rank is to change".into(),
             What::Other => "waits for something that is not listed".into(),
         };

@@ -55,7 +55,7 @@ impl Guard {
         let mut pushed = push(&mut memory);
         if pushed == Pushed::Part {
             memory.hurry(to.world);
-            self.await_other_node(win, || {
+            self.await_other_node(win, to, || {
                 // SAFETY: tests of waits run under the process lock.
                 pushed = push(&mut unsafe { RemoteMemory::assume_locked() });
                 pushed != Pushed::Part
@@ -70,11 +70,17 @@ impl Guard {
         }
     }
 
-    /// Waits for something that a rank of another node does by itself: nobody has to call anything.
-    fn await_other_node(&mut self, win: MPI_Win, mut is_over: impl FnMut() -> bool) -> Result<()> {
+    /// Waits for something that a rank of another node does by itself: nobody has to call anything, but for a
+    /// lock.
+    fn await_other_node(
+        &mut self,
+        win: MPI_Win,
+        to: RemotePeer,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Result<()> {
         let comm = self.window(win)?.comm;
         let context = self.comm(comm)?.context;
-        let goal = Goal::Window { context, missing: &|_| {} };
+        let goal = Goal::OtherNode { context, to: to.world };
         self.wait(None, goal, |_| is_over().then_some(()));
         Ok(())
     }
@@ -191,7 +197,7 @@ impl Guard {
         let mut memory = self.memory();
         memory.hurry(to.world);
         if memory.has_answers_outstanding(to.world) {
-            self.await_other_node(win, || {
+            self.await_other_node(win, to, || {
                 // SAFETY: tests of waits run under the process lock.
                 !unsafe { RemoteMemory::assume_locked() }.has_answers_outstanding(to.world)
             })?;
@@ -214,7 +220,7 @@ impl Guard {
         let mut memory = self.memory();
         memory.hurry(to.world);
         if !memory.is_done(to.world) {
-            self.await_other_node(win, || {
+            self.await_other_node(win, to, || {
                 // SAFETY: tests of waits run under the process lock.
                 unsafe { RemoteMemory::assume_locked() }.is_done(to.world)
             })?;

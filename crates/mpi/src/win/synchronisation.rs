@@ -128,8 +128,7 @@ impl Guard {
         for rank in ranks {
             let window = self.window_mut(win)?;
             let own = window.own_control();
-            let is_remote = window.peers[*rank].region.is_some();
-            let context = window.comm;
+            let comm = window.comm;
             let peer = &mut window.peers[*rank];
             let used = match count {
                 Count::Posted => &mut peer.posts_used,
@@ -138,17 +137,10 @@ impl Guard {
             let before = *used;
             *used += 1;
             let (world, rank) = (peer.world, *rank as u32);
-            // A record may be on its way from another node: only the rank itself knows what it waits for.
-            let missing: &Members<'_> = if is_remote { &|_| {} } else { &|visit| visit(world) };
-            self.await_ranks(context, missing, || own.get(rank, count) > before)?;
+            let missing: &Members<'_> = &|visit| visit(world);
+            let context = self.comm(comm)?.context;
+            self.watch(Goal::Window { context, missing }, || own.get(rank, count) > before);
         }
-        Ok(())
-    }
-
-    /// Waits for something that ranks do.
-    fn await_ranks(&mut self, comm: MPI_Comm, missing: &Members<'_>, ready: impl Fn() -> bool) -> Result<()> {
-        let context = self.comm(comm)?.context;
-        self.watch(Goal::Window { context, missing }, ready);
         Ok(())
     }
 
@@ -243,15 +235,11 @@ impl Guard {
     fn take_lock(&mut self, win: MPI_Win, rank: usize, mode: Mode) -> Result<Ticket> {
         let me = self.world_rank();
         let window = self.window(win)?;
-        let (comm, is_spread, lock) = (window.comm, window.is_spread, window.control_of(rank).lock());
+        let (comm, lock, keeper) = (window.comm, window.control_of(rank).lock(), window.peers[rank].world);
         let ticket = lock.ask(mode, me);
         if !lock.is_due(ticket) {
-            // Places of ranks of other nodes are held by the target: nobody knows for whom.
-            let visit_before: &Members<'_> = match is_spread {
-                true => &|_| {},
-                false => &|visit| lock.visit_before(ticket, visit),
-            };
-            self.await_ranks(comm, visit_before, || lock.is_due(ticket))?;
+            let context = self.comm(comm)?.context;
+            self.watch(Goal::WindowLock { context, keeper, lock, ticket }, || lock.is_due(ticket));
         }
         if let Some(next) = lock.enter(ticket) {
             self.ring_next(win, next)?;

@@ -29,30 +29,38 @@ fn window_lock_grants_in_the_order_of_asking() {
     assert_eq!(due(), [true, false, false, false, false]);
     let before = |ticket| {
         let mut owners = Vec::new();
-        lock.visit_before(ticket, &mut |owner| owners.push(owner));
+        lock.visit_before(ticket, &mut |_, owner| owners.push(owner));
         owners
     };
-    assert_eq!((before(tickets[0]), before(tickets[2])), (vec![], vec![0, 1]));
+    assert_eq!((before(tickets[0]), before(tickets[2])), (vec![], vec![1]));
     // Who enters shared lets the next one in, whose turn it may be.
     assert_eq!(lock.enter(tickets[0]), Some(1));
     assert_eq!(lock.enter(tickets[1]), Some(2));
+    assert_eq!((before(tickets[2]), before(tickets[3])), (vec![0, 1], vec![2]), "both are inside");
     assert!(!lock.is_due(tickets[2]), "two are inside");
-    lock.release(tickets[1]);
+    assert_eq!(lock.release(tickets[1]), Some(2), "it has named the one that has left");
+    assert_eq!((before(tickets[2]), before(tickets[3])), (vec![], vec![2]), "one of two is inside");
     assert!(!lock.is_due(tickets[2]), "one is inside");
     assert_eq!(lock.release(tickets[0]), Some(2));
     assert!(lock.is_due(tickets[2]) && !lock.is_due(tickets[3]));
     assert_eq!(lock.enter(tickets[2]), None);
     assert_eq!(lock.release(tickets[2]), Some(3));
     assert_eq!(lock.enter(tickets[3]), Some(4));
-    assert_eq!(before(tickets[4]), [3]);
     assert_eq!(lock.enter(tickets[4]), None, "nobody else has asked");
+    let last = lock.ask(Mode::Exclusive, 5);
+    assert_eq!(before(last), [3, 4]);
+    lock.release(tickets[3]);
+    lock.release(tickets[4]);
+    lock.enter(last);
+    lock.release(last);
 }
 
 #[test]
 fn window_lock_works_beyond_the_largest_ticket() {
     let mut words = Words([0; 1024]);
     let lock = lock(&mut words, 3);
-    for count in [&lock.counts().asked, &lock.counts().entered, &lock.counts().left] {
+    let counts = lock.counts();
+    for count in [&counts.asked, &counts.entered, &counts.left, &counts.begun] {
         count.store(u32::MAX - 1, Ordering::Relaxed);
     }
     for round in 0..6 {
