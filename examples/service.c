@@ -6,6 +6,9 @@
  *   mpicc -O2 -o service examples/service.c -ltutti
  *   mpiexec -n 1 ./service serve squares 200
  *   mpiexec -n 1 ./service ask squares 100       (twice, in other terminals)
+ *
+ * On a cluster: tutti run -H node1 -n 1 ./service serve squares 200
+ *               tutti run -H node2 -n 1 ./service ask squares@node1 100
  */
 #include <mpi.h>
 #include <stdatomic.h>
@@ -83,8 +86,8 @@ static void ask(const char *name, int64_t count) {
     static char questions[128];
     tutti_region region, signal;
     int64_t right = 0, found;
-    int status;
-    snprintf(questions, sizeof questions, "%s.questions", name);
+    int status, end = (int)strcspn(name, "@");
+    snprintf(questions, sizeof questions, "%.*s.questions%s", end, name, name + end);
     status = tutti_open_published(name, 0, &region, NULL);
     if (status != TUTTI_OK) {
         fail("open the memory", status);

@@ -25,6 +25,8 @@ extern "C" {
 #define TUTTI_ERR_BUSY (-12)   /* a part of the memory is open; the name is in use */
 #define TUTTI_PENDING (-13)    /* not over yet */
 #define TUTTI_ERR_MEMBER (-14) /* the caller is no member of the barrier, or is inside already */
+#define TUTTI_ERR_DAEMON (-15) /* this node has no daemon that can be asked for another node's region */
+#define TUTTI_ERR_NODE (-16)   /* the cluster has no such node, or it is not reached */
 
 /* Comparisons. */
 #define TUTTI_EQ 1
@@ -153,11 +155,13 @@ int tutti_publish(const char *name, size_t bytes, int rights, const char *whom, 
 int tutti_publish_signal(const char *name, size_t bytes, const char *whom, tutti_handler function, void *context,
                          tutti_region *published);
 
-/* Opens a published region of this node with some of its rights, or with all of them (0). `name` is "name" of this user, or
- * "user/name". Its length goes to *bytes, unless that is NULL. Any process may do so, in a job or not. The handle is good in this
+/* Opens a published region with some of its rights, or with all of them (0). `name` is "name" of this user, or "user/name", of this
+ * node; behind it "@node" of a node of the cluster by its name, or "@*" of this one or any other. Its length goes to *bytes, unless
+ * that is NULL. Any process may do so, in a job or not. The handle is good in this
  * process alone, for tutti_write, tutti_writev, tutti_read, the atomic changes, and tutti_put to a signal: all of them have ended when
  * they return, also while the owner's job is frozen. TUTTI_ERR_REGION: there is no such region, or it was closed; TUTTI_ERR_RIGHT: it
- * is not for this user, or not with these rights; TUTTI_ERR_GONE: its owner's job has ended. */
+ * is not for this user, or not with these rights; TUTTI_ERR_GONE: its owner's job has ended; TUTTI_ERR_DAEMON, TUTTI_ERR_NODE: the
+ * node is not reached. */
 int tutti_open_published(const char *name, int rights, tutti_region *region, size_t *bytes);
 
 /* The memory of a published region in this process, for loads and, with TUTTI_READ and TUTTI_WRITE, stores; null where there is

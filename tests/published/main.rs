@@ -1,11 +1,15 @@
 //! The promises of regions for other jobs: published by name with rights and for whom, reached by whom they
 //! are for and nobody else, answered while their owner is frozen. `programs/server.c` publishes,
-//! `programs/client.c` is a process that belongs to no job.
+//! `programs/client.c` is a process that belongs to no job. `other_node` has the clients of other nodes.
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
+#[path = "../cluster/cluster.rs"]
+#[allow(dead_code, reason = "each suite uses a part of it")]
+mod cluster;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code, reason = "each suite uses a part of it")]
 mod harness;
+mod other_node;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -9,6 +9,7 @@
 //! | [`origin`] | the node where a job was submitted | its front end, its output, questions of users |
 //! | [`board`] | every node | how loaded all nodes are |
 //! | [`tunnel`] | any node | users of other nodes at the origin of a job |
+//! | [`regions`] | any node | clients of published regions of other nodes, until they are let in |
 //! | [`controller`] | node 0 | the jobs: where they run, how far they are, what is to be with them |
 //!
 //! Who writes what: an [`Order`] is changed by the controller alone, a
@@ -44,6 +45,7 @@ mod outbox;
 mod outlet;
 mod parts;
 pub mod record;
+mod regions;
 mod relay;
 #[cfg(test)]
 mod sim;
@@ -62,6 +64,7 @@ use local::LocalNode;
 use origin::Origin;
 use outbox::{Effect, Outbox};
 use parts::Parts;
+use regions::Regions;
 use relay::Relay;
 use tunnel::Tunnels;
 
@@ -89,6 +92,7 @@ pub struct Core {
     parts: Parts,
     origin: Origin,
     tunnels: Tunnels,
+    regions: Regions,
     gangs: Gangs,
     kept: Kept,
     controller: Option<Controller>,
@@ -113,6 +117,7 @@ impl Core {
             parts: Parts::default(),
             origin: Origin::default(),
             tunnels: Tunnels::default(),
+            regions: Regions::default(),
             gangs: Gangs::default(),
             kept: Kept::default(),
             controller: is_controller
@@ -176,7 +181,9 @@ impl Core {
     fn is_quiet(&self) -> bool {
         let has_place =
             self.local.me.is_some() && (self.controller.is_some() || self.links.upwards().is_some());
-        let has_jobs = self.controller.as_ref().is_some_and(Controller::is_busy) || !self.tunnels.is_empty();
+        let has_jobs = self.controller.as_ref().is_some_and(Controller::is_busy)
+            || !self.tunnels.is_empty()
+            || !self.regions.is_settled();
         has_place
             && self.links.is_settled()
             && self.parts.is_settled()
@@ -258,6 +265,7 @@ impl Core {
             }
             Event::ClientGone(client) => {
                 self.tunnels.handle_client_gone(client);
+                self.regions.handle_client_gone(client);
                 self.origin.handle_client_gone(local, out, client);
             }
             Event::Reattach(job, back) => {
@@ -281,6 +289,10 @@ impl Core {
                 self.board.refresh(local, out, &links, *own);
             }
             Event::Turns(turns) => out.route(NodeId::CONTROLLER, Routed::Turns(turns)),
+            Event::Region(client, uid, groups, wanted) => {
+                self.regions.handle_wanted(local, out, client, (uid, groups), wanted);
+            }
+            Event::RegionReached(from, id, result) => self.regions.handle_reached(out, from, id, result),
         }
     }
 
@@ -300,6 +312,7 @@ impl Core {
         }
         self.parts.tick(&self.local, &mut self.out);
         self.kept.tick(&self.local, &mut self.out);
+        self.regions.tick(&self.local, &mut self.out);
         self.settle();
         self.tick_controller();
         if self.leaving_ms.is_some_and(|leaving_ms| self.local.now_ms >= leaving_ms) {
@@ -442,6 +455,10 @@ impl Core {
             }
             Routed::InputTaken { job, piece, unwanted } => {
                 self.origin.handle_input_taken(out, from, job, piece, unwanted);
+            }
+            Routed::RegionWanted { id, client } => self.regions.handle_asked(out, from, id, client),
+            Routed::RegionGiven { id, result } => {
+                self.regions.handle_given(local, out, from, id, result);
             }
         }
     }

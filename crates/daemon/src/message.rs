@@ -20,6 +20,7 @@
 //! | Board | any | words of the nodes' boards that have changed |
 //! | Alive | any | we live; and how long ago the controller did, as far as we know |
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -249,6 +250,51 @@ pub enum Routed {
         /// Nobody reads any more.
         unwanted: bool,
     },
+    /// A user of the sender wants a published region of the receiver.
+    RegionWanted {
+        /// Number of the user's connection at his node.
+        id: u64,
+        /// Who wants what.
+        client: RegionClient,
+    },
+    /// The answer.
+    RegionGiven {
+        /// The question.
+        id: u64,
+        /// Where it is reached, or the number of a status of `tutti_shm::published`.
+        result: Result<RegionPlace, i32>,
+    },
+}
+
+/// A client of a published region; its node's daemon vouches for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionClient {
+    /// Who it is.
+    pub uid: u32,
+    /// Its groups.
+    pub groups: Vec<u32>,
+    /// Whose region it wants.
+    pub owner: u32,
+    /// The region's name.
+    pub name: String,
+}
+
+/// Where the server of a published region lets a client in, once.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionPlace {
+    /// Where.
+    pub address: SocketAddr,
+    /// What the client shows.
+    pub key: [u64; 2],
+    /// What the server shows.
+    pub proof: [u64; 2],
+}
+
+impl std::fmt::Debug for RegionPlace {
+    /// Without the secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RegionPlace({})", self.address)
+    }
 }
 
 /// A user, as the kernel tells who is at the other end of the local socket.

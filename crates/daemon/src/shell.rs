@@ -52,6 +52,7 @@ mod public;
 mod quota;
 mod receive;
 mod records;
+mod regions;
 mod starters;
 mod used;
 mod writers;
@@ -132,6 +133,8 @@ enum ShellEvent {
         debts: quota::Debts,
         pid: Option<Pid>,
     },
+    /// A user's program wants a region of another node, and is answered so.
+    RegionClient(ClientId, regions::Reply),
     /// Who else has jobs on this machine has been looked for: what is known now, and our windows.
     Neighbours(Box<neighbours::Census>, Option<tutti_sched::Window>),
     /// A starter has closed its wire, that with this number, or has said something that none says.
@@ -161,6 +164,8 @@ struct Shell {
     core: Core,
     peers: HashMap<LinkId, peers::Peer>,
     clients: HashMap<ClientId, clients::Client>,
+    /// Programs that want a region of another node.
+    region_clients: HashMap<ClientId, regions::Reply>,
     quota: quota::ConnectionQuota,
     starters: HashMap<JobId, Starter>,
     writers: writers::Writers,
@@ -218,6 +223,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let (shell_events, mut queue) = mpsc::unbounded_channel();
     let mut public = public::PublicList::new(settings.controller.is_none());
     let mut board_socket = board::BoardSocket::open(&settings.socket, settings.board_refresh_ms);
+    let region_socket = regions::RegionSocket::open(&settings.socket);
     let mut shell = Shell::open(settings, credential, shell_events)?;
     ready(shell.settings.listen);
     let priority_class = shell.switcher.priority_class().name();
@@ -242,6 +248,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
             () = outbox_bell.ring() => shell.forward_outbox(),
             accepted = listener.accept() => shell.accept_peer(accepted),
             accepted = local.accept() => shell.accept_client(accepted),
+            accepted = region_socket.accept() => shell.accept_region_client(accepted),
             stream = public.accept() => public.show(stream, |arguments| shell.core.public_rows(arguments)),
             stream = board_socket.next() => shell.serve_board(stream.as_ref()),
             () = alarm.ring(shell.wait()) => {
@@ -426,6 +433,7 @@ impl Shell {
             shell_events,
             peers: HashMap::new(),
             clients: HashMap::new(),
+            region_clients: HashMap::new(),
             quota: quota::ConnectionQuota::default(),
             starters,
             writers: HashMap::new(),
@@ -467,6 +475,10 @@ impl Shell {
                 Some(event) => event,
                 None => return,
             },
+            ShellEvent::RegionClient(client, reply) => {
+                self.region_clients.insert(client, reply);
+                return;
+            }
             ShellEvent::Neighbours(census, window) => return self.handle_neighbours(*census, window),
             ShellEvent::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
             ShellEvent::Reattach { client, uid, pid, back, listen, refused } => {
@@ -484,7 +496,10 @@ impl Shell {
                 self.forget_peer(*link);
             }
             Event::StarterGone(job, _) => tracing::debug!("the starter of job {job} is gone"),
-            Event::ClientGone(client) => drop(self.clients.remove(client)),
+            Event::ClientGone(client) => {
+                drop(self.clients.remove(client));
+                drop(self.region_clients.remove(client));
+            }
             Event::Starter(job, _) if self.starters.get(job).is_some_and(Starter::is_abandoned) => return,
             _ => {}
         }
@@ -564,6 +579,12 @@ impl Shell {
                 Action::ShowNode(node, line, age_ms) => {
                     self.board.iter_mut().for_each(|board| board.show(node, line, age_ms));
                 }
+                Action::GiveRegion(client, given) => {
+                    // Who has gone wants no answer.
+                    let reply = self.region_clients.remove(&client);
+                    let _ = reply.map(|reply| reply.send(given));
+                }
+                Action::ReachRegion(from, id, client) => self.reach_region(from, id, client),
                 Action::Info(text) => tracing::info!("{text}"),
                 Action::Warn(text) => tracing::warn!("{text}"),
                 Action::Leave => self.leaving = true,
@@ -639,6 +660,7 @@ impl Shell {
         self.manifest.renounce();
         self.peers.clear();
         self.clients.clear();
+        self.region_clients.clear();
         self.writers.clear();
         for (job, starter) in self.starters.drain() {
             starter.end_and_wait(self.wards.clone()).await;

@@ -5,11 +5,13 @@
 //! |---|---|
 //! | of this node, mapped with all rights that it needs | loads, stores, atomics here; then a look whether it is still open, and whether a client waits for a change |
 //! | any other | a question to the server, which answers while the owner is frozen |
+//! | of another node | the same, over TCP ([`far`]) |
 //!
 //! A handle of such a region is good in this process alone: what reaches the region is the connection that
 //! stands behind it. Nothing here needs a job but publishing. Who waits sleeps in the kernel, without the
 //! process lock.
 
+mod far;
 mod name;
 mod owner;
 
@@ -20,6 +22,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tutti_shm::published::area::Mapped;
 use tutti_shm::published::door::Door;
+use tutti_shm::published::far::ANY_NODE;
 use tutti_shm::published::lines::Seen;
 use tutti_shm::published::{ATOMIC, Answer, Ask, DATA_BYTES_MAX, Opened, READ, Status, WRITE, holds};
 
@@ -39,7 +42,8 @@ const OPEN_MAX: usize = 4096;
 struct Entry {
     access: Access,
     mapped: Option<Mapped>,
-    lines: Seen,
+    /// None: of another node.
+    lines: Option<Seen>,
     opened: Opened,
     rights: u32,
 }
@@ -49,6 +53,8 @@ struct Entry {
 enum Access {
     /// By the client's own connection.
     Client(Door),
+    /// The same, to another node.
+    Far(far::Far),
     /// It is this process's: it has mapped it, or its messages come to it.
     Owner(owner::Own),
 }
@@ -136,15 +142,32 @@ pub fn close(handle: &Handle) -> c_int {
     }
     match &entry.access {
         Access::Owner(own) => own.close(u64::from(entry.opened.line)),
-        Access::Client(_) => OK,
+        Access::Client(_) | Access::Far(_) => OK,
     }
 }
 
 /// Opens a region of another job, or of this one, with these rights (0: all that it gives). The name may
-/// say whose it is.
+/// say whose it is, and on which node.
 pub fn open(name: &[u8], rights: c_int) -> Result<Handle, c_int> {
     let rights = u32::try_from(rights).map_err(|_| INVALID)?;
     let name = name::parse(name).ok_or(INVALID)?;
+    let Some(node) = name.node else { return open_here(&name, rights) };
+    if node == ANY_NODE {
+        // What is here is nearer.
+        match open_here(&name, rights) {
+            Err(NO_REGION_STATUS) => {}
+            found => return found,
+        }
+    }
+    match far::Far::open(&name, node, rights)? {
+        far::Found::Here => open_here(&name, rights),
+        far::Found::There { far, opened, rights } => {
+            add(Entry { access: Access::Far(far), mapped: None, lines: None, opened, rights })
+        }
+    }
+}
+
+fn open_here(name: &name::Name<'_>, rights: u32) -> Result<Handle, c_int> {
     let door = Door::connect(name.uid, name.name).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => NO_RIGHT,
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => NO_REGION_STATUS,
@@ -163,7 +186,7 @@ pub fn open(name: &[u8], rights: c_int) -> Result<Handle, c_int> {
         false => None,
     };
     let lines = descriptors.next().ok_or(REFUSED)?;
-    let lines = Seen::map(std::os::fd::AsFd::as_fd(&lines)).map_err(|_| MEMORY)?;
+    let lines = Some(Seen::map(std::os::fd::AsFd::as_fd(&lines)).map_err(|_| MEMORY)?);
     add(Entry { access: Access::Client(door), mapped, lines, opened, rights })
 }
 
@@ -199,18 +222,22 @@ impl Entry {
         self.mapped.as_ref().filter(|_| !needs_write || may_write)
     }
 
+    /// Whether it is still open, as far as can be seen without asking.
     fn status(&self) -> c_int {
-        self.lines.status(self.opened.line as usize, self.opened.generation) as c_int
+        let status = |lines: &Seen| lines.status(self.opened.line as usize, self.opened.generation) as c_int;
+        self.lines.as_ref().map_or(OK, status)
     }
 
     /// The memory has been changed here: clients that wait for that look again.
     fn say_changed(&self) {
-        if !self.lines.is_awaited(self.opened.line as usize) {
+        if !self.lines.as_ref().is_some_and(|lines| lines.is_awaited(self.opened.line as usize)) {
             return;
         }
         let changed = Ask::Changed(self.opened.line.into());
         match &self.access {
             Access::Client(door) => door.say(changed),
+            // Its memory is mapped nowhere here: the server knows of each change.
+            Access::Far(_) => {}
             Access::Owner(own) => own.say(changed),
         }
     }
@@ -218,6 +245,7 @@ impl Entry {
     fn ask(&self, ask: Ask, data: &[u8]) -> Result<(Answer, Vec<u8>), c_int> {
         let door = match &self.access {
             Access::Client(door) => door,
+            Access::Far(far) => far.door(matches!(ask, Ask::Wait(..)), &self.opened, self.rights)?,
             Access::Owner(own) => own.client_door()?,
         };
         let (answer, data, _) = door.ask(ask, data).map_err(|_| match self.status() {
@@ -411,9 +439,13 @@ pub fn wait(handle: &Handle, offset: u64, comparison: c_int, value: i64) -> c_in
 pub fn note_changed(handle: &Handle) -> c_int {
     find(handle).map_or_else(
         |status| status,
-        |entry| {
-            entry.say_changed();
-            entry.status()
+        |entry| match entry.access {
+            // It has no memory here to change: whether it is still open the server says.
+            Access::Far(_) => entry.ask(Ask::Open(entry.rights), &[]).err().unwrap_or(OK),
+            _ => {
+                entry.say_changed();
+                entry.status()
+            }
         },
     )
 }

@@ -34,6 +34,10 @@ pub const BUSY: c_int = -12;
 pub const PENDING: c_int = -13;
 /// The caller is no member of the barrier, or is inside already.
 pub const NO_MEMBER: c_int = -14;
+/// This node has no daemon that can be asked.
+pub const NO_DAEMON: c_int = -15;
+/// The cluster has no such node, or it does not answer.
+pub const NO_NODE: c_int = -16;
 
 /// The number of a refusal, as `tutti_rma::done` notes it too.
 pub fn of(refusal: Refusal) -> c_int {

@@ -62,6 +62,11 @@ pub fn board(daemon: &Path) -> PathBuf {
     daemon.with_extension("board")
 }
 
+/// The socket on which a daemon is asked for regions of other nodes, beside its own.
+pub fn regions(daemon: &Path) -> PathBuf {
+    daemon.with_extension("regions")
+}
+
 /// The folder of the daemon that `mpiexec` starts by itself: one for each user, pid namespace and batch job.
 pub fn on_demand() -> PathBuf {
     let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());

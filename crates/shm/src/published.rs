@@ -3,6 +3,8 @@
 //! ```text
 //! owner (a rank) --pair of sockets--> server (`tutti_starter::regions`, outside of what is frozen) <-- client (any process)
 //!     Publish, Ready, Withdraw, Changed                        Open, Read, Write, ..., Put, Wait, Changed
+//!                                                              Admit: a daemon, for a client of another node ([`far`])
+//!                                                              Enter: that client, over TCP, before all else
 //! ```
 //!
 //! A region is reached by the connection that its client has opened, and by nothing else. The server listens
@@ -20,6 +22,7 @@
 
 pub mod area;
 pub mod door;
+pub mod far;
 pub mod lines;
 
 /// What a frame carries behind its head, at most.
@@ -66,12 +69,17 @@ pub enum Status {
     Memory = -10,
     /// The name is in use.
     Busy = -12,
+    /// This node has no daemon that can be asked.
+    Daemon = -15,
+    /// The cluster has no such node, or it does not answer.
+    Node = -16,
 }
 
 impl Status {
-    fn of(number: i32) -> Option<Self> {
+    /// The one with this number.
+    pub fn of(number: i32) -> Option<Self> {
         use Status::*;
-        [Ok, Invalid, Region, Right, Range, Align, Refused, Full, Gone, Memory, Busy]
+        [Ok, Invalid, Region, Right, Range, Align, Refused, Full, Gone, Memory, Busy, Daemon, Node]
             .into_iter()
             .find(|status| *status as i32 == number)
     }
@@ -174,6 +182,11 @@ pub enum Ask {
     Ready(u64),
     /// The owner closes it.
     Withdraw(u64),
+    /// A daemon vouches for a client of another node, that is this user: what follows is an
+    /// [`far::Admission`]. The answer has the port, and a [`far::Pass`] behind it.
+    Admit(u32),
+    /// A client of another node shows its key. Behind the answer is the proof of the same pass.
+    Enter(far::Secret),
 }
 
 impl Ask {
@@ -195,6 +208,8 @@ impl Ask {
             Ask::Publish(bytes, rights, audience) => (10, [bytes, u64::from(rights), audience.word()]),
             Ask::Ready(key) => (11, [key, 0, 0]),
             Ask::Withdraw(key) => (12, [key, 0, 0]),
+            Ask::Admit(uid) => (13, [uid.into(), 0, 0]),
+            Ask::Enter(far::Secret([first, second])) => (14, [first, second, 0]),
         };
         let mut out = [0; Self::BYTES];
         out[..4].copy_from_slice(&((Self::BYTES + data_bytes) as u32).to_le_bytes());
@@ -236,6 +251,8 @@ impl Ask {
             10 => Ask::Publish(first, small(second)?, Audience::of_word(third)?),
             11 => Ask::Ready(first),
             12 => Ask::Withdraw(first),
+            13 => Ask::Admit(small(first)?),
+            14 => Ask::Enter(far::Secret([first, second])),
             _ => return None,
         })
     }

@@ -344,7 +344,10 @@ fn board_variable(job: &Job, file: Option<RawFd>) -> Option<CString> {
     let daemon = job
         .daemon
         .as_ref()
-        .map_or_else(|| paths::of_node().join(paths::SOCKET), |daemon| OsString::from(&daemon.socket).into());
+        .map(|daemon| OsString::from(&daemon.socket).into())
+        // The one that the user has named takes the job in, too.
+        .or_else(|| paths::is_named().then(paths::socket))
+        .unwrap_or_else(|| paths::of_node().join(paths::SOCKET));
     let mut value = OsString::from(format!("{}=", board::VARIABLE));
     value.push(paths::board(&daemon));
     if let Some(file) = file {

@@ -11,12 +11,14 @@
 //! | [`server`] | the loop of the server: owners, listeners, clients |
 //! | [`region`] | one region: operations on its memory, its messages |
 //! | [`client`] | a connection: what it has asked, and how fast it may |
+//! | [`network`] | who comes from other nodes, before it is a client |
 //!
 //! The server has the user's identity and nothing of the starter's but one end of a pair of sockets and the
 //! lines. It ends with the starter. What a client sends can harm nothing but itself: the server reads what is
 //! bounded, and never waits for anybody.
 
 mod client;
+mod network;
 mod region;
 mod server;
 

@@ -3,6 +3,7 @@
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::wire::{Job, Kind};
 use tutti_protocol::writer::Open;
+use tutti_shm::published::far::Given;
 
 use super::job_event::JobEvent;
 use super::journal::Journal;
@@ -10,7 +11,7 @@ use super::record::{Queued, StarterRecord};
 use crate::gang::Command;
 use crate::ids::{ClientId, LinkId};
 use crate::members::NodeId;
-use crate::message::{Answer, JobId, Launch, Message, User};
+use crate::message::{Answer, JobId, Launch, Message, RegionClient, User};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -72,6 +73,10 @@ pub enum Action {
     LogTurns(NodeTurns),
     /// What the board says of a node, measured so many ms ago.
     ShowNode(NodeId, tutti_shm::board::Node, u64),
+    /// Answer a program that wants a region of another node.
+    GiveRegion(ClientId, Given),
+    /// Have the server of a region of this node let a client of that node in, for its question of this number.
+    ReachRegion(NodeId, u64, RegionClient),
     /// One line for the person who keeps the machines.
     Info(String),
     /// The same, of what is not as it should be.

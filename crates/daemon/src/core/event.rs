@@ -4,12 +4,13 @@ use tutti_os::cgroup::Enforced;
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::wire::{Kind, Reattach};
 use tutti_protocol::writer::{Opened, Written};
+use tutti_shm::published::far::Wanted;
 
 use super::config::Loaded;
 use crate::gang::SwitchEvent;
 use crate::ids::{ClientId, LinkId};
 use crate::members::NodeId;
-use crate::message::{JobId, Message, Request, User};
+use crate::message::{JobId, Message, RegionPlace, Request, User};
 
 /// What happened.
 #[derive(Debug)]
@@ -59,6 +60,10 @@ pub enum Event {
     Board(Box<tutti_shm::board::Node>),
     /// On the controller: the file of a job that waits has been written (`Action::Queue`), or why not.
     Filed(JobId, Result<(), String>),
+    /// A user's program, of this user with these groups, wants a published region of another node.
+    Region(ClientId, u32, Vec<u32>, Wanted),
+    /// What [`Action::ReachRegion`](super::action::Action::ReachRegion) asked for, or the number of a status.
+    RegionReached(NodeId, u64, Result<RegionPlace, i32>),
 }
 
 /// What a writer of output files says.

@@ -15,10 +15,12 @@
 //! | `scheduling` | the controller's scheduler in place of its switch thread |
 //! | `users` | front ends, and what they must see |
 //! | `batch` | the tests of time limits and of jobs that wait for others |
+//! | `regions` | the test that clients of regions of other nodes are answered |
 //! | `room` | the tests that what starters and users say has room in messages |
 //! | here | the runs: faults, then peace, then a look at what is left |
 
 mod batch;
+mod regions;
 mod room;
 mod scheduling;
 mod starter;
@@ -460,6 +462,7 @@ impl super::Core {
         left.extend(self.parts.leftovers());
         left.extend(self.origin.leftovers());
         left.extend(self.tunnels.leftovers());
+        left.extend(self.regions.leftovers());
         left.extend(self.controller.iter().flat_map(super::controller::Controller::leftovers));
         left
     }

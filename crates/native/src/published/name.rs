@@ -1,8 +1,9 @@
-//! Names of published regions as users write them: `[user/]name`; and whom a region is for.
+//! Names of published regions as users write them: `[user/]name[@node]`; and whom a region is for.
 
 use core::ffi::c_int;
 use std::ffi::CString;
 
+use tutti_shm::published::far::NODE_BYTES_MAX;
 use tutti_shm::published::{Audience, is_name};
 
 use crate::status::INVALID;
@@ -14,6 +15,8 @@ pub(super) struct Name<'a> {
     pub(super) uid: u32,
     /// What its owner has called it.
     pub(super) name: &'a str,
+    /// Where, if that is said.
+    pub(super) node: Option<&'a str>,
 }
 
 /// This user.
@@ -22,14 +25,24 @@ pub(super) fn own_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// `name` of this user, or `user/name`; a user is a name or a number.
+/// `name` of this user, or `user/name`; a user is a name or a number. Behind an @ the node, by the name that
+/// the cluster knows, or * for any.
 pub(super) fn parse(text: &[u8]) -> Option<Name<'_>> {
     let text = std::str::from_utf8(text).ok()?;
-    let (uid, name) = match text.split_once('/') {
-        Some((user, name)) => (user_of(user)?, name),
-        None => (own_user(), text),
+    // A user's name may have an @ in it, a region's may not.
+    let (user, rest) = match text.split_once('/') {
+        Some((user, rest)) => (Some(user), rest),
+        None => (None, text),
     };
-    is_name(name.as_bytes()).then_some(Name { uid, name })
+    let (name, node) = match rest.split_once('@') {
+        Some((name, node)) => (name, Some(node)),
+        None => (rest, None),
+    };
+    let is_node = node.is_none_or(|node| (1..=NODE_BYTES_MAX).contains(&node.len()));
+    if !is_name(name.as_bytes()) || !is_node {
+        return None;
+    }
+    Some(Name { uid: user.map_or_else(|| Some(own_user()), user_of)?, name, node })
 }
 
 /// Whom a region is for: none or "user": its owner's user; "user:bob", "group:chem", "everybody".
@@ -89,10 +102,13 @@ mod tests {
     #[test]
     fn published_names_say_whose_they_are() {
         let own = own_user();
-        assert_eq!(parse(b"counter"), Some(Name { uid: own, name: "counter" }));
-        assert_eq!(parse(b"0/counter"), Some(Name { uid: 0, name: "counter" }));
-        assert_eq!(parse(b"root/a.b"), Some(Name { uid: 0, name: "a.b" }));
-        for wrong in ["", "/", "a/", "no-such-user-here/x", "0/x/y", "a b"] {
+        let here = |uid, name| Some(Name { uid, name, node: None });
+        assert_eq!(parse(b"counter"), here(own, "counter"));
+        assert_eq!(parse(b"0/counter"), here(0, "counter"));
+        assert_eq!(parse(b"root/a.b"), here(0, "a.b"));
+        assert_eq!(parse(b"a@node1"), Some(Name { uid: own, name: "a", node: Some("node1") }));
+        assert_eq!(parse(b"root/a@*"), Some(Name { uid: 0, name: "a", node: Some("*") }));
+        for wrong in ["", "/", "a/", "no-such-user-here/x", "0/x/y", "a b", "a@", "@node1", "0/@node1"] {
             assert_eq!(parse(wrong.as_bytes()), None, "{wrong}");
         }
     }

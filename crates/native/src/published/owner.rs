@@ -103,7 +103,7 @@ impl Made {
             return Err(answer.status as c_int);
         }
         let own = Own { door, name: name.to_owned(), client: OnceLock::new(), receiver };
-        super::add(Entry { access: Access::Owner(own), mapped, lines, opened, rights })
+        super::add(Entry { access: Access::Owner(own), mapped, lines: Some(lines), opened, rights })
     }
 }
 

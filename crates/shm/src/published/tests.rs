@@ -3,7 +3,7 @@ use super::lines::{Lines, Seen};
 use super::*;
 use std::os::fd::AsFd;
 
-const ALL: [Ask; 12] = [
+const ALL: [Ask; 14] = [
     Ask::Open(READ | WRITE),
     Ask::Read(8, 16),
     Ask::Write(24),
@@ -16,6 +16,8 @@ const ALL: [Ask; 12] = [
     Ask::Publish(4096, READ, Audience::Group(7)),
     Ask::Ready(3),
     Ask::Withdraw(3),
+    Ask::Admit(7),
+    Ask::Enter(far::Secret([1, u64::MAX])),
 ];
 
 #[test]
@@ -114,4 +116,54 @@ fn published_lines_say_what_has_become_of_a_region() {
     lines.end_all();
     assert_eq!((seen.status(4, 10), seen.status(3, 9)), (Status::Gone, Status::Region));
     assert!(area::Mapped::map(lines.descriptor(), 4096, true).is_err());
+}
+
+#[test]
+fn published_words_for_other_nodes_round_trip_and_are_taken_only_when_whole() {
+    let wanted = far::Wanted { owner: 7, name: "counters".into(), node: "node1".into() };
+    let bytes = wanted.encode();
+    assert_eq!(far::Wanted::take(&bytes), Ok(Some(wanted)));
+    for end in 0..bytes.len() {
+        assert_eq!(far::Wanted::take(&bytes[..end]), Ok(None), "{end} bytes");
+    }
+    assert_eq!(far::Wanted::take(&[&bytes[..], b"x"].concat()), Err(NoFrame));
+    let pass = far::Pass { key: far::Secret([1, 2]), proof: far::Secret([3, u64::MAX]) };
+    for address in ["10.1.2.3:4", "[fd00::1]:65535"] {
+        let given = far::Given::There { address: address.parse().unwrap(), pass, node: "n".repeat(255) };
+        assert_eq!(far::Given::decode(&given.encode()), Some(given));
+    }
+    for given in [far::Given::Here, far::Given::Refused(Status::Node), far::Given::Refused(Status::Daemon)] {
+        assert_eq!(far::Given::decode(&given.encode()), Some(given));
+    }
+    for at in ["10.1.2.3", "::1"] {
+        let admission = far::Admission { at: at.parse().unwrap(), groups: vec![0, 7, u32::MAX] };
+        assert_eq!(far::Admission::decode(&admission.encode()), Some(admission));
+    }
+    let many = far::Admission { at: "::1".parse().unwrap(), groups: vec![5; far::GROUPS_MAX + 1] };
+    assert!(many.encode().len() <= DATA_BYTES_MAX);
+    assert_eq!(far::Admission::decode(&[0; 18]), None);
+    assert!(!format!("{pass:?}").contains(['1', '3']), "a secret is in no log");
+}
+
+#[test]
+fn published_words_for_other_nodes_of_any_other_bytes_are_refused() {
+    let mut random = tutti_testkit::Random::new(tutti_testkit::seed());
+    let wanted = far::Wanted { owner: 7, name: "counters".into(), node: "node1".into() };
+    for _ in 0..20_000 {
+        let mut bytes = wanted.encode();
+        for _ in 0..1 + random.below(4) {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] = random.below(256) as u8;
+        }
+        if let Ok(Some(wanted)) = far::Wanted::take(&bytes) {
+            assert!(wanted.is_right() && wanted.encode() == bytes);
+        }
+        let mut given = [0; far::Given::BYTES];
+        random.fill(&mut given);
+        if random.chance(500) {
+            given[..5].copy_from_slice(&[0, 0, 0, 0, random.below(4) as u8]);
+        }
+        let _ = far::Given::decode(&given);
+        let _ = far::Admission::decode(&given[..random.below(56) as usize]);
+    }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | publish, withdraw | whose connection came from the starter: a rank of its job |
 //! | come in | whom the region is for, and its owner's user (SO_PEERCRED, SO_PEERGROUPS) |
+//! | come in from another node | whom a daemon, root's or the owner's user's, vouches for ([`super::network`]) |
 //! | ask | who has come in, with the rights that it was given then |
 //!
 //! One question of each connection that is ready is handled after another: who floods waits for its turn as
@@ -23,6 +24,7 @@ use rustix::net::{
 };
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tutti_shm::published::area::Area;
+use tutti_shm::published::far::{Admission, Secret};
 use tutti_shm::published::lines::Lines;
 use tutti_shm::published::{
     ATOMIC, Answer, Ask, Audience, MESSAGES, Opened, READ, REGION_BYTES_MAX, REGIONS_MAX, Status, WRITE,
@@ -30,6 +32,7 @@ use tutti_shm::published::{
 };
 
 use super::client::{Connection, Question, Read, refusal};
+use super::network::{Admitted, Network, VISITORS_MAX};
 use super::region::{Kind, Messages, Outcome, Region};
 use crate::readiness::now_ns;
 
@@ -55,6 +58,10 @@ enum Source {
     Listener(u32),
     Client(u64),
     Messages(u32),
+    /// A listener on the network.
+    Network(u32),
+    /// A connection from the network that has shown no key yet.
+    Visitor(u64),
 }
 
 const KIND_BITS: u32 = 8;
@@ -67,6 +74,8 @@ impl Source {
             Source::Listener(line) => (2, line.into()),
             Source::Client(number) => (3, number),
             Source::Messages(line) => (4, line.into()),
+            Source::Network(number) => (5, number.into()),
+            Source::Visitor(number) => (6, number),
         };
         epoll::EventData::new_u64(number << KIND_BITS | kind)
     }
@@ -78,7 +87,9 @@ impl Source {
             1 => Source::Owner(number),
             2 => Source::Listener(number as u32),
             3 => Source::Client(number),
-            _ => Source::Messages(number as u32),
+            4 => Source::Messages(number as u32),
+            5 => Source::Network(number as u32),
+            _ => Source::Visitor(number),
         }
     }
 }
@@ -92,6 +103,10 @@ struct Client {
     generation: u64,
     /// Whether the region is for it.
     is_let_in: bool,
+    /// What it says of clients of other nodes is believed: it is root's, or this user's.
+    may_vouch: bool,
+    /// It comes from another node, so it gets no descriptors.
+    is_far: bool,
     /// What it has been given, once it has asked.
     rights: u32,
     /// What has become of its region.
@@ -113,6 +128,7 @@ struct Server<'a> {
     clients: BTreeMap<u64, Client>,
     clients_of: HashMap<u32, usize>,
     regions: BTreeMap<u32, Region>,
+    network: Network,
     /// Clients that have asked more than was handled.
     unfinished: VecDeque<u64>,
 }
@@ -124,7 +140,7 @@ pub(super) fn run(control: &OwnedFd, lines: &Lines) {
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let kept = 3 * REGIONS_MAX as u64 + 64;
+    let kept = 3 * REGIONS_MAX as u64 + VISITORS_MAX as u64 + 64;
     let clients_max = descriptors.saturating_sub(kept).clamp(16, CLIENTS_MAX as u64) as usize;
     let mut server = Server {
         control,
@@ -137,6 +153,7 @@ pub(super) fn run(control: &OwnedFd, lines: &Lines) {
         clients: BTreeMap::new(),
         clients_of: HashMap::new(),
         regions: BTreeMap::new(),
+        network: Network::default(),
         unfinished: VecDeque::new(),
     };
     server.add(control.as_fd(), Source::Control);
@@ -150,7 +167,8 @@ impl Server<'_> {
 
     /// Waits for whatever happens next, and handles it; false when the starter has ended.
     fn turn(&mut self) -> bool {
-        let due_ns = self.clients.values().filter_map(|client| client.paused_until_ns).min();
+        let paused = self.clients.values().filter_map(|client| client.paused_until_ns);
+        let due_ns = paused.chain(self.network.due_ns()).min();
         let timeout = match (self.unfinished.is_empty(), due_ns) {
             (false, _) => Some(Duration::ZERO),
             (true, Some(due_ns)) => Some(Duration::from_nanos(due_ns.saturating_sub(now_ns()) + 1)),
@@ -175,6 +193,8 @@ impl Server<'_> {
                 Source::Listener(line) => self.handle_listener(line),
                 Source::Client(client) => self.handle_client(client),
                 Source::Messages(line) => self.handle_messages(line),
+                Source::Network(number) => self.handle_network(number),
+                Source::Visitor(visitor) => self.handle_visitor(visitor),
             }
         }
         for client in unfinished {
@@ -364,8 +384,7 @@ impl Server<'_> {
             let mut groups = tutti_os::peer_groups(socket.as_fd());
             groups.push(peer.gid.as_raw());
             let is_let_in = uid == self.uid || region.audience.has(uid, &groups);
-            let count = self.clients_of.get(&uid).copied().unwrap_or(0);
-            if self.clients.len() >= self.clients_max || count >= CLIENTS_OF_USER_MAX {
+            if self.is_full_for(uid) {
                 // It sees that at once, and others are not kept out by it.
                 continue;
             }
@@ -376,16 +395,116 @@ impl Server<'_> {
                 line,
                 generation: region.generation,
                 is_let_in,
+                may_vouch: uid == 0 || uid == self.uid,
+                is_far: false,
                 rights: 0,
                 ended: None,
                 waits: None,
                 paused_until_ns: None,
             };
             if self.add(client.connection.socket.as_fd(), Source::Client(self.next)) {
-                self.clients_of.insert(uid, count + 1);
-                self.clients.insert(self.next, client);
+                self.insert_client(self.next, client);
             }
         }
+    }
+
+    fn is_full_for(&self, uid: u32) -> bool {
+        let count = self.clients_of.get(&uid).copied().unwrap_or(0);
+        self.clients.len() >= self.clients_max || count >= CLIENTS_OF_USER_MAX
+    }
+
+    fn insert_client(&mut self, number: u64, client: Client) {
+        *self.clients_of.entry(client.uid).or_default() += 1;
+        self.clients.insert(number, client);
+    }
+
+    /// A daemon vouches for a client of another node. False when it is to go.
+    fn admit(&mut self, number: u64, uid: u32, data: &[u8]) -> bool {
+        let Some(client) = self.clients.get(&number) else { return false };
+        let (line, generation) = (client.line, client.generation);
+        let made = match (Admission::decode(data), self.regions.get(&line), client.ended) {
+            _ if !client.may_vouch => Err(Status::Right),
+            (_, _, Some(status)) => Err(status),
+            (None, ..) => Err(Status::Refused),
+            (_, None, _) => Err(Status::Region),
+            (Some(Admission { at, groups }), Some(region), None) => {
+                if uid != self.uid && !region.audience.has(uid, &groups) {
+                    Err(Status::Right)
+                } else if self.is_full_for(uid) {
+                    Err(Status::Memory)
+                } else {
+                    let admitted = Admitted { uid, line, generation };
+                    let epoll = &self.epoll;
+                    let add = |socket: BorrowedFd<'_>, number| {
+                        let source = Source::Network(number);
+                        epoll::add(epoll, socket, source.data(), epoll::EventFlags::IN).is_ok()
+                    };
+                    self.network.admit(at, admitted, now_ns(), add).ok_or(Status::Memory)
+                }
+            }
+        };
+        let Some(client) = self.clients.get_mut(&number) else { return false };
+        match made {
+            Ok((port, pass)) => {
+                let answer = Answer { status: Status::Ok, value: port.into() };
+                client.connection.answer(answer, &pass.encode())
+            }
+            Err(status) => client.connection.answer(refusal(status), &[]),
+        }
+    }
+
+    /// Somebody comes by the network.
+    fn handle_network(&mut self, listener: u32) {
+        for _ in 0..ACCEPTED_PER_TURN {
+            let socket = match self.network.accept(listener) {
+                Ok(socket) => socket,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
+                    return std::thread::sleep(PAUSE);
+                }
+                Err(_) => return,
+            };
+            self.next += 1;
+            if self.add(socket.as_fd(), Source::Visitor(self.next)) {
+                self.network.add_visitor(self.next, Connection::new(socket, now_ns()), now_ns());
+            }
+        }
+    }
+
+    /// It shows its key first, and is a client then; whoever shows anything else is let go.
+    fn handle_visitor(&mut self, number: u64) {
+        let Some(connection) = self.network.visitor(number) else { return };
+        let key = match connection.read() {
+            Read::Question((Ask::Enter(key), _)) => key,
+            Read::Nothing => return,
+            Read::Question(_) | Read::End => return self.network.remove_visitor(number),
+        };
+        self.enter(number, &key);
+    }
+
+    fn enter(&mut self, number: u64, key: &Secret) {
+        let Some(mut connection) = self.network.take_visitor(number) else { return };
+        let Some((admitted, proof)) = self.network.redeem(key) else { return };
+        let Admitted { uid, line, generation } = admitted;
+        let done = Answer { status: Status::Ok, value: 0 };
+        if self.is_full_for(uid) || !connection.answer(done, &proof.encode()) {
+            return;
+        }
+        let is_there = self.regions.get(&line).is_some_and(|region| region.generation == generation);
+        let client = Client {
+            connection,
+            uid,
+            line,
+            generation,
+            is_let_in: true,
+            may_vouch: false,
+            is_far: true,
+            rights: 0,
+            ended: (!is_there).then_some(Status::Region),
+            waits: None,
+            paused_until_ns: None,
+        };
+        self.insert_client(number, client);
+        self.settle_interest(number);
     }
 
     fn handle_client(&mut self, number: u64) {
@@ -425,6 +544,9 @@ impl Server<'_> {
     /// Answers a question; false when the client is to go.
     fn answer_client(&mut self, number: u64, (ask, data): &Question) -> bool {
         let Some(client) = self.clients.get_mut(&number) else { return false };
+        if let Ask::Admit(uid) = *ask {
+            return self.admit(number, uid, data);
+        }
         let has_answer = !matches!(ask, Ask::Changed(_));
         let status = match client.ended {
             Some(status) => Some(status),
@@ -509,7 +631,8 @@ impl Server<'_> {
         let flags = if connection.is_jammed() {
             epoll::EventFlags::OUT
         } else if client.waits.is_some() || client.paused_until_ns.is_some() {
-            epoll::EventFlags::empty()
+            // The end of a local one is said in any case.
+            epoll::EventFlags::RDHUP
         } else {
             if connection.has_more() {
                 self.unfinished.push_back(number);
@@ -522,6 +645,7 @@ impl Server<'_> {
     /// Clients that have asked too fast are read again.
     fn handle_time(&mut self) {
         let now_ns = now_ns();
+        self.network.expire(now_ns);
         let is_due = |client: &Client| client.paused_until_ns.is_some_and(|due_ns| due_ns <= now_ns);
         let due: Vec<u64> =
             self.clients.iter().filter(|(_, client)| is_due(client)).map(|(number, _)| *number).collect();
@@ -549,6 +673,12 @@ fn open(client: &mut Client, region: &Region, lines: &Lines, wanted: u32) -> boo
         return client.connection.answer(refusal(Status::Right), &[]);
     }
     client.rights = wanted;
+    let answer = Answer { status: Status::Ok, value: wanted.into() };
+    if client.is_far {
+        let (line, generation, bytes) = (client.line, region.generation, region.bytes);
+        let opened = Opened { line, is_mapped: false, generation, bytes };
+        return client.connection.answer(answer, &opened.encode());
+    }
     let writes = wanted & (READ | WRITE) == READ | WRITE;
     let memory = match &region.kind {
         Kind::Memory(area) if writes => area.descriptor().try_clone_to_owned().ok(),
@@ -563,7 +693,6 @@ fn open(client: &mut Client, region: &Region, lines: &Lines, wanted: u32) -> boo
     };
     let mut gifts: Vec<BorrowedFd<'_>> = memory.iter().map(|memory| memory.as_fd()).collect();
     gifts.push(lines.descriptor());
-    let answer = Answer { status: Status::Ok, value: wanted.into() };
     send_opened(&client.connection.socket, answer, opened, &gifts)
 }
 

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use tutti_shm::published::Status;
+use tutti_shm::published::far::{Given, Wanted};
 use tutti_testkit::Random;
 
 use super::starter::Fate;
@@ -13,7 +15,7 @@ use crate::core::config::TICK_MS;
 use crate::core::event::Event;
 use crate::ids::{ClientId, LinkId};
 use crate::members::NodeId;
-use crate::message::{JobId, Launch, Message};
+use crate::message::{JobId, Launch, Message, RegionPlace};
 
 mod check;
 mod files;
@@ -79,6 +81,8 @@ pub(super) struct World {
     peace: bool,
     /// Something has failed.
     troubled: bool,
+    /// Clients of regions of other nodes that have been answered.
+    given: Vec<(ClientId, Given)>,
     /// The controller was killed: the next one cannot know what its front end was told.
     controller_died: bool,
 }
@@ -108,6 +112,7 @@ impl World {
             strict_order: false,
             peace: false,
             troubled: false,
+            given: Vec::new(),
             controller_died: false,
         };
         for node in 0..nodes {
@@ -115,6 +120,19 @@ impl World {
             world.start_daemon(node);
         }
         world
+    }
+
+    /// A client at a node wants a region.
+    pub(super) fn want_region(&mut self, node: usize, client: ClientId, wanted: Wanted) {
+        self.deliver(node, Event::Region(client, 7, vec![7], wanted));
+    }
+
+    /// What a client has been answered.
+    pub(super) fn take_given(&mut self, client: ClientId) -> Vec<Given> {
+        let (own, others) = std::mem::take(&mut self.given).into_iter().partition(|(id, _)| *id == client);
+        self.given = others;
+        let own: Vec<(ClientId, Given)> = own;
+        own.into_iter().map(|(_, given)| given).collect()
     }
 
     fn number(&mut self) -> u64 {
@@ -290,6 +308,17 @@ impl World {
                     self.last_job = self.last_job.max(event.job.unwrap().0);
                 }
                 self.placed += u64::from(event.event == "placed");
+            }
+            Action::GiveRegion(client, given) => self.given.push((client, given)),
+            Action::ReachRegion(from, id, client) => {
+                let place = RegionPlace { address: ([127, 0, 0, 1], 9).into(), key: [1, 2], proof: [3, 4] };
+                let result = match client.name.as_str() {
+                    "there" => Ok(place),
+                    "silent" => return,
+                    _ => Err(Status::Region as i32),
+                };
+                let event = Event::RegionReached(from, id, result);
+                self.later(5, Next::Core(node, incarnation, None, event));
             }
             Action::Continue(_)
             | Action::Reload(_)

@@ -1,0 +1,262 @@
+//! Published regions of other nodes ([`tutti_shm::published::far`]): the socket on which programs of users
+//! ask for them, and the way to the servers of this node's.
+//!
+//! | who | is known by |
+//! |---|---|
+//! | a program that asks | SO_PEERCRED, SO_PEERGROUPS of its connection |
+//! | the server of a region | its abstract name, and SO_PEERCRED: it is the owner's |
+//! | this daemon, to that server | SO_PEERCRED |
+//!
+//! Each program and each server has a task of its own and a time in which it has to be done: none keeps
+//! another from its turn, and none is waited for in the loop. What a server says is believed for its own
+//! regions alone: the address is this node's, whatever it says, and the rest are secrets for its client.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use tutti_shm::published::far::{Admission, GROUPS_MAX, Given, Pass, Wanted};
+use tutti_shm::published::{Answer, Ask, Status, socket_name};
+
+use super::quota::ConnectionPermit;
+use super::{ClientId, Event, Shell, ShellEvent, ShellEvents, report_accept};
+use crate::members::NodeId;
+use crate::message::{RegionClient, RegionPlace};
+
+/// A question is whole after this time, or it is none; an answer is read within it.
+const QUESTION_MAX: Duration = Duration::from_secs(5);
+/// A server answers within this time.
+const SERVER_MAX: Duration = Duration::from_secs(5);
+/// Where a server has no room for a new connection it is tried again so often.
+const AGAIN: Duration = Duration::from_millis(20);
+/// Room for its answer: a short one.
+const ANSWER_BYTES_MAX: usize = 128;
+
+/// To be given the answer for a program.
+pub(super) type Reply = oneshot::Sender<Given>;
+
+/// The listening socket.
+#[derive(Debug)]
+pub(super) struct RegionSocket {
+    listener: Option<UnixListener>,
+    path: PathBuf,
+}
+
+impl RegionSocket {
+    /// Opens it beside the daemon's own. Without it nobody here reaches regions of other nodes.
+    pub(super) fn open(daemon: &Path) -> Self {
+        let path = tutti_protocol::paths::regions(daemon);
+        let listener = listen(&path);
+        let listener = listener
+            .inspect_err(|error| tracing::warn!("no regions of other nodes at {}: {error}", path.display()));
+        RegionSocket { listener: listener.ok(), path }
+    }
+
+    /// Somebody who wants a region.
+    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
+        match &self.listener {
+            Some(listener) => listener.accept().await.map(|(stream, _)| stream),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for RegionSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Whoever has opened the daemon's own socket owns this one too. Everybody may ask.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    Ok(listener)
+}
+
+impl Shell {
+    /// A program has connected.
+    pub(super) fn accept_region_client(&mut self, accepted: io::Result<UnixStream>) {
+        let accepted = accepted.and_then(|stream| {
+            let peer = stream.peer_cred()?;
+            let mut groups = tutti_os::peer_groups(stream.as_fd());
+            groups.truncate(GROUPS_MAX - 1);
+            groups.push(peer.gid());
+            let (client, uid) = (ClientId(self.number()), peer.uid());
+            match self.quota.admit(uid) {
+                Ok(permit) => drop(tokio::spawn(serve(
+                    client,
+                    (uid, groups),
+                    permit,
+                    stream,
+                    self.shell_events.clone(),
+                ))),
+                // What fits into an empty socket.
+                Err(_) => drop(stream.try_write(&Given::Refused(Status::Memory).encode())),
+            }
+            Ok(())
+        });
+        report_accept(accepted);
+    }
+
+    /// A client of another node wants a region of this one.
+    pub(super) fn reach_region(&self, from: NodeId, id: u64, client: RegionClient) {
+        let (shell_events, at) = (self.shell_events.clone(), self.settings.data);
+        tokio::spawn(async move {
+            let result = match timeout(SERVER_MAX, reach(at, &client)).await {
+                Ok(result) => result,
+                Err(_) => Err(Status::Node),
+            };
+            let result = result.map_err(|status| status as i32);
+            let _ = shell_events.send(ShellEvent::Core(Event::RegionReached(from, id, result)));
+        });
+    }
+}
+
+/// One question, and its answer.
+async fn serve(
+    client: ClientId,
+    (uid, groups): (u32, Vec<u32>),
+    mut permit: ConnectionPermit,
+    mut stream: UnixStream,
+    shell_events: ShellEvents,
+) {
+    permit.await_budget().await;
+    let Ok(Some(wanted)) = timeout(QUESTION_MAX, read(&mut stream)).await else { return };
+    permit.is_known();
+    let (reply, answered) = oneshot::channel();
+    let asked = Event::Region(client, uid, groups, wanted);
+    if shell_events.send(ShellEvent::RegionClient(client, reply)).is_err()
+        || shell_events.send(ShellEvent::Core(asked)).is_err()
+    {
+        return;
+    }
+    let mut byte = [0];
+    tokio::select! {
+        given = answered => if let Ok(given) = given {
+            // Who does not read it has gone.
+            let _ = timeout(QUESTION_MAX, stream.write_all(&given.encode())).await;
+        },
+        // Its end; nothing else is to come.
+        _ = stream.read(&mut byte) => {
+            let _ = shell_events.send(ShellEvent::Core(Event::ClientGone(client)));
+        }
+    }
+}
+
+async fn read(stream: &mut UnixStream) -> Option<Wanted> {
+    let (mut bytes, mut length) = ([0; Wanted::BYTES_MAX + 1], 0);
+    loop {
+        match stream.read(&mut bytes[length..]).await {
+            Ok(read @ 1..) => length += read,
+            _ => return None,
+        }
+        if let Some(wanted) = Wanted::take(&bytes[..length]).ok()? {
+            return Some(wanted);
+        }
+    }
+}
+
+/// Vouches for a client to a server of this node.
+async fn reach(at: IpAddr, client: &RegionClient) -> Result<RegionPlace, Status> {
+    let name = socket_name(client.owner, &client.name);
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(|_| Status::Region)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    let socket = socket.map_err(|_| Status::Memory)?;
+    loop {
+        match net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN) => sleep(AGAIN).await,
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(Status::Region),
+        }
+    }
+    let peer = sockopt::socket_peercred(&socket).map_err(|_| Status::Region)?;
+    if peer.uid.as_raw() != client.owner {
+        return Err(Status::Right);
+    }
+    let admission = Admission { at, groups: client.groups.clone() }.encode();
+    let ask = [&Ask::Admit(client.uid).encode(admission.len())[..], &admission].concat();
+    net::send(&socket, &ask, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map_err(|_| Status::Region)?;
+    #[allow(
+        deprecated,
+        reason = "it is unsound for what changes its descriptor: ours does not, and unsafe is not for this crate"
+    )]
+    let socket = AsyncFd::new(socket).map_err(|_| Status::Memory)?;
+    let mut bytes = [0; ANSWER_BYTES_MAX];
+    let length = loop {
+        let mut ready = socket.readable().await.map_err(|_| Status::Memory)?;
+        match net::recv(&socket, &mut bytes, RecvFlags::DONTWAIT) {
+            // It has closed the connection at once: it has no room for more.
+            Ok((0, _)) => return Err(Status::Memory),
+            Ok((length, _)) => break length,
+            Err(Errno::AGAIN | Errno::INTR) => ready.clear_ready(),
+            Err(_) => return Err(Status::Region),
+        }
+    };
+    place(at, &bytes[..length])
+}
+
+/// What a server has answered, which is its user's: it may say anything.
+fn place(at: IpAddr, bytes: &[u8]) -> Result<RegionPlace, Status> {
+    let Ok(Some((Answer { status, value }, pass))) = Answer::take(bytes) else { return Err(Status::Refused) };
+    if status != Status::Ok {
+        return Err(status);
+    }
+    match (u16::try_from(value), Pass::decode(pass)) {
+        (Ok(port @ 1..), Some(pass)) => {
+            Ok(RegionPlace { address: (at, port).into(), key: pass.key.0, proof: pass.proof.0 })
+        }
+        _ => Err(Status::Refused),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tutti_shm::published::far::{Secret, sockets};
+
+    #[test]
+    fn region_socket_is_where_programs_look_for_it() {
+        let sockets = sockets();
+        let expected = tutti_protocol::paths::regions(&tutti_protocol::paths::socket());
+        assert!(sockets.contains(&expected), "{expected:?} in {sockets:?}");
+    }
+
+    #[test]
+    fn region_server_can_name_no_other_address_and_no_rubbish() {
+        let at: IpAddr = "10.0.0.7".parse().unwrap();
+        let pass = Pass { key: Secret([1, 2]), proof: Secret([3, 4]) };
+        let answer = |status, value, behind: &[u8]| {
+            let answer = Answer { status, value };
+            [&answer.encode(behind.len())[..], behind].concat()
+        };
+        let given = place(at, &answer(Status::Ok, 4711, &pass.encode())).unwrap();
+        assert_eq!((given.address, given.key), ("10.0.0.7:4711".parse().unwrap(), [1, 2]));
+        for port in [0, 65_536, u64::MAX] {
+            assert_eq!(place(at, &answer(Status::Ok, port, &pass.encode())), Err(Status::Refused));
+        }
+        assert_eq!(place(at, &answer(Status::Ok, 7, &[0; 31])), Err(Status::Refused));
+        assert_eq!(place(at, &answer(Status::Right, 7, &pass.encode())), Err(Status::Right));
+        let mut random = tutti_testkit::Random::new(tutti_testkit::seed());
+        for _ in 0..20_000 {
+            let mut bytes = vec![0; random.below(ANSWER_BYTES_MAX as u64) as usize];
+            random.fill(&mut bytes);
+            assert!(place(at, &bytes).is_err());
+        }
+    }
+}

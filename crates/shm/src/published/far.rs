@@ -1,0 +1,353 @@
+//! Regions of other nodes: how a client finds the server of one, and how that knows who comes.
+//!
+//! ```text
+//! client --Wanted--> its node's daemon (SO_PEERCRED) ==links of the daemons==> the owner's node's daemon --Ask::Admit--> server
+//!        <--Given--                                  <=======================                          <---- Pass -----
+//! client --TCP: Ask::Enter (key), proof, Ask::Open, ...---------------------------------------------------------------> server
+//! ```
+//!
+//! Who the client is the kernel says to its daemon, and the daemons to the server. A pass is two secrets of
+//! 128 bits, for one client, used once, soon: by its key the server knows the client, by its proof the client
+//! knows the server. Nobody here waits for the other side of the network for ever.
+
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::door::Door;
+use super::{Ask, NAME_BYTES_MAX, NoFrame, Status, is_name};
+
+/// Bytes of a node's name, at most.
+pub const NODE_BYTES_MAX: usize = 255;
+/// In place of a node: any one that has the region.
+pub const ANY_NODE: &str = "*";
+/// Groups of a client that are vouched for; one that has more is not known to be in the others.
+pub const GROUPS_MAX: usize = 4096;
+/// A daemon answers within this time.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+/// A connection is made within this time.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// After so long in silence a side asks whether the other one is there, so often, so many times: a node that
+/// is lost is known within 10 s.
+const PROBE_AFTER_S: libc::c_int = 5;
+const PROBE_EVERY_S: libc::c_int = 1;
+const PROBES: libc::c_int = 5;
+const UNHEARD_MAX_MS: libc::c_int = 10_000;
+
+/// 128 bits that nobody can guess.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret(pub [u64; 2]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Secret {
+    /// Bytes of one.
+    pub const BYTES: usize = 16;
+
+    /// As it travels.
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[..8].copy_from_slice(&self.0[0].to_le_bytes());
+        out[8..].copy_from_slice(&self.0[1].to_le_bytes());
+        out
+    }
+
+    /// Reads it.
+    pub fn of(bytes: [u8; Self::BYTES]) -> Self {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        Secret([word(0), word(8)])
+    }
+
+    /// Whether it is that one; how long this takes says nothing.
+    pub fn is(&self, other: &Secret) -> bool {
+        (self.0[0] ^ other.0[0]) | (self.0[1] ^ other.0[1]) == 0
+    }
+}
+
+/// What lets one client in, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// The client shows it.
+    pub key: Secret,
+    /// The server shows it.
+    pub proof: Secret,
+}
+
+impl Pass {
+    /// Bytes of it.
+    pub const BYTES: usize = 2 * Secret::BYTES;
+
+    /// As it travels.
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[..Secret::BYTES].copy_from_slice(&self.key.encode());
+        out[Secret::BYTES..].copy_from_slice(&self.proof.encode());
+        out
+    }
+
+    /// Reads it.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let (key, proof) = bytes.split_first_chunk::<{ Secret::BYTES }>()?;
+        Some(Pass { key: Secret::of(*key), proof: Secret::of(proof.try_into().ok()?) })
+    }
+}
+
+/// What a daemon says of a client for which it vouches, behind the user's number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The address at which the client will come.
+    pub at: IpAddr,
+    /// The client's groups.
+    pub groups: Vec<u32>,
+}
+
+impl Admission {
+    /// As it travels.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = mapped(self.at).to_vec();
+        self.groups.iter().take(GROUPS_MAX).for_each(|group| out.extend_from_slice(&group.to_le_bytes()));
+        out
+    }
+
+    /// Reads it.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (at, groups) = bytes.split_first_chunk::<16>()?;
+        if groups.len() % 4 != 0 || groups.len() / 4 > GROUPS_MAX {
+            return None;
+        }
+        let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+        Some(Admission { at: unmapped(*at), groups: groups.chunks_exact(4).map(number).collect() })
+    }
+}
+
+/// Any address in the form of the longer ones.
+fn mapped(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+fn unmapped(bytes: [u8; 16]) -> IpAddr {
+    Ipv6Addr::from(bytes).to_canonical()
+}
+
+/// A region of another node, as a client asks its own node's daemon for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose it is.
+    pub owner: u32,
+    /// What its owner has called it.
+    pub name: String,
+    /// Its node, by name, or [`ANY_NODE`].
+    pub node: String,
+}
+
+impl Wanted {
+    /// Bytes before the names: length, owner, length of the first.
+    const HEAD_BYTES: usize = 12;
+    /// Bytes of one, at most.
+    pub const BYTES_MAX: usize = Self::HEAD_BYTES + NAME_BYTES_MAX + NODE_BYTES_MAX;
+
+    /// Whether it makes sense.
+    pub fn is_right(&self) -> bool {
+        is_name(self.name.as_bytes()) && (1..=NODE_BYTES_MAX).contains(&self.node.len())
+    }
+
+    /// As it travels.
+    pub fn encode(&self) -> Vec<u8> {
+        let length = Self::HEAD_BYTES + self.name.len() + self.node.len();
+        let head = [length as u32, self.owner, self.name.len() as u32];
+        let mut out: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
+        out.extend_from_slice(self.name.as_bytes());
+        out.extend_from_slice(self.node.as_bytes());
+        out
+    }
+
+    /// Reads what has come. None: it is not whole yet.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn take(bytes: &[u8]) -> Result<Option<Self>, NoFrame> {
+        let Some(head) = bytes.first_chunk::<{ Self::HEAD_BYTES }>() else { return Ok(None) };
+        let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
+        let (length, owner, split) = (word(0) as usize, word(4), word(8) as usize);
+        if !(Self::HEAD_BYTES..=Self::BYTES_MAX).contains(&length) || bytes.len() > length {
+            return Err(NoFrame);
+        }
+        let Some(names) = bytes.get(Self::HEAD_BYTES..length) else { return Ok(None) };
+        let (name, node) = names.split_at_checked(split).ok_or(NoFrame)?;
+        let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| NoFrame);
+        let wanted = Wanted { owner, name: text(name)?, node: text(node)? };
+        if wanted.is_right() { Ok(Some(wanted)) } else { Err(NoFrame) }
+    }
+}
+
+/// The daemon's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// There is none, or not for this client.
+    Refused(Status),
+    /// It is a region of this node.
+    Here,
+    /// Its server lets the client in.
+    There {
+        /// Where.
+        address: SocketAddr,
+        /// By this.
+        pass: Pass,
+        /// The node, by name.
+        node: String,
+    },
+}
+
+/// Places in it: kind, length of the node's name, port, address, pass, name.
+const KIND: usize = 4;
+const NODE_BYTES: usize = 5;
+const PORT: usize = 6;
+const ADDRESS: usize = 8;
+const PASS: usize = ADDRESS + 16;
+const NODE: usize = PASS + Pass::BYTES;
+
+impl Given {
+    /// Bytes of it.
+    pub const BYTES: usize = NODE + NODE_BYTES_MAX;
+
+    /// As it travels.
+    ///
+    /// # Panics
+    /// When the node's name is too long.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        match self {
+            Given::Refused(status) => out[..KIND].copy_from_slice(&(*status as i32).to_le_bytes()),
+            Given::Here => out[KIND] = 1,
+            Given::There { address, pass, node } => {
+                out[KIND] = 2;
+                out[NODE_BYTES] = u8::try_from(node.len()).expect("a name that was asked for");
+                out[PORT..ADDRESS].copy_from_slice(&address.port().to_le_bytes());
+                out[ADDRESS..PASS].copy_from_slice(&mapped(address.ip()));
+                out[PASS..NODE].copy_from_slice(&pass.encode());
+                out[NODE..NODE + node.len()].copy_from_slice(node.as_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads it.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+        let status = Status::of(i32::from_le_bytes(bytes[..KIND].try_into().expect("four bytes")))?;
+        Some(match (bytes[KIND], status) {
+            (0, status) if status != Status::Ok => Given::Refused(status),
+            (1, Status::Ok) => Given::Here,
+            (2, Status::Ok) => {
+                let port = u16::from_le_bytes(bytes[PORT..ADDRESS].try_into().expect("two bytes"));
+                let ip = unmapped(bytes[ADDRESS..PASS].try_into().expect("sixteen bytes"));
+                let node = &bytes[NODE..NODE + usize::from(bytes[NODE_BYTES])];
+                Given::There {
+                    address: (ip, port).into(),
+                    pass: Pass::decode(&bytes[PASS..NODE])?,
+                    node: std::str::from_utf8(node).ok()?.to_owned(),
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Where the daemons of this node may be asked, the likeliest first: the one of this process's job, the one
+/// that the user names, its own, root's. They are the sockets of `tutti_protocol::paths`, with another ending.
+pub fn sockets() -> Vec<PathBuf> {
+    let beside = |socket: &Path| socket.with_extension("regions");
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let mut found = Vec::new();
+    if let Some(board) = variable(crate::board::VARIABLE) {
+        let socket = board.as_bytes().split(|byte| *byte == b':').next().unwrap_or_default();
+        found.push(beside(Path::new(OsStr::from_bytes(socket))));
+    }
+    if let Some(named) = variable("TUTTI_DAEMON") {
+        found.push(beside(Path::new(&named)));
+        return found;
+    }
+    // SAFETY: a plain system call.
+    let uid = unsafe { libc::geteuid() };
+    let folder = match (variable("TUTTI_DIR"), variable("XDG_RUNTIME_DIR")) {
+        (Some(folder), _) => Some(folder.into()),
+        _ if uid == 0 => None,
+        (None, Some(runtime)) => Some(PathBuf::from(runtime).join("tutti")),
+        (None, None) => Some(std::env::temp_dir().join(format!("tutti-{uid}"))),
+    };
+    let folders = folder.into_iter().chain([PathBuf::from("/run/tutti")]);
+    found.extend(folders.map(|folder| folder.join("tuttid.regions")));
+    found
+}
+
+/// Asks this node's daemon.
+///
+/// # Errors
+/// [`Status::Daemon`] where none is there or answers.
+pub fn ask_daemon(wanted: &Wanted) -> Result<Given, Status> {
+    let mut stream =
+        sockets().iter().find_map(|socket| UnixStream::connect(socket).ok()).ok_or(Status::Daemon)?;
+    let mut answer = [0; Given::BYTES];
+    stream
+        .set_read_timeout(Some(ANSWER_MAX))
+        .and_then(|()| stream.write_all(&wanted.encode()))
+        .and_then(|()| stream.read_exact(&mut answer))
+        .map_err(|_| Status::Daemon)?;
+    Given::decode(&answer).ok_or(Status::Daemon)
+}
+
+/// Goes to the server, as whom this pass is for.
+///
+/// # Errors
+/// When it is not reached, does not know the pass any more (`UnexpectedEof`), or is another's
+/// (`PermissionDenied`).
+pub fn enter(address: SocketAddr, pass: &Pass) -> io::Result<Door> {
+    let stream = TcpStream::connect_timeout(&address, CONNECT_MAX)?;
+    settle(stream.as_fd())?;
+    let door = Door::of(stream.into());
+    let (answer, proof, _) = door.ask(Ask::Enter(pass.key), &[])?;
+    let is_proof = <[u8; Secret::BYTES]>::try_from(&proof[..]).is_ok_and(|it| Secret::of(it).is(&pass.proof));
+    if answer.status != Status::Ok || !is_proof {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(door)
+}
+
+/// A connection between client and server: what is sent goes at once, and the other side's end is seen, also
+/// where its node is lost.
+///
+/// # Errors
+/// When it is no such connection.
+pub fn settle(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let options = [
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, PROBE_AFTER_S),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, PROBE_EVERY_S),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, PROBES),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, UNHEARD_MAX_MS),
+    ];
+    for (level, name, value) in options {
+        // SAFETY: the value is an int, and lives during the call.
+        let set = unsafe {
+            let bytes = size_of_val(&value) as libc::socklen_t;
+            libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), bytes)
+        };
+        if set < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
