@@ -133,8 +133,8 @@ enum ShellEvent {
         debts: quota::Debts,
         pid: Option<Pid>,
     },
-    /// A user's program wants a region of another node, and is answered so.
-    RegionClient(ClientId, regions::Reply),
+    /// Of published regions.
+    Region(regions::RegionEvent),
     /// Who else has jobs on this machine has been looked for: what is known now, and our windows.
     Neighbours(Box<neighbours::Census>, Option<tutti_sched::Window>),
     /// A starter has closed its wire, that with this number, or has said something that none says.
@@ -475,10 +475,7 @@ impl Shell {
                 Some(event) => event,
                 None => return,
             },
-            ShellEvent::RegionClient(client, reply) => {
-                self.region_clients.insert(client, reply);
-                return;
-            }
+            ShellEvent::Region(event) => self.take_region_event(event),
             ShellEvent::Neighbours(census, window) => return self.handle_neighbours(*census, window),
             ShellEvent::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
             ShellEvent::Reattach { client, uid, pid, back, listen, refused } => {
@@ -584,11 +581,36 @@ impl Shell {
                     let reply = self.region_clients.remove(&client);
                     let _ = reply.map(|reply| reply.send(given));
                 }
-                Action::ReachRegion(from, id, client) => self.reach_region(from, id, client),
+                Action::ReachRegion(from, id, client) => {
+                    regions::reach_for(from, id, client, self.settings.data, self.region_events());
+                }
                 Action::Info(text) => tracing::info!("{text}"),
                 Action::Warn(text) => tracing::warn!("{text}"),
                 Action::Leave => self.leaving = true,
             }
+        }
+    }
+
+    /// A program that wants a region of another node has connected.
+    fn accept_region_client(&mut self, accepted: io::Result<tokio::net::UnixStream>) {
+        let client = ClientId(self.number());
+        let tell = self.region_events();
+        report_accept(accepted.and_then(|stream| regions::accept(stream, client, &self.quota, tell)));
+    }
+
+    fn region_events(&self) -> impl Fn(regions::RegionEvent) + Send + use<> {
+        let shell_events = self.shell_events.clone();
+        move |event| drop(shell_events.send(ShellEvent::Region(event)))
+    }
+
+    fn take_region_event(&mut self, event: regions::RegionEvent) -> Event {
+        match event {
+            regions::RegionEvent::Wanted(client, (uid, groups), wanted, reply) => {
+                self.region_clients.insert(client, reply);
+                Event::Region(client, uid, groups, wanted)
+            }
+            regions::RegionEvent::Gone(client) => Event::ClientGone(client),
+            regions::RegionEvent::Reached(from, id, result) => Event::RegionReached(from, id, result),
         }
     }
 

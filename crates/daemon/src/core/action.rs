@@ -75,7 +75,8 @@ pub enum Action {
     ShowNode(NodeId, tutti_shm::board::Node, u64),
     /// Answer a program that wants a region of another node.
     GiveRegion(ClientId, Given),
-    /// Have the server of a region of this node let a client of that node in, for its question of this number.
+    /// Have the server of a region of this node let a client of that node in, for its question of this
+    /// number.
     ReachRegion(NodeId, u64, RegionClient),
     /// One line for the person who keeps the machines.
     Info(String),

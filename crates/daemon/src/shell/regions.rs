@@ -30,8 +30,8 @@ use tokio::time::{sleep, timeout};
 use tutti_shm::published::far::{Admission, GROUPS_MAX, Given, Pass, Wanted};
 use tutti_shm::published::{Answer, Ask, Status, socket_name};
 
-use super::quota::ConnectionPermit;
-use super::{ClientId, Event, Shell, ShellEvent, ShellEvents, report_accept};
+use super::quota::{ConnectionPermit, ConnectionQuota};
+use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::{RegionClient, RegionPlace};
 
@@ -46,6 +46,17 @@ const ANSWER_BYTES_MAX: usize = 128;
 
 /// To be given the answer for a program.
 pub(super) type Reply = oneshot::Sender<Given>;
+
+/// Something for the loop.
+#[derive(Debug)]
+pub(super) enum RegionEvent {
+    /// A program, of this user with these groups, wants a region.
+    Wanted(ClientId, (u32, Vec<u32>), Wanted, Reply),
+    /// It has gone.
+    Gone(ClientId),
+    /// A server has answered for a client of this node's, or the number of a status.
+    Reached(NodeId, u64, Result<RegionPlace, i32>),
+}
 
 /// The listening socket.
 #[derive(Debug)]
@@ -87,63 +98,55 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-impl Shell {
-    /// A program has connected.
-    pub(super) fn accept_region_client(&mut self, accepted: io::Result<UnixStream>) {
-        let accepted = accepted.and_then(|stream| {
-            let peer = stream.peer_cred()?;
-            let mut groups = tutti_os::peer_groups(stream.as_fd());
-            groups.truncate(GROUPS_MAX - 1);
-            groups.push(peer.gid());
-            let (client, uid) = (ClientId(self.number()), peer.uid());
-            match self.quota.admit(uid) {
-                Ok(permit) => drop(tokio::spawn(serve(
-                    client,
-                    (uid, groups),
-                    permit,
-                    stream,
-                    self.shell_events.clone(),
-                ))),
-                // What fits into an empty socket.
-                Err(_) => drop(stream.try_write(&Given::Refused(Status::Memory).encode())),
-            }
-            Ok(())
-        });
-        report_accept(accepted);
+/// A program has connected.
+pub(super) fn accept(
+    stream: UnixStream,
+    client: ClientId,
+    quota: &ConnectionQuota,
+    tell: impl Fn(RegionEvent) + Send + 'static,
+) -> io::Result<()> {
+    let peer = stream.peer_cred()?;
+    let mut groups = tutti_os::peer_groups(stream.as_fd());
+    groups.truncate(GROUPS_MAX - 1);
+    groups.push(peer.gid());
+    match quota.admit(peer.uid()) {
+        Ok(permit) => drop(tokio::spawn(serve(client, (peer.uid(), groups), permit, stream, tell))),
+        // What fits into an empty socket.
+        Err(_) => drop(stream.try_write(&Given::Refused(Status::Memory).encode())),
     }
+    Ok(())
+}
 
-    /// A client of another node wants a region of this one.
-    pub(super) fn reach_region(&self, from: NodeId, id: u64, client: RegionClient) {
-        let (shell_events, at) = (self.shell_events.clone(), self.settings.data);
-        tokio::spawn(async move {
-            let result = match timeout(SERVER_MAX, reach(at, &client)).await {
-                Ok(result) => result,
-                Err(_) => Err(Status::Node),
-            };
-            let result = result.map_err(|status| status as i32);
-            let _ = shell_events.send(ShellEvent::Core(Event::RegionReached(from, id, result)));
-        });
-    }
+/// A client of another node wants a region of this one, at this address.
+pub(super) fn reach_for(
+    from: NodeId,
+    id: u64,
+    client: RegionClient,
+    at: IpAddr,
+    tell: impl Fn(RegionEvent) + Send + 'static,
+) {
+    tokio::spawn(async move {
+        let result = match timeout(SERVER_MAX, reach(at, &client)).await {
+            Ok(result) => result,
+            Err(_) => Err(Status::Node),
+        };
+        tell(RegionEvent::Reached(from, id, result.map_err(|status| status as i32)));
+    });
 }
 
 /// One question, and its answer.
 async fn serve(
     client: ClientId,
-    (uid, groups): (u32, Vec<u32>),
+    who: (u32, Vec<u32>),
     mut permit: ConnectionPermit,
     mut stream: UnixStream,
-    shell_events: ShellEvents,
+    tell: impl Fn(RegionEvent),
 ) {
     permit.await_budget().await;
     let Ok(Some(wanted)) = timeout(QUESTION_MAX, read(&mut stream)).await else { return };
     permit.is_known();
     let (reply, answered) = oneshot::channel();
-    let asked = Event::Region(client, uid, groups, wanted);
-    if shell_events.send(ShellEvent::RegionClient(client, reply)).is_err()
-        || shell_events.send(ShellEvent::Core(asked)).is_err()
-    {
-        return;
-    }
+    tell(RegionEvent::Wanted(client, who, wanted, reply));
     let mut byte = [0];
     tokio::select! {
         given = answered => if let Ok(given) = given {
@@ -151,9 +154,7 @@ async fn serve(
             let _ = timeout(QUESTION_MAX, stream.write_all(&given.encode())).await;
         },
         // Its end; nothing else is to come.
-        _ = stream.read(&mut byte) => {
-            let _ = shell_events.send(ShellEvent::Core(Event::ClientGone(client)));
-        }
+        _ = stream.read(&mut byte) => tell(RegionEvent::Gone(client)),
     }
 }
 

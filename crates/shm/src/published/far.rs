@@ -266,7 +266,8 @@ impl Given {
 }
 
 /// Where the daemons of this node may be asked, the likeliest first: the one of this process's job, the one
-/// that the user names, its own, root's. They are the sockets of `tutti_protocol::paths`, with another ending.
+/// that the user names, its own, root's. They are the sockets of `tutti_protocol::paths`, with another
+/// ending.
 pub fn sockets() -> Vec<PathBuf> {
     let beside = |socket: &Path| socket.with_extension("regions");
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
