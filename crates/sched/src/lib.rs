@@ -11,6 +11,7 @@
 //! | [`gang::NodeSwitch`] | every node | executes SWITCH: freezes, waits, thaws |
 //! | [`barrier::Merger`] | every node | merges reports on their way up |
 //! | [`shares::Ledger`] | the controller | what users have used, and what weight their jobs have for it |
+//! | [`market::Market`] | the controller | what memory and network cost on each node, and who pays |
 //! | [`phases::Arbiter`] | every node | which of the jobs that share parallel slots has them |
 //! | [`replay`] | `tutti simulate` | plays a workload on the scheduler, whole rounds at once |
 //! | [`Tree`] | every node | who is whose parent |
@@ -24,6 +25,7 @@ mod demand;
 mod dqt;
 pub mod gang;
 mod machine;
+pub mod market;
 mod matrix;
 mod message;
 pub mod phases;

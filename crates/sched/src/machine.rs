@@ -61,6 +61,10 @@ impl Machine {
     }
 
     /// Slots of all nodes that are here.
+    pub(crate) fn slots_of(&self, node: NodeId) -> u64 {
+        self.nodes.get(node.0 as usize).filter(|node| node.here).map_or(0, |node| u64::from(node.slots))
+    }
+
     pub(crate) fn slots(&self) -> u64 {
         self.nodes.iter().filter(|node| node.here).map(|node| u64::from(node.slots)).sum()
     }

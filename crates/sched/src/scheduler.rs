@@ -13,7 +13,8 @@
 //! - **Active**: it stands in the matrix. [`Scheduler::next_row`] gives the rows their turns.
 //! - **Suspended**: it stands in no row; its memory is still charged to its nodes.
 //! - A job is **left out** of the rows, and keeps its credit, while a node of it is expelled, or while it
-//!   should run and is not yet frozen everywhere after its last slice.
+//!   should run and is not yet frozen everywhere after its last slice. Who has flooded the network is left out
+//!   too, without credit.
 //! - Waiting jobs are served first come, first served, but a job that fits passes one that does not, at most
 //!   [`Config::bypass_max`] times; after that nobody passes it, so it is placed when the nodes it needs have
 //!   become free. One for which too few nodes are up is passed by all. One that runs already
@@ -28,6 +29,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::demand::{Demand, Part, SubmitError, WEIGHT_MAX};
 use crate::machine::Machine;
+use crate::market::Market;
 use crate::matrix::{Matrix, Policy};
 use crate::message::{Mode, Plan, Switch};
 use crate::scheduler::rotation::{Account, Freeze, Turn};
@@ -151,6 +153,7 @@ pub struct Scheduler {
     events: VecDeque<Event>,
     pub(crate) rotation: crate::scheduler::rotation::Rotation,
     pub(crate) fair: crate::scheduler::rotation::Fair,
+    pub(crate) market: Market,
 }
 
 impl Scheduler {
@@ -174,6 +177,7 @@ impl Scheduler {
             events: VecDeque::new(),
             rotation: crate::scheduler::rotation::Rotation::new(config.generation, config.version),
             fair: crate::scheduler::rotation::Fair::default(),
+            market: Market::default(),
             config,
         })
     }
@@ -190,6 +194,7 @@ impl Scheduler {
     pub fn handle_node_lost(&mut self, now_ns: u64, node: NodeId) -> Vec<JobId> {
         self.charge(now_ns);
         self.machine.lose(node);
+        self.market.forget(node);
         self.expelled.retain(|&expelled| expelled != node);
         let jobs = self.jobs_on(node);
         for &job in &jobs {
@@ -435,7 +440,8 @@ impl Scheduler {
             self.jobs.entry(job).and_modify(|record| record.turn.join(clock_ns));
         }
         let Some(record) = self.jobs.get(&job) else { return };
-        let active = record.state == JobState::Active && !record.stalled && !record.turn.held;
+        let turn = &record.turn;
+        let active = record.state == JobState::Active && !record.stalled && !turn.held && !turn.is_left_out();
         self.matrix.set_active(job, active);
     }
 

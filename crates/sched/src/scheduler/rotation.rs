@@ -20,6 +20,9 @@
 //! as soon as one does the turn is over. So no filler delays anybody. What they fill beyond that their nodes
 //! decide.
 //!
+//! **Floods.** Who has sent more than its part while the network was scarce is left out of its row for whole
+//! slices (`flood.rs`). What it misses it does not get back.
+//!
 //! **Not frozen yet.** A job that left the row is not switched in before FROZEN has come from all its nodes.
 //! If the row to run has such a job, it is left out of the plan until then (a new version), and since it has
 //! not been served its virtual time stays: that is its credit. Overlapped switches need no more than this; a
@@ -31,6 +34,7 @@ use crate::types::{Generation, JobId, Version};
 
 mod account;
 mod fair;
+mod flood;
 mod window;
 
 pub use account::Account;
@@ -60,6 +64,8 @@ pub(crate) struct Rotation {
     window: Option<Window>,
     /// No job that could run has waited since earlier.
     waits_floor_ns: u64,
+    /// Jobs that are left out of their rows because they have flooded the network.
+    left_out: Vec<JobId>,
 }
 
 impl Rotation {
@@ -76,6 +82,7 @@ impl Rotation {
             forced: false,
             window: None,
             waits_floor_ns: 0,
+            left_out: Vec::new(),
         }
     }
 
@@ -90,6 +97,7 @@ impl Rotation {
 
     pub(crate) fn forget(&mut self, job: JobId) {
         self.running.retain(|&running| running != job);
+        self.left_out.retain(|&left_out| left_out != job);
     }
 }
 
@@ -164,7 +172,9 @@ impl Scheduler {
         if running.is_empty() || self.all_idle() {
             return self.idle_check_ns();
         }
-        let others = rows.len() > 1 || rows.iter().any(|row| row.all != *running);
+        let others = rows.len() > 1
+            || rows.iter().any(|row| row.all != *running)
+            || !self.rotation.left_out.is_empty();
         (others || self.config.force_switch).then_some(self.rotation.slice_end_ns)
     }
 
@@ -319,11 +329,17 @@ impl Scheduler {
 
     /// The next turn: the most deserving row.
     fn next_turn(&mut self, now_ns: u64, kept: bool) -> Option<Switch> {
+        self.readmit_floods(now_ns);
         loop {
             let Some(best) = self.best_row(now_ns) else { return self.switch_to_none(now_ns, kept) };
             let held: Vec<_> =
                 self.matrix.rows()[best].all.iter().copied().filter(|&job| !self.can_run(job)).collect();
             if held.is_empty() {
+                if self.leave_out_flood(now_ns, best) {
+                    continue;
+                }
+                // Somebody of the row in force may have been left out of it.
+                let kept = kept && self.rotation.running.iter().all(|&job| self.may_continue(job));
                 return self.turn_to(now_ns, best, kept);
             }
             for job in held {

@@ -1,5 +1,6 @@
 //! What each job has had, and what it is owed: its virtual time, its credit, whether it sleeps.
 
+use super::flood::Flood;
 use crate::scheduler::Scheduler;
 use crate::shares::WEIGHT_UNIT;
 use crate::types::{Generation, JobId};
@@ -61,6 +62,8 @@ pub(crate) struct Turn {
     pub(super) idle_since_ns: Option<u64>,
     /// The generation that switched it in last.
     pub(super) since: Generation,
+    /// What it owes for having flooded the network.
+    pub(super) flood: Flood,
 }
 
 impl Turn {
@@ -76,7 +79,13 @@ impl Turn {
             held: false,
             idle_since_ns: None,
             since: Generation(0),
+            flood: Flood::default(),
         }
+    }
+
+    /// It is left out of its row for a while, because it has flooded the network.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.flood.is_left_out()
     }
 
     pub(crate) fn account(&self) -> Account {
@@ -188,6 +197,7 @@ impl Scheduler {
             return;
         }
         self.charge_shares(passed_ns);
+        self.pay_floods(passed_ns);
         let clock_ns = self.virtual_time();
         for job in &self.rotation.running {
             let Some(record) = self.jobs.get_mut(job) else { continue };

@@ -28,7 +28,7 @@ pub struct Processor {
 /// Shares of users.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fair {
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     settled_ns: u64,
     /// The rows of the last look.
     version: Option<Version>,
