@@ -22,11 +22,12 @@ extern "C" {
 
 typedef struct tutti_board {
     uint64_t magic, bytes, nodes_at, nodes_max, jobs_at, jobs_max, line_bytes;
-    uint64_t kind;       /* TUTTI_BOARD_OF_DAEMON or TUTTI_BOARD_OF_STARTER */
-    uint64_t own_node;   /* number of this node */
-    uint64_t nodes;      /* lines that may say something */
-    uint64_t refresh_ms; /* how often lines of nodes are written; 0: once */
-    uint64_t written_ns; /* when they were last */
+    uint64_t kind;               /* TUTTI_BOARD_OF_DAEMON or TUTTI_BOARD_OF_STARTER */
+    uint64_t own_node;           /* number of this node */
+    uint64_t nodes;              /* lines that may say something */
+    uint64_t refresh_ms;         /* how often lines of nodes are written; 0: once */
+    uint64_t written_ns;         /* when they were last */
+    uint64_t congested_until_ns; /* the network of this node counts as congested until then; past or 0: it is not */
 } tutti_board;
 
 typedef struct tutti_board_node_line {

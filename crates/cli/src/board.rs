@@ -96,6 +96,7 @@ fn as_json(reader: &Reader) -> Value {
         "own_node": header.own_node,
         "refresh_ms": header.refresh_ms,
         "age_ms": age_ms(now_ns, header.written_ns),
+        "congested": header.congested_until_ns > now_ns,
         "nodes": nodes(reader, &header).map(node).collect::<Vec<_>>(),
         "jobs": jobs(reader).map(job).collect::<Vec<_>>(),
     })
@@ -176,6 +177,9 @@ fn as_table(reader: &Reader) -> String {
         &of_nodes,
         &[true, false, true, true, true, true, true, true, true, true, true, true, true],
     );
+    if header.congested_until_ns > now_ns {
+        text += "the network of this node is congested\n";
+    }
     if of_jobs.len() > 1 {
         text.push('\n');
         text += &crate::table::aligned(&of_jobs, &[true, false, true, true, true, true, true]);

@@ -33,8 +33,9 @@ impl Clock {
     }
 }
 
+/// The kernel's clock, which goes on while the job stands still: that of the board.
 #[inline]
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is valid for writing; this clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };

@@ -29,6 +29,7 @@ pub mod job;
 pub mod lock;
 pub mod log;
 pub mod net;
+pub mod polite;
 pub mod rank;
 pub mod remote_memory;
 pub mod router;

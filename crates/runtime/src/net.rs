@@ -19,9 +19,10 @@ use tutti_shm::sync::Ordering;
 use tutti_transport::udp::Udp;
 use tutti_transport::{Arrival, Budget, Made, Outgoing, Places, Transport};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, monotonic_ns};
 use crate::flow::SegmentFlow;
 use crate::job::Job;
+use crate::polite::Politeness;
 
 /// Datagrams are not longer than this, however much the path takes: what is lost is lost whole.
 pub const DATAGRAM_BYTES_MAX: usize = 8 << 10;
@@ -65,6 +66,7 @@ pub struct Net {
     /// What lies in `burst`, one behind the other, and how many of those datagrams the socket has taken.
     planned: Vec<Transmit>,
     gone: usize,
+    politeness: Politeness,
 }
 
 /// What has become of a rank's datagrams.
@@ -143,6 +145,7 @@ impl Net {
             burst,
             planned: Vec::with_capacity(TRANSMITS_MAX),
             gone: 0,
+            politeness: Politeness::of_environment(),
         }
     }
 
@@ -200,8 +203,12 @@ impl Net {
     /// Begins to send a bulk message under the name that its receiver gave it.
     ///
     /// # Errors
-    /// Those of [`Endpoint::send_bulk`].
+    /// Those of [`Endpoint::send_bulk`]. While the message waits for a network that is congested there is
+    /// no room either.
     pub fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Result<(), BulkError> {
+        if self.politeness.must_wait(monotonic_ns) {
+            return Err(BulkError::Full);
+        }
         self.endpoint.send_bulk(Rank(to as u32), BulkId::from_bits(name), bytes as u64, tag)
     }
 
@@ -263,12 +270,16 @@ impl Net {
 
     /// Nanoseconds until a timer is due; none when there is no timer.
     pub fn timeout_ns(&self) -> Option<u64> {
-        self.endpoint.poll_timeout().map(|at| at.saturating_sub(now(&self.clock).ns))
+        let timer_ns = self.endpoint.poll_timeout().map(|at| at.saturating_sub(now(&self.clock).ns));
+        let look_ns = self.politeness.look_ns();
+        timer_ns.into_iter().chain(look_ns).min()
     }
 
     /// No timer is set, and everything that could be sent has gone to the socket.
     pub fn is_clear(&self) -> bool {
-        self.planned.is_empty() && self.endpoint.poll_timeout().is_none()
+        self.planned.is_empty()
+            && self.endpoint.poll_timeout().is_none()
+            && self.politeness.look_ns().is_none()
     }
 
     /// Sends what is to be sent, as far as the socket takes it.

@@ -8,7 +8,7 @@
 //!
 //! | part | writer | bytes |
 //! |---|---|---|
-//! | header: sizes, places, refresh time | who makes it, before anybody reads; `written_ns`, `nodes`: the main loop | [`HEADER_BYTES`] |
+//! | header: sizes, places, refresh time | who makes it, before anybody reads; `written_ns`, `nodes`, `congested_until_ns`: the main loop | [`HEADER_BYTES`] |
 //! | a line for each node, by number | the main loop: its own as it measures, others as they come | [`LINE_BYTES`] |
 //! | a line for each job that runs here | the switch thread; a starter for its own job | [`LINE_BYTES`] |
 //!
@@ -175,6 +175,8 @@ pub struct Header {
     pub refresh_ms: u64,
     /// When they were last (CLOCK_MONOTONIC).
     pub written_ns: u64,
+    /// Until when the network of this node counts as congested (CLOCK_MONOTONIC); past or 0: it is not.
+    pub congested_until_ns: u64,
 }
 
 /// Places of words in the header.
@@ -191,6 +193,7 @@ mod place {
     pub(super) const NODES: usize = 9;
     pub(super) const REFRESH_MS: usize = 10;
     pub(super) const WRITTEN_NS: usize = 11;
+    pub(super) const CONGESTED_UNTIL_NS: usize = 12;
 }
 
 #[derive(Debug)]
@@ -337,6 +340,11 @@ impl NodeLines {
         self.memory.header(place::OWN_NODE).store(own_node, Ordering::Relaxed);
         self.memory.header(place::NODES).store(nodes.min(NODES_MAX as u64), Ordering::Relaxed);
         self.memory.header(place::WRITTEN_NS).store(now_ns, Ordering::Release);
+    }
+
+    /// The network of this node is congested, and counts as that until then if nothing else is said.
+    pub fn publish_congestion(&mut self, until_ns: u64) {
+        self.memory.header(place::CONGESTED_UNTIL_NS).store(until_ns, Ordering::Relaxed);
     }
 
     /// Writes a node's line; a node with a higher number than there are lines has none.
@@ -493,7 +501,13 @@ impl Reader {
             own_node: word(place::OWN_NODE),
             nodes: word(place::NODES).min(NODES_MAX as u64),
             refresh_ms: word(place::REFRESH_MS),
+            congested_until_ns: word(place::CONGESTED_UNTIL_NS),
         }
+    }
+
+    /// The network of this node is congested: one load.
+    pub fn is_congested(&self, now_ns: u64) -> bool {
+        self.memory.header(place::CONGESTED_UNTIL_NS).load(Ordering::Relaxed) > now_ns
     }
 
     /// A node's line; none if it is torn, or there is no such line.

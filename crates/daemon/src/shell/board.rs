@@ -120,6 +120,11 @@ impl Keeper {
         self.nodes.write(node.0 as usize, &Node { updated_ns, ..line });
     }
 
+    /// The network is congested until then.
+    pub(super) fn show_congestion(&mut self, until_ns: u64) {
+        self.nodes.publish_congestion(until_ns);
+    }
+
     /// All lines of this time are there.
     pub(super) fn publish(&mut self, me: NodeId) {
         self.nodes.publish(me.0.into(), self.highest, now_ns());

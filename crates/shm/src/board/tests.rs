@@ -15,7 +15,16 @@ fn board_lines_are_read_as_they_were_written() {
     nodes.write(3, &node);
     nodes.write(NODES_MAX, &node);
     nodes.publish(3, 4, 77);
-    let header = Header { kind: OF_DAEMON, own_node: 3, nodes: 4, refresh_ms: 250, written_ns: 77 };
+    nodes.publish_congestion(1000);
+    assert!(reader.is_congested(999) && !reader.is_congested(1000), "until then");
+    let header = Header {
+        kind: OF_DAEMON,
+        own_node: 3,
+        nodes: 4,
+        refresh_ms: 250,
+        written_ns: 77,
+        congested_until_ns: 1000,
+    };
     assert_eq!(reader.header(), header);
     assert_eq!(reader.node(3), Some(node));
     assert_eq!(reader.node(0), Some(Node::default()));
