@@ -21,18 +21,6 @@ fn is_alive(pid: Pid) -> bool {
 
 /// The number of a job on its node is public: it is in the name of its cgroup.
 #[test]
-fn process_that_a_submission_names_is_no_rank_of_its_job() {
-    let Some(machine) = Machine::up("hostile-adopted", 1, 1, &[]) else { return };
-    let mut request = machine.request(0, &["submit", "-n", "1", "true"]);
-    request["Submit"]["job"]["adopted"] = json!({"pid": 1, "connection": 3, "segment": 4});
-    let (_stream, answer) = machine.ask(0, &request);
-    let number = answer["Job"].as_u64().unwrap_or_else(|| panic!("{answer}")) as u32;
-    machine.await_state(number, "over");
-    // It has run its own program, as if nothing had been named.
-    assert_eq!(machine.row(number)["status"], 0);
-}
-
-#[test]
 fn job_id_of_a_submission_is_drawn_by_the_daemon() {
     let Some(machine) = Machine::up("hostile-id", 1, 1, &[]) else { return };
     let job = machine.cluster.start(&["run", "-n", "1", "sleep", "1000"]);

@@ -48,6 +48,16 @@ impl Space {
     }
 }
 
+impl Space {
+    /// This thread, and what it starts from now on, is in it.
+    fn enter(&self) {
+        let file = std::fs::File::open(format!("/proc/{}/ns/net", self.0.id())).expect("it lives");
+        let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+        rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), kind)
+            .expect("we are root");
+    }
+}
+
 impl Drop for Space {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -88,6 +98,54 @@ fn shares_of_the_machine_are_only_for_users_that_work() {
     assert_eq!(job.end().0, 130);
     drop(listeners);
     await_that("nothing is left", || idle.iter().all(|uid| users.processes(*uid).is_empty()));
+}
+
+/// A card that takes 1 Mbit/s and to which nobody is connected.
+const NARROW: &str = "ip link add name card type dummy && ip addr add 10.99.0.1/24 dev card && \
+    ip link set card up && tc qdisc add dev card root tbf rate 1mbit burst 3000 limit 6000";
+
+/// Who floods a network that others use pays for it by what the kernel has counted, and is left out of the
+/// row that he shares with them.
+#[test]
+fn shares_of_who_floods_a_narrow_network_shrink_and_others_run_on() {
+    let Some(space) = Space::new() else { return };
+    space.enter();
+    let card = Command::new("sh").args(["-c", NARROW]).stderr(Stdio::null()).status();
+    if !card.is_ok_and(|status| status.success()) {
+        return tutti_testkit::skip(tutti_testkit::Need::NetworkNamespace, "no card of its own: ip, tc");
+    }
+    let Some(machine) = Machine::up("hostile-flood", 1, 2, &["--slots", "2"]) else { return };
+    let send = |pause: &str| format!("while :; do printf %01300d 0 > /dev/udp/10.99.0.2/9; {pause} done");
+    for (user, pause) in [(0, ""), (1, "sleep 0.05;")] {
+        let script = send(pause);
+        machine.tutti(user, &["submit", "-n", "1", "bash", "-c", &script]).expect_success();
+    }
+    let prices = || -> serde_json::Value {
+        let text = machine.cluster.tutti(&["prices", "--json"]).expect_success().stdout;
+        serde_json::from_str(&text).expect("JSON")
+    };
+    await_that("the network has its price", || prices()["nodes"][0]["network_wanted_bytes_s"].is_u64());
+    if prices()["nodes"][0]["network_counted"] == false {
+        tutti_testkit::skip(tutti_testkit::Need::Cgroup, "the kernel does not count what cgroups send");
+        machine.cluster.tutti(&["kill", "1", "2"]).expect_success();
+        return;
+    }
+    await_that("it is scarce", || {
+        prices()["nodes"][0]["network_price_milli"].as_u64().is_some_and(|price| price > 1000)
+    });
+    let used = |user: usize| {
+        let prices = prices();
+        let of = |one: &&serde_json::Value| one["uid"] == machine.uid(user);
+        prices["users"].as_array().and_then(|users| users.iter().find(of)?["used_ns"].as_u64()).unwrap_or(0)
+    };
+    await_that("who floods pays more than the other one", || used(0) > 4 * used(1) && used(0) > 0);
+    await_that("he is left out", || prices()["left_out"] == serde_json::json!([1]));
+    await_that("and comes back", || prices()["left_out"] == serde_json::json!([]));
+    let board = machine.cluster.tutti(&["board", "--json"]).expect_success().stdout;
+    assert!(board.contains("\"congested\""), "{board}");
+    let shown = machine.tutti(1, &["prices"]).expect_success().stdout;
+    assert!(shown.contains("network of node0") && shown.contains("unclaimed on node0"), "{shown}");
+    machine.cluster.tutti(&["kill", "1", "2"]).expect_success();
 }
 
 /// Users divide the time, not jobs: it helps nobody to start many.

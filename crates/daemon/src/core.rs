@@ -23,6 +23,7 @@
 use std::collections::VecDeque;
 
 use tutti_protocol::public::PublicRow;
+use tutti_sched::market;
 
 use crate::gang::{Command, SwitchEvent};
 use crate::ids::{ClientId, LinkId};
@@ -293,6 +294,7 @@ impl Core {
                 self.regions.handle_wanted(local, out, client, (uid, groups), wanted);
             }
             Event::RegionReached(from, id, result) => self.regions.handle_reached(out, from, id, result),
+            Event::Use(found) => out.route(NodeId::CONTROLLER, Routed::Use(found)),
         }
     }
 
@@ -448,6 +450,12 @@ impl Core {
                 let known = local.members.as_ref().and_then(|members| members.nodes.get(&from));
                 if let Some(member) = known.filter(|_| local.is_controller()) {
                     out.act(Action::LogTurns(NodeTurns { node: member.about.name.clone(), turns }));
+                }
+            }
+            Routed::Use(found) => {
+                let is_member = local.members.as_ref().is_some_and(|members| members.is_alive(from));
+                if is_member && local.is_controller() && found.jobs.len() <= market::JOBS_MAX {
+                    out.act(Action::Gang(Command::Use(from, found)));
                 }
             }
             Routed::Tunnel { id, to_origin, pipe } => {

@@ -28,6 +28,7 @@ use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
 use tutti_protocol::wire::{Ended, Job, Reached, Report, Stalled, Text};
 
+use tutti_sched::market::NodeUse;
 pub use tutti_sched::{Bytes, JobId};
 
 use crate::members::{About, Members, NodeId};
@@ -227,6 +228,8 @@ pub enum Routed {
     },
     /// For the controller's log: what the sender's switch thread has done lately.
     Turns(TurnBatch),
+    /// For the controller: what jobs have had of the sender's memory and network.
+    Use(Box<NodeUse>),
     /// Between a user's node and the origin of the job that he wants.
     Tunnel {
         /// Number of the user's connection at his node.

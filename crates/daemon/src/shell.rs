@@ -55,6 +55,7 @@ mod records;
 mod regions;
 mod starters;
 mod used;
+mod uses;
 mod writers;
 
 /// Between two entries in the log of turns.
@@ -181,6 +182,7 @@ struct Shell {
     turns_taken_ms: u64,
     switcher: Switcher,
     board: Option<board::Keeper>,
+    meters: uses::Meters,
     neighbours: neighbours::Neighbours,
     pending_peers: peers::PendingPeers,
     folder: records::Folder,
@@ -428,6 +430,7 @@ impl Shell {
             credential,
             switcher,
             board,
+            meters: uses::Meters::open(),
             neighbours: neighbours::Neighbours::new(settings.leave_ms.is_some()),
             pending_peers: peers::PendingPeers::default(),
             shell_events,
@@ -623,6 +626,7 @@ impl Shell {
         }
         let own = board.measure(jobs);
         self.core.handle(now_ms(), Event::Board(Box::new(own)));
+        self.measure_uses();
         self.act();
         if let (Some(board), Some(me)) = (&mut self.board, self.core.node()) {
             board.publish(me);

@@ -256,6 +256,15 @@ pub fn ability() -> Ability {
     Ability { freezes, limits_memory: cgroup.limit_memory(1 << 30) }
 }
 
+/// Whether this process may have counted what the processes of a cgroup send. Tries it out.
+pub fn counts_traffic() -> bool {
+    let Some(cgroup) = Cgroup::create(&name(&format!("traffic-{}", std::process::id()))) else {
+        return false;
+    };
+    let counter = crate::TrafficCounter::attach(cgroup.directory.as_fd());
+    counter.is_ok_and(|counter| counter.sent_bytes().is_ok_and(|bytes| bytes == 0))
+}
+
 /// Where a cgroup of that name would be: inside the one that this process is in.
 pub fn place(name: &str) -> Option<PathBuf> {
     let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -311,6 +320,13 @@ pub fn remove(path: &Path) {
 
 fn absent_is_well(error: rustix::io::Errno) -> rustix::io::Result<()> {
     if error == rustix::io::Errno::NOENT { Ok(()) } else { Err(error) }
+}
+
+/// The number in a file of the kernel's.
+fn number(file: std::io::Result<OwnedFd>) -> Option<u64> {
+    let mut text = [0; 64];
+    let read = rustix::io::read(file.ok()?, &mut text).ok()?;
+    std::str::from_utf8(&text[..read]).ok()?.trim().parse().ok()
 }
 
 fn open(directory: impl AsFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {

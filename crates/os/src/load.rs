@@ -30,6 +30,10 @@ pub struct Traffic {
     pub dropped: u64,
     /// Segments of TCP sent again.
     pub retransmitted: u64,
+    /// Packets sent.
+    pub packets_out: u64,
+    /// Packets for which there was no room on their way out, or that were sent again.
+    pub lost_out: u64,
 }
 
 /// Measures; five files of /proc are read.
@@ -80,9 +84,12 @@ fn traffic(cards: &str, protocols: &str) -> Traffic {
         traffic.bytes_in += count(0);
         traffic.bytes_out += count(8);
         traffic.dropped += count(3) + count(11);
+        traffic.packets_out += count(9);
+        traffic.lost_out += count(11);
     }
     traffic.dropped += counted(protocols, "Udp:", "RcvbufErrors");
     traffic.retransmitted = counted(protocols, "Tcp:", "RetransSegs");
+    traffic.lost_out += traffic.retransmitted + counted(protocols, "Ip:", "OutDiscards");
     traffic
 }
 
@@ -112,8 +119,15 @@ mod tests {
         assert_eq!(kilobytes("MemTotal:       16 kB\nMemAvailable:    8 kB\n", "MemAvailable:"), 8192);
         assert_eq!(pressure("some avg10=1.25 avg60=0.00 total=1\nfull avg10=0.00\n"), 125);
         let cards = "Inter-|\n face |\n    lo: 9 9 9 9 0 0 0 0 9 9 9 9 0 0 0 0\n  eth0: 100 1 0 2 0 0 0 0 300 1 0 4 0 0 0 0\n";
-        let protocols = "Tcp: A RetransSegs\nTcp: 1 7\nUdp: InErrors RcvbufErrors\nUdp: 5 6\n";
-        let counted = Traffic { bytes_in: 100, bytes_out: 300, dropped: 12, retransmitted: 7 };
+        let protocols = "Ip: OutDiscards B\nIp: 8 9\nTcp: A RetransSegs\nTcp: 1 7\nUdp: InErrors RcvbufErrors\nUdp: 5 6\n";
+        let counted = Traffic {
+            bytes_in: 100,
+            bytes_out: 300,
+            dropped: 12,
+            retransmitted: 7,
+            packets_out: 1,
+            lost_out: 19,
+        };
         assert_eq!(traffic(cards, protocols), counted);
     }
 }

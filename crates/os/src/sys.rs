@@ -14,6 +14,7 @@ mod fork;
 pub mod kernel;
 mod priority;
 mod session;
+mod traffic;
 mod user;
 
 pub use caller::with_file_rights_of;
@@ -22,6 +23,7 @@ pub use priority::{PriorityClass, prefer_this_thread};
 pub use session::{
     Entry, EntryFailure, EntryStep, Identity, close_inherited_on_exec, fork_starter, io_priority, peer_pidfd,
 };
+pub use traffic::TrafficCounter;
 pub use user::{become_this_user, peer_groups};
 
 /// What is long is given back to the kernel as soon as it is not used any more. By itself the C library

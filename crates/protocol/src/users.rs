@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tutti_os::PriorityClass;
 use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
+use tutti_sched::market::NodePrices;
 use tutti_sched::shares::Standing;
 use tutti_sched::{JobId, NodeId, Processor};
 
@@ -95,6 +96,12 @@ pub struct Prices {
     pub half_life_ms: u64,
     /// Users with jobs that can run.
     pub users: Vec<Standing>,
+    /// Memory and network of the nodes.
+    #[serde(default)]
+    pub nodes: Vec<NodePrices>,
+    /// Jobs that are left out of their rows because they have flooded the network.
+    #[serde(default)]
+    pub left_out: Vec<JobId>,
 }
 
 /// What is done to a job.

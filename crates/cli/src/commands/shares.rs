@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use serde_json::json;
 use tutti_protocol::size;
 use tutti_protocol::users::Prices;
+use tutti_sched::NodeId;
+use tutti_sched::market::{NodePrices, PRICE_UNIT};
 use tutti_sched::shares::Standing;
 
 use super::{Filter, OTHER_VERSION};
@@ -46,13 +48,38 @@ fn used_ppm(users: &[Standing], user: &Standing) -> u32 {
     (u128::from(user.used_ns) * 1_000_000 / all.max(1)) as u32
 }
 
+/// Bytes in a second.
+fn rate(bytes: u64) -> String {
+    format!("{}/s", size::text(bytes))
+}
+
+fn name_of(nodes: &[NodeRow], node: NodeId) -> String {
+    let found = nodes.iter().find(|row| row.node == node);
+    found.map_or_else(|| format!("node {node}"), |row| row.name.clone())
+}
+
+fn node_json(nodes: &[NodeRow], one: &NodePrices) -> serde_json::Value {
+    json!({
+        "node": name_of(nodes, one.node),
+        "network_wanted_bytes_s": one.network.demand,
+        "network_bytes_s": one.network.supply,
+        "network_price_milli": one.network_price,
+        "network_counted": one.is_counted,
+        "unclaimed_bytes_s": one.unclaimed,
+        "memory_used_bytes": one.memory.demand,
+        "memory_enough_bytes": one.memory.supply,
+        "memory_price_milli": one.memory_price,
+        "unclaimed_memory_bytes": one.unclaimed_memory,
+    })
+}
+
 /// `tutti prices`.
 ///
 /// # Errors
 /// When no daemon answers; a text for the user.
 pub(super) fn prices(in_json: bool) -> Result<ExitCode, String> {
     let (prices, nodes) = (ask()?, nodes()?);
-    let Prices { processor, half_life_ms, users: standings } = &prices;
+    let Prices { processor, half_life_ms, users: standings, nodes: found, left_out } = &prices;
     let processor_price = price_milli(processor.wanted_milli, processor.slots * 1000);
     if in_json {
         let memory = |node: &NodeRow| {
@@ -66,6 +93,8 @@ pub(super) fn prices(in_json: bool) -> Result<ExitCode, String> {
         let value = json!({
             "processor": { "wanted_milli": processor.wanted_milli, "slots": processor.slots, "price_milli": processor_price },
             "memory": nodes.iter().map(memory).collect::<Vec<_>>(),
+            "nodes": found.iter().map(|one| node_json(&nodes, one)).collect::<Vec<_>>(),
+            "left_out": left_out.iter().map(|job| job.0).collect::<Vec<_>>(),
             "half_life_ms": half_life_ms,
             "users": standings.iter().map(user).collect::<Vec<_>>(),
         });
@@ -86,7 +115,32 @@ pub(super) fn prices(in_json: bool) -> Result<ExitCode, String> {
             tenths(price_milli(node.declared_bytes, node.memory_bytes)),
         ]);
     }
+    for one in found {
+        let name = name_of(&nodes, one.node);
+        if one.memory_price > PRICE_UNIT {
+            table.push(vec![
+                format!("used memory of {name}"),
+                size::text(one.memory.demand),
+                size::text(one.memory.supply),
+                tenths(one.memory_price),
+            ]);
+        }
+        let (there, price) = match one.network.supply {
+            0 => ("-".to_owned(), if one.network_price > 0 { tenths(one.network_price) } else { "-".into() }),
+            supply => (rate(supply), tenths(one.network_price)),
+        };
+        table.push(vec![format!("network of {name}"), rate(one.network.demand), there, price]);
+    }
     let mut text = aligned(&table, &[false, true, true, true]);
+    for one in found {
+        let name = name_of(&nodes, one.node);
+        let network = if one.is_counted { rate(one.unclaimed) } else { "its network".into() };
+        let memory = size::text(one.unclaimed_memory);
+        text.push_str(&format!("unclaimed on {name}: {network}, {memory} of memory\n"));
+    }
+    for job in left_out {
+        text.push_str(&format!("job {job} has flooded the network and is left out of its row\n"));
+    }
     let mut table = vec![["USER", "JOBS", "SHARE", "USED", "GETS"].map(str::to_owned).to_vec()];
     table.extend(standings.iter().map(|one| {
         vec![

@@ -5,6 +5,7 @@ use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::wire::{Kind, Reattach};
 use tutti_protocol::writer::{Opened, Written};
 use tutti_shm::published::far::Wanted;
+use tutti_sched::market::NodeUse;
 
 use super::config::Loaded;
 use crate::gang::SwitchEvent;
@@ -58,6 +59,8 @@ pub enum Event {
     Reloaded(Option<(NodeId, u64)>, Result<Box<Loaded>, Vec<String>>),
     /// How loaded this node is, each time its board is refreshed.
     Board(Box<tutti_shm::board::Node>),
+    /// What jobs have had of this node's memory and network.
+    Use(Box<NodeUse>),
     /// On the controller: the file of a job that waits has been written (`Action::Queue`), or why not.
     Filed(JobId, Result<(), String>),
     /// A user's program, of this user with these groups, wants a published region of another node.

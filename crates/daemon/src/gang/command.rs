@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::JobGroup;
 use tutti_protocol::users::FreezeMethod;
 use tutti_sched::controller::{Lags, Notice};
+use tutti_sched::market::{NodePrices, NodeUse};
 use tutti_sched::shares::{Owner, Standing};
 use tutti_sched::{Demand, JobId, NodeId, Policy, Processor, SLICE_DEFAULT_NS, SubmitError, Wait, Window};
 
@@ -98,6 +99,8 @@ pub enum Command {
     RestoreUse(Vec<(u32, u64)>, u64),
     /// On the controller: the shares of a job's user are others.
     Owner(JobId, Owner),
+    /// On the controller: what jobs have had of a node's memory and network.
+    Use(NodeId, Box<NodeUse>),
     /// The end: everything is thawed.
     Stop,
 }
@@ -145,6 +148,10 @@ pub struct ServedReport {
     pub used: Vec<(u32, u64)>,
     /// What is wanted of the slots.
     pub processor: Processor,
+    /// What memory and network cost.
+    pub prices: Vec<NodePrices>,
+    /// Jobs that are left out of their rows because they have flooded the network.
+    pub left_out: Vec<JobId>,
 }
 
 /// What the thread says.

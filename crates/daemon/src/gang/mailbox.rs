@@ -27,8 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
-use tutti_sched::shares::Standing;
-use tutti_sched::{JobId, Processor};
+use tutti_sched::{JobId, Processor, Scheduler};
 
 use super::command::{Command, ServedReport};
 use crate::ids::LinkId;
@@ -192,8 +191,9 @@ pub struct Served(Arc<Mutex<ServedReport>>);
 impl Default for Served {
     fn default() -> Self {
         let (jobs, users) = (Vec::with_capacity(JOBS), Vec::with_capacity(JOBS));
-        let used = Vec::with_capacity(JOBS);
-        Served(Arc::new(Mutex::new(ServedReport { jobs, users, used, processor: Processor::default() })))
+        let (used, prices) = (Vec::with_capacity(JOBS), Vec::with_capacity(JOBS));
+        let (processor, left_out) = (Processor::default(), Vec::with_capacity(JOBS));
+        Served(Arc::new(Mutex::new(ServedReport { jobs, users, used, processor, prices, left_out })))
     }
 }
 
@@ -202,18 +202,20 @@ impl Served {
     pub(super) fn try_put(
         &self,
         jobs: impl Iterator<Item = (JobId, u64, u64)>,
-        users: &[Standing],
-        used: impl Iterator<Item = (u32, u64)>,
-        processor: Processor,
+        scheduler: &Scheduler,
     ) -> bool {
         let Ok(mut slot) = self.0.try_lock() else { return false };
         slot.jobs.clear();
         slot.jobs.extend(jobs);
         slot.users.clear();
-        slot.users.extend_from_slice(users);
+        slot.users.extend_from_slice(scheduler.standings());
         slot.used.clear();
-        slot.used.extend(used);
-        slot.processor = processor;
+        slot.used.extend(scheduler.used());
+        slot.processor = scheduler.processor();
+        slot.prices.clear();
+        slot.prices.extend(scheduler.prices());
+        slot.left_out.clear();
+        slot.left_out.extend_from_slice(scheduler.left_out());
         true
     }
 

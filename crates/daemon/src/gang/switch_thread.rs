@@ -239,9 +239,7 @@ impl SwitchThread {
         let version = Some(scheduler.version());
         if now_ns >= self.served_ns + SERVED_NS || self.served_in != version {
             self.served_ns = now_ns;
-            let (users, processor) = (scheduler.standings(), scheduler.processor());
-            let jobs = self.admission.served(scheduler);
-            let is_put = self.served.try_put(jobs, users, scheduler.used(), processor);
+            let is_put = self.served.try_put(self.admission.served(scheduler), scheduler);
             self.served_in = version.filter(|_| is_put);
         }
     }
@@ -329,6 +327,7 @@ impl SwitchThread {
             Command::RestoreUse(used, age_ns) => {
                 controller.scheduler_mut().restore_use(now_ns, &used, age_ns);
             }
+            Command::Use(node, found) => controller.scheduler_mut().handle_use(now_ns, node, &found),
             Command::Owner(job, owner) => controller.scheduler_mut().set_owner(job, owner),
             Command::Share(window) => controller.scheduler_mut().set_window(now_ns, window),
             _ => {}

@@ -146,8 +146,6 @@ impl Peer {
             _ => return Ok(()),
         };
         submit.groups = self.groups.clone();
-        // Only a process itself makes itself a rank, by the mpiexec that it starts.
-        submit.job.adopted = None;
         submit.key = draw_number()?;
         // It names the job's sockets and cgroups. That of one that runs already names nothing here.
         if !runs_already {

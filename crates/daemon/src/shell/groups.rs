@@ -24,7 +24,7 @@ const RANKS_MAX: usize = 4096;
 
 impl Shell {
     /// The ranks of a job run here.
-    pub(super) fn send_residents(&self, job: JobId, residents: Residents) {
+    pub(super) fn send_residents(&mut self, job: JobId, residents: Residents) {
         let Residents { number, user, mut pids, bound, fill } = residents;
         pids.truncate(RANKS_MAX);
         let starters = starters_of(&pids, user);
@@ -39,7 +39,8 @@ impl Shell {
             }
         };
         let groups = made.map_or_else(|| groups_of(&pids, user, number), |group| vec![group]);
-        let groups = groups.into_iter().map(Arc::new).collect();
+        let groups: Vec<_> = groups.into_iter().map(Arc::new).collect();
+        self.meters.begin(job, &groups);
         self.switcher.send(Command::RanksStarted(
             job,
             Box::new(LocalRanks { user, groups, pids, starters, bound, place }),

@@ -7,14 +7,15 @@
 //! it does nothing that the user could not do.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{OFlags, fstat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::mount::{Mount, open_beneath, place_in};
-use super::{INNER, is_name_of};
+use super::{INNER, is_name_of, number};
+use crate::TrafficCounter;
 use crate::stat::owner;
 
 /// A job's cgroup: the one that is frozen when it is not the job's turn.
@@ -81,6 +82,19 @@ impl JobGroup {
     /// When it is not there, or not ours to open.
     pub fn open_inner_file(&self, name: &str) -> io::Result<OwnedFd> {
         open_beneath(&self.directory, &Path::new(INNER).join(name), OFlags::RDONLY)
+    }
+
+    /// Counts from now on what its processes send.
+    ///
+    /// # Errors
+    /// When the kernel cannot do so, or this process may not.
+    pub fn count_traffic(&self) -> io::Result<TrafficCounter> {
+        TrafficCounter::attach(self.directory.as_fd())
+    }
+
+    /// Memory that its processes have; none where the kernel does not count it here.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        number(self.open_file("memory.current", OFlags::RDONLY))
     }
 
     /// Its processes.

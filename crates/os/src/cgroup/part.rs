@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::granted::Granted;
 use super::mount::{Mount, open_beneath, place_in};
 use super::version1::{Version1, own_directory};
-use super::{INNER, JobGroup, REMOVAL_MAX, name};
+use super::{INNER, JobGroup, REMOVAL_MAX, name, number};
 use crate::with_file_rights_of;
 
 /// Beginning of the name of a part.
@@ -150,7 +150,13 @@ impl PartGroup {
         self.place.enforced.behind = limits.behind
             && (write(&self.directory, "cpu.idle", "1").is_ok()
                 || self.limit_by_version1("cpu", ("cpu.idle", 1)));
-        let Some(bytes) = limits.memory_bytes else { return };
+        let Some(bytes) = limits.memory_bytes else {
+            // Its memory is counted all the same.
+            if open_file(&self.job, "memory.current", OFlags::RDONLY).is_err() {
+                self.version1.extend(Version1::create("memory", &self.place.directory_name(), None));
+            }
+            return;
+        };
         // In this order: a limited process is never killed alone.
         let by_version2 = write(&self.job, "memory.oom.group", "1").is_ok()
             && write(&self.job, "memory.max", &bytes.to_string()).is_ok();
@@ -167,7 +173,7 @@ impl PartGroup {
     }
 
     fn limit_by_version1(&mut self, controller: &str, limit: (&str, u64)) -> bool {
-        let group = Version1::create(controller, &self.place.directory_name(), limit);
+        let group = Version1::create(controller, &self.place.directory_name(), Some(limit));
         let made = group.is_some();
         self.version1.extend(group);
         made
@@ -225,7 +231,8 @@ impl PartGroup {
         let ranks = open(&self.job, INNER)?;
         let enter = || open_file(&ranks, "cgroup.procs", OFlags::WRONLY);
         let enter = with_file_rights_of(JOINER, enter).ok_or(io::ErrorKind::PermissionDenied)??;
-        let reached = self.memory_version1().and_then(|group| group.notify("memory.oom_control").ok());
+        let limited = self.memory_version1().filter(|_| self.place.enforced.memory);
+        let reached = limited.and_then(|group| group.notify("memory.oom_control").ok());
         let granted = Granted {
             job: copy(&self.job)?,
             enter,
@@ -237,6 +244,12 @@ impl PartGroup {
             ranks,
         };
         granted.send(wire, &frame(self.place.enforced.memory))
+    }
+
+    /// Memory that the ranks have, by version 1 with the starter; none where the kernel does not count it.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let by_version1 = || number(self.memory_version1()?.open("memory.usage_in_bytes"));
+        number(open_file(&self.job, "memory.current", OFlags::RDONLY)).or_else(by_version1)
     }
 
     /// What the switch thread freezes.
@@ -472,6 +485,7 @@ mod tests {
         let memory = memory.or_else(|| of("memory.limit_in_bytes"));
         assert_eq!(part.enforced().pids, pids == Some(LIMITS.pids_max));
         assert_eq!(part.enforced().memory, memory == LIMITS.memory_bytes);
+        assert!(part.memory_bytes().is_some() || !part.enforced().memory, "what is limited is counted");
         part.remove_blocking();
         assert!(!is_there(part.place()));
     }

@@ -21,13 +21,15 @@ pub(super) struct Version1 {
 }
 
 impl Version1 {
-    /// Makes a group in the daemon's own and writes a limit; `None` where that is impossible.
-    pub(super) fn create(controller: &str, name: &str, limit: (&str, u64)) -> Option<Self> {
+    /// Makes a group in the daemon's own and writes a limit, if there is one; `None` where that is impossible.
+    pub(super) fn create(controller: &str, name: &str, limit: Option<(&str, u64)>) -> Option<Self> {
         let parent = own_directory(controller)?;
         rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)).ok()?;
         let furnish = || {
             let directory = open_beneath(&parent, Path::new(name), OFlags::RDONLY | OFlags::DIRECTORY)?;
-            write(&directory, limit.0, limit.1)?;
+            if let Some((file, value)) = limit {
+                write(&directory, file, value)?;
+            }
             let procs = open_beneath(&directory, Path::new("cgroup.procs"), OFlags::WRONLY)?;
             Ok::<_, io::Error>((directory, procs))
         };

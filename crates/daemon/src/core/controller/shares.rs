@@ -9,7 +9,7 @@ use super::Controller;
 use crate::core::action::Action;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
-use crate::gang::Command;
+use crate::gang::{Command, ServedReport};
 use crate::message::User;
 
 impl Controller {
@@ -36,7 +36,7 @@ impl Controller {
     }
 
     pub(super) fn prices(&self) -> Prices {
-        let (processor, users) = (self.served.processor, self.served.users.clone());
-        Prices { processor, half_life_ms: self.rules.half_life_ms(), users }
+        let ServedReport { processor, users, prices, left_out, .. } = self.served.clone();
+        Prices { processor, half_life_ms: self.rules.half_life_ms(), users, nodes: prices, left_out }
     }
 }

@@ -1,0 +1,194 @@
+//! What jobs have of this node's memory and network, as the kernel counts it for their cgroups, for the
+//! controller's prices ([`tutti_sched::market`]); and whether the network is congested, for the board.
+//!
+//! ```text
+//! ranks run: begin --> a counter in each cgroup --> once a second: measure --> Event::Use, board
+//! ```
+//!
+//! Nothing that a rank says enters it. Bytes are counted by a program in the kernel, which needs root's
+//! daemon; it is tried out at the start. Where that cannot be had jobs have sent nothing, so nobody pays.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tutti_os::TrafficCounter;
+use tutti_os::cgroup::{JobGroup, counts_traffic};
+use tutti_os::load::{self, Load, Traffic};
+use tutti_sched::market::{JOBS_MAX, JobUse, NodeUse, Wanted};
+
+use super::clock::now_ms;
+use super::{Event, JobId, Shell};
+use crate::gang::now_ns;
+
+/// Between two reports.
+const REPORT_MS: u64 = 1000;
+/// A network that loses more than one packet in so many is congested.
+const LOST_MAX: u64 = 32;
+/// What is said on the board holds for so long.
+const CONGESTED_NS: u64 = 2_000_000_000;
+/// Memory above so many hundredths is scarce.
+const MEMORY_PERCENT: u64 = 90;
+/// So is memory for which somebody waits for more than this part of the time, in hundredths of a percent.
+const PRESSURE_MAX: u64 = 1000;
+
+/// A job's counters.
+#[derive(Debug)]
+struct Meter {
+    groups: Vec<Arc<JobGroup>>,
+    counters: Vec<TrafficCounter>,
+    before_bytes: u64,
+}
+
+impl Meter {
+    /// Bytes since the last time.
+    fn take(&mut self) -> u64 {
+        let sent = self.counters.iter().filter_map(|counter| counter.sent_bytes().ok());
+        let sent_bytes: u64 = sent.sum();
+        sent_bytes.saturating_sub(std::mem::replace(&mut self.before_bytes, sent_bytes))
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.groups.iter().filter_map(|group| group.memory_bytes()).sum()
+    }
+}
+
+/// Counters of the jobs that run here.
+#[derive(Debug)]
+pub(super) struct Meters {
+    is_counted: bool,
+    jobs: HashMap<JobId, Meter>,
+    /// Counts of the network at the last report, and when that was.
+    before: Option<(Traffic, u64)>,
+}
+
+impl Meters {
+    /// Tries out whether the kernel counts for us.
+    pub(super) fn open() -> Self {
+        let is_counted = rustix::process::geteuid().is_root() && counts_traffic();
+        if !is_counted {
+            tracing::info!("what jobs send is not counted here: nobody is charged for the network");
+        }
+        Meters { is_counted, jobs: HashMap::new(), before: None }
+    }
+
+    /// The ranks of a job run in these cgroups.
+    pub(super) fn begin(&mut self, job: JobId, groups: &[Arc<JobGroup>]) {
+        let mut counters = Vec::new();
+        if self.is_counted {
+            let attach = |group: &Arc<JobGroup>| {
+                group.count_traffic().inspect_err(|error| {
+                    tracing::warn!("job {job}: what it sends is not counted: {error}");
+                })
+            };
+            counters.extend(groups.iter().filter_map(|group| attach(group).ok()));
+        }
+        self.jobs.insert(job, Meter { groups: groups.to_vec(), counters, before_bytes: 0 });
+    }
+}
+
+impl Shell {
+    /// Once a second, while there are jobs: to the controller and to the board.
+    pub(super) fn measure_uses(&mut self) {
+        let now_ms = now_ms();
+        self.meters.jobs.retain(|job, _| self.starters.contains_key(job));
+        if self.meters.jobs.is_empty() {
+            self.meters.before = None;
+            return;
+        }
+        let Some((before, before_ms)) = self.meters.before else {
+            self.meters.before = Some((load::measure().traffic, now_ms));
+            return;
+        };
+        // A clock that was set back begins anew.
+        let passed_ms = now_ms.saturating_sub(before_ms);
+        if passed_ms < REPORT_MS && now_ms >= before_ms {
+            return;
+        }
+        let load = load::measure();
+        self.meters.before = Some((load.traffic, now_ms));
+        if passed_ms < REPORT_MS {
+            return;
+        }
+        let mut jobs = Vec::new();
+        for (job, meter) in self.meters.jobs.iter_mut().take(JOBS_MAX) {
+            let group = self.starters.get(job).and_then(|starter| starter.group.as_ref());
+            let memory_bytes = group.and_then(|group| group.memory_bytes());
+            jobs.push(JobUse {
+                job: *job,
+                sent_bytes: meter.take(),
+                memory_bytes: memory_bytes.unwrap_or_else(|| meter.memory_bytes()),
+            });
+        }
+        let (network, sent_bytes) = network(before, load.traffic, passed_ms);
+        let is_congested = network.demand > network.supply && network.supply > 0;
+        if let Some(board) = &mut self.board {
+            board.show_congestion(if is_congested { now_ns() + CONGESTED_NS } else { 0 });
+        }
+        let is_counted = self.meters.is_counted;
+        let found = NodeUse { passed_ms, network, memory: memory(&load), sent_bytes, is_counted, jobs };
+        self.core.handle(now_ms, Event::Use(Box::new(found)));
+    }
+}
+
+/// Bytes in a second that were wanted of the network and that it took, and the bytes that were sent. While it
+/// takes all, nobody knows how much more it would take.
+fn network(before: Traffic, now: Traffic, passed_ms: u64) -> (Wanted, u64) {
+    let sent_bytes = now.bytes_out.saturating_sub(before.bytes_out);
+    let packets = now.packets_out.saturating_sub(before.packets_out);
+    let lost = now.lost_out.saturating_sub(before.lost_out);
+    let in_second =
+        |bytes: u128| u64::try_from(bytes * 1000 / u128::from(passed_ms.max(1))).unwrap_or(u64::MAX);
+    let sent = u128::from(sent_bytes);
+    if lost.saturating_mul(LOST_MAX) <= packets {
+        return (Wanted { demand: in_second(sent), supply: 0 }, sent_bytes);
+    }
+    // A packet that was lost stands for those that had to wait: who is refused sends less.
+    let mean = sent / u128::from(packets.max(1));
+    let demand = sent + u128::from(lost) * u128::from(LOST_MAX) * mean.max(1);
+    (Wanted { demand: in_second(demand), supply: in_second(sent).max(1) }, sent_bytes)
+}
+
+/// Bytes of memory in use, and how many may be before it is scarce.
+fn memory(load: &Load) -> Wanted {
+    let supply = load.memory_bytes / 100 * MEMORY_PERCENT;
+    let used = load.memory_bytes.saturating_sub(load.memory_available_bytes);
+    // Somebody waits for memory, whatever the counts say.
+    let demand = if load.memory_pressure > PRESSURE_MAX { used.max(2 * supply) } else { used };
+    Wanted { demand, supply }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_is_scarce_where_more_than_one_packet_in_32_is_lost() {
+        let before = Traffic { bytes_out: 5, packets_out: 7, lost_out: 9, ..Traffic::default() };
+        let after = |lost: u64| Traffic {
+            bytes_out: 5 + 320_000,
+            packets_out: 7 + 320,
+            lost_out: 9 + lost,
+            ..Traffic::default()
+        };
+        let (wanted, sent_bytes) = network(before, after(10), 500);
+        assert_eq!((wanted, sent_bytes), (Wanted { demand: 640_000, supply: 0 }, 320_000));
+        let (wanted, _) = network(before, after(11), 500);
+        assert!(wanted.demand > 2 * wanted.supply && wanted.supply == 640_000, "{wanted:?}");
+        // A card that is gone, and one that takes nothing.
+        assert_eq!(network(before, Traffic::default(), 500).1, 0);
+        let none = network(before, Traffic { lost_out: 10, ..before }, 500).0;
+        assert!(none.demand > none.supply, "{none:?}");
+    }
+
+    #[test]
+    fn memory_is_scarce_above_nine_tenths_or_where_somebody_waits() {
+        let load = |available, memory_pressure| Load {
+            memory_bytes: 1000,
+            memory_available_bytes: available,
+            memory_pressure,
+            ..Load::default()
+        };
+        let price = |load: Load| memory(&load).price();
+        assert_eq!([price(load(100, 0)), price(load(10, 0)), price(load(900, 1001))], [1000, 1100, 2000]);
+    }
+}
