@@ -16,8 +16,8 @@ use tutti_runtime::job::Job;
 use tutti_runtime::net::Traffic;
 use tutti_shm::sync::Ordering;
 
-/// A counter: its name (as a performance variable and in JSON), head of its column, meaning, and where it
-/// stands.
+/// A counter: its name (as a performance variable and in JSON), head of its column, meaning, category, and
+/// where it stands.
 #[derive(Debug)]
 pub struct Counter {
     /// Name.
@@ -26,6 +26,8 @@ pub struct Counter {
     pub head: &'static str,
     /// What is counted.
     pub meaning: &'static str,
+    /// The category it belongs to, by name.
+    pub category: &'static str,
     /// Its value.
     pub value: fn(&Counters) -> u64,
 }
@@ -36,78 +38,91 @@ pub const COUNTERS: [Counter; 13] = [
         name: "messages_sent",
         head: "messages",
         meaning: "messages sent, those of collective operations included",
+        category: "tutti.messages",
         value: |counters| counters.messages,
     },
     Counter {
         name: "bytes_sent",
         head: "bytes",
         meaning: "bytes of data sent in messages, without headers",
+        category: "tutti.messages",
         value: |counters| counters.bytes,
     },
     Counter {
         name: "eager",
         head: "eager",
         meaning: "messages sent whole inside the envelope ring",
+        category: "tutti.messages",
         value: |counters| counters.eager,
     },
     Counter {
         name: "streamed",
         head: "streamed",
         meaning: "messages sent through the bulk ring without asking",
+        category: "tutti.messages",
         value: |counters| counters.streamed,
     },
     Counter {
         name: "announced",
         head: "announced",
         meaning: "messages announced, fetched when their receive is there",
+        category: "tutti.messages",
         value: |counters| counters.rendezvous,
     },
     Counter {
         name: "written",
         head: "written",
         meaning: "messages written to receives that were told to this rank",
+        category: "tutti.messages",
         value: |counters| counters.remote_write,
     },
     Counter {
         name: "written_bytes",
         head: "written bytes",
         meaning: "bytes of data in those messages",
+        category: "tutti.messages",
         value: |counters| counters.written_bytes,
     },
     Counter {
         name: "told",
         head: "told",
         meaning: "receives told to their senders",
+        category: "tutti.messages",
         value: |counters| counters.rtr,
     },
     Counter {
         name: "stale",
         head: "stale",
         meaning: "advertised receives that a message of this rank had crossed",
+        category: "tutti.messages",
         value: |counters| counters.stale,
     },
     Counter {
         name: "unexpected",
         head: "unexpected",
         meaning: "messages that arrived before their receive (crossing)",
+        category: "tutti.messages",
         value: |counters| counters.unexpected,
     },
     Counter {
         name: "remote_bytes",
         head: "remote bytes",
         meaning: "bytes moved by one copy between the memories of two ranks",
+        category: "tutti.messages",
         value: |counters| counters.copied_bytes,
     },
     Counter {
         name: "thaws",
         head: "thaws",
         meaning: "times that the job was thawed on this rank's node: for its turn, or by its user",
+        category: "tutti.turns",
         value: |counters| counters.thaws,
     },
     Counter {
         name: "frozen_us",
         head: "frozen us",
         meaning: "microseconds that the job has stood still on this rank's node since its start",
+        category: "tutti.turns",
         value: |counters| counters.frozen_us,
     },
 ];

@@ -1,9 +1,9 @@
 //! The tool information interface (MPI chapter 15): what it shows and what a tool has allocated.
 //!
 //! It works before MPI_Init and after MPI_Finalize, so it has a table and a lock of its own. A performance
-//! variable is one of the counters of [`crate::stats`]; a handle adds up what is counted while it is started,
-//! so that each tool can stop, reset and write its own without disturbing others. A control variable is a
-//! setting out of the environment: it can be read only.
+//! variable is one of [`crate::variables`]. A handle of a counter adds up what is counted while it is
+//! started, so that each tool can stop, reset and write its own without disturbing others. A level is what it
+//! is. A control variable is a setting out of the environment: it can be read only.
 
 use core::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::abi::*;
 use crate::events;
 use crate::process;
-use crate::stats::COUNTERS;
 use crate::tool_users::{Answer, USERS, check_initialized, checked_index};
+use crate::variables::{self, Class, Variable};
 
 /// A setting: name, meaning.
 pub const SETTINGS: [(&str, &str); 3] = [
@@ -25,15 +25,14 @@ pub const SETTINGS: [(&str, &str); 3] = [
 pub const SETTING_CHARS: usize = 256;
 
 /// A category: name, meaning.
-pub const CATEGORIES: [(&str, &str); 5] = [
+pub const CATEGORIES: [(&str, &str); 6] = [
     ("tutti.messages", "messages between ranks: how many, how large, which way they went"),
     ("tutti.settings", "settings out of the environment"),
     ("tutti.collectives", "collective operations"),
     ("tutti.files", "access to files"),
     ("tutti.turns", "how the job was frozen and thawed"),
+    ("tutti.queues", "receives without a message, messages without a receive"),
 ];
-/// The category of the performance variables.
-pub const OF_COUNTERS: c_int = 0;
 /// The category of the control variables.
 pub const OF_SETTINGS: c_int = 1;
 
@@ -42,7 +41,7 @@ pub const OF_SETTINGS: c_int = 1;
 struct Handle {
     id: usize,
     session: usize,
-    counter: usize,
+    variable: Variable,
     /// What was counted while it was started, without the present stretch.
     counted: u64,
     /// What the counter was at the present start; none while it is stopped.
@@ -51,13 +50,18 @@ struct Handle {
 
 impl Handle {
     fn value(&self) -> u64 {
-        let since = self.started_at.map_or(0, |start| now(self.counter).wrapping_sub(start));
-        self.counted.wrapping_add(since)
+        match self.variable.class {
+            Class::Level => now(&self.variable),
+            Class::Counter => {
+                let since = self.started_at.map_or(0, |start| now(&self.variable).wrapping_sub(start));
+                self.counted.wrapping_add(since)
+            }
+        }
     }
 
     fn set(&mut self, value: u64) {
         self.counted = value;
-        self.started_at = self.started_at.map(|_| now(self.counter));
+        self.started_at = self.started_at.map(|_| now(&self.variable));
     }
 }
 
@@ -74,9 +78,9 @@ struct Table {
 static TABLE: Mutex<Table> =
     Mutex::new(Table { next_id: 2, sessions: Vec::new(), handles: Vec::new(), settings: Vec::new() });
 
-/// The value of a counter; 0 outside of MPI.
-fn now(counter: usize) -> u64 {
-    process::enter().map_or(0, |guard| (COUNTERS[counter].value)(&guard.engine.counted()))
+/// The value of a variable; 0 outside of MPI.
+fn now(variable: &Variable) -> u64 {
+    process::enter().map_or(0, |guard| variable.value(&guard))
 }
 
 /// Runs `action` on the table, if the interface has been initialized.
@@ -158,11 +162,11 @@ pub fn close_session(session: MPI_T_pvar_session) -> Answer {
 /// # Errors
 /// MPI_T_ERR_NOT_INITIALIZED, MPI_T_ERR_INVALID_SESSION, MPI_T_ERR_INVALID_INDEX.
 pub fn new_handle(session: MPI_T_pvar_session, index: c_int) -> Answer<MPI_T_pvar_handle> {
-    let counter = checked_index(index, COUNTERS.len())?;
+    let variable = variables::of(checked_index(index, variables::COUNT)?);
     with(|table| {
         table.check_session(session)?;
         let id = table.new_id();
-        table.handles.push(Handle { id, session: session.0, counter, counted: 0, started_at: None });
+        table.handles.push(Handle { id, session: session.0, variable, counted: 0, started_at: None });
         Ok(MPI_T_pvar_handle(id))
     })
 }
@@ -190,32 +194,39 @@ pub enum Change {
     Reset,
 }
 
-/// Changes one handle or all.
+/// Changes one handle, or all that can be changed.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read`]; MPI_T_ERR_PVAR_NO_STARTSTOP and MPI_T_ERR_PVAR_NO_WRITE of a level.
 pub fn change(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, change: Change) -> Answer {
     with(|table| {
         if handle != MPI_T_PVAR_ALL_HANDLES {
-            apply(table.handle(session, handle)?, change);
-            return Ok(());
+            return apply(table.handle(session, handle)?, change);
         }
         table.check_session(session)?;
         let of_session = table.handles.iter_mut().filter(|one| one.session == session.0);
-        of_session.for_each(|handle| apply(handle, change));
+        for handle in of_session {
+            // Levels are left out (15.3.7).
+            let _ = apply(handle, change);
+        }
         Ok(())
     })
 }
 
-fn apply(handle: &mut Handle, change: Change) {
+fn apply(handle: &mut Handle, change: Change) -> Answer {
+    if handle.variable.class == Class::Level {
+        let is_reset = change == Change::Reset;
+        return Err(if is_reset { MPI_T_ERR_PVAR_NO_WRITE } else { MPI_T_ERR_PVAR_NO_STARTSTOP });
+    }
     match change {
-        Change::Start => handle.started_at = handle.started_at.or_else(|| Some(now(handle.counter))),
+        Change::Start => handle.started_at = handle.started_at.or_else(|| Some(now(&handle.variable))),
         Change::Stop => {
             handle.counted = handle.value();
             handle.started_at = None;
         }
         Change::Reset => handle.set(0),
     }
+    Ok(())
 }
 
 /// The value of a handle.
@@ -229,10 +240,14 @@ pub fn read(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Answer<u6
 /// Gives a handle a value.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read`]; MPI_T_ERR_PVAR_NO_WRITE of a level.
 pub fn write(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, value: u64) -> Answer {
     with(|table| {
-        table.handle(session, handle)?.set(value);
+        let handle = table.handle(session, handle)?;
+        if handle.variable.class == Class::Level {
+            return Err(MPI_T_ERR_PVAR_NO_WRITE);
+        }
+        handle.set(value);
         Ok(())
     })
 }

@@ -5,17 +5,19 @@ use core::ffi::{CStr, c_char, c_int};
 use super::tool_variables::{index_of, put, put_text};
 use crate::abi::*;
 use crate::events::EVENTS;
-use crate::stats::COUNTERS;
-use crate::tool::{CATEGORIES, OF_COUNTERS, OF_SETTINGS, SETTINGS};
+use crate::tool::{CATEGORIES, OF_SETTINGS, SETTINGS};
 use crate::tool_users::{self, Answer};
+use crate::variables;
 
-/// How many control and performance variables a category has.
-fn members(category: usize) -> (c_int, c_int) {
-    match category as c_int {
-        OF_SETTINGS => (SETTINGS.len() as c_int, 0),
-        OF_COUNTERS => (0, COUNTERS.len() as c_int),
-        _ => (0, 0),
-    }
+/// How many control variables a category has.
+fn settings_of(category: usize) -> c_int {
+    if category as c_int == OF_SETTINGS { SETTINGS.len() as c_int } else { 0 }
+}
+
+/// The performance variables of a category.
+fn variables_of(category: usize) -> impl Iterator<Item = c_int> {
+    let numbered = (0..).zip(variables::all());
+    numbered.filter(move |(_, one)| one.category == CATEGORIES[category].0).map(|(number, _)| number)
 }
 
 /// How many categories there are.
@@ -44,21 +46,25 @@ pub(super) fn no_count() -> Answer<usize> {
     tool_users::check_initialized().map(|()| 0)
 }
 
-/// The first numbers below `count`, as many as there is room for.
+/// The members of a category, as many as there is room for.
 ///
 /// # Safety
 /// `indices` has room for `length` numbers.
-unsafe fn put_indices(count: Answer<c_int>, length: c_int, indices: *mut c_int) -> c_int {
-    match count {
-        Ok(count) => {
-            for index in 0..count.min(length) {
-                // SAFETY: our contract; `index` is not negative.
-                unsafe { indices.add(index as usize).write(index) };
-            }
-            MPI_SUCCESS
-        }
-        Err(code) => code,
+unsafe fn put_indices<I: Iterator<Item = c_int>>(
+    category: c_int,
+    members: impl FnOnce(usize) -> I,
+    length: c_int,
+    indices: *mut c_int,
+) -> c_int {
+    let category = match tool_users::checked_index(category, CATEGORIES.len()) {
+        Ok(index) => index,
+        Err(code) => return code,
+    };
+    for (place, member) in members(category).take(usize::try_from(length).unwrap_or(0)).enumerate() {
+        // SAFETY: our contract.
+        unsafe { indices.add(place).write(member) };
     }
+    MPI_SUCCESS
 }
 
 /// What a category is.
@@ -77,13 +83,13 @@ pub unsafe fn MPI_T_category_get_info(
         Ok(index) => index,
         Err(code) => return code,
     };
-    let ((category, meaning), (cvars, pvars)) = (CATEGORIES[index], members(index));
+    let (category, meaning) = CATEGORIES[index];
     // SAFETY: the user gives places, or null pointers for what is of no interest.
     unsafe {
         put_text(name, name_len, category);
         put_text(desc, desc_len, meaning);
-        put(num_cvars, cvars);
-        put(num_pvars, pvars);
+        put(num_cvars, settings_of(index));
+        put(num_pvars, variables_of(index).count() as c_int);
         put(num_categories, 0);
     }
     MPI_SUCCESS
@@ -92,37 +98,27 @@ pub unsafe fn MPI_T_category_get_info(
 /// The control variables of a category.
 #[inline]
 pub unsafe fn MPI_T_category_get_cvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    let count = tool_users::checked_index(cat_index, CATEGORIES.len()).map(|index| members(index).0);
     // SAFETY: the user's array is so long.
-    unsafe { put_indices(count, len, indices) }
+    unsafe { put_indices(cat_index, |category| 0..settings_of(category), len, indices) }
 }
 
 /// The performance variables of a category.
 #[inline]
 pub unsafe fn MPI_T_category_get_pvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    let count = tool_users::checked_index(cat_index, CATEGORIES.len()).map(|index| members(index).1);
     // SAFETY: the user's array is so long.
-    unsafe { put_indices(count, len, indices) }
+    unsafe { put_indices(cat_index, variables_of, len, indices) }
 }
 
 /// The categories of a category: none.
 #[inline]
 pub unsafe fn MPI_T_category_get_categories(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    let count = tool_users::checked_index(cat_index, CATEGORIES.len()).map(|_| 0);
     // SAFETY: the user's array is so long.
-    unsafe { put_indices(count, len, indices) }
+    unsafe { put_indices(cat_index, |_| std::iter::empty(), len, indices) }
 }
 
 /// The events of a category.
 #[inline]
 pub unsafe fn MPI_T_category_get_events(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    let index = match tool_users::checked_index(cat_index, CATEGORIES.len()) {
-        Ok(index) => index,
-        Err(code) => return code,
-    };
-    for (place, event) in events_of(index).take(usize::try_from(len).unwrap_or(0)).enumerate() {
-        // SAFETY: the user's array is so long.
-        unsafe { indices.add(place).write(event) };
-    }
-    MPI_SUCCESS
+    // SAFETY: the user's array is so long.
+    unsafe { put_indices(cat_index, events_of, len, indices) }
 }

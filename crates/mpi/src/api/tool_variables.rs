@@ -3,9 +3,9 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
-use crate::stats::COUNTERS;
 use crate::tool::{self, Change, SETTING_CHARS, SETTINGS};
 use crate::tool_users::{self, Answer};
+use crate::variables::{self, Class};
 
 /// Runs a call of the interface: the code of its answer.
 pub(super) fn tool_call(body: impl FnOnce() -> Answer) -> c_int {
@@ -80,13 +80,12 @@ pub(super) fn change_setting(handle: MPI_T_cvar_handle) -> Answer {
 }
 
 pub(super) fn count_counters() -> Answer<usize> {
-    tool_users::check_initialized().map(|()| COUNTERS.len())
+    tool_users::check_initialized().map(|()| variables::COUNT)
 }
 
 /// The number of a performance variable.
 pub(super) fn counter(name: &CStr, class: c_int) -> Answer<c_int> {
-    let is_counter = class == MPI_T_PVAR_CLASS_COUNTER;
-    index_of(name, COUNTERS.iter().filter(|_| is_counter).map(|counter| counter.name))
+    index_of(name, variables::all().map(|one| if one.class.code() == class { one.name } else { "" }))
 }
 
 pub(super) fn close_session(session: MPI_T_pvar_session) -> Answer<MPI_T_pvar_session> {
@@ -182,21 +181,22 @@ pub unsafe fn MPI_T_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    let counter = match tool_users::checked_index(pvar_index, COUNTERS.len()) {
-        Ok(index) => &COUNTERS[index],
+    let variable = match tool_users::checked_index(pvar_index, variables::COUNT) {
+        Ok(index) => variables::of(index),
         Err(code) => return code,
     };
+    let is_level = c_int::from(variable.class == Class::Level);
     // SAFETY: the user gives places, or null pointers for what is of no interest.
     unsafe {
-        put_text(name, name_len, counter.name);
+        put_text(name, name_len, variable.name);
         put(verbosity, MPI_T_VERBOSITY_USER_BASIC);
-        put(var_class, MPI_T_PVAR_CLASS_COUNTER);
+        put(var_class, variable.class.code());
         put(datatype, MPI_UNSIGNED_LONG_LONG);
         put(enumtype, MPI_T_ENUM_NULL);
-        put_text(desc, desc_len, counter.meaning);
+        put_text(desc, desc_len, variable.meaning);
         put(bind, MPI_T_BIND_NO_OBJECT);
-        put(readonly, 0);
-        put(continuous, 0);
+        put(readonly, is_level);
+        put(continuous, is_level);
         put(atomic, 0);
     }
     MPI_SUCCESS

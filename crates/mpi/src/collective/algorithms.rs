@@ -11,20 +11,11 @@ use crate::comm::Channel;
 use crate::error::Result;
 use crate::events::{self, Event};
 use crate::process::Guard;
-
-/// How the work is done, as tools see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
-    Tree = 0,
-    Direct = 1,
-    Reduction = 2,
-    Edges = 3,
-    TwoGroups = 4,
-    SingleCopy = 5,
-}
+use crate::tally::{self, Algorithm};
 
 /// Shows tools the algorithm of an operation of `ranks` ranks.
 pub(super) fn raise(algorithm: Algorithm, ranks: usize) {
+    tally::COLLECTIVES[algorithm as usize].count();
     events::raise(Event::Collective, || [algorithm as u64, ranks as u64, 0, 0]);
 }
 

@@ -37,6 +37,7 @@ use crate::check_mode;
 use crate::error::{Error, Result, check as ensure};
 use crate::process::Guard;
 use crate::request::extra::{NOTHING, Part};
+use crate::tally::{self, Algorithm};
 
 use single_copy::Outcome;
 use state::Call;
@@ -52,11 +53,12 @@ impl Guard {
     pub fn collect(&mut self, comm: MPI_Comm, work: &Work) -> Result<()> {
         if let Some(block) = self.block(comm) {
             if flags::try_small(self, &block, work) {
+                tally::COLLECTIVES[Algorithm::Slots as usize].count();
                 return Ok(());
             }
             match single_copy::try_large(self, &block, work) {
                 Outcome::Done => {
-                    algorithms::raise(algorithms::Algorithm::SingleCopy, block.group.members().len());
+                    algorithms::raise(Algorithm::SingleCopy, block.group.members().len());
                     return Ok(());
                 }
                 Outcome::Undone => {}
@@ -109,6 +111,7 @@ impl Guard {
         let elements = flags::Elements { kernel, count: count as usize, bytes };
         // SAFETY: the user's two buffers hold the elements.
         unsafe { flags::allreduce_elements(self, &block, elements, send.cast(), receive.cast()) };
+        tally::COLLECTIVES[Algorithm::Slots as usize].count();
         true
     }
 

@@ -478,6 +478,12 @@ impl Matching {
             .flat_map(|from| self.unexpected.of(from).map(move |(_, message)| (from, message)))
     }
 
+    /// How many receives have no message yet.
+    pub(super) fn posted_count(&self, requests: &Slab<Request>) -> usize {
+        let queues = self.posted.iter().chain([&self.any]);
+        queues.map(|queue| Walk { requests, at: queue.first }.count()).sum()
+    }
+
     /// How many messages no receive has taken.
     pub(super) fn unexpected_count(&self) -> usize {
         self.unexpected.count()

@@ -422,6 +422,11 @@ impl Engine {
         report.kept.store((&raw const *root).addr() as u64, Ordering::Release);
     }
 
+    /// Receives that are posted and have no message yet.
+    pub fn posted_count(&self) -> usize {
+        self.matching.posted_count(&self.requests)
+    }
+
     /// Messages that no receive has asked for.
     pub fn unasked(&self) -> u32 {
         self.matching.unexpected_count() as u32

@@ -8,6 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 
 use core::ffi::c_int;
 
+use crate::tally::{self, Tally};
+
 /// Bytes of one call.
 pub const CALL_BYTES_MAX: usize = 4 << 20;
 
@@ -64,7 +66,7 @@ pub fn is_directory(file: &File) -> bool {
 /// `at` is valid for writing `bytes` bytes.
 pub unsafe fn read(file: &File, at: *mut u8, bytes: usize, offset: i64) -> Moved {
     // SAFETY: our contract; each part lies inside.
-    pieces(bytes, |done, part| unsafe {
+    pieces(bytes, &tally::FILE_BYTES_READ, |done, part| unsafe {
         libc::pread(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
     })
 }
@@ -75,17 +77,20 @@ pub unsafe fn read(file: &File, at: *mut u8, bytes: usize, offset: i64) -> Moved
 /// `at` is valid for reading `bytes` bytes.
 pub unsafe fn write(file: &File, at: *const u8, bytes: usize, offset: i64) -> Moved {
     // SAFETY: our contract; each part lies inside.
-    pieces(bytes, |done, part| unsafe {
+    pieces(bytes, &tally::FILE_BYTES_WRITTEN, |done, part| unsafe {
         libc::pwrite(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
     })
 }
 
-fn pieces(bytes: usize, mut call: impl FnMut(usize, usize) -> isize) -> Moved {
+fn pieces(bytes: usize, moved: &Tally, mut call: impl FnMut(usize, usize) -> isize) -> Moved {
     let mut done = 0;
     while done < bytes {
         match retried(|| call(done, (bytes - done).min(CALL_BYTES_MAX))) {
             Ok(0) => break,
-            Ok(part) => done += part,
+            Ok(part) => {
+                done += part;
+                moved.add(part as u64);
+            }
             Err(error) => return Moved { bytes: done, error: Some(error) },
         }
     }

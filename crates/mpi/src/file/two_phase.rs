@@ -34,6 +34,7 @@ use crate::collective::schedule::copy;
 use crate::collective::task::{Done, Turn};
 use crate::error::{Error, class_text};
 use crate::events::{self, Event};
+use crate::tally;
 
 /// Where a collective access begins.
 #[derive(Debug)]
@@ -224,6 +225,8 @@ impl Work {
         self.bytes = self.access.buffer.bytes as u64;
         let me = self.access.opened.me;
         let own = aggregators.iter().position(|rank| *rank == me);
+        tally::FILES_AGGREGATED.add(1);
+        tally::FILE_BYTES_AGGREGATED.add(self.bytes);
         events::raise(Event::Aggregated, || {
             let writes = u64::from(self.access.direction == Direction::Write);
             [writes, aggregators.len() as u64, domains.rounds() as u64, self.bytes]
