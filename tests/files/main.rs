@@ -2,9 +2,10 @@
 //! `target/dist`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tutti_tests::{Ran, Scratch, compile, program, run};
+use rustix::process::{Pid, Signal, kill_process};
+use tutti_tests::{Ran, Scratch, compile, program, run, state_of};
 
 /// Nothing here takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -113,7 +114,9 @@ fn file_rank_killed_in_a_collective_write_ends_the_job() {
     let folder = scratch.path().join("folder");
     std::fs::create_dir(&folder).expect("a folder");
     let file = folder.join("data");
-    for (ranks, nodes) in [(2, 1), (3, 1), (3, 2)] {
+    // Each time in another moment of its accesses.
+    let places = [(2, 1), (3, 1), (3, 2)].into_iter().cycle().take(9);
+    for (ranks, nodes) in places {
         let ran = run_ranks(&compiled, ranks, nodes, &[&file, Path::new("killed")], false);
         let line = format!("mpiexec: rank {} (pid ", ranks - 1);
         let is_named =
@@ -124,5 +127,70 @@ fn file_rank_killed_in_a_collective_write_ends_the_job() {
         let locks = std::fs::read_to_string("/proc/locks").expect("the kernel's locks");
         let inode = std::os::unix::fs::MetadataExt::ino(&left[0].metadata().expect("the file"));
         assert!(!locks.contains(&format!(":{inode} ")), "the file is locked still: {locks}");
+    }
+}
+
+#[test]
+fn file_ten_thousand_handles_are_open_at_once() {
+    let scratch = Scratch::new("files-many");
+    let compiled = compiled(&scratch, "wrong");
+    let mpiexec = program("mpiexec");
+    let mut limited = std::process::Command::new("sh");
+    let script = "ulimit -n 10200 2>/dev/null || exit 77; exec \"$0\" -n 2 \"$1\" \"$2\" many";
+    limited.args(["-c", script]).arg(mpiexec.get_program()).arg(&compiled).arg(scratch.path().join("data"));
+    let ran = run(&mut limited, LIMIT);
+    if ran.code() == 77 {
+        return tutti_testkit::skip(tutti_testkit::Need::Root, "no process may open 10,200 files here");
+    }
+    assert_eq!(ran.expect_success().stdout, "wrong are right\n");
+}
+
+/// A job that is ended with whoever has it.
+struct Endless(std::process::Child);
+
+impl Endless {
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
+    #[track_caller]
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("a signal to mpiexec");
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        let _ = kill_process(self.pid(), Signal::CONT);
+        let _ = kill_process(self.pid(), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+#[track_caller]
+fn await_that(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not after {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn file_atomic_writes_of_a_suspended_job_hold_up_no_stranger_elsewhere() {
+    let scratch = Scratch::new("files-atomic");
+    let compiled = compiled(&scratch, "wrong");
+    let file = scratch.path().join("data");
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", "2"]).arg(&compiled).arg(&file).args(["endless", "0"]);
+    let endless = Endless(mpiexec.spawn().expect("mpiexec"));
+    await_that("both ranks write", || std::fs::metadata(&file).is_ok_and(|data| data.len() >= 1 << 19));
+    for _ in 0..5 {
+        endless.signal(Signal::TSTP);
+        await_that("the job is suspended", || state_of(endless.pid()) == Some('T'));
+        let ran = run_ranks(&compiled, 2, 1, &[&file, Path::new("atomic"), Path::new("4")], false);
+        assert_eq!(ran.expect_success().stdout, "wrong are right\n");
+        endless.signal(Signal::CONT);
+        await_that("the job goes on", || state_of(endless.pid()) != Some('T'));
     }
 }

@@ -1,5 +1,6 @@
 /* What is wrong gives an error of its class, the same on all ranks of a collective call, and nobody hangs.
- * Arguments: the file; "full" with a file system that holds 4 MiB; "killed". */
+ * Arguments: the file; "full" with a file system that holds 4 MiB; "killed"; "many";
+ * "atomic" or "endless", and a number of MiB. */
 #define _GNU_SOURCE
 #include "files.h"
 #include <fcntl.h>
@@ -174,6 +175,40 @@ static void many(char *path)
         CHECK(MPI_File_close(&files[--opened]));
 }
 
+/* As many as the user's limit allows, and each is another file handle. */
+static void ten_thousand(char *path)
+{
+    enum { FILES = 10000 };
+    MPI_File *files = malloc(FILES * sizeof *files);
+    MPI_Status status;
+    int data = rank, back = -1;
+    for (int i = 0; i < FILES; i++)
+        CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &files[i]));
+    CHECK(MPI_File_write_at_all(files[FILES - 1], 4 * rank, &data, 1, MPI_INT, &status));
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(MPI_File_read_at_all(files[0], 4 * rank, &back, 1, MPI_INT, &status));
+    WANT(back == rank, "%d was read", back);
+    for (int i = 0; i < FILES; i++)
+        CHECK(MPI_File_close(&files[i]));
+    if (rank == 0)
+        MPI_File_delete(path, MPI_INFO_NULL);
+    free(files);
+}
+
+/* Writes its range in atomic mode for ever, or once: the range of a rank begins so many MiB behind the beginning. */
+static void atomic(char *path, int mebibytes, int is_endless)
+{
+    static char data[1 << 18];
+    MPI_File file;
+    MPI_Offset begin = ((MPI_Offset)mebibytes << 20) + (MPI_Offset)rank * (MPI_Offset)sizeof data;
+    CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    CHECK(MPI_File_set_atomicity(file, 1));
+    do
+        CHECK(MPI_File_write_at(file, begin, data, sizeof data, MPI_BYTE, MPI_STATUS_IGNORE));
+    while (is_endless);
+    CHECK(MPI_File_close(&file));
+}
+
 /* The disk is full in the midst of a collective write: all learn it, and their counts are true. */
 static void full(char *path, const char *collect)
 {
@@ -234,6 +269,10 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[2], "full") == 0) {
         full(argv[1], "enable");
         full(argv[1], "disable");
+    } else if (argc > 2 && strcmp(argv[2], "many") == 0) {
+        ten_thousand(argv[1]);
+    } else if (argc > 3) {
+        atomic(argv[1], atoi(argv[3]), strcmp(argv[2], "endless") == 0);
     } else if (argc > 2) {
         killed(argv[1]);
     } else {
