@@ -1,7 +1,8 @@
-# MPICH's own tests on our library: what fails, and how much passes per folder (docs/internals/conformance.md).
+# MPICH's own tests on our library: what fails, and how much passes per folder (docs/internals/conformance.md). WAY=nodes: on two virtual
+# nodes; WAY=crowded: all ranks of a test on one core.
 .PHONY: test-conformance test-conformance-fortran
-test-conformance: dist ## MPICH's C tests from the distribution's source package (FOLDERS="pt2pt spawn" for some; half an hour)
-	@$(ROOT)/mk/conformance.sh c $(FOLDERS)
+test-conformance: dist ## MPICH's C tests from the distribution's source package (FOLDERS="pt2pt spawn" for some, WAY=nodes|crowded; half an hour)
+	@CONFORMANCE_WAY=$(WAY) $(ROOT)/mk/conformance.sh c $(FOLDERS)
 
-test-conformance-fortran: dist ## MPICH's Fortran tests (f77, f90, f08) from the distribution's source package
-	@$(ROOT)/mk/conformance.sh fortran
+test-conformance-fortran: dist ## MPICH's Fortran tests (f77, f90, f08) from the distribution's source package (FOLDERS="f08/io", WAY as above)
+	@CONFORMANCE_WAY=$(WAY) $(ROOT)/mk/conformance.sh fortran $(FOLDERS)

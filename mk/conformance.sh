@@ -24,4 +24,5 @@ if [ ! -d "$suite" ]; then
     mkdir -p "$place/mpich"
     tar -xf "$(ls "$place"/source/mpich_*.orig.tar.* | grep -v '\.asc$' | head -1)" -C "$place/mpich" --strip-components 1 --wildcards '*/test/mpi/*'
 fi
-timeout --kill-after=5 3600 python3 "tests/conformance/$language.py" "$suite" target/dist "$place/$language" "$@"
+results=$language${CONFORMANCE_WAY:+-$CONFORMANCE_WAY}
+timeout --kill-after=5 7200 python3 -B "tests/conformance/$language.py" "$suite" target/dist "$place/$results" "$@"

@@ -3,12 +3,17 @@
 
 usage: c.py SUITE DIST RESULTS [FOLDER...] [-- OPTION OF MPIEXEC...]
 
+CONFORMANCE_WAY in the environment says where the ranks are: node (the default), nodes (half of them on each of two
+virtual nodes, which reach each other over UDP), crowded (all ranks of a test on one core).
+
 Builds every test of the folders' testlists with DIST/bin/mpicc and runs it as the list says. Prints a line for each test
 that did not pass and a table of passed and total per folder, and leaves what each printed in RESULTS. A test passes when it
 ends with status 0 and prints "No Errors", unless its line asks for another end. Tests marked `xfail` are counted as all
 others. Lines that MPICH's own configure fills in (@...@) are taken without the mark.
 """
 import concurrent.futures, os, pathlib, re, shlex, shutil, subprocess, sys
+
+from way import launcher
 
 FOLDERS = ["attr", "coll", "comm", "datatype", "errhan", "errors", "group", "info", "init", "io", "mpi_t", "part", "pt2pt", "rma",
            "spawn", "threads", "topo"]
@@ -102,7 +107,7 @@ class Suite:
         arguments = [value for key, value in options if key == "arg"]
         limit = int(first.get("timeLimit", LIMIT_S))
         room = ["--universe", "300"] if "spawn" in name else []
-        command = [str(self.dist / "bin/mpiexec"), *self.options, *room, "-n", ranks, f"./{test}", *arguments]
+        command = [*launcher(self.dist, int(ranks)), *self.options, *room, "-n", ranks, f"./{test}", *arguments]
         # Some tests are about a job that is ended by its launcher.
         environment["MPIEXEC_TIMEOUT"] = str(limit)
         code, said = run(command, own, limit + 20, environment)

@@ -3,12 +3,16 @@
 
 usage: fortran.py SUITE DIST RESULTS [FOLDER...] [-- OPTION OF MPIEXEC...]
 
+CONFORMANCE_WAY says where the ranks are (way.py).
+
 Builds every test of every testlist with DIST/bin/mpifort and runs it as the list says. Prints a table of passed and
 total per folder and a line for each test that did not pass, and leaves what each printed in RESULTS. A test passes
 when it ends with status 0 and prints "No Errors". Sources in the folders io that MPICH's own make writes are made here
 with its script.
 """
 import concurrent.futures, os, pathlib, re, shutil, subprocess, sys
+
+from way import launcher
 
 ADDRESS, OFFSET, LIMIT_S = "integer*8", "integer*8", 60
 PLACEHOLDERS = {"@F77_MPI_ADDRESS@": ADDRESS, "@F77_MPI_OFFSET@": OFFSET, "@F77_MPI_INTEGER@": "integer"}
@@ -118,7 +122,7 @@ class Suite:
         limit = int(options.get("timeLimit", LIMIT_S))
         arguments = [word.split("=", 1)[1] for word in words[2:] if word.startswith("arg=")]
         room = ["--universe", "100"] if folder.name == "spawn" else []
-        code, said = run([str(self.dist / "bin" / "mpiexec"), *self.options, *room, "-n", ranks, f"./{test}", *arguments], own, limit)
+        code, said = run([*launcher(self.dist, int(ranks)), *self.options, *room, "-n", ranks, f"./{test}", *arguments], own, limit)
         if options.get("resultTest") == "TestErrFatal":
             return name, "" if code else "ended well, should not", said
         if code:
