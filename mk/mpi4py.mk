@@ -1,12 +1,12 @@
-# mpi4py's own test suite on our library, on 1 to 4 ranks: what fails, and how much of it runs. MPI4PY_NETWORK=udp: each rank a node, all
+# mpi4py's own test suite on our library, on 1 to 5 ranks: what fails, and how much of it runs. MPI4PY_NETWORK=udp: each rank a node, all
 # over UDP; netns (root only): two nodes, each a network namespace; cluster2, cluster4: the nodes of a cluster of so many daemons. SWITCH=5: on
 # two ranks of a cluster of two that is switched off and on every 5 ms.
 SWITCH ?=
 MPI4PY_NETWORK ?= $(if $(SWITCH),cluster2,node)
-MPI4PY_RANKS ?= $(if $(SWITCH),2,$(if $(filter cluster%,$(MPI4PY_NETWORK)),4,$(if $(filter node,$(MPI4PY_NETWORK)),1) 2 3 4))
+MPI4PY_RANKS ?= $(if $(SWITCH),2,$(if $(filter cluster%,$(MPI4PY_NETWORK)),4,$(if $(filter node,$(MPI4PY_NETWORK)),1) 2 3 4 $(if $(filter node,$(MPI4PY_NETWORK)),5)))
 
 .PHONY: test-mpi4py
-test-mpi4py: dist demo-setup ## run mpi4py's own tests on MPI4PY_RANKS (1 2 3 4) ranks over MPI4PY_NETWORK (node, udp, netns, cluster2, cluster4), or switched every SWITCH ms; all must pass but unwritten chapters
+test-mpi4py: dist demo-setup ## run mpi4py's own tests on MPI4PY_RANKS (1 2 3 4 5) ranks over MPI4PY_NETWORK (node, udp, netns, cluster2, cluster4), or switched every SWITCH ms; all must pass but unwritten chapters
 	@$(ROOT)/mk/mpi4py.sh
 	@MPI4PY_SWITCH=$(SWITCH) $(TARGET)/mpi4py/venv/bin/python $(ROOT)/tests/mpi4py/run.py $(TARGET)/mpi4py/venv/bin/python $(TARGET)/mpi4py/source/test \
 		$(DIST)/bin/mpiexec $(ROOT)/bindings/mpi/functions.txt $(TARGET)/mpi4py/results-$(MPI4PY_NETWORK)$(if $(SWITCH),-switched) $(MPI4PY_NETWORK) $(MPI4PY_RANKS)

@@ -12,9 +12,9 @@ with its script.
 """
 import concurrent.futures, os, pathlib, re, shutil, subprocess, sys
 
-from way import launcher
+from way import LIMIT_S, launcher
 
-ADDRESS, OFFSET, LIMIT_S = "integer*8", "integer*8", 60
+ADDRESS, OFFSET = "integer*8", "integer*8"
 PLACEHOLDERS = {"@F77_MPI_ADDRESS@": ADDRESS, "@F77_MPI_OFFSET@": OFFSET, "@F77_MPI_INTEGER@": "integer"}
 
 
@@ -119,7 +119,7 @@ class Suite:
         code, said = run([self.tool, *objects, *util, "-o", test], own)
         if code:
             return name, "does not link", said
-        limit = int(options.get("timeLimit", LIMIT_S))
+        limit = max(int(options.get("timeLimit", 0)), LIMIT_S)
         arguments = [word.split("=", 1)[1] for word in words[2:] if word.startswith("arg=")]
         room = ["--universe", "100"] if folder.name == "spawn" else []
         code, said = run([*launcher(self.dist, int(ranks)), *self.options, *room, "-n", ranks, f"./{test}", *arguments], own, limit)

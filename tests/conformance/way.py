@@ -1,4 +1,4 @@
-"""Where the ranks of MPICH's tests are: the beginning of a command of mpiexec by CONFORMANCE_WAY.
+"""Where the ranks of MPICH's tests are, and how long a test may take: the beginning of a command of mpiexec by CONFORMANCE_WAY.
 
 node     all on this node, on all of its cores (the default)
 nodes    on two virtual nodes, which reach each other over UDP
@@ -7,6 +7,8 @@ crowded  all ranks of a test on one core: two tests at once, of 4 ranks for the 
 import itertools, os, sys
 
 WAYS = ("node", "nodes", "crowded")
+# Of a test, if its line asks for no more; on a busy machine CONFORMANCE_LIMIT_S gives more.
+LIMIT_S = int(os.environ.get("CONFORMANCE_LIMIT_S") or 90)
 WAY = os.environ.get("CONFORMANCE_WAY") or "node"
 if WAY not in WAYS:
     sys.exit(f"CONFORMANCE_WAY is \"{WAY}\", expected {', '.join(WAYS)}")

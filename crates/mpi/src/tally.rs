@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    const ZERO: Tally = Tally(AtomicU64::new(0));
+    const fn new() -> Self {
+        Tally(AtomicU64::new(0))
+    }
 
     /// Adds; several threads may.
     #[inline]
@@ -49,12 +51,12 @@ pub enum Algorithm {
 }
 
 /// Collective operations by [`Algorithm`].
-pub static COLLECTIVES: [Tally; 7] = [const { Tally::ZERO }; 7];
+pub static COLLECTIVES: [Tally; 7] = [const { Tally::new() }; 7];
 /// Bytes that this process has read from files.
-pub static FILE_BYTES_READ: Tally = Tally::ZERO;
+pub static FILE_BYTES_READ: Tally = Tally::new();
 /// Bytes that it has written to files.
-pub static FILE_BYTES_WRITTEN: Tally = Tally::ZERO;
+pub static FILE_BYTES_WRITTEN: Tally = Tally::new();
 /// Collective accesses of this rank that went through aggregators.
-pub static FILES_AGGREGATED: Tally = Tally::ZERO;
+pub static FILES_AGGREGATED: Tally = Tally::new();
 /// The bytes of this rank in them.
-pub static FILE_BYTES_AGGREGATED: Tally = Tally::ZERO;
+pub static FILE_BYTES_AGGREGATED: Tally = Tally::new();
