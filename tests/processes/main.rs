@@ -1,5 +1,8 @@
 //! The promises of chapter 11 about groups that have no communicator yet: new processes, ports, joins and
-//! published names of one job; what is not built is refused. Everything runs from `target/dist`.
+//! published names of one job, and of several launches ([`launches`]); what is not built is refused.
+//! Everything runs from `target/dist`.
+
+mod launches;
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,14 +36,6 @@ fn ports_and_joins_connect_groups_of_a_job() {
     }
     let ran = run_ranks(&ports, 3, 1, &[], true).expect_success();
     assert_eq!(ran.stderr, "", "the checker has something to say: {ran}");
-}
-
-#[test]
-fn port_accept_that_no_group_connects_to_is_a_deadlock() {
-    let scratch = Scratch::new("processes-silent");
-    let ports = compile("tests/processes/programs/ports.c", scratch.path());
-    let ran = run_ranks(&ports, 2, 1, &["silent"], true);
-    assert!(!ran.status.success() && ran.stderr.contains("deadlock"), "{ran}");
 }
 
 #[test]

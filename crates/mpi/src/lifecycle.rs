@@ -22,7 +22,7 @@ use crate::handle::{Kind, Slab};
 use crate::phase::{self, AFTER, BEFORE, RUNNING};
 use crate::process::{self, Guard, Process, Session};
 use crate::request::{Request, RequestKind};
-use crate::wait_goal::Goal;
+use crate::wait_goal::{Goal, Outside};
 use crate::waiting;
 
 /// Phase of the world model.
@@ -224,6 +224,12 @@ pub(crate) fn finish(mut guard: Guard) {
     let own = guard.engine.job.rank() as c_int;
     let sends = |request: &Request| request.kind == RequestKind::Send && request.peer != own;
     guard.wait(None, Goal::Pending(&sends), |process| process.engine.is_flushed().then_some(()));
+    if guard.engine.may_have_guests() {
+        guard.engine.leave_guests();
+        let goal = Goal::Outside(Outside::Launch);
+        guard.wait(None, goal, |process| process.engine.is_flushed().then_some(()));
+    }
+    guard.ports.take_names_back();
     guard.engine.publish_all();
     guard.release_blocks();
     crate::stats::leave(&guard);

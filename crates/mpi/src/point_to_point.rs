@@ -7,6 +7,7 @@ use tutti_datatype::Buffer;
 use crate::abi::*;
 use crate::check_mode;
 use crate::datatype::checked_count;
+use crate::engine::LOST;
 use crate::engine::fast_path::{self, FastPath};
 use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result, check as ensure};
@@ -392,6 +393,7 @@ pub fn outcome_error(outcome: &Outcome, capacity: usize) -> Error {
                 outcome.source, outcome.tag, outcome.bytes
             ),
         ),
+        MPI_ERR_PROC_ABORTED => Error::new(MPI_ERR_PROC_ABORTED, LOST),
         class => Error::new(class, "the operation failed"),
     }
 }

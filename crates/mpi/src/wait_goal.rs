@@ -92,6 +92,8 @@ pub enum Outside {
     Names,
     /// The starter, for more ranks.
     Starter,
+    /// Another launch.
+    Launch,
 }
 
 impl fmt::Debug for Goal<'_> {
@@ -111,6 +113,7 @@ impl fmt::Debug for Goal<'_> {
             Goal::Outside(Outside::Socket) => "Outside(Socket)",
             Goal::Outside(Outside::Names) => "Outside(Names)",
             Goal::Outside(Outside::Starter) => "Outside(Starter)",
+            Goal::Outside(Outside::Launch) => "Outside(Launch)",
         })
     }
 }
@@ -152,8 +155,15 @@ impl Description<'_, '_> {
         self.report.put_alternative(|report| put_parts(&mut Description { process, report }));
     }
 
+    /// What another launch can end is nothing that a rank need end: no deadlock follows from it.
     fn put(&mut self, wait: Wait) {
-        self.report.put(wait);
+        let engine = &self.process.engine;
+        let of_guest = match wait.what {
+            What::Other => false,
+            _ if wait.peer < 0 => engine.may_have_guests(),
+            _ => engine.is_guest(wait.peer as usize),
+        };
+        self.report.put(if of_guest { Wait::other(0, false) } else { wait });
     }
 
     fn put_goal(&mut self, goal: Goal<'_>) {

@@ -109,7 +109,7 @@ unsafe impl Waiting for Guard {
                 (counted.thaws, counted.frozen_us)
             });
         }
-        if let (Goal::Outside(_), Backoff::Sleep) = (goal, backoff) {
+        if backoff == Backoff::Sleep && (matches!(goal, Goal::Outside(_)) || self.engine.wants_look()) {
             return Idle::Rest(OUTSIDE_NAP);
         }
         if check_mode::is_on() { check::deadlock::idle(self, backoff) } else { Idle::Usual }

@@ -10,6 +10,8 @@
 //! | [`waiting`], [`wait`], [`sleep`] | how a thread waits: spin, yield, sleep; what it says while it sleeps |
 //! | [`word_wait`] | waiting for a word of memory, asleep until it is stored |
 //! | [`net`], [`router`] | the ranks of other nodes; each kind of record goes to the interface that takes it |
+//! | [`guests`] | processes of other launches |
+//! | [`user_names`] | names that launches of a user publish for each other |
 //! | [`remote_memory`] | operations on the memory of ranks of other nodes |
 //! | [`service_state`] | what that thread and the others let each other know |
 //! | [`service`] | the thread that looks at the network while the program computes |
@@ -25,6 +27,7 @@ pub mod clock;
 mod flow;
 #[cfg(feature = "testing")]
 mod forger;
+pub mod guests;
 pub mod job;
 pub mod lock;
 pub mod log;
@@ -36,6 +39,7 @@ pub mod router;
 pub mod service;
 pub mod service_state;
 pub mod sleep;
+pub mod user_names;
 pub mod wait;
 pub mod waiting;
 pub mod word_wait;

@@ -1,5 +1,4 @@
-/* Groups of one job meet at ports, talk, merge and part; what is wrong gives MPI_ERR_PORT and nobody hangs.
- * With "silent" as argument: an accept that nobody connects to. */
+/* Groups of one job meet at ports, talk, merge and part; what is wrong gives MPI_ERR_PORT and nobody hangs. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
@@ -216,15 +215,6 @@ int main(int argc, char **argv)
     CHECK(MPI_Init(&argc, &argv));
     CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     CHECK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    if (argc > 1) {
-        char port[MPI_MAX_PORT_NAME];
-        MPI_Comm inter;
-        if (rank == 0) {
-            CHECK(MPI_Open_port(MPI_INFO_NULL, port));
-            CHECK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
-        }
-        CHECK(MPI_Barrier(MPI_COMM_WORLD));
-    }
     CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     CHECK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     one_and_the_rest();

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use crate::abi::*;
 use crate::engine::message::Mode;
 use crate::error::Result;
-use crate::point_to_point::Data;
+use crate::point_to_point::{Data, outcome_result};
 use crate::process::Guard;
 use crate::request::Started;
 use crate::request::extra::Part;
@@ -42,7 +42,8 @@ pub(super) unsafe fn send_receive(
         }
     };
     if let Started::Pending(index) = started {
-        guard.finish_request(index);
+        let sent = guard.finish_request(index);
+        return received.and_then(|()| outcome_result(&sent, 0));
     }
     received
 }

@@ -22,7 +22,8 @@ fn probed(
     source: c_int,
     tag: c_int,
 ) -> Result<Option<Outcome>> {
-    guard.engine.probe(context, source, tag).map(|found| outcome(guard, comm, found)).transpose()
+    let found = guard.engine.probe_or_loss(context, source, tag).transpose()?;
+    found.map(|found| outcome(guard, comm, found)).transpose()
 }
 
 /// Waits for a message without receiving it.
@@ -31,8 +32,8 @@ pub(super) fn probe(guard: &mut Guard, source: c_int, tag: c_int, comm: MPI_Comm
         return Ok(Outcome::PROC_NULL);
     };
     // It may be gone by the time this thread runs again: another one may have received it.
-    let find = |process: &mut Process| process.engine.probe(context, source, tag);
-    let found = guard.await_message(context, source, tag, find);
+    let find = |process: &mut Process| process.engine.probe_or_loss(context, source, tag);
+    let found = guard.await_message(context, source, tag, find)?;
     outcome(guard, comm, found)
 }
 

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_int};
 use crate::abi::*;
 use crate::engine::message::Mode;
 use crate::errhandler::{continue_after, outside};
-use crate::point_to_point::{Data, FINISHED_SEND};
+use crate::point_to_point::{Data, FINISHED_SEND, outcome_result};
 use crate::process::{self, Guard};
 use crate::request::Started;
 
@@ -59,7 +59,7 @@ fn send_slowly(
 ) -> c_int {
     continue_after(guard, name, comm, |guard| {
         if let Started::Pending(index) = guard.start_send(data, dest, tag, comm, mode)? {
-            guard.finish_request(index);
+            outcome_result(&guard.finish_request(index), 0)?;
         }
         Ok(())
     })

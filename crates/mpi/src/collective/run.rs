@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 
 use super::schedule::{Operation, Schedule, Step, copy};
 use crate::abi::*;
+use crate::engine::LOST;
 use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result};
 use crate::handle::NONE;
@@ -66,10 +67,15 @@ impl Schedule {
                 // SAFETY: both are memory of the schedule or the user's, valid while the operation is
                 // pending.
                 Step::Copy { from, to } => unsafe { copy(from, to) },
-                Step::Name { comm, context } => {
-                    if let Ok(made) = guard.comm_mut(*comm) {
-                        // SAFETY: memory of the schedule, which the steps before have filled.
-                        made.context = unsafe { context.read() };
+                Step::Name { comm, contexts, members } => {
+                    // SAFETY: memory of the schedule, a word for each member, which the steps before have
+                    // filled.
+                    let proposed = (0..members.len()).map(|at| unsafe { contexts.add(at).read() });
+                    let proposals: Vec<_> = members.iter().copied().zip(proposed).collect();
+                    // Without what a process that has ended would have said there is none.
+                    let context = self.error.is_none().then(|| guard.agree_on_context(&proposals));
+                    if let (Ok(made), Some(context)) = (guard.comm_mut(*comm), context) {
+                        made.context = context;
                     }
                 }
                 // SAFETY: memory of the schedule, which the steps before have filled.
@@ -121,6 +127,9 @@ impl Schedule {
     /// The error of a receive that has failed.
     #[cold]
     fn mismatch(&self, guard: &Guard, request: &Request) -> Error {
+        if request.error == MPI_ERR_PROC_ABORTED {
+            return Error::new(MPI_ERR_PROC_ABORTED, LOST);
+        }
         let from = match guard.rank_in_context(self.context, request.peer as u32) {
             Some(rank) => format!("rank {rank}"),
             None => format!("world rank {}", request.peer),

@@ -56,7 +56,7 @@ pub(super) enum Step {
     Await(Operation),
     AwaitAll,
     Copy { from: Buffer, to: Buffer },
-    Name { comm: MPI_Comm, context: *const u32 },
+    Name { comm: MPI_Comm, contexts: *const u32, members: Vec<u32> },
     Introduce { receive: MPI_Request, words: *const [u32; 4] },
     Combine { reducer: Rc<Reducer>, input: *const u8, inout: *mut u8, count: usize },
     Compare(Rc<Exchange>),
@@ -140,10 +140,10 @@ impl Schedule {
         self.steps.push(Step::Compare(exchange));
     }
 
-    /// Gives a communicator that was made in advance its context, which then stands in this memory of the
-    /// schedule.
-    pub fn name(&mut self, comm: MPI_Comm, context: *const u32) {
-        self.steps.push(Step::Name { comm, context });
+    /// Gives a communicator that was made in advance its context: what these members have proposed then stands
+    /// in this memory of the schedule.
+    pub fn name(&mut self, comm: MPI_Comm, contexts: *const u32, members: Vec<u32>) {
+        self.steps.push(Step::Name { comm, contexts, members });
     }
 
     /// Tells a partitioned receive of its sender, which then has introduced itself in this memory of the

@@ -20,8 +20,9 @@ use tutti_datatype::Buffer;
 use super::{CONTEXTS_PER_COMM, Channel};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
+use crate::engine::LOST;
 use crate::engine::message::{Message, Mode};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::process::Guard;
 use crate::request::{Request, RequestKind, Started};
 use crate::wait_goal::Goal;
@@ -114,10 +115,13 @@ impl Guard {
     }
 
     /// Everybody gets `data` of the member at `root`.
-    pub fn broadcast(&mut self, meeting: &Meeting, root: usize, data: Vec<u32>) -> Vec<u32> {
+    ///
+    /// # Errors
+    /// MPI_ERR_PROC_ABORTED when a process of another launch has ended.
+    pub fn broadcast(&mut self, meeting: &Meeting, root: usize, data: Vec<u32>) -> Result<Vec<u32>> {
         let data = match meeting.parent(root) {
             None => data,
-            Some(parent) => self.receive_numbers(meeting, parent),
+            Some(parent) => self.receive_numbers(meeting, parent)?,
         };
         let mut sends = Vec::new();
         for child in meeting.children(root) {
@@ -126,11 +130,18 @@ impl Guard {
         for send in sends {
             self.finish_request(send);
         }
-        data
+        Ok(data)
     }
 
     /// Everybody gets the records of all, in the order of the members.
-    pub fn allgather<const N: usize>(&mut self, meeting: &Meeting, record: [u32; N]) -> Vec<[u32; N]> {
+    ///
+    /// # Errors
+    /// As [`Guard::broadcast`].
+    pub fn allgather<const N: usize>(
+        &mut self,
+        meeting: &Meeting,
+        record: [u32; N],
+    ) -> Result<Vec<[u32; N]>> {
         let members = meeting.members.len();
         // In round k the first 2^k records that follow my own are known; I give them to the member 2^k before
         // me.
@@ -145,6 +156,7 @@ impl Guard {
             if let Some(send) = send {
                 self.finish_request(send);
             }
+            let more = more?;
             assert_eq!(more.len(), count, "all members gather records of one length");
             known.extend(more);
             have += count / N;
@@ -152,16 +164,19 @@ impl Guard {
         let mut records: Vec<[u32; N]> =
             known.chunks_exact(N).map(|chunk| chunk.try_into().expect("chunks of N")).collect();
         records.rotate_right(meeting.me);
-        records
+        Ok(records)
     }
 
     /// Everybody gets the numbers of all, in the order of the members; each gives as many as it likes.
-    pub fn gather_numbers(&mut self, meeting: &Meeting, mine: &[u32]) -> Vec<u32> {
+    ///
+    /// # Errors
+    /// As [`Guard::broadcast`].
+    pub fn gather_numbers(&mut self, meeting: &Meeting, mine: &[u32]) -> Result<Vec<u32>> {
         let mut all = Vec::new();
         if meeting.me == 0 {
             all.extend(mine);
             for &member in &meeting.members[1..] {
-                all.extend(self.receive_numbers(meeting, member));
+                all.extend(self.receive_numbers(meeting, member)?);
             }
         } else if let Some(send) = self.send_numbers(meeting, meeting.members[0], mine) {
             self.finish_request(send);
@@ -181,16 +196,20 @@ impl Guard {
     }
 
     /// Receives numbers, as many as come.
-    pub(super) fn receive_numbers(&mut self, meeting: &Meeting, from: u32) -> Vec<u32> {
+    ///
+    /// # Errors
+    /// As [`Guard::broadcast`].
+    pub(super) fn receive_numbers(&mut self, meeting: &Meeting, from: u32) -> Result<Vec<u32>> {
         let (context, tag, source) = (meeting.context, meeting.tag, from as i32);
         let goal = Goal::Message { context, source, tag };
-        let found =
-            self.wait(Some(from as usize), goal, |process| process.engine.probe(context, source, tag));
+        let found = self
+            .wait(Some(from as usize), goal, |process| process.engine.probe_or_loss(context, source, tag))?;
         let mut data = vec![0_u32; found.bytes / size_of::<u32>()];
         let buffer = Buffer::contiguous(data.as_mut_ptr().cast(), found.bytes);
         let request = self.engine.receive(Request::new(RequestKind::Receive, buffer, context, source, tag));
-        self.finish_request(request);
-        data
+        let received = self.finish_request(request);
+        check(received.error == MPI_SUCCESS, received.error, || LOST.into())?;
+        Ok(data)
     }
 }
 

@@ -100,7 +100,7 @@ impl Guard {
         let rank = self.intracomm(handle)?.rank as c_int;
         let meeting = self.whole(handle)?;
         let mine: Vec<u32> = named.iter().flatten().map(|&number| number as u32).collect();
-        let all = self.gather_numbers(&meeting, &mine);
+        let all = self.gather_numbers(&meeting, &mine)?;
         let mut edges = Edges { is_weighted, ..Edges::default() };
         for edge in all.chunks_exact(3) {
             let [from, to, weight] = [edge[0] as c_int, edge[1] as c_int, edge[2] as c_int];

@@ -11,6 +11,7 @@ use super::{Channel, Comm, Group};
 use crate::abi::*;
 use crate::attribute_calls;
 use crate::attributes::Owner;
+use crate::collective::schedule::Schedule;
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::info::Info;
@@ -49,8 +50,7 @@ impl Guard {
         let copied = attribute_calls::copy(self, Owner::Comm(handle));
         // The others wait for us even if our callback has failed.
         let meeting = self.whole(handle)?;
-        let context = if meeting.me == 0 { self.new_context()? } else { 0 };
-        let context = self.broadcast(&meeting, 0, vec![context])[0];
+        let context = self.new_context_of(&meeting)?;
         self.keep_duplicate(handle, context, copied?, hints)
     }
 
@@ -67,18 +67,7 @@ impl Guard {
         let copied = attribute_calls::copy(self, Owner::Comm(handle));
         let meeting = self.whole(handle)?;
         let mut schedule = meeting.schedule();
-        let context = schedule.memory(size_of::<u32>()).cast::<u32>();
-        let number = if meeting.me == 0 { self.new_context()? } else { NOT_YET };
-        // SAFETY: memory of the schedule, of this size, aligned for every number.
-        unsafe { context.write(number) };
-        let data = || Buffer::contiguous(context.cast(), size_of::<u32>());
-        if let Some(parent) = meeting.parent(0) {
-            let received = schedule.receive(parent, data());
-            schedule.await_one(received);
-        }
-        for child in meeting.children(0) {
-            schedule.send(child, data());
-        }
+        let (contexts, members) = self.propose_context(&meeting, &mut schedule)?;
         let attributes = match copied {
             Ok(attributes) => attributes,
             Err(error) => {
@@ -87,12 +76,46 @@ impl Guard {
                 return Err(error);
             }
         };
-        let made = self.keep_duplicate(handle, number, attributes, hints)?;
-        schedule.name(made, context);
+        let made = self.keep_duplicate(handle, NOT_YET, attributes, hints)?;
+        schedule.name(made, contexts, members);
         schedule.await_all();
         let index = self.launch(schedule);
         let request = MPI_Request(self.engine.requests.handle(index));
         Ok((made, request))
+    }
+
+    /// Steps after which the first member's context stands in the schedule's memory; of a communicator of
+    /// several launches those of all, by these members.
+    fn propose_context(
+        &mut self,
+        meeting: &Meeting,
+        schedule: &mut Schedule,
+    ) -> Result<(*const u32, Vec<u32>)> {
+        let spans = self.spans(&meeting.members);
+        let places = if spans { meeting.members.len() } else { 1 };
+        let contexts = schedule.memory(places * size_of::<u32>()).cast::<u32>();
+        // SAFETY: memory of the schedule, of this size, aligned for every number.
+        let place = |at: usize| unsafe { contexts.add(if spans { at } else { 0 }) };
+        let data = |at: usize| Buffer::contiguous(place(at).cast(), size_of::<u32>());
+        let own = if spans || meeting.me == 0 { self.new_context()? } else { NOT_YET };
+        // SAFETY: as above.
+        unsafe { place(meeting.me).write(own) };
+        if !spans {
+            if let Some(parent) = meeting.parent(0) {
+                let received = schedule.receive(parent, data(0));
+                schedule.await_one(received);
+            }
+            for child in meeting.children(0) {
+                schedule.send(child, data(0));
+            }
+            return Ok((contexts, vec![self.world_rank()]));
+        }
+        for (at, &member) in meeting.members.iter().enumerate().filter(|(at, _)| *at != meeting.me) {
+            schedule.receive(member, data(at));
+            schedule.send(member, data(meeting.me));
+        }
+        schedule.await_all();
+        Ok((contexts, meeting.members.clone()))
     }
 
     fn keep_duplicate(
@@ -156,8 +179,7 @@ impl Guard {
         let Some(rank) = group.rank_of(self.world_rank()) else { return Ok(MPI_COMM_NULL) };
         let parent = self.comm(handle)?.context;
         let meeting = Meeting::new(group.members().to_vec(), self.world_rank(), parent, channel, tag);
-        let context = if rank == 0 { self.new_context()? } else { 0 };
-        let context = self.broadcast(&meeting, 0, vec![context])[0];
+        let context = self.new_context_of(&meeting)?;
         Ok(self.keep_child(handle, Comm::new(context, rank as usize, group)))
     }
 
@@ -179,7 +201,8 @@ impl Guard {
         if color.is_none() {
             return Ok(MPI_COMM_NULL);
         }
-        let (group, context) = gathered(&meeting.members, &wishes, color);
+        let chosen = gathered(&meeting.members, &wishes, color);
+        let (group, context) = (group_of(&chosen), self.agree_on_context(&chosen));
         let rank = group.rank_of(self.world_rank()).expect("whoever gives a color is in its group");
         Ok(self.keep_child(handle, Comm::new(context, rank as usize, Rc::new(group))))
     }
@@ -200,12 +223,16 @@ impl Guard {
                 meeting.members.iter().zip(&wishes).filter_map(chosen).unzip();
             gathered(&members, &wishes, color)
         };
-        let ((local, local_context), (remote, remote_context)) = (side(&local), side(&remote));
-        if remote.size() == 0 {
+        let (local, remote) = (side(&local), side(&remote));
+        if remote.is_empty() {
             return Ok(MPI_COMM_NULL);
         }
-        let local_leads = local.members()[0] < remote.members()[0];
-        let context = if local_leads { local_context } else { remote_context };
+        let proposals = match self.precedes(local[0].0, remote[0].0) {
+            true => [&local[..], &remote].concat(),
+            false => [&remote[..], &local].concat(),
+        };
+        let context = self.agree_on_context(&proposals);
+        let (local, remote) = (group_of(&local), group_of(&remote));
         let rank = local.rank_of(self.world_rank()).expect("whoever gives a color is in its group");
         let made = Comm::between(context, rank as usize, Rc::new(local), Rc::new(remote));
         Ok(self.keep_child(handle, made))
@@ -214,7 +241,7 @@ impl Guard {
     /// All members tell all others what they wish.
     fn exchange(&mut self, meeting: &Meeting, color: Option<u32>, key: i32) -> Result<Vec<Proposal>> {
         let context = self.new_context()?;
-        let records = self.allgather(meeting, Proposal { color, key, context }.encode());
+        let records = self.allgather(meeting, Proposal { color, key, context }.encode())?;
         Ok(records.into_iter().map(Proposal::decode).collect())
     }
 
@@ -226,7 +253,7 @@ impl Guard {
         let local = comm.group.members();
         let members = match comm.remote.as_ref().map(|remote| remote.members()) {
             None => local.to_vec(),
-            Some(remote) if local[0] < remote[0] => [local, remote].concat(),
+            Some(remote) if self.precedes(local[0], remote[0]) => [local, remote].concat(),
             Some(remote) => [remote, local].concat(),
         };
         Ok(Meeting::new(members, self.world_rank(), comm.context, Channel::Creation, tag))
@@ -253,8 +280,9 @@ impl Guard {
     }
 }
 
-/// The group of a color, and the context that its first member has taken. Empty when nobody gave the color.
-fn gathered(members: &[u32], wishes: &[Proposal], color: Option<u32>) -> (Group, u32) {
+/// The members of a color in their order, each with the context that it has taken. Empty when nobody gave the
+/// color.
+fn gathered(members: &[u32], wishes: &[Proposal], color: Option<u32>) -> Vec<(u32, u32)> {
     let mut chosen: Vec<(u32, Proposal)> = members
         .iter()
         .copied()
@@ -262,8 +290,11 @@ fn gathered(members: &[u32], wishes: &[Proposal], color: Option<u32>) -> (Group,
         .filter(|(_, proposal)| proposal.color == color)
         .collect();
     chosen.sort_by_key(|(_, proposal)| proposal.key);
-    let context = chosen.first().map_or(0, |(_, proposal)| proposal.context);
-    (Group::new(chosen.into_iter().map(|(world, _)| world).collect()), context)
+    chosen.into_iter().map(|(world, proposal)| (world, proposal.context)).collect()
+}
+
+fn group_of(chosen: &[(u32, u32)]) -> Group {
+    Group::new(chosen.iter().map(|(world, _)| *world).collect())
 }
 
 fn check_subset(group: &Group, parent: &Comm) -> Result<()> {
@@ -288,9 +319,8 @@ mod tests {
             proposal(1, 3, 70),
             Proposal { color: None, ..proposal(1, 0, 80) },
         ];
-        let (group, context) = gathered(&members, &wishes, Some(1));
-        assert_eq!(group.members(), [6, 4, 7]);
-        assert_eq!(context, 60, "the first member leads");
+        let chosen = gathered(&members, &wishes, Some(1));
+        assert_eq!(chosen, [(6, 60), (4, 40), (7, 70)]);
         assert_eq!(Proposal::decode(wishes[2].encode()).key, -2);
         assert_eq!(Proposal::decode(wishes[4].encode()).color, None);
     }

@@ -57,8 +57,12 @@ impl Guard {
         }
         let rank = self.own_rank(&group)?;
         let meeting = tag.meeting(group.members(), self.world_rank(), Channel::Creation);
+        if self.spans(group.members()) {
+            let context = self.new_context_of(&meeting)?;
+            return Ok(Some(Comm::new(context, rank, group)));
+        }
         let said = if rank == 0 { vec![self.new_context()?, tag.hashes[1]] } else { Vec::new() };
-        let said = self.broadcast(&meeting, 0, said);
+        let said = self.broadcast(&meeting, 0, said)?;
         check(said[1] == tag.hashes[1], MPI_ERR_ARG, || {
             "two creations with different stringtags at the same time cannot be told apart".into()
         })?;

@@ -61,44 +61,51 @@ impl Guard {
         group: Rc<Group>,
         leaders: impl FnOnce(&mut Guard) -> Result<Meeting>,
     ) -> Result<Comm> {
-        let rtr = if meeting.me == leader {
-            match leaders(self) {
-                Ok(leaders) => self.exchange_groups(&leaders, &group)?,
+        let (mut news, mut others) = (Vec::new(), None);
+        if meeting.me == leader {
+            let heard = leaders(self).and_then(|leaders| {
+                let heard = self.exchange_groups(&leaders, &group)?;
+                Ok((leaders, heard))
+            });
+            match heard {
+                Ok((leaders, heard)) => (others, news) = (Some(leaders), heard),
                 Err(error) => {
                     // The group waits; a class alone is the news that the leader failed.
                     let class = if error.class == MPI_ERR_PORT { MPI_ERR_PORT } else { MPI_ERR_OTHER };
-                    self.broadcast(meeting, leader, vec![class as u32]);
+                    self.broadcast(meeting, leader, vec![class as u32])?;
                     return Err(error);
                 }
             }
-        } else {
-            Vec::new()
-        };
-        let rtr = self.broadcast(meeting, leader, rtr);
+        }
+        let news = self.broadcast(meeting, leader, news)?;
         // Those of the other group may be new to this one.
         self.meet_new_ranks();
-        if let [class] = rtr[..] {
+        if news.is_empty() {
+            return self.bridge_launches(meeting, leader, group, others);
+        }
+        if let [class] = news[..] {
             return Err(Error::new(class as c_int, "the leader of the group could not reach the other one"));
         }
-        let (context, remote) = (rtr[0], Rc::new(Group::new(rtr[1..].to_vec())));
+        let (context, remote) = (news[0], Rc::new(Group::new(news[1..].to_vec())));
         check(group.is_disjoint(&remote), MPI_ERR_GROUP, || {
             "the two groups have a process in common, expected groups without".into()
         })?;
         Ok(Comm::between(context, meeting.me, group, remote))
     }
 
-    /// The leader's part: the context that holds, then the remote group.
+    /// The leader's part: the context that holds, then the remote group. Nothing when processes of several
+    /// launches are among them.
     fn exchange_groups(&mut self, leaders: &Meeting, group: &Group) -> Result<Vec<u32>> {
         let (me, other) = (leaders.members[leaders.me], leaders.members[1 - leaders.me]);
         let mine = self.new_context()?;
-        let rtr = [&[mine], group.members()].concat();
-        let send = self.send_numbers(leaders, other, &rtr);
-        let mut heard = self.receive_numbers(leaders, other);
-        if let Some(send) = send {
-            self.finish_request(send);
+        let spans = self.spans(&leaders.members) || self.spans(group.members());
+        let said = [&[u32::from(spans), mine], group.members()].concat();
+        let heard = self.exchange_numbers(leaders, other, &said)?;
+        if spans || heard[0] != 0 {
+            return Ok(Vec::new());
         }
-        heard[0] = if me < other { mine } else { heard[0] };
-        Ok(heard)
+        let context = if me < other { mine } else { heard[1] };
+        Ok([&[context], &heard[2..]].concat())
     }
 
     /// One communicator of both groups (7.6.2): the group that said `high` stands behind; equal, the one with
@@ -111,7 +118,7 @@ impl Guard {
         let (local, remote) = (comm.group.clone(), remote.clone());
         let meeting = self.whole(handle)?;
         let context = self.new_context()?;
-        let records = self.allgather(&meeting, [u32::from(high), context]);
+        let records = self.allgather(&meeting, [u32::from(high), context])?;
         let said = |group: &Group| {
             let mut flags = meeting.members.iter().zip(&records).filter(|(world, _)| group.contains(**world));
             let first = flags.next().map_or(0, |(_, record)| record[0]);
@@ -123,11 +130,14 @@ impl Guard {
         let local_first = match (local_high, remote_high) {
             (false, true) => true,
             (true, false) => false,
-            _ => local.members()[0] < remote.members()[0],
+            _ => self.precedes(local.members()[0], remote.members()[0]),
         };
         let group = if local_first { local.union(&remote) } else { remote.union(&local) };
         let rank = group.rank_of(self.world_rank()).expect("a member of one of both groups");
-        Ok(self.keep_child(handle, Comm::new(records[0][1], rank as usize, Rc::new(group))))
+        let proposals: Vec<_> =
+            meeting.members.iter().zip(&records).map(|(rank, [_, context])| (*rank, *context)).collect();
+        let context = self.agree_on_context(&proposals);
+        Ok(self.keep_child(handle, Comm::new(context, rank as usize, Rc::new(group))))
     }
 }
 

@@ -47,7 +47,7 @@ impl Guard {
         hints: &Info,
     ) -> Result<MPI_Comm> {
         let resource = hints.get(RESOURCE_KEY);
-        let node = self.engine.job.node() as c_int;
+        let node = self.node_color(handle)?;
         let color = match split_type {
             MPI_UNDEFINED => MPI_UNDEFINED,
             MPI_COMM_TYPE_SHARED => node,
@@ -69,6 +69,19 @@ impl Guard {
             }
         };
         self.split_comm(handle, color, key)
+    }
+
+    /// A number that those members of a communicator have in common who are of this node and this launch.
+    fn node_color(&self, handle: MPI_Comm) -> Result<c_int> {
+        let job = &self.engine.job;
+        if !self.has_guests(handle)? {
+            return Ok(job.node() as c_int);
+        }
+        let is_here = |&rank: &u32| {
+            !self.engine.is_guest(rank as usize) && job.node_of(rank as usize) == job.node() as usize
+        };
+        let first = self.comm(handle)?.group.members().iter().position(is_here);
+        Ok(first.unwrap_or(0) as c_int)
     }
 
     /// Whether all members of a group are ranks of this node.

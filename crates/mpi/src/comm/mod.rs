@@ -2,7 +2,7 @@
 //!
 //! [`group`] is the algebra of groups; [`agreement`] how the members of a communicator exchange a few
 //! numbers; [`creation`] and [`intercomm`] and [`machine`] make communicators with it; [`arranged`] makes
-//! those with a [`topology`]; [`ports`] bring groups together that have no communicator; [`lifetime`] ends
+//! those with a [`topology`]; [`ports`] bring groups together that have no communicator, also of other launches ([`spanning`]); [`lifetime`] ends
 //! them.
 
 pub mod agreement;
@@ -18,6 +18,7 @@ mod names;
 pub mod open_ports;
 pub mod ports;
 mod reuse;
+pub mod spanning;
 pub mod spawn;
 pub mod topology;
 

@@ -1,6 +1,8 @@
 //! Published names (MPI 11.9.4): a service has the name of a port, for all ranks of the job. Who keeps them
-//! is [`crate::engine::names`]' matter.
+//! is [`crate::engine::names`]' matter. Other launches of the user on this node find it too
+//! ([`user_names`]), if none of them has the name already; names of the own launch come first.
 
+use tutti_runtime::{log, user_names};
 use tutti_shm::names::{NAMES_MAX, PORT_BYTES_MAX, Question, Refusal, SERVICE_BYTES_MAX};
 
 use core::ffi::c_int;
@@ -21,7 +23,18 @@ impl Guard {
     pub fn publish_name(&mut self, service: &[u8], port: &[u8]) -> Result<()> {
         check_length("service_name", service, SERVICE_BYTES_MAX, MPI_ERR_SERVICE)?;
         check_length("port_name", port, PORT_BYTES_MAX, MPI_ERR_PORT)?;
-        self.ask_names(service, Question::Publish { service, port }, MPI_ERR_SERVICE).map(drop)
+        self.ask_names(service, Question::Publish { service, port }, MPI_ERR_SERVICE)?;
+        let text = match user_names::publish(service, port) {
+            Ok(Some(name)) => {
+                self.ports.published.insert(service.to_vec(), name);
+                return Ok(());
+            }
+            Ok(None) => "another launch of this user has it published already".to_string(),
+            Err(error) => error.to_string(),
+        };
+        let (rank, name) = (self.world_rank(), quoted(service));
+        log::line(format_args!("rank {rank}: the name {name} is known in this launch only: {text}"));
+        Ok(())
     }
 
     /// Takes back what this process has published.
@@ -31,7 +44,9 @@ impl Guard {
     pub fn unpublish_name(&mut self, service: &[u8], port: &[u8]) -> Result<()> {
         check_length("service_name", service, SERVICE_BYTES_MAX, MPI_ERR_SERVICE)?;
         check_length("port_name", port, PORT_BYTES_MAX, MPI_ERR_SERVICE)?;
-        self.ask_names(service, Question::Unpublish { service, port }, MPI_ERR_SERVICE).map(drop)
+        self.ask_names(service, Question::Unpublish { service, port }, MPI_ERR_SERVICE)?;
+        self.ports.published.remove(service);
+        Ok(())
     }
 
     /// The port that is published under the name of a service.
@@ -41,6 +56,7 @@ impl Guard {
     pub fn lookup_name(&mut self, service: &[u8]) -> Result<Vec<u8>> {
         check_length("service_name", service, SERVICE_BYTES_MAX, MPI_ERR_NAME)?;
         self.ask_names(service, Question::Lookup { service }, MPI_ERR_NAME)
+            .or_else(|error| user_names::look_up(service).ok().flatten().ok_or(error))
     }
 
     fn ask_names(&mut self, service: &[u8], question: Question<'_>, class: c_int) -> Result<Vec<u8>> {
@@ -55,7 +71,7 @@ impl Guard {
             let name = quoted(service);
             let text = match why {
                 NoAnswer::Refused(Refusal::Taken) => format!("the name {name} is published already"),
-                NoAnswer::Refused(Refusal::Unknown) => format!("no name {name} is published in this job"),
+                NoAnswer::Refused(Refusal::Unknown) => format!("no name {name} is published"),
                 NoAnswer::Refused(Refusal::OtherOwner) => {
                     format!("the name {name} was published by another process, which alone may take it back")
                 }

@@ -1,9 +1,9 @@
 //! Ports (MPI 11.9): a process opens one, another one connects to it by its name, and both groups get an
 //! intercommunicator. Also MPI_Comm_join (11.10.5), whose two processes meet over a socket of the user.
 //!
-//! Ports connect processes of one job. All of it are ranks of one world, so there are no new paths and no new
-//! names: what the two roots say to each other goes over MPI_COMM_SELF's contexts, which are the same on all
-//! ranks and carry nothing else between two of them.
+//! What the two roots say to each other goes over MPI_COMM_SELF's contexts, which are the same on all ranks
+//! and carry nothing else between two of them. A root of another launch is a guest ([`super::spanning`]): the
+//! port's name has the opener's address, and with the connection the opener learns that of the other root.
 //!
 //! | message | from, to | context | tag | content |
 //! |---|---|---|---|---|
@@ -23,6 +23,7 @@ use std::rc::Rc;
 use core::ffi::c_int;
 
 use tutti_datatype::Buffer;
+use tutti_runtime::guests::Address;
 
 use super::agreement::Meeting;
 use super::open_ports::{Connection, Port};
@@ -43,49 +44,75 @@ const OPEN_MAX: usize = 4096;
 const SCHEME: &str = "tutti";
 /// Context of MPI_COMM_SELF.
 const CONTEXT: u32 = CONTEXTS_PER_COMM;
-/// What makes the key of a join another than that of any port.
-const JOIN: u64 = u64::MAX;
 
 impl Connection {
     /// Where both roots meet. Two ranks may connect to each other under the same number.
     pub(super) fn meeting(self, me: u32, other: u32) -> Meeting {
-        let opener = if self.from == me { other } else { me };
-        Meeting::new(vec![me, other], me, CONTEXT, Channel::Creation, self.tag(opener))
+        Meeting::new(vec![me, other], me, CONTEXT, Channel::Creation, self.tag())
     }
 
-    fn tag(self, opener: u32) -> i32 {
-        (self.number * 2 + u32::from(self.from > opener)) as i32
+    fn tag(self) -> i32 {
+        (self.number * 2 + u32::from(self.is_behind)) as i32
     }
 }
 
 /// What stands in the name of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name {
-    /// World rank of the opener.
+    /// World rank of the opener in its job.
     rank: u32,
     number: i32,
+    /// Only the opener's job can make it.
     key: u64,
+    /// The opener's, for other launches.
+    address: Address,
 }
 
 impl Name {
-    fn new(job: u64, rank: u32, number: i32) -> Name {
-        Name { rank, number, key: key(job, u64::from(rank) << 32 | number as u64) }
+    fn new(job: u64, number: i32, address: Address) -> Name {
+        let rank = address.name.rank;
+        Name { rank, number, key: key(job, u64::from(rank) << 32 | number as u64), address }
     }
 
-    /// Reads a name; only one that this job has made.
-    fn parse(job: u64, text: &[u8]) -> Option<Name> {
+    /// Reads a name; only one that nobody has changed.
+    fn parse(text: &[u8]) -> Option<Name> {
         let mut words = std::str::from_utf8(text).ok()?.split(':');
         if words.next()? != SCHEME {
             return None;
         }
         let (rank, number) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let name = Name { rank, number, key: u64::from_str_radix(words.next()?, 16).ok()? };
-        (words.next().is_none() && name == Name::new(job, rank, number)).then_some(name)
+        let key = u64::from_str_radix(words.next()?, 16).ok()?;
+        let address = from_hex(words.next()?)?;
+        let sum = u64::from_str_radix(words.next()?, 16).ok()?;
+        let name = Name { rank, number, key, address };
+        (words.next().is_none() && rank == address.name.rank && sum == name.sum()).then_some(name)
     }
 
-    fn text(self) -> String {
-        format!("{SCHEME}:{}:{}:{:016x}", self.rank, self.number, self.key)
+    /// Whether the job with this secret number has made it.
+    fn is_of(&self, job: u64) -> bool {
+        *self == Name::new(job, self.number, self.address)
     }
+
+    /// What only those can make who know the opener's key.
+    fn sum(&self) -> u64 {
+        key(self.address.key, key(self.key, u64::from(self.rank) << 32 | self.number as u64))
+    }
+
+    fn text(&self) -> String {
+        let address: String = self.address.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{SCHEME}:{}:{}:{:016x}:{address}:{:016x}", self.rank, self.number, self.key, self.sum())
+    }
+}
+
+/// An address out of two digits for each byte.
+fn from_hex(text: &str) -> Option<Address> {
+    let digits = text.as_bytes();
+    let byte = |pair: &[u8]| {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8)
+    };
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(byte).collect::<Option<_>>()?;
+    Address::from_bytes(&bytes).filter(|_| digits.len() == 2 * Address::BYTES)
 }
 
 /// A key that only the job's own processes can make, from its random number (SplitMix64, twice).
@@ -107,17 +134,17 @@ impl Guard {
         check(self.ports.open.len() < OPEN_MAX && self.ports.last_port < i32::MAX, MPI_ERR_INTERN, || {
             format!("this process has {OPEN_MAX} ports open, no more are possible")
         })?;
+        let address = self.own_address()?;
         self.ports.last_port += 1;
         let number = self.ports.last_port;
         let port = Rc::new(Port { is_open: Cell::new(true), waiting: RefCell::default() });
         self.ports.open.insert(number, port.clone());
-        let me = self.world_rank();
         let mut schedule = Schedule::new(CONTEXT + Channel::TaggedCreation as u32, number);
-        schedule.task(Task::new(|turn| receive_requests(port, turn, me, number)));
+        schedule.task(Task::new(|turn| receive_requests(port, turn, number)));
         let request = self.launch(schedule);
         // The user has no handle of it.
         self.engine.requests.get_mut(request).when_done = WhenDone::Free;
-        Ok(Name::new(self.engine.job.id(), me, number).text())
+        Ok(Name::new(self.engine.job.id(), number, address).text())
     }
 
     /// Closes a port; whoever waits for an accept is refused.
@@ -141,24 +168,39 @@ impl Guard {
 
     /// A port of this process by its name.
     fn own_port(&self, name: &[u8]) -> Result<(i32, Rc<Port>)> {
-        let parsed = self.port_of_job(name)?;
-        check(parsed.rank == self.world_rank(), MPI_ERR_PORT, || {
-            format!("port {} was opened by rank {}, expected one of this process", quoted(name), parsed.rank)
+        let parsed = self.port_of(name)?;
+        let is_own = parsed.is_of(self.engine.job.id());
+        check(is_own && parsed.rank == self.world_rank(), MPI_ERR_PORT, || {
+            let job = if is_own { "" } else { " of another launch" };
+            format!(
+                "port {} was opened by rank {}{job}, expected one of this process",
+                quoted(name),
+                parsed.rank
+            )
         })?;
         let port = self.ports.open.get(&parsed.number).cloned();
         let port = port.ok_or_else(|| Error::new(MPI_ERR_PORT, closed(name)))?;
         Ok((parsed.number, port))
     }
 
-    fn port_of_job(&self, name: &[u8]) -> Result<Name> {
-        let parsed = Name::parse(self.engine.job.id(), name);
-        parsed.filter(|parsed| self.engine.job.is_present(parsed.rank as usize)).ok_or_else(|| {
-            let text = format_args!(
-                "port_name is {}, expected one that MPI_Open_port gave in this job: ports of other launches are not reached",
-                quoted(name)
-            );
+    fn port_of(&self, name: &[u8]) -> Result<Name> {
+        Name::parse(name).ok_or_else(|| {
+            let text = format_args!("port_name is {}, expected one that MPI_Open_port gave", quoted(name));
             Error::new(MPI_ERR_PORT, text)
         })
+    }
+
+    /// Who has opened a port, as this process numbers it.
+    fn opener(&mut self, port: Name) -> Result<u32> {
+        let job = self.engine.job.id();
+        if port.is_of(job) && self.engine.job.is_present(port.rank as usize) {
+            return Ok(port.rank);
+        }
+        let own = self.own_address()?;
+        let known = self.engine.introduce([port.address]).filter(|_| own.name.job != port.address.name.job);
+        known
+            .map(|numbers| numbers[0])
+            .ok_or_else(|| Error::new(MPI_ERR_PORT, "port_name was not given by this job, which it names"))
     }
 
     /// An intercommunicator with the group that connects next to a port of the root's (11.9.2). `name` is
@@ -203,20 +245,25 @@ impl Guard {
     ) -> Result<MPI_Comm> {
         self.meet_other_group(root, comm, |guard| {
             let (name, me) = (name()?, guard.world_rank());
-            let port = guard.port_of_job(&name)?;
-            check(port.rank != me, MPI_ERR_PORT, || {
+            let port = guard.port_of(&name)?;
+            let opener = guard.opener(port)?;
+            check(opener != me, MPI_ERR_PORT, || {
                 format!("port {} is of this process itself, expected another's", quoted(&name))
             })?;
-            let connection = Connection { from: me, number: guard.ports.next_connection() };
-            let request =
-                Meeting::new(vec![me, port.rank], me, CONTEXT, Channel::TaggedCreation, port.number);
-            let words = [connection.number];
-            let send = guard.send_numbers(&request, port.rank, &words);
-            let meeting = connection.meeting(me, port.rank);
-            let answer = guard.receive_numbers(&meeting, port.rank);
+            let is_behind = guard.precedes(opener, me);
+            let connection = Connection { from: me, number: guard.ports.next_connection(), is_behind };
+            let request = Meeting::new(vec![me, opener], me, CONTEXT, Channel::TaggedCreation, port.number);
+            let words = [connection.number, u32::from(is_behind)];
+            let send = guard.send_numbers(&request, opener, &words);
+            let meeting = connection.meeting(me, opener);
+            let answer = guard.receive_numbers(&meeting, opener);
             if let Some(send) = send {
                 guard.finish_request(send);
             }
+            let answer = answer.map_err(|_| {
+                let text = "is of a process that has ended, is not reached from here, or refuses this one";
+                Error::new(MPI_ERR_PORT, format_args!("port {} {text}", quoted(&name)))
+            })?;
             check(answer.first() == Some(&1), MPI_ERR_PORT, || closed(&name))?;
             Ok(meeting)
         })
@@ -240,26 +287,30 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_ARG when the descriptor is no such socket or the other end no process that joins;
-    /// MPI_ERR_OTHER when that one is of another job, or this one itself.
+    /// MPI_ERR_OTHER when that one is this one itself.
     pub fn join(&mut self, socket: c_int) -> Result<MPI_Comm> {
         let me = self.world_rank();
         let number = self.ports.next_connection();
-        let key = key(self.engine.job.id(), JOIN);
-        let mut exchange = Exchange::new(Greeting { key, rank: me, number });
+        let address = self.own_address()?;
+        let mut exchange = Exchange::new(Greeting { address, number });
         let other = self.wait(None, Goal::Outside(Outside::Socket), |_: &mut Process| {
             exchange.advance(socket).transpose()
         });
         let other =
             other.map_err(|error| Error::new(MPI_ERR_ARG, format_args!("fd is {socket}: {error}")))?;
-        let is_ours = other.key == key && self.engine.job.is_present(other.rank as usize);
-        check(is_ours && other.rank != me, MPI_ERR_OTHER, || {
-            let which = if is_ours { "this process itself" } else { "of another launch" };
-            format!(
-                "the process at the other end of descriptor {socket} is {which}, expected another of this job"
+        let rank = self.engine.introduce([other.address]).map(|numbers| numbers[0]);
+        let is_there =
+            |rank: u32| self.engine.is_guest(rank as usize) || self.engine.job.is_present(rank as usize);
+        let rank = rank.filter(|rank| *rank != me && is_there(*rank));
+        let rank = rank.ok_or_else(|| {
+            let text = "is this process itself, expected another one";
+            Error::new(
+                MPI_ERR_OTHER,
+                format_args!("the process at the other end of descriptor {socket} {text}"),
             )
         })?;
-        let tag = if me < other.rank { number } else { other.number };
-        let meeting = Meeting::new(vec![me, other.rank], me, CONTEXT, Channel::Introduction, tag as i32);
+        let tag = if self.precedes(me, rank) { number } else { other.number };
+        let meeting = Meeting::new(vec![me, rank], me, CONTEXT, Channel::Introduction, tag as i32);
         let alone = Meeting::new(vec![me], me, CONTEXT, Channel::Creation, 0);
         let made = self.bridge(&alone, 0, Rc::new(Group::new(vec![me])), |_| Ok(meeting))?;
         Ok(self.keep_child(MPI_COMM_SELF, made))
@@ -267,22 +318,22 @@ impl Guard {
 }
 
 /// The task of a port, which never ends.
-async fn receive_requests(port: Rc<Port>, turn: Rc<Turn>, me: u32, number: i32) -> Done {
+async fn receive_requests(port: Rc<Port>, turn: Rc<Turn>, number: i32) -> Done {
     let context = CONTEXT + Channel::TaggedCreation as u32;
-    let mut words = Box::new([0_u32; 1]);
+    let mut words = Box::new([0_u32; 2]);
     let refusal = Box::new([0_u32; 1]);
     loop {
         let buffer = Buffer::contiguous(words.as_mut_ptr().cast(), size_of_val(&*words));
         let posted = turn.receive(MPI_ANY_SOURCE, context, number, buffer);
         let from = turn.finished(posted).await.source as u32;
-        let connection = Connection { from, number: words[0] };
+        let connection = Connection { from, number: words[0] & u32::MAX >> 2, is_behind: words[1] != 0 };
         if port.is_open.get() && port.waiting.borrow().len() < WAITING_MAX {
             port.waiting.borrow_mut().push_back(connection);
             continue;
         }
         let buffer = Buffer::contiguous(refusal.as_ptr().cast_mut().cast(), size_of_val(&*refusal));
         let context = CONTEXT + Channel::Creation as u32;
-        if let Some(sent) = turn.send(from, context, connection.tag(me), buffer) {
+        if let Some(sent) = turn.send(from, context, connection.tag(), buffer) {
             turn.finished(sent).await;
         }
     }
@@ -291,30 +342,27 @@ async fn receive_requests(port: Rc<Port>, turn: Rc<Turn>, me: u32, number: i32) 
 /// What each process of a join sends first, and all that it sends, over the user's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Greeting {
-    key: u64,
-    /// World rank.
-    rank: u32,
+    address: Address,
     /// Number of the connection.
     number: u32,
 }
 
 impl Greeting {
     const MAGIC: [u8; 8] = *b"tuttiMPI";
-    const BYTES: usize = 24;
+    const BYTES: usize = 12 + Address::BYTES;
 
     fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&Self::MAGIC);
-        bytes[8..16].copy_from_slice(&self.key.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.rank.to_le_bytes());
-        bytes[20..].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.number.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.address.bytes());
         bytes
     }
 
     fn decode(bytes: &[u8; Self::BYTES]) -> Option<Greeting> {
-        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-        let key = u64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));
-        (bytes[..8] == Self::MAGIC).then(|| Greeting { key, rank: word(16), number: word(20) })
+        let number = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+        let address = Address::from_bytes(&bytes[12..])?;
+        (bytes[..8] == Self::MAGIC).then_some(Greeting { address, number })
     }
 }
 
@@ -384,35 +432,48 @@ pub(super) fn quoted(name: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tutti_runtime::guests::ProcessName;
+
     use super::*;
 
     #[test]
-    fn port_name_is_read_by_its_own_job_only() {
-        let name = Name::new(7, 3, 9);
+    fn port_name_that_was_changed_is_refused() {
+        let name = Name::new(7, 9, address(3));
         let text = name.text();
-        assert_eq!(Name::parse(7, text.as_bytes()), Some(name));
-        assert_eq!(Name::parse(8, text.as_bytes()), None);
+        let read = Name::parse(text.as_bytes()).unwrap();
+        assert!(read == name && read.is_of(7) && !read.is_of(8));
         for wrong in
             ["", "tutti", "tutti:3:9", "tutti:3:9:0", &format!("{text}:1"), &text.replace(":3:", ":4:")]
         {
-            assert_eq!(Name::parse(7, wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(Name::parse(wrong.as_bytes()), None, "{wrong}");
+        }
+        for at in 0..text.len() {
+            let mut wrong = text.clone().into_bytes();
+            wrong[at] = if wrong[at] == b'1' { b'2' } else { b'1' };
+            assert_eq!(Name::parse(&wrong), None, "byte {at}");
+            assert_eq!(Name::parse(&text.as_bytes()[..at]), None, "{at} bytes");
         }
         assert!(text.len() < MPI_MAX_PORT_NAME as usize);
     }
 
+    fn address(rank: u32) -> Address {
+        Address { name: ProcessName { job: 77, rank }, key: 5, inet: Some("[fd00::1]:9".parse().unwrap()) }
+    }
+
     #[test]
     fn port_connections_of_two_ranks_to_each_other_have_their_own_tags() {
-        let (there, back) = (Connection { from: 1, number: 5 }, Connection { from: 2, number: 5 });
-        assert_ne!(there.tag(2), back.tag(1));
-        assert!(Connection { from: 2, number: u32::MAX >> 2 }.tag(1) > 0);
+        let there = Connection { from: 1, number: 5, is_behind: false };
+        let back = Connection { from: 2, number: 5, is_behind: true };
+        assert_ne!(there.tag(), back.tag());
+        assert!(Connection { number: u32::MAX >> 2, ..back }.tag() > 0);
     }
 
     #[test]
     fn port_join_exchanges_greetings_of_any_fragments() {
         let (mut a, b) = std::os::unix::net::UnixStream::pair().unwrap();
-        let greeting = Greeting { key: 5, rank: 1, number: 2 };
+        let greeting = Greeting { address: address(1), number: 2 };
         let socket = std::os::fd::AsRawFd::as_raw_fd(&b);
-        let mut exchange = Exchange::new(Greeting { rank: 2, ..greeting });
+        let mut exchange = Exchange::new(Greeting { number: 3, ..greeting });
         for byte in greeting.encode() {
             assert_eq!(exchange.advance(socket).unwrap(), None);
             std::io::Write::write_all(&mut a, &[byte]).unwrap();

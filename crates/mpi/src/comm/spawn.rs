@@ -104,7 +104,7 @@ impl Guard {
         } else {
             Vec::new()
         };
-        let words = self.broadcast(&meeting, root, words);
+        let words = self.broadcast(&meeting, root, words)?;
         let (class, first, number) = (words[0] as c_int, words[1], words[2]);
         *codes = words[3..].iter().map(|code| *code as c_int).collect();
         if let Some(error) = failed {
@@ -113,7 +113,7 @@ impl Guard {
         check(class == MPI_SUCCESS, class, || "the root could not start the processes".into())?;
         let made = self.bridge(&meeting, root, group, |guard| {
             let me = guard.world_rank();
-            Ok(Connection { from: me, number }.meeting(me, first))
+            Ok(Connection { from: me, number, is_behind: me > first }.meeting(me, first))
         })?;
         Ok(self.keep_child(comm, made))
     }
@@ -187,7 +187,8 @@ impl Guard {
         let made = self.whole(MPI_COMM_WORLD).and_then(|meeting| {
             self.bridge(&meeting, 0, group, |guard| {
                 let Spawned { parent, number, .. } = *spawned;
-                Ok(Connection { from: parent, number }.meeting(guard.world_rank(), parent))
+                let me = guard.world_rank();
+                Ok(Connection { from: parent, number, is_behind: parent > me }.meeting(me, parent))
             })
         });
         match made {

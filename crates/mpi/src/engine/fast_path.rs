@@ -90,7 +90,7 @@ impl Engine {
     #[inline(always)]
     pub fn has_no_waiter(&self) -> bool {
         let ranks = self.peers.ranks();
-        self.job.is_whole() && ranks.iter().all(|from| self.matching.is_idle(from))
+        self.job.is_whole() && self.guests.is_none() && ranks.iter().all(|from| self.matching.is_idle(from))
     }
 
     /// Takes the first message that comes from any rank to `at`, if it is small and the one asked for: its

@@ -33,6 +33,7 @@ mod backlog;
 mod copies;
 mod counters;
 pub mod fast_path;
+mod guests;
 mod lanes;
 mod matching;
 pub mod message;
@@ -71,6 +72,7 @@ use tutti_shm::sync::Ordering;
 use crate::abi::*;
 use crate::check_mode;
 use crate::request::{Request, RequestKind, Requests, Started, WhenDone};
+use guests::Guestbook;
 use matching::Matching;
 use peer::{Outgoing, Peer, Peers};
 use remote_client::Remote;
@@ -78,6 +80,7 @@ use remote_client::Remote;
 use message::{LOCAL_EAGER_BYTES_MAX, Message};
 
 pub use counters::Counters;
+pub use guests::LOST;
 pub use matching::Found;
 
 /// Envelopes taken from one peer before the others are looked at.
@@ -97,6 +100,8 @@ pub struct Engine {
     peers: Peers,
     /// Peers on other nodes.
     remote: Option<Box<Remote>>,
+    /// Processes of other launches, once this process may have some.
+    guests: Option<Box<Guestbook>>,
     matching: Matching,
     /// Peers with copies, each once.
     copying: Vec<usize>,
@@ -123,6 +128,7 @@ impl Engine {
             requests: Requests::default(),
             counters: Counters::default(),
             peers,
+            guests: None,
             matching: Matching::new(ranks),
             copying: Vec::new(),
             write_protocol: std::env::var_os("TUTTI_WRITE_PROTOCOL").is_none_or(|value| value != "off"),
@@ -225,6 +231,7 @@ impl Engine {
         }
         let index = self.requests.insert(request);
         match self.matching.take_unexpected(self.requests.get(index)) {
+            None if self.may_have_guests() && self.waits_in_vain(index) => self.fail_receive(index),
             None => {
                 self.matching.post(&mut self.requests, index);
                 if tells {
@@ -345,6 +352,9 @@ impl Engine {
         if self.remote.is_some() {
             moved |= self.progress_remote(hint.is_some_and(|peer| self.peers.has(peer)));
         }
+        if self.guests.is_some() {
+            moved |= self.progress_guests();
+        }
         moved
     }
 
@@ -388,6 +398,10 @@ impl Engine {
             (RequestKind::Send, Some(to)) if self.peers.has(to) => {
                 self.peers[to].rendezvous.get(request.posted as u32) != Some(&index)
             }
+            (RequestKind::Send, Some(to)) if self.is_guest(to) => !self
+                .guests
+                .as_deref()
+                .is_some_and(|book| book.is_rendezvous(to, request.posted as u32, index)),
             (RequestKind::Send, Some(to)) if to != self.me => !self
                 .remote
                 .as_deref()
@@ -405,6 +419,9 @@ impl Engine {
         let found = usize::try_from(request.peer).ok().and_then(|peer| {
             if self.peers.has(peer) {
                 return self.peers[peer].moved_bytes(index);
+            }
+            if self.is_guest(peer) {
+                return None;
             }
             self.remote.as_deref()?.moved_bytes(peer, index)
         });
@@ -438,11 +455,14 @@ impl Engine {
         !self.copying.is_empty()
             || self.peers.iter().any(|peer| !peer.backlog.is_empty() || !peer.streams.is_empty())
             || self.remote.as_deref().is_some_and(Remote::owes)
+            || self.guests.as_deref().is_some_and(Guestbook::owes)
     }
 
     /// Whether this process still owes others something: messages that are not yet in their rings.
     pub fn is_flushed(&self) -> bool {
-        self.peers.iter().all(|peer| !peer.owes()) && self.remote.as_deref().is_none_or(Remote::is_flushed)
+        self.peers.iter().all(|peer| !peer.owes())
+            && self.remote.as_deref().is_none_or(Remote::is_flushed)
+            && self.guests.as_deref().is_none_or(Guestbook::is_flushed)
     }
 
     /// More ranks than cores.

@@ -51,6 +51,9 @@ impl Engine {
     /// Starts a send to a rank of another node.
     pub(super) fn send_to_node(&mut self, message: Message) -> Started {
         let to = message.to as usize;
+        if self.is_guest(to) {
+            return self.send_to_guest(message);
+        }
         let (mut router, route, mut client) = self.network();
         if !check_mode::is_on() && client.state.try_eager(&mut router.outbox(route), &message) {
             client.counters.eager += 1;
@@ -85,6 +88,9 @@ impl Engine {
 
     /// Withdraws a send to another node that is not matched yet; its receiver is asked, if it knows of it.
     pub(super) fn cancel_send_to_node(&mut self, to: usize, posted: u64, index: u32) {
+        if self.is_guest(to) {
+            return self.cancel_send_to_guest(to, posted, index);
+        }
         let number = posted as u32;
         let (mut router, route, mut client) = self.network();
         let peer = &mut client.state.peers[to];
@@ -104,6 +110,9 @@ impl Engine {
 
     /// Brings a message of another node and the receive that takes it together.
     pub(super) fn deliver_from_node(&mut self, from: usize, message: Unexpected, index: u32) {
+        if self.is_guest(from) {
+            return self.deliver_from_guest(from, message, index);
+        }
         let (mut router, route, mut client) = self.network();
         deliver(client.state, client.requests, from, message, index);
         router.advance_as(route, &mut client);
@@ -115,6 +124,8 @@ impl Engine {
             if from != self.me {
                 self.peers[from].release_credit(bytes);
             }
+        } else if self.is_guest(from) {
+            self.release_credit_of_guest(from, bytes);
         } else if let Some(remote) = self.remote.as_deref_mut() {
             remote.state.release_credit(from, bytes);
             service_state::sent();

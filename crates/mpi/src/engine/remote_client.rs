@@ -15,7 +15,7 @@ use super::arrival::{raise_answered, raise_unexpected};
 use super::counters::Counters;
 use super::matching::Matching;
 use super::message::{Mode, REMOTE_EAGER_BYTES_MAX, finish_receive};
-use super::remote_state::{Accept, Cts, Inbound, Outgoing, State, Target, send_record};
+use super::remote_state::{Accept, Cts, Inbound, Outgoing, Outlet, State, Target, send_record};
 use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use crate::events::{self, Event};
 use crate::request::Requests;
@@ -249,7 +249,7 @@ impl RemoteClient<'_> {
 
 impl RemoteClient<'_> {
     /// Puts into the FIFOs what they take.
-    pub(super) fn push_out(&mut self, outbox: &mut Outbox<'_>) {
+    pub(super) fn push_out(&mut self, outbox: &mut impl Outlet) {
         let mut position = 0;
         while let Some(&to) = self.state.busy.get(position) {
             while let Some(outgoing) = self.state.peers[to].backlog.pop_front() {
@@ -267,7 +267,7 @@ impl RemoteClient<'_> {
     }
 
     /// Sends one thing of the backlog, or gives back what is left of it when the FIFO is full.
-    fn push_one(&mut self, to: usize, outgoing: Outgoing, outbox: &mut Outbox<'_>) -> Option<Outgoing> {
+    fn push_one(&mut self, to: usize, outgoing: Outgoing, outbox: &mut impl Outlet) -> Option<Outgoing> {
         match outgoing {
             Outgoing::Control(head) => {
                 let sent = send_record(outbox, to, &head, &Buffer::empty(), 0, 0);
@@ -302,9 +302,10 @@ impl RemoteClient<'_> {
     }
 
     /// Starts a message in the way that fits it.
-    fn launch(&mut self, to: usize, request: u32, mode: Mode, outbox: &mut Outbox<'_>) -> Option<Outgoing> {
+    fn launch(&mut self, to: usize, request: u32, mode: Mode, outbox: &mut impl Outlet) -> Option<Outgoing> {
         let pending = self.requests.get(request);
         let bytes = pending.buffer.bytes;
+        let context = self.state.context_at(to, pending.context);
         let peer = &mut self.state.peers[to];
         let asks = mode == Mode::Synchronous || bytes > REMOTE_EAGER_BYTES_MAX || !peer.has_credit(bytes);
         let first = if asks { 0 } else { bytes.min(self.state.record_data_max) };
@@ -316,7 +317,7 @@ impl RemoteClient<'_> {
             } else {
                 STREAM
             },
-            context: pending.context,
+            context,
             tag: pending.tag,
             number: peer.next_message,
             length: bytes as u64,
@@ -346,7 +347,7 @@ impl RemoteClient<'_> {
     }
 
     /// Accepts and sends in bulk as far as there are places.
-    fn push_bulk(&mut self, outbox: &mut Outbox<'_>) {
+    pub(super) fn push_bulk(&mut self, outbox: &mut impl Outlet) {
         while let Some(accept) = self.state.to_accept.front() {
             match outbox.accept_bulk(accept.from, accept.bytes, u64::from(accept.request)) {
                 Ok(word) => {

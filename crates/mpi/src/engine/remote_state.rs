@@ -1,13 +1,14 @@
 //! What the engine knows of ranks of other nodes besides the channel: credit, what waits for room, what
 //! streams in.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
-use tutti_channel::SendError;
+use tutti_channel::{BulkError, SendError};
 use tutti_datatype::Buffer;
+use tutti_runtime::guests::Guests;
 use tutti_runtime::net::DATAGRAM_BYTES_MAX;
 use tutti_runtime::router::Outbox;
-use tutti_shm::envelope::{CREDIT, EAGER, HEAD_BYTES, Head, SIGNED_HEAD_BYTES};
+use tutti_shm::envelope::{CONTEXTS_PER_COMM, CREDIT, EAGER, HEAD_BYTES, Head, SIGNED_HEAD_BYTES};
 use tutti_shm::names::Names;
 
 use super::backlog::Backlog;
@@ -31,6 +32,48 @@ pub(super) struct State {
     pub record_data_max: usize,
     /// About published names.
     pub questions: Questions,
+    /// What a communicator's first context is for the processes of another launch, by what it is here and by
+    /// the job. Empty without guests.
+    pub contexts: HashMap<(u32, u64), u32>,
+}
+
+/// By what records and bulk messages leave: the network of the job, or the connections to guests.
+pub(super) trait Outlet {
+    /// Puts a record into the FIFO to a rank.
+    fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), SendError>;
+    /// Makes room for a bulk message; its sender needs the name.
+    fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError>;
+    /// Begins to send a bulk message under the name that its receiver gave it.
+    fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Result<(), BulkError>;
+}
+
+impl Outlet for Outbox<'_> {
+    fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), SendError> {
+        Outbox::try_send(self, to, head, body)
+    }
+
+    fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
+        Outbox::accept_bulk(self, from, bytes, tag)
+    }
+
+    fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Result<(), BulkError> {
+        Outbox::send_bulk(self, to, name, bytes, tag)
+    }
+}
+
+impl Outlet for Guests {
+    fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), SendError> {
+        Guests::try_send(self, to, head, body)
+    }
+
+    fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
+        Ok(Guests::accept_bulk(self, from, bytes, tag))
+    }
+
+    fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Result<(), BulkError> {
+        Guests::send_bulk(self, to, name, bytes, tag);
+        Ok(())
+    }
 }
 
 /// What the engine keeps for a rank of another node.
@@ -46,6 +89,8 @@ pub(super) struct Peer {
     pub next_inbound: u32,
     /// Number of the next message to the rank.
     pub next_message: u32,
+    /// The job of a guest; 0 for ranks of this one.
+    pub job: u64,
     eager_sent: u64,
     pub eager_known_released: u64,
     eager_released: u64,
@@ -111,7 +156,26 @@ impl State {
             record_data_max: record_bytes_max
                 - if check_mode::is_on() { SIGNED_HEAD_BYTES } else { HEAD_BYTES },
             questions: Questions::new(names),
+            contexts: HashMap::new(),
         }
+    }
+
+    /// What a context of this process is at the receiver of a message.
+    #[inline]
+    pub(super) fn context_at(&self, to: usize, context: u32) -> u32 {
+        let job = self.peers[to].job;
+        if job == 0 { context } else { self.context_at_guest(job, context) }
+    }
+
+    fn context_at_guest(&self, job: u64, context: u32) -> u32 {
+        let first = context / CONTEXTS_PER_COMM * CONTEXTS_PER_COMM;
+        // That of MPI_COMM_SELF is the same for all processes: there roots meet that have no communicator.
+        if first == CONTEXTS_PER_COMM {
+            return context;
+        }
+        let theirs = self.contexts.get(&(first, job));
+        let theirs = theirs.unwrap_or_else(|| panic!("a message to another launch with context {context}"));
+        theirs + (context - first)
     }
 
     /// Puts something behind what waits for room to a rank; gives its ticket there.
@@ -142,6 +206,11 @@ impl State {
 }
 
 impl Peer {
+    /// A guest of this job, with which nothing was exchanged.
+    pub(super) fn of_job(job: u64) -> Self {
+        Peer { job, ..Peer::default() }
+    }
+
     /// Whether so many bytes may be sent eagerly.
     pub(super) fn has_credit(&self, bytes: usize) -> bool {
         let after = self.eager_sent + bytes as u64 + EAGER_OVERHEAD_BYTES;
@@ -197,9 +266,10 @@ impl State {
     }
 
     /// Puts a small message into the FIFO, if nothing waits before it and there is room and credit.
-    pub(super) fn try_eager(&mut self, outbox: &mut Outbox<'_>, message: &Message) -> bool {
+    pub(super) fn try_eager(&mut self, outbox: &mut impl Outlet, message: &Message) -> bool {
         let to = message.to as usize;
         let bytes = message.buffer.bytes;
+        let context = self.context_at(to, message.context);
         let peer = &mut self.peers[to];
         if message.mode != Mode::Standard
             || bytes > self.record_data_max
@@ -210,7 +280,7 @@ impl State {
         }
         let head = Head {
             kind: EAGER,
-            context: message.context,
+            context,
             tag: message.tag,
             length: bytes as u64,
             word: peer.released(),
@@ -226,7 +296,7 @@ impl State {
 
 /// Puts a record with bytes of a message into the FIFO; false when it is full.
 pub(super) fn send_record(
-    outbox: &mut Outbox<'_>,
+    outbox: &mut impl Outlet,
     to: usize,
     head: &Head,
     buffer: &Buffer,

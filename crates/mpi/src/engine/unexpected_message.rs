@@ -62,6 +62,11 @@ impl Body {
         matches!(self.plain(), Body::Streaming(mine) if *mine == number)
     }
 
+    /// Whether all its data are here.
+    pub(super) fn is_whole(&self) -> bool {
+        !matches!(self.plain(), Body::Streaming(_) | Body::Rendezvous { .. })
+    }
+
     /// What it is asked for by, if it is by another thing than what it matches.
     pub(super) fn name(&self) -> Option<Name> {
         match self.plain() {

@@ -104,6 +104,7 @@ impl Guard {
         given: Result<Info>,
     ) -> Result<MPI_File> {
         let group = self.intracomm(comm)?.group.clone();
+        self.check_of_one_launch(comm, "files")?;
         let inner = self.create_comm(comm, group)?;
         let opened = self.open_over(inner, name, amode, given);
         if opened.is_err() {
@@ -216,7 +217,7 @@ impl Guard {
             words.extend(hints.encode());
             first = Some(opened);
         }
-        let words = self.broadcast(&meeting, 0, words);
+        let words = self.broadcast(&meeting, 0, words)?;
         let hints = Hints::decode(&words[1..=hints::WORDS]);
         if words[0] != 0 {
             return Err(cannot("open", path, &io::Error::from_raw_os_error(words[0] as i32)));
@@ -253,7 +254,7 @@ impl Guard {
         let meeting = self.whole(comm)?;
         let Range { offset, bytes } = taken.unwrap_or_default();
         let halves = |number: u64| [number as u32, (number >> 32) as u32];
-        let words = self.broadcast(&meeting, 0, [halves(offset), halves(bytes)].concat());
+        let words = self.broadcast(&meeting, 0, [halves(offset), halves(bytes)].concat())?;
         let number = |at: usize| u64::from(words[at]) | u64::from(words[at + 1]) << 32;
         let range = Range { offset: number(0), bytes: number(2) };
         let mapping = if range.bytes == 0 { None } else { self.engine.job.map(range).ok() };
@@ -277,7 +278,7 @@ impl Guard {
     /// All ranks tell each other a few numbers.
     pub(super) fn meet<const N: usize>(&mut self, comm: MPI_Comm, record: [u32; N]) -> Result<Vec<[u32; N]>> {
         let meeting = self.whole(comm)?;
-        Ok(self.allgather(&meeting, record))
+        self.allgather(&meeting, record)
     }
 
     /// Closes a file (14.2.2). All accesses have ended.
@@ -493,7 +494,7 @@ impl Guard {
         let wrong = given.as_ref().map_or_else(|_| Vec::new(), |given| hints.take(given));
         check::say_wrong_hints(self, &wrong);
         let meeting = self.whole(comm)?;
-        let words = self.broadcast(&meeting, 0, hints.encode().to_vec());
+        let words = self.broadcast(&meeting, 0, hints.encode().to_vec())?;
         self.file_mut(handle)?.hints = Hints::decode(&words);
         given.map(drop)
     }

@@ -183,9 +183,10 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_COMM, MPI_ERR_SIZE, MPI_ERR_DISP, MPI_ERR_BASE; MPI_ERR_RMA_SHARED when ranks of a shared one
-    /// are on several nodes; MPI_ERR_NO_MEM.
+    /// are on several nodes; MPI_ERR_NO_MEM; MPI_ERR_UNSUPPORTED_OPERATION with ranks of several launches.
     pub fn make_window(&mut self, comm: MPI_Comm, own: Own, given: &Info) -> Result<MPI_Win> {
         let group = self.intracomm(comm)?.group.clone();
+        self.check_of_one_launch(comm, "windows")?;
         if own.flavor == MPI_WIN_FLAVOR_SHARED && !self.is_on_this_node(&group) {
             return Err(Error::new(MPI_ERR_RMA_SHARED, "ranks of several nodes cannot share memory"));
         }
@@ -209,7 +210,7 @@ impl Guard {
             disp_unit: own.disp_unit as u64,
         };
         let meeting = self.whole(comm)?;
-        let records = self.allgather(&meeting, record.encode());
+        let records = self.allgather(&meeting, record.encode())?;
         argument_error?;
         let records: Vec<Record> = records.into_iter().map(Record::decode).collect();
         if let Some(wrong) = records.iter().position(|record| !record.is_right) {
@@ -231,9 +232,9 @@ impl Guard {
         let meeting = self.whole(comm)?;
         let words = if is_spread {
             let ([o0, o1], [b0, b1]) = (halves(offset), halves(bytes));
-            self.allgather(&meeting, [o0, o1, b0, b1])[mates.ranks[0]].to_vec()
+            self.allgather(&meeting, [o0, o1, b0, b1])?[mates.ranks[0]].to_vec()
         } else {
-            self.broadcast(&meeting, 0, [halves(offset), halves(bytes)].concat())
+            self.broadcast(&meeting, 0, [halves(offset), halves(bytes)].concat())?
         };
         let range = Range { offset: number(&words[..2]), bytes: number(&words[2..]) };
         let mapping = match range.bytes {
@@ -247,7 +248,7 @@ impl Guard {
         // All have it, or none.
         let meeting = self.whole(comm)?;
         let Name { id, generation } = region.unwrap_or(Name { id: 0, generation: 0 });
-        let have = self.allgather(&meeting, [u32::from(mapping.is_ok()), id, generation]);
+        let have = self.allgather(&meeting, [u32::from(mapping.is_ok()), id, generation])?;
         let (Some(plan), true) = (plan, have.iter().all(|[has, ..]| *has == 1)) else {
             if let Some(range) = taken {
                 self.give_back(range);

@@ -1,0 +1,343 @@
+//! Guests ([`tutti_runtime::guests`]) as peers of the engine: the records and bulk messages of ranks of other
+//! nodes ([`super::remote`]), over the connections between launches.
+//!
+//! - **Contexts.** A context is unique in one job. So a communicator that guests are members of has one in
+//!   each job, and a sender names the receiver's ([`State::context_at`]).
+//! - **Ends.** With a guest that is lost end all messages to and from it, with MPI_ERR_PROC_ABORTED. If it has
+//!   not said that it leaves, its job ends: then nothing is received any more from any source, or in collective
+//!   operations, in a communicator with processes of that job. So no member waits for one that has given up.
+
+use std::collections::HashSet;
+use std::io;
+
+use tutti_runtime::guests::{self, Address, Guests, ProcessName};
+use tutti_shm::envelope::{CANCEL, CONTEXTS_PER_COMM, Head};
+
+use super::message::Message;
+use super::remote_client::{RemoteClient, deliver};
+use super::remote_state::{Outgoing, Peer, State};
+use super::unexpected_message::Unexpected;
+use super::{Engine, Found};
+use crate::abi::{MPI_ANY_SOURCE, MPI_ERR_PROC_ABORTED};
+use crate::error::{Error, Result};
+use crate::request::{Request, RequestKind, Started};
+
+/// Everything that concerns guests.
+#[derive(Debug)]
+pub(super) struct Guestbook {
+    guests: Guests,
+    state: State,
+    /// First contexts of communicators with processes of a job that ends.
+    broken: HashSet<u32>,
+}
+
+impl Guestbook {
+    /// Whether a send waits for its receive.
+    pub(super) fn is_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
+        self.state.is_rendezvous(to, message, request)
+    }
+
+    /// Whether something waits for room.
+    pub(super) fn owes(&self) -> bool {
+        self.state.owes()
+    }
+
+    /// Whether nothing is owed to guests.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.guests.is_quiet() && self.state.is_flushed()
+    }
+}
+
+impl Engine {
+    /// Whether a number is that of a guest.
+    #[inline]
+    pub fn is_guest(&self, rank: usize) -> bool {
+        rank >= self.job.ranks()
+    }
+
+    /// Whether other launches may connect to this process, or have.
+    #[inline]
+    pub fn may_have_guests(&self) -> bool {
+        self.guests.is_some()
+    }
+
+    /// Where this process takes connections of other launches; from now on it does.
+    ///
+    /// # Errors
+    /// When there are no more descriptors or threads.
+    pub fn open_to_guests(&mut self) -> io::Result<Address> {
+        if let Some(book) = &self.guests {
+            return Ok(book.guests.own_address());
+        }
+        let [key, random] = random()?;
+        // Outside the job nobody shall know its number.
+        let job = if self.job.starter().is_some() { mixed(self.job.id() ^ PUBLIC) } else { random };
+        let name = ProcessName { job: job.max(1), rank: self.me as u32 };
+        let (first, endpoint) = (self.job.ranks(), self.job.endpoint(self.me));
+        let ip = self.job.network().map(|network| network.peers.addresses()[self.me].ip());
+        let guests = Guests::open(name, key, first, ip, endpoint)?;
+        let state = State::new(first, guests::RECORD_BYTES_MAX, self.job.names());
+        let address = guests.own_address();
+        self.guests = Some(Box::new(Guestbook { guests, state, broken: HashSet::new() }));
+        Ok(address)
+    }
+
+    /// The numbers of the processes with these addresses: guests, or ranks of this job; none if it has no such
+    /// rank.
+    ///
+    /// # Panics
+    /// Before [`Engine::open_to_guests`].
+    pub fn introduce(&mut self, addresses: impl IntoIterator<Item = Address>) -> Option<Vec<u32>> {
+        let book = self.guests.as_deref_mut().expect("a process that knows guests has doors");
+        let numbers = addresses.into_iter().map(|address| book.guests.introduce(address)).collect::<Vec<_>>();
+        self.meet_guests();
+        let book = self.guests.as_deref_mut().expect("as above");
+        let numbers: Vec<usize> = numbers.into_iter().collect::<Option<_>>()?;
+        for number in numbers.iter().filter(|number| **number >= self.job.ranks()) {
+            book.guests.approach(*number);
+        }
+        Some(numbers.into_iter().map(|number| number as u32).collect())
+    }
+
+    /// The name of a process among those of all launches.
+    ///
+    /// # Panics
+    /// When it is no guest and this process has no doors.
+    pub fn process_name(&self, rank: u32) -> ProcessName {
+        let book = self.guests.as_deref().expect("a process that knows guests has doors");
+        match rank as usize >= self.job.ranks() {
+            true => book.guests.name(rank as usize),
+            false => ProcessName { job: book.guests.own_address().name.job, rank },
+        }
+    }
+
+    /// What the first context of a communicator, `own` here, is for the processes of another launch.
+    pub fn set_context_of_job(&mut self, own: u32, job: u64, theirs: u32) {
+        if let Some(book) = self.guests.as_deref_mut() {
+            book.state.contexts.insert((own, job), theirs);
+        }
+    }
+
+    /// Whether this is a guest that has ended, or has left its job.
+    #[inline]
+    pub fn is_lost(&self, rank: i32) -> bool {
+        let is_lost = |rank| self.guests.as_deref().is_some_and(|book| book.guests.is_lost(rank));
+        usize::try_from(rank).is_ok_and(|rank| self.is_guest(rank) && is_lost(rank))
+    }
+
+    /// Whether no message for such a receive will come.
+    #[cold]
+    pub fn is_hopeless(&self, context: u32, source: i32) -> bool {
+        let Some(book) = self.guests.as_deref() else { return false };
+        let is_wide = source == MPI_ANY_SOURCE || !context.is_multiple_of(CONTEXTS_PER_COMM);
+        self.is_lost(source) || (is_wide && book.broken.contains(&first_of(context)))
+    }
+
+    /// A message that a receive with these arguments would take, or that none will come.
+    ///
+    /// # Errors
+    /// MPI_ERR_PROC_ABORTED when none will come.
+    #[inline]
+    pub fn probe_or_loss(&mut self, context: u32, source: i32, tag: i32) -> Option<Result<Found>> {
+        let found = self.probe(context, source, tag);
+        if found.is_none() && self.may_have_guests() && self.is_hopeless(context, source) {
+            return Some(Err(Error::new(MPI_ERR_PROC_ABORTED, LOST)));
+        }
+        found.map(Ok)
+    }
+
+    /// Whether guests are to be looked at although nobody rings.
+    pub fn wants_look(&self) -> bool {
+        self.guests.as_deref().is_some_and(|book| book.guests.wants_look())
+    }
+
+    /// Says to all guests that this process leaves its job; it is quiet when they can know.
+    pub fn leave_guests(&mut self) {
+        if let Some(book) = self.guests.as_deref_mut() {
+            book.guests.leave();
+        }
+    }
+
+    /// Guests that are new have places in all tables.
+    fn meet_guests(&mut self) {
+        let Some(book) = self.guests.as_deref_mut() else { return };
+        let end = book.guests.end();
+        let state = &mut book.state;
+        for number in state.peers.len()..end {
+            state.peers.push(Peer::of_job(book.guests.name(number).job));
+        }
+        self.matching.grow(end);
+    }
+
+    fn guest_parts(&mut self) -> (&mut Guests, RemoteClient<'_>) {
+        let Engine { guests, requests, matching, counters, .. } = self;
+        let book = guests.as_deref_mut().expect("a guest is known by its process");
+        (&mut book.guests, RemoteClient { state: &mut book.state, requests, matching, counters })
+    }
+
+    /// Starts a send to a guest.
+    pub(super) fn send_to_guest(&mut self, message: Message) -> Started {
+        let to = message.to as usize;
+        let (guests, client) = self.guest_parts();
+        let is_lost = guests.is_lost(to);
+        if !is_lost && client.state.try_eager(guests, &message) {
+            client.counters.eager += 1;
+            return Started::Done;
+        }
+        let mut request =
+            Request::new(RequestKind::Send, message.buffer, message.context, to as i32, message.tag);
+        request.bytes = request.buffer.bytes;
+        if is_lost {
+            (request.error, request.done) = (MPI_ERR_PROC_ABORTED, true);
+            return Started::Pending(self.requests.insert(request));
+        }
+        let index = self.requests.insert(request);
+        let (guests, mut client) = self.guest_parts();
+        let ticket = client.state.put_off(to, Outgoing::Send { request: index, mode: message.mode });
+        client.requests.get_mut(index).posted = ticket;
+        client.push_out(guests);
+        if self.requests.get(index).done {
+            self.requests.remove(index);
+            return Started::Done;
+        }
+        Started::Pending(index)
+    }
+
+    /// Withdraws a send to a guest that is not matched yet; the guest is asked, if it knows of it.
+    pub(super) fn cancel_send_to_guest(&mut self, to: usize, posted: u64, index: u32) {
+        let number = posted as u32;
+        let (guests, mut client) = self.guest_parts();
+        let peer = &mut client.state.peers[to];
+        let waits = |one: &Outgoing| matches!(one, Outgoing::Send { request, .. } if *request == index);
+        if peer.backlog.withdraw(posted, waits) {
+            if peer.backlog.is_empty() {
+                client.state.busy.retain(|busy| *busy != to);
+            }
+            self.finish_cancelled(index);
+        } else if client.state.is_rendezvous(to, number, index) {
+            client.state.send_control(to, Head { kind: CANCEL, number, ..Head::default() });
+            client.push_out(guests);
+        }
+    }
+
+    /// Brings a message of a guest and the receive that takes it together.
+    pub(super) fn deliver_from_guest(&mut self, from: usize, message: Unexpected, index: u32) {
+        if self.is_lost(from as i32) && !message.body.is_whole() {
+            let request = self.requests.get_mut(index);
+            (request.peer, request.tag) = (from as i32, message.tag);
+            return self.fail_receive(index);
+        }
+        let (guests, mut client) = self.guest_parts();
+        deliver(client.state, client.requests, from, message, index);
+        client.push_bulk(guests);
+        client.push_out(guests);
+    }
+
+    /// An unexpected eager message of a guest has reached a receive's buffer.
+    pub(super) fn release_credit_of_guest(&mut self, from: usize, bytes: usize) {
+        if let Some(book) = self.guests.as_deref_mut() {
+            book.state.release_credit(from, bytes);
+        }
+    }
+
+    /// Whether a receive that has found no message will never find one.
+    #[cold]
+    pub(super) fn waits_in_vain(&self, index: u32) -> bool {
+        let request = self.requests.get(index);
+        self.is_hopeless(request.context, request.peer)
+    }
+
+    /// A receive from a guest that is lost has nothing to wait for.
+    #[cold]
+    pub(super) fn fail_receive(&mut self, index: u32) {
+        self.requests.get_mut(index).error = MPI_ERR_PROC_ABORTED;
+        self.finish(index);
+    }
+
+    /// Moves whatever can be moved to and from guests.
+    #[inline(never)]
+    pub(super) fn progress_guests(&mut self) -> bool {
+        // A guest that comes while connections are taken in may send at once.
+        let mut moved = false;
+        loop {
+            let (guests, mut client) = self.guest_parts();
+            let looked = guests.poll(&mut client);
+            client.push_bulk(guests);
+            client.push_out(guests);
+            let (end, lost) = (guests.end(), guests.take_lost());
+            let has_new = end > client.state.peers.len();
+            if has_new {
+                self.meet_guests();
+            }
+            for guest in lost {
+                self.lose_guest(guest);
+                moved = true;
+            }
+            moved |= looked;
+            if !has_new {
+                return moved;
+            }
+        }
+    }
+
+    /// All that is under way with a guest ends.
+    #[cold]
+    fn lose_guest(&mut self, guest: usize) {
+        let (_, client) = self.guest_parts();
+        let state = client.state;
+        let job = state.peers[guest].job;
+        state.peers[guest] = Peer::of_job(job);
+        state.busy.retain(|busy| *busy != guest);
+        state.to_accept.retain(|accept| accept.from != guest);
+        state.to_send.retain(|clear| clear.to != guest);
+        let of_job = state.contexts.keys().filter(|(_, of)| *of == job).map(|(first, _)| *first);
+        let of_job: Vec<u32> = of_job.collect();
+        if let Some(book) = self.guests.as_deref_mut().filter(|book| !book.guests.has_left(guest)) {
+            book.broken.extend(of_job);
+        }
+        let ends = |request: &Request| match request.kind {
+            _ if request.done => false,
+            RequestKind::Send => request.peer == guest as i32,
+            RequestKind::Receive => self.is_hopeless(request.context, request.peer),
+            _ => false,
+        };
+        let ending: Vec<u32> =
+            self.requests.iter().filter(|(_, request)| ends(request)).map(|(index, _)| index).collect();
+        for index in ending {
+            let request = self.requests.get(index);
+            // What is under way from another process ends as ever.
+            let is_of_guest = request.peer == guest as i32;
+            let was_posted =
+                request.kind == RequestKind::Receive && self.matching.withdraw(&mut self.requests, index);
+            if was_posted || is_of_guest {
+                self.fail_receive(index);
+            }
+        }
+    }
+}
+
+/// Why an operation with a guest has failed.
+pub const LOST: &str = "a process of another launch, with which there was a communicator, has ended";
+
+/// The first context of the communicator that has this one.
+fn first_of(context: u32) -> u32 {
+    context / CONTEXTS_PER_COMM * CONTEXTS_PER_COMM
+}
+
+/// What makes the public number of a job another than its secret one.
+const PUBLIC: u64 = 0x7475_7474_6970_7562;
+
+/// SplitMix64.
+fn mixed(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+fn random() -> io::Result<[u64; 2]> {
+    let mut words = [0_u64; 2];
+    // SAFETY: the words are valid for their bytes. So few come at once, or not at all.
+    let got = unsafe { libc::getrandom(words.as_mut_ptr().cast(), size_of_val(&words), 0) };
+    if got == size_of_val(&words) as isize { Ok(words) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,122 @@
+//! Stream sockets between launches: Unix sockets with abstract names on a node, TCP between nodes. None of
+//! these calls waits, and none raises SIGPIPE: the process is the user's.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// How long a connection to another node may take; the kernel there answers, not the process.
+const CONNECT: Duration = Duration::from_secs(3);
+/// Connections that wait in the kernel; it may have a lower bound of its own.
+const BACKLOG: libc::c_int = 4096;
+
+/// A socket that takes connections of this node under an abstract name.
+pub(super) fn listen_local(name: &str) -> io::Result<OwnedFd> {
+    let (socket, address, length) = local(name)?;
+    // SAFETY: the address is valid for its length during the call.
+    checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+    // SAFETY: it takes no pointer.
+    checked(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
+    Ok(socket)
+}
+
+/// A connection to such a socket of the same user. [`io::ErrorKind::WouldBlock`]: too many wait there.
+pub(super) fn connect_local(name: &str) -> io::Result<OwnedFd> {
+    let (socket, address, length) = local(name)?;
+    // SAFETY: as above.
+    checked(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+    if peer_is_same_user(&socket)? {
+        Ok(socket)
+    } else {
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "the socket is another user's"))
+    }
+}
+
+/// A socket that takes connections of other nodes, and its address.
+pub(super) fn listen_inet(ip: IpAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+    let listener = TcpListener::bind((ip, 0))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((listener.into(), address))
+}
+
+/// A connection to such a socket.
+pub(super) fn connect_inet(address: SocketAddr) -> io::Result<OwnedFd> {
+    let stream = TcpStream::connect_timeout(&address, CONNECT)?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream.into())
+}
+
+/// The next connection that waits, if there is one.
+pub(super) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let null = std::ptr::null_mut();
+    // SAFETY: no address is asked for.
+    let accepted = unsafe { libc::accept4(listener.as_raw_fd(), null, null.cast(), flags) };
+    match checked(accepted) {
+        // SAFETY: a descriptor of our own.
+        Ok(accepted) => Ok(Some(unsafe { OwnedFd::from_raw_fd(accepted) })),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the process at the other end of a Unix socket is this user's.
+pub(super) fn peer_is_same_user(socket: &OwnedFd) -> io::Result<bool> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the structure is valid for its length.
+    checked(unsafe {
+        let into = (&raw mut peer).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, into, &raw mut length)
+    })?;
+    // SAFETY: it takes nothing.
+    Ok(peer.uid == unsafe { libc::geteuid() })
+}
+
+/// Sends what the socket takes now; none: nothing.
+pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the bytes are valid for their length.
+    moved(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+}
+
+/// Receives what the socket has now; none: nothing. No bytes: the other end has closed.
+pub(super) fn receive(socket: &OwnedFd, into: &mut [u8]) -> io::Result<Option<usize>> {
+    // SAFETY: as above.
+    moved(unsafe { libc::recv(socket.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT) })
+}
+
+fn local(name: &str) -> io::Result<(OwnedFd, libc::sockaddr_un, libc::socklen_t)> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: it takes no pointer.
+    let socket = checked(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+    // SAFETY: a descriptor of our own.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    // SAFETY: all zeros is a valid address.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    assert!(name.len() < address.sun_path.len(), "the socket's name {name} is too long");
+    // An abstract name begins with a zero.
+    for (to, byte) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+        *to = byte as libc::c_char;
+    }
+    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+    Ok((socket, address, length as libc::socklen_t))
+}
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result >= 0 { Ok(result) } else { Err(io::Error::last_os_error()) }
+}
+
+fn moved(result: isize) -> io::Result<Option<usize>> {
+    if result >= 0 {
+        return Ok(Some(result as usize));
+    }
+    match io::Error::last_os_error() {
+        error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+        error => Err(error),
+    }
+}

@@ -1,0 +1,194 @@
+//! Processes of two launches, in one process: what reaches whom, and what is refused.
+
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use tutti_channel::Taken;
+use tutti_shm::envelope::HEAD_BYTES;
+
+use super::*;
+use crate::router::Outbox;
+
+/// What a process has heard, and what it sends in bulk.
+#[derive(Debug, Default)]
+struct Heard {
+    records: Vec<(usize, Vec<u8>)>,
+    bulk: Vec<u8>,
+    sent: Vec<u64>,
+    received: Vec<u64>,
+}
+
+// SAFETY: it lends no memory.
+unsafe impl Client for Heard {
+    fn record(&mut self, from: usize, record: &[u8]) -> Taken {
+        self.records.push((from, record.to_vec()));
+        Taken::Yes
+    }
+
+    fn fragment(&mut self, _tag: u64, offset: u64, bytes: &[u8]) {
+        assert_eq!(offset as usize, self.bulk.len());
+        self.bulk.extend_from_slice(bytes);
+    }
+
+    fn place(&mut self, _tag: u64, _offset: u64, _bytes: usize) -> Option<NonNull<u8>> {
+        None
+    }
+
+    fn read(&mut self, _tag: u64, offset: u64, into: &mut [u8]) {
+        into.iter_mut().enumerate().for_each(|(at, byte)| *byte = (offset as usize + at) as u8);
+    }
+
+    fn slice(&self, _tag: u64, _offset: u64, _bytes: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn bulk_sent(&mut self, tag: u64) {
+        self.sent.push(tag);
+    }
+
+    fn bulk_received(&mut self, tag: u64) {
+        self.received.push(tag);
+    }
+
+    fn advance(&mut self, _outbox: &mut Outbox<'_>) {}
+}
+
+const FIRST: usize = 10;
+
+fn process(name: &str, ip: Option<&str>) -> Guests {
+    // Jobs of other tests, and of other runs of this one, have other numbers.
+    let hash = name
+        .bytes()
+        .fold(u64::from(std::process::id()), |hash, byte| hash.wrapping_mul(31) + u64::from(byte));
+    let endpoint = Box::leak(Box::default());
+    let ip = ip.map(|ip| ip.parse().expect("an address"));
+    Guests::open(ProcessName { job: hash, rank: 3 }, hash ^ 5, FIRST, ip, endpoint).expect("there are doors")
+}
+
+fn eager(data: &[u8]) -> Vec<u8> {
+    let head = Head { kind: EAGER, length: data.len() as u64, ..Head::default() };
+    [&head.encode()[..HEAD_BYTES], data].concat()
+}
+
+#[track_caller]
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} has not come true");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn guests_get_records_and_bulk_messages_in_order() {
+    // By TCP too: there is no local socket of such a name.
+    for ip in [None, Some("127.0.0.1")] {
+        let (mut one, mut other) = (process("order-one", ip), process("order-other", ip));
+        let (mut heard, mut sender) = (Heard::default(), Heard::default());
+        let mut address = other.own_address();
+        if ip.is_some() {
+            address.name.job += 1;
+        }
+        let to = one.introduce(address).expect("a guest");
+        assert_eq!((to, one.introduce(address), one.end()), (FIRST, Some(FIRST), FIRST + 1));
+        for number in 0..2000_u32 {
+            until("room", || {
+                one.poll(&mut sender);
+                other.poll(&mut heard);
+                one.try_send(to, &eager(&number.to_le_bytes()), &[]).is_ok()
+            });
+        }
+        until("all records", || {
+            one.poll(&mut sender);
+            other.poll(&mut heard);
+            heard.records.len() == 2000
+        });
+        let in_order = |(number, (from, record)): (usize, &(usize, Vec<u8>))| {
+            *from == FIRST && record[HEAD_BYTES..] == (number as u32).to_le_bytes()
+        };
+        assert!(heard.records.iter().enumerate().all(in_order));
+        assert_eq!(other.name(FIRST), one.own_address().name);
+        let bytes = 3 << 20;
+        let name = other.accept_bulk(FIRST, bytes, 7);
+        one.send_bulk(to, name, bytes, 9);
+        until("the bulk message", || {
+            one.poll(&mut sender);
+            other.poll(&mut heard);
+            heard.received == [7]
+        });
+        assert_eq!((sender.sent, heard.bulk.len()), (vec![9], bytes));
+        assert!(heard.bulk.iter().enumerate().all(|(at, byte)| *byte == at as u8));
+    }
+}
+
+#[test]
+fn guests_that_leave_or_end_are_lost_with_all_said() {
+    for leaves in [true, false] {
+        let (mut one, mut other) = (process("end-one", None), process("end-other", None));
+        let mut heard = Heard::default();
+        let to = one.introduce(other.own_address()).expect("a guest");
+        one.try_send(to, &eager(b"last"), &[]).expect("there is room");
+        if leaves {
+            one.leave();
+        }
+        drop(one);
+        until("the end", || {
+            other.poll(&mut heard);
+            other.take_lost() == [FIRST]
+        });
+        assert_eq!((heard.records.len(), other.has_left(FIRST), other.is_lost(FIRST)), (1, leaves, true));
+        assert_eq!(other.try_send(FIRST, &eager(b""), &[]), Err(SendError::Exited(FIRST as u32)));
+        assert!(other.is_quiet());
+    }
+}
+
+#[test]
+fn guests_with_another_key_or_another_stream_are_closed() {
+    let (mut one, mut other) = (process("key-one", None), process("key-other", None));
+    let mut heard = Heard::default();
+    let address = Address { key: 1, ..other.own_address() };
+    let to = one.introduce(address).expect("a guest");
+    one.connect(to);
+    until("the refusal", || {
+        other.poll(&mut heard);
+        one.poll(&mut Heard::default());
+        one.is_lost(to)
+    });
+    assert_eq!(other.end(), FIRST, "nobody was let in");
+
+    let key = other.own_address().key;
+    let hello = |rank| {
+        let name = ProcessName { job: 1, rank };
+        Hello { key, from: Address { name, key: 2, inet: None } }.encode()
+    };
+    let frame = |kind: u8, content: &[u8]| {
+        let mut frame = Vec::new();
+        begin_frame(&mut frame, kind, content.len());
+        [&frame, content].concat()
+    };
+    let long = Head { kind: EAGER, length: 9, ..Head::default() };
+    let stream = Head { kind: STREAM, length: u64::MAX, ..Head::default() };
+    let streams = [
+        vec![0; 100],
+        frame(RECORD, b"short"),
+        frame(RECORD, &long.encode()[..HEAD_BYTES]),
+        frame(RECORD, &stream.encode()[..HEAD_BYTES]),
+        frame(RECORD, &Head { kind: 99, ..Head::default() }.encode()[..HEAD_BYTES]),
+        frame(BULK, b"12345678data"),
+        frame(BULK, b"123"),
+        frame(9, b""),
+        vec![RECORD, 0, 0, 0, 255, 255, 255, 255],
+        [frame(LEAVE, b""), frame(LEAVE, b"")].concat(),
+    ];
+    for (rank, bytes) in streams.iter().enumerate() {
+        let hello = hello(rank as u32);
+        let socket = socket::connect_local(&other.own_address().local_socket()).expect("a door");
+        socket::send(&socket, &[&hello[..], bytes].concat()).expect("it is sent");
+        let number = FIRST + rank;
+        until("the loss", || {
+            other.poll(&mut heard);
+            other.take_lost() == [number]
+        });
+    }
+    assert!(heard.records.is_empty());
+}

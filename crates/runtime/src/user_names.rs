@@ -1,0 +1,201 @@
+//! Names that a user's launches publish on a node for each other (MPI 11.9.4): a file for each name, in a
+//! folder that is the user's alone.
+//!
+//! The process that publishes holds a lock on its file. The kernel drops it when the process dies, so a name
+//! that nobody holds is none, and nobody has to answer: a publisher may compute, or be frozen. Names of a
+//! launch itself are [`tutti_shm::names`].
+//!
+//! ```text
+//! | bytes of the service's name: u32 | service | port |
+//! ```
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use tutti_shm::names::{PORT_BYTES_MAX, SERVICE_BYTES_MAX};
+
+/// Looks at a file that others remove meanwhile.
+const TRIES: usize = 8;
+
+/// A name that this process has published. It goes with the value, and with the process.
+#[derive(Debug)]
+pub struct UserName {
+    path: PathBuf,
+    /// Holds the lock.
+    _file: File,
+}
+
+impl Drop for UserName {
+    fn drop(&mut self) {
+        // While the lock is held, so that no other process has this file by now.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Publishes a port under the name of a service; none when another process of the user has the name.
+///
+/// # Errors
+/// When the folder is not the user's alone, or the file cannot be written.
+pub fn publish(service: &[u8], port: &[u8]) -> io::Result<Option<UserName>> {
+    publish_in(&folder(), service, port)
+}
+
+/// The port that another launch has published; none when there is no such name.
+///
+/// # Errors
+/// When the folder is not the user's alone, or the file cannot be read.
+pub fn look_up(service: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    look_up_in(&folder(), service)
+}
+
+fn publish_in(folder: &Path, service: &[u8], port: &[u8]) -> io::Result<Option<UserName>> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    check(folder)?;
+    let path = folder.join(file_name(service));
+    for _ in 0..TRIES {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        if !lock(&file, libc::F_OFD_SETLK)? {
+            return Ok(None);
+        }
+        // Its last owner may have removed it between the two calls.
+        let is_there = std::fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == inode(&file));
+        if !is_there {
+            continue;
+        }
+        let content = [&(service.len() as u32).to_le_bytes(), service, port].concat();
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(&content)?;
+        return Ok(Some(UserName { path, _file: file }));
+    }
+    Ok(None)
+}
+
+fn look_up_in(folder: &Path, service: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let opened =
+        File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(folder.join(file_name(service)));
+    let file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    check(folder)?;
+    // It would be free for this process: its owner has ended.
+    if lock(&file, libc::F_OFD_GETLK)? {
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    let most = 4 + SERVICE_BYTES_MAX + PORT_BYTES_MAX;
+    (&file).take(most as u64 + 1).read_to_end(&mut content)?;
+    Ok(port_of(&content, service).map(<[u8]>::to_vec).filter(|_| content.len() <= most))
+}
+
+/// The port in a file, if it is of this service.
+fn port_of<'a>(content: &'a [u8], service: &[u8]) -> Option<&'a [u8]> {
+    let (bytes, rest) = content.split_first_chunk::<4>()?;
+    let (found, port) = rest.split_at_checked(u32::from_le_bytes(*bytes) as usize)?;
+    (found == service).then_some(port)
+}
+
+/// Asks for a write lock, which belongs to the opened file, or with `F_OFD_GETLK` whether it could be had.
+fn lock(file: &File, how: libc::c_int) -> io::Result<bool> {
+    // SAFETY: all zeros is a valid lock: the whole file.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    (lock.l_type, lock.l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
+    // SAFETY: the structure is valid during the call.
+    if unsafe { libc::fcntl(file.as_raw_fd(), how, &raw mut lock) } == 0 {
+        return Ok(how != libc::F_OFD_GETLK || lock.l_type == libc::F_UNLCK as libc::c_short);
+    }
+    match io::Error::last_os_error() {
+        error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        error => Err(error),
+    }
+}
+
+fn inode(file: &File) -> u64 {
+    file.metadata().map_or(0, |found| found.ino())
+}
+
+/// Names of any bytes as names of files: two FNV-1a hashes.
+fn file_name(service: &[u8]) -> String {
+    let hash = |seed: u64| {
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        service.iter().fold(seed, step)
+    };
+    format!("{:016x}{:016x}", hash(0xcbf2_9ce4_8422_2325), hash(0x84_2223_25cb_f29c))
+}
+
+/// Beside the sockets of daemons: below `TUTTI_DIR`, else root's folder, else the user's.
+fn folder() -> PathBuf {
+    let of = |name: &str| std::env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    // SAFETY: it takes nothing.
+    let uid = unsafe { libc::geteuid() };
+    let folder = match (of("TUTTI_DIR"), of("XDG_RUNTIME_DIR")) {
+        (Some(folder), _) => folder,
+        _ if uid == 0 => PathBuf::from("/run/tutti"),
+        (_, Some(runtime)) => runtime.join("tutti"),
+        _ => std::env::temp_dir().join(format!("tutti-{uid}")),
+    };
+    // One folder may serve several users.
+    folder.join(format!("names-{uid}"))
+}
+
+fn check(folder: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(folder)?;
+    // SAFETY: it takes nothing.
+    let is_own = found.is_dir() && found.uid() == unsafe { libc::geteuid() } && found.mode() & 0o077 == 0;
+    if is_own {
+        return Ok(());
+    }
+    let text = format!("{} is not this user's alone", folder.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use tutti_testkit::Scratch;
+
+    use super::*;
+
+    #[test]
+    fn user_names_are_there_until_their_process_lets_them_go() {
+        let scratch = Scratch::new("user-names");
+        let folder = scratch.path().join("names");
+        let look_up = |service: &[u8]| look_up_in(&folder, service).unwrap();
+        assert_eq!(look_up(b"ocean"), None);
+        let name = publish_in(&folder, b"ocean", b"port").unwrap().expect("it is free");
+        assert_eq!(look_up(b"ocean"), Some(b"port".to_vec()));
+        assert_eq!(look_up(b"ocea"), None);
+        assert!(publish_in(&folder, b"ocean", b"other").unwrap().is_none(), "it is taken");
+        assert_eq!(look_up(b"ocean"), Some(b"port".to_vec()));
+        drop(name);
+        assert_eq!(look_up(b"ocean"), None);
+        assert!(publish_in(&folder, b"ocean", b"other").unwrap().is_some());
+    }
+
+    #[test]
+    fn user_names_of_dead_processes_and_odd_files_are_none() {
+        let scratch = Scratch::new("user-names-odd");
+        let folder = scratch.path().join("names");
+        std::mem::forget(publish_in(&folder, b"other", b"").unwrap());
+        let path = folder.join(file_name(b"ocean"));
+        for content in [&b""[..], b"\x05\0\0", b"\x05\0\0\0oceanport", b"\xff\xff\xff\xffocean"] {
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(look_up_in(&folder, b"ocean").unwrap(), None, "nobody holds it");
+        }
+        assert_eq!(port_of(b"\x05\0\0\0oceanport", b"ocean"), Some(&b"port"[..]));
+        assert_eq!(port_of(b"\xff\xff\xff\xffocean", b"ocean"), None);
+        assert!(
+            publish_in(&folder, b"ocean", b"new").unwrap().is_some(),
+            "what a dead process left is no name"
+        );
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(publish_in(&folder, b"ocean", b"new").is_err(), "others may look into the folder");
+    }
+}

@@ -1,0 +1,179 @@
+//! Two launches of `mpiexec` that connect to each other: by ports, published names and sockets, on one node
+//! and on several. What does not belong there is refused, and a launch that ends is noticed by the other.
+
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tutti_tests::users::Users;
+use tutti_tests::{Ran, Scratch, compile, program, run};
+
+use super::LIMIT;
+
+/// Both launches, and where the port's name stands.
+struct Launches {
+    scratch: Scratch,
+    launches: PathBuf,
+}
+
+impl Launches {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(name);
+        let launches = compile("tests/processes/programs/launches.c", scratch.path());
+        Launches { scratch, launches }
+    }
+
+    fn port_file(&self) -> String {
+        self.scratch.path().join("port").to_str().expect("a path of text").into()
+    }
+
+    /// One side: options of `mpiexec`, then "accept" or "connect".
+    fn side(&self, options: &str, side: &str, meet: &str, what: &str) -> Command {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(options.split_whitespace()).arg(&self.launches).args([side, meet, what]);
+        mpiexec.env("TUTTI_DIR", self.scratch.path());
+        mpiexec
+    }
+
+    /// Both to their ends.
+    fn meet(&self, options: [&str; 2], meet: &str, what: &str) -> [Ran; 2] {
+        let _ = std::fs::remove_file(self.port_file());
+        let [mut accept, mut connect] = [(options[0], "accept"), (options[1], "connect")]
+            .map(|(options, side)| self.side(options, side, meet, what));
+        std::thread::scope(|scope| {
+            let accepted = scope.spawn(|| run(&mut accept, LIMIT));
+            let connected = run(&mut connect, LIMIT);
+            [accepted.join().expect("it ran"), connected]
+        })
+    }
+
+    #[track_caller]
+    fn expect_met(&self, options: [&str; 2], meet: &str, what: &str) {
+        let [accepted, connected] = self.meet(options, meet, what);
+        for (ran, line) in [(accepted, "accepted\n"), (connected, "connected\n")] {
+            let ran = ran.expect_success();
+            assert_eq!((&*ran.stdout, &*ran.stderr), (line, ""), "{options:?} {what}: {ran}");
+        }
+    }
+}
+
+/// What stands in a file that another program writes under its last name.
+fn await_port(file: &str) -> String {
+    let until = Instant::now() + LIMIT;
+    loop {
+        if let Ok(port) = std::fs::read_to_string(file) {
+            return port;
+        }
+        assert!(Instant::now() < until, "no port in {file}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The socket on which the opener of a port takes connections.
+fn socket_of(port: &str) -> SocketAddr {
+    let words: Vec<&str> = port.split(':').collect();
+    let job: Vec<u8> =
+        (0..8).map(|at| u8::from_str_radix(&words[4][2 * at..2 * at + 2], 16).expect("two digits")).collect();
+    let job = u64::from_le_bytes(job.try_into().expect("eight bytes"));
+    SocketAddr::from_abstract_name(format!("tutti-rank-{job:016x}-{}", words[1])).expect("a short name")
+}
+
+#[test]
+fn launches_connect_by_a_port_and_have_all_of_mpi_between_them() {
+    let launches = Launches::new("launches-ports");
+    let file = launches.port_file();
+    for options in [["-n 1", "-n 1"], ["-n 2", "-n 3"], ["-n 4", "-n 1"]] {
+        launches.expect_met(options, &file, "");
+    }
+    launches.expect_met(["-n 2", "-n 1"], &file, "twice");
+    launches.expect_met(["-n 1", "-n 2"], &file, "leave");
+}
+
+#[test]
+fn launches_on_several_nodes_connect_by_a_port() {
+    let launches = Launches::new("launches-nodes");
+    let file = launches.port_file();
+    let nodes = "--virtual-nodes 2 -n 3";
+    for options in [[nodes, "-n 2"], ["-n 1", nodes], [nodes, nodes]] {
+        launches.expect_met(options, &file, "");
+    }
+}
+
+#[test]
+fn launches_that_are_checked_connect_without_a_finding() {
+    let launches = Launches::new("launches-checked");
+    let file = launches.port_file();
+    let [mut accept, mut connect] = ["accept", "connect"].map(|side| launches.side("-n 2", side, &file, ""));
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(|| run(accept.env("TUTTI_CHECK", "1"), LIMIT));
+        let connected = run(connect.env("TUTTI_CHECK", "1"), LIMIT).expect_success();
+        let accepted = accepted.join().expect("it ran").expect_success();
+        assert_eq!((&*accepted.stderr, &*connected.stderr), ("", ""));
+    });
+}
+
+#[test]
+fn launches_find_each_other_by_a_published_name() {
+    let launches = Launches::new("launches-names");
+    for options in [["-n 1", "-n 1"], ["-n 2", "-n 2"]] {
+        launches.expect_met(options, "ocean", "");
+    }
+}
+
+#[test]
+fn launch_that_ends_is_an_error_of_the_other_one() {
+    let launches = Launches::new("launches-die");
+    for options in [["-n 1", "-n 1"], ["-n 2", "-n 3"]] {
+        let [accepted, connected] = launches.meet(options, &launches.port_file(), "die");
+        assert_eq!(accepted.code(), 137, "{accepted}");
+        assert_eq!(connected.expect_success().stdout, "connected\n", "{options:?}");
+    }
+}
+
+#[test]
+fn launch_refuses_strangers_and_forged_names_and_takes_the_next() {
+    let launches = Launches::new("launches-refused");
+    let file = launches.port_file();
+    let mut accept = launches.side("-n 2", "accept", &file, "");
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(|| run(&mut accept, LIMIT));
+        let port = await_port(&file);
+        for options in ["-n 1", "-n 2"] {
+            let ran = run(&mut launches.side(options, "connect", &file, "forged"), LIMIT).expect_success();
+            assert_eq!((&*ran.stdout, &*ran.stderr), ("refused\n", ""), "{options}: {ran}");
+        }
+        flood(&socket_of(&port));
+        if let Some(users) = Users::new("tutti-launches-strangers", 1) {
+            let user = users.uids()[0];
+            let copies = [users.reachable(&launches.launches), users.reachable(Path::new(&file))];
+            let mut mpiexec = users.command(user, "mpiexec", &["-n", "1"]);
+            mpiexec.env("TUTTI_DAEMON", "none").arg(&copies[0]).arg("connect").arg(&copies[1]).arg("refused");
+            let ran = run(&mut mpiexec, LIMIT).expect_success();
+            assert_eq!((&*ran.stdout, &*ran.stderr), ("refused\n", ""), "{ran}");
+        }
+        let connected = run(&mut launches.side("-n 2", "connect", &file, ""), LIMIT).expect_success();
+        let accepted = accepted.join().expect("it ran").expect_success();
+        assert_eq!((&*accepted.stdout, &*accepted.stderr), ("accepted\n", ""), "{accepted}");
+        assert_eq!(connected.stdout, "connected\n", "{connected}");
+    });
+    // Now it has ended.
+    let ran = run(&mut launches.side("-n 2", "connect", &file, "refused"), LIMIT).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("refused\n", ""), "{ran}");
+}
+
+/// Thousands of connections that say nothing, and some that say the wrong thing, which are closed.
+fn flood(socket: &SocketAddr) {
+    let silent: Vec<UnixStream> = (0..200).filter_map(|_| UnixStream::connect_addr(socket).ok()).collect();
+    for at in 0..3000_u32 {
+        let Ok(mut stream) = UnixStream::connect_addr(socket) else { continue };
+        let said = stream.write_all(&[at as u8; 56]);
+        if said.is_ok() && at % 500 == 0 {
+            stream.set_read_timeout(Some(LIMIT)).expect("a time-out");
+            assert_eq!(stream.read(&mut [0; 8]).unwrap_or(0), 0, "a connection with a wrong hello is closed");
+        }
+    }
+    drop(silent);
+}
