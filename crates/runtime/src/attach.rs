@@ -213,7 +213,7 @@ fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
         world_ranks: 1,
         local_ranks: 1,
         cores,
-        job: u64::from(std::process::id()),
+        job: random_number().unwrap_or_else(|_| u64::from(std::process::id())),
         universe,
         room,
         world_room: room,
@@ -221,6 +221,17 @@ fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
     };
     let segment = Segment::create(geometry)?;
     Ok(Place { segment, page: None, local_rank: 0, network: None, starter: None, remark, spawned: None })
+}
+
+/// A number that nobody guesses.
+///
+/// # Errors
+/// When the kernel gives none.
+pub fn random_number() -> io::Result<u64> {
+    let mut word = 0_u64;
+    // SAFETY: the word is valid for its bytes. So few come at once, or not at all.
+    let got = unsafe { libc::getrandom((&raw mut word).cast(), size_of_val(&word), 0) };
+    if got == size_of_val(&word) as isize { Ok(word) } else { Err(io::Error::last_os_error()) }
 }
 
 /// MPI_UNIVERSE_SIZE of a process that was started without mpiexec, and how many ranks there is room for.

@@ -511,8 +511,8 @@ impl Guests {
         }
     }
 
-    /// A guest takes nothing any more. What it has sent before may still lie in the other connection, whose end
-    /// tells; there may be one that waits at a door.
+    /// A guest takes nothing any more. What it has sent before may still lie in the other connection, whose
+    /// end tells; there may be one that waits at a door.
     fn close(&mut self, number: usize) {
         let guest = &mut self.list[number - self.first];
         guest.close();

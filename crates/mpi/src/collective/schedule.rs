@@ -140,8 +140,8 @@ impl Schedule {
         self.steps.push(Step::Compare(exchange));
     }
 
-    /// Gives a communicator that was made in advance its context: what these members have proposed then stands
-    /// in this memory of the schedule.
+    /// Gives a communicator that was made in advance its context: what these members have proposed then
+    /// stands in this memory of the schedule.
     pub fn name(&mut self, comm: MPI_Comm, contexts: *const u32, members: Vec<u32>) {
         self.steps.push(Step::Name { comm, contexts, members });
     }

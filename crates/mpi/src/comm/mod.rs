@@ -2,8 +2,8 @@
 //!
 //! [`group`] is the algebra of groups; [`agreement`] how the members of a communicator exchange a few
 //! numbers; [`creation`] and [`intercomm`] and [`machine`] make communicators with it; [`arranged`] makes
-//! those with a [`topology`]; [`ports`] bring groups together that have no communicator, also of other launches ([`spanning`]); [`lifetime`] ends
-//! them.
+//! those with a [`topology`]; [`ports`] bring groups together that have no communicator, also of other
+//! launches ([`spanning`]); [`lifetime`] ends them.
 
 pub mod agreement;
 mod arranged;

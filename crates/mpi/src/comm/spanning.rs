@@ -1,8 +1,8 @@
 //! Communicators with processes of several launches.
 //!
-//! A process of another launch is a guest ([`crate::engine`]): its number counts among the world ranks of this
-//! process alone. So what processes of several launches must agree on goes by [`Guard::process_name`], and
-//! where groups travel between launches, addresses do ([`Introduction`]).
+//! A process of another launch is a guest ([`tutti_runtime::guests`]): its number counts among the world ranks
+//! of this process alone. So what processes of several launches must agree on goes by their names among all
+//! processes, and where groups travel between launches, addresses do.
 //!
 //! A context is unique in its job only. A spanning communicator has one in each job: that which the first
 //! member of the job has proposed ([`Guard::agree_on_context`]). So every creation of one begins with the
@@ -110,8 +110,8 @@ impl Guard {
         Ok(self.agree_on_context(&proposals))
     }
 
-    /// Bridges two groups of which some are of other launches than others. Each process says its address and a
-    /// context to its group; the leaders exchange all of it and tell their groups. `leaders`: at the leader
+    /// Bridges two groups of which some are of other launches than others. Each process says its address and
+    /// a context to its group; the leaders exchange all of it and tell their groups. `leaders`: at the leader
     /// its meeting with the other one.
     pub(super) fn bridge_launches(
         &mut self,

@@ -3,13 +3,15 @@
 //!
 //! - **Contexts.** A context is unique in one job. So a communicator that guests are members of has one in
 //!   each job, and a sender names the receiver's ([`State::context_at`]).
-//! - **Ends.** With a guest that is lost end all messages to and from it, with MPI_ERR_PROC_ABORTED. If it has
-//!   not said that it leaves, its job ends: then nothing is received any more from any source, or in collective
-//!   operations, in a communicator with processes of that job. So no member waits for one that has given up.
+//! - **Ends.** With a guest that is lost end all messages to and from it, with MPI_ERR_PROC_ABORTED. If it
+//!   has not said that it leaves, its job ends: then nothing is received any more from any source, or in
+//!   collective operations, in a communicator with processes of that job. So no member waits for one that has
+//!   given up.
 
 use std::collections::HashSet;
 use std::io;
 
+use tutti_runtime::attach::random_number;
 use tutti_runtime::guests::{self, Address, Guests, ProcessName};
 use tutti_shm::envelope::{CANCEL, CONTEXTS_PER_COMM, Head};
 
@@ -69,10 +71,10 @@ impl Engine {
         if let Some(book) = &self.guests {
             return Ok(book.guests.own_address());
         }
-        let [key, random] = random()?;
-        // Outside the job nobody shall know its number.
-        let job = if self.job.starter().is_some() { mixed(self.job.id() ^ PUBLIC) } else { random };
-        let name = ProcessName { job: job.max(1), rank: self.me as u32 };
+        let key = random_number()?;
+        // Outside the job nobody shall know its number. 0 stands for no other job.
+        let job = mixed(self.job.id() ^ PUBLIC).max(1);
+        let name = ProcessName { job, rank: self.me as u32 };
         let (first, endpoint) = (self.job.ranks(), self.job.endpoint(self.me));
         let ip = self.job.network().map(|network| network.peers.addresses()[self.me].ip());
         let guests = Guests::open(name, key, first, ip, endpoint)?;
@@ -82,8 +84,8 @@ impl Engine {
         Ok(address)
     }
 
-    /// The numbers of the processes with these addresses: guests, or ranks of this job; none if it has no such
-    /// rank.
+    /// The numbers of the processes with these addresses: guests, or ranks of this job; none if it has no
+    /// such rank.
     ///
     /// # Panics
     /// Before [`Engine::open_to_guests`].
@@ -333,11 +335,4 @@ fn mixed(word: u64) -> u64 {
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ word >> 31
-}
-
-fn random() -> io::Result<[u64; 2]> {
-    let mut words = [0_u64; 2];
-    // SAFETY: the words are valid for their bytes. So few come at once, or not at all.
-    let got = unsafe { libc::getrandom(words.as_mut_ptr().cast(), size_of_val(&words), 0) };
-    if got == size_of_val(&words) as isize { Ok(words) } else { Err(io::Error::last_os_error()) }
 }

@@ -30,7 +30,8 @@ struct Ready {
 
 struct Bell(NonNull<Endpoint>);
 
-// SAFETY: the endpoint lies in the segment, which stays mapped until the process ends; its fields are atomics.
+// SAFETY: the endpoint lies in the segment, which stays mapped until the process ends; its fields are
+// atomics.
 unsafe impl Send for Bell {}
 
 impl Watch {
