@@ -95,7 +95,9 @@ impl Name {
 
     /// What only those can make who know the opener's key.
     fn sum(&self) -> u64 {
-        key(self.address.key, key(self.key, u64::from(self.rank) << 32 | self.number as u64))
+        let start = key(self.key, u64::from(self.rank) << 32 | self.number as u64);
+        let of_address = self.address.words().into_iter().fold(start, |sum, word| key(sum, u64::from(word)));
+        key(self.address.key, of_address)
     }
 
     fn text(&self) -> String {
