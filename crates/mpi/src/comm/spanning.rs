@@ -1,8 +1,8 @@
 //! Communicators with processes of several launches.
 //!
-//! A process of another launch is a guest ([`tutti_runtime::guests`]): its number counts among the world ranks
-//! of this process alone. So what processes of several launches must agree on goes by their names among all
-//! processes, and where groups travel between launches, addresses do.
+//! A process of another launch is a guest ([`tutti_runtime::guests`]): its number counts among the world
+//! ranks of this process alone. So what processes of several launches must agree on goes by their names among
+//! all processes, and where groups travel between launches, addresses do.
 //!
 //! A context is unique in its job only. A spanning communicator has one in each job: that which the first
 //! member of the job has proposed ([`Guard::agree_on_context`]). So every creation of one begins with the
