@@ -4,8 +4,8 @@ use tutti_os::cgroup::Enforced;
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::wire::{Kind, Reattach};
 use tutti_protocol::writer::{Opened, Written};
-use tutti_shm::published::far::Wanted;
 use tutti_sched::market::NodeUse;
+use tutti_shm::published::far::Wanted;
 
 use super::config::Loaded;
 use crate::gang::SwitchEvent;
