@@ -19,3 +19,8 @@ bench-gang: dist bench-setup ## two jobs at once beside the peers, and what a ga
 .PHONY: bench-cluster
 bench-cluster: dist ## daemons that do nothing, launch on 1, 4, 32 of them, 1,000 submissions (3 minutes)
 	@mk/cluster.sh
+
+# The experiments of DSE's paper, with kernel and process of an element in one process and apart.
+.PHONY: bench-dse
+bench-dse: dist ## DSE: one access, and the relaxation on 1 to 16 elements, in both configurations (2 minutes on a quiet machine)
+	@mk/dse.sh

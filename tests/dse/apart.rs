@@ -36,7 +36,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Two elements that compute until somebody ends them, and have said that they do.
+/// Two elements that run until somebody ends them, and have said that they do.
 struct Job {
     child: Child,
     mark: String,
@@ -45,19 +45,19 @@ struct Job {
 
 impl Job {
     #[track_caller]
-    fn start(name: &str) -> Job {
+    fn start(name: &str, kernel: &str, what: &str, says: usize) -> Job {
         let scratch = Scratch::new(&format!("dse-apart-{name}"));
         let compiled = compile("tests/dse/programs/ends.c", scratch.path());
         let mark = format!("DSE_TEST_MARK={name}-{}", std::process::id());
         let (variable, value) = mark.split_once('=').expect("just made");
         let mut command = program("mpiexec");
-        command.env("TUTTI_DSE_KERNEL", "apart").env(variable, value).args(["-n", "2"]);
-        command.arg(compiled).arg("compute").stdin(Stdio::null());
+        command.env("TUTTI_DSE_KERNEL", kernel).env(variable, value).args(["-n", "2"]);
+        command.arg(compiled).arg(what).stdin(Stdio::null());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpiexec starts");
-        let mut said = [0; 18];
-        child.stdout.as_mut().expect("piped").read_exact(&mut said).expect("two elements say that they run");
-        assert_eq!(&said, b"computes\ncomputes\n");
+        let mut said = vec![0; says * "computes\n".len()];
+        child.stdout.as_mut().expect("piped").read_exact(&mut said).expect("elements say that they run");
+        assert_eq!(said, "computes\n".repeat(says).as_bytes());
         Job { child, mark, _scratch: scratch }
     }
 
@@ -89,7 +89,7 @@ impl Drop for Job {
 
 #[test]
 fn dse_kernel_apart_that_is_killed_ends_the_job() {
-    let job = Job::start("kernel-killed");
+    let job = Job::start("kernel-killed", "apart", "compute", 2);
     let kernels = job.processes("tutti-dse-kerne");
     assert_eq!(kernels.len(), 2, "{:?}", processes_with(&job.mark));
     kill_process(kernels[1], Signal::KILL).expect("it runs");
@@ -98,7 +98,7 @@ fn dse_kernel_apart_that_is_killed_ends_the_job() {
 
 #[test]
 fn dse_process_apart_that_is_killed_ends_the_job_and_its_kernel() {
-    let job = Job::start("process-killed");
+    let job = Job::start("process-killed", "apart", "compute", 2);
     let processes = job.processes("program");
     assert_eq!(processes.len(), 2, "{:?}", processes_with(&job.mark));
     kill_process(processes[0], Signal::KILL).expect("it runs");
@@ -108,9 +108,31 @@ fn dse_process_apart_that_is_killed_ends_the_job_and_its_kernel() {
 
 #[test]
 fn dse_kernel_apart_ends_with_its_front_end() {
-    let mut job = Job::start("front-killed");
+    let mut job = Job::start("front-killed", "apart", "compute", 2);
     job.child.kill().expect("it runs");
     job.expect_end();
+}
+
+/// A program that an element has started is part of the job.
+#[test]
+fn dse_program_ends_with_the_job() {
+    for kernel in ["one", "apart"] {
+        let mut job = Job::start(&format!("program-{kernel}"), kernel, "program", 1);
+        wait_for("the program", || (!job.processes("sleep").is_empty()).then_some(()));
+        job.child.kill().expect("it runs");
+        job.expect_end();
+    }
+}
+
+/// The connection to the kernel is not for a child that the program forks.
+#[test]
+fn dse_child_of_a_process_apart_is_refused() {
+    let scratch = Scratch::new("dse-apart-child");
+    let compiled = compile("tests/dse/programs/ends.c", scratch.path());
+    let mut command = program("mpiexec");
+    command.env("TUTTI_DSE_KERNEL", "apart").args(["-n", "2"]).arg(&compiled).arg("child");
+    let ran = run(&mut command, LIMIT).expect_success();
+    assert_eq!(ran.stdout.matches("child 7\n").count(), 2, "{ran}");
 }
 
 #[test]

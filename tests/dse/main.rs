@@ -80,8 +80,9 @@ const DEADLOCK: i32 = 35;
 fn dse_locks_and_semaphores_that_no_element_gives_are_a_deadlock() {
     let scratch = Scratch::new("dse-stuck");
     let compiled = compile("tests/dse/programs/stuck.c", scratch.path());
-    for wait in ["lock", "semaphore"] {
+    for (wait, kernel) in [("lock", "one"), ("semaphore", "one"), ("lock", "apart"), ("semaphore", "apart")] {
         let mut command = program("mpiexec");
+        command.env("TUTTI_DSE_KERNEL", kernel);
         command.args(["-n", "2", "--on-deadlock", "end"]).arg(&compiled).arg(wait);
         let ran = run(&mut command, LIMIT);
         assert_eq!(ran.status.code(), Some(DEADLOCK), "{ran}");

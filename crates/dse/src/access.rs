@@ -68,9 +68,12 @@ pub unsafe fn read(element: c_int, at: usize, to: *mut c_void, bytes: usize) -> 
 /// `from` is valid for so many bytes.
 pub unsafe fn write(element: c_int, at: usize, from: *const c_void, bytes: usize) -> Result<(), Code> {
     let place = place("write", element, at, from, bytes)?;
-    // SAFETY: our contract.
-    if bytes == 0 || unsafe { link::write(element, at, from.cast(), bytes) } {
+    if bytes == 0 {
         return Ok(());
+    }
+    // SAFETY: our contract.
+    if let Some(answer) = unsafe { link::write(element, at, from.cast(), bytes) } {
+        return answer;
     }
     match place.way {
         // SAFETY: our contract; the place was checked.

@@ -29,6 +29,8 @@ const TEXT_MAX: usize = 4096;
 
 #[derive(Debug)]
 struct Link {
+    /// Whose link it is: a child that the process forks is no element.
+    process: u32,
     stream: UnixStream,
     kernel: Child,
 }
@@ -68,7 +70,7 @@ pub(crate) fn start(bytes: usize) -> Result<[usize; 2], Code> {
     })?;
     *lock() = Some(link);
     IS_APART.store(true, Relaxed);
-    let answer = lock().as_mut().map_or_else(|| Err(Code::NotRunning), Link::take_answer);
+    let answer = own(&mut lock()).and_then(Link::take_answer);
     match answer {
         Ok([me, count, _]) => Ok([me as usize, count as usize]),
         Err(code) => {
@@ -82,7 +84,14 @@ fn connect(path: &Path, bytes: usize) -> io::Result<Link> {
     let (stream, theirs) = UnixStream::pair()?;
     // The command has the kernel's end until it is dropped, here: then the kernel alone has it.
     let kernel = Command::new(path).arg(bytes.to_string()).stdin(OwnedFd::from(theirs)).spawn()?;
-    Ok(Link { stream, kernel })
+    Ok(Link { process: std::process::id(), stream, kernel })
+}
+
+/// The link of this process.
+fn own<'a>(link: &'a mut MutexGuard<'_, Option<Link>>) -> Result<&'a mut Link, Code> {
+    link.as_mut().filter(|link| link.process == std::process::id()).ok_or_else(|| {
+        refuse(Code::NotRunning, "init", format_args!("not called in this process, a child that was forked"))
+    })
 }
 
 /// `libexec/tutti/tutti-dse-kernel` beside the folder of the library that this code is in.
@@ -113,24 +122,24 @@ pub(crate) fn finish() {
 /// Asks the kernel; `None` if there is none of its own.
 #[inline]
 pub(crate) fn ask(question: Question) -> Option<Result<[i64; 3], Code>> {
-    if IS_APART.load(Relaxed) { ask_kernel(question, &[]) } else { None }
+    if IS_APART.load(Relaxed) { Some(ask_kernel(question, &[])) } else { None }
 }
 
 /// The same, with bytes behind the question.
 #[inline]
 pub(crate) fn ask_with(question: Question, bytes: &[u8]) -> Option<Result<[i64; 3], Code>> {
-    if IS_APART.load(Relaxed) { ask_kernel(question, bytes) } else { None }
+    if IS_APART.load(Relaxed) { Some(ask_kernel(question, bytes)) } else { None }
 }
 
 #[cold]
-fn ask_kernel(question: Question, bytes: &[u8]) -> Option<Result<[i64; 3], Code>> {
+fn ask_kernel(question: Question, bytes: &[u8]) -> Result<[i64; 3], Code> {
     let mut link = lock();
-    let link = link.as_mut()?;
+    let link = own(&mut link)?;
     link.put(question, bytes);
-    Some(link.take_answer())
+    link.take_answer()
 }
 
-/// Reads global memory through the kernel; whether there is one of its own.
+/// Reads global memory through the kernel; `None` if there is none of its own.
 ///
 /// # Safety
 /// `to` is valid for writing so many bytes.
@@ -139,31 +148,35 @@ pub(crate) unsafe fn read(element: i32, at: usize, to: *mut u8, bytes: usize) ->
     if !IS_APART.load(Relaxed) {
         return None;
     }
+    // SAFETY: our contract; bytes of any value are bytes.
+    let place = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
     let mut link = lock();
-    let link = link.as_mut()?;
-    link.put(Question::Read { element, at: at as u64, bytes: bytes as u64 }, &[]);
-    Some(link.take_answer().map(|_| {
-        // SAFETY: our contract; bytes of any value are bytes.
-        let place = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
+    Some(own(&mut link).and_then(|link| {
+        link.put(Question::Read { element, at: at as u64, bytes: bytes as u64 }, &[]);
+        link.take_answer()?;
         link.take(place);
+        Ok(())
     }))
 }
 
-/// Hands a write to the kernel; whether there is one of its own.
+/// Hands a write to the kernel; `None` if there is none of its own.
 ///
 /// # Safety
 /// `from` is valid for so many bytes.
 #[inline]
-pub(crate) unsafe fn write(element: i32, at: usize, from: *const u8, bytes: usize) -> bool {
+pub(crate) unsafe fn write(
+    element: i32,
+    at: usize,
+    from: *const u8,
+    bytes: usize,
+) -> Option<Result<(), Code>> {
     if !IS_APART.load(Relaxed) {
-        return false;
+        return None;
     }
     // SAFETY: our contract.
     let data = unsafe { std::slice::from_raw_parts(from, bytes) };
-    if let Some(link) = lock().as_mut() {
-        link.put(Question::Write { element, at: at as u64, bytes: bytes as u64 }, data);
-    }
-    true
+    let question = Question::Write { element, at: at as u64, bytes: bytes as u64 };
+    Some(own(&mut lock()).map(|link| link.put(question, data)))
 }
 
 impl Link {

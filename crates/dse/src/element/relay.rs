@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
 
-use tutti_shmem::{api, memory, start};
+use tutti_shmem::{api, fault, memory, start};
 
 use crate::element::topology::{self, Way};
 use crate::element::{self, Elements, running};
@@ -259,10 +259,10 @@ fn begin(elements: Elements) -> Result<(), Code> {
         forward(&elements);
         drop(end);
     };
-    start::spawn("tutti-dse-relay", body).map_err(|error| {
-        topology::forget();
-        refuse(Code::NoMemory, "topology", format_args!("no thread that forwards can be started: {error}"))
-    })?;
+    if let Err(error) = start::spawn("tutti-dse-relay", body) {
+        // The others have theirs: a refusal here alone would leave them waiting.
+        fault::end("topology", format_args!("no thread that forwards can be started: {error}"));
+    }
     *FORWARDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
     Ok(())
 }
