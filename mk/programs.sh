@@ -7,10 +7,9 @@
 # hdf5: its own checks of parallel files on 4 ranks.
 # hypre: its own checks of the solvers for structured and semi-structured grids, on 1 to 16 ranks.
 # lammps: a Lennard-Jones melt on 1, 2 and 4 ranks, and on 4 ranks of two nodes, beside the same without MPI.
-# petsc: its own checks of nonlinear solvers, in C on 1 and 2 ranks and in Fortran.
 # netpipe: ping-pong in its integrity mode to 1 MiB, blocking, synchronous, nonblocking, both ways at once.
 # Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into target/programs; apt checks
-# their sums. hpcc and petsc need BLAS and LAPACK: their packages are unpacked there too, nothing is installed.
+# their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -90,13 +89,6 @@ verified() {
         remark=" ($checks checks)"
         [ "$checks" -ge 40 ] && [ -z "$(find hypre/src/test -name '*.err' -size +0)" ]
         ;;
-    petsc*)
-        # It goes on behind a check that fails, and says so.
-        local checks
-        checks=$(grep -c 'run successfully with' "$2") || return 1
-        remark=" ($checks checks)"
-        [ "$checks" -ge 3 ] && ! grep -q 'Possible error' "$2"
-        ;;
     lammps*)
         # Step, temperature, energies and pressure beside those of the serial run.
         local steps
@@ -117,8 +109,7 @@ verified() {
     esac
 }
 
-if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ ! -d hdf5 ] || [ ! -d hypre ] || [ ! -d lammps ] || [ ! -d petsc ] || [ ! -d blas ] ||
-    [ ! -d lapack ]; then
+if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ ! -d hdf5 ] || [ ! -d hypre ] || [ ! -d lammps ] || [ ! -d blas ]; then
     apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(grep -E '^[EW]:' apt.log | tail -1))"; exit 0; }
     unpacked hpcc
     unpacked netpipe
@@ -127,18 +118,15 @@ if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ 
     unpacked hdf5
     unpacked hypre
     unpacked lammps
-    unpacked petsc
-    apt download libblas-dev libblas3 liblapack-dev libgfortran5 >>apt.log 2>&1
+    apt download libblas-dev libblas3 libgfortran5 >>apt.log 2>&1
     rm -rf packages blas.new
     for package in ./*.deb; do dpkg -x "$package" packages; done
     mkdir -p blas.new/include blas.new/lib
     cp packages/usr/include/*/cblas*.h blas.new/include
     cp blas.new/include/cblas-netlib.h blas.new/include/cblas.h
     cp packages/usr/lib/*/blas/libblas.so.3 packages/usr/lib/*/libgfortran.so.5 blas.new/lib
-    rm -rf blas lapack
+    rm -rf blas
     mv blas.new blas
-    mkdir lapack
-    cp packages/usr/lib/*/lapack/liblapack.a packages/usr/lib/*/blas/libblas.a lapack
 fi
 
 make -C netpipe mpi MPICC="$mpicc -w" >netpipe.log 2>&1 || { tail netpipe.log; exit 1; }
@@ -200,14 +188,6 @@ if [ ! -e hypre/built ]; then
         FFLAGS="-O1 -w" && make -j2 && make -j2 -C test && touch ../built) >hypre.log 2>&1 || { tail hypre.log; exit 1; }
 fi
 
-if [ ! -e petsc/built ]; then
-    echo "building petsc (some ten minutes) ..."
-    (cd petsc && python3 ./configure PETSC_ARCH=tutti --with-cc="$mpicc" --with-cxx=0 --with-fc="${mpicc%cc}fort" --with-mpiexec="$mpiexec" \
-        --with-debugging=0 --with-shared-libraries=0 --with-x=0 --with-blaslapack-lib="[$place/lapack/liblapack.a,$place/lapack/libblas.a]" \
-        CFLAGS=-w FFLAGS=-w COPTFLAGS=-O1 FOPTFLAGS=-O1 --with-make-np=2 && make PETSC_DIR="$PWD" PETSC_ARCH=tutti all && touch built) \
-        >petsc.log 2>&1 || { tail petsc.log; exit 1; }
-fi
-
 # reachable NAME...: the files of a folder of C++ that are named, those whose headers they include, and so on.
 reachable() {
     local -A seen=()
@@ -247,7 +227,6 @@ for check in t_mpi testphdf5 t_cache t_shapesame t_pread t_filters_parallel; do
 done
 find hypre/src/test -name '*.err' -delete
 limit_s=900 passes "hypre" bash -c "cd hypre/src/test && bash ./runtest.sh -mpi '$mpiexec -np' -rtol 0.001 -atol 0.001 TEST_struct/*.sh TEST_sstruct/*.sh"
-limit_s=600 passes "petsc" make -C petsc PETSC_DIR="$place/petsc" PETSC_ARCH=tutti check
 lammps/src/lmp_serial -in lammps/examples/melt/in.melt -log none >results/lammps-serial
 for how in "-n 1" "-n 2" "-n 4" "--virtual-nodes 2 -n 4"; do
     # shellcheck disable=SC2086 # options
