@@ -135,13 +135,69 @@ fn shmem_wrong_calls_are_named_in_one_line() {
         ("stale_team", "the team 0x4d was destroyed or was never one"),
         ("root", "there is no PE_root 2, PEs of the team are 0 to 1"),
         ("set", "PE_start 0, logPE_stride 0, PE_size 3 is no active set of 2 PEs"),
+        ("predefined_team", "a predefined team cannot be destroyed"),
+        ("destroyed_team", "was destroyed or was never one"),
+        ("no_context", "was destroyed or was never one"),
+        ("signal_operation", "sig_op 99 is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD"),
+        ("library_variable", "is not symmetric"),
+        ("null", "source 0x0 is not symmetric"),
+        ("end_of_heap", "16 bytes at dest"),
+        ("init_twice", "shmem_init: called a second time"),
+        ("init_again", "shmem_init: called after shmem_finalize"),
+        ("malloc_after_finalize", "shmem_malloc: called after shmem_finalize"),
         ("sizes", "PE 0 has 128 bytes and PE 1 64 bytes"),
+        ("order", "PE 0 has 64 bytes and PE 1 128 bytes"),
+        ("free_other", "shmem_free: all PEs must ask for the same, but PE 0 has at offset 0"),
+        ("alignment", "shmem_align: the alignment 24 is no power of two"),
         ("exhausted", "SHMEM_SYMMETRIC_SIZE sets its size"),
     ];
     for (what, line) in cases {
         let ran = wrong(what);
         assert!(ran.code() != 0 && ran.stderr.contains(line), "{what}: {ran}");
-        assert!(!ran.stdout.contains("not found") && !ran.stderr.contains("signal"), "{what}: {ran}");
+        assert!(!ran.stdout.contains("not found") && !ran.stderr.contains("killed by"), "{what}: {ran}");
+    }
+}
+
+/// Memory that some PEs alone take is no symmetric memory: the job does not go on as if it were.
+#[test]
+fn shmem_malloc_of_some_pes_alone_is_a_deadlock_that_is_named() {
+    let scratch = Scratch::new("shmem-some");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/some.c", scratch.path());
+    for what in ["barrier", "sync", "reduction", "flag", "free_of_null", "finalize"] {
+        let mut command = program("oshrun");
+        command.args(["-n", "2", "--on-deadlock", "end"]).arg(&compiled).arg(what);
+        let ran = run(&mut command, LIMIT);
+        assert_eq!(ran.status.code(), Some(DEADLOCK), "{what}: {ran}");
+        assert!(
+            ran.stderr.contains("rank 0 waits for") && !ran.stdout.contains("not found"),
+            "{what}: {ran}"
+        );
+    }
+}
+
+/// Programs of one job that differ have one heap, and no static variables in common, also when these lie at
+/// the same places.
+#[test]
+fn shmem_statics_of_different_programs_are_not_symmetric() {
+    let scratch = Scratch::new("shmem-two");
+    let build = |name: &str| {
+        let path = scratch.path().join(name);
+        let mut oshcc = program("oshcc");
+        oshcc.arg("-Wl,--build-id").arg(format!("-DNAME=\"{name}\"")).arg("-o").arg(&path);
+        run(oshcc.arg(tutti_tests::root().join("tests/shmem/programs/two.c")), LIMIT).expect_success();
+        path
+    };
+    let (one, other) = (build("one"), build("two"));
+    let both = |nodes: &str, what: &str| {
+        let mut command = program("oshrun");
+        command.args(["--virtual-nodes", nodes, "-n", "1"]).arg(&one).arg(what);
+        run(command.args([":", "-n", "1"]).arg(&other).arg(what), LIMIT)
+    };
+    for nodes in ["1", "2"] {
+        let ran = both(nodes, "heap").expect_success();
+        assert!(ran.stdout.contains("heap: ok, one"), "{ran}");
+        let ran = both(nodes, "static");
+        assert!(ran.code() != 0 && ran.stderr.contains("and PE 1 runs another program"), "{ran}");
     }
 }
 

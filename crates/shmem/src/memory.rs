@@ -10,7 +10,7 @@
 //! Everything here is set by `shmem_init` and read without a lock afterwards.
 
 use core::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicUsize, Ordering::*};
 
 use std::ptr::NonNull;
 
@@ -53,6 +53,8 @@ static PRIVATE: Private = Private {
     bytes: AtomicUsize::new(0),
     mates: AtomicPtr::new(std::ptr::null_mut()),
 };
+/// A PE that runs another program, so that static variables are not symmetric; -1: there is none.
+static OTHER_PROGRAM: AtomicIsize = AtomicIsize::new(-1);
 /// For each PE its endpoint.
 static ENDPOINTS: AtomicPtr<NonNull<Endpoint>> = AtomicPtr::new(std::ptr::null_mut());
 /// [`Storers::Calls`] if a sleeper can rely on being rung.
@@ -123,6 +125,11 @@ pub fn set_private(base: usize, bytes: usize, mates: Vec<Remote>) {
     PRIVATE.base.store(base, Relaxed);
     PRIVATE.mates.store(Box::leak(mates.into_boxed_slice()).as_mut_ptr(), Relaxed);
     PRIVATE.bytes.store(bytes, Release);
+}
+
+/// This PE runs another program, so no static variables are symmetric.
+pub fn set_other_program(pe: usize) {
+    OTHER_PROGRAM.store(pe as isize, Relaxed);
 }
 
 /// Stores ring who waits from now on. `is_fenced`: all PEs have registered ([`watch::register`]).
@@ -245,6 +252,10 @@ fn end_not_symmetric(function: &str, what: &str, address: *const u8, bytes: usiz
         HEAP.offset(address.addr(), 1).is_some() || STATICS.offset(address.addr(), 1).is_some();
     let how = if begins_inside {
         format!("{bytes} bytes at {what} {address:p} reach beyond the symmetric memory")
+    } else if let other @ 0.. = OTHER_PROGRAM.load(Relaxed) {
+        format!(
+            "{what} {address:p} is not symmetric: not from shmem_malloc, and PE {other} runs another program, so that no static variable is"
+        )
     } else {
         format!(
             "{what} {address:p} is not symmetric: neither from shmem_malloc nor a static variable of the program"

@@ -9,6 +9,7 @@
 //! Other programs (Python, MPI programs) stay as they are: their variables are reached through the kernel.
 
 use std::ffi::CStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -33,6 +34,8 @@ pub struct Card {
     bytes: u64,
     /// Its distance from where the program is loaded.
     skip: u64,
+    /// Tells programs apart that have as many variables: from the linker's number of the program.
+    build: u64,
     /// Place in the segment's file; 0: it is not mapped.
     offset: u64,
     pid: u64,
@@ -45,6 +48,7 @@ struct Program {
     /// Whole pages that hold its variables.
     begin: usize,
     end: usize,
+    build: u64,
     is_marked: bool,
 }
 
@@ -61,6 +65,7 @@ pub fn prepare(job: &Job, take: &dyn Fn(usize) -> Option<Range>) -> Card {
     card.base = program.begin as u64;
     card.bytes = (program.end - program.begin) as u64;
     card.skip = (program.begin - program.load) as u64;
+    card.build = program.build;
     if program.is_marked
         && job.world().len() > 1
         && is_alone()
@@ -75,9 +80,12 @@ pub fn prepare(job: &Job, take: &dyn Fn(usize) -> Option<Range>) -> Card {
 /// Makes mates' variables known. Called when all cards are there.
 pub fn share(function: &str, job: &Job, pes: Pes, cards: &[Card]) {
     let own = cards[pes.me];
-    let is_same = |card: &Card| card.bytes == own.bytes && card.skip == own.skip;
-    if own.base == 0 || !cards.iter().all(is_same) {
+    let program = |card: &Card| (card.bytes, card.skip, card.build);
+    if let Some(other) = cards.iter().position(|card| program(card) != program(&own)) {
         // Several programs: their variables have nothing to do with each other.
+        return memory::set_other_program(other);
+    }
+    if own.base == 0 {
         return;
     }
     let (base, bytes) = (own.base as usize, own.bytes as usize);
@@ -146,6 +154,8 @@ unsafe extern "C" fn take_first(
             libc::PT_GNU_RELRO => kept = to,
             // SAFETY: the section ends with an empty entry.
             libc::PT_DYNAMIC => program.is_marked = unsafe { needs_mark(load, from) },
+            // SAFETY: the loader has mapped the notes with the program.
+            libc::PT_NOTE => program.build ^= unsafe { build_of(from, header.p_memsz as usize) },
             _ => {}
         }
     }
@@ -156,6 +166,32 @@ unsafe extern "C" fn take_first(
     }
     program.end = end.next_multiple_of(PAGE_BYTES);
     1
+}
+
+/// What the linker has made of the contents of the program, shortened; 0 if these notes do not say it.
+///
+/// # Safety
+/// So many bytes of notes stand at `notes`.
+unsafe fn build_of(notes: usize, bytes: usize) -> u64 {
+    const HEAD_BYTES: usize = 12;
+    const NT_GNU_BUILD_ID: u32 = 3;
+    const GNU: &[u8] = b"GNU\0";
+    let place = std::ptr::with_exposed_provenance(notes);
+    // SAFETY: our contract.
+    let mut notes: &[u8] = unsafe { std::slice::from_raw_parts(place, bytes) };
+    let word = |notes: &[u8], at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| notes[at + byte]));
+    while notes.len() >= HEAD_BYTES {
+        let lengths = [word(notes, 0) as usize, word(notes, 4) as usize];
+        let [name, text] = lengths.map(|length| length.next_multiple_of(4));
+        let Some(body) = notes[HEAD_BYTES..].get(..name + text) else { return 0 };
+        if word(notes, 8) == NT_GNU_BUILD_ID && body.starts_with(GNU) {
+            let mut hash = DefaultHasher::new();
+            body[name..].hash(&mut hash);
+            return hash.finish();
+        }
+        notes = &notes[HEAD_BYTES + name + text..];
+    }
+    0
 }
 
 /// Whether the object names the library of [`MARK`].

@@ -37,11 +37,13 @@ pub struct Team {
     pub contexts: c_int,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Teams {
     by_handle: HashMap<usize, Arc<Team>>,
     /// By start, stride and size: the deprecated collective operations name their members so.
     active_sets: HashMap<(c_int, c_int, c_int), Arc<Team>>,
+    /// Only for calls that take memory or give it back, so that none of them meets another call.
+    heap: MPI_Comm,
     next: usize,
 }
 
@@ -53,11 +55,12 @@ fn lock() -> MutexGuard<'static, Option<Teams>> {
 
 /// The predefined teams, on a communicator of their own.
 pub fn start(pes: Pes) {
-    let comm = split(MPI_COMM_WORLD, Some(0), pes.me).expect("every PE is a member");
+    let all = || split(MPI_COMM_WORLD, Some(0), pes.me).expect("every PE is a member");
+    let (comm, heap) = (all(), all());
     let members = (0..pes.count as u32).collect();
     let world = Arc::new(Team { members, me: pes.me, comm, contexts: 0 });
     let by_handle = HashMap::from([(WORLD.0, world.clone()), (SHARED.0, world)]);
-    *lock() = Some(Teams { by_handle, active_sets: HashMap::new(), next: SHARED.0 + 1 });
+    *lock() = Some(Teams { by_handle, active_sets: HashMap::new(), heap, next: SHARED.0 + 1 });
 }
 
 /// Frees all communicators. Called by all PEs.
@@ -66,6 +69,7 @@ pub fn finish() {
     // World's goes last: MPI's own order of collective calls is that of the handles, which all PEs share.
     let mut comms: Vec<usize> = teams.by_handle.values().map(|team| team.comm.0).collect();
     comms.extend(teams.active_sets.values().map(|team| team.comm.0));
+    comms.push(teams.heap.0);
     comms.sort_unstable();
     comms.dedup();
     for comm in comms {
@@ -90,6 +94,11 @@ pub fn get(function: &str, team: shmem_team_t) -> Arc<Team> {
 /// The world's team, also while the library starts.
 pub fn world_of_start() -> Arc<Team> {
     find(WORLD).expect("the teams were made")
+}
+
+/// The communicator of all PEs on which they agree about the heap.
+pub fn of_heap() -> MPI_Comm {
+    lock().as_ref().map_or(MPI_COMM_NULL, |teams| teams.heap)
 }
 
 /// The world's team.

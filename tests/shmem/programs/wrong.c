@@ -16,6 +16,16 @@ int main(int argc, char **argv)
     long *block = shmem_malloc(100 * sizeof *block);
     if (!strcmp(what, "sizes"))
         shmem_malloc(me == n - 1 ? 64 : 128);
+    if (!strcmp(what, "order") && me == 0)
+        shmem_malloc(64);
+    if (!strcmp(what, "order") && me != 0)
+        shmem_calloc(1, 128);
+    if (!strcmp(what, "free_other")) {
+        long *other = shmem_malloc(8);
+        shmem_free(me == 0 ? block : other);
+    }
+    if (!strcmp(what, "alignment") && shmem_align(24, 64) == NULL)
+        shmem_long_p(NULL, 1, 0);
     if (!strcmp(what, "exhausted") && shmem_malloc((size_t)1 << 40) == NULL)
         shmem_long_p(NULL, 1, 0);
     if (me == 0) {
@@ -44,6 +54,18 @@ int main(int argc, char **argv)
         }
         if (!strcmp(what, "stale_team"))
             shmem_team_sync((shmem_team_t)77);
+        if (!strcmp(what, "predefined_team"))
+            shmem_team_destroy(SHMEM_TEAM_WORLD);
+        if (!strcmp(what, "signal_operation"))
+            shmem_long_put_signal(block, block, 1, (uint64_t *)(block + 1), 1, 99, n - 1);
+        if (!strcmp(what, "no_context"))
+            shmem_ctx_quiet((shmem_ctx_t)99);
+        if (!strcmp(what, "library_variable"))
+            shmem_putmem(stdout, block, 8, n - 1);
+        if (!strcmp(what, "null"))
+            shmem_long_get(block, NULL, 1, n - 1);
+        if (!strcmp(what, "end_of_heap"))
+            shmem_long_put((long *)((char *)block + (512L << 20) - 8), block, 2, n - 1);
         if (!strcmp(what, "root"))
             shmem_long_broadcast(SHMEM_TEAM_WORLD, block, block, 1, n);
         if (!strcmp(what, "set"))
@@ -56,6 +78,22 @@ int main(int argc, char **argv)
     if (!strcmp(what, "after_finalize")) {
         shmem_finalize();
         shmem_long_p(block, 1, 0);
+    }
+    if (!strcmp(what, "destroyed_team")) {
+        shmem_team_t team = SHMEM_TEAM_INVALID;
+        shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, n, NULL, 0, &team);
+        shmem_team_destroy(team);
+        shmem_team_sync(team);
+    }
+    if (!strcmp(what, "init_twice"))
+        shmem_init();
+    if (!strcmp(what, "init_again")) {
+        shmem_finalize();
+        shmem_init();
+    }
+    if (!strcmp(what, "malloc_after_finalize")) {
+        shmem_finalize();
+        shmem_malloc(8);
     }
     shmem_barrier_all();
     shmem_finalize();

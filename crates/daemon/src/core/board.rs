@@ -157,4 +157,26 @@ mod tests {
         assert!(lines.changes(20, link).is_empty(), "nothing has changed");
         assert!(!lines.changes(20, LinkId(2)).is_empty(), "another neighbour knows nothing");
     }
+
+    /// With the default refresh of 250 ms, and all words of 64 nodes new each time.
+    #[test]
+    fn board_lines_of_64_nodes_fit_a_link() {
+        const REFRESHES: u64 = 100;
+        const REFRESHES_IN_S: usize = 4;
+        let (mut lines, link) = (BoardLines::default(), LinkId(1));
+        let (mut bytes, mut last) = (0, [0; 64]);
+        for refresh in 1..=REFRESHES {
+            lines.lines.extend((0..64).map(|node| known(node, u64::MAX - refresh)));
+            let sent = lines.changes(20, link);
+            for line in &sent {
+                last[line.node.0 as usize] = refresh;
+            }
+            let message = postcard::to_allocvec(&Message::Board(sent)).unwrap();
+            bytes += message.len();
+            let oldest = last.iter().min().expect("there are 64");
+            assert!(refresh < 4 || refresh - oldest <= 3, "a line is {} refreshes old", refresh - oldest);
+        }
+        let in_s = bytes * REFRESHES_IN_S / REFRESHES as usize;
+        assert!(in_s < 100_000, "{in_s} bytes in a second");
+    }
 }

@@ -13,15 +13,18 @@ use crate::size;
 use crate::start;
 use crate::team;
 
+/// Instead of an alignment: the call gives memory back.
+const GIVES_BACK: u64 = u64::MAX;
+
 /// Waits for all PEs and ends the job if they have not asked for the same.
 fn agree(function: &str, asked: [u64; 2]) {
     memory::quiet(function);
-    let world = team::world(function);
+    let (world, comm) = (team::world(function), team::of_heap());
     // The largest number, and what is left to the top of the smallest.
     let mut bounds = [asked[0], !asked[0], asked[1], !asked[1]];
     let place = bounds.as_mut_ptr().cast::<c_void>();
     // SAFETY: the place has four numbers; errors end the job.
-    unsafe { api::MPI_Allreduce(MPI_IN_PLACE.cast_const(), place, 4, MPI_UINT64_T, MPI_MAX, world.comm) };
+    unsafe { api::MPI_Allreduce(MPI_IN_PLACE.cast_const(), place, 4, MPI_UINT64_T, MPI_MAX, comm) };
     if bounds[0] == !bounds[1] && bounds[2] == !bounds[3] {
         return;
     }
@@ -35,13 +38,13 @@ fn agree(function: &str, asked: [u64; 2]) {
             all.as_mut_ptr().cast(),
             2,
             MPI_UINT64_T,
-            world.comm,
+            comm,
         )
     };
     let other = all.iter().position(|one| *one != all[0]).unwrap_or(0);
     if world.me == 0 {
         let show = |asked: [u64; 2]| match asked[1] {
-            0 => format!("at offset {}", asked[0] as i64),
+            GIVES_BACK => format!("at offset {}", asked[0] as i64),
             1 => format!("{} bytes", asked[0]),
             align => format!("{} bytes aligned to {align}", asked[0]),
         };
@@ -96,12 +99,19 @@ pub unsafe fn malloc_with_hints(size: usize, _hints: c_long) -> *mut c_void {
     allocate("malloc_with_hints", size, 1)
 }
 
-/// Takes symmetric memory that begins at a multiple of a power of two.
+/// Takes symmetric memory that begins at a multiple of a power of two. Null if it is none, which is also
+/// said on standard error.
 pub unsafe fn align(alignment: usize, size: usize) -> *mut c_void {
-    memory::pes("align");
+    let pes = memory::pes("align");
     if !alignment.is_power_of_two() || alignment > start::ALIGN_MAX {
-        let most = start::ALIGN_MAX;
-        fault::end("align", format_args!("the alignment {alignment} is no power of two up to {most}"));
+        // PEs that ask for another alignment find that this one does not come.
+        agree("align", [size as u64, alignment as u64]);
+        if pes.me == 0 {
+            let most = start::ALIGN_MAX;
+            let what = format_args!("the alignment {alignment} is no power of two up to {most}");
+            log::line(format_args!("shmem_align: {what}"));
+        }
+        return std::ptr::null_mut();
     }
     allocate("align", size, alignment.max(2))
 }
@@ -156,7 +166,7 @@ pub unsafe fn free(ptr: *mut c_void) {
 
 fn give_back(function: &str, ptr: *mut c_void) {
     let (offset, _) = block(function, ptr);
-    agree(function, [offset as u64, 0]);
+    agree(function, [offset as u64, GIVES_BACK]);
     start::with_heap(|heap| heap.free(offset));
 }
 
