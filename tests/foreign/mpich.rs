@@ -11,12 +11,16 @@ use crate::harness::run;
 
 /// Our test program, compiled by an MPICH's own mpicc; `None` when there is none.
 fn compiled(scratch: &Scratch) -> Option<PathBuf> {
+    compiled_from(scratch, "foreign")
+}
+
+fn compiled_from(scratch: &Scratch, name: &str) -> Option<PathBuf> {
     let mpicc = match std::env::var_os("TUTTI_FOREIGN_MPICC") {
         Some(mpicc) => PathBuf::from(mpicc),
         None => tutti_tests::peers::mpich()?.join("bin/mpicc"),
     };
-    let file = scratch.path().join("foreign");
-    let source = root().join("tests/foreign/c/foreign.c");
+    let file = scratch.path().join(name);
+    let source = root().join(format!("tests/foreign/c/{name}.c"));
     let mut command = std::process::Command::new(mpicc);
     tutti_tests::run(command.arg("-o").arg(&file).arg(source), Duration::from_secs(60)).expect_success();
     Some(file)
@@ -120,4 +124,22 @@ fn mpich_rank_failure_ends_the_job_with_one_line() {
             );
         }
     }
+}
+
+#[test]
+fn mpich_program_starts_processes() {
+    let scratch = Scratch::new("mpich-spawn");
+    let Some(file) = compiled_from(&scratch, "spawn") else { return };
+    for ranks in [1, 2] {
+        let ran = mpiexec(&["-n", &ranks.to_string()], &file, &[]).expect_success();
+        let sum = ranks + 2;
+        assert_eq!(ran.stdout, format!("round 0, sum {sum}\nround 1, sum {sum}\n"), "{ran}");
+    }
+    let ran = mpiexec(&["-n", "1"], &file, &["missing"]).expect_success();
+    assert_eq!(ran.stdout, "refused\n", "{ran}");
+    assert!(ran.stderr.contains("no-such-program"), "{ran}");
+    let ran = mpiexec(&["-n", "1", "--universe", "2"], &file, &[]);
+    assert!(ran.code() != 0 && ran.stderr.contains("room for 2"), "{ran}");
+    let ran = mpiexec(&["-n", "2", "--virtual-nodes", "2"], &file, &[]);
+    assert!(ran.code() != 0 && ran.stderr.contains("cannot on several nodes"), "{ran}");
 }

@@ -162,7 +162,8 @@ const OWN_VARIABLES: [&str; 17] = [
 /// nodes share a machine. The names after ours are those that wrappers, PyTorch and scripts for GPU pinning
 /// read before MPI_Init, and those by which a program of MPICH finds [`crate::pmi`].
 ///
-/// Ranks that other ranks have asked for are counted in their own world, and have no PMI.
+/// Ranks that other ranks have asked for are counted in their own world; they have PMI if they were asked for
+/// over it.
 pub fn variables(
     job: &Job,
     index: u32,
@@ -181,7 +182,7 @@ pub fn variables(
             },
             "TUTTI_JOB" => format!("{:016x}", job.id),
             "PMI_FD" => pmi.map_or_else(String::new, |pmi| pmi.to_string()),
-            "PMI_SPAWNED" => "0".to_owned(),
+            "PMI_SPAWNED" => u8::from(spawned.is_some()).to_string(),
             name if name.ends_with("SIZE") || name.ends_with("NRANKS") => match spawned {
                 Some(spawned) => spawned.all.ranks.len().to_string(),
                 None => if is_local { local.end - local.start } else { job.ranks() }.to_string(),
@@ -196,7 +197,7 @@ pub fn variables(
     let node = node.map(|node| CString::new(node).expect("no zero byte"));
     let place = spawned
         .map(|spawned| CString::new(format!("{SPAWNED_VARIABLE}={}", spawned.all)).expect("no zero byte"));
-    let is_given = |name: &&&str| spawned.is_none() || !name.starts_with("PMI_");
+    let is_given = |name: &&&str| pmi.is_some() || !name.starts_with("PMI_");
     OWN_VARIABLES.iter().filter(is_given).map(text).chain(node).chain(place).collect()
 }
 

@@ -201,7 +201,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     let tickets =
         Tickets::create(&job.name(), numbers, ranks as usize).map_err(failed("open the job's socket"))?;
     parts.tickets = Some(tickets);
-    parts.pmi = Some(Pmi::new(&job));
+    parts.pmi = Some(Pmi::new(&job, universe));
     if parts.cgroup.is_none() {
         parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
     }
@@ -319,7 +319,7 @@ fn adopt(adopted: &Adopted, parts: &mut Parts) -> io::Result<()> {
     let connection = tutti_os::take_descriptor(adopted.connection)?;
     parts.ranks.adopt(Pid::from_raw(adopted.pid.cast_signed()).ok_or_else(gone)?)?;
     parts.names.push("the program".into());
-    parts.pmi.iter_mut().for_each(Pmi::add_silent);
+    parts.pmi.iter_mut().for_each(|pmi| pmi.add_silent(0));
     if let Some(tickets) = &mut parts.tickets {
         tickets.adopt(0, connection);
     }
@@ -361,8 +361,9 @@ fn phases_variable([page, bell]: [RawFd; 2]) -> Option<CString> {
     CString::new(format!("{}={page}:{bell}", phases::VARIABLE)).ok()
 }
 
-/// Starts those of the ranks that other ranks have asked for that are of this node; their places and tickets
-/// are there. Gives the pipe on which they report that they could not become their programs.
+/// Starts those of the ranks that other ranks have asked for that are of this node, in that group of PMI, if
+/// any; their places and tickets are there. Gives the pipe on which they report that they could not become
+/// their programs.
 ///
 /// # Errors
 /// When the kernel makes no more; `parts` then holds what has been started until then.
@@ -370,6 +371,7 @@ pub fn spawn(
     job: &Job,
     programs: &[Program],
     place: &Spawned,
+    group: Option<u32>,
     parts: &mut Parts,
 ) -> Result<OwnedFd, LaunchError> {
     let (present, numbers) = parts
@@ -390,7 +392,7 @@ pub fn spawn(
                 start_rank(
                     &ready,
                     &prepared,
-                    Some(SpawnedRank { all: place, rank, program: number }),
+                    Some(SpawnedRank { all: place, rank, program: number, group }),
                     parts,
                 )?;
             }
@@ -432,13 +434,16 @@ fn start_rank(
     }
     let ends = if job.pty && rank == 0 { own_terminal(job, parts) } else { open_streams(job, rank, parts) }?;
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
-    let pmi_end = match spawned {
-        Some(_) => None,
-        None => {
-            let end = parts.pmi.as_mut().expect("the server is made before any rank").add();
-            Some(end.map_err(failed("open a socket for PMI"))?)
+    let pmi = parts.pmi.as_mut().expect("the server is made before any rank");
+    let pmi_end = match spawned.map(|spawned| spawned.group) {
+        None => Some(pmi.add()),
+        Some(Some(group)) => Some(pmi.add_to(index, group)),
+        Some(None) => {
+            pmi.add_silent(index);
+            None
         }
     };
+    let pmi_end = pmi_end.transpose().map_err(failed("open a socket for PMI"))?;
     let mut own = variables(job, index, &ticket, pmi_end.as_ref().map(AsRawFd::as_raw_fd), spawned);
     own.extend(board_variable(job, parts.board.as_ref().map(|(_, file)| file.as_raw_fd())));
     let mut kept: Vec<_> = pmi_end.iter().map(AsFd::as_fd).collect();

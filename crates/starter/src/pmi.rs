@@ -10,7 +10,8 @@
 //! | barrier_in | barrier_out | when all ranks of the job are there |
 //! | finalize | finalize_ack | a program that the rank runs next may begin with init again |
 //! | abort | | the job ends |
-//! | mcmd=spawn ... endcmd | spawn_result rc=-1 | the user gets a line |
+//! | mcmd=spawn ... endcmd | spawn_result | when all have become their programs, or why not; on several nodes rc=-1, and the user gets a line |
+//! | publish_name, lookup_name, unpublish_name | publish_result, lookup_result, unpublish_result | on one node |
 //! | anything else | NAME_result rc=-1 | |
 //!
 //! In a job on several nodes the hub ends a barrier. [`Pmi::poll_fence`] gives the report to it when all
@@ -18,22 +19,28 @@
 //! have put. Both name the barrier's number. The next one begins only when this one is over, so either may be
 //! repeated.
 //!
+//! Ranks that were started together are a group with a store, a name of it, and barriers of their own: those
+//! that the job began with, and each that a rank has asked for.
+//!
 //! What a rank can make this process hold is bounded: a line of 64 KiB, an answer, and its share of the store
 //! ([`share_bytes`]). A rank is not read from while its answer waits or while it is in a barrier. What is no
 //! line of PMI ends the job.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
-use self::line::{Lines, Request, number};
+use self::line::{Lines, Request};
+use self::spawning::{Blocks, Command, Pair};
 use self::store::Store;
 use tutti_protocol::pmi::share_bytes;
 use tutti_protocol::wire::Job;
 
 pub mod line;
+pub mod spawning;
 pub mod store;
 
 /// What is not to be understood as PMI.
@@ -47,6 +54,10 @@ const MAXES: &str = "kvsname_max=256 keylen_max=64 vallen_max=1024";
 const READ_BYTES: usize = 16 << 10;
 /// What a rank that has died can have left behind: more than its socket holds.
 const LAST_READS: usize = 64;
+/// Names that are published at once, at most.
+const NAMES_MAX: usize = 1024;
+/// The group of those that the job began with.
+const FIRST_GROUP: u32 = 0;
 
 /// An event of a rank that concerns others. Ranks are counted on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +70,8 @@ pub enum PmiEvent {
     Abort(u32, u32),
     /// It does not speak PMI.
     NoPmi(u32),
+    /// It wants more processes; [`Pmi::answer_spawn`] answers.
+    Spawn(u32, Vec<Command>),
     /// A line for the user.
     Line(String),
 }
@@ -67,22 +80,38 @@ pub enum PmiEvent {
 #[derive(Debug)]
 pub struct Pmi {
     clients: Vec<PmiClient>,
-    store: Store,
-    /// World rank of the first.
-    first: u32,
-    /// Ranks of this node, of the job.
-    local: usize,
-    world: u64,
-    /// For each program its last world rank and one more.
-    programs: Vec<u64>,
-    /// Name of the job's key-value space.
-    space: String,
-    /// Barriers that are over.
-    fences: u32,
+    groups: BTreeMap<u32, Group>,
+    next_group: u32,
+    /// How many processes the user expects.
+    universe: u64,
+    /// What a rank may put, in bytes.
+    share_bytes: usize,
+    /// Names of ports, and the ranks that have published them.
+    names: BTreeMap<Vec<u8>, (u32, Vec<u8>)>,
+    /// The job's number.
+    job: u64,
     /// The hub knows that all ranks of this node are in the next one.
     fence_reported: bool,
     /// This is the job's only node.
     alone: bool,
+}
+
+/// Ranks that were started together.
+#[derive(Debug)]
+struct Group {
+    store: Store,
+    /// The rank in its world of the first on this node.
+    first: u32,
+    /// Its ranks of this node.
+    members: Vec<u32>,
+    /// How many of them there are to be.
+    local: usize,
+    /// For each program the last rank in the world and one more.
+    programs: Vec<u64>,
+    /// Name of its key-value space.
+    space: String,
+    /// Barriers that are over.
+    fences: u32,
 }
 
 /// A rank's place.
@@ -93,64 +122,138 @@ struct PmiClient {
     lines: Lines,
     /// The answer that waits for room.
     out: Vec<u8>,
+    /// It is in a barrier.
     waits: bool,
+    /// It has asked for processes.
+    spawns: bool,
+    group: u32,
+    /// Which of the group's ranks of this node.
+    place: u32,
     /// Lines of a request for more processes are being read.
-    spawn: Option<Spawn>,
+    blocks: Blocks,
     /// The user has a line about the store being full.
     reported_full: bool,
     /// The user has a line about processes that cannot be started.
     reported_spawn: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Spawn {
-    /// Parts that it will have, as announced so far.
-    parts: u32,
-    /// Parts that have come whole.
-    complete: u32,
-    /// Inside of a part.
-    open: bool,
-}
-
 impl Pmi {
-    /// For the ranks of this node; each gets its socket by [`Self::add`].
-    pub fn new(job: &Job) -> Self {
+    /// For the ranks of this node; each gets its socket by [`Self::add`]. `universe`: how many processes the
+    /// user expects.
+    pub fn new(job: &Job, universe: u32) -> Self {
         let local = job.local_ranks();
         let ranks = (local.end - local.start) as usize;
-        let mut store = Store::new(ranks, share_bytes(job.ranks()));
+        let share_bytes = share_bytes(job.ranks());
+        let mut store = Store::new(ranks, share_bytes);
         let first_ranks = job.part.as_ref().map_or(&[0][..], |part| &part.first_ranks);
-        store.preset("PMI_process_mapping", &mapping(first_ranks, job.ranks()));
-        let programs = job.programs.iter().scan(0, |end, program| {
-            *end += u64::from(program.ranks);
-            Some(*end)
-        });
-        Pmi {
-            clients: Vec::new(),
+        store.preset(b"PMI_process_mapping", mapping(first_ranks, job.ranks()).as_bytes());
+        let group = Group {
             store,
             first: local.start as u32,
+            members: Vec::new(),
             local: ranks,
-            world: job.ranks(),
-            programs: programs.collect(),
+            programs: ends(job.programs.iter().map(|program| program.ranks)),
             space: format!("kvs_{:016x}", job.id),
             fences: 0,
+        };
+        Pmi {
+            clients: Vec::new(),
+            groups: BTreeMap::from([(FIRST_GROUP, group)]),
+            next_group: FIRST_GROUP + 1,
+            universe: job.ranks().max(universe.into()),
+            share_bytes,
+            names: BTreeMap::new(),
+            job: job.id,
             fence_reported: false,
             alone: job.part.is_none(),
         }
     }
 
-    /// The end of the next rank, which it inherits.
+    /// The end of the next rank that the job begins with, which it inherits.
     ///
     /// # Errors
     /// When the kernel gives no socket.
     pub fn add(&mut self) -> io::Result<OwnedFd> {
+        self.add_to(self.clients.len() as u32, FIRST_GROUP)
+    }
+
+    /// A group of ranks that a rank has asked for, so many of each program; what its store has from the
+    /// beginning.
+    pub fn begin_group(&mut self, programs: &[u32], preput: &[Pair]) -> u32 {
+        let number = self.next_group;
+        self.next_group += 1;
+        let ranks = programs.iter().sum::<u32>();
+        let mut store = Store::new(ranks as usize, self.share_bytes);
+        store.preset(b"PMI_process_mapping", mapping(&[0], ranks.into()).as_bytes());
+        preput.iter().for_each(|(key, value)| store.preset(key, value));
+        let group = Group {
+            store,
+            first: 0,
+            members: Vec::new(),
+            local: ranks as usize,
+            programs: ends(programs.iter().copied()),
+            space: format!("kvs_{:016x}_{number}", self.job),
+            fences: 0,
+        };
+        self.groups.insert(number, group);
+        number
+    }
+
+    /// The end of the next rank of a group, which it inherits.
+    ///
+    /// # Errors
+    /// When the kernel gives no socket.
+    pub fn add_to(&mut self, rank: u32, group: u32) -> io::Result<OwnedFd> {
         let (own, end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        self.clients.push(PmiClient { socket: Some(own), ..PmiClient::default() });
+        self.put_client(rank, PmiClient { socket: Some(own), group, ..PmiClient::default() });
+        if let Some(of) = self.groups.get_mut(&group) {
+            self.clients[rank as usize].place = of.members.len() as u32;
+            of.members.push(rank);
+        }
         Ok(end)
     }
 
-    /// The next rank does not speak PMI.
-    pub fn add_silent(&mut self) {
-        self.clients.push(PmiClient::default());
+    /// A rank that does not speak PMI.
+    pub fn add_silent(&mut self, rank: u32) {
+        self.put_client(rank, PmiClient { group: u32::MAX, ..PmiClient::default() });
+    }
+
+    fn put_client(&mut self, rank: u32, client: PmiClient) {
+        let at = rank as usize;
+        if at < self.clients.len() {
+            let former = std::mem::replace(&mut self.clients[at], client);
+            self.names.retain(|_, (publisher, _)| *publisher != rank);
+            // What nobody is left of nobody reads.
+            if let Some(of) = self.groups.get_mut(&former.group) {
+                of.members.retain(|member| *member != rank);
+                if of.members.is_empty() && former.group != FIRST_GROUP {
+                    self.groups.remove(&former.group);
+                }
+            }
+        } else {
+            self.clients.resize_with(at, PmiClient::default);
+            self.clients.push(client);
+        }
+    }
+
+    /// The ranks of a group are taken back.
+    pub fn end_group(&mut self, group: u32) {
+        for rank in self.groups.remove(&group).into_iter().flat_map(|group| group.members) {
+            self.clients[rank as usize] = PmiClient { group: u32::MAX, ..PmiClient::default() };
+        }
+    }
+
+    /// What has become of the processes that a rank has asked for: all are there, or none.
+    pub fn answer_spawn(&mut self, rank: u32, ranks: u32, is_good: bool) -> Vec<PmiEvent> {
+        let mut events = Vec::new();
+        if let Some(client) = self.clients.get_mut(rank as usize) {
+            client.spawns = false;
+            let (code, each) = if is_good { (0, "0") } else { (-1, "-1") };
+            let codes = vec![each; ranks as usize].join(",");
+            client.answer(&format!("cmd=spawn_result rc={code} errcodes={codes}"));
+            self.run_ready(&mut events);
+        }
+        events
     }
 
     /// To be polled for these, then given to [`Self::handle_ready`].
@@ -158,7 +261,7 @@ impl Pmi {
         self.clients.iter().enumerate().filter_map(|(rank, client)| {
             let flags = match client {
                 PmiClient { out, .. } if !out.is_empty() => PollFlags::OUT,
-                PmiClient { waits: true, .. } => return None,
+                PmiClient { waits: true, .. } | PmiClient { spawns: true, .. } => return None,
                 _ => PollFlags::IN,
             };
             Some((rank as u32, client.socket.as_ref()?.as_fd(), flags))
@@ -195,11 +298,12 @@ impl Pmi {
     /// When these are no keys and values.
     pub fn handle_fence(&mut self, fence: u32, puts: &[u8]) -> Result<Vec<PmiEvent>, NoPmi> {
         let mut events = Vec::new();
-        if fence == self.fences + 1 {
-            if !self.store.merge(puts) {
+        let Some(group) = self.groups.get_mut(&FIRST_GROUP) else { return Ok(events) };
+        if fence == group.fences + 1 {
+            if !group.store.merge(puts) {
                 return Err(NoPmi);
             }
-            self.release();
+            self.release(FIRST_GROUP);
             self.run_ready(&mut events);
         }
         Ok(events)
@@ -208,22 +312,26 @@ impl Pmi {
     /// The report to the hub: the number of the barrier in which all ranks of this node are, and what they
     /// have put.
     pub fn poll_fence(&mut self) -> Option<(u32, Vec<u8>)> {
-        let due = !self.alone && !self.fence_reported && self.all_wait();
-        due.then(|| {
-            self.fence_reported = true;
-            (self.fences + 1, self.store.take_fresh())
+        let due = !self.alone && !self.fence_reported && self.all_wait(FIRST_GROUP);
+        let group = self.groups.get_mut(&FIRST_GROUP).filter(|_| due)?;
+        self.fence_reported = true;
+        Some((group.fences + 1, group.store.take_fresh()))
+    }
+
+    fn all_wait(&self, group: u32) -> bool {
+        self.groups.get(&group).is_some_and(|group| {
+            group.members.len() == group.local
+                && group.members.iter().all(|rank| self.clients[*rank as usize].waits)
         })
     }
 
-    fn all_wait(&self) -> bool {
-        self.clients.len() == self.local && self.clients.iter().all(|client| client.waits)
-    }
-
-    /// The barrier is over.
-    fn release(&mut self) {
-        self.fences += 1;
+    /// The barrier of a group is over.
+    fn release(&mut self, group: u32) {
+        let Some(group) = self.groups.get_mut(&group) else { return };
+        group.fences += 1;
         self.fence_reported = false;
-        for client in &mut self.clients {
+        for rank in &group.members {
+            let client = &mut self.clients[*rank as usize];
             client.waits = false;
             client.answer("cmd=barrier_out rc=0");
         }
@@ -233,12 +341,18 @@ impl Pmi {
     fn run_ready(&mut self, events: &mut Vec<PmiEvent>) {
         loop {
             (0..self.clients.len() as u32).for_each(|rank| self.take_lines(rank, events));
-            if !self.alone || !self.all_wait() {
+            let full: Vec<u32> = self.groups.keys().copied().filter(|group| self.all_wait(*group)).collect();
+            // Those of the first one wait for other nodes, if there are any.
+            let full: Vec<u32> =
+                full.into_iter().filter(|group| self.alone || *group != FIRST_GROUP).collect();
+            if full.is_empty() {
                 return;
             }
-            // No other process needs it.
-            drop(self.store.take_fresh());
-            self.release();
+            for group in full {
+                // No other process needs it.
+                self.groups.get_mut(&group).into_iter().for_each(|group| drop(group.store.take_fresh()));
+                self.release(group);
+            }
         }
     }
 
@@ -284,12 +398,13 @@ impl Pmi {
     }
 
     fn handle_line(&mut self, rank: u32, line: &[u8], events: &mut Vec<PmiEvent>) -> Result<(), NoPmi> {
-        if self.clients[rank as usize].spawn.is_some_and(|spawn| spawn.open) {
+        if self.clients[rank as usize].blocks.is_open() {
             self.handle_spawn_line(rank, line, events);
             return Ok(());
         }
         let request = Request::parse(line)?;
-        let answer = match request.space().filter(|space| *space != self.space.as_bytes()) {
+        let Some(group) = self.groups.get(&self.clients[rank as usize].group) else { return Err(NoPmi) };
+        let answer = match request.space().filter(|space| *space != group.space.as_bytes()) {
             Some(_) => Some(format!("cmd={}_result rc=-1 msg=no_such_kvs", request.verb()).into()),
             None => self.handle_request(rank, request, events),
         };
@@ -307,6 +422,7 @@ impl Pmi {
         events: &mut Vec<PmiEvent>,
     ) -> Option<Vec<u8>> {
         let client = &mut self.clients[rank as usize];
+        let group = self.groups.get_mut(&client.group)?;
         Some(match request {
             Request::Init { version } => {
                 let code = if version == 1 { 0 } else { -1 };
@@ -315,18 +431,18 @@ impl Pmi {
             }
             Request::Maxes => format!("cmd=maxes rc=0 {MAXES}").into(),
             Request::AppNumber => {
-                let world_rank = u64::from(self.first + rank);
-                let program = self.programs.partition_point(|end| *end <= world_rank);
+                let world_rank = u64::from(group.first + client.place);
+                let program = group.programs.partition_point(|end| *end <= world_rank);
                 format!("cmd=appnum rc=0 appnum={program}").into()
             }
-            Request::UniverseSize => format!("cmd=universe_size rc=0 size={}", self.world).into(),
-            Request::SpaceName => format!("cmd=my_kvsname rc=0 kvsname={}", self.space).into(),
+            Request::UniverseSize => format!("cmd=universe_size rc=0 size={}", self.universe).into(),
+            Request::SpaceName => format!("cmd=my_kvsname rc=0 kvsname={}", group.space).into(),
             Request::Put { key, value, .. } => self.put(rank, key, value, events).into(),
-            Request::Get { key, .. } => match self.store.get(key) {
+            Request::Get { key, .. } => match group.store.get(key) {
                 Some(value) => [b"cmd=get_result rc=0 value=", value].concat(),
                 None => [b"cmd=get_result rc=-1 msg=key_", key, b"_not_found"].concat(),
             },
-            Request::GetByIndex(index) => match self.store.at(index) {
+            Request::GetByIndex(index) => match group.store.at(index) {
                 Some((key, value)) => {
                     let head = format!("cmd=getbyidx_results rc=0 nextidx={} key=", index + 1);
                     [head.as_bytes(), key, b" value=", value].concat()
@@ -350,19 +466,47 @@ impl Pmi {
                 return None;
             }
             Request::Spawn => {
-                client.spawn.get_or_insert(Spawn { parts: 1, complete: 0, open: true }).open = true;
+                client.blocks.begin();
                 return None;
             }
+            Request::Publish { service, port } if self.alone => {
+                let is_new = !self.names.contains_key(service) && self.names.len() < NAMES_MAX;
+                if is_new {
+                    self.names.insert(service.to_vec(), (rank, port.to_vec()));
+                    "cmd=publish_result rc=0 info=ok".into()
+                } else {
+                    "cmd=publish_result rc=-1 msg=name_is_published info=duplicate".into()
+                }
+            }
+            Request::Lookup(service) if self.alone => match self.names.get(service) {
+                Some((_, port)) => [b"cmd=lookup_result rc=0 info=ok port=", &port[..]].concat(),
+                None => "cmd=lookup_result rc=-1 msg=no_such_name info=not_found".into(),
+            },
+            Request::Unpublish(service) if self.alone => match self.names.remove(service) {
+                Some(_) => "cmd=unpublish_result rc=0 info=ok".into(),
+                None => "cmd=unpublish_result rc=-1 msg=no_such_name info=not_found".into(),
+            },
+            Request::Publish { .. } => "cmd=publish_result rc=-1 msg=not_supported".into(),
+            Request::Lookup(_) => "cmd=lookup_result rc=-1 msg=not_supported".into(),
+            Request::Unpublish(_) => "cmd=unpublish_result rc=-1 msg=not_supported".into(),
         })
     }
 
+    /// World rank of one, for messages.
+    fn world_rank(&self, rank: u32) -> u32 {
+        // Of several nodes ranks of the first group alone speak PMI.
+        rank + self.groups.get(&FIRST_GROUP).map_or(0, |group| group.first)
+    }
+
     fn put(&mut self, rank: u32, key: &[u8], value: &[u8], events: &mut Vec<PmiEvent>) -> &'static str {
-        match self.store.put(rank, key, value) {
+        let PmiClient { group, place, .. } = &self.clients[rank as usize];
+        let Some(group) = self.groups.get_mut(group) else { return "cmd=put_result rc=-1 msg=no_such_kvs" };
+        match group.store.put(*place, key, value) {
             Ok(()) => "cmd=put_result rc=0 msg=success",
             Err(store::Full) => {
                 if !std::mem::replace(&mut self.clients[rank as usize].reported_full, true) {
-                    let kib = share_bytes(self.world) >> 10;
-                    let world_rank = self.first + rank;
+                    let kib = self.share_bytes >> 10;
+                    let world_rank = self.world_rank(rank);
                     events.push(PmiEvent::Line(format!(
                         "rank {world_rank} has stored {kib} KiB over PMI, its share; more is refused"
                     )));
@@ -372,35 +516,38 @@ impl Pmi {
         }
     }
 
-    /// A line of a request for more processes; the last one is answered.
+    /// A line of a request for more processes; behind the last one it is served.
     fn handle_spawn_line(&mut self, rank: u32, line: &[u8], events: &mut Vec<PmiEvent>) {
+        let world_rank = self.world_rank(rank);
         let client = &mut self.clients[rank as usize];
-        let Some(spawn) = &mut client.spawn else { return };
-        if let Some(parts) = line.strip_prefix(b"totspawns=").and_then(number) {
-            spawn.parts = parts;
-        }
-        if line != b"endcmd" {
+        let Some(commands) = client.blocks.take_line(line) else { return };
+        if self.alone && !commands.is_empty() {
+            client.spawns = true;
+            events.push(PmiEvent::Spawn(rank, commands));
             return;
         }
-        spawn.open = false;
-        spawn.complete += 1;
-        if spawn.complete >= spawn.parts {
-            client.spawn = None;
-            client.answer("cmd=spawn_result rc=-1 msg=not_supported");
-            if !std::mem::replace(&mut client.reported_spawn, true) {
-                let world_rank = self.first + rank;
-                events.push(PmiEvent::Line(format!(
-                    "rank {world_rank} wants to start more processes (MPI_Comm_spawn), which programs of another MPI cannot here"
-                )));
-            }
+        client.answer("cmd=spawn_result rc=-1 msg=not_supported");
+        if !self.alone && !std::mem::replace(&mut client.reported_spawn, true) {
+            events.push(PmiEvent::Line(format!(
+                "rank {world_rank} wants to start more processes (MPI_Comm_spawn), which programs of another MPI cannot on several nodes"
+            )));
         }
     }
+}
+
+/// For each program its last rank and one more.
+fn ends(programs: impl Iterator<Item = u32>) -> Vec<u64> {
+    let ends = programs.scan(0, |end, ranks| {
+        *end += u64::from(ranks);
+        Some(*end)
+    });
+    ends.collect()
 }
 
 impl PmiClient {
     /// Its next line may be taken.
     fn is_readable(&self) -> bool {
-        self.socket.is_some() && self.out.is_empty() && !self.waits
+        self.socket.is_some() && self.out.is_empty() && !self.waits && !self.spawns
     }
 
     fn answer(&mut self, text: &str) {

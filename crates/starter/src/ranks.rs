@@ -271,7 +271,7 @@ impl Ranks {
                 set(rank, Mpi::Aborted(1), self);
                 return self.judge(rank, Cause::NoPmi);
             }
-            PmiEvent::Line(_) => {}
+            PmiEvent::Line(_) | PmiEvent::Spawn(..) => {}
         }
         None
     }

@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::pmi::spawning::Pair;
 use serde::{Deserialize, Serialize};
 use tutti_os::Failure;
 use tutti_protocol::wire::Job;
@@ -45,6 +46,8 @@ pub struct Later {
 pub struct Waiting {
     /// The request.
     pub ask: Ask,
+    /// What the store of the new ranks has from the beginning, if they are asked for over PMI.
+    pub preput: Option<Vec<Pair>>,
     /// When to look again.
     pub due_ns: u64,
     /// When it is refused.
@@ -60,10 +63,10 @@ pub struct Spawning {
     pub place: Option<Spawned>,
     /// Those of this node, as they are counted here.
     pub local: Vec<u32>,
-    /// Pids of those that had the same numbers before.
-    pub gone: Vec<u32>,
     /// A rank of this node has asked for them: which one, and the number of its request.
     pub asker: Option<(u32, u32)>,
+    /// Their group of PMI, if they were asked for over that.
+    pub group: Option<u32>,
     /// Those that could not become their programs.
     pub failed: Vec<Failure>,
     /// Why none was started here.
@@ -81,14 +84,16 @@ pub struct SpawnedRank<'a> {
     pub rank: usize,
     /// Number of its program.
     pub program: usize,
+    /// Its group of PMI, if it was asked for over that.
+    pub group: Option<u32>,
 }
 
 impl Spawning {
     /// Nothing is known of them yet.
     pub fn new(order: u32, asker: Option<(u32, u32)>) -> Self {
         let (failed, refusal, failures) = (Vec::new(), None, None);
-        let (local, gone) = (Vec::new(), Vec::new());
-        Spawning { order, place: None, local, gone, asker, failed, refusal, failures }
+        let local = Vec::new();
+        Spawning { order, place: None, local, group: None, asker, failed, refusal, failures }
     }
 
     /// They are forked; `failures` is the pipe on which they report.

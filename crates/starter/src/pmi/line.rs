@@ -54,6 +54,17 @@ pub enum Request<'a> {
     Abort(u32),
     /// The first line of a request to start more processes.
     Spawn,
+    /// A name for a port.
+    Publish {
+        /// The name.
+        service: &'a [u8],
+        /// The port.
+        port: &'a [u8],
+    },
+    /// The port of a name.
+    Lookup(&'a [u8]),
+    /// The name is none any more.
+    Unpublish(&'a [u8]),
     /// Something that is not done here; its name.
     Other(&'a [u8]),
 }
@@ -96,6 +107,12 @@ impl<'a> Request<'a> {
                 Request::Abort(code as u32)
             }
             (b"mcmd", b"spawn") => Request::Spawn,
+            (b"cmd", b"publish_name") => Request::Publish {
+                service: value("service").ok_or(NoPmi)?,
+                port: value("port").unwrap_or_default(),
+            },
+            (b"cmd", b"lookup_name") => Request::Lookup(value("service").ok_or(NoPmi)?),
+            (b"cmd", b"unpublish_name") => Request::Unpublish(value("service").ok_or(NoPmi)?),
             (b"cmd", other) => Request::Other(other),
             _ => return Err(NoPmi),
         })

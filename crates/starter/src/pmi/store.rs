@@ -36,8 +36,8 @@ impl Store {
     }
 
     /// Keeps what is known from the beginning.
-    pub fn preset(&mut self, key: &str, value: &str) {
-        self.entries.insert(key.as_bytes().into(), Entry { value: value.as_bytes().into(), owner: None });
+    pub fn preset(&mut self, key: &[u8], value: &[u8]) {
+        self.entries.insert(key.into(), Entry { value: value.into(), owner: None });
     }
 
     /// A rank, counted on this node, puts a value. One that was there is replaced: a program may start MPI

@@ -49,7 +49,7 @@ fn part(node: u32, first_ranks: &[u32]) -> Option<Part> {
 
 /// A server and the ends of its ranks.
 fn server(job: &Job) -> (Pmi, Vec<OwnedFd>) {
-    let mut pmi = Pmi::new(job);
+    let mut pmi = Pmi::new(job, 0);
     let ends = job.local_ranks().map(|_| pmi.add().expect("a socket")).collect();
     (pmi, ends)
 }
@@ -157,8 +157,8 @@ fn pmi_barrier_exchanges_keys_between_nodes() {
 }
 
 #[test]
-fn pmi_spawn_is_refused_after_the_whole_request() {
-    let (mut pmi, ends) = server(&job(&[1], None));
+fn pmi_spawn_on_several_nodes_is_refused_after_the_whole_request() {
+    let (mut pmi, ends) = server(&job(&[2], part(0, &[0, 1])));
     let one = "mcmd=spawn\nnprocs=2\nexecname=a.out\ntotspawns=2\nspawnssofar=1\narg1=cmd=finalize\nendcmd\n";
     assert_eq!(send_lines(&mut pmi, &ends, 0, one), []);
     assert_eq!(recv_lines(&ends[0]), "");
@@ -173,6 +173,51 @@ fn pmi_spawn_is_refused_after_the_whole_request() {
     assert_eq!(recv_lines(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
     send_lines(&mut pmi, &ends, 0, "cmd=publish_name service=a port=b\n");
     assert_eq!(recv_lines(&ends[0]), "cmd=publish_result rc=-1 msg=not_supported\n");
+}
+
+#[test]
+fn pmi_spawn_makes_a_group_with_a_store_of_its_own() {
+    let (mut pmi, mut ends) = server(&job(&[1], None));
+    let request = "mcmd=spawn\nnprocs=2\nexecname=a.out\npreput_num=1\npreput_key_0=PORT\npreput_val_0=p q\n\
+        endcmd\ncmd=get_appnum\n";
+    let events = send_lines(&mut pmi, &ends, 0, request);
+    let [PmiEvent::Spawn(0, commands)] = &events[..] else { panic!("{events:?}") };
+    // What comes behind it waits for the answer.
+    assert_eq!((recv_lines(&ends[0]), pmi.polled().count()), (String::new(), 0));
+    let group = pmi.begin_group(&[1, 1], &commands[0].preput);
+    ends.extend((1..3).map(|rank| pmi.add_to(rank, group).expect("a socket")));
+    pmi.answer_spawn(0, 2, true);
+    assert_eq!(recv_lines(&ends[0]), "cmd=spawn_result rc=0 errcodes=0,0\ncmd=appnum rc=0 appnum=0\n");
+    let name = "kvs_00000000000000ab_1";
+    send_lines(&mut pmi, &ends, 2, &format!("cmd=get_appnum\ncmd=get kvsname={name} key=PORT\n"));
+    assert_eq!(recv_lines(&ends[2]), "cmd=appnum rc=0 appnum=1\ncmd=get_result rc=0 value=p q\n");
+    // Barriers are of a group, and so are keys.
+    send_lines(&mut pmi, &ends, 1, "cmd=put key=a value=b\ncmd=barrier_in\n");
+    send_lines(&mut pmi, &ends, 2, "cmd=barrier_in\ncmd=get key=a\n");
+    assert!(recv_lines(&ends[2]).ends_with("barrier_out rc=0\ncmd=get_result rc=0 value=b\n"));
+    send_lines(&mut pmi, &ends, 0, "cmd=get key=a\ncmd=barrier_in\n");
+    assert_eq!(recv_lines(&ends[0]), "cmd=get_result rc=-1 msg=key_a_not_found\ncmd=barrier_out rc=0\n");
+    // Names are of the job.
+    send_lines(&mut pmi, &ends, 1, "cmd=publish_name service=s port=p\ncmd=publish_name service=s port=q\n");
+    assert!(
+        recv_lines(&ends[1])
+            .ends_with("rc=0 info=ok\ncmd=publish_result rc=-1 msg=name_is_published info=duplicate\n")
+    );
+    send_lines(
+        &mut pmi,
+        &ends,
+        0,
+        "cmd=lookup_name service=s\ncmd=unpublish_name service=s\ncmd=lookup_name service=s\n",
+    );
+    let answers = recv_lines(&ends[0]);
+    assert!(
+        answers.starts_with("cmd=lookup_result rc=0 info=ok port=p\ncmd=unpublish_result rc=0"),
+        "{answers}"
+    );
+    assert!(answers.contains("no_such_name"), "{answers}");
+    pmi.end_group(group);
+    send_lines(&mut pmi, &ends, 0, "cmd=get_appnum\n");
+    assert_eq!(recv_lines(&ends[0]), "cmd=appnum rc=0 appnum=0\n");
 }
 
 #[test]
@@ -260,7 +305,7 @@ proptest! {
                 prop_assert!(pmi.handle_fence(fence, &puts).is_ok());
             }
             let barriers = recv_lines(&ends[rank as usize]).matches("barrier_out").count();
-            prop_assert!(barriers as u32 <= pmi.fences);
+            prop_assert!(barriers as u32 <= pmi.groups[&FIRST_GROUP].fences);
         }
         for rank in 0..3 {
             pmi.handle_death(rank);

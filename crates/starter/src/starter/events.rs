@@ -170,8 +170,12 @@ impl Starter {
             self.log_debug(|| format!("PMI: {event:?}"));
             if let Some(ended) = self.parts.ranks.handle_pmi(&event) {
                 self.handle_ended(ended);
-            } else if let PmiEvent::Line(text) = event {
-                self.report(&Report::Warning(text));
+                continue;
+            }
+            match event {
+                PmiEvent::Line(text) => self.report(&Report::Warning(text)),
+                PmiEvent::Spawn(rank, commands) => self.spawn_over_pmi(rank, commands),
+                _ => {}
             }
         }
         if let Some((fence, puts)) = self.parts.pmi.as_mut().and_then(Pmi::poll_fence) {

@@ -11,15 +11,18 @@
 //! In a job on several nodes all starters do so under the hub's order ([`crate::spawning`]).
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use tutti_os::Failure;
 use tutti_protocol::wire::{self, Job, Kind, Program, Report, Text};
+use tutti_shm::layout::LOCAL_RANKS_MAX;
 use tutti_shm::segment::Segment;
 use tutti_shm::spawn::{Answer, Request, Spawned};
 
 use super::Starter;
 use crate::launch;
+use crate::pmi::spawning::{Command, Pair};
 use crate::readiness::now_ns;
 use crate::spawning::{Allocation, Ask, Outcome, Spawning, Waiting};
 
@@ -48,7 +51,7 @@ impl Starter {
         }
         let ask = Ask { parent: self.parts.ranks.world_rank(rank), request: request.clone() };
         if self.alone {
-            return self.begin_or_wait(ask);
+            return self.begin_or_wait(ask, None);
         }
         // It came in a message that was as short.
         let Some(ask) = ask.encode() else { return };
@@ -58,17 +61,43 @@ impl Starter {
         }
     }
 
+    /// A program of another MPI wants more processes. Programs are searched where it is, and in PATH.
+    pub(super) fn spawn_over_pmi(&mut self, rank: u32, commands: Vec<Command>) {
+        let parent = self.parts.ranks.world_rank(rank);
+        let here = self
+            .parts
+            .ranks
+            .pids()
+            .nth(rank as usize)
+            .and_then(|pid| std::fs::read_link(format!("/proc/{pid}/cwd")).ok());
+        let here = here.unwrap_or_else(|| PathBuf::from("/"));
+        let wanted = commands.iter().fold(0_u32, |sum, command| sum.saturating_add(command.ranks));
+        let preput = commands.first().map(|command| command.preput.clone()).unwrap_or_default();
+        let programs = commands.into_iter().map(|command| program_over_pmi(command, &here)).collect();
+        if wanted > LOCAL_RANKS_MAX {
+            return self.run_pmi(|pmi| pmi.answer_spawn(rank, 1, false));
+        }
+        // The number is that of the ranks that the answer is about.
+        let ask = Ask { parent, request: Request { number: wanted, context: 0, programs } };
+        self.begin_or_wait(ask, Some(preput));
+    }
+
     /// Begins at once, or when ranks that are about to end have ended, if there is room only then.
-    fn begin_or_wait(&mut self, ask: Ask) {
+    fn begin_or_wait(&mut self, ask: Ask, preput: Option<Vec<Pair>>) {
         self.take_back_numbers();
         let wanted: u32 =
             ask.request.programs.iter().fold(0, |sum, program| sum.saturating_add(program.ranks));
         let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
         if wanted <= room || wanted > room + self.ending_ranks() || self.later.waiting.len() >= WAITING_MAX {
-            return self.begin_spawn(self.later.begun + 1, &ask, true);
+            return self.begin_spawn(self.later.begun + 1, &ask, preput.as_deref(), true);
         }
         let now_ns = now_ns();
-        self.later.waiting.push_back(Waiting { ask, due_ns: now_ns + LOOK_NS, ends_ns: now_ns + WAIT_NS });
+        self.later.waiting.push_back(Waiting {
+            ask,
+            preput,
+            due_ns: now_ns + LOOK_NS,
+            ends_ns: now_ns + WAIT_NS,
+        });
     }
 
     /// Looks again at requests that wait.
@@ -82,7 +111,7 @@ impl Starter {
             let wanted: u32 = programs.iter().fold(0, |sum, program| sum.saturating_add(program.ranks));
             let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
             if wanted <= room || wanted > room + self.ending_ranks() || now_ns >= waiting.ends_ns {
-                self.begin_spawn(self.later.begun + 1, &waiting.ask, true);
+                self.begin_spawn(self.later.begun + 1, &waiting.ask, waiting.preput.as_deref(), true);
             } else {
                 waiting.due_ns = now_ns + LOOK_NS;
                 self.later.waiting.push_back(waiting);
@@ -161,14 +190,17 @@ impl Starter {
             self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_ask(None));
             self.send_ask();
         }
-        self.begin_spawn(order, &ask, is_mine);
+        self.begin_spawn(order, &ask, None, is_mine);
     }
 
     /// Starts the share of this node.
-    fn begin_spawn(&mut self, order: u32, ask: &Ask, is_mine: bool) {
+    fn begin_spawn(&mut self, order: u32, ask: &Ask, preput: Option<&[Pair]>, is_mine: bool) {
         self.later.begun = order;
         let asker = self.parts.ranks.index_of(ask.parent).filter(|_| is_mine);
         let mut spawning = Spawning::new(order, asker.map(|asker| (asker as u32, ask.request.number)));
+        let programs: Vec<u32> = ask.request.programs.iter().map(|program| program.ranks).collect();
+        let pmi = self.parts.pmi.as_mut().zip(preput);
+        spawning.group = pmi.map(|(pmi, preput)| pmi.begin_group(&programs, preput));
         if let Err(text) = self.try_spawn(ask, &mut spawning) {
             self.log_debug(|| format!("rank {} gets no more ranks: {text}", ask.parent));
             spawning.refusal = Some(text);
@@ -234,7 +266,7 @@ impl Starter {
             ..origin.clone()
         };
         let programs: Vec<Program> = request.programs.iter().map(program).collect();
-        let spawned = launch::spawn(&job, &programs, &place, &mut self.parts);
+        let spawned = launch::spawn(&job, &programs, &place, spawning.group, &mut self.parts);
         spawning.place = Some(place);
         match spawned {
             Ok(failures) => {
@@ -307,7 +339,7 @@ impl Starter {
         let Some(index) = self.parts.spawnings.iter().position(|spawning| spawning.order == order) else {
             return;
         };
-        let Spawning { place, local, asker, .. } = self.parts.spawnings.remove(index);
+        let Spawning { place, local, asker, group, .. } = self.parts.spawnings.remove(index);
         let Outcome { failed, text } = Outcome::of_all(outcomes);
         self.log_debug(|| format!("order {order} has started {place:?}: {text:?}"));
         let is_good = text.is_empty() && failed.is_empty();
@@ -318,6 +350,14 @@ impl Starter {
             let pids = local.iter().filter_map(|index| all.get(*index as usize).copied()).collect();
             let gone = std::mem::take(&mut self.parts.gone);
             self.report(&Report::Later { pids, gone });
+        }
+        if let (Some(group), Some((rank, wanted))) = (group, asker) {
+            if !is_good {
+                self.parts.pmi.iter_mut().for_each(|pmi| pmi.end_group(group));
+                let line = format!("rank {rank} gets no more processes (MPI_Comm_spawn): {text}");
+                self.report(&Report::Warning(line));
+            }
+            return self.run_pmi(|pmi| pmi.answer_spawn(rank, wanted, is_good));
         }
         let first = place.filter(|_| is_good).and_then(|place| place.ranks.first().copied());
         if let (Some((rank, number)), Some(tickets)) = (asker, &self.parts.tickets) {
@@ -334,6 +374,33 @@ impl Starter {
             }
             _ => text,
         }
+    }
+}
+
+fn program_over_pmi(command: Command, here: &Path) -> tutti_shm::spawn::Program {
+    let hint = |name: &[u8]| command.hints.iter().find(|(key, _)| key == name).map(|(_, value)| &value[..]);
+    let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+    let directory = here.join(hint(b"wdir").or(hint(b"wd")).map(path).unwrap_or_default());
+    let name = path(&command.file);
+    let file = if command.file.contains(&b'/') {
+        directory.join(&name)
+    } else {
+        let of_user = hint(b"path").map(|path| directory.join(OsStr::from_bytes(path)));
+        let programs = std::env::var_os("PATH").unwrap_or_default();
+        let mut places =
+            of_user.into_iter().chain([directory.clone()]).chain(std::env::split_paths(&programs));
+        // Else it cannot be executed, which says which one.
+        places.find_map(|place| Some(place.join(&name)).filter(|file| file.is_file())).unwrap_or(name)
+    };
+    let arguments = std::iter::once(command.file.clone()).chain(command.arguments.iter().cloned()).collect();
+    let bytes = |path: PathBuf| path.into_os_string().into_vec();
+    let host = hint(b"host").unwrap_or_default().to_vec();
+    tutti_shm::spawn::Program {
+        ranks: command.ranks,
+        file: bytes(file),
+        arguments,
+        directory: bytes(directory),
+        host,
     }
 }
 

@@ -15,7 +15,11 @@ fn pmi_requests_are_parsed() {
     assert_eq!(parse("cmd=get key=card"), Ok(Request::Get { space: None, key: b"card" }));
     assert_eq!(parse("cmd=getbyidx kvsname=k idx=7"), Ok(Request::GetByIndex(7)));
     assert_eq!(parse("cmd=abort exitcode=-1 message=it is over"), Ok(Request::Abort(u32::MAX)));
-    assert_eq!(parse("cmd=publish_name service=a port=b"), Ok(Request::Other(b"publish_name")));
+    let published = Request::Publish { service: b"a", port: b"b" };
+    assert_eq!(parse("cmd=publish_name service=a port=b"), Ok(published));
+    assert_eq!(parse("cmd=lookup_name service=a"), Ok(Request::Lookup(b"a")));
+    assert_eq!(parse("cmd=unpublish_name"), Err(NoPmi));
+    assert_eq!(parse("cmd=spawn_me"), Ok(Request::Other(b"spawn_me")));
     assert_eq!(parse("mcmd=spawn"), Ok(Request::Spawn));
 }
 
