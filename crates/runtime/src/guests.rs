@@ -82,7 +82,8 @@ pub struct Guests {
     inet_door: Option<OwnedFd>,
     watch: Watch,
     list: Vec<Guest>,
-    numbers: HashMap<ProcessName, usize>,
+    /// By names and keys: a job may use the number of a rank again.
+    numbers: HashMap<(ProcessName, u64), usize>,
     newcomers: VecDeque<Newcomer>,
     /// Sockets that can go on although nothing new has come.
     again: Vec<u64>,
@@ -221,7 +222,7 @@ impl Guests {
             return Some(address.name.rank as usize).filter(|rank| *rank < self.first);
         }
         let next = self.end();
-        let number = *self.numbers.entry(address.name).or_insert(next);
+        let number = *self.numbers.entry((address.name, address.key)).or_insert(next);
         if number == next {
             self.list.push(Guest {
                 address,
