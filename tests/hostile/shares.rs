@@ -100,9 +100,11 @@ fn shares_of_the_machine_are_only_for_users_that_work() {
     await_that("nothing is left", || idle.iter().all(|uid| users.processes(*uid).is_empty()));
 }
 
-/// A card that takes 1 Mbit/s and to which nobody is connected.
-const NARROW: &str = "ip link add name card type dummy && ip addr add 10.99.0.1/24 dev card && \
-    ip link set card up && tc qdisc add dev card root tbf rate 1mbit burst 3000 limit 6000";
+/// A card that takes 1 Mbit/s and behind which nobody listens.
+const NARROW: &str = "ip link add name card type veth peer name far && ip addr add 10.99.0.1/24 dev card && \
+    ip link set card up && ip link set far up && \
+    ip neigh add 10.99.0.2 lladdr 02:00:00:00:00:02 dev card && \
+    tc qdisc add dev card root tbf rate 1mbit burst 3000 limit 6000";
 
 /// Who floods a network that others use pays for it by what the kernel has counted, and is left out of the
 /// row that he shares with them.

@@ -28,8 +28,9 @@ fn attributes_appnum_and_universe_size_are_set() {
             .map(|(rank, number)| format!("rank {rank} of 3, program {number}, universe 3, {fatal}"));
         assert_eq!(lines(&mut mpiexec), expected, "{nodes:?}");
     }
-    // Without mpiexec nobody has given it a number.
-    assert_eq!(lines(&mut Command::new(start)), [format!("rank 0 of 1, universe 1, {fatal}")]);
+    // Without mpiexec nobody has given it a number, and it may start processes for all cores.
+    let cores = std::thread::available_parallelism().expect("cores");
+    assert_eq!(lines(&mut Command::new(start)), [format!("rank 0 of 1, universe {cores}, {fatal}")]);
     // A process that a rank starts is no rank, whatever it inherits.
     let below = format!("exec {} & wait; exec {0}", start.display());
     let found = lines(program("mpiexec").args(["-n", "1", "sh", "-c", &below]));

@@ -633,6 +633,18 @@ impl Shell {
         }
     }
 
+    /// What jobs have of this node's memory and network goes to the controller, and to the board.
+    fn measure_uses(&mut self) {
+        let (now_ms, starters) = (now_ms(), &self.starters);
+        let memory_bytes = |job| {
+            let starter: &Starter = starters.get(&job)?;
+            Some(starter.group.as_ref().and_then(|group| group.memory_bytes()))
+        };
+        let Some((found, congested_until_ns)) = self.meters.measure(now_ms, memory_bytes) else { return };
+        self.board.iter_mut().for_each(|board| board.show_congestion(congested_until_ns));
+        self.core.handle(now_ms, Event::Use(Box::new(found)));
+    }
+
     /// Until it is time for a tick.
     fn wait(&self) -> Duration {
         let most_ms = self.settings.leave_ms.map_or(u64::MAX, |leave_ms| leave_ms / 2);

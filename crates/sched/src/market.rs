@@ -259,8 +259,8 @@ impl Market {
     }
 }
 
-/// What a job sends of its part, in thousandths: it sends `own` bytes of the `all` that the `jobs` jobs of its
-/// row send together.
+/// What a job sends of its part, in thousandths: it sends `own` bytes of the `all` that the `jobs` jobs of
+/// its row send together.
 #[must_use]
 pub fn of_part_milli(own: u64, all: u64, jobs: u64) -> u64 {
     if all == 0 || jobs < 2 {

@@ -13,8 +13,8 @@
 //! - **Active**: it stands in the matrix. [`Scheduler::next_row`] gives the rows their turns.
 //! - **Suspended**: it stands in no row; its memory is still charged to its nodes.
 //! - A job is **left out** of the rows, and keeps its credit, while a node of it is expelled, or while it
-//!   should run and is not yet frozen everywhere after its last slice. Who has flooded the network is left out
-//!   too, without credit.
+//!   should run and is not yet frozen everywhere after its last slice. Who has flooded the network is left
+//!   out too, without credit.
 //! - Waiting jobs are served first come, first served, but a job that fits passes one that does not, at most
 //!   [`Config::bypass_max`] times; after that nobody passes it, so it is placed when the nodes it needs have
 //!   become free. One for which too few nodes are up is passed by all. One that runs already

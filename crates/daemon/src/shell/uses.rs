@@ -16,9 +16,8 @@ use tutti_os::cgroup::{JobGroup, counts_traffic};
 use tutti_os::load::{self, Load, Traffic};
 use tutti_sched::market::{JOBS_MAX, JobUse, NodeUse, Wanted};
 
-use super::clock::now_ms;
-use super::{Event, JobId, Shell};
 use crate::gang::now_ns;
+use crate::message::JobId;
 
 /// Between two reports.
 const REPORT_MS: u64 = 1000;
@@ -84,49 +83,47 @@ impl Meters {
         }
         self.jobs.insert(job, Meter { groups: groups.to_vec(), counters, before_bytes: 0 });
     }
-}
 
-impl Shell {
-    /// Once a second, while there are jobs: to the controller and to the board.
-    pub(super) fn measure_uses(&mut self) {
-        let now_ms = now_ms();
-        self.meters.jobs.retain(|job, _| self.starters.contains_key(job));
-        if self.meters.jobs.is_empty() {
-            self.meters.before = None;
-            return;
+    /// Once a second, while there are jobs: what they have had since the last time, and until when the network
+    /// counts as congested. `memory_bytes` says what a job has, where its part's group counts it; none: the
+    /// job is not here any more.
+    pub(super) fn measure(
+        &mut self,
+        now_ms: u64,
+        memory_bytes: impl Fn(JobId) -> Option<Option<u64>>,
+    ) -> Option<(NodeUse, u64)> {
+        self.jobs.retain(|job, _| memory_bytes(*job).is_some());
+        if self.jobs.is_empty() {
+            self.before = None;
+            return None;
         }
-        let Some((before, before_ms)) = self.meters.before else {
-            self.meters.before = Some((load::measure().traffic, now_ms));
-            return;
+        let Some((before, before_ms)) = self.before else {
+            self.before = Some((load::measure().traffic, now_ms));
+            return None;
         };
         // A clock that was set back begins anew.
         let passed_ms = now_ms.saturating_sub(before_ms);
         if passed_ms < REPORT_MS && now_ms >= before_ms {
-            return;
+            return None;
         }
         let load = load::measure();
-        self.meters.before = Some((load.traffic, now_ms));
+        self.before = Some((load.traffic, now_ms));
         if passed_ms < REPORT_MS {
-            return;
+            return None;
         }
         let mut jobs = Vec::new();
-        for (job, meter) in self.meters.jobs.iter_mut().take(JOBS_MAX) {
-            let group = self.starters.get(job).and_then(|starter| starter.group.as_ref());
-            let memory_bytes = group.and_then(|group| group.memory_bytes());
+        for (job, meter) in self.jobs.iter_mut().take(JOBS_MAX) {
             jobs.push(JobUse {
                 job: *job,
                 sent_bytes: meter.take(),
-                memory_bytes: memory_bytes.unwrap_or_else(|| meter.memory_bytes()),
+                memory_bytes: memory_bytes(*job).flatten().unwrap_or_else(|| meter.memory_bytes()),
             });
         }
         let (network, sent_bytes) = network(before, load.traffic, passed_ms);
         let is_congested = network.demand > network.supply && network.supply > 0;
-        if let Some(board) = &mut self.board {
-            board.show_congestion(if is_congested { now_ns() + CONGESTED_NS } else { 0 });
-        }
-        let is_counted = self.meters.is_counted;
-        let found = NodeUse { passed_ms, network, memory: memory(&load), sent_bytes, is_counted, jobs };
-        self.core.handle(now_ms, Event::Use(Box::new(found)));
+        let until_ns = if is_congested { now_ns() + CONGESTED_NS } else { 0 };
+        let (memory, is_counted) = (memory(&load), self.is_counted);
+        Some((NodeUse { passed_ms, network, memory, sent_bytes, is_counted, jobs }, until_ns))
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) struct Version1 {
 }
 
 impl Version1 {
-    /// Makes a group in the daemon's own and writes a limit, if there is one; `None` where that is impossible.
+    /// Makes a group in the daemon's own and writes a limit, if there is one; `None` where that is
+    /// impossible.
     pub(super) fn create(controller: &str, name: &str, limit: Option<(&str, u64)>) -> Option<Self> {
         let parent = own_directory(controller)?;
         rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)).ok()?;

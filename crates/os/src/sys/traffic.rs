@@ -188,8 +188,8 @@ mod tests {
 
     use crate::cgroup::{Cgroup, INNER, JobGroup, name};
 
-    /// A shell in a network of its own with one card, to which nobody is connected: 100 bytes leave by it, and
-    /// 1000 stay on the machine.
+    /// A shell in a network of its own with one card, to which nobody is connected: 100 bytes leave by it,
+    /// and 1000 stay on the machine.
     const SENDS: &str = "ip link set lo up && ip link add name card type veth peer name far && \
         ip addr add 10.99.0.1/24 dev card && ip link set card up && ip link set far up && \
         printf %0100d 0 > /dev/udp/10.99.0.2/9 && printf %01000d 0 > /dev/udp/127.0.0.1/9; exit 0";

@@ -70,8 +70,8 @@ impl Scheduler {
         &self.rotation.left_out
     }
 
-    /// Jobs of a row share its time: what each sends while it runs is compared with what its mates do. Who has
-    /// run for a part of the time only is compared by the last time that it ran for all of it: without it
+    /// Jobs of a row share its time: what each sends while it runs is compared with what its mates do. Who
+    /// has run for a part of the time only is compared by the last time that it ran for all of it: without it
     /// its mates send more.
     fn judge_floods(&mut self, rates: &BTreeMap<JobId, (u64, u64)>) {
         for row in self.matrix.rows() {
