@@ -84,9 +84,9 @@ impl Meters {
         self.jobs.insert(job, Meter { groups: groups.to_vec(), counters, before_bytes: 0 });
     }
 
-    /// Once a second, while there are jobs: what they have had since the last time, and until when the network
-    /// counts as congested. `memory_bytes` says what a job has, where its part's group counts it; none: the
-    /// job is not here any more.
+    /// Once a second, while there are jobs: what they have had since the last time, and until when the
+    /// network counts as congested. `memory_bytes` says what a job has, where its part's group counts it;
+    /// none: the job is not here any more.
     pub(super) fn measure(
         &mut self,
         now_ms: u64,
