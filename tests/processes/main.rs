@@ -121,7 +121,7 @@ fn spawn_without_mpiexec_starts_ranks_with_a_world_of_their_own() {
 }
 
 #[test]
-fn spawn_without_an_installation_says_so() {
+fn spawn_without_an_installation_is_refused() {
     let scratch = Scratch::new("processes-spawn-no-starter");
     let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
     let mut alone = alone(&spawn, &["nodes"]);

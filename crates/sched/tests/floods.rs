@@ -134,7 +134,7 @@ fn flooder_comes_back_when_its_mates_are_gone() {
 
 /// Whoever floods, nobody waits for much more than 30 s, and no sum is lost.
 #[test]
-fn flooders_let_nobody_starve() {
+fn flooders_starve_no_job() {
     for seed in 0..1000_u64 {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut random = |below: u64| {

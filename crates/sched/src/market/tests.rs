@@ -50,7 +50,7 @@ fn market_price_is_demand_over_supply_smoothed_over_ten_seconds() {
 }
 
 #[test]
-fn market_charges_nobody_who_is_alone() {
+fn market_does_not_charge_a_lone_user() {
     let mut market = Market::default();
     assert!(bills(&mut market, 10, &narrow(&[(100, 1000), (101, 9000)], 50)).is_empty(), "one user");
     assert!(bills(&mut market, 10, &narrow(&[(100, 1000), (200, 0)], 50)).is_empty(), "one who sends");
@@ -58,7 +58,7 @@ fn market_charges_nobody_who_is_alone() {
 }
 
 #[test]
-fn market_charges_nobody_while_there_is_enough() {
+fn market_does_not_charge_where_there_is_enough() {
     let mut market = Market::default();
     let found =
         NodeUse { network: Wanted { demand: 1000, supply: 1000 }, ..narrow(&[(100, 9), (200, 9)], 0) };
@@ -75,7 +75,7 @@ fn market_one_job_pays_as_much_as_sixteen_that_send_as_much() {
 }
 
 #[test]
-fn market_charges_nobody_with_what_is_unclaimed() {
+fn market_does_not_charge_unclaimed_bytes() {
     let mut market = Market::default();
     let bills = bills(&mut market, 60, &narrow(&[(100, 1000), (200, 1000)], 8000));
     // Price 2, half of the slots, a tenth of the bytes: six of sixty seconds each, not thirty.
@@ -87,7 +87,7 @@ fn market_charges_nobody_with_what_is_unclaimed() {
 }
 
 #[test]
-fn market_who_sleeps_while_the_network_is_scarce_pays_nothing() {
+fn market_does_not_charge_a_sleeping_job() {
     let mut market = Market::default();
     bills(&mut market, 5, &narrow(&[(100, 1000), (200, 1000)], 0));
     let bills = bills(&mut market, 1, &narrow(&[(100, 2000), (200, 0)], 0));

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn region_visitors_without_a_key_keep_nobody_out() {
+    fn region_visitors_without_a_key_block_no_other() {
         let mut network = Network::default();
         for number in 0..1000 {
             let (socket, _) =
