@@ -94,10 +94,12 @@ impl Mapping {
         self.header().ended.load(Ordering::Acquire)
     }
 
+    #[cfg(not(loom))]
     pub(crate) fn announce_end(&self) {
         self.header().ended.fetch_add(1, Ordering::AcqRel);
     }
 
+    #[cfg(not(loom))]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
