@@ -132,7 +132,10 @@ impl Starter {
         let later = segment.geometry().local_ranks..segment.present();
         later
             .filter(|index| !allocation.is_free(ranks.world_rank(*index)))
-            .filter(|index| ranks.has_ended(*index) || segment.is_ending(*index as usize))
+            .filter(|index| {
+                // Those that were taken back have been killed, and may not be dead yet.
+                ranks.is_withdrawn(*index) || ranks.has_ended(*index) || segment.is_ending(*index as usize)
+            })
             .count() as u32
     }
 
