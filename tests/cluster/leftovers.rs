@@ -1,7 +1,7 @@
 //! What daemons hold while no job is under way, and what is left when they are gone: descriptors, memory,
 //! network namespaces.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use rustix::process::Pid;
@@ -52,16 +52,39 @@ impl Held {
     /// Waits until a daemon holds no more descriptors and pages than this, and no other memory of jobs.
     #[track_caller]
     pub fn await_no_more(&self, cluster: &Cluster, node: u32) {
-        let mut now = None;
+        let (mut now, mut shared) = (None, Vec::new());
         let is_so = || {
-            let held = now.insert(Held::by(cluster.daemon(node)));
+            let pid = cluster.daemon(node);
+            let held = now.insert(Held::by(pid));
+            shared = shared_memory(pid);
             held.segments == 0 && held.pages <= self.pages && held.descriptors.len() <= self.descriptors.len()
         };
-        let what = format!("the daemon of node {node} holds no more than at first");
         if !crate::harness::comes_true(is_so) {
-            panic!("it was awaited that {what}: {self:?}, now {now:?}");
+            let now = now.expect("it was looked at");
+            println!("the daemon of node {node} holds more than at first");
+            println!("pages: {} at first, {} now; shared memory: {shared:#?}", self.pages, now.pages);
+            println!("descriptors at first: {:#?}", self.kinds());
+            println!("descriptors now: {:#?}", now.kinds());
+            panic!("the daemon of node {node} holds more than at first");
         }
     }
+
+    /// How many descriptors of each kind.
+    fn kinds(&self) -> BTreeMap<&str, usize> {
+        let mut kinds = BTreeMap::new();
+        for descriptor in &self.descriptors {
+            let kind = descriptor.split_once(":[").map_or(descriptor.as_str(), |(kind, _)| kind);
+            *kinds.entry(kind).or_default() += 1;
+        }
+        kinds
+    }
+}
+
+/// The mapped memory of a process that others may have mapped, too.
+fn shared_memory(pid: Pid) -> Vec<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", pid.as_raw_nonzero())).unwrap_or_default();
+    let is_shared = |line: &&str| line.contains("/memfd:") || line.contains("/dev/shm/");
+    maps.lines().filter(is_shared).map(str::to_owned).collect()
 }
 
 /// Sockets that say that a user has jobs on this machine: they come when a controller looks for others, and

@@ -27,7 +27,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -541,10 +541,18 @@ fn receive_descriptor(stream: &mut UnixStream) -> io::Result<OwnedFd> {
     let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
     (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control) as _);
-    // SAFETY: the structure names memory that lives during the call.
-    let read = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
-    if read < 0 {
-        return Err(io::Error::last_os_error());
+    // A signal, also SIGCONT, ends a call with a limit, and the kernel does not begin it again.
+    let begin = Instant::now();
+    loop {
+        // SAFETY: the structure names memory that lives during the call.
+        let read = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+        if read >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted || begin.elapsed() > PATIENCE {
+            return Err(error);
+        }
     }
     // SAFETY: the kernel has filled the structure; a first header lies inside the control bytes.
     let descriptor = unsafe {

@@ -108,3 +108,59 @@ fn board_is_refused_when_it_is_none() {
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     assert!(Reader::map(file.as_fd()).is_err());
 }
+
+#[test]
+fn board_is_found_although_signals_come_meanwhile() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let place = std::env::temp_dir().join(format!("tutti-board-{}", std::process::id()));
+    let listener = std::os::unix::net::UnixListener::bind(&place).unwrap();
+    let (_nodes, _jobs, _reader, end) = board();
+    // SAFETY: zero is a value of the C structure; the handler does nothing.
+    unsafe {
+        let mut action = std::mem::zeroed::<libc::sigaction>();
+        action.sa_sigaction = nothing as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
+    }
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let place = &place;
+        let reader = scope.spawn(move || {
+            // SAFETY: a plain call.
+            tell.send(unsafe { libc::pthread_self() }).unwrap();
+            Reader::connect(place)
+        });
+        let (stream, _) = listener.accept().unwrap();
+        let thread = told.recv().unwrap();
+        for _ in 0..50 {
+            // SAFETY: the thread lives until it has got its answer.
+            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        hand_out(&stream, &end);
+        let found = reader.join().unwrap();
+        assert_eq!(found.map(|reader| reader.header().kind).unwrap(), OF_DAEMON);
+    });
+    std::fs::remove_file(&place).unwrap();
+}
+
+/// As a daemon does.
+fn hand_out(stream: &UnixStream, board: &OwnedFd) {
+    let mut magic = MAGIC.to_le_bytes();
+    let mut control = [0_u64; 4];
+    let mut part = libc::iovec { iov_base: magic.as_mut_ptr().cast(), iov_len: magic.len() };
+    // SAFETY: zero is a value of the C structure, which then names memory that lives during the call; a
+    // first header with one descriptor fits the control bytes.
+    unsafe {
+        let mut message = std::mem::zeroed::<libc::msghdr>();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        (message.msg_control, message.msg_controllen) =
+            (control.as_mut_ptr().cast(), libc::CMSG_SPACE(4) as _);
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as _;
+        libc::CMSG_DATA(header).cast::<libc::c_int>().write_unaligned(board.as_raw_fd());
+        assert_eq!(libc::sendmsg(stream.as_raw_fd(), &raw const message, 0), 8);
+    }
+}
