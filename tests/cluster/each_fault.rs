@@ -87,6 +87,8 @@ impl Stage {
         let random = Random::new(tutti_testkit::seed());
         let bystanders = Vec::from(bystanders);
         await_that("both run", || jobs(&cluster) == [1, 2].map(|job| (job, "running".to_owned())).into());
+        // From then on their daemons have opened all that they need for them.
+        await_that("it is known how both are held on both nodes", || held_on(&cluster) == [2, 2]);
         let held = (0..NODES).map(|node| Held::by(cluster.daemon(node))).collect();
         Stage { cluster, scratch, bystanders, hit: 0, random, held }
     }
@@ -249,6 +251,14 @@ fn jobs(cluster: &Cluster) -> BTreeMap<u32, String> {
         Some((words.next()?.parse().ok()?, words.next()?.to_owned()))
     };
     rows.lines().filter_map(row).collect()
+}
+
+/// On how many nodes it is known how each job is held while others have the cores.
+fn held_on(cluster: &Cluster) -> Vec<usize> {
+    let shown = cluster.tutti(&["ps", "--json"]).expect_success();
+    let rows: serde_json::Value = serde_json::from_str(&shown.stdout).expect("it is JSON");
+    let rows = rows.as_array().expect("rows").iter();
+    rows.map(|row| row["held_by"].as_array().map_or(0, Vec::len)).collect()
 }
 
 /// Asked for on a node whose daemon lives through everything.
