@@ -13,6 +13,7 @@ mod deadlocks;
 mod doctor;
 mod each_fault;
 mod faults;
+mod filling;
 mod front_ends;
 mod full_disk;
 mod gangs;

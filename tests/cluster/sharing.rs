@@ -9,25 +9,25 @@ use crate::gangs::{cgroup, is_frozen};
 use crate::harness::{RANK, await_that, cgroup_of};
 
 /// A rank that uses its core and ends when it is killed.
-const SPIN: [&str; 3] = ["sh", "-c", "while :; do :; done"];
+pub(crate) const SPIN: [&str; 3] = ["sh", "-c", "while :; do :; done"];
 
 impl Cluster {
     /// What `tutti ps --all --json` says of a job.
     #[track_caller]
-    fn row(&self, job: u64) -> Value {
+    pub(crate) fn row(&self, job: u64) -> Value {
         let text = self.tutti(&["ps", "--all", "--json"]).expect_success().stdout;
         let rows: Vec<Value> = serde_json::from_str(&text).expect("JSON");
         rows.into_iter().find(|row| row["job"] == job).unwrap_or(Value::Null)
     }
 
     #[track_caller]
-    fn await_state(&self, job: u64, state: &str) {
+    pub(crate) fn await_state(&self, job: u64, state: &str) {
         await_that(&format!("job {job} is {state}"), || self.row(job)["state"] == state);
     }
 
     /// A job that was submitted with these words is in this state and stays there for now.
     #[track_caller]
-    fn submit(&self, job: u64, words: &[&str], state: &str) {
+    pub(crate) fn submit(&self, job: u64, words: &[&str], state: &str) {
         let ran = self.tutti(&[&["submit"], words].concat()).expect_success();
         assert_eq!(ran.stdout, format!("job {job}\n"));
         self.await_state(job, state);
@@ -339,42 +339,4 @@ fn memory_limit_kills_the_job_with_one_line() {
     assert_eq!(limit.trim(), (64 << 20).to_string());
     let line = "tutti run: rank 0 was killed: the job's memory on node node0 reached 64 MiB (--memory)\n";
     assert_eq!((ran.code(), ran.stderr.as_str()), (137, line), "{ran}");
-}
-
-/// Clock ticks that the ranks of a job have worked.
-fn worked(cluster: &Cluster, job: u64) -> u64 {
-    let pids = cluster.row(job)["pids"][0][1].as_array().cloned().unwrap_or_default();
-    let pids = pids.iter().filter_map(|pid| rustix::process::Pid::from_raw(pid.as_i64()? as i32));
-    pids.filter_map(tutti_os::stat::Stat::of).map(|stat| stat.worked).sum()
-}
-
-#[test]
-fn filler_has_what_a_gang_leaves() {
-    let cluster = Cluster::up("filler", 1, &[]);
-    let spin: Vec<&str> = ["--fill", "-n", "2"].into_iter().chain(SPIN).collect();
-    cluster.submit(1, &spin, "running");
-    if cluster.row(1)["enforced"][0][1]["behind"] != true {
-        return skip_part(Need::Cgroup, "no group of the controller cpu can be made here");
-    }
-    let gang: Vec<&str> = ["-n", "2"].into_iter().chain(SPIN).collect();
-    cluster.submit(2, &gang, "running");
-    assert!(cluster.tutti(&["ps"]).stdout.contains(" fills "));
-    let (filled, had) = (worked(&cluster, 1), worked(&cluster, 2));
-    await_that("the gang has worked", || worked(&cluster, 2) > had + 300);
-    let (filled, had) = (worked(&cluster, 1) - filled, worked(&cluster, 2) - had);
-    assert!(filled * 10 < had, "the filler worked {filled} ticks, the gang {had}");
-    cluster.tutti(&["kill", "2"]).expect_success();
-    let dozer = "while :; do i=0; while [ $i -lt 500 ]; do i=$((i+1)); done; sleep 0.004; done";
-    cluster.submit(3, &["-n", "2", "sh", "-c", dozer], "running");
-    // What is left on a machine that others use too may be nothing: that it could run is what is tested.
-    let pid =
-        cluster.row(1)["pids"][0][1][0].as_i64().and_then(|pid| rustix::process::Pid::from_raw(pid as i32));
-    let place = cgroup_of(pid.expect("a rank")).expect("a cgroup");
-    let looks = std::time::Instant::now();
-    while looks.elapsed() < std::time::Duration::from_secs(2) {
-        assert!(!is_frozen(place.parent().expect("the job's")), "it fills while the gang has its turns");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let turns = cluster.row(3)["turns"].as_u64();
-    assert!(turns > Some(0), "{turns:?}");
 }

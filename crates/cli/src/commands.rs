@@ -537,6 +537,11 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
     for row in rows.iter().filter(|row| !row.unfrozen.is_empty()) {
         text.push_str(&format!("job {} is not frozen yet on {}\n", row.job, row.unfrozen.join(", ")));
     }
+    for row in rows {
+        for (node, put_out) in &row.put_out {
+            text.push_str(&format!("job {} is {put_out} ({node})\n", row.job));
+        }
+    }
     for (job, deadlock) in rows.iter().filter_map(|row| Some((row.job, row.deadlock.as_ref()?))) {
         text.push_str(&format!("job {job}: {}\n", escape_control(deadlock)));
     }
@@ -600,6 +605,9 @@ fn print_status(rows: &[JobRow]) -> String {
             text.push_str(&format!("weight   {}\nslices   {}\n", row.weight, row.turns));
             if row.fill {
                 text.push_str("fills    it has what jobs that are no fillers leave (--fill)\n");
+                for (node, put_out) in &row.put_out {
+                    text.push_str(&format!("fills    not on {node}: {put_out}\n"));
+                }
             }
         } else {
             text.push_str("turns    none: it runs all the time\n");

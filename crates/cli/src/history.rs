@@ -111,6 +111,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         pids: Vec::new(),
         held_by: Vec::new(),
         enforced: Vec::new(),
+        put_out: Vec::new(),
         enrolled: false,
         first_ranks: Default::default(),
         limits_memory: Default::default(),

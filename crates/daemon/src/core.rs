@@ -277,6 +277,7 @@ impl Core {
             Event::Writer(job, event) => self.origin.handle_writer(local, out, job, event),
             Event::Gang(event) => self.handle_gang(event),
             Event::Limited(job, enforced) => self.parts.record_enforced(job, enforced),
+            Event::PutOut(job, put_out) => self.parts.record_put_out(local, out, job, put_out),
             Event::Filed(job, filed) => {
                 if let Some(controller) = &mut self.controller {
                     controller.handle_filed(local, out, job, &filed);

@@ -28,6 +28,7 @@ use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
 use tutti_protocol::wire::{Ended, Job, Reached, Report, Stalled, Text};
 
+use tutti_sched::fill_trial::PutOut;
 use tutti_sched::market::NodeUse;
 pub use tutti_sched::{Bytes, JobId};
 
@@ -603,6 +604,9 @@ pub struct PartState {
     /// has started.
     #[serde(default)]
     pub enforced: Option<Enforced>,
+    /// It is a filler, and does not fill since it costs a job here too much.
+    #[serde(default)]
+    pub put_out: Option<PutOut>,
     /// The last snapshot.
     pub held: Option<Held>,
     /// All its ranks sleep until something comes for them.

@@ -43,6 +43,7 @@ mod configuration;
 mod error;
 mod events;
 mod filing;
+mod filling;
 mod groups;
 mod journals;
 mod neighbours;
@@ -183,6 +184,7 @@ struct Shell {
     switcher: Switcher,
     board: Option<board::Keeper>,
     meters: uses::Meters,
+    fill_trials: filling::FillTrials,
     neighbours: neighbours::Neighbours,
     pending_peers: peers::PendingPeers,
     folder: records::Folder,
@@ -257,6 +259,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
                 shell.watch_front_ends();
                 shell.core.handle(now_ms(), Event::Tick);
                 shell.take_turns();
+                shell.try_fillers();
                 shell.share_machine(now_ms());
                 shell.leave_if_idle();
             }
@@ -431,6 +434,7 @@ impl Shell {
             switcher,
             board,
             meters: uses::Meters::open(),
+            fill_trials: filling::FillTrials::default(),
             neighbours: neighbours::Neighbours::new(settings.leave_ms.is_some()),
             pending_peers: peers::PendingPeers::default(),
             shell_events,
@@ -569,7 +573,12 @@ impl Shell {
                     (Some(filing), None) => filing.remove(job),
                     (None, _) => {}
                 },
-                Action::Gang(command) => self.switcher.send(command),
+                Action::Gang(command) => {
+                    if let gang::Command::PartEnded(job) = &command {
+                        self.fill_trials.end(*job);
+                    }
+                    self.switcher.send(command);
+                }
                 Action::RanksStarted(job, residents) => self.send_residents(job, residents),
                 Action::OpenSwitchLink(link, node, is_parent) => self.open_switch_link(link, node, is_parent),
                 Action::KeepConfiguration(text) => self.keep_configuration(text),
@@ -648,7 +657,7 @@ impl Shell {
     /// Until it is time for a tick.
     fn wait(&self) -> Duration {
         let most_ms = self.settings.leave_ms.map_or(u64::MAX, |leave_ms| leave_ms / 2);
-        Duration::from_millis(self.core.wait_ms(now_ms()).min(most_ms))
+        Duration::from_millis(self.core.wait_ms(now_ms()).min(most_ms).min(self.fill_trials.wait_ms()))
     }
 
     /// What the switch thread says to its neighbours and does not go by datagram goes over the links.

@@ -156,8 +156,12 @@ pub(crate) fn take_lock() -> Option<Guard> {
     // SAFETY: RUNNING and CHECKED say that the value is there and stays; the lock is ours.
     let process = unsafe { (*PROCESS.0.get()).as_mut() };
     match process {
-        // SAFETY: the lock is ours, and the rank started before the process.
-        Some(process) => Some(Guard { process, rank: unsafe { LockedRank::new() } }),
+        Some(process) => {
+            // SAFETY: the lock is ours, and the rank started before the process.
+            let rank = unsafe { LockedRank::new() };
+            rank.count_call();
+            Some(Guard { process, rank })
+        }
         None => {
             LOCK.release();
             None

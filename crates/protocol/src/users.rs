@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tutti_os::PriorityClass;
 use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
+use tutti_sched::fill_trial::PutOut;
 use tutti_sched::market::NodePrices;
 use tutti_sched::shares::Standing;
 use tutti_sched::{JobId, NodeId, Processor};
@@ -284,6 +285,9 @@ pub struct JobRow {
     /// Which of its limits the kernel sees to, by node, where that is known; elsewhere they are counted.
     #[serde(default)]
     pub enforced: Vec<(String, Enforced)>,
+    /// It is a filler that does not fill on these nodes, since it costs a job there too much.
+    #[serde(default)]
+    pub put_out: Vec<(String, PutOut)>,
 }
 
 /// Since when a job is suspended, and by which user.

@@ -249,6 +249,13 @@ impl LockedRank {
         LockedRank { is_waiting: false }
     }
 
+    /// The program has made one more call of MPI: the node's daemon sees by it what fillers cost.
+    #[inline(always)]
+    pub fn count_call(&self) {
+        let calls = &self.own_endpoint().calls;
+        calls.store(calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
     /// The same right once more, for a call that is made meanwhile.
     ///
     /// # Safety

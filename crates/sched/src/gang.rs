@@ -420,6 +420,12 @@ impl NodeSwitch {
         !requested && self.mode() == Mode::Overlapped && self.alone.is_none()
     }
 
+    /// True if the job was left as it is, and counts as frozen.
+    #[must_use]
+    pub fn is_exempt(&self, job: JobId) -> bool {
+        self.find(job).is_some_and(|at| self.jobs[at].is_exempt())
+    }
+
     /// True if nobody has to know of the job, which is not to run now, more than that it runs no instruction
     /// of its own: others come to its slots, nobody copies it, and nobody has asked that it stand still.
     #[must_use]

@@ -23,6 +23,7 @@ pub mod barrier;
 pub mod controller;
 mod demand;
 mod dqt;
+pub mod fill_trial;
 pub mod gang;
 mod machine;
 pub mod market;

@@ -205,6 +205,17 @@ impl Page {
         self.lines().clock(monotonic_ns)
     }
 
+    /// How long the job has stood still by now, what lasts included. It may be wrong by a time that begins or
+    /// ends meanwhile.
+    pub fn frozen_ns(&self, now_ns: u64) -> u64 {
+        let lines = self.lines();
+        let lasts_ns = |line: &Line| match line.frozen_since_ns.load(Ordering::Acquire) {
+            0 => 0,
+            since_ns => now_ns.saturating_sub(since_ns),
+        };
+        lines.frozen_ns().wrapping_add(lasts_ns(&lines.turns).max(lasts_ns(&lines.holds)))
+    }
+
     /// What it says.
     pub fn turns(&self) -> Turns {
         self.lines().turns()

@@ -41,7 +41,10 @@ pub struct Endpoint {
     pub progress: AtomicU64,
     /// How many steps a mate may be behind before nobody spins for it. Writer: the rank.
     pub patience: AtomicU64,
-    _line4: [u64; 6],
+    /// Calls of MPI that the rank has made. Writer: the rank. Reader: the node's daemon
+    /// ([`crate::call_counts`]).
+    pub calls: AtomicU64,
+    _line4: [u64; 5],
 }
 
 #[cfg(not(loom))]

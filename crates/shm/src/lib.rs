@@ -10,6 +10,8 @@ pub mod arena;
 #[cfg(not(loom))]
 pub mod board;
 pub mod bulk_ring;
+#[cfg(not(loom))]
+pub mod call_counts;
 pub mod collective;
 pub mod coop_copy;
 pub mod daemon_page;

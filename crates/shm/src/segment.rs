@@ -296,6 +296,18 @@ impl Segment {
     }
 }
 
+/// What a segment was made from, and where things lie in it, by its file; it is not mapped.
+///
+/// # Errors
+/// When it is no segment of this version.
+#[cfg(not(loom))]
+pub(crate) fn read_layout(descriptor: BorrowedFd<'_>) -> io::Result<(Geometry, Layout)> {
+    let bytes = file_bytes(descriptor)?;
+    let header = read_header(descriptor)?;
+    let layout = header.layout(bytes).map_err(|found| io::Error::new(io::ErrorKind::InvalidData, found))?;
+    Ok((header.geometry, layout))
+}
+
 impl Header {
     /// The layout of a segment of so many bytes with this header, or what is wrong with them.
     fn layout(&self, bytes: usize) -> Result<Layout, String> {

@@ -171,6 +171,7 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
         let standing = standings.iter().find(|one| one.user == row.uid);
         let why = match standing {
             _ if !row.gang => "it takes no turns".to_owned(),
+            _ if !row.put_out.is_empty() => row.put_out[0].1.to_string(),
             _ if row.effective_milli == 0 => "-".to_owned(),
             Some(one) if standings.len() > 1 => format!(
                 "{} of the time for {} jobs: share {}, used {}",

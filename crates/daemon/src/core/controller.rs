@@ -222,6 +222,7 @@ impl Controller {
         let states = relay.states(id).unwrap_or(&none);
         job.judge(states, wall_ms);
         let (new, left) = (job.notices[reported..].to_vec(), std::mem::take(&mut job.left));
+        let fillings = std::mem::take(&mut job.fillings);
         let is_started = job.reported_started && !was_started;
         let is_over = job.over && !was_over;
         let is_suspended = job.order.run == Run::Stop;
@@ -255,6 +256,7 @@ impl Controller {
             log::log_limit(local, out, job);
         }
         new.iter().for_each(|notice| log::log_notice(local, out, job, notice));
+        log::log_fillings(local, out, id, fillings);
         log::log_left(local, out, id, left);
         if is_over {
             scheduler::leave(out, job);

@@ -4,6 +4,7 @@ use tutti_os::cgroup::Enforced;
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::wire::{Kind, Reattach};
 use tutti_protocol::writer::{Opened, Written};
+use tutti_sched::fill_trial::PutOut;
 use tutti_sched::market::NodeUse;
 use tutti_shm::published::far::Wanted;
 
@@ -51,6 +52,8 @@ pub enum Event {
     Gang(SwitchEvent),
     /// Which limits the kernel sees to, of a job's part here that is about to begin.
     Limited(JobId, Enforced),
+    /// A filler is put out on this node, or may fill again.
+    PutOut(JobId, Option<PutOut>),
     /// What it has done lately.
     Turns(TurnBatch),
     /// The sections of the configuration that hold for all nodes are on the disk.

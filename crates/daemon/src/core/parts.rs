@@ -25,6 +25,7 @@ use crate::gang::Command;
 use crate::message::STATE_BYTES_MAX;
 use crate::message::{Hold, JobId, Launch, Order, PartState, Phase, Run, State};
 use tutti_protocol::users::FreezeMethod;
+use tutti_sched::fill_trial::PutOut;
 
 mod lifecycle;
 mod orders;
@@ -201,6 +202,20 @@ impl Parts {
     ) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         if part.state.held_by.replace(method) != Some(method) {
+            self.publish_part(local, out, job);
+        }
+    }
+
+    /// Whether it is put out here, as a filler.
+    pub(super) fn record_put_out(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        put_out: Option<PutOut>,
+    ) {
+        let Some(part) = self.parts.get_mut(&job) else { return };
+        if std::mem::replace(&mut part.state.put_out, put_out) != put_out {
             self.publish_part(local, out, job);
         }
     }

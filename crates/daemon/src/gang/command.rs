@@ -82,6 +82,8 @@ pub enum Command {
     CloseLink(LinkId),
     /// A word that has come over a link, with its number.
     Message(LinkId, u64, Vec<u8>),
+    /// A filler may run beside those who have its slots, or not: it costs them too much, or that is tried.
+    MayFill(JobId, bool),
     /// The parent lives.
     ParentAlive,
     /// A child is there (again): it is told what is in force.

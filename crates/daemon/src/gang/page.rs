@@ -17,8 +17,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::Pid;
 use tutti_os::stat::{Stat, owner};
+use tutti_shm::call_counts::{self, CallCounts};
 pub(crate) use tutti_shm::daemon_page::Teller;
-use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES};
+use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES, Page};
 use tutti_shm::phases::{self, Grants};
 
 /// The starter has it among its first descriptors; of who has more than a starter no more are looked at.
@@ -50,6 +51,19 @@ pub(crate) fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
 /// descriptors: that the first one says, and often the folder.
 pub(crate) fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
     find(starter, user, NAME, |_, page| DaemonPage::adopt(page, user, now_ns).ok())
+}
+
+/// The same page, to be read.
+pub(crate) fn read(starter: Pid, user: u32) -> Option<Page> {
+    find(starter, user, NAME, |_, page| Page::read(page).ok())
+}
+
+/// The calls that the ranks of this starter have made.
+pub(crate) fn call_counts(starter: Pid, user: u32) -> Option<CallCounts> {
+    find_file(starter, call_counts::NAME, |folder, number| {
+        let segment = open_file(folder, number, user, OFlags::RDONLY, |bytes| bytes >= PAGE_BYTES as u64)?;
+        CallCounts::of(segment).ok()
+    })
 }
 
 /// The page of the phases of this starter's job, if it shares parallel slots, and the bell by which its ranks
@@ -92,6 +106,14 @@ fn find<T>(
     name: &str,
     mut adopt: impl FnMut(&OwnedFd, BorrowedFd<'_>) -> Option<T>,
 ) -> Option<T> {
+    find_file(starter, name, |folder, number| {
+        let page = open_file(folder, number, user, OFlags::RDWR, |bytes| bytes == PAGE_BYTES as u64)?;
+        adopt(folder, page.as_fd())
+    })
+}
+
+/// What `open` makes of the first file of this name among a starter's descriptors, with which it agrees.
+fn find_file<T>(starter: Pid, name: &str, mut open: impl FnMut(&OwnedFd, &CStr) -> Option<T>) -> Option<T> {
     let path = format!("/proc/{}/fd", starter.as_raw_nonzero());
     let folder =
         openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
@@ -100,10 +122,8 @@ fn find<T>(
     for entry in entries.map_while(Result::ok) {
         match readlinkat(&folder, entry.file_name(), Vec::new()) {
             Ok(found) if found.as_bytes().starts_with(memfd.as_bytes()) => {
-                if let Some(page) = open_page(&folder, entry.file_name(), user)
-                    && let Some(adopted) = adopt(&folder, page.as_fd())
-                {
-                    return Some(adopted);
+                if let Some(opened) = open(&folder, entry.file_name()) {
+                    return Some(opened);
                 }
             }
             Err(Errno::ACCESS | Errno::PERM) => return None,
@@ -114,22 +134,28 @@ fn find<T>(
     None
 }
 
-/// The page of that size, if this is one, among the descriptors of a process.
-fn open_page(folder: &OwnedFd, number: &CStr, user: u32) -> Option<OwnedFd> {
+/// The file of such a size, if it is memory of the kernel's, among the descriptors of a process.
+fn open_file(
+    folder: &OwnedFd,
+    number: &CStr,
+    user: u32,
+    flags: OFlags,
+    is_size: impl Fn(u64) -> bool,
+) -> Option<OwnedFd> {
     let seen = openat(folder, number, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     // A file system of the user's could keep who asks it waiting: what is cached of the file says whether it
     // is in memory of the kernel's.
     let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::UID;
     let stat = statx(&seen, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted).ok()?;
-    let is_page = memory_device() == Some((stat.stx_dev_major, stat.stx_dev_minor))
+    let is_it = memory_device() == Some((stat.stx_dev_major, stat.stx_dev_minor))
         && FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile
-        && stat.stx_size == PAGE_BYTES as u64
+        && is_size(stat.stx_size)
         && stat.stx_uid == user;
-    if !is_page {
+    if !is_it {
         return None;
     }
     let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
-    openat(CWD, again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()
+    openat(CWD, again, flags | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// The device of every memfd: no user can mount it.

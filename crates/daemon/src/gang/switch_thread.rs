@@ -273,6 +273,7 @@ impl SwitchThread {
                 }
                 return self.announce_job(now_ns, job);
             }
+            Command::MayFill(job, may_fill) => return self.handle_may_fill(now_ns, job, may_fill),
             Command::OpenLink(neighbour) => return self.switch_links.open(now_ns, neighbour),
             Command::CloseLink(link) => return self.switch_links.close(link),
             Command::Message(link, number, message) => {

@@ -15,8 +15,11 @@ use crate::gang::page::starters_of;
 use tutti_os::stderr::print_line;
 use tutti_protocol::wire::Job;
 
+use super::clock::now_ms;
+use super::filling::Filled;
 use super::{JobId, Shell};
 use crate::core::action::Residents;
+use crate::core::event::Event;
 use crate::gang::{Command, Filling, LocalRanks};
 
 /// So many ranks of a job are looked at, also if an `mpiexec` says that it has more.
@@ -41,14 +44,29 @@ impl Shell {
         let groups = made.map_or_else(|| groups_of(&pids, user, number), |group| vec![group]);
         let groups: Vec<_> = groups.into_iter().map(Arc::new).collect();
         self.meters.begin(job, &groups);
-        self.switcher.send(Command::RanksStarted(
-            job,
-            Box::new(LocalRanks { user, groups, pids, starters, bound, place }),
-        ));
+        let ranks = Box::new(LocalRanks { user, groups, pids, starters, bound, place });
+        self.fill_trials.begin(job, &ranks);
+        self.switcher.send(Command::RanksStarted(job, ranks));
     }
 }
 
 impl Shell {
+    /// It may be time to look what fillers cost.
+    pub(super) fn try_fillers(&mut self) {
+        self.fill_trials.handle_time();
+        while let Some(filled) = self.fill_trials.poll() {
+            match filled {
+                Filled::MayFill(job, may_fill) => self.switcher.send(Command::MayFill(job, may_fill)),
+                Filled::PutOut(job, put_out) => {
+                    if let Some(put_out) = put_out {
+                        tracing::info!("job {job} is {put_out}");
+                    }
+                    self.core.handle(now_ms(), Event::PutOut(job, put_out));
+                }
+            }
+        }
+    }
+
     /// Makes the cgroups of a part that is about to begin. For root's daemon; none where it cannot: then
     /// there are no limits, and the job is stopped by signals.
     pub(super) fn make_group(&mut self, described: &Job, behind: bool) -> Option<PartGroup> {

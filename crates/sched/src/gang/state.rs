@@ -150,6 +150,11 @@ impl Local {
         self.exempt
     }
 
+    /// See [`Self::confirm_exempt`].
+    pub(super) fn is_exempt(&self) -> bool {
+        self.exempt
+    }
+
     /// Its freezer has been written to and has not said frozen.
     fn must_report(&self) -> bool {
         (self.assumed || self.freezing_since_ns().is_some()) && !self.dying

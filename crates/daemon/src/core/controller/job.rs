@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tutti_protocol::wire::{Ended, Inherits, Input, Program, Reached, Report};
+use tutti_sched::fill_trial::PutOut;
 
 use super::answers::Requester;
 use super::stall::Stuck;
@@ -31,6 +32,8 @@ struct Reported {
     ended: usize,
     /// It has ended, and whatever it says now of why is a consequence.
     ending: bool,
+    /// It is put out there, as a filler.
+    put_out: Option<PutOut>,
 }
 
 /// A snapshot under way.
@@ -85,6 +88,8 @@ pub(super) struct JobRecord {
     pub(super) adopted_until_ms: Option<u64>,
     /// Nodes whose ranks have left, with their status, that the log does not have yet; and all of them.
     pub(super) left: Vec<(NodeId, u8)>,
+    /// Nodes on which it was put out as a filler, or may fill again; until that is in the log.
+    pub(super) fillings: Vec<(NodeId, Option<PutOut>)>,
     reported_left: BTreeSet<NodeId>,
     /// A snapshot under way, and the number of the last.
     pub(super) taking: Option<Taking>,
@@ -157,6 +162,7 @@ impl JobRecord {
             chosen: false,
             adopted_until_ms: None,
             left: Vec::new(),
+            fillings: Vec::new(),
             reported_left: BTreeSet::new(),
             taking: None,
             last_hold: 0,
@@ -513,8 +519,11 @@ impl JobRecord {
         if let Some(text) = part.refused.clone().filter(|_| is_news && !reported.ending) {
             self.report(Report::Refused(text));
         }
-        let (warnings, ended) = (part.warnings.len(), part.ended.len());
-        self.reported.insert(node, Reported { warnings, ended, ending: part.ending.is_some() });
+        if reported.put_out != part.put_out && part.phase < Phase::Left {
+            self.fillings.push((node, part.put_out));
+        }
+        let (warnings, ended, ending) = (part.warnings.len(), part.ended.len(), part.ending.is_some());
+        self.reported.insert(node, Reported { warnings, ended, ending, put_out: part.put_out });
     }
 }
 

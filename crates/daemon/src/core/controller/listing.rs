@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tutti_os::cgroup::Enforced;
 use tutti_sched::controller::Lags;
+use tutti_sched::fill_trial::PutOut;
 
 use super::job::JobRecord;
 use super::jobs::Jobs;
@@ -43,6 +44,7 @@ pub(super) fn list(
         output_state: job.output.clone(),
         held_by: held_by(relay, *id, members),
         enforced: enforced(relay, *id, members),
+        put_out: put_out(relay, *id, members),
         weight: job.launch.terms.weight,
         exclusive: job.launch.terms.exclusive,
         memory_bytes: job.launch.terms.memory_bytes,
@@ -94,6 +96,11 @@ fn held_by(relay: &Relay, job: JobId, members: &Members) -> Vec<(String, FreezeM
 fn enforced(relay: &Relay, job: JobId, members: &Members) -> Vec<(String, Enforced)> {
     let states = relay.states(job).into_iter().flatten();
     states.filter_map(|(node, part)| Some((members.name(*node), part.enforced?))).collect()
+}
+
+fn put_out(relay: &Relay, job: JobId, members: &Members) -> Vec<(String, PutOut)> {
+    let states = relay.states(job).into_iter().flatten();
+    states.filter_map(|(node, part)| Some((members.name(*node), part.put_out?))).collect()
 }
 
 pub(super) fn list_nodes(jobs: &Jobs, versions: &BTreeMap<NodeId, u64>, local: &LocalNode) -> Vec<NodeRow> {

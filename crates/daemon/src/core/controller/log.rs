@@ -1,6 +1,7 @@
 //! What is said in the log of events of a job.
 
 use tutti_protocol::wire::{Cause, Report};
+use tutti_sched::fill_trial::PutOut;
 
 use super::job::JobRecord;
 use crate::core::action::Action;
@@ -38,6 +39,20 @@ pub(super) fn log_left(local: &LocalNode, out: &mut Outbox, id: JobId, left: Vec
     for (node, status) in left {
         let (status, nodes) = (Some(status), node_name(local, node));
         log(local, out, id, JobEvent { event: "ranks-ended", status, nodes, ..JobEvent::default() });
+    }
+}
+
+/// As a filler it is put out on nodes, or may fill again.
+pub(super) fn log_fillings(
+    local: &LocalNode,
+    out: &mut Outbox,
+    id: JobId,
+    fillings: Vec<(NodeId, Option<PutOut>)>,
+) {
+    for (node, put_out) in fillings {
+        let (nodes, event) = (node_name(local, node), if put_out.is_some() { "put-out" } else { "fills" });
+        let text = put_out.map_or_else(|| "fills again".to_owned(), |put_out| put_out.to_string());
+        log(local, out, id, JobEvent { event, text, nodes, ..JobEvent::default() });
     }
 }
 

@@ -51,6 +51,8 @@ pub(super) struct Job {
     pub(super) is_here: bool,
     /// It was said that it did not freeze.
     pub(super) stuck: bool,
+    /// It does not fill: the main loop has said so.
+    pub(super) put_out: bool,
     /// It was said that it has many processes.
     pub(super) crowd: bool,
     /// When it was last looked at, or thawed; it has not been looked at since it was thawed.
@@ -173,6 +175,11 @@ impl SwitchThread {
                     freezer.fill();
                     (job.polled_ns, job.pauses) = (began_ns, 1);
                     node.agent.handle_change(began_ns, *id, JobChange::Exempt);
+                    // It counts as one that may run outside its turns, so that nobody is asked when it may.
+                    if job.put_out {
+                        freezer.freeze(began_ns);
+                        job.keep_awake(began_ns, *id, &mut node.agent);
+                    }
                 } else if node.agent.switch().may_exempt(*id)
                     && !self.phases.waits(*id)
                     && freezer.try_exempt()
@@ -312,9 +319,33 @@ impl SwitchThread {
         let filling: Vec<JobId> = self.jobs.iter().filter(|(_, job)| fills(job)).map(|(id, _)| *id).collect();
         for id in filling {
             let fills = may_fill(&self.jobs, id);
-            let freezer = self.jobs.get_mut(&id).and_then(|job| job.freezer.as_mut());
-            if let Some(freezer) = freezer.filter(|_| !fills) {
+            let (Some(node), Some(job)) = (&mut self.node, self.jobs.get_mut(&id)) else { return };
+            if let Some(freezer) = job.freezer.as_mut().filter(|_| !fills) {
                 freezer.freeze_blocking(now_ns);
+                job.keep_awake(now_ns, id, &mut node.agent);
+            }
+        }
+    }
+}
+
+impl SwitchThread {
+    /// A filler may run outside its turns from now on, or not.
+    pub(super) fn handle_may_fill(&mut self, now_ns: u64, id: JobId, may: bool) {
+        let fills = may_fill(&self.jobs, id);
+        let (Some(node), Some(job)) = (&mut self.node, self.jobs.get_mut(&id)) else { return };
+        job.put_out = !may;
+        let Some(freezer) = job.freezer.as_mut() else { return };
+        let switch = node.agent.switch();
+        if !may && freezer.is_filling() {
+            freezer.freeze(now_ns);
+            // Who stands still is not looked at: it wants its turns.
+            job.keep_awake(now_ns, id, &mut node.agent);
+        } else if may && fills && switch.is_frozen(id) && switch.may_exempt(id) {
+            // Who was frozen otherwise begins to fill when its next turn is over.
+            if switch.is_exempt(id) && !freezer.is_exempt() {
+                freezer.thaw();
+                freezer.fill();
+                (job.polled_ns, job.pauses) = (now_ns, 1);
             }
         }
     }
