@@ -384,6 +384,36 @@ fn bulk_without_accept_is_refused() {
 }
 
 #[test]
+fn bulk_room_that_is_taken_back_is_free_again() {
+    let mut pair = Pair::new();
+    pair.sides[0].bulk = vec![3; 50_000];
+    pair.sides[1].bulk = vec![0; 50_000];
+    let most = pair.ends[1].config().bulk_in_max;
+    for round in 0..2 * most {
+        let id = pair.ends[1].accept_bulk(Rank(0), 50_000, round.into()).expect("room");
+        pair.ends[1].cancel_bulk(id);
+        // A second time it names nothing.
+        pair.ends[1].cancel_bulk(id);
+    }
+    let full: Vec<_> =
+        (0..most).map(|_| pair.ends[1].accept_bulk(Rank(0), 50_000, 1).expect("room")).collect();
+    assert_eq!(pair.ends[1].accept_bulk(Rank(0), 50_000, 1), Err(BulkError::Full));
+    pair.ends[0].send_bulk(Rank(1), full[0], 50_000, 7).unwrap();
+    pair.carry(0, |count| count == 1);
+    // What comes later is not stored; its sender hears that there is no room any more.
+    full.into_iter().for_each(|id| pair.ends[1].cancel_bulk(id));
+    let before = pair.sides[1].bulk.clone();
+    pair.settle();
+    while !pair.ends[0].is_flushed() {
+        pair.wait();
+        pair.settle();
+    }
+    assert_eq!(pair.ends[0].poll_event(), Some(Event::BulkRefused { to: Rank(1), tag: 7 }));
+    assert_eq!((pair.ends[1].poll_event(), &pair.sides[1].bulk), (None, &before));
+    assert!(pair.ends[0].is_flushed() && pair.ends[1].is_flushed());
+}
+
+#[test]
 fn bulk_resends_only_lost_fragments_of_a_burst() {
     let mut pair = Pair::new();
     let bytes = 40_000;

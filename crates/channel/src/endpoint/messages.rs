@@ -23,6 +23,22 @@ impl<M: FlowMemory> Endpoint<M> {
         Ok(id)
     }
 
+    /// Takes an acceptance back: nothing is stored any more, and there is no event. The name is used up, so a
+    /// sender that has not sent the whole message hears of it as of a refusal, and one that has as of its
+    /// arrival.
+    pub fn cancel_bulk(&mut self, id: BulkId) {
+        let Some(place) = self.incoming.get_mut(id.slot as usize).filter(|place| place.turn == id.turn)
+        else {
+            return;
+        };
+        let Some(flow) = place.flow.take() else { return };
+        place.turn = place.turn.wrapping_add(1);
+        let slot = id.slot as u16;
+        self.accepted.retain(|accepted| *accepted != slot);
+        self.flows[usize::from(flow)].hide_bulk(slot);
+        self.incoming_free.push(slot);
+    }
+
     /// Begins to send a bulk message of `bytes` to `to`, who has accepted it as `id`. `tag` is what the
     /// source is called with. When it has arrived there is an event.
     ///

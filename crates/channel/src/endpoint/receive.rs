@@ -337,11 +337,13 @@ impl<M: FlowMemory> Endpoint<M> {
         let Some(slot) = self.find_outgoing(at, id) else { return Ok(()) };
         let charge = self.config.charge_max();
         let (place, flow) = (&mut self.outgoing[usize::from(slot)], &mut self.flows[at]);
-        if header.flags & REFUSED != 0 {
+        let done = header.flags & DONE != 0;
+        // Its name is used up, and it cannot be complete: the receiver has taken its room back.
+        let is_given_up = done && place.next < place.fragments;
+        if header.flags & REFUSED != 0 || is_given_up {
             self.end_outgoing(at, slot, false);
         } else {
-            let done = header.flags & DONE != 0;
-            if place.next < base || (done && place.next < place.fragments) {
+            if place.next < base {
                 return Err(Drop::Wrong);
             }
             let acked = place.handle_ack(if done { place.next } else { base }, words, header.echo);
