@@ -72,6 +72,7 @@ fn trace_op_takes_long_operations_and_computing_targets_apart() {
         [Some(1), Some(65536), Some(300_000)]
     );
     reports.iter().for_each(adds_up);
+    measured(&["write", "--size", "64K,300000", "--place", "virtual-nodes"]).iter().for_each(adds_up);
     for report in measured(&["write", "--size", "64K", "--target", "computes"]) {
         adds_up(&report);
         assert_eq!(report["target"], "computes");

@@ -145,6 +145,37 @@ fn window_operations_are_done_once_where_datagrams_are_lost() {
 }
 
 #[test]
+fn window_long_operations_between_nodes_are_done_in_order() {
+    let scratch = Scratch::new("windows-long");
+    let long = compiled(&scratch, "long");
+    for nodes in NODES {
+        let seed = tutti_testkit::seed().to_string();
+        let ran = run_on_nodes(&long, nodes, &[&seed, "4"]).expect_success();
+        assert!(ran.stdout.contains("long: all right"), "{nodes:?}: {ran}");
+    }
+}
+
+#[test]
+fn window_long_operations_are_done_once_where_datagrams_are_lost() {
+    let scratch = Scratch::new("windows-long-faults");
+    let long = compiled(&scratch, "long");
+    let seed = tutti_testkit::seed().to_string();
+    let mut mpiexec = program("mpiexec");
+    mpiexec.env("TUTTI_TRANSPORT", "udp").env("LD_PRELOAD", tutti_tests::testing_library());
+    mpiexec.env("TUTTI_FAULTS", format!("loss=2%,dup=1%,reorder=3%,seed={seed}"));
+    let ran = run(mpiexec.args(["-n", "3"]).arg(&long).args([&seed, "3"]), LIMIT).expect_success();
+    assert!(ran.stdout.contains("long: all right"), "{ran}");
+}
+
+#[test]
+fn window_requests_on_a_stopped_rank_do_not_wait() {
+    let scratch = Scratch::new("windows-starts");
+    let starts = compiled(&scratch, "starts");
+    let ran = run_on_nodes(&starts, NODES[0], &[]).expect_success();
+    assert!(ran.stdout.contains("starts: all right"), "{ran}");
+}
+
+#[test]
 fn window_operations_between_nodes_are_done_while_the_target_computes() {
     let scratch = Scratch::new("windows-nodes-progress");
     let progress = compiled(&scratch, "progress");

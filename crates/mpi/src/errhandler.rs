@@ -144,14 +144,17 @@ pub fn call_anytime(name: &'static CStr, body: impl FnOnce() -> Result<()>) -> c
     }
 }
 
-/// Raises an error on the communicator of the operation that failed; if there is none, on the communicator of
-/// the call, or on MPI_COMM_SELF when it is not a communicator (MPI 9.3.1).
+/// Raises an error on the communicator, file or window of the operation that failed; if there is none, on the
+/// communicator of the call, or on MPI_COMM_SELF when it is not a communicator (MPI 9.3.1).
 #[cold]
 #[inline(never)]
 pub fn raise(guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
     let of_operation = error.context.and_then(|context| guard.comm_of_context(context));
     if let Some((file, handler)) = of_operation.and_then(|comm| guard.file_of_comm(comm)) {
         return raise_with(guard, name, handler, file.0, error);
+    }
+    if let Some((win, handler)) = of_operation.and_then(|comm| guard.window_of_comm(comm)) {
+        return raise_with(guard, name, handler, win.0, error);
     }
     let comm = of_operation.unwrap_or(comm);
     let (comm, handler) = match guard.comm(comm) {

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tutti_rma::region::{Region, Rights};
 use tutti_rma::wire::NO_REGION;
 use tutti_runtime::rank::{self, LOCK, LockedRank};
+use tutti_runtime::remote_memory;
 use tutti_runtime::word_wait::{self, Storers};
 use tutti_shm::arena::Mapping;
 use tutti_shm::directory::{Directory, Line, REGIONS_MAX};
@@ -245,7 +246,12 @@ pub fn close(handle: &Handle) -> c_int {
         (own.directory, found)
     };
     if let Some(mut memory) = rank.remote_memory() {
-        memory.close(handle.name());
+        let name = handle.name();
+        memory.retire(name);
+        if memory.is_in_use(name) {
+            remote_memory::wait(&mut rank, |memory| !memory.is_in_use(name));
+        }
+        memory.close(name);
     }
     while found.0.is_visited(handle.slot as usize) {
         rank.in_between(std::thread::yield_now);

@@ -25,6 +25,12 @@ impl Done {
         let _ = self.status.compare_exchange(0, -2 - refusal as i32, AcqRel, Relaxed);
     }
 
+    /// Why the first one failed, if one did.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let failed = self.status.load(Acquire);
+        Refusal::ALL.into_iter().find(|refusal| failed == -2 - *refusal as i32)
+    }
+
     /// An operation has ended: behind its data and its status.
     pub fn end(&self) {
         self.count.fetch_add(1, AcqRel);

@@ -24,8 +24,14 @@ use tutti_shm::window_lock::{Mode, Ticket, WindowLock};
 use crate::control::Count;
 use crate::done::DoneAt;
 use crate::operation::{Note, Operation};
-use crate::region::Region;
+use crate::region::{Region, Rights};
+use bulk::{Bulks, Way};
+use long::region_bytes;
+
 use crate::wire::{self, Begin, HEAD_BYTES, NO_REPLY, Name, Range, Record, Refusal, Request};
+
+pub mod bulk;
+mod long;
 
 /// Answers with data that a pair may have outstanding.
 pub const ANSWERS_MAX: usize = 256;
@@ -47,6 +53,35 @@ pub enum Offered {
 pub trait Port {
     /// Offers a record, head and body in one, to a rank.
     fn offer(&mut self, to: usize, head: &[u8], body: &[u8]) -> Offered;
+    /// Makes room for a bulk message of a rank, and names it.
+    fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Room {
+        let _ = (from, bytes, tag);
+        Room::Never
+    }
+    /// Begins to send a bulk message under the name that its receiver gave it.
+    fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Offered {
+        let _ = (to, name, bytes, tag);
+        Offered::Gone
+    }
+    /// Takes room back.
+    fn cancel_bulk(&mut self, from: usize, name: u64) {
+        let _ = (from, name);
+    }
+    /// Whether there are bulk messages at all.
+    fn has_bulk(&self) -> bool {
+        false
+    }
+}
+
+/// Whether there is room for a bulk message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Its name.
+    Named(u64),
+    /// Not for now.
+    Full,
+    /// There never will be.
+    Never,
 }
 
 /// How far an operation has been handed over.
@@ -66,6 +101,8 @@ struct Awaited {
     into: Buffer,
     has_data: bool,
     note: Option<Note>,
+    /// The bulk message that brings it, or that it clears.
+    bulk: Option<u32>,
 }
 
 /// What this rank has to do with another one.
@@ -80,6 +117,9 @@ struct Peer {
     /// Answers to it that the network has not taken yet.
     owed: VecDeque<Vec<u8>>,
     is_gone: bool,
+    /// Long puts and gets under way.
+    puts: usize,
+    gets: usize,
 }
 
 impl Peer {
@@ -88,7 +128,7 @@ impl Peer {
         if has_data {
             (self.answers, self.answer_bytes) = (self.answers + 1, self.answer_bytes + into.bytes);
         }
-        let awaited = Some(Awaited { into, has_data, note });
+        let awaited = Some(Awaited { into, has_data, note, bulk: None });
         if let Some(number) = self.free.pop() {
             self.awaited[number as usize] = awaited;
             return number;
@@ -105,6 +145,22 @@ impl Peer {
             (self.answers, self.answer_bytes) = (self.answers - 1, self.answer_bytes - awaited.into.bytes);
         }
         Some(awaited)
+    }
+
+    fn set_bulk(&mut self, number: u32, bulk: u32) {
+        if let Some(Some(awaited)) = self.awaited.get_mut(number as usize) {
+            awaited.bulk = Some(bulk);
+        }
+    }
+
+    fn bulk_of(&self, number: u32) -> Option<u32> {
+        self.awaited.get(number as usize)?.as_ref()?.bulk
+    }
+
+    /// What is kept back while a bulk message is under way: all of it behind a put; behind a get whatever
+    /// could change its bytes.
+    fn keeps_back(&self, is_read: bool) -> bool {
+        self.puts > 0 || (self.gets > 0 && !is_read)
     }
 
     fn has_room(&self, bytes: usize) -> bool {
@@ -173,6 +229,8 @@ impl Queued<'_> {
 struct Slot {
     generation: u32,
     region: Option<Region>,
+    /// It is about to be closed: what is under way goes on, and nothing begins.
+    is_retired: bool,
 }
 
 /// What a rank has opened, asked for and owes.
@@ -193,6 +251,7 @@ pub struct Engine {
     head: Vec<u8>,
     scratch: Vec<u8>,
     ranges: Vec<Range>,
+    bulks: Bulks,
 }
 
 // SAFETY: the addresses in it are of memory that stays until the operations are complete (contract of
@@ -215,6 +274,7 @@ impl Engine {
             head: Vec::new(),
             scratch: Vec::new(),
             ranges: Vec::new(),
+            bulks: Bulks::default(),
         }
     }
 
@@ -226,8 +286,22 @@ impl Engine {
             self.regions.len() - 1
         });
         let slot = &mut self.regions[id];
-        slot.region = Some(region);
+        (slot.region, slot.is_retired) = (Some(region), false);
         Name { id: id as u32, generation: slot.generation }
+    }
+
+    /// Begins to close memory: whoever names it from now on is refused. It may be closed when it is not
+    /// [`Engine::is_in_use`].
+    pub fn retire(&mut self, name: Name) {
+        let slot = self.regions.get_mut(name.id as usize);
+        if let Some(slot) = slot.filter(|slot| slot.generation == name.generation) {
+            slot.is_retired = true;
+        }
+    }
+
+    /// Whether a long operation of another rank on this memory is under way.
+    pub fn is_in_use(&self, name: Name) -> bool {
+        self.bulks.has_region(name)
     }
 
     /// Closes memory: whoever names it from now on is refused.
@@ -246,6 +320,19 @@ impl Engine {
 
     /// Hands over as much of an operation as there is room for.
     pub fn push(&mut self, operation: &mut Operation, port: &mut dyn Port) -> Pushed {
+        let target = peer(&mut self.peers, operation.to);
+        if !operation.is_handed_over() && !target.is_gone {
+            if target.keeps_back(operation.is_read()) {
+                return Pushed::Part;
+            }
+            if operation.is_bulk {
+                operation.end_bulk();
+            } else if operation.as_bulk().is_some()
+                && let Some(pushed) = self.push_bulk(operation, port)
+            {
+                return pushed;
+            }
+        }
         let Engine { peers, head, scratch, ranges, .. } = self;
         let peer = peer(peers, operation.to);
         while !operation.is_handed_over() {
@@ -311,6 +398,9 @@ impl Engine {
         if peer.is_gone {
             return Pushed::Gone;
         }
+        if peer.keeps_back(false) {
+            return Pushed::Part;
+        }
         let number = if is_answered { peer.await_answer(Buffer::empty(), false, note) } else { NO_REPLY };
         wire::write_request(begin, region, number, &[], &mut self.head);
         let offered = port.offer(to, &self.head, &[]);
@@ -343,8 +433,15 @@ impl Engine {
     pub fn take(&mut self, from: usize, record: &[u8]) {
         match wire::parse(record) {
             Some(Record::Request { region, number, request }) => self.serve(from, region, number, &request),
+            Some(Record::Clear { number, name }) => self.handle_clear(from, number, name),
             Some(Record::Reply { number, data }) => {
                 let Some(awaited) = peer(&mut self.peers, from).end_answer(number) else { return };
+                if let Some(bulk) = awaited.bulk {
+                    // No bare answer belongs to a long operation.
+                    let region = self.bulks.region_out(bulk).unwrap_or(wire::NO_REGION);
+                    self.note_end(from, region, awaited.note, Some(Refusal::Malformed));
+                    return self.refuse_bulk(bulk);
+                }
                 let is_whole = awaited.into.bytes == data.len();
                 if is_whole {
                     // SAFETY: the memory stays until the operation is complete (contract of
@@ -357,12 +454,10 @@ impl Engine {
             }
             Some(Record::Status { number, region, refusal }) => {
                 let awaited = peer(&mut self.peers, from).end_answer(number);
-                match awaited.and_then(|awaited| awaited.note) {
-                    Some(note) => note.answered(Some(refusal)),
-                    None => {
-                        self.refusals.entry((from, region)).or_insert(refusal);
-                    }
+                if let Some(bulk) = awaited.as_ref().and_then(|awaited| awaited.bulk) {
+                    self.refuse_bulk(bulk);
                 }
+                self.note_end(from, region, awaited.and_then(|awaited| awaited.note), Some(refusal));
             }
             None => {
                 let (region, number) =
@@ -372,12 +467,23 @@ impl Engine {
         }
     }
 
+    /// An operation of this rank has ended: that is noted where its initiator looks.
+    fn note_end(&mut self, to: usize, region: Name, note: Option<Note>, refusal: Option<Refusal>) {
+        match (note, refusal) {
+            (Some(note), _) => note.answered(refusal),
+            (None, Some(refusal)) => {
+                self.refusals.entry((to, region)).or_insert(refusal);
+            }
+            (None, None) => {}
+        }
+    }
+
     fn serve(&mut self, from: usize, name: Name, number: u32, request: &Request<'_>) {
         if name == wire::NO_REGION && *request == Request::Settle {
             return self.owe(from, wire::reply(number, 0));
         }
         let slot = self.regions.get_mut(name.id as usize);
-        let region = slot.filter(|slot| slot.generation == name.generation);
+        let region = slot.filter(|slot| slot.generation == name.generation && !slot.is_retired);
         let Some(region) = region.and_then(|slot| slot.region.as_mut()) else {
             return self.refuse(from, name, number, Refusal::NoRegion);
         };
@@ -408,6 +514,32 @@ impl Engine {
                 let place = self.places.swap_remove(index);
                 self.ring(place.lock.release(place.ticket));
                 self.pass_locks();
+            }
+            Request::Offer(range) => {
+                let (region, offset) = (name, range.offset);
+                let checked = region_bytes(self.region(name), *range, Rights::WRITE);
+                let way = Way::PutIn { from, number, place: bulk::Place { region, offset }, name: None };
+                let is_one = self.bulks.of(from, |bulk| matches!(bulk.way, Way::PutIn { .. })).is_empty();
+                match checked.and(is_one.then_some(()).ok_or(Refusal::Malformed)) {
+                    Ok(()) => {
+                        let bulk = self.bulks.insert(way, range.bytes as usize);
+                        self.bulks.to_accept.push_back(bulk);
+                    }
+                    Err(refusal) => self.refuse(from, name, number, refusal),
+                }
+            }
+            Request::Fetch(range, room) => {
+                let (region, offset) = (name, range.offset);
+                let checked = region_bytes(self.region(name), *range, Rights::READ);
+                let way = Way::GetOut { to: from, place: bulk::Place { region, offset } };
+                let count = self.bulks.of(from, |bulk| matches!(bulk.way, Way::GetOut { .. })).len();
+                match checked.and((count < bulk::GETS_MAX).then_some(()).ok_or(Refusal::Malformed)) {
+                    Ok(()) => {
+                        let bulk = self.bulks.insert(way, range.bytes as usize);
+                        self.bulks.to_send.push_back((bulk, *room));
+                    }
+                    Err(refusal) => self.refuse(from, name, number, refusal),
+                }
             }
             request => {
                 let is_answered = number != NO_REPLY;
@@ -497,6 +629,7 @@ impl Engine {
         if !self.places.is_empty() {
             self.pass_locks();
         }
+        self.pump_bulk(port);
         let peers = &mut self.peers;
         self.busy.retain(|to| {
             let peer = peer(peers, *to);
@@ -512,7 +645,7 @@ impl Engine {
 
     /// Whether nothing is owed to anybody.
     pub fn is_flushed(&self) -> bool {
-        self.busy.is_empty()
+        self.busy.is_empty() && self.bulks.is_empty()
     }
 
     /// Ranks of this node that are to be rung, each once said.
@@ -528,6 +661,7 @@ impl Engine {
             note.answered(Some(Refusal::Gone));
         }
         self.busy.retain(|busy| *busy != rank);
+        self.end_bulks_of(rank);
         let mut released = Vec::new();
         self.places.retain_mut(|place| {
             place.is_void |= place.from == rank;

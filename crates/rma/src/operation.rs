@@ -6,6 +6,7 @@ use std::ops::Deref;
 use tutti_datatype::Buffer;
 
 use crate::done::DoneAt;
+use crate::engine::bulk;
 use crate::wire::{Begin, Code, HEAD_BYTES, Name, RANGE_BYTES, Range, Refusal};
 
 /// Ranges of a record at most: so many that a few long ones leave room for data.
@@ -91,6 +92,10 @@ pub struct Operation {
     /// Where its end is noted, if somebody wants to know.
     noted: Option<DoneAt>,
     is_handed_over: bool,
+    /// The origin stays until the operation is complete.
+    origin_stays: bool,
+    /// It travels as a bulk message, which has begun.
+    pub(crate) is_bulk: bool,
 }
 
 /// What becomes of an operation is noted there.
@@ -135,7 +140,66 @@ impl Operation {
         let ranges = ranges.into();
         let bytes = ranges.iter().map(|(_, bytes)| bytes).sum();
         let is_handed_over = bytes == 0 && !matches!(action, Action::Enqueue { .. });
-        Operation { to, region, action, ranges, next: (0, 0), done: 0, bytes, noted: None, is_handed_over }
+        Operation {
+            to,
+            region,
+            action,
+            ranges,
+            next: (0, 0),
+            done: 0,
+            bytes,
+            noted: None,
+            is_handed_over,
+            origin_stays: false,
+            is_bulk: false,
+        }
+    }
+
+    /// The same with an origin that stays as it is until the operation is complete: a long put is handed over
+    /// at once.
+    #[must_use]
+    pub fn with_lasting_origin(mut self) -> Self {
+        self.origin_stays = true;
+        self
+    }
+
+    /// Whether a put to these ranges may travel as a bulk message, so that its origin is needed until then.
+    pub fn is_long_put(ranges: &Places) -> bool {
+        matches!(ranges[..], [(_, bytes)] if bytes >= bulk::PUT_BYTES_MIN)
+    }
+
+    /// Whether it only reads.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.action, Action::Read { .. })
+    }
+
+    /// The memory of this rank and the range there, if it is one long put or get of which nothing has gone
+    /// yet.
+    pub(crate) fn as_bulk(&self) -> Option<(&Buffer, Range)> {
+        let (memory, least) = match &self.action {
+            Action::Write { from } => (from, bulk::PUT_BYTES_MIN),
+            Action::Read { into } => (into, bulk::GET_BYTES_MIN),
+            _ => return None,
+        };
+        let [(offset, bytes)] = self.ranges[..] else { return None };
+        let is_long = self.done == 0 && (least..=bulk::BYTES_MAX).contains(&bytes);
+        is_long.then_some((memory, Range { offset, bytes: bytes as u32 }))
+    }
+
+    /// The note of its end, if it travels in one.
+    pub(crate) fn note_whole(&self) -> Option<Note> {
+        self.noted.map(|at| Note { at, is_last: true })
+    }
+
+    /// It travels as a bulk message from now on. A get, and a put whose origin stays, is handed over.
+    pub(crate) fn begin_bulk(&mut self) {
+        self.is_bulk = true;
+        self.is_handed_over = self.origin_stays || self.is_read();
+    }
+
+    /// Its bulk message has arrived.
+    pub(crate) fn end_bulk(&mut self) {
+        self.is_handed_over = true;
     }
 
     /// The same with a place where its end is noted: every record of it is answered. It has some bytes, or is

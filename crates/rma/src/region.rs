@@ -215,9 +215,21 @@ impl Region {
             }
             Request::Settle => {}
             Request::Enqueue { total, at, data } => return self.enqueue(from, total, at, data),
-            Request::Lock(_) | Request::Unlock => return Err(Refusal::Malformed),
+            Request::Lock(_) | Request::Unlock | Request::Offer(_) | Request::Fetch(..) => {
+                return Err(Refusal::Malformed);
+            }
         }
         Ok(())
+    }
+
+    /// Where bytes lie that others may read or write.
+    ///
+    /// # Errors
+    /// Why they may not.
+    pub fn bytes_at(&self, offset: u64, bytes: usize, right: Rights) -> Result<NonNull<u8>, Refusal> {
+        self.check_right(right)?;
+        let (memory, at) = self.place(offset, bytes)?;
+        memory.address(at, bytes).ok_or(Refusal::OutOfRange)
     }
 
     /// Takes a part of a message of a sender; whoever begins another one has given up what was not whole.

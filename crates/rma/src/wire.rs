@@ -16,6 +16,9 @@
 //! | UNLOCK | - | - | gives it back, behind the operations before it |
 //! | COUNT | - | - | a step of post-start-complete-wait |
 //! | SETTLE | - | REPLY | whatever was refused before has been told |
+//! | OFFER | - | CLEAR | a long put: room is wanted for its data |
+//! | FETCH | the name of the room | a message of that name | a long get |
+//! | CLEAR | the name of the room | - | the data of what has its number may come |
 //! | ENQUEUE | a part of a message | REPLY if it has a number | a message for a queue |
 //! | REPLY | what was there | - | ends what has its number |
 //! | STATUS | - | - | the operation was refused; ends what has its number |
@@ -52,6 +55,9 @@ const SETTLE: u8 = 0x27;
 const REPLY: u8 = 0x28;
 const STATUS: u8 = 0x29;
 const ENQUEUE: u8 = 0x2a;
+const OFFER: u8 = 0x2b;
+const FETCH: u8 = 0x2c;
+const CLEAR: u8 = 0x2d;
 
 const REPLACE: u16 = 0xffff;
 const KEEP: u16 = 0xfffe;
@@ -86,16 +92,21 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// All of them.
+    pub const ALL: [Refusal; 7] = [
+        Refusal::NoRegion,
+        Refusal::NoRight,
+        Refusal::OutOfRange,
+        Refusal::Unaligned,
+        Refusal::Malformed,
+        Refusal::Full,
+        Refusal::Gone,
+    ];
+
+    /// One that a rank tells another: that it has left it does not say itself.
     fn decode(code: u8) -> Option<Self> {
-        let all = [
-            Refusal::NoRegion,
-            Refusal::NoRight,
-            Refusal::OutOfRange,
-            Refusal::Unaligned,
-            Refusal::Malformed,
-            Refusal::Full,
-        ];
-        all.into_iter().find(|refusal| *refusal as u8 == code)
+        let mut told = Refusal::ALL.into_iter().filter(|refusal| *refusal != Refusal::Gone);
+        told.find(|refusal| *refusal as u8 == code)
     }
 }
 
@@ -212,6 +223,13 @@ impl Ranges<'_> {
             .map(|bytes| Range { offset: u64_at(bytes, 0), bytes: u32_at(bytes, 8) })
     }
 
+    /// The only one.
+    fn one(&self) -> Option<Range> {
+        let mut all = self.iter();
+        let (range, None) = (all.next()?, all.next()) else { return None };
+        Some(range)
+    }
+
     /// Bytes of all together.
     pub fn bytes(&self) -> u64 {
         self.iter().map(|range| u64::from(range.bytes)).sum()
@@ -259,6 +277,10 @@ pub enum Request<'a> {
     Count(Count, u32),
     /// An answer is wanted, for its place in the order alone.
     Settle,
+    /// Bytes are to be written that come as a bulk message.
+    Offer(Range),
+    /// Bytes are to be sent as a bulk message of this name.
+    Fetch(Range, u64),
     /// A part of a message for a queue. The parts of one follow each other.
     Enqueue {
         /// Bytes of the message.
@@ -288,6 +310,13 @@ pub enum Record<'a> {
         number: u32,
         /// What was there.
         data: &'a [u8],
+    },
+    /// There is room for the bulk message of an operation.
+    Clear {
+        /// The operation's number.
+        number: u32,
+        /// The name of the message.
+        name: u64,
     },
     /// One was refused.
     Status {
@@ -329,6 +358,12 @@ pub fn parse(record: &[u8]) -> Option<Record<'_>> {
             let refusal = Refusal::decode(detail).filter(|_| is_bare)?;
             return Some(Record::Status { number, region, refusal });
         }
+        CLEAR => {
+            let is_right = has_number && ranges.0.is_empty() && data.len() == 8;
+            return is_right.then(|| Record::Clear { number, name: u64_at(data, 0) });
+        }
+        OFFER if has_number && data.is_empty() => Request::Offer(ranges.one()?),
+        FETCH if has_number && data.len() == 8 => Request::Fetch(ranges.one()?, u64_at(data, 0)),
         WRITE if ranges.bytes() == data.len() as u64 => Request::Write { ranges, data },
         READ if has_number && data.is_empty() => Request::Read { ranges },
         CHANGE => {
@@ -392,6 +427,10 @@ pub enum Begin {
     Count(Count, u32),
     /// [`Request::Settle`]
     Settle,
+    /// [`Request::Offer`]
+    Offer,
+    /// [`Request::Fetch`]
+    Fetch,
     /// [`Request::Enqueue`], with the bytes of the message.
     Enqueue(u32),
 }
@@ -417,6 +456,8 @@ pub fn write_request(begin: Begin, region: Name, number: u32, ranges: &[Range], 
             COUNT
         }
         Begin::Settle => SETTLE,
+        Begin::Offer => OFFER,
+        Begin::Fetch => FETCH,
         Begin::Enqueue(total) => {
             sender = total;
             ENQUEUE
@@ -443,6 +484,14 @@ pub fn reply(number: u32, bytes: usize) -> Vec<u8> {
     record.resize(HEAD_BYTES, 0);
     record[0] = REPLY;
     record[16..20].copy_from_slice(&number.to_le_bytes());
+    record
+}
+
+/// The name of the room for what has this number.
+pub fn clear(number: u32, name: u64) -> Vec<u8> {
+    let mut record = reply(number, 8);
+    record[0] = CLEAR;
+    record.extend(name.to_le_bytes());
     record
 }
 

@@ -200,6 +200,11 @@ impl Net {
         self.endpoint.accept_bulk(Rank(from as u32), bytes as u64, tag).map(BulkId::to_bits)
     }
 
+    /// Takes the room back: no message comes.
+    pub fn cancel_bulk(&mut self, name: u64) {
+        self.endpoint.cancel_bulk(BulkId::from_bits(name));
+    }
+
     /// Begins to send a bulk message under the name that its receiver gave it.
     ///
     /// # Errors

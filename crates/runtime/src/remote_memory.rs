@@ -17,10 +17,10 @@ use std::cell::{RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use tutti_channel::{Mark, SendError, Taken};
+use tutti_channel::{BulkError, Mark, SendError, Taken};
 use tutti_rma::control::Count;
 use tutti_rma::done::DoneAt;
-use tutti_rma::engine::{Engine, Offered, Port, Pushed};
+use tutti_rma::engine::{Engine, Offered, Port, Pushed, Room};
 use tutti_rma::operation::Operation;
 use tutti_rma::region::Region;
 use tutti_rma::wire::{KINDS, Name, Refusal};
@@ -81,6 +81,35 @@ impl Port for ToRouter<'_, '_> {
             Err(error) => panic!("an operation on the memory of rank {to} cannot be sent: {error}"),
         }
     }
+
+    fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Room {
+        match self.0.accept_bulk(from, bytes, tag) {
+            Ok(name) => Room::Named(name),
+            Err(BulkError::Full) => Room::Full,
+            Err(_) => Room::Never,
+        }
+    }
+
+    fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Offered {
+        match self.0.send_bulk(to, name, bytes, tag) {
+            Ok(()) => {
+                if let Some(now_ns) = stamps::begin() {
+                    stamps::note(Stamped::Handed, now_ns, bytes);
+                }
+                Offered::Taken
+            }
+            Err(BulkError::Full) => Offered::Full,
+            Err(_) => Offered::Gone,
+        }
+    }
+
+    fn cancel_bulk(&mut self, _from: usize, name: u64) {
+        self.0.cancel_bulk(name);
+    }
+
+    fn has_bulk(&self) -> bool {
+        true
+    }
 }
 
 impl State {
@@ -93,7 +122,8 @@ impl State {
     }
 }
 
-// SAFETY: it has no bulk messages.
+// SAFETY: open memory and results stay while their messages come (contracts of `Region` and of
+// `Operation::new`); a region that is closed has no place.
 unsafe impl Client for State {
     fn record(&mut self, from: usize, record: &[u8]) -> Taken {
         let begun_ns = stamps::begin();
@@ -106,25 +136,39 @@ unsafe impl Client for State {
         Taken::Yes
     }
 
-    fn fragment(&mut self, tag: u64, _offset: u64, _bytes: &[u8]) {
-        panic!("a bulk message {tag:#x} of remote memory, which has none");
+    fn fragment(&mut self, tag: u64, offset: u64, bytes: &[u8]) {
+        self.engine.store_bulk(tag, offset, bytes);
     }
 
-    fn place(&mut self, _tag: u64, _offset: u64, _bytes: usize) -> Option<NonNull<u8>> {
-        None
+    fn place(&mut self, tag: u64, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+        self.engine.bulk_place(tag, offset, bytes)
     }
 
-    fn read(&mut self, tag: u64, _offset: u64, _into: &mut [u8]) {
-        panic!("a bulk message {tag:#x} of remote memory, which has none");
+    fn read(&mut self, tag: u64, offset: u64, into: &mut [u8]) {
+        self.engine.load_bulk(tag, offset, into);
     }
 
-    fn slice(&self, _tag: u64, _offset: u64, _bytes: usize) -> Option<&[u8]> {
-        None
+    fn slice(&self, tag: u64, offset: u64, bytes: usize) -> Option<&[u8]> {
+        let place = self.engine.bulk_place(tag, offset, bytes)?;
+        // SAFETY: so many bytes that stay; nobody but the kernel reads them by it.
+        Some(unsafe { std::slice::from_raw_parts(place.as_ptr(), bytes) })
     }
 
-    fn bulk_sent(&mut self, _tag: u64) {}
+    fn bulk_sent(&mut self, tag: u64) {
+        if self.engine.handle_bulk_sent(tag) {
+            stamp_applied();
+        }
+    }
 
-    fn bulk_received(&mut self, _tag: u64) {}
+    fn bulk_received(&mut self, tag: u64) {
+        self.engine.handle_bulk_received(tag);
+        stamp_applied();
+        service_state::note_applied();
+    }
+
+    fn bulk_refused(&mut self, _to: usize, tag: u64) {
+        self.engine.handle_bulk_refused(tag);
+    }
 
     fn peer_exited(&mut self, rank: usize) {
         self.engine.handle_exit(rank);
@@ -135,6 +179,13 @@ unsafe impl Client for State {
         self.engine.pump(&mut ToRouter(outbox));
         outbox.note_owing(!self.engine.is_flushed());
         self.ring();
+    }
+}
+
+/// A long operation has come, or its answer.
+fn stamp_applied() {
+    if let Some(now_ns) = stamps::begin() {
+        stamps::note(Stamped::Applied, now_ns, 0);
     }
 }
 
@@ -218,6 +269,17 @@ impl RemoteMemory {
         self.state().engine.open(region)
     }
 
+    /// Begins to close memory that others may still work on: what they ask for from now on is refused. It may
+    /// be closed when it is not [`RemoteMemory::is_in_use`].
+    pub fn retire(&mut self, name: Name) {
+        self.state().engine.retire(name);
+    }
+
+    /// Whether a long operation of another rank on this memory is under way.
+    pub fn is_in_use(&mut self, name: Name) -> bool {
+        self.state().engine.is_in_use(name)
+    }
+
     /// Closes it. Nobody has an operation on it under way.
     pub fn close(&mut self, name: Name) {
         let engine = &mut self.state().engine;
@@ -268,7 +330,12 @@ impl RemoteMemory {
         let mut router = router.borrow_mut();
         let mut outbox = router.outbox(*route);
         let pushed = push(engine, &mut ToRouter(&mut outbox));
+        outbox.note_owing(!engine.is_flushed());
         let Some(end) = outbox.completion(to) else { return pushed };
+        if handed[to].is_some_and(|handed| handed.end == end) {
+            // Nothing has gone: no more is to be asked for.
+            return pushed;
+        }
         let before = handed[to].and_then(|handed| handed.asked);
         // The first of a burst asks; who waits for the last one asks again.
         let asks = !is_answered && before.is_none_or(|asked| outbox.is_complete(to, asked));
@@ -331,7 +398,7 @@ impl RemoteMemory {
         let is_taken =
             state.handed[to].is_none_or(|handed| state.router.borrow().is_complete(to, handed.end));
         let other = Wait::other(0, false);
-        report.put(if is_taken && state.engine.outstanding(to) > 0 {
+        report.put(if is_taken && state.engine.outstanding(to) > 0 && state.engine.is_flushed() {
             Wait { what: What::Lock, peer: to as i32, context, ..other }
         } else {
             other

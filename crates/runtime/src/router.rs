@@ -58,6 +58,13 @@ pub unsafe trait Client {
     fn bulk_sent(&mut self, tag: u64);
     /// The bulk message accepted with `tag` is complete.
     fn bulk_received(&mut self, tag: u64);
+    /// The receiver of the bulk message sent with `tag` does not know it, or has left.
+    ///
+    /// # Panics
+    /// Unless the interface expects that.
+    fn bulk_refused(&mut self, to: usize, tag: u64) {
+        panic!("rank {to} refuses a message that it cleared ({tag:#x})");
+    }
     /// A rank has left for good: nothing comes from it, and what it did not take is lost.
     fn peer_exited(&mut self, rank: usize) {
         let _ = rank;
@@ -143,6 +150,11 @@ impl Outbox<'_> {
     /// Those of [`Net::accept_bulk`].
     pub fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
         self.net.accept_bulk(from, bytes, self.route.tag(tag))
+    }
+
+    /// Takes the room back: no message comes.
+    pub fn cancel_bulk(&mut self, name: u64) {
+        self.net.cancel_bulk(name);
     }
 
     /// Begins to send a bulk message under the name that its receiver gave it.
@@ -280,7 +292,9 @@ impl Router {
             match event {
                 Event::BulkSent { tag, .. } => routed.with(tag, |client, tag| client.bulk_sent(tag)),
                 Event::BulkReceived { tag, .. } => routed.with(tag, |client, tag| client.bulk_received(tag)),
-                Event::BulkRefused { to, .. } => panic!("rank {} refuses a message that it cleared", to.0),
+                Event::BulkRefused { to, tag } => {
+                    routed.with(tag, |client, tag| client.bulk_refused(to.0 as usize, tag));
+                }
                 Event::PeerExited { rank, .. } => {
                     routed.each(&mut |_, client| client.peer_exited(rank.0 as usize));
                 }

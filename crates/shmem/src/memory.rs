@@ -378,6 +378,22 @@ pub unsafe fn put(function: &str, dest: *mut u8, from: *const u8, bytes: usize, 
     notify(pe);
 }
 
+/// The same; `from` stays until the next quiet.
+///
+/// # Safety
+/// `from` is valid for so many bytes until then.
+#[inline(always)]
+pub unsafe fn put_nbi(function: &str, dest: *mut u8, from: *const u8, bytes: usize, pe: c_int) {
+    if nodes::is_spread()
+        && let Place::Far(far) = place(function, "dest", dest, bytes, pe)
+    {
+        // SAFETY: our contract.
+        return unsafe { far.put_nbi(function, from, bytes) };
+    }
+    // SAFETY: our contract.
+    unsafe { put(function, dest, from, bytes, pe) }
+}
+
 /// Copies from a PE.
 ///
 /// # Safety

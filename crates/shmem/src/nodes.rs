@@ -1,9 +1,9 @@
 //! Memory of PEs on other nodes: operations go as records of remote memory
 //! ([`tutti_runtime::remote_memory`]), which the service thread of the PE applies while it computes.
 //!
-//! A put returns when its data have been taken over; [`quiet`] waits until all are applied. What fetches
-//! returns with the value, but for `get_nbi`. Records of a pair are applied in order, so a fence has nothing
-//! to do.
+//! A put returns when its origin may be used again, a long `put_nbi` at once; [`quiet`] waits until all are
+//! applied. What fetches returns with the value, but for `get_nbi`. Operations of a pair are done
+//! in order, so a fence has nothing to do.
 //!
 //! Each PE opens its heap and its static variables and tells the others their names; an address travels as
 //! its distance from the beginning, which is the same everywhere. Elements are changed by instructions of the
@@ -118,7 +118,11 @@ impl Far {
     /// here.
     unsafe fn start(self, function: &str, action: Action, ranges: Vec<(u64, usize)>, is_awaited: bool) {
         // SAFETY: our contract; the origin has been copied when all of it is handed over.
-        let mut operation = unsafe { Operation::new(self.pe, self.region(), action, ranges) };
+        let operation = unsafe { Operation::new(self.pe, self.region(), action, ranges) };
+        self.hand_over(function, operation, is_awaited);
+    }
+
+    fn hand_over(self, function: &str, mut operation: Operation, is_awaited: bool) {
         let Some(mut rank) = rank::enter() else { fault::end_not_running(function) };
         let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
         let mut pushed = memory.push(&mut operation);
@@ -157,6 +161,20 @@ impl Far {
         let from = Buffer::contiguous(from.cast_mut(), bytes);
         // SAFETY: our contract.
         unsafe { self.start(function, Action::Write { from }, vec![(self.offset, bytes)], false) }
+    }
+
+    /// The same with an origin that stays until the next quiet.
+    ///
+    /// # Safety
+    /// `from` is valid for so many bytes until then.
+    #[cold]
+    pub unsafe fn put_nbi(self, function: &str, from: *const u8, bytes: usize) {
+        let from = Buffer::contiguous(from.cast_mut(), bytes);
+        // SAFETY: our contract.
+        let operation = unsafe {
+            Operation::new(self.pe, self.region(), Action::Write { from }, vec![(self.offset, bytes)])
+        };
+        self.hand_over(function, operation.with_lasting_origin(), false);
     }
 
     /// Reads bytes there; with `is_awaited` they are here when this returns, else at the next quiet.

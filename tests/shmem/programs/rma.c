@@ -58,6 +58,16 @@ static void blocks(int me, int left, int right)
                 right_bytes &= here[i] == (unsigned char)(i * 7 + (size_t)me);
             CHECK(right_bytes);
             shmem_barrier_all();
+            /* Both at once, the put first. */
+            for (size_t i = 0; i < size; i++)
+                here[i] = (unsigned char)(i * 5 + (size_t)me);
+            unsigned char *back = malloc(size);
+            shmem_putmem_nbi(there + 8 + skip, here, size, right);
+            shmem_getmem_nbi(back, there + 8 + skip, size, right);
+            shmem_quiet();
+            CHECK(!memcmp(back, here, size));
+            free(back);
+            shmem_barrier_all();
         }
     }
     shmem_free(there);

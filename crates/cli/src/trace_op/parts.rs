@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Records of a pair are applied in the order in which they were handed over, once each: so the n-th one that
-//! A has handed over is the n-th that B has applied, whatever their clocks say.
+//! A has handed over is the n-th that B has applied, whatever their clocks say. A bulk message counts as one:
+//! nothing passes a long write, and a long read's goes the other way.
 
 /// Marks of the library (`tutti.h`), and of the ranks' program.
 const HANDED: u32 = 1;
@@ -179,7 +180,8 @@ fn between(
 
     let (request, last_record) = (*records.first()?, *records.last()?);
     let taken = last_before(b, RECEIVED, request)?;
-    let answered = last_before(b, HANDED, behind).filter(|at| *at > request).unwrap_or(last_record);
+    // What ends a long write is no record: it is behind the last that was applied.
+    let answered = last_before(b, HANDED, behind).unwrap_or(last_record).max(last_record);
     // A long answer leaves by several calls.
     let is_out = |at: &usize| matches!(b[*at].mark, SENT | HANDED);
     let out = (answered + 1..behind).take_while(is_out).filter(|at| b[*at].mark == SENT).last()?;

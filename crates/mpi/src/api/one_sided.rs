@@ -1,11 +1,11 @@
-//! MPI 12.3: operations on the memory of a window that do more than the operation itself. A request is done
-//! when the call that gives it returns, so it is the one that has nothing to wait for.
+//! MPI 12.3: operations on the memory of a window that do more than the operation itself. On this node
+//! a request is done when the call that gives it returns, so it is the one that has nothing to wait for.
 
 use core::ffi::c_void;
 
 use crate::abi::*;
 use crate::error::Result;
-use crate::point_to_point::{Data, FINISHED_SEND};
+use crate::point_to_point::Data;
 use crate::process::Guard;
 use crate::win::operations::Target;
 
@@ -19,8 +19,7 @@ pub(super) unsafe fn start_put(
     win: MPI_Win,
 ) -> Result<MPI_Request> {
     // SAFETY: our contract.
-    unsafe { guard.put(origin, target, win) }?;
-    Ok(FINISHED_SEND)
+    guard.start_request(win, target.rank, |guard, note| unsafe { guard.put_noted(origin, target, win, note) })
 }
 
 /// # Safety
@@ -33,9 +32,7 @@ pub(super) unsafe fn start_get(
     win: MPI_Win,
 ) -> Result<MPI_Request> {
     // SAFETY: our contract.
-    unsafe { guard.get(origin, target, win) }?;
-    guard.await_fetched(win, target.rank)?;
-    Ok(FINISHED_SEND)
+    guard.start_request(win, target.rank, |guard, note| unsafe { guard.get_noted(origin, target, win, note) })
 }
 
 /// # Safety
@@ -49,13 +46,10 @@ pub(super) unsafe fn start_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> Result<MPI_Request> {
-    let fetches = result.is_some();
     // SAFETY: our contract.
-    unsafe { guard.accumulate(origin, result, target, op, win) }?;
-    if fetches {
-        guard.await_fetched(win, target.rank)?;
-    }
-    Ok(FINISHED_SEND)
+    guard.start_request(win, target.rank, |guard, note| unsafe {
+        guard.accumulate_noted(origin, result, target, (op, note), win)
+    })
 }
 
 /// # Safety

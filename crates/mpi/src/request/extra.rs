@@ -3,12 +3,16 @@
 use core::ffi::c_void;
 use std::cell::Cell;
 use std::fmt;
+use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::*;
 
 use tutti_datatype::Buffer;
+use tutti_rma::done::{Done, DoneAt};
+use tutti_rma::wire::Refusal;
 
 use crate::abi::*;
-use crate::error::{Result, check};
+use crate::error::{Error, Result, check};
 use crate::handle::Slab;
 use crate::request::partition::Partitioned;
 use crate::request::{Outcome, Request, Started, Suspect};
@@ -28,6 +32,8 @@ pub enum Extra {
     Flush(Attached),
     /// It has partitions.
     Partitioned(Partitioned),
+    /// An operation on the memory of a rank of another node.
+    Far(Far),
     /// A collective operation that has failed: what the user is told.
     Failed(Box<str>),
 }
@@ -62,6 +68,70 @@ pub struct Generalized {
     pub cancel: MPI_Grequest_cancel_function,
     /// The user's pointer for all three.
     pub state: *mut c_void,
+}
+
+/// An operation on the memory of a rank of another node.
+#[derive(Debug)]
+pub struct Far {
+    /// Where its end is noted.
+    pub done: Noted,
+    /// The target's rank in the window.
+    pub rank: usize,
+}
+
+impl Far {
+    /// What the user is told of it.
+    pub(crate) fn error(&self) -> Option<Error> {
+        self.done.refusal().map(|refusal| refused(refusal, self.rank))
+    }
+}
+
+/// A rank of a window has refused an operation.
+pub fn refused(refusal: Refusal, rank: usize) -> Error {
+    let text = format_args!("rank {rank} has refused an operation on its window: {refusal}");
+    Error::new(MPI_ERR_RMA_RANGE, text)
+}
+
+/// Words that an operation is noted in. They stay if it is given up.
+#[derive(Debug)]
+pub struct Noted(NonNull<Done>);
+
+impl Noted {
+    pub(crate) fn new() -> Self {
+        Noted(NonNull::from(Box::leak(Box::default())))
+    }
+
+    pub(crate) fn at(&self) -> DoneAt {
+        // SAFETY: the words go when an operation has ended that was given them, or none has been.
+        unsafe { DoneAt::new(self.0) }
+    }
+
+    fn words(&self) -> &Done {
+        // SAFETY: they are there as long as this value.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Whether the operation has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.words().count.load(Acquire) != 0
+    }
+
+    /// Why it was refused.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        self.words().refusal()
+    }
+
+    /// Nobody asks any more, but the operation may be under way: the words stay.
+    pub(crate) fn abandon(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        // SAFETY: from `Box::leak`, and given to nobody who still uses it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 /// A part that was finished when it started and has no status.

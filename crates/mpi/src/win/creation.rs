@@ -499,6 +499,12 @@ impl Guard {
         self.wins.find(handle.0).ok_or_else(|| attribute_calls::bad_win(handle))
     }
 
+    /// The window that works over a communicator of its own, and its error handler.
+    pub fn window_of_comm(&self, comm: MPI_Comm) -> Option<(MPI_Win, MPI_Errhandler)> {
+        let (index, window) = self.wins.iter().find(|(_, window)| window.comm == comm)?;
+        Some((MPI_Win(self.wins.handle(index)), window.errhandler))
+    }
+
     /// A window by handle, to be changed.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use core::ffi::c_int;
 use tutti_datatype::reduce::Operation;
 use tutti_datatype::{Buffer, Datatype, Element};
 use tutti_rma::accumulate::{Change, Update};
+use tutti_rma::done::DoneAt;
 use tutti_rma::part::{Fault, Part, copy_elements};
 use tutti_rma::wire::Code;
 
@@ -80,12 +81,31 @@ impl Guard {
     /// The user's buffer is valid.
     #[inline]
     pub unsafe fn put(&mut self, origin: Data, target: Target, win: MPI_Win) -> Result<()> {
-        let Some((place, data, origin)) = self.transfer(origin, target, win)? else { return Ok(()) };
+        // SAFETY: our contract.
+        unsafe { self.put_noted(origin, target, win, None) }.map(drop)
+    }
+
+    /// The same; whether it is under way and its end will be noted.
+    ///
+    /// # Errors
+    /// As [`Guard::put`].
+    ///
+    /// # Safety
+    /// The user's buffer is valid until the end is noted.
+    #[inline]
+    pub unsafe fn put_noted(
+        &mut self,
+        origin: Data,
+        target: Target,
+        win: MPI_Win,
+        note: Option<DoneAt>,
+    ) -> Result<bool> {
+        let Some((place, data, origin)) = self.transfer(origin, target, win)? else { return Ok(false) };
         // SAFETY: our contract; the range was checked.
         unsafe {
             match place.part.put(&data, &origin) {
-                Err(Fault::OtherNode) => self.put_to_node(win, target.rank, &data, origin),
-                done => done.map_err(fault),
+                Err(Fault::OtherNode) => self.put_to_node(win, target.rank, &data, origin, note),
+                done => done.map(|()| false).map_err(fault),
             }
         }
     }
@@ -99,12 +119,31 @@ impl Guard {
     /// As [`Guard::put`].
     #[inline]
     pub unsafe fn get(&mut self, origin: Data, target: Target, win: MPI_Win) -> Result<()> {
-        let Some((place, data, origin)) = self.transfer(origin, target, win)? else { return Ok(()) };
+        // SAFETY: our contract.
+        unsafe { self.get_noted(origin, target, win, None) }.map(drop)
+    }
+
+    /// The same; whether it is under way and its end will be noted.
+    ///
+    /// # Errors
+    /// As [`Guard::get`].
+    ///
+    /// # Safety
+    /// The user's buffer is valid until the end is noted.
+    #[inline]
+    pub unsafe fn get_noted(
+        &mut self,
+        origin: Data,
+        target: Target,
+        win: MPI_Win,
+        note: Option<DoneAt>,
+    ) -> Result<bool> {
+        let Some((place, data, origin)) = self.transfer(origin, target, win)? else { return Ok(false) };
         // SAFETY: our contract; the range was checked.
         unsafe {
             match place.part.get(&data, &origin) {
-                Err(Fault::OtherNode) => self.get_from_node(win, target.rank, &data, origin),
-                done => done.map_err(fault),
+                Err(Fault::OtherNode) => self.get_from_node(win, target.rank, &data, origin, note),
+                done => done.map(|()| false).map_err(fault),
             }
         }
     }
@@ -163,8 +202,29 @@ impl Guard {
         op: MPI_Op,
         win: MPI_Win,
     ) -> Result<()> {
+        // SAFETY: our contract.
+        unsafe { self.accumulate_noted(origin, result, target, (op, None), win) }.map(drop)
+    }
+
+    /// The same; whether it is under way, fetches, and its end will be noted.
+    ///
+    /// # Errors
+    /// As [`Guard::accumulate`].
+    ///
+    /// # Safety
+    /// The user's buffers are valid, the result until the end is noted.
+    pub unsafe fn accumulate_noted(
+        &mut self,
+        origin: Data,
+        result: Option<Data>,
+        target: Target,
+        (op, note): (MPI_Op, Option<DoneAt>),
+        win: MPI_Win,
+    ) -> Result<bool> {
         let datatype = self.datatype(target.datatype)?;
-        let Some(place) = self.place(target, datatype, win)? else { return self.check_op(op) };
+        let Some(place) = self.place(target, datatype, win)? else {
+            return self.check_op(op).map(|()| false);
+        };
         let element = self.element_of(datatype).ok_or_else(|| mixed("target_datatype"))?;
         let change = self.change(op, element)?;
         let at = std::ptr::without_provenance_mut(place.offset);
@@ -188,9 +248,11 @@ impl Guard {
                 return match place.part.accumulate(&data, data_bytes, change, origin, None) {
                     Err(Fault::OtherNode) => {
                         let code = code(op, element);
-                        self.change_on_node(win, target.rank, (&data, data_bytes), code, origin, None)
+                        let data = (&data, data_bytes);
+                        self.change_on_node(win, target.rank, data, code, origin, (None, None))
+                            .map(|()| false)
                     }
-                    done => done.map_err(fault),
+                    done => done.map(|()| false).map_err(fault),
                 };
             };
             let mut found = self.elements(result, element, elements, false, "result_datatype")?;
@@ -198,16 +260,13 @@ impl Guard {
             match place.part.accumulate(&data, data_bytes, change, origin, place_of_result) {
                 Err(Fault::OtherNode) => {
                     let change = code(op, element);
-                    self.change_on_node(
-                        win,
-                        target.rank,
-                        (&data, data_bytes),
-                        change,
-                        origin,
-                        place_of_result,
-                    )?;
-                    if matches!(found, Elements::Packed(_)) {
-                        self.await_answers(win, target.rank)?;
+                    let note = note.filter(|_| matches!(found, Elements::At(_)));
+                    let data = (&data, data_bytes);
+                    let to = (place_of_result, note);
+                    self.change_on_node(win, target.rank, data, change, origin, to)?;
+                    match found {
+                        Elements::At(_) => return Ok(note.is_some()),
+                        Elements::Packed(_) => self.await_answers(win, target.rank)?,
                     }
                 }
                 done => done.map_err(fault)?,
@@ -217,7 +276,7 @@ impl Guard {
                 copy_elements(&result, element.bytes(), element.stride(), bytes.as_mut_ptr(), false);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// If the target's element equals `compare` it becomes `origin`; what it was is stored at `result`
@@ -298,7 +357,8 @@ impl Guard {
             match place.part.accumulate(&data, element.stride(), change, origin, Some(result)) {
                 Err(Fault::OtherNode) => {
                     let data = (&data, element.stride());
-                    self.change_on_node(win, target.rank, data, code(op, element), origin, Some(result))
+                    let to = (Some(result), None);
+                    self.change_on_node(win, target.rank, data, code(op, element), origin, to)
                 }
                 done => done.map_err(fault),
             }

@@ -1,35 +1,42 @@
 //! Operations on the memory of ranks of other nodes, and what waits for them.
 //!
-//! A call hands its operation over and returns when all of it is in the send FIFO: origins may be used again
-//! then. Fetched data come later; a flush waits for them, and until the target has applied everything.
+//! A call hands its operation over and returns when all of it is in the send FIFO, or when a long one has
+//! begun. Origins of short ones may be used again then, that of a long put after the next flush.
+//! Fetched data come later; a flush waits for them, and until the target has applied everything.
 
 use core::ffi::c_int;
 
 use tutti_datatype::Buffer;
 use tutti_rma::control::Count;
+use tutti_rma::done::DoneAt;
 use tutti_rma::engine::Pushed;
 use tutti_rma::operation::{Action, Operation, Places};
 use tutti_rma::part;
-use tutti_rma::wire::{Code, Refusal};
+use tutti_rma::wire::Code;
 use tutti_runtime::remote_memory::RemoteMemory;
 use tutti_shm::window_lock::Mode;
 
 use super::window::RemotePeer;
 use crate::abi::*;
 use crate::error::{Error, Result};
+use crate::point_to_point::FINISHED_SEND;
 use crate::process::Guard;
+use crate::request::extra::{Extra, Far, Noted, refused};
+use crate::request::{Request, RequestKind};
 use crate::wait_goal::Goal;
 
 /// The target of an operation that was found to be on another node.
 const IS_REMOTE: &str = "a target without memory here is on another node";
 
-fn refused(refusal: Refusal, rank: usize) -> Error {
-    let text = format_args!("rank {rank} has refused an operation on its window: {refusal}");
-    Error::new(MPI_ERR_RMA_RANGE, text)
-}
-
 fn gone(world: usize) -> Error {
     Error::new(MPI_ERR_OTHER, format_args!("rank {world} of MPI_COMM_WORLD has left the job"))
+}
+
+fn noted(operation: Operation, done: Option<DoneAt>) -> Operation {
+    match done {
+        Some(done) => operation.noted(done),
+        None => operation,
+    }
 }
 
 impl Guard {
@@ -99,7 +106,7 @@ impl Guard {
     /// Writes to a rank of another node.
     ///
     /// # Safety
-    /// The origin is valid for reading.
+    /// The origin is valid for reading, a long one until the next flush.
     #[cold]
     pub(super) unsafe fn put_to_node(
         &mut self,
@@ -107,12 +114,17 @@ impl Guard {
         rank: c_int,
         data: &Buffer,
         from: Buffer,
-    ) -> Result<()> {
+        done: Option<DoneAt>,
+    ) -> Result<bool> {
         let ranges = part::ranges(data, 1, 1);
-        // SAFETY: our contract; the call returns when the origin has been copied.
+        // A short one has been copied when the call returns, so nothing is to be waited for.
+        let done = done.filter(|_| Operation::is_long_put(&ranges));
+        // SAFETY: our contract.
         self.start_operation(win, rank, |to| unsafe {
-            Operation::new(to.world, to.region, Action::Write { from }, ranges)
-        })
+            noted(Operation::new(to.world, to.region, Action::Write { from }, ranges), done)
+                .with_lasting_origin()
+        })?;
+        Ok(done.is_some())
     }
 
     /// Reads from a rank of another node.
@@ -126,12 +138,14 @@ impl Guard {
         rank: c_int,
         data: &Buffer,
         into: Buffer,
-    ) -> Result<()> {
+        done: Option<DoneAt>,
+    ) -> Result<bool> {
         let ranges = part::ranges(data, 1, 1);
         // SAFETY: our contract.
         self.start_operation(win, rank, |to| unsafe {
-            Operation::new(to.world, to.region, Action::Read { into }, ranges)
-        })
+            noted(Operation::new(to.world, to.region, Action::Read { into }, ranges), done)
+        })?;
+        Ok(done.is_some())
     }
 
     /// Changes elements of a rank of another node.
@@ -146,12 +160,12 @@ impl Guard {
         (data, data_bytes): (&Buffer, usize),
         code: Code,
         origin: *const u8,
-        result: Option<*mut u8>,
+        (result, done): (Option<*mut u8>, Option<DoneAt>),
     ) -> Result<()> {
         let ranges = part::ranges(data, data_bytes, code.element.stride());
         // SAFETY: our contract; the call returns when the origin has been copied.
         self.start_operation(win, rank, |to| unsafe {
-            Operation::new(to.world, to.region, Action::Change { code, origin, result }, ranges)
+            noted(Operation::new(to.world, to.region, Action::Change { code, origin, result }, ranges), done)
         })
     }
 
@@ -177,13 +191,53 @@ impl Guard {
         })
     }
 
-    /// The same where the target may be on this node: then it is.
+    /// Starts an operation that its request ends. `start` says whether it is under way and will be noted.
     ///
     /// # Errors
-    /// As [`Guard::await_answers`].
+    /// Those of `start`.
     #[inline]
-    pub fn await_fetched(&mut self, win: MPI_Win, rank: c_int) -> Result<()> {
-        if self.window(win)?.is_spread { self.await_answers(win, rank) } else { Ok(()) }
+    pub fn start_request(
+        &mut self,
+        win: MPI_Win,
+        rank: c_int,
+        start: impl FnOnce(&mut Self, Option<DoneAt>) -> Result<bool>,
+    ) -> Result<MPI_Request> {
+        if !self.window(win)?.is_spread {
+            start(self, None)?;
+            return Ok(FINISHED_SEND);
+        }
+        self.start_request_far(win, rank, start)
+    }
+
+    #[cold]
+    fn start_request_far(
+        &mut self,
+        win: MPI_Win,
+        rank: c_int,
+        start: impl FnOnce(&mut Self, Option<DoneAt>) -> Result<bool>,
+    ) -> Result<MPI_Request> {
+        let rank = self.window(win)?.target(rank)?;
+        let Some(rank) = rank.filter(|rank| self.window(win).is_ok_and(|win| win.remote(*rank).is_some()))
+        else {
+            start(self, None)?;
+            return Ok(FINISHED_SEND);
+        };
+        let far = Far { done: Noted::new(), rank };
+        match start(self, Some(far.done.at())) {
+            Ok(true) => {}
+            Ok(false) => return Ok(FINISHED_SEND),
+            Err(error) => {
+                // A part of it may be under way.
+                far.done.abandon();
+                return Err(error);
+            }
+        }
+        let mut request =
+            Request::new(RequestKind::Compound, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
+        request.context = self.comm(self.window(win)?.comm)?.context;
+        request.extra = Some(Box::new(Extra::Far(far)));
+        let index = self.engine.requests.insert(request);
+        Ok(MPI_Request(self.engine.requests.handle(index)))
     }
 
     /// What was fetched from a target is here.

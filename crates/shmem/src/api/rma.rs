@@ -27,8 +27,11 @@ pub unsafe fn put_nbi<T: Element>(
     nelems: usize,
     pe: c_int,
 ) {
-    // SAFETY: as the user's.
-    unsafe { put(ctx, dest, source, nelems, pe) }
+    let pe = world_pe("put_nbi", ctx, pe);
+    if nelems > 0 {
+        // SAFETY: the user gives so many elements, which stay until the next quiet.
+        unsafe { memory::put_nbi("put_nbi", dest.cast(), source.cast(), bytes_of::<T>(nelems), pe) };
+    }
 }
 
 /// Writes one element to a PE.

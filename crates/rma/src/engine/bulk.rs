@@ -1,0 +1,146 @@
+//! Long operations: their bytes travel as a bulk message of the channel, straight from memory to memory.
+//!
+//! ```text
+//! put   initiator --OFFER--> target: checks, makes room   --CLEAR(name)--> initiator sends the message
+//! get   initiator makes room --FETCH(name)--> target: checks, sends the message
+//! ```
+//!
+//! | state at | is there from | until |
+//! |---|---|---|
+//! | [`Way::PutOut`], initiator | OFFER has left | the message has arrived, or STATUS |
+//! | [`Way::PutIn`], target | OFFER was right | the message has arrived |
+//! | [`Way::GetIn`], initiator | FETCH has left | the message has arrived, or STATUS: then the room is taken back |
+//! | [`Way::GetOut`], target | FETCH was right | the message has arrived at the initiator |
+//!
+//! Bytes are read from a region when they are sent, and when they are sent again. So an initiator keeps back
+//! what could change them until the message has arrived. A region that is closed meanwhile is not touched any
+//! more; who closes one that others may still work on retires it first, and waits until no message has to do
+//! with it.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+
+use tutti_datatype::Buffer;
+
+use crate::wire::Name;
+
+/// A put of so many bytes goes as a bulk message: a shorter one is over before its target has answered.
+pub const PUT_BYTES_MIN: usize = 256 << 10;
+/// The same of a get, which needs no answer before.
+pub const GET_BYTES_MIN: usize = 64 << 10;
+/// The longest.
+pub const BYTES_MAX: usize = 1 << 30;
+/// Gets that a pair has under way at once, at most.
+pub const GETS_MAX: usize = 8;
+
+/// What a message is for.
+#[derive(Debug)]
+pub(super) enum Way {
+    PutOut { to: usize, region: Name, number: u32, from: Buffer },
+    PutIn { from: usize, number: u32, place: Place, name: Option<u64> },
+    GetIn { from: usize, region: Name, number: u32, into: Buffer, name: u64 },
+    GetOut { to: usize, place: Place },
+}
+
+/// Bytes of a region of this rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub region: Name,
+    pub offset: u64,
+}
+
+impl Way {
+    pub(super) fn peer(&self) -> usize {
+        match self {
+            Way::PutOut { to: peer, .. }
+            | Way::GetOut { to: peer, .. }
+            | Way::PutIn { from: peer, .. }
+            | Way::GetIn { from: peer, .. } => *peer,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Bulk {
+    pub way: Way,
+    pub bytes: usize,
+    /// The channel sends it: it ends by an event.
+    pub is_sent: bool,
+}
+
+/// The messages of a rank, by the numbers that the channel calls them.
+#[derive(Debug, Default)]
+pub(super) struct Bulks {
+    slots: Vec<Option<Bulk>>,
+    free: Vec<u32>,
+    /// To be given room.
+    pub to_accept: VecDeque<u32>,
+    /// To be sent, with the receiver's name.
+    pub to_send: VecDeque<(u32, u64)>,
+    /// Room that is not needed any more, with its name.
+    pub to_cancel: Vec<(usize, u64)>,
+}
+
+impl Bulks {
+    pub(super) fn insert(&mut self, way: Way, bytes: usize) -> u32 {
+        let bulk = Some(Bulk { way, bytes, is_sent: false });
+        if let Some(number) = self.free.pop() {
+            self.slots[number as usize] = bulk;
+            return number;
+        }
+        self.slots.push(bulk);
+        self.slots.len() as u32 - 1
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&Bulk> {
+        self.slots.get(usize::try_from(number).ok()?)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Bulk> {
+        self.slots.get_mut(number as usize)?.as_mut()
+    }
+
+    pub(super) fn remove(&mut self, number: u64) -> Option<Bulk> {
+        let bulk = self.slots.get_mut(usize::try_from(number).ok()?)?.take()?;
+        let number = number as u32;
+        self.free.push(number);
+        self.to_accept.retain(|waiting| *waiting != number);
+        self.to_send.retain(|(waiting, _)| *waiting != number);
+        Some(bulk)
+    }
+
+    /// Messages of a rank of which this holds.
+    pub(super) fn of(&self, peer: usize, is_it: impl Fn(&Bulk) -> bool) -> Vec<u64> {
+        let all = self.slots.iter().enumerate();
+        let of_it =
+            all.filter(|(_, bulk)| bulk.as_ref().is_some_and(|bulk| bulk.way.peer() == peer && is_it(bulk)));
+        of_it.map(|(number, _)| number as u64).collect()
+    }
+
+    /// The region elsewhere that a message of this rank's operations is for.
+    pub(super) fn region_out(&self, number: u32) -> Option<Name> {
+        match self.get(number.into())?.way {
+            Way::PutOut { region, .. } | Way::GetIn { region, .. } => Some(region),
+            Way::PutIn { .. } | Way::GetOut { .. } => None,
+        }
+    }
+
+    /// Whether a message goes from a region of this rank, or comes to it.
+    pub(super) fn has_region(&self, name: Name) -> bool {
+        self.slots.iter().flatten().any(|bulk| match &bulk.way {
+            Way::PutIn { place, .. } | Way::GetOut { place, .. } => place.region == name,
+            Way::PutOut { .. } | Way::GetIn { .. } => false,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.len() == self.slots.len() && self.to_cancel.is_empty()
+    }
+}
+
+/// Where so many bytes of contiguous memory lie.
+pub(super) fn address(memory: &Buffer, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+    let end = usize::try_from(offset).ok()?.checked_add(bytes)?;
+    let is_inside = memory.map.is_none() && end <= memory.bytes;
+    is_inside.then(|| NonNull::new(memory.at.wrapping_add(offset as usize)))?
+}
