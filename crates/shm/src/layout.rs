@@ -23,7 +23,7 @@ pub const RECEIVE_BYTES_MAX: usize = 2 << 20;
 /// Ranks of one job on one node, at most.
 pub const LOCAL_RANKS_MAX: u32 = 512;
 /// Ranks beyond those that the user expects for which there is room, if no number was given.
-pub const SPARE_RANKS: u32 = 16;
+pub const SPARE_RANKS: u32 = 64;
 /// Bytes of the send FIFOs of one rank, at most; with very many ranks on other nodes [`FIFO_BYTES_MIN`] each.
 pub const SEND_BYTES_MAX: usize = 2 << 20;
 /// Bytes of the send FIFOs of one rank, with those to ranks that may be started later, where each has as much

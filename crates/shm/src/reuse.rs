@@ -114,12 +114,10 @@ impl Segment {
         }
     }
 
-    /// Makes the number of a rank, counted on this node, ready for another process.
-    ///
-    /// # Panics
-    /// When a mate has not forgotten it.
+    /// Makes the number of a rank, counted on this node, ready for another process: all mates had forgotten
+    /// it at some time ([`Segment::is_forgotten`]). Those that are attached since then have not said so, and
+    /// have nothing of it.
     pub fn renew(&self, rank: usize) {
-        assert!(self.is_forgotten(rank), "a mate has positions in the rings of rank {rank}");
         let (mapping, layout) = (self.mapping(), self.layout());
         let endpoint = mapping.endpoint(layout, rank);
         let (generation, contexts) = (&endpoint.generation, endpoint.contexts.load(Ordering::Relaxed));
@@ -184,6 +182,9 @@ mod tests {
         assert!(!segment.is_forgotten(2), "rank 1 has not");
         state(1, FINALIZED);
         assert!(segment.is_forgotten(2));
+        // Meanwhile another one comes, which has never heard of it.
+        segment.renew(1);
+        state(1, ATTACHED);
         segment.renew(2);
         let endpoint = mapping.endpoint(&layout, 2);
         let words = [&endpoint.state, &endpoint.generation, &endpoint.contexts];
