@@ -45,11 +45,14 @@ pub(crate) fn adopt(segment: &Segment) -> Result<Starter, String> {
     let (connection, its_connection) = seqpacket().map_err(failed)?;
     let (status, its_status) = UnixStream::pair().map_err(failed)?;
     let kept = [its_connection.as_raw_fd(), segment.descriptor().as_raw_fd(), its_status.as_raw_fd()];
-    let child = start(&mpiexec, kept).map_err(failed)?;
+    let mut child = start(&mpiexec, kept).map_err(failed)?;
     drop((its_connection, its_status));
-    // The end of the connection tells if it fails; it has said why.
-    let starter = Starter::over(connection)
-        .map_err(|_| failed(io::Error::other(format!("{} has refused it", mpiexec.display()))))?;
+    let starter = Starter::over(connection).map_err(|_| {
+        // It may have closed the connection before it says why.
+        drop(status.shutdown(std::net::Shutdown::Both));
+        let _ = child.wait();
+        failed(io::Error::other(format!("{} has refused it", mpiexec.display())))
+    })?;
     background::spawn("tutti-mpiexec", move || await_end(status, child)).map_err(failed)?;
     Ok(starter)
 }
