@@ -1,7 +1,15 @@
 //! The promises of chapter 11 about groups that have no communicator yet: new processes, ports, joins and
-//! published names of one job, and of several launches ([`launches`]); what is not built is refused.
-//! Everything runs from `target/dist`.
+//! published names of one job, and of several launches, on one node ([`launches`]) and on nodes of a cluster
+//! ([`cluster_launches`]); what is not built is refused. Everything runs from `target/dist`.
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
+#[path = "../cluster/cluster.rs"]
+#[allow(dead_code, reason = "each suite uses a part of it")]
+mod cluster;
+mod cluster_launches;
+#[path = "../launch/harness.rs"]
+#[allow(dead_code, reason = "each suite uses a part of it")]
+mod harness;
 mod launches;
 
 use std::path::Path;

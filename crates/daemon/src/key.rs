@@ -11,6 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use ::ring::hmac;
 use rustix::fs::OFlags;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -21,6 +22,7 @@ use tokio_rustls::rustls::{
     self, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig,
     SignatureScheme,
 };
+use tutti_shm::published::far::Secret;
 
 /// Those that we make have less than 1 KiB.
 const KEY_BYTES_MAX: u64 = 64 << 10;
@@ -79,6 +81,8 @@ pub struct Credential {
     pub server: Arc<ServerConfig>,
     /// For who dials.
     pub client: Arc<ClientConfig>,
+    /// What the secrets of users are made from.
+    users: hmac::Key,
 }
 
 impl Credential {
@@ -111,6 +115,7 @@ impl Credential {
         let certificate =
             CertificateDer::from_pem_slice(&text).map_err(|error| content(error.to_string()))?;
         let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| content(error.to_string()))?;
+        let users = hmac::Key::new(hmac::HMAC_SHA256, key.secret_der());
         let provider = Arc::new(ring::default_provider());
         let only = Arc::new(Only { certificate: certificate.clone(), provider: Arc::clone(&provider) });
         let versions = &[&rustls::version::TLS13];
@@ -126,7 +131,15 @@ impl Credential {
         // Messages have no names of fields: a daemon with others is refused before the first one.
         server.alpn_protocols = vec![PROTOCOL.to_vec()];
         client.alpn_protocols = vec![PROTOCOL.to_vec()];
-        Ok(Credential { server: Arc::new(server), client: Arc::new(client) })
+        Ok(Credential { server: Arc::new(server), client: Arc::new(client), users })
+    }
+
+    /// What the processes of a user are told, by every daemon of the cluster alike, so that they know each
+    /// other between nodes. Nobody else can make it.
+    pub fn secret_of(&self, uid: u32) -> Secret {
+        let made = hmac::sign(&self.users, &[&b"guests of user "[..], &uid.to_le_bytes()].concat());
+        let (secret, _) = made.as_ref().split_first_chunk().expect("SHA-256 has 32 bytes");
+        Secret::of(*secret)
     }
 }
 
@@ -239,6 +252,21 @@ mod tests {
     use tutti_protocol::key::make;
 
     use super::*;
+
+    #[test]
+    fn key_makes_another_secret_for_each_user_and_cluster() {
+        let keys = [0, 1].map(|number| {
+            let path = std::env::temp_dir().join(format!("tutti-secrets-{}-{number}", std::process::id()));
+            make(&path).unwrap();
+            let read = [Credential::read(&path).unwrap(), Credential::read(&path).unwrap()];
+            std::fs::remove_file(&path).unwrap();
+            read
+        });
+        let secrets = |uid| keys.each_ref().map(|read| read.each_ref().map(|key| key.secret_of(uid)));
+        let [[one, again], [other, _]] = secrets(1000);
+        assert_eq!(one, again, "all daemons of a cluster say the same");
+        assert!(one != other && one != secrets(1001)[0][0]);
+    }
 
     #[test]
     fn key_of_another_user_or_open_to_others_is_refused() {

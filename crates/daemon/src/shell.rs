@@ -33,6 +33,8 @@ use error::failed;
 use starters::Starter;
 use tutti_protocol::settings::Setting;
 use tutti_protocol::wire::{Kind, Reattach};
+use tutti_shm::published::Status;
+use tutti_shm::published::far::{Given, Place};
 
 mod alarm;
 mod board;
@@ -482,7 +484,10 @@ impl Shell {
                 Some(event) => event,
                 None => return,
             },
-            ShellEvent::Region(event) => self.take_region_event(event),
+            ShellEvent::Region(event) => match self.take_region_event(event) {
+                Some(event) => event,
+                None => return,
+            },
             ShellEvent::Neighbours(census, window) => return self.handle_neighbours(*census, window),
             ShellEvent::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
             ShellEvent::Reattach { client, uid, pid, back, listen, refused } => {
@@ -615,15 +620,28 @@ impl Shell {
         move |event| drop(shell_events.send(ShellEvent::Region(event)))
     }
 
-    fn take_region_event(&mut self, event: regions::RegionEvent) -> Event {
-        match event {
+    /// What the core is to know of it.
+    fn take_region_event(&mut self, event: regions::RegionEvent) -> Option<Event> {
+        Some(match event {
             regions::RegionEvent::Wanted(client, (uid, groups), wanted, reply) => {
                 self.region_clients.insert(client, reply);
                 Event::Region(client, uid, groups, wanted)
             }
+            regions::RegionEvent::Place(uid, reply) => {
+                let given = match self.core.nodes_alive() {
+                    0 | 1 => Given::Refused(Status::Node),
+                    _ => {
+                        let secret = self.credential.secret_of(uid);
+                        Given::Place(Place { address: self.settings.data, secret })
+                    }
+                };
+                // Who has gone wants no answer.
+                let _ = reply.send(given);
+                return None;
+            }
             regions::RegionEvent::Gone(client) => Event::ClientGone(client),
             regions::RegionEvent::Reached(from, id, result) => Event::RegionReached(from, id, result),
-        }
+        })
     }
 
     /// Somebody wants the board; or it is time to refresh it.

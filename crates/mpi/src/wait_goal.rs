@@ -88,7 +88,7 @@ pub enum Outside {
     FileLock,
     /// The other end of a socket of the user.
     Socket,
-    /// The table of published names, of another node.
+    /// Published names, of another node.
     Names,
     /// The starter, for more ranks.
     Starter,

@@ -9,6 +9,7 @@
 //!
 //! ```text
 //! connection   hello (whom it is for: a key; whom it is from: an address), then frames
+//! between nodes: hello, seal --> <-- proof, then frames
 //! frame        | kind | 0 0 0 | bytes: u32 | ...       little endian
 //! ```
 //!
@@ -18,12 +19,17 @@
 //! | BULK | name of a bulk message, then its next bytes |
 //! | LEAVE | nothing: the sender has left its job, and all is said |
 //!
+//! On a node the kernel says whose process is at the other end. Between nodes both show that their daemons have
+//! told them the user's secret ([`seal`]): the seal and the proof are made from it and from the hello.
+//! Without daemons there is no secret, and the key in the hello is all.
+//!
 //! A connection of another user, with another key, or with anything else in front is closed. A stream that is
 //! no sequence of frames makes its guest lost. The kernel says when a process has died: its connections end.
 //! Nothing here waits: [`Guests::poll`] moves what can be moved, and the thread of [`watch`] rings when there
 //! is more.
 
 pub mod address;
+mod seal;
 mod socket;
 mod watch;
 
@@ -35,6 +41,7 @@ use std::os::fd::OwnedFd;
 use tutti_channel::SendError;
 use tutti_shm::endpoint::Endpoint;
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, CTS, EAGER, FIN, Head, PART, RTS, STREAM};
+use tutti_shm::published::far::Secret;
 
 use crate::net::DATAGRAM_BYTES_MAX;
 use crate::router::Client;
@@ -80,6 +87,8 @@ pub struct Guests {
     own: Address,
     local_door: OwnedFd,
     inet_door: Option<OwnedFd>,
+    /// What processes of this user on all nodes know.
+    secret: Secret,
     watch: Watch,
     list: Vec<Guest>,
     /// By names and keys: a job may use the number of a rank again.
@@ -100,7 +109,9 @@ pub struct Guests {
 #[derive(Debug)]
 struct Newcomer {
     socket: OwnedFd,
-    hello: [u8; Hello::BYTES],
+    /// It comes from another node: a seal follows its hello.
+    is_far: bool,
+    greeting: [u8; Hello::BYTES + seal::BYTES],
     received: usize,
 }
 
@@ -109,6 +120,8 @@ struct Guest {
     address: Address,
     /// The connection to it.
     out: Option<OwnedFd>,
+    /// What it must show on that before it gets anything.
+    awaited: Option<Awaited>,
     /// What the connection has not taken; the first `sent` bytes it has.
     queue: Vec<u8>,
     sent: usize,
@@ -125,6 +138,13 @@ struct Guest {
     is_closed: bool,
     /// Nothing comes from it either.
     is_lost: bool,
+}
+
+/// A proof that a guest of another node has still to show.
+#[derive(Debug)]
+struct Awaited {
+    proof: [u8; seal::BYTES],
+    received: usize,
 }
 
 #[derive(Debug)]
@@ -148,7 +168,7 @@ struct Malformed;
 impl Guests {
     /// Opens the doors of a process: world rank `rank` of the job with this secret number, whose guests have
     /// numbers from `first` on. `endpoint` is rung when something comes. With `ip` processes of other nodes
-    /// may connect, too.
+    /// may connect, too, which know the same secret.
     ///
     /// # Errors
     /// When there are no more descriptors or threads.
@@ -156,7 +176,7 @@ impl Guests {
         name: ProcessName,
         key: u64,
         first: usize,
-        ip: Option<IpAddr>,
+        (ip, secret): (Option<IpAddr>, Secret),
         endpoint: &Endpoint,
     ) -> io::Result<Guests> {
         let mut own = Address { name, key, inet: None };
@@ -178,6 +198,7 @@ impl Guests {
             own,
             local_door,
             inet_door,
+            secret,
             watch,
             list: Vec::new(),
             numbers: HashMap::new(),
@@ -227,6 +248,7 @@ impl Guests {
             self.list.push(Guest {
                 address,
                 out: None,
+                awaited: None,
                 queue: Vec::new(),
                 sent: 0,
                 bulk_out: VecDeque::new(),
@@ -260,20 +282,26 @@ impl Guests {
         let local = socket::connect_local(&address.local_socket());
         let connected = match (local, address.inet) {
             (Err(error), Some(inet)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                socket::connect_inet(inet)
+                socket::connect_inet(inet).map(|socket| (socket, true))
             }
-            (local, _) => local,
+            (local, _) => local.map(|socket| (socket, false)),
         };
-        let watched = connected.and_then(|socket| {
+        let watched = connected.and_then(|(socket, is_far)| {
             self.watch.add(&socket, out_number(number))?;
-            Ok(socket)
+            Ok((socket, is_far))
         });
         match watched {
-            Ok(socket) => {
-                let hello = Hello { key: address.key, from: own };
-                guest.queue.splice(..0, hello.encode());
+            Ok((socket, is_far)) => {
+                let hello = Hello { key: address.key, from: own }.encode();
                 guest.out = Some(socket);
-                self.flush(number);
+                if is_far {
+                    let (shown, proof) = seal::of(&self.secret, &hello);
+                    guest.awaited = Some(Awaited { proof, received: 0 });
+                    self.send_greeting(number, &[&hello[..], &shown].concat());
+                } else {
+                    guest.queue.splice(..0, hello);
+                    self.flush(number);
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.later.push(out_number(number)),
             Err(_) => self.close(number),
@@ -293,10 +321,19 @@ impl Guests {
     /// Says to all guests that this process leaves its job: nothing is sent after it.
     pub fn leave(&mut self) {
         for number in self.first..self.end() {
-            if self.guest(number).out.is_some() {
-                self.push_frame(number, LEAVE, &[], &[]);
-                self.flush(number);
+            let guest = self.guest(number);
+            if guest.out.is_none() {
+                continue;
             }
+            if guest.awaited.is_some() && guest.queue.is_empty() && guest.bulk_out.is_empty() {
+                // This much whoever has its address may know.
+                let mut frame = Vec::new();
+                begin_frame(&mut frame, LEAVE, 0);
+                self.send_greeting(number, &frame);
+                continue;
+            }
+            self.push_frame(number, LEAVE, &[], &[]);
+            self.flush(number);
         }
     }
 
@@ -389,7 +426,8 @@ impl Guests {
             if self.newcomers.len() == NEWCOMERS_MAX {
                 self.newcomers.pop_front();
             }
-            self.newcomers.push_back(Newcomer { socket: accepted, hello: [0; Hello::BYTES], received: 0 });
+            let (is_far, greeting) = (door == INET_DOOR, [0; Hello::BYTES + seal::BYTES]);
+            self.newcomers.push_back(Newcomer { socket: accepted, is_far, greeting, received: 0 });
             self.again.push(NEWCOMER);
         }
     }
@@ -399,7 +437,11 @@ impl Guests {
         for mut newcomer in std::mem::take(&mut self.newcomers) {
             match newcomer.take() {
                 Ok(None) => self.newcomers.push_back(newcomer),
-                Ok(Some(hello)) if hello.key == self.own.key => self.let_in(hello.from, newcomer),
+                Ok(Some(hello)) if hello.key == self.own.key => {
+                    if !newcomer.is_far || newcomer.has_proved(&self.secret) {
+                        self.let_in(hello.from, newcomer);
+                    }
+                }
                 _ => {}
             }
         }
@@ -454,6 +496,9 @@ impl Guests {
     /// Sends what the connection to a guest takes.
     fn push_out(&mut self, number: usize, client: &mut dyn Client) {
         self.connect(number);
+        if !self.take_proof(number) {
+            return;
+        }
         // The guest closes its end of this connection when it ends.
         let guest = &mut self.list[number - self.first];
         let Some(out) = &guest.out else { return };
@@ -481,6 +526,40 @@ impl Guests {
         }
     }
 
+    /// Sends what comes before all frames to a guest of another node, which has room.
+    fn send_greeting(&mut self, number: usize, greeting: &[u8]) {
+        let guest = &mut self.list[number - self.first];
+        let sent = guest.out.as_ref().map(|out| socket::send(out, greeting));
+        if !matches!(sent, Some(Ok(Some(bytes))) if bytes == greeting.len()) {
+            self.close(number);
+        }
+    }
+
+    /// Whether a guest may get frames; one of another node has to show its proof first.
+    fn take_proof(&mut self, number: usize) -> bool {
+        let guest = &mut self.list[number - self.first];
+        let (Some(out), Some(awaited)) = (&guest.out, &mut guest.awaited) else { return true };
+        while awaited.received < seal::BYTES {
+            let rest = &mut self.scratch[..seal::BYTES - awaited.received];
+            let shown = match socket::receive(out, rest) {
+                Ok(None) => return false,
+                Ok(Some(bytes @ 1..)) => &rest[..bytes],
+                _ => break,
+            };
+            // As soon as a byte is wrong the rest does not matter.
+            if awaited.proof[awaited.received..][..shown.len()] != *shown {
+                break;
+            }
+            awaited.received += shown.len();
+        }
+        if awaited.received < seal::BYTES {
+            self.close(number);
+            return false;
+        }
+        guest.awaited = None;
+        true
+    }
+
     fn push_frame(&mut self, to: usize, kind: u8, head: &[u8], body: &[u8]) {
         let queue = &mut self.list[to - self.first].queue;
         begin_frame(queue, kind, head.len() + body.len());
@@ -491,7 +570,7 @@ impl Guests {
     /// Sends what waits in a queue, as far as the connection takes it.
     fn flush(&mut self, number: usize) {
         let guest = &mut self.list[number - self.first];
-        let Some(out) = &guest.out else { return };
+        let Some(out) = guest.out.as_ref().filter(|_| guest.awaited.is_none()) else { return };
         while guest.sent < guest.queue.len() {
             match socket::send(out, &guest.queue[guest.sent..]) {
                 Ok(Some(bytes)) => guest.sent += bytes,
@@ -539,7 +618,7 @@ impl Guests {
         let guest = &mut self.list[number - self.first];
         if !guest.is_lost {
             guest.is_lost = true;
-            (guest.out, guest.inbound) = (None, None);
+            (guest.out, guest.awaited, guest.inbound) = (None, None, None);
             (guest.queue, guest.input) = (Vec::new(), Vec::new());
             guest.bulk_out.clear();
             guest.bulk_in.clear();
@@ -551,14 +630,24 @@ impl Guests {
 impl Newcomer {
     /// Its hello, when it is there; an error when it will not come.
     fn take(&mut self) -> io::Result<Option<Hello>> {
-        while self.received < Hello::BYTES {
-            match socket::receive(&self.socket, &mut self.hello[self.received..])? {
+        let whole = if self.is_far { self.greeting.len() } else { Hello::BYTES };
+        while self.received < whole {
+            match socket::receive(&self.socket, &mut self.greeting[self.received..whole])? {
                 None => return Ok(None),
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Some(bytes) => self.received += bytes,
             }
         }
-        Hello::decode(&self.hello).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        let hello = Hello::decode(&self.greeting[..Hello::BYTES]);
+        hello.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Whether its seal is that of the user; if so it has the proof of this process.
+    fn has_proved(&self, secret: &Secret) -> bool {
+        let (hello, shown) = self.greeting.split_at(Hello::BYTES);
+        let (seal, proof) = seal::of(secret, hello);
+        // The socket is empty, so it takes a few bytes.
+        seal::is_same(shown, &seal) && matches!(socket::send(&self.socket, &proof), Ok(Some(seal::BYTES)))
     }
 }
 
@@ -610,7 +699,7 @@ impl Guest {
     /// It takes nothing any more: what waits for it is dropped.
     fn close(&mut self) {
         self.is_closed = true;
-        self.out = None;
+        (self.out, self.awaited) = (None, None);
         (self.queue, self.sent) = (Vec::new(), 0);
         self.bulk_out.clear();
     }

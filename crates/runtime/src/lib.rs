@@ -11,7 +11,7 @@
 //! | [`word_wait`] | waiting for a word of memory, asleep until it is stored |
 //! | [`net`], [`router`] | the ranks of other nodes; each kind of record goes to the interface that takes it |
 //! | [`guests`] | processes of other launches |
-//! | [`user_names`] | names that launches of a user publish for each other |
+//! | [`user_names`], [`cluster_names`] | names that launches of a user publish for each other |
 //! | [`remote_memory`] | operations on the memory of ranks of other nodes |
 //! | [`service_state`] | what that thread and the others let each other know |
 //! | [`service`] | the thread that looks at the network while the program computes |
@@ -24,6 +24,7 @@ pub mod attach;
 pub mod background;
 pub mod board;
 pub mod clock;
+pub mod cluster_names;
 mod flow;
 #[cfg(feature = "testing")]
 mod forger;

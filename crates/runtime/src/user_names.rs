@@ -3,7 +3,7 @@
 //!
 //! The process that publishes holds a lock on its file. The kernel drops it when the process dies, so a name
 //! that nobody holds is none, and nobody has to answer: a publisher may compute, or be frozen. Names of a
-//! launch itself are [`tutti_shm::names`].
+//! launch itself are [`tutti_shm::names`], those of other nodes [`crate::cluster_names`].
 //!
 //! ```text
 //! | bytes of the service's name: u32 | service | port |
@@ -95,7 +95,7 @@ fn look_up_in(folder: &Path, service: &[u8]) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// The port in a file, if it is of this service.
-fn port_of<'a>(content: &'a [u8], service: &[u8]) -> Option<&'a [u8]> {
+pub(crate) fn port_of<'a>(content: &'a [u8], service: &[u8]) -> Option<&'a [u8]> {
     let (bytes, rest) = content.split_first_chunk::<4>()?;
     let (found, port) = rest.split_at_checked(u32::from_le_bytes(*bytes) as usize)?;
     (found == service).then_some(port)
@@ -121,7 +121,7 @@ fn inode(file: &File) -> u64 {
 }
 
 /// Names of any bytes as names of files: two FNV-1a hashes.
-fn file_name(service: &[u8]) -> String {
+pub(crate) fn file_name(service: &[u8]) -> String {
     let hash = |seed: u64| {
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         service.iter().fold(seed, step)

@@ -6,6 +6,7 @@
    die          the accepting launch ends without a word
    leave        the accepting launch finalizes without MPI_Comm_disconnect
    twice        both connect once more, and both communicators are used
+   say          a line says when the port can be found
    refused      the connection is refused: MPI_ERR_PORT
    forged       the same, by a port's name that the program has changed */
 #define _POSIX_C_SOURCE 200809L
@@ -242,6 +243,10 @@ int main(int argc, char **argv)
         MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         while (MPI_Lookup_name(argv[2], MPI_INFO_NULL, port) != MPI_SUCCESS)
             nap();
+    }
+    if (rank == 0 && strcmp(what, "say") == 0) {
+        puts("found");
+        fflush(stdout);
     }
     if (strcmp(what, "refused") == 0 || strcmp(what, "forged") == 0) {
         int class;

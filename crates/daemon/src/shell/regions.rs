@@ -27,7 +27,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use tutti_shm::published::far::{Admission, GROUPS_MAX, Given, Pass, Wanted};
+use tutti_shm::published::far::{Admission, GROUPS_MAX, Given, Pass, Question, Wanted};
 use tutti_shm::published::{Answer, Ask, Status, socket_name};
 
 use super::quota::{ConnectionPermit, ConnectionQuota};
@@ -52,6 +52,8 @@ pub(super) type Reply = oneshot::Sender<Given>;
 pub(super) enum RegionEvent {
     /// A program, of this user with these groups, wants a region.
     Wanted(ClientId, (u32, Vec<u32>), Wanted, Reply),
+    /// A program of this user wants to know how other nodes reach it.
+    Place(u32, Reply),
     /// It has gone.
     Gone(ClientId),
     /// A server has answered for a client of this node's, or the number of a status.
@@ -143,10 +145,13 @@ async fn serve(
     tell: impl Fn(RegionEvent),
 ) {
     permit.await_budget().await;
-    let Ok(Some(wanted)) = timeout(QUESTION_MAX, read(&mut stream)).await else { return };
+    let Ok(Some(question)) = timeout(QUESTION_MAX, read(&mut stream)).await else { return };
     permit.is_known();
     let (reply, answered) = oneshot::channel();
-    tell(RegionEvent::Wanted(client, who, wanted, reply));
+    tell(match question {
+        Question::Region(wanted) => RegionEvent::Wanted(client, who, wanted, reply),
+        Question::Place => RegionEvent::Place(who.0, reply),
+    });
     let mut byte = [0];
     tokio::select! {
         given = answered => if let Ok(given) = given {
@@ -158,15 +163,15 @@ async fn serve(
     }
 }
 
-async fn read(stream: &mut UnixStream) -> Option<Wanted> {
+async fn read(stream: &mut UnixStream) -> Option<Question> {
     let (mut bytes, mut length) = ([0; Wanted::BYTES_MAX + 1], 0);
     loop {
         match stream.read(&mut bytes[length..]).await {
             Ok(read @ 1..) => length += read,
             _ => return None,
         }
-        if let Some(wanted) = Wanted::take(&bytes[..length]).ok()? {
-            return Some(wanted);
+        if let Some(question) = Question::take(&bytes[..length]).ok()? {
+            return Some(question);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Published names (MPI 11.9.4): a service has the name of a port, for all ranks of the job. Who keeps them
-//! is [`crate::engine::names`]' matter. Other launches of the user on this node find it too
-//! ([`user_names`]), if none of them has the name already; names of the own launch come first.
+//! is [`crate::engine::names`]' matter. Other launches of the user find it too, on this node
+//! ([`user_names`]) and on others ([`cluster_names`]), if none of them has the name already; names of the own
+//! launch come first.
 
+use tutti_runtime::cluster_names::{self, ClusterName, LookUp};
 use tutti_runtime::{log, user_names};
 use tutti_shm::names::{NAMES_MAX, PORT_BYTES_MAX, Question, Refusal, SERVICE_BYTES_MAX};
 
@@ -26,7 +28,8 @@ impl Guard {
         self.ask_names(service, Question::Publish { service, port }, MPI_ERR_SERVICE)?;
         let text = match user_names::publish(service, port) {
             Ok(Some(name)) => {
-                self.ports.published.insert(service.to_vec(), name);
+                let far = self.publish_on_other_nodes(service, port);
+                self.ports.published.insert(service.to_vec(), (name, far));
                 return Ok(());
             }
             Ok(None) => "another launch of this user has it published already".to_string(),
@@ -35,6 +38,16 @@ impl Guard {
         let (rank, name) = (self.world_rank(), quoted(service));
         log::line(format_args!("rank {rank}: the name {name} is known in this launch only: {text}"));
         Ok(())
+    }
+
+    fn publish_on_other_nodes(&self, service: &[u8], port: &[u8]) -> Option<ClusterName> {
+        // Without a starter there is nobody to keep it.
+        let starter = self.engine.job.starter()?;
+        cluster_names::publish(starter, service, port).unwrap_or_else(|text| {
+            let (rank, name) = (self.world_rank(), quoted(service));
+            log::line(format_args!("rank {rank}: the name {name} is known on this node only: {text}"));
+            None
+        })
     }
 
     /// Takes back what this process has published.
@@ -57,6 +70,13 @@ impl Guard {
         check_length("service_name", service, SERVICE_BYTES_MAX, MPI_ERR_NAME)?;
         self.ask_names(service, Question::Lookup { service }, MPI_ERR_NAME)
             .or_else(|error| user_names::look_up(service).ok().flatten().ok_or(error))
+            .or_else(|error| self.look_up_on_other_nodes(service).ok_or(error))
+    }
+
+    fn look_up_on_other_nodes(&mut self, service: &[u8]) -> Option<Vec<u8>> {
+        let job = &self.engine.job;
+        let look_up = LookUp::start(service, job.endpoint(job.rank()))?;
+        self.wait(None, Goal::Outside(Outside::Names), |_: &mut Process| look_up.poll())
     }
 
     fn ask_names(&mut self, service: &[u8], question: Question<'_>, class: c_int) -> Result<Vec<u8>> {

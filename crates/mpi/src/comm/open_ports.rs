@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
+use tutti_runtime::cluster_names::ClusterName;
 use tutti_runtime::user_names::UserName;
 
 /// The ports of this process.
@@ -14,7 +15,7 @@ pub struct Ports {
     /// Number of the last port.
     pub(super) last_port: i32,
     /// Names that this process has published for other launches, by their services.
-    pub(super) published: HashMap<Vec<u8>, UserName>,
+    pub(super) published: HashMap<Vec<u8>, (UserName, Option<ClusterName>)>,
     /// Number of the last connection or join that this process has begun.
     last_connection: u32,
 }

@@ -14,6 +14,7 @@ use std::io;
 use tutti_runtime::attach::random_number;
 use tutti_runtime::guests::{self, Address, Guests, ProcessName};
 use tutti_shm::envelope::{CANCEL, CONTEXTS_PER_COMM, Head};
+use tutti_shm::published::far::{self, Secret};
 
 use super::message::Message;
 use super::remote_client::{RemoteClient, deliver};
@@ -63,7 +64,8 @@ impl Engine {
         self.guests.is_some()
     }
 
-    /// Where this process takes connections of other launches; from now on it does.
+    /// Where this process takes connections of other launches; from now on it does. Those of other nodes reach
+    /// it if its job is on several, or the daemon of its node knows others.
     ///
     /// # Errors
     /// When there are no more descriptors or threads.
@@ -76,8 +78,13 @@ impl Engine {
         let job = mixed(self.job.id() ^ PUBLIC).max(1);
         let name = ProcessName { job, rank: self.me as u32 };
         let (first, endpoint) = (self.job.ranks(), self.job.endpoint(self.me));
-        let ip = self.job.network().map(|network| network.peers.addresses()[self.me].ip());
-        let guests = Guests::open(name, key, first, ip, endpoint)?;
+        let place = far::ask_place();
+        let ip = match self.job.network() {
+            Some(network) => Some(network.peers.addresses()[self.me].ip()),
+            None => place.map(|place| place.address),
+        };
+        let secret = place.map_or(Secret([0; 2]), |place| place.secret);
+        let guests = Guests::open(name, key, first, (ip, secret), endpoint)?;
         let state = State::new(first, guests::RECORD_BYTES_MAX, self.job.names());
         let address = guests.own_address();
         self.guests = Some(Box::new(Guestbook { guests, state, broken: HashSet::new() }));

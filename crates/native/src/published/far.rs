@@ -85,6 +85,8 @@ fn reach(wanted: &Wanted) -> Result<Option<Reached>, c_int> {
         let (address, pass, node) = match ask_daemon(wanted).map_err(|status| status as c_int)? {
             Given::Refused(status) => return Err(status as c_int),
             Given::Here => return Ok(None),
+            // No answer to this question.
+            Given::Place(_) => return Err(Status::Daemon as c_int),
             Given::There { address, pass, node } => (address, pass, node),
         };
         status = match enter(address, &pass) {

@@ -56,13 +56,18 @@ unsafe impl Client for Heard {
 const FIRST: usize = 10;
 
 fn process(name: &str, ip: Option<&str>) -> Guests {
+    process_of(name, ip, Secret([3, 4]))
+}
+
+fn process_of(name: &str, ip: Option<&str>, secret: Secret) -> Guests {
     // Jobs of other tests, and of other runs of this one, have other numbers.
     let hash = name
         .bytes()
         .fold(u64::from(std::process::id()), |hash, byte| hash.wrapping_mul(31) + u64::from(byte));
     let endpoint = Box::leak(Box::default());
     let ip = ip.map(|ip| ip.parse().expect("an address"));
-    Guests::open(ProcessName { job: hash, rank: 3 }, hash ^ 5, FIRST, ip, endpoint).expect("there are doors")
+    let name = ProcessName { job: hash, rank: 3 };
+    Guests::open(name, hash ^ 5, FIRST, (ip, secret), endpoint).expect("there are doors")
 }
 
 fn eager(data: &[u8]) -> Vec<u8> {
@@ -191,4 +196,62 @@ fn guests_with_another_key_or_another_stream_are_closed() {
         });
     }
     assert!(heard.records.is_empty());
+}
+
+/// Who has the address of a process of another user reaches it from no other node, and is not believed when
+/// it listens there itself.
+#[test]
+fn guests_of_other_nodes_know_the_secret_of_their_user() {
+    let ip = Some("127.0.0.1");
+    for (number, secret) in [Secret([3, 5]), Secret([0, 0])].into_iter().enumerate() {
+        let mut one = process_of(&format!("secret-one-{number}"), ip, secret);
+        let mut other = process(&format!("secret-other-{number}"), ip);
+        let (mut heard, mut sender) = (Heard::default(), Heard::default());
+        let mut address = other.own_address();
+        address.name.job += 1;
+        let to = one.introduce(address).expect("a guest");
+        one.try_send(to, &eager(b"data"), &[]).expect("there is room");
+        until("the refusal", || {
+            other.poll(&mut heard);
+            one.poll(&mut sender);
+            one.is_lost(to)
+        });
+        assert_eq!((other.end(), heard.records.len()), (FIRST, 0), "nobody was let in");
+    }
+    // One that answers without the secret gets no data.
+    let impostor = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut one = process("secret-three", ip);
+    let name = ProcessName { job: 1, rank: 0 };
+    let address = Address { name, key: 1, inet: Some(impostor.local_addr().expect("its address")) };
+    let to = one.introduce(address).expect("a guest");
+    one.try_send(to, &eager(b"data"), &[]).expect("there is room");
+    let (mut stream, _) = impostor.accept().expect("a connection");
+    let mut greeting = [0; Hello::BYTES + seal::BYTES];
+    std::io::Read::read_exact(&mut stream, &mut greeting).expect("a greeting");
+    std::io::Write::write_all(&mut stream, &greeting[Hello::BYTES..]).expect("it is sent");
+    until("the refusal", || {
+        one.poll(&mut Heard::default());
+        one.is_lost(to)
+    });
+    assert_eq!(std::io::Read::read(&mut stream, &mut [0; 8]).unwrap_or(0), 0, "nothing follows the greeting");
+}
+
+/// A process that leaves waits for no other one that computes.
+#[test]
+fn guest_of_another_node_that_leaves_at_once_is_known_to_have_left() {
+    let ip = Some("127.0.0.1");
+    let (mut one, mut other) = (process("leave-one", ip), process("leave-other", ip));
+    let mut heard = Heard::default();
+    let mut address = other.own_address();
+    address.name.job += 1;
+    let to = one.introduce(address).expect("a guest");
+    one.connect(to);
+    one.leave();
+    assert!(one.is_quiet());
+    drop(one);
+    until("the end", || {
+        other.poll(&mut heard);
+        other.take_lost() == [FIRST]
+    });
+    assert!(other.has_left(FIRST));
 }

@@ -6,6 +6,10 @@
 //! client --TCP: Ask::Enter (key), proof, Ask::Open, ...---------------------------------------------------------------> server
 //! ```
 //!
+//! A program may also ask for its own [`Place`]: how other nodes reach it, and a secret that the daemons of a
+//! cluster give to the processes of one user alone. Processes of it show each other that they know it
+//! (`tutti_runtime::guests`).
+//!
 //! Who the client is the kernel says to its daemon, and the daemons to the server. A pass is two secrets of
 //! 128 bits, for one client, used once, soon: by its key the server knows the client, by its proof the client
 //! knows the server. Nobody here waits for the other side of the network for ever.
@@ -30,6 +34,8 @@ pub const ANY_NODE: &str = "*";
 pub const GROUPS_MAX: usize = 4096;
 /// A daemon answers within this time.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
+/// The same for what it knows itself.
+const PLACE_MAX: Duration = Duration::from_secs(2);
 /// A connection is made within this time.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// After so long in silence a side asks whether the other one is there, so often, so many times: a node that
@@ -193,9 +199,56 @@ impl Wanted {
     }
 }
 
+/// What a program asks its node's daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The way to a region.
+    Region(Wanted),
+    /// How other nodes reach processes of this one.
+    Place,
+}
+
+impl Question {
+    /// In place of the length of a region's name.
+    const PLACE: u32 = u32::MAX;
+
+    /// As it travels.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Question::Region(wanted) => wanted.encode(),
+            Question::Place => {
+                let head = [Wanted::HEAD_BYTES as u32, 0, Self::PLACE];
+                head.into_iter().flat_map(u32::to_le_bytes).collect()
+            }
+        }
+    }
+
+    /// Reads what has come. None: it is not whole yet.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn take(bytes: &[u8]) -> Result<Option<Self>, NoFrame> {
+        if bytes == Question::Place.encode() {
+            return Ok(Some(Question::Place));
+        }
+        Ok(Wanted::take(bytes)?.map(Question::Region))
+    }
+}
+
+/// How processes of a node are reached from the cluster's other nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The node's address.
+    pub address: IpAddr,
+    /// What all processes of the asking user are told, on every node of the cluster, and nobody else.
+    pub secret: Secret,
+}
+
 /// The daemon's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
+    /// To [`Question::Place`], where there are other nodes.
+    Place(Place),
     /// There is none, or not for this client.
     Refused(Status),
     /// It is a region of this node.
@@ -232,6 +285,11 @@ impl Given {
         match self {
             Given::Refused(status) => out[..KIND].copy_from_slice(&(*status as i32).to_le_bytes()),
             Given::Here => out[KIND] = 1,
+            Given::Place(Place { address, secret }) => {
+                out[KIND] = 3;
+                out[ADDRESS..PASS].copy_from_slice(&mapped(*address));
+                out[PASS..PASS + Secret::BYTES].copy_from_slice(&secret.encode());
+            }
             Given::There { address, pass, node } => {
                 out[KIND] = 2;
                 out[NODE_BYTES] = u8::try_from(node.len()).expect("a name that was asked for");
@@ -247,15 +305,20 @@ impl Given {
     /// Reads it.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let status = Status::of(i32::from_le_bytes(bytes[..KIND].try_into().expect("four bytes")))?;
+        let ip =
+            |bytes: &[u8; Self::BYTES]| unmapped(bytes[ADDRESS..PASS].try_into().expect("sixteen bytes"));
         Some(match (bytes[KIND], status) {
             (0, status) if status != Status::Ok => Given::Refused(status),
             (1, Status::Ok) => Given::Here,
+            (3, Status::Ok) => {
+                let (secret, _) = bytes[PASS..].split_first_chunk::<{ Secret::BYTES }>()?;
+                Given::Place(Place { address: ip(bytes), secret: Secret::of(*secret) })
+            }
             (2, Status::Ok) => {
                 let port = u16::from_le_bytes(bytes[PORT..ADDRESS].try_into().expect("two bytes"));
-                let ip = unmapped(bytes[ADDRESS..PASS].try_into().expect("sixteen bytes"));
                 let node = &bytes[NODE..NODE + usize::from(bytes[NODE_BYTES])];
                 Given::There {
-                    address: (ip, port).into(),
+                    address: (ip(bytes), port).into(),
                     pass: Pass::decode(&bytes[PASS..NODE])?,
                     node: std::str::from_utf8(node).ok()?.to_owned(),
                 }
@@ -298,12 +361,25 @@ pub fn sockets() -> Vec<PathBuf> {
 /// # Errors
 /// [`Status::Daemon`] where none is there or answers.
 pub fn ask_daemon(wanted: &Wanted) -> Result<Given, Status> {
+    ask(&Question::Region(wanted.clone()), ANSWER_MAX)
+}
+
+/// How this process is reached from other nodes; none where there are no others, or no daemon that answers
+/// soon.
+pub fn ask_place() -> Option<Place> {
+    match ask(&Question::Place, PLACE_MAX) {
+        Ok(Given::Place(place)) => Some(place),
+        _ => None,
+    }
+}
+
+fn ask(question: &Question, limit: Duration) -> Result<Given, Status> {
     let mut stream =
         sockets().iter().find_map(|socket| UnixStream::connect(socket).ok()).ok_or(Status::Daemon)?;
     let mut answer = [0; Given::BYTES];
     stream
-        .set_read_timeout(Some(ANSWER_MAX))
-        .and_then(|()| stream.write_all(&wanted.encode()))
+        .set_read_timeout(Some(limit))
+        .and_then(|()| stream.write_all(&question.encode()))
         .and_then(|()| stream.read_exact(&mut answer))
         .map_err(|_| Status::Daemon)?;
     Given::decode(&answer).ok_or(Status::Daemon)

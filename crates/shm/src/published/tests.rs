@@ -132,6 +132,16 @@ fn published_words_for_other_nodes_round_trip_and_are_taken_only_when_whole() {
         let given = far::Given::There { address: address.parse().unwrap(), pass, node: "n".repeat(255) };
         assert_eq!(far::Given::decode(&given.encode()), Some(given));
     }
+    let bytes = far::Question::Place.encode();
+    assert_eq!(far::Question::take(&bytes), Ok(Some(far::Question::Place)));
+    for end in 0..bytes.len() {
+        assert_eq!(far::Question::take(&bytes[..end]), Ok(None), "{end} bytes");
+    }
+    for address in ["10.0.0.7", "fd00::7"] {
+        let place = far::Place { address: address.parse().unwrap(), secret: far::Secret([5, u64::MAX]) };
+        let given = far::Given::Place(place);
+        assert_eq!(far::Given::decode(&given.encode()), Some(given));
+    }
     for given in [far::Given::Here, far::Given::Refused(Status::Node), far::Given::Refused(Status::Daemon)] {
         assert_eq!(far::Given::decode(&given.encode()), Some(given));
     }
