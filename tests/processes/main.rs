@@ -180,7 +180,10 @@ fn is_running(file: &Path) -> bool {
 fn run_nodes(program_file: &Path, (ranks, nodes, universe): (u32, u32, u32), arguments: &[&str]) -> Ran {
     let mut mpiexec = program("mpiexec");
     let numbers = [nodes, universe, ranks].map(|number| number.to_string());
-    mpiexec.args(["--virtual-nodes", &numbers[0], "--universe", &numbers[1], "-n", &numbers[2]]);
+    mpiexec.args(["--universe", &numbers[1], "-n", &numbers[2]]);
+    if nodes > 1 {
+        mpiexec.args(["--virtual-nodes", &numbers[0]]);
+    }
     mpiexec.arg(program_file).args(arguments).env("PARENTS", &numbers[2]);
     run(&mut mpiexec, LIMIT)
 }
@@ -256,6 +259,17 @@ fn spawned_ranks_are_ranks_of_the_job_when_they_end() {
         assert_eq!(ran.status.code(), Some(status), "{ran}");
         assert!(ran.stderr.starts_with("mpiexec: rank 2 (pid ") && ran.stderr.contains(line), "{ran}");
         assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    }
+}
+
+#[test]
+fn spawn_merged_with_its_parents_has_windows_and_files() {
+    let scratch = Scratch::new("processes-spawn-shared");
+    let shared = compile("tests/processes/programs/spawn_shared.c", scratch.path());
+    for job in [(1, 1, 4), (3, 1, 8), (2, 2, 6), (3, 2, 8)] {
+        let file = scratch.path().join(format!("file-{}-{}", job.0, job.1));
+        let ran = run_nodes(&shared, job, &[file.to_str().expect("a path of text")]).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("windows and files are right\n", ""), "{job:?}: {ran}");
     }
 }
 

@@ -437,10 +437,11 @@ impl Guests {
         for mut newcomer in std::mem::take(&mut self.newcomers) {
             match newcomer.take() {
                 Ok(None) => self.newcomers.push_back(newcomer),
-                Ok(Some(hello)) if hello.key == self.own.key => {
-                    if !newcomer.is_far || newcomer.has_proved(&self.secret) {
-                        self.let_in(hello.from, newcomer);
-                    }
+                Ok(Some(hello))
+                    if hello.key == self.own.key
+                        && (!newcomer.is_far || newcomer.has_proved(&self.secret)) =>
+                {
+                    self.let_in(hello.from, newcomer);
                 }
                 _ => {}
             }
