@@ -19,8 +19,8 @@
 //! | BULK | name of a bulk message, then its next bytes |
 //! | LEAVE | nothing: the sender has left its job, and all is said |
 //!
-//! On a node the kernel says whose process is at the other end. Between nodes both show that their daemons have
-//! told them the user's secret ([`seal`]): the seal and the proof are made from it and from the hello.
+//! On a node the kernel says whose process is at the other end. Between nodes both show that their daemons
+//! have told them the user's secret ([`seal`]): the seal and the proof are made from it and from the hello.
 //! Without daemons there is no secret, and the key in the hello is all.
 //!
 //! A connection of another user, with another key, or with anything else in front is closed. A stream that is

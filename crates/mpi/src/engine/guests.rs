@@ -64,8 +64,8 @@ impl Engine {
         self.guests.is_some()
     }
 
-    /// Where this process takes connections of other launches; from now on it does. Those of other nodes reach
-    /// it if its job is on several, or the daemon of its node knows others.
+    /// Where this process takes connections of other launches; from now on it does. Those of other nodes
+    /// reach it if its job is on several, or the daemon of its node knows others.
     ///
     /// # Errors
     /// When there are no more descriptors or threads.
