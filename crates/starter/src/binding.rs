@@ -4,6 +4,7 @@
 //! |---|---|
 //! | ranks x cores-per-rank fit | to an even share as a set (`share`), or to the first cores-per-rank of it (`core`) |
 //! | they do not fit | round robin to sets of cores-per-rank, one core by default |
+//! | a rank started later | `core`: the next set of cores-per-rank, by its number; else not bound |
 //! | `none`, or a cgroup quota below the affinity mask | not at all: the kernel chooses which cores the quota buys |
 //!
 //! The share is the even one also when OMP_NUM_THREADS asks for less: otherwise two jobs on one machine would
@@ -67,6 +68,16 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// The cores of a rank that is started later; `None`: not bound.
+    pub fn bind_later(&self, rank: usize, binding: Binding, per_rank: Option<usize>) -> Option<Vec<usize>> {
+        let cores = self.cores.len();
+        let wanted = per_rank.unwrap_or(1).clamp(1, cores);
+        let first = rank % (cores / wanted) * wanted;
+        (binding == Binding::Core).then(|| self.cores[first..first + wanted].to_vec())
+    }
+}
+
 fn hardware_threads_shared() -> bool {
     std::fs::read("/sys/devices/system/cpu/smt/active").is_ok_and(|text| text.first() == Some(&b'1'))
 }
@@ -120,6 +131,18 @@ mod tests {
         assert_eq!(lists(machine(2).bind(5, Binding::Share, None)), ["0", "1", "0", "1", "0"]);
         assert_eq!(lists(machine(4).bind(4, Binding::Share, Some(2))), ["0-1", "2-3", "0-1", "2-3"]);
         assert_eq!(lists(machine(2).bind(2, Binding::Share, Some(64))), ["-", "-"]);
+    }
+
+    #[test]
+    fn binding_of_later_ranks_is_to_single_cores_in_turn_or_none() {
+        let of = |machine: Machine, binding, per_rank| {
+            lists((1..5).map(|rank| machine.bind_later(rank, binding, per_rank)).collect())
+        };
+        assert_eq!(of(machine(3), Binding::Core, None), ["1", "2", "0", "1"]);
+        assert_eq!(of(machine(5), Binding::Core, Some(2)), ["2-3", "0-1", "2-3", "0-1"]);
+        assert_eq!(of(machine(2), Binding::Core, Some(64)), ["0-1"; 4]);
+        assert_eq!(of(machine(2), Binding::Share, None), ["-"; 4]);
+        assert_eq!(of(machine(2), Binding::None, None), ["-"; 4]);
     }
 
     #[test]

@@ -380,7 +380,11 @@ pub fn spawn(
         .map_or((0, None), |segment| (segment.present(), Some(*segment.layout().numbers())));
     let descriptors_max = raise_descriptors(present.into(), later_here(job))?;
     let (failures, failure) = failure_pipe()?;
-    let (sets, reached) = (Vec::new(), Reached::default());
+    let (machine, per_rank) = (Machine::read(), job.cores_per_rank.map(|cores| cores as usize));
+    let set = |rank| machine.bind_later(rank, job.binding, per_rank);
+    // By their places on the node, as those of the launch.
+    let sets = numbers.map_or_else(Vec::new, |numbers| numbers.iter().map(set).collect());
+    let reached = Reached::default();
     let ready = Ready { job: job.clone(), sets, null: open_null()?, failure, descriptors_max, reached };
     let mut end = 0;
     for (number, program) in programs.iter().enumerate() {
