@@ -30,6 +30,29 @@ fn spawn_works_in_jobs_under_daemons() {
 }
 
 #[test]
+fn spawn_of_a_program_that_one_node_does_not_have_starts_none() {
+    if std::process::Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|ran| ran.success())
+    {
+        let (scratch, spawn) = spawn_program("spawn-missing");
+        let cluster = Cluster::up("spawn-missing", 2, &crate::cluster::SLOWLY_LOST);
+        let folder = scratch.path().join("folder");
+        std::fs::create_dir(&folder).expect("a folder");
+        let file = folder.join("worker");
+        std::fs::copy(&spawn, &file).expect("a copy");
+        cluster.kill_daemon(1).start_with_empty(&folder);
+        let two = || cluster.tutti(&["nodes"]).stdout.lines().filter(|line| line.contains("node1")).count();
+        await_that("the second node is there", || two() == 1);
+        let (program, worker) = (spawn.to_str().expect("text"), file.to_str().expect("text"));
+        let words = ["run", "-N", "2", "-n", "2", "--universe", "6", program, "missing", worker];
+        let ran = cluster.run(&words).expect_success();
+        assert!(ran.stdout.contains("cannot execute") && ran.stdout.contains("node1"), "{ran}");
+        assert_eq!((ran.stdout.lines().count(), &*ran.stderr), (1, ""), "{ran}");
+    } else {
+        tutti_testkit::skip(tutti_testkit::Need::MountNamespace, "no mount namespace");
+    }
+}
+
+#[test]
 fn spawned_ranks_are_counted_and_end_with_their_job() {
     let (_scratch, spawn) = spawn_program("spawn-counted");
     let cluster = Cluster::up("spawn-counted", 2, &[]);

@@ -124,6 +124,13 @@ fn launches_find_each_other_by_a_published_name() {
 }
 
 #[test]
+fn launches_join_over_a_socket() {
+    let launches = Launches::new("launches-join");
+    let socket = format!("@{}", launches.scratch.path().join("socket").display());
+    launches.expect_met(["-n 1", "-n 1"], &socket, "");
+}
+
+#[test]
 fn launch_that_ends_is_an_error_of_the_other_one() {
     let launches = Launches::new("launches-die");
     for options in [["-n 1", "-n 1"], ["-n 2", "-n 3"]] {

@@ -274,6 +274,54 @@ fn spawn_merged_with_its_parents_has_windows_and_files() {
 }
 
 #[test]
+fn spawned_ranks_whose_parent_dies_meanwhile_end_with_the_job() {
+    let scratch = Scratch::new("processes-spawn-orphans");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for job in [(1, 1, 4), (2, 1, 4), (2, 2, 6)] {
+        let ran = run_nodes(&spawn, job, &["orphans"]);
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (137, 1), "{job:?}: {ran}");
+        assert!(ran.stderr.starts_with("mpiexec: rank 0 (pid "), "{job:?}: {ran}");
+        assert!(ran.stderr.contains("was killed by signal 9 (Killed)"), "{job:?}: {ran}");
+        await_that("nothing of it is left", || !is_running(&spawn));
+    }
+}
+
+#[test]
+fn spawn_survives_a_rank_that_asks_for_far_too_much() {
+    let scratch = Scratch::new("processes-spawn-greedy");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for job in [(1, 1, 4), (2, 1, 4), (2, 2, 6)] {
+        let ran = run_nodes(&spawn, job, &["greedy"]).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{job:?}: {ran}");
+    }
+}
+
+#[test]
+fn spawned_ranks_are_bound_to_single_cores_if_that_is_wished() {
+    let allowed = rustix::thread::sched_getaffinity(None).expect("our cores");
+    let allowed: Vec<usize> =
+        (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+    if allowed.len() < 2 {
+        tutti_testkit::skip(tutti_testkit::Need::Cores, "one core");
+        return;
+    }
+    let scratch = Scratch::new("processes-spawn-cores");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    let cores = |binding: &str| {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", "1", "--universe", "4", "--bind-to", binding]).arg(&spawn).args(["cores", "3"]);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        let words = ran.stdout.split_whitespace().skip(1);
+        words.map(|core| core.parse().expect("a number")).collect::<Vec<i64>>()
+    };
+    let bound = cores("core");
+    assert!(bound.iter().all(|core| allowed.contains(&(*core as usize))), "{bound:?} of {allowed:?}");
+    assert_ne!(bound[0], bound[1], "the first new one has a core of its own");
+    assert_ne!(bound[1], bound[2], "the next one has the next core");
+    assert_eq!(cores("none"), [-1; 4], "they may run on several");
+}
+
+#[test]
 fn spawn_uses_the_room_of_ranks_that_have_ended_again() {
     let scratch = Scratch::new("processes-spawn-again");
     let spawn = compile("tests/processes/programs/spawn.c", scratch.path());

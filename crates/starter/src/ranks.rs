@@ -147,7 +147,8 @@ impl Ranks {
 
     /// Whether it has been taken back.
     pub fn is_withdrawn(&self, rank: u32) -> bool {
-        self.ranks[rank as usize].origin == Origin::Withdrawn
+        // A number may have got no process.
+        self.ranks.get(rank as usize).is_some_and(|rank| rank.origin == Origin::Withdrawn)
     }
 
     /// Which of those of this node has a world rank.

@@ -1,5 +1,6 @@
 /* Two launches that connect to each other: one runs this as "accept", the other as "connect", with the same
    second argument: the file in which the port's name stands, or a name that is published if it has no '/'.
+   If it begins with '@' it is the name of a Unix socket, over which they join.
    A third argument says what else happens:
 
    -            all there is over such a communicator
@@ -16,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -230,6 +233,32 @@ static void use(MPI_Comm inter, int is_server)
     merged(inter, is_server);
 }
 
+/* Both launches have one process, and a socket between them. */
+static void join(const char *name, int is_server)
+{
+    MPI_Comm inter;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strncpy(address.sun_path, name, sizeof address.sun_path - 1);
+    int end = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (is_server) {
+        EXPECT(bind(end, (struct sockaddr *)&address, sizeof address) == 0 && listen(end, 1) == 0);
+        int listener = end;
+        end = accept(listener, NULL, NULL);
+        close(listener);
+    } else {
+        while (connect(end, (struct sockaddr *)&address, sizeof address) != 0)
+            nap();
+    }
+    EXPECT(end >= 0);
+    MPI_Comm_join(end, &inter);
+    use(inter, is_server);
+    /* The socket is quiet, and the program's. */
+    char byte = 'x';
+    EXPECT(write(end, &byte, 1) == 1 && read(end, &byte, 1) == 1 && byte == 'x');
+    close(end);
+    MPI_Comm_disconnect(&inter);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm inter;
@@ -239,6 +268,12 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     int is_server = strcmp(argv[1], "accept") == 0, is_file = strchr(argv[2], '/') != NULL;
     const char *what = argc > 3 ? argv[3] : "";
+    if (argv[2][0] == '@') {
+        join(argv[2] + 1, is_server);
+        MPI_Finalize();
+        puts(is_server ? "accepted" : "connected");
+        return 0;
+    }
     if (rank == 0 && is_server) {
         MPI_Open_port(MPI_INFO_NULL, port);
         if (is_file)

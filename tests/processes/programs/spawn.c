@@ -9,14 +9,22 @@
  *   spawn hang            two children, and all stay until they are ended
  *   spawn last            two children that stay, and the parent is killed
  *   spawn again N         N times two children, which are told a number, and then leave
+ *   spawn orphans         two children, the first of which kills its parent before they call MPI_Init
+ *   spawn cores N         prints the cores of the parent and of N children, each bound to one
+ *   spawn missing FILE    two children, one on each of two nodes, of which the second has no such program
+ *   spawn greedy          asks the starter for far too much, by itself; then it starts a child as others do
  *   spawn places N HOST   prints the virtual nodes of N children that were wished for a host, or for none
  */
 #define _GNU_SOURCE
 #include <mpi.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -381,6 +389,102 @@ static void place(void)
     CHECK(MPI_Comm_disconnect(&parent));
 }
 
+static int core_of_mine(void)
+{
+    cpu_set_t cores;
+    int found = -1;
+    CPU_ZERO(&cores);
+    WANT(sched_getaffinity(0, sizeof cores, &cores) == 0, "no cores");
+    for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&cores) == 1; core++)
+        if (CPU_ISSET(core, &cores))
+            found = core;
+    return found;
+}
+
+static void cores(int number)
+{
+    MPI_Comm inter;
+    int *found = malloc(sizeof(int) * (size_t)(number + 1));
+    start(number, "core", MPI_COMM_SELF, &inter);
+    CHECK(MPI_Gather(NULL, 0, MPI_INT, found, 1, MPI_INT, MPI_ROOT, inter));
+    CHECK(MPI_Comm_disconnect(&inter));
+    printf("cores %d", core_of_mine());
+    for (int i = 0; i < number; i++)
+        printf(" %d", found[i]);
+    printf("\n");
+    free(found);
+}
+
+static void core(void)
+{
+    MPI_Comm parent;
+    int mine = core_of_mine();
+    CHECK(MPI_Comm_get_parent(&parent));
+    CHECK(MPI_Gather(&mine, 1, MPI_INT, NULL, 0, MPI_INT, 0, parent));
+    CHECK(MPI_Comm_disconnect(&parent));
+}
+
+static void missing(char *file)
+{
+    MPI_Comm inter;
+    char *argv[] = {"child", "talk", NULL}, text[MPI_MAX_ERROR_STRING];
+    int codes[2] = {-1, -1}, length, class;
+    int code = MPI_Comm_spawn(file, argv, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, codes);
+    MPI_Error_class(code, &class);
+    CHECK(MPI_Error_string(code, text, &length));
+    WANT(class == MPI_ERR_SPAWN && codes[0] == MPI_ERR_OTHER && codes[1] == MPI_ERR_SPAWN,
+         "class %d, codes %d %d: %s", class, codes[0], codes[1], text);
+    if (rank == 0)
+        printf("%s\n", text);
+}
+
+/* What the library and the starter say to each other is no secret: words, and texts with their length. */
+static void greedy(void)
+{
+    enum { WORDS = 30000, TIMES = 3000 };
+    MPI_Comm inter;
+    uint32_t *words = calloc(WORDS, sizeof *words);
+    int starter = -1, type;
+    socklen_t length = sizeof type;
+    for (int socket = 3; socket < 1024 && starter < 0; socket++)
+        if (getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_SEQPACKET)
+            starter = socket;
+    WANT(starter >= 0, "no connection to the starter");
+    for (int i = 0; i < TIMES; i++) {
+        size_t bytes = WORDS * sizeof *words;
+        /* Protocol, kind, number, context, programs; then ranks, arguments, and three texts each. */
+        uint32_t head[] = {0x54550004, 16, 1000000 + (uint32_t)i, 60, 1, UINT32_MAX, 0, 0, 0, 0};
+        memset(words, i % 4 == 3 ? 0xff : 0, bytes);
+        memcpy(words, head, sizeof head);
+        if (i % 4 == 0) {
+            bytes = sizeof head;
+        } else if (i % 4 == 1) {
+            /* As many programs as there is room for. */
+            words[4] = (WORDS - 5) / 5;
+            for (uint32_t program = 0; program < words[4]; program++)
+                words[5 + 5 * program] = UINT32_MAX;
+            bytes = (5 + 5 * words[4]) * sizeof *words;
+        } else if (i % 4 == 2) {
+            /* A long text. */
+            words[5] = 1;
+            words[7] = (WORDS - 10) * sizeof *words;
+        }
+        /* The starter may take its time, and answers are read by nobody. */
+        while (send(starter, words, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+            struct pollfd room = {starter, POLLOUT, 0};
+            poll(&room, 1, 100);
+        }
+    }
+    free(words);
+    /* While so many of its own wait it is refused. */
+    char *argv[] = {"child", "talk", NULL};
+    while (MPI_Comm_spawn(self, argv, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE) !=
+           MPI_SUCCESS)
+        poll(NULL, 0, 10);
+    talk(inter, 0);
+    CHECK(MPI_Comm_disconnect(&inter));
+}
+
 static void where(char *directory)
 {
     char here[4096], there[4096];
@@ -405,6 +509,8 @@ int main(int argc, char **argv)
         return 0;
     if (is_child && strcmp(argv[2], "killed") == 0)
         raise(SIGKILL);
+    if (is_child && strncmp(argv[2], "orphans", 7) == 0)
+        kill(atoi(argv[2] + 7), SIGKILL);
     self = realpath("/proc/self/exe", file);
     CHECK(MPI_Init(&argc, &argv));
     CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
@@ -416,6 +522,8 @@ int main(int argc, char **argv)
             where(argv[3]);
         else if (strcmp(argv[2], "place") == 0)
             place();
+        else if (strcmp(argv[2], "core") == 0)
+            core();
         else if (strcmp(argv[2], "number") == 0)
             number();
         else if (strcmp(argv[2], "hang") == 0)
@@ -444,6 +552,23 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "last") == 0) {
         start(2, "hang", MPI_COMM_WORLD, &inter);
         raise(SIGKILL);
+    } else if (strcmp(what, "orphans") == 0) {
+        char victim[32];
+        int pid = getpid();
+        CHECK(MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD));
+        snprintf(victim, sizeof victim, "orphans%d", pid);
+        start(2, victim, MPI_COMM_WORLD, &inter);
+    } else if (strcmp(what, "cores") == 0) {
+        cores(atoi(argv[2]));
+        CHECK(MPI_Finalize());
+        return 0;
+    } else if (strcmp(what, "missing") == 0) {
+        missing(argv[2]);
+        CHECK(MPI_Finalize());
+        return 0;
+    } else if (strcmp(what, "greedy") == 0) {
+        if (rank == 0)
+            greedy();
     } else if (strcmp(what, "places") == 0) {
         places(atoi(argv[2]), argc > 3 ? argv[3] : "");
         CHECK(MPI_Finalize());

@@ -26,6 +26,8 @@ use crate::pmi::spawning::{Command, Pair};
 use crate::readiness::now_ns;
 use crate::spawning::{Allocation, Ask, Outcome, Spawning, Waiting};
 
+/// Asks of ranks of this node that wait for the hub's order, at most.
+const ASKS_MAX: usize = 64;
 /// Requests that wait for the end of others, at most.
 const WAITING_MAX: usize = 64;
 /// Between two looks at them.
@@ -52,6 +54,11 @@ impl Starter {
         let ask = Ask { parent: self.parts.ranks.world_rank(rank), request: request.clone() };
         if self.alone {
             return self.begin_or_wait(ask, None);
+        }
+        if self.later.asks.len() >= ASKS_MAX {
+            let text = format!("{ASKS_MAX} requests of this node for more ranks wait already");
+            let answer = Answer { number: request.number, first: None, failed: Vec::new(), text };
+            return self.parts.tickets.iter().for_each(|tickets| tickets.send(rank, &answer.encode()));
         }
         // It came in a message that was as short.
         let Some(ask) = ask.encode() else { return };
@@ -220,6 +227,15 @@ impl Starter {
         let Some(allocation) = &mut self.later.allocation else {
             return Err("the ranks of a node have not started yet".into());
         };
+        // Before anything is taken for it, and the same on all nodes. The library sends no such request.
+        let is_text = |text: &Vec<u8>| !text.contains(&0);
+        let is_program = |program: &tutti_shm::spawn::Program| {
+            let mut texts = [&program.file, &program.directory].into_iter().chain(&program.arguments);
+            program.ranks > 0 && !program.file.is_empty() && texts.all(is_text)
+        };
+        if request.programs.is_empty() || !request.programs.iter().all(is_program) {
+            return Err("the request names no programs that can be executed".into());
+        }
         // The same on all nodes, whatever becomes of it here.
         let hosts = match &self.later.job {
             Some(job) => Hosts::of(job, *parent),
