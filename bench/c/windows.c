@@ -11,7 +11,7 @@
 
 #include "bench.h"
 
-enum { BYTES = 1 << 20, MANY = 10000 };
+enum { BYTES = 4 << 20, MANY = 10000 };
 
 static int rank;
 static MPI_Win win;
@@ -132,10 +132,10 @@ static void check_data(void) {
 }
 
 static void measure_operations(int with_all) {
-    static const int sizes[3] = {8, 65536, BYTES}, counts[5] = {1, 8, 128, 8192, 131072};
+    static const int sizes[4] = {8, 65536, 1 << 20, BYTES}, counts[5] = {1, 8, 128, 8192, 131072};
     check_data();
     MPI_Win_lock_all(0, win);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         bytes = sizes[i];
         measure("put", put, 0);
         measure("get", get, 0);
