@@ -24,3 +24,8 @@ bench-cluster: dist ## daemons that do nothing, launch on 1, 4, 32 of them, 1,00
 .PHONY: bench-dse
 bench-dse: dist ## DSE: one access, and the relaxation on 1 to 16 elements, in both configurations (2 minutes on a quiet machine)
 	@mk/dse.sh
+
+# Two PEs that wait for each other, by four ways, beside competing processes. WAITING gives options, e.g. WAITING="--rounds 9".
+.PHONY: bench-waiting
+bench-waiting: dist ## SS-Wait beside spinning, blocking, and spinning then blocking (30 seconds)
+	@mk/waiting.sh
