@@ -53,6 +53,24 @@ fn spawn_of_a_program_that_one_node_does_not_have_starts_none() {
 }
 
 #[test]
+fn deadlock_of_parents_and_spawned_children_is_named_by_its_ranks() {
+    let (_scratch, spawn) = spawn_program("spawn-stuck");
+    let cluster = Cluster::up("spawn-stuck", 2, &[]);
+    let program = spawn.to_str().expect("a path of text");
+    for (nodes, how) in [("1", "rank"), ("2", "rank"), ("2", "any")] {
+        let words = ["run", "--on-deadlock", "end", "-N", nodes, "-n", "2", "--universe", "8"];
+        let ran = cluster.run(&[&words[..], &[program, "stuck", how]].concat());
+        assert_eq!(ran.code(), 35, "{how} on {nodes} nodes: {ran}");
+        let line = ran.stderr.lines().find(|line| line.contains("wait for each other for ever: "));
+        let line = line.unwrap_or_else(|| panic!("{how} on {nodes} nodes: {ran}"));
+        let names = |rank| line.contains(&format!("rank {rank} receives from"));
+        // Parents that wait for any rank of theirs wait for each other, too.
+        let is_named = (0..2).any(names) && (how == "any" || (2..4).any(names));
+        assert!(is_named, "{how} on {nodes} nodes: {line}");
+    }
+}
+
+#[test]
 fn spawned_ranks_are_counted_and_end_with_their_job() {
     let (_scratch, spawn) = spawn_program("spawn-counted");
     let cluster = Cluster::up("spawn-counted", 2, &[]);

@@ -68,10 +68,14 @@ impl Snapshot {
         let ranks: Vec<u32> = doing.keys().copied().collect();
         let mut parties: Vec<Party> = doing
             .iter()
-            .map(|(rank, doing)| doing.map_or(Party::Free, |doing| party(*rank, doing, &ranks, self.ranks)))
+            .map(|(rank, doing)| {
+                doing.map_or(Party::Free, |doing| party(*rank, doing, &ranks, self.ranks_end()))
+            })
             .collect();
-        // Behind them, for all that no view shows.
-        let all_are_seen = ranks.len() as u64 == self.ranks;
+        // Behind them, for all that no view shows. Where the views show all ranks that the job began with,
+        // they show those that were started later too. More can only be started by a rank that continues.
+        let all_are_seen =
+            ranks.iter().filter(|rank| u64::from(**rank) < self.ranks).count() as u64 == self.ranks;
         parties.push(if all_are_seen { Party::Gone } else { Party::Free });
         let stuck: BTreeMap<u32, &Doing> =
             stuck(&parties).into_iter().filter_map(|at| Some((ranks[at], doing[&ranks[at]]?))).collect();
@@ -83,7 +87,9 @@ impl Snapshot {
         let mut seen = BTreeSet::new();
         let mut views = self.nodes.iter().flat_map(|node| &node.ranks);
         views.all(|view| {
-            u64::from(view.rank) < self.ranks && seen.insert(view.rank) && waits_of(&view.doing) <= WAITS
+            u64::from(view.rank) < self.ranks_end()
+                && seen.insert(view.rank)
+                && waits_of(&view.doing) <= WAITS
         })
     }
 }
@@ -264,11 +270,31 @@ mod tests {
         };
         let ranks = waits.iter().enumerate().map(view).collect();
         let nodes = vec![View { ranks, ..View::default() }];
-        Snapshot { job: 1, command: "a".into(), ranks: waits.len() as u64, taken_ms: 0, nodes }
+        Snapshot { job: 1, command: "a".into(), ranks: waits.len() as u64, taken_ms: 0, room: None, nodes }
     }
 
     fn ranks(waits: &[Option<Vec<Alternative>>]) -> Vec<u32> {
         snapshot(waits).deadlock().map_or(Vec::new(), |found| found.ranks)
+    }
+
+    /// Rank 5 was started by others; numbers 2 to 4 were not used, or are of ranks that have left.
+    #[test]
+    fn deadlock_of_ranks_that_were_started_later_is_found() {
+        let of_two = snapshot(&[all([receive(Some(5))]), all([receive(None)])]);
+        let mut node = of_two.nodes[0].clone();
+        node.ranks[1].rank = 5;
+        let with = |more: RankView, room| {
+            let mut node = node.clone();
+            node.ranks.insert(1, RankView { rank: 1, ..more });
+            Snapshot { room, nodes: vec![node], ..of_two.clone() }
+        };
+        let stuck = RankView { ..node.ranks[1].clone() };
+        let found = with(stuck.clone(), Some(6)).deadlock().expect("all three wait");
+        assert_eq!(found.ranks, [0, 1, 5]);
+        assert_eq!(with(stuck.clone(), None).deadlock(), None, "it is no rank of the job");
+        assert_eq!(with(RankView { doing: Doing::Runs, ..stuck }, Some(6)).deadlock(), None);
+        let without = Snapshot { room: Some(6), nodes: vec![node], ..of_two };
+        assert_eq!(without.deadlock(), None, "rank 1 is seen nowhere");
     }
 
     #[test]

@@ -88,7 +88,7 @@ mod tests {
 
     fn snapshot() -> Snapshot {
         let nodes = vec![View { omitted: 3, ..View::default() }];
-        Snapshot { job: 7, command: "./a.out\n\"x\"".into(), ranks: 4, taken_ms: 1 << 40, nodes }
+        Snapshot { job: 7, command: "./a.out\n\"x\"".into(), ranks: 4, taken_ms: 1 << 40, room: None, nodes }
     }
 
     #[test]

@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn snapshot(nodes: Vec<View>) -> Snapshot {
-        Snapshot { job: 1, command: String::new(), ranks: 0, taken_ms: 0, nodes }
+        Snapshot { job: 1, command: String::new(), ranks: 0, taken_ms: 0, room: None, nodes }
     }
 
     #[test]

@@ -154,7 +154,7 @@ mod tests {
             waits(5, &[&[Some(4)]]),
         ];
         let nodes = vec![View { ranks, ..View::default() }];
-        Snapshot { job: 3, command: "a".into(), ranks: 6, taken_ms: 0, nodes }
+        Snapshot { job: 3, command: "a".into(), ranks: 6, taken_ms: 0, room: None, nodes }
     }
 
     #[test]

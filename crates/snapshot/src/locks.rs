@@ -97,7 +97,7 @@ mod tests {
 
     fn arrows(nodes: Vec<View>) -> Option<String> {
         let ranks = nodes.len() as u64;
-        let snapshot = Snapshot { job: 1, command: String::new(), ranks, taken_ms: 0, nodes };
+        let snapshot = Snapshot { job: 1, command: String::new(), ranks, taken_ms: 0, room: None, nodes };
         snapshot.deadlock().map(|found| found.arrows().unwrap_or_default())
     }
 

@@ -20,8 +20,18 @@ pub struct Snapshot {
     pub ranks: u64,
     /// When, in ms since 1970.
     pub taken_ms: u64,
+    /// Ranks may have started others, whose numbers are below this; none: it has not been possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<u64>,
     /// What each node saw.
     pub nodes: Vec<View>,
+}
+
+impl Snapshot {
+    /// All numbers of ranks are below this.
+    pub fn ranks_end(&self) -> u64 {
+        self.room.map_or(self.ranks, |room| room.max(self.ranks))
+    }
 }
 
 /// What a node saw of its ranks.

@@ -239,7 +239,7 @@ mod tests {
             held: vec![message(1, 0)],
             ..View::default()
         };
-        Snapshot { job: 1, command: name(), ranks: 2, taken_ms: 0, nodes: vec![view] }
+        Snapshot { job: 1, command: name(), ranks: 2, taken_ms: 0, room: None, nodes: vec![view] }
     }
 
     #[test]

@@ -12,6 +12,8 @@
  *   spawn orphans         two children, the first of which kills its parent before they call MPI_Init
  *   spawn cores N         prints the cores of the parent and of N children, each bound to one
  *   spawn missing FILE    two children, one on each of two nodes, of which the second has no such program
+ *   spawn stuck HOW       two children, which wait for their parents, which wait for them: each for a "rank",
+ *                         or the parents for "any"
  *   spawn greedy          asks the starter for far too much, by itself; then it starts a child as others do
  *   spawn places N HOST   prints the virtual nodes of N children that were wished for a host, or for none
  */
@@ -485,6 +487,13 @@ static void greedy(void)
     CHECK(MPI_Comm_disconnect(&inter));
 }
 
+/* Nobody sends anything. */
+static void stuck(int source, MPI_Comm inter)
+{
+    int word;
+    CHECK(MPI_Recv(&word, 1, MPI_INT, source, 9, inter, MPI_STATUS_IGNORE));
+}
+
 static void where(char *directory)
 {
     char here[4096], there[4096];
@@ -524,7 +533,11 @@ int main(int argc, char **argv)
             place();
         else if (strcmp(argv[2], "core") == 0)
             core();
-        else if (strcmp(argv[2], "number") == 0)
+        else if (strcmp(argv[2], "stuck") == 0) {
+            MPI_Comm above;
+            CHECK(MPI_Comm_get_parent(&above));
+            stuck(rank, above);
+        } else if (strcmp(argv[2], "number") == 0)
             number();
         else if (strcmp(argv[2], "hang") == 0)
             for (;;)
@@ -558,6 +571,9 @@ int main(int argc, char **argv)
         CHECK(MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD));
         snprintf(victim, sizeof victim, "orphans%d", pid);
         start(2, victim, MPI_COMM_WORLD, &inter);
+    } else if (strcmp(what, "stuck") == 0) {
+        start(2, what, MPI_COMM_WORLD, &inter);
+        stuck(strcmp(argv[2], "any") == 0 ? MPI_ANY_SOURCE : rank, inter);
     } else if (strcmp(what, "cores") == 0) {
         cores(atoi(argv[2]));
         CHECK(MPI_Finalize());

@@ -142,6 +142,7 @@ impl Starter {
             command: String::new(),
             ranks: ranks as u64,
             taken_ms: 0,
+            room: None,
             nodes: vec![view(segment, 0)],
         };
         snapshot.deadlock().filter(|_| bells() == Some(before))

@@ -115,5 +115,9 @@ impl JobRecord {
 fn as_json(job: JobId, command: &str, launch: &Launch, views: &[String], taken_ms: u64) -> String {
     let command = serde_json::to_string(command).expect("text is serialisable");
     let (ranks, views) = (launch.job.ranks(), views.join(","));
-    format!(r#"{{"job":{job},"command":{command},"ranks":{ranks},"taken_ms":{taken_ms},"nodes":[{views}]}}"#)
+    let room = launch.job.universe.filter(|universe| u64::from(*universe) > ranks);
+    let room = room.map_or_else(String::new, |room| format!(r#""room":{room},"#));
+    format!(
+        r#"{{"job":{job},"command":{command},"ranks":{ranks},"taken_ms":{taken_ms},{room}"nodes":[{views}]}}"#
+    )
 }
