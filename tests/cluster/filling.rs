@@ -125,3 +125,29 @@ fn filler_that_costs_a_gang_nothing_is_tried_and_fills_on() {
         since.elapsed() > Duration::from_secs(3)
     });
 }
+
+#[test]
+fn advise_names_the_job_that_leaves_slots_and_the_one_that_could_fill_them() {
+    let cluster = Cluster::up("advise", 1, &[]);
+    assert_eq!(
+        cluster.tutti(&["advise"]).expect_success().stdout,
+        "no running job has been measured for long enough\n"
+    );
+    // One rank computes, the other sleeps: half of the slots is left.
+    let half = "test $TUTTI_RANK = 0 || exec sleep 1000; while :; do :; done";
+    cluster.submit(1, &["-n", "2", "sh", "-c", half], "running");
+    cluster.submit(2, &[&["-n", "2"][..], &SPIN].concat(), "running");
+    let advice = || -> serde_json::Value {
+        serde_json::from_str(&cluster.tutti(&["advise", "--json"]).expect_success().stdout).expect("JSON")
+    };
+    let find = |list: &str, job: u64| {
+        let advice = advice();
+        advice[list].as_array().and_then(|all| all.iter().find(|one| one["job"] == job)).cloned()
+    };
+    await_that("the first leaves slots", || find("leave", 1).is_some());
+    let left = find("leave", 1).expect("it does")["left_milli"].as_u64();
+    assert!(left >= Some(900) && left <= Some(2000), "{left:?}");
+    await_that("the second could fill them", || find("offers", 2).is_some_and(|offer| offer["beside"] == 1));
+    let text = cluster.tutti(&["advise"]).expect_success().stdout;
+    assert!(text.starts_with("JOB  STATE    USER  RANKS"), "{text}");
+}

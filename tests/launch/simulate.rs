@@ -54,8 +54,8 @@ fn simulate_plays_months_of_a_model_and_wrong_words_are_one_line() {
     std::fs::write(&empty, "").expect("a file");
     let path = empty.to_str().expect("a path");
     for (words, text) in [
-        (&["--lublin", "5", "--policy", "lifo"][..], "a policy is fifo, easy, matrix or dqt"),
-        (&["--lublin", "5", "--policy", "matrix+fill"], "filling is not built yet"),
+        (&["--lublin", "5", "--policy", "lifo"][..], "a policy is fifo, easy, matrix, dqt or matrix+fill"),
+        (&["--lublin", "5", "--idle", "51"], "51 is not in 0..=50"),
         (&["--lublin", "0"], "0 is not in 1..=1000000"),
         (&["--swf", "/nowhere.swf"], "cannot read /nowhere.swf"),
         (&["--swf", "/"], "/ is not a file"),
@@ -63,5 +63,24 @@ fn simulate_plays_months_of_a_model_and_wrong_words_are_one_line() {
     ] {
         let ran = simulate(words);
         assert!(ran.code() != 0 && ran.stderr.contains(text), "{ran}");
+    }
+}
+
+#[test]
+fn simulate_with_filling_says_what_it_assumes_and_is_faster_by_it() {
+    let words = ["--lublin", "300", "--nodes", "64", "--policy", "matrix,matrix+fill"];
+    let response = |more: &[&str]| {
+        let rows = rows(&[&words, more].concat());
+        [0, 1].map(|at: usize| rows[at]["response_mean_s"].as_f64().expect("a number"))
+    };
+    let [turns, filled] = response(&["--idle", "30"]);
+    assert!(filled < turns, "{filled} {turns}");
+    // Where nobody leaves anything there is nothing to fill, but for nodes between two rows.
+    let [turns, filled] = response(&["--idle", "0"]);
+    assert!((turns - filled).abs() < 1.0, "{filled} {turns}");
+    let text = simulate(&words).expect_success().stdout;
+    for line in ["300 drawn by seed 1 from 0 to 30 %, 0 by their time of processors", "cost nobody anything"]
+    {
+        assert!(text.contains(line), "{line}: {text}");
     }
 }

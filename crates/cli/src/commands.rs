@@ -26,6 +26,7 @@ use crate::{
     timeline, trace_op, up, users,
 };
 
+mod advise;
 mod logs;
 mod shares;
 mod why;
@@ -37,7 +38,7 @@ const COMMAND_CHARS: usize = 60;
 const OTHER_VERSION: &str = "the daemon is of another version";
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 28] = [
+const USAGES: [&str; 29] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "wait JOB ...",
@@ -46,6 +47,7 @@ const USAGES: [&str; 28] = [
     "why JOB",
     "nodes [--json]",
     "prices [--json]",
+    "advise [--json]",
     "board [--json]",
     "snapshot JOB [-o FILE] | --show FILE",
     "timeline JOB | --all [-o FILE]",
@@ -128,6 +130,12 @@ enum Command {
     },
     /// What is wanted of the nodes, and what users have used of their shares
     Prices {
+        /// For scripts
+        #[arg(long)]
+        json: bool,
+    },
+    /// Which running jobs leave slots, and which jobs could fill them
+    Advise {
         /// For scripts
         #[arg(long)]
         json: bool,
@@ -314,6 +322,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             if long { shares::list(all, &filter) } else { ps(all, &filter, json, others) }
         }
         Command::Prices { json } => shares::prices(json),
+        Command::Advise { json } => advise::run(json),
         Command::Wait { jobs } => Ok(wait(&jobs)),
         Command::Status { job, json } => status(JobId(job), json),
         Command::Why { job } => why::run(JobId(job)),

@@ -102,6 +102,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         gang: terms.gang,
         fill: terms.fill,
         effective_milli: 0,
+        busy_permille: None,
         turns: 0,
         suspended: None,
         waits: None,

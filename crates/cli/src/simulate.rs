@@ -31,7 +31,7 @@ pub struct Options {
     /// Nodes of one slot each
     #[arg(long, short = 'N', value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     nodes: u32,
-    /// Policies, with commas between them: fifo, easy, matrix, dqt
+    /// Policies, with commas between them: fifo, easy, matrix, dqt, matrix+fill
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "fifo,easy,matrix,dqt", value_parser = policy)]
     policy: Vec<(&'static str, Named)>,
     /// How long a row runs, in ms (5 to 3600000)
@@ -40,9 +40,12 @@ pub struct Options {
     /// With --lublin: the part of the nodes' time that is asked for, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 70, value_parser = clap::value_parser!(u32).range(1..=1000))]
     load: u32,
-    /// With --lublin: another number is another workload
+    /// Another number is another workload (--lublin), and other idle shares (matrix+fill)
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// With matrix+fill: what a job leaves of its slots in the mean, in percent, where a log does not say it
+    #[arg(long, value_name = "PERCENT", default_value_t = 15, value_parser = clap::value_parser!(u32).range(0..=50))]
+    idle: u32,
     /// A picture of the slowdowns, as SVG
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -60,8 +63,8 @@ fn policy(text: &str) -> Result<(&'static str, Named), String> {
         "easy" => ("easy", Discipline::Easy),
         "matrix" => ("matrix", Discipline::Turns(Policy::RoundRobin)),
         "dqt" => ("dqt", Discipline::Turns(Policy::Dqt)),
-        "matrix+fill" => return Err("filling is not built yet; there are fifo, easy, matrix, dqt".into()),
-        _ => return Err("a policy is fifo, easy, matrix or dqt".into()),
+        "matrix+fill" => ("matrix+fill", Discipline::Filling(Policy::RoundRobin)),
+        _ => return Err("a policy is fifo, easy, matrix, dqt or matrix+fill".into()),
     })
 }
 
@@ -86,7 +89,7 @@ struct Row {
 /// # Errors
 /// When the log cannot be read, or the picture not be written; a text for the user.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
-    let (jobs, mut notes) = workload(options)?;
+    let (mut jobs, idle_known, mut notes) = workload(options)?;
     let wide = jobs.iter().filter(|job| job.nodes > options.nodes).count();
     if wide > 0 {
         notes.push(format!("{wide} jobs are wider than {} nodes and left out", options.nodes));
@@ -96,6 +99,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return Err("there is no job to simulate".into());
     }
     notes.push("nodes have one slot, a switch costs nothing, no job sleeps, all jobs are one user's".into());
+    if options.policy.iter().any(|(_, discipline)| matches!(discipline, Discipline::Filling(_))) {
+        notes.extend(draw_idle(&mut jobs, &idle_known, options));
+    }
     let rows: Vec<Row> =
         options.policy.iter().map(|(name, discipline)| row(name, *discipline, &jobs, options)).collect();
     if let Some(path) = &options.output {
@@ -117,7 +123,41 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     Ok(stdout::print(Some(text), ""))
 }
 
-fn workload(options: &Options) -> Result<(Vec<Job>, Vec<String>), String> {
+/// What jobs leave of their slots, where the log does not say it; and what is assumed of filling.
+fn draw_idle(jobs: &mut [Job], known: &[bool], options: &Options) -> [String; 2] {
+    let most_permille = u64::from(options.idle) * 20;
+    let mut drawn = 0;
+    for (at, job) in jobs.iter_mut().enumerate().filter(|(at, _)| !known.get(*at).is_some_and(|known| *known))
+    {
+        // SplitMix64 of seed and place: the share of a job does not depend on the jobs before it.
+        let mut mixed = options.seed.wrapping_add((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        job.idle_permille = ((mixed ^ (mixed >> 31)) % (most_permille + 1)) as u32;
+        drawn += 1;
+    }
+    let sum: u64 = jobs.iter().map(|job| u64::from(job.idle_permille)).sum();
+    let mean = sum / (jobs.len() as u64).max(1);
+    [
+        format!(
+            "matrix+fill: jobs leave {}.{} % of their slots in the mean: {drawn} drawn by seed {} from 0 to {} %, \
+             {} by their time of processors",
+            mean / 10,
+            mean % 10,
+            options.seed,
+            most_permille / 10,
+            jobs.len() - drawn
+        ),
+        "matrix+fill: all jobs are offered as fillers, go at the pace of the slowest of their nodes, and cost \
+         nobody anything: caches and memory are not counted"
+            .into(),
+    ]
+}
+
+/// The jobs, of which their idle time is known, and what is to be said of them.
+type Workload = (Vec<Job>, Vec<bool>, Vec<String>);
+
+fn workload(options: &Options) -> Result<Workload, String> {
     let Some(path) = &options.swf else {
         let count = options.lublin.unwrap_or(1) as usize;
         let jobs = lublin::jobs(count, options.nodes, f64::from(options.load) / 100.0, options.seed);
@@ -126,7 +166,7 @@ fn workload(options: &Options) -> Result<(Vec<Job>, Vec<String>), String> {
              estimates are run times",
             options.seed, options.load
         );
-        return Ok((jobs, vec![note]));
+        return Ok((jobs, Vec::new(), vec![note]));
     };
     let wrong = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
     let opened = std::fs::File::open(path).map_err(wrong)?;
@@ -149,7 +189,7 @@ fn workload(options: &Options) -> Result<(Vec<Job>, Vec<String>), String> {
     if log.begins_s > 0 {
         notes.push(format!("the first job comes {} s after the log's beginning, here at 0", log.begins_s));
     }
-    Ok((log.jobs, notes))
+    Ok((log.jobs, log.idle_known, notes))
 }
 
 fn row(name: &'static str, discipline: Discipline, jobs: &[Job], options: &Options) -> Row {

@@ -251,6 +251,9 @@ pub struct JobRow {
     /// What its weight is beside the jobs of other users, in thousandths; 0: not known.
     #[serde(default)]
     pub effective_milli: u64,
+    /// How much of its slots' time it uses, in thousandths, over the last minute or two; none: not known.
+    #[serde(default)]
+    pub busy_permille: Option<u32>,
     /// Slices that it has had, as far as is known: up to a second ago.
     pub turns: u64,
     /// Since when it is suspended, and by which user.

@@ -45,7 +45,7 @@ pub use machine::could_hold;
 pub use matrix::Policy;
 pub use message::{Down, Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};
 pub use scheduler::rotation::Processor;
-pub use scheduler::rotation::{Account, Window};
+pub use scheduler::rotation::{Account, Busy, Window};
 pub use scheduler::{Config, ConfigError, Event, JobState, SLICE_NS, Scheduler};
 pub use tree::Tree;
 pub use types::{Bytes, Generation, JobId, Membership, NodeId, SLICE_DEFAULT_NS, SLOTS_MAX, Slots, Version};

@@ -45,7 +45,7 @@ pub struct Wanted {
 }
 
 /// What a job has had of a node, as the kernel counts it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct JobUse {
     /// The job.
     pub job: JobId,
@@ -53,6 +53,12 @@ pub struct JobUse {
     pub sent_bytes: u64,
     /// Memory that it has now; 0: not counted.
     pub memory_bytes: u64,
+    /// Time of processors that it has had since the last report.
+    #[serde(default)]
+    pub worked_us: u64,
+    /// Its ranks here; 0: the time of its processors is not known.
+    #[serde(default)]
+    pub ranks: u32,
 }
 
 /// What a node has measured since its last report.

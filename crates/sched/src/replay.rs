@@ -4,6 +4,10 @@
 //! row in which nobody passes anybody. `easy` is the same with backfilling by estimates (the queue stands
 //! here, since the scheduler asks nobody how long a job will take).
 //!
+//! **Filling** ([`Discipline::Filling`]): all jobs are offered as fillers. Who does not have its turn goes on
+//! with what the jobs that do leave of its nodes, shared with the others that fill there, at the pace of the
+//! slowest of its nodes. What fills costs nobody anything: cores alone are counted.
+//!
 //! **Rounds are skipped.** Between two events (a job comes, a job ends) the rows take turns. When a round has
 //! given every job's account the same in virtual time as any other's, and ends in the row in which it began,
 //! all rounds are alike: as many as there is time for are put on the accounts at once.
@@ -11,9 +15,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::matrix::Policy;
+use crate::scheduler::rotation::Account;
 use crate::scheduler::{Config, Event, Scheduler};
 use crate::types::{JobId, NodeId};
 use crate::{Demand, WEIGHT_DEFAULT};
+
+/// All of the time, in millionths.
+const WHOLE_PPM: u64 = 1_000_000;
 
 /// A job of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +34,8 @@ pub struct Job {
     pub estimate_ns: u64,
     /// Its nodes.
     pub nodes: u32,
+    /// What it leaves of its slots while it runs, in thousandths.
+    pub idle_permille: u32,
 }
 
 /// How jobs are placed.
@@ -37,6 +47,8 @@ pub enum Discipline {
     Easy,
     /// Turns, as the scheduler gives them.
     Turns(Policy),
+    /// The same, and jobs fill what those leave that have their turn.
+    Filling(Policy),
 }
 
 /// How to play it.
@@ -87,9 +99,14 @@ pub fn play(jobs: &[Job], options: Options) -> Report {
 }
 
 /// A job that has nodes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Running {
     begin_ns: u64,
+    /// Where it is.
+    placed: Vec<NodeId>,
+    /// What it has done outside of its turns, and how much of the time it does so now, in millionths.
+    filled_ns: u64,
+    fills_ppm: u64,
     /// Of its service when all of it is done.
     run_ns: u64,
     estimate_end_ns: u64,
@@ -107,6 +124,8 @@ struct Player<'a> {
     held: VecDeque<usize>,
     running: BTreeMap<JobId, Running>,
     free: u32,
+    /// How much each of those fills while a row has its turn, in their order; until one comes or goes.
+    fills_ppm: BTreeMap<Vec<JobId>, Vec<u64>>,
     /// When the first of those that run ends, if nothing else happens before.
     end_ns: u64,
     round: Option<Round>,
@@ -117,7 +136,7 @@ struct Player<'a> {
 struct Round {
     at_ns: u64,
     row: Vec<JobId>,
-    virtual_ns: Vec<(JobId, u64, u64)>,
+    virtual_ns: Vec<(JobId, u64, u64, u64)>,
     switches: u64,
     lost_ns: u128,
     turns: usize,
@@ -130,7 +149,7 @@ fn number(at: usize) -> JobId {
 impl<'a> Player<'a> {
     fn new(jobs: &'a [Job], options: Options) -> Self {
         let (policy, rows_max, bypass_max) = match options.discipline {
-            Discipline::Turns(policy) => (policy, 256, 16),
+            Discipline::Turns(policy) | Discipline::Filling(policy) => (policy, 256, 16),
             Discipline::Fifo | Discipline::Easy => (Policy::RoundRobin, 1, 0),
         };
         let waiting_max = jobs.len() + 1;
@@ -154,6 +173,7 @@ impl<'a> Player<'a> {
             held: VecDeque::new(),
             running: BTreeMap::new(),
             free: options.nodes,
+            fills_ppm: BTreeMap::new(),
             end_ns: u64::MAX,
             round: None,
             report,
@@ -164,9 +184,11 @@ impl<'a> Player<'a> {
     fn step(&mut self) -> bool {
         self.arrive();
         self.turn();
+        self.set_filling();
         let Some(next_ns) = self.next_ns() else { return false };
         let next_ns = next_ns.max(self.now_ns);
         self.note_lost(next_ns - self.now_ns);
+        self.fill(next_ns - self.now_ns);
         self.now_ns = next_ns;
         self.end_jobs();
         true
@@ -199,11 +221,15 @@ impl<'a> Player<'a> {
 
     /// Jobs that have been placed begin at once.
     fn begin(&mut self) {
-        while let Some(Event::Placed(job, _)) = self.scheduler.poll_event() {
+        while let Some(Event::Placed(job, parts)) = self.scheduler.poll_event() {
             self.scheduler.begin(self.now_ns, job);
             let Job { run_ns, estimate_ns, nodes, .. } = self.jobs[job.0 as usize - 1];
             let estimate_end_ns = self.now_ns.saturating_add(estimate_ns);
-            self.running.insert(job, Running { begin_ns: self.now_ns, run_ns, estimate_end_ns, nodes });
+            let placed = parts.iter().map(|part| part.node).collect();
+            let (begin_ns, filled_ns, fills_ppm) = (self.now_ns, 0, 0);
+            let running = Running { begin_ns, placed, filled_ns, fills_ppm, run_ns, estimate_end_ns, nodes };
+            self.running.insert(job, running);
+            self.fills_ppm.clear();
             self.free = self.free.saturating_sub(nodes);
             self.round = None;
         }
@@ -269,13 +295,65 @@ impl<'a> Player<'a> {
             self.skip(arrival_ns);
         }
         let end_ns = self.scheduler.running().iter().map(|job| self.now_ns + self.left_ns(*job)).min();
+        let filled_ns = self.running.iter().filter(|(_, running)| running.fills_ppm > 0).map(|(job, it)| {
+            let left_ns = u128::from(self.left_ns(*job)) * u128::from(WHOLE_PPM);
+            let takes_ns = left_ns.div_ceil(u128::from(it.fills_ppm));
+            self.now_ns.saturating_add(u64::try_from(takes_ns).unwrap_or(u64::MAX))
+        });
+        let end_ns = filled_ns.chain(end_ns).min();
         self.end_ns = end_ns.unwrap_or(u64::MAX);
         [arrival_ns, end_ns, self.scheduler.next_at_ns()].into_iter().flatten().min()
     }
 
     fn left_ns(&self, job: JobId) -> u64 {
         let served_ns = self.scheduler.account(job).map_or(0, |account| account.service_ns);
-        self.running.get(&job).map_or(0, |running| running.run_ns.saturating_sub(served_ns))
+        let left = |it: &Running| it.run_ns.saturating_sub(served_ns).saturating_sub(it.filled_ns);
+        self.running.get(&job).map_or(0, left)
+    }
+
+    /// Says of each job how much of the time it fills from now on.
+    fn set_filling(&mut self) {
+        if !matches!(self.options.discipline, Discipline::Filling(_)) {
+            return;
+        }
+        let has_turn = self.scheduler.running();
+        if !self.fills_ppm.contains_key(has_turn) {
+            self.fills_ppm.insert(has_turn.to_vec(), self.fills_beside(has_turn));
+        }
+        let fills_ppm = &self.fills_ppm[has_turn];
+        self.running.values_mut().zip(fills_ppm).for_each(|(it, fills_ppm)| it.fills_ppm = *fills_ppm);
+    }
+
+    /// How much each job fills while these have their turn.
+    fn fills_beside(&self, has_turn: &[JobId]) -> Vec<u64> {
+        let nodes = self.options.nodes as usize;
+        let (mut left_ppm, mut fillers) = (vec![WHOLE_PPM; nodes], vec![0; nodes]);
+        for (job, it) in &self.running {
+            let is_running = has_turn.binary_search(job).is_ok();
+            for node in &it.placed {
+                if is_running {
+                    let idle_permille = self.jobs[job.0 as usize - 1].idle_permille;
+                    left_ppm[node.0 as usize] = u64::from(idle_permille.min(1000)) * (WHOLE_PPM / 1000);
+                } else {
+                    fillers[node.0 as usize] += 1;
+                }
+            }
+        }
+        let part = |node: &NodeId| left_ppm[node.0 as usize] / fillers[node.0 as usize];
+        let of = |(job, it): (&JobId, &Running)| match has_turn.binary_search(job) {
+            Ok(_) => 0,
+            Err(_) => it.placed.iter().map(part).min().unwrap_or(0),
+        };
+        self.running.iter().map(of).collect()
+    }
+
+    /// So much time passes for those who fill.
+    fn fill(&mut self, passed_ns: u64) {
+        for it in self.running.values_mut().filter(|it| it.fills_ppm > 0) {
+            let filled_ns = u128::from(passed_ns) * u128::from(it.fills_ppm);
+            // What is left of a nanosecond counts as one: who ends does so at the time that was said.
+            it.filled_ns += u64::try_from(filled_ns.div_ceil(u128::from(WHOLE_PPM))).unwrap_or(u64::MAX);
+        }
     }
 
     /// Skips rounds that are all alike, up to the last one before something else happens.
@@ -286,8 +364,11 @@ impl<'a> Player<'a> {
         let row = self.scheduler.running();
         let accounts = || {
             let account = |job: &JobId| self.scheduler.account(*job).unwrap_or_default();
-            let accounts = self.running.keys().map(move |job| (*job, account(job)));
-            accounts.map(|(job, account)| (job, account.virtual_ns, account.service_ns)).collect::<Vec<_>>()
+            let accounts = self.running.iter().map(move |(job, it)| (*job, account(job), it.filled_ns));
+            let words = |(job, account, filled_ns): (JobId, Account, u64)| {
+                (job, account.virtual_ns, account.service_ns, filled_ns)
+            };
+            accounts.map(words).collect::<Vec<_>>()
         };
         let Some(round) = &mut self.round else {
             self.round = Some(Round {
@@ -311,17 +392,17 @@ impl<'a> Player<'a> {
         let Some(round) = self.round.take() else { return };
         let after = accounts();
         let period_ns = self.now_ns - round.at_ns;
-        let gained: Vec<(JobId, u64, u64)> = after
-            .iter()
-            .zip(&round.virtual_ns)
-            .map(|(after, before)| (after.0, after.1 - before.1, after.2 - before.2))
-            .collect();
+        let both = || after.iter().zip(&round.virtual_ns);
+        let gained: Vec<(JobId, u64, u64)> =
+            both().map(|(after, before)| (after.0, after.1 - before.1, after.2 - before.2)).collect();
+        let filled: Vec<u64> = both().map(|(after, before)| after.3 - before.3).collect();
         let is_alike = gained.windows(2).all(|pair| pair[0].1 == pair[1].1);
         if period_ns == 0 || !is_alike {
             return;
         }
-        let before_end = gained.iter().filter(|(.., served_ns)| *served_ns > 0);
-        let before_end = before_end.map(|(job, _, served_ns)| self.left_ns(*job) / served_ns).min();
+        let done = gained.iter().zip(&filled).map(|(gain, filled_ns)| (gain.0, gain.2 + filled_ns));
+        let before_end = done.filter(|(_, done_ns)| *done_ns > 0);
+        let before_end = before_end.map(|(job, done_ns)| self.left_ns(job) / done_ns).min();
         let before_arrival = arrival_ns.map(|at_ns| at_ns.saturating_sub(self.now_ns) / period_ns);
         let Some(rounds) = [before_end, before_arrival].into_iter().flatten().min() else { return };
         // The last one before it is played.
@@ -330,6 +411,11 @@ impl<'a> Player<'a> {
             return;
         }
         self.scheduler.skip_rounds(rounds, period_ns, &gained);
+        for ((job, ..), filled_ns) in gained.iter().zip(&filled) {
+            if let Some(running) = self.running.get_mut(job) {
+                running.filled_ns += rounds * filled_ns;
+            }
+        }
         self.now_ns += rounds * period_ns;
         self.report.switches += rounds * (self.report.switches - round.switches);
         self.report.lost_ns += u128::from(rounds) * (self.report.lost_ns - round.lost_ns);
@@ -358,13 +444,11 @@ impl<'a> Player<'a> {
         if self.now_ns < self.end_ns {
             return;
         }
-        let over: Vec<JobId> = {
-            let running = self.scheduler.running().iter();
-            running.copied().filter(|job| self.left_ns(*job) == 0).collect()
-        };
+        let over: Vec<JobId> = self.running.keys().copied().filter(|job| self.left_ns(*job) == 0).collect();
         for job in &over {
             self.scheduler.end(self.now_ns, *job);
             if let Some(running) = self.running.remove(job) {
+                self.fills_ppm.clear();
                 self.free += running.nodes;
                 let outcome = Outcome { begin_ns: running.begin_ns, end_ns: self.now_ns };
                 self.report.outcomes[job.0 as usize - 1] = Some(outcome);

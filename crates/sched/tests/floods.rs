@@ -68,7 +68,7 @@ impl Narrow {
         let jobs: Vec<JobUse> = self
             .sent
             .iter_mut()
-            .map(|(job, sent)| JobUse { job: *job, sent_bytes: std::mem::take(sent), memory_bytes: 0 })
+            .map(|(job, sent)| JobUse { job: *job, sent_bytes: std::mem::take(sent), ..JobUse::default() })
             .collect();
         let found = NodeUse {
             passed_ms: REPORT * SLICE_NS / 1_000_000,

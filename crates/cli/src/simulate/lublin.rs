@@ -43,7 +43,7 @@ pub fn jobs(count: usize, nodes: u32, load: f64, seed: u64) -> Vec<Job> {
     raw.into_iter()
         .map(|(at_s, run_s, nodes)| {
             let run_ns = ns(run_s);
-            Job { submit_ns: ns(at_s * stretch), run_ns, estimate_ns: run_ns, nodes }
+            Job { submit_ns: ns(at_s * stretch), run_ns, estimate_ns: run_ns, nodes, idle_permille: 0 }
         })
         .collect()
 }

@@ -20,6 +20,8 @@ pub struct Log {
     pub left_out: BTreeMap<&'static str, (u64, usize)>,
     /// Jobs whose user has named no time.
     pub without_estimate: u64,
+    /// Of each job whether its time of processors is known, as the jobs stand.
+    pub idle_known: Vec<bool>,
     /// The first line is not the first submission: by how much all were moved, in s.
     pub begins_s: u64,
 }
@@ -40,7 +42,9 @@ impl Log {
                 Err(why) => log.left_out.entry(why).or_insert((0, at + 1)).0 += 1,
             }
         }
-        log.jobs.sort_by_key(|job| job.submit_ns);
+        let mut jobs: Vec<(Job, bool)> = log.jobs.into_iter().zip(log.idle_known).collect();
+        jobs.sort_by_key(|(job, _)| job.submit_ns);
+        (log.jobs, log.idle_known) = jobs.into_iter().unzip();
         let first_ns = log.jobs.first().map_or(0, |job| job.submit_ns);
         log.begins_s = first_ns / SECOND as u64;
         log.jobs.iter_mut().for_each(|job| job.submit_ns -= first_ns);
@@ -58,7 +62,7 @@ impl Log {
         if count < 9 {
             return Err("fewer than 9 fields");
         }
-        let [_, submit_s, _, run_s, allocated, _, _, requested, estimate_s, ..] = fields;
+        let [_, submit_s, _, run_s, allocated, cpu_s, _, requested, estimate_s, ..] = fields;
         if submit_s < 0.0 {
             return Err("a submission before the log begins");
         }
@@ -76,7 +80,12 @@ impl Log {
         self.without_estimate += u64::from(!is_known);
         let ns = |seconds: f64| (seconds * SECOND) as u64;
         let estimate_ns = if is_known { ns(estimate_s).max(ns(run_s)) } else { ns(run_s) };
-        Ok(Job { submit_ns: ns(submit_s), run_ns: ns(run_s).max(1), estimate_ns, nodes: nodes as u32 })
+        // Some logs have the time of all processors here.
+        let is_counted = cpu_s > 0.0 && cpu_s <= run_s;
+        self.idle_known.push(is_counted);
+        let idle_permille = if is_counted { ((1.0 - cpu_s / run_s) * 1000.0) as u32 } else { 0 };
+        let (submit_ns, run_ns, nodes) = (ns(submit_s), ns(run_s).max(1), nodes as u32);
+        Ok(Job { submit_ns, run_ns, estimate_ns, nodes, idle_permille })
     }
 }
 
@@ -93,9 +102,19 @@ mod tests {
         assert_eq!((log.jobs.len(), log.without_estimate, log.begins_s), (2, 1, 90));
         assert_eq!(
             log.jobs[0],
-            Job { submit_ns: 0, run_ns: 30_000_000_000, estimate_ns: 30_000_000_000, nodes: 2 }
+            Job {
+                submit_ns: 0,
+                run_ns: 30_000_000_000,
+                estimate_ns: 30_000_000_000,
+                nodes: 2,
+                idle_permille: 0
+            }
         );
         assert_eq!(log.jobs[1].estimate_ns, 120_000_000_000);
+        assert_eq!(log.idle_known, [false, false]);
+        let log = Log::read(b"1 9 -1 60 4 45 -1 4 120\n2 1 -1 60 4 240 -1 4 120\n");
+        assert_eq!(log.idle_known, [false, true], "of 60 s no processor can have had 240");
+        assert_eq!(log.jobs[1].idle_permille, 250);
     }
 
     #[test]

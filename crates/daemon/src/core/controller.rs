@@ -195,9 +195,11 @@ impl Controller {
             SwitchEvent::Waits(job, why) => self.handle_waits(local, out, job, &why),
             SwitchEvent::Refused(job, why) => self.handle_refused(local, relay, out, job, &why),
             SwitchEvent::Served(served) => {
-                for &(id, turns, effective_milli) in &served.jobs {
-                    let job = self.jobs.get_mut(id).into_iter();
-                    job.for_each(|job| (job.turns, job.effective_milli) = (turns, effective_milli));
+                for served in &served.jobs {
+                    if let Some(job) = self.jobs.get_mut(served.job) {
+                        (job.turns, job.effective_milli) = (served.turns, served.effective_milli);
+                        job.busy_permille = served.busy_permille;
+                    }
                 }
                 self.served = served;
             }

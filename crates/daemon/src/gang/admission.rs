@@ -16,9 +16,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tutti_sched::{Demand, Event, JobId, JobState, Part, Scheduler, Wait};
+use tutti_sched::{Account, Demand, Event, JobId, JobState, Part, Scheduler, Wait};
 
-use super::command::SwitchEvent;
+use super::command::{Served, SwitchEvent};
+
+/// What a job makes of its slots is said when so much of their time has been seen.
+const BUSY_SEEN_US: u64 = 5_000_000;
 
 /// Jobs at the head of the queue of which it is said why they wait.
 const REASONS_MAX: usize = 64;
@@ -146,10 +149,12 @@ impl Admission {
     }
 
     /// The slices that jobs have had, and their weights beside the others.
-    pub(crate) fn served(&self, scheduler: &Scheduler) -> impl Iterator<Item = (JobId, u64, u64)> {
+    pub(crate) fn served(&self, scheduler: &Scheduler) -> impl Iterator<Item = Served> {
         let served = |job: &JobId| {
             let account = scheduler.account(*job)?;
-            Some((*job, account.turns, account.effective_milli))
+            let busy_permille = account.busy.permille(BUSY_SEEN_US);
+            let Account { turns, effective_milli, .. } = account;
+            Some(Served { job: *job, turns, effective_milli, busy_permille })
         };
         self.jobs.keys().filter_map(served)
     }

@@ -139,11 +139,24 @@ pub struct LocalRanks {
     pub place: Filling,
 }
 
+/// What a job has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Which.
+    pub job: JobId,
+    /// Its slices.
+    pub turns: u64,
+    /// Its weight beside the others, in thousandths.
+    pub effective_milli: u64,
+    /// How much of its slots' time it uses, in thousandths; none: not known yet.
+    pub busy_permille: Option<u32>,
+}
+
 /// What jobs and users have had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServedReport {
-    /// Each job with its slices, and its weight beside the others in thousandths.
-    pub jobs: Vec<(JobId, u64, u64)>,
+    /// Each job.
+    pub jobs: Vec<Served>,
     /// Users with jobs that can run.
     pub users: Vec<Standing>,
     /// What all users have used, in ns.

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
-use tutti_sched::{JobId, Processor, Scheduler};
+use tutti_sched::{Processor, Scheduler};
 
 use super::command::{Command, ServedReport};
 use crate::ids::LinkId;
@@ -201,7 +201,7 @@ impl Served {
     /// `false`: the main loop reads just now.
     pub(super) fn try_put(
         &self,
-        jobs: impl Iterator<Item = (JobId, u64, u64)>,
+        jobs: impl Iterator<Item = super::command::Served>,
         scheduler: &Scheduler,
     ) -> bool {
         let Ok(mut slot) = self.0.try_lock() else { return false };

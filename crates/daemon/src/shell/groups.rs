@@ -43,7 +43,7 @@ impl Shell {
         };
         let groups = made.map_or_else(|| groups_of(&pids, user, number), |group| vec![group]);
         let groups: Vec<_> = groups.into_iter().map(Arc::new).collect();
-        self.meters.begin(job, &groups);
+        self.meters.begin(job, &groups, pids.len() as u32);
         let ranks = Box::new(LocalRanks { user, groups, pids, starters, bound, place });
         self.fill_trials.begin(job, &ranks);
         self.switcher.send(Command::RanksStarted(job, ranks));

@@ -36,6 +36,8 @@ struct Meter {
     groups: Vec<Arc<JobGroup>>,
     counters: Vec<TrafficCounter>,
     before_bytes: u64,
+    ranks: u32,
+    before_us: Option<u64>,
 }
 
 impl Meter {
@@ -44,6 +46,16 @@ impl Meter {
         let sent = self.counters.iter().filter_map(|counter| counter.sent_bytes().ok());
         let sent_bytes: u64 = sent.sum();
         sent_bytes.saturating_sub(std::mem::replace(&mut self.before_bytes, sent_bytes))
+    }
+
+    /// Time of processors since the last time, and its ranks; 0 of them where it is not known.
+    fn take_worked(&mut self) -> (u64, u32) {
+        let worked: Option<u64> = self.groups.iter().map(|group| group.worked_us()).sum();
+        let worked = worked.filter(|_| !self.groups.is_empty());
+        match (worked, std::mem::replace(&mut self.before_us, worked)) {
+            (Some(now_us), Some(before_us)) => (now_us.saturating_sub(before_us), self.ranks),
+            _ => (0, 0),
+        }
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -71,7 +83,7 @@ impl Meters {
     }
 
     /// The ranks of a job run in these cgroups.
-    pub(super) fn begin(&mut self, job: JobId, groups: &[Arc<JobGroup>]) {
+    pub(super) fn begin(&mut self, job: JobId, groups: &[Arc<JobGroup>], ranks: u32) {
         let mut counters = Vec::new();
         if self.is_counted {
             let attach = |group: &Arc<JobGroup>| {
@@ -81,7 +93,10 @@ impl Meters {
             };
             counters.extend(groups.iter().filter_map(|group| attach(group).ok()));
         }
-        self.jobs.insert(job, Meter { groups: groups.to_vec(), counters, before_bytes: 0 });
+        self.jobs.insert(
+            job,
+            Meter { groups: groups.to_vec(), counters, before_bytes: 0, ranks, before_us: None },
+        );
     }
 
     /// Once a second, while there are jobs: what they have had since the last time, and until when the
@@ -113,8 +128,11 @@ impl Meters {
         }
         let mut jobs = Vec::new();
         for (job, meter) in self.jobs.iter_mut().take(JOBS_MAX) {
+            let (worked_us, ranks) = meter.take_worked();
             jobs.push(JobUse {
                 job: *job,
+                worked_us,
+                ranks,
                 sent_bytes: meter.take(),
                 memory_bytes: memory_bytes(*job).flatten().unwrap_or_else(|| meter.memory_bytes()),
             });

@@ -97,6 +97,14 @@ impl JobGroup {
         number(self.open_file("memory.current", OFlags::RDONLY))
     }
 
+    /// Time of processors that its processes have had.
+    pub fn worked_us(&self) -> Option<u64> {
+        let mut text = [0; 1024];
+        let read = rustix::io::read(self.open_file("cpu.stat", OFlags::RDONLY).ok()?, &mut text).ok()?;
+        let text = std::str::from_utf8(&text[..read]).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("usage_usec "))?.trim().parse().ok()
+    }
+
     /// Its processes.
     pub fn members(&self) -> Vec<u32> {
         let read = |file: io::Result<OwnedFd>| {

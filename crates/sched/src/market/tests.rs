@@ -3,7 +3,8 @@ use super::*;
 const NODE: NodeId = NodeId(0);
 
 fn narrow(sent: &[(u64, u64)], unclaimed: u64) -> NodeUse {
-    let jobs = sent.iter().map(|&(job, sent_bytes)| JobUse { job: JobId(job), sent_bytes, memory_bytes: 0 });
+    let jobs =
+        sent.iter().map(|&(job, sent_bytes)| JobUse { job: JobId(job), sent_bytes, ..JobUse::default() });
     let jobs: Vec<JobUse> = jobs.collect();
     let sent_bytes = unclaimed + jobs.iter().map(|used| used.sent_bytes).sum::<u64>();
     let network = Wanted { demand: 2 * sent_bytes, supply: sent_bytes };
@@ -97,7 +98,7 @@ fn market_does_not_charge_a_sleeping_job() {
 #[test]
 fn market_memory_costs_only_where_it_is_scarce() {
     let mut market = Market::default();
-    let job = |job, memory_bytes| JobUse { job: JobId(job), sent_bytes: 0, memory_bytes };
+    let job = |job, memory_bytes| JobUse { job: JobId(job), memory_bytes, ..JobUse::default() };
     let found = |demand| NodeUse {
         passed_ms: 1000,
         memory: Wanted { demand, supply: 900 },
@@ -127,6 +128,7 @@ fn market_bills_are_bounded_whatever_a_node_says() {
                 job: JobId(random() % 1000),
                 sent_bytes: random(),
                 memory_bytes: random(),
+                ..JobUse::default()
             });
             let jobs = jobs.collect();
             let found = NodeUse {

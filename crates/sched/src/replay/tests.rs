@@ -3,7 +3,7 @@ use super::*;
 const S: u64 = 1_000_000_000;
 
 fn job(submit_s: u64, run_s: u64, nodes: u32) -> Job {
-    Job { submit_ns: submit_s * S, run_ns: run_s * S, estimate_ns: run_s * S, nodes }
+    Job { submit_ns: submit_s * S, run_ns: run_s * S, estimate_ns: run_s * S, nodes, idle_permille: 0 }
 }
 
 fn ends(jobs: &[Job], nodes: u32, discipline: Discipline) -> Vec<u64> {
@@ -78,4 +78,30 @@ fn replay_skipped_rounds_are_as_those_that_were_played() {
             }
         }
     }
+}
+
+fn filling(jobs: &[Job], nodes: u32) -> Vec<u64> {
+    ends(jobs, nodes, Discipline::Filling(Policy::RoundRobin))
+}
+
+/// Made by hand: each of two jobs leaves a fifth of the time, so each goes on with 0.5 + 0.1 of it.
+#[test]
+fn replay_jobs_fill_what_those_leave_that_have_their_turn() {
+    let coarse = |run_s, nodes| Job { idle_permille: 200, ..job(0, run_s, nodes) };
+    let jobs = [coarse(60, 4), coarse(60, 4)];
+    assert_eq!((ends(&jobs, 4, TURNS), filling(&jobs, 4)), (vec![120, 120], vec![100, 100]));
+    // Who leaves nothing is filled by nobody.
+    let jobs = [job(0, 60, 4), coarse(60, 4)];
+    assert_eq!(filling(&jobs, 4), [100, 110], "the first fills the second, which has the last 10 s alone");
+    // Three jobs: two share what the third leaves.
+    let jobs = [coarse(60, 2), coarse(60, 2), coarse(60, 2)];
+    assert_eq!(filling(&jobs, 2), [150, 150, 150]);
+    // Alone nobody fills anything.
+    assert_eq!(filling(&[coarse(60, 4)], 4), [60]);
+}
+
+#[test]
+fn replay_without_idle_time_filling_is_as_turns() {
+    let jobs: Vec<Job> = (0..40).map(|at| job(at * 7, 20 + at * 13 % 90, 1 + at as u32 * 5 % 8)).collect();
+    assert_eq!(filling(&jobs, 8), ends(&jobs, 8, TURNS));
 }

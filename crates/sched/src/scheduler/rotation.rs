@@ -37,9 +37,9 @@ mod fair;
 mod flood;
 mod window;
 
-pub use account::Account;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use account::credit_ns;
+pub use account::{Account, Busy};
 pub(crate) use account::{Freeze, Turn};
 pub(crate) use fair::Fair;
 pub use fair::Processor;

@@ -108,6 +108,8 @@ pub(super) struct JobRecord {
     pub(super) turns: u64,
     /// Its weight beside the others, in thousandths, in the same way.
     pub(super) effective_milli: u64,
+    /// How much of its slots' time it uses, in thousandths, if that is known.
+    pub(super) busy_permille: Option<u32>,
     /// What is with the files of its output, as its origin has said last.
     pub(super) output: OutputState,
     /// Its origin was lost when it was over: until then it is waited for.
@@ -173,6 +175,7 @@ impl JobRecord {
             waiters: BTreeSet::new(),
             turns: 0,
             effective_milli: 0,
+            busy_permille: None,
             output: OutputState::default(),
             origin_until_ms: None,
             launch,

@@ -58,6 +58,7 @@ pub(super) fn list(
         fill: job.launch.terms.fill,
         turns: job.turns,
         effective_milli: job.effective_milli,
+        busy_permille: job.busy_permille,
         suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
         waits: job.waits(),
         unfrozen: late::keepers(lags, members, *id, job),

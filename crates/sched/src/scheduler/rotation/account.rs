@@ -34,6 +34,34 @@ pub struct Account {
     pub weight: u32,
     /// What it has of it beside the others, in thousandths.
     pub effective_milli: u64,
+    /// What it makes of its slots.
+    pub busy: Busy,
+}
+
+/// How much of the time of its slots a job uses, over the last minute or two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Busy {
+    worked_us: u64,
+    had_us: u64,
+}
+
+impl Busy {
+    /// It has worked for so long in `had_us` of its slots' time. Half is forgotten when `window_us` are full.
+    pub(super) fn add(&mut self, worked_us: u64, had_us: u64, window_us: u64) {
+        // Beyond its turns it does not count: it starts and ends there, or fills.
+        self.worked_us += worked_us.min(had_us);
+        self.had_us += had_us;
+        if self.had_us > window_us {
+            (self.worked_us, self.had_us) = (self.worked_us / 2, self.had_us / 2);
+        }
+    }
+
+    /// In thousandths; none while less than so much time of slots has been seen.
+    #[must_use]
+    pub fn permille(&self, seen_us: u64) -> Option<u32> {
+        let is_known = self.had_us > 0 && self.had_us >= seen_us;
+        is_known.then(|| (u128::from(self.worked_us) * 1000 / u128::from(self.had_us)) as u32)
+    }
 }
 
 /// How a job that does not run stands.

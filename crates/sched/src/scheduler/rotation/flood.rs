@@ -35,6 +35,9 @@ impl Flood {
     }
 }
 
+/// What a job makes of its slots is remembered over so long.
+const BUSY_MS: u64 = 60_000;
+
 impl Scheduler {
     /// A node has measured what jobs have had of its memory and its network.
     pub fn handle_use(&mut self, now_ns: u64, node: NodeId, found: &NodeUse) {
@@ -47,9 +50,12 @@ impl Scheduler {
         });
         let mut rates = BTreeMap::new();
         for used in found.jobs.iter().take(JOBS_MAX) {
-            let Some(record) = self.jobs.get(&used.job) else { continue };
+            let Some(record) = self.jobs.get_mut(&used.job) else { continue };
             let ran_ns = self.market.ran_ns(node, used.job, record.turn.account.service_ns);
             let ran_ms = found.passed_ms.min(ran_ns / 1_000_000);
+            let slot_us = |ms: u64| ms.saturating_mul(1000).saturating_mul(used.ranks.into());
+            let window_us = BUSY_MS.saturating_mul(1000).saturating_mul(record.demand.place.ranks());
+            record.turn.account.busy.add(used.worked_us, slot_us(ran_ms), window_us);
             // In a second of its own time: others of its row may have run for longer.
             let rate = (u128::from(used.sent_bytes) * 1000).checked_div(ran_ms.into()).unwrap_or(0);
             rates.insert(used.job, (u64::try_from(rate).unwrap_or(u64::MAX), ran_ms));
