@@ -190,3 +190,34 @@ fn shares_one_job_beside_four_of_another_user_has_half_of_the_slices() {
     assert!(prices.lines().any(|line| line.starts_with("processor")) && prices.contains("50.0%"), "{prices}");
     machine.cluster.tutti(&["kill", "1", "2", "3", "4", "5"]).expect_success();
 }
+
+/// A filler of one user beside a gang of another: it runs out of its turns, until what it costs that gang is
+/// found to be unknown.
+#[test]
+fn shares_filler_of_another_user_fills_only_where_its_cost_is_measured() {
+    let Some(machine) = Machine::up("hostile-filler", 1, 2, &["--slots", "1"]) else { return };
+    let spin = ["sh", "-c", "while :; do :; done"];
+    let filler = machine.submit(0, &[&["--fill", "-n", "1"], &spin[..]].concat());
+    machine.await_state(filler, "running");
+    if machine.row(filler)["enforced"][0][1]["behind"] != true {
+        let why = "no group of the controller cpu can be made here";
+        return tutti_testkit::skip_part(tutti_testkit::Need::Cgroup, why);
+    }
+    let gang = machine.submit(1, &[&["-n", "1"], &spin[..]].concat());
+    machine.await_state(gang, "running");
+    let put_out = || machine.row(filler)["put_out"][0][1].clone();
+    await_that("it is put out", || put_out()["gang"] == gang);
+    assert_eq!((&put_out()["permille"], &put_out()["for_ms"]), (&0.into(), &10_000.into()));
+    let listed = machine.tutti(0, &["ps"]).expect_success().stdout;
+    let line = format!("what it costs job {gang} of another user cannot be measured");
+    assert!(listed.contains(&line), "{listed}");
+    // Beside his own job it fills although nobody measures that.
+    machine.cluster.tutti(&["kill", &gang.to_string()]).expect_success();
+    await_that("it fills again", || put_out().is_null());
+    let own = machine.submit(0, &[&["-n", "1"], &spin[..]].concat());
+    machine.await_state(own, "running");
+    let turns = || machine.row(own)["turns"].as_u64();
+    await_that("the other has had its turns", || turns() > Some(0));
+    assert!(put_out().is_null(), "{}", put_out());
+    machine.cluster.tutti(&["kill", &filler.to_string(), &own.to_string()]).expect_success();
+}

@@ -8,7 +8,8 @@
 //! ```text
 //! due --> trial: PAIRS pairs --> harmless: fills, and is tried again after REST_MS
 //!                            '-> costs a gang more: out for 10 s, twice as long each time, then due again
-//!                            '-> nothing could be measured: fills, and is tried again after REST_MS
+//!                            '-> nothing could be measured: fills, and is tried again after REST_MS; but
+//!                                where a gang is another user's, it is out as if it cost that one too much
 //! a gang comes: all that fill are due          the gang goes for which one is out: it is due
 //! ```
 //!
@@ -19,7 +20,7 @@
 //! Called by a node's daemon, with its clock; nothing here knows the time. Trials belong to the daemon: the
 //! next one begins anew, and starters let go what was put out.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +67,7 @@ pub struct Sample {
 pub struct PutOut {
     /// The gang that it costs too much.
     pub gang: JobId,
-    /// Thousandths of that one's rate.
+    /// Thousandths of that one's rate; 0: it is another user's, and what it is cost cannot be measured.
     pub permille: u32,
     /// For how long.
     pub for_ms: u64,
@@ -76,6 +77,13 @@ impl std::fmt::Display for PutOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let PutOut { gang, permille, for_ms } = self;
         let (percent, tenths) = (permille / 10, permille % 10);
+        if *permille == 0 {
+            let for_s = for_ms / 1000;
+            return write!(
+                f,
+                "put out for {for_s} s: what it costs job {gang} of another user cannot be measured"
+            );
+        }
         write!(f, "put out for {} s: it costs job {gang} {percent}.{tenths} % of its calls", for_ms / 1000)
     }
 }
@@ -101,6 +109,7 @@ enum State {
 
 #[derive(Clone, Debug)]
 struct Filler {
+    user: u32,
     state: State,
     /// How long it is out the next time.
     out_ms: u64,
@@ -125,22 +134,23 @@ struct Trial {
 #[derive(Clone, Debug, Default)]
 pub struct Trials {
     fillers: BTreeMap<JobId, Filler>,
-    gangs: BTreeSet<JobId>,
+    /// With their users.
+    gangs: BTreeMap<JobId, u32>,
     trial: Option<Trial>,
     changes: VecDeque<(JobId, bool)>,
     verdicts: VecDeque<(JobId, Verdict)>,
 }
 
 impl Trials {
-    /// A filler is here. It may fill.
-    pub fn add_filler(&mut self, now_ms: u64, filler: JobId) {
+    /// A filler of this user's is here. It may fill.
+    pub fn add_filler(&mut self, now_ms: u64, filler: JobId, user: u32) {
         let state = State::Fills { due_ms: now_ms };
-        self.fillers.entry(filler).or_insert(Filler { state, out_ms: OUT_MS, may_fill: true });
+        self.fillers.entry(filler).or_insert(Filler { user, state, out_ms: OUT_MS, may_fill: true });
     }
 
-    /// A gang is here that can be measured.
-    pub fn add_gang(&mut self, now_ms: u64, gang: JobId) {
-        if !self.gangs.insert(gang) {
+    /// A gang of this user's is here.
+    pub fn add_gang(&mut self, now_ms: u64, gang: JobId, user: u32) {
+        if self.gangs.insert(gang, user).is_some() {
             return;
         }
         for filler in self.fillers.values_mut() {
@@ -158,7 +168,7 @@ impl Trials {
         if self.trial.as_ref().is_some_and(|trial| trial.filler == job) {
             self.trial = None;
         }
-        if !self.gangs.remove(&job) {
+        if self.gangs.remove(&job).is_none() {
             return;
         }
         if let Some(trial) = &mut self.trial {
@@ -241,10 +251,13 @@ impl Trials {
         let Some(first) = trial.first.take() else {
             // Nobody is stopped for what cannot be measured.
             if trial.pairs == 0 && samples.iter().all(|sample| sample.work == 0) {
-                if let Some(filler) = self.fillers.get_mut(&trial.filler) {
-                    filler.state = State::Fills { due_ms: now_ms + QUIET_MS };
+                if self.unmeasured_stranger(&trial).is_none() {
+                    if let Some(filler) = self.fillers.get_mut(&trial.filler) {
+                        filler.state = State::Fills { due_ms: now_ms + QUIET_MS };
+                    }
+                    return self.publish(None);
                 }
-                return self.publish(None);
+                return self.end_trial(now_ms, &trial, Verdict::Unmeasured);
             }
             trial.first = Some(samples.to_vec());
             let filler = trial.filler;
@@ -254,7 +267,8 @@ impl Trials {
         for second in samples {
             let Some(first) = first.iter().find(|first| first.gang == second.gang) else { continue };
             let (with, without) = if begins_with_filler { (first, second) } else { (second, first) };
-            if let Some(loss) = loss_permille(with, without).filter(|_| self.gangs.contains(&second.gang)) {
+            if let Some(loss) = loss_permille(with, without).filter(|_| self.gangs.contains_key(&second.gang))
+            {
                 trial.losses.entry(second.gang).or_default().push(loss);
             }
         }
@@ -266,6 +280,22 @@ impl Trials {
             self.trial = Some(trial);
             return self.publish(Some((filler, next_begins_with_filler)));
         };
+        self.end_trial(now_ms, &trial, verdict);
+    }
+
+    /// A gang of another user's for which this trial has not come to a verdict.
+    fn unmeasured_stranger(&self, trial: &Trial) -> Option<JobId> {
+        let filler = self.fillers.get(&trial.filler)?;
+        let is_judged = |gang| trial.losses.get(gang).is_some_and(|losses| losses.len() >= PAIRS);
+        let mut strangers = self.gangs.iter().filter(|(_, user)| **user != filler.user);
+        strangers.find(|(gang, _)| !is_judged(*gang)).map(|(gang, _)| *gang)
+    }
+
+    fn end_trial(&mut self, now_ms: u64, trial: &Trial, verdict: Verdict) {
+        let stranger = self.unmeasured_stranger(trial).filter(|_| !matches!(verdict, Verdict::PutOut(_)));
+        let for_ms = self.fillers.get(&trial.filler).map_or(OUT_MS, |filler| filler.out_ms);
+        let unknown = |gang| Verdict::PutOut(PutOut { gang, permille: 0, for_ms });
+        let verdict = stranger.map_or(verdict, unknown);
         if let Some(filler) = self.fillers.get_mut(&trial.filler) {
             match verdict {
                 Verdict::PutOut(PutOut { gang, for_ms, .. }) => {

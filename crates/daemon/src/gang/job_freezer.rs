@@ -154,16 +154,21 @@ impl JobFreezer {
         matches!(self.state, FreezeState::Exempt { .. } | FreezeState::Filling)
     }
 
-    /// It may run beside that one although that one has the slots: it is behind, and the cost in caches and
-    /// memory is its own user's. Another user's job nobody has asked.
+    /// It may run beside that one although that one has the slots: it is behind. What it costs in caches and
+    /// memory is measured ([`tutti_sched::fill_trial`]).
     pub(super) fn may_fill_beside(&self, other: &JobFreezer) -> bool {
         let is_filler = |place| matches!(place, Filling::Behind | Filling::Unable);
-        is_filler(other.place) || other.place == Filling::Before && other.user == self.user
+        is_filler(other.place) || other.place == Filling::Before
     }
 
     /// It is a filler that the kernel puts behind others.
     pub(super) fn is_behind(&self) -> bool {
         self.place == Filling::Behind && matches!(self.mechanism, Mechanism::Cgroups(_))
+    }
+
+    /// It is none that fillers cannot be put behind.
+    pub(super) fn is_before(&self) -> bool {
+        self.place != Filling::Beside
     }
 
     /// It is left as it is: it fills.

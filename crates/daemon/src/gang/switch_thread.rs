@@ -267,6 +267,9 @@ impl SwitchThread {
                 let method = entry.freezer.as_ref().map_or(FreezeMethod::Nothing, JobFreezer::method);
                 (self.emit)(SwitchEvent::Method(job, method));
                 self.end_filling(now_ns);
+                if let Some(text) = self.why_not_fill(job) {
+                    (self.emit)(SwitchEvent::LogLine(text));
+                }
                 if method == FreezeMethod::Signals {
                     let text = format!("job {job} takes turns by signals: no cgroup can be made here");
                     (self.emit)(SwitchEvent::LogLine(text));

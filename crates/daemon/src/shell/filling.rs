@@ -7,7 +7,8 @@
 //! ```
 //!
 //! What is counted the job says itself, in its own memory. A job that lies has fillers put out, or not,
-//! beside itself. Who makes no calls of Tutti's MPI is not measured, and counts as unhurt.
+//! beside itself. Who makes no calls of Tutti's MPI is not measured, and counts as unhurt if it is the
+//! filler's own user's.
 
 use std::collections::BTreeMap;
 
@@ -68,12 +69,12 @@ impl FillTrials {
     pub(super) fn begin(&mut self, job: JobId, ranks: &LocalRanks) {
         let now_ms = monotonic_ms();
         match ranks.place {
-            Filling::Behind => self.trials.add_filler(now_ms, job),
+            Filling::Behind => self.trials.add_filler(now_ms, job, ranks.user),
             Filling::Unable => {}
             Filling::Before | Filling::Beside => {
                 let (user, starters) = (ranks.user, ranks.starters.clone());
                 self.gangs.insert(job, Gang { user, starters, gauge: None, is_opened: false });
-                self.trials.add_gang(now_ms, job);
+                self.trials.add_gang(now_ms, job, user);
             }
         }
     }

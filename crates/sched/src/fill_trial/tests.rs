@@ -32,8 +32,8 @@ struct Bench {
 impl Bench {
     fn new(gangs: &[JobId], fillers: &[JobId]) -> Self {
         let mut trials = Trials::default();
-        fillers.iter().for_each(|filler| trials.add_filler(0, *filler));
-        gangs.iter().for_each(|gang| trials.add_gang(0, *gang));
+        fillers.iter().for_each(|filler| trials.add_filler(0, *filler, 1));
+        gangs.iter().for_each(|gang| trials.add_gang(0, *gang, 1));
         let fills = fillers.iter().map(|filler| (*filler, true)).collect();
         Bench { trials, now_ms: 0, fills, verdicts: Vec::new() }
     }
@@ -42,7 +42,7 @@ impl Bench {
     fn step(&mut self, rate: &mut impl FnMut(JobId, &BTreeMap<JobId, bool>) -> u64) -> bool {
         let Some(at_ms) = self.trials.timeout_ms() else { return false };
         self.now_ms = self.now_ms.max(at_ms);
-        let gangs: Vec<JobId> = self.trials.gangs.iter().copied().collect();
+        let gangs: Vec<JobId> = self.trials.gangs.keys().copied().collect();
         let samples: Vec<Sample> = gangs
             .into_iter()
             .map(|gang| Sample { gang, work: rate(gang, &self.fills), cost: 1_000_000 })
@@ -132,7 +132,7 @@ fn filler_beside_a_gang_that_does_too_little_is_not_judged() {
     assert_eq!(bench.until_verdicts(1, rate), [(FILLER, Verdict::Unmeasured)]);
     assert!(bench.fills[&FILLER]);
     // Another gang comes: all that fill are tried at once.
-    bench.trials.add_gang(bench.now_ms, OTHER);
+    bench.trials.add_gang(bench.now_ms, OTHER, 1);
     assert_eq!(bench.trials.timeout_ms(), Some(bench.now_ms));
 }
 
@@ -143,6 +143,24 @@ fn filler_beside_a_gang_that_makes_no_calls_is_never_stopped() {
         assert!(bench.step(&mut |_, _| 0) && bench.fills[&FILLER] && bench.verdicts.is_empty());
     }
     assert_eq!(bench.now_ms, 49 * QUIET_MS + 50 * WINDOW_MS);
+}
+
+/// Beside a job of another user a filler fills only as long as it is seen to be harmless.
+#[test]
+fn filler_beside_another_users_gang_that_cannot_be_measured_is_put_out() {
+    let mut bench = Bench::new(&[GANG], &[FILLER]);
+    bench.trials.add_gang(0, OTHER, 2);
+    let rate = |gang: JobId, _: &BTreeMap<JobId, bool>| if gang == OTHER { 0 } else { 10_000 };
+    assert_eq!(bench.until_verdicts(1, rate), [(FILLER, put_out(OTHER, 0, 10_000))]);
+    assert!(!bench.fills[&FILLER]);
+    // It calls now, and is not hurt.
+    assert_eq!(bench.until_verdicts(1, |_, _| 10_000), [(FILLER, Verdict::Harmless)]);
+    assert!(bench.fills[&FILLER]);
+    // All sleep: then that one is not seen to be unhurt either.
+    assert_eq!(bench.until_verdicts(1, |_, _| 0), [(FILLER, put_out(OTHER, 0, 10_000))]);
+    bench.trials.remove(bench.now_ms, OTHER);
+    bench.take();
+    assert!(bench.fills[&FILLER]);
 }
 
 #[test]
@@ -199,9 +217,9 @@ fn trials_by_seed_hold_their_books() {
         for _ in 0..400 {
             let job = JobId(1 + random.next() % 6);
             match (random.next() % 12, job.0 <= 3) {
-                (0, true) => bench.trials.add_gang(bench.now_ms, job),
+                (0, true) => bench.trials.add_gang(bench.now_ms, job, 1),
                 (0, false) => {
-                    bench.trials.add_filler(bench.now_ms, job);
+                    bench.trials.add_filler(bench.now_ms, job, 1);
                     bench.fills.entry(job).or_insert(true);
                 }
                 (1, _) => {

@@ -313,6 +313,25 @@ fn may_fill(jobs: &BTreeMap<JobId, Job>, id: JobId) -> bool {
 }
 
 impl SwitchThread {
+    /// A filler or a job beside fillers has come, and they cannot be put behind it: said once for each.
+    pub(super) fn why_not_fill(&self, id: JobId) -> Option<String> {
+        let freezer =
+            |job: &Job| job.freezer.as_ref().map(|freezer| (freezer.is_behind(), freezer.is_before()));
+        let (is_behind, is_before) = freezer(self.jobs.get(&id)?)?;
+        let others = || self.jobs.iter().filter(|(other, _)| **other != id);
+        let beside =
+            others().find(|(_, job)| freezer(job).is_some_and(|(behind, before)| !behind && !before));
+        let fills = others().any(|(_, job)| freezer(job).is_some_and(|(behind, _)| behind));
+        let (filler, gang) = match beside {
+            Some((gang, _)) if is_behind => (format!("job {id} fills"), gang),
+            _ if fills && !is_behind && !is_before => ("fillers fill".to_owned(), &id),
+            _ => return None,
+        };
+        Some(format!(
+            "{filler} nothing beside job {gang}, whose processes are outside of the daemon's cgroup"
+        ))
+    }
+
     /// Another job has come that fillers are not behind: those that fill stand still.
     pub(super) fn end_filling(&mut self, now_ns: u64) {
         let fills = |job: &Job| job.freezer.as_ref().is_some_and(JobFreezer::is_filling);
