@@ -70,6 +70,19 @@ fn deadlock_of_parents_and_spawned_children_is_named_by_its_ranks() {
     }
 }
 
+/// Parents and a child that wait are no deadlock as long as another child does anything.
+#[test]
+fn deadlock_is_not_seen_while_a_spawned_child_is_busy() {
+    let (_scratch, spawn) = spawn_program("spawn-patient");
+    let cluster = Cluster::up("spawn-patient", 2, &[]);
+    let program = spawn.to_str().expect("a path of text");
+    for nodes in ["1", "2"] {
+        let words = ["run", "--on-deadlock", "end", "-N", nodes, "-n", "2", "--universe", "8"];
+        let ran = cluster.run(&[&words[..], &[program, "patient"]].concat()).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{nodes} nodes: {ran}");
+    }
+}
+
 #[test]
 fn spawned_ranks_are_counted_and_end_with_their_job() {
     let (_scratch, spawn) = spawn_program("spawn-counted");

@@ -14,6 +14,7 @@
  *   spawn missing FILE    two children, one on each of two nodes, of which the second has no such program
  *   spawn stuck HOW       two children, which wait for their parents, which wait for them: each for a "rank",
  *                         or the parents for "any"
+ *   spawn patient         two children, for which all wait while one of them does something else for 3 s
  *   spawn greedy          asks the starter for far too much, by itself; then it starts a child as others do
  *   spawn places N HOST   prints the virtual nodes of N children that were wished for a host, or for none
  */
@@ -494,6 +495,23 @@ static void stuck(int source, MPI_Comm inter)
     CHECK(MPI_Recv(&word, 1, MPI_INT, source, 9, inter, MPI_STATUS_IGNORE));
 }
 
+/* All but the first child wait, for it or for one that waits for it. */
+static void patient(int is_child, MPI_Comm inter)
+{
+    int word = 1;
+    if (is_child && rank == 0) {
+        poll(NULL, 0, 3000);
+        CHECK(MPI_Send(&word, 1, MPI_INT, 1, 9, MPI_COMM_WORLD));
+    } else if (is_child) {
+        CHECK(MPI_Recv(&word, 1, MPI_INT, MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK(MPI_Send(&word, 1, MPI_INT, 0, 9, inter));
+        CHECK(MPI_Send(&word, 1, MPI_INT, 1, 9, inter));
+    } else {
+        CHECK(MPI_Recv(&word, 1, MPI_INT, rank ? MPI_ANY_SOURCE : 1, 9, inter, MPI_STATUS_IGNORE));
+    }
+    CHECK(MPI_Comm_disconnect(&inter));
+}
+
 static void where(char *directory)
 {
     char here[4096], there[4096];
@@ -537,6 +555,10 @@ int main(int argc, char **argv)
             MPI_Comm above;
             CHECK(MPI_Comm_get_parent(&above));
             stuck(rank, above);
+        } else if (strcmp(argv[2], "patient") == 0) {
+            MPI_Comm above;
+            CHECK(MPI_Comm_get_parent(&above));
+            patient(1, above);
         } else if (strcmp(argv[2], "number") == 0)
             number();
         else if (strcmp(argv[2], "hang") == 0)
@@ -574,6 +596,9 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "stuck") == 0) {
         start(2, what, MPI_COMM_WORLD, &inter);
         stuck(strcmp(argv[2], "any") == 0 ? MPI_ANY_SOURCE : rank, inter);
+    } else if (strcmp(what, "patient") == 0) {
+        start(2, what, MPI_COMM_WORLD, &inter);
+        patient(0, inter);
     } else if (strcmp(what, "cores") == 0) {
         cores(atoi(argv[2]));
         CHECK(MPI_Finalize());
