@@ -1,10 +1,11 @@
 //! A job whose ranks are showered with forged packets: random ones and mutated copies of real ones from the
 //! right addresses, random ones from a stranger's. Nothing of it is taken, all of it is counted, and the
-//! job's messages are right.
+//! job's messages and windows are right.
 
 use std::collections::HashSet;
 use std::fs;
 use std::net::UdpSocket;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Instant;
 
@@ -14,7 +15,6 @@ use crate::freezes::{Job, descendants};
 use crate::{LIMIT, Network, seed};
 
 const RANKS: usize = 3;
-const ROUNDS: &str = "20";
 /// Forged packets behind each real one.
 const EACH: &str = "25";
 
@@ -58,16 +58,38 @@ struct Counted {
     strange: u64,
 }
 
-/// A job of checked messages in the shower.
-fn shower(scratch: &Scratch, random: &std::path::Path) -> Counted {
+/// A program that checks all that it gets.
+struct Checked {
+    file: PathBuf,
+    /// How it is found among processes.
+    name: &'static str,
+    rounds: &'static str,
+    /// What it says at its end.
+    says: &'static str,
+}
+
+/// Messages.
+fn messages(scratch: &Scratch) -> Checked {
+    let file = compile("tests/point_to_point/programs/random.c", scratch.path());
+    Checked { file, name: "random", rounds: "20", says: "20 rounds of 60 messages on 3 ranks" }
+}
+
+/// Operations on remote memory, as records and as bulk messages.
+fn windows(scratch: &Scratch) -> Checked {
+    let file = compile("tests/windows/c/long.c", scratch.path());
+    Checked { file, name: "long", rounds: "30", says: "long: all right" }
+}
+
+/// A job of such a program in the shower.
+fn shower(scratch: &Scratch, checked: &Checked) -> Counted {
     let seed = seed();
     let outputs = ["stdout", "stderr"].map(|name| scratch.path().join(name));
     let files = outputs.each_ref().map(|path| fs::File::create(path).expect("a file of our own"));
     let [stdout, stderr] = files;
     let mut mpiexec = Network::Udp.mpiexec(RANKS);
     mpiexec
-        .arg(random)
-        .args([&seed, ROUNDS])
+        .arg(&checked.file)
+        .args([&seed, checked.rounds])
         .env("LD_PRELOAD", tutti_tests::testing_library())
         .env("TUTTI_FORGE", EACH)
         .env("TUTTI_STATS", "json");
@@ -84,7 +106,7 @@ fn shower(scratch: &Scratch, random: &std::path::Path) -> Counted {
         }
         assert!(began.elapsed() < LIMIT, "not at its end with seed {seed}");
         if targets.len() < RANKS {
-            targets = descendants(job.0.id(), "random").into_iter().flat_map(ports).collect();
+            targets = descendants(job.0.id(), checked.name).into_iter().flat_map(ports).collect();
         }
         for &port in &targets {
             let mut packet = [0; 200];
@@ -97,7 +119,7 @@ fn shower(scratch: &Scratch, random: &std::path::Path) -> Counted {
     };
     let [said, told] = outputs.map(|path| fs::read_to_string(path).expect("what it said"));
     assert!(status.success(), "{status} with seed {seed}: {said}{told}");
-    assert!(said.contains(&format!("{ROUNDS} rounds of 60 messages on {RANKS} ranks")), "{said}");
+    assert!(said.contains(checked.says), "{said}");
     let of = |name| figure(&told, name);
     Counted {
         sent: of("sent"),
@@ -111,12 +133,12 @@ fn shower(scratch: &Scratch, random: &std::path::Path) -> Counted {
 }
 
 /// At least so many forged packets, in one job after another.
-fn nothing_forged_is_taken(least: u64) {
+fn nothing_forged_is_taken(least: u64, program: fn(&Scratch) -> Checked) {
     let scratch = Scratch::new(&format!("network-forged-{least}"));
-    let random = compile("tests/point_to_point/programs/random.c", scratch.path());
+    let checked = program(&scratch);
     let (mut forged, mut strange, began) = (0, 0, Instant::now());
     while forged < least {
-        let counted = shower(&scratch, &random);
+        let counted = shower(&scratch, &checked);
         // What is real is taken at most once, and never refused; what is forged is refused, or found no room.
         // Some may still be on its way when its receiver leaves; strangers go on until the job has ended.
         assert!(counted.taken <= counted.sent, "{counted:?}");
@@ -129,16 +151,26 @@ fn nothing_forged_is_taken(least: u64) {
         forged += counted.forged;
         strange += counted.strange;
     }
-    println!("{forged} forged packets and {strange} of a stranger in {:.1?}: none taken", began.elapsed());
+    println!(
+        "{forged} forged packets and {strange} of a stranger in {:.1?} against {}: none taken",
+        began.elapsed(),
+        checked.name
+    );
 }
 
 #[test]
 fn forged_packets_are_counted_and_never_taken() {
-    nothing_forged_is_taken(200_000);
+    nothing_forged_is_taken(200_000, messages);
+}
+
+#[test]
+fn forged_packets_of_remote_memory_are_counted_and_never_taken() {
+    nothing_forged_is_taken(100_000, windows);
 }
 
 #[test]
 #[ignore = "takes minutes: make shower"]
 fn ten_million_forged_packets_are_counted_and_never_taken() {
-    nothing_forged_is_taken(10_000_000);
+    nothing_forged_is_taken(5_000_000, messages);
+    nothing_forged_is_taken(5_000_001, windows);
 }

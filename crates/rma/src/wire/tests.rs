@@ -65,6 +65,9 @@ fn samples() -> Vec<Vec<u8>> {
         written(Begin::Settle, 4, &[], b""),
         [reply(3, 5), b"found".to_vec()].concat(),
         status(3, REGION, Refusal::OutOfRange),
+        written(Begin::Offer, 5, &one, b""),
+        written(Begin::Fetch, 6, &one, b"its name"),
+        clear(5, 77),
     ]
 }
 
@@ -91,6 +94,17 @@ fn wire_records_say_what_was_written() {
     assert_eq!(parse(&records[11]), Some(Record::Reply { number: 3, data: b"found" }));
     let refusal = Refusal::OutOfRange;
     assert_eq!(parse(&records[12]), Some(Record::Status { number: 3, region: REGION, refusal }));
+    let Some(Record::Request { number: 5, request: Request::Offer(Range { offset: 16, .. }), .. }) =
+        parse(&records[13])
+    else {
+        panic!("an offer");
+    };
+    let Some(Record::Request { number: 6, request: Request::Fetch(_, name), .. }) = parse(&records[14])
+    else {
+        panic!("a fetch");
+    };
+    assert_eq!(name.to_le_bytes(), *b"its name");
+    assert_eq!(parse(&records[15]), Some(Record::Clear { number: 5, name: 77 }));
 }
 
 #[test]
@@ -105,6 +119,12 @@ fn wire_records_that_do_not_fit_together_are_none() {
         written(Begin::Swap, NO_REPLY, &[Range { offset: 0, bytes: 2 }], b"four"),
         written(Begin::Lock(Mode::Shared), NO_REPLY, &[], b""),
         written(Begin::Unlock, NO_REPLY, &[], b"x"),
+        written(Begin::Offer, NO_REPLY, &one, b""),
+        written(Begin::Offer, 1, &[one[0], one[0]], b""),
+        written(Begin::Offer, 1, &one, b"x"),
+        written(Begin::Fetch, 1, &one, b"no name"),
+        written(Begin::Fetch, NO_REPLY, &one, b"its name"),
+        written(Begin::Fetch, 1, &[], b"its name"),
     ] {
         assert_eq!(parse(&record), None, "{record:?}");
     }
@@ -117,7 +137,7 @@ fn wire_records_that_do_not_fit_together_are_none() {
 
 proptest! {
     #[test]
-    fn wire_parser_takes_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0x20_u8..0x2a) {
+    fn wire_parser_takes_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0x20_u8..0x30) {
         let _ = parse(&bytes);
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
@@ -127,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn wire_parser_takes_changed_records(which in 0_usize..13, changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..6), cut in any::<usize>()) {
+    fn wire_parser_takes_changed_records(which in 0_usize..16, changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..6), cut in any::<usize>()) {
         let mut record = samples().swap_remove(which);
         for (at, byte) in changes {
             let at = at % record.len();
