@@ -100,7 +100,9 @@ class Job:
         self.process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=os.environ | network_environment | {"TUTTI_UNWRITTEN": " ".join(options.unwritten)},
+            # The workers of a pool find the tests' modules by PYTHONPATH.
+            env=os.environ | network_environment
+            | {"TUTTI_UNWRITTEN": " ".join(options.unwritten), "PYTHONPATH": str(options.tests)},
         )
 
     def events(self):
