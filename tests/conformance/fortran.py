@@ -77,7 +77,7 @@ class Suite:
         if code:
             sys.exit(f"util/{name} does not compile:\n{said}")
         own = str(self.dist / "bin" / "mpicc")
-        for c in ("mtest.c", "mtest_common.c"):
+        for c in ("mtest.c", "mtest_common.c", "mtest_single.c"):
             run([own, "-w", "-I../include", "-DHAVE_MPITESTCONF_H", "-c", c], util)
         self.objects[folder] = [str(util / (name.rsplit(".", 1)[0] + ".o"))]
 
@@ -115,7 +115,7 @@ class Suite:
             objects.append(pathlib.Path(source).stem + ".o")
         util = list(self.objects[face])
         if any(source.endswith(".c") for source in sources):
-            util += [str(self.work / "util" / o) for o in ("mtest.o", "mtest_common.o") if (self.work / "util" / o).exists()]
+            util += [str(self.work / "util" / o) for o in ("mtest.o", "mtest_common.o", "mtest_single.o") if (self.work / "util" / o).exists()]
         code, said = run([self.tool, *objects, *util, "-o", test], own)
         if code:
             return name, "does not link", said
