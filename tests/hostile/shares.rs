@@ -221,3 +221,21 @@ fn shares_filler_of_another_user_fills_only_where_its_cost_is_measured() {
     assert!(put_out().is_null(), "{}", put_out());
     machine.cluster.tutti(&["kill", &filler.to_string(), &own.to_string()]).expect_success();
 }
+
+/// A user who may not read the file is told so in one line with its place.
+#[test]
+fn shares_configuration_that_a_user_may_not_read_is_one_line_and_status_2() {
+    let Some(machine) = Machine::up("hostile-unreadable", 1, 1, &[]) else { return };
+    let file = machine.cluster.folder.join("secret.toml");
+    std::fs::write(&file, "[shares]\n").expect("a file");
+    let allow = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    let path = file.to_str().expect("UTF-8");
+    let check = || machine.tutti(0, &["config", "check", path]);
+    std::fs::set_permissions(&file, allow(0o644)).expect("our own file");
+    let ran = check();
+    assert_eq!(ran.code(), 0, "whom the folder lets in may read it: {ran}");
+    std::fs::set_permissions(&file, allow(0o600)).expect("our own file");
+    let ran = check();
+    let line = format!("{path}:1:1: it cannot be read: Permission denied (os error 13)\n");
+    assert_eq!((ran.code(), format!("{}{}", ran.stdout, ran.stderr)), (2, line), "{ran}");
+}
