@@ -30,6 +30,7 @@ mod on_demand;
 mod other_users;
 mod output;
 mod phases;
+mod polite;
 mod programs;
 mod sharing;
 mod spawn;
