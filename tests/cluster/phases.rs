@@ -298,6 +298,134 @@ fn phases_of_an_openmp_program_are_told_by_the_tool() {
     assert!(seen.iter().any(|(four, without)| *four > 1.4 * without), "{seen:.0?} ms");
 }
 
+/// Parts of `loaded.c`, each with a run time of its own.
+struct Loaded {
+    bench: Bench,
+    program: PathBuf,
+    /// Two parts with LLVM's run time, two copies of it that know nothing of each other.
+    llvm: [PathBuf; 2],
+    gcc: PathBuf,
+}
+
+impl Loaded {
+    /// None, with a line, without LLVM's run time.
+    #[track_caller]
+    fn new(name: &str, slots: &str) -> Option<Self> {
+        let bench = Bench::new(name, slots);
+        let folder = bench.program.parent().expect("its folder").to_owned();
+        let Some(libomp) = libomp(&folder) else {
+            skip(Need::Libomp, "LLVM's OpenMP is neither here nor to be had from Debian");
+            return None;
+        };
+        let sources = root().join("tests/native/programs");
+        let compile = |output: &Path, words: &[&str]| {
+            let mut compiler = Command::new("cc");
+            compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(output).args(words);
+            run(compiler.current_dir(&sources), Duration::from_secs(60)).expect_success();
+        };
+        let program = folder.join("loaded");
+        compile(&program, &["loaded.c", "-ldl"]);
+        let gcc = folder.join("part-gcc.so");
+        compile(&gcc, &["-fPIC", "-shared", "-fopenmp", "loaded_part.c"]);
+        let object = folder.join("part.o");
+        compile(&object, &["-fPIC", "-c", "-fopenmp", "loaded_part.c"]);
+        let bytes = std::fs::read(libomp).expect("the library");
+        let llvm = ["libomp", "libomq"].map(|name| {
+            // The loader takes libraries of the same name for one.
+            let (old, new) = (b"libomp.so.5", format!("{name}.so.5"));
+            let mut renamed = bytes.clone();
+            for at in 0..renamed.len() - old.len() {
+                if renamed[at..].starts_with(old) {
+                    renamed[at..at + old.len()].copy_from_slice(new.as_bytes());
+                }
+            }
+            let library = folder.join(new);
+            std::fs::write(&library, renamed).expect("a copy");
+            let part = folder.join(format!("part-{name}.so"));
+            let [library, object] = [&library, &object].map(|path| path.to_str().expect("a path in UTF-8"));
+            let search = format!("-Wl,-rpath,{}", folder.display());
+            compile(&part, &["-shared", object, library, &search]);
+            part
+        });
+        Some(Loaded { bench, program, llvm, gcc })
+    }
+
+    /// Starts jobs of these parts, 0.27 ms serial and 0.5 ms for each part, with so many threads.
+    #[track_caller]
+    fn start(&self, rounds: &str, threads: u32, parts: &[&Path]) -> Running {
+        let tool = format!("OMP_TOOL_LIBRARIES={}", dist().join("lib/libtutti_ompt.so").display());
+        let threads = format!("OMP_NUM_THREADS={threads}");
+        let program = self.program.to_str().expect("a path in UTF-8");
+        let parts = parts.iter().map(|part| part.to_str().expect("a path in UTF-8"));
+        let before = ["run", "--phases", "-n", "1", "env", &tool, &threads, "KMP_DUPLICATE_LIB_OK=TRUE"];
+        let words = [&before, [program, rounds, "270", "500"].as_slice()].concat();
+        self.bench.cluster.start(&words.into_iter().chain(parts).collect::<Vec<_>>())
+    }
+
+    /// Four at once: the longest time of a job in ms, and in how many rounds the threads of each part were to
+    /// sleep at once.
+    #[track_caller]
+    fn four(&self, threads: u32, parts: &[&Path]) -> (f64, Vec<Vec<u32>>) {
+        let jobs: Vec<_> = (0..4).map(|_| self.start("1000", threads, parts)).collect();
+        let (mut longest, mut asleep) = (0.0_f64, Vec::new());
+        for job in jobs {
+            let (status, errors, lines) = job.end_with_output();
+            assert_eq!((status, errors.as_str()), (0, ""), "{lines:?}");
+            longest = longest.max(time(&lines));
+            asleep.push(rounds_asleep(&lines));
+        }
+        (longest, asleep)
+    }
+}
+
+/// Of each part.
+fn rounds_asleep(lines: &[String]) -> Vec<u32> {
+    let parts = lines.iter().filter_map(|line| line.strip_prefix("part ")?.split(' ').nth(1)?.parse().ok());
+    parts.collect()
+}
+
+/// As Python does it: nobody finds the run time's functions but by its own handle.
+#[test]
+fn phases_of_a_run_time_with_local_scope_are_told_and_its_threads_sleep() {
+    let Some(loaded) = Loaded::new("phases-local", "8") else { return };
+    let (longest, asleep) = loaded.four(2, &[&loaded.llvm[0]]);
+    assert!(longest >= 1900.0, "one region at a time is 2,000 ms for all: {longest:.0}");
+    assert!(asleep.iter().all(|parts| parts[0] >= 100), "rounds asleep beside others: {asleep:?}");
+    // Alone they wait as the run time likes.
+    let (status, _, lines) = loaded.start("20", 2, &[&loaded.llvm[0]]).end_with_output();
+    assert_eq!((status, rounds_asleep(&lines)), (0, vec![0]), "{lines:?}");
+}
+
+#[test]
+fn phases_of_two_llvm_run_times_in_a_process_are_told_and_both_sleep() {
+    let Some(loaded) = Loaded::new("phases-two", "8") else { return };
+    let [one, two] = &loaded.llvm;
+    let (longest, asleep) = loaded.four(2, &[one, two]);
+    assert!(longest >= 3800.0, "one region at a time is 4,000 ms for all: {longest:.0}");
+    let both = |parts: &Vec<u32>| parts.len() == 2 && parts.iter().all(|rounds| *rounds >= 100);
+    assert!(asleep.iter().all(both), "rounds asleep beside others: {asleep:?}");
+}
+
+/// gcc's says nothing, and is in nobody's way; LLVM's is told all the same.
+#[test]
+fn phases_of_llvms_run_time_beside_gccs_are_told() {
+    let Some(loaded) = Loaded::new("phases-mixed", "8") else { return };
+    let (longest, asleep) = loaded.four(2, &[&loaded.gcc, &loaded.llvm[0]]);
+    assert!(longest >= 1900.0, "one region of LLVM's at a time is 2,000 ms for all: {longest:.0}");
+    assert!(asleep.iter().all(|parts| parts[0] == 0 && parts[1] >= 100), "{asleep:?}");
+}
+
+/// A part has the slots or not, however many threads it runs on them: the others go on, and so does it.
+#[test]
+fn phases_with_more_threads_than_slots_keep_to_their_turns() {
+    let Some(loaded) = Loaded::new("phases-threads", "4") else { return };
+    let many = loaded.start("1000", 24, &[&loaded.llvm[0]]);
+    let others: Vec<_> = (0..2).map(|_| loaded.bench.start("--phases", &FINE)).collect();
+    let others = others.into_iter().map(finished).fold(0.0, f64::max);
+    let took = finished(many);
+    assert!(took.max(others) >= 1400.0, "one phase at a time is 1,500 ms: {took:.0}, {others:.0}");
+}
+
 #[test]
 fn phases_that_cannot_be_shared_are_refused_in_one_line() {
     let bench = Bench::new("phases-refused", "2");
