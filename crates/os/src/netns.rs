@@ -19,15 +19,20 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::sys;
+
 /// Nodes, at most: each gets an entry for all others.
 pub const NAMESPACES_MAX: u32 = 128;
 
+/// A cable carries within this time.
+const CARRIER_MAX: Duration = Duration::from_secs(5);
 /// Number of the loopback interface in every namespace.
 const LOOPBACK: u32 = 1;
 /// Number of a node's cable. The kernel may have made other interfaces in a new namespace: their numbers are
@@ -183,6 +188,24 @@ fn join(nodes: &[Made], switch: Option<&Made>, mtus: &[u32]) -> io::Result<()> {
                 netlink.request(Message::neighbour(CABLE, address_of(other), hardware_of(other)))?;
             }
         }
+        for (_, Netlink(socket)) in nodes {
+            await_carrier(socket.as_fd(), "tutti")?;
+        }
+        for port in (BRIDGE + 1..).take(nodes.len()) {
+            if let Some((_, Netlink(socket))) = switch {
+                await_carrier(socket.as_fd(), &format!("port{port}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The kernel says a moment after both ends are up that a cable carries: a rank that looked before (libfabric
+/// does) would take another interface. One that does not come up is left as it is.
+fn await_carrier(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let begin = Instant::now();
+    while !sys::is_running(socket, name)? && begin.elapsed() < CARRIER_MAX {
+        std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
@@ -338,7 +361,6 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -373,6 +395,10 @@ mod tests {
                 if nodes == 1 {
                     assert!(namespaces.inside(0, || bind(0).local_addr().is_ok())?);
                     return Ok(());
+                }
+                for node in 0..nodes as usize {
+                    let is_running = |socket: UdpSocket| sys::is_running(socket.as_fd(), "tutti").unwrap();
+                    assert!(namespaces.inside(node, || is_running(bind(node)))?, "the link of node {node}");
                 }
                 let sockets: Vec<UdpSocket> = (0..nodes as usize)
                     .map(|node| namespaces.inside(node, || bind(node)))

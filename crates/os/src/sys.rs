@@ -12,6 +12,7 @@ use std::ptr;
 mod caller;
 mod fork;
 pub mod kernel;
+mod link;
 mod priority;
 mod session;
 mod traffic;
@@ -19,6 +20,7 @@ mod user;
 
 pub use caller::with_file_rights_of;
 pub use fork::{Child, Failure, Step, fork_helper, fork_rank, fork_sibling, hide_process};
+pub(crate) use link::is_running;
 pub use priority::{PriorityClass, prefer_this_thread};
 pub use session::{
     Entry, EntryFailure, EntryStep, Identity, close_inherited_on_exec, fork_starter, io_priority, peer_pidfd,
