@@ -386,7 +386,7 @@ fn rounds_asleep(lines: &[String]) -> Vec<u32> {
 
 /// As Python does it: nobody finds the run time's functions but by its own handle.
 #[test]
-fn phases_of_a_run_time_with_local_scope_are_told_and_its_threads_sleep() {
+fn phases_of_a_run_time_with_local_scope_are_seen_and_its_threads_sleep() {
     let Some(loaded) = Loaded::new("phases-local", "8") else { return };
     let (longest, asleep) = loaded.four(2, &[&loaded.llvm[0]]);
     assert!(longest >= 1900.0, "one region at a time is 2,000 ms for all: {longest:.0}");
@@ -397,7 +397,7 @@ fn phases_of_a_run_time_with_local_scope_are_told_and_its_threads_sleep() {
 }
 
 #[test]
-fn phases_of_two_llvm_run_times_in_a_process_are_told_and_both_sleep() {
+fn phases_of_two_llvm_run_times_in_a_process_are_seen_and_both_sleep() {
     let Some(loaded) = Loaded::new("phases-two", "8") else { return };
     let [one, two] = &loaded.llvm;
     let (longest, asleep) = loaded.four(2, &[one, two]);
@@ -408,7 +408,7 @@ fn phases_of_two_llvm_run_times_in_a_process_are_told_and_both_sleep() {
 
 /// gcc's says nothing, and is in nobody's way; LLVM's is told all the same.
 #[test]
-fn phases_of_llvms_run_time_beside_gccs_are_told() {
+fn phases_of_llvms_run_time_beside_gccs_are_seen() {
     let Some(loaded) = Loaded::new("phases-mixed", "8") else { return };
     let (longest, asleep) = loaded.four(2, &[&loaded.gcc, &loaded.llvm[0]]);
     assert!(longest >= 1900.0, "one region of LLVM's at a time is 2,000 ms for all: {longest:.0}");

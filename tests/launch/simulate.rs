@@ -67,7 +67,7 @@ fn simulate_plays_months_of_a_model_and_wrong_words_are_one_line() {
 }
 
 #[test]
-fn simulate_with_filling_says_what_it_assumes_and_is_faster_by_it() {
+fn simulate_with_filling_prints_its_assumptions_and_is_faster() {
     let words = ["--lublin", "300", "--nodes", "64", "--policy", "matrix,matrix+fill"];
     let response = |more: &[&str]| {
         let rows = rows(&[&words, more].concat());

@@ -34,7 +34,7 @@ impl Engine {
         match request.extra.as_deref() {
             Some(Extra::Compound(compound)) => compound.is_done(&self.requests),
             Some(Extra::Flush(attached)) => attached.is_empty(),
-            Some(Extra::Far(far)) => far.done.is_over(),
+            Some(Extra::Remote(remote)) => remote.done.is_over(),
             Some(Extra::Partitioned(partitioned)) => partitioned.is_done(&self.requests),
             _ => false,
         }
@@ -168,10 +168,10 @@ impl Guard {
                 let suspect = *suspect;
                 self.take_suspect(index, suspect)
             }
-            Some(Extra::Far(far)) => {
-                let error = far.error().map_or(MPI_SUCCESS, |error| error.class);
+            Some(Extra::Remote(remote)) => {
+                let outcome = remote.outcome();
                 self.engine.requests.free(index);
-                Outcome { error, ..Outcome::EMPTY }
+                outcome
             }
             _ => {
                 let outcome = self.engine.requests.get(index).outcome();
@@ -196,7 +196,7 @@ impl Guard {
             }
             Some(Extra::Failed(text)) => Some(Error::new(request.error, text).in_context(request.context)),
             Some(Extra::Generalized(_)) => None,
-            Some(Extra::Far(far)) => far.error().map(|error| error.in_context(request.context)),
+            Some(Extra::Remote(remote)) => remote.error().map(|error| error.in_context(request.context)),
             _ if request.error == MPI_SUCCESS => None,
             _ => Some(outcome_error(&request.outcome(), request.buffer.bytes).in_context(request.context)),
         }
@@ -221,9 +221,7 @@ impl Guard {
                 self.query_generalized(generalized)
             }
             Some(Extra::Partitioned(partitioned)) => partitioned.outcome(),
-            Some(Extra::Far(far)) => {
-                Outcome { error: far.error().map_or(MPI_SUCCESS, |error| error.class), ..Outcome::EMPTY }
-            }
+            Some(Extra::Remote(remote)) => remote.outcome(),
             _ => self.engine.requests.get(index).outcome(),
         }
     }
@@ -238,9 +236,9 @@ impl Guard {
             Some(compound) => compound.parts,
             None => {
                 let request = self.engine.requests.get_mut(index);
-                if let Some(Extra::Far(_)) = request.extra.as_deref() {
-                    if let Some(Extra::Far(far)) = request.extra.take().map(|extra| *extra) {
-                        far.done.abandon();
+                if let Some(Extra::Remote(_)) = request.extra.as_deref() {
+                    if let Some(Extra::Remote(remote)) = request.extra.take().map(|extra| *extra) {
+                        remote.done.abandon();
                     }
                     self.engine.requests.free(index);
                     return;

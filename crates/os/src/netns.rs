@@ -31,7 +31,7 @@ use crate::sys;
 /// Nodes, at most: each gets an entry for all others.
 pub const NAMESPACES_MAX: u32 = 128;
 
-/// A cable carries within this time.
+/// All cables carry within this time.
 const CARRIER_MAX: Duration = Duration::from_secs(5);
 /// Number of the loopback interface in every namespace.
 const LOOPBACK: u32 = 1;
@@ -188,12 +188,13 @@ fn join(nodes: &[Made], switch: Option<&Made>, mtus: &[u32]) -> io::Result<()> {
                 netlink.request(Message::neighbour(CABLE, address_of(other), hardware_of(other)))?;
             }
         }
+        let until = Instant::now() + CARRIER_MAX;
         for (_, Netlink(socket)) in nodes {
-            await_carrier(socket.as_fd(), "tutti")?;
+            await_carrier(socket.as_fd(), "tutti", until)?;
         }
         for port in (BRIDGE + 1..).take(nodes.len()) {
             if let Some((_, Netlink(socket))) = switch {
-                await_carrier(socket.as_fd(), &format!("port{port}"))?;
+                await_carrier(socket.as_fd(), &format!("port{port}"), until)?;
             }
         }
     }
@@ -202,9 +203,8 @@ fn join(nodes: &[Made], switch: Option<&Made>, mtus: &[u32]) -> io::Result<()> {
 
 /// The kernel says a moment after both ends are up that a cable carries: a rank that looked before (libfabric
 /// does) would take another interface. One that does not come up is left as it is.
-fn await_carrier(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    let begin = Instant::now();
-    while !sys::is_running(socket, name)? && begin.elapsed() < CARRIER_MAX {
+fn await_carrier(socket: BorrowedFd<'_>, name: &str, until: Instant) -> io::Result<()> {
+    while !sys::is_running(socket, name)? && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())

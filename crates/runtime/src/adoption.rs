@@ -49,7 +49,7 @@ pub(crate) fn adopt(segment: &Segment) -> Result<Starter, String> {
     drop((its_connection, its_status));
     let starter = Starter::over(connection).map_err(|_| {
         // It may have closed the connection before it says why.
-        drop(status.shutdown(std::net::Shutdown::Both));
+        let _ = status.shutdown(std::net::Shutdown::Both);
         let _ = child.wait();
         failed(io::Error::other(format!("{} has refused it", mpiexec.display())))
     })?;

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_names_who_leaves_slots_and_who_could_fill_them() {
+    fn advice_lists_free_slots_and_jobs_that_could_fill_them() {
         let rows = [
             row(1, 4, &["a", "b"], Some(600)),
             row(2, 2, &["b"], Some(990)),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_leaves_out_who_takes_no_turns_and_who_is_busy_or_unknown() {
+    fn advice_leaves_out_busy_jobs_and_jobs_without_turns() {
         let mut rows = vec![row(1, 2, &["a"], Some(851)), row(2, 2, &["a"], None)];
         assert_eq!(advice(&rows), (Vec::new(), Vec::new()));
         assert!(text(&rows).ends_with("there is nothing to be filled, or nobody to fill it\n"));

@@ -33,7 +33,7 @@ pub enum Extra {
     /// It has partitions.
     Partitioned(Partitioned),
     /// An operation on the memory of a rank of another node.
-    Far(Far),
+    Remote(RemoteOperation),
     /// A collective operation that has failed: what the user is told.
     Failed(Box<str>),
 }
@@ -72,17 +72,23 @@ pub struct Generalized {
 
 /// An operation on the memory of a rank of another node.
 #[derive(Debug)]
-pub struct Far {
+pub struct RemoteOperation {
     /// Where its end is noted.
     pub done: Noted,
     /// The target's rank in the window.
     pub rank: usize,
 }
 
-impl Far {
+impl RemoteOperation {
     /// What the user is told of it.
     pub(crate) fn error(&self) -> Option<Error> {
         self.done.refusal().map(|refusal| refused(refusal, self.rank))
+    }
+
+    /// How it has ended.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let error = self.error().map_or(MPI_SUCCESS, |error| error.class);
+        Outcome { error, ..Outcome::EMPTY }
     }
 }
 

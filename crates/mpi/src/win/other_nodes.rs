@@ -21,7 +21,7 @@ use crate::abi::*;
 use crate::error::{Error, Result};
 use crate::point_to_point::FINISHED_SEND;
 use crate::process::Guard;
-use crate::request::extra::{Extra, Far, Noted, refused};
+use crate::request::extra::{Extra, Noted, RemoteOperation, refused};
 use crate::request::{Request, RequestKind};
 use crate::wait_goal::Goal;
 
@@ -222,20 +222,22 @@ impl Guard {
             start(self, None)?;
             return Ok(FINISHED_SEND);
         };
-        let far = Far { done: Noted::new(), rank };
-        match start(self, Some(far.done.at())) {
+        // Nothing fails between the start and the request, which keeps the words that the end is noted in.
+        let context = self.comm(self.window(win)?.comm)?.context;
+        let remote = RemoteOperation { done: Noted::new(), rank };
+        match start(self, Some(remote.done.at())) {
             Ok(true) => {}
             Ok(false) => return Ok(FINISHED_SEND),
             Err(error) => {
                 // A part of it may be under way.
-                far.done.abandon();
+                remote.done.abandon();
                 return Err(error);
             }
         }
         let mut request =
             Request::new(RequestKind::Compound, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
-        request.context = self.comm(self.window(win)?.comm)?.context;
-        request.extra = Some(Box::new(Extra::Far(far)));
+        request.context = context;
+        request.extra = Some(Box::new(Extra::Remote(remote)));
         let index = self.engine.requests.insert(request);
         Ok(MPI_Request(self.engine.requests.handle(index)))
     }

@@ -1,8 +1,8 @@
-//! How two processes of other nodes show each other that they are of one user: a seal and a proof over the
-//! hello of a connection, made from the secret that daemons tell that user's processes.
+//! How two processes of other nodes authenticate each other as one user's: a seal and a proof over the hello
+//! of a connection, made from the secret that daemons tell that user's processes.
 //!
-//! Each is a hash with a key (SipHash-2-4), twice for 128 bits. Who cannot listen on the network learns
-//! neither. Who can may forge messages anyway: they are not sealed.
+//! Each is a message authentication code (MAC): a hash with a key (SipHash-2-4), twice for 128 bits. Who
+//! cannot listen on the network learns neither. Who can may forge messages anyway: they carry none.
 
 use tutti_shm::published::far::Secret;
 

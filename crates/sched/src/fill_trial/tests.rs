@@ -174,7 +174,7 @@ fn one_filler_is_tried_at_a_time_and_only_the_one_that_hurts_is_out() {
 }
 
 #[test]
-fn gang_that_slows_down_by_itself_puts_nobody_out() {
+fn gang_that_slows_down_by_itself_puts_no_filler_out() {
     let mut bench = Bench::new(&[GANG], &[FILLER]);
     let mut left = 1_000_000;
     let rate = move |_, _: &BTreeMap<JobId, bool>| {

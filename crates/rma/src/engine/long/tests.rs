@@ -355,7 +355,7 @@ fn long_operations_under_way_outlast_the_retirement_of_their_memory() {
 }
 
 #[test]
-fn long_put_whose_room_was_taken_back_is_told_as_refused() {
+fn long_put_is_refused_when_its_room_was_taken_back() {
     let mut pair = Pair::new(9);
     let mut memory = vec![7; PUT_BYTES_MIN];
     let region = pair.open(&mut memory, Rights::ALL);
@@ -414,7 +414,7 @@ fn long_operations_end_when_their_target_leaves() {
 
 /// What no rank of ours would send changes nothing and ends nothing.
 #[test]
-fn long_operations_survive_answers_that_nobody_asked_for() {
+fn long_operations_survive_unexpected_answers() {
     use crate::wire;
     let mut pair = Pair::new(5);
     let mut memory = vec![7; PUT_BYTES_MIN];
