@@ -18,12 +18,15 @@ const RANKS: u32 = 4;
 const LOOKS: Duration = Duration::from_millis(2_000);
 
 /// What the program does, the ranks that must be named, and all that never go on.
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 8] = [
     ("sends", &[0, 1], &[0, 1]),
     ("collectives", &[0], &[0, 1, 2, 3]),
     ("wildcard", &[0, 1], &[0, 1]),
     ("left", &[0, 2], &[0, 2]),
     ("pair", &[0, 1], &[0, 1]),
+    ("signal", &[0, 1], &[0, 1]),
+    ("signaled", &[0, 1], &[0, 1]),
+    ("function", &[0], &[0, 1]),
 ];
 
 type Kind = (&'static str, &'static [u32], &'static [u32]);
@@ -102,7 +105,7 @@ fn deadlocks_of_a_job_that_was_suspended_are_named() {
     }
 }
 
-const HEALTHY: [&str; 6] = ["timer", "poll", "lock", "child", "thread", "request"];
+const HEALTHY: [&str; 8] = ["timer", "poll", "lock", "child", "thread", "request", "signal", "signaled"];
 
 /// Jobs that only look dead, on one node and on two, for so long, while a daemon is stopped and continued and
 /// another one is killed and replaced, again and again. None is ever said to be in a deadlock.

@@ -220,12 +220,18 @@ pub fn compile_with(wrapper: &str, source: &str, folder: &Path) -> PathBuf {
     let text = run(compiler().args(["-E", "-dD"]), limit).expect_success().stdout;
     let script = std::fs::read(compiler().get_program()).expect("the wrapper is a file");
     let mut key = DefaultHasher::new();
-    (format!("{:?}", compiler()), script, text).hash(&mut key);
+    (format!("{:?}", compiler()), script, &text).hash(&mut key);
     let kept = root().join("target/tmp/programs");
     let kept = kept.join(format!("{}-{:016x}", source.replace('/', "-"), key.finish()));
     let _ = std::fs::remove_file(&program);
     if std::fs::hard_link(&kept, &program).is_err() {
-        run(compiler().arg("-o").arg(&program).arg("-lm"), limit).expect_success();
+        let mut linked = compiler();
+        linked.arg("-o").arg(&program).arg("-lm");
+        // A line of the preprocessor's names each header.
+        if text.contains("/tutti.h\"") {
+            linked.arg("-ltutti");
+        }
+        run(&mut linked, limit).expect_success();
         // Without a place to keep it, it is compiled again; another test may have been faster.
         let _ = std::fs::create_dir_all(kept.parent().expect("a folder"));
         let _ = std::fs::hard_link(&program, &kept);

@@ -7,6 +7,7 @@
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Release;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_rma::region::{Region, Rights};
@@ -15,7 +16,7 @@ use tutti_runtime::rank::{self, LOCK, LockedRank};
 use tutti_runtime::remote_memory;
 use tutti_runtime::word_wait::{self, Storers};
 use tutti_shm::arena::Mapping;
-use tutti_shm::directory::{Directory, Line, REGIONS_MAX};
+use tutti_shm::directory::{Directory, Line, REGIONS_MAX, SIGNAL};
 use tutti_shm::opened::Opened;
 use tutti_shm::queue::Queue;
 use tutti_shm::watch;
@@ -106,7 +107,10 @@ fn own<'a>(rank: &mut LockedRank, state: &'a mut State) -> Option<&'a mut Own> {
         let ranks = rank.job.local_ranks().len();
         let mapping = take(rank, Directory::bytes(ranks))?;
         let directory = Directory::new(opened(&mapping), ranks)?;
-        state.own = Some(Own { directory, at: mapping.range().offset, open: BTreeMap::new() });
+        let at = mapping.range().offset;
+        state.own = Some(Own { directory, at, open: BTreeMap::new() });
+        // An onlooker looks for signals there.
+        rank.job.report(rank.job.rank()).directory.store(at, Release);
         // Mates look at it as long as the job runs.
         std::mem::forget(mapping);
         if !watch::register() {
@@ -209,7 +213,8 @@ pub fn open_queue(bytes: usize, taker: Taker) -> Result<Handle, c_int> {
     let mapping = take(&mut rank, length).ok_or(MEMORY)?;
     // SAFETY: the mapping has so many bytes, zeroed, and stays until the queue is closed.
     let queue = Queue::create(unsafe { Opened::new(mapping.base(), length) }).ok_or(MEMORY)?;
-    let line = Line { rights: QUEUE as u64, range: mapping.range(), begin: 0, bytes: length as u64 };
+    let rights = QUEUE as u64 | if taker == Taker::Handler { SIGNAL } else { 0 };
+    let line = Line { rights, range: mapping.range(), begin: 0, bytes: length as u64 };
     let address = mapping.base().as_ptr().expose_provenance();
     let mut state = state();
     let opened = publish(&mut rank, &mut state, line, address, Some((queue, taker)));

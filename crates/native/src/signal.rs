@@ -7,9 +7,12 @@
 //!
 //! ```text
 //! sender                         thread of the receiver
-//! reserve, copy, commit          take (process lock) -> function -> ... -> sleeper = 1, look, futex wait
+//! reserve, copy, commit          take (process lock) -> function -> done -> sleeper = 1, look, futex wait
 //! sleeper != 0 ? futex wake
 //! ```
+//!
+//! An onlooker that looks for deadlocks sees in the queue itself whether a message waits or a function runs
+//! ([`tutti_shm::observe::Signals`]). The thread that wakes up each second changes none of these words.
 
 use core::ffi::{c_int, c_void};
 use std::time::Duration;
@@ -61,6 +64,8 @@ fn serve(server: &Server, function: Handler, context: *mut c_void) {
     let mut data = Vec::new();
     while !server.is_closed() {
         let Some(rank) = rank::enter() else { return };
+        // The function has returned from what was taken before, and what is no message was dropped.
+        server.queue().finish();
         let taken = server.queue().peek();
         if let Some(message) = taken {
             data.resize(message.bytes, 0);

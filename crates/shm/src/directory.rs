@@ -6,6 +6,7 @@
 //!
 //! | word | writer |
 //! |---|---|
+//! | head: 1 + the highest number of a region so far | the owner |
 //! | a rank's line: 1 + number of the region that it works on, or 0 | that rank |
 //! | a region's line: generation, rights, kind, where it lies | the owner; the generation last |
 //!
@@ -19,6 +20,8 @@ use crate::LINE_BYTES;
 use crate::arena::Range;
 use crate::opened::Opened;
 
+/// Among [`Line::rights`]: the region is a queue whose messages start a function of its rank.
+pub const SIGNAL: u64 = 1 << 32;
 /// Regions that a rank may have open at once.
 pub const REGIONS_MAX: usize = 4096;
 
@@ -32,7 +35,7 @@ pub struct Directory {
 /// What an open region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What others may do with it: bits of the interface.
+    /// What others may do with it: bits of the interface, all below [`SIGNAL`]; and that.
     pub rights: u64,
     /// The range of the node's arena in which it lies.
     pub range: Range,
@@ -56,6 +59,27 @@ impl Drop for Visit<'_> {
     }
 }
 
+/// Where the lines of regions begin, on a node of so many ranks.
+const fn first_line(ranks: usize) -> usize {
+    1 + ranks
+}
+
+/// The regions that are open in a directory, by its bytes from the first region's line on; others may write
+/// anything there.
+pub(crate) fn open_lines(bytes: &[u8]) -> impl Iterator<Item = Line> {
+    let lines = bytes.as_chunks::<LINE_BYTES>().0.iter();
+    lines.filter_map(|line| {
+        let word = |at: usize| line[8 * at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        let range = Range { offset: word(2), bytes: word(3) };
+        (word(0) % 2 == 1).then_some(Line { rights: word(1), range, begin: word(4), bytes: word(5) })
+    })
+}
+
+/// Offset of the first region's line in a directory of a node of so many ranks.
+pub(crate) const fn lines_at(ranks: usize) -> usize {
+    first_line(ranks) * LINE_BYTES
+}
+
 impl Directory {
     /// Bytes of a directory on a node of so many ranks.
     pub fn bytes(ranks: usize) -> usize {
@@ -72,7 +96,7 @@ impl Directory {
     }
 
     fn line(&self, region: usize) -> usize {
-        1 + self.ranks + region
+        first_line(self.ranks) + region
     }
 
     /// The owner opens a region under a number that is free; its generation.
@@ -86,6 +110,8 @@ impl Directory {
         for (word, value) in words.into_iter().enumerate() {
             self.word(at, 1 + word).store(value, Relaxed);
         }
+        let regions = self.word(0, 0);
+        regions.store(regions.load(Relaxed).max(region as u64 + 1), Relaxed);
         let generation = (self.word(at, 0).load(Relaxed) + 1) | 1;
         self.word(at, 0).store(generation, Release);
         generation

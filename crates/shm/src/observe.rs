@@ -3,14 +3,31 @@
 //! The starter looks, for a snapshot. Ranks may write anything into the segment, so everything here is
 //! bounded and total; nothing is ever written.
 
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
+use crate::LINE_BYTES;
+use crate::directory::{REGIONS_MAX, SIGNAL, lines_at, open_lines};
 use crate::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use crate::envelope::EAGER;
 use crate::envelope_ring::{Consumed, Envelope, HEADER_BYTES, Line, Untaken, waiting};
+use crate::queue::{PROGRESS_BYTES, Progress};
 use crate::report::{Asleep, Report};
 use crate::segment::Segment;
 use crate::sync::Ordering;
+
+/// The signals that a rank has open (`tutti.h`): queues whose messages start functions of the rank, each
+/// served by a thread of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signals {
+    /// How many are open.
+    pub open: u32,
+    /// Those whose thread has nothing to do: their queue is empty and no function runs. All words only grow,
+    /// so two looks that see the same mean that nothing happened in between.
+    pub at_rest: u32,
+    /// Lines taken out of the queues so far.
+    taken: u64,
+}
 
 /// What a rank does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +113,47 @@ impl Segment {
         self.words_of(rank).1.kept.load(Ordering::Acquire)
     }
 
+    /// The signals of a rank; none when a message waits in one, reserved or whole, so that its thread is
+    /// about to run, or what stands there makes no sense.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn signals(&self, rank: usize) -> Option<Signals> {
+        let mut signals = Signals::default();
+        let directory = self.words_of(rank).1.directory.load(Ordering::Acquire);
+        if directory == 0 {
+            return Some(signals);
+        }
+        let mut regions = [0; 8];
+        self.read_file(directory, &mut regions)?;
+        let regions =
+            usize::try_from(u64::from_ne_bytes(regions)).ok().filter(|count| *count <= REGIONS_MAX)?;
+        let mut lines = vec![0; regions * LINE_BYTES];
+        let ranks = self.layout().numbers().len();
+        self.read_file(directory.checked_add(lines_at(ranks) as u64)?, &mut lines)?;
+        for line in open_lines(&lines).filter(|line| line.rights & SIGNAL != 0) {
+            let mut words = [0; PROGRESS_BYTES];
+            self.read_file(line.range.offset.checked_add(line.begin)?, &mut words)?;
+            let Progress { given_out, taken, done } = Progress::of(&words);
+            if given_out != taken {
+                return None;
+            }
+            signals.open += 1;
+            signals.at_rest += u32::from(done == taken);
+            signals.taken = signals.taken.wrapping_add(taken);
+        }
+        Some(signals)
+    }
+
+    /// Fills the bytes from the segment's file; none when they do not lie in it.
+    fn read_file(&self, offset: u64, bytes: &mut [u8]) -> Option<()> {
+        let offset = libc::off_t::try_from(offset).ok()?;
+        let descriptor = self.descriptor().as_raw_fd();
+        // SAFETY: the kernel writes inside the slice.
+        let read = unsafe { libc::pread(descriptor, bytes.as_mut_ptr().cast(), bytes.len(), offset) };
+        (usize::try_from(read) == Ok(bytes.len())).then_some(())
+    }
+
     /// The messages from one rank to another that the receiver, which is frozen, has not taken out of its
     /// ring yet: headers, and the data of those that have them there.
     ///
@@ -141,3 +199,6 @@ fn is_asleep(endpoint: &Endpoint, report: &Report) -> bool {
     let (sleeping, bell) = (endpoint.sleeping.load(Ordering::Acquire), endpoint.bell.load(Ordering::Acquire));
     settled != 0 && settled == sleeping && settled == bell.wrapping_add(1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@
 //! | `head`: lines taken so far | the receiver |
 //! | `tail`: lines given out so far | senders, by compare-and-swap |
 //! | `sleeper`, beside the number of lines: the receiver sleeps until a message comes | the receiver; who wakes it |
+//! | `done`, behind it: the receiver has done with all lines before this one | the receiver |
 //! | a line's mark: 1 + its number, counted from the beginning | who has reserved the line, last |
 //!
 //! A sender reserves lines, copies, then stores the mark of the first one. No mark is ever cleared: one of an
@@ -30,6 +31,9 @@ const HEAD: usize = 0;
 const TAIL: usize = LINE_BYTES;
 const LINES: usize = 2 * LINE_BYTES;
 const SLEEPER: usize = LINES + 8;
+const DONE: usize = LINES + 16;
+/// Where the words are from which an onlooker sees whether all messages were dealt with.
+pub(crate) const PROGRESS_BYTES: usize = DONE + 8;
 const BEGIN: usize = 3 * LINE_BYTES;
 const FIRST_BYTES: usize = LINE_BYTES - 16;
 const NEXT_BYTES: usize = LINE_BYTES - 8;
@@ -46,6 +50,25 @@ pub struct Queue {
 pub struct Reservation {
     at: u64,
     bytes: usize,
+}
+
+/// How far messages have come, as an onlooker copies it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Lines given out.
+    pub given_out: u64,
+    /// Lines taken.
+    pub taken: u64,
+    /// Lines that the receiver has done with.
+    pub done: u64,
+}
+
+impl Progress {
+    /// Of the first bytes of a queue.
+    pub(crate) fn of(words: &[u8; PROGRESS_BYTES]) -> Self {
+        let word = |at: usize| words[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        Progress { given_out: word(TAIL), taken: word(HEAD), done: word(DONE) }
+    }
 }
 
 /// A message that has arrived, and where it begins.
@@ -202,6 +225,12 @@ impl Queue {
             unsafe { self.memory.load(place, to.add(done), some) };
         });
         self.word(HEAD).store(message.at.wrapping_add(lines_of(message.bytes)), Release);
+    }
+
+    /// The receiver has done what the messages that it has taken ask for. Called by a receiver that acts on
+    /// each: an onlooker takes it for at rest from now on, until it takes another one.
+    pub fn finish(&self) {
+        self.word(DONE).store(self.word(HEAD).load(Relaxed), Release);
     }
 
     /// Visits the pieces of `bytes` bytes at `offset` of a message: where, what is done, how many.

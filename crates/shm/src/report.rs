@@ -353,7 +353,9 @@ pub struct Report {
     _line12: [u32; 1],
     /// Address in the rank's memory of a [`crate::unexpected::Root`]; 0: it has none yet.
     pub kept: AtomicU64,
-    _line13: [u32; 12],
+    /// Where in the segment's file its [`crate::directory`] lies; 0: it has opened no region yet.
+    pub directory: AtomicU64,
+    _line13: [u32; 10],
     /// What it waits for in its sleep.
     pub sleep: Sleep,
 }

@@ -14,7 +14,7 @@ use crate::numbers::Numbers;
 use crate::sync::{AtomicU32, Ordering};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// First page of a segment. Writer: the starter; all but the atomics before any rank exists.
 #[repr(C)]
@@ -480,7 +480,7 @@ mod tests {
             later: AtomicU32::new(0),
             ended: AtomicU32::new(0),
         };
-        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 5");
+        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 6");
         assert_eq!(refused(header(MAGIC, 99, 3)), "magic 0x5455545449534547, version 99");
         assert_eq!(refused(header(MAGIC, VERSION, 0)), "0 local ranks");
         assert_eq!(refused(header(MAGIC, VERSION, u32::MAX)), format!("{} local ranks", u32::MAX));

@@ -4,7 +4,8 @@
 //! A rank may continue when it does not sleep for good ([`Doing::Waits`] with `sure`) or when something in
 //! flight is for it. The others continue when all parts of any of their alternatives can end, each by the
 //! rank that it is for ([`super::reduction`]). A wait whose data are under way ends by itself. A rank whose
-//! calls wait for ever may still advance collective operations that it has started.
+//! calls wait for ever may still advance collective operations that it has started. One that has a signal
+//! open may continue as soon as any rank may: that one can start a function of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,6 +103,9 @@ fn waits_of(doing: &Doing) -> usize {
     any.iter().chain(background).map(|one| one.all.len().max(1)).sum::<usize>() - unnamed
 }
 
+/// A message that any rank may send to a signal: its function may do what the rank waits for.
+const OF_ANY: Leaf = Leaf { peer: None, any_kind: false, ends: false };
+
 /// The rank that a wait of this one is for; none: any.
 fn peer_of(wait: &Wait, rank: u32) -> Option<u32> {
     let alone = wait.context / CONTEXTS_PER_COMM == SELF;
@@ -124,8 +128,8 @@ fn party(rank: u32, doing: &Doing, ranks: &[u32], total: u64) -> Party {
     };
     let all = |one: &Alternative| one.all.iter().map(leaf).collect();
     match doing {
-        Doing::Waits { any, background, sure: true, .. } => Party::Waits {
-            any: any.iter().map(all).collect(),
+        Doing::Waits { any, background, signals, sure: true, .. } => Party::Waits {
+            any: any.iter().map(all).chain(signals.then(|| vec![OF_ANY])).collect(),
             background: background.iter().filter(|one| !locks::is_place(one)).map(all).collect(),
         },
         Doing::HasLeft => Party::Gone,
@@ -262,6 +266,7 @@ mod tests {
                 any,
                 background: Vec::new(),
                 more: false,
+                signals: false,
                 sure: true,
                 unasked: 0,
             }),
@@ -321,6 +326,26 @@ mod tests {
         assert_eq!(ranks(&[all([receive(None)]), all([receive(None)])]), [0, 1]);
         let part = Snapshot { ranks: 3, ..snapshot(&[all([receive(None)]), all([receive(None)])]) };
         assert_eq!(part.deadlock(), None);
+    }
+
+    /// Who may continue may start a function of a rank that has a signal open, which may help any other.
+    #[test]
+    fn deadlock_rank_with_a_signal_is_stuck_only_with_all_others() {
+        let with_signal_of = |at: usize, waits: &[Option<Vec<Alternative>>]| {
+            let mut snapshot = snapshot(waits);
+            let Doing::Waits { signals, .. } = &mut snapshot.nodes[0].ranks[at].doing else {
+                panic!("it waits")
+            };
+            *signals = true;
+            snapshot.deadlock().map_or(Vec::new(), |found| found.ranks)
+        };
+        let pair = [all([from(1)]), all([from(0)])];
+        assert_eq!(with_signal_of(0, &pair), [0, 1]);
+        let and_one_that_runs = [pair[0].clone(), pair[1].clone(), None];
+        assert_eq!(ranks(&and_one_that_runs), [0, 1]);
+        assert_eq!(with_signal_of(0, &and_one_that_runs), [0; 0]);
+        let and_one_that_waits = [pair[0].clone(), pair[1].clone(), all([from(1)])];
+        assert_eq!(with_signal_of(2, &and_one_that_waits), [0, 1, 2]);
     }
 
     #[test]

@@ -140,7 +140,15 @@ mod tests {
         };
         let any = any.iter().map(alternative).collect();
         let call = Some("MPI_Wait".into());
-        let doing = Doing::Waits { call, any, background: Vec::new(), more: false, sure: true, unasked: 0 };
+        let doing = Doing::Waits {
+            call,
+            any,
+            background: Vec::new(),
+            more: false,
+            signals: false,
+            sure: true,
+            unasked: 0,
+        };
         RankView { rank, pid: 1, doing, taking: false, unread: None }
     }
 

@@ -132,6 +132,9 @@ pub enum Doing {
         more: bool,
         /// Nothing but a message can wake it: no other thread of it, no timer.
         sure: bool,
+        /// A message of any rank may start a function of it ([`tutti_shm::observe::Signals`]).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        signals: bool,
         /// Messages that it has and no receive has asked for.
         unasked: u32,
     },

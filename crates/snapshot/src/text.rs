@@ -229,6 +229,7 @@ mod tests {
             any,
             background: Vec::new(),
             more: false,
+            signals: false,
             sure: true,
             unasked: 0,
         };

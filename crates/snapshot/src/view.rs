@@ -160,13 +160,17 @@ fn rank_view(segment: &Segment, rank: usize) -> RankView {
         observe::Doing::HasLeft => Doing::HasLeft,
         observe::Doing::Sleeps(asleep) => {
             let has_service = geometry.world_ranks > geometry.local_ranks;
-            let threads = asleep.threads + u32::from(has_service);
+            let signals = segment.signals(rank);
+            let handlers = signals.map_or(0, |signals| signals.at_rest);
+            let threads = asleep.threads.saturating_add(u32::from(has_service)).saturating_add(handlers);
             Doing::Waits {
                 call: Some(asleep.call.clone()).filter(|call| !call.is_empty()),
                 sure: !asleep.more
                     && !asleep.owes
                     && !asleep.waits.is_empty()
+                    && signals.is_some()
                     && sleeps_for_good(pid, threads, asleep.multiple),
+                signals: signals.is_none_or(|signals| signals.open > 0),
                 more: asleep.more,
                 unasked: asleep.unasked,
                 any: alternatives(&asleep, false),

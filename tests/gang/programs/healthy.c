@@ -5,7 +5,9 @@
  * lock: waits for the lock of FOLDER/lock;
  * child: waits for a child that waits for the file;
  * thread: receives from itself what another thread of it sends;
- * request: waits for a generalized request that another thread of it completes. */
+ * request: waits for a generalized request that another thread of it completes;
+ * signal: receives from itself what the second function of a signal sends; the first one computes meanwhile;
+ * signaled: receives from itself what a function sends, which a function of the last rank starts. */
 #define _DEFAULT_SOURCE
 #include <mpi.h>
 
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <tutti.h>
 #include <unistd.h>
 
 static char path[4096];
@@ -57,6 +60,44 @@ static int cancel(void *unused, int is_complete) {
     return MPI_SUCCESS;
 }
 
+/* A signal's: messages say what it does. */
+static void work(const void *data, size_t bytes, int from, void *context) {
+    int word = 0;
+    const char *what = data;
+    (void)bytes, (void)from;
+    if (*what == 'c') {
+        while (!goes())
+            ;
+    } else if (*what == 's') {
+        MPI_Send(&word, 1, MPI_INT, 0, 9, MPI_COMM_WORLD);
+    } else {
+        while (!goes())
+            usleep(300 * 1000);
+        if (tutti_put(context, "s", 1, TUTTI_WAIT))
+            MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+}
+
+/* Opens the signals of the first and the last rank and sends what starts the functions. */
+static void begin(const char *kind, int rank, int size) {
+    static tutti_region own, first;
+    if (tutti_signal_open(256, work, &first, &own))
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    first = own;
+    MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, MPI_COMM_WORLD);
+    int status = TUTTI_OK;
+    if (strcmp(kind, "signal")) {
+        if (rank == size - 1)
+            status = tutti_put(&own, "w", 1, TUTTI_WAIT);
+    } else if (rank == 0) {
+        status = tutti_put(&own, "c", 1, TUTTI_WAIT);
+        if (!status)
+            status = tutti_put(&own, "s", 1, TUTTI_WAIT);
+    }
+    if (status)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
 static void first(const char *kind, const char *folder) {
     int word = 0;
     pthread_t thread;
@@ -90,6 +131,8 @@ static void first(const char *kind, const char *folder) {
         pthread_create(&thread, NULL, send_to_itself, NULL);
         MPI_Recv(&word, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         pthread_join(thread, NULL);
+    } else if (!strncmp(kind, "signal", 6)) {
+        MPI_Recv(&word, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else if (!strcmp(kind, "request")) {
         MPI_Grequest_start(query, release, cancel, NULL, &request);
         pthread_create(&thread, NULL, complete, NULL);
@@ -108,6 +151,8 @@ int main(int argc, char **argv) {
     if (argc < 3 || level < MPI_THREAD_MULTIPLE)
         MPI_Abort(MPI_COMM_WORLD, 2);
     snprintf(path, sizeof path, "%s/go", argv[2]);
+    if (!strncmp(argv[1], "signal", 6))
+        begin(argv[1], rank, size);
     MPI_Barrier(MPI_COMM_WORLD);
     puts("healthy: up");
     fflush(stdout);

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! No rank is frozen for it. A rank that is asleep before and after with the same bell was never woken in
-//! between, so what is seen is of one moment. Of a job on several nodes no node sees all ranks: that they are
-//! stalled is a hint there, and the controller has them frozen.
+//! between, and one whose signals are the same has run no function, so what is seen is of one moment. Of a
+//! job on several nodes no node sees all ranks: that they are stalled is a hint there, and the controller has
+//! them frozen.
 
 use super::Starter;
 use tutti_protocol::wire::{Report, Stalled};
@@ -135,7 +136,9 @@ impl Starter {
     fn judge_alone(&self) -> Option<Deadlock> {
         let segment = self.parts.segment.as_ref()?;
         let ranks = segment.present() as usize;
-        let bells = || -> Option<Vec<u32>> { (0..ranks).map(|rank| segment.stillness(rank)).collect() };
+        // Functions that signals start run while the rank's own threads sleep.
+        let still = |rank| Some((segment.stillness(rank)?, segment.signals(rank)?));
+        let bells = || -> Option<Vec<_>> { (0..ranks).map(still).collect() };
         let before = bells()?;
         let snapshot = Snapshot {
             job: 0,
