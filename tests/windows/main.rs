@@ -168,6 +168,17 @@ fn window_long_operations_are_done_once_where_datagrams_are_lost() {
 }
 
 #[test]
+fn window_unlock_ends_operations_without_a_check_of_the_lock() {
+    let scratch = Scratch::new("windows-unlock");
+    let unlock = compiled(&scratch, "unlock");
+    run_ranks(&unlock, 2, &[], &[]).expect_success();
+    for nodes in NODES {
+        let ran = run_on_nodes(&unlock, nodes, &[]).expect_success();
+        assert!(ran.stdout.contains("unlock: all right"), "{nodes:?}: {ran}");
+    }
+}
+
+#[test]
 fn window_requests_on_a_stopped_rank_do_not_wait() {
     let scratch = Scratch::new("windows-starts");
     let starts = compiled(&scratch, "starts");

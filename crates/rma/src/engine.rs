@@ -533,7 +533,7 @@ impl Engine {
                 let checked = region_bytes(self.region(name), *range, Rights::READ);
                 let way = Way::GetOut { to: from, place: bulk::Place { region, offset } };
                 let count = self.bulks.of(from, |bulk| matches!(bulk.way, Way::GetOut { .. })).len();
-                match checked.and((count < bulk::GETS_MAX).then_some(()).ok_or(Refusal::Malformed)) {
+                match checked.and((count < bulk::GETS_SERVED_MAX).then_some(()).ok_or(Refusal::Malformed)) {
                     Ok(()) => {
                         let bulk = self.bulks.insert(way, range.bytes as usize);
                         self.bulks.to_send.push_back((bulk, *room));

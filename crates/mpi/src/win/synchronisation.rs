@@ -223,6 +223,10 @@ impl Guard {
     pub fn unlock_window_all(&mut self, win: MPI_Win) -> Result<()> {
         let held = self.window_mut(win)?.epochs.unlock_all()?;
         full_fence();
+        if held.iter().all(Option::is_none) {
+            // MPI_MODE_NOCHECK: there are no locks behind which the operations end.
+            self.end_all(win)?;
+        }
         for (rank, held) in held.into_iter().enumerate() {
             if let Some(held) = held {
                 self.give_lock_back(win, rank, held)?;

@@ -32,6 +32,9 @@ pub const GET_BYTES_MIN: usize = 64 << 10;
 pub const BYTES_MAX: usize = 1 << 30;
 /// Gets that a pair has under way at once, at most.
 pub const GETS_MAX: usize = 8;
+/// Gets of a rank that are served at once, at most. It is more than [`GETS_MAX`]: a get is over when its
+/// bytes have come, which the target learns later.
+pub const GETS_SERVED_MAX: usize = 1024;
 
 /// What a message is for.
 #[derive(Debug)]

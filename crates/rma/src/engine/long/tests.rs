@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tutti_datatype::Buffer;
 use tutti_shm::opened::Opened;
 
-use crate::engine::bulk::{GET_BYTES_MIN, GETS_MAX, PUT_BYTES_MIN};
+use crate::engine::bulk::{GET_BYTES_MIN, GETS_MAX, GETS_SERVED_MAX, PUT_BYTES_MIN};
 use crate::engine::{Engine, Offered, Port, Pushed, Room};
 use crate::operation::{Action, Operation};
 use crate::region::{Region, Rights};
@@ -84,6 +84,10 @@ struct Pair {
     chance: u64,
     /// Records are changed on their way.
     is_hostile: bool,
+    /// Whoever sends a message learns last that it has arrived.
+    is_acknowledged_late: bool,
+    /// Messages that have arrived, and their senders.
+    unacknowledged: Vec<(usize, u64)>,
 }
 
 impl Pair {
@@ -93,6 +97,8 @@ impl Pair {
             sides: Default::default(),
             chance,
             is_hostile: false,
+            is_acknowledged_late: false,
+            unacknowledged: Vec::new(),
         }
     }
 
@@ -152,7 +158,16 @@ impl Pair {
             }
             self.sides[to].borrow_mut().rooms.retain(|other| other.name != room.name);
             self.engines[to].handle_bulk_received(room.tag);
-            self.engines[from].handle_bulk_sent(sent.tag);
+            self.unacknowledged.push((from, sent.tag));
+            if !self.is_acknowledged_late {
+                self.acknowledge();
+            }
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        for (from, tag) in self.unacknowledged.drain(..) {
+            self.engines[from].handle_bulk_sent(tag);
         }
     }
 
@@ -169,6 +184,7 @@ impl Pair {
             self.step();
         }
         self.step();
+        self.acknowledge();
         assert!(self.engines.iter().all(Engine::is_flushed), "{:?}", self.engines);
         assert!(self.sides.iter().all(|side| side.borrow().rooms.is_empty()), "room is left over");
     }
@@ -308,6 +324,37 @@ fn long_operations_that_are_refused_leave_no_room_behind() {
     pair.run(&mut put(open, 1, &data));
     pair.settle();
     assert_eq!(pair.engines[0].take_refusal(1, open), Some(Refusal::OutOfRange));
+}
+
+#[test]
+fn long_gets_begin_before_the_ends_of_others_are_acknowledged() {
+    let mut pair = Pair::new(1);
+    pair.is_acknowledged_late = true;
+    let mut memory = pattern(GET_BYTES_MIN, 5);
+    let region = pair.open(&mut memory, Rights::READ);
+    let mut into = vec![0; GET_BYTES_MIN];
+    for round in 0..8 * GETS_MAX {
+        pair.run(&mut get(region, 0, &mut into));
+        assert_eq!(pair.engines[0].take_refusal(1, region), None, "get {round}");
+    }
+    pair.settle();
+    assert_eq!(pair.engines[0].take_refusal(1, region), None);
+    assert_eq!(into, memory);
+}
+
+#[test]
+fn long_gets_that_are_served_at_once_are_bounded() {
+    let mut pair = Pair::new(1);
+    pair.is_acknowledged_late = true;
+    let mut memory = pattern(GET_BYTES_MIN, 5);
+    let region = pair.open(&mut memory, Rights::READ);
+    let mut into = vec![0; GET_BYTES_MIN];
+    // Some of them go by records, where there is no room.
+    for _ in 0..4 * GETS_SERVED_MAX {
+        pair.run(&mut get(region, 0, &mut into));
+    }
+    pair.settle();
+    assert_eq!(pair.engines[0].take_refusal(1, region), Some(Refusal::Malformed));
 }
 
 #[test]
