@@ -205,9 +205,9 @@ TUTTI_INLINE int MPI_Type_struct(int count, const int array_of_blocklengths[],
 
 TUTTI_INLINE int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement)
 {
-    MPI_Aint lb, extent;
-    int error = MPI_Type_get_extent(datatype, &lb, &extent);
+    MPI_Aint extent;
+    int error = MPI_Type_get_extent(datatype, displacement, &extent);
     if (error == MPI_SUCCESS)
-        *displacement = lb + extent;
+        *displacement += extent;
     return error;
 }

@@ -102,3 +102,10 @@ fn reductions_beyond_the_standard_are_remarked_once_in_one_line() {
     let line = "tutti: check: MPI_SUM on MPI_CHAR is beyond the MPI standard; not every library has it";
     is_remarked("1", "collectives", "characters", 4, &[line]);
 }
+
+#[test]
+fn errors_that_world_gets_instead_of_self_are_remarked_once_in_one_line() {
+    let line = "tutti: check: rank 0: the handler of MPI_COMM_WORLD has an error of MPI_Type_size, which names no object; \
+                since MPI-4.0 that is MPI_COMM_SELF's, and not every library asks both";
+    is_remarked("1", "collectives", "handler", 4, &[line]);
+}

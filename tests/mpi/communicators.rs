@@ -31,6 +31,11 @@ fn error_handlers_are_called_counted_and_inherited() {
 }
 
 #[test]
+fn errors_without_an_object_are_raised_on_self_or_where_a_handler_is_set() {
+    conforms("world_handler", &[1, 2]);
+}
+
+#[test]
 fn attributes_follow_their_callbacks_and_those_of_self_go_at_finalize() {
     for (ranks, printed) in RANKS.iter().zip(conforms("attributes", &RANKS)) {
         assert_eq!(printed.matches("all deleted\n").count() as u32, *ranks, "{printed}");

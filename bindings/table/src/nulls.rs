@@ -119,7 +119,7 @@ impl Table {
                     format!("tutti_mpi::null_argument_of_session(c\"{name}\", {session}, \"{}\")", param.name)
                 }
                 (None, None) => {
-                    format!("tutti_mpi::null_argument(c\"{name}\", MPI_COMM_SELF, \"{}\")", param.name)
+                    format!("tutti_mpi::null_argument(c\"{name}\", MPI_COMM_NULL, \"{}\")", param.name)
                 }
             };
             text += &format!("if {is_null} {{\n        return {refusal};\n    }}\n    ");

@@ -114,7 +114,7 @@ pub fn set_default_of_files(handler: MPI_Errhandler) {
 fn raise_on_window(guard: Guard, name: &CStr, win: MPI_Win, error: Error) -> c_int {
     match guard.window(win).map(|window| window.errhandler) {
         Ok(handler) => raise_with(guard, name, handler, win.0, error),
-        Err(_) => raise(guard, name, MPI_COMM_SELF, error),
+        Err(_) => raise(guard, name, MPI_COMM_NULL, error),
     }
 }
 
@@ -138,17 +138,17 @@ pub fn call_anytime(name: &'static CStr, body: impl FnOnce() -> Result<()>) -> c
     match body() {
         Ok(()) => MPI_SUCCESS,
         Err(error) => match process::enter() {
-            Some(guard) => raise(guard, name, MPI_COMM_SELF, error),
+            Some(guard) => raise(guard, name, MPI_COMM_NULL, error),
             None => raise_anywhere(name, initial_errhandler::handler(), MPI_COMM_SELF.0, error),
         },
     }
 }
 
 /// Raises an error on the communicator, file or window of the operation that failed; if there is none, on the
-/// communicator of the call, or on MPI_COMM_SELF when it is not a communicator (MPI 9.3.1).
+/// communicator of the call. When that is none, [`Guard::comm_without_object`] has them.
 #[cold]
 #[inline(never)]
-pub fn raise(guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
+pub fn raise(mut guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
     let of_operation = error.context.and_then(|context| guard.comm_of_context(context));
     if let Some((file, handler)) = of_operation.and_then(|comm| guard.file_of_comm(comm)) {
         return raise_with(guard, name, handler, file.0, error);
@@ -159,9 +159,25 @@ pub fn raise(guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
     let comm = of_operation.unwrap_or(comm);
     let (comm, handler) = match guard.comm(comm) {
         Ok(found) => (comm, found.errhandler),
-        Err(_) => (MPI_COMM_SELF, guard.predefined_comms[1].errhandler),
+        Err(_) => guard.comm_without_object(name),
     };
     raise_with(guard, name, handler, comm.0, error)
+}
+
+impl Guard {
+    /// Where errors of calls are raised that name no object: on MPI_COMM_SELF (MPI-4.0, 9.3). Before that it
+    /// was MPI_COMM_WORLD (MPI-3.1, 8.3), and programs that set a handler for that one alone still count on
+    /// it: while MPI_COMM_SELF has its initial handler, they get theirs.
+    fn comm_without_object(&mut self, name: &CStr) -> (MPI_Comm, MPI_Errhandler) {
+        let [world, own] = &self.predefined_comms;
+        let (world, own) = (world.errhandler, own.errhandler);
+        let initial = initial_errhandler::handler();
+        if own != initial || world == initial {
+            return (MPI_COMM_SELF, own);
+        }
+        self.remark_on_handler(name);
+        (MPI_COMM_WORLD, world)
+    }
 }
 
 /// The same where the process may have no place in its job.

@@ -26,7 +26,7 @@ pub fn null_argument(function: &'static CStr, comm: MPI_Comm, argument: &'static
 pub fn null_argument_of_file(function: &'static CStr, file: MPI_File, argument: &'static str) -> c_int {
     match process::enter() {
         Some(guard) => errhandler::raise_on_file(guard, function, file, null(argument)),
-        None => null_argument(function, MPI_COMM_SELF, argument),
+        None => null_argument(function, MPI_COMM_NULL, argument),
     }
 }
 
@@ -38,9 +38,9 @@ pub fn null_argument_of_session(
     session: MPI_Session,
     argument: &'static str,
 ) -> c_int {
-    let Some(guard) = process::enter() else { return null_argument(function, MPI_COMM_SELF, argument) };
+    let Some(guard) = process::enter() else { return null_argument(function, MPI_COMM_NULL, argument) };
     match guard.session(session).map(|session| session.errhandler) {
         Ok(handler) => errhandler::raise_with(guard, function, handler, session.0, null(argument)),
-        Err(error) => errhandler::raise(guard, function, MPI_COMM_SELF, error),
+        Err(error) => errhandler::raise(guard, function, MPI_COMM_NULL, error),
     }
 }

@@ -31,6 +31,16 @@ static void characters(void) {
     MPI_Allreduce(&mine, &sum, 1, MPI_CHAR, MPI_SUM, MPI_COMM_WORLD);
 }
 
+/* Nor with this, in programs older than MPI-4.0. */
+static void handler(void) {
+    int size;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (rank == 0) {
+        MPI_Type_size(MPI_DATATYPE_NULL, &size);
+        MPI_Type_size(MPI_DATATYPE_NULL, &size);
+    }
+}
+
 static void counts(void) {
     int values[8] = {0};
     MPI_Bcast(values, rank == 3 ? 5 : 4, MPI_INT, 0, MPI_COMM_WORLD);
@@ -137,6 +147,7 @@ int main(int argc, char **argv) {
         {"functions", functions}, {"roots", roots},   {"operations", operations}, {"counts", counts},
         {"types", types},         {"pieces", pieces}, {"subset", subset},         {"nonblocking", nonblocking},
         {"creation", creation},   {"second", second}, {"finalize", finalize},   {"characters", characters},
+        {"handler", handler},
         {"in_place_allreduce", in_place_allreduce},
         {"in_place_allgather", in_place_allgather},
         {"in_place_alltoall", in_place_alltoall},

@@ -199,7 +199,7 @@ impl Rule {
                 Some(("MPI_File", file)) => format!("call_file(c\"{name}\", {file}, |guard| "),
                 Some(("MPI_Win", win)) => format!("call_window(c\"{name}\", {win}, |guard| "),
                 Some((_, comm)) => format!("call(c\"{name}\", {comm}, |guard| "),
-                None => format!("call(c\"{name}\", MPI_COMM_SELF, |guard| "),
+                None => format!("call(c\"{name}\", MPI_COMM_NULL, |guard| "),
             },
             Entry::File => format!("call_file(c\"{name}\", MPI_FILE_NULL, |guard| "),
             Entry::Anytime => format!("call_anytime(c\"{name}\", || "),
@@ -351,7 +351,7 @@ mod tests {
     fn calls_enter_by_their_objects_and_words() {
         let cases = [
             ("Comm_size = comms::size(comm) -> size", "call(c\"MPI_Comm_size\", comm, |guard| unsafe {"),
-            ("Group_size = groups::size(group) -> size", "call(c\"MPI_Group_size\", MPI_COMM_SELF, "),
+            ("Group_size = groups::size(group) -> size", "call(c\"MPI_Group_size\", MPI_COMM_NULL, "),
             (
                 "Session_flush_buffer = buffered::flush(session)",
                 "on_session(c\"MPI_Session_flush_buffer\", session,",

@@ -129,7 +129,7 @@ unsafe fn end(
 ) -> c_int {
     // SAFETY: the user gives a place that holds a handle.
     let handle = unsafe { get(comm, "comm") };
-    call(name, *handle.as_ref().unwrap_or(&MPI_COMM_SELF), |guard| {
+    call(name, *handle.as_ref().unwrap_or(&MPI_COMM_NULL), |guard| {
         body(guard, handle?)?;
         // SAFETY: as above.
         unsafe { put(comm, "comm", MPI_COMM_NULL) }

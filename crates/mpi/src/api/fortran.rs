@@ -50,7 +50,7 @@ pub unsafe fn section_type(
     datatype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    call(c"array section", MPI_COMM_SELF, |guard| {
+    call(c"array section", MPI_COMM_NULL, |guard| {
         // SAFETY: our contract.
         let section = unsafe { read(descriptor.cast::<Descriptor>())? };
         let made = make(guard, section, count, datatype)?;

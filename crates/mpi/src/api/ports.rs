@@ -12,7 +12,7 @@ use crate::process::Guard;
 /// Opens a port, to which other processes of the job connect by its name (11.9.2).
 #[inline]
 pub unsafe fn MPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
-    call(c"MPI_Open_port", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Open_port", MPI_COMM_NULL, |guard| {
         info::hints(info)?;
         let name = guard.open_port()?;
         let mut length = 0;
@@ -24,7 +24,7 @@ pub unsafe fn MPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
 /// Looks up the port that is published under the name of a service, by any process of the job (11.9.4).
 #[inline]
 pub unsafe fn MPI_Lookup_name(service_name: *const c_char, info: MPI_Info, port_name: *mut c_char) -> c_int {
-    call(c"MPI_Lookup_name", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Lookup_name", MPI_COMM_NULL, |guard| {
         info::hints(info)?;
         // SAFETY: a text of the user.
         let name = guard.lookup_name(unsafe { text(service_name, "service_name") }?)?;

@@ -79,7 +79,7 @@ unsafe fn complete(
 /// Waits for a request (3.7.3).
 #[inline]
 pub unsafe fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
-    call(c"MPI_Wait", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Wait", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives a request, and a status or MPI_STATUS_IGNORE.
         unsafe {
             let named = guard.named_request(*request)?;
@@ -95,7 +95,7 @@ pub unsafe fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
 /// Tests a request (3.7.3).
 #[inline]
 pub unsafe fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
-    call(c"MPI_Test", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Test", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives a request, a flag, and a status or MPI_STATUS_IGNORE.
         unsafe {
             let named = guard.named_request(*request)?;
@@ -153,7 +153,7 @@ pub unsafe fn MPI_Waitall(
     array_of_requests: *mut MPI_Request,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Waitall", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Waitall", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives arrays of `count` elements.
         let requests = unsafe { array(count, array_of_requests)? };
         let mut failed = None;
@@ -201,7 +201,7 @@ pub unsafe fn MPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Testall", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Testall", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives arrays of `count` elements and a flag.
         let requests = unsafe { array(count, array_of_requests)? };
         guard.progress(None);
@@ -261,7 +261,7 @@ pub unsafe fn MPI_Waitany(
     indx: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Waitany", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Waitany", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives an array of `count` requests, a place for the index, and a status or
         // MPI_STATUS_IGNORE.
         unsafe {
@@ -291,7 +291,7 @@ pub unsafe fn MPI_Testany(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Testany", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Testany", MPI_COMM_NULL, |guard| {
         // SAFETY: as MPI_Waitany, and a place for the flag.
         unsafe {
             let requests = array(count, array_of_requests)?;
@@ -355,7 +355,7 @@ pub unsafe fn MPI_Waitsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Waitsome", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Waitsome", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives arrays of `incount` elements and a place for the count.
         unsafe {
             let requests = array(incount, array_of_requests)?;
@@ -374,7 +374,7 @@ pub unsafe fn MPI_Testsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Testsome", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Testsome", MPI_COMM_NULL, |guard| {
         // SAFETY: as MPI_Waitsome.
         unsafe {
             let requests = array(incount, array_of_requests)?;
@@ -413,7 +413,7 @@ pub unsafe fn MPI_Request_get_status_any(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Request_get_status_any", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Request_get_status_any", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives an array of `count` requests, places for index and flag, and a status or
         // MPI_STATUS_IGNORE.
         unsafe {
@@ -443,7 +443,7 @@ pub unsafe fn MPI_Request_get_status_all(
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Request_get_status_all", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Request_get_status_all", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives arrays of `count` elements and a flag.
         unsafe {
             let requests = array(count, array_of_requests.cast_mut())?;
@@ -471,7 +471,7 @@ pub unsafe fn MPI_Request_get_status_some(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Request_get_status_some", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Request_get_status_some", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives arrays of `incount` elements and a place for the count.
         unsafe {
             let requests = array(incount, array_of_requests.cast_mut())?;

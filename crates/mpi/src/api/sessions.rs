@@ -26,14 +26,14 @@ pub(super) fn on_session(
     handle: MPI_Session,
     body: impl FnOnce(&mut Guard) -> Result<()>,
 ) -> c_int {
-    let Some(mut guard) = process::enter() else { return call(name, MPI_COMM_SELF, |_| Ok(())) };
+    let Some(mut guard) = process::enter() else { return call(name, MPI_COMM_NULL, |_| Ok(())) };
     let found = guard.session(handle).map(|session| session.errhandler);
     let result =
         found.as_ref().map_err(|error| Error::new(error.class, &error.text)).and_then(|_| body(&mut guard));
     match (result, found) {
         (Ok(()), _) => MPI_SUCCESS,
         (Err(error), Ok(handler)) => errhandler::raise_with(guard, name, handler, handle.0, error),
-        (Err(error), Err(_)) => errhandler::raise(guard, name, MPI_COMM_SELF, error),
+        (Err(error), Err(_)) => errhandler::raise(guard, name, MPI_COMM_NULL, error),
     }
 }
 
@@ -194,7 +194,7 @@ unsafe fn make(
     newcomm: *mut MPI_Comm,
     body: impl FnOnce(&mut Guard, StringTag) -> Result<Option<crate::comm::Comm>>,
 ) -> c_int {
-    let Some(mut guard) = process::enter() else { return call(name, MPI_COMM_SELF, |_| Ok(())) };
+    let Some(mut guard) = process::enter() else { return call(name, MPI_COMM_NULL, |_| Ok(())) };
     let run = || {
         check(!newcomm.is_null(), MPI_ERR_ARG, || "newcomm is a null pointer".into())?;
         errhandler::check_for(Object::Comm, errhandler)?;

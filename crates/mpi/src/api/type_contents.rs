@@ -99,7 +99,7 @@ pub unsafe fn MPI_Type_get_contents(
     array_of_addresses: *mut MPI_Aint,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
-    call(c"MPI_Type_get_contents", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Type_get_contents", MPI_COMM_NULL, |guard| {
         let description = description_without_counts(guard, datatype)?;
         check_contents(description, datatype)?;
         // SAFETY: the user's arrays have the lengths given.
@@ -124,7 +124,7 @@ pub unsafe fn MPI_Type_get_contents_c(
     array_of_large_counts: *mut MPI_Count,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
-    call(c"MPI_Type_get_contents_c", MPI_COMM_SELF, |guard| {
+    call(c"MPI_Type_get_contents_c", MPI_COMM_NULL, |guard| {
         let description = &guard.datatype(datatype)?.layout.description;
         check_contents(description, datatype)?;
         // SAFETY: the user's arrays have the lengths given.

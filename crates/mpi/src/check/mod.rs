@@ -147,6 +147,17 @@ impl Guard {
         }
     }
 
+    /// Says that an error was raised where MPI-3.1 has it.
+    pub fn remark_on_handler(&mut self, function: &CStr) {
+        let rank = self.world_rank();
+        let text = format!(
+            "rank {rank}: the handler of MPI_COMM_WORLD has an error of {}, which names no object; since MPI-4.0 that is \
+             MPI_COMM_SELF's, and not every library asks both",
+            function.to_string_lossy()
+        );
+        self.find(Severity::Remark, text);
+    }
+
     /// The name of a communicator for the user.
     fn comm_name(&self, handle: MPI_Comm) -> String {
         let Ok(comm) = self.comm(handle) else { return "no communicator".into() };
