@@ -185,6 +185,9 @@ int tutti_fence_wait(const tutti_fence *fence);
 #define TUTTI_STAMP_RECEIVED 3 /* a system call that brought something; count: messages */
 #define TUTTI_STAMP_APPLIED 4  /* a record of another rank was applied; count: its bytes */
 #define TUTTI_STAMP_MAPPED 5   /* a region of a rank of this node was worked on; count: the bytes */
+#define TUTTI_STAMP_ASKED 6    /* a DSE process asked its kernel, another process; count: the bytes */
+#define TUTTI_STAMP_TAKEN 7    /* a DSE kernel has taken a question of its process */
+#define TUTTI_STAMP_GIVEN 8    /* a DSE kernel answered its process; count: the bytes */
 #define TUTTI_STAMP_OWN 16     /* marks of the program begin here */
 
 /* When something happened, by CLOCK_MONOTONIC, and when the kernel had what it brought (0: not known). */
@@ -195,7 +198,8 @@ typedef struct tutti_stamped {
 
 /* Stamps: when what happened to operations on regions, kept in memory. From the start on, at most `room` are kept: those of the
  * program, and with `inner` those of the library. Stop gives how many there were, and the first `room` of them; more than the start
- * had room for are lost, and counted. While none are kept, they cost a branch each. `tutti trace-op` is made of them. */
+ * had room for are lost, and counted. While none are kept, they cost a branch each. `tutti trace-op` is made of them. Of a DSE
+ * process whose kernel is another process, both keep stamps, each so many at most; those of the process come first. */
 int tutti_stamps_start(size_t room, int inner);
 int64_t tutti_stamps_stop(tutti_stamped *into, size_t room);
 int tutti_stamp(uint32_t mark);

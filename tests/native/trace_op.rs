@@ -35,7 +35,8 @@ fn adds_up(report: &Value) {
         "{report}"
     );
     let of = |name: &str| number(&report[name]["ns"]);
-    let parts = of("ta") + of("tb") + of("tc") + number(&report["rest_ns"]);
+    let own = ["asks_ns", "given_ns", "rest_ns"].map(|name| number(&report[name]));
+    let parts = of("ta") + of("tb") + of("tc") + own.iter().sum::<f64>();
     assert!(is_same(parts, of("t")), "{parts}: {report}");
     let shares: f64 = report["shares_ns"].as_object().expect("shares").values().map(number).sum();
     assert!(is_same(shares, of("t")), "{shares}: {report}");
@@ -61,6 +62,39 @@ fn trace_op_parts_add_up_and_every_operation_has_its_stamps() {
         assert!(ta > 0.0 && tb > 0.0 && tc > 0.0 && is_same(ta + tb + tc, t), "{}", reports[1]);
         assert_eq!(reports[1]["td_measured"], true, "{}", reports[1]);
         assert!(number(&reports[1]["td_ns"]) < number(&reports[1]["t"]["ns"]), "{}", reports[1]);
+    }
+}
+
+/// Reads and writes of DSE in its two configurations; apart, the process has a part of its own.
+#[test]
+fn trace_op_takes_dse_apart_with_its_kernel_in_the_process_and_apart() {
+    for operation in ["read", "write"] {
+        let reports = measured(&[operation, "--kernel", "one,apart", "--size", "16,64K"]);
+        assert_eq!(reports.len(), 8);
+        for report in &reports {
+            adds_up(report);
+            let of_process = ["asks_ns", "given_ns"].map(|name| number(&report[name]));
+            let share = number(&report["shares_ns"]["A process"]);
+            let in_calls = |part: &str| number(&report[part]["send_ns"]) + number(&report[part]["recv_ns"]);
+            let is_inside = report["place"] == "inside a node";
+            match report["kernel"].as_str() {
+                Some("one") => assert_eq!((of_process, share), ([0.0; 2], 0.0), "{report}"),
+                Some("apart") => {
+                    assert!(of_process[0] > 0.0 && share > 0.0, "{report}");
+                    assert!(number(&report["tc"]["send_ns"]) > 0.0, "the answer to the process: {report}");
+                }
+                other => panic!("{other:?}: {report}"),
+            }
+            assert_eq!(in_calls("ta") == 0.0, is_inside, "{report}");
+            assert_eq!(in_calls("tb") == 0.0, is_inside, "{report}");
+        }
+    }
+    for report in measured(&["write", "--kernel", "apart", "--target", "computes"]) {
+        adds_up(&report);
+    }
+    let ran = trace(&["read", "--kernel", "apart", "--place", "virtual-nodes"]).expect_success();
+    for begin in ["asks ", "given ", "Ta ", "Tc ", "A p"] {
+        assert_eq!(ran.stdout.lines().filter(|line| line.starts_with(begin)).count(), 1, "{begin}: {ran}");
     }
 }
 
@@ -100,6 +134,8 @@ fn trace_op_says_in_one_line_what_is_wrong() {
         (&["read", "--size", "0"], "expected a number of bytes from 1 to 16777216"),
         (&["read", "--size", "17M"], "expected a number of bytes"),
         (&["fetch-add", "--size", "16"], "a fetch-add is of 8 bytes"),
+        (&["fetch-add", "--kernel", "apart"], "DSE has reads and writes, no fetch-add"),
+        (&["read", "--kernel", "two"], "possible values: one, apart"),
         (&["read", "--place", "moon"], "possible values: node, virtual-nodes, netns, nodes"),
         (&["read", "--host", "a,b"], "--host is for --place nodes"),
         (&["read", "--place", "nodes", "--host", "a"], "--host names 1 nodes, expected two"),

@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use core::ptr::NonNull;
 
+use tutti_dse::stamps;
 use tutti_native::completion::{Done, End};
 use tutti_native::handle::Handle;
 use tutti_native::multicast;
@@ -12,7 +13,7 @@ use tutti_native::phases::TeamBarrier;
 use tutti_native::region::{self, Taker};
 use tutti_native::signal::{self, Handler};
 use tutti_native::status::{INVALID, OK};
-use tutti_native::{board, phases, published, stamps, wait};
+use tutti_native::{board, phases, published, wait};
 
 /// See `tutti_board.h`.
 #[unsafe(no_mangle)]

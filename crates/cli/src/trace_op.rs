@@ -71,6 +71,15 @@ pub enum Target {
     Computes,
 }
 
+/// Of an element of DSE: its kernel and its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kernel {
+    /// One process: the program calls the library
+    One,
+    /// Two processes: the program asks the kernel over a socket
+    Apart,
+}
+
 /// What `tutti trace-op` takes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
@@ -96,6 +105,9 @@ pub struct Options {
     /// What the target does meanwhile
     #[arg(long, short, value_enum, value_name = "WHAT", default_value = "polls")]
     target: Target,
+    /// Operations of DSE (tutti_dse.h), with kernel and process of an element so; several with commas
+    #[arg(long, short, value_enum, value_name = "KERNEL", value_delimiter = ',')]
+    kernel: Vec<Kernel>,
     /// Operations with all stamps; as many are timed without
     #[arg(long, short, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     count: u64,
@@ -130,6 +142,15 @@ impl Place {
     }
 }
 
+impl Kernel {
+    fn word(self) -> &'static str {
+        match self {
+            Kernel::One => "one",
+            Kernel::Apart => "apart",
+        }
+    }
+}
+
 impl Kind {
     fn word(self) -> &'static str {
         match self {
@@ -147,6 +168,8 @@ struct Case {
     bytes: u64,
     place: Place,
     target: Target,
+    /// Of DSE; none: of `tutti.h`.
+    kernel: Option<Kernel>,
     /// Operations of each round.
     operations: u64,
 }
@@ -197,18 +220,30 @@ fn cases(options: &Options) -> Result<Vec<Case>, String> {
     if !host.is_empty() && host.len() != 2 {
         return Err(format!("--host names {} nodes, expected two", host.len()));
     }
+    if options.operation == Kind::FetchAdd && !options.kernel.is_empty() {
+        return Err("DSE has reads and writes, no fetch-add: leave --kernel out".into());
+    }
     // 16 bytes are those of the paper.
     let usual = if options.operation == Kind::FetchAdd { [8] } else { [16] };
     let sizes = if sizes.is_empty() { &usual[..] } else { sizes };
     let operations = options.count.div_ceil(ROUNDS);
-    let case = |place: Place, bytes: u64| Case {
+    let of_kernels: Vec<Option<Kernel>> = options.kernel.iter().copied().map(Some).collect();
+    let kernels = if of_kernels.is_empty() { &[None][..] } else { &of_kernels };
+    let case = |place: Place, bytes: u64, kernel: Option<Kernel>| Case {
         operation: options.operation,
         bytes,
         place,
         target: options.target,
+        kernel,
         operations: operations.min(STAMPS_MAX / (24 + 4 * (bytes / 1024 + 1))),
     };
-    Ok(place.iter().flat_map(|place| sizes.iter().map(move |bytes| case(*place, *bytes))).collect())
+    let mut cases = Vec::new();
+    for place in place {
+        for bytes in sizes {
+            cases.extend(kernels.iter().map(|kernel| case(*place, *bytes, *kernel)));
+        }
+    }
+    Ok(cases)
 }
 
 /// Runs a job of two ranks, and reads what they print.
@@ -235,6 +270,7 @@ fn measure(case: &Case, host: &[String]) -> Result<Found, String> {
     let target = if case.target == Target::Computes { "computes" } else { "polls" };
     command.args(["--timeout", LIMIT_SECONDS, "-n", "2"]).args(place).arg(program).arg(case.operation.word());
     command.args([case.bytes, ROUNDS, case.operations].map(|number| number.to_string())).arg(target);
+    command.args(case.kernel.map(Kernel::word));
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

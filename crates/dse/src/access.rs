@@ -3,6 +3,7 @@
 
 use core::ffi::{c_int, c_void};
 
+use tutti_runtime::stamps::{self, Mark};
 use tutti_shmem::memory;
 
 use crate::element::topology::{self, Way};
@@ -36,6 +37,17 @@ fn place(
     Ok(Place { elements, there, way, address })
 }
 
+/// Works on memory; if stamps are kept and it is of this node, so that there is no message, with one.
+fn stamped(function: &str, address: *const u8, bytes: usize, element: c_int, work: impl FnOnce()) {
+    let begun_ns = stamps::begin();
+    work();
+    if let Some(begun_ns) = begun_ns
+        && !matches!(memory::place(function, "address", address, bytes, element), memory::Place::Far(_))
+    {
+        stamps::note(Mark::Mapped, begun_ns, bytes);
+    }
+}
+
 /// Reads global memory of an element.
 ///
 /// # Safety
@@ -51,7 +63,9 @@ pub unsafe fn read(element: c_int, at: usize, to: *mut c_void, bytes: usize) -> 
     }
     match place.way {
         // SAFETY: our contract; the place was checked.
-        Way::Direct => unsafe { memory::get("read", to.cast(), place.address, bytes, element) },
+        Way::Direct => stamped("read", place.address, bytes, element, || unsafe {
+            memory::get("read", to.cast(), place.address, bytes, element);
+        }),
         Way::Forwarded => {
             // SAFETY: our contract.
             let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), bytes) };
@@ -77,7 +91,9 @@ pub unsafe fn write(element: c_int, at: usize, from: *const c_void, bytes: usize
     }
     match place.way {
         // SAFETY: our contract; the place was checked.
-        Way::Direct => unsafe { memory::put("write", place.address, from.cast(), bytes, element) },
+        Way::Direct => stamped("write", place.address, bytes, element, || unsafe {
+            memory::put("write", place.address, from.cast(), bytes, element);
+        }),
         Way::Forwarded => {
             // SAFETY: our contract.
             let from = unsafe { std::slice::from_raw_parts(from.cast(), bytes) };

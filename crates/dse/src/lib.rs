@@ -9,6 +9,7 @@
 //! | [`element::topology`] | who is whose neighbour; pure but for what the program has chosen |
 //! | [`element::relay`] | what is forwarded from neighbour to neighbour |
 //! | [`link`], [`message`], [`server`] | kernel and process of an element as two processes |
+//! | [`stamps`] | when what happened, of process and kernel |
 //! | [`fault`] | codes and texts of what is refused |
 //!
 //! An element is a PE of OpenSHMEM, and global memory is a block of its symmetric heap: reads and writes are
@@ -22,4 +23,5 @@ mod link;
 mod message;
 pub mod process;
 pub mod server;
+pub mod stamps;
 mod word;

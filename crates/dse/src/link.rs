@@ -5,7 +5,7 @@
 //! kernel that dies, or a process that ends without `tutti_dse_finish`, ends the job as a rank does. This end
 //! holds no place in the job and maps no memory of it.
 
-use core::ffi::{CStr, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -15,10 +15,12 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tutti_native::status::{MEMORY, NOT_RUNNING, OK};
+use tutti_runtime::stamps::{self, Mark, Stamp};
 use tutti_shmem::start;
 
 use crate::fault::{self, Code, refuse};
-use crate::message::{Answer, HEAD, Question};
+use crate::message::{Answer, HEAD, Question, STAMP_BYTES, decode_stamp};
 
 /// Says whether kernel and process are apart.
 const VARIABLE: &str = "TUTTI_DSE_KERNEL";
@@ -119,6 +121,11 @@ pub(crate) fn finish() {
     }
 }
 
+/// Whether kernel and process are two processes.
+pub(crate) fn is_apart() -> bool {
+    IS_APART.load(Relaxed)
+}
+
 /// Asks the kernel; `None` if there is none of its own.
 #[inline]
 pub(crate) fn ask(question: Question) -> Option<Result<[i64; 3], Code>> {
@@ -179,8 +186,36 @@ pub(crate) unsafe fn write(
     Some(own(&mut lock()).map(|link| link.put(question, data)))
 }
 
+/// Ends the stamps of the kernel: they, and how many had no room.
+pub(crate) fn stop_stamps() -> Result<(Vec<Stamp>, usize), c_int> {
+    let mut link = lock();
+    let link = own(&mut link).map_err(|_| NOT_RUNNING)?;
+    link.put(Question::StampsStop, &[]);
+    let [status, count, lost] = link.take_answer().map_err(|_| NOT_RUNNING)?;
+    if status != OK.into() {
+        return Err(status as c_int);
+    }
+    let (count, lost) = (usize::try_from(count), usize::try_from(lost));
+    let (Ok(count), Ok(lost)) = (count, lost) else { return Err(MEMORY) };
+    let mut stamps = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut bytes = [0; STAMP_BYTES];
+        link.take(&mut bytes);
+        stamps.push(decode_stamp(&bytes));
+    }
+    Ok((stamps, lost))
+}
+
 impl Link {
     fn put(&mut self, question: Question, data: &[u8]) {
+        let begun_ns = stamps::begin();
+        self.send(question, data);
+        if let Some(begun_ns) = begun_ns {
+            stamps::note(Mark::Asked, begun_ns, HEAD + data.len());
+        }
+    }
+
+    fn send(&mut self, question: Question, data: &[u8]) {
         let (with, alone) = data.split_at(data.len().min(TOGETHER));
         let mut bytes = [0; HEAD + TOGETHER];
         bytes[..HEAD].copy_from_slice(&question.encode());

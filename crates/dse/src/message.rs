@@ -9,8 +9,12 @@
 //! A write is the one question without an answer. The two run on one machine, so numbers are as the processor
 //! has them. Whatever comes is a question or is refused: nothing here panics or allocates.
 
+use tutti_native::stamps::Stamp;
+
 /// Bytes of a question and of the head of an answer.
 pub(crate) const HEAD: usize = 32;
+/// Bytes of a stamp.
+pub(crate) const STAMP_BYTES: usize = 32;
 
 /// What a process asks of its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +55,11 @@ pub(crate) enum Question {
     Ended { starter: u32, value: i64, is_known: bool },
     /// Ends the elements.
     Finish,
+    /// Keeps so many stamps from now on, and if `inner` those of the library. The answer: a status of
+    /// `tutti.h`.
+    StampsStart { room: u64, inner: bool },
+    /// Keeps none any more. The answer: a status of `tutti.h`, how many stamps follow, how many are lost.
+    StampsStop,
 }
 
 impl Question {
@@ -79,6 +88,8 @@ impl Question {
                 (17, 0, [u64::from(starter), value as u64, u64::from(is_known)])
             }
             Question::Finish => (18, 0, [0; 3]),
+            Question::StampsStart { room, inner } => (19, 0, [room, u64::from(inner), 0]),
+            Question::StampsStop => (20, 0, [0; 3]),
         };
         let (operation, number): (u32, i32) = (operation, number);
         let mut bytes = [0; HEAD];
@@ -115,6 +126,8 @@ impl Question {
             16 => Question::Next,
             17 => Question::Ended { starter: small(a)?, value: b as i64, is_known: c != 0 },
             18 => Question::Finish,
+            19 => Question::StampsStart { room: a, inner: b != 0 },
+            20 => Question::StampsStop,
             _ => return None,
         };
         (question.encode() == *bytes).then_some(question)
@@ -152,6 +165,25 @@ impl Answer {
     }
 }
 
+/// A stamp as it goes from a kernel to its process.
+pub(crate) fn encode_stamp(stamp: &Stamp) -> [u8; STAMP_BYTES] {
+    let mut bytes = [0; STAMP_BYTES];
+    let Stamp { begin_ns, end_ns, arrived_ns, mark, count } = *stamp;
+    for (place, word) in bytes.chunks_exact_mut(8).zip([begin_ns, end_ns, arrived_ns]) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes[24..28].copy_from_slice(&mark.to_ne_bytes());
+    bytes[28..].copy_from_slice(&count.to_ne_bytes());
+    bytes
+}
+
+/// What [`encode_stamp`] has made.
+pub(crate) fn decode_stamp(bytes: &[u8; STAMP_BYTES]) -> Stamp {
+    let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+    let half = |at: usize| bytes[at..].first_chunk().map_or(0, |half| u32::from_ne_bytes(*half));
+    Stamp { begin_ns: word(0), end_ns: word(8), arrived_ns: word(16), mark: half(24), count: half(28) }
+}
+
 fn values(bytes: &[u8; HEAD]) -> [u64; 3] {
     std::array::from_fn(|which| {
         let mut value = [0; 8];
@@ -187,9 +219,18 @@ mod tests {
             Question::Next,
             Question::Ended { starter: 6, value: -1, is_known: true },
             Question::Finish,
+            Question::StampsStart { room: u64::MAX, inner: true },
+            Question::StampsStop,
         ] {
             assert_eq!(Question::decode(&question.encode()), Some(question));
         }
+    }
+
+    #[test]
+    fn kernel_stamps_come_back_as_they_were() {
+        let stamp =
+            Stamp { begin_ns: u64::MAX, end_ns: 2, arrived_ns: 3 << 40, mark: 4, count: u32::MAX - 1 };
+        assert_eq!(decode_stamp(&encode_stamp(&stamp)), stamp);
     }
 
     proptest! {

@@ -5,14 +5,17 @@
 //! takes what other nodes ask of the memory, and elements of this node need nobody for it. It ends when the
 //! process does.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
+use tutti_native::status::OK;
+use tutti_runtime::stamps::{self as kept, Mark};
+
 use crate::element::{self, exclusion, relay};
 use crate::fault::{self, Code};
-use crate::message::{Answer, HEAD, Question};
-use crate::{access, process};
+use crate::message::{Answer, HEAD, Question, encode_stamp};
+use crate::{access, process, stamps};
 
 /// Bytes of a read or write that are held here at once.
 const PIECE: usize = 64 << 10;
@@ -58,6 +61,9 @@ impl Kernel<'_> {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
                 result => result?,
             }
+            if let Some(now_ns) = kept::begin() {
+                kept::note(Mark::Taken, now_ns, HEAD);
+            }
             let question = Question::decode(&head)
                 .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no question of this version"))?;
             match question {
@@ -68,6 +74,7 @@ impl Kernel<'_> {
                     self.input.read_exact(&mut words)?;
                     self.answer(nothing(process::order_program(element, &words)))?;
                 }
+                Question::StampsStop => self.stop_stamps()?,
                 question => self.answer(obey(question))?,
             }
             if question == Question::Finish {
@@ -78,13 +85,36 @@ impl Kernel<'_> {
 
     fn answer(&mut self, values: Values) -> io::Result<()> {
         match values {
-            Ok(values) => self.output.write_all(&Answer { values, ..Answer::default() }.encode()),
+            Ok(values) => self.give(&Answer { values, ..Answer::default() }.encode()),
             Err(code) => {
                 let text = fault::last_text();
                 let answer = Answer { code: code as i32, text: text.len() as u32, ..Answer::default() };
-                self.output.write_all(&[&answer.encode()[..], &text].concat())
+                self.give(&[&answer.encode()[..], &text].concat())
             }
         }
+    }
+
+    fn give(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let begun_ns = kept::begin();
+        self.output.write_all(bytes)?;
+        if let Some(begun_ns) = begun_ns {
+            kept::note(Mark::Given, begun_ns, bytes.len());
+        }
+        Ok(())
+    }
+
+    /// The answer, and the stamps behind it.
+    fn stop_stamps(&mut self) -> io::Result<()> {
+        let (stamps, lost) = match stamps::stop() {
+            Ok(found) => found,
+            Err(status) => return self.answer(Ok([status.into(), 0, 0])),
+        };
+        self.answer(Ok([OK.into(), stamps.len() as i64, lost as i64]))?;
+        let mut output = BufWriter::with_capacity(PIECE, self.output);
+        for stamp in &stamps {
+            output.write_all(&encode_stamp(stamp))?;
+        }
+        output.flush()
     }
 
     /// The answer, and the bytes behind it. A first piece goes with the answer.
@@ -101,7 +131,7 @@ impl Kernel<'_> {
                     return self.answer(nothing(read));
                 }
                 piece[..HEAD].copy_from_slice(&Answer::default().encode());
-                self.output.write_all(&piece[..HEAD + length])?;
+                self.give(&piece[..HEAD + length])?;
             } else {
                 read.map_err(not_checked)?;
                 self.output.write_all(&piece[HEAD..HEAD + length])?;
@@ -158,7 +188,13 @@ fn obey(question: Question) -> Values {
             nothing(process::note_end(starter as usize, is_known.then_some(value)))
         }
         Question::Finish => nothing(element::finish()),
+        Question::StampsStart { room, inner } => {
+            Ok([stamps::start(usize::try_from(room).unwrap_or(usize::MAX), inner).into(), 0, 0])
+        }
         // Those with bytes behind them do not come here.
-        Question::Read { .. } | Question::Write { .. } | Question::StartProgram { .. } => Ok([0; 3]),
+        Question::Read { .. }
+        | Question::Write { .. }
+        | Question::StartProgram { .. }
+        | Question::StampsStop => Ok([0; 3]),
     }
 }

@@ -34,6 +34,12 @@ pub enum Mark {
     Applied = 4,
     /// A region of a rank of this node was worked on, without a message; `count` has the bytes.
     Mapped = 5,
+    /// A DSE process handed a question to its kernel, which is another process; `count` has its bytes.
+    Asked = 6,
+    /// A DSE kernel has taken a question of its process, from the end of the call that waited for it on.
+    Taken = 7,
+    /// A DSE kernel handed an answer to its process; `count` has its bytes.
+    Given = 8,
 }
 
 /// When something happened, by the monotonic clock.
@@ -113,7 +119,8 @@ fn table(level: usize) -> Option<&'static [Place]> {
 /// are kept already, or there is no room for so many.
 pub fn start(room: usize, inner: bool) -> bool {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let level = room.next_power_of_two().ilog2().max(*ROOM_LEVELS.start()) - ROOM_LEVELS.start();
+    let Some(places) = room.checked_next_power_of_two() else { return false };
+    let level = places.ilog2().max(*ROOM_LEVELS.start()) - ROOM_LEVELS.start();
     let Some(table) = TABLES.get(level as usize) else { return false };
     if started.is_some() || room == 0 {
         return false;
@@ -205,7 +212,7 @@ mod tests {
         assert!(stop().is_none());
         assert_eq!(begin(), None);
         mark(16);
-        assert!(!start(0, true) && !start(1 << 23, true));
+        assert!(!start(0, true) && !start(1 << 23, true) && !start(usize::MAX, true));
         assert!(start(1000, false) && !start(1000, true));
         assert_eq!(begin(), None, "only the program's marks");
         mark(16);

@@ -7,6 +7,16 @@
 //!                        <----------- Tb ---------->
 //! ```
 //!
+//! Where A's process asks a kernel that is another process (DSE), Ta begins when the kernel has taken the
+//! question and Tc ends when it has given the answer, as in the paper; what is before and behind is its own:
+//!
+//! ```text
+//! process of A   call ... ask()                                             ... return
+//!                <--- asks ---->                                      <------ given --->
+//! kernel of A                  taken ... send()  |  recv() ... give()
+//!                              <----- Ta ----->     <------ Tc ----->
+//! ```
+//!
 //! Records of a pair are applied in the order in which they were handed over, once each: so the n-th one that
 //! A has handed over is the n-th that B has applied, whatever their clocks say. A bulk message counts as one:
 //! nothing passes a long write, and a long read's goes the other way.
@@ -17,6 +27,9 @@ const SENT: u32 = 2;
 const RECEIVED: u32 = 3;
 const APPLIED: u32 = 4;
 const MAPPED: u32 = 5;
+const ASKED: u32 = 6;
+const TAKEN: u32 = 7;
+const GIVEN: u32 = 8;
 const CALL: u32 = 16;
 const RETURN: u32 = 17;
 
@@ -48,7 +61,7 @@ impl Calls {
         let mut calls = Calls::default();
         for stamp in stamps {
             match stamp.mark {
-                SENT => calls.send_ns += stamp.took_ns(),
+                SENT | GIVEN => calls.send_ns += stamp.took_ns(),
                 RECEIVED => calls.recv_ns += stamp.took_ns(),
                 _ => {}
             }
@@ -66,6 +79,8 @@ pub enum What {
     Receive,
     /// The work on memory of a rank of the same node.
     Memory,
+    /// The process of A and what lies between it and its kernel.
+    Process,
 }
 
 /// Of which rank.
@@ -88,6 +103,10 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     pub t_ns: u64,
+    /// From the call until the kernel of A, which is another process, has the question; else 0.
+    pub asks_ns: u64,
+    /// From the answer of that kernel until the call returns; else 0.
+    pub given_ns: u64,
     pub ta_ns: u64,
     pub tb_ns: u64,
     pub tc_ns: u64,
@@ -100,15 +119,17 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// What Ta, Tb and Tc leave of T: the kernels and the way between; negative where both sides work at
+    /// What these parts leave of T: the kernels and the way between; negative where both sides work at
     /// once.
     pub fn rest_ns(&self) -> i64 {
-        self.t_ns as i64 - (self.ta_ns + self.tb_ns + self.tc_ns) as i64
+        self.t_ns as i64 - (self.asks_ns + self.ta_ns + self.tb_ns + self.tc_ns + self.given_ns) as i64
     }
 }
 
 /// Operations of a block of which all stamps are there, and how many lack some.
 pub fn operations(a: &[Stamp], b: &[Stamp], one_clock: bool) -> (Vec<Operation>, usize) {
+    let (a, b) =
+        (&joined(a)[..], &b.iter().filter(|stamp| !is_of_process(stamp)).copied().collect::<Vec<_>>());
     let applied: Vec<usize> = places(b, APPLIED).collect();
     let (mut found, mut incomplete) = (Vec::new(), 0);
     let (mut handed, mut called) = (0, None);
@@ -137,6 +158,53 @@ pub fn operations(a: &[Stamp], b: &[Stamp], one_clock: bool) -> (Vec<Operation>,
     (found, incomplete)
 }
 
+fn is_of_process(stamp: &Stamp) -> bool {
+    matches!(stamp.mark, ASKED | CALL | RETURN)
+}
+
+/// The stamps of a process and those of its kernel, operation by operation: what the kernel has done since a
+/// call, up to its answer, stands before the return. Their clock is one, and an operation has one answer.
+fn joined(a: &[Stamp]) -> Vec<Stamp> {
+    if !a.iter().any(|stamp| stamp.mark == ASKED) {
+        return a.to_vec();
+    }
+    let (process, kernel): (Vec<Stamp>, Vec<Stamp>) = a.iter().partition(|stamp| is_of_process(stamp));
+    let mut kernel = kernel.into_iter().peekable();
+    let mut joined = Vec::with_capacity(a.len());
+    for stamp in process {
+        match stamp.mark {
+            CALL => {
+                while let Some(before) = kernel.next_if(|one| one.begin_ns < stamp.begin_ns) {
+                    joined.push(before);
+                }
+            }
+            RETURN => {
+                let mut is_answered = false;
+                while !is_answered && let Some(one) = kernel.next_if(|one| one.begin_ns <= stamp.begin_ns) {
+                    is_answered = one.mark == GIVEN;
+                    // The process may be back before the call that wakes it is over.
+                    joined.push(Stamp { end_ns: one.end_ns.min(stamp.end_ns), ..one });
+                }
+            }
+            _ => {}
+        }
+        joined.push(stamp);
+    }
+    joined.extend(kernel);
+    joined
+}
+
+/// When the part of A that works on remote memory has begun and ended: its kernel, or all of it.
+fn kernel_part(own: &[Stamp]) -> Option<(u64, u64)> {
+    let (call, end) = (own.first()?, own.last()?);
+    if !own.iter().any(|stamp| stamp.mark == ASKED) {
+        return Some((call.begin_ns, end.end_ns));
+    }
+    let taken = own.iter().find(|stamp| stamp.mark == TAKEN)?;
+    let given = own.iter().rfind(|stamp| stamp.mark == GIVEN)?;
+    Some((taken.begin_ns, given.end_ns))
+}
+
 fn places(stamps: &[Stamp], mark: u32) -> impl Iterator<Item = usize> {
     stamps.iter().enumerate().filter(move |(_, stamp)| stamp.mark == mark).map(|(at, _)| at)
 }
@@ -150,18 +218,26 @@ fn inside(own: &[Stamp]) -> Option<Operation> {
     let (call, end) = (own.first()?, own.last()?);
     let mapped = own.iter().find(|stamp| stamp.mark == MAPPED)?;
     let since = |ns: u64| ns.saturating_sub(call.begin_ns);
-    let (ta_ns, tb_ns) = (since(mapped.begin_ns), mapped.took_ns());
-    let (t_ns, at_b) = (since(end.end_ns), ta_ns + tb_ns);
+    let (begin_ns, finish_ns) = kernel_part(own)?;
+    let (t_ns, asks_ns, answered) = (since(end.end_ns), since(begin_ns), since(finish_ns));
+    let (at_memory, tb_ns) = (since(mapped.begin_ns), mapped.took_ns());
+    let (ta_ns, at_b) = (at_memory.checked_sub(asks_ns)?, at_memory + tb_ns);
+    let (tc_ns, given_ns) = (answered.checked_sub(at_b)?, t_ns.checked_sub(answered)?);
     let span = |what, begin: u64, end: u64| Span {
         side: if what == What::Memory { Side::B } else { Side::A },
         what,
         begin_ns: begin as i64,
         end_ns: end as i64,
     };
-    let spans =
-        vec![span(What::Library, 0, ta_ns), span(What::Memory, ta_ns, at_b), span(What::Library, at_b, t_ns)];
-    let calls = [Calls::default(); 3];
-    Some(Operation { t_ns, ta_ns, tb_ns, tc_ns: t_ns.checked_sub(at_b)?, td_ns: Some(tb_ns), calls, spans })
+    let mut spans = vec![
+        span(What::Process, 0, asks_ns),
+        span(What::Library, asks_ns, at_memory),
+        span(What::Memory, at_memory, at_b),
+    ];
+    spans.extend(lane(Side::A, own, call.begin_ns, 0, (at_b as i64, answered as i64)));
+    spans.push(span(What::Process, answered, t_ns));
+    let calls = [Calls::default(), Calls::default(), Calls::of(own)];
+    Some(Operation { t_ns, asks_ns, given_ns, ta_ns, tb_ns, tc_ns, td_ns: Some(tb_ns), calls, spans })
 }
 
 /// One whose records B has applied at `records`; `behind` is where the next operation begins there.
@@ -173,9 +249,15 @@ fn between(
     one_clock: bool,
 ) -> Option<Operation> {
     let (call, end) = (own.first()?, own.last()?);
-    let (first_answer, last_answer) = (places(own, APPLIED).next()?, places(own, APPLIED).last()?);
-    let first_in = last_before(own, RECEIVED, first_answer)?;
-    let last_in = last_before(own, RECEIVED, last_answer)?;
+    let (first_in, last_in) = match (places(own, APPLIED).next(), places(own, APPLIED).last()) {
+        (Some(first), Some(last)) => (last_before(own, RECEIVED, first)?, last_before(own, RECEIVED, last)?),
+        _ if places(b.get(*records.first()?..behind)?, HANDED).next().is_some() => return None,
+        // B has no record for A: what is awaited is the acknowledgement of the network.
+        _ => {
+            let sent = places(own, SENT).next()?;
+            (places(own, RECEIVED).find(|at| *at > sent)?, places(own, RECEIVED).last()?)
+        }
+    };
     let last_out = last_before(own, SENT, first_in)?;
 
     let (request, last_record) = (*records.first()?, *records.last()?);
@@ -188,11 +270,15 @@ fn between(
 
     let since = |ns: u64| ns.checked_sub(call.begin_ns);
     let t_ns = since(end.end_ns)?;
-    let ta_ns = since(own[last_out].end_ns)?;
+    let (begin_ns, finish_ns) = kernel_part(own)?;
+    let (asks_ns, answered) = (since(begin_ns)?, since(finish_ns)?);
+    let given_ns = t_ns.checked_sub(answered)?;
+    let sent = since(own[last_out].end_ns)?;
+    let ta_ns = sent.checked_sub(asks_ns)?;
     let tb_ns = b[out].end_ns.checked_sub(b[taken].begin_ns)?;
     let tc_begin_ns = since(own[last_in].begin_ns)?;
-    let tc_ns = t_ns.checked_sub(tc_begin_ns)?;
-    let gap = (ta_ns as i64, tc_begin_ns as i64);
+    let tc_ns = answered.checked_sub(tc_begin_ns)?;
+    let gap = (sent as i64, tc_begin_ns as i64);
 
     let (asked, came) = (b[taken].arrived_ns, own[last_in].arrived_ns);
     let td_ns = if one_clock && asked > 0 && came > 0 { came.checked_sub(asked) } else { None };
@@ -202,8 +288,12 @@ fn between(
     } else {
         gap.0 + (gap.1 - gap.0 - tb_ns as i64) / 2
     };
-    let mut spans = lane(Side::A, own, call.begin_ns, 0, (0, ta_ns as i64));
-    spans.extend(lane(Side::A, own, call.begin_ns, 0, (tc_begin_ns as i64, t_ns as i64)));
+    let mut spans = lane(Side::A, own, call.begin_ns, 0, (asks_ns as i64, sent as i64));
+    spans.extend(lane(Side::A, own, call.begin_ns, 0, (tc_begin_ns as i64, answered as i64)));
+    for (from, to) in [(0, asks_ns), (answered, t_ns)] {
+        let (begin_ns, end_ns) = (from as i64, to as i64);
+        spans.push(Span { side: Side::A, what: What::Process, begin_ns, end_ns });
+    }
     // A long operation is sent in parts while answers to the first ones come.
     let meanwhile = own[last_out + 1..last_in].iter().filter_map(|stamp| {
         let what = match stamp.mark {
@@ -219,6 +309,8 @@ fn between(
     spans.extend(lane(Side::B, &b[taken..=out], b[taken].begin_ns, b_begin_ns, whole));
     Some(Operation {
         t_ns,
+        asks_ns,
+        given_ns,
         ta_ns,
         tb_ns,
         tc_ns,
@@ -236,7 +328,7 @@ fn lane(side: Side, stamps: &[Stamp], zero_ns: u64, at_ns: i64, (begin, end): (i
     let place = |ns: u64| ns as i64 - zero_ns as i64 + at_ns;
     for stamp in stamps {
         let what = match stamp.mark {
-            SENT => What::Send,
+            SENT | GIVEN => What::Send,
             RECEIVED => What::Receive,
             _ => continue,
         };
@@ -259,6 +351,7 @@ fn lane(side: Side, stamps: &[Stamp], zero_ns: u64, at_ns: i64, (begin, end): (i
 /// and the way between. Adds up to T.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shares {
+    pub a_process_ns: f64,
     pub a_library_ns: f64,
     pub a_send_ns: f64,
     pub a_recv_ns: f64,
@@ -292,6 +385,7 @@ impl Shares {
         match span.map(|span| (span.side, span.what)) {
             None => &mut self.between_ns,
             Some((_, What::Memory)) => &mut self.b_memory_ns,
+            Some((_, What::Process)) => &mut self.a_process_ns,
             Some((Side::A, What::Library)) => &mut self.a_library_ns,
             Some((Side::A, What::Send)) => &mut self.a_send_ns,
             Some((Side::A, What::Receive)) => &mut self.a_recv_ns,
@@ -302,8 +396,9 @@ impl Shares {
     }
 
     /// By name, in the order of the way.
-    pub fn named(&self) -> [(&'static str, f64); 8] {
+    pub fn named(&self) -> [(&'static str, f64); 9] {
         [
+            ("A process", self.a_process_ns),
             ("A library", self.a_library_ns),
             ("A send()", self.a_send_ns),
             ("B recv()", self.b_recv_ns),

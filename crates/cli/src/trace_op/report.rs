@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tutti_svg::{Anchor, COLOURS, GREY, INK, PALE, Svg, short};
 
 use super::parts::{Operation, Shares, Side, Span, Stamp, What, operations};
-use super::{Case, Kind, Target};
+use super::{Case, Kernel, Kind, Target};
 use crate::table::aligned;
 
 /// Columns of a bar.
@@ -34,10 +34,13 @@ pub struct Report {
     pub incomplete: usize,
     pub one_clock: bool,
     pub t: Part,
+    /// Before and behind the work of a kernel that is another process.
+    pub asks_ns: f64,
+    pub given_ns: f64,
     pub ta: Part,
     pub tb: Part,
     pub tc: Part,
-    /// T less the three.
+    /// T less those.
     pub rest_ns: f64,
     /// By the times of arrival, or half of the rest above Tb; and whether it was measured.
     pub td_ns: f64,
@@ -106,6 +109,8 @@ impl Report {
             incomplete,
             one_clock,
             t,
+            asks_ns: mean(&|one| one.asks_ns as f64),
+            given_ns: mean(&|one| one.given_ns as f64),
             ta,
             tb,
             tc,
@@ -126,7 +131,8 @@ impl Report {
     /// System calls, kernels and the way, library: parts of T in percent.
     fn percents(&self) -> [f64; 3] {
         let percent = |ns: f64| 100.0 * ns / self.t.time_ns.max(f64::MIN_POSITIVE);
-        let (calls, between) = (self.shares.calls_ns(), self.shares.between_ns);
+        // What a process and its kernel take to reach each other is for the most part the system's.
+        let (calls, between) = (self.shares.calls_ns(), self.shares.between_ns + self.shares.a_process_ns);
         [percent(calls), percent(between), percent(self.t.time_ns - calls - between)]
     }
 
@@ -140,7 +146,7 @@ impl Report {
         let plain = |name: &str, ns: f64, text: &str| {
             vec![name.to_owned(), us(ns), String::new(), String::new(), text.to_owned()]
         };
-        let texts: [&str; 6] = if is_inside {
+        let mut texts: [&str; 6] = if is_inside {
             [
                 "the call",
                 "until the memory of B has been found",
@@ -163,7 +169,12 @@ impl Report {
                 },
             ]
         };
-        let table = [
+        let is_apart = case.kernel == Some(Kernel::Apart);
+        if is_apart {
+            texts[1] = "A's kernel: from the question until the request has been sent, or the memory found";
+            texts[3] = "A's kernel: from taking the answer in until the process has been answered";
+        }
+        let mut table = vec![
             ["us", "TIME", "SEND()", "RECV()", ""].map(str::to_owned).to_vec(),
             row("T", self.t, texts[0]),
             row("Ta", self.ta, texts[1]),
@@ -172,6 +183,10 @@ impl Report {
             plain("rest", self.rest_ns, texts[4]),
             plain("Td", self.td_ns, texts[5]),
         ];
+        if is_apart {
+            table.insert(2, plain("asks", self.asks_ns, "the call, until A's kernel has taken the question"));
+            table.insert(6, plain("given", self.given_ns, "A's kernel has answered, until the call returns"));
+        }
         let [calls, between, library] = self.percents();
         let mut text = format!("{}: {} operations", title(case), self.operations);
         if self.incomplete > 0 {
@@ -207,8 +222,9 @@ impl Report {
             (0..COLUMNS).map(letter).collect()
         };
         let guess = if self.one_clock { "" } else { "; B's place is a guess: it has another clock" };
+        let process = if self.asks_ns > 0.0 { "p process and the way to its kernel, " } else { "" };
         format!(
-            "A {}\nB {}\n  = library, s send(), r recv(), m memory, . waits or does something else; {} us{guess}\n",
+            "A {}\nB {}\n  = library, s send(), r recv(), m memory, {process}. waits or does something else; {} us{guess}\n",
             line(Side::A),
             line(Side::B),
             short(width / 1000.0),
@@ -229,6 +245,8 @@ impl Report {
             "operations": self.operations,
             "incomplete": self.incomplete,
             "one_clock": self.one_clock,
+            "kernel": case.kernel.map(Kernel::word),
+            "asks_ns": self.asks_ns, "given_ns": self.given_ns,
             "t": part(self.t), "ta": part(self.ta), "tb": part(self.tb), "tc": part(self.tc),
             "rest_ns": self.rest_ns,
             "td_ns": self.td_ns,
@@ -247,6 +265,7 @@ fn shares(operations: &[Operation]) -> Shares {
     let all: Vec<Shares> = operations.iter().map(Shares::of).collect();
     let mean = |of: fn(&Shares) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
     Shares {
+        a_process_ns: mean(|one| one.a_process_ns),
         a_library_ns: mean(|one| one.a_library_ns),
         a_send_ns: mean(|one| one.a_send_ns),
         a_recv_ns: mean(|one| one.a_recv_ns),
@@ -264,6 +283,7 @@ fn letter_of(what: What) -> char {
         What::Send => 's',
         What::Receive => 'r',
         What::Memory => 'm',
+        What::Process => 'p',
     }
 }
 
@@ -273,7 +293,12 @@ fn title(case: &Case) -> String {
         kind => format!("{} of {} bytes", kind.word(), case.bytes),
     };
     let target = if case.target == Target::Computes { ", the target computes" } else { "" };
-    format!("{operation} {}{target}", case.place.text())
+    let kernel = match case.kernel {
+        None => "",
+        Some(Kernel::One) => ", DSE with kernel and process in one",
+        Some(Kernel::Apart) => ", DSE with kernel and process apart",
+    };
+    format!("{operation} {}{target}{kernel}", case.place.text())
 }
 
 /// For scripts.
@@ -287,6 +312,7 @@ fn colour_of(what: What) -> &'static str {
         What::Send => COLOURS[1],
         What::Receive => COLOURS[2],
         What::Memory => COLOURS[3],
+        What::Process => COLOURS[4],
     }
 }
 
@@ -334,6 +360,7 @@ fn draw(svg: &mut Svg, case: &Case, report: &Report, top: f64) {
             Some((_, "send()")) => COLOURS[1],
             Some((_, "recv()")) => COLOURS[2],
             Some((_, "memory")) => COLOURS[3],
+            Some((_, "process")) => COLOURS[4],
             _ => PALE,
         };
         svg.rect([at, top + 117.0, wide, 18.0], fill, "stroke=\"white\" stroke-width=\"0.7\"");
@@ -349,6 +376,7 @@ fn draw(svg: &mut Svg, case: &Case, report: &Report, top: f64) {
         ("send()", COLOURS[1]),
         ("recv()", COLOURS[2]),
         ("memory", COLOURS[3]),
+        ("process", COLOURS[4]),
         ("kernels and the way between", PALE),
     ] {
         svg.rect([left, top + 147.0, 12.0, 12.0], fill, "");

@@ -2,11 +2,14 @@
 //! the C interface of the library that programs use.
 //!
 //! ```text
-//! tutti-trace-rank OPERATION BYTES ROUNDS OPERATIONS polls|computes
+//! tutti-trace-rank OPERATION BYTES ROUNDS OPERATIONS polls|computes [one|apart]
 //!
 //! a round: a block with all stamps, one with the two of the call alone, one without any
 //! a block: barrier, start, barrier, operations (some first that do not count), barrier, stop
 //! ```
+//!
+//! With the last word the operations are those of DSE (`tutti_dse.h`) on global memory, with kernel and
+//! process of an element in one process or apart, and the stamps are those of both.
 //!
 //! Everything is kept in memory and printed when all rounds are over, a line each:
 //!
@@ -23,7 +26,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Of `mpi.h`, the binary interface of MPI 5.
 const MPI_COMM_WORLD: usize = 0x101;
@@ -44,6 +47,8 @@ const PATTERN: u8 = 0x5a;
 /// Stamps of one rank for an operation without data, and for each KiB of it.
 const STAMPS: usize = 24;
 const STAMPS_PER_KIB: usize = 4;
+/// Between two looks of a DSE process that computes.
+const LOOK: Duration = Duration::from_millis(1);
 /// Stamps that are measured for what one costs.
 const COST_STAMPS: u64 = 1000;
 
@@ -73,6 +78,13 @@ struct Library {
     read: extern "C" fn(*const Region, u64, *mut c_void, usize, *mut c_void) -> c_int,
     write: extern "C" fn(*const Region, u64, *const c_void, usize, *mut c_void) -> c_int,
     fetch_add: extern "C" fn(*const Region, u64, i64, *mut i64, *mut c_void) -> c_int,
+    dse_init: extern "C" fn(usize) -> c_int,
+    dse_finish: extern "C" fn() -> c_int,
+    dse_element: extern "C" fn() -> c_int,
+    dse_elements: extern "C" fn() -> c_int,
+    dse_barrier: extern "C" fn() -> c_int,
+    dse_read: extern "C" fn(c_int, usize, *mut c_void, usize) -> c_int,
+    dse_write_confirmed: extern "C" fn(c_int, usize, *const c_void, usize) -> c_int,
     start: extern "C" fn(usize, c_int) -> c_int,
     stop: extern "C" fn(*mut Stamped, usize) -> i64,
     stamp: extern "C" fn(u32) -> c_int,
@@ -118,14 +130,17 @@ impl Library {
             read: function!(c"tutti_read"),
             write: function!(c"tutti_write"),
             fetch_add: function!(c"tutti_fetch_add"),
+            dse_init: function!(c"tutti_dse_init"),
+            dse_finish: function!(c"tutti_dse_finish"),
+            dse_element: function!(c"tutti_dse_element"),
+            dse_elements: function!(c"tutti_dse_elements"),
+            dse_barrier: function!(c"tutti_dse_barrier"),
+            dse_read: function!(c"tutti_dse_read"),
+            dse_write_confirmed: function!(c"tutti_dse_write_confirmed"),
             start: function!(c"tutti_stamps_start"),
             stop: function!(c"tutti_stamps_stop"),
             stamp: function!(c"tutti_stamp"),
         })
-    }
-
-    fn barrier(&self) {
-        (self.mpi_barrier)(MPI_COMM_WORLD);
     }
 }
 
@@ -144,11 +159,19 @@ struct Task {
     rounds: u64,
     operations: u64,
     target_computes: bool,
+    kernel: Option<Kernel>,
+}
+
+/// Operations are those of DSE; its kernel is in the process or apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    One,
+    Apart,
 }
 
 impl Task {
     fn of(words: &[String]) -> Option<Self> {
-        let [operation, bytes, rounds, operations, target] = words else { return None };
+        let ([operation, bytes, rounds, operations, target], kernel) = words.split_first_chunk()?;
         Some(Task {
             operation: match &**operation {
                 "read" => Operation::Read,
@@ -162,6 +185,12 @@ impl Task {
             target_computes: match &**target {
                 "polls" => false,
                 "computes" => true,
+                _ => return None,
+            },
+            kernel: match kernel {
+                [] => None,
+                [kernel] if kernel == "one" => Some(Kernel::One),
+                [kernel] if kernel == "apart" => Some(Kernel::Apart),
                 _ => return None,
             },
         })
@@ -196,7 +225,12 @@ impl Rank<'_> {
     fn operation(&mut self) -> c_int {
         let Rank { library, task, region, own, .. } = self;
         let at = DATA_AT as u64;
+        let of_dse = task.kernel.is_some();
         match task.operation {
+            Operation::Read if of_dse => (library.dse_read)(1, DATA_AT, own.as_mut_ptr().cast(), task.bytes),
+            Operation::Write if of_dse => {
+                (library.dse_write_confirmed)(1, DATA_AT, own.as_ptr().cast(), task.bytes)
+            }
             Operation::Read => {
                 (library.read)(region, at, own.as_mut_ptr().cast(), task.bytes, std::ptr::null_mut())
             }
@@ -228,7 +262,12 @@ impl Rank<'_> {
         }
         if self.task.target_computes {
             let word = 1_u64;
-            (self.library.write)(&self.region, 0, (&raw const word).cast(), 8, std::ptr::null_mut());
+            let from = (&raw const word).cast();
+            if self.task.kernel.is_some() {
+                done((self.library.dse_write_confirmed)(1, 0, from, 8))?;
+            } else {
+                (self.library.write)(&self.region, 0, from, 8, std::ptr::null_mut());
+            }
         }
         Ok(())
     }
@@ -256,6 +295,9 @@ impl Rank<'_> {
         if !self.task.target_computes {
             return;
         }
+        if self.task.kernel.is_some() {
+            return self.compute_between_looks();
+        }
         // SAFETY: the word lies at the beginning of our region, aligned, and others write it whole.
         let word = unsafe { AtomicU64::from_ptr(self.memory.cast()) };
         while word.load(Ordering::Acquire) == 0 {
@@ -264,19 +306,44 @@ impl Rank<'_> {
         word.store(0, Ordering::Release);
     }
 
+    /// It computes, and looks now and then at its word, which the kernel has.
+    fn compute_between_looks(&self) {
+        let mut word = 0_u64;
+        while word == 0 {
+            let began = Instant::now();
+            while began.elapsed() < LOOK {
+                std::hint::spin_loop();
+            }
+            let to = (&raw mut word).cast();
+            if (self.library.dse_read)(1, 0, to, 8) != 0 {
+                return;
+            }
+        }
+        let zero = 0_u64;
+        (self.library.dse_write_confirmed)(1, 0, (&raw const zero).cast(), 8);
+    }
+
+    fn barrier(&self) {
+        if self.task.kernel.is_some() {
+            (self.library.dse_barrier)();
+        } else {
+            (self.library.mpi_barrier)(MPI_COMM_WORLD);
+        }
+    }
+
     fn block(&mut self, number: u64, block: Block) -> Result<(), String> {
-        self.library.barrier();
+        self.barrier();
         let is_stamped = block != Block::None;
         if is_stamped && (self.library.start)(self.task.room(), (block == Block::All).into()) != 0 {
             return Err(format!("there is no room for {} stamps", self.task.room()));
         }
-        self.library.barrier();
+        self.barrier();
         if self.me == 0 {
             self.operate(block)?;
         } else {
             self.serve();
         }
-        self.library.barrier();
+        self.barrier();
         if !is_stamped {
             return Ok(());
         }
@@ -319,8 +386,14 @@ impl Rank<'_> {
 
     /// What was to be done has been done, as far as this rank can see.
     fn check(&self) -> Result<(), String> {
-        // SAFETY: the data lie in our own memory, which no rank writes any more.
-        let own = unsafe { std::slice::from_raw_parts(self.memory.add(DATA_AT), self.task.bytes) };
+        let mut global = vec![0; self.task.bytes];
+        let own = if self.task.kernel.is_some() {
+            done((self.library.dse_read)(self.me, DATA_AT, global.as_mut_ptr().cast(), global.len()))?;
+            &global[..]
+        } else {
+            // SAFETY: the data lie in our own memory, which no rank writes any more.
+            unsafe { std::slice::from_raw_parts(self.memory.add(DATA_AT), self.task.bytes) }
+        };
         let is_right = match (self.me, self.task.operation) {
             (0, Operation::Read) => self.own.iter().all(|byte| *byte == PATTERN),
             (1, Operation::Write) => own.iter().all(|byte| *byte == PATTERN),
@@ -342,8 +415,16 @@ fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-fn run(task: Task) -> Result<(), String> {
-    let library = Library::open()?;
+/// Memory of rank 1 that rank 0 works on.
+struct Opened {
+    me: c_int,
+    /// The region of this rank, and that of rank 1; nothing where it is DSE's.
+    own: Region,
+    named: Region,
+    memory: *mut u8,
+}
+
+fn open_region(library: &Library, task: Task, bytes: usize) -> Result<Opened, String> {
     (library.mpi_init)(std::ptr::null_mut(), std::ptr::null_mut());
     let (mut me, mut size) = (0, 0);
     (library.mpi_comm_rank)(MPI_COMM_WORLD, &mut me);
@@ -351,22 +432,63 @@ fn run(task: Task) -> Result<(), String> {
     if size != 2 {
         return Err(format!("{size} ranks, expected 2"));
     }
-    let bytes = DATA_AT + task.bytes.next_multiple_of(8);
     let memory = (library.alloc)(bytes).cast::<u8>();
-    let mut region = Region::default();
-    if memory.is_null() || (library.open)(memory.cast(), bytes, RIGHTS, &mut region) != 0 {
+    let mut own = Region::default();
+    if memory.is_null() || (library.open)(memory.cast(), bytes, RIGHTS, &mut own) != 0 {
         return Err(format!("no region of {bytes} bytes can be opened"));
     }
     if task.operation == Operation::Read {
         // SAFETY: the memory has so many bytes, and no other rank has its name yet.
         unsafe { memory.add(DATA_AT).write_bytes(PATTERN, task.bytes) };
     }
-    let mut named = region;
+    let mut named = own;
     (library.mpi_bcast)((&raw mut named).cast(), size_of::<Region>() as c_int, MPI_BYTE, 1, MPI_COMM_WORLD);
+    Ok(Opened { me, own, named, memory })
+}
+
+fn open_global(library: &Library, task: Task, kernel: Kernel, bytes: usize) -> Result<Opened, String> {
+    let value = if kernel == Kernel::Apart { "apart" } else { "one" };
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::set_var("TUTTI_DSE_KERNEL", value) };
+    let status = (library.dse_init)(bytes);
+    if status != 0 {
+        return Err(format!("tutti_dse_init has failed with {status}"));
+    }
+    let (me, size) = ((library.dse_element)(), (library.dse_elements)());
+    if size != 2 {
+        return Err(format!("{size} elements, expected 2"));
+    }
+    if task.operation == Operation::Read && me == 1 {
+        let pattern = vec![PATTERN; task.bytes];
+        done((library.dse_write_confirmed)(me, DATA_AT, pattern.as_ptr().cast(), pattern.len()))?;
+    }
+    (library.dse_barrier)();
+    Ok(Opened { me, own: Region::default(), named: Region::default(), memory: std::ptr::null_mut() })
+}
+
+fn run(task: Task) -> Result<(), String> {
+    if task.kernel.is_some() && task.operation == Operation::FetchAdd {
+        return Err("DSE has no fetch-add".into());
+    }
+    let library = Library::open()?;
+    let bytes = DATA_AT + task.bytes.next_multiple_of(8);
+    let opened = match task.kernel {
+        None => open_region(&library, task, bytes)?,
+        Some(kernel) => open_global(&library, task, kernel, bytes)?,
+    };
+    let me = opened.me;
     let own = vec![if task.operation == Operation::Write { PATTERN } else { 0 }; task.bytes];
-    let stamps = vec![Stamped::default(); task.room().max(COST_STAMPS as usize)];
-    let mut rank =
-        Rank { library: &library, task, me, region: named, memory, own, stamps, lines: String::new() };
+    let stamps = vec![Stamped::default(); 2 * task.room().max(COST_STAMPS as usize)];
+    let mut rank = Rank {
+        library: &library,
+        task,
+        me,
+        region: opened.named,
+        memory: opened.memory,
+        own,
+        stamps,
+        lines: String::new(),
+    };
     _ = writeln!(rank.lines, "host {me} {}", boot_id());
     let done = rank.blocks().and_then(|()| rank.check());
     if let Err(why) = done {
@@ -375,9 +497,13 @@ fn run(task: Task) -> Result<(), String> {
         std::process::exit(1);
     }
     let lines = std::mem::take(&mut rank.lines);
-    library.barrier();
-    (library.close)(&region);
-    (library.mpi_finalize)();
+    rank.barrier();
+    if task.kernel.is_some() {
+        (library.dse_finish)();
+    } else {
+        (library.close)(&opened.own);
+        (library.mpi_finalize)();
+    }
     print(&lines);
     Ok(())
 }

@@ -55,6 +55,82 @@ fn trace_parts_of_an_exchange_add_up_to_t() {
     assert_eq!((shares.a_library_ns, shares.b_library_ns), (700.0, 400.0));
 }
 
+/// The exchange of the test above, which a process has asked its kernel for: 800 ns before it and 700 behind.
+/// The process is back before the kernel's call that answers is.
+#[test]
+fn trace_parts_of_a_kernel_apart_are_those_of_the_kernel() {
+    let (kernel, b) = exchange(10_000, 0);
+    let (alone, _) = operations(&kernel, &b, true);
+    let mut a = vec![
+        at(ASKED, 5000, 5100),
+        at(CALL, 9200, 9200),
+        at(ASKED, 9300, 9900),
+        at(RETURN, 16_600, 16_600),
+        at(ASKED, 17_000, 17_500),
+        at(GIVEN, 1000, 1100),
+        at(TAKEN, 5200, 5200),
+        at(GIVEN, 5300, 5500),
+        at(TAKEN, 10_000, 10_000),
+    ];
+    a.extend(kernel.iter().filter(|stamp| stamp.mark < CALL));
+    a.extend([at(GIVEN, 15_700, 15_900), at(TAKEN, 17_600, 17_600)]);
+    let (found, incomplete) = operations(&a, &b, true);
+    assert_eq!((found.len(), incomplete), (1, 0));
+    let one = &found[0];
+    assert_eq!((one.t_ns, one.asks_ns, one.given_ns), (7400, 800, 700));
+    let parts = |of: &Operation| (of.ta_ns, of.tb_ns, of.tc_ns, of.rest_ns(), of.td_ns);
+    assert_eq!(parts(one), parts(&alone[0]));
+    assert_eq!(one.calls[2].send_ns, 200, "the answer to the process");
+    let shares = Shares::of(one);
+    assert_eq!((shares.a_process_ns, shares.between_ns), (1500.0, 2000.0));
+    assert_eq!(shares.named().iter().map(|(_, ns)| ns).sum::<f64>(), 7400.0);
+
+    let given = a.iter().rposition(|stamp| stamp.mark == GIVEN).expect("it is there");
+    a[given].end_ns = 16_700;
+    let (found, _) = operations(&a, &b, true);
+    assert_eq!((found[0].t_ns, found[0].given_ns), (7400, 0));
+    a.remove(given);
+    assert_eq!(operations(&a, &b, true), (Vec::new(), 1), "no answer");
+}
+
+/// A write that is confirmed by the acknowledgement of the network.
+#[test]
+fn trace_parts_end_with_the_acknowledgement_where_no_record_answers() {
+    let (mut a, mut b) = exchange(10_000, 0);
+    a.retain(|stamp| stamp.mark != APPLIED);
+    b.retain(|stamp| stamp.mark != HANDED);
+    let (found, incomplete) = operations(&a, &b, true);
+    assert_eq!((found.len(), incomplete), (1, 0));
+    let one = &found[0];
+    assert_eq!((one.ta_ns, one.tb_ns, one.tc_ns, one.rest_ns()), (1200, 1800, 900, 2000));
+    adds_up(one);
+    a.retain(|stamp| stamp.mark != RECEIVED);
+    assert_eq!(operations(&a, &b, true), (Vec::new(), 1), "no acknowledgement");
+}
+
+/// Inside a node, with a write and its confirmation: two questions, one answer.
+#[test]
+fn trace_parts_of_a_kernel_apart_inside_a_node_have_no_message() {
+    let a = [
+        at(CALL, 1000, 1000),
+        at(ASKED, 1100, 1300),
+        at(ASKED, 1350, 1500),
+        at(RETURN, 4000, 4000),
+        at(TAKEN, 1800, 1800),
+        at(MAPPED, 2000, 2100),
+        at(TAKEN, 2300, 2300),
+        at(GIVEN, 2500, 3000),
+    ];
+    let (found, incomplete) = operations(&a, &[], true);
+    assert_eq!((found.len(), incomplete), (1, 0));
+    let one = &found[0];
+    assert_eq!((one.asks_ns, one.ta_ns, one.tb_ns, one.tc_ns, one.given_ns), (800, 200, 100, 900, 1000));
+    assert_eq!((one.t_ns, one.rest_ns(), one.calls[2].send_ns), (3000, 0, 500));
+    let shares = Shares::of(one);
+    assert_eq!((shares.a_process_ns, shares.b_memory_ns, shares.a_send_ns), (1800.0, 100.0, 500.0));
+    assert_eq!(shares.named().iter().map(|(_, ns)| ns).sum::<f64>(), 3000.0);
+}
+
 #[test]
 fn trace_parts_need_no_common_clock() {
     let (a, b) = exchange(10_000, 0);
