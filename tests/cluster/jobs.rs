@@ -4,6 +4,8 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
+use tutti_tests::{Scratch, compile_with};
+
 use crate::Cluster;
 use crate::harness::{RANK, Running, await_that};
 
@@ -317,4 +319,18 @@ fn mpich_runs_on(name: &str, more: &[&str]) {
     let ran = cluster.run(&["run", "-N", "3", "-n", "3", file, "abort"]);
     assert_eq!(ran.code(), 7, "{ran}");
     assert!(ran.stderr.contains("called MPI_Abort(7)"), "{ran}");
+}
+
+#[test]
+fn run_has_the_status_of_shmem_global_exit_on_all_nodes() {
+    let cluster = Cluster::up("cluster-global-exit", 2, &[]);
+    let scratch = Scratch::new("cluster-global-exit-programs");
+    let program = compile_with("oshcc", "tests/shmem/programs/wrong.c", scratch.path());
+    let program = program.to_str().expect("plain");
+    for (job, (what, status)) in [("global_exit", 7), ("global_exit_0", 0)].into_iter().enumerate() {
+        let ran = cluster.run(&["run", "-N", "2", "-n", "4", program, what]);
+        assert_eq!(ran.code(), status, "{ran}");
+        let record = cluster.job(job as u32 + 1);
+        assert!(record.contains(&format!("\"status\": {status}")), "{record}");
+    }
 }

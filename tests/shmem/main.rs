@@ -203,9 +203,15 @@ fn shmem_statics_of_different_programs_are_not_symmetric() {
 
 #[test]
 fn shmem_global_exit_gives_its_status() {
-    for (what, status) in [("global_exit", 7), ("global_exit_0", 0)] {
-        let ran = wrong(what);
-        assert_eq!(ran.code(), status, "{ran}");
+    let scratch = Scratch::new("shmem-global-exit");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/wrong.c", scratch.path());
+    for nodes in ["1", "2", "4"] {
+        for (what, status) in [("global_exit", 7), ("global_exit_0", 0)] {
+            let mut command = program("oshrun");
+            command.args(["-n", "4", "--virtual-nodes", nodes]).arg(&compiled).arg(what);
+            let ran = run(&mut command, LIMIT);
+            assert_eq!(ran.code(), status, "{nodes} nodes: {ran}");
+        }
     }
 }
 

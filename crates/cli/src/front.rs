@@ -270,6 +270,8 @@ struct Front {
     end: End,
     /// The node on which the job ended by itself: only it is asked why.
     ender: Option<usize>,
+    /// It ended there with status 0: what the other nodes report is a consequence.
+    ends_well: bool,
     /// Number of the last order of new ranks, and whether it is not known yet how they began.
     spawn: (u32, bool),
     /// The first part with a reason why it does not start.
@@ -348,6 +350,7 @@ impl Front {
             floor: None,
             end: End::Open,
             ender: None,
+            ends_well: false,
             spawn: (0, false),
             refuser: None,
             continued: None,
@@ -463,9 +466,9 @@ impl Front {
         }
     }
 
-    /// The first status that is not 0 is the job's.
+    /// The first status that is not 0 is the job's, unless a rank has ended it well (shmem_global_exit).
     fn note(&mut self, status: u8) {
-        if self.status == 0 {
+        if self.status == 0 && !self.ends_well {
             self.status = status;
         }
     }

@@ -151,6 +151,7 @@ impl Front {
                 self.note(status);
                 if self.ender.is_none() {
                     self.ender = Some(index);
+                    self.ends_well = status == 0;
                     let others = self.links.iter_mut().enumerate().filter(|(other, _)| *other != index);
                     others.for_each(|(_, link)| link.put(Kind::Kill, 0, &[]));
                 }

@@ -57,6 +57,8 @@ pub(super) struct JobRecord {
     pub(super) started_ms: Option<u64>,
     pub(super) ended_ms: Option<u64>,
     pub(super) status: u8,
+    /// A node has ended it with status 0: what the others report is a consequence.
+    ends_well: bool,
     /// Why it ended, as its user was told first.
     pub(super) cause: Option<String>,
     /// A signal that was to end it, and who sent it.
@@ -145,6 +147,7 @@ impl JobRecord {
             started_ms: None,
             ended_ms: None,
             status: 0,
+            ends_well: false,
             cause: None,
             ended_by: None,
             ender: None,
@@ -195,6 +198,7 @@ impl JobRecord {
         if self.order.run != Run::Kill {
             self.order.run = Run::Kill;
             self.ender = ender;
+            self.ends_well = ender.is_some() && status == 0;
         }
         self.record_status(status);
     }
@@ -229,6 +233,7 @@ impl JobRecord {
         self.signals = known.signals.last().map_or(0, |(number, _)| *number);
         if let Some(end) = order.end {
             (self.ender, self.by_user) = (end.by, end.by_user);
+            self.ends_well = end.by.is_some() && end.status == 0;
             self.record_status(end.status);
         }
         self.learn_clock();
@@ -240,7 +245,7 @@ impl JobRecord {
     }
 
     pub(super) fn record_status(&mut self, status: u8) {
-        if self.status == 0 {
+        if self.status == 0 && !self.ends_well {
             self.status = status;
         }
     }
@@ -290,6 +295,7 @@ impl JobRecord {
     /// It has ended, or is about to, and what it wrote is nowhere: it has not ended well.
     pub(super) fn fail_late(&mut self, text: String) {
         self.record_cause(text);
+        self.ends_well = false;
         self.record_status(1);
     }
 
