@@ -57,6 +57,29 @@ fn native_waits_look_at_their_partner() {
     }
 }
 
+/// As performance variables while the job runs, and in the lines of `TUTTI_STATS` at its end.
+#[test]
+fn native_refused_operations_are_counted_by_reason() {
+    let scratch = Scratch::new("native-refused");
+    let compiled = compile("mpicc", "refused", scratch.path());
+    for (form, line) in [
+        (
+            "json",
+            "\"refused_operations\":{\"no_region\":1,\"no_right\":2,\"out_of_range\":3,\"unaligned\":4,\"malformed\":0,\"full\":5}}",
+        ),
+        (
+            "1",
+            "rank 1: 15 operations on its memory refused: no_region 1, no_right 2, out_of_range 3, unaligned 4, malformed 0, full 5",
+        ),
+    ] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", "2", "--virtual-nodes", "2"]).arg(&compiled).env("TUTTI_STATS", form);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("refused: ok\n"), "{ran}");
+        assert_eq!(ran.stderr.matches(line).count(), 1, "{ran}");
+    }
+}
+
 /// Without a daemon a job has a board of itself.
 #[test]
 fn native_board_of_a_job_without_daemon() {

@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::engine::Counters;
-use crate::process::Process;
+use crate::process::Guard;
+use tutti_rma::wire::Refusal;
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Traffic;
 use tutti_shm::sync::Ordering;
@@ -147,12 +148,13 @@ pub fn start() {
 }
 
 /// Leaves this rank's counters; prints all when it is the last of its node.
-pub fn leave(process: &Process) {
+pub fn leave(process: &Guard) {
     let job = &process.engine.job;
     let form = wanted(job.rank() == job.local_ranks().first());
     if let (Some(form), Some(traffic)) = (form, process.engine.traffic()) {
         // One write, as below.
-        let _ = std::io::stderr().write_all(network_line(form, job.rank(), &traffic).as_bytes());
+        let _ = std::io::stderr()
+            .write_all(network_line(form, job.rank(), &traffic, &refused(process)).as_bytes());
     }
     let nanoseconds = STARTED.get().map_or(0, |start| start.elapsed().as_nanos() as u64);
     let counted = process.engine.counted();
@@ -203,21 +205,43 @@ fn print(form: Form, job: &Job) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// What has become of the datagrams of one rank.
-fn network_line(form: Form, rank: usize, traffic: &Traffic) -> String {
+/// Reasons, and how many operations of others on memory of this rank were refused for each.
+type Refused = Vec<(Refusal, u64)>;
+
+fn refused(process: &Guard) -> Refused {
+    // That a rank has left is no answer of a target.
+    let reasons = Refusal::ALL.into_iter().filter(|reason| *reason != Refusal::Gone);
+    reasons.map(|reason| (reason, process.rank.refused_for(reason))).collect()
+}
+
+/// What has become of the datagrams of one rank, and of the operations that were refused.
+fn network_line(form: Form, rank: usize, traffic: &Traffic, refused_here: &Refused) -> String {
     let Traffic { out, taken, refused, unknown_senders, dropped, probes, forged, duplicates, gaps, made } =
         traffic;
+    let reasons = |separator: &str, of: fn(&(Refusal, u64)) -> String| {
+        refused_here.iter().map(of).collect::<Vec<_>>().join(separator)
+    };
+    let sum: u64 = refused_here.iter().map(|(_, count)| count).sum();
+    let operations = if sum == 0 {
+        String::new()
+    } else {
+        let reasons = reasons(", ", |(reason, count)| format!("{} {count}", reason.name()));
+        format!("tutti: rank {rank}: {sum} operations on its memory refused: {reasons}\n")
+    };
     match form {
         Form::Table => format!(
             "tutti: rank {rank}: {out} datagrams sent, {taken} taken, {refused} refused, {unknown_senders} from strangers, {dropped} \
-             dropped by the kernel, {probes} after a silence\n"
+             dropped by the kernel, {probes} after a silence\n{operations}"
         ),
         Form::Json => format!(
             "{{\"rank\":{rank},\"datagrams\":{{\"sent\":{out},\"taken\":{taken},\"refused\":{refused},\
              \"strangers\":{unknown_senders},\"dropped\":{dropped},\"probes\":{probes},\"forged\":{forged},\
              \"duplicates\":{duplicates},\"gaps\":{gaps},\
-             \"made\":{{\"lost\":{},\"doubled\":{},\"late\":{}}}}}}}\n",
-            made.lost, made.doubled, made.late
+             \"made\":{{\"lost\":{},\"doubled\":{},\"late\":{}}}}},\"refused_operations\":{{{}}}}}\n",
+            made.lost,
+            made.doubled,
+            made.late,
+            reasons(",", |(reason, count)| format!("\"{}\":{count}", reason.name())),
         ),
     }
 }

@@ -25,13 +25,14 @@ pub const SETTINGS: [(&str, &str); 3] = [
 pub const SETTING_CHARS: usize = 256;
 
 /// A category: name, meaning.
-pub const CATEGORIES: [(&str, &str); 6] = [
+pub const CATEGORIES: [(&str, &str); 7] = [
     ("tutti.messages", "messages between ranks: how many, how large, which way they went"),
     ("tutti.settings", "settings out of the environment"),
     ("tutti.collectives", "collective operations"),
     ("tutti.files", "access to files"),
     ("tutti.turns", "how the job was frozen and thawed"),
     ("tutti.queues", "receives without a message, messages without a receive"),
+    ("tutti.remote_memory", "operations of ranks of other nodes on memory of this one"),
 ];
 /// The category of the control variables.
 pub const OF_SETTINGS: c_int = 1;

@@ -9,6 +9,7 @@ use crate::abi::{MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_LEVEL};
 use crate::process::Guard;
 use crate::stats::{COUNTERS, Counter};
 use crate::tally::{self, Algorithm};
+use tutti_rma::wire::Refusal;
 
 /// How a variable behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +78,22 @@ macro_rules! collective {
     };
 }
 
+macro_rules! refused {
+    ($name:literal, $meaning:literal, $refusal:ident) => {
+        counter(
+            "tutti.remote_memory",
+            $name,
+            concat!("operations of ranks of other nodes that were refused here: ", $meaning),
+            |guard| guard.rank.refused_for(Refusal::$refusal),
+        )
+    };
+}
+
 const QUEUES: &str = "tutti.queues";
 const FILES: &str = "tutti.files";
 
 /// Those that are no counters of [`COUNTERS`].
-static MORE: [Variable; 13] = [
+static MORE: [Variable; 19] = [
     Variable {
         name: "posted_length",
         meaning: "receives that are posted and have no message yet",
@@ -128,6 +140,12 @@ static MORE: [Variable; 13] = [
     counter(FILES, "file_bytes_aggregated", "bytes of this rank in those accesses", |_| {
         tally::FILE_BYTES_AGGREGATED.value()
     }),
+    refused!("refused_no_region", "there is no such region, or not any more", NoRegion),
+    refused!("refused_no_right", "the region does not allow it", NoRight),
+    refused!("refused_out_of_range", "the region ends before", OutOfRange),
+    refused!("refused_unaligned", "elements are not aligned", Unaligned),
+    refused!("refused_malformed", "the record makes no sense", Malformed),
+    refused!("refused_full", "the queue has no room", Full),
 ];
 
 /// How many there are.

@@ -247,7 +247,8 @@ pub struct Engine {
     refusals: HashMap<(usize, Name), Refusal>,
     /// Ranks of this node that are to be rung.
     rings: Vec<u32>,
-    refused: u64,
+    /// By [`Refusal`].
+    refused: [u64; Refusal::ALL.len()],
     head: Vec<u8>,
     scratch: Vec<u8>,
     ranges: Vec<Range>,
@@ -270,7 +271,7 @@ impl Engine {
             places: Vec::new(),
             refusals: HashMap::new(),
             rings: Vec::new(),
-            refused: 0,
+            refused: [0; Refusal::ALL.len()],
             head: Vec::new(),
             scratch: Vec::new(),
             ranges: Vec::new(),
@@ -426,7 +427,12 @@ impl Engine {
 
     /// Operations of others that were refused here.
     pub fn refused(&self) -> u64 {
-        self.refused
+        self.refused.iter().sum()
+    }
+
+    /// Those for this reason.
+    pub fn refused_for(&self, refusal: Refusal) -> u64 {
+        self.refused[refusal as usize - 1]
     }
 
     /// Takes a record of a rank. It is applied, or refused, when this returns.
@@ -609,7 +615,7 @@ impl Engine {
     }
 
     fn refuse(&mut self, from: usize, region: Name, number: u32, refusal: Refusal) {
-        self.refused += 1;
+        self.refused[refusal as usize - 1] += 1;
         self.owe(from, wire::status(number, region, refusal));
     }
 

@@ -103,6 +103,19 @@ impl Refusal {
         Refusal::Gone,
     ];
 
+    /// In the names of counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refusal::NoRegion => "no_region",
+            Refusal::NoRight => "no_right",
+            Refusal::OutOfRange => "out_of_range",
+            Refusal::Unaligned => "unaligned",
+            Refusal::Malformed => "malformed",
+            Refusal::Full => "full",
+            Refusal::Gone => "gone",
+        }
+    }
+
     /// One that a rank tells another: that it has left it does not say itself.
     fn decode(code: u8) -> Option<Self> {
         let mut told = Refusal::ALL.into_iter().filter(|refusal| *refusal != Refusal::Gone);

@@ -230,6 +230,13 @@ fn describe_background(report: &mut SleepReport) {
 }
 
 impl LockedRank {
+    /// Operations of ranks of other nodes that were refused here for this reason.
+    pub fn refused_for(&self, refusal: Refusal) -> u64 {
+        // SAFETY: as in [`Self::remote_memory`].
+        let state = unsafe { &*STATE.0.get() };
+        state.as_ref().map_or(0, |state| state.engine.refused_for(refusal))
+    }
+
     /// Remote memory between nodes; none in a job that has one node.
     pub fn remote_memory(&mut self) -> Option<RemoteMemory> {
         let router = self.router.clone()?;

@@ -180,6 +180,10 @@ fn engine_refuses_and_changes_nothing() {
     assert_eq!(pair.engines[0].take_refusal(1, region), Some(Refusal::NoRegion));
     let again = pair.engines[1].open(Region::plain(window.opened()));
     assert_eq!((again.id, again.generation), (region.id, region.generation + 1));
+    let target = &pair.engines[1];
+    let counts = [Refusal::OutOfRange, Refusal::NoRegion, Refusal::NoRight, Refusal::Malformed]
+        .map(|refusal| target.refused_for(refusal));
+    assert_eq!((counts, target.refused()), ([3, 3, 1, 0], 7), "each is counted by its reason");
 }
 
 #[test]
