@@ -109,6 +109,14 @@ fn configuration_files_that_are_none_are_one_line_each() {
     assert!(check(&file).contains(":2:3: byte 0xff is not UTF-8"));
     std::fs::File::create(&file).and_then(|file| file.set_len(100 << 20)).expect("a hole");
     assert!(check(&file).contains("it has 104857600 bytes, expected at most 1048576"));
+    // More than there is can be written, and is named.
+    write(&cluster, "[node]\nmemory = \"1G\"\n[limits]\nmemory_per_node = \"2G\"\n");
+    let ran = cluster.tutti(&["config", "check", file.to_str().expect("a path")]).expect_success();
+    let expected = format!(
+        "{}:4: [limits] memory_per_node: 2 GiB is more than the 1 GiB that this node has for jobs",
+        file.display()
+    );
+    assert!(ran.stderr.contains(&expected), "{ran}");
     // A daemon with a wrong file does not begin, and says why.
     write(&cluster, "[cluster]\nslcie = 1\n");
     let up = Cluster::try_up("config-wrong", &["--config", file.to_str().expect("a path")]);

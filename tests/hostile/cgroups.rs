@@ -104,12 +104,17 @@ impl DaemonGroups {
 
     /// Cgroups of jobs, of version 2.
     pub fn jobs(&self) -> Vec<PathBuf> {
-        directories(&self.version2.0)
+        parts(&self.version2.0)
     }
 
-    /// The same, of both versions.
+    /// The same, of both versions, and what is left of users' without jobs.
     pub fn jobs_of_both(&self) -> Vec<PathBuf> {
-        self.all().flat_map(directories).collect()
+        self.all().flat_map(parts).collect()
+    }
+
+    /// Cgroups of users, of both versions.
+    pub fn users(&self) -> Vec<PathBuf> {
+        self.all().flat_map(directories).filter(|path| is_users(path)).collect()
     }
 
     /// Numbers of the jobs that have cgroups now, as they are in names: 16 digits.
@@ -127,6 +132,19 @@ impl Drop for DaemonGroups {
             let _ = tutti_tests::comes_true(|| remove(group).is_ok());
         }
     }
+}
+
+/// What is in a daemon's cgroup and is no user's, and what is in the users'; an empty one of a user's itself.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    let parts = |path: PathBuf| match directories(&path) {
+        inside if is_users(&path) && !inside.is_empty() => inside,
+        _ => vec![path],
+    };
+    directories(path).into_iter().flat_map(parts).collect()
+}
+
+fn is_users(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tutti-user-"))
 }
 
 fn directories(path: &Path) -> Vec<PathBuf> {

@@ -121,16 +121,18 @@ fn cgroups_of_a_users_job_cannot_be_left_or_changed_by_its_ranks() {
     let Some((job, _, group)) = start_spinning(&machine, 0) else { return };
     // From a rank's place: up, aside, and into other hands.
     let part = group.parent().expect("the part's").to_owned();
-    let around = part.parent().expect("the daemon's").to_owned();
+    let user = part.parent().expect("the user's").to_owned();
+    assert!(user.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tutti-user-")));
+    let around = user.parent().expect("the daemon's").to_owned();
     let places: Vec<String> =
-        [around, part.clone(), part.join("starter"), group.clone(), group.join("ranks")]
+        [around, user, part.clone(), part.join("starter"), group.clone(), group.join("ranks")]
             .iter()
             .map(|path| path.display().to_string())
             .collect();
     let script = format!(
         "for d in {}; do \
          for f in cgroup.procs cgroup.threads; do echo $$ > $d/$f && echo moved to $d; done; \
-         for f in cgroup.freeze cgroup.kill cgroup.subtree_control; do echo 1 > $d/$f && echo wrote $d/$f; done; \
+         for f in cgroup.freeze cgroup.kill cgroup.subtree_control memory.max; do echo 1 > $d/$f && echo wrote $d/$f; done; \
          mkdir $d/mine && echo made in $d; done; exit 0",
         places.join(" ")
     );

@@ -28,6 +28,7 @@ mod rubbish;
 mod shares;
 mod siege;
 mod sleepers;
+mod user_memory;
 
 pub use cluster::Cluster;
 pub use machine::Machine;

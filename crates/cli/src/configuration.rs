@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tutti_os::stderr::print_line;
 use tutti_protocol::config::parse::Accounts;
+use tutti_protocol::config::schema::MEMORY_PER_NODE;
 use tutti_protocol::config::settings::{Given, rows};
-use tutti_protocol::config::{self, Config, Origin, Setting};
+use tutti_protocol::config::{self, Config, Limits, Origin, Setting};
 use tutti_protocol::settings::version_text;
+use tutti_protocol::size;
 
 use crate::cluster::{self, Answer, NodeRow, Request};
 use crate::options::USAGE;
@@ -106,19 +108,39 @@ fn check(file: Option<PathBuf>, json: bool) -> ExitCode {
     stdout::print(Some(text), "")
 }
 
-/// Limits that this node cannot hold jobs to.
+/// Limits of memory that this node cannot hold jobs to, or that are more than a node has.
 fn unheld(config: &Config) -> Vec<String> {
     let rules = &config.rules;
     let all = std::iter::once((String::from("[limits]"), &rules.limits));
     let users = rules.user_limits.iter().map(|(name, limits)| (format!("[limits.user.{name}]"), limits));
     let groups = rules.group_limits.iter().map(|(name, limits)| (format!("[limits.group.{name}]"), limits));
-    let has_memory = all.chain(users).chain(groups).filter(|(_, limits)| limits.0.bytes("memory").is_some());
-    let is_held = tutti_os::cgroup::ability().limits_memory;
-    let text = "the kernel of this node cannot hold jobs to it (no memory controller): it is counted only";
-    has_memory
-        .filter(|_| !is_held)
-        .map(|(title, limits)| format!("{}:{}: {title} memory: {text}", config.path, limits.0.line("memory")))
-        .collect()
+    let all: Vec<_> = all.chain(users).chain(groups).collect();
+    let place = |title: &str, limits: &Limits, key: &str| {
+        format!("{}:{}: {title} {key}", config.path, limits.0.line(key))
+    };
+    let mut lines = Vec::new();
+    if !tutti_os::cgroup::limits_memory_of_parts() {
+        let text =
+            "the kernel of this node cannot hold jobs to it (no memory controller): it is counted only";
+        for key in ["memory", MEMORY_PER_NODE] {
+            let given = all.iter().filter(|(_, limits)| limits.0.bytes(key).is_some());
+            lines.extend(given.map(|(title, limits)| format!("{}: {text}", place(title, limits, key))));
+        }
+    }
+    let here = config.node.bytes("memory").unwrap_or_else(tutti_os::memory::for_jobs);
+    let here = std::iter::once(("this node", here)).filter(|(_, bytes)| *bytes > 0);
+    let others = config.nodes.iter();
+    let others = others.filter_map(|(name, node)| Some((name.as_str(), node.bytes("memory")?)));
+    let nodes: Vec<_> = here.chain(others).collect();
+    for (title, limits) in &all {
+        let Some(bytes) = limits.0.bytes(MEMORY_PER_NODE) else { continue };
+        for (node, there) in nodes.iter().filter(|(_, there)| bytes > *there) {
+            let (place, bytes) = (place(title, limits, MEMORY_PER_NODE), size::text(bytes));
+            let there = size::text(*there);
+            lines.push(format!("{place}: {bytes} is more than the {there} that {node} has for jobs"));
+        }
+    }
+    lines
 }
 
 fn show_file(file: Option<PathBuf>, json: bool) -> Result<ExitCode, String> {

@@ -336,6 +336,12 @@ impl Core {
         }
     }
 
+    /// What all jobs of a user may have of this node's memory, in bytes, and where that is written; none: no
+    /// limit.
+    pub fn memory_per_node(&self, uid: u32) -> Option<(u64, String)> {
+        self.local.memory_per_node(uid)
+    }
+
     /// On the controller: the configuration is taken whole, or not at all.
     fn handle_reloaded(
         &mut self,
@@ -345,7 +351,7 @@ impl Core {
         let Some(controller) = &mut self.controller else { return };
         if let Ok(loaded) = &result {
             self.local.config.loaded = Loaded::clone(loaded);
-            self.links.configure(&mut self.local, &mut self.out, &loaded.text);
+            self.links.configure(&mut self.local, &mut self.out, loaded);
         }
         controller.handle_reloaded(&self.local, &mut self.out, requester, result);
         self.settle();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tutti_os::PriorityClass;
+use tutti_protocol::config::Rules;
 use tutti_sched::tree;
 
 pub use tutti_sched::NodeId;
@@ -66,6 +67,9 @@ pub struct Members {
     /// The sections of the configuration that hold for all nodes; empty: there are none.
     #[serde(default)]
     pub configuration: Arc<str>,
+    /// Of it what each node's kernel sees to, with its places in the keeper's file.
+    #[serde(default)]
+    pub of_nodes: Arc<Rules>,
     /// The nodes by number.
     pub nodes: BTreeMap<NodeId, Member>,
 }
@@ -82,6 +86,7 @@ impl Members {
             version,
             arity,
             configuration: Arc::from(""),
+            of_nodes: Arc::default(),
             nodes: BTreeMap::from([(NodeId::CONTROLLER, Member { about: controller, alive: true })]),
         }
     }
@@ -173,9 +178,10 @@ impl Members {
     }
 
     /// Another configuration holds; only for the controller.
-    pub fn configure(&mut self, text: &Arc<str>) {
-        if self.configuration != *text {
-            self.configuration = Arc::clone(text);
+    pub fn configure(&mut self, text: &Arc<str>, rules: &Rules) {
+        let of_nodes = rules.of_nodes();
+        if self.configuration != *text || *self.of_nodes != of_nodes {
+            (self.configuration, self.of_nodes) = (Arc::clone(text), Arc::new(of_nodes));
             self.version += 1;
         }
     }

@@ -198,6 +198,8 @@ struct Shell {
     numbers: u64,
     /// It was said that no cgroups can be made for jobs.
     without_groups: bool,
+    /// The keeper was told that users' limits are not held here.
+    without_user_limits: bool,
     /// The name of this machine, as [`Settings::machine`] says it.
     machine: Arc<str>,
     complaints: complaints::Complaints,
@@ -231,6 +233,10 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let mut board_socket = board::BoardSocket::open(&settings.socket, settings.board_refresh_ms);
     let region_socket = regions::RegionSocket::open(&settings.socket);
     let mut shell = Shell::open(settings, credential, shell_events)?;
+    if shell.settings.controller.is_none() {
+        // Other nodes do so when they hear of it.
+        shell.limit_users();
+    }
     ready(shell.settings.listen);
     let priority_class = shell.switcher.priority_class().name();
     tracing::info!("priority class of the switch thread: {priority_class}");
@@ -455,6 +461,7 @@ impl Shell {
             machine: settings.machine.as_str().into(),
             complaints: complaints::Complaints::new(),
             without_groups: false,
+            without_user_limits: false,
             leaving: false,
             settings,
         })
@@ -587,6 +594,7 @@ impl Shell {
                 Action::RanksStarted(job, residents) => self.send_residents(job, residents),
                 Action::OpenSwitchLink(link, node, is_parent) => self.open_switch_link(link, node, is_parent),
                 Action::KeepConfiguration(text) => self.keep_configuration(text),
+                Action::LimitUsers => self.limit_users(),
                 Action::Reload(requester) => self.reload(requester),
                 Action::Log(event) => self.events.put(&event),
                 Action::LogTurns(turns) => self.turns.put(&turns),

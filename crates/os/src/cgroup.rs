@@ -10,17 +10,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use granted::UserReached;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 mod granted;
 mod group;
 mod mount;
 mod part;
+mod user;
 mod version1;
 
 pub use granted::{Granted, receive};
 pub use group::{JobGroup, has_its_pid};
 pub use part::{Enforced, Limits, PartGroup, PartPlace, sweep_blocking};
+pub use user::{UserLimit, limit_users};
 
 /// How long the kernel may take to empty a killed cgroup before its removal is given up: a killed process
 /// dies when it gets a core.
@@ -51,9 +54,31 @@ enum Rights {
         turn: OwnedFd,
         kill: OwnedFd,
         reached: Option<OwnedFd>,
-        has_reached: bool,
+        of_user: Option<UserReached>,
+        reach: Reach,
         limits_memory: bool,
+        in_user: bool,
     },
+}
+
+/// What is known of limits of memory by version 1.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reach {
+    /// The job's was reached.
+    of_job: bool,
+    /// That of all jobs of the user was.
+    of_user: bool,
+    /// The kernel is about to notify the job's group too, of the user's limit.
+    is_owed: bool,
+}
+
+/// Whose memory was used up when the kernel killed processes of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsedUp {
+    /// What the job itself may have.
+    Job,
+    /// What all jobs of its user may have together on the node.
+    User,
 }
 
 /// How a rank comes into it.
@@ -112,35 +137,62 @@ impl Cgroup {
         is_limited
     }
 
-    /// Whether processes were killed since they had reached their limit.
-    pub fn has_run_out(&self) -> bool {
-        if let Rights::Granted { has_reached: true, .. } = &self.rights {
+    /// Whether processes were killed since a limit of memory had been reached, and which.
+    pub fn used_up(&self) -> Option<UsedUp> {
+        if let Rights::Granted { reach: Reach { of_job: true, .. }, .. } = &self.rights {
+            return Some(UsedUp::Job);
+        }
+        if let Rights::Granted { of_user: Some(of_user), reach: Reach { of_user: true, .. }, .. } =
+            &self.rights
+        {
+            let mut bytes = [0; 256];
+            let read = rustix::io::pread(&of_user.kills, &mut bytes, 0).unwrap_or(0);
+            return (event(&bytes[..read], "oom_kill") > 0).then_some(UsedUp::User);
+        }
+        let count = |file: &str, name: &str| {
+            let mut bytes = [0; 1024];
+            let file = open(&self.directory, Path::new(file), OFlags::RDONLY);
+            let read = file.and_then(|file| rustix::io::read(file, &mut bytes)).unwrap_or(0);
+            event(&bytes[..read], name)
+        };
+        if count("memory.events", "oom_kill") == 0 {
+            return None;
+        }
+        // The kernel counts "oom" where the limit was, and around that.
+        let is_in_user = matches!(self.rights, Rights::Granted { in_user: true, .. });
+        let is_users =
+            is_in_user && count("memory.events", "oom") == 0 && count("../../memory.events", "oom") > 0;
+        Some(if is_users { UsedUp::User } else { UsedUp::Job })
+    }
+
+    /// Readable when a limit of memory has been reached where the kernel kills only one process for that;
+    /// then [`Self::handle_reached`].
+    pub fn reached(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let (of_job, of_user) = match &self.rights {
+            Rights::Granted { reached, of_user, .. } => (reached.as_ref(), of_user.as_ref()),
+            Rights::Made(_) => (None, None),
+        };
+        of_job.into_iter().chain(of_user.map(|of_user| &of_user.reached)).map(AsFd::as_fd)
+    }
+
+    /// A limit of memory has been reached. If it is the job's, all processes are killed. If it is that of all
+    /// jobs of the user, the kernel kills a process of one of them right now: true, and it is to be looked
+    /// for a while whether it is one of this job ([`Self::used_up`]).
+    pub fn handle_reached(&mut self) -> bool {
+        let Rights::Granted { reached, of_user, reach, .. } = &mut self.rights else { return false };
+        let take = |event: &OwnedFd| rustix::io::read(event, &mut [0; 8]).is_ok();
+        // The kernel notifies the user's group first, and then all that are in it.
+        let is_jobs = reached.as_ref().is_some_and(take);
+        let is_users = of_user.as_ref().is_some_and(|of_user| take(&of_user.reached));
+        if is_users {
+            (reach.of_user, reach.is_owed) = (true, reached.is_some() && !is_jobs);
             return true;
         }
-        let mut bytes = [0; 1024];
-        let file = open(&self.directory, Path::new("memory.events"), OFlags::RDONLY);
-        let read = file.and_then(|file| rustix::io::read(file, &mut bytes)).unwrap_or(0);
-        let text = std::str::from_utf8(&bytes[..read]).unwrap_or_default();
-        let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        kills.and_then(|kills| kills.trim().parse::<u64>().ok()).is_some_and(|kills| kills > 0)
-    }
-
-    /// Readable when the limit of memory has been reached where the kernel kills only one process for that;
-    /// then [`Self::handle_reached`].
-    pub fn reached(&self) -> Option<BorrowedFd<'_>> {
-        match &self.rights {
-            Rights::Granted { reached: Some(event), .. } => Some(event.as_fd()),
-            _ => None,
+        if is_jobs && !std::mem::take(&mut reach.is_owed) {
+            reach.of_job = true;
+            self.kill();
         }
-    }
-
-    /// The limit of memory has been reached: all processes are killed.
-    pub fn handle_reached(&mut self) {
-        if let Rights::Granted { reached: Some(event), has_reached, .. } = &mut self.rights {
-            let _ = rustix::io::read(event, &mut [0; 8]);
-            *has_reached = true;
-        }
-        self.kill();
+        false
     }
 
     fn has(&self, file: &str) -> bool {
@@ -198,9 +250,11 @@ impl Cgroup {
 
 impl From<Granted> for Cgroup {
     fn from(granted: Granted) -> Self {
-        let Granted { job, ranks, enter, freeze, turn, kill, reached, limits_memory } = granted;
-        let has_reached = false;
-        let rights = Rights::Granted { enter, freeze, turn, kill, reached, has_reached, limits_memory };
+        let Granted { job, ranks, enter, freeze, turn, kill, reached, of_user, limits_memory, in_user } =
+            granted;
+        let reach = Reach::default();
+        let rights =
+            Rights::Granted { enter, freeze, turn, kill, reached, of_user, reach, limits_memory, in_user };
         Cgroup { directory: job, inner: ranks, rights }
     }
 }
@@ -254,6 +308,12 @@ pub fn ability() -> Ability {
     };
     let freezes = cgroup.freeze(true) && cgroup.freeze(false);
     Ability { freezes, limits_memory: cgroup.limit_memory(1 << 30) }
+}
+
+/// Whether root's daemon here can limit the memory of the jobs that it starts, by either version.
+pub fn limits_memory_of_parts() -> bool {
+    ability().limits_memory
+        || rustix::process::geteuid().is_root() && mount::own_directory("memory").is_some()
 }
 
 /// Whether this process may have counted what the processes of a cgroup send. Tries it out.
@@ -322,6 +382,13 @@ fn absent_is_well(error: rustix::io::Errno) -> rustix::io::Result<()> {
     if error == rustix::io::Errno::NOENT { Ok(()) } else { Err(error) }
 }
 
+/// What a file of the kernel's counts under a name.
+fn event(text: &[u8], name: &str) -> u64 {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    let mut words = text.lines().filter_map(|line| line.split_once(' '));
+    words.find(|(word, _)| *word == name).and_then(|(_, count)| count.trim().parse().ok()).unwrap_or(0)
+}
+
 /// The number in a file of the kernel's.
 fn number(file: std::io::Result<OwnedFd>) -> Option<u64> {
     let mut text = [0; 64];
@@ -372,7 +439,7 @@ mod tests {
             ("oom_kill many\n", false),
         ] {
             std::fs::write(job.join("memory.events"), events).expect("a file");
-            assert_eq!(cgroup.has_run_out(), has, "{events:?}");
+            assert_eq!(cgroup.used_up().is_some(), has, "{events:?}");
         }
         drop(cgroup);
         std::fs::remove_dir_all(&around).expect("ours");
@@ -390,7 +457,7 @@ mod tests {
                 "folder" => std::fs::create_dir(&control).expect("a folder"),
                 _ => {}
             }
-            assert!(!cgroup.limit_memory(1 << 20) && !cgroup.has_run_out());
+            assert!(!cgroup.limit_memory(1 << 20) && cgroup.used_up().is_none());
             if around_it == "file" {
                 assert_eq!(contents_of(&around, "cgroup.subtree_control"), "+memory", "it was tried");
             }

@@ -6,7 +6,7 @@
 //!
 //! | frame | from | rank | payload |
 //! |---|---|---|---|
-//! | Group | root's daemon, before Job | 1: it limits the memory | descriptors ([`tutti_os::cgroup::Granted`]) |
+//! | Group | root's daemon, before Job | flags | descriptors ([`tutti_os::cgroup::Granted`]) |
 //! | Job | front end, first | - | [`Job`] as JSON |
 //! | Peers | front end, after [`Report::Addresses`] of every node | - | [`Reached`] of all world ranks as JSON: now the ranks start |
 //! | Signal | front end | signal number | - |
@@ -212,13 +212,11 @@ pub fn put(out: &mut Vec<u8>, kind: Kind, rank: u32, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// In place of a rank in [`Kind::Group`]: the kernel limits the memory of the job.
-pub const LIMITS_MEMORY: u32 = 1;
-
-/// The frame with which root's daemon gives a starter the descriptors of its cgroup.
-pub fn group_frame(limits_memory: bool) -> Vec<u8> {
+/// The frame with which root's daemon gives a starter the descriptors of its cgroup, with their flags in
+/// place of a rank.
+pub fn group_frame(flags: u32) -> Vec<u8> {
     let mut frame = Vec::new();
-    put(&mut frame, Kind::Group, if limits_memory { LIMITS_MEMORY } else { 0 }, &[]);
+    put(&mut frame, Kind::Group, flags, &[]);
     frame
 }
 

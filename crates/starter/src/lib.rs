@@ -16,6 +16,7 @@
 //! | [`pmi`] | by which programs of other MPIs start |
 //! | [`binding`] | which rank may run on which cores |
 //! | [`regions`] | regions of this job for other jobs, and the process that serves them |
+//! | [`memory_watch`] | whether the job is hit when the memory of its user is used up |
 //! | [`exited`] | answers for ranks that have left, in a job on several nodes |
 //! | [`writer`] | the files of a submitted job's output, written by a process of its user |
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod exited;
 pub mod input;
 pub mod keeper;
 pub mod launch;
+pub mod memory_watch;
 pub mod output;
 pub mod parts;
 pub mod pmi;

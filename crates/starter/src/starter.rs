@@ -19,6 +19,7 @@ use rustix::process::{DumpableBehavior, Signal};
 use tutti_shm::daemon_page;
 
 use crate::launch::{self, Launched, Ready};
+use crate::memory_watch::MemoryWatch;
 use crate::parts::Parts;
 use crate::readiness::now_ns;
 use crate::spawning::Later;
@@ -124,6 +125,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         alone: job.part.is_none(),
         may_leave: false,
         orphans_ns: None,
+        memory_watch: None,
         parts: Parts::default(),
     };
     starter.parts.cgroup = granted.map(Cgroup::from);
@@ -184,6 +186,8 @@ struct Starter {
     may_leave: bool,
     /// When to look for dead orphans.
     orphans_ns: Option<u64>,
+    /// The memory of the user's jobs is used up, by version 1.
+    memory_watch: Option<MemoryWatch>,
     parts: Parts,
 }
 

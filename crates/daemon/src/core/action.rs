@@ -65,6 +65,8 @@ pub enum Action {
     Queue(JobId, Option<Box<Queued>>),
     /// Keep the sections of the configuration that hold for all nodes.
     KeepConfiguration(std::sync::Arc<str>),
+    /// The limits of users on this node may be others: those who have jobs are held to what holds now.
+    LimitUsers,
     /// On the controller: read the configuration anew; for this question, or because of a signal.
     Reload(Option<(NodeId, u64)>),
     /// Something for the log of events.

@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 
+use tutti_protocol::config::Rules;
 use tutti_protocol::settings;
 
 use super::action::Action;
@@ -32,12 +33,18 @@ pub(super) struct Kept {
     /// The version that is on the disk.
     version: Option<u64>,
     sent_ms: u64,
+    /// What the kernel of this node was last given to see to; none: nothing since the daemon began.
+    given: Option<Arc<Rules>>,
 }
 
 impl Kept {
     /// The list of nodes has changed, and perhaps the text with it.
     pub(super) fn members_changed(&mut self, local: &LocalNode, out: &mut Outbox) {
         let Some(members) = &local.members else { return };
+        if self.given.as_ref() != Some(&members.of_nodes) {
+            self.given = Some(Arc::clone(&members.of_nodes));
+            out.act(Action::LimitUsers);
+        }
         if self.wanted.as_ref() != Some(&members.configuration) {
             self.wanted = Some(Arc::clone(&members.configuration));
             self.version = None;

@@ -21,9 +21,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use super::action::Action;
+use super::config::Loaded;
 use super::job_event::JobEvent;
 use super::local::LocalNode;
 use super::outbox::{Effect, Outbox};
@@ -385,9 +385,9 @@ impl Links {
     }
 
     /// On the controller: another configuration holds.
-    pub(super) fn configure(&mut self, local: &mut LocalNode, out: &mut Outbox, text: &Arc<str>) {
+    pub(super) fn configure(&mut self, local: &mut LocalNode, out: &mut Outbox, loaded: &Loaded) {
         if let Some(members) = local.members.as_mut() {
-            members.configure(text);
+            members.configure(&loaded.text, &loaded.rules);
             self.send_members(local, out);
         }
     }

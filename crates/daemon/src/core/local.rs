@@ -33,7 +33,7 @@ impl LocalNode {
             preferred,
             members: is_controller.then(|| {
                 let mut members = Members::new(config.arity, config.about.clone(), now_ms);
-                members.configure(&config.loaded.text);
+                members.configure(&config.loaded.text, &config.loaded.rules);
                 members
             }),
             controller_contact_ms: now_ms,
@@ -75,6 +75,17 @@ impl LocalNode {
         let machine = &self.config.about.machine;
         let members = self.members.iter().flat_map(|members| members.nodes.values());
         members.filter(|member| member.alive && &member.about.machine == machine).count() <= 1
+    }
+
+    /// A user as the configuration names him: by his number where this machine knows no name.
+    pub(super) fn user_name(&self, uid: u32) -> String {
+        (self.config.user_name)(uid).unwrap_or_else(|| uid.to_string())
+    }
+
+    /// What all jobs of a user may have of this node's memory, in bytes, and where that is written; none: no
+    /// limit.
+    pub(super) fn memory_per_node(&self, uid: u32) -> Option<(u64, String)> {
+        self.members.as_ref()?.of_nodes.memory_per_node(&self.user_name(uid))
     }
 
     /// A user who does something to a job, in words.

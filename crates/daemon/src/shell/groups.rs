@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use rustix::process::Pid;
-use tutti_os::cgroup::{JobGroup, Limits, PartGroup, is_before};
+use tutti_os::cgroup::{JobGroup, Limits, PartGroup, UserLimit, is_before, limit_users};
 use tutti_os::stat::owner;
 
 use crate::gang::page::starters_of;
 use tutti_os::stderr::print_line;
+use tutti_protocol::size;
 use tutti_protocol::wire::Job;
 
 use super::clock::now_ms;
@@ -69,14 +70,70 @@ impl Shell {
 
     /// Makes the cgroups of a part that is about to begin. For root's daemon; none where it cannot: then
     /// there are no limits, and the job is stopped by signals.
-    pub(super) fn make_group(&mut self, described: &Job, behind: bool) -> Option<PartGroup> {
+    pub(super) fn make_group(&mut self, described: &Job, uid: u32, behind: bool) -> Option<PartGroup> {
+        let wanted = self.core.memory_per_node(uid);
+        let made = self.try_make_group(described, uid, behind, wanted.as_ref().map(|(bytes, _)| *bytes));
+        if let Some((_, place)) = wanted
+            && !made.as_ref().is_some_and(|group| group.enforced().user_memory)
+        {
+            self.complain_of_user_limits(&place);
+        }
+        made
+    }
+
+    fn try_make_group(
+        &mut self,
+        described: &Job,
+        uid: u32,
+        behind: bool,
+        memory_per_node: Option<u64>,
+    ) -> Option<PartGroup> {
         if !rustix::process::geteuid().is_root() {
             return None;
         }
+        let user = UserLimit::new(uid, self.daemon_number(), memory_per_node);
+        // A filler is behind all only in the daemon's own cgroup.
+        let user = Some(user).filter(|user| !behind || user.is_limited());
         let memory_bytes = described.memory.as_ref().map(|limit| limit.bytes);
         let limits = Limits { memory_bytes, pids_max: self.settings.pids_max, behind };
-        let made = PartGroup::create(&described.name(), limits);
+        let made = PartGroup::create(&described.name(), user.as_ref(), limits);
         made.map_err(|error| self.complain_of_groups(&error.to_string())).ok()
+    }
+
+    /// Differs between the daemons of a machine, and is the same for one that is started again.
+    fn daemon_number(&self) -> u64 {
+        tutti_protocol::settings::version(&self.settings.parts.to_string_lossy())
+    }
+
+    /// Users who have jobs here are held to the limits that hold now.
+    pub(super) fn limit_users(&mut self) {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let wanted = |uid| self.core.memory_per_node(uid);
+        let held = limit_users(self.daemon_number(), |uid| Some(wanted(uid)?.0));
+        for (uid, held_bytes) in held {
+            match (self.core.memory_per_node(uid), held_bytes) {
+                (Some((bytes, place)), Some(held)) if held > bytes => {
+                    let bytes = size::text(bytes);
+                    tracing::info!("the jobs of user {uid} have more than {bytes}: it holds later ({place})");
+                }
+                (Some((_, place)), None) => self.complain_of_user_limits(&place),
+                _ => {}
+            }
+        }
+    }
+
+    /// Once: it is the same for every user.
+    fn complain_of_user_limits(&mut self, place: &str) {
+        if !std::mem::replace(&mut self.without_user_limits, true) {
+            let name = &self.settings.name;
+            let why = match rustix::process::geteuid().is_root() {
+                true => "the kernel has no memory controller for us",
+                false => "the daemon is not root's",
+            };
+            print_line(format_args!("tuttid {name}: memory_per_node is not held here: {why} ({place})"));
+        }
     }
 
     /// Once: it is the same for every job.

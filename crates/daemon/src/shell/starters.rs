@@ -222,7 +222,7 @@ impl Shell {
             token,
             reconnect_ms: self.settings.keep_ms,
         });
-        let mut group = self.make_group(&described, launch.terms.fill);
+        let mut group = self.make_group(&described, launch.user.uid, launch.terms.fill);
         let mut spawned = self.spawn(job, launch, group.as_ref());
         if let (Err(text), Some(made)) = (&spawned, &group) {
             self.complain_of_groups(text);

@@ -100,6 +100,46 @@ pub(super) fn unescape(text: &str) -> String {
         .fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain))
 }
 
+/// The cgroup of version 2 that this process is in.
+pub(super) fn own_place() -> io::Result<PathBuf> {
+    let memberships = std::fs::read_to_string("/proc/self/cgroup")?;
+    place_in(&memberships).map(Path::to_owned).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// The group of this controller that this process is in; `None` where version 1 has not got it.
+pub(super) fn own_directory(controller: &str) -> Option<OwnedFd> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let (point, relative) = find_version1(&mounts, &memberships, controller)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let point = openat(CWD, &point, flags, Mode::empty()).ok()?;
+    let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { &relative };
+    open_beneath(&point, relative, OFlags::RDONLY | OFlags::DIRECTORY).ok()
+}
+
+/// Where the hierarchy of a controller is mounted, and the path from there to the group that a process is in.
+fn find_version1(mountinfo: &str, memberships: &str, controller: &str) -> Option<(PathBuf, PathBuf)> {
+    let has = |list: &str| list.split(',').any(|name| name == controller);
+    let own = memberships.lines().find_map(|line| {
+        // 4:memory:/a/b
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        has(controllers).then_some(path)
+    })?;
+    mountinfo.lines().find_map(|line| {
+        // 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+        let (left, right) = line.split_once(" - ")?;
+        let mut right = right.split(' ');
+        if right.next()? != "cgroup" || !has(right.nth(1)?) {
+            return None;
+        }
+        let mut fields = left.split(' ').skip(3);
+        let (root, point) = (unescape(fields.next()?), unescape(fields.next()?));
+        let relative = Path::new(own).strip_prefix(&root).ok()?.to_owned();
+        let is_outside = relative.starts_with("..");
+        (!is_outside).then(|| (PathBuf::from(point), relative))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,5 +198,21 @@ mod tests {
             assert!(open(path).is_err(), "{path}");
         }
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn version_1_group_of_a_controller_is_found() {
+        let mounts = "\
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+36 31 0:33 /a /mnt/cpu\\040s rw,relatime - cgroup cgroup rw,cpu,cpuacct
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+        let own = "4:memory:/x/y\n3:cpu,cpuacct:/a/b\n2:pids:/\n0::/z\n";
+        let found = |controller| find_version1(mounts, own, controller);
+        assert_eq!(found("memory"), Some(("/sys/fs/cgroup/memory".into(), "x/y".into())));
+        assert_eq!(found("cpu"), Some(("/mnt/cpu s".into(), "b".into())));
+        assert_eq!(found("pids"), None, "it is mounted nowhere");
+        assert_eq!(found("mem"), None);
+        assert_eq!(find_version1(mounts, "3:cpu:/b\n", "cpu"), None, "outside of what is mounted");
     }
 }

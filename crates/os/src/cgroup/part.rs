@@ -2,7 +2,7 @@
 //! them. They are root's.
 //!
 //! ```text
-//! daemon's cgroup
+//! daemon's cgroup, or in it that of the user (user.rs)
 //!   tutti-part-NAME        all that there is of the job here: limits of processes and memory, killed at the end
 //!     starter              the starter alone; never frozen
 //!     tutti-job-NAME       frozen by the daemon when it is not the job's turn; limit of memory of the ranks
@@ -25,9 +25,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid, chownat, flock, fstat, mkdirat, unlinkat};
 use serde::{Deserialize, Serialize};
 
-use super::granted::Granted;
-use super::mount::{Mount, open_beneath, place_in};
-use super::version1::{Version1, own_directory};
+use super::granted::{Granted, UserReached};
+use super::mount::{Mount, open_beneath, own_directory, own_place};
+use super::user::{self, UserLimit};
+use super::version1::Version1;
 use super::{INNER, JobGroup, REMOVAL_MAX, name, number};
 use crate::with_file_rights_of;
 
@@ -42,6 +43,8 @@ const JOINER: u32 = 65_535;
 const STARTER_BYTES: u64 = 64 << 20;
 /// How often a part is made that another daemon sweeps while it is being made.
 const CREATE_MAX: u32 = 3;
+/// Version 1: what tells of memory that has run out.
+const OOM: &str = "memory.oom_control";
 /// Controllers of limits.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
@@ -66,6 +69,9 @@ pub struct Enforced {
     /// They are behind everybody in the cgroup around theirs, and below it.
     #[serde(default)]
     pub behind: bool,
+    /// That of the memory of all jobs of the user on the node; false: there is none, or it is only counted.
+    #[serde(default)]
+    pub user_memory: bool,
 }
 
 /// Where the cgroups of a part are, for a daemon that follows.
@@ -73,6 +79,9 @@ pub struct Enforced {
 pub struct PartPlace {
     /// Path of the cgroup around it in the hierarchy.
     parent: PathBuf,
+    /// The cgroup of its user in that one, in which it is; none: it is in none.
+    #[serde(default)]
+    user: Option<String>,
     /// [`super::part_name`].
     name: String,
     /// Which limits the kernel sees to.
@@ -84,6 +93,9 @@ pub struct PartPlace {
 #[derive(Debug)]
 pub struct PartGroup {
     place: PartPlace,
+    /// The daemon's.
+    around: OwnedFd,
+    /// In which it is: the user's, or the daemon's.
     parent: OwnedFd,
     /// Locked as long as it is held: it is not swept.
     directory: OwnedFd,
@@ -94,30 +106,69 @@ pub struct PartGroup {
 
 impl PartGroup {
     /// Makes those of a part with this name ([`super::part_name`]) inside of the cgroup that this process is
-    /// in, for root.
+    /// in, for root; with `user` in the one of that user there. Of a user with a limit no part is behind
+    /// others by version 2: it would be behind that user's other parts alone.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn create(name: &str, limits: Limits) -> io::Result<Self> {
-        let place = PartPlace { parent: own_place()?, name: name.to_owned(), enforced: Enforced::default() };
-        let parent = mount()?.open_directory(&place.parent)?;
+    pub fn create(name: &str, user: Option<&UserLimit>, limits: Limits) -> io::Result<Self> {
+        let place = PartPlace {
+            parent: own_place()?,
+            user: user.map(UserLimit::directory_name),
+            name: name.to_owned(),
+            enforced: Enforced::default(),
+        };
+        let around = mount()?.open_directory(&place.parent)?;
         let mut left = CREATE_MAX;
         loop {
             left -= 1;
-            // One of the same name would be a job with the same number, which is drawn.
-            mkdirat(&parent, place.directory_name(), Mode::from_raw_mode(0o755))?;
-            let made = Self::furnish(place.clone(), parent.try_clone()?, limits);
+            let made = Self::try_create(&place, around.try_clone()?, user, limits);
             let Err(error) = &made else { return made };
-            // It is empty.
-            remove_unfinished(&parent, &place);
-            // A daemon that begins beside this one has swept it before it was locked.
+            // A daemon that begins beside this one has swept it before it was locked, or the last other part
+            // of the user has gone and its group with it.
             if error.kind() != io::ErrorKind::NotFound || left == 0 {
                 return made;
             }
         }
     }
 
-    fn furnish(place: PartPlace, parent: OwnedFd, limits: Limits) -> io::Result<Self> {
+    fn try_create(
+        place: &PartPlace,
+        around: OwnedFd,
+        user: Option<&UserLimit>,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let mut place = place.clone();
+        let parent = match user {
+            None => around.try_clone()?,
+            Some(of_user) => {
+                let _ = write(&around, "cgroup.subtree_control", "+memory");
+                let (directory, held_bytes) = of_user.make_in(&around)?;
+                place.enforced.user_memory = held_bytes.is_some();
+                directory
+            }
+        };
+        // One of the same name would be a job with the same number, which is drawn.
+        let made = mkdirat(&parent, place.directory_name(), Mode::from_raw_mode(0o755))
+            .map_err(io::Error::from)
+            .and_then(|()| {
+                let furnished =
+                    Self::furnish(place.clone(), around.try_clone()?, parent.try_clone()?, user, limits);
+                // It is empty.
+                furnished.inspect_err(|_| {
+                    remove_unfinished(&parent, &place);
+                })
+            });
+        made.inspect_err(|_| place.remove_user(&around))
+    }
+
+    fn furnish(
+        place: PartPlace,
+        around: OwnedFd,
+        parent: OwnedFd,
+        user: Option<&UserLimit>,
+        limits: Limits,
+    ) -> io::Result<Self> {
         let directory = open(&parent, &place.directory_name())?;
         flock(&directory, FlockOperation::NonBlockingLockShared)?;
         let job_name = name(&place.name);
@@ -131,61 +182,73 @@ impl PartGroup {
         chownat(&directory, "cgroup.procs", joiner, none, nofollow)?;
         chownat(&directory, Path::new(&job_name).join(INNER).join("cgroup.procs"), joiner, none, nofollow)?;
         let (starter, job) = (open(&directory, STARTER)?, open(&directory, &job_name)?);
-        let mut part = PartGroup { place, parent, directory, starter, job, version1: Vec::new() };
-        part.limit(limits);
+        let mut part = PartGroup { place, around, parent, directory, starter, job, version1: Vec::new() };
+        part.limit(user, limits);
         Ok(part)
     }
 
-    fn limit(&mut self, limits: Limits) {
+    fn limit(&mut self, user: Option<&UserLimit>, limits: Limits) {
         // Without need no job has a share of the cores by its cgroup.
         for controller in CONTROLLERS.iter().filter(|controller| **controller != "cpu" || limits.behind) {
             let enable = |directory| write(directory, "cgroup.subtree_control", &format!("+{controller}"));
+            // Behind others is a matter of the daemon's cgroup alone.
+            if *controller == "cpu" && user.is_some() {
+                continue;
+            }
             // Where the cgroup around it has processes of its own the kernel refuses.
+            let _ = enable(&self.around);
             let _ = enable(&self.parent);
             let _ = enable(&self.directory);
         }
         let pids = limits.pids_max.to_string();
         self.place.enforced.pids = write(&self.directory, "pids.max", &pids).is_ok()
-            || self.limit_by_version1("pids", ("pids.max", limits.pids_max));
+            || self.limit_by_version1("pids", None, ("pids.max", limits.pids_max));
         self.place.enforced.behind = limits.behind
-            && (write(&self.directory, "cpu.idle", "1").is_ok()
-                || self.limit_by_version1("cpu", ("cpu.idle", 1)));
+            && (user.is_none() && write(&self.directory, "cpu.idle", "1").is_ok()
+                || self.limit_by_version1("cpu", None, ("cpu.idle", 1)));
+        // Before there is a limit: a process is never killed alone, whoever's limit it is.
+        let is_whole = write(&self.job, "memory.oom.group", "1").is_ok();
         let Some(bytes) = limits.memory_bytes else {
             // Its memory is counted all the same.
             if open_file(&self.job, "memory.current", OFlags::RDONLY).is_err() {
-                self.version1.extend(Version1::create("memory", &self.place.directory_name(), None));
+                self.version1.extend(Version1::create("memory", user, &self.place.directory_name(), None));
             }
-            return;
+            return self.note_user_memory();
         };
-        // In this order: a limited process is never killed alone.
-        let by_version2 = write(&self.job, "memory.oom.group", "1").is_ok()
-            && write(&self.job, "memory.max", &bytes.to_string()).is_ok();
+        let by_version2 = is_whole && write(&self.job, "memory.max", &bytes.to_string()).is_ok();
         if by_version2 {
             // Where the kernel counts no swap there is none to forbid.
             let _ = write(&self.job, "memory.swap.max", "0");
             let _ = write(&self.directory, "memory.max", &(bytes + STARTER_BYTES).to_string());
         }
         self.place.enforced.memory =
-            by_version2 || self.limit_by_version1("memory", ("memory.limit_in_bytes", bytes));
+            by_version2 || self.limit_by_version1("memory", user, ("memory.limit_in_bytes", bytes));
         if let Some(memory) = self.memory_version1() {
             let _ = memory.write("memory.memsw.limit_in_bytes", bytes);
         }
+        self.note_user_memory();
     }
 
-    fn limit_by_version1(&mut self, controller: &str, limit: (&str, u64)) -> bool {
-        let group = Version1::create(controller, &self.place.directory_name(), Some(limit));
+    /// Version 1 may hold the user to its limit where version 2 has not got the controller.
+    fn note_user_memory(&mut self) {
+        self.place.enforced.user_memory |= self.version1.iter().any(Version1::limits_user);
+    }
+
+    fn limit_by_version1(&mut self, controller: &str, user: Option<&UserLimit>, limit: (&str, u64)) -> bool {
+        let group = Version1::create(controller, user, &self.place.directory_name(), Some(limit));
         let made = group.is_some();
         self.version1.extend(group);
         made
     }
 
     fn memory_version1(&self) -> Option<&Version1> {
-        self.version1.iter().find(|group| group.open("memory.oom_control").is_ok())
+        self.version1.iter().find(|group| group.open(OOM).is_ok())
     }
 
     /// Those of a part that an earlier daemon has made; `None` when they are gone, or not ours.
     pub fn reopen(place: &PartPlace) -> Option<Self> {
-        let parent = Mount::open()?.open_directory(&place.parent).ok()?;
+        let around = Mount::open()?.open_directory(&place.parent).ok()?;
+        let parent = place.open_parent(&around).ok()?;
         let directory = open(&parent, &place.directory_name()).ok()?;
         let is_own = |directory: &OwnedFd| {
             fstat(directory).is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw())
@@ -195,10 +258,8 @@ impl PartGroup {
         }
         let _ = flock(&directory, FlockOperation::NonBlockingLockShared);
         let (starter, job) = (open(&directory, STARTER).ok()?, open(&directory, &name(&place.name)).ok()?);
-        let version1 =
-            CONTROLLERS.iter().filter_map(|controller| Version1::reopen(controller, &place.directory_name()));
-        let version1 = version1.collect();
-        Some(PartGroup { place: place.clone(), parent, directory, starter, job, version1 })
+        let version1 = place.version1().collect();
+        Some(PartGroup { place: place.clone(), around, parent, directory, starter, job, version1 })
     }
 
     /// Where it is.
@@ -222,17 +283,22 @@ impl PartGroup {
     }
 
     /// Gives the starter what it needs of it, on a wire on which nothing has been sent. `frame` makes the
-    /// frame that carries it: whether memory is limited.
+    /// frame that carries it, with the flags of [`Granted`].
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn grant(&self, wire: BorrowedFd<'_>, frame: impl FnOnce(bool) -> Vec<u8>) -> io::Result<()> {
+    pub fn grant(&self, wire: BorrowedFd<'_>, frame: impl FnOnce(u32) -> Vec<u8>) -> io::Result<()> {
         let copy = |directory: &OwnedFd| directory.try_clone();
         let ranks = open(&self.job, INNER)?;
         let enter = || open_file(&ranks, "cgroup.procs", OFlags::WRONLY);
         let enter = with_file_rights_of(JOINER, enter).ok_or(io::ErrorKind::PermissionDenied)??;
-        let limited = self.memory_version1().filter(|_| self.place.enforced.memory);
-        let reached = limited.and_then(|group| group.notify("memory.oom_control").ok());
+        let memory = self.memory_version1();
+        let limited = memory.filter(|_| self.place.enforced.memory);
+        let reached = limited.and_then(|group| group.notify(OOM).ok());
+        let of_user = memory.filter(|group| group.is_of_user());
+        let of_user = of_user.and_then(|group| {
+            Some(UserReached { reached: group.notify_of_user(OOM).ok()?, kills: group.open(OOM).ok()? })
+        });
         let granted = Granted {
             job: copy(&self.job)?,
             enter,
@@ -240,10 +306,12 @@ impl PartGroup {
             turn: open_file(&self.job, "cgroup.freeze", OFlags::WRONLY)?,
             kill: open_file(&self.job, "cgroup.kill", OFlags::WRONLY)?,
             reached,
+            of_user,
             limits_memory: self.place.enforced.memory,
+            in_user: self.place.user.is_some(),
             ranks,
         };
-        granted.send(wire, &frame(self.place.enforced.memory))
+        granted.send(wire, &frame(granted.flags()))
     }
 
     /// Memory that the ranks have, by version 1 with the starter; none where the kernel does not count it.
@@ -297,11 +365,35 @@ impl PartGroup {
         remove(&self.directory, STARTER)?;
         // Version 1 before the part: while the part is there its owner makes or removes all of them.
         self.version1.iter().try_for_each(|group| absent_is_well(group.try_remove()))?;
-        remove(&self.parent, &self.place.directory_name())
+        self.version1.iter().for_each(Version1::remove_user);
+        remove(&self.parent, &self.place.directory_name())?;
+        self.place.remove_user(&self.around);
+        Ok(())
     }
 }
 
 impl PartPlace {
+    /// The cgroup around it.
+    fn open_parent(&self, around: &OwnedFd) -> io::Result<OwnedFd> {
+        self.user.as_ref().map_or_else(|| around.try_clone(), |user| user::open_directory(around, user))
+    }
+
+    /// Its groups of version 1.
+    fn version1(&self) -> impl Iterator<Item = Version1> {
+        let directory = self.directory_name();
+        CONTROLLERS.iter().filter_map(move |controller| {
+            let within = self.user.as_deref().filter(|_| *controller == "memory");
+            Version1::reopen(controller, within, &directory)
+        })
+    }
+
+    /// Removes its user's, if no other part is in it.
+    fn remove_user(&self, around: &OwnedFd) {
+        if let Some(user) = &self.user {
+            user::remove_empty(around, user);
+        }
+    }
+
     fn directory_name(&self) -> String {
         format!("{PART}{}", self.name)
     }
@@ -318,20 +410,52 @@ pub fn sweep_blocking() -> usize {
     let version1: Vec<(OwnedFd, Vec<String>)> =
         CONTROLLERS.iter().filter_map(|controller| own_directory(controller)).map(with_names).collect();
     let (directory, names) = with_names(directory);
+    let place = |user: Option<&str>, name: &str| PartPlace {
+        parent: parent.clone(),
+        user: user.map(str::to_owned),
+        name: name.to_owned(),
+        enforced: Enforced::default(),
+    };
     for found in names {
+        if user::is_name(&found) {
+            swept += sweep_user(&directory, &found, |name| place(Some(&found), name));
+            continue;
+        }
         swept += usize::from(match found.strip_prefix(PART) {
-            Some(name) => sweep_part(&PartPlace {
-                parent: parent.clone(),
-                name: name.to_owned(),
-                enforced: Enforced::default(),
-            }),
+            Some(name) => sweep_part(&place(None, name)),
             None => sweep_empty(&directory, &found),
         });
     }
     for (group, names) in version1 {
-        for found in names.iter().filter(|found| open(&directory, found).is_err()) {
-            swept +=
-                usize::from(is_own(&group, found) && unlinkat(&group, found, AtFlags::REMOVEDIR).is_ok());
+        swept += sweep_version1(&group, &names, &directory);
+    }
+    swept
+}
+
+/// The parts of a user, and its group if it is empty then.
+fn sweep_user(around: &OwnedFd, user: &str, place: impl Fn(&str) -> PartPlace) -> usize {
+    let Ok(group) = user::open_directory(around, user) else { return 0 };
+    let (_, names) = with_names(group);
+    let parts = names.iter().filter_map(|found| found.strip_prefix(PART));
+    let swept = parts.filter(|name| sweep_part(&place(name))).count();
+    swept + usize::from(user::remove_empty(around, user))
+}
+
+/// Groups of version 1 whose part is gone from version 2.
+fn sweep_version1(group: &OwnedFd, names: &[String], version2: &OwnedFd) -> usize {
+    let mut swept = 0;
+    for found in names {
+        if user::is_name(found) {
+            if let Ok(inside) = user::open_directory(group, found) {
+                let (inside, names) = with_names(inside);
+                swept += match user::open_directory(version2, found) {
+                    Ok(version2) => sweep_version1(&inside, &names, &version2),
+                    Err(_) => sweep_version1(&inside, &names, version2),
+                };
+            }
+            swept += usize::from(user::remove_empty(group, found));
+        } else if open(version2, found).is_err() {
+            swept += usize::from(is_own(group, found) && unlinkat(group, found, AtFlags::REMOVEDIR).is_ok());
         }
     }
     swept
@@ -341,14 +465,16 @@ pub fn sweep_blocking() -> usize {
 fn with_names(directory: OwnedFd) -> (OwnedFd, Vec<String>) {
     let entries = rustix::fs::Dir::read_from(&directory).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
-    let is_one = |found: &String| found.starts_with(PART) || found.starts_with(&name(""));
+    let is_one =
+        |found: &String| found.starts_with(PART) || found.starts_with(&name("")) || user::is_name(found);
     let names = names.filter(is_one).collect();
     (directory, names)
 }
 
 fn sweep_part(place: &PartPlace) -> bool {
     let Some(part) = PartGroup::reopen(place) else {
-        let parent = Mount::open().and_then(|mount| mount.open_directory(&place.parent).ok());
+        let around = Mount::open().and_then(|mount| mount.open_directory(&place.parent).ok());
+        let parent = around.and_then(|around| place.open_parent(&around).ok());
         return parent.is_some_and(|parent| remove_unfinished(&parent, place));
     };
     // Its own lock becomes one that no other process has.
@@ -371,8 +497,9 @@ fn remove_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
     for inner in [format!("{part}/{job}/{INNER}"), format!("{part}/{job}"), format!("{part}/{STARTER}")] {
         let _ = unlinkat(parent, inner, AtFlags::REMOVEDIR);
     }
-    for group in CONTROLLERS.iter().filter_map(|controller| Version1::reopen(controller, &part)) {
+    for group in place.version1() {
         let _ = group.try_remove();
+        group.remove_user();
     }
     unlinkat(parent, part, AtFlags::REMOVEDIR).is_ok()
 }
@@ -406,12 +533,6 @@ fn mount() -> io::Result<Mount> {
     Mount::open().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no cgroups of version 2"))
 }
 
-/// The cgroup that this process is in.
-fn own_place() -> io::Result<PathBuf> {
-    let memberships = std::fs::read_to_string("/proc/self/cgroup")?;
-    place_in(&memberships).map(Path::to_owned).ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
 fn open(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     open_beneath(directory, Path::new(name), OFlags::RDONLY | OFlags::DIRECTORY)
 }
@@ -435,12 +556,16 @@ mod tests {
 
     /// None, with a line, where none can be made.
     fn create(name: &str) -> Option<PartGroup> {
+        create_of(name, None)
+    }
+
+    fn create_of(name: &str, user: Option<UserLimit>) -> Option<PartGroup> {
         use tutti_testkit::{Need, skip};
         if !rustix::process::geteuid().is_root() {
             skip(Need::Root, "only root's daemon makes cgroups for others");
             return None;
         }
-        let made = PartGroup::create(&format!("{name}-{}", std::process::id()), LIMITS);
+        let made = PartGroup::create(&format!("{name}-{}", std::process::id()), user.as_ref(), LIMITS);
         made.map_err(|error| skip(Need::Cgroup, error)).ok()
     }
 
@@ -519,6 +644,56 @@ mod tests {
         }
         assert!(!is_there(&places[0]));
         held.remove_blocking();
+    }
+
+    #[test]
+    fn part_groups_of_a_user_are_in_one_that_goes_with_the_last() {
+        let daemon = u64::from(std::process::id());
+        let user = |bytes| Some(UserLimit::new(54_321, daemon, bytes));
+        let (Some(one), Some(two)) =
+            (create_of("unit-user-one", user(Some(64 << 20))), create_of("unit-user-two", user(None)))
+        else {
+            return;
+        };
+        let name = user(None).unwrap().directory_name();
+        assert_eq!(one.place().user.as_deref(), Some(name.as_str()));
+        assert_eq!(one.enforced().user_memory, one.memory_bytes().is_some(), "what is counted is limited");
+        assert!(!two.enforced().user_memory, "there is no limit any more");
+        let held = super::super::limit_users(daemon, |uid| (uid == 54_321).then_some(32 << 20));
+        let expected = one.enforced().user_memory.then_some(32 << 20);
+        assert!(!held.is_empty() && held.iter().all(|held| *held == (54_321, expected)), "{held:?}");
+        assert!(super::super::limit_users(daemon + 1, |_| None).is_empty(), "another daemon's");
+        assert!(PartGroup::reopen(two.place()).is_some());
+        one.remove_blocking();
+        assert!(user::open_directory(&two.around, &name).is_ok(), "a part is in it");
+        let memory = own_directory("memory");
+        two.remove_blocking();
+        assert!(user::open_directory(&two.around, &name).is_err());
+        assert!(memory.is_none_or(|memory| user::open_directory(&memory, &name).is_err()));
+    }
+
+    #[test]
+    fn part_groups_of_a_user_are_swept() {
+        let user = Some(UserLimit::new(54_322, u64::from(std::process::id()), Some(64 << 20)));
+        let name = user.as_ref().unwrap().directory_name();
+        let Some(part) = create_of("unit-user-swept", user.clone()) else { return };
+        let (around, place) = (part.around.try_clone().unwrap(), part.place().clone());
+        sweep_blocking();
+        assert!(is_there(&place), "it is held");
+        drop(part);
+        // What a daemon leaves that is killed when it has made the group alone.
+        let empty = UserLimit::new(54_323, u64::from(std::process::id()), None);
+        drop(empty.make_in(&around).unwrap());
+        let memory = own_directory("memory");
+        drop(memory.as_ref().map(|memory| empty.make_in(memory).unwrap()));
+        let deadline = Instant::now() + REMOVAL_MAX;
+        let is_left = |directory: &OwnedFd| {
+            [&name, &empty.directory_name()].iter().any(|name| user::open_directory(directory, name).is_ok())
+        };
+        while (is_left(&around) || memory.as_ref().is_some_and(is_left)) && Instant::now() < deadline {
+            sweep_blocking();
+        }
+        assert!(!is_left(&around) && !memory.as_ref().is_some_and(is_left));
     }
 
     /// A daemon that is killed while it makes the groups of a part leaves some of them.

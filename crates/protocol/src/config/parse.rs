@@ -201,7 +201,10 @@ impl Reader<'_> {
     fn key(&mut self, title: &str, (name, value): Entry<'_>, keys: &'static [Key], section: &mut Section) {
         let word = name.get_ref().as_ref();
         let Some(key) = schema::find(keys, word) else {
-            let advice = advice(word, keys.iter().map(|key| key.name));
+            let advice = match word == schema::MEMORY_PER_NODE && title.starts_with("[limits.group") {
+                true => ": nodes hold each user to a limit of his own; [limits] has that of each".into(),
+                false => advice(word, keys.iter().map(|key| key.name)),
+            };
             return self.mistake(&name.span(), format!("{} is not a key of {title}{advice}", brief(word)));
         };
         if let Some(value) = self.value(word, key.kind, value) {
@@ -266,7 +269,8 @@ impl Reader<'_> {
             match name.get_ref().as_ref() {
                 of @ ("user" | "group") => {
                     self.known(of, value);
-                    let sections = self.named(&format!("limits.{of}"), value, schema::LIMITS);
+                    let keys = if of == "user" { schema::LIMITS } else { schema::GROUP_LIMITS };
+                    let sections = self.named(&format!("limits.{of}"), value, keys);
                     let limits = sections.into_iter().map(|(name, section)| (name, Limits(section)));
                     let rules = &mut self.parsed.config.rules;
                     let map = if of == "user" { &mut rules.user_limits } else { &mut rules.group_limits };

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::schema::MEMORY_PER_NODE;
 use super::section::Section;
 use super::values::{Value, duration_text, quoted};
 
@@ -110,6 +111,33 @@ impl Rules {
         let of_group =
             group.and_then(|group| found(Scope::Group(group.into()), self.group_limits.get(group)?));
         of_user.into_iter().chain(of_group).collect()
+    }
+
+    /// Of all this what every node needs, since its kernel sees to it: `memory_per_node`, with its places.
+    #[must_use]
+    pub fn of_nodes(&self) -> Rules {
+        let of_nodes = |limits: &Limits| {
+            let kept = limits.0.0.get_key_value(MEMORY_PER_NODE);
+            Limits(Section(kept.into_iter().map(|(name, placed)| (name.clone(), placed.clone())).collect()))
+        };
+        let users = self.user_limits.iter().filter(|(_, limits)| limits.0.0.contains_key(MEMORY_PER_NODE));
+        let user_limits: BTreeMap<_, _> =
+            users.map(|(name, limits)| (name.clone(), of_nodes(limits))).collect();
+        let limits = of_nodes(&self.limits);
+        let is_none = user_limits.is_empty() && limits.0.0.is_empty();
+        let path = if is_none { String::new() } else { self.path.clone() };
+        Rules { path, limits, user_limits, ..Rules::default() }
+    }
+
+    /// What all jobs of a user may have of a node's memory, in bytes, and where that is written; none: no
+    /// limit. `user`: his name, or his number where he has none.
+    #[must_use]
+    pub fn memory_per_node(&self, user: &str) -> Option<(u64, String)> {
+        let limits = self.limits_of(Some(user), None, MEMORY_PER_NODE);
+        limits.into_iter().find_map(|(_, value, place)| match value {
+            Value::Bytes(bytes) => Some((bytes, place)),
+            _ => None,
+        })
     }
 
     /// How long it takes until half of what somebody has used is forgotten, in ms; 0: at once.

@@ -70,8 +70,9 @@ pub const QUEUE: &[Key] = &[
     live("exclusive", Kind::Switch),
 ];
 
-/// `[limits]`, `[limits.user.NAME]`, `[limits.group.NAME]`.
+/// `[limits]`, `[limits.user.NAME]`.
 pub const LIMITS: &[Key] = &[
+    live(MEMORY_PER_NODE, Kind::Size),
     live("ranks", Kind::Count(1, 1 << 32)),
     live("slots", Kind::Count(1, 1 << 32)),
     live("nodes", Kind::Count(1, 1 << 20)),
@@ -82,6 +83,12 @@ pub const LIMITS: &[Key] = &[
     live("exclusive", Kind::Switch),
     live("weight_max", Kind::Count(1, 10_000)),
 ];
+
+/// What all jobs of a user may have of a node's memory; the nodes' kernels see to that.
+pub const MEMORY_PER_NODE: &str = "memory_per_node";
+
+/// `[limits.group.NAME]`: what is not held by the cgroup of a user.
+pub const GROUP_LIMITS: &[Key] = LIMITS.split_at(1).1;
 
 /// Sections that there are, for who has written another one.
 pub const SECTIONS: &[&str] = &["node", "nodes", "cluster", "queue", "limits", "shares"];

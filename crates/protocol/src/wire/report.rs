@@ -160,6 +160,9 @@ pub enum Cause {
     /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one
     /// tells the user.
     Memory,
+    /// It was killed since all jobs of its user on the node together have reached their limit of memory. The
+    /// node's daemon, which knows the limit, adds a [`Report::Warning`].
+    UserMemory,
 }
 
 /// The one place of the text about a rank's end: front ends print it, `tutti status` gives it as the cause,
@@ -189,6 +192,9 @@ impl fmt::Display for Ended {
                 out.write_str("died without calling MPI_Finalize; the ranks that it has started are ended")
             }
             Cause::Memory => out.write_str("was killed: its job had used up its memory on the node"),
+            Cause::UserMemory => {
+                out.write_str("was killed: the jobs of its user had used up their memory on the node")
+            }
         }
     }
 }
@@ -196,7 +202,7 @@ impl fmt::Display for Ended {
 impl Ended {
     /// The line for the user; none where a warning before has said more, and of an end without a mistake.
     pub fn notice(&self) -> Option<String> {
-        (!matches!(self.cause, Cause::Memory | Cause::Exit(_))).then(|| self.to_string())
+        (!matches!(self.cause, Cause::Memory | Cause::UserMemory | Cause::Exit(_))).then(|| self.to_string())
     }
 }
 
@@ -208,7 +214,7 @@ impl Cause {
             Cause::Status(status) => (status & 0xff) as u8,
             Cause::Exit(code) => (code & 0xff) as u8,
             Cause::NotFinalized | Cause::NeverInit | Cause::Vanished | Cause::NoPmi | Cause::Gone => 1,
-            Cause::Memory => 137,
+            Cause::Memory | Cause::UserMemory => 137,
             Cause::Abort(code) => {
                 // An aborted job never looks like a good one.
                 let code = (code & 0xff) as u8;

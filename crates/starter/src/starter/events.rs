@@ -9,13 +9,14 @@ use tutti_shm::ticket::Notice;
 use super::reconnect::Reconnect;
 use super::{Starter, hold, idle, stuck};
 use crate::launch;
+use crate::memory_watch::MemoryWatch;
 use crate::parts::Parts;
 use crate::pmi::{Pmi, PmiEvent};
 use crate::readiness::{PollList, Source, now_ns};
 use crate::regions::Regions;
 use crate::tickets::{AttachReply, Event, Tickets};
 use tutti_os::Failure;
-use tutti_os::cgroup::Cgroup;
+use tutti_os::cgroup::{Cgroup, UsedUp};
 use tutti_os::descendants;
 use tutti_protocol::wire::{self, Kind, Report};
 
@@ -41,7 +42,7 @@ impl Starter {
             failures.into_iter().for_each(|pipe| add(Source::Spawning(index), pipe, PollFlags::IN));
         }
         // Before the deaths that come of it.
-        let reached = parts.cgroup.iter().filter_map(Cgroup::reached);
+        let reached = parts.cgroup.iter().flat_map(Cgroup::reached);
         reached.for_each(|event| add(Source::Memory, event, PollFlags::IN));
         for (rank, pidfd) in parts.ranks.alive() {
             add(Source::Rank(rank), pidfd, PollFlags::IN);
@@ -80,7 +81,9 @@ impl Starter {
         let watch_ns = self.watch.as_ref().map(stuck::Watch::due_ns);
         let idle_ns = self.idle.as_ref().map(idle::IdleWatch::due_ns);
         let (grace_ns, spawn_ns) = (parts.ranks.grace_ends_ns(), self.spawn_due_ns());
-        let wake_ns = [silence_ns, grace_ns, self.orphans_ns, due_ns, hold_ns, watch_ns, idle_ns, spawn_ns];
+        let memory_ns = self.memory_watch.as_ref().map(MemoryWatch::due_ns);
+        let wake_ns =
+            [silence_ns, grace_ns, self.orphans_ns, due_ns, hold_ns, watch_ns, idle_ns, spawn_ns, memory_ns];
         let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -99,7 +102,11 @@ impl Starter {
                 }
             }
             Source::Signals => self.handle_signals(),
-            Source::Memory => self.parts.cgroup.iter_mut().for_each(Cgroup::handle_reached),
+            Source::Memory => {
+                if self.parts.cgroup.iter_mut().any(Cgroup::handle_reached) {
+                    self.memory_watch = Some(MemoryWatch::begin(now_ns()));
+                }
+            }
             // Clients see that all is gone; a rank that publishes anew starts another one.
             Source::Regions => self.parts.regions = None,
             Source::Listener => self.parts.tickets.iter_mut().for_each(Tickets::handle_listener),
@@ -235,22 +242,40 @@ impl Starter {
     fn handle_ended(&mut self, mut ended: wire::Ended) {
         self.log_debug(|| format!("{ended:?}"));
         // Before its cgroup is killed by us.
-        let reached = self.memory_limit_behind(ended.cause);
+        let used_up = self.used_up_behind(ended.cause);
         if self.parts.ranks.is_ending() {
             self.kill();
         }
-        if let Some(reached) = reached {
-            ended.cause = wire::Cause::Memory;
-            self.report(&Report::Warning(format!("rank {} was killed: {reached}", ended.rank)));
+        match (used_up, &self.parts.memory) {
+            (Some(UsedUp::User), _) => ended.cause = wire::Cause::UserMemory,
+            (Some(UsedUp::Job), Some(limit)) => {
+                ended.cause = wire::Cause::Memory;
+                let text = format!("rank {} was killed: {}", ended.rank, limit.reached);
+                self.report(&Report::Warning(text));
+            }
+            _ => {}
         }
         self.report(&Report::Ended(ended));
     }
 
-    /// What the user reads of a limit of memory, if the kernel has killed the rank for it.
-    fn memory_limit_behind(&self, cause: wire::Cause) -> Option<String> {
+    /// Whose limit of memory it was, if the kernel has killed the rank for one.
+    fn used_up_behind(&self, cause: wire::Cause) -> Option<UsedUp> {
         let is_killed = matches!(cause, wire::Cause::Signal { signal: libc::SIGKILL, .. });
-        let Parts { memory: Some(limit), cgroup: Some(cgroup), .. } = &self.parts else { return None };
-        (is_killed && cgroup.has_run_out()).then(|| limit.reached.clone())
+        self.parts.cgroup.as_ref().filter(|_| is_killed)?.used_up()
+    }
+
+    /// The user's memory is used up: if the kernel has killed a process of this job for it, the others go
+    /// with it.
+    fn watch_memory(&mut self, now_ns: u64) {
+        let Some(cgroup) = self.parts.cgroup.as_ref() else { return };
+        let Some(watch) = self.memory_watch.as_mut().filter(|watch| now_ns >= watch.due_ns()) else { return };
+        let is_hit = cgroup.used_up().is_some();
+        if is_hit {
+            cgroup.kill();
+        }
+        if is_hit || !watch.goes_on(now_ns) {
+            self.memory_watch = None;
+        }
     }
 
     fn handle_failures(&mut self) {
@@ -291,6 +316,7 @@ impl Starter {
         self.handle_watch_time(now_ns);
         self.handle_idle_time(now_ns);
         self.handle_spawn_time(now_ns);
+        self.watch_memory(now_ns);
         if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
             self.handle_ended(ended);
         }

@@ -31,9 +31,7 @@ pub(super) fn read_job(front: &OwnedFd) -> Result<(Job, Option<Granted>, Decoder
             decoder.next_frame().map_err(|error| StarterError::NoJob(error.to_string()))?
         {
             match head.kind {
-                Kind::Group => {
-                    granted = Granted::new(std::mem::take(&mut descriptors), head.rank == wire::LIMITS_MEMORY)
-                }
+                Kind::Group => granted = Granted::new(std::mem::take(&mut descriptors), head.rank),
                 Kind::Job => {
                     let job = serde_json::from_slice(payload)
                         .map_err(|error| StarterError::NoJob(error.to_string()))?;

@@ -19,6 +19,7 @@ use super::job::JobRecord;
 use crate::core::local::LocalNode;
 use crate::members::{Members, NodeId};
 use crate::message::{Host, JobId, Launch, Submit, User};
+use tutti_protocol::config::schema::MEMORY_PER_NODE;
 use tutti_protocol::config::values::duration_text;
 
 /// What a job, or all jobs of somebody, have of what is limited.
@@ -222,6 +223,15 @@ impl Controller {
             return Err(format!(
                 "the memory of {whose} is limited: say what the job needs with --memory ({place})"
             ));
+        }
+        for (scope, most, place) in person.limits(rules, MEMORY_PER_NODE) {
+            if submit.terms.memory_bytes > most {
+                let (wanted, whose) = (size::text(submit.terms.memory_bytes), owner(&scope, &person.shown()));
+                let most = size::text(most);
+                return Err(format!(
+                    "--memory: {wanted} is more than the {most} that {whose} may have on a node: {place}"
+                ));
+            }
         }
         for (scope, most, place) in person.limits(rules, "waiting") {
             let is_his = |job: &&JobRecord| is_in(&scope, user, job.launch.user);

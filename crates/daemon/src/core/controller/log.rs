@@ -100,7 +100,7 @@ fn name_of(cause: Cause) -> &'static str {
         Cause::Vanished => "vanished",
         Cause::NoPmi => "no-pmi",
         Cause::NeverInit => "never-init",
-        Cause::Memory => "memory",
+        Cause::Memory | Cause::UserMemory => "memory",
         Cause::Gone => "gone",
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tutti_protocol::size;
 use tutti_protocol::wire::{self, Kind, Report};
 use tutti_snapshot::View;
 
@@ -16,6 +17,19 @@ use crate::message::{
     ASK_BYTES_MAX, Control, Fence, Held, JobId, PartState, Phase, Request, Run, SPAWNED_BYTES_MAX,
     STATE_BYTES_MAX,
 };
+
+/// What a user reads when his jobs have used up his memory here.
+fn user_memory(local: &LocalNode, uid: u32) -> String {
+    let (user, node) = (local.user_name(uid), &local.config.about.name);
+    match local.memory_per_node(uid) {
+        Some((bytes, place)) => {
+            let limit = size::text(bytes);
+            format!("the jobs of {user} on node {node} reached {limit} of memory (memory_per_node): {place}")
+        }
+        // It has been lifted since.
+        None => format!("the jobs of {user} on node {node} had used up their memory (memory_per_node)"),
+    }
+}
 
 impl Parts {
     pub(in crate::core) fn handle_starter(
@@ -118,7 +132,13 @@ impl Parts {
             Report::Ending { status } => {
                 state.ending.get_or_insert(status);
             }
-            Report::Ended(ended) => state.ended.push(ended),
+            Report::Ended(ended) => {
+                if ended.cause == wire::Cause::UserMemory {
+                    let text = user_memory(local, part.launch.user.uid);
+                    state.warnings.push(format!("rank {} was killed: {text}", ended.rank));
+                }
+                state.ended.push(ended);
+            }
             Report::Warning(text) => state.warnings.push(text),
             Report::Stalled(stalled) => state.stalled = stalled,
             Report::Idle(idle) => state.idle = idle,

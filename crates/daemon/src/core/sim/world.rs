@@ -288,6 +288,7 @@ impl World {
                 self.machines[node].filing.push_back((job, Some(*queued)));
                 self.later(DISK_MS, Next::Files(node, incarnation));
             }
+            Action::LimitUsers => {}
             Action::KeepConfiguration(text) => {
                 let at_ms = self.now_ms + DISK_MS;
                 self.push(at_ms, Next::Core(node, incarnation, None, Event::ConfigurationKept(text)));

@@ -85,6 +85,19 @@ fn configuration_mistakes_have_their_place_and_what_is_allowed() {
             "[limits.user.alice]\nmemory = \"8 apples\"",
             "t:2:10: memory: \"8 apples\" is not an amount of memory in quotes, with K, M, G or T, such as \"512M\"",
         ),
+        (
+            "[limits.user.alice]\nmemory_per_node = 200",
+            "t:2:19: memory_per_node: 200 is not an amount of memory in quotes, with K, M, G or T, such as \"512M\"",
+        ),
+        (
+            "[limits.user.alice]\nmemory_per_nod = \"1G\"",
+            "t:2:1: memory_per_nod is not a key of [limits.user.alice]; did you mean memory_per_node?",
+        ),
+        (
+            "[limits.group.physics]\nmemory_per_node = \"1G\"",
+            "t:2:1: memory_per_node is not a key of [limits.group.physics]: nodes hold each user to a limit of \
+             his own; [limits] has that of each",
+        ),
         ("[shares.user]\nalice = 0", "t:2:9: alice: 0 is not a whole number from 1 to 10000"),
         (
             "[node]\nlisten = \"here\"",
@@ -99,6 +112,22 @@ fn configuration_mistakes_have_their_place_and_what_is_allowed() {
     assert_eq!(several.len(), 3, "{several:?}");
     let broken = lines("[cluster\nslice = \"1s\"\nfoo = = 3\n");
     assert!(broken.iter().any(|line| line.starts_with("t:1:")), "{broken:?}");
+}
+
+#[test]
+fn memory_per_node_is_what_nodes_hold_a_user_to() {
+    let text = "[limits]\nmemory_per_node = \"2G\"\njobs = 1\n[limits.user.alice]\nmemory_per_node = \"1G\"\n\
+                [limits.user.bob]\njobs = 3\n";
+    let mut rules = parse("t", text, &AllKnown).config.rules;
+    rules.path = "t".into();
+    let of_nodes = rules.of_nodes();
+    for rules in [&rules, &of_nodes] {
+        assert_eq!(rules.memory_per_node("alice"), Some((1 << 30, "[limits.user.alice] in t:5".into())));
+        assert_eq!(rules.memory_per_node("bob"), Some((2 << 30, "[limits] in t:2".into())));
+    }
+    assert!(of_nodes.limits_of(Some("bob"), None, "jobs").is_empty(), "that is the controller's");
+    assert_eq!(Rules { limits: Limits::default(), ..rules }.memory_per_node("bob"), None);
+    assert_eq!(parse("t", "[limits]\njobs = 1\n", &AllKnown).config.rules.of_nodes(), Rules::default());
 }
 
 #[test]
