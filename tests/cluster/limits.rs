@@ -70,6 +70,31 @@ fn limits_refuse_what_can_never_be_and_let_wait_what_cannot_be_now() {
 }
 
 #[test]
+fn limits_let_wait_what_a_user_declares_beyond_the_memory_of_a_node() {
+    let (cluster, file) = up_with("limits-node", 2, "[limits]\nmemory_per_node = \"200M\"\n");
+    let job = |memory: &str, node: &str, words: &[&str]| {
+        submit(&cluster, &[&["-n", "1", "--memory", memory, "--host", node], words].concat())
+    };
+    let first = job("150M", "node0", &["sleep", "1000"]);
+    until("the first runs", || cluster.job(first).contains("\"running\""));
+    let second = job("100M", "node0", &["true"]);
+    let why = format!(
+        "root has declared 150 MiB of 200 MiB of memory on node node0: [limits] in {}:2",
+        file.display()
+    );
+    until("the second waits and says why", || cluster.job(second).contains(&why));
+    // Elsewhere there is room, and beside it for who declares less or nothing.
+    for other in [job("100M", "node1", &["true"]), job("50M", "node0", &["true"])] {
+        cluster.tutti(&["wait", &other.to_string()]).expect_success();
+    }
+    cluster.tutti(&["run", "-n", "1", "--host", "node0", "true"]).expect_success();
+    assert!(cluster.job(second).contains(&why), "it waits still");
+    cluster.tutti(&["kill", &first.to_string()]).expect_success();
+    cluster.tutti(&["wait", &second.to_string()]).expect_success();
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
 fn queue_gives_nodes_weight_and_time_and_the_end_names_it() {
     let (cluster, file) = up_with("limits-queue", 2, USER);
     let job = submit(&cluster, &["-n", "1", "--queue", "short", "sleep", "1000"]);

@@ -271,8 +271,45 @@ impl Controller {
     pub(super) fn over_limit(&self, local: &LocalNode, id: JobId) -> Option<String> {
         let members = local.members.as_ref()?;
         let job = self.jobs.get(id)?;
-        let asked = Use::asked(members, &job.queued.as_ref()?.demand);
-        self.over_with(local, members, job.launch.user, asked)
+        let (demand, user) = (&job.queued.as_ref()?.demand, job.launch.user);
+        let over = self.over_with(local, members, user, Use::asked(members, demand));
+        over.or_else(|| self.over_on_nodes(local, members, user, demand))
+    }
+
+    /// Why a job has to wait since too few nodes have room for what its user declares. Where it comes to
+    /// the scheduler says; the nodes' kernels hold what they are to hold.
+    fn over_on_nodes(
+        &self,
+        local: &LocalNode,
+        members: &Members,
+        user: User,
+        demand: &Demand,
+    ) -> Option<String> {
+        let person = Person::of(local, user);
+        let limits = person.limits(&self.rules, MEMORY_PER_NODE);
+        let (scope, most, place) = limits.into_iter().next().filter(|_| demand.memory_bytes > 0)?;
+        let declared = |node: &NodeId| {
+            let here = self.jobs.records.values().filter(|job| !job.over && job.queued.is_none());
+            let here = here.filter(|job| is_in(&scope, user, job.launch.user));
+            let here = here.filter(|job| job.launch.nodes.contains(node));
+            here.fold(0_u64, |sum, job| sum.saturating_add(job.launch.terms.memory_bytes))
+        };
+        let (nodes, needed) = match &demand.place {
+            Place::Given(parts) => (parts.iter().map(|part| part.0).collect::<Vec<_>>(), parts.len()),
+            _ => {
+                let alive: Vec<_> = members.alive().map(|(node, _)| node).collect();
+                (alive, Use::asked(members, demand).nodes as usize)
+            }
+        };
+        let used = nodes.iter().map(|node| (declared(node), *node));
+        let full: Vec<_> = used.filter(|(used, _)| used.saturating_add(demand.memory_bytes) > most).collect();
+        if nodes.len() - full.len() >= needed {
+            return None;
+        }
+        let (used, node) = full.into_iter().min().filter(|(used, _)| *used > 0)?;
+        let (whose, node) = (owner(&scope, &person.shown()), members.name(node));
+        let (used, most) = (size::text(used), size::text(most));
+        Some(format!("{whose} has declared {used} of {most} of memory on node {node}: {place}"))
     }
 
     /// Why a job that runs already takes no turns.
