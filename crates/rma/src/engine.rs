@@ -552,9 +552,11 @@ impl Engine {
                 // What a rank is owed is bounded by what it asks for at once; a record asks for so much.
                 let asked = match request {
                     Request::Read { ranges } => ranges.bytes(),
+                    Request::Change { ranges, .. } if is_answered => ranges.bytes(),
                     _ => 0,
                 };
-                if asked > self.record_bytes_max as u64 {
+                // An answer is a record.
+                if asked + HEAD_BYTES as u64 > self.record_bytes_max as u64 {
                     return self.refuse(from, name, number, Refusal::Malformed);
                 }
                 let mut answer = is_answered.then(|| wire::reply(number, asked as usize));

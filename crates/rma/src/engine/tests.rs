@@ -186,6 +186,28 @@ fn engine_refuses_and_changes_nothing() {
     assert_eq!((counts, target.refused()), ([3, 3, 1, 0], 7), "each is counted by its reason");
 }
 
+/// An answer is a record too: what asks for a longer one is refused, and nobody sends it.
+#[test]
+fn engine_refuses_what_has_no_room_in_an_answer() {
+    let (mut pair, mut window) = (Pair::new(), Window::new(200));
+    let region = window.open(&mut pair.engines[1]);
+    let keep = Code { element: Element::Byte, update: Update::Keep };
+    for begin in [Begin::Read, Begin::Change(keep)] {
+        for (bytes, is_refused) in
+            [(RECORD_BYTES_MAX - HEAD_BYTES, false), (RECORD_BYTES_MAX - HEAD_BYTES + 1, true)]
+        {
+            let mut record = Vec::new();
+            wire::write_request(begin, region, 0, &[Range { offset: 0, bytes: bytes as u32 }], &mut record);
+            let before = pair.engines[1].refused_for(Refusal::Malformed);
+            pair.engines[1].take(0, &record);
+            pair.engines[1].pump(&mut Way(&mut pair.ways[1]));
+            pair.ways[1].clear();
+            let refused = pair.engines[1].refused_for(Refusal::Malformed) - before;
+            assert_eq!(refused, u64::from(is_refused), "{begin:?} of {bytes} bytes");
+        }
+    }
+}
+
 #[test]
 fn engine_plain_memory_takes_aligned_elements_alone() {
     let (mut pair, mut window) = (Pair::new(), Window::new(40));
