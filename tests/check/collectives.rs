@@ -109,3 +109,17 @@ fn errors_that_world_gets_instead_of_self_are_remarked_once_in_one_line() {
                 since MPI-4.0 that is MPI_COMM_SELF's, and not every library asks both";
     is_remarked("1", "collectives", "handler", 4, &[line]);
 }
+
+#[test]
+fn checker_finds_one_memory_as_both_buffers() {
+    let lines = [
+        "tutti: check: overlapping buffers on rank 0: 8 bytes of sendbuf are in recvbuf too",
+        "    MPI_Allreduce on MPI_COMM_SELF, where one memory for both is said by MPI_IN_PLACE",
+    ];
+    is_found("collectives", "aliased", 4, &lines);
+    let lines = [
+        "tutti: check: overlapping buffers on rank 0: 4 bytes of sendbuf are in recvbuf too",
+        "    MPI_Alltoall on MPI_COMM_SELF, where one memory for both is said by MPI_IN_PLACE",
+    ];
+    is_found("collectives", "aliased_pieces", 4, &lines);
+}

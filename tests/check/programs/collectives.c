@@ -41,6 +41,23 @@ static void handler(void) {
     }
 }
 
+static void aliased(void) {
+    int both[4] = {rank, rank, rank, rank};
+    MPI_Allreduce(MPI_IN_PLACE, both, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Reduce(both, rank == 0 ? both + 2 : both, 2, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        MPI_Allreduce(both, both, 2, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void aliased_pieces(void) {
+    int all[64] = {0};
+    MPI_Allgather(all + rank, 1, MPI_INT, all + 4, 1, MPI_INT, MPI_COMM_WORLD);
+    if (rank == 0)
+        MPI_Alltoall(all, 2, MPI_INT, all + 1, 2, MPI_INT, MPI_COMM_SELF);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void counts(void) {
     int values[8] = {0};
     MPI_Bcast(values, rank == 3 ? 5 : 4, MPI_INT, 0, MPI_COMM_WORLD);
@@ -147,7 +164,7 @@ int main(int argc, char **argv) {
         {"functions", functions}, {"roots", roots},   {"operations", operations}, {"counts", counts},
         {"types", types},         {"pieces", pieces}, {"subset", subset},         {"nonblocking", nonblocking},
         {"creation", creation},   {"second", second}, {"finalize", finalize},   {"characters", characters},
-        {"handler", handler},
+        {"handler", handler},     {"aliased", aliased}, {"aliased_pieces", aliased_pieces},
         {"in_place_allreduce", in_place_allreduce},
         {"in_place_allgather", in_place_allgather},
         {"in_place_alltoall", in_place_alltoall},

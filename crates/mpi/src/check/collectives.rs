@@ -115,6 +115,7 @@ impl Guard {
         {
             self.remark_on_reduction(&reduction.reducer);
         }
+        self.check_aliasing(comm, work, function);
         let mut schedule = place.schedule();
         Exchange::begin(&mut schedule, comm, place, |speaker| Record::of(name_of(function), speaker, work));
         place.plan_behind(schedule, work)

@@ -1,8 +1,13 @@
-//! Memory that two pending operations use at the same time, one of them a receive (MPI 3.7.2, 3.10).
+//! Memory that two pending operations use at the same time, one of them a receive (MPI 3.7.2, 3.10), or that
+//! a collective call reads and writes.
+
+use core::ffi::CStr;
 
 use tutti_datatype::Buffer;
 
 use super::{Severity, function, name_of};
+use crate::abi::MPI_Comm;
+use crate::collective::work::{Reduction, Work};
 use crate::comm::CONTEXTS_PER_COMM;
 use crate::process::Guard;
 use crate::request::{Request, RequestKind};
@@ -53,6 +58,57 @@ impl Guard {
         );
         self.find(Severity::Error, text);
     }
+
+    /// Looks whether a collective call reads and writes the same memory, which is what MPI_IN_PLACE is for
+    /// (MPI 6.2, 2.6.2).
+    pub fn check_aliasing(&mut self, comm: MPI_Comm, work: &Work, function: &'static CStr) {
+        let Ok(ranks) = self.comm(comm).map(|comm| comm.peers().size()) else { return };
+        let of_reduction = |reduction: &Reduction| {
+            let gets = !reduction.is_in_place && !reduction.receive.is_null() && !reduction.send.is_null();
+            if gets {
+                (vec![reduction.contribution()], vec![reduction.buffer_at(reduction.receive)])
+            } else {
+                nothing()
+            }
+        };
+        let (read, written) = match work {
+            Work::Gather { own: Some(own), all: Some(all), .. } => (vec![own.clone()], all.buffers(ranks)),
+            Work::Allgather { own: Some(own), all, .. } => (vec![own.clone()], all.buffers(ranks)),
+            Work::Scatter { all: Some(all), own: Some(own), .. } => (all.buffers(ranks), vec![own.clone()]),
+            Work::Alltoall { send: Some(send), receive, .. } => (send.buffers(ranks), receive.buffers(ranks)),
+            Work::Reduce(reduction, _) | Work::Allreduce(reduction) | Work::Scan { reduction, .. } => {
+                of_reduction(reduction)
+            }
+            _ => nothing(),
+        };
+        let (Some(read), Some(written)) = (all_runs(&read), all_runs(&written)) else { return };
+        let Some((_, bytes)) = common(&read, &written) else { return };
+        let text = format!(
+            "overlapping buffers on rank {}: {bytes} bytes of sendbuf are in recvbuf too\n    \
+             {} on {}, where one memory for both is said by MPI_IN_PLACE",
+            self.engine.job.rank(),
+            name_of(function),
+            self.comm_name(comm),
+        );
+        self.find(Severity::Error, text);
+    }
+}
+
+fn nothing() -> (Vec<Buffer>, Vec<Buffer>) {
+    (Vec::new(), Vec::new())
+}
+
+/// The runs of several buffers, in ascending order; none when there are too many.
+fn all_runs(buffers: &[Buffer]) -> Option<Vec<(usize, usize)>> {
+    let mut all = Vec::new();
+    for buffer in buffers.iter().filter(|buffer| buffer.bytes > 0) {
+        all.extend(runs(buffer)?);
+        if all.len() > RUNS_MAX {
+            return None;
+        }
+    }
+    all.sort_unstable();
+    Some(all)
 }
 
 fn verb(kind: RequestKind) -> &'static str {

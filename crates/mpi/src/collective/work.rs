@@ -88,6 +88,17 @@ impl Pieces {
             Pieces::Each(pieces) => pieces[rank].clone(),
         }
     }
+
+    /// All of them, in as few buffers as there can be.
+    pub fn buffers(&self, ranks: usize) -> Vec<Buffer> {
+        match self {
+            Pieces::Uniform { at, count, datatype } => {
+                let whole = datatype.buffer(*at, count * ranks);
+                vec![whole.expect("the size of all pieces was checked")]
+            }
+            Pieces::Each(pieces) => pieces.clone(),
+        }
+    }
 }
 
 /// An array argument of ints, or of large counts or addresses.

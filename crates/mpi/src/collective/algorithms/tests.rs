@@ -47,6 +47,7 @@ fn every_work(
         receive: memory.at(),
         count,
         bytes: count * 4,
+        is_in_place: in_place,
     };
     let gives = !matches!(root, Root::Myself | Root::NoRank);
     let mut all = vec![
@@ -87,7 +88,8 @@ fn collective_schedule_posts_receives_before_sends() {
                         let int = types.find(MPI_INT).expect("a predefined type");
                         let reducer = Reducer::predefined(MPI_SUM, int, true);
                         let (send, receive) = (memory.at().wrapping_add(64), memory.at());
-                        let reduction = Reduction { reducer, send, receive, count, bytes: count * 4 };
+                        let reduction =
+                            Reduction { reducer, send, receive, count, bytes: count * 4, is_in_place: false };
                         Work::Scan { reduction, exclusive }
                     };
                     works.extend([scan(false), scan(true)]);

@@ -55,6 +55,8 @@ pub struct Reduction {
     pub count: usize,
     /// Bytes that travel.
     pub bytes: usize,
+    /// The call said MPI_IN_PLACE.
+    pub is_in_place: bool,
 }
 
 impl Reduction {
@@ -117,7 +119,8 @@ impl Guard {
         }
         let receive = if gets { receive.cast::<u8>() } else { std::ptr::null_mut() };
         let send = if in_place { receive.cast_const() } else { send.cast::<u8>() };
-        let mut reduction = Reduction { reducer, send, receive, count: elements, bytes: 0 };
+        let mut reduction =
+            Reduction { reducer, send, receive, count: elements, bytes: 0, is_in_place: in_place };
         reduction.bytes = reduction.bytes_per_element().saturating_mul(elements);
         Ok(reduction)
     }
