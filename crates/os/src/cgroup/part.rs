@@ -699,8 +699,10 @@ mod tests {
     /// A daemon that is killed while it makes the groups of a part leaves some of them.
     #[test]
     fn part_groups_that_were_never_finished_are_swept() {
-        for made in 0..4 {
-            let Some(part) = create(&format!("unit-unfinished-{made}")) else { return };
+        let user = UserLimit::new(54_324, u64::from(std::process::id()), Some(64 << 20));
+        for (made, user) in (0..4).flat_map(|made| [(made, None), (made, Some(user.clone()))]) {
+            let name_of_part = format!("unit-unfinished-{made}-{}", user.is_some());
+            let Some(part) = create_of(&name_of_part, user) else { return };
             let (place, job) = (part.place().clone(), name(&part.place().name));
             let inner = [format!("{job}/{INNER}"), job, STARTER.to_owned()];
             for path in &inner[..3 - made.min(3)] {
