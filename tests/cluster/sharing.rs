@@ -325,6 +325,16 @@ fn memory_limit_kills_the_job_with_one_line() {
         .and_then(|inner| std::fs::read_to_string(inner.parent()?.join("memory.max")).ok());
     let by_version1 = limit.is_none() && row["enforced"][0][1]["memory"] == true;
     let limit = limit.or_else(|| by_version1.then(|| (64 << 20).to_string()));
+    // What the keeper is shown is what holds, by either version.
+    let held = if limit.is_some() {
+        ["enforced", "64 MiB on each node, enforced"]
+    } else {
+        ["counted", "counted only"]
+    };
+    let nodes = cluster.tutti(&["nodes"]).expect_success().stdout;
+    assert!(nodes.lines().nth(1).is_some_and(|line| line.contains(held[0])), "{nodes}");
+    let status = cluster.tutti(&["status", "1"]).expect_success().stdout;
+    assert!(status.contains(held[1]), "{status}");
     cluster.tutti(&["kill", "1"]).expect_success();
     assert_eq!(job.end().0, 137);
     // More than is declared, all of it at once in memory; where it is only counted that does no harm.

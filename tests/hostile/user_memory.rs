@@ -25,7 +25,7 @@ fn up(name: &str, text: &str) -> Option<(Machine, PathBuf)> {
     std::fs::write(&file, text).expect("a file");
     let more = ["--config", file.to_str().expect("a path"), "--slice", "50"];
     let machine = Machine::up_within_groups(name, 1, 2, &more)?;
-    if !tutti_os::cgroup::limits_memory_of_parts() {
+    if !tutti_os::cgroup::ability().limits_memory {
         skip(Need::Memory, "the kernel has no controller of memory for us");
         return None;
     }

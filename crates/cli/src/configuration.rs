@@ -119,7 +119,7 @@ fn unheld(config: &Config) -> Vec<String> {
         format!("{}:{}: {title} {key}", config.path, limits.0.line(key))
     };
     let mut lines = Vec::new();
-    if !tutti_os::cgroup::limits_memory_of_parts() {
+    if !tutti_os::cgroup::ability().limits_memory {
         let text =
             "the kernel of this node cannot hold jobs to it (no memory controller): it is counted only";
         for key in ["memory", MEMORY_PER_NODE] {

@@ -297,23 +297,18 @@ fn is_name_of(name: &str, job: u64) -> Option<bool> {
 pub struct Ability {
     /// Their processes can be stopped together.
     pub freezes: bool,
-    /// Their memory can be limited.
+    /// The memory of jobs that this process starts can be limited, by either version.
     pub limits_memory: bool,
 }
 
 /// Tries it out with a cgroup that is gone afterwards.
 pub fn ability() -> Ability {
+    let by_version1 = || rustix::process::geteuid().is_root() && mount::own_directory("memory").is_some();
     let Some(cgroup) = Cgroup::create(&name(&format!("ability-{}", std::process::id()))) else {
-        return Ability::default();
+        return Ability { freezes: false, limits_memory: by_version1() };
     };
     let freezes = cgroup.freeze(true) && cgroup.freeze(false);
-    Ability { freezes, limits_memory: cgroup.limit_memory(1 << 30) }
-}
-
-/// Whether root's daemon here can limit the memory of the jobs that it starts, by either version.
-pub fn limits_memory_of_parts() -> bool {
-    ability().limits_memory
-        || rustix::process::geteuid().is_root() && mount::own_directory("memory").is_some()
+    Ability { freezes, limits_memory: cgroup.limit_memory(1 << 30) || by_version1() }
 }
 
 /// Whether this process may have counted what the processes of a cgroup send. Tries it out.
