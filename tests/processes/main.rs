@@ -331,6 +331,12 @@ fn spawn_uses_the_room_of_ranks_that_have_ended_again() {
         let ran = run(&mut mpiexec, 3 * LIMIT).expect_success();
         assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ranks} of {universe}: {ran}");
     }
+    for (nodes, universe, rounds) in [("2", "4", "200"), ("3", "8", "30")] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", nodes, "--virtual-nodes", nodes, "--universe", universe]);
+        let ran = run(mpiexec.arg(&spawn).args(["again", rounds]), 3 * LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{nodes} nodes: {ran}");
+    }
     let ran = run(alone(&spawn, &["again", "20"]).env("TUTTI_UNIVERSE", "3"), LIMIT).expect_success();
     assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ran}");
 }

@@ -226,7 +226,7 @@ impl<M: FlowMemory> Endpoint<M> {
             }
             flow_of.resize(flow_of.len().max(at + 1), NO_FLOW);
             flow_of[at] = flows.len() as u16;
-            flows.push(Flow::new(rank, memory, &config, credit));
+            flows.push(Flow::new((rank, identity.incarnation), memory, &config, credit));
         }
         let (out_max, in_max) = (config.bulk_out_max as usize, config.bulk_in_max as usize);
         Ok(Endpoint {

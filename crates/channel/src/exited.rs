@@ -5,22 +5,30 @@
 use crate::counters::Drop;
 use crate::endpoint::Transmit;
 use crate::packet::{Body, DONE, GONE, HEADER_BYTES, Header, Kind, parse, write_bulk_ack, write_header};
-use crate::types::{Identity, Rank, Seq};
+use crate::types::{Identity, Incarnation, Rank, Seq};
 
 /// A rank that has left.
 #[derive(Clone, Debug)]
 pub struct ExitedRank {
     identity: Identity,
-    /// What it expected from each peer, by rank.
-    expected: Vec<(Rank, Seq)>,
+    /// Which process of each peer it knew, and what it expected from that one, by rank.
+    expected: Vec<(Rank, Incarnation, Seq)>,
+    /// What it would expect from the next process of a peer.
+    first_seq: Seq,
 }
 
 impl ExitedRank {
-    /// `expected`: the final `rcv_nxt` of each of its flows.
-    pub fn new(identity: Identity, expected: impl IntoIterator<Item = (Rank, Seq)>) -> Self {
-        let mut expected: Vec<_> = expected.into_iter().collect();
-        expected.sort_unstable_by_key(|(rank, _)| *rank);
-        ExitedRank { identity, expected }
+    /// `expected`: of each of its flows how many processes both sides had been before, and the final
+    /// `rcv_nxt`; `first_seq` is [`Config::first_seq`](crate::Config::first_seq).
+    pub fn new(
+        identity: Identity,
+        first_seq: Seq,
+        expected: impl IntoIterator<Item = (Rank, u32, Seq)>,
+    ) -> Self {
+        let of = |(rank, processes, seq)| (rank, identity.incarnation.after(processes), seq);
+        let mut expected: Vec<_> = expected.into_iter().map(of).collect();
+        expected.sort_unstable_by_key(|(rank, ..)| *rank);
+        ExitedRank { identity, expected, first_seq }
     }
 
     /// The answer to a datagram, written into `into`. Only what asks for an answer gets one, so two who have
@@ -37,14 +45,17 @@ impl ExitedRank {
         if header.key != identity.key {
             return Err(Drop::WrongKey);
         }
-        if header.incarnation != identity.incarnation {
-            return Err(Drop::WrongIncarnation);
-        }
         if header.to != identity.rank {
             return Err(Drop::WrongRank);
         }
-        let at = self.expected.binary_search_by_key(&header.from, |(rank, _)| *rank);
-        let (to, expected) = self.expected[at.map_err(|_| Drop::OutsidePartition)?];
+        let at = self.expected.binary_search_by_key(&header.from, |(rank, ..)| *rank);
+        let (to, known, expected) = self.expected[at.map_err(|_| Drop::OutsidePartition)?];
+        // A peer's next process has a flow of its own, of which the rank has taken nothing.
+        let expected = match header.incarnation.0.wrapping_sub(known.0).cast_signed() {
+            0 => expected,
+            1.. => self.first_seq,
+            _ => return Err(Drop::WrongIncarnation),
+        };
         let (kind, echo) = match header.kind {
             Kind::Data => (Kind::Ack, 0),
             Kind::Probe => (Kind::Answer, header.echo),
@@ -53,7 +64,7 @@ impl ExitedRank {
         };
         let answer = Header {
             key: identity.key,
-            incarnation: identity.incarnation,
+            incarnation: header.incarnation,
             from: identity.rank,
             to,
             kind,

@@ -7,7 +7,7 @@ use crate::packet::{FULL, Header, Kind};
 use crate::path::Path;
 use crate::ports::{FlowMemory, FlowWord};
 use crate::stream::{Receiver, Sender, Waiting};
-use crate::types::{BulkId, Identity, Rank, Seq};
+use crate::types::{BulkId, Identity, Incarnation, Rank, Seq};
 use crate::window::Window;
 
 /// No timer is armed.
@@ -36,6 +36,8 @@ impl Wants {
 #[derive(Clone, Debug)]
 pub(crate) struct Flow<M> {
     pub rank: Rank,
+    /// That of the job, and how often one of the two sides has become another process.
+    pub incarnation: Incarnation,
     pub memory: M,
     pub tx: Sender,
     pub rx: Receiver,
@@ -106,13 +108,19 @@ impl<M: FlowMemory> Flow<M> {
         }
     }
 
-    pub(crate) fn new(rank: Rank, mut memory: M, config: &Config, credit: u32) -> Self {
+    pub(crate) fn new(
+        (rank, incarnation): (Rank, Incarnation),
+        mut memory: M,
+        config: &Config,
+        credit: u32,
+    ) -> Self {
         let fifo = Fifo::new(memory.fifo().len(), config.fifo_records);
         let tx = Sender::new(config.first_seq, fifo, &mut memory);
         let rx = Receiver::new(config.first_seq, &mut memory);
         memory.publish(FlowWord::BulkName, 0);
         Flow {
             rank,
+            incarnation,
             memory,
             tx,
             rx,
@@ -156,7 +164,7 @@ impl<M: FlowMemory> Flow<M> {
         self.ack_at = NEVER;
         Header {
             key: identity.key,
-            incarnation: identity.incarnation,
+            incarnation: self.incarnation,
             from: identity.rank,
             to: self.rank,
             kind,

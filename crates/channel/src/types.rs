@@ -14,6 +14,14 @@ pub struct Key(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u32);
 
+impl Incarnation {
+    /// The one so many later.
+    #[must_use]
+    pub fn after(self, count: u32) -> Incarnation {
+        Incarnation(self.0.wrapping_add(count))
+    }
+}
+
 /// Grows by one at every thaw. Stands only in control messages and never makes data stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation(pub u32);

@@ -3,7 +3,7 @@
 use tutti_channel::cut::{FlowWords, cut, in_flight};
 use tutti_channel::{
     Config, Drop, Endpoint, Event, ExitedRank, FlowMemory, Generation, Incarnation, PlainMemory, Rank,
-    RestoreError, SendError, SteadyResponder, SteadyTest,
+    RestoreError, SendError, Seq, SteadyResponder, SteadyTest,
 };
 
 mod sides;
@@ -143,7 +143,7 @@ fn exited_rank_is_acknowledged_for() {
     // It arrives, its acknowledgement is lost, and the receiver leaves.
     deliver(&mut receiver, &mut sink, &sent, 1);
     assert!(receiver.is_flushed() && !sender.is_flushed());
-    let exited = ExitedRank::new(identity(1), [(Rank(0), words(&receiver, 0).rcv_nxt)]);
+    let exited = ExitedRank::new(identity(1), Seq(0), [(Rank(0), 0, words(&receiver, 0).rcv_nxt)]);
     let mut into = [0; 256];
     let due = sender.poll_timeout().unwrap();
     sender.handle_timeout(at(due));
@@ -156,8 +156,67 @@ fn exited_rank_is_acknowledged_for() {
     assert_eq!(sender.try_send(Rank(1), b"x", &[]), Err(SendError::Exited(1)));
     // It answers questions only, so that two who left never talk to each other.
     assert_eq!(exited.handle_datagram(&into[..answer.bytes], &mut [0; 256]), Err(Drop::WrongRank));
-    let other = ExitedRank::new(identity(0), [(Rank(1), words(&sender, 1).rcv_nxt)]);
+    let other = ExitedRank::new(identity(0), Seq(0), [(Rank(1), 0, words(&sender, 1).rcv_nxt)]);
     assert_eq!(other.handle_datagram(&into[..answer.bytes], &mut [0; 256]), Ok(None));
+}
+
+#[test]
+fn renewed_flow_takes_nothing_of_the_former_process() {
+    let (mut parent, mut child) = (endpoint(0, &[1]), endpoint(1, &[0]));
+    let (mut at_parent, mut at_child) =
+        (Side { room: 9, ..Side::default() }, Side { room: 9, ..Side::default() });
+    for record in 0..3u8 {
+        parent.try_send(Rank(1), &[record; 100], &[]).unwrap();
+        child.try_send(Rank(0), &[record; 100], &[]).unwrap();
+    }
+    let to_child = datagrams(&mut parent, &mut at_parent, at(0));
+    let to_parent = datagrams(&mut child, &mut at_child, at(0));
+    deliver(&mut parent, &mut at_parent, &to_parent, 1);
+    let exited = ExitedRank::new(identity(1), Seq(0), [(Rank(0), 0, words(&child, 0).rcv_nxt)]);
+    // The child ends; its number gets another process, which knows that it is the second one.
+    assert!(parent.renew(Rank(1), 1) && !parent.renew(Rank(7), 1));
+    let mut next = endpoint(1, &[0]);
+    assert!(next.renew(Rank(0), 1));
+    assert!(parent.is_flushed(), "what was for the former is dropped");
+    assert_eq!(words(&parent, 1), words(&next, 0));
+    for late in &to_parent {
+        let taken = parent.handle_datagram(at(2), late, &mut at_parent);
+        assert_eq!(taken, Err(Drop::WrongIncarnation));
+    }
+    for late in &to_child {
+        assert_eq!(next.handle_datagram(at(2), late, &mut at_child), Err(Drop::WrongIncarnation));
+    }
+    // Nor does the stand-in of the former end the flow to the next one.
+    parent.try_send(Rank(1), b"hello", &[]).unwrap();
+    let sent = datagrams(&mut parent, &mut at_parent, at(3));
+    let mut into = [0; 256];
+    let answer = exited.handle_datagram(&to_child[0], &mut into).unwrap().unwrap();
+    let late = parent.handle_datagram(at(3), &into[..answer.bytes], &mut at_parent);
+    assert_eq!(late, Err(Drop::WrongIncarnation));
+    at_child.records.clear();
+    let answers = deliver(&mut next, &mut at_child, &sent, 4);
+    deliver(&mut parent, &mut at_parent, &answers, 5);
+    assert_eq!(at_child.records, [b"hello".to_vec()]);
+    // A flow with bulk under way is not renewed.
+    let id = next.accept_bulk(Rank(0), 5000, 1).unwrap();
+    parent.send_bulk(Rank(1), id, 5000, 2).unwrap();
+    assert!(!parent.renew(Rank(1), 2) && !next.renew(Rank(0), 2));
+}
+
+#[test]
+fn exited_rank_answers_the_next_process_of_a_peer() {
+    let mut next = endpoint(0, &[1]);
+    assert!(next.renew(Rank(1), 1));
+    let mut side = Side::default();
+    next.try_send(Rank(1), b"where are you", &[]).unwrap();
+    let sent = datagrams(&mut next, &mut side, at(0));
+    let exited = ExitedRank::new(identity(1), Seq(0), [(Rank(0), 0, Seq(77))]);
+    let mut into = [0; 256];
+    let answer = exited.handle_datagram(&sent[0], &mut into).unwrap().unwrap();
+    next.handle_datagram(at(1), &into[..answer.bytes], &mut side).unwrap();
+    assert_eq!(next.poll_event(), Some(Event::PeerExited { rank: Rank(1), unread: 1 }));
+    let later = ExitedRank::new(identity(1), Seq(0), [(Rank(0), 2, Seq(0))]);
+    assert_eq!(later.handle_datagram(&sent[0], &mut into), Err(Drop::WrongIncarnation));
 }
 
 #[test]

@@ -684,6 +684,13 @@ impl Engine {
         self.pass_locks();
     }
 
+    /// A rank has left, and another process may have its number: nothing of the former is kept.
+    pub fn forget(&mut self, rank: usize) {
+        self.handle_exit(rank);
+        *peer(&mut self.peers, rank) = Peer::default();
+        self.refusals.retain(|(to, _), _| *to != rank);
+    }
+
     /// Whether a rank has left.
     pub fn has_left(&self, rank: usize) -> bool {
         self.peers.get(rank).is_some_and(|peer| peer.is_gone)

@@ -451,6 +451,30 @@ impl Job {
         rings
     }
 
+    /// How many processes both sides of the flow to a rank of another node have had before, from now on: this
+    /// one has nothing of them. Called once the process is in the job, when the flow begins.
+    pub(crate) fn begin_far(&self, rank: usize) -> u32 {
+        let theirs = self.segment.begin_far(&self.layout, self.local_rank, rank);
+        self.segment.processes_before(&self.layout, self.local_rank).wrapping_add(theirs)
+    }
+
+    /// A rank of another node has ended, and this process has not forgotten it: how many of its processes
+    /// have ended, and how many those of both sides are then.
+    pub fn left_far(&self, rank: usize) -> Option<(u32, u32)> {
+        let ended = self.segment.left_far(&self.layout, self.local_rank, rank)?;
+        Some((ended, self.segment.processes_before(&self.layout, self.local_rank).wrapping_add(ended)))
+    }
+
+    /// Nothing here names a process of that rank that has ended any more.
+    pub fn forget_far(&self, rank: usize, ended: u32) {
+        self.segment.forget_far(&self.layout, self.local_rank, rank, ended);
+    }
+
+    /// Whether ranks of other nodes may be started later.
+    pub fn has_later_far(&self) -> bool {
+        self.layout.has_later_far()
+    }
+
     /// How many contexts processes of this rank have led before this one.
     pub fn contexts_before(&self) -> u32 {
         self.endpoint(self.rank()).contexts.load(Ordering::Relaxed)

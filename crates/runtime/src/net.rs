@@ -127,7 +127,14 @@ impl Net {
             .map(|rank| (Rank(rank as u32), unsafe { job.flow(rank) }));
         let identity =
             Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
-        let endpoint = Endpoint::new(identity, config, now(job.clock()), flows).map_err(io::Error::other)?;
+        let mut endpoint =
+            Endpoint::new(identity, config, now(job.clock()), flows).map_err(io::Error::other)?;
+        if job.has_later_far() {
+            for rank in (0..job.ranks()).filter(|rank| !here.contains(*rank)) {
+                // Nothing is under way yet.
+                endpoint.renew(Rank(rank as u32), job.begin_far(rank));
+            }
+        }
         Ok(Some(Net::new(endpoint, transport, job.clock().clone())))
     }
 
@@ -147,6 +154,11 @@ impl Net {
             gone: 0,
             politeness: Politeness::of_environment(),
         }
+    }
+
+    /// The process of a rank has ended; the flow to the next one begins anew ([`Endpoint::renew`]).
+    pub fn renew(&mut self, rank: usize, processes: u32) -> bool {
+        self.endpoint.renew(Rank(rank as u32), processes)
     }
 
     /// Bytes of the longest record.

@@ -255,6 +255,18 @@ impl LockedRank {
     }
 }
 
+impl LockedRank {
+    /// The process of a rank of another node has ended, and nothing names it any more.
+    pub fn forget_remote(&mut self, rank: usize) {
+        // SAFETY: as above.
+        if let Some(state) = unsafe { (*STATE.0.get()).as_mut() } {
+            state.engine.forget(rank);
+            state.handed[rank] = None;
+            state.ring();
+        }
+    }
+}
+
 impl RemoteMemory {
     /// The same, where the lock is known to be held: in the test of a wait.
     ///

@@ -205,6 +205,17 @@ impl Router {
         RouteId(self.routes.len() as u8 - 1)
     }
 
+    /// The process of a rank has ended, and nothing names it any more: the way to the next one begins anew,
+    /// as that of the `processes`th of both sides. False, and nothing has changed, while long messages are
+    /// under way.
+    pub fn renew(&mut self, rank: usize, processes: u32) -> bool {
+        let is_renewed = self.net.renew(rank, processes);
+        if is_renewed {
+            self.left[rank] = None;
+        }
+        is_renewed
+    }
+
     /// Bytes of the longest record.
     pub fn record_bytes_max(&self) -> usize {
         self.net.record_bytes_max()

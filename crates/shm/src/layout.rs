@@ -2,7 +2,7 @@
 //! agree without a table.
 //!
 //! ```text
-//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | reports | flows of rank 0 | ... | names | forgotten |
+//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | reports | flows of rank 0 | ... | names | forgotten, ended |
 //!                        '- one per sender: bulk descriptors and counters, envelope lines, bulk slots
 //!                                             one per rank of another node: words, send FIFO -'
 //! ```
@@ -126,6 +126,8 @@ pub struct Layout {
     flows_bytes: usize,
     names_at: usize,
     forgotten_at: usize,
+    far_at: usize,
+    world_room: usize,
     total_bytes: usize,
 }
 
@@ -154,7 +156,11 @@ impl Layout {
         let flows_bytes = page_up(remote_ranks * size_of::<FlowWords>()) + remote_ranks * fifo_bytes;
         let names_at = flows_at + ranks * flows_bytes;
         let forgotten_at = names_at + page_up(NAMES_BYTES);
-        let total_bytes = forgotten_at + page_up(ranks * ranks * size_of::<u32>());
+        let far_at = forgotten_at + page_up(ranks * ranks * size_of::<u32>());
+        let world_room = geometry.world_room() as usize;
+        let has_later = remote_ranks > 0 && world_room > geometry.world_ranks as usize;
+        let far_bytes = if has_later { (ranks + 1) * world_room * size_of::<u32>() } else { 0 };
+        let total_bytes = far_at + page_up(far_bytes);
         Layout {
             local_ranks: ranks,
             envelope_lines,
@@ -172,6 +178,8 @@ impl Layout {
             flows_bytes,
             names_at,
             forgotten_at,
+            far_at,
+            world_room: if has_later { world_room } else { 0 },
             total_bytes,
         }
     }
@@ -261,6 +269,30 @@ impl Layout {
     pub fn forgotten_at(&self, by: usize, rank: usize) -> usize {
         assert!(by < self.local_ranks && rank < self.local_ranks);
         self.forgotten_at + (by * self.local_ranks + rank) * size_of::<u32>()
+    }
+
+    /// Whether ranks of other nodes may be started later.
+    pub fn has_later_far(&self) -> bool {
+        self.world_room > 0
+    }
+
+    /// Offset of the word where the starter says how many processes of a world rank, which is on another
+    /// node, have ended. Only with [`Layout::has_later_far`], as what follows.
+    pub fn far_ended_at(&self, rank: usize) -> usize {
+        assert!(rank < self.world_room);
+        self.far_at + rank * size_of::<u32>()
+    }
+
+    /// Offset of the word where `by` says how many processes of that rank it has forgotten.
+    pub fn far_forgotten_at(&self, by: usize, rank: usize) -> usize {
+        assert!(by < self.local_ranks && rank < self.world_room);
+        self.far_at + ((by + 1) * self.world_room + rank) * size_of::<u32>()
+    }
+
+    /// The flows of a local rank: where they begin, and their bytes.
+    pub fn flows_of(&self, from: usize) -> (usize, usize) {
+        assert!(from < self.local_ranks);
+        (self.flows_at + from * self.flows_bytes, self.flows_bytes)
     }
 
     /// Bytes of the rings of a pair, from [`Layout::pair_at`] on.
@@ -396,6 +428,13 @@ mod tests {
             assert!(areas[0].0 >= l.report_at(n - 1) + size_of::<Report>());
             assert_eq!(areas.last().unwrap().1, l.names_at());
             assert!(l.names_at() + NAMES_BYTES <= l.total_bytes());
+            assert_eq!(l.has_later_far(), later > 0);
+            if later > 0 {
+                let last = (world_ranks + later) as usize - 1;
+                assert!(l.forgotten_at(n - 1, n - 1) < l.far_ended_at(0));
+                assert!(l.far_ended_at(last) < l.far_forgotten_at(0, 0));
+                assert!(l.far_forgotten_at(n - 1, last) + 4 <= l.total_bytes());
+            }
         }
         assert_eq!(fifo_bytes(3), FIFO_BYTES_MAX);
         assert_eq!((fifo_bytes(31), fifo_bytes(5000)), (64 << 10, FIFO_BYTES_MIN));

@@ -15,6 +15,17 @@
 //! nobody uses. A mate that has exchanged nothing with r leaves the rings alone: they are zero. That may be
 //! late, when r is another process already; then the generation that it names is an old one.
 //!
+//! Between nodes ([`Mapping::begin_far`] and what follows) the flows between r and m take the place of the
+//! rings. Starters tell each other which ranks have ended, and where all have forgotten them. A rank of
+//! another node is known by how many of its processes have ended; a flow by the sum of that of both sides,
+//! which stands in all its packets as the incarnation.
+//!
+//! ```text
+//! m is attached -> forgotten[m][r] = ended[r]: m begins its flow to r by that
+//! the starter: ended[r] += 1 -> m has nothing of r: the flow begins anew, forgotten[m][r] = ended[r]
+//!                                                            -> all attached ranks of the node have said so
+//! ```
+//!
 //! A counter in the header says how many later ranks have ended, so that mates need not look at each.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -53,6 +64,48 @@ impl Mapping {
     /// `by` has forgotten the process of a rank that has left.
     pub fn forget(&self, layout: &Layout, by: usize, rank: usize, generation: u32) {
         self.forgotten(layout, by, rank).store(generation + 1, Ordering::Release);
+    }
+
+    fn far_ended(&self, layout: &Layout, rank: usize) -> u32 {
+        // SAFETY: the layout says that an atomic lies there; it lives as long as the mapping.
+        unsafe { self.at::<AtomicU32>(layout.far_ended_at(rank)).as_ref() }.load(Ordering::SeqCst)
+    }
+
+    fn far_forgotten(&self, layout: &Layout, by: usize, rank: usize) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { self.at::<AtomicU32>(layout.far_forgotten_at(by, rank)).as_ref() }
+    }
+
+    /// How many processes of a world rank, which is on another node, have ended, as `by` knows it from now
+    /// on; it has nothing of them. `by` is counted on this node, and attached.
+    pub fn begin_far(&self, layout: &Layout, by: usize, rank: usize) -> u32 {
+        if !layout.has_later_far() {
+            return 0;
+        }
+        // Behind the store that says that it is attached: the starter looks at that one last.
+        crate::sync::fence(Ordering::SeqCst);
+        let ended = self.far_ended(layout, rank);
+        self.far_forgotten(layout, by, rank).store(ended, Ordering::Release);
+        ended
+    }
+
+    /// How many processes of a rank of another node have ended, if `by` has not forgotten the last of them.
+    pub fn left_far(&self, layout: &Layout, by: usize, rank: usize) -> Option<u32> {
+        if !layout.has_later_far() {
+            return None;
+        }
+        let ended = self.far_ended(layout, rank);
+        (self.far_forgotten(layout, by, rank).load(Ordering::Relaxed) != ended).then_some(ended)
+    }
+
+    /// `by` has forgotten the processes of a rank of another node that have ended.
+    pub fn forget_far(&self, layout: &Layout, by: usize, rank: usize, ended: u32) {
+        self.far_forgotten(layout, by, rank).store(ended, Ordering::Release);
+    }
+
+    /// How many processes have been a rank of this node before its present one.
+    pub fn processes_before(&self, layout: &Layout, rank: usize) -> u32 {
+        self.endpoint(layout, rank).generation.load(Ordering::Acquire)
     }
 
     /// Zeroes the rings between two ranks, in both directions; pages that hold nothing else are given back.
@@ -98,6 +151,37 @@ impl Segment {
         })
     }
 
+    /// So many processes of a world rank of another node have ended: ranks of this one may forget them.
+    pub fn note_far_end(&self, rank: usize, ended: u32) {
+        let (mapping, layout) = (self.mapping(), self.layout());
+        if layout.has_later_far() {
+            // SAFETY: the layout says that an atomic lies there.
+            let word = unsafe { mapping.at::<AtomicU32>(layout.far_ended_at(rank)).as_ref() };
+            word.store(ended, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether every rank of this node that is attached has forgotten the processes of a rank of another node
+    /// that have ended.
+    pub fn is_forgotten_far(&self, rank: usize) -> bool {
+        let (mapping, layout) = (self.mapping(), self.layout());
+        crate::sync::fence(Ordering::SeqCst);
+        (0..self.present() as usize).all(|mate| {
+            let is_attached = mapping.endpoint(layout, mate).state.load(Ordering::SeqCst) == ATTACHED;
+            !is_attached || mapping.left_far(layout, mate, rank).is_none()
+        })
+    }
+
+    /// How many processes both sides of a flow have had before, as a rank of this node knows it.
+    pub fn flow_processes(&self, local_rank: usize, to: usize) -> u32 {
+        let (mapping, layout) = (self.mapping(), self.layout());
+        if !layout.has_later_far() {
+            return 0;
+        }
+        let theirs = mapping.far_forgotten(layout, local_rank, to).load(Ordering::Acquire);
+        mapping.processes_before(layout, local_rank).wrapping_add(theirs)
+    }
+
     /// Whether a rank, counted on this node, has left or has left those that started it: it may end soon.
     pub fn is_ending(&self, rank: usize) -> bool {
         let (mapping, layout) = (self.mapping(), self.layout());
@@ -136,6 +220,8 @@ impl Segment {
         unsafe {
             mapping.zero(layout.endpoint_at(rank), size_of::<Endpoint>());
             mapping.zero(layout.report_at(rank), size_of::<Report>());
+            let (at, bytes) = layout.flows_of(rank);
+            mapping.zero(at, bytes);
         }
         endpoint.contexts.store(contexts, Ordering::Relaxed);
         generation.store(next, Ordering::Release);

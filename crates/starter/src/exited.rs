@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use tutti_channel::cut::FlowWords;
 use tutti_channel::packet::CONTROL_BYTES_MAX;
-use tutti_channel::{ExitedRank, Identity, Incarnation, Key, Rank, WORDS};
+use tutti_channel::{Config, ExitedRank, Identity, Incarnation, Key, Rank, WORDS};
 use tutti_shm::peers::Peers;
 use tutti_shm::segment::Segment;
 use tutti_transport::udp::Udp;
@@ -49,17 +49,23 @@ impl Exited {
         let expected = others.map(|rank| {
             let words = segment.flow_words(local_rank as usize, rank as usize);
             let published: [u64; WORDS] = std::array::from_fn(|word| words[word]);
-            (Rank(rank), FlowWords::from(published).rcv_nxt)
+            let processes = segment.flow_processes(local_rank as usize, rank as usize);
+            (Rank(rank), processes, FlowWords::from(published).rcv_nxt)
         });
         let identity = Identity {
             key: Key(peers.key()),
             incarnation: Incarnation(0),
             rank: Rank(here.rank_at(local_rank as usize) as u32),
         };
-        let answers = ExitedRank::new(identity, expected);
+        let answers = ExitedRank::new(identity, Config::default().first_seq, expected);
         let socket = Udp::attach(socket.try_clone()?, peers.addresses())?;
         self.ranks.push(ExitedSocket { local_rank, answers, socket });
         Ok(())
+    }
+
+    /// Another process is to have the number of a rank.
+    pub fn forget(&mut self, local_rank: u32) {
+        self.ranks.retain(|rank| rank.local_rank != local_rank);
     }
 
     /// Their sockets.

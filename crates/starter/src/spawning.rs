@@ -10,19 +10,26 @@
 //! The hub (`mpiexec`, or the controller) only orders and gathers: what the frames hold is the starters'. All
 //! starters see the same requests in the same order, so each knows the numbers and nodes of all new ranks by
 //! itself ([`Allocation`]).
+//!
+//! With how its ranks began a starter says which of its ranks have ended, and which of all it has heard this
+//! of are forgotten by its ranks ([`tutti_shm::reuse`]). All hear that in the same order, too, so all know
+//! when a number is free again. A request for which there is no room then is asked again, as long as ranks
+//! are about to end.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::pmi::spawning::Pair;
 use serde::{Deserialize, Serialize};
 use tutti_os::Failure;
 use tutti_protocol::wire::Job;
-use tutti_shm::numbers::share_of_later;
+use tutti_shm::numbers::{node_of_later, share_of_later};
 use tutti_shm::spawn::{Request, Spawned};
 
 /// Failures that a starter tells, at most.
 const FAILED_MAX: usize = 256;
+/// Ranks that have ended, or are forgotten, that it tells at a time.
+const ENDED_MAX: usize = 512;
 
 /// What the starter knows of ranks that were started later.
 #[derive(Debug, Default)]
@@ -34,11 +41,22 @@ pub struct Later {
     /// Number of the last order that was begun.
     pub begun: u32,
     /// Asks of ranks of this node that have no order yet; the first one is on its way to the hub.
-    pub asks: VecDeque<Vec<u8>>,
+    pub asks: VecDeque<Asked>,
+    /// Asks for which there was no room, with when they are to be sent again.
+    pub again: Vec<(u64, Asked)>,
     /// Number of the last Ask that was sent.
     pub asked: u32,
     /// Requests of ranks of the job's only node that wait for the end of others.
     pub waiting: VecDeque<Waiting>,
+}
+
+/// An Ask, and when it is refused if there is no room until then.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// As it travels.
+    pub ask: Vec<u8>,
+    /// On the starter's clock.
+    pub ends_ns: u64,
 }
 
 /// A request for which there is room as soon as ranks that have left have ended.
@@ -65,6 +83,10 @@ pub struct Spawning {
     pub local: Vec<u32>,
     /// A rank of this node has asked for them: which one, and the number of its request.
     pub asker: Option<(u32, u32)>,
+    /// What this starter has asked for them.
+    pub asked: Option<Asked>,
+    /// So many are more than there is room for.
+    pub excess: Option<u32>,
     /// Their group of PMI, if they were asked for over that.
     pub group: Option<u32>,
     /// Those that could not become their programs.
@@ -93,7 +115,18 @@ impl Spawning {
     pub fn new(order: u32, asker: Option<(u32, u32)>) -> Self {
         let (failed, refusal, failures) = (Vec::new(), None, None);
         let local = Vec::new();
-        Spawning { order, place: None, local, group: None, asker, failed, refusal, failures }
+        Spawning {
+            order,
+            place: None,
+            local,
+            group: None,
+            asker,
+            asked: None,
+            excess: None,
+            failed,
+            refusal,
+            failures,
+        }
     }
 
     /// They are forked; `failures` is the pipe on which they report.
@@ -152,6 +185,18 @@ pub struct Outcome {
     pub failed: Vec<u32>,
     /// Why they could not, or why none was started; empty: they are there.
     pub text: String,
+    /// The node that says so.
+    #[serde(default)]
+    pub node: u32,
+    /// Ranks of the node that have ended since it said so last.
+    #[serde(default)]
+    pub ended: Vec<u32>,
+    /// Ranks that have ended and that all of the node have forgotten since.
+    #[serde(default)]
+    pub forgotten: Vec<u32>,
+    /// How many of its ranks have ended or are about to, without those whose numbers are free.
+    #[serde(default)]
+    pub ending: u32,
 }
 
 impl Outcome {
@@ -159,19 +204,31 @@ impl Outcome {
     pub fn encode(&self) -> Vec<u8> {
         let mut short = self.clone();
         short.failed.truncate(FAILED_MAX);
+        // The rest is told with the next order.
+        short.ended.truncate(ENDED_MAX);
+        short.forgotten.truncate(ENDED_MAX);
         let mut line = serde_json::to_vec(&short).expect("numbers and a text");
         line.push(b'\n');
         line
     }
 
-    /// What all nodes say, one line each.
-    pub fn of_all(lines: &[u8]) -> Self {
+    /// Those of all nodes, one line each.
+    pub fn each(lines: &[u8]) -> Vec<Self> {
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let text = || "a starter of another version has answered".into();
+        lines
+            .map(|line| {
+                serde_json::from_slice(line)
+                    .unwrap_or_else(|_| Outcome { text: text(), ..Outcome::default() })
+            })
+            .collect()
+    }
+
+    /// How the new ranks began, on all nodes.
+    pub fn of_all(outcomes: Vec<Self>) -> Self {
         let mut all = Outcome::default();
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let one = serde_json::from_slice(line).unwrap_or_else(|_| Outcome {
-                failed: Vec::new(),
-                text: "a starter of another version has answered".into(),
-            });
+        for one in outcomes {
+            all.ending += one.ending;
             all.failed.extend(one.failed);
             if all.text.is_empty() {
                 all.text = one.text;
@@ -187,11 +244,15 @@ impl Outcome {
 #[derive(Debug)]
 pub struct Allocation {
     began: u32,
-    /// What there is room for on each node, and how many of these were started there.
+    /// What there is room for on each node, and how many of these numbers were given there.
     rooms: Vec<u32>,
     used: Vec<u32>,
-    /// Numbers whose ranks have ended, highest first; on one node only.
+    /// Numbers whose ranks have ended and are forgotten, highest first.
     free: Vec<u32>,
+    /// How many processes of a number have ended and are forgotten; those that are not here: none.
+    processes: HashMap<u32, u32>,
+    /// Ranks that have ended, and the nodes that have forgotten them.
+    ended: BTreeMap<u32, Vec<u32>>,
 }
 
 impl Allocation {
@@ -199,7 +260,55 @@ impl Allocation {
     pub fn new(job: &Job, later: u32) -> Self {
         let nodes = job.part.as_ref().map_or(1, |part| part.first_ranks.len().max(1)) as u32;
         let rooms: Vec<u32> = (0..nodes).map(|node| share_of_later(later, node, nodes)).collect();
-        Allocation { began: job.ranks() as u32, used: vec![0; rooms.len()], rooms, free: Vec::new() }
+        Allocation::of(job.ranks() as u32, rooms)
+    }
+
+    fn of(began: u32, rooms: Vec<u32>) -> Self {
+        let (used, free) = (vec![0; rooms.len()], Vec::new());
+        Allocation { began, rooms, used, free, processes: HashMap::new(), ended: BTreeMap::new() }
+    }
+
+    fn node_of(&self, rank: u32) -> usize {
+        node_of_later((rank - self.began) as usize, self.rooms.len())
+    }
+
+    fn is_used(&self, rank: u32) -> bool {
+        let Some(behind) = rank.checked_sub(self.began) else { return false };
+        let nodes = self.rooms.len() as u32;
+        behind / nodes < self.used[self.node_of(rank)] && !self.is_free(rank)
+    }
+
+    /// A starter says that a rank of its node has ended. How many processes of its number have ended then, if
+    /// that is news.
+    pub fn note_ended(&mut self, rank: u32) -> Option<u32> {
+        if !self.is_used(rank) || self.ended.contains_key(&rank) {
+            return None;
+        }
+        self.ended.insert(rank, Vec::new());
+        Some(self.processes.get(&rank).copied().unwrap_or(0) + 1)
+    }
+
+    /// Whether a starter has said that the present process of a rank has ended.
+    pub fn has_ended(&self, rank: u32) -> bool {
+        self.ended.contains_key(&rank)
+    }
+
+    /// Ranks that have ended, of which a node has not said that they are forgotten there.
+    pub fn remembered(&self, node: u32) -> impl Iterator<Item = u32> {
+        self.ended.iter().filter(move |(_, nodes)| !nodes.contains(&node)).map(|(rank, _)| *rank)
+    }
+
+    /// A node has forgotten a rank that has ended; if all have, its number is free.
+    pub fn note_forgotten(&mut self, rank: u32, node: u32) {
+        let Some(nodes) = self.ended.get_mut(&rank) else { return };
+        if node < self.rooms.len() as u32 && !nodes.contains(&node) {
+            nodes.push(node);
+        }
+        if nodes.len() == self.rooms.len() {
+            self.ended.remove(&rank);
+            *self.processes.entry(rank).or_default() += 1;
+            self.give_back(rank);
+        }
     }
 
     /// Ranks that were started since the job began, without those whose numbers are free again.
@@ -217,13 +326,12 @@ impl Allocation {
         self.rooms.iter().sum::<u32>() - self.later()
     }
 
-    /// A rank of the job's only node has ended, and its number may be another's.
+    /// A rank has ended, and its number may be another's.
     ///
     /// # Panics
     /// When it is not in use.
     pub fn give_back(&mut self, rank: u32) {
-        let is_used = rank >= self.began && rank < self.began + self.used[0] && !self.is_free(rank);
-        assert!(self.rooms.len() == 1 && is_used, "rank {rank} is not in use");
+        assert!(self.is_used(rank), "rank {rank} is not in use");
         self.free.push(rank);
         self.free.sort_unstable_by(|one, other| other.cmp(one));
     }
@@ -235,31 +343,40 @@ impl Allocation {
     pub fn take(&mut self, programs: &[(u32, Option<usize>)]) -> Result<Vec<u32>, String> {
         let (mut used, mut free, mut numbers) = (self.used.clone(), self.free.clone(), Vec::new());
         let nodes = self.rooms.len() as u32;
+        let mut present = self.present();
         for (ranks, wish) in programs {
             for _ in 0..*ranks {
-                if let Some(rank) = free.pop() {
-                    numbers.push(rank);
-                    continue;
-                }
-                let has_room = |node: &usize| used[*node] < self.rooms[*node];
+                let has_room = |node: &usize| present[*node] < self.rooms[*node];
                 let node = match wish {
                     Some(node) => Some(*node).filter(has_room),
-                    None => (0..self.rooms.len()).filter(has_room).min_by_key(|node| used[*node]),
+                    None => (0..self.rooms.len()).filter(has_room).min_by_key(|node| present[*node]),
                 };
                 let Some(node) = node else { return Err(self.refusal(programs, *wish)) };
-                numbers.push(self.began + node as u32 + used[node] * nodes);
-                used[node] += 1;
+                present[node] += 1;
+                if let Some(at) = free.iter().rposition(|rank| self.node_of(*rank) == node) {
+                    numbers.push(free.remove(at));
+                } else {
+                    numbers.push(self.began + node as u32 + used[node] * nodes);
+                    used[node] += 1;
+                }
             }
         }
         (self.used, self.free) = (used, free);
         Ok(numbers)
     }
 
+    /// Later ranks of each node, without those whose numbers are free.
+    fn present(&self) -> Vec<u32> {
+        let mut present = self.used.clone();
+        self.free.iter().for_each(|rank| present[self.node_of(*rank)] -= 1);
+        present
+    }
+
     fn refusal(&self, programs: &[(u32, Option<usize>)], wish: Option<usize>) -> String {
         let wanted: u64 = programs.iter().map(|(ranks, _)| u64::from(*ranks)).sum();
         let (present, room) = (self.began + self.later(), self.began + self.rooms.iter().sum::<u32>());
         let of_node = wish.filter(|_| self.rooms.len() > 1).map_or_else(String::new, |node| {
-            format!(", {} more on that node", self.rooms[node] - self.used[node])
+            format!(", {} more on that node", self.rooms[node] - self.present()[node])
         });
         format!(
             "{wanted} more ranks: the job has started {present}, and has room for {room} in all{of_node} (mpiexec --universe N makes more)"

@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
         1 => take_cut(bytes),
         2 => restore(bytes),
         3 => {
-            let answer_for = ExitedRank::new(ends::identity(0), [(Rank(1), Seq(7))]);
+            let answer_for = ExitedRank::new(ends::identity(0), Seq(0), [(Rank(1), 0, Seq(7))]);
             let _ = answer_for.handle_datagram(bytes, &mut [0; 512]);
         }
         _ => {

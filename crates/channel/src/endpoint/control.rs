@@ -1,7 +1,9 @@
 //! Ending, closing, another incarnation.
 
-use super::Endpoint;
+use super::{BulkReply, Endpoint, Pending};
 use crate::counters::FlowState;
+use crate::credit::Shares;
+use crate::flow::Flow;
 use crate::ports::FlowMemory;
 use crate::stream::Waiting;
 use crate::types::{Incarnation, Now, Rank};
@@ -49,10 +51,45 @@ impl<M: FlowMemory> Endpoint<M> {
         self.flows.iter_mut().for_each(|flow| flow.closed = false);
     }
 
+    /// The process of `rank` has ended, and another one may have its number: the flow to it begins anew, as
+    /// its `processes`th, counted from 0 over both sides. What was under way of the streams is dropped, and
+    /// packets of the former process are those of another incarnation. `false`, and nothing has changed: bulk
+    /// messages are under way, or events about them wait, or there is no such flow.
+    pub fn renew(&mut self, rank: Rank, processes: u32) -> bool {
+        let Some(at) = self.flow(rank) else { return false };
+        let is_of_bulk = |event: &Pending| match *event {
+            Pending::Sent { to, .. } | Pending::Refused { to, .. } => to == rank,
+            Pending::Received { from, .. } => from == rank,
+            Pending::Exited { .. } => false,
+        };
+        if self.flows[at].out_first.is_some()
+            || self.incoming.iter().any(|place| place.flow == Some(at as u16))
+            || self.pending.iter().any(is_of_bulk)
+        {
+            return false;
+        }
+        self.pending
+            .retain(|event| !matches!(event, Pending::Exited { rank: exited, .. } if *exited == rank));
+        self.replies.retain(|reply| match *reply {
+            BulkReply::State(_) => true,
+            BulkReply::Done { flow, .. } | BulkReply::Refused { flow, .. } => usize::from(flow) != at,
+        });
+        self.pieces.forget();
+        let credit = Shares::least_bytes(&self.config, self.flows.len());
+        let incarnation = self.identity.incarnation.after(processes);
+        // The last one has its place until the new one is there.
+        let Flow { memory, queued, .. } = self.flows.swap_remove(at);
+        self.flows.push(Flow { queued, ..Flow::new((rank, incarnation), memory, &self.config, credit) });
+        let last = self.flows.len() - 1;
+        self.flows.swap(at, last);
+        self.note_deadline(at);
+        true
+    }
+
     /// The job goes on under another incarnation: whatever is under way is void, so everything not
     /// acknowledged is sent again. All endpoints of the job have to change together, while all are frozen.
     pub fn handle_incarnation(&mut self, now: Now, incarnation: Incarnation) {
-        self.identity.incarnation = incarnation;
+        let before = std::mem::replace(&mut self.identity.incarnation, incarnation);
         self.replies.clear();
         // Numbers of cut datagrams begin anew where a rank is restored.
         self.pieces.forget();
@@ -61,6 +98,7 @@ impl<M: FlowMemory> Endpoint<M> {
         }
         for at in 0..self.flows.len() {
             let flow = &mut self.flows[at];
+            flow.incarnation = flow.incarnation.after(incarnation.0.wrapping_sub(before.0));
             flow.tx.rewind(&mut flow.memory);
             flow.tx.waiting = Waiting::Acks;
             flow.bulk_flight = 0;

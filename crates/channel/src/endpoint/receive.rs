@@ -158,13 +158,14 @@ impl<M: FlowMemory> Endpoint<M> {
         if header.key != self.identity.key {
             return Err(Drop::WrongKey);
         }
-        if header.incarnation != self.identity.incarnation {
-            return Err(Drop::WrongIncarnation);
-        }
         if header.to != self.identity.rank {
             return Err(Drop::WrongRank);
         }
-        self.flow(header.from).ok_or(Drop::OutsidePartition)
+        let at = self.flow(header.from).ok_or(Drop::OutsidePartition)?;
+        if header.incarnation != self.flows[at].incarnation {
+            return Err(Drop::WrongIncarnation);
+        }
+        Ok(at)
     }
 
     /// Whether everything in the packet can be true: checked before anything of it changes anything.

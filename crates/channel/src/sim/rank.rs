@@ -232,8 +232,8 @@ impl World {
         let identity = endpoint.identity();
         let counters = *endpoint.counters();
         let board = self.board.borrow();
-        let expected = endpoint.peers().map(|peer| (peer, board.words(rank, peer.0 as usize).rcv_nxt));
-        let exited = ExitedRank::new(identity, expected);
+        let expected = endpoint.peers().map(|peer| (peer, 0, board.words(rank, peer.0 as usize).rcv_nxt));
+        let exited = ExitedRank::new(identity, endpoint.config().first_seq, expected);
         drop(board);
         self.report.refusals += counters.refusals;
         node.process = Process::Exited(exited);

@@ -10,8 +10,8 @@ impl Guard {
     #[cold]
     pub fn forget_left_ranks(&mut self) {
         for rank in self.engine.left_ranks() {
-            if !self.names(rank as u32) {
-                self.engine.try_forget(rank);
+            if !self.names(rank as u32) && self.engine.try_forget(rank) {
+                self.rank.forget_remote(rank);
             }
         }
     }

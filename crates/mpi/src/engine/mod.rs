@@ -154,15 +154,20 @@ impl Engine {
         true
     }
 
-    /// Later ranks of this node that have left and are not forgotten.
-    pub fn left_ranks(&self) -> Vec<usize> {
-        self.peers.ranks().iter().filter(|rank| self.job.left(*rank).is_some()).collect()
+    /// Later ranks that have left and are not forgotten.
+    pub fn left_ranks(&mut self) -> Vec<usize> {
+        let here = self.peers.ranks().iter().filter(|rank| self.job.left(*rank).is_some());
+        let far = self.remote.as_deref_mut().map_or(&[][..], |remote| remote.left_ranks(&self.job));
+        here.chain(far.iter().copied()).collect()
     }
 
     /// Forgets a rank that has left, unless something with it is under way; what it has sent and no receive
-    /// has taken is dropped. The caller has nothing that names it.
-    pub fn try_forget(&mut self, rank: usize) {
-        let Some(generation) = self.job.left(rank) else { return };
+    /// has taken is dropped. The caller has nothing that names it. Whether it was one of another node.
+    pub fn try_forget(&mut self, rank: usize) -> bool {
+        if !self.peers.has(rank) {
+            return self.try_forget_far(rank);
+        }
+        let Some(generation) = self.job.left(rank) else { return false };
         let is_named = |request: &Request| !request.done && request.peer == rank as i32;
         let is_needed = self.requests.iter().any(|(_, request)| is_named(request))
             || !self.peers[rank].is_idle()
@@ -174,6 +179,7 @@ impl Engine {
             let rings = unsafe { self.job.forget(rank, generation, is_used) };
             self.peers.renew(rank, rings);
         }
+        false
     }
 
     /// Starts a send.

@@ -44,8 +44,25 @@ impl Engine {
     fn network(&mut self) -> (RefMut<'_, Router>, RouteId, RemoteClient<'_>) {
         let Engine { remote, requests, matching, counters, .. } = self;
         let remote = remote.as_deref_mut().expect("a rank of another node is known by its network");
-        let Remote { router, route, state } = remote;
+        let Remote { router, route, state, .. } = remote;
         (router.borrow_mut(), *route, RemoteClient { state, requests, matching, counters })
+    }
+
+    /// [`Engine::try_forget`] for a rank of another node; whether it is forgotten.
+    pub(super) fn try_forget_far(&mut self, rank: usize) -> bool {
+        let Some((ended, processes)) = self.job.left_far(rank) else { return false };
+        let is_named = |request: &Request| !request.done && request.peer == rank as i32;
+        if self.requests.iter().any(|(_, request)| is_named(request)) || !self.matching.discard(rank) {
+            return false;
+        }
+        let Some(remote) = self.remote.as_deref_mut() else { return false };
+        if !remote.router.borrow_mut().renew(rank, processes) {
+            return false;
+        }
+        remote.state.forget(rank);
+        remote.note_forgotten(rank);
+        self.job.forget_far(rank, ended);
+        true
     }
 
     /// Starts a send to a rank of another node.

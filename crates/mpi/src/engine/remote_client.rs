@@ -33,6 +33,8 @@ pub(super) struct Remote {
     pub route: RouteId,
     /// What the engine knows of them besides.
     pub state: State,
+    /// Those that have ended and are not forgotten, as of so many ends of later ranks.
+    left: (u32, Vec<usize>),
 }
 
 impl Remote {
@@ -41,7 +43,25 @@ impl Remote {
     pub(super) fn new(router: Rc<RefCell<Router>>, job: &Job, lend: Option<Lend>) -> Self {
         let state = State::new(job.ranks(), router.borrow().record_bytes_max(), job.names());
         let route = router.borrow_mut().register(KINDS, lend);
-        Remote { router, route, state }
+        Remote { router, route, state, left: (0, Vec::new()) }
+    }
+
+    /// Ranks that have ended and that this process has not forgotten.
+    pub(super) fn left_ranks(&mut self, job: &Job) -> &[usize] {
+        let (seen, left) = &mut self.left;
+        let ended = job.ended();
+        if job.has_later_far() && ended != std::mem::replace(seen, ended) {
+            let here = job.local_ranks();
+            *left = (0..job.ranks())
+                .filter(|rank| !here.contains(*rank) && job.left_far(*rank).is_some())
+                .collect();
+        }
+        left
+    }
+
+    /// One of them is forgotten.
+    pub(super) fn note_forgotten(&mut self, rank: usize) {
+        self.left.1.retain(|left| *left != rank);
     }
 
     /// Whether a send waits for its receive.

@@ -160,6 +160,14 @@ impl State {
         }
     }
 
+    /// A rank has ended, and no request has anything to do with it: nothing of it is kept.
+    pub(super) fn forget(&mut self, rank: usize) {
+        self.peers[rank] = Peer::default();
+        self.busy.retain(|busy| *busy != rank);
+        self.to_accept.retain(|accept| accept.from != rank);
+        self.to_send.retain(|clear| clear.to != rank);
+    }
+
     /// What a context of this process is at the receiver of a message.
     #[inline]
     pub(super) fn context_at(&self, to: usize, context: u32) -> u32 {

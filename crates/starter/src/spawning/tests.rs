@@ -1,7 +1,7 @@
 use super::*;
 
 fn allocation(began: u32, rooms: &[u32]) -> Allocation {
-    Allocation { began, rooms: rooms.to_vec(), used: vec![0; rooms.len()], free: Vec::new() }
+    Allocation::of(began, rooms.to_vec())
 }
 
 #[test]
@@ -40,12 +40,33 @@ fn spawn_numbers_of_ranks_that_have_ended_are_taken_again() {
 }
 
 #[test]
+fn spawn_numbers_are_free_when_all_nodes_have_forgotten_them() {
+    let mut of = allocation(2, &[2, 2]);
+    assert_eq!(of.take(&[(4, None)]), Ok(vec![2, 3, 4, 5]));
+    assert_eq!((of.note_ended(1), of.note_ended(6), of.note_ended(5)), (None, None, Some(1)));
+    assert_eq!((of.note_ended(5), of.has_ended(5), of.has_ended(4)), (None, true, false));
+    assert_eq!((of.remembered(0).collect(), of.remembered(1).collect()), (vec![5], vec![5]));
+    of.note_forgotten(4, 0);
+    for _ in 0..2 {
+        of.note_forgotten(5, 1);
+        of.note_forgotten(5, 2);
+    }
+    assert_eq!((of.remembered(0).count(), of.remembered(1).count(), of.room()), (1, 0, 0));
+    of.note_forgotten(5, 0);
+    assert_eq!((of.room(), of.is_free(5), of.has_ended(5)), (1, true, false));
+    assert!(of.take(&[(1, Some(0))]).unwrap_err().contains("0 more on that node"));
+    assert_eq!(of.take(&[(1, None)]), Ok(vec![5]));
+    assert_eq!(of.note_ended(5), Some(2), "the second process of this number");
+}
+
+#[test]
 fn spawn_outcomes_of_all_nodes_are_one() {
-    let missing = Outcome { failed: vec![3, 1], text: "no such program".into() };
+    let missing = Outcome { failed: vec![3, 1], text: "no such program".into(), ..Outcome::default() };
     let lines = [Outcome::default().encode(), missing.encode(), Outcome::default().encode()].concat();
-    assert_eq!(Outcome::of_all(&lines), Outcome { failed: vec![1, 3], text: "no such program".into() });
-    assert_eq!(Outcome::of_all(&Outcome::default().encode()), Outcome::default());
-    assert!(!Outcome::of_all(b"{}\n").text.is_empty());
+    let all = |lines: &[u8]| Outcome::of_all(Outcome::each(lines));
+    assert_eq!(all(&lines), Outcome { failed: vec![1, 3], ..missing });
+    assert_eq!(all(&Outcome::default().encode()), Outcome::default());
+    assert!(!all(b"{}\n").text.is_empty());
     let ask = Ask { parent: 3, request: Request { number: 1, context: 6, programs: Vec::new() } };
     assert_eq!(Ask::decode(&ask.encode().unwrap()), Some(ask));
     assert_eq!(Ask::decode(b"abc"), None);

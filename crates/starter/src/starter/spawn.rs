@@ -1,6 +1,6 @@
 //! Ranks ask for more ranks. These are further ranks of the job, numbered behind those that are there, all or
-//! none. On the job's only node numbers of ranks that have ended are used again ([`tutti_shm::reuse`]); a
-//! request that needs such numbers waits for them.
+//! none. Numbers of ranks that have ended are used again ([`tutti_shm::reuse`]); a request that needs such
+//! numbers waits for them.
 //!
 //! ```text
 //! request -> room, tickets, forks -> all have become their programs -> answer: the first of them
@@ -24,14 +24,15 @@ use super::Starter;
 use crate::launch;
 use crate::pmi::spawning::{Command, Pair};
 use crate::readiness::now_ns;
-use crate::spawning::{Allocation, Ask, Outcome, Spawning, Waiting};
+use crate::spawning::{Allocation, Ask, Asked, Outcome, Spawning, Waiting};
 
 /// Asks of ranks of this node that wait for the hub's order, at most.
 const ASKS_MAX: usize = 64;
 /// Requests that wait for the end of others, at most.
 const WAITING_MAX: usize = 64;
-/// Between two looks at them.
+/// Between two looks at them; between two asks of a node at first, and at most.
 const LOOK_NS: u64 = 5_000_000;
+const LOOK_NS_MAX: u64 = 200_000_000;
 /// A rank that has left those that started it, or MPI, has this time to end and to be forgotten.
 const WAIT_NS: u64 = 10_000_000_000;
 
@@ -55,14 +56,18 @@ impl Starter {
         if self.alone {
             return self.begin_or_wait(ask, None);
         }
-        if self.later.asks.len() >= ASKS_MAX {
+        if self.later.asks.len() + self.later.again.len() >= ASKS_MAX {
             let text = format!("{ASKS_MAX} requests of this node for more ranks wait already");
             let answer = Answer { number: request.number, first: None, failed: Vec::new(), text };
             return self.parts.tickets.iter().for_each(|tickets| tickets.send(rank, &answer.encode()));
         }
         // It came in a message that was as short.
         let Some(ask) = ask.encode() else { return };
-        self.later.asks.push_back(ask);
+        self.put_ask(Asked { ask, ends_ns: now_ns() + WAIT_NS });
+    }
+
+    fn put_ask(&mut self, asked: Asked) {
+        self.later.asks.push_back(asked);
         if self.later.asks.len() == 1 {
             self.send_ask();
         }
@@ -96,7 +101,7 @@ impl Starter {
             ask.request.programs.iter().fold(0, |sum, program| sum.saturating_add(program.ranks));
         let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
         if wanted <= room || wanted > room + self.ending_ranks() || self.later.waiting.len() >= WAITING_MAX {
-            return self.begin_spawn(self.later.begun + 1, &ask, preput.as_deref(), true);
+            return self.begin_spawn(self.later.begun + 1, &ask, preput.as_deref(), true, None);
         }
         let now_ns = now_ns();
         self.later.waiting.push_back(Waiting {
@@ -112,13 +117,17 @@ impl Starter {
         if self.spawn_due_ns().is_none_or(|due_ns| now_ns < due_ns) {
             return;
         }
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.later.again).into_iter().partition(|(due_ns, _)| *due_ns <= now_ns);
+        self.later.again = later;
+        due.into_iter().for_each(|(_, asked)| self.put_ask(asked));
         self.take_back_numbers();
         for mut waiting in std::mem::take(&mut self.later.waiting) {
             let programs = &waiting.ask.request.programs;
             let wanted: u32 = programs.iter().fold(0, |sum, program| sum.saturating_add(program.ranks));
             let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
             if wanted <= room || wanted > room + self.ending_ranks() || now_ns >= waiting.ends_ns {
-                self.begin_spawn(self.later.begun + 1, &waiting.ask, waiting.preput.as_deref(), true);
+                self.begin_spawn(self.later.begun + 1, &waiting.ask, waiting.preput.as_deref(), true, None);
             } else {
                 waiting.due_ns = now_ns + LOOK_NS;
                 self.later.waiting.push_back(waiting);
@@ -127,7 +136,8 @@ impl Starter {
     }
 
     pub(super) fn spawn_due_ns(&self) -> Option<u64> {
-        self.later.waiting.iter().map(|waiting| waiting.due_ns).min()
+        let again = self.later.again.iter().map(|(due_ns, _)| *due_ns);
+        self.later.waiting.iter().map(|waiting| waiting.due_ns).chain(again).min()
     }
 
     /// Later ranks whose numbers may soon be free.
@@ -165,7 +175,7 @@ impl Starter {
 
     /// A rank is dead: if it was started later and had left, others may forget it.
     pub(super) fn announce_end(&self, index: u32) {
-        if self.alone && self.parts.ranks.has_ended(index) {
+        if self.parts.ranks.has_ended(index) {
             self.parts.segment.iter().for_each(Segment::announce_end);
         }
     }
@@ -175,7 +185,7 @@ impl Starter {
         let Some(ask) = self.later.asks.front() else { return };
         self.later.asked += 1;
         let mut frame = Vec::new();
-        wire::put(&mut frame, Kind::Ask, self.later.asked, ask);
+        wire::put(&mut frame, Kind::Ask, self.later.asked, &ask.ask);
         self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_ask(Some(frame.clone())));
         self.put(&frame);
     }
@@ -195,19 +205,28 @@ impl Starter {
         };
         let own = self.later.job.as_ref().map(Job::node);
         let is_mine = own == Some(node);
+        let mut asked = None;
         if is_mine && number == self.later.asked && !self.later.asks.is_empty() {
-            self.later.asks.pop_front();
+            asked = self.later.asks.pop_front();
             self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_ask(None));
             self.send_ask();
         }
-        self.begin_spawn(order, &ask, None, is_mine);
+        self.begin_spawn(order, &ask, None, is_mine, asked);
     }
 
     /// Starts the share of this node.
-    fn begin_spawn(&mut self, order: u32, ask: &Ask, preput: Option<&[Pair]>, is_mine: bool) {
+    fn begin_spawn(
+        &mut self,
+        order: u32,
+        ask: &Ask,
+        preput: Option<&[Pair]>,
+        is_mine: bool,
+        asked: Option<Asked>,
+    ) {
         self.later.begun = order;
         let asker = self.parts.ranks.index_of(ask.parent).filter(|_| is_mine);
         let mut spawning = Spawning::new(order, asker.map(|asker| (asker as u32, ask.request.number)));
+        spawning.asked = asked;
         let programs: Vec<u32> = ask.request.programs.iter().map(|program| program.ranks).collect();
         let pmi = self.parts.pmi.as_mut().zip(preput);
         spawning.group = pmi.map(|(pmi, preput)| pmi.begin_group(&programs, preput));
@@ -243,7 +262,9 @@ impl Starter {
         };
         let wishes = request.programs.iter().map(|program| Ok((program.ranks, hosts.node(&program.host)?)));
         let wishes = wishes.collect::<Result<Vec<_>, String>>()?;
-        let ranks = allocation.take(&wishes)?;
+        let ranks = allocation.take(&wishes).inspect_err(|_| {
+            spawning.excess = Some(wishes.iter().fold(0, |sum, (ranks, _)| sum.saturating_add(*ranks)));
+        })?;
         let later = allocation.later();
         let job = self.later.job.clone().ok_or("the kernel has refused this job a process before")?;
         let (Some(segment), Some(tickets)) = (&self.parts.segment, &mut self.parts.tickets) else {
@@ -267,7 +288,10 @@ impl Starter {
             self.later.job = None;
             return Err(format!("cannot draw random bytes: {error}"));
         }
-        again.iter().for_each(|index| segment.renew(*index as usize));
+        for index in &again {
+            segment.renew(*index as usize);
+            self.parts.exited.forget(*index);
+        }
         if !segment.add_ranks(new.len() as u32) {
             return Err("the segment has no room for them".into());
         }
@@ -343,14 +367,71 @@ impl Starter {
         let failed = spawning.failed.iter().filter_map(|failure| Some(place(failure.rank)? as u32)).collect();
         let of_first = spawning.failed.first().map(|failure| self.failure_text(failure));
         let text = spawning.refusal.clone().or(of_first).unwrap_or_default();
-        let outcome = Outcome { failed, text }.encode();
+        let mut outcome = Outcome { failed, text, ..Outcome::default() };
         if self.alone {
-            return self.end_spawn(order, &outcome);
+            return self.end_spawn(order, &outcome.encode());
         }
+        self.add_ends(&mut outcome);
+        let outcome = outcome.encode();
         let mut frame = Vec::new();
         wire::put(&mut frame, Kind::Spawned, order, &outcome);
         self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_spawned(frame.clone()));
         self.put(&frame);
+    }
+
+    /// Which ranks have ended, and which of them are forgotten here.
+    fn add_ends(&self, outcome: &mut Outcome) {
+        let (Some(segment), Some(allocation), Some(job)) =
+            (&self.parts.segment, &self.later.allocation, &self.later.job)
+        else {
+            return;
+        };
+        let (ranks, numbers) = (&self.parts.ranks, segment.layout().numbers());
+        outcome.node = job.node();
+        outcome.ending = self.ending_ranks();
+        let is_news = |rank: &u32| !allocation.is_free(*rank) && !allocation.has_ended(*rank);
+        let later = segment.geometry().local_ranks..segment.present();
+        let ended = later.filter(|index| ranks.has_ended(*index)).map(|index| ranks.world_rank(index));
+        outcome.ended = ended.filter(is_news).collect();
+        let is_forgotten = |rank: &u32| match numbers.index_of(*rank as usize) {
+            index if index < numbers.len() => segment.is_forgotten(index),
+            _ => segment.is_forgotten_far(*rank as usize),
+        };
+        outcome.forgotten = allocation.remembered(outcome.node).filter(is_forgotten).collect();
+    }
+
+    /// What all nodes say of ranks that have ended: the same everywhere, and in the same order.
+    fn take_ends(&mut self, outcomes: &[Outcome]) {
+        let (Some(segment), Some(allocation)) = (&self.parts.segment, &mut self.later.allocation) else {
+            return;
+        };
+        let numbers = segment.layout().numbers();
+        let mut has_news = false;
+        for rank in outcomes.iter().flat_map(|outcome| &outcome.ended) {
+            let Some(ended) = allocation.note_ended(*rank) else { continue };
+            if !numbers.contains(*rank as usize) {
+                segment.note_far_end(*rank as usize, ended);
+                has_news = true;
+            }
+        }
+        if has_news {
+            segment.announce_end();
+        }
+        for outcome in outcomes {
+            outcome.forgotten.iter().for_each(|rank| allocation.note_forgotten(*rank, outcome.node));
+        }
+    }
+
+    /// There was no room for ranks that a rank of this node wants; perhaps there is soon.
+    fn asks_again(&mut self, asked: Asked, excess: u32, ending: u32) -> bool {
+        let now_ns = now_ns();
+        let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
+        if now_ns >= asked.ends_ns || excess > room.saturating_add(ending) {
+            return false;
+        }
+        let waited_ns = WAIT_NS - (asked.ends_ns - now_ns).min(WAIT_NS);
+        self.later.again.push((now_ns + (waited_ns / 4).clamp(LOOK_NS, LOOK_NS_MAX), asked));
+        true
     }
 
     /// It is known of all nodes how theirs began: they stay, or all are taken back.
@@ -358,8 +439,17 @@ impl Starter {
         let Some(index) = self.parts.spawnings.iter().position(|spawning| spawning.order == order) else {
             return;
         };
-        let Spawning { place, local, asker, group, .. } = self.parts.spawnings.remove(index);
-        let Outcome { failed, text } = Outcome::of_all(outcomes);
+        let Spawning { place, local, asker, group, asked, excess, .. } = self.parts.spawnings.remove(index);
+        let outcomes = Outcome::each(outcomes);
+        if !self.alone {
+            self.take_ends(&outcomes);
+        }
+        let Outcome { failed, text, ending, .. } = Outcome::of_all(outcomes);
+        if let (Some(asked), Some(excess)) = (asked, excess)
+            && self.asks_again(asked, excess, ending)
+        {
+            return;
+        }
         self.log_debug(|| format!("order {order} has started {place:?}: {text:?}"));
         let is_good = text.is_empty() && failed.is_empty();
         if !is_good {
