@@ -29,6 +29,17 @@ fn spawn_works_in_jobs_under_daemons() {
     assert!(ran.stdout.contains("host nowhere is none of the job's nodes"), "{ran}");
 }
 
+/// The job is frozen every 5 ms, also while its ranks forget others and new ones take their numbers.
+#[test]
+fn spawn_uses_numbers_of_ended_ranks_again_under_forced_switches_of_5_ms() {
+    let (_scratch, spawn) = spawn_program("spawn-again-forced");
+    let cluster = Cluster::up("spawn-again-forced", 2, &["--slice", "5", "--force-switch"]);
+    let program = spawn.to_str().expect("a path of text");
+    let again = ["run", "-N", "2", "-n", "2", "--universe", "6", program, "again", "40"];
+    let ran = cluster.run(&again).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ran}");
+}
+
 #[test]
 fn spawn_of_a_program_that_one_node_does_not_have_starts_none() {
     if std::process::Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|ran| ran.success())
