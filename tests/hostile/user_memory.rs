@@ -171,6 +171,30 @@ fn user_memory_limit_cannot_be_raised_or_left_by_the_user() {
 }
 
 #[test]
+fn user_memory_limit_is_lowered_while_a_job_has_files_in_the_cache() {
+    let Some((machine, file)) = up("hostile-user-cache", LIMITED) else { return };
+    // The file's memory is the job's, and the kernel can have it back: it is on disk.
+    let written = machine.users.root().join("written");
+    std::fs::write(&written, "").expect("a file");
+    std::os::unix::fs::chown(&written, Some(machine.uid(0)), None).expect("it is ours");
+    let script = format!(
+        "dd if=/dev/zero of={} bs=1M count=120 conv=fsync 2>/dev/null; echo written; sleep 1000",
+        written.display()
+    );
+    let mut job = machine.start(0, &run(&script, &["--no-gang"]));
+    job.await_line("written");
+    let (group, limit) = limited_group(&machine);
+    assert_eq!(number(&group, limit), 200 << 20);
+    std::fs::write(&file, LIMITED.replace("200M", "60M")).expect("a file");
+    machine.cluster.tutti(&["reload"]).expect_success();
+    await_that("the limit is the lower one", || number(&group, limit) == 60 << 20);
+    assert_eq!(machine.row(1)["state"], "running", "{}", machine.row(1));
+    end(job);
+    assert_none_left(&machine);
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
 fn user_memory_limit_stays_when_the_daemon_is_killed_and_its_group_goes_with_the_last_job() {
     let Some((machine, file)) = up("hostile-user-killed", LIMITED) else { return };
     let said =

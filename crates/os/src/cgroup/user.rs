@@ -128,7 +128,8 @@ fn limit(directory: &OwnedFd, wanted_bytes: Option<u64>) -> Option<u64> {
     let set = |file: &str, text: &str| write(directory, file, text).is_ok();
     let text = |unlimited: &str| wanted_bytes.map_or_else(|| unlimited.to_owned(), |bytes| bytes.to_string());
     let used_bytes = read("memory.current").or_else(|| read("memory.usage_in_bytes")).unwrap_or(0);
-    let is_over = wanted_bytes.is_some_and(|wanted| used_bytes > wanted);
+    let is_over = |wanted| used_bytes > wanted && used_bytes.saturating_sub(cached_bytes(directory)) > wanted;
+    let is_over = wanted_bytes.is_some_and(is_over);
     if has("memory.max") {
         if is_over {
             return Some(read("memory.max").unwrap_or(u64::MAX));
@@ -146,6 +147,23 @@ fn limit(directory: &OwnedFd, wanted_bytes: Option<u64>) -> Option<u64> {
     set("memory.memsw.limit_in_bytes", &text(UNLIMITED));
     let is_set = is_set || set("memory.limit_in_bytes", &text(UNLIMITED));
     wanted_bytes.filter(|_| is_set)
+}
+
+/// What the group has of files and the kernel can take at once: it has copies of them on disk, and no process
+/// holds them in memory. Both versions count so (`inactive_file` and `total_inactive_file`).
+fn cached_bytes(directory: &OwnedFd) -> u64 {
+    let Ok(file) = open_beneath(directory, Path::new("memory.stat"), OFlags::RDONLY) else { return 0 };
+    let text = io::read_to_string(std::fs::File::from(file)).unwrap_or_default();
+    let sum = |names: &[[&str; 2]]| -> u64 {
+        let bytes = |name: &str| -> Option<u64> {
+            text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+        };
+        let counts = names.iter().filter_map(|[of_2, of_1]| bytes(of_1).or_else(|| bytes(of_2)));
+        counts.sum()
+    };
+    let files = [["inactive_file ", "total_inactive_file "], ["active_file ", "total_active_file "]];
+    let unwritten = [["file_dirty ", "total_dirty "], ["file_writeback ", "total_writeback "]];
+    sum(&files).saturating_sub(sum(&unwritten))
 }
 
 fn write(directory: &OwnedFd, file: &str, text: &str) -> io::Result<()> {
@@ -201,6 +219,25 @@ mod tests {
         assert_eq!(limit(&group, Some(200)), Some(500));
         assert_eq!(read(&path, "memory.limit_in_bytes"), "500");
         std::fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn user_memory_limit_is_lowered_below_what_files_have_in_the_cache() {
+        let version2 =
+            "anon 100\nfile 200\nfile_dirty 20\nfile_writeback 10\ninactive_file 50\nactive_file 150\n";
+        // What is without `total_` is the group's own without those inside.
+        let version1 = "inactive_file 0\ndirty 0\ntotal_dirty 20\ntotal_writeback 10\n\
+            total_inactive_file 50\ntotal_active_file 150\n";
+        for (limit_file, used_file, counts) in [
+            ("memory.max", "memory.current", version2),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", version1),
+        ] {
+            let (path, group) =
+                fake(limit_file, &[(limit_file, "500"), (used_file, "300\n"), ("memory.stat", counts)]);
+            assert_eq!(limit(&group, Some(129)), Some(500), "130 cannot be taken: {limit_file}");
+            assert_eq!(limit(&group, Some(130)), Some(130), "{limit_file}");
+            std::fs::remove_dir_all(path).unwrap();
+        }
     }
 
     #[test]
