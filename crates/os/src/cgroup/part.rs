@@ -42,7 +42,7 @@ const JOINER: u32 = 65_535;
 /// Memory of the starter beside that of the ranks.
 const STARTER_BYTES: u64 = 64 << 20;
 /// How often a part is made that another daemon sweeps while it is being made.
-const CREATE_MAX: u32 = 3;
+const CREATE_MAX: u32 = 10;
 /// Version 1: what tells of memory that has run out.
 const OOM: &str = "memory.oom_control";
 /// Controllers of limits.
@@ -124,11 +124,16 @@ impl PartGroup {
             left -= 1;
             let made = Self::try_create(&place, around.try_clone()?, user, limits);
             let Err(error) = &made else { return made };
-            // A daemon that begins beside this one has swept it before it was locked, or the last other part
-            // of the user has gone and its group with it.
-            if error.kind() != io::ErrorKind::NotFound || left == 0 {
+            // A daemon that begins beside this one sweeps it before it is locked, or the last other part of
+            // the user has gone and its group with it.
+            let is_swept = matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::WouldBlock | io::ErrorKind::AlreadyExists
+            );
+            if !is_swept || left == 0 {
                 return made;
             }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -475,7 +480,7 @@ fn sweep_part(place: &PartPlace) -> bool {
     let Some(part) = PartGroup::reopen(place) else {
         let around = Mount::open().and_then(|mount| mount.open_directory(&place.parent).ok());
         let parent = around.and_then(|around| place.open_parent(&around).ok());
-        return parent.is_some_and(|parent| remove_unfinished(&parent, place));
+        return parent.is_some_and(|parent| sweep_unfinished(&parent, place));
     };
     // Its own lock becomes one that no other process has.
     let is_held = flock(&part.directory, FlockOperation::NonBlockingLockExclusive).is_err();
@@ -484,6 +489,13 @@ fn sweep_part(place: &PartPlace) -> bool {
     }
     part.remove_blocking();
     true
+}
+
+/// Removes what a daemon has begun to make, unless it is making it: then the daemon has locked it, or finds
+/// it locked and begins again. Whether it is gone.
+fn sweep_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
+    let Ok(directory) = open(parent, &place.directory_name()) else { return false };
+    flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() && remove_unfinished(parent, place)
 }
 
 /// Removes what a daemon that was killed has begun to make: the kernel removes only empty ones. Whether it is
@@ -694,6 +706,48 @@ mod tests {
             sweep_blocking();
         }
         assert!(!is_left(&around) && !memory.as_ref().is_some_and(is_left));
+    }
+
+    /// Another daemon begins, and sweeps, while this one makes the groups of a part.
+    #[test]
+    fn part_group_that_is_being_made_is_not_swept() {
+        let Some(part) = create("unit-being-made") else { return };
+        // As it is before all are there.
+        for path in [format!("{}/{INNER}", name(&part.place.name)), name(&part.place.name)] {
+            unlinkat(&part.directory, path, AtFlags::REMOVEDIR).unwrap();
+        }
+        sweep_blocking();
+        assert!(open(&part.parent, &part.place.directory_name()).is_ok());
+        assert!(part.version1.iter().all(|group| group.open("cgroup.procs").is_ok()), "these are there too");
+        let (parent, place) = (part.parent.try_clone().unwrap(), part.place.clone());
+        drop(part);
+        let deadline = Instant::now() + REMOVAL_MAX;
+        while open(&parent, &place.directory_name()).is_ok() && Instant::now() < deadline {
+            sweep_blocking();
+        }
+        assert!(open(&parent, &place.directory_name()).is_err());
+    }
+
+    #[test]
+    fn part_groups_are_made_while_others_sweep() {
+        let Some(first) = create("unit-made-beside") else { return };
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let sweeper = scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    sweep_blocking();
+                }
+            });
+            for round in 0..200 {
+                let part = create(&format!("unit-made-beside-{round}")).expect("it is made");
+                let there = part.version1.iter().all(|group| group.open("cgroup.procs").is_ok());
+                assert!(is_there(part.place()) && there, "round {round}");
+                part.remove_blocking();
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            sweeper.join().unwrap();
+        });
+        first.remove_blocking();
     }
 
     /// A daemon that is killed while it makes the groups of a part leaves some of them.
