@@ -459,11 +459,21 @@ fn sweep_version1(group: &OwnedFd, names: &[String], version2: &OwnedFd) -> usiz
                 };
             }
             swept += usize::from(user::remove_empty(group, found));
-        } else if open(version2, found).is_err() {
+        } else if !has_part(version2, found) {
             swept += usize::from(is_own(group, found) && unlinkat(group, found, AtFlags::REMOVEDIR).is_ok());
         }
     }
     swept
+}
+
+/// Whether a part is in this cgroup, or in that of a user there: only the memory of version 1 has such.
+fn has_part(version2: &OwnedFd, part: &str) -> bool {
+    let in_user = |user: &String| {
+        user::is_name(user)
+            && user::open_directory(version2, user).is_ok_and(|user| open(&user, part).is_ok())
+    };
+    let users = || version2.try_clone().map(with_names).is_ok_and(|(_, names)| names.iter().any(in_user));
+    open(version2, part).is_ok() || users()
 }
 
 /// A directory, and what is in it that is named as ours.
@@ -692,6 +702,7 @@ mod tests {
         let (around, place) = (part.around.try_clone().unwrap(), part.place().clone());
         sweep_blocking();
         assert!(is_there(&place), "it is held");
+        assert!(part.version1.iter().all(|group| group.open("cgroup.procs").is_ok()), "all of it");
         drop(part);
         // What a daemon leaves that is killed when it has made the group alone.
         let empty = UserLimit::new(54_323, u64::from(std::process::id()), None);
