@@ -37,7 +37,7 @@ pub const NODE: &[Key] = &[
     key("listen", Kind::Socket, "listen", "127.0.0.1:7411"),
     key("data", Kind::Address, "data", "that of listen"),
     key("slots", Kind::Count(1, u32::MAX as u64), "slots", "all cores that the daemon may use"),
-    key("memory", Kind::Size, "memory", "the machine's but a sixteenth"),
+    key("memory", Kind::Size(0), "memory", "the machine's but a sixteenth"),
     key("pids_max", Kind::Count(16, 1 << 22), "pids_max", "an eighth of what the kernel takes"),
     key("machine", Kind::Text, "machine", "the machine's boot id"),
     key("key", Kind::Path, "key", "cluster.key in the folder"),
@@ -72,11 +72,11 @@ pub const QUEUE: &[Key] = &[
 
 /// `[limits]`, `[limits.user.NAME]`.
 pub const LIMITS: &[Key] = &[
-    live(MEMORY_PER_NODE, Kind::Size),
+    live(MEMORY_PER_NODE, Kind::Size(MEMORY_PER_NODE_MIN)),
     live("ranks", Kind::Count(1, 1 << 32)),
     live("slots", Kind::Count(1, 1 << 32)),
     live("nodes", Kind::Count(1, 1 << 20)),
-    live("memory", Kind::Size),
+    live("memory", Kind::Size(0)),
     live("jobs", Kind::Count(1, 1 << 32)),
     live("waiting", Kind::Count(1, 1 << 32)),
     live("time", Kind::Duration(SECOND, 366 * DAY)),
@@ -86,6 +86,8 @@ pub const LIMITS: &[Key] = &[
 
 /// What all jobs of a user may have of a node's memory; the nodes' kernels see to that.
 pub const MEMORY_PER_NODE: &str = "memory_per_node";
+/// Its least value in bytes: with less the starter of a job cannot work, which is in it too.
+pub const MEMORY_PER_NODE_MIN: u64 = 32 << 20;
 
 /// `[limits.group.NAME]`: what is not held by the cgroup of a user.
 pub const GROUP_LIMITS: &[Key] = LIMITS.split_at(1).1;

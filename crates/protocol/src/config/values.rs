@@ -22,8 +22,8 @@ pub enum Kind {
     Count(u64, u64),
     /// A time with its unit in quotes, in a range of ms.
     Duration(u64, u64),
-    /// An amount of memory in quotes.
-    Size,
+    /// An amount of memory in quotes, of so many bytes at least.
+    Size(u64),
     /// true or false.
     Switch,
     /// A text that is not empty.
@@ -67,7 +67,13 @@ impl fmt::Display for Kind {
                 duration_text(least),
                 duration_text(most)
             ),
-            Kind::Size => f.write_str("an amount of memory in quotes, with K, M, G or T, such as \"512M\""),
+            Kind::Size(0) => {
+                f.write_str("an amount of memory in quotes, with K, M, G or T, such as \"512M\"")
+            }
+            Kind::Size(least) => {
+                let least = size::text(least);
+                write!(f, "an amount of memory in quotes from {least}, with K, M, G or T, such as \"512M\"")
+            }
             Kind::Switch => f.write_str("true or false"),
             Kind::Text => f.write_str("a text in quotes"),
             Kind::Path => f.write_str("a path in quotes that begins with /"),
@@ -93,11 +99,11 @@ impl Kind {
                 let ms = duration(text()?).ok_or_else(wrong)?;
                 (least..=most).contains(&ms).then_some(Value::Ms(ms)).ok_or_else(wrong)
             }
-            Kind::Size => {
+            Kind::Size(least) => {
                 let text = text()?;
                 let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
                 let bytes = size::parse(text).ok().filter(|_| has_unit).ok_or_else(wrong)?;
-                Ok(Value::Bytes(bytes))
+                (bytes >= least).then_some(Value::Bytes(bytes)).ok_or_else(wrong)
             }
             Kind::Switch => value.as_bool().map(Value::Switch).ok_or_else(wrong),
             Kind::Text => {

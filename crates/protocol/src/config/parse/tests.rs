@@ -87,7 +87,13 @@ fn configuration_mistakes_have_their_place_and_what_is_allowed() {
         ),
         (
             "[limits.user.alice]\nmemory_per_node = 200",
-            "t:2:19: memory_per_node: 200 is not an amount of memory in quotes, with K, M, G or T, such as \"512M\"",
+            "t:2:19: memory_per_node: 200 is not an amount of memory in quotes from 32 MiB, with K, M, G or T, \
+             such as \"512M\"",
+        ),
+        (
+            "[limits.user.alice]\nmemory_per_node = \"1K\"",
+            "t:2:19: memory_per_node: \"1K\" is not an amount of memory in quotes from 32 MiB, with K, M, G or T, \
+             such as \"512M\"",
         ),
         (
             "[limits.user.alice]\nmemory_per_nod = \"1G\"",
