@@ -7,11 +7,10 @@
  * op=collective_write, collective_read: 64x64x64 doubles of each rank, cut in the two fastest dimensions.
  * op=write, read: 1 MiB at a time of rank 0; op=pwrite, pread: the same without MPI.
  */
-#include <mpi.h>
-
 #include "bench.h"
 
 #include <fcntl.h>
+#include <mpi.h>
 #include <unistd.h>
 
 enum { SIDE = 64, REQUEST = 1 << 20, REQUESTS = 16 };

@@ -7,9 +7,9 @@
  * --computing: only operations of 8 B while rank 1 computes and calls nothing: one behind the other
  * (how=stream), and a lone one each millisecond (how=lone). lost is the share of its work that rank 1 lost.
  */
-#include <mpi.h>
-
 #include "bench.h"
+
+#include <mpi.h>
 
 enum { BYTES = 4 << 20, MANY = 10000 };
 

@@ -187,7 +187,10 @@ fn describe(status: ExitStatus, stderr: &str) -> String {
         (Some(code), _) => format!("status {code}"),
         (None, signal) => format!("signal {}", signal.unwrap_or(0)),
     };
-    match stderr.lines().map(str::trim).rfind(|line| line.chars().any(char::is_alphanumeric)) {
+    let lines = || stderr.lines().map(str::trim);
+    // A compiler says first what is wrong, and last that something is.
+    let said = lines().find(|line| line.contains(": error: "));
+    match said.or_else(|| lines().rfind(|line| line.chars().any(char::is_alphanumeric))) {
         Some(line) => format!("{how}: {line}"),
         None => how,
     }

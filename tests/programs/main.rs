@@ -219,3 +219,27 @@ fn kernel_ft_verifies() {
 fn kernel_heat_verifies() {
     kernel("plate", &[1, 4, 9]);
 }
+
+/// Those of `make bench`, with its options: one that does not compile leaves out a whole MPI.
+#[test]
+fn bench_programs_compile_without_a_warning() {
+    let scratch = Scratch::new("bench-programs");
+    let folder = tutti_tests::root().join("bench/c");
+    let mut compiled = 0;
+    for entry in std::fs::read_dir(&folder).expect("the programs are there") {
+        let source = entry.expect("an entry").path();
+        let name = source.file_name().and_then(|name| name.to_str()).expect("a name");
+        let (wrapper, more): (&str, &[&str]) = match name {
+            "waiting.c" => ("oshcc", &["-ltutti", "-lpthread"]),
+            "dse.c" => ("mpicc", &["-ltutti"]),
+            name if name.ends_with(".c") => ("mpicc", &["-lm", "-fopenmp"]),
+            _ => continue,
+        };
+        let mut compiler = program(wrapper);
+        compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-I"]).arg(&folder);
+        compiler.arg("-o").arg(scratch.path().join("program")).arg(&source).args(more);
+        run(&mut compiler, LIMIT).expect_success();
+        compiled += 1;
+    }
+    assert!(compiled >= 16, "{compiled} programs in {}", folder.display());
+}
