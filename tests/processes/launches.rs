@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tutti_tests::users::Users;
-use tutti_tests::{Ran, Scratch, compile, program, run};
+use tutti_tests::{Ran, Scratch, compile, compile_behind, program, run};
 
 use super::LIMIT;
 
@@ -59,6 +59,37 @@ impl Launches {
         }
     }
 }
+
+/// Both launches of a program of any test, which sees their ranks as MPI_COMM_WORLD.
+fn run_together(scratch: &Scratch, compiled: &Path, options: [&str; 2], arguments: &[&str]) -> [Ran; 2] {
+    let port_file = scratch.path().join("port");
+    let _ = std::fs::remove_file(&port_file);
+    let [mut accept, mut connect] =
+        [(options[0], "accept"), (options[1], "connect")].map(|(options, launch)| {
+            let mut mpiexec = program("mpiexec");
+            mpiexec.args(options.split_whitespace()).arg(compiled).args(arguments);
+            mpiexec.env("TUTTI_DIR", scratch.path()).env("LAUNCH", launch).env("PORT_FILE", &port_file);
+            mpiexec
+        });
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(|| run(&mut accept, LIMIT));
+        let connected = run(&mut connect, LIMIT);
+        [accepted.join().expect("it ran"), connected]
+    })
+}
+
+/// A program of the tests of another chapter for two launches.
+fn compiled_for_two(scratch: &Scratch, source: &str) -> PathBuf {
+    compile_behind("tests/processes/programs/two_launches.h", source, scratch.path())
+}
+
+/// Options of both launches: on one node, and on several.
+const SIDES: [[&str; 2]; 4] = [
+    ["-n 1", "-n 1"],
+    ["-n 2", "-n 1"],
+    ["-n 1", "-n 2"],
+    ["--virtual-nodes 2 -n 2", "--virtual-nodes 2 -n 2"],
+];
 
 /// What stands in a file that another program writes under its last name.
 fn await_port(file: &str) -> String {
@@ -137,6 +168,40 @@ fn launch_that_ends_is_an_error_of_the_other_one() {
         let [accepted, connected] = launches.meet(options, &launches.port_file(), "die");
         assert_eq!(accepted.code(), 137, "{accepted}");
         assert_eq!(connected.expect_success().stdout, "connected\n", "{options:?}");
+    }
+}
+
+#[test]
+fn launches_have_files_together() {
+    for name in ["kinds", "views", "datareps"] {
+        let scratch = Scratch::new(&format!("launches-files-{name}"));
+        let compiled = compiled_for_two(&scratch, &format!("tests/files/programs/{name}.c"));
+        let file = scratch.path().join("data");
+        let file = file.to_str().expect("a path of text");
+        for options in SIDES {
+            let [accepted, connected] =
+                run_together(&scratch, &compiled, options, &[file]).map(Ran::expect_success);
+            let right = format!("{name} are right\n");
+            assert_eq!((&*accepted.stdout, &*accepted.stderr), (&*right, ""), "{options:?}: {accepted}");
+            assert_eq!((&*connected.stdout, &*connected.stderr), ("", ""), "{options:?}: {connected}");
+        }
+    }
+}
+
+#[test]
+fn launch_that_ends_in_an_access_to_a_file_is_an_error_of_the_other_one() {
+    let scratch = Scratch::new("launches-lost-file");
+    let compiled = compiled_for_two(&scratch, "tests/processes/programs/lost_file.c");
+    let file = scratch.path().join("data");
+    let file = file.to_str().expect("a path of text");
+    for options in [["-n 1", "-n 1"], ["-n 1", "-n 3"], ["--virtual-nodes 2 -n 2", "--virtual-nodes 2 -n 2"]]
+    {
+        for how in ["together", "shared"] {
+            let [accepted, connected] = run_together(&scratch, &compiled, options, &[file, how]);
+            assert_eq!(accepted.code(), 137, "{options:?}, {how}: {accepted}");
+            let connected = connected.expect_success();
+            assert!(connected.stdout.starts_with("lost\n"), "{options:?}, {how}: {connected}");
+        }
     }
 }
 

@@ -208,11 +208,28 @@ pub fn compile(source: &str, folder: &Path) -> PathBuf {
 /// As [`compile`].
 #[track_caller]
 pub fn compile_with(wrapper: &str, source: &str, folder: &Path) -> PathBuf {
+    compile_by(wrapper, None, source, folder)
+}
+
+/// The same with a header of the source tree in front.
+///
+/// # Panics
+/// As [`compile`].
+#[track_caller]
+pub fn compile_behind(header: &str, source: &str, folder: &Path) -> PathBuf {
+    compile_by("mpicc", Some(header), source, folder)
+}
+
+#[track_caller]
+fn compile_by(wrapper: &str, header: Option<&str>, source: &str, folder: &Path) -> PathBuf {
     let path = root().join(source);
     let program = folder.join(path.file_stem().expect("a file"));
     let compiler = || {
         let mut compiler = self::program(wrapper);
         compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]).arg(&path);
+        if let Some(header) = header {
+            compiler.arg("-include").arg(root().join(header));
+        }
         compiler
     };
     let limit = Duration::from_secs(100);

@@ -109,6 +109,9 @@ unsafe impl Waiting for Guard {
                 (counted.thaws, counted.frozen_us)
             });
         }
+        if backoff == Backoff::Sleep && self.engine.may_have_guests() && self.engine.end_vain_sends() {
+            return Idle::Rest(OUTSIDE_NAP);
+        }
         if backoff == Backoff::Sleep && (matches!(goal, Goal::Outside(_)) || self.engine.wants_look()) {
             return Idle::Rest(OUTSIDE_NAP);
         }

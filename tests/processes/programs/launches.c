@@ -217,9 +217,6 @@ static void merged(MPI_Comm inter, int is_server)
     EXPECT(class == MPI_ERR_UNSUPPORTED_OPERATION);
     MPI_Error_class(MPI_Win_create_dynamic(MPI_INFO_NULL, later, &win), &class);
     EXPECT(class == MPI_ERR_UNSUPPORTED_OPERATION);
-    MPI_File file;
-    MPI_Error_class(MPI_File_open(later, "no-file", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), &class);
-    EXPECT(class == MPI_ERR_UNSUPPORTED_OPERATION);
     free(large);
     MPI_Comm_free(&later);
     MPI_Comm_free(&copy);

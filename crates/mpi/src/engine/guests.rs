@@ -6,15 +6,17 @@
 //! - **Ends.** With a guest that is lost end all messages to and from it, with MPI_ERR_PROC_ABORTED. If it
 //!   has not said that it leaves, its job ends: then nothing is received any more from any source, or in
 //!   collective operations, in a communicator with processes of that job. So no member waits for one that has
-//!   given up.
+//!   given up. Such sends to members that live are taken back unless they are matched, for the same reason.
 
 use std::collections::HashSet;
 use std::io;
 
 use tutti_runtime::attach::random_number;
 use tutti_runtime::guests::{self, Address, Guests, ProcessName};
+use tutti_shm::endpoint::FINALIZED;
 use tutti_shm::envelope::{CANCEL, CONTEXTS_PER_COMM, Head};
 use tutti_shm::published::far::{self, Secret};
+use tutti_shm::sync::Ordering;
 
 use super::message::Message;
 use super::remote_client::{RemoteClient, deliver};
@@ -256,6 +258,57 @@ impl Engine {
         self.is_hopeless(request.context, request.peer)
     }
 
+    /// A send in a collective operation that cannot end is taken back, unless its receive has matched it.
+    #[inline]
+    pub(super) fn unless_vain(&mut self, started: Started) -> Started {
+        if let Started::Pending(index) = started
+            && self.may_have_guests()
+        {
+            self.take_back_if_vain(index);
+        }
+        started
+    }
+
+    #[cold]
+    fn take_back_if_vain(&mut self, index: u32) {
+        let request = self.requests.get(index);
+        let is_send = request.kind == RequestKind::Send;
+        if is_send && !request.done && self.is_broken(request.context) {
+            self.cancel(index);
+        }
+    }
+
+    /// Ends sends that are to be taken back and that nobody answers, since their receivers of this node have
+    /// left. Whether any were to be taken back: a wait looks again soon.
+    pub fn end_vain_sends(&mut self) -> bool {
+        if self.guests.as_deref().is_none_or(|book| book.broken.is_empty()) {
+            return false;
+        }
+        let is_vain = |request: &Request| {
+            request.kind == RequestKind::Send && !request.done && self.is_broken(request.context)
+        };
+        let vain: Vec<(u32, usize)> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| is_vain(request))
+            .map(|(index, request)| (index, request.peer as usize))
+            .collect();
+        for (index, peer) in &vain {
+            let is_here = self.peers.has(*peer);
+            if is_here && self.job.endpoint(*peer).state.load(Ordering::Acquire) == FINALIZED {
+                self.finish_cancelled(*index);
+            }
+        }
+        !vain.is_empty()
+    }
+
+    /// Whether this is a context of collective operations of which a member is lost.
+    fn is_broken(&self, context: u32) -> bool {
+        let book = self.guests.as_deref();
+        !context.is_multiple_of(CONTEXTS_PER_COMM)
+            && book.is_some_and(|book| book.broken.contains(&first_of(context)))
+    }
+
     /// A receive from a guest that is lost has nothing to wait for.
     #[cold]
     pub(super) fn fail_receive(&mut self, index: u32) {
@@ -306,7 +359,7 @@ impl Engine {
         }
         let ends = |request: &Request| match request.kind {
             _ if request.done => false,
-            RequestKind::Send => request.peer == guest as i32,
+            RequestKind::Send => request.peer == guest as i32 || self.is_broken(request.context),
             RequestKind::Receive => self.is_hopeless(request.context, request.peer),
             _ => false,
         };
@@ -320,6 +373,8 @@ impl Engine {
                 request.kind == RequestKind::Receive && self.matching.withdraw(&mut self.requests, index);
             if was_posted || is_of_guest {
                 self.fail_receive(index);
+            } else {
+                self.take_back_if_vain(index);
             }
         }
     }

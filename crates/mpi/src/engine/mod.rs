@@ -189,10 +189,12 @@ impl Engine {
         self.counters.bytes += message.buffer.bytes as u64;
         let to = message.to as usize;
         if to == self.me {
-            return self.send_to_self(message);
+            let started = self.send_to_self(message);
+            return self.unless_vain(started);
         }
         if !self.peers.has(to) {
-            return self.send_to_node(message);
+            let started = self.send_to_node(message);
+            return self.unless_vain(started);
         }
         let peer = &mut self.peers[to];
         if peer.backlog.is_empty() && peer.try_eager(&message) {
@@ -200,7 +202,8 @@ impl Engine {
             self.job.ring(to);
             return Started::Done;
         }
-        self.send_slowly(message)
+        let started = self.send_slowly(message);
+        self.unless_vain(started)
     }
 
     /// Whatever does not fit into the envelope ring at once.

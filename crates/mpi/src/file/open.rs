@@ -20,6 +20,7 @@ use crate::check;
 use crate::collective::schedule::Schedule;
 use crate::collective::task::Task;
 use crate::comm::{CONTEXTS_PER_COMM, Channel};
+use crate::engine::LOST;
 use crate::engine::message::{Message, Mode};
 use crate::errhandler;
 use crate::error::{Error, Result, check as ensure};
@@ -104,7 +105,6 @@ impl Guard {
         given: Result<Info>,
     ) -> Result<MPI_File> {
         let group = self.intracomm(comm)?.group.clone();
-        self.check_of_one_launch(comm, "files")?;
         let inner = self.create_comm(comm, group)?;
         let opened = self.open_over(inner, name, amode, given);
         if opened.is_err() {
@@ -122,8 +122,8 @@ impl Guard {
     ) -> Result<MPI_File> {
         let argument = check_amode(amode).and_then(|()| Ok((path_of(name)?, given?)));
         let class = argument.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
-        let node = self.engine.job.node();
-        let records = self.meet(comm, [class as u32, amode as u32, node])?;
+        let [place, job_low, job_high] = self.place_of_file(comm)?;
+        let records = self.meet(comm, [class as u32, amode as u32, place, job_low, job_high])?;
         let (path, given) = argument?;
         refuse_if_any(records.iter().map(|record| record[0]))?;
         ensure(records.iter().all(|record| record[1] == amode as u32), MPI_ERR_AMODE, || {
@@ -133,7 +133,7 @@ impl Guard {
         let wrong = wanted.take(&given);
         check::say_wrong_hints(self, &wrong);
         let (descriptor, hints) = self.open_one_after_the_other(comm, &path, amode, wanted)?;
-        let nodes: Vec<u32> = records.iter().map(|record| record[2]).collect();
+        let nodes = numbered(records.iter().map(|record| [record[2], record[3], record[4]]));
         let (aggregators, aggregators_wanted) = order_of_aggregators(&nodes);
         let (context, members, me) = {
             let comm = self.comm(comm)?;
@@ -192,6 +192,15 @@ impl Guard {
         }
         let index = self.files.insert(file);
         Ok(MPI_File(self.files.handle(index)))
+    }
+
+    /// Node and launch of this process: equal for those that share memory. The launch is 0 where there is one.
+    fn place_of_file(&self, comm: MPI_Comm) -> Result<[u32; 3]> {
+        let job = match self.has_guests(comm)? {
+            true => self.engine.process_name(self.world_rank()).job,
+            false => 0,
+        };
+        Ok([self.engine.job.node(), job as u32, (job >> 32) as u32])
     }
 
     /// Rank 0 first, which creates the file; then all others. All have it, or none.
@@ -289,9 +298,12 @@ impl Guard {
         let file = self.file(handle)?;
         file.check_no_split()?;
         let comm = file.comm;
-        self.meet(comm, [0])?;
+        // When a rank of another launch is lost each closes the file by itself.
+        let mut met = self.meet(comm, [0]).map(drop);
         if let Some(request) = self.servers.remove(&comm.0) {
-            self.ask_pointer(comm, Pointer::stop())?;
+            if met.is_ok() {
+                met = self.ask_pointer(comm, Pointer::stop()).map(drop);
+            }
             self.finish_request(request);
         }
         let index = self.files.index(handle.0).expect("the file was looked up above");
@@ -306,28 +318,31 @@ impl Guard {
         let mut result = Ok(());
         if deletes {
             // Where the file is open elsewhere, its client may keep it under another name.
-            self.meet(comm, [0])?;
+            if met.is_ok() {
+                met = self.meet(comm, [0]).map(drop);
+            }
             if me == 0 {
                 result = system::remove(&path).map_err(|error| cannot("delete", &path, &error));
             }
         }
         self.free_file_comm(comm)?;
-        result
+        met.and(result)
     }
 
     /// Frees the communicator of a file that all ranks close. Its context may be used again: all have met,
-    /// and no message is left.
+    /// and no message is left. With guests it is not: what is known of it ends with their job.
     fn free_file_comm(&mut self, comm: MPI_Comm) -> Result<()> {
-        self.meet(comm, [0])?;
+        let met = self.meet(comm, [0]).map(drop);
         let (context, rank) = {
             let comm = self.comm(comm)?;
             (comm.context, comm.rank)
         };
+        let has_guests = self.has_guests(comm)?;
         self.free_comm(comm)?;
-        if rank == 0 {
+        if rank == 0 && met.is_ok() && !has_guests {
             self.free_contexts.push(context / CONTEXTS_PER_COMM);
         }
-        Ok(())
+        met
     }
 
     /// Moves the shared pointer by so many etypes, and gives where it was.
@@ -377,7 +392,8 @@ impl Guard {
             self.finish_request(sent);
         }
         if let Some(received) = received {
-            self.finish_request(received);
+            let received = self.finish_request(received);
+            ensure(received.error == MPI_SUCCESS, received.error, || LOST.into())?;
         }
         Ok(answer)
     }
@@ -508,6 +524,17 @@ pub(super) fn refuse_if_any(classes: impl Iterator<Item = u32>) -> Result<()> {
     Ok(())
 }
 
+/// Numbers for places, equal for equal ones, in the order in which they appear.
+fn numbered(places: impl Iterator<Item = [u32; 3]>) -> Vec<u32> {
+    let mut seen = std::collections::HashMap::new();
+    places
+        .map(|place| {
+            let next = seen.len() as u32;
+            *seen.entry(place).or_insert(next)
+        })
+        .collect()
+}
+
 /// The ranks in the order in which they become aggregators, and how many do: some of each node, spread
 /// evenly.
 fn order_of_aggregators(nodes: &[u32]) -> (Vec<u32>, usize) {
@@ -530,6 +557,8 @@ mod tests {
     fn file_aggregators_are_spread_over_nodes() {
         assert_eq!(order_of_aggregators(&[0, 0, 0, 1, 1, 2]), (vec![0, 3, 5, 1, 4, 2], 5));
         assert_eq!(order_of_aggregators(&[7]), (vec![0], 1));
+        let places = [[0, 5, 1], [1, 5, 1], [0, 6, 1], [0, 5, 1]];
+        assert_eq!(numbered(places.into_iter()), [0, 1, 2, 0]);
     }
 
     #[test]

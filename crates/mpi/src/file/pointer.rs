@@ -4,7 +4,7 @@
 //! |---|---|
 //! | one | in its process |
 //! | on one node | a word in memory that they share |
-//! | on several nodes | with rank 0, which answers messages ([`Pointer::serve`]) as a task of its own |
+//! | on several nodes or of several launches | with rank 0, whose task answers messages ([`Pointer::serve`]) |
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -64,20 +64,21 @@ impl Pointer {
         }
     }
 
-    /// Rank 0 answers the others, until it tells itself to stop.
+    /// Rank 0 answers the others, until it tells itself to stop, or a rank of another launch is lost: then
+    /// no question comes any more.
     pub async fn serve(self: Rc<Self>, turn: Rc<Turn>, context: u32) -> Done {
         let mut question = Box::new([0_i64; 1]);
         let mut answer = Box::new([0_i64; 1]);
         loop {
             let buffer = Buffer::contiguous(question.as_mut_ptr().cast(), size_of::<i64>());
             let asked = turn.receive(MPI_ANY_SOURCE, context, TAGS[0], buffer);
-            let from = turn.finished(asked).await.source;
-            if question[0] == STOP {
+            let asked = turn.finished(asked).await;
+            if asked.error != MPI_SUCCESS || question[0] == STOP {
                 return Done::default();
             }
             answer[0] = self.add(question[0]).unwrap_or(0);
             let buffer = Buffer::contiguous(answer.as_mut_ptr().cast(), size_of::<i64>());
-            if let Some(sent) = turn.send(from as u32, context, TAGS[1], buffer) {
+            if let Some(sent) = turn.send(asked.source as u32, context, TAGS[1], buffer) {
                 turn.finished(sent).await;
             }
         }

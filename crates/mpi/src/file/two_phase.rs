@@ -9,10 +9,12 @@
 //! ```
 //!
 //! An error of one rank is known to all before anything is moved, and one of the file behind it, so that no
-//! rank waits for another that has left. Inside a node the engine copies the data from the memory of the user
+//! rank waits for another that has left. When a rank of another launch is lost, all receives of the file fail
+//! at each rank, and each gives up by itself once what it has started has ended. Inside a node the engine copies the data from the memory of the user
 //! to the window of the aggregator. A rank's data of a window are one stretch of its stream, since views go
 //! forward only.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use core::ffi::c_int;
@@ -32,6 +34,7 @@ use crate::abi::*;
 use crate::collective::memory::Memory;
 use crate::collective::schedule::copy;
 use crate::collective::task::{Done, Turn};
+use crate::engine::LOST;
 use crate::error::{Error, class_text};
 use crate::events::{self, Event};
 use crate::tally;
@@ -86,7 +89,8 @@ const NOWHERE: i64 = i64::MAX;
 
 /// Does a collective access.
 pub async fn run(turn: Rc<Turn>, access: Access) -> Done {
-    let mut work = Work { turn, access, position: 0, bytes: 0, limit: NOWHERE, failure: None };
+    let is_lost = Cell::new(false);
+    let mut work = Work { turn, access, position: 0, bytes: 0, limit: NOWHERE, failure: None, is_lost };
     match work.all().await {
         Ok(()) => {}
         Err(error) => return Done { bytes: 0, error: Some(error) },
@@ -103,6 +107,8 @@ struct Work {
     /// Offset at which this rank's part of the file failed.
     limit: i64,
     failure: Option<Error>,
+    /// A receive has failed: a rank of another launch is lost.
+    is_lost: Cell<bool>,
 }
 
 /// A list of runs that a rank has in a window.
@@ -117,12 +123,12 @@ fn words(memory: &mut [u64]) -> Buffer {
 
 impl Work {
     async fn all(&mut self) -> Result<(), Error> {
-        self.find_place().await;
+        self.find_place().await?;
         let mine = self.extent();
         let class = self.access.refused.as_ref().map_or(MPI_SUCCESS, |error| error.class);
         let overlaps = u64::from(self.access.view.overlaps());
         let record = [mine.first as u64, mine.end as u64, mine.bytes, mine.runs, class as u64, overlaps];
-        let records = self.allgather(record).await;
+        let records = self.allgather(record).await?;
         if let Some(error) = self.access.refused.take() {
             return Err(error);
         }
@@ -148,8 +154,7 @@ impl Work {
             None => self.alone(),
             Some(domains) => self.together(&extents, &aggregators, domains).await,
         }
-        self.learn_errors().await;
-        Ok(())
+        self.learn_errors().await
     }
 
     /// What has been done, for the user.
@@ -170,23 +175,24 @@ impl Work {
     }
 
     /// Ordered access: the ranks' data lie one behind the other.
-    async fn find_place(&mut self) {
+    async fn find_place(&mut self) -> Result<(), Error> {
         let pointer = match &self.access.place {
             Place::At(position) => {
                 self.position = *position;
-                return;
+                return Ok(());
             }
             Place::Ordered(pointer) => pointer.clone(),
         };
         let bytes = if self.access.refused.is_some() { 0 } else { self.access.buffer.bytes as u64 };
         let etypes = bytes / self.access.etype_bytes;
-        let all = self.allgather([etypes]).await;
+        let all = self.allgather([etypes]).await?;
         let total: u64 = all.iter().map(|[etypes]| *etypes).sum();
         let me = self.access.opened.me;
         let begin = if me == 0 { pointer.add(total as i64).unwrap_or(0) } else { 0 };
-        let begin = self.allgather([begin as u64]).await[0][0];
+        let begin = self.allgather([begin as u64]).await?[0][0];
         let before: u64 = all[..me].iter().map(|[etypes]| *etypes).sum();
         self.position = (begin + before).saturating_mul(self.access.etype_bytes);
+        Ok(())
     }
 
     /// What this rank accesses.
@@ -233,6 +239,9 @@ impl Work {
         });
         let mut stage = own.map(|_| Memory::new(domains.window_bytes()));
         for round in 0..domains.rounds() {
+            if self.is_lost.get() {
+                return;
+            }
             // What is sent stays until the end of the round.
             let mut messages: Vec<Box<[u64]>> = Vec::new();
             let (mut sent, mut awaited, mut mine) = (Vec::new(), Vec::new(), None);
@@ -270,7 +279,7 @@ impl Work {
                 }
             }
             for (request, from, bytes) in awaited {
-                let got = self.turn.finished(request).await.bytes as u64;
+                let got = self.received(request).await;
                 if got < bytes {
                     self.bytes = self.bytes.min(from - self.position + got);
                 }
@@ -312,15 +321,21 @@ impl Work {
         for (&rank, header) in others.iter().zip(&mut headers) {
             requests.push(self.receive(rank, LISTS, words(header)));
         }
-        self.turn.all_finished(requests).await;
+        self.all_received(requests).await;
         let mut lists = Vec::new();
+        if self.is_lost.get() {
+            return lists;
+        }
         for (&rank, header) in others.iter().zip(&headers) {
             let entries = header[1] as usize;
             let mut numbers = header[2..2 + entries.min(INLINE) * ENTRY].to_vec();
             if entries > INLINE {
                 let mut rest = vec![0_u64; (entries - INLINE) * ENTRY];
                 let request = self.receive(rank, LISTS, words(&mut rest));
-                self.turn.finished(request).await;
+                self.received(request).await;
+                if self.is_lost.get() {
+                    return Vec::new();
+                }
                 numbers.extend(rest);
             }
             let decode =
@@ -366,8 +381,8 @@ impl Work {
             unsafe { copy(&from, &to) };
             lists.push(wanted);
         }
-        self.turn.all_finished(requests).await;
-        if self.limit < NOWHERE {
+        self.all_received(requests).await;
+        if self.limit < NOWHERE || self.is_lost.get() {
             // What follows is not written, so that what is written is the beginning of everybody's data.
             return;
         }
@@ -442,10 +457,10 @@ impl Work {
     }
 
     /// All learn what has failed, and how much of their own data that leaves.
-    async fn learn_errors(&mut self) {
+    async fn learn_errors(&mut self) -> Result<(), Error> {
         let class = self.failure.as_ref().map_or(MPI_SUCCESS, |error| error.class);
-        let records = self.allgather([class as u64, self.limit as u64]).await;
-        let Some(rank) = records.iter().position(|[class, _]| *class != 0) else { return };
+        let records = self.allgather([class as u64, self.limit as u64]).await?;
+        let Some(rank) = records.iter().position(|[class, _]| *class != 0) else { return Ok(()) };
         let limit = records.iter().map(|[_, limit]| *limit as i64).min().unwrap_or(NOWHERE);
         if limit < NOWHERE {
             let left = self.access.view.position_of(limit).saturating_sub(self.position);
@@ -456,6 +471,23 @@ impl Work {
             let (verb, name) = (self.access.direction.verb(), self.access.opened.name());
             let text = format!("rank {rank} of the file could not {verb} {name}: {}", text_of(class));
             self.failure = Some(Error::new(class, text));
+        }
+        Ok(())
+    }
+
+    /// Waits for a receive; gives its bytes. It may have failed.
+    async fn received(&self, request: u32) -> u64 {
+        let outcome = self.turn.finished(request).await;
+        if outcome.error == MPI_ERR_PROC_ABORTED {
+            self.is_lost.set(true);
+        }
+        outcome.bytes as u64
+    }
+
+    /// Waits for receives.
+    async fn all_received(&self, requests: Vec<u32>) {
+        for request in requests {
+            self.received(request).await;
         }
     }
 
@@ -469,25 +501,28 @@ impl Work {
         self.turn.receive(opened.members[rank] as i32, opened.context, first + tag, buffer)
     }
 
-    /// Everybody gets the records of all, in the order of ranks (Bruck's algorithm).
-    async fn allgather<const N: usize>(&self, record: [u64; N]) -> Vec<[u64; N]> {
+    /// Everybody gets the records of all, in the order of ranks (Bruck's algorithm), unless one is lost.
+    async fn allgather<const N: usize>(&self, record: [u64; N]) -> Result<Vec<[u64; N]>, Error> {
         let (ranks, me) = (self.access.opened.members.len(), self.access.opened.me);
         let mut known = record.to_vec();
         let mut have = 1;
-        while have < ranks {
+        while have < ranks && !self.is_lost.get() {
             let count = have.min(ranks - have) * N;
             let mut more = vec![0_u64; count];
             let received = self.receive((me + have) % ranks, 0, words(&mut more));
             let sent = self.send((me + ranks - have) % ranks, 0, words(&mut known[..count]));
-            self.turn.finished(received).await;
+            self.received(received).await;
             self.turn.all_finished(sent).await;
             known.extend(more);
             have += count / N;
         }
+        if self.is_lost.get() {
+            return Err(Error::new(MPI_ERR_PROC_ABORTED, LOST));
+        }
         let mut records: Vec<[u64; N]> =
             known.chunks_exact(N).map(|chunk| chunk.try_into().expect("chunks of N")).collect();
         records.rotate_right(me);
-        records
+        Ok(records)
     }
 }
 
