@@ -194,7 +194,7 @@ impl Guard {
         Ok(MPI_File(self.files.handle(index)))
     }
 
-    /// Node and launch of this process: equal for those that share memory. The launch is 0 where there is one.
+    /// Node and launch of this process, equal for those that share memory. The launch is 0 without guests.
     fn place_of_file(&self, comm: MPI_Comm) -> Result<[u32; 3]> {
         let job = match self.has_guests(comm)? {
             true => self.engine.process_name(self.world_rank()).job,

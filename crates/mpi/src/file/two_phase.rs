@@ -10,9 +10,9 @@
 //!
 //! An error of one rank is known to all before anything is moved, and one of the file behind it, so that no
 //! rank waits for another that has left. When a rank of another launch is lost, all receives of the file fail
-//! at each rank, and each gives up by itself once what it has started has ended. Inside a node the engine copies the data from the memory of the user
-//! to the window of the aggregator. A rank's data of a window are one stretch of its stream, since views go
-//! forward only.
+//! at each rank, and each gives up by itself once what it has started has ended. Inside a node the engine
+//! copies the data from the memory of the user to the window of the aggregator. A rank's data of a window are
+//! one stretch of its stream, since views go forward only.
 
 use std::cell::Cell;
 use std::rc::Rc;
