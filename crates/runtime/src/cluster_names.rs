@@ -42,12 +42,17 @@ pub struct ClusterName {
     _door: Door,
 }
 
+/// Whether this node's daemon knows other nodes.
+pub fn has_other_nodes() -> bool {
+    may_have_daemon() && ask_place().is_some()
+}
+
 /// Publishes a port under the name of a service; none where the daemon knows no other nodes.
 ///
 /// # Errors
 /// One line, when the server of regions refuses.
 pub fn publish(starter: &Starter, service: &[u8], port: &[u8]) -> Result<Option<ClusterName>, String> {
-    if !may_have_daemon() || ask_place().is_none() {
+    if !has_other_nodes() {
         return Ok(None);
     }
     let content = [&(service.len() as u32).to_le_bytes(), service, port].concat();
