@@ -177,7 +177,7 @@ fn await_that(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn file_atomic_writes_of_a_suspended_job_hold_up_no_stranger_elsewhere() {
+fn file_atomic_writes_of_a_suspended_job_hold_up_no_stranger() {
     let scratch = Scratch::new("files-atomic");
     let compiled = compiled(&scratch, "wrong");
     let file = scratch.path().join("data");
@@ -188,9 +188,31 @@ fn file_atomic_writes_of_a_suspended_job_hold_up_no_stranger_elsewhere() {
     for _ in 0..5 {
         endless.signal(Signal::TSTP);
         await_that("the job is suspended", || state_of(endless.pid()) == Some('T'));
-        let ran = run_ranks(&compiled, 2, 1, &[&file, Path::new("atomic"), Path::new("4")], false);
-        assert_eq!(ran.expect_success().stdout, "wrong are right\n");
+        // Elsewhere in the file, and at the ranges that the suspended job writes for ever.
+        for place in ["4", "0"] {
+            let ran = run_ranks(&compiled, 2, 1, &[&file, Path::new("atomic"), Path::new(place)], false);
+            assert_eq!(ran.expect_success().stdout, "wrong are right\n");
+        }
         endless.signal(Signal::CONT);
         await_that("the job goes on", || state_of(endless.pid()) != Some('T'));
     }
+}
+
+#[test]
+fn file_lock_that_a_suspended_rank_keeps_is_said() {
+    let scratch = Scratch::new("files-held");
+    let compiled = compiled(&scratch, "held");
+    let (file, mark, errors) =
+        (scratch.path().join("data"), scratch.path().join("in"), scratch.path().join("err"));
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", "2"]).arg(&compiled).arg(&file).arg(&mark);
+    mpiexec.stderr(std::fs::File::create(&errors).expect("a file for stderr"));
+    let held = Endless(mpiexec.spawn().expect("mpiexec"));
+    await_that("rank 1 is in its access", || mark.exists());
+    held.signal(Signal::TSTP);
+    await_that("the job is suspended", || state_of(held.pid()) == Some('T'));
+    let said = std::fs::read_to_string(&errors).expect("stderr");
+    let line = "mpiexec: the job is suspended while rank 1 accesses a file that it has locked: \
+                who wants the same range waits until the job is resumed\n";
+    assert_eq!(said, line);
 }

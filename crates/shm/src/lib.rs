@@ -22,6 +22,8 @@ pub mod doorbell;
 pub mod endpoint;
 pub mod envelope;
 pub mod envelope_ring;
+#[cfg(not(loom))]
+pub mod file_locks;
 pub mod flow;
 pub mod gate;
 pub mod layout;

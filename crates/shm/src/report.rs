@@ -24,6 +24,18 @@
 //! starter:         all asleep, wait for each other -> verdict = 1 -> bell
 //! ```
 //! What if it stops right here: the texts stay, the job sleeps as it would for ever.
+//!
+//! # Locks of files
+//! Who is suspended with a lock of a file holds up whoever wants the same range. So the starter says first
+//! that no more are to be had, and waits a moment until there are none ([`crate::file_locks`]):
+//!
+//! ```text
+//! rank:     file_locks + 1 -> closed? -> lock ... access ... unlock -> file_locks - 1
+//! starter:  closed = 1 -> file_locks == 0? -> freeze
+//! ```
+//! Both write before they read, so one of them sees the other.
+//! What if it stops right here: a rank that stays inside is frozen inside after that moment. A starter that
+//! dies takes its job with it.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -335,7 +347,7 @@ impl Sleep {
     }
 }
 
-/// The report of one rank. Writer: the rank, but for `left`.
+/// The report of one rank. Writer: the rank, but where a field says otherwise.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Report {
@@ -345,7 +357,11 @@ pub struct Report {
     /// the rank clears it.
     pub verdict: AtomicU32,
     text_bytes: AtomicU32,
-    _line0: [u32; 13],
+    /// Locks of files that the rank has, or tries to get.
+    file_locks: AtomicU32,
+    /// 1: the rank is about to be frozen for long, and gets no lock of a file. Writer: the starter.
+    file_locks_closed: AtomicU32,
+    _line0: [u32; 11],
     text: [AtomicU64; TEXT_BYTES / 8],
     counters: [AtomicU64; COUNTERS],
     /// In the report of rank 0: ranks that have left the job. Writer: all, by atomic addition.
@@ -384,6 +400,30 @@ impl Report {
         let words = self.text[..bytes.div_ceil(8)].iter().map(|word| word.load(Ordering::Relaxed));
         let text: Vec<u8> = words.flat_map(u64::to_ne_bytes).take(bytes).collect();
         String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Before a lock of a file is asked for. False: none is to be had now; it is asked again later.
+    #[must_use]
+    pub fn begin_file_lock(&self) -> bool {
+        self.file_locks.fetch_add(1, Ordering::SeqCst);
+        let is_open = self.file_locks_closed.load(Ordering::SeqCst) == 0;
+        if !is_open {
+            self.end_file_lock();
+        }
+        is_open
+    }
+
+    /// The lock is given back, or was not to be had.
+    pub fn end_file_lock(&self) {
+        self.file_locks.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn close_file_locks(&self, closed: bool) {
+        self.file_locks_closed.store(u32::from(closed), Ordering::SeqCst);
+    }
+
+    pub(crate) fn has_file_locks(&self) -> bool {
+        self.file_locks.load(Ordering::SeqCst) != 0
     }
 
     /// Leaves what was counted; before the rank says that it has left.
@@ -493,6 +533,20 @@ mod tests {
             sleep.write_call(other.as_bytes());
             assert_eq!(sleep.read_call(), "");
         }
+    }
+
+    #[test]
+    fn report_file_locks_are_refused_while_they_are_closed() {
+        let report = report();
+        assert!(report.begin_file_lock() && report.begin_file_lock());
+        report.close_file_locks(true);
+        assert!(!report.begin_file_lock());
+        report.end_file_lock();
+        assert!(report.has_file_locks(), "one of two is given back");
+        report.end_file_lock();
+        assert!(!report.has_file_locks());
+        report.close_file_locks(false);
+        assert!(report.begin_file_lock());
     }
 
     #[test]

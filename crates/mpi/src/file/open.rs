@@ -140,6 +140,9 @@ impl Guard {
             (comm.context, comm.group.members().to_vec(), comm.rank)
         };
         let pointer = Rc::new(self.make_pointer(comm, &nodes)?);
+        let job = &self.engine.job;
+        // SAFETY: the segment stays mapped until the process ends.
+        let report = unsafe { &*std::ptr::from_ref(job.report(job.rank())) };
         let opened = Rc::new(Opened {
             file: descriptor.file,
             path,
@@ -151,6 +154,7 @@ impl Guard {
             is_readable: descriptor.is_readable,
             is_writable: descriptor.is_writable,
             is_locked: Cell::new(false),
+            report,
         });
         let bytes = self.layout(MPI_BYTE)?;
         let shown = Shown {

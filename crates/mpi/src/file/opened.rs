@@ -9,6 +9,7 @@ use std::rc::Rc;
 use core::ffi::c_int;
 
 use tutti_datatype::{Layout, View};
+use tutti_shm::report::Report;
 
 use super::hints::Hints;
 use super::pointer::Pointer;
@@ -40,6 +41,8 @@ pub struct Opened {
     pub is_writable: bool,
     /// An access of this process holds a lock: locks of one description do not exclude each other.
     pub is_locked: Cell<bool>,
+    /// Where this rank says that it has a lock.
+    pub report: &'static Report,
 }
 
 impl Opened {
@@ -56,9 +59,10 @@ impl Opened {
         }
     }
 
-    /// Locks a range, unless somebody is in the way: then there is no result yet.
+    /// Locks a range, unless somebody is in the way, or the job is about to be suspended: then there is no
+    /// result yet.
     pub fn try_lock(&self, lock: Lock, begin: i64, bytes: i64) -> Option<Result<()>> {
-        if self.is_locked.get() {
+        if self.is_locked.get() || !self.report.begin_file_lock() {
             return None;
         }
         // The lock must be one that the descriptor allows.
@@ -68,12 +72,16 @@ impl Opened {
             lock => lock,
         };
         match system::try_lock(&self.file, lock, begin, bytes) {
-            Ok(false) => None,
+            Ok(false) => {
+                self.report.end_file_lock();
+                None
+            }
             Ok(true) => {
                 self.is_locked.set(true);
                 Some(Ok(()))
             }
             Err(error) => {
+                self.report.end_file_lock();
                 let text = format!("{}: the file system does not lock files: {error}", self.name());
                 Some(Err(Error::new(MPI_ERR_IO, text)))
             }
@@ -85,6 +93,7 @@ impl Opened {
         self.is_locked.set(false);
         // A lock that cannot be given back ends with the descriptor.
         let _ = system::try_lock(&self.file, Lock::Free, begin, bytes);
+        self.report.end_file_lock();
     }
 
     /// The error of a transfer that has not moved `bytes` bytes at `offset`.

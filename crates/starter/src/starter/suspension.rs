@@ -1,5 +1,7 @@
 //! The job is frozen: by a key, for a user, for a snapshot, and while it is not its turn.
 
+use std::time::Duration;
+
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tutti_shm::daemon_page;
 use tutti_shm::phases::PhasesPage;
@@ -9,6 +11,12 @@ use crate::readiness::now_ns;
 use crate::regions::Regions;
 use tutti_os::descendants;
 use tutti_protocol::wire::Report;
+
+/// A suspension waits so long for ranks that access files that they have locked. A call of the kernel moves
+/// 4 MiB at most, which takes some milliseconds; the starter hears nobody meanwhile.
+const FILE_LOCKS_NS: u64 = 20_000_000;
+/// Between two looks at them.
+const FILE_LOCKS_POLL: Duration = Duration::from_micros(500);
 
 impl Starter {
     /// A key may have stopped rank 0 at its terminal. Where there is no cgroup, SIGSTOP is the daemon's way
@@ -23,9 +31,10 @@ impl Starter {
         }
     }
 
-    /// The job is suspended for a user.
+    /// The job is suspended for a user. No rank takes a lock of a file with it, if it can be helped.
     pub(super) fn suspend(&mut self) {
         (self.suspended, self.owes_continue) = (true, false);
+        self.close_file_locks();
         self.settle_freeze();
         self.end_idleness();
     }
@@ -45,6 +54,29 @@ impl Starter {
         if let Some(pid) = self.parts.ranks.first_pid().filter(|_| self.parts.terminal.is_some()) {
             let _ = kill_process_group(pid, Signal::CONT);
         }
+    }
+
+    /// No rank gets a lock of a file until the job is resumed. What they have they give back, unless that
+    /// takes too long: then somebody may wait for them as long as the job is suspended, and it is said.
+    fn close_file_locks(&mut self) {
+        let Some(segment) = &self.parts.segment else { return };
+        segment.close_file_locks(true);
+        let end_ns = now_ns() + FILE_LOCKS_NS;
+        let mut holders = segment.file_lock_holders();
+        while !holders.is_empty() && now_ns() < end_ns {
+            std::thread::sleep(FILE_LOCKS_POLL);
+            holders = segment.file_lock_holders();
+        }
+        let Some(first) = holders.first() else { return };
+        let others = match holders.len() - 1 {
+            0 => String::new(),
+            1 => " (and 1 more on its node)".into(),
+            more => format!(" (and {more} more on its node)"),
+        };
+        self.report(&Report::Warning(format!(
+            "the job is suspended while rank {first}{others} accesses a file that it has locked: who wants the \
+             same range waits until the job is resumed"
+        )));
     }
 
     /// A snapshot freezes the job no more: what a user and a key have wanted meanwhile is done.
@@ -72,6 +104,9 @@ impl Starter {
 
     /// The job is frozen while a user has suspended it, or for a snapshot.
     pub(super) fn settle_freeze(&mut self) {
+        if let Some(segment) = self.parts.segment.as_ref().filter(|_| !self.suspended) {
+            segment.close_file_locks(false);
+        }
         self.freeze(self.suspended || self.hold.is_some());
     }
 
