@@ -1,6 +1,6 @@
 //! Ranks that other ranks start (MPI_Comm_spawn) in jobs under daemons, on one node and on several.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Cluster;
 use crate::harness::await_that;
@@ -61,6 +61,43 @@ fn spawn_of_a_program_that_one_node_does_not_have_starts_none() {
     } else {
         tutti_testkit::skip(tutti_testkit::Need::MountNamespace, "no mount namespace");
     }
+}
+
+/// Node 1 has no ranks left when it gets the first ones, and is suspended and frozen as every other node.
+#[test]
+fn spawn_starts_ranks_on_a_node_whose_ranks_have_all_ended() {
+    let (_scratch, spawn) = spawn_program("spawn-emptied");
+    let cluster = Cluster::up("spawn-emptied", 2, &["--slice", "5", "--force-switch"]);
+    let program = spawn.to_str().expect("a path of text");
+    let words = ["run", "-N", "2", "-n", "2", "--universe", "6", program, "emptied"];
+    let ran = cluster.run(&[&words[..], &["200"]].concat()).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ran}");
+    let ran = cluster.run(&[&words[..], &["3", "7"]].concat());
+    assert_eq!((ran.code(), &*ran.stdout), (7, "spawn is right\n"), "{ran}");
+}
+
+/// A daemon that follows another is told again which nodes have no ranks.
+#[test]
+fn spawn_on_a_node_without_ranks_outlasts_its_daemon() {
+    let (scratch, spawn) = spawn_program("spawn-emptied-restart");
+    let cluster = Cluster::up("spawn-emptied-restart", 2, &crate::cluster::SLOWLY_LOST);
+    let program = spawn.to_str().expect("a path of text");
+    let go = scratch.path().join("go");
+    let words = ["submit", "-N", "2", "-n", "2", "--universe", "6", program, "emptied", "5", "0"];
+    cluster.tutti(&[&words[..], &[go.to_str().expect("a path of text")]].concat()).expect_success();
+    await_that("the job runs", || cluster.job(1).contains("\"running\""));
+    await_that("one rank is left", || processes_of(&spawn) == 1);
+    cluster.kill_daemon(1).start();
+    std::fs::write(&go, "").expect("a file in the scratch folder");
+    await_that("the job is over", || cluster.job(1).contains("\"over\""));
+    assert!(cluster.job(1).contains("\"status\": 0"), "{}", cluster.job(1));
+}
+
+/// Processes that execute a file.
+fn processes_of(file: &Path) -> usize {
+    let entries = std::fs::read_dir("/proc").expect("processes").flatten();
+    let files = entries.filter_map(|entry| std::fs::read_link(entry.path().join("exe")).ok());
+    files.filter(|one| one == file).count()
 }
 
 #[test]

@@ -262,6 +262,20 @@ fn spawned_ranks_are_ranks_of_the_job_when_they_end() {
     }
 }
 
+/// Node 0 has no room for three more, so a node whose ranks have all ended starts some in each round.
+#[test]
+fn spawn_starts_ranks_on_nodes_whose_ranks_have_all_ended() {
+    let scratch = Scratch::new("processes-spawn-emptied");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    for (job, rounds) in [((2, 2, 6), "200"), ((3, 3, 6), "40"), ((3, 3, 9), "20")] {
+        let ran = run_nodes(&spawn, job, &["emptied", rounds]).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{job:?}: {ran}");
+    }
+    let ran = run_nodes(&spawn, (2, 2, 6), &["emptied", "3", "7"]);
+    assert_eq!((ran.code(), &*ran.stdout), (7, "spawn is right\n"), "{ran}");
+    assert!(ran.stderr.contains("exited with status 7") && ran.stderr.lines().count() == 1, "{ran}");
+}
+
 #[test]
 fn spawn_merged_with_its_parents_has_windows_and_files() {
     let scratch = Scratch::new("processes-spawn-shared");

@@ -274,6 +274,8 @@ struct Front {
     ends_well: bool,
     /// Number of the last order of new ranks, and whether it is not known yet how they began.
     spawn: (u32, bool),
+    /// No rank is left, and all starters know it.
+    may_leave: bool,
     /// The first part with a reason why it does not start.
     refuser: Option<usize>,
     /// When we last got SIGCONT.
@@ -352,6 +354,7 @@ impl Front {
             ender: None,
             ends_well: false,
             spawn: (0, false),
+            may_leave: false,
             refuser: None,
             continued: None,
             deadline,

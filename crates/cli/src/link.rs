@@ -50,8 +50,10 @@ pub struct Link {
     pub suspended: bool,
     /// Nothing of the job has worked there for long.
     pub idle: bool,
-    /// No rank of its node is left.
+    /// No rank of its node is left, and none can come.
     pub left: bool,
+    /// No rank of its node was left as of this order of new ranks.
+    pub empty: Option<u32>,
     /// Where its ranks are reached, as soon as it has reported that.
     pub reached: Option<Reached>,
     /// The barrier of PMI in which its ranks are, and what they have put since the last one.
@@ -90,6 +92,7 @@ impl Link {
             suspended: false,
             idle: false,
             left: false,
+            empty: None,
             reached: None,
             fence: None,
             asks: VecDeque::new(),
@@ -135,6 +138,7 @@ impl Link {
             suspended: false,
             idle: false,
             left: false,
+            empty: None,
             reached: None,
             fence: None,
             asks: VecDeque::new(),

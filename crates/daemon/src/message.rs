@@ -636,6 +636,9 @@ pub struct PartState {
     /// How its share of the last [`SpawnOrder`] began, as its starter says it.
     #[serde(default)]
     pub spawned: Arc<Fence>,
+    /// No rank was left here as of this order of new ranks, as its starter says it.
+    #[serde(default)]
+    pub empty: Option<u32>,
     /// Bytes of output, when it is over and they are known.
     pub written: Option<u64>,
 }
@@ -650,7 +653,7 @@ pub enum Phase {
     Ready,
     /// Its ranks are forked.
     Running,
-    /// No rank is left here.
+    /// No rank is left here, and none can come.
     Left,
     /// Nothing is left here.
     Over,

@@ -14,7 +14,7 @@
 //! | Suspend, Resume, Kill | front end | - | - |
 //! | Window | front end | rows << 16, columns | - |
 //! | Detach | front end, to a daemon | - | - |
-//! | Leave | front end, after [`Report::Left`] of every node | - | - |
+//! | Leave | front end, after [`Report::Left`] or [`Report::Empty`] of every node | - | - |
 //! | Fence | starter, when all ranks of its node are in a barrier of PMI | number, from 1 | keys and values (PMI) that they have put since the last |
 //! | Fence | front end, when all nodes are in it | the same number | those of all nodes, one after the other |
 //! | Ask | starter, of a job on several nodes | number, from 1 | a rank of its node wants more ranks (`starter/spawning.rs`) |
@@ -46,7 +46,8 @@
 //! ```
 //!
 //! A starter whose ranks have all ended well stays: their sockets are open, and late packets of others are
-//! acknowledged. It sends Left, and exits when all others have.
+//! acknowledged. It sends Left, or Empty where ranks of other nodes may ask for some, and exits when all others
+//! have.
 
 use serde::Serialize;
 

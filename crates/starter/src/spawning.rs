@@ -15,6 +15,10 @@
 //! of are forgotten by its ranks ([`tutti_shm::reuse`]). All hear that in the same order, too, so all know
 //! when a number is free again. A request for which there is no room then is asked again, as long as ranks
 //! are about to end.
+//!
+//! A starter without ranks stays for those that others may ask for. It says as of which order it has none
+//! (`Empty n`). It gets ranks by the next order alone, and only who has ranks, or waits for an order, can
+//! cause one. So if all are empty as of the same order, and that one has ended, the job is over.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,6 +52,8 @@ pub struct Later {
     pub asked: u32,
     /// Requests of ranks of the job's only node that wait for the end of others.
     pub waiting: VecDeque<Waiting>,
+    /// The order as of which the hub knows that no rank is left here.
+    pub empty: Option<u32>,
 }
 
 /// An Ask, and when it is refused if there is no room until then.
@@ -324,6 +330,11 @@ impl Allocation {
     /// How many more there is room for.
     pub fn room(&self) -> u32 {
         self.rooms.iter().sum::<u32>() - self.later()
+    }
+
+    /// Whether a node may ever get ranks.
+    pub fn has_room_on(&self, node: u32) -> bool {
+        self.rooms.get(node as usize).is_some_and(|room| *room > 0)
     }
 
     /// A rank has ended, and its number may be another's.

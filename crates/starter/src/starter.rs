@@ -6,7 +6,7 @@
 //! ```
 //!
 //! In a job on several nodes the loop begins between prepare and launch, which waits for the addresses of all
-//! ranks.
+//! ranks, and goes on without ranks as long as others may ask for some here.
 //!
 //! Single-threaded, no allocation of consequence, nothing here blocks but the poll. The front end's death
 //! (end of file on the wire, or SIGTERM by parent-death signal) ends the job, but that of a daemon does not
@@ -192,9 +192,9 @@ struct Starter {
 }
 
 impl Starter {
-    /// Until all ranks are dead.
+    /// Until all ranks are dead, and none can come.
     fn run(&mut self) {
-        while self.ready.is_some() || !self.parts.ranks.all_dead() {
+        while self.ready.is_some() || !self.parts.ranks.all_dead() || self.may_get_ranks() {
             self.turn();
         }
     }
@@ -212,6 +212,7 @@ impl Starter {
         }
         self.handle_time(now_ns());
         self.forward();
+        self.report_emptiness();
     }
 
     fn launch(&mut self, ready: &Ready) {

@@ -9,6 +9,9 @@
  *   spawn hang            two children, and all stay until they are ended
  *   spawn last            two children that stay, and the parent is killed
  *   spawn again N         N times two children, which are told a number, and then leave
+ *   spawn emptied N STATUS FILE
+ *                         all but rank 0 end at once; then, when there is a file if one is named, it starts three
+ *                         children N times, which leave, and ends with a status
  *   spawn orphans         two children, the first of which kills its parent before they call MPI_Init
  *   spawn cores N         prints the cores of the parent and of N children, each bound to one
  *   spawn missing FILE    two children, one on each of two nodes, of which the second has no such program
@@ -350,6 +353,39 @@ static void number(void)
     CHECK(MPI_Comm_disconnect(&parent));
 }
 
+/* All ranks of the other nodes have ended when the children begin; the last ones end after their parent. */
+static void emptied(int times, char *file)
+{
+    CHECK(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank > 0)
+        return;
+    while (file && access(file, F_OK) != 0)
+        poll(NULL, 0, 10);
+    for (int i = 0; i < times; i++) {
+        MPI_Comm inter;
+        int word = i, sum;
+        start(3, "emptied", MPI_COMM_SELF, &inter);
+        CHECK(MPI_Bcast(&word, 1, MPI_INT, MPI_ROOT, inter));
+        CHECK(MPI_Reduce(NULL, &sum, 1, MPI_INT, MPI_SUM, MPI_ROOT, inter));
+        WANT(sum == 3 * i + 3, "round %d: sum %d", i, sum);
+        CHECK(MPI_Comm_disconnect(&inter));
+    }
+    printf("spawn is right\n");
+}
+
+static void emptied_child(void)
+{
+    MPI_Comm parent;
+    int word, mine, sum;
+    CHECK(MPI_Comm_get_parent(&parent));
+    CHECK(MPI_Bcast(&word, 1, MPI_INT, 0, parent));
+    mine = word + rank;
+    CHECK(MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    WANT(sum == 3 * word + 3, "sum %d", sum);
+    CHECK(MPI_Reduce(&mine, NULL, 1, MPI_INT, MPI_SUM, 0, parent));
+    CHECK(MPI_Comm_disconnect(&parent));
+}
+
 static int node_of_mine(void)
 {
     char *node = getenv("TUTTI_VIRTUAL_NODE");
@@ -551,6 +587,8 @@ int main(int argc, char **argv)
             place();
         else if (strcmp(argv[2], "core") == 0)
             core();
+        else if (strcmp(argv[2], "emptied") == 0)
+            emptied_child();
         else if (strcmp(argv[2], "stuck") == 0) {
             MPI_Comm above;
             CHECK(MPI_Comm_get_parent(&above));
@@ -603,6 +641,10 @@ int main(int argc, char **argv)
         cores(atoi(argv[2]));
         CHECK(MPI_Finalize());
         return 0;
+    } else if (strcmp(what, "emptied") == 0) {
+        emptied(atoi(argv[2]), argc > 4 ? argv[4] : NULL);
+        CHECK(MPI_Finalize());
+        return argc > 3 && rank == 0 ? atoi(argv[3]) : 0;
     } else if (strcmp(what, "missing") == 0) {
         missing(argv[2]);
         CHECK(MPI_Finalize());

@@ -187,9 +187,11 @@ impl Front {
             }
             Report::Left => {
                 self.links[index].left = true;
-                if self.links.iter().all(|link| link.left || !link.is_alive()) {
-                    self.put(Kind::Leave, 0, &[]);
-                }
+                self.send_leave();
+            }
+            Report::Empty(order) => {
+                self.links[index].empty = Some(order);
+                self.send_leave();
             }
             Report::End { status } => {
                 self.note(status);
@@ -263,6 +265,17 @@ impl Front {
         self.put(Kind::SpawnEnd, order, &lines);
         self.spawn.1 = false;
         self.send_spawn();
+        self.send_leave();
+    }
+
+    /// No rank is left on any node, and none is asked for: the starters may go. One that has left gets no
+    /// ranks any more.
+    fn send_leave(&mut self) {
+        let (order, is_open) = self.spawn;
+        let is_over = |link: &Link| link.left || link.empty == Some(order) || !link.is_alive();
+        if !is_open && self.links.iter().all(is_over) && !std::mem::replace(&mut self.may_leave, true) {
+            self.put(Kind::Leave, 0, &[]);
+        }
     }
 
     fn print_places(&self, index: usize, pids: &[u32], cores: &[String]) {

@@ -64,6 +64,8 @@ struct Level {
     /// Numbers of what ranks have asked for, added; the order of new ranks that has begun everywhere.
     asks: u64,
     spawned: u32,
+    /// The order as of which no rank is left, or some part says of none.
+    empty: Option<u32>,
     /// Ranks with those that were started later, while all parts run.
     ranks: usize,
     /// Whether it is known by what they are held while others have the cores.
@@ -265,6 +267,7 @@ impl Entry {
             fence: u32::MAX,
             asks: 0,
             spawned: u32::MAX,
+            empty: Some(u32::MAX),
             ranks: 0,
             held_by: true,
             snapshot: u64::MAX,
@@ -280,6 +283,9 @@ impl Entry {
             level.idle &= part.idle;
             level.asks += u64::from(part.ask.number);
             level.spawned = level.spawned.min(part.spawned.number);
+            if part.phase < Phase::Left {
+                level.empty = level.empty.min(part.empty);
+            }
             level.ranks += part.pids.len();
             level.held_by &= part.held_by.is_some();
             let stalls = level.stalled.zip(part.stalled.as_ref());

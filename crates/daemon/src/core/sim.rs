@@ -223,6 +223,35 @@ fn cluster_sim_sockets_stay_until_the_last_rank_left() {
     run_all(6, Some(5), NONE);
 }
 
+/// Ranks of a job ask for more on nodes where all have ended, also while a daemon is started anew. The job is
+/// over when no node has any. `World` holds that no order of new ranks follows Leave, or is left out.
+#[test]
+fn cluster_sim_part_without_ranks_gets_new_ones() {
+    let mut refilled = 0;
+    for seed in seeds(120) {
+        let mut world = World::new(seed, 5, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_end_well(0..100);
+        let first = world.run_on(&[1]);
+        while !world.has_ended(first) && world.now_ms < 60_000 {
+            world.run_until(world.now_ms + 100);
+        }
+        // The simulator gives jobs of an even number room for more ranks.
+        let client = world.run_on(&[1, 3, 4]);
+        if seed % 2 == 0 {
+            world.run_until(world.now_ms + 1_000 + seed * 17 % 1_500);
+            world.replace_daemon((seed / 2 % 5) as usize, 300);
+        }
+        while !world.has_ended(client) && world.now_ms < 120_000 {
+            world.run_until(world.now_ms + 100);
+        }
+        assert!(world.all_ended_well(), "TUTTI_SIM_SEED={seed}: {}", world.clients_text());
+        refilled += world.refilled;
+    }
+    assert!(refilled > 20 || seeds(2).len() == 1, "{refilled} parts got ranks again");
+}
+
 /// A job whose order is under way when a daemon is killed starts on the one that follows: on that node alone,
 /// or on it and others.
 #[test]

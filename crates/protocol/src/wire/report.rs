@@ -100,8 +100,12 @@ pub enum Report {
     Idle(bool),
     /// The job could not be started; one line. [`Report::End`] follows.
     Refused(String),
-    /// In a job on several nodes: no rank of this one is left and all their output is sent; the starter waits
-    /// for Leave.
+    /// In a job on several nodes: no rank of this one is left, none of them waits for ranks that it has asked
+    /// for, and all that is of it in the orders up to this one is over. Only the next order can give it ranks
+    /// again.
+    Empty(u32),
+    /// In a job on several nodes: no rank of this one is left, none can come, and all their output is sent;
+    /// the starter waits for Leave.
     Left,
     /// Nothing of the job is left on this node; the last report.
     End {

@@ -37,6 +37,8 @@ pub(super) struct Reconnect {
     ask: Option<Vec<u8>>,
     /// How the last ranks began that were ordered.
     spawned: Option<Vec<u8>>,
+    /// As of which order no rank was left.
+    empty: Option<Vec<u8>>,
     /// The last word on whether the ranks are still.
     stalled: Option<Vec<u8>>,
     /// The last word on whether the job is idle.
@@ -64,6 +66,7 @@ impl Reconnect {
             fence: None,
             ask: None,
             spawned: None,
+            empty: None,
             stalled: None,
             idle: None,
             output: VecDeque::new(),
@@ -95,6 +98,7 @@ impl Reconnect {
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Report, report);
                 match report {
+                    Report::Empty(_) => self.empty = Some(frame),
                     Report::Stalled(_) => self.stalled = Some(frame),
                     Report::Idle(_) => self.idle = Some(frame),
                     _ => self.reports.push((self.end, frame)),
@@ -161,7 +165,7 @@ impl Reconnect {
             place += frame.len() as u64;
         }
         reports.for_each(|(_, report)| out.extend(report));
-        let last = [&self.fence, &self.ask, &self.spawned, &self.stalled, &self.idle];
+        let last = [&self.fence, &self.ask, &self.spawned, &self.empty, &self.stalled, &self.idle];
         last.into_iter().flatten().for_each(|frame| out.extend(frame));
     }
 

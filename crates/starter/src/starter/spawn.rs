@@ -180,6 +180,27 @@ impl Starter {
         }
     }
 
+    /// No rank may be left here, and another node's may ask for some.
+    pub(super) fn may_get_ranks(&self) -> bool {
+        let (Some(job), Some(allocation)) = (&self.later.job, &self.later.allocation) else { return false };
+        let is_open = !self.may_leave && !self.parts.ranks.is_ending() && self.is_reachable();
+        !self.alone && is_open && allocation.has_room_on(job.node())
+    }
+
+    /// Tells the hub as of which order no rank is left here, once for each order.
+    pub(super) fn report_emptiness(&mut self) {
+        let order = self.later.begun;
+        if self.later.empty == Some(order) || !self.parts.ranks.all_dead() || !self.may_get_ranks() {
+            return;
+        }
+        let is_ours = |spawning: &Spawning| spawning.asked.is_some() || !spawning.local.is_empty();
+        let waits = !self.later.asks.is_empty() || !self.later.again.is_empty();
+        if !waits && !self.parts.spawnings.iter().any(is_ours) {
+            self.later.empty = Some(order);
+            self.report(&Report::Empty(order));
+        }
+    }
+
     /// Tells the hub of the next Ask.
     fn send_ask(&mut self) {
         let Some(ask) = self.later.asks.front() else { return };
@@ -268,7 +289,7 @@ impl Starter {
         let later = allocation.later();
         let job = self.later.job.clone().ok_or("the kernel has refused this job a process before")?;
         let (Some(segment), Some(tickets)) = (&self.parts.segment, &mut self.parts.tickets) else {
-            return Err(format!("no rank is left on node {}", hosts.name(job.node() as usize)));
+            return Err(format!("the job is over on node {}", hosts.name(job.node() as usize)));
         };
         segment.set_later(later);
         let numbers = *segment.layout().numbers();

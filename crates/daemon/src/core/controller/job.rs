@@ -395,7 +395,7 @@ impl JobRecord {
             };
             self.pids.iter_mut().for_each(grown);
         }
-        self.order.leave |= all(Phase::Left);
+        self.order.leave |= self.is_left(&parts);
         if all(Phase::Over) && !self.over {
             self.over = true;
             self.ended_ms = Some(wall_ms);
@@ -414,6 +414,14 @@ impl JobRecord {
         }
     }
 
+    /// No rank is left on any node, and none is asked for: a part gets ranks by the next order alone, and only
+    /// one that has ranks, or waits for an order, can cause one.
+    fn is_left(&self, parts: &[Option<&PartState>]) -> bool {
+        let SpawnOrder { number, ended, .. } = *self.order.spawn;
+        let is_empty = |part: &PartState| ended == number && part.empty == Some(number);
+        parts.iter().all(|part| part.is_some_and(|part| part.phase >= Phase::Left || is_empty(part)))
+    }
+
     /// Ranks that others have asked for: when it is known of all nodes how the last ones began, it is said to
     /// all, and the next ones are ordered.
     fn order_ranks(&mut self, parts: &[Option<&PartState>]) {
@@ -430,6 +438,7 @@ impl JobRecord {
         let next = (0..parts.len())
             .find(|place| parts[*place].is_some_and(|part| part.ask.number > of_place(*place)));
         if ended == number
+            && !self.order.leave
             && !self.is_ending()
             && let Some((place, part)) = next.and_then(|place| Some((place, parts[place]?)))
         {

@@ -140,6 +140,7 @@ impl Parts {
                 state.ended.push(ended);
             }
             Report::Warning(text) => state.warnings.push(text),
+            Report::Empty(order) => state.empty = Some(order),
             Report::Stalled(stalled) => state.stalled = stalled,
             Report::Idle(idle) => state.idle = idle,
             Report::Refused(text) => {

@@ -51,7 +51,29 @@ pub(super) struct Starter {
     piece: u32,
     taken: bool,
     status: u8,
+    /// None: its job has no room for more ranks.
+    later: Option<Later>,
     pub received_signals: Vec<u32>,
+    /// It has just got ranks when it had none.
+    pub refilled: bool,
+}
+
+/// Ranks that others ask for.
+#[derive(Clone, Debug, Default)]
+struct Later {
+    /// Of the job's, which one this is.
+    node: u32,
+    nodes: u64,
+    /// Number of the last Ask, and whether there is no order of it yet.
+    asked: u32,
+    waits: bool,
+    /// Number of the last order, and whether its end is waited for here.
+    begun: u32,
+    is_open: bool,
+    /// Steps that the new ranks take.
+    steps: u32,
+    /// The order as of which it has said that it has no ranks.
+    empty: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,15 +81,25 @@ enum Phase {
     Preparing,
     Ready,
     Running,
+    /// No rank is left, and others may ask for some.
+    Empty,
     Left,
     Over,
 }
 
 /// Bytes that no daemon has taken, at most.
 const BUFFER_BYTES: usize = 512 << 10;
+/// Times that ranks of a part ask for more.
+const ASKS_MAX: u32 = 3;
 
 impl Starter {
     pub(super) fn new(job: u64, described: &Job, fate: Fate, lines: u64) -> Self {
+        let part = described.part.as_ref().filter(|_| job % 2 == 0);
+        let later = part.map(|part| Later {
+            node: part.node,
+            nodes: part.first_ranks.len() as u64,
+            ..Later::default()
+        });
         Starter {
             job,
             ranks: described.local_ranks(),
@@ -87,7 +119,9 @@ impl Starter {
             piece: 0,
             taken: false,
             status: 0,
+            later,
             received_signals: Vec::new(),
+            refilled: false,
         }
     }
 
@@ -99,7 +133,7 @@ impl Starter {
 
     /// No rank of it is left.
     pub(super) fn is_dead(&self) -> bool {
-        self.phase >= Phase::Left
+        self.phase >= Phase::Empty
     }
 
     /// Nothing of it is left.
@@ -134,7 +168,11 @@ impl Starter {
             Phase::Preparing => self.begin(),
             Phase::Ready => {}
             Phase::Running if self.frozen => {}
-            Phase::Running => self.write(random),
+            Phase::Running => {
+                self.ask(random);
+                self.write(random);
+            }
+            Phase::Empty => self.wait_for_order(),
             Phase::Left => {
                 if self.may_leave || self.status != 0 {
                     self.phase = Phase::Over;
@@ -177,7 +215,7 @@ impl Starter {
         }
         match self.fate {
             Fate::Hangs | Fate::Refused => {}
-            Fate::Ends => self.leave(),
+            Fate::Ends => self.end_ranks(),
             Fate::Fails(status) => {
                 self.status = status;
                 self.report(&Report::Ending { status });
@@ -186,6 +224,58 @@ impl Starter {
                 self.leave();
             }
         }
+    }
+
+    /// A rank may want more ranks, on some node.
+    fn ask(&mut self, random: &mut Random) {
+        let Some(later) = &mut self.later else { return };
+        if later.waits || later.asked == ASKS_MAX || random.below(8) > 0 {
+            return;
+        }
+        (later.asked, later.waits) = (later.asked + 1, true);
+        let payload = vec![random.below(later.nodes) as u8];
+        self.log.push(Frame { kind: Kind::Ask, rank: later.asked, payload, passing: false });
+    }
+
+    /// The ranks that it began with have ended well; those that came later take some steps.
+    fn end_ranks(&mut self) {
+        match &mut self.later {
+            None => self.leave(),
+            Some(later) if later.steps > 0 => later.steps -= 1,
+            Some(later) if later.waits || later.is_open => {}
+            Some(_) => self.phase = Phase::Empty,
+        }
+    }
+
+    fn wait_for_order(&mut self) {
+        if self.may_leave {
+            return self.leave();
+        }
+        let Some(later) = self.later.as_mut().filter(|later| later.empty != Some(later.begun)) else {
+            return;
+        };
+        let order = *later.empty.insert(later.begun);
+        self.report(&Report::Empty(order));
+    }
+
+    /// New ranks, perhaps here. Whether it had none before.
+    fn begin_later(&mut self, order: u32, payload: &[u8]) -> bool {
+        let later = self.later.as_mut().expect("nobody asks for ranks in such a job");
+        if order <= later.begun || self.phase >= Phase::Left {
+            return false;
+        }
+        assert_eq!(order, later.begun + 1, "an order of new ranks is left out");
+        let by = u32::from_le_bytes(payload[..4].try_into().unwrap());
+        let (is_asker, has_share) = (by == later.node, u32::from(payload[8]) == later.node);
+        (later.begun, later.waits) = (order, later.waits && !is_asker);
+        later.is_open = is_asker || has_share;
+        let is_back = has_share && self.phase == Phase::Empty;
+        if has_share {
+            assert!(!self.may_leave, "new ranks behind Leave");
+            (later.steps, self.phase) = (3, Phase::Running);
+        }
+        self.log.push(Frame { kind: Kind::Spawned, rank: order, payload: b"{}\n".to_vec(), passing: false });
+        is_back
     }
 
     fn leave(&mut self) {
@@ -208,13 +298,20 @@ impl Starter {
                     self.begin();
                 }
             }
-            Kind::Kill if !self.is_dead() => {
+            Kind::Kill if self.phase < Phase::Left => {
                 self.status = if self.status == 0 { 1 } else { self.status };
                 self.report(&Report::Ending { status: self.status });
                 self.leave();
             }
             Kind::Kill => self.status = self.status.max(1),
             Kind::Leave => self.may_leave = true,
+            Kind::Spawn => self.refilled = self.begin_later(number, payload),
+            Kind::SpawnEnd => {
+                self.later
+                    .iter_mut()
+                    .filter(|later| later.begun == number)
+                    .for_each(|later| later.is_open = false);
+            }
             Kind::Suspend => {
                 self.frozen = true;
                 self.report(&Report::Suspended);

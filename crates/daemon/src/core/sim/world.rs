@@ -72,6 +72,8 @@ pub(super) struct World {
     pub placed: u64,
     /// Messages with states that have come to the controller.
     pub states_at_controller: u64,
+    /// Parts without ranks that have got some again.
+    pub refilled: u32,
     /// Users also say how long jobs may run and which others they wait for, and wait for jobs themselves:
     /// from this number.
     pub batch: Option<Random>,
@@ -108,6 +110,7 @@ impl World {
             lines: BTreeMap::new(),
             placed: 0,
             states_at_controller: 0,
+            refilled: 0,
             batch: None,
             strict_order: false,
             peace: false,
@@ -268,6 +271,7 @@ impl World {
                     self.machines[node].starters.get_mut(&job).filter(|starter| starter.connected)
                 {
                     starter.receive(kind, number, &payload);
+                    self.refilled += u32::from(std::mem::take(&mut starter.refilled));
                 }
             }
             Action::Listen(job) => {
