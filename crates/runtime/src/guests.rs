@@ -143,6 +143,8 @@ struct Guest {
 /// A proof that a guest of another node has still to show.
 #[derive(Debug)]
 struct Awaited {
+    /// What it has to get first, and the connection has not taken.
+    greeting: Vec<u8>,
     proof: [u8; seal::BYTES],
     received: usize,
 }
@@ -296,8 +298,9 @@ impl Guests {
                 guest.out = Some(socket);
                 if is_far {
                     let (shown, proof) = seal::of(&self.secret, &hello);
-                    guest.awaited = Some(Awaited { proof, received: 0 });
-                    self.send_greeting(number, &[&hello[..], &shown].concat());
+                    let greeting = [&hello[..], &shown].concat();
+                    guest.awaited = Some(Awaited { greeting, proof, received: 0 });
+                    self.send_greeting(number);
                 } else {
                     guest.queue.splice(..0, hello);
                     self.flush(number);
@@ -315,7 +318,10 @@ impl Guests {
 
     /// Whether nothing waits for a connection.
     pub fn is_quiet(&self) -> bool {
-        self.list.iter().all(|guest| guest.is_lost || (guest.queue.is_empty() && guest.bulk_out.is_empty()))
+        let is_greeted =
+            |guest: &Guest| guest.awaited.as_ref().is_none_or(|awaited| awaited.greeting.is_empty());
+        let owes_nothing = |guest: &Guest| guest.queue.is_empty() && guest.bulk_out.is_empty();
+        self.list.iter().all(|guest| guest.is_lost || owes_nothing(guest) && is_greeted(guest))
     }
 
     /// Says to all guests that this process leaves its job: nothing is sent after it.
@@ -327,9 +333,9 @@ impl Guests {
             }
             if guest.awaited.is_some() && guest.queue.is_empty() && guest.bulk_out.is_empty() {
                 // This much whoever has its address may know.
-                let mut frame = Vec::new();
-                begin_frame(&mut frame, LEAVE, 0);
-                self.send_greeting(number, &frame);
+                let awaited = self.list[number - self.first].awaited.as_mut();
+                awaited.into_iter().for_each(|awaited| begin_frame(&mut awaited.greeting, LEAVE, 0));
+                self.send_greeting(number);
                 continue;
             }
             self.push_frame(number, LEAVE, &[], &[]);
@@ -527,19 +533,28 @@ impl Guests {
         }
     }
 
-    /// Sends what comes before all frames to a guest of another node, which has room.
-    fn send_greeting(&mut self, number: usize, greeting: &[u8]) {
+    /// Sends what comes before all frames to a guest of another node, as far as the connection takes it.
+    fn send_greeting(&mut self, number: usize) {
         let guest = &mut self.list[number - self.first];
-        let sent = guest.out.as_ref().map(|out| socket::send(out, greeting));
-        if !matches!(sent, Some(Ok(Some(bytes))) if bytes == greeting.len()) {
-            self.close(number);
+        let (Some(out), Some(awaited)) = (&guest.out, &mut guest.awaited) else { return };
+        while !awaited.greeting.is_empty() {
+            match socket::send(out, &awaited.greeting) {
+                Ok(Some(bytes)) => drop(awaited.greeting.drain(..bytes)),
+                // The connection is not there yet.
+                Ok(None) => return,
+                Err(_) => return self.close(number),
+            }
         }
     }
 
     /// Whether a guest may get frames; one of another node has to show its proof first.
     fn take_proof(&mut self, number: usize) -> bool {
+        self.send_greeting(number);
         let guest = &mut self.list[number - self.first];
         let (Some(out), Some(awaited)) = (&guest.out, &mut guest.awaited) else { return true };
+        if !awaited.greeting.is_empty() {
+            return false;
+        }
         while awaited.received < seal::BYTES {
             let rest = &mut self.scratch[..seal::BYTES - awaited.received];
             let shown = match socket::receive(out, rest) {

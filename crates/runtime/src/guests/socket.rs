@@ -2,12 +2,12 @@
 //! these calls waits, and none raises SIGPIPE: the process is the user's.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::time::Duration;
 
-/// How long a connection to another node may take; the kernel there answers, not the process.
-const CONNECT: Duration = Duration::from_secs(3);
+/// How often the kernel asks again for a connection to another node: after 1 s, and 2 s later it gives up.
+/// The kernel there answers, not the process.
+const CONNECT_AGAIN: libc::c_int = 1;
 /// Connections that wait in the kernel; it may have a lower bound of its own.
 const BACKLOG: libc::c_int = 4096;
 
@@ -41,12 +41,56 @@ pub(super) fn listen_inet(ip: IpAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((listener.into(), address))
 }
 
-/// A connection to such a socket.
+/// A connection to such a socket, which is under way: what is sent is not taken before it is there, and fails
+/// if it never is.
 pub(super) fn connect_inet(address: SocketAddr) -> io::Result<OwnedFd> {
-    let stream = TcpStream::connect_timeout(&address, CONNECT)?;
-    stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)?;
-    Ok(stream.into())
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: it takes no pointer.
+    let socket = checked(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: a descriptor of our own.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    set_tcp(&socket, libc::TCP_NODELAY, 1)?;
+    set_tcp(&socket, libc::TCP_SYNCNT, CONNECT_AGAIN)?;
+    let connected = match address {
+        SocketAddr::V4(v4) => {
+            let to = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
+                sin_zero: [0; 8],
+            };
+            let length = size_of_val(&to) as libc::socklen_t;
+            // SAFETY: the address is valid for its length during the call.
+            unsafe { libc::connect(socket.as_raw_fd(), (&raw const to).cast(), length) }
+        }
+        SocketAddr::V6(v6) => {
+            let to = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            let length = size_of_val(&to) as libc::socklen_t;
+            // SAFETY: as above.
+            unsafe { libc::connect(socket.as_raw_fd(), (&raw const to).cast(), length) }
+        }
+    };
+    match checked(connected) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(socket),
+    }
+}
+
+fn set_tcp(socket: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let length = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the value is valid for its length during the call.
+    let set = unsafe {
+        let value = (&raw const value).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, value, length)
+    };
+    checked(set).map(drop)
 }
 
 /// The next connection that waits, if there is one.

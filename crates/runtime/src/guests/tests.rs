@@ -236,6 +236,38 @@ fn guests_of_other_nodes_know_the_secret_of_their_user() {
     assert_eq!(std::io::Read::read(&mut stream, &mut [0; 8]).unwrap_or(0), 0, "nothing follows the greeting");
 }
 
+/// A socket that takes connections and whose queue is full: the kernel answers no more.
+fn full_door() -> (OwnedFd, std::net::SocketAddr, Vec<std::net::TcpStream>) {
+    use std::os::fd::AsRawFd;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    // SAFETY: it takes no pointer.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let address = listener.local_addr().expect("its address");
+    let wait = Duration::from_millis(200);
+    let connect = || std::net::TcpStream::connect_timeout(&address, wait).ok();
+    let waiting = std::iter::from_fn(connect).take(100).collect();
+    (listener.into(), address, waiting)
+}
+
+/// Nobody waits for a node that does not answer: the kernel does, and says so when it has given up.
+#[test]
+fn guest_of_a_node_that_does_not_answer_is_lost_without_a_wait() {
+    let (_door, inet, waiting) = full_door();
+    assert!(waiting.len() < 100, "the queue of a socket has no end");
+    let mut one = process("silent-one", Some("127.0.0.1"));
+    let name = ProcessName { job: 1, rank: 0 };
+    let to = one.introduce(Address { name, key: 1, inet: Some(inet) }).expect("a guest");
+    one.connect(to);
+    one.poll(&mut Heard::default());
+    assert!(!one.is_lost(to) && one.guest(to).out.is_some(), "it is being connected to");
+    assert!(!one.is_quiet(), "the greeting has not been taken");
+    until("the loss", || {
+        one.poll(&mut Heard::default());
+        one.is_lost(to)
+    });
+    assert!(one.is_quiet());
+}
+
 /// A process that leaves waits for no other one that computes.
 #[test]
 fn guest_of_another_node_that_leaves_at_once_is_known_to_have_left() {
