@@ -7,6 +7,7 @@ mod batch;
 mod board;
 mod cluster;
 mod configuration;
+mod connected;
 #[path = "../launch/console.rs"]
 mod console;
 mod deadlocks;

@@ -557,6 +557,12 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
     text
 }
 
+/// The jobs that it is connected to.
+fn connected(row: &JobRow) -> String {
+    let jobs: Vec<String> = row.connected.iter().map(|job| format!("job {job}")).collect();
+    format!("{}, connected to it: the same turns where their slots allow", jobs.join(", "))
+}
+
 fn print_status(rows: &[JobRow]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -582,6 +588,9 @@ fn print_status(rows: &[JobRow]) -> String {
         ));
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
+        }
+        if !row.connected.is_empty() {
+            text.push_str(&format!("with     {}\n", connected(row)));
         }
         if !row.unfrozen.is_empty() {
             text.push_str(&format!("frozen   not yet on {}\n", row.unfrozen.join(", ")));

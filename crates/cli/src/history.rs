@@ -108,6 +108,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         waits: None,
         deadlock: None,
         unfrozen: Vec::new(),
+        connected: Vec::new(),
         cause: None,
         pids: Vec::new(),
         held_by: Vec::new(),

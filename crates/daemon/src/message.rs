@@ -615,6 +615,9 @@ pub struct PartState {
     /// Nothing of it has worked for as long as its user has said (`--on-idle`).
     #[serde(default)]
     pub idle: bool,
+    /// Launches that its ranks are connected to, by their public numbers, as its starter says it.
+    #[serde(default)]
+    pub connected: Vec<u64>,
     /// The job is over here, with this status.
     pub ending: Option<u8>,
     /// Ranks that ended in a way that the user should read.

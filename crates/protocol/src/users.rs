@@ -267,6 +267,9 @@ pub struct JobRow {
     /// It is not scheduled until these nodes have frozen it.
     #[serde(default)]
     pub unfrozen: Vec<String>,
+    /// Jobs that it is connected to, and has the same turns with where their slots allow.
+    #[serde(default)]
+    pub connected: Vec<JobId>,
     /// Why it ended, if not by itself: the line that its front end has got, or would have.
     #[serde(default)]
     pub cause: Option<String>,

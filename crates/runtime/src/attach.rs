@@ -18,7 +18,7 @@ use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, SPARE_RANKS};
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
 use tutti_shm::spawn::{ANSWER_BYTES_MAX, Answer, REQUEST_BYTES_MAX, Request, SPAWNED_VARIABLE, Spawned};
-use tutti_shm::ticket::{Attach, BadTicket, GIFTS_MAX, Notice, TICKET_VARIABLE, Ticket, Welcome};
+use tutti_shm::ticket::{Attach, BadTicket, Connection, GIFTS_MAX, Notice, TICKET_VARIABLE, Ticket, Welcome};
 
 /// A process's place in its job.
 #[derive(Debug)]
@@ -308,6 +308,11 @@ impl Starter {
     /// Tells the starter something. A starter that is gone is about to end this process anyway.
     pub fn tell(&self, notice: Notice) {
         let _ = self.send(&notice.encode());
+    }
+
+    /// Tells the starter of another launch.
+    pub fn tell_connection(&self, connection: Connection) {
+        let _ = self.send(&connection.encode());
     }
 
     /// Gives the starter a connection for the server of regions ([`tutti_shm::published`]).

@@ -25,9 +25,11 @@
 //!   columns are holes; the matrix fills them with jobs that fit ([`crate::Config::fill_holes`]), so the
 //!   shorter half's jobs begin anew, as their cycle would.
 //! - A job never moves to another queue: its processes are where they are. New jobs even the tree out.
+//!   Connected jobs are brought to one row if they are of one queue.
 
 use std::collections::BTreeMap;
 
+use crate::connected::Connected;
 use crate::demand::{Demand, Part, Place};
 use crate::machine::Machine;
 use crate::space::{Resident, Residents, Rows};
@@ -123,9 +125,16 @@ impl Dqt {
     }
 
     /// Unifies the rows of each queue.
-    pub(crate) fn compact(&mut self, machine: &Machine, residents: &mut Residents) {
+    pub(crate) fn compact(&mut self, machine: &Machine, residents: &mut Residents, connected: &Connected) {
         for queue in self.queues.values_mut() {
-            queue.compact(machine, residents);
+            queue.compact(machine, residents, connected);
+        }
+    }
+
+    /// Brings connected jobs of one queue to one row.
+    pub(crate) fn unite(&mut self, machine: &Machine, residents: &mut Residents, connected: &Connected) {
+        for queue in self.queues.values_mut() {
+            queue.unite(machine, residents, connected);
         }
     }
 

@@ -20,6 +20,7 @@
 
 pub mod agent;
 pub mod barrier;
+mod connected;
 pub mod controller;
 mod demand;
 mod dqt;

@@ -5,6 +5,7 @@
 //! job keeps running through a change of rows if it is in both. The number of the version grows when, and
 //! only when, some row has other jobs than before.
 
+use crate::connected::Connected;
 use crate::demand::{Demand, Part};
 use crate::dqt::Dqt;
 use crate::machine::Machine;
@@ -67,6 +68,11 @@ pub(crate) struct Matrix {
     fill_holes: bool,
     rows_max: usize,
     pub(crate) residents: Residents,
+    /// Those whose connections count, and those that are connected: the same since [`Matrix::unite`].
+    connected: Connected,
+    wanted: Connected,
+    /// Connected jobs may stand in different rows although their slots allow one.
+    apart: bool,
     rows: Vec<PlannedRow>,
     moved: Vec<Moved>,
     /// The first version that has these slots.
@@ -87,6 +93,9 @@ impl Matrix {
             fill_holes,
             rows_max,
             residents: Residents::new(),
+            connected: Connected::default(),
+            wanted: Connected::default(),
+            apart: false,
             rows: Vec::new(),
             moved: Vec::new(),
             moved_in: version,
@@ -119,7 +128,44 @@ impl Matrix {
             moved: runs && demand.gang,
         };
         self.residents.insert(job, resident);
+        self.rows_changed();
         true
+    }
+
+    /// Two jobs are connected to each other, or no longer. That counts from the next [`Self::unite`] on.
+    pub(crate) fn set_connected(&mut self, one: JobId, other: JobId, connected: bool) {
+        self.apart |= self.wanted.set(one, other, connected);
+    }
+
+    /// The job has ended: nobody is connected to it.
+    pub(crate) fn forget_connections(&mut self, job: JobId) {
+        self.connected.forget(job);
+        self.wanted.forget(job);
+    }
+
+    /// Connected jobs may stand in different rows although their slots allow one.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.apart
+    }
+
+    /// Who is connected with whom.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn connected(&self) -> &Connected {
+        &self.connected
+    }
+
+    /// Brings jobs that are connected to the same rows, where their slots allow.
+    pub(crate) fn unite(&mut self, machine: &Machine) {
+        (self.apart, self.stale) = (false, true);
+        self.connected.clone_from(&self.wanted);
+        match &mut self.layout {
+            Layout::RoundRobin(rows) => rows.unite(machine, &mut self.residents, &self.connected),
+            Layout::Dqt(tree) => tree.unite(machine, &mut self.residents, &self.connected),
+        }
+    }
+
+    fn rows_changed(&mut self) {
+        self.apart |= !self.wanted.is_empty();
     }
 
     fn choose(&mut self, machine: &Machine, job: JobId, demand: &Demand) -> Option<Vec<Part>> {
@@ -167,16 +213,17 @@ impl Matrix {
 
     fn take_out(&mut self, machine: &Machine, job: JobId, resident: &Resident) {
         self.stale = true;
+        self.rows_changed();
         match &mut self.layout {
             _ if resident.exclusive => {}
             _ if !resident.gang => self.loose.remove(job, &resident.parts),
             Layout::RoundRobin(rows) => {
                 rows.remove(job, &resident.parts);
-                rows.compact(machine, &mut self.residents);
+                rows.compact(machine, &mut self.residents, &self.connected);
             }
             Layout::Dqt(tree) => {
                 tree.remove(job, &resident.parts);
-                tree.compact(machine, &mut self.residents);
+                tree.compact(machine, &mut self.residents, &self.connected);
             }
         }
     }
@@ -184,6 +231,7 @@ impl Matrix {
     /// The job comes back to its nodes: its slots may be others.
     pub(crate) fn come_back(&mut self, machine: &Machine, job: JobId) {
         self.stale = true;
+        self.rows_changed();
         let Some(resident) = self.residents.get_mut(&job) else { return };
         match &mut self.layout {
             _ if resident.exclusive || !resident.gang => {}
@@ -283,27 +331,28 @@ impl Matrix {
         rows
     }
 
-    /// Adds to each row the jobs whose columns are free there; who has the fewest rows for its weight comes
-    /// first, fillers last.
+    /// Adds to each row the jobs whose columns are free there, those that are connected as one; who has the
+    /// fewest rows for its weight comes first, fillers last.
     fn fill(&self, rows: &mut [PlannedRow]) {
-        let mut shares: Vec<(bool, u64, JobId)> = Vec::new();
-        for (&job, resident) in
-            self.residents.iter().filter(|(_, resident)| resident.active && !resident.exclusive)
-        {
-            shares.push((resident.fill, 1_000_000 / u64::from(resident.weight), job));
-        }
+        let weight = |jobs: &[JobId]| jobs.iter().map(|job| u64::from(self.residents[job].weight)).max();
+        let part = |jobs: &[JobId]| 1_000_000 / weight(jobs).unwrap_or(1).max(1);
+        let is_filler = |jobs: &[JobId]| jobs.iter().all(|job| self.residents[job].fill);
+        let groups = rows.iter().flat_map(|row| self.connected.groups(&row.home));
+        let mut shares: Vec<(bool, u64, Vec<JobId>)> =
+            groups.map(|jobs| (is_filler(&jobs), part(&jobs), jobs)).collect();
         for row in rows {
             let mut space = Row::new(0, u32::MAX);
             for job in &row.all {
                 space.take(&self.residents[job].parts);
             }
             shares.sort_unstable();
-            for (_, share, job) in &mut shares {
-                let resident = &self.residents[job];
-                if !row.all.contains(job) && space.is_free(&resident.parts) {
-                    space.take(&resident.parts);
-                    row.all.push(*job);
-                    *share += 1_000_000 / u64::from(resident.weight);
+            for (_, share, jobs) in &mut shares {
+                // Those of a group have columns of their own each.
+                let is_free = |job: &JobId| space.is_free(&self.residents[job].parts);
+                if !row.all.contains(&jobs[0]) && jobs.iter().all(is_free) {
+                    jobs.iter().for_each(|job| space.take(&self.residents[job].parts));
+                    row.all.extend_from_slice(jobs);
+                    *share += part(jobs);
                 }
             }
         }

@@ -147,6 +147,8 @@ pub struct Scheduler {
     pub(crate) config: Config,
     pub(crate) machine: Machine,
     pub(crate) matrix: Matrix,
+    /// When connected jobs were last brought together.
+    pub(crate) united_ns: Option<u64>,
     pub(crate) jobs: BTreeMap<JobId, Job>,
     queue: VecDeque<Waiting>,
     expelled: Vec<NodeId>,
@@ -171,6 +173,7 @@ impl Scheduler {
         Ok(Scheduler {
             machine: Machine::default(),
             matrix: Matrix::new(config.policy, config.fill_holes, config.rows_max, config.version),
+            united_ns: None,
             jobs: BTreeMap::new(),
             queue: VecDeque::new(),
             expelled: Vec::new(),
@@ -312,6 +315,7 @@ impl Scheduler {
     pub fn end(&mut self, now_ns: u64, job: JobId) {
         self.charge(now_ns);
         self.rotation.forget(job);
+        self.matrix.forget_connections(job);
         self.queue.retain(|waiting| waiting.job != job);
         let Some(record) = self.jobs.remove(&job) else { return };
         if record.state == JobState::Suspended {
@@ -341,6 +345,14 @@ impl Scheduler {
             self.matrix.set_weight(job, weight);
         }
         Ok(())
+    }
+
+    /// Two jobs are connected to each other, or no longer: they are brought to the same turns where their slots
+    /// allow, and stay there together. It is forgotten when one of them ends. The caller bounds how many
+    /// there are.
+    pub fn set_connected(&mut self, now_ns: u64, one: JobId, other: JobId, connected: bool) {
+        self.charge(now_ns);
+        self.matrix.set_connected(one, other, connected);
     }
 
     /// A part of the job has been measured to use so much memory: the greater of this and what was declared

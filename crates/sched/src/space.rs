@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::connected::Connected;
 use crate::demand::{Demand, Part, Place, Split};
 use crate::machine::{Machine, serial_slots};
 use crate::types::{JobId, NodeId, Slots};
@@ -117,6 +118,11 @@ impl Row {
         true
     }
 
+    /// Takes out several.
+    fn remove_all(&mut self, residents: &Residents, jobs: &[JobId]) {
+        jobs.iter().for_each(|job| _ = self.remove(*job, &residents[job].parts));
+    }
+
     /// The parts that the job would get in this row; None if it does not fit.
     pub(crate) fn choose(&self, machine: &Machine, demand: &Demand) -> Option<Vec<Part>> {
         match &demand.place {
@@ -190,7 +196,28 @@ impl Row {
         });
         moved.collect()
     }
+
+    /// The same for several jobs that are to stand here side by side.
+    fn move_all_here(&self, machine: &Machine, residents: &Residents, jobs: &[JobId]) -> Option<Moves> {
+        if let [job] = jobs {
+            return Some(vec![(*job, self.move_here(machine, &residents[job].parts)?)]);
+        }
+        let mut space = self.clone();
+        let place = |job: &JobId| {
+            let parts = space.move_here(machine, &residents[job].parts)?;
+            space.take(&parts);
+            Some((*job, parts))
+        };
+        jobs.iter().map(place).collect()
+    }
+
+    fn put_all(&mut self, moves: &[(JobId, Vec<Part>)]) {
+        moves.iter().for_each(|(job, parts)| self.put(*job, parts));
+    }
 }
+
+/// Jobs, and the parts that they get.
+type Moves = Vec<(JobId, Vec<Part>)>;
 
 /// Rows over the same nodes: a queue of the tree, or the whole matrix.
 #[derive(Clone, Debug)]
@@ -246,26 +273,97 @@ impl Rows {
         self.rows.retain(|row| !row.jobs.is_empty());
     }
 
-    /// Unifies rows: each job moves to the first row that has room for it on its nodes, those of the last row
-    /// first.
-    pub(crate) fn compact(&mut self, machine: &Machine, residents: &mut Residents) {
+    /// Unifies rows: each group moves to the first row that has room for it on its nodes, those of the last
+    /// row first.
+    pub(crate) fn compact(&mut self, machine: &Machine, residents: &mut Residents, connected: &Connected) {
         for from in (1..self.rows.len()).rev() {
-            for job in self.rows[from].jobs.clone() {
-                let resident = residents.get_mut(&job).expect("who is at home in a row is a resident");
-                let found =
-                    (0..from).find_map(|to| Some((to, self.rows[to].move_here(machine, &resident.parts)?)));
-                if let Some((to, moved)) = found {
-                    self.rows[from].remove(job, &resident.parts);
-                    resident.move_to(Some(moved));
-                    self.rows[to].put(job, &resident.parts);
+            for group in connected.groups(&self.rows[from].jobs) {
+                let place = |to: usize| Some((to, self.rows[to].move_all_here(machine, residents, &group)?));
+                if let Some((to, moves)) = (0..from).find_map(place) {
+                    self.rows[from].remove_all(residents, &group);
+                    self.rows[to].put_all(&moves);
+                    settle(residents, moves);
                 }
             }
         }
         self.rows.retain(|row| !row.jobs.is_empty());
     }
 
+    /// Brings jobs that are connected to one row, where their slots allow. Nobody pays for it: there are no
+    /// more rows than before, and together they are not heavier.
+    pub(crate) fn unite(&mut self, machine: &Machine, residents: &mut Residents, connected: &Connected) {
+        for (one, other) in connected.pairs() {
+            let row_of = |job: JobId| self.rows.iter().position(|row| row.jobs.contains(&job));
+            let (Some(first), Some(second)) = (row_of(one), row_of(other)) else { continue };
+            if first == second || !could_share_a_row(machine, [&residents[&one], &residents[&other]]) {
+                continue;
+            }
+            let ways = [((one, first), (other, second)), ((other, second), (one, first))];
+            let found = ways
+                .into_iter()
+                .find_map(|(stays, comes)| self.united(machine, residents, connected, stays, comes));
+            if let Some((rows, moves)) = found {
+                self.rows = rows;
+                settle(residents, moves);
+            }
+        }
+    }
+
+    /// The rows when the group of the job that comes has moved to the row of the one that stays, and all
+    /// moves: who has no room there any more stands in other rows. None: that cannot be.
+    fn united(
+        &self,
+        machine: &Machine,
+        residents: &Residents,
+        connected: &Connected,
+        (stays, to): (JobId, usize),
+        (comes, from): (JobId, usize),
+    ) -> Option<(Vec<Row>, Moves)> {
+        let staying = connected.group(stays, &self.rows[to].jobs);
+        let coming = connected.group(comes, &self.rows[from].jobs);
+        let mut rows = self.rows.clone();
+        let others: Vec<JobId> =
+            self.rows[to].jobs.iter().copied().filter(|job| !staying.contains(job)).collect();
+        rows[to].remove_all(residents, &others);
+        rows[from].remove_all(residents, &coming);
+        let mut moves = rows[to].move_all_here(machine, residents, &coming)?;
+        rows[to].put_all(&moves);
+        for group in connected.groups(&others) {
+            // Where they are, else in the first row that has room.
+            let mut places = std::iter::once(to).chain(0..rows.len());
+            let place = |at: usize| Some((at, rows[at].move_all_here(machine, residents, &group)?));
+            let (at, moved) = places.find_map(place)?;
+            rows[at].put_all(&moved);
+            moves.extend(moved);
+        }
+        rows.retain(|row| !row.jobs.is_empty());
+        let is_as_light = weight(&rows, residents) <= weight(&self.rows, residents);
+        is_as_light.then_some((rows, moves))
+    }
+
     /// The rows as lists of jobs.
     pub(crate) fn home_rows(&self) -> Vec<Vec<JobId>> {
         self.rows.iter().map(|row| row.jobs.clone()).collect()
     }
+}
+
+fn settle(residents: &mut Residents, moves: Moves) {
+    for (job, parts) in moves {
+        residents.entry(job).and_modify(|resident| resident.move_to(Some(parts)));
+    }
+}
+
+/// What rows weigh: of each its heaviest job. So much is the whole of which a job gets its part.
+fn weight(rows: &[Row], residents: &Residents) -> u64 {
+    let of_row = |row: &Row| row.jobs.iter().map(|job| u64::from(residents[job].weight)).max();
+    rows.iter().filter_map(of_row).sum()
+}
+
+/// No node has too few slots for both.
+fn could_share_a_row(machine: &Machine, [one, other]: [&Resident; 2]) -> bool {
+    one.parts.iter().all(|part| {
+        let both = other.parts.iter().filter(|theirs| theirs.node == part.node);
+        let slots: u32 = both.map(|theirs| part.slots.count() + theirs.slots.count()).sum();
+        slots <= machine.node(part.node).map_or(0, |node| node.slots)
+    })
 }

@@ -38,11 +38,11 @@ fn simulation_gangs_run_together_and_get_their_shares() {
 
 #[test]
 fn simulation_overlapped_switch_survives_every_fault() {
-    let all = run(100..150, |options| Options { mode: Mode::Overlapped, ..options });
+    let all = run(100..160, |options| Options { mode: Mode::Overlapped, ..options });
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 800_000 && all.switches > 5000, "too little happened: {all:?}");
         assert!(all.losses > 50 && all.restarts > 50 && all.cuts > 50 && all.stuck > 10, "{all:?}");
-        assert!(all.membership > 50, "{all:?}");
+        assert!(all.membership > 50 && all.common > 500, "{all:?}");
         assert!(all.overlaps > 100 && all.left_out > 10 && all.idle > 100, "{all:?}");
         assert!(all.kills_suspended > 2 && all.stops > 50 && all.heads > 50 && all.adopted > 50, "{all:?}");
         assert_eq!(

@@ -10,6 +10,8 @@
 //! | [`Welcome`] | starter | status; on `Granted` descriptors travel along (SCM_RIGHTS): the segment; in a job on several nodes also the table of peers ([`crate::peers`]) and the rank's UDP socket |
 //! | [`Notice`] | rank | `Finalized`, `Abort` or `Exit` with its exit code, or `Regions` with a descriptor |
 //!
+//! | [`Connection`] | rank | it has communicators with processes of another launch, or none any more |
+//!
 //! A rank may ask for more ranks later ([`crate::spawn`]).
 //!
 //! The connection stays open for the life of the rank. It is close-on-exec and never tells of a death (a
@@ -200,6 +202,54 @@ impl Notice {
     }
 }
 
+/// What a rank tells the starter of another launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The launch's public number ([`public_number`]).
+    pub job: u64,
+    /// The rank has a communicator with processes of it.
+    pub is_open: bool,
+}
+
+impl Connection {
+    /// Bytes of the encoded message.
+    pub const BYTES: usize = 16;
+
+    /// The message as it travels: protocol, kind, number.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let kind = if self.is_open { 5_u32 } else { 6 };
+        let mut out = [0; Self::BYTES];
+        out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
+        out[4..8].copy_from_slice(&kind.to_ne_bytes());
+        out[8..16].copy_from_slice(&self.job.to_ne_bytes());
+        out
+    }
+
+    /// Reads a message; `None` when it is not one.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let is_open = match (word(bytes, 0), word(bytes, 4)) {
+            (PROTOCOL, 5) => true,
+            (PROTOCOL, 6) => false,
+            _ => return None,
+        };
+        let job = u64::from_ne_bytes(bytes[8..16].try_into().expect("eight bytes"));
+        Some(Connection { job, is_open })
+    }
+}
+
+/// The number by which other launches know a job with this random number, which they are not to know. Never
+/// 0, which stands for no other job.
+pub fn public_number(job: u64) -> u64 {
+    /// What makes it another number.
+    const PUBLIC: u64 = 0x7475_7474_6970_7562;
+    // SplitMix64.
+    let word = (job ^ PUBLIC).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (word ^ word >> 31).max(1)
+}
+
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
@@ -238,5 +288,11 @@ mod tests {
             assert_eq!(Attach::decode(&notice.encode()), None);
         }
         assert_eq!(Notice::decode(&[0; 12]), None);
+        for is_open in [true, false] {
+            let connection = Connection { job: 0x0123_4567_89ab_cdef, is_open };
+            assert_eq!(Connection::decode(&connection.encode()), Some(connection));
+            assert_eq!(crate::spawn::Request::decode(&connection.encode()), None);
+        }
+        assert_eq!(Connection::decode(&[0; Connection::BYTES]), None);
     }
 }

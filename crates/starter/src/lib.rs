@@ -11,6 +11,7 @@
 //! | [`readiness`] | one poll over all of it |
 //! | [`tickets`] | the socket on which ranks redeem their tickets |
 //! | [`spawning`] | ranks that other ranks ask for |
+//! | [`connections`] | which other launches its ranks are connected to |
 //! | [`output`] | stdout and stderr of the ranks: whole lines, back-pressure |
 //! | [`input`] | stdin of the ranks that get one |
 //! | [`pmi`] | by which programs of other MPIs start |
@@ -23,6 +24,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod binding;
+pub mod connections;
 pub mod environment;
 pub mod exited;
 pub mod input;

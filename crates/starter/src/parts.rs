@@ -11,6 +11,7 @@ use tutti_shm::peers::Peers;
 use tutti_shm::phases::PhasesPage;
 use tutti_shm::segment::Segment;
 
+use crate::connections::Connections;
 use crate::exited::Exited;
 use crate::input::Inputs;
 use crate::keeper::Keeper;
@@ -60,6 +61,8 @@ pub struct Parts {
     pub gone: Vec<u32>,
     /// Ranks that other ranks have asked for, until all of them have become their programs.
     pub spawnings: Vec<Spawning>,
+    /// Launches that they are connected to.
+    pub connections: Connections,
     /// The cgroup of them all.
     pub cgroup: Option<Cgroup>,
     /// What they may have of memory there; none: anything.

@@ -228,7 +228,9 @@ impl Ranks {
     /// is true then.
     pub fn handle_event(&mut self, event: &Event, now_ns: u64) -> Option<Ended> {
         match *event {
-            Event::Spawn { .. } | Event::Notice { notice: Notice::Regions, .. } => None,
+            Event::Spawn { .. }
+            | Event::Connection { .. }
+            | Event::Notice { notice: Notice::Regions, .. } => None,
             Event::Attached { rank, pid } => {
                 let rank = &mut self.ranks[rank as usize];
                 rank.mpi = Mpi::Attached;

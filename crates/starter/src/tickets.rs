@@ -20,7 +20,7 @@ use rustix::process::Pid;
 use tutti_os::random::fill_random;
 use tutti_shm::numbers::Numbers;
 use tutti_shm::spawn::{REQUEST_BYTES_MAX, Request};
-use tutti_shm::ticket::{Attach, GIFTS_MAX, Notice, Ticket, Welcome};
+use tutti_shm::ticket::{Attach, Connection, GIFTS_MAX, Notice, Ticket, Welcome};
 
 /// Connections that have not redeemed a ticket, at most, beside one for each rank.
 pub const PENDING_MAX: usize = 128;
@@ -55,6 +55,13 @@ pub enum Event {
         rank: u32,
         /// The notice.
         notice: Notice,
+    },
+    /// A rank says whether it is connected to another launch.
+    Connection {
+        /// Which rank.
+        rank: u32,
+        /// What it says.
+        connection: Connection,
     },
     /// A rank wants more ranks.
     Spawn {
@@ -279,6 +286,8 @@ impl Tickets {
                     if let Some(notice) = Notice::decode(bytes) {
                         self.given.extend(given.filter(|_| notice == Notice::Regions));
                         events.push(Event::Notice { rank, notice });
+                    } else if let Some(connection) = Connection::decode(bytes) {
+                        events.push(Event::Connection { rank, connection });
                     } else if let Some(request) = Request::decode(bytes) {
                         events.push(Event::Spawn { rank, request });
                     }

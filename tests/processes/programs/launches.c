@@ -8,6 +8,7 @@
    leave        the accepting launch finalizes without MPI_Comm_disconnect
    twice        both connect once more, and both communicators are used
    say          a line says when the port can be found
+   together     messages go to and fro until there is a file FILE.part; then both disconnect, and stay
    refused      the connection is refused: MPI_ERR_PORT
    forged       the same, by a port's name that the program has changed */
 #define _POSIX_C_SOURCE 200809L
@@ -230,6 +231,23 @@ static void use(MPI_Comm inter, int is_server)
     merged(inter, is_server);
 }
 
+/* Both work between the messages, so that neither is idle. */
+static void together(MPI_Comm inter, int is_server, const char *file)
+{
+    char part[4096];
+    snprintf(part, sizeof part, "%s.part", file);
+    for (int goes_on = 1; goes_on;) {
+        int mine = access(part, F_OK) != 0, theirs;
+        for (volatile int i = 0; i < 300000; i++)
+            ;
+        MPI_Sendrecv(&mine, 1, MPI_INT, 0, 3, &theirs, 1, MPI_INT, 0, 3, inter, MPI_STATUS_IGNORE);
+        goes_on = is_server ? mine : theirs;
+    }
+    MPI_Comm_disconnect(&inter);
+    for (;;)
+        pause();
+}
+
 /* Both launches have one process, and a socket between them. */
 static void join(const char *name, int is_server)
 {
@@ -305,6 +323,8 @@ int main(int argc, char **argv)
         MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
     else
         MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+    if (strcmp(what, "together") == 0)
+        together(inter, is_server, argv[2]);
     use(inter, is_server);
     if (strcmp(what, "twice") == 0) {
         MPI_Comm second;

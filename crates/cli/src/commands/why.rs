@@ -56,6 +56,11 @@ fn running(row: &JobRow) -> Vec<String> {
         lines.push(format!("is not scheduled until {} have frozen it", row.unfrozen.join(", ")));
     }
     if lines.is_empty() && row.gang {
+        let jobs: Vec<String> = row.connected.iter().map(|job| format!("job {job}")).collect();
+        if !jobs.is_empty() {
+            lines
+                .push(format!("is connected to {}: the same turns where their slots allow", jobs.join(", ")));
+        }
         lines.push(format!("goes on: it takes turns, {} slices so far", row.turns));
     } else if lines.is_empty() {
         lines.push("goes on: it takes no turns and runs all the time".into());

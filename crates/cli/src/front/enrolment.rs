@@ -10,6 +10,7 @@
 //! it run again when the daemon is gone, on our message. Until it takes part, and after the daemon's death,
 //! it runs under the kernel's scheduler.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,7 +20,7 @@ use rustix::process::Pid;
 use tutti_os::cgroup;
 use tutti_protocol::paths;
 use tutti_protocol::public::ARGUMENTS_VARIABLE;
-use tutti_protocol::wire::{FrameHeader, Job, Kind, Report, Stalled};
+use tutti_protocol::wire::{CONNECTED_MAX, FrameHeader, Job, Kind, Report, Stalled};
 use tutti_snapshot::DEADLOCK_ENDED;
 
 use super::watch::Watch;
@@ -65,6 +66,8 @@ pub struct Enrolment {
     held: Vec<Vec<u8>>,
     /// Whether the ranks of each starter are still.
     stalled: Vec<Option<Stalled>>,
+    /// The launches that ranks of each starter are connected to.
+    connected: Vec<Vec<u64>>,
     /// Lines of the daemon that the user has, and whether the last still holds.
     printed: Vec<String>,
     stuck: bool,
@@ -105,6 +108,7 @@ impl Enrolment {
             link: None,
             held: Vec::new(),
             stalled: vec![None; numbers.len()],
+            connected: vec![Vec::new(); numbers.len()],
             printed: Vec::new(),
             stuck: false,
             wake_at: None,
@@ -144,6 +148,17 @@ impl Enrolment {
         (now.is_none() && std::mem::take(&mut self.stuck))
             .then(|| DEADLOCK_ENDED.to_owned())
             .filter(|text| self.is_new(text))
+    }
+
+    /// The ranks of a starter are connected to these launches: the daemon gets those of all together.
+    pub fn handle_connected(&mut self, index: usize, jobs: &[u64]) {
+        self.connected[index] = jobs.to_vec();
+        self.send_report(&Report::Connected(self.all_connected()));
+    }
+
+    fn all_connected(&self) -> Vec<u64> {
+        let all: BTreeSet<u64> = self.connected.iter().flatten().copied().collect();
+        all.into_iter().take(CONNECTED_MAX).collect()
     }
 
     fn is_new(&mut self, text: &str) -> bool {
@@ -286,6 +301,7 @@ impl Enrolment {
                 self.send_report(&Report::Started { pids: pids.concat(), cores: cores.concat() });
                 self.send_report(&Report::Later { pids: self.later.clone(), gone: Vec::new() });
                 self.send_report(&Report::Stalled(self.all_stalled()));
+                self.send_report(&Report::Connected(self.all_connected()));
             }
             Some(Answer::Refused(text)) => {
                 (self.refusal, self.link, self.watched) = (Some(text), None, None);

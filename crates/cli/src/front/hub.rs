@@ -140,6 +140,9 @@ impl Front {
             Report::InputUnwanted => self.links[index].wants_input = false,
             Report::Suspended => self.handle_suspended(index),
             Report::Stopped => self.put(Kind::Suspend, 0, &[]),
+            Report::Connected(jobs) => {
+                self.enrolment.iter_mut().for_each(|enrolment| enrolment.handle_connected(index, &jobs));
+            }
             // Our own reports to a daemon.
             Report::Continued => {}
             Report::Detached => {

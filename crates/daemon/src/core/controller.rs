@@ -37,6 +37,7 @@ mod allowance;
 mod answers;
 mod bounds;
 mod configuration;
+mod connections;
 mod dependencies;
 mod filings;
 mod idle;
@@ -78,6 +79,8 @@ pub(super) struct Controller {
     versions: BTreeMap<NodeId, u64>,
     /// What jobs and users have had, as the switch thread has said last.
     served: ServedReport,
+    /// Jobs that are connected to each other, as the scheduler knows it.
+    connections: BTreeSet<connections::Pair>,
 }
 
 impl Controller {
@@ -92,6 +95,7 @@ impl Controller {
             rules,
             versions: BTreeMap::new(),
             served: ServedReport::default(),
+            connections: BTreeSet::new(),
         }
     }
 
@@ -239,8 +243,12 @@ impl Controller {
         }
         let is_now_suspended =
             job.judge_stall(relay.states(id), (now_ms, wall_ms)) || job.judge_idle(relay.states(id), wall_ms);
+        let is_connected_otherwise = job.judge_connections(relay.states(id));
         self.jobs.forget_if_received(id, members, now_ms, local.config.keep_ms);
         self.publish(relay, id);
+        if is_connected_otherwise {
+            self.settle_connections(out);
+        }
         let Some(job) = self.jobs.get(id) else { return };
         if is_started {
             // One that an earlier controller had may be suspended, which the scheduler does not know.

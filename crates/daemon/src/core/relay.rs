@@ -66,6 +66,8 @@ struct Level {
     spawned: u32,
     /// The order as of which no rank is left, or some part says of none.
     empty: Option<u32>,
+    /// Public numbers of the launches that parts are connected to, added.
+    connected: u64,
     /// Ranks with those that were started later, while all parts run.
     ranks: usize,
     /// Whether it is known by what they are held while others have the cores.
@@ -268,6 +270,7 @@ impl Entry {
             asks: 0,
             spawned: u32::MAX,
             empty: Some(u32::MAX),
+            connected: 0,
             ranks: 0,
             held_by: true,
             snapshot: u64::MAX,
@@ -286,6 +289,7 @@ impl Entry {
             if part.phase < Phase::Left {
                 level.empty = level.empty.min(part.empty);
             }
+            level.connected = part.connected.iter().fold(level.connected, |sum, job| sum.wrapping_add(*job));
             level.ranks += part.pids.len();
             level.held_by &= part.held_by.is_some();
             let stalls = level.stalled.zip(part.stalled.as_ref());

@@ -76,6 +76,8 @@ pub enum Command {
     JobOver(JobId),
     /// On the controller: a job is suspended, or goes on.
     Suspend(JobId, bool),
+    /// On the controller: two jobs are connected to each other, or no longer.
+    Connected(JobId, JobId, bool),
     /// A link to a neighbour in the tree has come up.
     OpenLink(Neighbour),
     /// A link is gone.

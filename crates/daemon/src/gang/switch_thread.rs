@@ -324,6 +324,9 @@ impl SwitchThread {
             }
             Command::Suspend(job, true) => controller.suspend(now_ns, job),
             Command::Suspend(job, false) => controller.resume(now_ns, job),
+            Command::Connected(one, other, connected) => {
+                controller.scheduler_mut().set_connected(now_ns, one, other, connected);
+            }
             Command::Configure { slice_ns, half_life_ns } => {
                 controller.scheduler_mut().set_slice(now_ns, slice_ns);
                 controller.scheduler_mut().set_half_life(half_life_ns);

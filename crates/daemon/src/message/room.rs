@@ -98,6 +98,7 @@ impl PartState {
         let lines: usize = lines.map(|line| LINE_BYTES + line.len()).sum();
         let ends = self.ended.len() * size_of::<Ended>().max(LINE_BYTES);
         let addresses = self.reached.addresses.len() + self.reached.later.len();
-        lines + ends + self.pids.len() * size_of::<u64>() + addresses * ADDRESS_BYTES
+        let connected = self.connected.len() * size_of::<u64>();
+        lines + ends + connected + self.pids.len() * size_of::<u64>() + addresses * ADDRESS_BYTES
     }
 }

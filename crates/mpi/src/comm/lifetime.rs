@@ -26,10 +26,14 @@ impl Guard {
             self.parent = MPI_COMM_NULL;
             self.engine.job.part();
         }
+        let has_guests = self.has_guests(handle)?;
         if let Some(index) = self.comms.index(handle.0) {
             let mut comm = self.comms.remove(index);
             comm.collective.release(&self.engine.job);
             errhandler::release(comm.errhandler);
+        }
+        if has_guests {
+            self.settle_connections();
         }
         self.forget_left_ranks();
         Ok(())

@@ -94,6 +94,18 @@ impl Guard {
         own
     }
 
+    /// A communicator with guests has been freed: launches without any are not connected any more.
+    pub(super) fn settle_connections(&mut self) {
+        let members = |comm: &Comm| {
+            let remote = comm.remote.as_deref().map_or(&[][..], Group::members);
+            [comm.group.members(), remote].concat()
+        };
+        let ranks = self.comms.iter().flat_map(|(_, comm)| members(comm));
+        let guests = ranks.filter(|rank| self.engine.is_guest(*rank as usize));
+        let jobs = guests.map(|rank| self.process_name(rank).job).collect();
+        self.engine.keep_connected(&jobs);
+    }
+
     /// A new context for the members of a meeting: the first one's, or, if there are guests, one in each job.
     ///
     /// # Errors

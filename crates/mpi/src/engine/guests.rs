@@ -8,7 +8,7 @@
 //!   collective operations, in a communicator with processes of that job. So no member waits for one that has
 //!   given up. Such sends to members that live are taken back unless they are matched, for the same reason.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 
 use tutti_runtime::attach::random_number;
@@ -17,6 +17,7 @@ use tutti_shm::endpoint::FINALIZED;
 use tutti_shm::envelope::{CANCEL, CONTEXTS_PER_COMM, Head};
 use tutti_shm::published::far::{self, Secret};
 use tutti_shm::sync::Ordering;
+use tutti_shm::ticket::{Connection, public_number};
 
 use super::message::Message;
 use super::remote_client::{RemoteClient, deliver};
@@ -34,6 +35,8 @@ pub(super) struct Guestbook {
     state: State,
     /// First contexts of communicators with processes of a job that ends.
     broken: HashSet<u32>,
+    /// Jobs of which the starter knows that there are communicators with them.
+    connected: BTreeSet<u64>,
 }
 
 impl Guestbook {
@@ -77,7 +80,7 @@ impl Engine {
         }
         let key = random_number()?;
         // Outside the job nobody shall know its number. 0 stands for no other job.
-        let job = mixed(self.job.id() ^ PUBLIC).max(1);
+        let job = public_number(self.job.id());
         let name = ProcessName { job, rank: self.me as u32 };
         let (first, endpoint) = (self.job.ranks(), self.job.endpoint(self.me));
         let place = far::ask_place();
@@ -89,7 +92,8 @@ impl Engine {
         let guests = Guests::open(name, key, first, (ip, secret), endpoint)?;
         let state = State::new(first, guests::RECORD_BYTES_MAX, self.job.names());
         let address = guests.own_address();
-        self.guests = Some(Box::new(Guestbook { guests, state, broken: HashSet::new() }));
+        self.guests =
+            Some(Box::new(Guestbook { guests, state, broken: HashSet::new(), connected: BTreeSet::new() }));
         Ok(address)
     }
 
@@ -122,11 +126,27 @@ impl Engine {
         }
     }
 
-    /// What the first context of a communicator, `own` here, is for the processes of another launch.
+    /// What the first context of a communicator, `own` here, is for the processes of another launch. The
+    /// starter hears of that launch, so that both get the same turns.
     pub fn set_context_of_job(&mut self, own: u32, job: u64, theirs: u32) {
         if let Some(book) = self.guests.as_deref_mut() {
             book.state.contexts.insert((own, job), theirs);
+            if book.connected.insert(job) {
+                self.tell_connection(Connection { job, is_open: true });
+            }
         }
+    }
+
+    /// There are communicators with processes of these launches only.
+    pub fn keep_connected(&mut self, jobs: &BTreeSet<u64>) {
+        let Some(book) = self.guests.as_deref_mut() else { return };
+        let gone: Vec<u64> = book.connected.difference(jobs).copied().collect();
+        book.connected.retain(|job| jobs.contains(job));
+        gone.into_iter().for_each(|job| self.tell_connection(Connection { job, is_open: false }));
+    }
+
+    fn tell_connection(&self, connection: Connection) {
+        self.job.starter().into_iter().for_each(|starter| starter.tell_connection(connection));
     }
 
     /// Whether this is a guest that has ended, or has left its job.
@@ -386,15 +406,4 @@ pub const LOST: &str = "a process of another launch, with which there was a comm
 /// The first context of the communicator that has this one.
 fn first_of(context: u32) -> u32 {
     context / CONTEXTS_PER_COMM * CONTEXTS_PER_COMM
-}
-
-/// What makes the public number of a job another than its secret one.
-const PUBLIC: u64 = 0x7475_7474_6970_7562;
-
-/// SplitMix64.
-fn mixed(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
 }

@@ -51,6 +51,9 @@ impl Reached {
     }
 }
 
+/// Launches that a part of a job is connected to, at most; further ones do not count.
+pub const CONNECTED_MAX: usize = 16;
+
 /// A report of the starter to the front end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
@@ -98,6 +101,9 @@ pub enum Report {
     /// Nothing of the job on this node has worked for as long as [`Job::idle_ms`](super::Job::idle_ms) says,
     /// or it works again (`starter/idle.rs`). Not for the user.
     Idle(bool),
+    /// The launches that ranks of this node are connected to, by their public numbers
+    /// (`tutti_shm::ticket::public_number`): all of them, [`CONNECTED_MAX`] at most. Not for the user.
+    Connected(Vec<u64>),
     /// The job could not be started; one line. [`Report::End`] follows.
     Refused(String),
     /// In a job on several nodes: no rank of this one is left, none of them waits for ranks that it has asked

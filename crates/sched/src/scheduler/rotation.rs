@@ -20,6 +20,9 @@
 //! as soon as one does the turn is over. So no filler delays anybody. What they fill beyond that their nodes
 //! decide.
 //!
+//! **Connected jobs** ([`Scheduler::set_connected`]) are at home in the same row where that is possible without
+//! more or heavier rows, and fill holes together.
+//!
 //! **Floods.** Who has sent more than its part while the network was scarce is left out of its row for whole
 //! slices (`flood.rs`). What it misses it does not get back.
 //!
@@ -44,6 +47,9 @@ pub(crate) use account::{Freeze, Turn};
 pub(crate) use fair::Fair;
 pub use fair::Processor;
 pub use window::Window;
+
+/// Connected jobs are brought together at most so often.
+const UNITE_NS: u64 = 1_000_000_000;
 
 /// Where the rotation stands.
 #[derive(Clone, Debug)]
@@ -115,6 +121,10 @@ impl Scheduler {
     /// event.
     pub fn next_row(&mut self, now_ns: u64) -> Option<Switch> {
         self.charge(now_ns);
+        if self.unite_at_ns().is_some_and(|at_ns| now_ns >= at_ns) {
+            self.united_ns = Some(now_ns);
+            self.matrix.unite(&self.machine);
+        }
         self.matrix.refresh(&self.machine);
         self.settle_shares();
         if self.rotation.window.is_some_and(|window| !window.is_open(now_ns)) {
@@ -141,7 +151,7 @@ impl Scheduler {
     /// When [`Self::next_row`] is to be called at the latest; None if only an event can change anything.
     #[must_use]
     pub fn next_at_ns(&self) -> Option<u64> {
-        let turn = self.next_turn_ns();
+        let turn = self.next_turn_ns().into_iter().chain(self.unite_at_ns()).min();
         let Some(window) = self.rotation.window.filter(|_| !self.matrix.rows().is_empty()) else {
             return turn;
         };
@@ -152,6 +162,13 @@ impl Scheduler {
         } else {
             change_ns
         })
+    }
+
+    /// When connected jobs are to be brought together, if they may be apart. Users connect and part as often as
+    /// they like, so not each time.
+    fn unite_at_ns(&self) -> Option<u64> {
+        let at_ns = self.united_ns.map_or(0, |united_ns| united_ns.saturating_add(UNITE_NS));
+        self.matrix.is_apart().then_some(at_ns)
     }
 
     /// From now on the machine is shared with others so; none: it is ours alone.

@@ -8,6 +8,23 @@ use crate::scheduler::JobState;
 use crate::types::{Generation, JobId, NodeId};
 
 impl World {
+    /// Connected jobs that are at home in one row stand in the same rows.
+    pub(super) fn check_connected(&mut self) {
+        let matrix = &self.controller.scheduler().matrix;
+        for (one, other) in matrix.connected().pairs() {
+            let mut rows = matrix.rows().iter();
+            let is_common = rows.clone().any(|row| row.home.contains(&one) && row.home.contains(&other));
+            let is_apart =
+                |row: &crate::matrix::PlannedRow| row.all.contains(&one) != row.all.contains(&other);
+            self.report.common += u64::from(is_common);
+            assert!(
+                !is_common || !rows.any(is_apart),
+                "jobs {one} and {other} are apart: {:?}",
+                matrix.plan()
+            );
+        }
+    }
+
     /// No two jobs of the row in force share a slot.
     pub(super) fn check_row(&self) {
         let scheduler = self.controller.scheduler();

@@ -98,6 +98,8 @@ pub struct Report {
     pub kills: u64,
     /// Of those, suspended ones.
     pub kills_suspended: u64,
+    /// Looks at connected jobs that are at home in one row.
+    pub common: u64,
     /// Faults by kind and by the step of a switch that they met.
     pub fault_coverage: FaultCoverage,
     /// Nodes expelled from the slice plan.
@@ -128,6 +130,7 @@ impl std::ops::AddAssign for Report {
         self.stops += other.stops;
         self.kills += other.kills;
         self.kills_suspended += other.kills_suspended;
+        self.common += other.common;
         self.fault_coverage.add(&other.fault_coverage);
         self.expelled += other.expelled;
         self.overlaps += other.overlaps;

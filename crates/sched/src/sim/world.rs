@@ -351,6 +351,7 @@ impl World {
                     self.rows.pop_first();
                 }
                 self.check_row();
+                self.check_connected();
             }
             let now_ns = self.now_ns;
             self.with_any(node, |agent| agent.handle_down(now_ns, down));

@@ -81,10 +81,11 @@ impl Starter {
         let watch_ns = self.watch.as_ref().map(stuck::Watch::due_ns);
         let idle_ns = self.idle.as_ref().map(idle::IdleWatch::due_ns);
         let (grace_ns, spawn_ns) = (parts.ranks.grace_ends_ns(), self.spawn_due_ns());
+        let connections_ns = parts.connections.due_ns();
         let memory_ns = self.memory_watch.as_ref().map(MemoryWatch::due_ns);
-        let wake_ns =
-            [silence_ns, grace_ns, self.orphans_ns, due_ns, hold_ns, watch_ns, idle_ns, spawn_ns, memory_ns];
-        let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
+        let of_ranks = [silence_ns, grace_ns, watch_ns, idle_ns, spawn_ns, memory_ns, connections_ns];
+        let wake_ns = [self.orphans_ns, due_ns, hold_ns].into_iter().chain(of_ranks);
+        let timeout = wake_ns.flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
         });
@@ -152,6 +153,7 @@ impl Starter {
                 }
                 let ended = self.parts.ranks.handle_death(rank);
                 self.announce_end(rank);
+                self.parts.connections.forget(rank);
                 if let Some(ended) = ended {
                     self.end_phases(rank);
                     self.handle_ended(ended);
@@ -199,6 +201,9 @@ impl Starter {
 
     fn handle_event(&mut self, event: Event) {
         self.log_debug(|| format!("{event:?}"));
+        if let Event::Connection { rank, connection } = event {
+            return self.parts.connections.handle(rank, connection);
+        }
         if let Event::Notice { rank, notice: Notice::Finalized } = event {
             self.add_exited(rank);
         }
@@ -317,6 +322,9 @@ impl Starter {
         self.handle_idle_time(now_ns);
         self.handle_spawn_time(now_ns);
         self.watch_memory(now_ns);
+        if let Some(jobs) = self.parts.connections.poll(now_ns) {
+            self.report(&Report::Connected(jobs));
+        }
         if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
             self.handle_ended(ended);
         }

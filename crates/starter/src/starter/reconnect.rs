@@ -39,6 +39,8 @@ pub(super) struct Reconnect {
     spawned: Option<Vec<u8>>,
     /// As of which order no rank was left.
     empty: Option<Vec<u8>>,
+    /// Which launches the ranks are connected to.
+    connected: Option<Vec<u8>>,
     /// The last word on whether the ranks are still.
     stalled: Option<Vec<u8>>,
     /// The last word on whether the job is idle.
@@ -67,6 +69,7 @@ impl Reconnect {
             ask: None,
             spawned: None,
             empty: None,
+            connected: None,
             stalled: None,
             idle: None,
             output: VecDeque::new(),
@@ -99,6 +102,7 @@ impl Reconnect {
                 wire::put_json(&mut frame, Kind::Report, report);
                 match report {
                     Report::Empty(_) => self.empty = Some(frame),
+                    Report::Connected(_) => self.connected = Some(frame),
                     Report::Stalled(_) => self.stalled = Some(frame),
                     Report::Idle(_) => self.idle = Some(frame),
                     _ => self.reports.push((self.end, frame)),
@@ -165,7 +169,8 @@ impl Reconnect {
             place += frame.len() as u64;
         }
         reports.for_each(|(_, report)| out.extend(report));
-        let last = [&self.fence, &self.ask, &self.spawned, &self.empty, &self.stalled, &self.idle];
+        let last =
+            [&self.fence, &self.ask, &self.spawned, &self.empty, &self.connected, &self.stalled, &self.idle];
         last.into_iter().flatten().for_each(|frame| out.extend(frame));
     }
 

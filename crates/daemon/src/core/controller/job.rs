@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tutti_protocol::wire::{Ended, Inherits, Input, Program, Reached, Report};
 use tutti_sched::fill_trial::PutOut;
+use tutti_shm::ticket::public_number;
 
 use super::answers::Requester;
 use super::stall::Stuck;
@@ -104,6 +105,9 @@ pub(super) struct JobRecord {
     pub(super) pids: Vec<(NodeId, Vec<u32>)>,
     /// It has no nodes yet.
     pub(super) queued: Option<Waits>,
+    /// Launches that its ranks are connected to, by their public numbers, as its starters say; and its own.
+    pub(super) connected: BTreeSet<u64>,
+    pub(super) public: u64,
     /// Who waits for its end: the node, and the question.
     pub(super) waiters: BTreeSet<Requester>,
     /// Slices that it has had, as the switch thread has said last.
@@ -175,6 +179,8 @@ impl JobRecord {
             idle_acted: false,
             pids: Vec::new(),
             queued: None,
+            connected: BTreeSet::new(),
+            public: public_number(launch.job.id),
             waiters: BTreeSet::new(),
             turns: 0,
             effective_milli: 0,

@@ -63,6 +63,8 @@ pub(super) fn list(
         waits: job.waits(),
         unfrozen: late::keepers(lags, members, *id, job),
         deadlock: job.stuck.deadlock().map(str::to_owned),
+        // Which job is connected to which is known to the controller as a whole.
+        connected: Vec::new(),
         cause: job.cause.clone(),
         pids: job.pids.iter().map(|(node, pids)| (members.name(*node), pids.clone())).collect(),
     };

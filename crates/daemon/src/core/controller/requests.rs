@@ -122,7 +122,9 @@ impl Controller {
         relay: &Relay,
         wanted: impl Fn(JobId, &JobRecord) -> bool,
     ) -> Vec<JobRow> {
-        listing::list(&self.jobs, &self.lags, local, relay, wanted)
+        let mut rows = listing::list(&self.jobs, &self.lags, local, relay, wanted);
+        rows.iter_mut().for_each(|row| row.connected = self.connected_to(row.job));
+        rows
     }
 
     /// A user waits for the end of a job. None: it is answered then, or when it is asked again.

@@ -140,6 +140,10 @@ impl Parts {
                 state.ended.push(ended);
             }
             Report::Warning(text) => state.warnings.push(text),
+            Report::Connected(mut jobs) => {
+                jobs.truncate(wire::CONNECTED_MAX);
+                state.connected = jobs;
+            }
             Report::Empty(order) => state.empty = Some(order),
             Report::Stalled(stalled) => state.stalled = stalled,
             Report::Idle(idle) => state.idle = idle,

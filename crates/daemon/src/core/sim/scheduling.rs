@@ -45,6 +45,9 @@ impl Scheduling {
             Command::JobStarted(job) => self.admission.begin(now_ns, scheduler, job),
             Command::Suspend(job, true) => scheduler.suspend(now_ns, job),
             Command::Suspend(job, false) => scheduler.resume(now_ns, job),
+            Command::Connected(one, other, connected) => {
+                scheduler.set_connected(now_ns, one, other, connected)
+            }
             Command::JobOver(job) | Command::JobForgotten(job) => {
                 scheduler.end(now_ns, job);
                 self.admission.end(job);

@@ -108,7 +108,16 @@ impl World {
                     self.poll_controller();
                 }
             }
+            12 => self.connect_something(),
             _ => self.submit_something(),
+        }
+    }
+
+    fn connect_something(&mut self) {
+        if let Some((one, other)) = self.some_job().zip(self.some_job()).filter(|_| !self.is_headless()) {
+            let connected = self.random.chance(700);
+            self.controller.scheduler_mut().set_connected(self.now_ns, one, other, connected);
+            self.poll_controller();
         }
     }
 

@@ -1,0 +1,77 @@
+//! Launches that are connected to each other (MPI_Comm_connect, MPI_Comm_join): the scheduler brings them to
+//! the same turns where their slots allow.
+//!
+//! ```text
+//! rank --public number of the other launch--> starter --> PartState::connected --> JobRecord::connected
+//!      --> a pair, if both say so of each other, for one user --> Command::Connected --> scheduler
+//! ```
+//!
+//! A starter is its user's, who may say anything in its place. So a word counts only for jobs that the
+//! controller knows, that run for the same user by the kernel's word, and that both say it: a lie moves the
+//! liar's own jobs alone. Pairs are told as they change. They follow from what the parts say, so a controller
+//! that has just begun finds them anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Controller;
+use super::job::JobRecord;
+use crate::core::action::Action;
+use crate::core::outbox::Outbox;
+use crate::gang::Command;
+use crate::members::NodeId;
+use crate::message::{JobId, PartState, Phase};
+
+/// Pairs of a user that count. The others' launches have turns of their own.
+const PAIRS_MAX: usize = 64;
+
+/// Two jobs, the lower number first.
+pub(super) type Pair = (JobId, JobId);
+
+impl JobRecord {
+    /// The parts have said something; whether the job is connected to others than before.
+    pub(super) fn judge_connections(&mut self, states: Option<&BTreeMap<NodeId, PartState>>) -> bool {
+        let of_part = |part: &&PartState| part.phase < Phase::Left;
+        let parts = states.into_iter().flat_map(BTreeMap::values).filter(of_part);
+        let connected = parts.flat_map(|part| part.connected.iter().copied());
+        let connected: BTreeSet<u64> =
+            if self.over || !self.launch.terms.gang { BTreeSet::new() } else { connected.collect() };
+        std::mem::replace(&mut self.connected, connected) != self.connected
+    }
+}
+
+impl Controller {
+    /// A job is connected to others than before.
+    pub(super) fn settle_connections(&mut self, out: &mut Outbox) {
+        let jobs = || self.jobs.records.values().filter(|job| !job.connected.is_empty());
+        let by_number: BTreeMap<(u32, u64), &JobRecord> =
+            jobs().map(|job| ((job.launch.user.uid, job.public), job)).collect();
+        let mut pairs = BTreeSet::new();
+        let mut of_users: BTreeMap<u32, usize> = BTreeMap::new();
+        for job in jobs() {
+            let uid = job.launch.user.uid;
+            let others = job.connected.iter().filter_map(|number| by_number.get(&(uid, *number)));
+            for other in others.filter(|other| other.id > job.id && other.connected.contains(&job.public)) {
+                let count = of_users.entry(uid).or_default();
+                if *count < PAIRS_MAX && pairs.insert((job.id, other.id)) {
+                    *count += 1;
+                }
+            }
+        }
+        let mut tell = |(one, other): &Pair, connected| {
+            out.act(Action::Gang(Command::Connected(*one, *other, connected)));
+        };
+        self.connections.difference(&pairs).for_each(|pair| tell(pair, false));
+        pairs.difference(&self.connections).for_each(|pair| tell(pair, true));
+        self.connections = pairs;
+    }
+
+    /// The jobs that a job is connected to.
+    pub(super) fn connected_to(&self, job: JobId) -> Vec<JobId> {
+        let others = self.connections.iter().filter_map(|(one, other)| match job {
+            job if job == *one => Some(*other),
+            job if job == *other => Some(*one),
+            _ => None,
+        });
+        others.collect()
+    }
+}
