@@ -257,11 +257,11 @@ impl Matrix {
         }
     }
 
-    /// Puts the rows together anew if something has changed. The version is another if some row has other
-    /// jobs, or some job other slots.
-    pub(crate) fn refresh(&mut self, machine: &Machine) {
+    /// Puts the rows together anew if something has changed; `false`: nothing has. The version is another if
+    /// some row has other jobs, or some job other slots.
+    pub(crate) fn refresh(&mut self, machine: &Machine) -> bool {
         if !std::mem::take(&mut self.stale) {
-            return;
+            return false;
         }
         let rows = self.assemble(machine);
         let moved = self.moved();
@@ -274,6 +274,7 @@ impl Matrix {
         if !bound {
             self.moved_in = self.version;
         }
+        true
     }
 
     /// The first version in which all slots are as they are now.

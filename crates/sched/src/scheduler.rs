@@ -129,7 +129,18 @@ pub(crate) struct Job {
     suspended_early: bool,
     /// A node of it is expelled.
     stalled: bool,
+    /// Where it is at home, as of the last [`Scheduler::refresh`]; none: in no row.
+    pub(crate) home: Option<Home>,
     pub(crate) turn: Turn,
+}
+
+/// The row for which a job claims its part of the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home {
+    /// Of the version in force.
+    pub(crate) row: u32,
+    /// Slots that the job has there.
+    pub(crate) slots: u64,
 }
 
 /// A job in the queue.
@@ -249,7 +260,8 @@ impl Scheduler {
         self.charge(now_ns);
         let turn = Turn::new(demand.weight);
         let state = JobState::Waiting;
-        self.jobs.insert(job, Job { demand, state, suspended_early: false, stalled: false, turn });
+        self.jobs
+            .insert(job, Job { demand, state, suspended_early: false, stalled: false, home: None, turn });
         let waiting = Waiting { job, passed: 0, runs };
         if runs {
             self.queue.push_front(waiting);
@@ -455,6 +467,24 @@ impl Scheduler {
         let turn = &record.turn;
         let active = record.state == JobState::Active && !record.stalled && !turn.held && !turn.is_left_out();
         self.matrix.set_active(job, active);
+    }
+
+    /// Puts the rows together anew if something has changed, and notes at each job where it is at home: the
+    /// rotation goes through the jobs, not through the rows.
+    pub(crate) fn refresh(&mut self) {
+        if !self.matrix.refresh(&self.machine) {
+            return;
+        }
+        self.jobs.values_mut().for_each(|record| record.home = None);
+        for (row, planned) in self.matrix.rows().iter().enumerate() {
+            for job in &planned.home {
+                let slots = self.matrix.residents.get(job).map_or(0, |resident| resident.slots);
+                if let Some(record) = self.jobs.get_mut(job) {
+                    debug_assert!(record.home.is_none(), "job {job} is at home in two rows");
+                    record.home = Some(Home { row: row as u32, slots });
+                }
+            }
+        }
     }
 
     fn jobs_on(&self, node: NodeId) -> Vec<JobId> {

@@ -107,15 +107,6 @@ impl Rotation {
     }
 }
 
-/// A row that may be next.
-struct Candidate {
-    row: usize,
-    /// It is there for fillers.
-    fill: bool,
-    virtual_ns: u64,
-    last: Generation,
-}
-
 impl Scheduler {
     /// The switch that is due, if one is. To be called when [`Self::next_at_ns`] says so, and after every
     /// event.
@@ -125,7 +116,7 @@ impl Scheduler {
             self.united_ns = Some(now_ns);
             self.matrix.unite(&self.machine);
         }
-        self.matrix.refresh(&self.machine);
+        self.refresh();
         self.settle_shares();
         if self.rotation.window.is_some_and(|window| !window.is_open(now_ns)) {
             return (!self.rotation.running.is_empty()).then(|| self.switch_off());
@@ -365,7 +356,7 @@ impl Scheduler {
                 turn.account.left_out += 1;
                 self.settle_activity(job);
             }
-            self.matrix.refresh(&self.machine);
+            self.refresh();
         }
     }
 
@@ -424,18 +415,13 @@ impl Scheduler {
         {
             return Some(row);
         }
-        let rows = self.matrix.rows().iter().enumerate();
-        let candidates = rows.filter_map(|(row, planned)| {
-            let turns = planned.home.iter().filter_map(|&job| Some((job, &self.jobs.get(&job)?.turn)));
-            let turns = turns.filter(|(job, turn)| self.is_able(*job, turn));
-            let eager = turns.filter(|(job, turn)| self.is_eager(*job, turn, now_ns));
-            let eager = eager.map(|(job, turn)| (self.is_filler(job), turn));
-            let best = eager.min_by_key(|(fill, turn)| (*fill, turn.account.virtual_ns, turn.since))?;
-            let (fill, virtual_ns, last) = (best.0, best.1.account.virtual_ns, best.1.since);
-            Some(Candidate { row, fill, virtual_ns, last })
+        // The row of the most deserving job; of two rows that deserve it alike the first.
+        let candidates = self.jobs.iter().filter_map(|(job, record)| {
+            let (home, turn) = (record.home?, &record.turn);
+            let wants = self.is_able(*job, turn) && self.is_eager(*job, turn, now_ns);
+            wants.then_some((record.demand.fill, turn.account.virtual_ns, turn.since, home.row))
         });
-        let best = candidates.min_by_key(|candidate| (candidate.fill, candidate.virtual_ns, candidate.last));
-        best.map(|best| best.row)
+        candidates.min().map(|(.., row)| row as usize)
     }
 
     /// Some job may have waited too long. Whoever begins to wait does so now, so what the last look at all

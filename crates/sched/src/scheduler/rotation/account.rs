@@ -1,7 +1,7 @@
 //! What each job has had, and what it is owed: its virtual time, its credit, whether it sleeps.
 
 use super::flood::Flood;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{JobState, Scheduler};
 use crate::shares::WEIGHT_UNIT;
 use crate::types::{Generation, JobId};
 
@@ -247,7 +247,8 @@ impl Scheduler {
         for (job, record) in &self.jobs {
             let found = (record.demand.fill, record.turn.account.virtual_ns);
             // Most are no candidates, and need no look into the matrix.
-            if least.is_none_or(|least| found < least)
+            if record.state == JobState::Active
+                && least.is_none_or(|least| found < least)
                 && record.turn.idle_since_ns.is_none()
                 && self.is_able(*job, &record.turn)
                 && self.may_continue(*job)

@@ -104,25 +104,21 @@ impl Scheduler {
             self.fair.ledger.decay(passed_ns);
             self.fair.settled_ns = now_ns;
         }
-        let (fair, matrix, jobs) = (&mut self.fair, &self.matrix, &mut self.jobs);
+        let (fair, jobs) = (&mut self.fair, &mut self.jobs);
         fair.ledger.begin();
         let (mut wanted, mut first_user) = (0, None);
         fair.several = false;
+        let homes = || {
+            let homes = jobs.iter().filter(|(_, record)| record.turn.idle_since_ns.is_none());
+            homes.filter_map(|(job, record)| Some((*job, record.home?, record)))
+        };
         // Who only fills takes nothing from the share that his user's other jobs divide.
-        let wants = |record: &&crate::scheduler::Job| record.turn.idle_since_ns.is_none();
-        let homes = || matrix.rows().iter().flat_map(|row| &row.home).filter_map(|job| jobs.get(job));
-        let only_fillers = homes().filter(wants).all(|record| record.demand.fill);
-        for (row, planned) in matrix.rows().iter().enumerate() {
-            for &job in &planned.home {
-                let claims = |record: &&crate::scheduler::Job| {
-                    record.turn.idle_since_ns.is_none() && (only_fillers || !record.demand.fill)
-                };
-                let Some(record) = jobs.get(&job).filter(claims) else { continue };
-                let (owner, weight) = (record.demand.owner, record.turn.weight);
-                fair.several |= *first_user.get_or_insert(owner.user) != owner.user;
-                wanted += matrix.residents.get(&job).map_or(0, |resident| resident.slots);
-                fair.ledger.claim(Claim { job, owner, weight, row: row as u32, effective: 0 });
-            }
+        let only_fillers = homes().all(|(.., record)| record.demand.fill);
+        for (job, home, record) in homes().filter(|(.., record)| only_fillers || !record.demand.fill) {
+            let (owner, weight) = (record.demand.owner, record.turn.weight);
+            fair.several |= *first_user.get_or_insert(owner.user) != owner.user;
+            wanted += home.slots;
+            fair.ledger.claim(Claim { job, owner, weight, row: home.row, effective: 0 });
         }
         for claim in fair.ledger.weigh() {
             if let Some(record) = jobs.get_mut(&claim.job) {

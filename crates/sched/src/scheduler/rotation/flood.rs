@@ -129,7 +129,7 @@ impl Scheduler {
         }
         self.rotation.left_out.push(worst);
         self.settle_activity(worst);
-        self.matrix.refresh(&self.machine);
+        self.refresh();
         true
     }
 
@@ -150,7 +150,7 @@ impl Scheduler {
                 record.turn.join(clock_ns);
             }
             self.settle_activity(job);
-            self.matrix.refresh(&self.machine);
+            self.refresh();
         }
     }
 
