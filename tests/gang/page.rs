@@ -20,6 +20,8 @@ const SLACK_US: u64 = 100_000;
 struct Watch {
     program: PathBuf,
     go: PathBuf,
+    /// As it began: see [`stolen_us`].
+    stolen_us: u64,
     _scratch: Scratch,
 }
 
@@ -31,13 +33,22 @@ struct Said {
     still_us: u64,
     waited_us: u64,
     wall_us: u64,
+    /// The host's, meanwhile, on all cores: for a rank it is time in which it neither ran nor waited.
+    stolen_us: u64,
+}
+
+/// What the host of a virtual machine has taken of its cores' time since it began.
+fn stolen_us() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").expect("the kernel's counts");
+    // cpu user nice system idle iowait irq softirq steal, in hundredths of a second.
+    stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok()).expect("a count") * 10_000
 }
 
 impl Watch {
     fn new(name: &str) -> Self {
         let scratch = Scratch::new(&format!("{name}-files"));
         let program = compile("tests/gang/programs/turns.c", scratch.path());
-        Watch { program, go: scratch.path().join("go"), _scratch: scratch }
+        Watch { program, go: scratch.path().join("go"), stolen_us: stolen_us(), _scratch: scratch }
     }
 
     #[track_caller]
@@ -58,13 +69,14 @@ impl Watch {
             lines
         });
         let lines: Vec<String> = ends.flatten().filter(|line| line.starts_with("turns: rank")).collect();
-        lines.iter().map(|line| Said::of(line)).collect()
+        let stolen_us = stolen_us() - self.stolen_us;
+        lines.iter().map(|line| Said::of(line, stolen_us)).collect()
     }
 }
 
 impl Said {
     #[track_caller]
-    fn of(line: &str) -> Self {
+    fn of(line: &str, stolen_us: u64) -> Self {
         println!("{line}");
         let number = |name: &str| {
             let mut words = line.split(' ').skip_while(|word| *word != name);
@@ -76,6 +88,7 @@ impl Said {
             still_us: number("still_us"),
             waited_us: number("waited_us"),
             wall_us: number("wall_us"),
+            stolen_us,
         }
     }
 
@@ -83,8 +96,8 @@ impl Said {
     /// told to stand still and has no core to do it on waits for one.
     #[track_caller]
     fn assert_right(&self) {
-        let Said { frozen_us, still_us, waited_us, wall_us, .. } = *self;
-        assert!(frozen_us + SLACK_US >= still_us, "{self:?}");
+        let Said { frozen_us, still_us, waited_us, wall_us, stolen_us, .. } = *self;
+        assert!(frozen_us + stolen_us + SLACK_US >= still_us, "{self:?}");
         assert!(frozen_us <= (still_us + waited_us + SLACK_US).min(wall_us + SLACK_US), "{self:?}");
     }
 }
