@@ -46,8 +46,8 @@
 //! ```
 //!
 //! A starter whose ranks have all ended well stays: their sockets are open, and late packets of others are
-//! acknowledged. It sends Left, or Empty where ranks of other nodes may ask for some, and exits when all others
-//! have.
+//! acknowledged. It sends Left, or Empty where ranks of other nodes may ask for some, and exits when all
+//! others have.
 
 use serde::Serialize;
 

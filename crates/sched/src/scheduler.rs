@@ -359,9 +359,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Two jobs are connected to each other, or no longer: they are brought to the same turns where their slots
-    /// allow, and stay there together. It is forgotten when one of them ends. The caller bounds how many
-    /// there are.
+    /// Two jobs are connected to each other, or no longer: they are brought to the same turns where their
+    /// slots allow, and stay there together. It is forgotten when one of them ends. The caller bounds how
+    /// many there are.
     pub fn set_connected(&mut self, now_ns: u64, one: JobId, other: JobId, connected: bool) {
         self.charge(now_ns);
         self.matrix.set_connected(one, other, connected);

@@ -1,4 +1,5 @@
-//! Jobs that are connected to each other run in the same turns, where their slots allow, and nobody pays for it.
+//! Jobs that are connected to each other run in the same turns, where their slots allow, and nobody pays for
+//! it.
 
 use tutti_sched::{Config, Demand, Event, JobId, NodeId, Place, Policy, Scheduler};
 use tutti_testkit::Random;

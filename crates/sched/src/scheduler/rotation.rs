@@ -20,8 +20,8 @@
 //! as soon as one does the turn is over. So no filler delays anybody. What they fill beyond that their nodes
 //! decide.
 //!
-//! **Connected jobs** ([`Scheduler::set_connected`]) are at home in the same row where that is possible without
-//! more or heavier rows, and fill holes together.
+//! **Connected jobs** ([`Scheduler::set_connected`]) are at home in the same row where that is possible
+//! without more or heavier rows, and fill holes together.
 //!
 //! **Floods.** Who has sent more than its part while the network was scarce is left out of its row for whole
 //! slices (`flood.rs`). What it misses it does not get back.
@@ -155,8 +155,8 @@ impl Scheduler {
         })
     }
 
-    /// When connected jobs are to be brought together, if they may be apart. Users connect and part as often as
-    /// they like, so not each time.
+    /// When connected jobs are to be brought together, if they may be apart. Users connect and part as often
+    /// as they like, so not each time.
     fn unite_at_ns(&self) -> Option<u64> {
         let at_ns = self.united_ns.map_or(0, |united_ns| united_ns.saturating_add(UNITE_NS));
         self.matrix.is_apart().then_some(at_ns)

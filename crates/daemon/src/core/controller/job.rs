@@ -420,8 +420,8 @@ impl JobRecord {
         }
     }
 
-    /// No rank is left on any node, and none is asked for: a part gets ranks by the next order alone, and only
-    /// one that has ranks, or waits for an order, can cause one.
+    /// No rank is left on any node, and none is asked for: a part gets ranks by the next order alone, and
+    /// only one that has ranks, or waits for an order, can cause one.
     fn is_left(&self, parts: &[Option<&PartState>]) -> bool {
         let SpawnOrder { number, ended, .. } = *self.order.spawn;
         let is_empty = |part: &PartState| ended == number && part.empty == Some(number);
