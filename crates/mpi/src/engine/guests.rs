@@ -307,19 +307,36 @@ impl Engine {
         let is_vain = |request: &Request| {
             request.kind == RequestKind::Send && !request.done && self.is_broken(request.context)
         };
-        let vain: Vec<(u32, usize)> = self
+        let vain: Vec<(u32, usize, u32)> = self
             .requests
             .iter()
             .filter(|(_, request)| is_vain(request))
-            .map(|(index, request)| (index, request.peer as usize))
+            .map(|(index, request)| (index, request.peer as usize, request.posted as u32))
             .collect();
-        for (index, peer) in &vain {
-            let is_here = self.peers.has(*peer);
-            if is_here && self.job.endpoint(*peer).state.load(Ordering::Acquire) == FINALIZED {
-                self.finish_cancelled(*index);
+        for &(index, peer, number) in &vain {
+            if self.peers.has(peer)
+                && self.job.endpoint(peer).state.load(Ordering::Acquire) == FINALIZED
+                && self.poll_all_of(peer)
+            {
+                self.forget_vain_send(index, peer, number);
             }
         }
         !vain.is_empty()
+    }
+
+    /// Takes what a rank that has left has sent: it sends no more. Whether that was all.
+    fn poll_all_of(&mut self, peer: usize) -> bool {
+        self.poll(peer);
+        !self.peers[peer].rings.inbox.is_ready()
+    }
+
+    /// Such a send, unless the receiver has answered before it left. It is owed to nobody.
+    fn forget_vain_send(&mut self, index: u32, peer: usize, number: u32) {
+        let announced = &mut self.peers[peer].rendezvous;
+        if announced.get(number) == Some(&index) {
+            announced.take(number);
+            self.finish_cancelled(index);
+        }
     }
 
     /// Whether this is a context of collective operations of which a member is lost.

@@ -94,7 +94,7 @@ const ASKS_MAX: u32 = 3;
 
 impl Starter {
     pub(super) fn new(job: u64, described: &Job, fate: Fate, lines: u64) -> Self {
-        let part = described.part.as_ref().filter(|_| job % 2 == 0);
+        let part = described.part.as_ref().filter(|_| job.is_multiple_of(2));
         let later = part.map(|part| Later {
             node: part.node,
             nodes: part.first_ranks.len() as u64,
