@@ -208,6 +208,64 @@ fn launch_that_ends_in_an_access_to_a_file_is_an_error_of_the_other_one() {
     }
 }
 
+/// A program about windows, run by both launches on all kinds of nodes.
+#[track_caller]
+fn windows_are_right(source: &str, arguments: &[&str], sides: &[[&str; 2]]) {
+    let name = Path::new(source).file_stem().and_then(|name| name.to_str()).expect("a name of text");
+    let scratch = Scratch::new(&format!("launches-windows-{name}"));
+    let compiled = compiled_for_two(&scratch, source);
+    for options in sides {
+        let [accepted, connected] =
+            run_together(&scratch, &compiled, *options, arguments).map(Ran::expect_success);
+        let right = format!("{name}: all right");
+        assert!(accepted.stdout.contains(&right), "{options:?}: {accepted}");
+        assert_eq!((&*accepted.stderr, &*connected.stderr), ("", ""), "{options:?}: {accepted} {connected}");
+    }
+}
+
+#[test]
+fn launches_have_windows_together_under_every_synchronisation() {
+    let seed = tutti_testkit::seed().to_string();
+    windows_are_right("tests/windows/c/operations.c", &[&seed, "1"], &SIDES);
+}
+
+#[test]
+fn launches_do_long_operations_on_windows_in_order() {
+    let seed = tutti_testkit::seed().to_string();
+    windows_are_right("tests/windows/c/long.c", &[&seed, "3"], &SIDES);
+    windows_are_right("tests/windows/c/unlock.c", &[], &SIDES);
+}
+
+#[test]
+fn launches_pass_a_token_by_locks_posts_and_puts() {
+    windows_are_right("tests/windows/c/patience.c", &["50"], &SIDES);
+}
+
+#[test]
+fn launches_pass_locks_on_between_nodes_while_the_target_sleeps() {
+    windows_are_right("tests/processes/programs/lock_queue.c", &[], &SIDES[3..]);
+}
+
+#[test]
+fn launches_serve_windows_while_the_target_computes() {
+    windows_are_right("tests/windows/c/progress.c", &[], &SIDES[..1]);
+}
+
+#[test]
+fn launch_that_ends_in_an_epoch_is_an_error_of_the_other_one() {
+    let scratch = Scratch::new("launches-lost-window");
+    let compiled = compiled_for_two(&scratch, "tests/processes/programs/lost_window.c");
+    for options in [["-n 1", "-n 1"], ["-n 1", "-n 2"], ["--virtual-nodes 2 -n 2", "--virtual-nodes 2 -n 2"]]
+    {
+        for what in ["lock", "flush", "fence", "post", "wait"] {
+            let [accepted, connected] = run_together(&scratch, &compiled, options, &[what]);
+            assert_eq!(accepted.code(), 137, "{options:?}, {what}: {accepted}");
+            let connected = connected.expect_success();
+            assert!(connected.stdout.starts_with("lost\n"), "{options:?}, {what}: {connected}");
+        }
+    }
+}
+
 #[test]
 fn launch_refuses_strangers_and_forged_names_and_takes_the_next() {
     let launches = Launches::new("launches-refused");

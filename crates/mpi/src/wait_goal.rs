@@ -74,6 +74,8 @@ pub enum Goal<'a> {
         context: u32,
         /// The rank.
         to: usize,
+        /// Ranks of other launches may be before in the queue of the lock, or are what is waited for.
+        has_guests: bool,
     },
     /// All requests that have not ended of which this function says so.
     Pending(&'a dyn Fn(&Request) -> bool),
@@ -194,7 +196,10 @@ impl Description<'_, '_> {
             Goal::WindowLock { context, keeper, lock, ticket } => self.put_alternative(|description| {
                 description.put_tickets_before(context, keeper, &lock, ticket);
             }),
-            Goal::OtherNode { context, to } => self.put_alternative(|description| {
+            Goal::OtherNode { has_guests: true, .. } => {
+                self.put_alternative(|description| description.put(Wait::other(0, false)));
+            }
+            Goal::OtherNode { context, to, .. } => self.put_alternative(|description| {
                 // SAFETY: waits are described under the process lock; who waits so has remote memory.
                 let memory = unsafe { RemoteMemory::assume_locked() };
                 memory.put_wait(to, context, description.report);

@@ -116,6 +116,8 @@ struct Peer {
     answer_bytes: usize,
     /// Answers to it that the network has not taken yet.
     owed: VecDeque<Vec<u8>>,
+    /// Bytes in there.
+    owed_bytes: usize,
     is_gone: bool,
     /// Long puts and gets under way.
     puts: usize,
@@ -415,6 +417,11 @@ impl Engine {
         }
     }
 
+    /// Bytes of answers that are owed to a rank and have found no room yet.
+    pub fn owed_bytes(&self, to: usize) -> usize {
+        self.peers.get(to).map_or(0, |peer| peer.owed_bytes)
+    }
+
     /// Answers of a rank that are awaited.
     pub fn outstanding(&self, to: usize) -> usize {
         self.peers.get(to).map_or(0, |peer| peer.outstanding)
@@ -629,6 +636,7 @@ impl Engine {
         if peer.owed.is_empty() {
             self.busy.push(to);
         }
+        peer.owed_bytes += answer.len();
         peer.owed.push_back(answer);
     }
 
@@ -642,10 +650,12 @@ impl Engine {
         self.busy.retain(|to| {
             let peer = peer(peers, *to);
             while let Some(answer) = peer.owed.front() {
+                let bytes = answer.len();
                 match port.offer(*to, answer, &[]) {
                     Offered::Full => return true,
                     Offered::Taken | Offered::Gone => peer.owed.pop_front(),
                 };
+                peer.owed_bytes -= bytes;
             }
             false
         });

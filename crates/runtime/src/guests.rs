@@ -39,6 +39,7 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use tutti_channel::SendError;
+use tutti_rma::wire;
 use tutti_shm::endpoint::Endpoint;
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, CTS, EAGER, FIN, Head, PART, RTS, STREAM};
 use tutti_shm::published::far::Secret;
@@ -48,6 +49,7 @@ use crate::router::Client;
 use address::Hello;
 pub use address::{Address, ProcessName};
 use watch::Watch;
+pub use watch::{Serve, serve_meanwhile};
 
 /// Connections of which it is not known yet whom they are from, at most; then the oldest is closed.
 const NEWCOMERS_MAX: usize = 1024;
@@ -221,6 +223,11 @@ impl Guests {
     /// One more than the highest number of a guest.
     pub fn end(&self) -> usize {
         self.first + self.list.len()
+    }
+
+    /// Whether a number is that of a guest.
+    pub fn has(&self, number: usize) -> bool {
+        (self.first..self.end()).contains(&number)
     }
 
     /// The name of a guest.
@@ -630,6 +637,11 @@ impl Guests {
         }
     }
 
+    /// A guest that does not keep the rules is lost.
+    pub fn expel(&mut self, number: usize) {
+        self.lose(number);
+    }
+
     fn lose(&mut self, number: usize) {
         let guest = &mut self.list[number - self.first];
         if !guest.is_lost {
@@ -683,7 +695,7 @@ impl Guest {
             }
             let Some((content, behind)) = behind.split_at_checked(bytes) else { break };
             match head[0] {
-                RECORD if Head::decode(content).is_some_and(|(head, data)| is_sound(&head, data)) => {
+                RECORD if is_sound(content) => {
                     client.record(from, content);
                 }
                 BULK => self.take_fragment(content, client)?,
@@ -727,8 +739,12 @@ fn begin_frame(queue: &mut Vec<u8>, kind: u8, bytes: usize) {
     queue.extend_from_slice(&(bytes as u32).to_le_bytes());
 }
 
-/// Whether a record is one that a guest sends.
-fn is_sound(head: &Head, data: &[u8]) -> bool {
+/// Whether a record is one that a guest sends: of a message, or of an operation on memory.
+fn is_sound(record: &[u8]) -> bool {
+    if record.first().is_some_and(|kind| wire::KINDS.contains(kind)) {
+        return wire::parse(record).is_some();
+    }
+    let Some((head, data)) = Head::decode(record) else { return false };
     match head.kind {
         EAGER => head.length == data.len() as u64,
         STREAM => (data.len() as u64) < head.length && head.length <= STREAM_BYTES_MAX,

@@ -7,8 +7,8 @@ use crate::argument::put;
 use crate::errhandler::call_window;
 use crate::error::Result;
 use crate::info;
-use crate::process::Guard;
-use crate::win::creation::Own;
+use crate::process::{self, Guard};
+use crate::win::creation::{Ended, Own};
 use crate::win::hints as window_hints;
 
 fn make(guard: &mut Guard, own: Own, info: MPI_Info, comm: MPI_Comm) -> Result<MPI_Win> {
@@ -54,18 +54,34 @@ pub(super) fn detach(guard: &mut Guard, win: MPI_Win, base: *const c_void) -> Re
     guard.detach_memory(win, base.addr())
 }
 
-/// Frees a window.
+/// Frees a window. It is freed too if a rank of it is lost; that is raised while it is there.
 ///
 /// # Safety
 /// `win` points to a handle.
 pub(super) unsafe fn free(name: &'static CStr, win: *mut MPI_Win) -> c_int {
     // SAFETY: our contract.
     let handle = unsafe { win.read() };
-    call_window(name, handle, |guard| {
-        guard.free_window(handle)?;
+    let remove = |guard: &mut Guard, has_met| {
+        guard.remove_window(handle, has_met)?;
         // SAFETY: as above.
         unsafe { put(win, "win", MPI_WIN_NULL) }
-    })
+    };
+    let mut stays = None;
+    let code = call_window(name, handle, |guard| {
+        let Ended { has_met, done } = guard.end_window(handle)?;
+        if done.is_err() {
+            stays = Some(has_met);
+            return done;
+        }
+        remove(guard, has_met)
+    });
+    if let Some(has_met) = stays
+        && let Some(mut guard) = process::enter()
+    {
+        // What has been raised is what the user is told.
+        let _ = remove(&mut guard, has_met);
+    }
+    code
 }
 
 /// Bytes, unit and address of a rank's memory here.

@@ -15,7 +15,7 @@ use tutti_runtime::guests::{Address, ProcessName};
 use super::agreement::Meeting;
 use super::{Comm, Group};
 use crate::abi::*;
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result};
 use crate::process::Guard;
 
 /// Words that a process says of itself to another launch: its address, and a context that it has taken.
@@ -35,16 +35,6 @@ impl Guard {
         let comm = self.comm(handle)?;
         let remote = comm.remote.as_deref().map_or(&[][..], Group::members);
         Ok(self.spans(comm.group.members()) || self.spans(remote))
-    }
-
-    /// Refuses communicators with guests, for what is built for one launch only.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM; MPI_ERR_UNSUPPORTED_OPERATION when it has guests.
-    pub fn check_of_one_launch(&self, handle: MPI_Comm, what: &str) -> Result<()> {
-        check(!self.has_guests(handle)?, MPI_ERR_UNSUPPORTED_OPERATION, || {
-            format!("comm has processes of another launch, over which {what} are not supported")
-        })
     }
 
     /// Whether a process comes before another one, on both sides of a connection alike.

@@ -11,6 +11,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 
+use tutti_rma::engine::Engine as Memory;
 use tutti_runtime::attach::random_number;
 use tutti_runtime::guests::{self, Address, Guests, ProcessName};
 use tutti_shm::endpoint::FINALIZED;
@@ -19,6 +20,7 @@ use tutti_shm::published::far::{self, Secret};
 use tutti_shm::sync::Ordering;
 use tutti_shm::ticket::{Connection, public_number};
 
+use super::guest_memory::{GuestClient, GuestMemory, Names, ToGuests};
 use super::message::Message;
 use super::remote_client::{RemoteClient, deliver};
 use super::remote_state::{Outgoing, Peer, State};
@@ -33,6 +35,9 @@ use crate::request::{Request, RequestKind, Started};
 pub(super) struct Guestbook {
     guests: Guests,
     state: State,
+    memory: Memory,
+    /// What guests call their memory.
+    names: Names,
     /// First contexts of communicators with processes of a job that ends.
     broken: HashSet<u32>,
     /// Jobs of which the starter knows that there are communicators with them.
@@ -47,12 +52,12 @@ impl Guestbook {
 
     /// Whether something waits for room.
     pub(super) fn owes(&self) -> bool {
-        self.state.owes()
+        self.state.owes() || !self.memory.is_flushed()
     }
 
     /// Whether nothing is owed to guests.
     pub(super) fn is_flushed(&self) -> bool {
-        self.guests.is_quiet() && self.state.is_flushed()
+        self.guests.is_quiet() && self.state.is_flushed() && self.memory.is_flushed()
     }
 }
 
@@ -92,8 +97,9 @@ impl Engine {
         let guests = Guests::open(name, key, first, (ip, secret), endpoint)?;
         let state = State::new(first, guests::RECORD_BYTES_MAX, self.job.names());
         let address = guests.own_address();
-        self.guests =
-            Some(Box::new(Guestbook { guests, state, broken: HashSet::new(), connected: BTreeSet::new() }));
+        let memory = Memory::new(self.me as u32, guests::RECORD_BYTES_MAX);
+        let (names, broken, connected) = (Names::new(), HashSet::new(), BTreeSet::new());
+        self.guests = Some(Box::new(Guestbook { guests, state, memory, names, broken, connected }));
         Ok(address)
     }
 
@@ -164,6 +170,13 @@ impl Engine {
         self.is_lost(source) || (is_wide && book.broken.contains(&first_of(context)))
     }
 
+    /// Whether a rank of a communicator, or another one that it may have waited for, is lost: `context` is
+    /// the communicator's first.
+    pub fn has_lost(&self, context: u32, rank: u32) -> bool {
+        let is_broken = |book: &Guestbook| book.broken.contains(&context);
+        self.guests.as_deref().is_some_and(is_broken) || self.is_lost(rank as i32)
+    }
+
     /// A message that a receive with these arguments would take, or that none will come.
     ///
     /// # Errors
@@ -201,9 +214,47 @@ impl Engine {
     }
 
     fn guest_parts(&mut self) -> (&mut Guests, RemoteClient<'_>) {
+        let (guests, client) = self.guest_client();
+        (guests, client.messages)
+    }
+
+    fn guest_client(&mut self) -> (&mut Guests, GuestClient<'_>) {
         let Engine { guests, requests, matching, counters, .. } = self;
-        let book = guests.as_deref_mut().expect("a guest is known by its process");
-        (&mut book.guests, RemoteClient { state: &mut book.state, requests, matching, counters })
+        let Guestbook { guests, state, memory, names, .. } =
+            guests.as_deref_mut().expect("a guest is known by its process");
+        let messages = RemoteClient { state, requests, matching, counters };
+        (guests, GuestClient { messages, memory, names, overdrawn: None })
+    }
+
+    /// The memory of guests' ranks; none of a process that cannot have guests.
+    pub fn guest_memory(&mut self) -> Option<GuestMemory<'_>> {
+        let Guestbook { guests, memory, names, .. } = self.guests.as_deref_mut()?;
+        Some(GuestMemory { guests, memory, names })
+    }
+
+    /// For who is no thread of the program: takes in what guests have sent, if told so, and gives them the
+    /// locks of this process that have come free. Whether there may be more soon that nobody rings for: one
+    /// of them waits for a lock, or not all that came has been taken in.
+    pub(crate) fn serve_guests(&mut self, takes_in: bool) -> bool {
+        if takes_in && self.may_have_guests() {
+            self.progress_guests();
+        } else if let Some(mut memory) = self.guest_memory() {
+            // Who waits may sleep, and no bell says that the network of the job has brought a lock back.
+            memory.advance();
+            self.ring_for_guests();
+        }
+        self.guests.as_deref().is_some_and(|book| book.memory.has_waiting() || book.guests.wants_look())
+    }
+
+    /// Rings ranks of this node for which something has changed here.
+    fn ring_for_guests(&mut self) {
+        let Engine { guests, job, .. } = self;
+        let Some(book) = guests.as_deref_mut() else { return };
+        for rank in book.memory.rings() {
+            if job.local_ranks().contains(rank as usize) {
+                job.ring(rank as usize);
+            }
+        }
     }
 
     /// Starts a send to a guest.
@@ -359,12 +410,17 @@ impl Engine {
         // A guest that comes while connections are taken in may send at once.
         let mut moved = false;
         loop {
-            let (guests, mut client) = self.guest_parts();
+            let (guests, mut client) = self.guest_client();
             let looked = guests.poll(&mut client);
-            client.push_bulk(guests);
-            client.push_out(guests);
+            if let Some(guest) = client.overdrawn {
+                guests.expel(guest);
+            }
+            client.messages.push_bulk(guests);
+            client.messages.push_out(guests);
+            client.memory.pump(&mut ToGuests(guests));
             let (end, lost) = (guests.end(), guests.take_lost());
-            let has_new = end > client.state.peers.len();
+            let has_new = end > client.messages.state.peers.len();
+            self.ring_for_guests();
             if has_new {
                 self.meet_guests();
             }
@@ -391,9 +447,13 @@ impl Engine {
         state.to_send.retain(|clear| clear.to != guest);
         let of_job = state.contexts.keys().filter(|(_, of)| *of == job).map(|(first, _)| *first);
         let of_job: Vec<u32> = of_job.collect();
-        if let Some(book) = self.guests.as_deref_mut().filter(|book| !book.guests.has_left(guest)) {
-            book.broken.extend(of_job);
+        if let Some(book) = self.guests.as_deref_mut() {
+            book.memory.handle_exit(guest);
+            if !book.guests.has_left(guest) {
+                book.broken.extend(of_job);
+            }
         }
+        self.ring_for_guests();
         let ends = |request: &Request| match request.kind {
             _ if request.done => false,
             RequestKind::Send => request.peer == guest as i32 || self.is_broken(request.context),

@@ -33,6 +33,7 @@ mod backlog;
 mod copies;
 mod counters;
 pub mod fast_path;
+mod guest_memory;
 mod guests;
 mod lanes;
 mod matching;
@@ -80,6 +81,7 @@ use remote_client::Remote;
 use message::{LOCAL_EAGER_BYTES_MAX, Message};
 
 pub use counters::Counters;
+pub use guest_memory::GuestMemory;
 pub use guests::LOST;
 pub use matching::Found;
 

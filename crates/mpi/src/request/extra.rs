@@ -94,6 +94,10 @@ impl RemoteOperation {
 
 /// A rank of a window has refused an operation.
 pub fn refused(refusal: Refusal, rank: usize) -> Error {
+    if refusal == Refusal::Gone {
+        let text = format_args!("rank {rank} has ended before an operation on its window");
+        return Error::new(MPI_ERR_PROC_ABORTED, text);
+    }
     let text = format_args!("rank {rank} has refused an operation on its window: {refusal}");
     Error::new(MPI_ERR_RMA_RANGE, text)
 }

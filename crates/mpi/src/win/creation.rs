@@ -7,7 +7,8 @@
 //! | words of mate 0 | words of mate 1 | ... | tables of attached memory | memory of mate 0 | of mate 1 | ...
 //! ```
 //!
-//! Where the ranks are on several nodes each opens its memory to the others, and tells its name.
+//! Where the ranks are on several nodes, or of several launches, each opens its memory to the others, and
+//! tells its names: one for each way to it ([`super::way`]).
 
 use std::ptr::NonNull;
 
@@ -19,13 +20,14 @@ use tutti_rma::control::{Control, Layout, Thread};
 use tutti_rma::part::{Part, Reach};
 use tutti_rma::region::Region;
 use tutti_rma::wire::Name;
+use tutti_runtime::guests::serve_meanwhile;
 use tutti_shm::arena::{LARGE_BYTES, Mapping, Range};
 use tutti_shm::opened::Opened;
 use tutti_shm::sync::Ordering;
 
 use super::epoch::Epochs;
 use super::hints;
-use super::window::{Peer, Values, Window};
+use super::window::{Peer, Regions, Values, Window};
 use crate::abi::*;
 use crate::attribute_calls;
 use crate::attributes::Owner;
@@ -33,7 +35,7 @@ use crate::collective::work::Work;
 use crate::errhandler;
 use crate::error::{Error, Result, check};
 use crate::info::Info;
-use crate::process::Guard;
+use crate::process::{self, Guard};
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -171,11 +173,25 @@ struct Mates {
 struct Made {
     plan: Plan,
     mates: Mates,
-    /// What each rank calls its memory, where they are on several nodes.
+    /// What each rank calls its memory, where they are on several nodes or of several launches.
     names: Vec<Name>,
     mapping: Mapping,
     taken: Option<Range>,
-    region: Option<Name>,
+    regions: Regions,
+}
+
+/// How the operations of a window that is to be freed have ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// All its ranks are there: nobody works on its memory any more.
+    pub has_met: bool,
+    /// What has been refused or lost. The window is to be freed all the same.
+    pub done: Result<()>,
+}
+
+/// Takes in what guests have sent while the program computes ([`serve_meanwhile`]).
+fn serve_guests(takes_in: bool) -> bool {
+    process::with_state(|process| process.engine.serve_guests(takes_in))
 }
 
 impl Guard {
@@ -183,12 +199,14 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_COMM, MPI_ERR_SIZE, MPI_ERR_DISP, MPI_ERR_BASE; MPI_ERR_RMA_SHARED when ranks of a shared one
-    /// are on several nodes; MPI_ERR_NO_MEM; MPI_ERR_UNSUPPORTED_OPERATION with ranks of several launches.
+    /// are on several nodes or of several launches; MPI_ERR_NO_MEM; MPI_ERR_PROC_ABORTED when one of another
+    /// launch is lost.
     pub fn make_window(&mut self, comm: MPI_Comm, own: Own, given: &Info) -> Result<MPI_Win> {
         let group = self.intracomm(comm)?.group.clone();
-        self.check_of_one_launch(comm, "windows")?;
         if own.flavor == MPI_WIN_FLAVOR_SHARED && !self.is_on_this_node(&group) {
-            return Err(Error::new(MPI_ERR_RMA_SHARED, "ranks of several nodes cannot share memory"));
+            let which = if self.spans(group.members()) { "launches" } else { "nodes" };
+            let text = format_args!("ranks of several {which} cannot share memory");
+            return Err(Error::new(MPI_ERR_RMA_SHARED, text));
         }
         let inner = self.create_comm(comm, group)?;
         let made = self.make_window_over(inner, own, given);
@@ -241,19 +259,21 @@ impl Guard {
             0 => Err(std::io::Error::other("there is no room for it")),
             _ => self.engine.job.map(range),
         };
-        let region = match (&plan, &mapping) {
-            (Some(plan), Ok(mapping)) if is_spread => self.open_window(own, plan, mapping, mates.me),
-            _ => None,
+        let regions = match (&plan, &mapping) {
+            (Some(plan), Ok(mapping)) if is_spread => self.open_window(comm, own, plan, mapping, mates.me)?,
+            _ => Regions::default(),
         };
         // All have it, or none.
         let meeting = self.whole(comm)?;
-        let Name { id, generation } = region.unwrap_or(Name { id: 0, generation: 0 });
-        let have = self.allgather(&meeting, [u32::from(mapping.is_ok()), id, generation])?;
+        let [of_nodes, of_guests] = [regions.nodes, regions.guests]
+            .map(|name| name.map_or([0, 0], |Name { id, generation }| [id, generation]));
+        let [n0, n1, g0, g1] = [of_nodes[0], of_nodes[1], of_guests[0], of_guests[1]];
+        let have = self.allgather(&meeting, [u32::from(mapping.is_ok()), n0, n1, g0, g1])?;
         let (Some(plan), true) = (plan, have.iter().all(|[has, ..]| *has == 1)) else {
             if let Some(range) = taken {
                 self.give_back(range);
             }
-            self.close_window(region);
+            self.close_window(regions);
             let total: u128 = records.iter().map(|record| u128::from(record.bytes)).sum();
             let why =
                 mapping.err().map_or("another rank cannot map it".to_owned(), |error| error.to_string());
@@ -261,9 +281,22 @@ impl Guard {
             return Err(Error::new(MPI_ERR_NO_MEM, text));
         };
         let mapping = mapping.map_err(|error| Error::new(MPI_ERR_NO_MEM, error))?;
-        let names: Vec<Name> =
-            have.iter().map(|[_, id, generation]| Name { id: *id, generation: *generation }).collect();
-        let made = Made { plan, mates, names, mapping, taken, region };
+        let members = self.comm(comm)?.group.clone();
+        let names = members.members().iter().zip(&have).map(|(world, [_, n0, n1, g0, g1])| {
+            match self.engine.is_guest(*world as usize) {
+                true => Name { id: *g0, generation: *g1 },
+                false => Name { id: *n0, generation: *n1 },
+            }
+        });
+        let names: Vec<Name> = names.collect();
+        if regions.guests.is_some()
+            && let Some(mut memory) = self.engine.guest_memory()
+        {
+            for (world, name) in members.members().iter().zip(&names) {
+                memory.learn_name(*world as usize, *name);
+            }
+        }
+        let made = Made { plan, mates, names, mapping, taken, regions };
         let window = self.put_together(comm, own, &records, made)?;
         let index = self.wins.insert(Window { hints, ..window });
         Ok(MPI_Win(self.wins.handle(index)))
@@ -280,42 +313,64 @@ impl Guard {
         Ok(Mates { ranks, me })
     }
 
-    /// Opens this rank's memory to ranks of other nodes.
-    fn open_window(&mut self, own: Own, plan: &Plan, mapping: &Mapping, me: usize) -> Option<Name> {
+    /// Opens this rank's memory to ranks of other nodes and of other launches.
+    fn open_window(
+        &mut self,
+        comm: MPI_Comm,
+        own: Own,
+        plan: &Plan,
+        mapping: &Mapping,
+        me: usize,
+    ) -> Result<Regions> {
         let (control, table) = plan.words(own.flavor, mapping, me);
-        let gate = control.gate(me as u32, Thread::Service);
-        let region = match (table, plan.memory.get(me)) {
-            (Some(table), _) => Region::attached(table, gate),
-            (None, place) => {
-                let user = NonNull::new(std::ptr::with_exposed_provenance_mut(own.base));
-                let base = place.map_or(user, |begin| Some(plan.at(mapping, *begin)));
-                // SAFETY: memory of the mapping, or the user's, who keeps it until the window is freed. No
-                // bytes have any address.
-                Region::gated(
-                    unsafe { Opened::new(base.unwrap_or(NonNull::dangling()), own.bytes as usize) },
-                    gate,
-                )
-            }
+        let region = || {
+            // Whoever applies operations of others holds the process lock, so they share the slot.
+            let gate = control.gate(me as u32, Thread::Service);
+            let region = match (table, plan.memory.get(me)) {
+                (Some(table), _) => Region::attached(table, gate),
+                (None, place) => {
+                    let user = NonNull::new(std::ptr::with_exposed_provenance_mut(own.base));
+                    let base = place.map_or(user, |begin| Some(plan.at(mapping, *begin)));
+                    // SAFETY: memory of the mapping, or the user's, who keeps it until the window is freed.
+                    // No bytes have any address.
+                    Region::gated(
+                        unsafe { Opened::new(base.unwrap_or(NonNull::dangling()), own.bytes as usize) },
+                        gate,
+                    )
+                }
+            };
+            region.with_control(control)
         };
-        let mut memory = self.rank.remote_memory()?;
-        Some(memory.open(region.with_control(control)))
+        let nodes = self.rank.remote_memory().map(|mut memory| memory.open(region()));
+        let mut guests = None;
+        if self.has_guests(comm)? {
+            guests = self.engine.guest_memory().map(|mut memory| memory.open(region()));
+            serve_meanwhile(serve_guests);
+        }
+        Ok(Regions { nodes, guests })
     }
 
-    fn close_window(&mut self, region: Option<Name>) {
-        if let Some(region) = region
+    fn close_window(&mut self, regions: Regions) {
+        if let Some(region) = regions.nodes
             && let Some(mut memory) = self.rank.remote_memory()
+        {
+            memory.close(region);
+        }
+        if let Some(region) = regions.guests
+            && let Some(mut memory) = self.engine.guest_memory()
         {
             memory.close(region);
         }
     }
 
     fn put_together(&self, comm: MPI_Comm, own: Own, records: &[Record], made: Made) -> Result<Window> {
-        let Made { plan, mates, names, mapping, taken, region } = made;
+        let Made { plan, mates, names, mapping, taken, regions } = made;
         let (group, rank) = {
             let comm = self.comm(comm)?;
             (comm.group.clone(), comm.rank)
         };
         let is_spread = mates.ranks.len() < records.len();
+        let has_guests = self.has_guests(comm)?;
         let (own_control, _) = plan.words(own.flavor, &mapping, mates.me);
         let peers = group.members().iter().zip(records).enumerate().map(|(index, (world, record))| {
             let is_self = index == rank;
@@ -378,7 +433,8 @@ impl Guard {
             rank,
             mate: mates.me as u32,
             is_spread,
-            region,
+            has_guests,
+            regions,
             epochs: Epochs::new(peers.len()),
             group,
             peers,
@@ -391,26 +447,51 @@ impl Guard {
         })
     }
 
-    /// Frees a window when all its ranks have ended their operations (12.2.5).
+    /// Ends what a window that is to be freed has under way, at all its ranks (12.2.5). When a rank of
+    /// another launch is lost each frees the window by itself: see [`Ended`].
     ///
     /// # Errors
-    /// MPI_ERR_WIN; MPI_ERR_RMA_SYNC inside an epoch; whatever a delete callback returned.
-    pub fn free_window(&mut self, win: MPI_Win) -> Result<()> {
+    /// MPI_ERR_WIN; MPI_ERR_RMA_SYNC inside an epoch; whatever a delete callback returned. The window stays.
+    pub fn end_window(&mut self, win: MPI_Win) -> Result<Ended> {
         let window = self.window(win)?;
         window.epochs.check_free()?;
         let comm = window.comm;
         attribute_calls::delete_all(self, Owner::Win(win))?;
-        self.end_all(win)?;
-        self.collect(comm, &Work::Barrier)?;
-        if let Some(index) = self.wins.index(win.0) {
-            let window = self.wins.remove(index);
-            self.close_window(window.region);
-            errhandler::release(window.errhandler);
-            if let Some(range) = window.taken {
-                self.give_back(range);
+        let done = self.end_all(win);
+        let met = self.collect(comm, &Work::Barrier);
+        let has_met = met.is_ok();
+        Ok(Ended { has_met, done: done.and(met) })
+    }
+
+    /// Frees a window that has ended. Nothing is done about one that is freed already, by an error handler of
+    /// the user.
+    ///
+    /// # Errors
+    /// Whatever a delete callback of its communicator returned.
+    pub fn remove_window(&mut self, win: MPI_Win, has_met: bool) -> Result<()> {
+        let Some(index) = self.wins.index(win.0) else { return Ok(()) };
+        let window = self.wins.remove(index);
+        self.forget_names(&window);
+        self.close_window(window.regions);
+        errhandler::release(window.errhandler);
+        // Mates that have not been met may still work on it: it stays until the job ends.
+        if let Some(range) = window.taken.filter(|_| has_met) {
+            self.give_back(range);
+        }
+        self.free_comm(window.comm)
+    }
+
+    /// No refusal of the window's guests is kept any more.
+    fn forget_names(&mut self, window: &Window) {
+        if !window.has_guests {
+            return;
+        }
+        let Some(mut memory) = self.engine.guest_memory() else { return };
+        for peer in &window.peers {
+            if let Some(region) = peer.region {
+                memory.forget_name(peer.world as usize, region);
             }
         }
-        self.free_comm(comm)
     }
 
     fn give_back(&mut self, range: Range) {

@@ -1,4 +1,4 @@
-//! Operations on the memory of ranks of other nodes, and what waits for them.
+//! Operations on the memory of ranks of other nodes and of other launches, and what waits for them.
 //!
 //! A call hands its operation over and returns when all of it is in the send FIFO, or when a long one has
 //! begun. Origins of short ones may be used again then, that of a long put after the next flush.
@@ -13,11 +13,12 @@ use tutti_rma::engine::Pushed;
 use tutti_rma::operation::{Action, Operation, Places};
 use tutti_rma::part;
 use tutti_rma::wire::Code;
-use tutti_runtime::remote_memory::RemoteMemory;
 use tutti_shm::window_lock::Mode;
 
+use super::way::Way;
 use super::window::RemotePeer;
 use crate::abi::*;
+use crate::engine::LOST;
 use crate::error::{Error, Result};
 use crate::point_to_point::FINISHED_SEND;
 use crate::process::Guard;
@@ -28,10 +29,6 @@ use crate::wait_goal::Goal;
 /// The target of an operation that was found to be on another node.
 const IS_REMOTE: &str = "a target without memory here is on another node";
 
-fn gone(world: usize) -> Error {
-    Error::new(MPI_ERR_OTHER, format_args!("rank {world} of MPI_COMM_WORLD has left the job"))
-}
-
 fn noted(operation: Operation, done: Option<DoneAt>) -> Operation {
     match done {
         Some(done) => operation.noted(done),
@@ -40,8 +37,11 @@ fn noted(operation: Operation, done: Option<DoneAt>) -> Operation {
 }
 
 impl Guard {
-    fn memory(&mut self) -> RemoteMemory {
-        self.rank.remote_memory().expect("a window of several nodes has a network")
+    fn gone(&self, world: usize) -> Error {
+        if self.engine.is_guest(world) {
+            return Error::new(MPI_ERR_PROC_ABORTED, LOST);
+        }
+        Error::new(MPI_ERR_OTHER, format_args!("rank {world} of MPI_COMM_WORLD has left the job"))
     }
 
     /// Marks a target as one that a flush has to wait for.
@@ -56,22 +56,21 @@ impl Guard {
         &mut self,
         win: MPI_Win,
         to: RemotePeer,
-        mut push: impl FnMut(&mut RemoteMemory) -> Pushed,
+        mut push: impl FnMut(&mut Way<'_>) -> Pushed,
     ) -> Result<()> {
-        let mut memory = self.memory();
-        let mut pushed = push(&mut memory);
+        let mut way = Way::to(self, to.world);
+        let mut pushed = push(&mut way);
         if pushed == Pushed::Part {
-            memory.hurry(to.world);
-            self.await_other_node(win, to, || {
-                // SAFETY: tests of waits run under the process lock.
-                pushed = push(&mut unsafe { RemoteMemory::assume_locked() });
+            way.hurry(to.world);
+            self.await_other_node(win, to, |way| {
+                pushed = push(way);
                 pushed != Pushed::Part
             })?;
         }
         match pushed {
-            Pushed::Gone => Err(gone(to.world)),
+            Pushed::Gone => Err(self.gone(to.world)),
             _ => {
-                self.memory().send(to.world);
+                Way::to(self, to.world).send(to.world);
                 Ok(())
             }
         }
@@ -83,12 +82,13 @@ impl Guard {
         &mut self,
         win: MPI_Win,
         to: RemotePeer,
-        mut is_over: impl FnMut() -> bool,
+        mut is_over: impl FnMut(&mut Way<'_>) -> bool,
     ) -> Result<()> {
-        let comm = self.window(win)?.comm;
+        let window = self.window(win)?;
+        let (comm, has_guests) = (window.comm, window.has_guests);
         let context = self.comm(comm)?.context;
-        let goal = Goal::OtherNode { context, to: to.world };
-        self.wait(None, goal, |_| is_over().then_some(()));
+        let goal = Goal::OtherNode { context, to: to.world, has_guests };
+        self.wait(None, goal, |process| is_over(&mut Way::to(process, to.world)).then_some(()));
         Ok(())
     }
 
@@ -250,21 +250,29 @@ impl Guard {
     pub fn await_answers(&mut self, win: MPI_Win, rank: c_int) -> Result<()> {
         let Some(rank) = self.window(win)?.target(rank)? else { return Ok(()) };
         let Some(to) = self.window(win)?.remote(rank) else { return Ok(()) };
-        let mut memory = self.memory();
-        memory.hurry(to.world);
-        if memory.has_answers_outstanding(to.world) {
-            self.await_other_node(win, to, || {
-                // SAFETY: tests of waits run under the process lock.
-                !unsafe { RemoteMemory::assume_locked() }.has_answers_outstanding(to.world)
-            })?;
+        let mut way = Way::to(self, to.world);
+        way.hurry(to.world);
+        if way.has_answers_outstanding(to.world) {
+            self.await_other_node(win, to, |way| !way.has_answers_outstanding(to.world))?;
         }
         self.check_refusal(rank, to)
     }
 
     /// Asks dynamic windows' targets for what they have refused, behind the operations.
+    fn settle_dynamic(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
+        if self.window(win)?.is_dynamic() { self.settle(win, rank) } else { Ok(()) }
+    }
+
+    /// Asks a target for an answer behind the operations, where nothing else says that they have ended: those
+    /// on guests, and on memory that only the target knows.
+    fn settle_last(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
+        let world = self.window(win)?.peers[rank].world as usize;
+        if self.engine.is_guest(world) { self.settle(win, rank) } else { self.settle_dynamic(win, rank) }
+    }
+
     fn settle(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
         let window = self.window(win)?;
-        if !window.is_dynamic() || !window.peers[rank].is_dirty {
+        if !window.peers[rank].is_dirty {
             return Ok(());
         }
         let to = window.remote(rank).expect(IS_REMOTE);
@@ -273,24 +281,21 @@ impl Guard {
 
     fn await_done(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
         let Some(to) = self.window(win)?.remote(rank) else { return Ok(()) };
-        let mut memory = self.memory();
-        memory.hurry(to.world);
-        if !memory.is_done(to.world) {
-            self.await_other_node(win, to, || {
-                // SAFETY: tests of waits run under the process lock.
-                unsafe { RemoteMemory::assume_locked() }.is_done(to.world)
-            })?;
+        let mut way = Way::to(self, to.world);
+        way.hurry(to.world);
+        if !way.is_done(to.world) {
+            self.await_other_node(win, to, |way| way.is_done(to.world))?;
         }
         self.window_mut(win)?.peers[rank].is_dirty = false;
         self.check_refusal(rank, to)
     }
 
     fn check_refusal(&mut self, rank: usize, to: RemotePeer) -> Result<()> {
-        let mut memory = self.memory();
-        if memory.has_left(to.world) {
-            return Err(gone(to.world));
+        let mut way = Way::to(self, to.world);
+        if way.has_left(to.world) {
+            return Err(self.gone(to.world));
         }
-        match memory.take_refusal(to.world, to.region) {
+        match way.take_refusal(to.world, to.region) {
             Some(refusal) => Err(refused(refusal, rank)),
             None => Ok(()),
         }
@@ -304,7 +309,8 @@ impl Guard {
     /// All operations on a rank of another node, or on all, are done there.
     ///
     /// # Errors
-    /// MPI_ERR_RMA_RANGE when one was refused; MPI_ERR_OTHER when the rank has left.
+    /// MPI_ERR_RMA_RANGE when one was refused; MPI_ERR_OTHER when the rank has left; MPI_ERR_PROC_ABORTED
+    /// when one of another launch is lost.
     #[cold]
     pub(super) fn flush_nodes(&mut self, win: MPI_Win, rank: Option<usize>) -> Result<()> {
         let ranks = match rank {
@@ -312,14 +318,14 @@ impl Guard {
             Some(_) => return Ok(()),
             None => self.dirty(win)?,
         };
-        // All are asked before one is awaited.
+        // All are asked before one is awaited. One that has left does not keep others from being done.
+        let mut done = Ok(());
         for rank in &ranks {
-            self.settle(win, *rank)?;
+            done = done.and(self.settle_last(win, *rank));
             if let Some(to) = self.window(win)?.remote(*rank) {
-                self.memory().hurry(to.world);
+                Way::to(self, to.world).hurry(to.world);
             }
         }
-        let mut done = Ok(());
         for rank in ranks {
             done = done.and(self.await_done(win, rank));
         }
@@ -335,7 +341,7 @@ impl Guard {
     #[cold]
     pub(super) fn ask_lock(&mut self, win: MPI_Win, rank: usize, mode: Mode) -> Result<()> {
         let to = self.window(win)?.remote(rank).expect(IS_REMOTE);
-        self.hand_over(win, to, |memory| memory.lock(to.world, to.region, mode))
+        self.hand_over(win, to, |way| way.lock(to.world, to.region, mode))
     }
 
     /// It is granted.
@@ -347,7 +353,7 @@ impl Guard {
     /// Gives it back behind the operations, which are done when it returns.
     #[cold]
     pub(super) fn unlock_on_node(&mut self, win: MPI_Win, rank: usize, is_granted: bool) -> Result<()> {
-        self.settle(win, rank)?;
+        self.settle_last(win, rank)?;
         if is_granted {
             let to = self.remote_target(win, rank)?;
             self.hand_over(win, to, |memory| memory.unlock(to.world, to.region))?;
@@ -362,7 +368,7 @@ impl Guard {
         let window = self.window(win)?;
         let (to, own) = (window.remote(rank).expect(IS_REMOTE), window.rank as u32);
         if count == Count::Completed {
-            self.settle(win, rank)?;
+            self.settle_dynamic(win, rank)?;
         }
         self.hand_over(win, to, |memory| memory.count(to.world, to.region, count, own))?;
         if count == Count::Completed {
@@ -375,8 +381,14 @@ impl Guard {
     /// Ranks of other nodes that wait for a lock here may be next.
     #[cold]
     pub(super) fn pass_lock_on(&mut self, win: MPI_Win) -> Result<()> {
-        if self.window(win)?.is_spread {
-            self.memory().advance();
+        if !self.window(win)?.is_spread {
+            return Ok(());
+        }
+        if let Some(mut memory) = self.rank.remote_memory() {
+            memory.advance();
+        }
+        if let Some(mut memory) = self.engine.guest_memory() {
+            memory.advance();
         }
         Ok(())
     }

@@ -10,9 +10,10 @@ use tutti_shm::window_lock::{Mode, Ticket};
 use super::epoch::Held;
 use crate::abi::*;
 use crate::collective::work::Work;
+use crate::engine::LOST;
 use crate::error::{Result, check};
 use crate::process::Guard;
-use crate::wait_goal::{Goal, Members};
+use crate::wait_goal::{Goal, Members, Outside};
 
 /// Asserts that a call may be given.
 fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
@@ -95,10 +96,11 @@ impl Guard {
         let window = self.window(win)?;
         let ranks = window.epochs.posted()?.to_vec();
         let own = window.own_control();
-        let is_over = ranks
-            .iter()
-            .all(|rank| own.get(*rank as u32, Count::Completed) > window.peers[*rank].completions_used);
-        if !is_over {
+        let is_missing =
+            |rank: usize| own.get(rank as u32, Count::Completed) <= window.peers[rank].completions_used;
+        if let Some(rank) = ranks.iter().copied().find(|rank| is_missing(*rank)) {
+            let (context, world) = (self.comm(window.comm)?.context, window.peers[rank].world);
+            check(!self.engine.has_lost(context, world), MPI_ERR_PROC_ABORTED, || LOST.into())?;
             self.progress(None);
             return Ok(false);
         }
@@ -128,7 +130,7 @@ impl Guard {
         for rank in ranks {
             let window = self.window_mut(win)?;
             let own = window.own_control();
-            let comm = window.comm;
+            let (comm, has_guests) = (window.comm, window.has_guests);
             let peer = &mut window.peers[*rank];
             let used = match count {
                 Count::Posted => &mut peer.posts_used,
@@ -139,9 +141,26 @@ impl Guard {
             let (world, rank) = (peer.world, *rank as u32);
             let missing: &Members<'_> = &|visit| visit(world);
             let context = self.comm(comm)?.context;
-            self.watch(Goal::Window { context, missing }, || own.get(rank, count) > before);
+            let goal = Goal::Window { context, missing };
+            let is_told = || own.get(rank, count) > before;
+            if has_guests {
+                self.await_or_loss(goal, (context, world), is_told)?;
+            } else {
+                self.watch(goal, is_told);
+            }
         }
         Ok(())
+    }
+
+    /// Waits until a rank has done something, or a rank of another launch is lost.
+    fn await_or_loss(
+        &mut self,
+        goal: Goal<'_>,
+        (context, world): (u32, u32),
+        is_over: impl Fn() -> bool,
+    ) -> Result<()> {
+        self.wait(None, goal, |process| (is_over() || process.engine.has_lost(context, world)).then_some(()));
+        check(is_over(), MPI_ERR_PROC_ABORTED, || LOST.into())
     }
 
     /// Locks a rank's memory (12.5.3).
@@ -193,26 +212,44 @@ impl Guard {
         check_assert(assert, MPI_MODE_NOCHECK)?;
         let window = self.window(win)?;
         window.epochs.check_lock_all()?;
-        let ranks = window.peers.len();
-        let mut held = vec![None; ranks];
-        if assert & MPI_MODE_NOCHECK == 0 {
-            // Those of other nodes are asked all at once.
-            let remote: Vec<usize> = match window.is_spread {
-                true => (0..ranks).filter(|rank| window.peers[*rank].region.is_some()).collect(),
-                false => Vec::new(),
-            };
-            for rank in &remote {
-                self.ask_lock(win, *rank, Mode::Shared)?;
-                held[*rank] = Some(Held::Granted);
+        let mut held = vec![None; window.peers.len()];
+        if assert & MPI_MODE_NOCHECK == 0
+            && let Err(error) = self.take_all_locks(win, &mut held)
+        {
+            // A rank is lost: those that are granted, or will be, are given back.
+            for (rank, held) in held.into_iter().enumerate() {
+                if let Some(held) = held {
+                    let granted = match held {
+                        Held::Granted => self.await_lock(win, rank),
+                        _ => Ok(()),
+                    };
+                    let _ = granted.and_then(|()| self.give_lock_back(win, rank, held));
+                }
             }
-            for (rank, held) in held.iter_mut().enumerate().filter(|(_, held)| held.is_none()) {
-                *held = Some(Held::Ticket(self.take_lock(win, rank, Mode::Shared)?));
-            }
-            for rank in remote {
-                self.await_lock(win, rank)?;
-            }
+            return Err(error);
         }
         self.window_mut(win)?.epochs.lock_all(held);
+        Ok(())
+    }
+
+    /// Takes the locks of all ranks, shared; `held` says which are taken or asked for.
+    fn take_all_locks(&mut self, win: MPI_Win, held: &mut [Option<Held>]) -> Result<()> {
+        let window = self.window(win)?;
+        // Those of other nodes are asked all at once.
+        let remote: Vec<usize> = match window.is_spread {
+            true => (0..held.len()).filter(|rank| window.peers[*rank].region.is_some()).collect(),
+            false => Vec::new(),
+        };
+        for rank in &remote {
+            self.ask_lock(win, *rank, Mode::Shared)?;
+            held[*rank] = Some(Held::Granted);
+        }
+        for (rank, held) in held.iter_mut().enumerate().filter(|(_, held)| held.is_none()) {
+            *held = Some(Held::Ticket(self.take_lock(win, rank, Mode::Shared)?));
+        }
+        for rank in remote {
+            self.await_lock(win, rank)?;
+        }
         Ok(())
     }
 
@@ -223,16 +260,18 @@ impl Guard {
     pub fn unlock_window_all(&mut self, win: MPI_Win) -> Result<()> {
         let held = self.window_mut(win)?.epochs.unlock_all()?;
         full_fence();
+        let mut done = Ok(());
         if held.iter().all(Option::is_none) {
             // MPI_MODE_NOCHECK: there are no locks behind which the operations end.
-            self.end_all(win)?;
+            done = self.end_all(win);
         }
+        // All are given back, also if a rank has left.
         for (rank, held) in held.into_iter().enumerate() {
             if let Some(held) = held {
-                self.give_lock_back(win, rank, held)?;
+                done = done.and(self.give_lock_back(win, rank, held));
             }
         }
-        Ok(())
+        done
     }
 
     /// Waits for a place in the queue to come first.
@@ -240,10 +279,16 @@ impl Guard {
         let me = self.world_rank();
         let window = self.window(win)?;
         let (comm, lock, keeper) = (window.comm, window.control_of(rank).lock(), window.peers[rank].world);
+        let has_guests = window.has_guests;
         let ticket = lock.ask(mode, me);
         if !lock.is_due(ticket) {
             let context = self.comm(comm)?.context;
-            self.watch(Goal::WindowLock { context, keeper, lock, ticket }, || lock.is_due(ticket));
+            let goal = match has_guests {
+                // A guest may be before.
+                true => Goal::Outside(Outside::Launch),
+                false => Goal::WindowLock { context, keeper, lock, ticket },
+            };
+            self.watch(goal, || lock.is_due(ticket));
         }
         if let Some(next) = lock.enter(ticket) {
             self.ring_next(win, next)?;

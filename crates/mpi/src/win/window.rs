@@ -30,10 +30,12 @@ pub struct Window {
     pub rank: usize,
     /// Which of those on this node.
     pub mate: u32,
-    /// Its ranks are on several nodes.
+    /// Its ranks are on several nodes, or of several launches.
     pub is_spread: bool,
-    /// What ranks of other nodes call the memory of this one.
-    pub region: Option<Name>,
+    /// Some of them are of other launches.
+    pub has_guests: bool,
+    /// What others call the memory of this rank.
+    pub regions: Regions,
     /// What is open now.
     pub epochs: Epochs,
     /// Its ranks' memory, in their order.
@@ -68,6 +70,15 @@ pub struct Values {
     pub model: c_int,
 }
 
+/// What others call the memory of this rank in a window.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Regions {
+    /// Ranks of other nodes of the job.
+    pub nodes: Option<Name>,
+    /// Ranks of other launches.
+    pub guests: Option<Name>,
+}
+
 /// Bytes of memory after which the stripes of a gate begin anew.
 const STRIPES_BYTES: u64 = (UNIT_BYTES * STRIPES) as u64;
 
@@ -84,9 +95,9 @@ pub struct Peer {
     pub memory: Part,
     /// The words beside it; none of a rank of another node.
     pub control: Option<Control>,
-    /// What a rank of another node calls its memory.
+    /// What a rank of another node, or of another launch, calls its memory for this one.
     pub region: Option<Name>,
-    /// It is on another node, and has been given operations since the last flush.
+    /// It is such a rank, and has been given operations since the last flush.
     pub is_dirty: bool,
     /// What it has attached, of a dynamic window.
     pub attached: Option<Table>,

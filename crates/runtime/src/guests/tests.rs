@@ -179,6 +179,8 @@ fn guests_with_another_key_or_another_stream_are_closed() {
         frame(RECORD, &long.encode()[..HEAD_BYTES]),
         frame(RECORD, &stream.encode()[..HEAD_BYTES]),
         frame(RECORD, &Head { kind: 99, ..Head::default() }.encode()[..HEAD_BYTES]),
+        frame(RECORD, &[wire::KINDS.start; 24]),
+        frame(RECORD, &[wire::KINDS.end - 1; 200]),
         frame(BULK, b"12345678data"),
         frame(BULK, b"123"),
         frame(9, b""),
