@@ -418,10 +418,12 @@ impl Report {
         self.file_locks.fetch_sub(1, Ordering::SeqCst);
     }
 
+    #[cfg(not(loom))]
     pub(crate) fn close_file_locks(&self, closed: bool) {
         self.file_locks_closed.store(u32::from(closed), Ordering::SeqCst);
     }
 
+    #[cfg(not(loom))]
     pub(crate) fn has_file_locks(&self) -> bool {
         self.file_locks.load(Ordering::SeqCst) != 0
     }
