@@ -8,6 +8,7 @@
 mod cluster;
 mod conformance;
 mod deaths;
+mod file_locks;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;

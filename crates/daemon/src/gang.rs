@@ -18,6 +18,7 @@ mod binding;
 mod cgroup_freezer;
 mod clock;
 mod command;
+mod file_locks;
 mod freeze_progress;
 mod freeze_state;
 mod job_freezer;

@@ -24,10 +24,14 @@ pub enum TurnKind {
     Save,
     /// RESTORE was executed here (strict).
     Restore,
+    /// The job was to be frozen and went on for so long, until no rank had a lock of a file.
+    Unlock,
+    /// The same, and it was frozen although a rank had one.
+    Locked,
 }
 
 /// All of them, by number.
-pub const KINDS: [TurnKind; 8] = [
+pub const KINDS: [TurnKind; 10] = [
     TurnKind::Switch,
     TurnKind::Freeze,
     TurnKind::Thaw,
@@ -36,6 +40,8 @@ pub const KINDS: [TurnKind; 8] = [
     TurnKind::Restored,
     TurnKind::Save,
     TurnKind::Restore,
+    TurnKind::Unlock,
+    TurnKind::Locked,
 ];
 
 /// A stretch of a node's turns, for the log: the times are in us from `since_us` on, which is in us since

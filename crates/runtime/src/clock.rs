@@ -27,6 +27,11 @@ impl Clock {
         }
     }
 
+    /// The node's daemon is about to freeze the job: no rank gets a lock of a file.
+    pub(crate) fn are_file_locks_closed(&self) -> bool {
+        self.0.as_ref().is_some_and(|page| page.are_file_locks_closed())
+    }
+
     /// What the daemon has told this job.
     pub fn turns(&self) -> Turns {
         self.0.as_ref().map_or(Turns::default(), |page| page.turns())

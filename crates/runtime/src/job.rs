@@ -19,7 +19,7 @@ use tutti_shm::numbers::Numbers;
 use tutti_shm::report::Report;
 use tutti_shm::segment::Mapping;
 use tutti_shm::spawn::Spawned;
-use tutti_shm::sync::{AtomicU64, Ordering, fence};
+use tutti_shm::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use tutti_shm::ticket::Notice;
 use tutti_shm::{LINE_BYTES, doorbell};
 
@@ -266,6 +266,11 @@ impl Job {
     pub fn report(&self, rank: usize) -> &Report {
         // SAFETY: as for endpoint.
         unsafe { self.segment.at(self.layout.report_at(self.numbers.index_of(rank))).as_ref() }
+    }
+
+    /// Locks of files that the ranks of this node have, or try to get.
+    pub(crate) fn node_file_locks(&self) -> &AtomicU32 {
+        self.segment.file_locks()
     }
 
     /// Whether all ranks of the job are on this node.

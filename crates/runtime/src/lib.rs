@@ -25,6 +25,7 @@ pub mod background;
 pub mod board;
 pub mod clock;
 pub mod cluster_names;
+pub mod file_locks;
 mod flow;
 #[cfg(feature = "testing")]
 mod forger;

@@ -51,7 +51,9 @@ struct Line {
     generation: AtomicU64,
     /// When its slice ends (CLOCK_MONOTONIC); 0: nobody waits for its end.
     slice_end_ns: AtomicU64,
-    _rest: [u64; 3],
+    /// 1: the job is about to be frozen, or is, and no rank gets a lock of a file ([`crate::report`]).
+    file_locks_closed: AtomicU64,
+    _rest: [u64; 2],
 }
 
 #[repr(C)]
@@ -90,6 +92,7 @@ impl Line {
     fn settle(&self, now_ns: u64) {
         Sums::of(self).end(self, now_ns, 0);
         self.slice_end_ns.store(0, Ordering::Release);
+        self.file_locks_closed.store(0, Ordering::SeqCst);
     }
 }
 
@@ -221,6 +224,12 @@ impl Page {
         self.lines().turns()
     }
 
+    /// No rank gets a lock of a file now. Who has said before that it wants one is seen by the daemon if this
+    /// is false.
+    pub fn are_file_locks_closed(&self) -> bool {
+        self.lines().turns.file_locks_closed.load(Ordering::SeqCst) != 0
+    }
+
     #[inline(always)]
     fn lines(&self) -> &Lines {
         // SAFETY: the mapping is a page that cannot become shorter, aligned, and lives as long as self; all
@@ -333,6 +342,11 @@ impl Teller {
         let line = &self.page.lines().turns;
         line.generation.store(generation, Ordering::Relaxed);
         line.slice_end_ns.store(slice_end_ns, Ordering::Release);
+    }
+
+    /// No rank gets a lock of a file from now on, or each may again.
+    pub fn close_file_locks(&self, closed: bool) {
+        self.page.lines().turns.file_locks_closed.store(u64::from(closed), Ordering::SeqCst);
     }
 }
 

@@ -26,16 +26,25 @@
 //! What if it stops right here: the texts stay, the job sleeps as it would for ever.
 //!
 //! # Locks of files
-//! Who is suspended with a lock of a file holds up whoever wants the same range. So the starter says first
-//! that no more are to be had, and waits a moment until there are none ([`crate::file_locks`]):
+//! Who is frozen with a lock of a file holds up whoever wants the same range. So whoever freezes says first
+//! that no more are to be had, and waits a moment until there are none: the starter for a suspension
+//! ([`crate::file_locks`]), the switch thread of the node's daemon at the end of a turn.
 //!
 //! ```text
-//! rank:     file_locks + 1 -> closed? -> lock ... access ... unlock -> file_locks - 1
+//! rank:     node's file_locks + 1 -> file_locks + 1 -> closed? -> lock ... access ... unlock -> both - 1
 //! starter:  closed = 1 -> file_locks == 0? -> freeze
+//! daemon:   closed = 1 (daemon page) -> node's file_locks == 0? -> freeze
 //! ```
-//! Both write before they read, so one of them sees the other.
+//! All write before they read, so a rank and who freezes it do not both miss the other.
+//!
+//! | word | where |
+//! |---|---|
+//! | a rank's `file_locks`, the starter's `closed` | here |
+//! | the node's `file_locks`, for a daemon that reads one word of a job | [`crate::segment::HeaderPage`] |
+//! | the daemon's `closed` | [`crate::daemon_page`] |
+//!
 //! What if it stops right here: a rank that stays inside is frozen inside after that moment. A starter that
-//! dies takes its job with it.
+//! dies takes its job with it. When a daemon dies, the starter opens what it has closed.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 

@@ -14,7 +14,7 @@ use crate::numbers::Numbers;
 use crate::sync::{AtomicU32, Ordering};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 /// First page of a segment. Writer: the starter; all but the atomics before any rank exists.
 #[repr(C)]
@@ -30,7 +30,14 @@ struct Header {
     later: AtomicU32,
     /// How many of them have ended.
     ended: AtomicU32,
+    file_locks: FileLockCount,
 }
+
+/// Locks of files that ranks of this node have, or try to get ([`crate::report`]). Writers: the ranks, by
+/// atomic addition. Reader: the switch thread of the node's daemon.
+#[repr(C, align(64))]
+#[derive(Default)]
+struct FileLockCount(AtomicU32);
 
 /// Ranks of other nodes, at most.
 const RANKS_MAX: u32 = 1 << 20;
@@ -104,6 +111,11 @@ impl Mapping {
         self.bytes
     }
 
+    /// How many locks of files the ranks of this node have, or try to get.
+    pub fn file_locks(&self) -> &AtomicU32 {
+        &self.header().file_locks.0
+    }
+
     /// Ranks of the node that have been started, as the header says.
     pub fn present(&self) -> u32 {
         self.header().present.load(Ordering::Acquire)
@@ -159,7 +171,7 @@ impl Segment {
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
             checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals)).map_err(failed("seal"))?;
         }
-        let base = map(descriptor.as_fd(), bytes).map_err(failed("map"))?;
+        let base = map(descriptor.as_fd(), bytes, WRITING).map_err(failed("map"))?;
         // SAFETY: the mapping is page-aligned, at least a page long, and nobody else knows it yet.
         unsafe {
             base.cast::<Header>().write(Header {
@@ -170,6 +182,7 @@ impl Segment {
                 present: AtomicU32::new(geometry.local_ranks),
                 later: AtomicU32::new(0),
                 ended: AtomicU32::new(0),
+                file_locks: FileLockCount::default(),
             })
         };
         Ok(Segment { mapping: Mapping { base, bytes }, geometry, layout: Layout::new(&geometry), descriptor })
@@ -205,7 +218,7 @@ impl Segment {
         let header = read_header(descriptor.as_fd()).map_err(failed("read", bytes))?;
         let layout = header.layout(bytes).map_err(|found| SegmentError::Foreign { found })?;
         let bytes = layout.total_bytes();
-        let base = map(descriptor.as_fd(), bytes).map_err(failed("map", bytes))?;
+        let base = map(descriptor.as_fd(), bytes, WRITING).map_err(failed("map", bytes))?;
         Ok(Segment { mapping: Mapping { base, bytes }, geometry: header.geometry, layout, descriptor })
     }
 
@@ -296,6 +309,43 @@ impl Segment {
     }
 }
 
+/// The first page of a segment, mapped for reading: the daemon of the node has no more of it. Its words are
+/// the ranks', who may write anything there. Unmapped when dropped.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub struct HeaderPage(Mapping);
+
+#[cfg(not(loom))]
+impl HeaderPage {
+    /// Of a segment that is open for reading. The caller has seen to whose it is, and that it is memory of
+    /// the kernel's.
+    ///
+    /// # Errors
+    /// When it is no segment of this version, or cannot be mapped.
+    pub fn read(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
+        read_layout(descriptor)?;
+        if !is_sealed(descriptor) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the segment may become shorter"));
+        }
+        let base = map(descriptor, HEADER_BYTES, libc::PROT_READ)?;
+        Ok(HeaderPage(Mapping { base, bytes: HEADER_BYTES }))
+    }
+
+    /// Whether a rank has a lock of a file, or tries to get one. What the caller has stored before, such a
+    /// rank sees if this does not see the rank.
+    pub fn has_file_locks(&self) -> bool {
+        self.0.file_locks().load(Ordering::SeqCst) != 0
+    }
+}
+
+#[cfg(not(loom))]
+impl Drop for HeaderPage {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `read` made; borrows of it end with this value.
+        unsafe { libc::munmap(self.0.base.as_ptr().cast(), self.0.bytes) };
+    }
+}
+
 /// What a segment was made from, and where things lie in it, by its file; it is not mapped.
 ///
 /// # Errors
@@ -344,13 +394,16 @@ impl Drop for Segment {
     }
 }
 
-fn map(descriptor: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
+/// Who has a segment writes it.
+const WRITING: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+fn map(descriptor: BorrowedFd<'_>, bytes: usize, protection: libc::c_int) -> io::Result<NonNull<u8>> {
     // SAFETY: a fresh shared mapping at an address that the kernel chooses disturbs no other memory.
     let base = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
             bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
+            protection,
             libc::MAP_SHARED | libc::MAP_NORESERVE,
             descriptor.as_raw_fd(),
             0,
@@ -432,6 +485,18 @@ mod tests {
         }
     }
 
+    #[cfg(not(loom))]
+    #[test]
+    fn segment_header_page_shows_file_locks() {
+        let made = Segment::create(GEOMETRY).unwrap();
+        let page = HeaderPage::read(made.descriptor()).unwrap();
+        assert!(!page.has_file_locks());
+        made.mapping().file_locks().store(2, Ordering::SeqCst);
+        assert!(page.has_file_locks());
+        let other = crate::daemon_page::create_file("tutti-other").unwrap();
+        assert!(HeaderPage::read(other.as_fd()).is_err(), "zeros are no segment");
+    }
+
     #[test]
     fn segment_has_room_for_so_many_more_ranks() {
         let made = Segment::create(Geometry { room: 5, ..GEOMETRY }).unwrap();
@@ -479,8 +544,9 @@ mod tests {
             present: AtomicU32::new(local_ranks),
             later: AtomicU32::new(0),
             ended: AtomicU32::new(0),
+            file_locks: FileLockCount::default(),
         };
-        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 6");
+        assert_eq!(refused(header(8, VERSION, 3)), "magic 0x8, version 7");
         assert_eq!(refused(header(MAGIC, 99, 3)), "magic 0x5455545449534547, version 99");
         assert_eq!(refused(header(MAGIC, VERSION, 0)), "0 local ranks");
         assert_eq!(refused(header(MAGIC, VERSION, u32::MAX)), format!("{} local ranks", u32::MAX));

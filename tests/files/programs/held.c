@@ -1,5 +1,5 @@
 /* Rank 1 writes in atomic mode, and its write never ends: the file is its first argument. A file of the name of the
- * second one says that it has begun. */
+ * second one says that it has begun. With a third one rank 0 computes for ever. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
@@ -37,6 +37,9 @@ int main(int argc, char **argv)
         mark = argv[2];
         MPI_File_write_at(file, 0, "held", 4, MPI_BYTE, MPI_STATUS_IGNORE);
     }
+    if (argc > 3)
+        for (volatile int computes = 1; computes;)
+            continue;
     MPI_File_close(&file);
     MPI_Finalize();
     return 0;

@@ -6,7 +6,8 @@
 //!    |  ^                   | thaw                 v
 //!    |  '-------------------'                   Requested --try_assume--> Assumed
 //!    '--freeze--------------------------------------^  |                     |
-//!                                                      '---- try_confirm ----'--> Confirmed --thaw--> Running
+//!    |                                              |  '---- try_confirm ----'--> Confirmed; thaw: Running
+//!    '--freeze, a rank has a lock of a file--> Unlocking; thaw: Running
 //! ```
 
 /// The state of a job freezer.
@@ -22,6 +23,8 @@ pub(super) enum FreezeState {
     },
     /// It is a filler, behind everybody on its slots, and counts as frozen.
     Filling,
+    /// It is about to be told to freeze: ranks end accesses of files that they have locked.
+    Unlocking,
     /// It was told to freeze.
     Requested {
         /// It has not been checked since, and the next step waits for it.

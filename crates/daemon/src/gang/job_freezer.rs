@@ -20,6 +20,7 @@ use tutti_os::stat::owner;
 use super::cgroup_freezer::{Activity, CgroupFreezer};
 use super::clock::now_ns;
 use super::command::{Filling, LocalRanks};
+use super::file_locks::{FileLocks, LockWait};
 use super::freeze_progress::FreezeProgress;
 use super::freeze_state::FreezeState;
 use super::page::{self, Teller};
@@ -57,6 +58,9 @@ pub(super) struct JobFreezer {
     state: FreezeState,
     /// The pages of its starters here.
     pages: Vec<Teller>,
+    file_locks: FileLocks,
+    /// It stands still in the middle of its turn.
+    is_held_inside: bool,
     /// Its line on the board.
     line: Option<JobLine>,
     /// Of its ranks, for signals where its cgroup cannot be frozen.
@@ -118,6 +122,8 @@ impl JobFreezer {
             mechanism,
             state: FreezeState::default(),
             pages: pages(starters, *user),
+            file_locks: FileLocks::of(starters, *user, now_ns()),
+            is_held_inside: false,
             line: None,
             starters: starters.clone(),
             worker: worker.clone(),
@@ -181,7 +187,19 @@ impl JobFreezer {
         self.state == FreezeState::Filling
     }
 
+    /// Tells it to stand still, as soon as no rank has a lock of a file, or one keeps it for too long.
     pub(super) fn freeze(&mut self, now_ns: u64) {
+        // Who stands still already gives nothing back.
+        let may_wait = !self.is_held_inside;
+        if may_wait && self.state != FreezeState::Unlocking && self.file_locks.try_wait(now_ns, &self.pages) {
+            self.state = FreezeState::Unlocking;
+        }
+        if self.state != FreezeState::Unlocking {
+            self.request_freeze(now_ns);
+        }
+    }
+
+    fn request_freeze(&mut self, now_ns: u64) {
         self.state = FreezeState::Requested { is_unchecked: true };
         self.pages.iter_mut().for_each(|page| page.begin(now_ns));
         self.line.iter_mut().for_each(|line| line.freeze(now_ns));
@@ -221,6 +239,11 @@ impl JobFreezer {
         self.unreported.take()
     }
 
+    /// How long it was not frozen because of a lock of a file, or that it was with one, since the last call.
+    pub(super) fn take_lock_wait(&mut self) -> Option<LockWait> {
+        self.file_locks.take_wait()
+    }
+
     /// It has just been told to freeze. `true`: nobody has to wait for more: none of its ranks runs an
     /// instruction of its own. That it does stand still is looked for much later, for those who keep the
     /// machines.
@@ -243,7 +266,7 @@ impl JobFreezer {
         match self.state {
             FreezeState::Assumed => now_ns >= self.poll_ns(),
             // Processes that a job starts behind our back are stopped again (`Stopper::try_confirm`).
-            FreezeState::Requested { .. } | FreezeState::Confirmed => true,
+            FreezeState::Requested { .. } | FreezeState::Confirmed | FreezeState::Unlocking => true,
             FreezeState::Running | FreezeState::Exempt { .. } | FreezeState::Filling => false,
         }
     }
@@ -270,6 +293,11 @@ impl JobFreezer {
             return;
         }
         let now_ns = now_ns();
+        self.file_locks.open(now_ns, &self.pages);
+        self.is_held_inside = false;
+        if before == FreezeState::Unlocking {
+            return;
+        }
         self.pages.iter_mut().for_each(|page| page.end(now_ns));
         self.line.iter_mut().for_each(|line| line.thaw(now_ns));
         with!(&mut self.mechanism, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
@@ -284,6 +312,7 @@ impl JobFreezer {
             false => self.pages.iter_mut().for_each(|page| page.end(now_ns)),
         }
         all.iter().for_each(|one| one.hold(held));
+        self.is_held_inside = held;
         true
     }
 
@@ -300,7 +329,8 @@ impl JobFreezer {
 
     /// It has been told to freeze and has not said that it has.
     pub(super) fn is_freezing(&self) -> bool {
-        with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_requested()))
+        self.state == FreezeState::Unlocking
+            || with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_requested()))
     }
 
     /// It has been told to freeze, and not to go on.
@@ -310,6 +340,9 @@ impl JobFreezer {
 
     /// It has just been told to freeze, and the next step waits until it does: at most until then.
     pub(super) fn awaited_until_ns(&self, now_ns: u64) -> Option<u64> {
+        if self.state == FreezeState::Unlocking {
+            return None;
+        }
         let is_deferred = with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_deferred()));
         let until_ns = self.requested_ns() + AWAITED_NS;
         (self.is_freezing() && !is_deferred && now_ns < until_ns).then_some(until_ns)
@@ -344,6 +377,9 @@ impl JobFreezer {
 
     /// When to look again.
     pub(super) fn poll_ns(&self) -> u64 {
+        if self.state == FreezeState::Unlocking {
+            return self.file_locks.poll_ns();
+        }
         with!(&self.mechanism, iter, all => {
             let freezing = all.by_ref().map(|one| one.progress()).filter(|progress| progress.is_requested());
             freezing.map(FreezeProgress::poll_ns).min().unwrap_or(u64::MAX)
@@ -359,6 +395,12 @@ impl JobFreezer {
 
     /// `true`: all of it has just been found to stand still.
     pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
+        if self.state == FreezeState::Unlocking {
+            if self.file_locks.try_end_wait(now_ns) {
+                self.request_freeze(now_ns);
+            }
+            return false;
+        }
         self.state.check();
         let news = with!(&mut self.mechanism, iter_mut, all => {
             all.by_ref().filter_map(|one| one.try_confirm(now_ns).then_some(())).count()

@@ -21,6 +21,7 @@ use tutti_shm::call_counts::{self, CallCounts};
 pub(crate) use tutti_shm::daemon_page::Teller;
 use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES, Page};
 use tutti_shm::phases::{self, Grants};
+use tutti_shm::segment::HeaderPage;
 
 /// The starter has it among its first descriptors; of who has more than a starter no more are looked at.
 const DESCRIPTORS_MAX: usize = 1024;
@@ -63,6 +64,14 @@ pub(crate) fn call_counts(starter: Pid, user: u32) -> Option<CallCounts> {
     find_file(starter, call_counts::NAME, |folder, number| {
         let segment = open_file(folder, number, user, OFlags::RDONLY, |bytes| bytes >= PAGE_BYTES as u64)?;
         CallCounts::of(segment).ok()
+    })
+}
+
+/// Where the ranks of this starter say that they have locks of files.
+pub(crate) fn file_locks(starter: Pid, user: u32) -> Option<HeaderPage> {
+    find_file(starter, call_counts::NAME, |folder, number| {
+        let segment = open_file(folder, number, user, OFlags::RDONLY, |bytes| bytes >= PAGE_BYTES as u64)?;
+        HeaderPage::read(segment.as_fd()).ok()
     })
 }
 

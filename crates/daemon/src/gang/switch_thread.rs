@@ -26,6 +26,7 @@ use super::phases::{Hold, Phases};
 use super::switch_links::{Received, SwitchLinks, SwitchMessage};
 use super::turns::{Recorder, Turns};
 use super::worker::Worker;
+use tutti_protocol::turns::TurnKind;
 use tutti_protocol::users::FreezeMethod;
 
 mod jobs;
@@ -186,6 +187,7 @@ impl SwitchThread {
             }
             self.publish_served(now_ns);
             self.report_failures();
+            self.report_file_locks();
             self.wait();
         }
         self.jobs.values_mut().filter_map(|job| job.freezer.as_mut()).for_each(|freezer| {
@@ -211,6 +213,21 @@ impl SwitchThread {
             (self.emit)(SwitchEvent::LogLine(format!(
                 "job {job}: its cgroup cannot be frozen ({error}): {what}"
             )));
+        }
+    }
+
+    /// Jobs that were not frozen at once since a rank had a lock of a file, and those that were with one.
+    fn report_file_locks(&mut self) {
+        for (id, job) in &mut self.jobs {
+            let Some(wait) = job.freezer.as_mut().and_then(JobFreezer::take_lock_wait) else { continue };
+            let kind = if wait.is_kept { TurnKind::Locked } else { TurnKind::Unlock };
+            self.recorder.put(kind, *id, wait.from_ns, wait.to_ns);
+            if wait.is_kept && !std::mem::replace(&mut job.kept_lock, true) {
+                let text = "who wants the same range waits for its next turn";
+                (self.emit)(SwitchEvent::LogLine(format!(
+                    "job {id} is frozen while a rank accesses a file that it has locked: {text}"
+                )));
+            }
         }
     }
 

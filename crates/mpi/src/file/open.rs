@@ -8,6 +8,7 @@ use std::rc::Rc;
 use core::ffi::c_int;
 
 use tutti_datatype::{Buffer, View};
+use tutti_runtime::file_locks::FileLocks;
 use tutti_shm::arena::Range;
 
 use super::hints::{self, Hints};
@@ -140,9 +141,6 @@ impl Guard {
             (comm.context, comm.group.members().to_vec(), comm.rank)
         };
         let pointer = Rc::new(self.make_pointer(comm, &nodes)?);
-        let job = &self.engine.job;
-        // SAFETY: the segment stays mapped until the process ends.
-        let report = unsafe { &*std::ptr::from_ref(job.report(job.rank())) };
         let opened = Rc::new(Opened {
             file: descriptor.file,
             path,
@@ -154,7 +152,7 @@ impl Guard {
             is_readable: descriptor.is_readable,
             is_writable: descriptor.is_writable,
             is_locked: Cell::new(false),
-            report,
+            locks: FileLocks::of(&self.engine.job),
         });
         let bytes = self.layout(MPI_BYTE)?;
         let shown = Shown {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use core::ffi::c_int;
 
 use tutti_datatype::{Layout, View};
-use tutti_shm::report::Report;
+use tutti_runtime::file_locks::FileLocks;
 
 use super::hints::Hints;
 use super::pointer::Pointer;
@@ -42,7 +42,7 @@ pub struct Opened {
     /// An access of this process holds a lock: locks of one description do not exclude each other.
     pub is_locked: Cell<bool>,
     /// Where this rank says that it has a lock.
-    pub report: &'static Report,
+    pub locks: FileLocks,
 }
 
 impl Opened {
@@ -59,10 +59,10 @@ impl Opened {
         }
     }
 
-    /// Locks a range, unless somebody is in the way, or the job is about to be suspended: then there is no
+    /// Locks a range, unless somebody is in the way, or the job is about to be frozen: then there is no
     /// result yet.
     pub fn try_lock(&self, lock: Lock, begin: i64, bytes: i64) -> Option<Result<()>> {
-        if self.is_locked.get() || !self.report.begin_file_lock() {
+        if self.is_locked.get() || !self.locks.try_begin() {
             return None;
         }
         // The lock must be one that the descriptor allows.
@@ -73,7 +73,7 @@ impl Opened {
         };
         match system::try_lock(&self.file, lock, begin, bytes) {
             Ok(false) => {
-                self.report.end_file_lock();
+                self.locks.end();
                 None
             }
             Ok(true) => {
@@ -81,7 +81,7 @@ impl Opened {
                 Some(Ok(()))
             }
             Err(error) => {
-                self.report.end_file_lock();
+                self.locks.end();
                 let text = format!("{}: the file system does not lock files: {error}", self.name());
                 Some(Err(Error::new(MPI_ERR_IO, text)))
             }
@@ -93,7 +93,7 @@ impl Opened {
         self.is_locked.set(false);
         // A lock that cannot be given back ends with the descriptor.
         let _ = system::try_lock(&self.file, Lock::Free, begin, bytes);
-        self.report.end_file_lock();
+        self.locks.end();
     }
 
     /// The error of a transfer that has not moved `bytes` bytes at `offset`.

@@ -129,3 +129,21 @@ fn daemon_page_of_another_user_is_refused() {
     let made = DaemonPage::create().unwrap();
     assert!(DaemonPage::adopt(made.reading_end().unwrap().as_fd(), user, 0).is_err());
 }
+
+#[test]
+fn daemon_page_closed_file_locks_are_open_when_the_daemon_is_gone() {
+    let made = DaemonPage::create().unwrap();
+    let rank = Page::read(made.reading_end().unwrap().as_fd()).unwrap();
+    let daemon = adopt(&made, 0);
+    assert!(!rank.are_file_locks_closed());
+    daemon.close_file_locks(true);
+    assert!(rank.are_file_locks_closed());
+    daemon.close_file_locks(false);
+    assert!(!rank.are_file_locks_closed());
+    daemon.close_file_locks(true);
+    made.settle(10);
+    assert!(!rank.are_file_locks_closed(), "by its starter");
+    daemon.close_file_locks(true);
+    let _next = adopt(&made, 20);
+    assert!(!rank.are_file_locks_closed(), "by the next daemon");
+}

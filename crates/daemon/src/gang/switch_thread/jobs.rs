@@ -53,6 +53,8 @@ pub(super) struct Job {
     pub(super) stuck: bool,
     /// It does not fill: the main loop has said so.
     pub(super) put_out: bool,
+    /// It was said that it was frozen with a lock of a file.
+    pub(super) kept_lock: bool,
     /// It was said that it has many processes.
     pub(super) crowd: bool,
     /// When it was last looked at, or thawed; it has not been looked at since it was thawed.
