@@ -349,7 +349,7 @@ impl Engine {
         }
     }
 
-    /// Ends sends that are to be taken back and that nobody answers, since their receivers of this node have
+    /// Ends sends that are to be taken back and that nobody answers, since their receivers of this job have
     /// left. Whether any were to be taken back: a wait looks again soon.
     pub fn end_vain_sends(&mut self) -> bool {
         if self.guests.as_deref().is_none_or(|book| book.broken.is_empty()) {
@@ -365,8 +365,9 @@ impl Engine {
             .map(|(index, request)| (index, request.peer as usize, request.posted as u32))
             .collect();
         for &(index, peer, number) in &vain {
-            if self.peers.has(peer)
-                && self.job.endpoint(peer).state.load(Ordering::Acquire) == FINALIZED
+            if !self.peers.has(peer) {
+                self.forget_vain_send_to_node(index, peer, number);
+            } else if self.job.endpoint(peer).state.load(Ordering::Acquire) == FINALIZED
                 && self.poll_all_of(peer)
             {
                 self.forget_vain_send(index, peer, number);

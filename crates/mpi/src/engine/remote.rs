@@ -125,6 +125,17 @@ impl Engine {
         }
     }
 
+    /// A send to a rank of another node that is to be taken back, if that has left without having answered.
+    /// It is owed to nobody.
+    pub(super) fn forget_vain_send_to_node(&mut self, index: u32, to: usize, number: u32) {
+        let Some(remote) = self.remote.as_deref_mut().filter(|_| to < self.job.ranks()) else { return };
+        let peer = &mut remote.state.peers[to];
+        if peer.has_exited && peer.rendezvous.get(number) == Some(&index) {
+            peer.rendezvous.take(number);
+            self.finish_cancelled(index);
+        }
+    }
+
     /// Brings a message of another node and the receive that takes it together.
     pub(super) fn deliver_from_node(&mut self, from: usize, message: Unexpected, index: u32) {
         if self.is_guest(from) {

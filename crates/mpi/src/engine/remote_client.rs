@@ -175,6 +175,7 @@ unsafe impl Client for RemoteClient<'_> {
     }
 
     fn peer_exited(&mut self, rank: usize) {
+        self.state.peers[rank].has_exited = true;
         self.state.questions.handle_exit(rank);
     }
 

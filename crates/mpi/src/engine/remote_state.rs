@@ -91,6 +91,8 @@ pub(super) struct Peer {
     pub next_message: u32,
     /// The job of a guest; 0 for ranks of this one.
     pub job: u64,
+    /// It has left the job, and all that it has sent has been taken. Not for guests.
+    pub has_exited: bool,
     eager_sent: u64,
     pub eager_known_released: u64,
     eager_released: u64,
