@@ -173,7 +173,7 @@ fn launch_that_ends_is_an_error_of_the_other_one() {
 
 #[test]
 fn launches_have_files_together() {
-    for name in ["kinds", "views", "datareps"] {
+    for name in ["kinds", "views", "datareps", "wrong"] {
         let scratch = Scratch::new(&format!("launches-files-{name}"));
         let compiled = compiled_for_two(&scratch, &format!("tests/files/programs/{name}.c"));
         let file = scratch.path().join("data");
@@ -203,6 +203,17 @@ fn launch_that_ends_in_an_access_to_a_file_is_an_error_of_the_other_one() {
             assert!(connected.stdout.starts_with("lost\n"), "{options:?}, {how}: {connected}");
         }
     }
+}
+
+#[test]
+fn launch_that_ends_leaves_a_file_that_is_deleted_on_close() {
+    let scratch = Scratch::new("launches-lost-scratch");
+    let compiled = compiled_for_two(&scratch, "tests/processes/programs/lost_file.c");
+    let file = scratch.path().join("data");
+    let file = file.to_str().expect("a path of text");
+    let [accepted, connected] = run_together(&scratch, &compiled, ["-n 1", "-n 1"], &[file, "scratch"]);
+    assert_eq!(connected.code(), 137, "{connected}");
+    assert!(accepted.expect_success().stdout.starts_with("lost\n"));
 }
 
 /// A program about windows, run by both launches on all kinds of nodes.

@@ -1,10 +1,12 @@
 /* Two launches have a file together, and the accepting one is killed in the middle of a collective write, or
-   while all use the shared pointer. The others get an error, and nobody waits. */
+   while all use the shared pointer. The others get an error, and nobody waits. "scratch": the connecting one
+   is killed, and a file that is deleted on close stays, since not all have closed it. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPECT(condition)                                                                                    \
     do {                                                                                                     \
@@ -25,17 +27,22 @@ static int class_of(int code)
 
 int main(int argc, char **argv)
 {
-    MPI_File file;
+    MPI_File file, scratch;
     MPI_Datatype blocks;
+    char name[4096];
     int rank, size, class = MPI_SUCCESS;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     /* The ranks of the accepting launch come first. */
-    int dies = rank == 0, shares = strcmp(argv[2], "shared") == 0;
+    int shares = strcmp(argv[2], "shared") == 0, scratches = strcmp(argv[2], "scratch") == 0;
+    int dies = rank == (scratches ? size - 1 : 0);
     int *data = calloc(COUNT, sizeof *data);
     EXPECT(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file) ==
            MPI_SUCCESS);
+    snprintf(name, sizeof name, "%s.scratch", argv[1]);
+    EXPECT(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                         MPI_INFO_NULL, &scratch) == MPI_SUCCESS);
     MPI_Type_vector(COUNT / BLOCK, BLOCK, BLOCK * size, MPI_INT, &blocks);
     MPI_Type_commit(&blocks);
     EXPECT(MPI_File_set_view(file, (MPI_Offset)rank * BLOCK * 4, MPI_INT, blocks, "native", MPI_INFO_NULL) ==
@@ -57,6 +64,9 @@ int main(int argc, char **argv)
     EXPECT(class == MPI_ERR_PROC_ABORTED);
     EXPECT(class_of(MPI_File_seek_shared(file, 0, MPI_SEEK_SET)) == MPI_ERR_PROC_ABORTED);
     EXPECT(class_of(MPI_File_close(&file)) == MPI_ERR_PROC_ABORTED);
+    EXPECT(class_of(MPI_File_close(&scratch)) == MPI_ERR_PROC_ABORTED);
+    if (scratches)
+        EXPECT(access(name, F_OK) == 0 && MPI_File_delete(name, MPI_INFO_NULL) == MPI_SUCCESS);
     MPI_Type_free(&blocks);
     free(data);
     MPI_Finalize();

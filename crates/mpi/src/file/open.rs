@@ -86,11 +86,16 @@ fn open_path(path: &CString, amode: c_int, extra: c_int, mode: u32) -> io::Resul
 }
 
 fn cannot(verb: &str, path: &CString, error: &io::Error) -> Error {
-    let limit = match error.raw_os_error() {
+    let (path, advice) = (path.to_string_lossy(), advice(error));
+    Error::new(class_of(error), format_args!("cannot {verb} {path}: {error}{advice}"))
+}
+
+/// What a user can do about an error of the kernel, behind its text.
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "; raise the limit of open files (ulimit -n)",
         _ => "",
-    };
-    Error::new(class_of(error), format_args!("cannot {verb} {}: {error}{limit}", path.to_string_lossy()))
+    }
 }
 
 impl Guard {
@@ -241,7 +246,8 @@ impl Guard {
             (Err(error), _) => Err(cannot("open", path, &error)),
             (Ok(_), Some(rank)) => {
                 let error = io::Error::from_raw_os_error(outcomes[rank][0] as i32);
-                let text = format!("rank {rank} cannot open {}: {error}", path.to_string_lossy());
+                let (path, advice) = (path.to_string_lossy(), advice(&error));
+                let text = format!("rank {rank} cannot open {path}: {error}{advice}");
                 Err(Error::new(class_of(&error), text))
             }
             (Ok(descriptor), None) => Ok((descriptor, hints)),
@@ -323,7 +329,8 @@ impl Guard {
             if met.is_ok() {
                 met = self.meet(comm, [0]).map(drop);
             }
-            if me == 0 {
+            // Others may go on with a file that not all have closed.
+            if me == 0 && met.is_ok() {
                 result = system::remove(&path).map_err(|error| cannot("delete", &path, &error));
             }
         }
