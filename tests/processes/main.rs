@@ -16,6 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tutti_testkit::await_that;
+use tutti_tests::users::Users;
 use tutti_tests::{Ran, Scratch, compile, program, run};
 
 /// Nothing here takes a tenth of it on a free machine.
@@ -353,6 +354,20 @@ fn spawn_uses_the_room_of_ranks_that_have_ended_again() {
     }
     let ran = run(alone(&spawn, &["again", "20"]).env("TUTTI_UNIVERSE", "3"), LIMIT).expect_success();
     assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ran}");
+}
+
+#[test]
+fn spawn_goes_on_after_the_kernel_has_refused_a_process() {
+    let Some(users) = Users::new("tutti-spawn-refused", 1) else { return };
+    let scratch = Scratch::new("processes-refused");
+    let refused = users.reachable(&compile("tests/processes/programs/refused.c", scratch.path()));
+    for options in
+        [&["-n", "1", "--universe", "9"][..], &["-n", "2", "--virtual-nodes", "2", "--universe", "10"]]
+    {
+        let mut mpiexec = users.command(users.uids()[0], "mpiexec", options);
+        let ran = run(mpiexec.env("TUTTI_DAEMON", "none").arg(&refused), LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("refused: all right\n", ""), "{options:?}: {ran}");
+    }
 }
 
 #[test]

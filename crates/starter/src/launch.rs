@@ -490,7 +490,7 @@ fn start_rank(
     let _ = rustix::process::setpgid(Some(pid), Some(pid));
     let origin = if spawned.is_some() { Origin::Spawn } else { Origin::Launch };
     if index < next {
-        parts.gone.push(parts.ranks.replace(index, pid, pidfd, origin));
+        parts.gone.extend(parts.ranks.replace(index, pid, pidfd, origin));
     } else {
         parts.ranks.add(pid, pidfd, origin);
     }

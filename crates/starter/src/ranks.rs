@@ -16,6 +16,7 @@
 //! | exits with 0 | Alone, started by other ranks | ends: [`Cause::NeverInit`], since those wait for it |
 //! | ends in any way | Attached, adopted: it was started without mpiexec | ends: [`Cause::Gone`] |
 //! | ends in any way | withdrawn: one of those that were to start with it could not | the job continues |
+//! | was never there: the kernel refused it | withdrawn, and dead | the job continues |
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -49,9 +50,8 @@ pub enum Mpi {
 /// One rank.
 #[derive(Debug)]
 pub struct Rank {
-    pid: Pid,
-    /// Readable when the process is dead.
-    pidfd: OwnedFd,
+    /// None: it has got no process.
+    process: Option<Process>,
     mpi: Mpi,
     dead: bool,
     origin: Origin,
@@ -59,6 +59,33 @@ pub struct Rank {
     inner: Option<OwnedFd>,
     /// When the inner process was seen dead without MPI_Finalize.
     inner_dead_ns: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Process {
+    pid: Pid,
+    /// Readable when it is dead.
+    pidfd: OwnedFd,
+}
+
+impl Process {
+    fn number(&self) -> u32 {
+        self.pid.as_raw_nonzero().get() as u32
+    }
+}
+
+impl Rank {
+    fn of(pid: Pid, pidfd: OwnedFd, origin: Origin) -> Self {
+        Rank { process: Some(Process { pid, pidfd }), dead: false, ..Rank::absent(origin) }
+    }
+
+    fn absent(origin: Origin) -> Self {
+        Rank { process: None, mpi: Mpi::Alone, dead: true, origin, inner: None, inner_dead_ns: None }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        self.process.as_ref().map(|process| process.pid)
+    }
 }
 
 /// Why a rank is there.
@@ -107,22 +134,29 @@ impl Ranks {
 
     /// Adds the next rank, just forked.
     pub fn add(&mut self, pid: Pid, pidfd: OwnedFd, origin: Origin) {
-        let mpi = Mpi::Alone;
-        self.ranks.push(Rank { pid, pidfd, mpi, dead: false, origin, inner: None, inner_dead_ns: None });
+        self.ranks.push(Rank::of(pid, pidfd, origin));
     }
 
-    /// Puts another process in the place of a rank that has ended, just forked; gives the pid of the former.
+    /// Ranks up to so many that others have asked for have got no process, and get none any more: they have
+    /// ended.
+    pub fn add_absent(&mut self, count: usize) {
+        while self.ranks.len() < count {
+            self.ranks.push(Rank::absent(Origin::Withdrawn));
+        }
+    }
+
+    /// Puts another process in the place of a rank that has ended, just forked; gives the pid of the former,
+    /// if it had a process.
     ///
     /// # Panics
     /// When it has not ended.
-    pub fn replace(&mut self, rank: u32, pid: Pid, pidfd: OwnedFd, origin: Origin) -> u32 {
+    pub fn replace(&mut self, rank: u32, pid: Pid, pidfd: OwnedFd, origin: Origin) -> Option<u32> {
         assert!(self.has_ended(rank), "rank {rank} has not ended");
-        let mpi = Mpi::Alone;
-        let next = Rank { pid, pidfd, mpi, dead: false, origin, inner: None, inner_dead_ns: None };
-        let former = std::mem::replace(&mut self.ranks[rank as usize], next);
+        let former = std::mem::replace(&mut self.ranks[rank as usize], Rank::of(pid, pidfd, origin));
+        let former = former.process?;
         // Nobody names it any more.
         let _ = waitid(WaitId::PidFd(former.pidfd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
-        former.pid.as_raw_nonzero().get() as u32
+        Some(former.number())
     }
 
     /// Whether a rank that others have started is dead, and had left before or was taken back.
@@ -139,15 +173,12 @@ impl Ranks {
     pub fn withdraw(&mut self, rank: u32) {
         let rank = &mut self.ranks[rank as usize];
         rank.origin = Origin::Withdrawn;
-        let _ = kill_process_group(rank.pid, Signal::KILL);
-        if !rank.dead {
-            let _ = pidfd_send_signal(&rank.pidfd, Signal::KILL);
-        }
+        kill(rank);
     }
 
     /// Whether it has been taken back.
     pub fn is_withdrawn(&self, rank: u32) -> bool {
-        // A number may have got no process.
+        // There is none yet, while others are forked.
         self.ranks.get(rank as usize).is_some_and(|rank| rank.origin == Origin::Withdrawn)
     }
 
@@ -167,30 +198,35 @@ impl Ranks {
         self.numbers.map_or(index, |numbers| numbers.rank_at(index as usize) as u32)
     }
 
-    /// How many have been forked.
+    /// How many there are, those without a process among them.
     pub fn count(&self) -> usize {
         self.ranks.len()
     }
 
-    /// Pids by rank.
+    /// The pids of those that have got a process, in their order.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
-        self.ranks.iter().map(|rank| rank.pid.as_raw_nonzero().get() as u32)
+        self.ranks.iter().filter_map(|rank| rank.process.as_ref().map(Process::number))
+    }
+
+    /// The pid of a rank, if it has got a process.
+    pub fn pid_of(&self, rank: u32) -> Option<u32> {
+        self.ranks.get(rank as usize)?.process.as_ref().map(Process::number)
     }
 
     /// That of the first, as long as it is alive.
     pub fn first_pid(&self) -> Option<Pid> {
-        self.ranks.first().filter(|rank| !rank.dead).map(|rank| rank.pid)
+        self.ranks.first().filter(|rank| !rank.dead).and_then(Rank::pid)
     }
 
     /// Whether a pid is a rank's.
     pub fn contains(&self, pid: Pid) -> bool {
-        self.ranks.iter().any(|rank| rank.pid == pid)
+        self.ranks.iter().any(|rank| rank.pid() == Some(pid))
     }
 
     /// Living ranks, to be polled for readability and given to [`Self::handle_death`].
     pub fn alive(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
         let alive = self.ranks.iter().enumerate().filter(|(_, rank)| !rank.dead);
-        alive.map(|(index, rank)| (index as u32, rank.pidfd.as_fd()))
+        alive.filter_map(|(index, rank)| Some((index as u32, rank.process.as_ref()?.pidfd.as_fd())))
     }
 
     /// Processes below wrappers, to be polled and given to [`Self::handle_inner_death`].
@@ -234,7 +270,7 @@ impl Ranks {
             Event::Attached { rank, pid } => {
                 let rank = &mut self.ranks[rank as usize];
                 rank.mpi = Mpi::Attached;
-                if pid != rank.pid {
+                if Some(pid) != rank.pid() {
                     // It may have died since: then there is nothing to watch any more.
                     rank.inner = pidfd_open(pid, PidfdFlags::empty()).ok();
                     rank.inner_dead_ns = rank.inner.is_none().then_some(now_ns);
@@ -288,7 +324,7 @@ impl Ranks {
             entry.dead = true;
             return if entry.mpi == Mpi::Finalized { None } else { self.judge(rank, Cause::Gone) };
         }
-        let status = waitid(WaitId::PidFd(entry.pidfd.as_fd()), options).ok()??;
+        let status = waitid(WaitId::PidFd(entry.process.as_ref()?.pidfd.as_fd()), options).ok()??;
         entry.dead = true;
         entry.inner = None;
         if entry.origin == Origin::Withdrawn {
@@ -342,8 +378,9 @@ impl Ranks {
     fn kill_adopted(&mut self, now_ns: u64) {
         if self.adopted_ends_ns.is_some_and(|ends_ns| now_ns >= ends_ns) {
             self.adopted_ends_ns = None;
-            for rank in self.ranks.iter().filter(|rank| !rank.dead && rank.origin == Origin::Adopted) {
-                let _ = pidfd_send_signal(&rank.pidfd, Signal::KILL);
+            let adopted = self.ranks.iter().filter(|rank| !rank.dead && rank.origin == Origin::Adopted);
+            for process in adopted.filter_map(|rank| rank.process.as_ref()) {
+                let _ = pidfd_send_signal(&process.pidfd, Signal::KILL);
             }
         }
     }
@@ -357,27 +394,32 @@ impl Ranks {
         }
         let entry = &self.ranks[rank as usize];
         self.ending = entry.mpi != Mpi::Finalized;
-        Some(Ended { rank: self.world_rank(rank), pid: entry.pid.as_raw_nonzero().get() as u32, cause })
+        Some(Ended { rank: self.world_rank(rank), pid: entry.process.as_ref()?.number(), cause })
     }
 
     /// Sends a signal to the process group of every living rank.
     pub fn signal(&self, signal: Signal) {
         for rank in self.ranks.iter().filter(|rank| !rank.dead && rank.origin != Origin::Adopted) {
-            if kill_process_group(rank.pid, signal).is_err() {
+            let Some(process) = &rank.process else { continue };
+            if kill_process_group(process.pid, signal).is_err() {
                 // The child is still on its way to a group of its own.
-                let _ = pidfd_send_signal(&rank.pidfd, signal);
+                let _ = pidfd_send_signal(&process.pidfd, signal);
             }
         }
     }
 
     /// Kills every rank, and the process groups of dead ones too: their children may still be there.
     pub fn kill(&self) {
-        for rank in self.ranks.iter().filter(|rank| rank.origin != Origin::Adopted) {
-            let _ = kill_process_group(rank.pid, Signal::KILL);
-            if !rank.dead {
-                let _ = pidfd_send_signal(&rank.pidfd, Signal::KILL);
-            }
-        }
+        self.ranks.iter().filter(|rank| rank.origin != Origin::Adopted).for_each(kill);
+    }
+}
+
+/// Kills a rank and its process group; that of a dead one may have children of it.
+fn kill(rank: &Rank) {
+    let Some(process) = &rank.process else { return };
+    let _ = kill_process_group(process.pid, Signal::KILL);
+    if !rank.dead {
+        let _ = pidfd_send_signal(&process.pidfd, Signal::KILL);
     }
 }
 

@@ -28,7 +28,7 @@ fn die(ranks: &mut Ranks, rank: u32) -> Option<Cause> {
 }
 
 fn attach(ranks: &mut Ranks, rank: u32) {
-    let pid = ranks.ranks[rank as usize].pid;
+    let pid = ranks.ranks[rank as usize].pid().unwrap();
     assert_eq!(ranks.handle_event(&Event::Attached { rank, pid }, 0), None);
 }
 
@@ -135,4 +135,22 @@ fn rank_that_was_there_before_ends_the_job_without_mpi_finalize() {
         assert_eq!(ranks.handle_death(0).map(|ended| ended.cause), expected);
         assert!(ranks.all_dead() && ranks.is_ending() != finalizes);
     }
+}
+
+#[test]
+fn rank_that_was_never_there_has_ended_and_may_be_replaced() {
+    let mut ranks = job(&["exit 0"]);
+    ranks.add_absent(3);
+    assert!(ranks.has_ended(1) && ranks.has_ended(2) && ranks.is_withdrawn(2));
+    assert_eq!((ranks.count(), ranks.pids().count(), ranks.pid_of(1)), (3, 1, None));
+    ranks.signal(Signal::CONT);
+    assert_eq!(ranks.alive().count(), 1);
+    let mut child = std::process::Command::new("sh").args(["-c", "exit 0"]).spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    assert_eq!(ranks.replace(2, pid, pidfd, Origin::Spawn), None, "no process was there before");
+    assert_eq!(ranks.pid_of(2), Some(child.id()));
+    assert!(!ranks.has_ended(2));
+    assert_eq!(die(&mut ranks, 2), Some(Cause::NeverInit));
+    assert!(child.wait().unwrap().success(), "its status was looked at, not taken");
 }

@@ -137,7 +137,7 @@ impl Starter {
     /// What a dead rank had of the parallel slots is free.
     fn end_phases(&self, rank: u32) {
         if let Some(page) = &self.parts.phases {
-            self.parts.ranks.pids().nth(rank as usize).into_iter().for_each(|pid| page.end(pid));
+            self.parts.ranks.pid_of(rank).into_iter().for_each(|pid| page.end(pid));
         }
     }
 

@@ -76,12 +76,8 @@ impl Starter {
     /// A program of another MPI wants more processes. Programs are searched where it is, and in PATH.
     pub(super) fn spawn_over_pmi(&mut self, rank: u32, commands: Vec<Command>) {
         let parent = self.parts.ranks.world_rank(rank);
-        let here = self
-            .parts
-            .ranks
-            .pids()
-            .nth(rank as usize)
-            .and_then(|pid| std::fs::read_link(format!("/proc/{pid}/cwd")).ok());
+        let here =
+            self.parts.ranks.pid_of(rank).and_then(|pid| std::fs::read_link(format!("/proc/{pid}/cwd")).ok());
         let here = here.unwrap_or_else(|| PathBuf::from("/"));
         let wanted = commands.iter().fold(0_u32, |sum, command| sum.saturating_add(command.ranks));
         let preput = commands.first().map(|command| command.preput.clone()).unwrap_or_default();
@@ -287,7 +283,7 @@ impl Starter {
             spawning.excess = Some(wishes.iter().fold(0, |sum, (ranks, _)| sum.saturating_add(*ranks)));
         })?;
         let later = allocation.later();
-        let job = self.later.job.clone().ok_or("the kernel has refused this job a process before")?;
+        let job = self.later.job.clone().ok_or("the kernel has refused this job random bytes before")?;
         let (Some(segment), Some(tickets)) = (&self.parts.segment, &mut self.parts.tickets) else {
             return Err(format!("the job is over on node {}", hosts.name(job.node() as usize)));
         };
@@ -313,6 +309,7 @@ impl Starter {
             segment.renew(*index as usize);
             self.parts.exited.forget(*index);
         }
+        let count = present + new.len() as u32;
         if !segment.add_ranks(new.len() as u32) {
             return Err("the segment has no room for them".into());
         }
@@ -338,8 +335,9 @@ impl Starter {
                 Ok(())
             }
             Err(error) => {
-                // Numbers that have no process: none comes behind them.
-                self.later.job = None;
+                // Those that have got no process have ended: their numbers are used again.
+                self.parts.ranks.add_absent(count as usize);
+                self.parts.names.resize(count as usize, String::new());
                 self.withdraw(&spawning.local);
                 Err(error.to_string())
             }
@@ -355,8 +353,9 @@ impl Starter {
             if is_there && !self.parts.ranks.has_ended(index) {
                 self.parts.ranks.withdraw(index);
             } else {
-                // Its number stays without a process.
+                // It has got no process, or that is dead: the others may forget it.
                 self.parts.segment.iter().for_each(|segment| segment.mark_left(index as usize));
+                self.announce_end(index);
             }
         }
     }
@@ -476,8 +475,7 @@ impl Starter {
         if !is_good {
             self.withdraw(&local);
         } else if !local.is_empty() {
-            let all: Vec<u32> = self.parts.ranks.pids().collect();
-            let pids = local.iter().filter_map(|index| all.get(*index as usize).copied()).collect();
+            let pids = local.iter().filter_map(|index| self.parts.ranks.pid_of(*index)).collect();
             let gone = std::mem::take(&mut self.parts.gone);
             self.report(&Report::Later { pids, gone });
         }
