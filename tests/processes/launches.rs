@@ -171,6 +171,33 @@ fn launch_that_ends_is_an_error_of_the_other_one() {
     }
 }
 
+/// Numbers of those that have ended are used again meanwhile.
+#[test]
+fn launches_serve_many_clients_one_after_another() {
+    const LAUNCHES: u32 = 12;
+    const RANKS: u32 = 8;
+    let scratch = Scratch::new("launches-clients");
+    let compiled = compile("tests/processes/programs/many_clients.c", scratch.path());
+    let port = scratch.path().join("port");
+    let side = |ranks: u32, words: &[&str]| {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", &ranks.to_string()]).arg(&compiled).arg(words[0]).arg(&port).args(&words[1..]);
+        mpiexec.env("TUTTI_DIR", scratch.path());
+        mpiexec
+    };
+    let count = (LAUNCHES * RANKS).to_string();
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| run(&mut side(1, &["serve", &count]), LIMIT));
+        for _ in 0..LAUNCHES {
+            let asked = run(&mut side(RANKS, &["ask"]), LIMIT).expect_success();
+            assert_eq!((&*asked.stdout, &*asked.stderr), ("", ""), "{asked}");
+        }
+        let served = served.join().expect("it ran").expect_success();
+        assert!(served.stdout.starts_with(&format!("served {count}, ")), "{served}");
+        assert_eq!(served.stderr, "", "{served}");
+    });
+}
+
 #[test]
 fn launches_have_files_together() {
     for name in ["kinds", "views", "datareps", "wrong"] {

@@ -168,6 +168,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
         attributes: Default::default(),
         ops: Slab::new(Kind::Op),
         schedules: Default::default(),
+        bridging: Vec::new(),
         wins: Slab::new(Kind::Win),
         files: Slab::new(Kind::File),
         servers: HashMap::new(),

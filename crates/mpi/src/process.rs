@@ -52,6 +52,8 @@ pub struct Process {
     pub ops: Slab<crate::collective::op::UserOperation>,
     /// Collective operations that were started and are not finished.
     pub schedules: Schedules,
+    /// Leaders of other groups, with which calls of this process make communicators.
+    pub bridging: Vec<u32>,
     /// Windows.
     pub wins: Slab<Window>,
     /// Open files.

@@ -2,7 +2,14 @@
 //!
 //! A guest has a number here, behind all world ranks that the job has room for, so that whoever works with
 //! world ranks works with guests. The number is this process's own; between processes an [`Address`] says
-//! who is meant.
+//! who is meant. When a guest is lost and nothing names it any more, its number may be another's:
+//!
+//! ```text
+//! introduce, or it connects -> take_new -> ... messages ... -> take_lost -> forget -> introduce another
+//! ```
+//!
+//! Sockets of a guest that was forgotten are closed. What the watch has told of them before makes a look at
+//! the next guest of that number, which does no harm.
 //!
 //! Each direction between two processes has a connection of its own, made by the sender. So two that connect
 //! to each other at the same time need no rule.
@@ -95,6 +102,10 @@ pub struct Guests {
     list: Vec<Guest>,
     /// By names and keys: a job may use the number of a rank again.
     numbers: HashMap<(ProcessName, u64), usize>,
+    /// Numbers of guests that are forgotten.
+    free: Vec<usize>,
+    /// Guests that have come since [`Guests::take_new`].
+    new: Vec<usize>,
     newcomers: VecDeque<Newcomer>,
     /// Sockets that can go on although nothing new has come.
     again: Vec<u64>,
@@ -206,6 +217,8 @@ impl Guests {
             watch,
             list: Vec::new(),
             numbers: HashMap::new(),
+            free: Vec::new(),
+            new: Vec::new(),
             newcomers: VecDeque::new(),
             again: Vec::new(),
             later: Vec::new(),
@@ -251,26 +264,49 @@ impl Guests {
         if address.name.job == self.own.name.job {
             return Some(address.name.rank as usize).filter(|rank| *rank < self.first);
         }
-        let next = self.end();
-        let number = *self.numbers.entry((address.name, address.key)).or_insert(next);
-        if number == next {
-            self.list.push(Guest {
-                address,
-                out: None,
-                awaited: None,
-                queue: Vec::new(),
-                sent: 0,
-                bulk_out: VecDeque::new(),
-                inbound: None,
-                input: Vec::new(),
-                bulk_in: HashMap::new(),
-                next_name: 0,
-                has_left: false,
-                is_closed: false,
-                is_lost: false,
-            });
+        if let Some(number) = self.numbers.get(&(address.name, address.key)) {
+            return Some(*number);
         }
+        let number = self.free.pop().unwrap_or(self.end());
+        match self.list.get_mut(number - self.first) {
+            Some(place) => *place = Guest::new(address),
+            None => self.list.push(Guest::new(address)),
+        }
+        self.numbers.insert((address.name, address.key), number);
+        self.new.push(number);
         Some(number)
+    }
+
+    /// Whether guests have come since [`Guests::take_new`].
+    pub fn has_new(&self) -> bool {
+        !self.new.is_empty()
+    }
+
+    /// Guests that have come since the last call, new numbers in their order.
+    pub fn take_new(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// Nothing names a guest that is lost any more: another one may get its number. False if that is not
+    /// known to all yet.
+    ///
+    /// # Panics
+    /// When it is not lost.
+    pub fn forget(&mut self, number: usize) -> bool {
+        assert!(self.is_lost(number), "guest {number} may still send");
+        if [&self.lost, &self.doomed, &self.new].iter().any(|list| list.contains(&number)) {
+            return false;
+        }
+        let Address { name, key, .. } = self.guest(number).address;
+        if self.numbers.remove(&(name, key)).is_some() {
+            self.free.push(number);
+        }
+        true
+    }
+
+    /// Whether a guest of this job is known.
+    pub fn knows_job(&self, job: u64) -> bool {
+        self.numbers.keys().any(|(name, _)| name.job == job)
     }
 
     /// Connects to a guest, unless there are many: so its end is known even if no message goes there.
@@ -398,12 +434,7 @@ impl Guests {
         numbers.append(&mut self.again);
         let moved = !numbers.is_empty();
         numbers.append(&mut self.later);
-        if !self.doomed.is_empty() {
-            self.judge();
-        }
-        if numbers.is_empty() {
-            return false;
-        }
+        let doomed = std::mem::take(&mut self.doomed);
         numbers.sort_unstable();
         numbers.dedup();
         for &number in &numbers {
@@ -414,6 +445,10 @@ impl Guests {
                 _ if number & 1 == 0 => self.take_in((number >> 1) as usize, client),
                 _ => self.push_out((number >> 1) as usize, client),
             }
+        }
+        // Last: who comes now may have the number of a guest of which the watch has told.
+        if !doomed.is_empty() {
+            self.judge(&doomed);
         }
         moved
     }
@@ -625,12 +660,11 @@ impl Guests {
     }
 
     /// Those from which no connection waits either are lost.
-    fn judge(&mut self) {
-        let doomed = std::mem::take(&mut self.doomed);
+    fn judge(&mut self, doomed: &[usize]) {
         self.accept(LOCAL_DOOR);
         self.accept(INET_DOOR);
         self.greet();
-        for number in doomed {
+        for &number in doomed {
             if self.guest(number).inbound.is_none() {
                 self.lose(number);
             }
@@ -680,6 +714,24 @@ impl Newcomer {
 }
 
 impl Guest {
+    fn new(address: Address) -> Self {
+        Guest {
+            address,
+            out: None,
+            awaited: None,
+            queue: Vec::new(),
+            sent: 0,
+            bulk_out: VecDeque::new(),
+            inbound: None,
+            input: Vec::new(),
+            bulk_in: HashMap::new(),
+            next_name: 0,
+            has_left: false,
+            is_closed: false,
+            is_lost: false,
+        }
+    }
+
     /// Takes the whole frames at the beginning; returns their bytes.
     fn take_frames(
         &mut self,

@@ -61,9 +61,29 @@ impl Guard {
         group: Rc<Group>,
         leaders: impl FnOnce(&mut Guard) -> Result<Meeting>,
     ) -> Result<Comm> {
+        let mut other = None;
+        let made = self.bridge_to(meeting, leader, group, leaders, &mut other);
+        if let Some(at) = self.bridging.iter().position(|rank| Some(*rank) == other) {
+            self.bridging.swap_remove(at);
+        }
+        made
+    }
+
+    /// The same; `other` is the other leader, which counts as named until the caller has what names it.
+    fn bridge_to(
+        &mut self,
+        meeting: &Meeting,
+        leader: usize,
+        group: Rc<Group>,
+        leaders: impl FnOnce(&mut Guard) -> Result<Meeting>,
+        other: &mut Option<u32>,
+    ) -> Result<Comm> {
         let (mut news, mut others) = (Vec::new(), None);
         if meeting.me == leader {
             let heard = leaders(self).and_then(|leaders| {
+                let rank = leaders.members[1 - leaders.me];
+                self.bridging.push(rank);
+                *other = Some(rank);
                 let heard = self.exchange_groups(&leaders, &group)?;
                 Ok((leaders, heard))
             });

@@ -40,6 +40,8 @@ pub(super) struct Guestbook {
     names: Names,
     /// First contexts of communicators with processes of a job that ends.
     broken: HashSet<u32>,
+    /// Guests that are lost and not forgotten.
+    lost: Vec<usize>,
     /// Jobs of which the starter knows that there are communicators with them.
     connected: BTreeSet<u64>,
 }
@@ -53,6 +55,11 @@ impl Guestbook {
     /// Whether something waits for room.
     pub(super) fn owes(&self) -> bool {
         self.state.owes() || !self.memory.is_flushed()
+    }
+
+    /// Guests that are lost and not forgotten.
+    pub(super) fn lost(&self) -> &[usize] {
+        &self.lost
     }
 
     /// Whether nothing is owed to guests.
@@ -98,8 +105,8 @@ impl Engine {
         let state = State::new(first, guests::RECORD_BYTES_MAX, self.job.names());
         let address = guests.own_address();
         let memory = Memory::new(self.me as u32, guests::RECORD_BYTES_MAX);
-        let (names, broken, connected) = (Names::new(), HashSet::new(), BTreeSet::new());
-        self.guests = Some(Box::new(Guestbook { guests, state, memory, names, broken, connected }));
+        let (names, broken, lost, connected) = (Names::new(), HashSet::new(), Vec::new(), BTreeSet::new());
+        self.guests = Some(Box::new(Guestbook { guests, state, memory, names, broken, lost, connected }));
         Ok(address)
     }
 
@@ -205,12 +212,44 @@ impl Engine {
     /// Guests that are new have places in all tables.
     fn meet_guests(&mut self) {
         let Some(book) = self.guests.as_deref_mut() else { return };
-        let end = book.guests.end();
         let state = &mut book.state;
-        for number in state.peers.len()..end {
-            state.peers.push(Peer::of_job(book.guests.name(number).job));
+        for number in book.guests.take_new() {
+            let peer = Peer::of_job(book.guests.name(number).job);
+            match state.peers.get_mut(number) {
+                // The number was that of a guest that is forgotten.
+                Some(place) => *place = peer,
+                None => state.peers.push(peer),
+            }
         }
-        self.matching.grow(end);
+        self.matching.grow(book.guests.end());
+    }
+
+    /// Forgets a guest that is lost, unless something with it is under way: its number may be another's. The
+    /// caller has nothing that names it.
+    pub(super) fn try_forget_guest(&mut self, guest: usize) {
+        let is_named = |request: &Request| !request.done && request.peer == guest as i32;
+        if self.requests.iter().any(|(_, request)| is_named(request)) || !self.matching.discard(guest) {
+            return;
+        }
+        let Some(book) = self.guests.as_deref_mut() else { return };
+        if !book.guests.forget(guest) {
+            return;
+        }
+        let job = book.state.peers[guest].job;
+        book.lost.retain(|lost| *lost != guest);
+        book.state.forget(guest);
+        book.memory.forget(guest);
+        book.names.retain(|(of, _)| *of != guest);
+        if !book.guests.knows_job(job) {
+            let Guestbook { state, broken, .. } = book;
+            state.contexts.retain(|(first, of), _| {
+                let stays = *of != job;
+                if !stays {
+                    broken.remove(first);
+                }
+                stays
+            });
+        }
     }
 
     fn guest_parts(&mut self) -> (&mut Guests, RemoteClient<'_>) {
@@ -419,8 +458,7 @@ impl Engine {
             client.messages.push_bulk(guests);
             client.messages.push_out(guests);
             client.memory.pump(&mut ToGuests(guests));
-            let (end, lost) = (guests.end(), guests.take_lost());
-            let has_new = end > client.messages.state.peers.len();
+            let (has_new, lost) = (guests.has_new(), guests.take_lost());
             self.ring_for_guests();
             if has_new {
                 self.meet_guests();
@@ -450,6 +488,7 @@ impl Engine {
         let of_job: Vec<u32> = of_job.collect();
         if let Some(book) = self.guests.as_deref_mut() {
             book.memory.handle_exit(guest);
+            book.lost.push(guest);
             if !book.guests.has_left(guest) {
                 book.broken.extend(of_job);
             }

@@ -156,16 +156,21 @@ impl Engine {
         true
     }
 
-    /// Later ranks that have left and are not forgotten.
+    /// Later ranks that have left, and guests that are lost, which are not forgotten.
     pub fn left_ranks(&mut self) -> Vec<usize> {
         let here = self.peers.ranks().iter().filter(|rank| self.job.left(*rank).is_some());
         let far = self.remote.as_deref_mut().map_or(&[][..], |remote| remote.left_ranks(&self.job));
-        here.chain(far.iter().copied()).collect()
+        let guests = self.guests.as_deref().map_or(&[][..], Guestbook::lost);
+        here.chain(far.iter().copied()).chain(guests.iter().copied()).collect()
     }
 
     /// Forgets a rank that has left, unless something with it is under way; what it has sent and no receive
     /// has taken is dropped. The caller has nothing that names it. Whether it was one of another node.
     pub fn try_forget(&mut self, rank: usize) -> bool {
+        if self.is_guest(rank) {
+            self.try_forget_guest(rank);
+            return false;
+        }
         if !self.peers.has(rank) {
             return self.try_forget_far(rank);
         }

@@ -289,3 +289,32 @@ fn guest_of_another_node_that_leaves_at_once_is_known_to_have_left() {
     });
     assert!(other.has_left(FIRST));
 }
+
+#[test]
+fn guests_that_are_forgotten_leave_their_numbers_to_others() {
+    let (mut server, mut heard) = (process("many-server", None), Heard::default());
+    for round in 0..100_u32 {
+        let mut client = process(&format!("many-{round}"), None);
+        let to = client.introduce(server.own_address()).expect("a guest");
+        client.try_send(to, &eager(&round.to_le_bytes()), &[]).expect("there is room");
+        let job = client.own_address().name.job;
+        until("the record", || {
+            server.poll(&mut heard);
+            heard.records.len() as u32 == round + 1
+        });
+        assert_eq!((server.take_new(), server.end()), (vec![FIRST], FIRST + 1), "round {round}");
+        assert!(server.knows_job(job) && server.name(FIRST).job == job);
+        drop(client);
+        until("the loss", || {
+            server.poll(&mut heard);
+            server.is_lost(FIRST)
+        });
+        assert!(!server.forget(FIRST), "that it is lost has not been told");
+        assert_eq!(server.take_lost(), [FIRST]);
+        assert!(server.forget(FIRST) && !server.knows_job(job));
+    }
+    let said: Vec<_> =
+        heard.records.iter().map(|(from, record)| (*from, record[HEAD_BYTES..].to_vec())).collect();
+    let sent: Vec<_> = (0..100_u32).map(|round| (FIRST, round.to_le_bytes().to_vec())).collect();
+    assert_eq!(said, sent);
+}
