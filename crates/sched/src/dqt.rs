@@ -25,7 +25,9 @@
 //!   columns are holes; the matrix fills them with jobs that fit ([`crate::Config::fill_holes`]), so the
 //!   shorter half's jobs begin anew, as their cycle would.
 //! - A job never moves to another queue: its processes are where they are. New jobs even the tree out.
-//!   Connected jobs are brought to one row if they are of one queue.
+//! - Connected jobs are brought to one row if they are of one queue. If each is of another half of a
+//!   partition, their rows are paired where that makes the cycle no longer. If the partition of one lies in
+//!   that of the other they have turns of their own: a queue's rows are over before the halves' begin.
 
 use std::collections::BTreeMap;
 
@@ -40,6 +42,9 @@ use crate::types::{JobId, NodeId};
 pub(crate) struct Dqt {
     queues: BTreeMap<(u32, u32), Rows>,
 }
+
+/// A row of a partition, and its weight: that of its heaviest job.
+type WeighedRow = (u32, Vec<JobId>);
 
 /// The lengths of cycles and the work of all partitions, level by level.
 struct Lengths {
@@ -139,10 +144,15 @@ impl Dqt {
     }
 
     /// The rows of the whole matrix.
-    pub(crate) fn home_rows(&self, machine: &Machine, residents: &Residents) -> Vec<Vec<JobId>> {
+    pub(crate) fn home_rows(
+        &self,
+        machine: &Machine,
+        residents: &Residents,
+        connected: &Connected,
+    ) -> Vec<Vec<JobId>> {
         let top = levels(machine.len());
         let lengths = self.lengths(top, residents);
-        self.rows_of(&lengths, residents, top, 0).into_iter().map(|row| row.1).collect()
+        self.rows_of(&lengths, residents, connected, (top, 0)).into_iter().map(|row| row.1).collect()
     }
 
     /// The rows of a partition with their weights, heaviest first in each queue.
@@ -150,23 +160,25 @@ impl Dqt {
         &self,
         lengths: &Lengths,
         residents: &Residents,
-        level: u32,
-        index: u32,
-    ) -> Vec<(u32, Vec<JobId>)> {
+        connected: &Connected,
+        (level, index): (u32, u32),
+    ) -> Vec<WeighedRow> {
         if lengths.cycle[level as usize].get(index as usize).is_none_or(|&cycle| cycle == 0) {
             return Vec::new();
         }
         let own = self.queues.get(&(level, index)).map(Rows::home_rows).unwrap_or_default();
         let mut rows: Vec<_> = own.into_iter().map(|jobs| (weight_of(&jobs, residents), jobs)).collect();
         if level > 0 {
-            let mut left = self.rows_of(lengths, residents, level - 1, 2 * index);
-            let mut right = self.rows_of(lengths, residents, level - 1, 2 * index + 1);
+            let half = |index| self.rows_of(lengths, residents, connected, (level - 1, index));
+            let (mut left, mut right) = (half(2 * index), half(2 * index + 1));
             for half in [&mut left, &mut right] {
                 half.sort_by_key(|row| std::cmp::Reverse(row.0));
             }
             if left.len() < right.len() {
                 std::mem::swap(&mut left, &mut right);
             }
+            right.resize(left.len(), (0, Vec::new()));
+            pair_connected(&left, &mut right, connected);
             for (row, other) in left.iter_mut().zip(right) {
                 row.0 = row.0.max(other.0);
                 row.1.extend(other.1);
@@ -215,6 +227,30 @@ impl Lengths {
 /// The weight of a row: that of its heaviest job.
 fn weight_of(jobs: &[JobId], residents: &Residents) -> u32 {
     jobs.iter().filter_map(|job| residents.get(job)).map(|resident| resident.weight).max().unwrap_or(0)
+}
+
+/// Puts rows of one half beside those of the other with which they are connected, where all pairs together
+/// are as light as before. Of a row that is connected with several, the first pair counts.
+fn pair_connected(left: &[WeighedRow], right: &mut [WeighedRow], connected: &Connected) {
+    let mut is_paired = vec![false; left.len()];
+    for (one, other) in connected.pairs() {
+        let of = |rows: &[WeighedRow], job: JobId| rows.iter().position(|row| row.1.contains(&job));
+        let places = [(one, other), (other, one)];
+        let places = places.map(|(left_job, right_job)| of(left, left_job).zip(of(right, right_job)));
+        let Some((at, from)) = places.into_iter().flatten().next() else { continue };
+        if is_paired[at] || is_paired[from] {
+            continue;
+        }
+        let weight = |right: &[WeighedRow]| -> u64 {
+            [at, from].iter().map(|at| u64::from(left[*at].0.max(right[*at].0))).sum()
+        };
+        let before = weight(right);
+        right.swap(at, from);
+        is_paired[at] = at == from || weight(right) <= before;
+        if !is_paired[at] {
+            right.swap(at, from);
+        }
+    }
 }
 
 /// The level whose partitions have at least `nodes` nodes.

@@ -189,7 +189,7 @@ impl Matrix {
             }
             Layout::Dqt(tree) => {
                 let parts = tree.place(machine, &self.residents, job, demand)?;
-                if tree.home_rows(machine, &self.residents).len() > self.rows_max {
+                if tree.home_rows(machine, &self.residents, &self.connected).len() > self.rows_max {
                     tree.remove(job, &parts);
                     return None;
                 }
@@ -300,7 +300,7 @@ impl Matrix {
     fn assemble(&self, machine: &Machine) -> Vec<PlannedRow> {
         let mut home_rows = match &self.layout {
             Layout::RoundRobin(rows) => rows.home_rows(),
-            Layout::Dqt(tree) => tree.home_rows(machine, &self.residents),
+            Layout::Dqt(tree) => tree.home_rows(machine, &self.residents, &self.connected),
         };
         for row in &mut home_rows {
             row.retain(|job| self.residents.get(job).is_some_and(|resident| resident.active));

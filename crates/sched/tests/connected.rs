@@ -95,6 +95,57 @@ fn connected_jobs_of_one_queue_share_a_row_of_the_tree() {
 }
 
 #[test]
+fn connected_jobs_of_the_halves_of_a_partition_have_the_same_turns_by_the_tree() {
+    let (mut scheduler, mut now_ns) = (crossed(Policy::Dqt), 0);
+    assert_eq!(run_until(&mut scheduler, &mut now_ns, 200 * MS), [[1, 2], [3, 4]]);
+    connect(&mut scheduler, now_ns, 3, 1, true);
+    run_until(&mut scheduler, &mut now_ns, 1_200 * MS);
+    assert_eq!(run_until(&mut scheduler, &mut now_ns, 1_500 * MS), [[1, 3], [2, 4]]);
+    connect(&mut scheduler, now_ns, 1, 3, false);
+    run_until(&mut scheduler, &mut now_ns, 2_700 * MS);
+    assert_eq!(run_until(&mut scheduler, &mut now_ns, 3_000 * MS), [[1, 2], [3, 4]]);
+}
+
+/// Two halves further down, and one that has fewer rows than the other.
+#[test]
+fn connected_jobs_of_distant_parts_have_the_same_turns_by_the_tree() {
+    let mut scheduler = scheduler(4, 1, Policy::Dqt);
+    for (job, node) in [(1, 0), (2, 0), (3, 0), (4, 2), (5, 3), (6, 3)] {
+        begin(&mut scheduler, 0, job, &[(node, 1)], 100);
+    }
+    let mut now_ns = 0;
+    connect(&mut scheduler, now_ns, 3, 6, true);
+    run_until(&mut scheduler, &mut now_ns, 100 * MS);
+    let rows = scheduler.plan().rows;
+    let home = rows.iter().filter(|row| row.contains(&JobId(3)));
+    assert_eq!(rows.len(), 3, "no more than before: {rows:?}");
+    assert!(home.clone().count() > 0 && home.clone().all(|row| row.contains(&JobId(6))), "{rows:?}");
+}
+
+/// All of a queue's rows are run, and then those of the halves of its partition.
+#[test]
+fn connected_jobs_of_a_partition_and_of_one_inside_have_turns_of_their_own_by_the_tree() {
+    let mut scheduler = scheduler(2, 2, Policy::Dqt);
+    begin(&mut scheduler, 0, 1, &[(0, 1), (1, 1)], 100);
+    begin(&mut scheduler, 0, 2, &[(0, 2)], 100);
+    let mut now_ns = 0;
+    connect(&mut scheduler, now_ns, 1, 2, true);
+    assert_eq!(run_until(&mut scheduler, &mut now_ns, 1_500 * MS), [[1], [2]]);
+}
+
+/// A light job beside a heavy one costs nobody anything; two heavy ones in two rows would.
+#[test]
+fn connected_jobs_of_the_tree_take_nothing_from_the_shares_of_others() {
+    let mut scheduler = scheduler(2, 1, Policy::Dqt);
+    for (job, node, weight) in [(1, 0, 100), (2, 1, 100), (3, 1, 300), (4, 0, 300)] {
+        begin(&mut scheduler, 0, job, &[(node, 1)], weight);
+    }
+    let mut now_ns = 0;
+    connect(&mut scheduler, now_ns, 1, 3, true);
+    assert_eq!(run_until(&mut scheduler, &mut now_ns, 1_500 * MS), [[1, 2], [3, 4]]);
+}
+
+#[test]
 fn connected_jobs_on_the_same_slots_run_in_turns_as_before() {
     let mut scheduler = scheduler(2, 1, Policy::RoundRobin);
     begin(&mut scheduler, 0, 1, &[(0, 1)], 100);
