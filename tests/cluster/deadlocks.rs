@@ -88,6 +88,41 @@ fn deadlocks_of_every_kind_are_named_under_forced_switches_of_5_ms() {
     all_are_named("deadlocks-switched", &["1", "2", "4"], &["--slice", "5", "--force-switch"]);
 }
 
+/// A job on virtual nodes that no daemon knows.
+fn virtual_nodes(program: &Steered, nodes: &str, ranks: &str, kind: &str) -> Running {
+    let words = ["--virtual-nodes", nodes, "--on-deadlock", "end", "-n", ranks];
+    Running::start(&program.words(&words, kind))
+}
+
+#[test]
+fn deadlocks_of_every_kind_are_named_on_virtual_nodes_without_a_daemon() {
+    let program = Steered::of("deadlocks-virtual", "deadlocks.c");
+    for (kind, nodes) in KINDS.iter().flat_map(|kind| ["2", "4"].map(|nodes| (*kind, nodes))) {
+        let mut job = virtual_nodes(&program, nodes, "4", kind.0);
+        (0..RANKS).for_each(|_| job.await_line("deadlocks: up"));
+        program.touch("go");
+        assert_named(job, kind, nodes);
+        program.remove("go");
+    }
+}
+
+#[test]
+fn deadlocks_are_not_seen_on_virtual_nodes_without_a_daemon_that_only_look_dead() {
+    let program = Steered::of("healthy-virtual", "healthy.c");
+    program.touch("lock");
+    let lock = File::options().write(true).open(program.folder().join("lock")).expect("a file");
+    // A lock of this description, which excludes those of processes.
+    fcntl_lock(&lock, FlockOperation::LockExclusive).expect("nobody else has it");
+    let jobs = HEALTHY.map(|kind| (kind, virtual_nodes(&program, "2", "2", kind)));
+    // Two snapshots and more: here time is what is tested.
+    std::thread::sleep(3 * LOOKS);
+    program.touch("go");
+    drop(lock);
+    for (kind, job) in jobs {
+        assert_eq!(job.end(), (0, String::new()), "{kind}");
+    }
+}
+
 #[test]
 fn deadlocks_of_a_job_that_was_suspended_are_named() {
     let cluster = Cluster::up("deadlocks-suspended", 2, &[]);

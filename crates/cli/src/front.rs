@@ -43,12 +43,14 @@ mod enrolment;
 mod escape;
 mod hub;
 mod signals;
+mod stall;
 mod streams;
 mod terminal;
 mod watch;
 
 use enrolment::Enrolment;
 use escape::Escape;
+use stall::StallJudge;
 use terminal::{Keys, in_foreground};
 use watch::Watch;
 
@@ -77,6 +79,7 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
                             Enrolment::new(&described.job, nodes, described.terms, &described.batch.name)
                         })
                         .flatten();
+                    front.judge = is_local.then(|| StallJudge::new(&described.job, nodes)).flatten();
                     ExitCode::from(front.run())
                 }
                 Err(error) => refuse(name, &error, 1),
@@ -290,6 +293,8 @@ struct Front {
     daemon: Option<Watch>,
     /// A job of this machine alone takes turns with the others on it.
     enrolment: Option<Enrolment>,
+    /// Of a job on virtual nodes: whether it is in a deadlock, while no daemon looks.
+    judge: Option<StallJudge>,
     /// The user's terminal is rank 0's.
     keys: Option<Keys>,
     /// Keys for a job of the cluster may hold the escape.
@@ -362,6 +367,7 @@ impl Front {
             number: None,
             daemon,
             enrolment: None,
+            judge: None,
             escape: (of_cluster && rustix::termios::isatty(stdin())).then(Escape::default),
             stdio,
             keys,
@@ -379,6 +385,8 @@ impl Front {
             if self.stdio.is_idle() && !self.links.iter().any(Link::is_alive) {
                 return self.leave();
             }
+            // What the frames say may be due at once, or a while later.
+            self.judge_stall();
             let ready = self.wait();
             if ready.signals {
                 self.handle_signals();
@@ -443,7 +451,8 @@ impl Front {
         });
         let wake_at = self.enrolment.as_ref().and_then(Enrolment::wake_at);
         let watch = self.daemon.as_ref().map(Watch::wake_at);
-        let wakes = [self.deadline, self.floor.map(|(_, until)| until), wake_at, watch];
+        let judge = self.judge.as_ref().and_then(|judge| judge.wake_at(self.may_judge()));
+        let wakes = [self.deadline, self.floor.map(|(_, until)| until), wake_at, watch, judge];
         let mut left =
             wakes.into_iter().flatten().min().map(|wake| wake.saturating_duration_since(Instant::now()));
         if !idle && output_at.is_none() {

@@ -15,6 +15,7 @@ mod graph;
 mod held;
 mod locks;
 mod reduction;
+mod stall;
 mod state;
 mod text;
 mod view;
@@ -23,6 +24,7 @@ mod waits;
 pub use deadlock::{DEADLOCK_ENDED, Deadlock, Link};
 pub use file::{FileError, read, write};
 pub use flight::{InFlight, Place};
+pub use stall::Stall;
 pub use state::{
     Alternative, BulkIn, Doing, Flow, Message, RankView, Snapshot, VIEWS_BYTES_MAX, View, Wait, What,
 };

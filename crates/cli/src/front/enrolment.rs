@@ -161,7 +161,8 @@ impl Enrolment {
         all.into_iter().take(CONNECTED_MAX).collect()
     }
 
-    fn is_new(&mut self, text: &str) -> bool {
+    /// The user has not had this line, and has it from now on.
+    pub fn is_new(&mut self, text: &str) -> bool {
         let is_new = !self.printed.iter().any(|printed| printed == text);
         if is_new {
             self.printed.push(text.to_owned());

@@ -9,6 +9,7 @@ use tutti_protocol::wire::{self, FrameHeader, Kind, Reached, Report};
 use tutti_snapshot::DEADLOCK_ENDED;
 
 use super::enrolment::{EnrolAction, Enrolment};
+use super::stall::StallAction;
 use super::{End, Front, Keys, libc_signal};
 use crate::cluster::Answer;
 use crate::link::{Link, State};
@@ -69,8 +70,11 @@ impl Front {
                 return true;
             }
             Ok(Some((FrameHeader { kind: kind @ (Kind::Held | Kind::Released), .. }, payload))) => {
-                let payload = payload.to_vec();
-                self.enrolment.iter_mut().for_each(|enrolment| enrolment.handle_held(kind, &payload));
+                let is_ours =
+                    self.judge.as_mut().is_some_and(|judge| judge.handle_held(index, kind, payload));
+                if let Some(enrolment) = self.enrolment.as_mut().filter(|_| !is_ours) {
+                    enrolment.handle_held(kind, payload);
+                }
                 return true;
             }
             Ok(Some((FrameHeader { kind: Kind::Answer, .. }, payload))) => {
@@ -177,6 +181,7 @@ impl Front {
             Report::Warning(text) => self.complain(&text),
             Report::Stalled(stalled) => {
                 let is_deadlock = stalled.as_ref().is_some_and(|stalled| stalled.deadlock.is_some());
+                self.judge.iter_mut().for_each(|judge| judge.handle_stalled(index, stalled.clone()));
                 let enrolment = self.enrolment.as_mut();
                 let line = enrolment.and_then(|enrolment| enrolment.handle_stalled(index, stalled));
                 line.iter().for_each(|text| self.complain(text));
@@ -290,6 +295,38 @@ impl Front {
                 self.complain(&format!("rank {rank} is pid {pid}{node}, {place}"));
             } else if self.options.report_bindings {
                 self.complain(&format!("rank {rank} is{node} {place}"));
+            }
+        }
+    }
+
+    /// No daemon judges the job, and it runs.
+    pub(super) fn may_judge(&self) -> bool {
+        let is_suspended = self.links.iter().any(|link| link.suspended);
+        !self.is_with_daemon() && self.end == End::Open && !is_suspended
+    }
+
+    fn is_with_daemon(&self) -> bool {
+        self.enrolment.as_ref().is_some_and(|enrolment| enrolment.number.is_some())
+    }
+
+    /// Whether the ranks of virtual nodes wait for each other for ever, while no daemon looks.
+    pub(super) fn judge_stall(&mut self) {
+        let (may_judge, is_with_daemon) = (self.may_judge(), self.is_with_daemon());
+        let Some(judge) = &mut self.judge else { return };
+        let actions = match is_with_daemon {
+            true => judge.give_up().into_iter().collect(),
+            false => judge.handle_time(Instant::now(), may_judge),
+        };
+        for action in actions {
+            match action {
+                StallAction::Put(kind, payload) => self.put(kind, 0, &payload),
+                StallAction::Print(text) => {
+                    // A daemon may have said so before.
+                    if self.enrolment.as_mut().is_none_or(|enrolment| enrolment.is_new(&text)) {
+                        self.complain(&text);
+                    }
+                }
+                StallAction::Deadlock => self.handle_deadlock(),
             }
         }
     }

@@ -53,7 +53,7 @@ mod requests;
 mod scheduler;
 mod shares;
 mod snapshot;
-mod stall;
+mod stillness;
 mod stuck;
 mod waits;
 

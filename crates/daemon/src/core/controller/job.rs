@@ -8,7 +8,7 @@ use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
 
 use super::answers::Requester;
-use super::stall::Stuck;
+use super::stillness::Stuck;
 use super::waits::Waits;
 use crate::members::NodeId;
 use crate::message::output::{OutputPlan, OutputState};

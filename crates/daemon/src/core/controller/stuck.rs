@@ -27,6 +27,7 @@ use crate::message::{PartState, Run};
 
 /// Lines that the controller says of this in the incarnation of a job, at most.
 const LINES_MAX: usize = 8;
+
 impl JobRecord {
     /// The parts have said something, or a snapshot has been had. `true`: it has just been suspended for it.
     pub(super) fn judge_stall(
@@ -44,8 +45,8 @@ impl JobRecord {
 
     /// Once for each deadlock, what its user has chosen. `true`: it has just been suspended.
     fn act_on_deadlock(&mut self, wall_ms: u64) -> bool {
-        let is_new = self.stuck.deadlock.is_some() && !self.stuck.acted;
-        self.stuck.acted = self.stuck.deadlock.is_some();
+        let is_new = self.stuck.deadlock().is_some() && !self.stuck.acted;
+        self.stuck.acted = self.stuck.deadlock().is_some();
         if !is_new || self.is_ending() || self.order.run != Run::Go {
             return false;
         }
@@ -73,18 +74,20 @@ impl JobRecord {
         let all = all.filter(|_| judges).unwrap_or_default();
         let numbers: Vec<u64> = all.iter().map(|stalled| stalled.number).collect();
         let own = if let [alone] = &all[..] { alone.deadlock.as_deref().map(Arc::from) } else { None };
-        let stuck = &mut self.stuck;
-        stuck.record(numbers, own);
+        let (stuck, is_own) = (&mut self.stuck, own.is_some());
+        if stuck.stall.record(numbers, own) {
+            stuck.by_starter = is_own;
+        }
         let asks = stuck.is_due(now_ms) && self.order.run == Run::Go && self.taking.is_none();
         if asks {
-            stuck.examined.clone_from(&stuck.stalled);
+            stuck.stall.begin();
         }
         asks
     }
 
     /// The user is told what has changed, unless a starter tells him.
     fn report_stall(&mut self) {
-        let line = self.stuck.deadlock.clone().filter(|_| !self.stuck.by_starter);
+        let line = self.stuck.stall.deadlock().filter(|_| !self.stuck.by_starter).cloned();
         if self.launch.enrolled {
             self.order.stuck.clone_from(&line);
         }

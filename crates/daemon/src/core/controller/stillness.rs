@@ -1,0 +1,41 @@
+//! What is known of the stillness of a job: whether it is a deadlock, and who has said so.
+
+use tutti_snapshot::{Snapshot, Stall};
+
+use crate::message::Answer;
+
+/// What is known of the stillness of a job.
+#[derive(Debug, Default)]
+pub(super) struct Stuck {
+    pub(super) stall: Stall,
+    /// Its starter has found the deadlock, and tells the user.
+    pub(super) by_starter: bool,
+    /// What its user wants done with a job in a deadlock has been done.
+    pub(super) acted: bool,
+    /// The controller has told the user, and how many lines it has said.
+    pub(super) reported: bool,
+    pub(super) lines: usize,
+}
+
+impl Stuck {
+    /// Who waits for whom, if its ranks wait for each other for ever.
+    pub(super) fn deadlock(&self) -> Option<&str> {
+        self.stall.deadlock().map(|line| &**line)
+    }
+
+    /// A snapshot is to be tried.
+    pub(super) fn is_due(&self, now_ms: u64) -> bool {
+        self.stall.is_due(now_ms)
+    }
+
+    /// The snapshot that was taken for this.
+    pub(super) fn handle_snapshot(&mut self, answer: &Answer, now_ms: u64) {
+        // Its views are as long as their ranks need, whoever speaks in the place of starters
+        // (`View::bytes_max`).
+        let snapshot: Option<Snapshot> = match answer {
+            Answer::Snapshot(text) => serde_json::from_str(text).ok(),
+            _ => None,
+        };
+        self.stall.handle_snapshot(snapshot.as_ref(), now_ms);
+    }
+}
