@@ -48,6 +48,8 @@ fn connected_launches_have_the_same_turns_until_they_part() {
     let cluster = Cluster::up("connected", 2, &["--slots", "1", "--slice", "20"]);
     let (launches, file) = (launches.to_str().expect("text"), scratch.path().join("port"));
     let file = file.to_str().expect("text");
+    let page_file = scratch.path().join("turns.html");
+    let page_file = page_file.to_str().expect("text");
     let start = |job: u32, node: &str, words: &[&str]| -> Running {
         let running = cluster.start(&[&["run", "-H", node, "-n", "1"], words].concat());
         await_that("the job runs", || cluster.job(job).contains("\"running\""));
@@ -64,6 +66,16 @@ fn connected_launches_have_the_same_turns_until_they_part() {
     assert!(connected(&cluster, 2).is_empty() && connected(&cluster, 4).is_empty());
     let why = cluster.tutti(&["why", "1"]).stdout;
     assert!(why.contains("connected to job 3"), "{why}");
+    let list = cluster.tutti(&["ps", "-l"]).stdout;
+    let lines: Vec<&str> = list.lines().filter(|line| line.contains("connected")).collect();
+    assert_eq!(lines, ["job 1 is connected to job 3", "job 3 is connected to job 1"], "{list}");
+    let page = || {
+        cluster.tutti(&["timeline", "--all", "-o", page_file]).expect_success();
+        std::fs::read_to_string(page_file).expect("a page")
+    };
+    let text = page();
+    assert!(text.contains("connected to job 3") && text.contains("connected to job 1"), "{text}");
+    assert!(!text.contains("no longer connected"), "{text}");
     if crate::gangs::cgroup(&others[0]).is_some() {
         let (one, other) = ((1, "node0"), (3, "node1"));
         await_that("both are thawed together", || take_turns_together(&cluster, one, other));
@@ -72,6 +84,10 @@ fn connected_launches_have_the_same_turns_until_they_part() {
     }
     std::fs::write(format!("{file}.part"), "").expect("a file in the scratch folder");
     await_that("they have parted", || connected(&cluster, 1).is_empty() && connected(&cluster, 3).is_empty());
+    let text = page();
+    for job in [1, 3] {
+        assert!(text.contains(&format!("no longer connected to job {job}")), "{text}");
+    }
     cluster.tutti(&["kill", "1", "2", "3", "4"]).expect_success();
     for running in others.into_iter().chain([first]) {
         assert_eq!(running.end().0, 137);

@@ -558,9 +558,9 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
 }
 
 /// The jobs that it is connected to.
-fn connected(row: &JobRow) -> String {
+fn connected_jobs(row: &JobRow) -> String {
     let jobs: Vec<String> = row.connected.iter().map(|job| format!("job {job}")).collect();
-    format!("{}, connected to it: the same turns where their slots allow", jobs.join(", "))
+    jobs.join(", ")
 }
 
 fn print_status(rows: &[JobRow]) -> String {
@@ -590,7 +590,10 @@ fn print_status(rows: &[JobRow]) -> String {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
         }
         if !row.connected.is_empty() {
-            text.push_str(&format!("with     {}\n", connected(row)));
+            let jobs = connected_jobs(row);
+            text.push_str(&format!(
+                "with     {jobs}, connected to it: the same turns where their slots allow\n"
+            ));
         }
         if !row.unfrozen.is_empty() {
             text.push_str(&format!("frozen   not yet on {}\n", row.unfrozen.join(", ")));

@@ -10,7 +10,7 @@ use tutti_sched::market::{NodePrices, PRICE_UNIT};
 use tutti_sched::shares::Standing;
 
 use super::{Filter, OTHER_VERSION};
-use crate::cluster::{self, Answer, NodeRow, Request};
+use crate::cluster::{self, Answer, JobRow, NodeRow, Request};
 use crate::table::aligned;
 use crate::{states, stdout, users};
 
@@ -192,5 +192,10 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
             why,
         ]);
     }
-    Ok(stdout::print(Some(aligned(&table, &[true, false, false, true, true, false])), ""))
+    let mut text = aligned(&table, &[true, false, false, true, true, false]);
+    let is_shown = |row: &&JobRow| filter.takes(states::of(row), &row.name, row.uid);
+    for row in rows.iter().filter(is_shown).filter(|row| !row.connected.is_empty()) {
+        text.push_str(&format!("job {} is connected to {}\n", row.job, super::connected_jobs(row)));
+    }
+    Ok(stdout::print(Some(text), ""))
 }

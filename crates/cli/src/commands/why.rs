@@ -56,10 +56,9 @@ fn running(row: &JobRow) -> Vec<String> {
         lines.push(format!("is not scheduled until {} have frozen it", row.unfrozen.join(", ")));
     }
     if lines.is_empty() && row.gang {
-        let jobs: Vec<String> = row.connected.iter().map(|job| format!("job {job}")).collect();
-        if !jobs.is_empty() {
-            lines
-                .push(format!("is connected to {}: the same turns where their slots allow", jobs.join(", ")));
+        if !row.connected.is_empty() {
+            let jobs = super::connected_jobs(row);
+            lines.push(format!("is connected to {jobs}: the same turns where their slots allow"));
         }
         lines.push(format!("goes on: it takes turns, {} slices so far", row.turns));
     } else if lines.is_empty() {

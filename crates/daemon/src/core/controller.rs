@@ -247,7 +247,7 @@ impl Controller {
         self.jobs.forget_if_received(id, members, now_ms, local.config.keep_ms);
         self.publish(relay, id);
         if is_connected_otherwise {
-            self.settle_connections(out);
+            self.settle_connections(local, out);
         }
         let Some(job) = self.jobs.get(id) else { return };
         if is_started {

@@ -13,9 +13,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Controller;
 use super::job::JobRecord;
+use super::{Controller, log};
 use crate::core::action::Action;
+use crate::core::job_event::JobEvent;
+use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::gang::Command;
 use crate::members::NodeId;
@@ -23,6 +25,9 @@ use crate::message::{JobId, PartState, Phase};
 
 /// Pairs of a user that count. The others' launches have turns of their own.
 const PAIRS_MAX: usize = 64;
+
+/// Lines in the log of events that a job's connections have, at most: it may connect and part all the time.
+const LINES_MAX: u32 = 100;
 
 /// Two jobs, the lower number first.
 pub(super) type Pair = (JobId, JobId);
@@ -41,7 +46,7 @@ impl JobRecord {
 
 impl Controller {
     /// A job is connected to others than before.
-    pub(super) fn settle_connections(&mut self, out: &mut Outbox) {
+    pub(super) fn settle_connections(&mut self, local: &LocalNode, out: &mut Outbox) {
         let jobs = || self.jobs.records.values().filter(|job| !job.connected.is_empty());
         let by_number: BTreeMap<(u32, u64), &JobRecord> =
             jobs().map(|job| ((job.launch.user.uid, job.public), job)).collect();
@@ -62,7 +67,23 @@ impl Controller {
         };
         self.connections.difference(&pairs).for_each(|pair| tell(pair, false));
         pairs.difference(&self.connections).for_each(|pair| tell(pair, true));
-        self.connections = pairs;
+        let before = std::mem::replace(&mut self.connections, pairs.clone());
+        before.difference(&pairs).for_each(|pair| self.log_connection(local, out, *pair, false));
+        pairs.difference(&before).for_each(|pair| self.log_connection(local, out, *pair, true));
+    }
+
+    /// Both jobs have a line of it, unless they are over, or have had many.
+    fn log_connection(&mut self, local: &LocalNode, out: &mut Outbox, (one, other): Pair, connected: bool) {
+        let (event, what) =
+            if connected { ("connected", "connected to") } else { ("parted", "no longer connected to") };
+        for (job, with) in [(one, other), (other, one)] {
+            let Some(record) = self.jobs.get_mut(job).filter(|record| !record.over) else { continue };
+            record.connection_lines += 1;
+            if record.connection_lines <= LINES_MAX {
+                let text = format!("{what} job {with}");
+                log::log(local, out, job, JobEvent { event, text, ..JobEvent::default() });
+            }
+        }
     }
 
     /// The jobs that a job is connected to.

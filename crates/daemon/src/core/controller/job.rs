@@ -107,6 +107,8 @@ pub(super) struct JobRecord {
     pub(super) queued: Option<Waits>,
     /// Launches that its ranks are connected to, by their public numbers, as its starters say; and its own.
     pub(super) connected: BTreeSet<u64>,
+    /// Lines that the log of events has of that.
+    pub(super) connection_lines: u32,
     pub(super) public: u64,
     /// Who waits for its end: the node, and the question.
     pub(super) waiters: BTreeSet<Requester>,
@@ -180,6 +182,7 @@ impl JobRecord {
             pids: Vec::new(),
             queued: None,
             connected: BTreeSet::new(),
+            connection_lines: 0,
             public: public_number(launch.job.id),
             waiters: BTreeSet::new(),
             turns: 0,
