@@ -97,6 +97,11 @@ impl DaemonGroups {
         std::iter::once(&self.version2.0).chain(&self.version1).map(PathBuf::as_path)
     }
 
+    /// The one of version 2 that they are in.
+    pub fn of_daemons(&self) -> &Path {
+        &self.version2.0
+    }
+
     /// Files to which a process is written that is to be in them.
     pub fn entrances(&self) -> Vec<PathBuf> {
         self.all().map(|group| group.join("cgroup.procs")).collect()

@@ -96,6 +96,48 @@ fn user_memory_limit_kills_the_job_that_wants_more_and_no_other_users() {
     let _ = std::fs::remove_file(file);
 }
 
+/// The parent of a user's process that is a starter.
+fn starter_of(machine: &Machine) -> Option<u32> {
+    let read = |pid: u32, file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+    machine.users.processes(machine.uid(0)).iter().find_map(|pid| {
+        let status = read(pid.as_raw_nonzero().get().cast_unsigned(), "status")?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+        (read(parent, "comm")?.trim() == "tutti-starter").then_some(parent)
+    })
+}
+
+/// The kernel need not take a rank.
+#[test]
+fn user_memory_limit_is_named_when_the_kernel_kills_the_starter() {
+    let Some((machine, file)) = up("hostile-user-starter", LIMITED) else { return };
+    for (more, expected) in [
+        (&[][..], format!("200 MiB of memory (memory_per_node): [limits] in {}:2", file.display())),
+        (&["--memory", "64M"][..], "64 MiB (--memory)".to_owned()),
+    ] {
+        // By version 2 the memory of the job itself is that of its ranks alone.
+        if !more.is_empty() && !Path::new("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists() {
+            continue;
+        }
+        let go = machine.users.root().join("go");
+        let _ = std::fs::remove_file(&go);
+        let script = format!("echo up; until [ -e {} ]; do sleep 0.02; done; {HOG}", go.display());
+        let mut job = machine.start(0, &run(&script, more));
+        job.await_line("up");
+        let starter = starter_of(&machine).expect("the job's starter");
+        std::fs::write(format!("/proc/{starter}/oom_score_adj"), "1000").expect("we are root");
+        std::fs::write(&go, "").expect("a file");
+        let (status, errors) = job.end();
+        let expected = match more.is_empty() {
+            true => format!("the jobs of {} on node node0 reached {expected}", machine.uid(0)),
+            false => format!("the job's memory on node node0 reached {expected}"),
+        };
+        let expected = format!("tutti run: the starter was killed: {expected}");
+        assert_eq!((status, ours(&errors)), (137, vec![expected.as_str()]), "{more:?}");
+    }
+    assert_none_left(&machine);
+    let _ = std::fs::remove_file(file);
+}
+
 #[test]
 fn user_memory_limit_is_of_all_jobs_together_and_a_reload_raises_it() {
     let Some((machine, file)) = up("hostile-user-sum", LIMITED) else { return };
@@ -220,6 +262,26 @@ fn user_memory_limit_stays_when_the_daemon_is_killed_and_its_group_goes_with_the
     }
     gone.start();
     assert_none_left(&machine);
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn user_memory_limit_that_is_not_held_for_another_cause_has_that_cause_in_the_log() {
+    let Some((machine, file)) = up("hostile-user-cause", LIMITED) else { return };
+    // As where a container's manager allows no more cgroups.
+    let groups = machine.groups.as_ref().expect("they can be made");
+    std::fs::write(groups.of_daemons().join("cgroup.max.descendants"), "0").expect("it is ours");
+    for _ in 0..2 {
+        machine.tutti(0, &run("true", &[])).expect_success();
+    }
+    let log = std::fs::read_to_string(machine.cluster.folder.join("node0.log")).expect("its log");
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("memory_per_node")).collect();
+    let expected = format!(
+        "memory_per_node is not held here: cannot make the cgroup of its user: Resource temporarily \
+         unavailable (os error 11) ([limits] in {}:2)",
+        file.display()
+    );
+    assert!(lines.len() == 1 && lines[0].contains(&expected), "{log}");
     let _ = std::fs::remove_file(file);
 }
 

@@ -58,7 +58,7 @@ use config::Loaded;
 use config::{Config, TICK_MS};
 use configuration::Kept;
 use controller::{Asker, Controller};
-use event::Event;
+use event::{Event, StarterEnd};
 use gangs::Gangs;
 use links::{Links, Role};
 use local::LocalNode;
@@ -273,7 +273,7 @@ impl Core {
                 self.parts.handle_back(local, out, job, &back, self.relay.order(job));
             }
             Event::Starter(job, frames) => self.parts.handle_starter(local, out, job, frames),
-            Event::StarterGone(job, why) => self.parts.handle_starter_gone(local, out, job, &why),
+            Event::StarterGone(job, end) => self.parts.handle_starter_gone(local, out, job, end),
             Event::Writer(job, event) => self.origin.handle_writer(local, out, job, event),
             Event::Gang(event) => self.handle_gang(event),
             Event::Limited(job, enforced) => self.parts.record_enforced(job, enforced),
@@ -575,7 +575,8 @@ impl Core {
                 self.out.act(Action::Enrol(client, job));
             }
             Some(None) => {
-                self.parts.handle_starter_gone(&self.local, &mut self.out, job, "its mpiexec has ended");
+                let end = StarterEnd::Died("its mpiexec has ended".into());
+                self.parts.handle_starter_gone(&self.local, &mut self.out, job, end);
             }
         }
     }

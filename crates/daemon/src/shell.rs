@@ -4,7 +4,7 @@
 //! Nothing here waits for anybody: what is to be written is queued, and the queues are bounded by what the
 //! core gives out (room for output, one piece of stdin, orders).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -198,8 +198,8 @@ struct Shell {
     numbers: u64,
     /// It was said that no cgroups can be made for jobs.
     without_groups: bool,
-    /// The keeper was told that users' limits are not held here.
-    without_user_limits: bool,
+    /// Why users' limits are not held here: the keeper was told.
+    without_user_limits: BTreeSet<String>,
     /// The name of this machine, as [`Settings::machine`] says it.
     machine: Arc<str>,
     complaints: complaints::Complaints,
@@ -461,7 +461,7 @@ impl Shell {
             machine: settings.machine.as_str().into(),
             complaints: complaints::Complaints::new(),
             without_groups: false,
-            without_user_limits: false,
+            without_user_limits: BTreeSet::new(),
             leaving: false,
             settings,
         })

@@ -81,6 +81,13 @@ pub enum UsedUp {
     User,
 }
 
+impl UsedUp {
+    /// Which of the limits it was that were reached: the nearer one.
+    fn of(of_job: bool, of_user: bool) -> Option<Self> {
+        if of_job { Some(UsedUp::Job) } else { of_user.then_some(UsedUp::User) }
+    }
+}
+
 /// How a rank comes into it.
 #[derive(Clone, Copy, Debug)]
 pub enum Entrance<'a> {

@@ -1,6 +1,6 @@
 //! What a daemon's thinking takes in.
 
-use tutti_os::cgroup::Enforced;
+use tutti_os::cgroup::{Enforced, UsedUp};
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::wire::{Kind, Reattach};
 use tutti_protocol::writer::{Opened, Written};
@@ -45,7 +45,7 @@ pub enum Event {
     /// A starter says something; nothing more is read from it until `Action::Listen`.
     Starter(JobId, Vec<(Kind, u32, Vec<u8>)>),
     /// A starter is dead, or could not be started.
-    StarterGone(JobId, String),
+    StarterGone(JobId, StarterEnd),
     /// The writer of a job's output files says something.
     Writer(JobId, WriterEvent),
     /// The switch thread says something.
@@ -70,6 +70,15 @@ pub enum Event {
     Region(ClientId, u32, Vec<u32>, Wanted),
     /// What [`Action::ReachRegion`](super::action::Action::ReachRegion) asked for, or the number of a status.
     RegionReached(NodeId, u64, Result<RegionPlace, i32>),
+}
+
+/// How a starter has ended.
+#[derive(Debug)]
+pub enum StarterEnd {
+    /// For the user: why it never began, or how it has died.
+    Died(String),
+    /// The kernel has killed it, since this memory was used up.
+    UsedUp(UsedUp),
 }
 
 /// What a writer of output files says.

@@ -73,12 +73,14 @@ impl Shell {
     pub(super) fn make_group(&mut self, described: &Job, uid: u32, behind: bool) -> Option<PartGroup> {
         let wanted = self.core.memory_per_node(uid);
         let made = self.try_make_group(described, uid, behind, wanted.as_ref().map(|(bytes, _)| *bytes));
-        if let Some((_, place)) = wanted
-            && !made.as_ref().is_some_and(|group| group.enforced().user_memory)
-        {
-            self.complain_of_user_limits(&place);
+        let failure = match &made {
+            Ok(group) => group.user_memory_failure(),
+            Err(why) => Some(why.clone()),
+        };
+        if let (Some((_, place)), Some(why)) = (wanted, failure) {
+            self.complain_of_user_limits(&place, why);
         }
-        made
+        made.ok()
     }
 
     fn try_make_group(
@@ -87,9 +89,9 @@ impl Shell {
         uid: u32,
         behind: bool,
         memory_per_node: Option<u64>,
-    ) -> Option<PartGroup> {
+    ) -> Result<PartGroup, String> {
         if !rustix::process::geteuid().is_root() {
-            return None;
+            return Err("the daemon is not root's".into());
         }
         let user = UserLimit::new(uid, self.daemon_number(), memory_per_node);
         // A filler is behind all only in the daemon's own cgroup.
@@ -97,7 +99,7 @@ impl Shell {
         let memory_bytes = described.memory.as_ref().map(|limit| limit.bytes);
         let limits = Limits { memory_bytes, pids_max: self.settings.pids_max, behind };
         let made = PartGroup::create(&described.name(), user.as_ref(), limits);
-        made.map_err(|error| self.complain_of_groups(&error.to_string())).ok()
+        made.map_err(|error| error.to_string()).inspect_err(|why| self.complain_of_groups(why))
     }
 
     /// Differs between the daemons of a machine, and is the same for one that is started again.
@@ -112,27 +114,24 @@ impl Shell {
         }
         let wanted = |uid| self.core.memory_per_node(uid);
         let held = limit_users(self.daemon_number(), |uid| Some(wanted(uid)?.0));
-        for (uid, held_bytes) in held {
-            match (self.core.memory_per_node(uid), held_bytes) {
-                (Some((bytes, place)), Some(held)) if held > bytes => {
+        for (uid, held) in held {
+            match (self.core.memory_per_node(uid), held) {
+                (Some((bytes, place)), Ok(Some(held))) if held > bytes => {
                     let bytes = size::text(bytes);
                     tracing::info!("the jobs of user {uid} have more than {bytes}: it holds later ({place})");
                 }
-                (Some((_, place)), None) => self.complain_of_user_limits(&place),
+                (Some((_, place)), Err(error)) => self.complain_of_user_limits(&place, error.to_string()),
                 _ => {}
             }
         }
     }
 
-    /// Once: it is the same for every user.
-    fn complain_of_user_limits(&mut self, place: &str) {
-        if !std::mem::replace(&mut self.without_user_limits, true) {
+    /// Once for each reason, of which the kernel has few.
+    fn complain_of_user_limits(&mut self, place: &str, why: String) {
+        if !self.without_user_limits.contains(&why) {
             let name = &self.settings.name;
-            let why = match rustix::process::geteuid().is_root() {
-                true => "the kernel has no memory controller for us",
-                false => "the daemon is not root's",
-            };
             print_line(format_args!("tuttid {name}: memory_per_node is not held here: {why} ({place})"));
+            self.without_user_limits.insert(why);
         }
     }
 

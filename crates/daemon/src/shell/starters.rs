@@ -31,6 +31,7 @@ use super::orphans::Wards;
 use super::receive::read_some;
 use super::records::{File, started};
 use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number};
+use crate::core::event::StarterEnd;
 use crate::message::{Launch, STATE_BYTES_MAX};
 
 /// Who has closed its wire, or was told to end for good, is dead after this time: it gives what it has
@@ -69,16 +70,17 @@ struct Process {
 
 impl Process {
     /// How it has died, for whoever waits no longer than that takes.
-    fn wait_blocking(&self) -> String {
+    fn wait_blocking(&self) -> Death {
         match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
             Ok(Some(status)) => {
                 // As `wait` has it.
                 let code = status.exit_status().map(|code| code << 8);
                 let code = code.or(status.terminating_signal()).unwrap_or_default();
-                ExitStatus::from_raw(code).to_string()
+                let is_killed = status.terminating_signal() == Some(Signal::KILL.as_raw());
+                Death { text: ExitStatus::from_raw(code).to_string(), is_killed }
             }
-            Ok(None) => "it ended".into(),
-            Err(error) => error.to_string(),
+            Ok(None) => Death { text: "it ended".into(), is_killed: false },
+            Err(error) => Death { text: error.to_string(), is_killed: false },
         }
     }
 
@@ -99,6 +101,14 @@ impl Process {
         let (uid, error) = (self.uid, std::io::Error::from_raw_os_error(errno));
         Some(format!("cannot {what} as user {uid} on node {node}: {error}"))
     }
+}
+
+/// How a starter has died.
+struct Death {
+    /// For people.
+    text: String,
+    /// By SIGKILL, and not by us; also where that cannot be known.
+    is_killed: bool,
 }
 
 struct Wire {
@@ -175,26 +185,26 @@ impl Starter {
     }
 
     /// How it has died. Who lives on for longer is killed: a user may do with his starter what he likes.
-    fn reap_blocking(&mut self, grace: Duration, wards: &Wards) -> String {
+    fn reap_blocking(&mut self, grace: Duration, wards: &Wards) -> Death {
         let deadline = Instant::now() + grace;
         let File { pid, since, .. } = self.file;
         let is_alive = || started(pid) == Some(since);
         while is_alive() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        if is_alive()
-            && let Some(pid) = Pid::from_raw(pid as i32)
-        {
+        let is_ours = is_alive();
+        if is_ours && let Some(pid) = Pid::from_raw(pid as i32) {
             let _ = kill_process(pid, Signal::KILL);
         }
-        match &mut self.child {
+        let Death { text, is_killed } = match &mut self.child {
             Some(child) => {
                 let how = child.wait_blocking();
                 wards.remove(pid);
                 how
             }
-            None => "it was an earlier daemon's".into(),
-        }
+            None => Death { text: "it was an earlier daemon's".into(), is_killed: true },
+        };
+        Death { text, is_killed: is_killed && !is_ours }
     }
 
     /// The same, and waits for it.
@@ -274,7 +284,10 @@ impl Shell {
                 let (child, enrolled, ended) = (Some(child), false, false);
                 self.starters.insert(job, Starter { child, enrolled, wire, ended, group, file });
             }
-            Err(text) => drop(self.shell_events.send(ShellEvent::Core(Event::StarterGone(job, text)))),
+            Err(text) => {
+                let gone = Event::StarterGone(job, StarterEnd::Died(text));
+                let _ = self.shell_events.send(ShellEvent::Core(gone));
+            }
         }
     }
 
@@ -320,7 +333,7 @@ impl Shell {
         let Some(known) = self.clients.remove(&client) else {
             // It went after its request had been taken and before this: whoever waits for its part hears of
             // it.
-            let gone = Event::StarterGone(job, "its mpiexec has died".into());
+            let gone = Event::StarterGone(job, StarterEnd::Died("its mpiexec has died".into()));
             let _ = self.shell_events.send(ShellEvent::Core(gone));
             return;
         };
@@ -354,7 +367,7 @@ impl Shell {
             Event::ClientGone(client) => {
                 let job = self.enrolled.remove(&client)?;
                 self.starters.remove(&job);
-                Some(Event::StarterGone(job, "its mpiexec has died".into()))
+                Some(Event::StarterGone(job, StarterEnd::Died("its mpiexec has died".into())))
             }
             _ => None,
         }
@@ -449,15 +462,23 @@ impl Shell {
             let grace = if wrong.is_some() { Duration::ZERO } else { DYING_MAX };
             let how = starter.reap_blocking(grace, &wards);
             let failure = starter.child.as_ref().and_then(|child| child.failure(&program, &node));
+            // Before its groups are removed.
+            let used_up = starter.group.as_ref().filter(|_| how.is_killed);
+            let used_up = used_up.and_then(PartGroup::used_up_of_starter);
             // Who ended by itself has done so.
             starter.file.cgroup.iter().for_each(|path| cgroup::remove(path));
             starter.group.iter().for_each(PartGroup::remove_blocking);
-            let text = match (failure, wrong) {
-                (Some(failure), _) => failure,
-                (None, Some(wrong)) => format!("the starter broke its protocol ({wrong}); the job is ended"),
-                (None, None) => format!("the starter died ({how}); the job is ended"),
+            let end = match (failure, wrong, used_up) {
+                (Some(failure), ..) => StarterEnd::Died(failure),
+                (None, Some(wrong), _) => {
+                    StarterEnd::Died(format!("the starter broke its protocol ({wrong}); the job is ended"))
+                }
+                (None, None, Some(whose)) => StarterEnd::UsedUp(whose),
+                (None, None, None) => {
+                    StarterEnd::Died(format!("the starter died ({}); the job is ended", how.text))
+                }
             };
-            let _ = shell_events.send(ShellEvent::Core(Event::StarterGone(job, text)));
+            let _ = shell_events.send(ShellEvent::Core(Event::StarterGone(job, end)));
         });
     }
 }

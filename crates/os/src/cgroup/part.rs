@@ -27,9 +27,9 @@ use serde::{Deserialize, Serialize};
 
 use super::granted::{Granted, UserReached};
 use super::mount::{Mount, open_beneath, own_directory, own_place};
-use super::user::{self, UserLimit};
+use super::user::{self, Held, UserLimit};
 use super::version1::Version1;
-use super::{INNER, JobGroup, REMOVAL_MAX, name, number};
+use super::{INNER, JobGroup, REMOVAL_MAX, UsedUp, event, name, number};
 use crate::with_file_rights_of;
 
 /// Beginning of the name of a part.
@@ -45,6 +45,8 @@ const STARTER_BYTES: u64 = 64 << 20;
 const CREATE_MAX: u32 = 10;
 /// Version 1: what tells of memory that has run out.
 const OOM: &str = "memory.oom_control";
+/// Version 2: what became of processes that wanted more memory than a limit.
+const EVENTS: &str = "memory.events";
 /// Controllers of limits.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
@@ -102,6 +104,33 @@ pub struct PartGroup {
     starter: OwnedFd,
     job: OwnedFd,
     version1: Vec<Version1>,
+    /// What the kernel holds the user to; of one that was made by an earlier daemon nothing is known.
+    held: Held,
+    run_out: RunOut,
+}
+
+/// Version 1: become readable when memory runs out, by the limit of the job or of its user. The counts of
+/// failures (`memory.failcnt`) stay 0 in some kernels.
+#[derive(Debug, Default)]
+struct RunOut {
+    /// Also when it is the user's.
+    of_job: Option<OwnedFd>,
+    of_user: Option<OwnedFd>,
+}
+
+impl RunOut {
+    fn of(memory: &Version1) -> Self {
+        let of_user = memory.is_of_user().then(|| memory.notify_of_user(OOM).ok()).flatten();
+        RunOut { of_job: memory.notify(OOM).ok(), of_user }
+    }
+
+    /// Whose it was, if one has.
+    fn whose(&self) -> Option<UsedUp> {
+        let has = |event: &Option<OwnedFd>| {
+            event.as_ref().is_some_and(|event| rustix::io::read(event, &mut [0; 8]).is_ok())
+        };
+        if has(&self.of_user) { Some(UsedUp::User) } else { has(&self.of_job).then_some(UsedUp::Job) }
+    }
 }
 
 impl PartGroup {
@@ -143,13 +172,13 @@ impl PartGroup {
         user: Option<&UserLimit>,
         limits: Limits,
     ) -> io::Result<Self> {
-        let mut place = place.clone();
+        let mut held = Ok(None);
         let parent = match user {
             None => around.try_clone()?,
             Some(of_user) => {
                 let _ = write(&around, "cgroup.subtree_control", "+memory");
-                let (directory, held_bytes) = of_user.make_in(&around)?;
-                place.enforced.user_memory = held_bytes.is_some();
+                let (directory, by_version2) = of_user.make_in(&around)?;
+                held = by_version2;
                 directory
             }
         };
@@ -157,11 +186,11 @@ impl PartGroup {
         let made = mkdirat(&parent, place.directory_name(), Mode::from_raw_mode(0o755))
             .map_err(io::Error::from)
             .and_then(|()| {
-                let furnished =
-                    Self::furnish(place.clone(), around.try_clone()?, parent.try_clone()?, user, limits);
+                let around = (around.try_clone()?, parent.try_clone()?);
+                let furnished = Self::furnish(place.clone(), around, held, user, limits);
                 // It is empty.
                 furnished.inspect_err(|_| {
-                    remove_unfinished(&parent, &place);
+                    remove_unfinished(&parent, place);
                 })
             });
         made.inspect_err(|_| place.remove_user(&around))
@@ -169,8 +198,8 @@ impl PartGroup {
 
     fn furnish(
         place: PartPlace,
-        around: OwnedFd,
-        parent: OwnedFd,
+        (around, parent): (OwnedFd, OwnedFd),
+        held: Held,
         user: Option<&UserLimit>,
         limits: Limits,
     ) -> io::Result<Self> {
@@ -187,8 +216,11 @@ impl PartGroup {
         chownat(&directory, "cgroup.procs", joiner, none, nofollow)?;
         chownat(&directory, Path::new(&job_name).join(INNER).join("cgroup.procs"), joiner, none, nofollow)?;
         let (starter, job) = (open(&directory, STARTER)?, open(&directory, &job_name)?);
-        let mut part = PartGroup { place, around, parent, directory, starter, job, version1: Vec::new() };
+        let version1 = Vec::new();
+        let run_out = RunOut::default();
+        let mut part = PartGroup { place, around, parent, directory, starter, job, version1, held, run_out };
         part.limit(user, limits);
+        part.run_out = part.memory_version1().map(RunOut::of).unwrap_or_default();
         Ok(part)
     }
 
@@ -216,9 +248,10 @@ impl PartGroup {
         let Some(bytes) = limits.memory_bytes else {
             // Its memory is counted all the same.
             if open_file(&self.job, "memory.current", OFlags::RDONLY).is_err() {
-                self.version1.extend(Version1::create("memory", user, &self.place.directory_name(), None));
+                self.add_version1("memory", user, None);
             }
-            return self.note_user_memory();
+            self.place.enforced.user_memory = matches!(self.held, Ok(Some(_)));
+            return;
         };
         let by_version2 = is_whole && write(&self.job, "memory.max", &bytes.to_string()).is_ok();
         if by_version2 {
@@ -231,19 +264,35 @@ impl PartGroup {
         if let Some(memory) = self.memory_version1() {
             let _ = memory.write("memory.memsw.limit_in_bytes", bytes);
         }
-        self.note_user_memory();
-    }
-
-    /// Version 1 may hold the user to its limit where version 2 has not got the controller.
-    fn note_user_memory(&mut self) {
-        self.place.enforced.user_memory |= self.version1.iter().any(Version1::limits_user);
+        self.place.enforced.user_memory = matches!(self.held, Ok(Some(_)));
     }
 
     fn limit_by_version1(&mut self, controller: &str, user: Option<&UserLimit>, limit: (&str, u64)) -> bool {
-        let group = Version1::create(controller, user, &self.place.directory_name(), Some(limit));
-        let made = group.is_some();
-        self.version1.extend(group);
-        made
+        self.add_version1(controller, user, Some(limit))
+    }
+
+    /// Version 1 may hold the user to its limit where version 2 has not got the controller.
+    fn add_version1(
+        &mut self,
+        controller: &str,
+        user: Option<&UserLimit>,
+        limit: Option<(&str, u64)>,
+    ) -> bool {
+        match Version1::create(controller, user, &self.place.directory_name(), limit) {
+            Ok(mut group) => {
+                if user.is_some() {
+                    user::supersede(&mut self.held, group.take_held());
+                }
+                self.version1.push(group);
+                true
+            }
+            Err(error) => {
+                if user.is_some_and(UserLimit::is_limited) {
+                    user::supersede(&mut self.held, Err(error));
+                }
+                false
+            }
+        }
     }
 
     fn memory_version1(&self) -> Option<&Version1> {
@@ -263,8 +312,21 @@ impl PartGroup {
         }
         let _ = flock(&directory, FlockOperation::NonBlockingLockShared);
         let (starter, job) = (open(&directory, STARTER).ok()?, open(&directory, &name(&place.name)).ok()?);
-        let version1 = place.version1().collect();
-        Some(PartGroup { place: place.clone(), around, parent, directory, starter, job, version1 })
+        let version1: Vec<Version1> = place.version1().collect();
+        let (place, held) = (place.clone(), Ok(None));
+        let mut part = PartGroup {
+            place,
+            around,
+            parent,
+            directory,
+            starter,
+            job,
+            version1,
+            held,
+            run_out: RunOut::default(),
+        };
+        part.run_out = part.memory_version1().map(RunOut::of).unwrap_or_default();
+        Some(part)
     }
 
     /// Where it is.
@@ -275,6 +337,12 @@ impl PartGroup {
     /// Which limits the kernel sees to.
     pub fn enforced(&self) -> Enforced {
         self.place.enforced
+    }
+
+    /// Why the kernel does not hold the user to its limit of memory; none: it does, there is none, or an
+    /// earlier daemon has made this.
+    pub fn user_memory_failure(&self) -> Option<String> {
+        self.held.as_ref().err().map(ToString::to_string)
     }
 
     /// In which the starter is to begin.
@@ -323,6 +391,29 @@ impl PartGroup {
     pub fn memory_bytes(&self) -> Option<u64> {
         let by_version1 = || number(self.memory_version1()?.open("memory.usage_in_bytes"));
         number(open_file(&self.job, "memory.current", OFlags::RDONLY)).or_else(by_version1)
+    }
+
+    /// Whose limit of memory it was, if the kernel has killed the starter for one; none too where the whole
+    /// machine had used up its memory. For a starter that was killed by SIGKILL: version 1 counts the starter
+    /// and the ranks together.
+    pub fn used_up_of_starter(&self) -> Option<UsedUp> {
+        let count = |directory: &OwnedFd, name: &str| {
+            let mut bytes = [0; 1024];
+            let file = open_file(directory, EVENTS, OFlags::RDONLY).ok()?;
+            let read = rustix::io::read(file, &mut bytes).ok()?;
+            Some(event(&bytes[..read], name))
+        };
+        if let Some(killed) = count(&self.starter, "oom_kill") {
+            // The kernel counts "oom" where the limit was, and around that.
+            let is_over = |directory: &OwnedFd| count(directory, "oom").is_some_and(|times| times > 0);
+            let (of_job, of_user) =
+                (is_over(&self.directory), self.place.user.is_some() && is_over(&self.parent));
+            return UsedUp::of(of_job, of_user).filter(|_| killed > 0);
+        }
+        let memory = self.memory_version1()?;
+        let mut bytes = [0; 256];
+        let read = rustix::io::read(memory.open(OOM).ok()?, &mut bytes).ok()?;
+        self.run_out.whose().filter(|_| event(&bytes[..read], "oom_kill") > 0)
     }
 
     /// What the switch thread freezes.
@@ -637,6 +728,58 @@ mod tests {
         assert!(!is_there(part.place()));
     }
 
+    /// Folders with what version 2 counts: events of the user, the part and the starter.
+    #[test]
+    fn part_group_says_whose_memory_a_killed_starter_had_used_up() {
+        let root = std::env::temp_dir().join(format!("tutti-part-killed-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let folder = |name: &str| -> (PathBuf, OwnedFd) {
+            let path = root.join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            let directory = std::fs::File::open(&path).unwrap().into();
+            (path, directory)
+        };
+        let (of_user, parent) = folder("user");
+        let ((of_part, directory), (of_starter, starter)) =
+            (folder("user/part"), folder("user/part/starter"));
+        let place = PartPlace {
+            parent: PathBuf::new(),
+            user: Some("user".into()),
+            name: "part".into(),
+            enforced: Enforced::default(),
+        };
+        let (around, job) = (folder("").1, folder("user/part/job").1);
+        let part = PartGroup {
+            place,
+            around,
+            parent,
+            directory,
+            starter,
+            job,
+            version1: Vec::new(),
+            held: Ok(None),
+            run_out: RunOut::default(),
+        };
+        assert_eq!(part.used_up_of_starter(), None, "nobody counts");
+        let put = |path: &Path, oom: u32, oom_kill: u32| {
+            std::fs::write(path.join(EVENTS), format!("low 0\noom {oom}\noom_kill {oom_kill}\n")).unwrap();
+        };
+        for (user, part_oom, killed, expected) in [
+            (0, 0, 0, None),
+            (2, 1, 0, None),
+            (1, 0, 1, Some(UsedUp::User)),
+            (1, 1, 1, Some(UsedUp::Job)),
+            // The machine had no more.
+            (0, 0, 1, None),
+        ] {
+            put(&of_user, user, killed);
+            put(&of_part, part_oom, killed);
+            put(&of_starter, 0, killed);
+            assert_eq!(part.used_up_of_starter(), expected, "{user} {part_oom} {killed}");
+        }
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
     #[test]
     fn part_groups_are_swept_when_neither_daemon_nor_starter_is_left() {
         let Some(held) = create("unit-held") else { return };
@@ -683,7 +826,10 @@ mod tests {
         assert!(!two.enforced().user_memory, "there is no limit any more");
         let held = super::super::limit_users(daemon, |uid| (uid == 54_321).then_some(32 << 20));
         let expected = one.enforced().user_memory.then_some(32 << 20);
-        assert!(!held.is_empty() && held.iter().all(|held| *held == (54_321, expected)), "{held:?}");
+        let is_expected = |(uid, held): &(u32, io::Result<Option<u64>>)| {
+            *uid == 54_321 && held.as_ref().ok().copied().flatten() == expected
+        };
+        assert!(!held.is_empty() && held.iter().all(is_expected), "{held:?}");
         assert!(super::super::limit_users(daemon + 1, |_| None).is_empty(), "another daemon's");
         assert!(PartGroup::reopen(two.place()).is_some());
         one.remove_blocking();

@@ -62,19 +62,27 @@ impl UserLimit {
         (u64::from_str_radix(number, 16) == Ok(daemon)).then_some(uid.parse().ok()?)
     }
 
-    /// Makes the group in `parent` if it is not there, and writes the limit; none if the kernel does not hold
-    /// it there.
-    pub(super) fn make_in(&self, parent: &OwnedFd) -> io::Result<(OwnedFd, Option<u64>)> {
+    /// Makes the group in `parent` if it is not there, and writes the limit.
+    pub(super) fn make_in(&self, parent: &OwnedFd) -> io::Result<(OwnedFd, Held)> {
         match mkdirat(parent, self.directory_name(), Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(about("cannot make the cgroup of its user", error.into())),
         }
         let directory = open_directory(parent, &self.directory_name())?;
         // Kernels before 5.11 count the groups inside only if they are asked to.
         let _ = write(&directory, "memory.use_hierarchy", "1");
-        let held_bytes = limit(&directory, self.memory_bytes);
-        Ok((directory, held_bytes))
+        let held = limit(&directory, self.memory_bytes);
+        Ok((directory, held))
     }
+}
+
+/// What the kernel holds a user's jobs to, in bytes. None: there is no limit; an error: why it does not hold
+/// the limit that there is, of the kind `NotFound` where it has no controller of memory.
+pub(super) type Held = io::Result<Option<u64>>;
+
+/// The same error, which says what was being done.
+fn about(what: &str, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 /// A name of such a group.
@@ -97,22 +105,32 @@ pub(super) fn remove_empty(parent: &OwnedFd, name: &str) -> bool {
 }
 
 /// Another configuration holds: writes the limits of all users who have jobs of this daemon here. `wanted`
-/// gives that of a uid, in bytes. Returns each uid with what its jobs are held to now; none: to nothing.
-pub fn limit_users(daemon: u64, wanted: impl Fn(u32) -> Option<u64>) -> Vec<(u32, Option<u64>)> {
+/// gives that of a uid, in bytes. Returns each uid with what its jobs are held to now. None: there is no
+/// limit; an error: why they are not held to it.
+pub fn limit_users(daemon: u64, wanted: impl Fn(u32) -> Option<u64>) -> Vec<(u32, io::Result<Option<u64>>)> {
     let by_version2 = || Mount::open()?.open_directory(&own_place().ok()?).ok();
-    let mut found: Vec<(u32, Option<u64>)> = Vec::new();
+    let mut found: Vec<(u32, Held)> = Vec::new();
     for parent in [by_version2(), own_directory("memory")].into_iter().flatten() {
         for name in names_in(&parent) {
             let Some(uid) = UserLimit::uid_in(&name, daemon) else { continue };
             let Ok(directory) = open_directory(&parent, &name) else { continue };
-            let held_bytes = limit(&directory, wanted(uid));
+            let held = limit(&directory, wanted(uid));
             match found.iter_mut().find(|(known, _)| *known == uid) {
-                Some((_, held)) => *held = held.or(held_bytes),
-                None => found.push((uid, held_bytes)),
+                Some((_, by_version2)) => supersede(by_version2, held),
+                None => found.push((uid, held)),
             }
         }
     }
     found
+}
+
+/// What version 1 does counts where version 2 does not hold the limit, and tells why, if it has the
+/// controller.
+pub(super) fn supersede(by_version2: &mut Held, by_version1: Held) {
+    let is_known = |held: &Held| !held.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    if !matches!(by_version2, Ok(Some(_))) && is_known(&by_version1) {
+        *by_version2 = by_version1;
+    }
 }
 
 fn names_in(directory: &OwnedFd) -> Vec<String> {
@@ -121,32 +139,39 @@ fn names_in(directory: &OwnedFd) -> Vec<String> {
 }
 
 /// Limits the memory of all below; none is no limit. A limit that is lowered ends no job: while they have
-/// more, what held holds. Returns what the kernel holds them to, the largest number if to nothing yet.
-fn limit(directory: &OwnedFd, wanted_bytes: Option<u64>) -> Option<u64> {
+/// more, what held holds, the largest number if nothing did.
+fn limit(directory: &OwnedFd, wanted_bytes: Option<u64>) -> Held {
     let read = |file: &str| number(open_beneath(directory, Path::new(file), OFlags::RDONLY));
-    let has = |file: &str| open_beneath(directory, Path::new(file), OFlags::WRONLY).is_ok();
-    let set = |file: &str, text: &str| write(directory, file, text).is_ok();
+    let set = |file: &str, text: &str| {
+        write(directory, file, text).map_err(|error| about(&format!("cannot write {file}"), error))
+    };
+    let has = |file: &str| {
+        let found = open_beneath(directory, Path::new(file), OFlags::WRONLY);
+        !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
     let text = |unlimited: &str| wanted_bytes.map_or_else(|| unlimited.to_owned(), |bytes| bytes.to_string());
     let used_bytes = read("memory.current").or_else(|| read("memory.usage_in_bytes")).unwrap_or(0);
     let is_over = |wanted| used_bytes > wanted && used_bytes.saturating_sub(cached_bytes(directory)) > wanted;
     let is_over = wanted_bytes.is_some_and(is_over);
-    if has("memory.max") {
+    let is_set = if has("memory.max") {
         if is_over {
-            return Some(read("memory.max").unwrap_or(u64::MAX));
+            return Ok(Some(read("memory.max").unwrap_or(u64::MAX)));
         }
         // Where the kernel counts no swap there is none to forbid.
-        set("memory.swap.max", if wanted_bytes.is_some() { "0" } else { "max" });
-        let is_set = set("memory.max", &text("max"));
-        return wanted_bytes.filter(|_| is_set);
-    }
-    if is_over {
-        return read("memory.limit_in_bytes");
-    }
-    // Memory and swap together are never less than memory: the one or the other order is right.
-    let is_set = set("memory.limit_in_bytes", &text(UNLIMITED));
-    set("memory.memsw.limit_in_bytes", &text(UNLIMITED));
-    let is_set = is_set || set("memory.limit_in_bytes", &text(UNLIMITED));
-    wanted_bytes.filter(|_| is_set)
+        let _ = set("memory.swap.max", if wanted_bytes.is_some() { "0" } else { "max" });
+        set("memory.max", &text("max"))
+    } else if has("memory.limit_in_bytes") {
+        if is_over {
+            return Ok(read("memory.limit_in_bytes"));
+        }
+        // Memory and swap together are never less than memory: the one or the other order is right.
+        let is_set = set("memory.limit_in_bytes", &text(UNLIMITED));
+        let _ = set("memory.memsw.limit_in_bytes", &text(UNLIMITED));
+        is_set.or_else(|_| set("memory.limit_in_bytes", &text(UNLIMITED)))
+    } else {
+        Err(io::Error::new(io::ErrorKind::NotFound, "the kernel has no memory controller for us"))
+    };
+    wanted_bytes.map(|bytes| is_set.map(|()| bytes)).transpose()
 }
 
 /// What the group has of files and the kernel can take at once: it has copies of them on disk, and no process
@@ -201,11 +226,11 @@ mod tests {
         let read = |path: &Path, file: &str| std::fs::read_to_string(path.join(file)).unwrap();
         let files = [("memory.max", ""), ("memory.swap.max", ""), ("memory.current", "300\n")];
         let (path, group) = fake("version2", &files);
-        assert_eq!(limit(&group, Some(500)), Some(500));
+        assert_eq!(limit(&group, Some(500)).unwrap(), Some(500));
         assert_eq!((read(&path, "memory.max"), read(&path, "memory.swap.max")), ("500".into(), "0".into()));
-        assert_eq!(limit(&group, Some(200)), Some(500));
+        assert_eq!(limit(&group, Some(200)).unwrap(), Some(500));
         assert_eq!(read(&path, "memory.max"), "500");
-        assert_eq!(limit(&group, None), None);
+        assert_eq!(limit(&group, None).unwrap(), None);
         assert_eq!(read(&path, "memory.max"), "max");
         std::fs::remove_dir_all(path).unwrap();
         let files = [
@@ -214,9 +239,9 @@ mod tests {
             ("memory.usage_in_bytes", "300\n"),
         ];
         let (path, group) = fake("version1", &files);
-        assert_eq!(limit(&group, Some(500)), Some(500));
+        assert_eq!(limit(&group, Some(500)).unwrap(), Some(500));
         assert_eq!(read(&path, "memory.memsw.limit_in_bytes"), "500");
-        assert_eq!(limit(&group, Some(200)), Some(500));
+        assert_eq!(limit(&group, Some(200)).unwrap(), Some(500));
         assert_eq!(read(&path, "memory.limit_in_bytes"), "500");
         std::fs::remove_dir_all(path).unwrap();
     }
@@ -234,8 +259,8 @@ mod tests {
         ] {
             let (path, group) =
                 fake(limit_file, &[(limit_file, "500"), (used_file, "300\n"), ("memory.stat", counts)]);
-            assert_eq!(limit(&group, Some(129)), Some(500), "130 cannot be taken: {limit_file}");
-            assert_eq!(limit(&group, Some(130)), Some(130), "{limit_file}");
+            assert_eq!(limit(&group, Some(129)).unwrap(), Some(500), "130 cannot be taken: {limit_file}");
+            assert_eq!(limit(&group, Some(130)).unwrap(), Some(130), "{limit_file}");
             std::fs::remove_dir_all(path).unwrap();
         }
     }
@@ -243,7 +268,33 @@ mod tests {
     #[test]
     fn user_memory_is_not_limited_where_there_is_no_controller() {
         let (path, group) = fake("bare", &[]);
-        assert_eq!(limit(&group, Some(500)), None);
+        let error = limit(&group, Some(500)).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (io::ErrorKind::NotFound, "the kernel has no memory controller for us")
+        );
+        assert_eq!(limit(&group, None).unwrap(), None, "there is nothing to hold");
         std::fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn user_memory_limit_that_cannot_be_written_has_its_own_reason() {
+        for file in ["memory.max", "memory.limit_in_bytes"] {
+            let (path, group) = fake(file, &[]);
+            // It is there, and is not written.
+            std::fs::create_dir(path.join(file)).unwrap();
+            let mut held = limit(&group, Some(500));
+            let expected = format!("cannot write {file}: Is a directory (os error 21)");
+            assert_eq!(held.as_ref().unwrap_err().to_string(), expected);
+            let (bare_path, bare) = fake("bare-beside", &[]);
+            supersede(&mut held, limit(&bare, Some(500)));
+            assert_eq!(held.as_ref().unwrap_err().to_string(), expected, "version 1 has no controller");
+            let mut held = limit(&bare, Some(500));
+            supersede(&mut held, limit(&group, Some(500)));
+            assert_eq!(held.as_ref().unwrap_err().to_string(), expected);
+            supersede(&mut held, Ok(Some(500)));
+            assert_eq!(held.unwrap(), Some(500));
+            [path, bare_path].into_iter().for_each(|path| std::fs::remove_dir_all(path).unwrap());
+        }
     }
 }

@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::mount::{open_beneath, own_directory};
-use super::user::{self, UserLimit};
+use super::user::{self, Held, UserLimit};
 
 /// How often a group is made whose user's group is removed while it is being made.
 const CREATE_MAX: u32 = 3;
@@ -21,23 +21,27 @@ pub(super) struct Version1 {
     name: String,
     /// It is in the group of a user, of this name, in a directory of the daemon's.
     user: Option<(OwnedFd, String)>,
-    /// The kernel holds the user to its limit.
-    limits_user: bool,
+    /// What the kernel holds the user to, until it is taken.
+    held: Held,
     directory: OwnedFd,
     /// Takes a process.
     procs: OwnedFd,
 }
 
 impl Version1 {
-    /// Makes a group in the daemon's own, or in a user's there, and writes a limit, if there is one; `None`
-    /// where that is impossible.
+    /// Makes a group in the daemon's own, or in a user's there, and writes a limit, if there is one. An error
+    /// of the kind `NotFound`: there is no such controller.
     pub(super) fn create(
         controller: &str,
         within: Option<&UserLimit>,
         name: &str,
         limit: Option<(&str, u64)>,
-    ) -> Option<Self> {
-        (0..CREATE_MAX).find_map(|_| Self::try_create(controller, within, name, limit).ok())
+    ) -> io::Result<Self> {
+        let mut made = Self::try_create(controller, within, name, limit);
+        for _ in 1..CREATE_MAX {
+            made = made.or_else(|_| Self::try_create(controller, within, name, limit));
+        }
+        made
     }
 
     fn try_create(
@@ -47,11 +51,11 @@ impl Version1 {
         limit: Option<(&str, u64)>,
     ) -> io::Result<Self> {
         let around = own_directory(controller).ok_or(io::ErrorKind::NotFound)?;
-        let (parent, user, limits_user) = match within {
-            None => (around, None, false),
+        let (parent, user, held) = match within {
+            None => (around, None, Ok(None)),
             Some(of_user) => {
-                let (directory, held_bytes) = of_user.make_in(&around)?;
-                (directory, Some((around, of_user.directory_name())), held_bytes.is_some())
+                let (directory, held) = of_user.make_in(&around)?;
+                (directory, Some((around, of_user.directory_name())), held)
             }
         };
         if let Err(error) = rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
@@ -68,7 +72,7 @@ impl Version1 {
         };
         match furnish() {
             Ok((directory, procs)) => {
-                Ok(Version1 { parent, name: name.to_owned(), user, limits_user, directory, procs })
+                Ok(Version1 { parent, name: name.to_owned(), user, held, directory, procs })
             }
             Err(error) => {
                 let _ = rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
@@ -88,12 +92,12 @@ impl Version1 {
         };
         let directory = open_beneath(&parent, Path::new(name), OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
         let procs = open_beneath(&directory, Path::new("cgroup.procs"), OFlags::WRONLY).ok()?;
-        Some(Version1 { parent, name: name.to_owned(), user, limits_user: false, directory, procs })
+        Some(Version1 { parent, name: name.to_owned(), user, held: Ok(None), directory, procs })
     }
 
-    /// The kernel holds the user in whose group it is to its limit.
-    pub(super) fn limits_user(&self) -> bool {
-        self.limits_user
+    /// What the kernel holds the user to in whose group it has just been made.
+    pub(super) fn take_held(&mut self) -> Held {
+        std::mem::replace(&mut self.held, Ok(None))
     }
 
     /// It is in the group of a user.

@@ -1,8 +1,8 @@
 //! What an order says, as frames of a starter's wire: only what the starter does not know yet.
 
-use tutti_protocol::size;
 use tutti_protocol::wire::{self, Kind, Part as WirePart, Report};
 
+use super::reports::job_memory;
 use super::{Part, Parts};
 use crate::core::action::Action;
 use crate::core::local::LocalNode;
@@ -42,9 +42,7 @@ impl Parts {
             names: launch.nodes.iter().map(|node| members.name(*node)).collect(),
         });
         let bytes = launch.terms.memory_bytes;
-        let (name, limit) = (&local.config.about.name, size::text(bytes));
-        let reached = format!("the job's memory on node {name} reached {limit} (--memory)");
-        let memory = (bytes > 0).then_some(wire::MemoryLimit { bytes, reached });
+        let memory = (bytes > 0).then(|| wire::MemoryLimit { bytes, reached: job_memory(local, bytes) });
         let shared_slots = launch.terms.phases.filter(|phases| phases.shares()).map(|phases| {
             let (rules, weight) = (phases.rules(), launch.terms.weight);
             wire::SharedSlots { lease_ns: rules.lease_ns, yield_min_ns: rules.yield_min_ns, weight }

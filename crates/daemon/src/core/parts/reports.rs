@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
+use tutti_os::cgroup::UsedUp;
 use tutti_protocol::size;
 use tutti_protocol::wire::{self, Kind, Report};
 use tutti_snapshot::View;
 
 use super::{Part, Parts};
+use crate::core::event::StarterEnd;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::members::NodeId;
@@ -29,6 +31,12 @@ fn user_memory(local: &LocalNode, uid: u32) -> String {
         // It has been lifted since.
         None => format!("the jobs of {user} on node {node} had used up their memory (memory_per_node)"),
     }
+}
+
+/// What a user reads when a job has used up here what it may have itself.
+pub(super) fn job_memory(local: &LocalNode, bytes: u64) -> String {
+    let (name, limit) = (&local.config.about.name, size::text(bytes));
+    format!("the job's memory on node {name} reached {limit} (--memory)")
 }
 
 impl Parts {
@@ -174,17 +182,28 @@ impl Parts {
         local: &LocalNode,
         out: &mut Outbox,
         job: JobId,
-        why: &str,
+        end: StarterEnd,
     ) {
         let Some(part) = self.parts.get_mut(&job).filter(|part| part.alive) else { return };
         part.alive = false;
+        let (status, why) = match end {
+            StarterEnd::Died(why) => (1, why),
+            StarterEnd::UsedUp(whose) => {
+                let limit = part.launch.terms.memory_bytes;
+                let reached = match whose {
+                    UsedUp::Job => job_memory(local, limit),
+                    UsedUp::User => user_memory(local, part.launch.user.uid),
+                };
+                (wire::Cause::Memory.status(), format!("the starter was killed: {reached}"))
+            }
+        };
         let state = &mut part.state;
         state.phase = Phase::Over;
         state.written = Some(part.outlet.end());
-        state.ending.get_or_insert(1);
-        state.status = state.status.max(1);
+        state.ending.get_or_insert(status);
+        state.status = state.status.max(status);
         if part.run != Run::Kill {
-            state.refused.get_or_insert_with(|| why.to_owned());
+            state.refused.get_or_insert(why);
         }
         self.forward_part(local, out, job, false);
         self.publish_part(local, out, job);

@@ -68,7 +68,8 @@ fn starter_that_closed_its_wire_is_killed() {
     let mut starter = Starter { child: Some(child), ..Starter::away(file) };
     let wards = Wards::new();
     wards.add(pid);
-    assert_eq!(starter.reap_blocking(Duration::from_millis(20), &wards), "signal: 9 (SIGKILL)");
+    let death = starter.reap_blocking(Duration::from_millis(20), &wards);
+    assert_eq!((death.text.as_str(), death.is_killed), ("signal: 9 (SIGKILL)", false), "we have killed it");
     assert_eq!(started(pid), None);
     assert!(sleeper.wait().is_err(), "it was waited for");
 }

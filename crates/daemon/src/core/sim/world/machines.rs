@@ -9,7 +9,7 @@ use tutti_protocol::wire::{Job, Kind, Report};
 use super::{Next, World};
 use crate::core::Core;
 use crate::core::config::{Config, TICK_MS};
-use crate::core::event::Event;
+use crate::core::event::{Event, StarterEnd};
 use crate::core::journal::Journal;
 use crate::core::record::{Queued, StarterRecord};
 use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};
@@ -249,7 +249,7 @@ impl World {
         self.check_order(job, launch);
         let (fate, lines) = self.fate(job, launch, node);
         if self.random.below(60) == 0 && !self.peace {
-            let gone = Event::StarterGone(job, "the starter died".into());
+            let gone = Event::StarterGone(job, StarterEnd::Died("the starter died".into()));
             return self.later(50, Next::Core(node, incarnation, None, gone));
         }
         self.lines.insert((job, node), (described.local_ranks(), lines));
@@ -297,7 +297,7 @@ impl World {
         if !dies {
             say(ends_ms, &Report::End { status: 0 });
         }
-        let gone = Event::StarterGone(job, "its mpiexec has died".into());
+        let gone = Event::StarterGone(job, StarterEnd::Died("its mpiexec has died".into()));
         self.later(ends_ms + 1, Next::Core(node, incarnation, None, gone));
     }
 
