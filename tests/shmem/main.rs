@@ -98,6 +98,26 @@ fn shmem_overloads_take_all_types() {
     assert!(ran.stdout.contains("overloads: ok\n"), "{ran}");
 }
 
+/// Programs include the headers by the names of all versions of OpenSHMEM, and that of extensions, which must
+/// be there without extensions too.
+#[test]
+fn shmem_headers_have_all_their_names() {
+    let scratch = Scratch::new("shmem-headers");
+    for header in ["shmem.h", "shmemx.h", "mpp/shmem.h", "mpp/shmemx.h"] {
+        for (wrapper, language, standard) in [("oshcc", "c", "-std=c11"), ("oshcxx", "cpp", "-std=c++17")] {
+            let source = scratch.path().join(format!("headers.{language}"));
+            let text =
+                format!("#include <{header}>\nint main(void) {{ return SHMEM_MAJOR_VERSION != 1; }}\n");
+            std::fs::write(&source, text).expect("the scratch folder takes a file");
+            let mut compiler = program(wrapper);
+            compiler
+                .args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"])
+                .arg(&source);
+            run(&mut compiler, LIMIT).expect_success();
+        }
+    }
+}
+
 /// Not position-independent programs have symmetric static variables too.
 #[test]
 fn shmem_statics_of_programs_at_fixed_places_are_symmetric() {

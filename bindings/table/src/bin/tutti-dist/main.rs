@@ -31,8 +31,12 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel"),
 ];
 
-/// Names beside others in the same folder.
-const LINKS: [(&str, &str); 14] = [
+/// Other names of files: place, and what it leads to as seen from there.
+const LINKS: [(&str, &str); 16] = [
+    // Where the headers of OpenSHMEM stood before version 1.1; programs may still include them there
+    // (annex F).
+    ("include/mpp/shmem.h", "../shmem.h"),
+    ("include/mpp/shmemx.h", "../shmemx.h"),
     ("share/man/man1/mpirun.1", "mpiexec.1"),
     // One program, whose name says which command it is.
     ("bin/mpiexec", "tutti"),
@@ -178,6 +182,8 @@ fn lay_out_shmem(source: &Path, tree: &mut Tree, work: &Path) -> Result<(), Stri
     let table = Shmem::load(&facts).map_err(|e| e.to_string())?;
     let header = shmem::header::generate(&table, &read(&facts.join("shmem.h"))?, VERSION);
     tree.file("include/shmem.h", header.as_bytes(), 0o644)?;
+    let extensions = read(&facts.join("shmemx.h"))?.replace("@VERSION@", VERSION);
+    tree.file("include/shmemx.h", extensions.as_bytes(), 0o644)?;
     let filter = filter_library("sma", &filter::generate_shmem(&table), work)?;
     tree.copy(&filter, "lib/libsma.so.1", 0o755)?;
     let package = fill(&read(&facts.join("oshmem.pc"))?, "oshmem");
