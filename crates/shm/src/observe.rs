@@ -26,7 +26,7 @@ pub struct Signals {
     /// so two looks that see the same mean that nothing happened in between.
     pub at_rest: u32,
     /// Lines taken out of the queues so far.
-    taken: u64,
+    pub taken: u64,
 }
 
 /// What a rank does.

@@ -6,8 +6,11 @@
 //!     one node:      -> view -> bells again, the same? -> deadlock()? -> one line, Still(deadlock)
 //!                                    (the job is checked, and all are in it -> one rank prints what each waits for)
 //!     several nodes: -> Still                                              (the controller takes a snapshot when all nodes have said so)
-//!     a bell rung since -> Still(none), and a line if one was said
+//!     a bell rung or a function begun or ended since -> Still(none), and a line if one was said
 //! ```
+//!
+//! A function that a signal has started runs while the bells stand still. So what its end leaves behind is
+//! another stillness: it is judged at once, however long the job was still before.
 //!
 //! No rank is frozen for it. A rank that is asleep before and after with the same bell was never woken in
 //! between, and one whose signals are the same has run no function, so what is seen is of one moment. Of a
@@ -16,6 +19,8 @@
 
 use super::Starter;
 use tutti_protocol::wire::{Report, Stalled};
+use tutti_shm::observe::Signals;
+use tutti_shm::segment::Segment;
 use tutti_snapshot::{DEADLOCK_ENDED, Deadlock, Snapshot, view};
 
 /// Between two looks: each costs a job that runs a few loads, and a core a wake-up.
@@ -29,12 +34,16 @@ const CHECKS_MAX: u32 = 240;
 /// Lines about this for one job, at most.
 const LINES_MAX: usize = 8;
 
+/// What is seen of a rank that sleeps or has left: its bell, and its signals, unless one is about to start a
+/// function.
+type Rest = (u32, Option<Signals>);
+
 /// What was seen so far.
 #[derive(Debug)]
 pub(super) struct Watch {
     due_ns: u64,
-    /// The bells of all ranks when all that have not left were asleep.
-    bells: Option<Vec<u32>>,
+    /// All ranks when all that have not left were asleep.
+    rest: Option<Vec<Rest>>,
     /// The last report.
     stalled: Option<Stalled>,
     /// Looks until the job is judged again, and how many there were before the last time.
@@ -51,7 +60,7 @@ impl Watch {
     pub(super) fn from(now_ns: u64) -> Self {
         Watch {
             due_ns: now_ns + POLL_NS,
-            bells: None,
+            rest: None,
             stalled: None,
             judge_in: 0,
             check_interval: 0,
@@ -65,12 +74,12 @@ impl Watch {
         self.due_ns
     }
 
-    /// The state at this poll: all bells, if all are at rest; whether that is the same as before.
-    fn is_same(&mut self, bells: Option<Vec<u32>>, now_ns: u64) -> bool {
-        let is_same = bells.is_some() && self.bells == bells;
-        self.due_ns = now_ns + if bells.is_some() && !is_same { CONFIRM_NS } else { POLL_NS };
+    /// The state at this poll: all ranks, if all are at rest; whether that is the same as before.
+    fn is_same(&mut self, rest: Option<Vec<Rest>>, now_ns: u64) -> bool {
+        let is_same = rest.is_some() && self.rest == rest;
+        self.due_ns = now_ns + if rest.is_some() && !is_same { CONFIRM_NS } else { POLL_NS };
         if !is_same {
-            (self.bells, self.judge_in, self.check_interval) = (bells, 0, 0);
+            (self.rest, self.judge_in, self.check_interval) = (rest, 0, 0);
         }
         is_same
     }
@@ -99,9 +108,7 @@ impl Starter {
             watch.due_ns = now_ns + POLL_NS;
             return;
         };
-        let ranks = 0..segment.present() as usize;
-        let now: Option<Vec<u32>> = ranks.map(|rank| segment.rest(rank)).collect();
-        if !watch.is_same(now, now_ns) {
+        if !watch.is_same(rest(segment), now_ns) {
             return self.report_wakeup();
         }
         if watch.stalled.is_some() || self.alone && !watch.may_judge() {
@@ -167,21 +174,29 @@ impl Starter {
     }
 }
 
+/// All ranks of the node, if all are at rest. Signals are looked at only then.
+fn rest(segment: &Segment) -> Option<Vec<Rest>> {
+    let ranks = 0..segment.present() as usize;
+    let bells: Option<Vec<u32>> = ranks.map(|rank| segment.rest(rank)).collect();
+    let with_signals = |(rank, bell)| (bell, segment.signals(rank));
+    bells.map(|bells| bells.into_iter().enumerate().map(with_signals).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The looks, counted from the first, at which a job is judged of which this is seen.
-    fn judged(bells: impl Iterator<Item = Option<Vec<u32>>>) -> Vec<usize> {
+    fn judged(looks: impl Iterator<Item = Option<Vec<Rest>>>) -> Vec<usize> {
         let mut watch = Watch::from(0);
-        let is_judged = |bells| watch.is_same(bells, 0) && watch.may_judge();
-        let check_interval: Vec<bool> = bells.map(is_judged).collect();
+        let is_judged = |look| watch.is_same(look, 0) && watch.may_judge();
+        let check_interval: Vec<bool> = looks.map(is_judged).collect();
         check_interval.iter().enumerate().filter(|(_, judged)| **judged).map(|(at, _)| at).collect()
     }
 
     #[test]
     fn deadlock_search_backs_off_and_restarts_after_progress() {
-        let stalled = |bell: u32| Some(vec![bell, 3]);
+        let stalled = |bell: u32| Some(vec![(bell, Some(Signals::default())), (3, None)]);
         let expected = [1, 2, 4, 8, 16, 32, 64, 128, 256, 496];
         assert_eq!(judged(std::iter::repeat_n(stalled(1), 600)), expected);
         let moved = std::iter::repeat_n(stalled(1), 100).chain([
@@ -193,5 +208,13 @@ mod tests {
         ]);
         assert_eq!(judged(moved), [1, 2, 4, 8, 16, 32, 64, 101, 104]);
         assert_eq!(judged(std::iter::repeat_n(None, 9)), [0; 0]);
+    }
+
+    /// The bells stay what they are while a function of a signal runs.
+    #[test]
+    fn deadlock_search_restarts_when_a_function_of_a_signal_has_ended() {
+        let look = |at_rest| Some(vec![(1, Some(Signals { open: 1, at_rest, ..Signals::default() }))]);
+        let looks = std::iter::repeat_n(look(0), 100).chain(std::iter::repeat_n(look(1), 3));
+        assert_eq!(judged(looks), [1, 2, 4, 8, 16, 32, 64, 101, 102]);
     }
 }
