@@ -116,6 +116,12 @@ fn native_regions_keep_their_promises_inside_a_node_and_between_nodes() {
     keeps_its_promises("region_operations", "regions");
 }
 
+/// What is under way when its region is closed ends first, and nothing touches the memory afterwards.
+#[test]
+fn native_regions_are_closed_while_others_work_on_them() {
+    keeps_its_promises("closing", "closing");
+}
+
 /// C3: what is done to a rank that does not run is done without it.
 #[test]
 fn native_operations_on_a_stopped_rank_of_the_node_are_done() {
@@ -153,6 +159,11 @@ fn survives_faults(program_name: &str, subject: &str) {
 #[test]
 fn native_regions_are_exact_where_datagrams_are_lost() {
     survives_faults("region_operations", "regions");
+}
+
+#[test]
+fn native_regions_are_closed_where_datagrams_are_lost() {
+    survives_faults("closing", "closing");
 }
 
 #[test]
