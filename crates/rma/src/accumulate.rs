@@ -1,9 +1,13 @@
 //! Atomic changes of elements in opened memory: accumulate, fetch-and-op, compare-and-swap (MPI 12.3.4).
 //!
-//! A few elements are changed one by one by the processor's atomics, inside the gate. More of them, and
-//! elements that no atomic reaches (too long, or not aligned), are changed by plain loops while their stripe
-//! of the gate is closed. So every change of an element is atomic against every other, and a run of thousands
-//! costs little more than an addition of vectors.
+//! | elements | are changed |
+//! |---|---|
+//! | one | by the processor's atomic, inside the gate |
+//! | a few | by a plain loop with the gate closed, if nobody else is there; else one by one as above |
+//! | more, and those that no atomic reaches (too long, or not aligned) | by plain loops with the gate closed |
+//!
+//! So every change of an element is atomic against every other, and a run of thousands costs little more than
+//! an addition of vectors.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,8 +17,8 @@ use tutti_datatype::reduce::{Kernel, Operation, kernel};
 use tutti_shm::gate::{Gate, UNIT_BYTES, stripe_of};
 use tutti_shm::opened::{Opened, copy};
 
-/// So many elements are changed one by one; for more of them the gate is closed.
-const SINGLE_MAX: usize = 8;
+/// Of more elements than these the change waits until it can close the gate.
+const FEW_MAX: usize = 8;
 
 /// What becomes of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,10 +175,10 @@ impl Target {
         let is_reachable = matches!(change.bytes, 1 | 2 | 4 | 8) && self.is_aligned(offset, change.bytes);
         // SAFETY: the range is inside; our contract for the rest.
         unsafe {
-            if count <= SINGLE_MAX && is_reachable {
-                self.change_each(offset, count, change, origin, result);
-            } else {
+            if !is_reachable || count > FEW_MAX {
                 self.change_many(offset, bytes, change, origin, result);
+            } else if count == 1 || !self.try_change_alone(offset, bytes, change, origin, result) {
+                self.change_each(offset, count, change, origin, result);
             }
         }
         Ok(())
@@ -250,6 +254,30 @@ impl Target {
 
     fn is_aligned(&self, offset: usize, bytes: usize) -> bool {
         (self.memory.base().addr().get() + offset).is_multiple_of(bytes)
+    }
+
+    /// Changes elements of one stripe with the gate closed, if nobody else is there; else false, and nothing
+    /// is changed.
+    ///
+    /// # Safety
+    /// The range is inside; for the rest as [`Target::accumulate`].
+    #[inline]
+    unsafe fn try_change_alone(
+        &self,
+        offset: usize,
+        bytes: usize,
+        change: Change,
+        origin: *const u8,
+        result: Option<*mut u8>,
+    ) -> bool {
+        let (stripe, None) = stripes(offset, bytes) else { return false };
+        let is_alone = self.gate.try_close(stripe);
+        if is_alone {
+            // SAFETY: our contract; this thread alone changes the elements.
+            unsafe { change.apply(self.memory.base().as_ptr().add(offset), bytes, origin, result) };
+            self.gate.open(stripe);
+        }
+        is_alone
     }
 
     /// # Safety

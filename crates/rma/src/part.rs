@@ -183,6 +183,25 @@ impl Part {
         })
     }
 
+    /// Changes `count` elements that follow one another from byte `offset` on; none, and nothing is changed,
+    /// when the memory is not mapped here or does not have them.
+    ///
+    /// # Safety
+    /// As [`Part::accumulate`].
+    #[inline]
+    pub unsafe fn accumulate_mapped(
+        &self,
+        offset: usize,
+        count: usize,
+        change: Change,
+        origin: *const u8,
+        result: Option<*mut u8>,
+    ) -> Option<()> {
+        let Reach::Mapped(memory) = self.reach else { return None };
+        // SAFETY: our contract.
+        unsafe { Target::new(memory, self.gate).accumulate(offset, count, change, origin, result) }.ok()
+    }
+
     /// If the element of `bytes` bytes at `offset` equals `compare` it becomes `origin`; what it was is
     /// stored at `result`.
     ///

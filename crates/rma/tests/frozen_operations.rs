@@ -306,18 +306,29 @@ fn frozen_compare_and_swap_is_done_once_or_not_at_all() {
 
 #[test]
 fn frozen_long_accumulate_is_done_once_beside_atomics() {
+    is_done_once_beside_atomics(MANY);
+}
+
+#[test]
+fn frozen_short_accumulate_is_done_once_beside_atomics() {
+    is_done_once_beside_atomics(5);
+}
+
+/// An accumulation of so many cells.
+#[track_caller]
+fn is_done_once_beside_atomics(count: usize) {
     let ground = Shared::<Ground>::new();
     let added = step_beside_mate(
-        MANY,
+        count,
         &ground,
         |ground| {
-            let (values, mut found) = ([ADDED; MANY], [0; MANY]);
+            let (values, mut found) = (vec![ADDED; count], vec![0; count]);
             accumulate(&ground.target(STEPPED), 0, &values, Some(&mut found));
             assert!(found.iter().all(|found| *found < ADDED), "what they were before");
         },
         |ground| assert!(ground.cells.iter().all(|cell| cell.load(SeqCst) / ADDED <= 1), "added twice"),
     );
-    for (index, added) in added.iter().enumerate().take(MANY) {
+    for (index, added) in added.iter().enumerate().take(count) {
         assert_eq!(ground.cell(index), ADDED + added, "cell {index}");
     }
 }

@@ -8,6 +8,9 @@
 //! leave  in[slot] = 0                        open   closed = 0; wake who sleeps
 //! ```
 //!
+//! A change of a few elements tries to close: that is cheaper than an atomic for each of them. It enters
+//! where others are at the stripe already.
+//!
 //! Either who enters sees `closed`, or who closes sees `in`: both are sequentially consistent. Memory is cut
 //! into units of [`UNIT_BYTES`], and units into [`STRIPES`] stripes, so that a long accumulation delays
 //! atomics on its own stripe only. A section lies in one unit. An element across two units needs both
@@ -137,18 +140,23 @@ impl Gate {
             wait_a_moment();
         }
         let mut looks = 0;
-        loop {
-            match word.closed.compare_exchange(0, self.slot + 1, Ordering::SeqCst, Ordering::Relaxed) {
-                Ok(_) => break then_look(),
-                Err(closed) => {
-                    assert!(closed != self.slot + 1, "slot {} closes stripe {stripe} twice", self.slot);
-                    self.pause(word, closed, &mut looks);
-                }
-            }
+        while let Err(closed) = self.claim(stripe) {
+            self.pause(word, closed, &mut looks);
         }
-        for line in 0..(self.slots as usize).div_ceil(SLOTS_OF_LINE) {
-            self.await_line(stripe, line);
+        self.await_alone(stripe);
+    }
+
+    /// Closes a stripe, unless another thread has closed it or waits to enter it: then false.
+    ///
+    /// # Panics
+    /// As [`Gate::close`].
+    #[inline]
+    pub fn try_close(&self, stripe: u32) -> bool {
+        let is_free = self.stripe(stripe).waiting.load(Ordering::Relaxed) == 0 && self.claim(stripe).is_ok();
+        if is_free {
+            self.await_alone(stripe);
         }
+        is_free
     }
 
     /// Opens a stripe that this thread has closed.
@@ -158,6 +166,25 @@ impl Gate {
         then_look();
         if word.sleeping.load(Ordering::SeqCst) != 0 {
             futex::wake_all(&word.closed);
+        }
+    }
+
+    /// Marks a stripe as closed by this thread; else `closed` as it is.
+    #[inline]
+    fn claim(&self, stripe: u32) -> Result<(), u32> {
+        let closed = &self.stripe(stripe).closed;
+        let claimed = closed.compare_exchange(0, self.slot + 1, Ordering::SeqCst, Ordering::Relaxed);
+        then_look();
+        claimed.map(drop).inspect_err(|closed| {
+            assert!(*closed != self.slot + 1, "slot {} closes stripe {stripe} twice", self.slot);
+        })
+    }
+
+    /// Waits until nobody is inside a stripe that this thread has closed.
+    #[inline]
+    fn await_alone(&self, stripe: u32) {
+        for line in 0..(self.slots as usize).div_ceil(SLOTS_OF_LINE) {
+            self.await_line(stripe, line);
         }
     }
 

@@ -69,6 +69,13 @@ impl Predefined {
         }
     }
 
+    /// What the elements of such a type are.
+    #[inline(always)]
+    pub fn plain_element(&self, handle: MPI_Datatype) -> Option<Element> {
+        self.plain_size(handle)?;
+        self.find(handle)?.element
+    }
+
     /// A predefined type.
     #[inline(always)]
     pub fn find(&self, handle: MPI_Datatype) -> Option<&Datatype> {

@@ -67,8 +67,17 @@ impl Epochs {
 
     /// Whether this process may access a rank's memory.
     #[inline(always)]
+    pub fn may_access(&self, rank: usize) -> bool {
+        self.is_open || self.open[rank]
+    }
+
+    /// The same; why not.
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_SYNC.
+    #[inline(always)]
     pub fn check_access(&self, rank: usize) -> Result<()> {
-        if self.is_open || self.open[rank] { Ok(()) } else { Err(self.no_access(rank)) }
+        if self.may_access(rank) { Ok(()) } else { Err(self.no_access(rank)) }
     }
 
     #[cold]

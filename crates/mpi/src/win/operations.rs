@@ -194,6 +194,7 @@ impl Guard {
     ///
     /// # Safety
     /// The user's buffers are valid.
+    #[inline]
     pub unsafe fn accumulate(
         &mut self,
         origin: Data,
@@ -203,7 +204,39 @@ impl Guard {
         win: MPI_Win,
     ) -> Result<()> {
         // SAFETY: our contract.
-        unsafe { self.accumulate_noted(origin, result, target, (op, None), win) }.map(drop)
+        unsafe {
+            match self.try_accumulate_plain(origin, result, target, op, win) {
+                Some(()) => Ok(()),
+                None => self.accumulate_noted(origin, result, target, (op, None), win).map(drop),
+            }
+        }
+    }
+
+    /// The same with elements of one predefined type on all sides, in memory that is mapped here. `None` for
+    /// anything else, wrong arguments included: nothing is done, and the general way must be gone.
+    ///
+    /// # Safety
+    /// As [`Guard::accumulate`].
+    #[inline(always)]
+    unsafe fn try_accumulate_plain(
+        &self,
+        origin: Data,
+        result: Option<Data>,
+        target: Target,
+        op: MPI_Op,
+        win: MPI_Win,
+    ) -> Option<()> {
+        let element = self.predefined_types.plain_element(target.datatype)?;
+        let is_alike = |data: &Data| {
+            data.datatype == target.datatype && data.count == target.count && !data.address.is_null()
+        };
+        let is_plain = is_alike(&origin) && result.as_ref().is_none_or(is_alike);
+        let count = usize::try_from(target.count).ok().filter(|&count| is_plain && count > 0)?;
+        let (memory, offset) = self.wins.find(win.0)?.place_of(target.rank, target.disp)?;
+        let change = Change::new(update(op), element)?;
+        let result = result.map(|result| result.address.cast());
+        // SAFETY: our contract: as many elements on all sides.
+        unsafe { memory.accumulate_mapped(offset, count, change, origin.address.cast(), result) }
     }
 
     /// The same; whether it is under way, fetches, and its end will be noted.
@@ -340,29 +373,16 @@ impl Guard {
         win: MPI_Win,
     ) -> Result<()> {
         let datatype = self.datatype(target.datatype)?;
-        let Some(element) = datatype.element else {
-            let text =
-                format_args!("datatype {:#x} is derived, expected a predefined one", target.datatype.0);
-            return Err(Error::new(MPI_ERR_TYPE, text));
-        };
+        check(datatype.element.is_some(), MPI_ERR_TYPE, || {
+            format!("datatype {:#x} is derived, expected a predefined one", target.datatype.0)
+        })?;
         check(!origin.is_null() || op == MPI_NO_OP, MPI_ERR_BUFFER, || {
             "origin_addr is a null pointer".into()
         })?;
         check(!result.is_null(), MPI_ERR_BUFFER, || "result_addr is a null pointer".into())?;
-        let Some(place) = self.place(target, datatype, win)? else { return self.check_op(op) };
-        let change = self.change(op, element)?;
-        let data = Buffer::contiguous(std::ptr::without_provenance_mut(place.offset), element.stride());
-        // SAFETY: our contract; the range was checked.
-        unsafe {
-            match place.part.accumulate(&data, element.stride(), change, origin, Some(result)) {
-                Err(Fault::OtherNode) => {
-                    let data = (&data, element.stride());
-                    let to = (Some(result), None);
-                    self.change_on_node(win, target.rank, data, code(op, element), origin, to)
-                }
-                done => done.map_err(fault),
-            }
-        }
+        let one = |address: *mut u8| Data { address: address.cast(), count: 1, datatype: target.datatype };
+        // SAFETY: our contract.
+        unsafe { self.accumulate(one(origin), Some(one(result)), target, op, win) }
     }
 
     /// Whether an operation is one, where there is nothing that it could be applied to.

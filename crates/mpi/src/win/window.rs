@@ -136,6 +136,16 @@ impl Window {
         Ok(None)
     }
 
+    /// A target's memory, and which byte of it a displacement is; none of what may not be accessed now, of a
+    /// dynamic window, and for wrong arguments. The byte may lie outside.
+    #[inline(always)]
+    pub fn place_of(&self, rank: c_int, disp: MPI_Aint) -> Option<(&Part, usize)> {
+        let rank = usize::try_from(rank).ok()?;
+        let peer = self.peers.get(rank)?;
+        let offset = usize::try_from(disp).ok()?.checked_mul(peer.disp_unit)?;
+        (self.epochs.may_access(rank) && peer.attached.is_none()).then_some((&peer.memory, offset))
+    }
+
     /// The ranks of this window that a group has.
     ///
     /// # Errors

@@ -57,6 +57,14 @@ fn change_one(gate: &Gate, memory: &Memory) {
 
 fn change_many(gate: &Gate, memory: &Memory) {
     gate.close(0);
+    change_closed(gate, memory);
+}
+
+fn change_few(gate: &Gate, memory: &Memory) {
+    if gate.try_close(0) { change_closed(gate, memory) } else { change_one(gate, memory) }
+}
+
+fn change_closed(gate: &Gate, memory: &Memory) {
     // SAFETY: loom reports anybody who is here at the same time.
     memory.plain.with_mut(|cell| unsafe { *cell += 1 });
     let seen = memory.single.load(Ordering::Relaxed);
@@ -64,19 +72,14 @@ fn change_many(gate: &Gate, memory: &Memory) {
     gate.open(0);
 }
 
-fn run(name: &'static str, preemptions: usize, closers: [bool; 2]) {
+fn run(name: &'static str, preemptions: usize, changes: [fn(&Gate, &Memory); 2]) {
     explore(name, Some(preemptions), move || {
         let memory = Arc::new(Memory::new());
         let threads: Vec<_> = (0..2)
             .map(|slot| {
                 let memory = memory.clone();
                 loom::thread::spawn(move || {
-                    let gate = memory.gate(slot);
-                    if closers[slot as usize] {
-                        change_many(&gate, &memory);
-                    } else {
-                        change_one(&gate, &memory);
-                    }
+                    changes[slot as usize](&memory.gate(slot), &memory);
                 })
             })
             .collect();
@@ -87,12 +90,19 @@ fn run(name: &'static str, preemptions: usize, closers: [bool; 2]) {
 
 #[test]
 fn gate_model_keeps_single_and_long_changes_apart() {
-    run("gate: enter and close", 3, [false, true]);
+    run("gate: enter and close", 3, [change_one, change_many]);
 }
 
 #[test]
 fn gate_model_lets_one_closer_in_at_a_time() {
-    run("gate: close and close", 3, [true, true]);
+    run("gate: close and close", 3, [change_many, change_many]);
+}
+
+#[test]
+fn gate_model_keeps_a_closer_that_does_not_wait_apart() {
+    run("gate: enter and try to close", 3, [change_one, change_few]);
+    run("gate: try to close, twice", 3, [change_few, change_few]);
+    run("gate: close and try to close", 3, [change_many, change_few]);
 }
 
 /// Without the look at `closed` behind the exchange two would be inside.

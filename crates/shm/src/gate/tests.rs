@@ -84,6 +84,19 @@ fn gate_closed_on_one_stripe_lets_others_in() {
 }
 
 #[test]
+fn gate_that_is_closed_is_not_closed_by_who_does_not_wait() {
+    let words = Words::new(2);
+    let (closer, other) = (words.gate(2, 0), words.gate(2, 1));
+    closer.close(3);
+    assert!(!other.try_close(3));
+    closer.open(3);
+    assert!(other.try_close(3));
+    assert!(!closer.try_close(3) && closer.try_close(4));
+    other.open(3);
+    closer.open(4);
+}
+
+#[test]
 #[should_panic(expected = "slot 1 closes stripe 2 twice")]
 fn gate_closed_twice_by_one_slot_is_refused() {
     let words = Words::new(2);
