@@ -511,6 +511,7 @@ impl Shell {
                 tracing::debug!("link {} is down", link.0);
                 self.forget_peer(*link);
             }
+            Event::Gang(gang::SwitchEvent::Moved(job)) => return self.fill_trials.handle_moved(*job),
             Event::StarterGone(job, _) => tracing::debug!("the starter of job {job} is gone"),
             Event::ClientGone(client) => {
                 drop(self.clients.remove(client));

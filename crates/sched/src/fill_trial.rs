@@ -11,6 +11,7 @@
 //!                            '-> nothing could be measured: fills, and is tried again after REST_MS; but
 //!                                where a gang is another user's, it is out as if it cost that one too much
 //! a gang comes: all that fill are due          the gang goes for which one is out: it is due
+//! a job gets other slots: a gang as if it came; a filler that fills is due
 //! ```
 //!
 //! A filler is put out when the middle one of a gang's pairs lost more than [`COST_MAX_PERMILLE`] and all but
@@ -150,10 +151,27 @@ impl Trials {
 
     /// A gang of this user's is here.
     pub fn add_gang(&mut self, now_ms: u64, gang: JobId, user: u32) {
-        if self.gangs.insert(gang, user).is_some() {
+        if self.gangs.insert(gang, user).is_none() {
+            self.make_due(now_ms, |_| true);
+        }
+    }
+
+    /// A job has other slots here: what was measured is not of this pair of places. A trial under way begins
+    /// anew. Who is out stays so until its time is over: it would be tried at each move of a job.
+    pub fn handle_moved(&mut self, now_ms: u64, job: JobId) {
+        let is_gang = self.gangs.contains_key(&job);
+        if !is_gang && !self.fillers.contains_key(&job) {
             return;
         }
-        for filler in self.fillers.values_mut() {
+        self.make_due(now_ms, |filler| is_gang || filler == job);
+        if self.trial.take_if(|trial| is_gang || trial.filler == job).is_some() {
+            self.publish(None);
+        }
+    }
+
+    /// Those of these that fill are tried next.
+    fn make_due(&mut self, now_ms: u64, which: impl Fn(JobId) -> bool) {
+        for (_, filler) in self.fillers.iter_mut().filter(|(job, _)| which(**job)) {
             if let State::Fills { due_ms } = &mut filler.state {
                 *due_ms = now_ms.min(*due_ms);
             }

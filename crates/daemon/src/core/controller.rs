@@ -210,7 +210,10 @@ impl Controller {
             SwitchEvent::Notice(notice) => late::report_late(local, out, notice),
             SwitchEvent::Lags(lags) => self.lags = lags,
             // The parts' own.
-            SwitchEvent::Relay(..) | SwitchEvent::LogLine(_) | SwitchEvent::Method(..) => {}
+            SwitchEvent::Relay(..)
+            | SwitchEvent::LogLine(_)
+            | SwitchEvent::Method(..)
+            | SwitchEvent::Moved(_) => {}
         }
     }
 

@@ -178,6 +178,8 @@ pub enum SwitchEvent {
     Relay(LinkId, u64, Vec<u8>),
     /// How a job's ranks here are held while others have the cores.
     Method(JobId, FreezeMethod),
+    /// A job has other slots here.
+    Moved(JobId),
     /// On the controller: the job has these nodes, and so many ranks on each.
     Placed(JobId, Vec<(NodeId, u32)>),
     /// On the controller: why the job has none yet.

@@ -79,6 +79,11 @@ impl FillTrials {
         }
     }
 
+    /// A job has other slots here.
+    pub(super) fn handle_moved(&mut self, job: JobId) {
+        self.trials.handle_moved(monotonic_ms(), job);
+    }
+
     /// Nothing of a job is left here.
     pub(super) fn end(&mut self, job: JobId) {
         self.trials.remove(monotonic_ms(), job);

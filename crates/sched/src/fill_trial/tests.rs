@@ -245,3 +245,36 @@ fn trials_by_seed_hold_their_books() {
         }
     }
 }
+
+/// A pair of jobs on other slots is another pair.
+#[test]
+fn filler_is_tried_at_once_when_a_job_has_other_slots() {
+    for moved in [GANG, FILLER] {
+        let mut bench = Bench::new(&[GANG], &[FILLER]);
+        let harmless = |_: JobId, _: &BTreeMap<JobId, bool>| 10_000;
+        assert_eq!(bench.until_verdicts(1, harmless), [(FILLER, Verdict::Harmless)]);
+        assert_eq!(bench.trials.timeout_ms(), Some(bench.now_ms + REST_MS));
+        bench.now_ms += 5_000;
+        bench.trials.handle_moved(bench.now_ms, moved);
+        assert_eq!(bench.trials.timeout_ms(), Some(bench.now_ms), "job {moved}");
+        // One that moves in the middle: pairs of both places make no verdict together.
+        let mut pairs = 0;
+        let mut harms = |_: JobId, fills: &BTreeMap<JobId, bool>| {
+            pairs += 1;
+            if fills[&FILLER] { 9_700 } else { 10_000 }
+        };
+        (0..PAIRS).for_each(|_| assert!(bench.step(&mut harms)));
+        bench.trials.handle_moved(bench.now_ms, moved);
+        bench.take();
+        assert!(bench.fills[&FILLER] && !bench.trials.is_trying(), "it fills until it is tried anew");
+        assert_eq!(bench.until_verdicts(1, harms), [(FILLER, put_out(GANG, 30, OUT_MS))]);
+        assert!(pairs >= 3 * PAIRS, "all pairs are of the new places: {pairs} windows");
+        // Who is out stays out.
+        let until = bench.trials.timeout_ms();
+        bench.trials.handle_moved(bench.now_ms, moved);
+        bench.take();
+        assert_eq!((bench.trials.timeout_ms(), bench.fills[&FILLER]), (until, false));
+        bench.trials.handle_moved(bench.now_ms, OTHER);
+        assert_eq!(bench.trials.timeout_ms(), until, "no job of these");
+    }
+}

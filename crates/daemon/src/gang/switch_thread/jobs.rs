@@ -247,6 +247,7 @@ impl SwitchThread {
                     let (is_here, group) = (Arc::clone(is_here), Arc::clone(group));
                     self.worker.put(Task::Bind(*job, *slots, is_here, group));
                 }
+                (self.emit)(SwitchEvent::Moved(*job));
             }
             // Jobs are killed by the main loop's orders.
             Action::Kill(_) => {}
