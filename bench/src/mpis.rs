@@ -111,8 +111,8 @@ impl Places {
     }
 }
 
-/// Each loop begins a line of the cache: else how long the same work takes depends on where the program's calls
-/// of its library put it (10 % between two programs of the same source).
+/// Each loop begins a line of the cache: else how long the same work takes depends on where the program's
+/// calls of its library put it (10 % between two programs of the same source).
 const C_FLAGS: [&str; 9] = [
     "-std=c11",
     "-O2",
