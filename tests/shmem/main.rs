@@ -137,6 +137,15 @@ fn wrong(what: &str) -> Ran {
     run(oshrun(2, &compiled).arg(what), LIMIT)
 }
 
+/// Programs that end by several ways call it again.
+#[test]
+fn shmem_finalize_again_does_nothing() {
+    let scratch = Scratch::new("shmem-finalize");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/finalize_again.c", scratch.path());
+    let ran = run(&mut oshrun(2, &compiled), LIMIT).expect_success();
+    assert!(["PE 0: ok\n", "PE 1: ok\n"].iter().all(|line| ran.stdout.contains(line)), "{ran}");
+}
+
 /// Each wrong call ends the job with one line that says what was found and what was expected.
 #[test]
 fn shmem_wrong_calls_are_named_in_one_line() {

@@ -71,8 +71,11 @@ pub unsafe fn n_pes() -> c_int {
 }
 
 /// Ends the library, when all PEs have come here and all operations are done. Ends MPI too if it was not the
-/// program that started it.
+/// program that started it. A second call does nothing, as programs expect that end by several ways.
 pub unsafe fn finalize() {
+    if pes::has_finished() {
+        return;
+    }
     memory::pes("finalize");
     start::finish();
 }
