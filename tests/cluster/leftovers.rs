@@ -15,7 +15,7 @@ use crate::harness::await_that;
 pub struct Held {
     /// What its descriptors lead to.
     descriptors: Vec<String>,
-    /// Memory of jobs that it has mapped or open.
+    /// Memory of jobs that it has mapped or open: of each job that takes turns the first page of its segment.
     segments: usize,
     /// Pages on which it tells jobs of their turns: mapped, not open.
     pages: usize,
@@ -49,7 +49,7 @@ impl Held {
         Held { descriptors, segments, pages, resident: resident.unwrap_or(0) }
     }
 
-    /// Waits until a daemon holds no more descriptors and pages than this, and no other memory of jobs.
+    /// Waits until a daemon holds no more descriptors, pages and other memory of jobs than this.
     #[track_caller]
     pub fn await_no_more(&self, cluster: &Cluster, node: u32) {
         let (mut now, mut shared) = (None, Vec::new());
@@ -57,12 +57,15 @@ impl Held {
             let pid = cluster.daemon(node);
             let held = now.insert(Held::by(pid));
             shared = shared_memory(pid);
-            held.segments == 0 && held.pages <= self.pages && held.descriptors.len() <= self.descriptors.len()
+            held.segments <= self.segments
+                && held.pages <= self.pages
+                && held.descriptors.len() <= self.descriptors.len()
         };
         if !crate::harness::comes_true(is_so) {
             let now = now.expect("it was looked at");
             println!("the daemon of node {node} holds more than at first");
             println!("pages: {} at first, {} now; shared memory: {shared:#?}", self.pages, now.pages);
+            println!("segments: {} at first, {} now", self.segments, now.segments);
             println!("descriptors at first: {:#?}", self.kinds());
             println!("descriptors now: {:#?}", now.kinds());
             panic!("the daemon of node {node} holds more than at first");
