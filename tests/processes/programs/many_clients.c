@@ -1,6 +1,7 @@
 /* A server that accepts processes of other launches one after another, and clients of which each rank
    connects by itself, says its number, hears it again, and ends. Arguments: "serve", the file with the port's
    name, and how many come; "ask" and the file. */
+#define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
