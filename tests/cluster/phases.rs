@@ -251,8 +251,8 @@ fn r17_measured_speed_up_is_near_the_formula() {
             (threads, speed_up, formula)
         })
     };
-    // A barrier costs something, and nobody is faster than the formula. Others may keep the machine busy: then
-    // it is looked at again.
+    // A barrier costs something, and nobody is faster than the formula. Others may keep the machine busy:
+    // then it is looked at again.
     let is_near =
         |(_, speed_up, formula): &(u32, f64, f64)| *speed_up > 0.85 * formula && *speed_up < 1.1 * formula;
     let mut seen = Vec::new();
