@@ -124,8 +124,8 @@ impl RunOut {
         RunOut { of_job: memory.notify(OOM).ok(), of_user }
     }
 
-    /// Whose it was, if one has.
-    fn whose(&self) -> Option<UsedUp> {
+    /// Whose limit it was, if one was reached.
+    fn owner(&self) -> Option<UsedUp> {
         let has = |event: &Option<OwnedFd>| {
             event.as_ref().is_some_and(|event| rustix::io::read(event, &mut [0; 8]).is_ok())
         };
@@ -413,7 +413,7 @@ impl PartGroup {
         let memory = self.memory_version1()?;
         let mut bytes = [0; 256];
         let read = rustix::io::read(memory.open(OOM).ok()?, &mut bytes).ok()?;
-        self.run_out.whose().filter(|_| event(&bytes[..read], "oom_kill") > 0)
+        self.run_out.owner().filter(|_| event(&bytes[..read], "oom_kill") > 0)
     }
 
     /// What the switch thread freezes.
@@ -730,7 +730,7 @@ mod tests {
 
     /// Folders with what version 2 counts: events of the user, the part and the starter.
     #[test]
-    fn part_group_says_whose_memory_a_killed_starter_had_used_up() {
+    fn part_group_names_the_limit_of_a_killed_starter() {
         let root = std::env::temp_dir().join(format!("tutti-part-killed-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&root);
         let folder = |name: &str| -> (PathBuf, OwnedFd) {

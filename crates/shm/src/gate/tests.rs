@@ -84,7 +84,7 @@ fn gate_closed_on_one_stripe_lets_others_in() {
 }
 
 #[test]
-fn gate_that_is_closed_is_not_closed_by_who_does_not_wait() {
+fn gate_try_close_fails_on_a_closed_stripe() {
     let words = Words::new(2);
     let (closer, other) = (words.gate(2, 0), words.gate(2, 1));
     closer.close(3);
