@@ -18,7 +18,7 @@ const RANKS: u32 = 4;
 const LOOKS: Duration = Duration::from_millis(2_000);
 
 /// What the program does, the ranks that must be named, and all that never go on.
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     ("sends", &[0, 1], &[0, 1]),
     ("collectives", &[0], &[0, 1, 2, 3]),
     ("wildcard", &[0, 1], &[0, 1]),
@@ -27,6 +27,7 @@ const KINDS: [Kind; 8] = [
     ("signal", &[0, 1], &[0, 1]),
     ("signaled", &[0, 1], &[0, 1]),
     ("function", &[0], &[0, 1]),
+    ("put", &[0, 1], &[0, 1, 2, 3]),
 ];
 
 type Kind = (&'static str, &'static [u32], &'static [u32]);
@@ -140,7 +141,8 @@ fn deadlocks_of_a_job_that_was_suspended_are_named() {
     }
 }
 
-const HEALTHY: [&str; 8] = ["timer", "poll", "lock", "child", "thread", "request", "signal", "signaled"];
+const HEALTHY: [&str; 11] =
+    ["timer", "poll", "lock", "child", "thread", "request", "signal", "signaled", "put", "rput", "behind"];
 
 /// Jobs that only look dead, on one node and on two, for so long, while a daemon is stopped and continued and
 /// another one is killed and replaced, again and again. None is ever said to be in a deadlock.

@@ -7,17 +7,21 @@
  * pair: ranks 0 and 1 receive from each other; all others have left.
  * signal: as pair, and every rank has a signal open.
  * signaled: as signal, and functions have run before, the last one while its rank waited.
- * function: as signal; rank 0 waits for its own function, which receives from rank 1. */
+ * function: as signal; rank 0 waits for its own function, which receives from rank 1;
+ * put: as pair, behind a long write of rank 0 to the last rank, which stands still in its midst for a while;
+ *      the others receive from rank 0. */
 #define _DEFAULT_SOURCE
 #include <mpi.h>
 
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <tutti.h>
 #include <unistd.h>
 
-enum { LARGE = 1 << 20 };
+enum { LARGE = 1 << 20, LONG = 64 << 20 };
 
 static void receive(int from) {
     int word;
@@ -70,6 +74,37 @@ static void with_signals(const char *kind, int rank, int size) {
     }
 }
 
+/* Stops this rank when the first byte of a long write is there, longer than the search for deadlocks waits. */
+static void stop_in_midst(const volatile char *memory) {
+    pid_t rank = getpid();
+    if (fork())
+        return;
+    while (!*memory)
+        sched_yield();
+    kill(rank, SIGSTOP);
+    usleep(3000 * 1000);
+    kill(rank, SIGCONT);
+    _exit(0);
+}
+
+static void with_write(int rank, int size) {
+    static char data[LONG];
+    char *memory;
+    MPI_Win window;
+    MPI_Win_allocate(rank == size - 1 ? LONG : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    if (rank == size - 1) {
+        *memory = 0;
+        stop_in_midst(memory);
+    }
+    MPI_Win_lock_all(0, window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        memset(data, 1, LONG);
+        MPI_Put(data, LONG, MPI_BYTE, size - 1, 0, LONG, MPI_BYTE, window);
+    }
+    receive(rank ? 0 : 1);
+}
+
 int main(int argc, char **argv) {
     static char large[LARGE];
     char path[4096];
@@ -113,6 +148,8 @@ int main(int argc, char **argv) {
     } else if (!strcmp(kind, "pair")) {
         if (rank < 2)
             receive(1 - rank);
+    } else if (!strcmp(kind, "put")) {
+        with_write(rank, size);
     } else if (!strcmp(kind, "signal") || !strcmp(kind, "signaled") || !strcmp(kind, "function")) {
         with_signals(kind, rank, size);
     } else {

@@ -7,18 +7,26 @@
  * thread: receives from itself what another thread of it sends;
  * request: waits for a generalized request that another thread of it completes;
  * signal: receives from itself what the second function of a signal sends; the first one computes meanwhile;
- * signaled: receives from itself what a function sends, which a function of the last rank starts. */
+ * signaled: receives from itself what a function sends, which a function of the last rank starts;
+ * put: waits for the end of a long write to the last rank, which stands still in its midst;
+ * rput: the same, by a request;
+ * behind: the same write; a signal to the last rank has to wait for it; receives what the function sends. */
 #define _DEFAULT_SOURCE
 #include <mpi.h>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <tutti.h>
 #include <unistd.h>
+
+enum { LONG = 64 << 20 };
 
 static char path[4096];
 static MPI_Request request;
@@ -78,6 +86,79 @@ static void work(const void *data, size_t bytes, int from, void *context) {
     }
 }
 
+/* The signal of the last rank, and memory of it for long writes. */
+static tutti_region last_signal;
+static MPI_Win window;
+static pid_t stopper;
+
+/* Lets a long write to the last rank stand still in its midst, until the file is there. The last rank is stopped
+ * when the first byte has come; the first one when it has sent what may be under way, so that it sleeps. Then the
+ * last rank takes that, and sleeps too. */
+static void stop_in_midst(const volatile char *memory, pid_t first) {
+    pid_t last = getpid();
+    stopper = fork();
+    if (stopper)
+        return;
+    while (!*memory)
+        sched_yield();
+    kill(last, SIGSTOP);
+    usleep(300 * 1000);
+    kill(first, SIGSTOP);
+    kill(last, SIGCONT);
+    while (!goes())
+        usleep(100 * 1000);
+    kill(first, SIGCONT);
+    _exit(0);
+}
+
+/* Opens what the last rank has for the kinds with a long write. */
+static void begin_write(int rank, int size) {
+    int is_last = rank == size - 1;
+    char *memory;
+    long pid = getpid();
+    MPI_Bcast(&pid, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    MPI_Win_allocate(is_last ? LONG : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    if (is_last) {
+        if (tutti_signal_open(256, work, NULL, &last_signal))
+            MPI_Abort(MPI_COMM_WORLD, 3);
+        *memory = 0;
+        stop_in_midst(memory, (pid_t)pid);
+    }
+    MPI_Bcast(&last_signal, sizeof last_signal, MPI_BYTE, size - 1, MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, window);
+}
+
+static int is_write(const char *kind) {
+    return !strcmp(kind, "put") || !strcmp(kind, "rput") || !strcmp(kind, "behind");
+}
+
+static void write_long(const char *kind) {
+    char *data = malloc(LONG);
+    int word, size;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    memset(data, 1, LONG);
+    if (!strcmp(kind, "rput")) {
+        MPI_Rput(data, LONG, MPI_BYTE, size - 1, 0, LONG, MPI_BYTE, window, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Put(data, LONG, MPI_BYTE, size - 1, 0, LONG, MPI_BYTE, window);
+    }
+    if (!strcmp(kind, "behind")) {
+        if (tutti_put(&last_signal, "s", 1, 0))
+            MPI_Abort(MPI_COMM_WORLD, 3);
+        MPI_Recv(&word, 1, MPI_INT, size - 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Win_flush(size - 1, window);
+    free(data);
+}
+
+static void end_write(int rank, int size) {
+    MPI_Win_unlock_all(window);
+    if (rank == size - 1 && waitpid(stopper, NULL, 0) != stopper)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    MPI_Win_free(&window);
+}
+
 /* Opens the signals of the first and the last rank and sends what starts the functions. */
 static void begin(const char *kind, int rank, int size) {
     static tutti_region own, first;
@@ -133,6 +214,8 @@ static void first(const char *kind, const char *folder) {
         pthread_join(thread, NULL);
     } else if (!strncmp(kind, "signal", 6)) {
         MPI_Recv(&word, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (is_write(kind)) {
+        write_long(kind);
     } else if (!strcmp(kind, "request")) {
         MPI_Grequest_start(query, release, cancel, NULL, &request);
         pthread_create(&thread, NULL, complete, NULL);
@@ -153,6 +236,8 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "%s/go", argv[2]);
     if (!strncmp(argv[1], "signal", 6))
         begin(argv[1], rank, size);
+    if (is_write(argv[1]))
+        begin_write(rank, size);
     MPI_Barrier(MPI_COMM_WORLD);
     puts("healthy: up");
     fflush(stdout);
@@ -162,6 +247,8 @@ int main(int argc, char **argv) {
         MPI_Recv(&word, 1, MPI_INT, rank - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank < size - 1)
         MPI_Send(&word, 1, MPI_INT, rank + 1, 5, MPI_COMM_WORLD);
+    if (is_write(argv[1]))
+        end_write(rank, size);
     MPI_Finalize();
     return 0;
 }
