@@ -26,7 +26,7 @@ use crate::core::event::{Event, WriterEvent};
 use crate::gang::{self, GangSettings, Switcher};
 use crate::ids::{ClientId, LinkId};
 use crate::key::Credential;
-use crate::message::JobId;
+use crate::message::{JobId, Message};
 use clock::{now_ms, now_us};
 pub use error::ShellError;
 use error::failed;
@@ -183,6 +183,8 @@ struct Shell {
     events: events::Log,
     turns: events::Log,
     turns_taken_ms: u64,
+    /// A neighbour's lines of the board have come.
+    has_board_lines: bool,
     switcher: Switcher,
     board: Option<board::Keeper>,
     meters: uses::Meters,
@@ -230,7 +232,8 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         .map_err(|error| failed("adopt orphans")(error.into()))?;
     let (shell_events, mut queue) = mpsc::unbounded_channel();
     let mut public = public::PublicList::new(settings.controller.is_none());
-    let mut board_socket = board::BoardSocket::open(&settings.socket, settings.board_refresh_ms);
+    let mut board_socket = board::BoardSocket::open(&settings.socket, settings.board_refresh_ms)
+        .map_err(failed("make a timer for the board"))?;
     let region_socket = regions::RegionSocket::open(&settings.socket);
     let mut shell = Shell::open(settings, credential, shell_events)?;
     if shell.settings.controller.is_none() {
@@ -283,6 +286,9 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         }
         while let Ok(shell_event) = queue.try_recv() {
             shell.handle(shell_event);
+        }
+        if std::mem::take(&mut shell.has_board_lines) {
+            board_socket.hasten();
         }
         shell.act();
     }
@@ -438,6 +444,7 @@ impl Shell {
             events: events::Log::open(&settings.events, settings.controller.is_none())?,
             turns: events::Log::open(&settings.turns, settings.controller.is_none())?,
             turns_taken_ms: 0,
+            has_board_lines: false,
             credential,
             switcher,
             board,
@@ -506,7 +513,10 @@ impl Shell {
         };
         match &event {
             Event::Dialled(link) | Event::Accepted(link) => tracing::debug!("link {} is up", link.0),
-            Event::Message(link, message) => tracing::trace!("link {} brings {}", link.0, message.name()),
+            Event::Message(link, message) => {
+                tracing::trace!("link {} brings {}", link.0, message.name());
+                self.has_board_lines |= matches!(message, Message::Board(_));
+            }
             Event::LinkDown(link) => {
                 tracing::debug!("link {} is down", link.0);
                 self.forget_peer(*link);

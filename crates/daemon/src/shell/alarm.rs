@@ -14,6 +14,7 @@ use tokio::io::unix::AsyncFd;
 /// So much later than wanted is as good.
 const LATE_MAX: Duration = Duration::from_millis(1);
 
+#[derive(Debug)]
 pub(super) struct Alarm {
     clock: AsyncFd<OwnedFd>,
     /// When it rings; none: it has rung.

@@ -8,16 +8,19 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::time::{Interval, MissedTickBehavior};
 use tutti_os::load::{self, Traffic};
 use tutti_shm::board::{self, Board, JobLines, NODE_UP, Node, NodeLines};
 
+use super::alarm::Alarm;
 use crate::gang::now_ns;
 use crate::members::NodeId;
+
+/// Before the own refresh is due by this part of the time between two, the lines of a neighbour bring it about.
+const EARLY: u32 = 4;
 
 /// The board as the main loop has it.
 #[derive(Debug)]
@@ -35,29 +38,43 @@ pub(super) struct Keeper {
 pub(super) struct BoardSocket {
     listener: Option<UnixListener>,
     path: PathBuf,
-    refresh: Interval,
+    refresh: Duration,
+    alarm: Alarm,
+    due: Instant,
 }
 
 impl BoardSocket {
     /// Opens the socket beside the daemon's. Without it nobody gets the board.
-    pub(super) fn open(daemon: &Path, refresh_ms: u64) -> Self {
+    ///
+    /// # Errors
+    /// When there is no timer.
+    pub(super) fn open(daemon: &Path, refresh_ms: u64) -> io::Result<Self> {
         let path = tutti_protocol::paths::board(daemon);
         let listener =
             listen(&path).inspect_err(|error| tracing::warn!("no board at {}: {error}", path.display())).ok();
-        let mut refresh = tokio::time::interval(Duration::from_millis(refresh_ms));
-        refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        BoardSocket { listener, path, refresh }
+        let refresh = Duration::from_millis(refresh_ms);
+        Ok(BoardSocket { listener, path, refresh, alarm: Alarm::new()?, due: Instant::now() })
+    }
+
+    /// Lines of a neighbour have come. If the own refresh is due soon it comes now: a node then wakes once
+    /// for both, and since all neighbours do so the nodes of a tree come to refresh together.
+    pub(super) fn hasten(&mut self) {
+        let now = Instant::now();
+        if self.due <= now + self.refresh / EARLY {
+            self.due = now;
+        }
     }
 
     /// Somebody who wants the board; none: it is time to refresh it.
     pub(super) async fn next(&mut self) -> Option<UnixStream> {
-        let Some(listener) = &self.listener else {
-            self.refresh.tick().await;
-            return None;
-        };
+        let BoardSocket { listener, alarm, refresh, due, .. } = self;
+        let until = due.saturating_duration_since(Instant::now());
         tokio::select! {
-            accepted = listener.accept() => accepted.ok().map(|(stream, _)| stream),
-            _ = self.refresh.tick() => None,
+            Some(stream) = accept(listener.as_ref()) => Some(stream),
+            () = alarm.ring(until) => {
+                *due = Instant::now() + *refresh;
+                None
+            }
         }
     }
 }
@@ -65,6 +82,14 @@ impl BoardSocket {
 impl Drop for BoardSocket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The next one who connects; never anybody without a socket.
+async fn accept(listener: Option<&UnixListener>) -> Option<UnixStream> {
+    match listener {
+        Some(listener) => listener.accept().await.ok().map(|(stream, _)| stream),
+        None => std::future::pending().await,
     }
 }
 
