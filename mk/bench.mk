@@ -20,6 +20,11 @@ bench-gang: dist bench-setup ## two jobs at once beside the peers, and what a ga
 bench-cluster: dist ## daemons that do nothing, launch on 1, 4, 32 of them, 1,000 submissions (3 minutes)
 	@mk/cluster.sh
 
+# What daemons without jobs cost by their boards: CPU, wake-ups, and bytes on a link. BOARD_NODES="2 8 64", BOARD_S=20.
+.PHONY: bench-board
+bench-board: dist ## the board of 2, 8 and 64 daemons: CPU of each, and traffic of a link (root; 90 seconds)
+	@mk/board.sh
+
 # The experiments of DSE's paper, with kernel and process of an element in one process and apart.
 .PHONY: bench-dse
 bench-dse: dist ## DSE: one access, and the relaxation on 1 to 16 elements, in both configurations (2 minutes on a quiet machine)
