@@ -100,6 +100,26 @@ fn launches_on_two_nodes_find_a_name_though_a_daemon_was_killed_since() {
     assert_eq!((status, &*errors, &*lines.join(" ")), (0, "", "found accepted"));
 }
 
+/// It gets a starter, whose server keeps the name: by the daemon of its node.
+#[test]
+fn program_without_mpiexec_publishes_a_name_for_other_nodes() {
+    let Some(sides) = Sides::new("launches-far-alone") else { return };
+    let name = format!("lake-{}", std::process::id());
+    // As a user's shell on that node would start it.
+    let mut alone = sides.cluster.command(&["run", "-H", "node1", "-n", "1", "env"]);
+    for variable in ["TUTTI_TICKET", "TUTTI_BOARD"] {
+        alone.args(["-u", variable]);
+    }
+    alone.arg(format!("TUTTI_DAEMON={}", sides.cluster.folder.join("node1.sock").display()));
+    alone.arg(format!("TUTTI_DIR={}", sides.scratch.path().join("alone").display()));
+    let mut accept = Running::start_command(alone.arg(&sides.launches).args(["accept", &name, "say"]));
+    accept.await_line("found");
+    let connected = sides.run(["node0", "2"], ["connect", &name, ""]).expect_success();
+    assert_eq!((&*connected.stdout, &*connected.stderr), ("connected\n", ""), "{connected}");
+    let (status, errors, lines) = accept.end_with_output();
+    assert_eq!((status, &*errors, &*lines.join(" ")), (0, "", "found accepted"));
+}
+
 /// Whoever has read the port's name somewhere is another user still.
 #[test]
 fn launch_on_another_node_of_another_user_is_refused() {

@@ -1,5 +1,5 @@
-//! A process that was started without `mpiexec` asks for more ranks: the installation's `mpiexec` is started
-//! beside it, as its child, and makes a job around it. Called once, by [`crate::job::Job`], under the process
+//! A process that was started without `mpiexec` asks for more ranks, or publishes a name for other nodes: the
+//! installation's `mpiexec` is started beside it, as its child, and makes a job around it. Called once, by [`crate::job::Job`], under the process
 //! lock.
 //!
 //! ```text

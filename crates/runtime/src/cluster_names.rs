@@ -26,8 +26,8 @@ use tutti_shm::published::door::Door;
 use tutti_shm::published::far::{ANY_NODE, Given, Wanted, ask_daemon, ask_place, enter, sockets};
 use tutti_shm::published::{Ask, Audience, Opened, READ, Status};
 
-use crate::attach::Starter;
 use crate::background;
+use crate::job::Job;
 use crate::user_names::{file_name, port_of};
 
 /// What is left of it when a pass has become too old, or all questions of the user are under way.
@@ -42,19 +42,16 @@ pub struct ClusterName {
     _door: Door,
 }
 
-/// Whether this node's daemon knows other nodes.
-pub fn has_other_nodes() -> bool {
-    may_have_daemon() && ask_place().is_some()
-}
-
-/// Publishes a port under the name of a service; none where the daemon knows no other nodes.
+/// Publishes a port under the name of a service; none where the daemon knows no other nodes. A process that
+/// was started without a starter gets one, whose server keeps the name.
 ///
 /// # Errors
-/// One line, when the server of regions refuses.
-pub fn publish(starter: &Starter, service: &[u8], port: &[u8]) -> Result<Option<ClusterName>, String> {
-    if !has_other_nodes() {
+/// One line, when the server of regions refuses, or there is no starter for it.
+pub fn publish(job: &Job, service: &[u8], port: &[u8]) -> Result<Option<ClusterName>, String> {
+    if !may_have_daemon() || ask_place().is_none() {
         return Ok(None);
     }
+    let starter = job.starter_or_adopted()?;
     let content = [&(service.len() as u32).to_le_bytes(), service, port].concat();
     let (door, other) = Door::pair().map_err(|error| error.to_string())?;
     starter.give_connection(other.as_fd()).map_err(|error| error.to_string())?;

@@ -504,7 +504,7 @@ impl Job {
     }
 
     /// The connection to the starter; none in a process that was started without one, as long as it has not
-    /// asked for more ranks.
+    /// needed one.
     pub fn starter(&self) -> Option<&Starter> {
         self.starter.get()
     }

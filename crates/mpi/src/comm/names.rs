@@ -41,14 +41,7 @@ impl Guard {
     }
 
     fn publish_on_other_nodes(&self, service: &[u8], port: &[u8]) -> Option<ClusterName> {
-        let published = match self.engine.job.starter() {
-            Some(starter) => cluster_names::publish(starter, service, port),
-            None if cluster_names::has_other_nodes() => {
-                Err("the program runs without mpiexec, which would keep it for other nodes".into())
-            }
-            None => Ok(None),
-        };
-        published.unwrap_or_else(|text| {
+        cluster_names::publish(&self.engine.job, service, port).unwrap_or_else(|text| {
             let (rank, name) = (self.world_rank(), quoted(service));
             log::line(format_args!("rank {rank}: the name {name} is known on this node only: {text}"));
             None
