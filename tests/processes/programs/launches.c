@@ -270,6 +270,30 @@ static void join(const char *name, int is_server)
     MPI_Comm_disconnect(&inter);
 }
 
+/* The other launch has ended. What only members need that live goes on: a receive that names one waits for its
+   message. What any member, or all, may have a part in fails. */
+static void survive(MPI_Comm both)
+{
+    enum { TAG = 4 };
+    int all, class, word = 0, first;
+    MPI_Request named = MPI_REQUEST_NULL;
+    MPI_Comm_set_errhandler(both, MPI_ERRORS_RETURN);
+    MPI_Comm_size(both, &all);
+    first = all - size;
+    if (rank > 0)
+        EXPECT(MPI_Irecv(&word, 1, MPI_INT, first, TAG, both, &named) == MPI_SUCCESS);
+    MPI_Error_class(MPI_Barrier(both), &class);
+    EXPECT(class == MPI_ERR_PROC_ABORTED);
+    MPI_Error_class(MPI_Recv(&word, 1, MPI_INT, MPI_ANY_SOURCE, TAG + 1, both, MPI_STATUS_IGNORE), &class);
+    EXPECT(class == MPI_ERR_PROC_ABORTED);
+    /* Only now, so that a receive that gave up before would not get it. */
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int to = 1; rank == 0 && to < size; to++)
+        EXPECT(MPI_Send(&to, 1, MPI_INT, first + to, TAG, both) == MPI_SUCCESS);
+    EXPECT(MPI_Wait(&named, MPI_STATUS_IGNORE) == MPI_SUCCESS && word == rank);
+    EXPECT(MPI_Comm_free(&both) == MPI_SUCCESS);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm inter;
@@ -332,6 +356,9 @@ int main(int argc, char **argv)
         use(second, is_server);
         MPI_Comm_disconnect(&second);
     }
+    MPI_Comm both = MPI_COMM_NULL;
+    if (strcmp(what, "die") == 0)
+        MPI_Intercomm_merge(inter, !is_server, &both);
     MPI_Barrier(inter);
     if (strcmp(what, "die") == 0) {
         int word, class;
@@ -348,6 +375,7 @@ int main(int argc, char **argv)
         EXPECT(class == MPI_ERR_PROC_ABORTED);
         MPI_Error_class(MPI_Barrier(inter), &class);
         EXPECT(class == MPI_ERR_PROC_ABORTED);
+        survive(both);
     }
     if (strcmp(what, "leave") != 0)
         MPI_Comm_disconnect(&inter);
