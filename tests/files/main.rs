@@ -122,11 +122,51 @@ fn file_rank_killed_in_a_collective_write_ends_the_job() {
         let is_named =
             ran.stderr.starts_with(&line) && ran.stderr.ends_with("was killed by signal 14 (Alarm clock)\n");
         assert!(ran.code() == 142 && is_named, "{ran}");
-        let left: Vec<_> = std::fs::read_dir(&folder).expect("the folder").flatten().collect();
-        assert_eq!(left.len(), 1, "only the file of the user is left: {left:?}");
-        let locks = std::fs::read_to_string("/proc/locks").expect("the kernel's locks");
-        let inode = std::os::unix::fs::MetadataExt::ino(&left[0].metadata().expect("the file"));
-        assert!(!locks.contains(&format!(":{inode} ")), "the file is locked still: {locks}");
+        leaves_only_the_file(&folder);
+    }
+}
+
+/// What the user named is there, unlocked, and nothing beside it.
+#[track_caller]
+fn leaves_only_the_file(folder: &Path) {
+    let left: Vec<_> = std::fs::read_dir(folder).expect("the folder").flatten().collect();
+    assert_eq!(left.len(), 1, "only the file of the user is left: {left:?}");
+    let locks = std::fs::read_to_string("/proc/locks").expect("the kernel's locks");
+    let inode = std::os::unix::fs::MetadataExt::ino(&left[0].metadata().expect("the file"));
+    assert!(!locks.contains(&format!(":{inode} ")), "the file is locked still: {locks}");
+}
+
+/// Before it, before and after the first pieces are written, and between its begin and its end: an aggregator
+/// dies, or one whose pieces it has.
+#[test]
+fn file_rank_killed_in_each_phase_of_a_collective_write_ends_the_job() {
+    const MOMENTS: u32 = 6;
+    let scratch = Scratch::new("files-phases");
+    let compiled = compiled(&scratch, "refused");
+    let folder = scratch.path().join("folder");
+    std::fs::create_dir(&folder).expect("a folder");
+    let file = folder.join("data");
+    for (ranks, nodes) in [(3, 1), (4, 2)] {
+        for moment in 0..MOMENTS {
+            let moment = moment.to_string();
+            let arguments = [&file, Path::new("killed"), Path::new(&moment)];
+            let ran = run_ranks(&compiled, ranks, nodes, &arguments, false);
+            let is_named = ran.stderr.starts_with("mpiexec: rank ")
+                && ran.stderr.ends_with("was killed by signal 9 (Killed)\n");
+            assert!(ran.code() == 137 && is_named && ran.stderr.lines().count() == 1, "{moment}: {ran}");
+            leaves_only_the_file(&folder);
+        }
+    }
+}
+
+#[test]
+fn file_quota_permission_and_missing_locks_are_told_to_all_ranks() {
+    let scratch = Scratch::new("files-refused");
+    let compiled = compiled(&scratch, "refused");
+    let file = scratch.path().join("data");
+    for (ranks, nodes) in [(1, 1), (2, 1), (3, 1), (4, 2)] {
+        let ran = run_ranks(&compiled, ranks, nodes, &[&file, Path::new("errors")], false).expect_success();
+        assert_eq!(ran.stdout, "refused are right\n", "{ranks} ranks on {nodes} nodes: {ran}");
     }
 }
 

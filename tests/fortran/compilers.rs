@@ -1,6 +1,7 @@
 //! `mpifort`: which compiler it runs, where module files come from, and what it refuses.
 
 use super::{LIMIT, has_compiler, mpifort, source};
+use std::path::Path;
 use std::process::Command;
 use tutti_tests::{Scratch, dist, program, root, run};
 
@@ -20,6 +21,30 @@ fn fortran_wrapper_refuses_large_integers_in_one_line() {
     gfortran.args(["-fdefault-integer-8", "-c"]).arg(format!("-I{}/include", dist().display()));
     let ran = run(gfortran.arg(source("basics.f")).current_dir(scratch.path()), LIMIT);
     assert!(ran.code() != 0 && ran.stderr.contains("mpif.h:4"), "{ran}");
+}
+
+#[test]
+fn fortran_wrapper_names_a_missing_compiler_in_one_line() {
+    let scratch = Scratch::new("no-compiler");
+    // What the wrapper itself needs is there, and no compiler.
+    let tools = scratch.path().join("tools");
+    std::fs::create_dir(&tools).expect("a folder");
+    for tool in ["sh", "sed", "readlink", "tr"] {
+        let places = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(tool));
+        let place = places.into_iter().find(|place| place.exists()).expect("a tool of every system");
+        std::os::unix::fs::symlink(place, tools.join(tool)).expect("a link");
+    }
+    for (option, name) in [(None, "gfortran"), (Some("-fc=nofort"), "nofort")] {
+        for what in ["-c", "-show"] {
+            let mut compile = mpifort(&scratch);
+            compile.env("PATH", &tools).args(option).arg(what).arg(source("basics.f"));
+            let ran = run(&mut compile, LIMIT);
+            let line = format!(
+                "mpifort: there is no Fortran compiler {name} here; install gfortran, or name another with -fc= or FC\n"
+            );
+            assert_eq!((ran.code(), &*ran.stdout, &*ran.stderr), (1, "", &*line), "{what}");
+        }
+    }
 }
 
 /// A compiler of another version: the same one, which says another number.

@@ -91,3 +91,29 @@ fn fortran_calls_are_seen_once_by_a_tool_in_c() {
         assert!(ran.stderr.contains(wanted) && ran.stdout.trim() == "ok", "{name}: {ran}");
     }
 }
+
+#[test]
+fn fortran_wrong_datatypes_and_long_strings_have_their_class() {
+    if !has_compiler() {
+        return;
+    }
+    let scratch = Scratch::new("wrong");
+    let ran = compile_and_run(&scratch, "wrong.f90", &["-Wall"], "2").expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("wrong is right\n", ""), "{ran}");
+    for (argument, status, line) in [
+        ("type", 3, "tutti: rank 0: MPI_Send: datatype 0x3039 is freed or was never one (MPI_ERR_TYPE)\n"),
+        (
+            "key",
+            31,
+            "tutti: rank 0: MPI_Info_set: key has 300 bytes, expected at most 255 (MPI_ERR_INFO_KEY)\n",
+        ),
+    ] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", "1", "./program", argument]).current_dir(scratch.path());
+        let ran = run(&mut mpiexec, LIMIT);
+        // One line of the rank and one of the launcher, whichever is printed first.
+        let is_told = ran.stderr.contains(line) && ran.stderr.contains("called MPI_Abort(");
+        assert_eq!(ran.stderr.lines().count(), 2, "{ran}");
+        assert!(ran.code() == status && is_told, "{ran}");
+    }
+}
