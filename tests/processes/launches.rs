@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tutti_tests::users::Users;
 use tutti_tests::{Ran, Scratch, compile, compile_behind, program, run};
 
 use super::LIMIT;
+use crate::harness::Running;
 
 /// Both launches, and where the port's name stands.
 struct Launches {
@@ -332,13 +334,34 @@ fn launch_refuses_strangers_and_forged_names_and_takes_the_next() {
     assert_eq!((&*ran.stdout, &*ran.stderr), ("refused\n", ""), "{ran}");
 }
 
-/// Thousands of connections that say nothing, and some that say the wrong thing, which are closed.
+/// Its opener refuses strangers meanwhile; the user ends it, and nothing of it is left.
+#[test]
+fn launch_that_nobody_connects_to_waits_and_ends_by_ctrl_c() {
+    let launches = Launches::new("launches-nobody");
+    let file = launches.port_file();
+    for options in ["-n 2", "--virtual-nodes 2 -n 2"] {
+        let _ = std::fs::remove_file(&file);
+        let accept = Running::start_command(&mut launches.side(options, "accept", &file, ""));
+        let port = await_port(&file);
+        let has_met = UnixStream::connect_addr(&socket_of(&port)).is_ok();
+        // A rank of another launch is refused at once: nothing of this wait keeps it.
+        let ran = run(&mut launches.side("-n 1", "connect", &file, "forged"), LIMIT).expect_success();
+        assert_eq!((has_met, &*ran.stdout, &*ran.stderr), (true, "refused\n", ""), "{options}: {ran}");
+        accept.signal(Signal::INT);
+        let (status, errors) = accept.end();
+        assert_eq!((status, &*errors), (130, ""), "{options}");
+        let gone = UnixStream::connect_addr(&socket_of(&port)).expect_err("nobody accepts any more");
+        assert_eq!(gone.kind(), std::io::ErrorKind::ConnectionRefused, "{options}");
+    }
+}
+
+/// A hundred thousand connections: some stay and say nothing, the others say the wrong thing and are closed.
 fn flood(socket: &SocketAddr) {
     let silent: Vec<UnixStream> = (0..200).filter_map(|_| UnixStream::connect_addr(socket).ok()).collect();
-    for at in 0..3000_u32 {
-        let Ok(mut stream) = UnixStream::connect_addr(socket) else { continue };
+    for at in 0..100_000_u32 {
+        let mut stream = UnixStream::connect_addr(socket).expect("whoever accepts is there still");
         let said = stream.write_all(&[at as u8; 56]);
-        if said.is_ok() && at % 500 == 0 {
+        if said.is_ok() && at % 5000 == 0 {
             stream.set_read_timeout(Some(LIMIT)).expect("a time-out");
             assert_eq!(stream.read(&mut [0; 8]).unwrap_or(0), 0, "a connection with a wrong hello is closed");
         }
