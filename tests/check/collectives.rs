@@ -111,9 +111,9 @@ fn errors_that_world_gets_instead_of_self_are_remarked_once_in_one_line() {
 }
 
 #[test]
-fn checker_finds_one_memory_as_both_buffers() {
+fn checker_finds_memory_that_is_in_both_buffers() {
     let lines = [
-        "tutti: check: overlapping buffers on rank 0: 8 bytes of sendbuf are in recvbuf too",
+        "tutti: check: overlapping buffers on rank 0: 4 bytes of sendbuf are in recvbuf too",
         "    MPI_Allreduce on MPI_COMM_SELF, where one memory for both is said by MPI_IN_PLACE",
     ];
     is_found("collectives", "aliased", 4, &lines);

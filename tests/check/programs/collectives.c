@@ -46,7 +46,7 @@ static void aliased(void) {
     MPI_Allreduce(MPI_IN_PLACE, both, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Reduce(both, rank == 0 ? both + 2 : both, 2, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0)
-        MPI_Allreduce(both, both, 2, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+        MPI_Allreduce(both, both + 1, 2, MPI_INT, MPI_SUM, MPI_COMM_SELF);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 

@@ -70,6 +70,20 @@ int main(int argc, char **argv) {
     op = MPI_OP_NULL;
     expect("op_free: null", MPI_Op_free(&op), MPI_ERR_OP, "MPI_OP_NULL");
     expect("reduce_local: operation", MPI_Reduce_local(real, sum, 1, MPI_DOUBLE, MPI_BAND), MPI_ERR_OP, NULL);
+    /* One memory for what is read and written. */
+    expect("allreduce: one memory", MPI_Allreduce(out, out, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER, "MPI_IN_PLACE");
+    expect("iscan: one memory", MPI_Iscan(out, out, 1, MPI_INT, MPI_SUM, comm, &request), MPI_ERR_BUFFER, NULL);
+    expect("allgather: one memory", MPI_Allgather(out + rank, 1, MPI_INT, out, 1, MPI_INT, comm), MPI_ERR_BUFFER, NULL);
+    expect("alltoall: one memory", MPI_Alltoall(out, 1, MPI_INT, out, 1, MPI_INT, comm), MPI_ERR_BUFFER, NULL);
+    expect("alltoallv: one memory",
+           MPI_Alltoallv(out, counts, displacements, MPI_INT, out, counts, displacements, MPI_INT, comm),
+           MPI_ERR_BUFFER, NULL);
+    expect("gather: one memory", MPI_Gather(out, 1, MPI_INT, out, 1, MPI_INT, 0, MPI_COMM_SELF), MPI_ERR_BUFFER, NULL);
+    expect("scatterv: one memory",
+           MPI_Scatterv(out, counts, displacements, MPI_INT, out, 1, MPI_INT, 0, MPI_COMM_SELF), MPI_ERR_BUFFER, NULL);
+    expect("reduce_local: one memory", MPI_Reduce_local(out, out, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER, NULL);
+    expect("allreduce: of nothing", MPI_Allreduce(out, out, 0, MPI_INT, MPI_SUM, comm), MPI_SUCCESS, NULL);
+    expect("allgather: of nothing", MPI_Allgather(out, 0, MPI_INT, out, 0, MPI_INT, comm), MPI_SUCCESS, NULL);
 
     /* Nothing was left behind: the communicator still works. */
     in[0] = rank + 1;

@@ -94,7 +94,8 @@ static void failing_callbacks(void)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_create_keyval(copy_fails, MPI_COMM_NULL_DELETE_FN, &failing, NULL);
     MPI_Comm_set_attr(comm, failing, number(1));
-    CHECK(class_of(MPI_Comm_dup(comm, &copy)) == MPI_ERR_OTHER);
+    copy = comm;
+    CHECK(class_of(MPI_Comm_dup(comm, &copy)) == MPI_ERR_OTHER && copy == MPI_COMM_NULL);
     MPI_Comm_delete_attr(comm, failing);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_fails, &stubborn, NULL);
     MPI_Comm_set_attr(comm, stubborn, number(2));

@@ -150,6 +150,22 @@ impl Rule {
         found.filter(|_| self.entry == Entry::Call)
     }
 
+    /// Where a new communicator or datatype goes, and the null handle that is there after an error: programs
+    /// ask for that.
+    fn handles_made<'a>(&'a self, prototype: &'a Prototype) -> impl Iterator<Item = (&'a str, &'static str)> {
+        let places = self.results.iter().map(|result| &result.place);
+        let plain = places.filter(|place| place.arguments.is_none()).map(|place| place.name.as_str());
+        let changed = self.callee.parameters();
+        plain.filter(move |place| !changed.contains(place)).filter_map(|place| {
+            let param = prototype.params.iter().find(|param| param.name == place)?;
+            match param.base.as_str() {
+                "MPI_Comm" => Some((place, "MPI_COMM_NULL")),
+                "MPI_Datatype" => Some((place, "MPI_DATATYPE_NULL")),
+                _ => None,
+            }
+        })
+    }
+
     /// The text between the braces of a body.
     fn body(&self, table: &Table, prototype: &Prototype, is_large: bool) -> Result<String, String> {
         let name = &prototype.name;
@@ -169,12 +185,15 @@ impl Rule {
         }
         let is_path = ["guard.", "crate::"].iter().any(|start| self.callee.name.starts_with(start));
         let path = if is_path { "" } else { "super::" };
-        let callee = format!("{path}{}({})", self.callee.name, given.join(", "));
+        let mut callee = format!("{path}{}({})", self.callee.name, given.join(", "));
         if self.entry == Entry::Itself {
             return Ok(match has_addresses {
                 true => format!("    {SAFETY}    unsafe {{ {callee} }}\n"),
                 false => format!("    {callee}\n"),
             });
+        }
+        for (place, null) in self.handles_made(prototype) {
+            callee += &format!(".inspect_err(|_| argument::write({place}, {null}))");
         }
         let mut inside = String::new();
         match self.results.len() {
@@ -345,6 +364,14 @@ mod tests {
         let text = text.unwrap();
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("/// What it does. Large count.\n#[inline]\npub unsafe fn MPI_Send_init_c("));
+    }
+
+    #[test]
+    fn calls_leave_a_null_handle_after_an_error() {
+        let made = generated("Comm_dup = guard.dup_comm(comm, None) -> newcomm").unwrap();
+        assert!(made.contains(".inspect_err(|_| argument::write(newcomm, MPI_COMM_NULL))?;"), "{made}");
+        let freed = generated("Type_free = types::free(at(datatype)) -> datatype").unwrap();
+        assert!(!freed.contains("inspect_err"), "{freed}");
     }
 
     #[test]

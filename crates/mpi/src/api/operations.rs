@@ -50,6 +50,9 @@ pub(super) fn reduce_local(
         })?;
         guard.buffer(Data::new(address, count, datatype))?;
     }
+    check(count == 0 || input != inout.cast_const(), MPI_ERR_BUFFER, || {
+        "inbuf and inoutbuf are the same memory".into()
+    })?;
     // SAFETY: the user's two buffers hold `count` elements and do not overlap (6.9.7).
     unsafe { reducer.combine(&mut guard.rank, input.cast(), inout.cast(), checked_count(count)?) };
     Ok(())

@@ -103,7 +103,12 @@ impl Guard {
         let bytes = (count as usize).wrapping_mul(datatype.extent as usize);
         let in_place = send == MPI_IN_PLACE.cast_const();
         let fits = count > 0 && count <= SLOT_BYTES as i64 && bytes <= SLOT_BYTES;
-        if !fits || send.is_null() || receive.is_null() || receive == MPI_IN_PLACE {
+        if !fits
+            || send.is_null()
+            || receive.is_null()
+            || receive == MPI_IN_PLACE
+            || send == receive.cast_const()
+        {
             return false;
         }
         let Some(block) = self.block(comm) else { return false };

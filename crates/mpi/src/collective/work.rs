@@ -215,6 +215,20 @@ fn not_in_place(address: *const c_void, name: &str) -> Result<()> {
     })
 }
 
+/// Refuses one address for what is read and what is written, of two contiguous buffers. What else they may
+/// share only the checker sees.
+#[inline(always)]
+fn apart(send: &Buffer, receive: &Buffer) -> Result<()> {
+    let are_contiguous = send.map.is_none() && receive.map.is_none();
+    let is_one = send.at == receive.at && are_contiguous && send.bytes > 0 && receive.bytes > 0;
+    check(!is_one, MPI_ERR_BUFFER, one_memory)
+}
+
+/// MPI 6.2, 2.3.
+fn one_memory() -> String {
+    "sendbuf and recvbuf are the same memory, which is said by MPI_IN_PLACE".into()
+}
+
 /// Whether a buffer argument is MPI_IN_PLACE, which only intracommunicators know.
 #[inline(always)]
 fn in_place(comm: &Comm, address: *const c_void, name: &str) -> Result<bool> {
@@ -322,6 +336,9 @@ impl Guard {
             _ => None,
         };
         let own = self.gathered(communicator, send, root, all.is_some())?;
+        if let (Some(own), Some(all)) = (&own, &all) {
+            apart(own, &all.piece(communicator.rank))?;
+        }
         let each = match (&own, &all) {
             (_, Some(all)) => Some(all.piece(0).bytes),
             (Some(own), None) => Some(own.bytes),
@@ -342,6 +359,9 @@ impl Guard {
             _ => None,
         };
         let own = self.gathered(communicator, send, root, all.is_some())?;
+        if let (Some(own), Some(all)) = (&own, &all) {
+            apart(own, &all.piece(communicator.rank))?;
+        }
         Ok(Work::Gather { own, all, root, each: None })
     }
 
@@ -366,6 +386,9 @@ impl Guard {
             _ => None,
         };
         let own = self.gathered_into(communicator, receive, root, all.is_some())?;
+        if let (Some(own), Some(all)) = (&own, &all) {
+            apart(&all.piece(communicator.rank), own)?;
+        }
         let each = match (&own, &all) {
             (_, Some(all)) => Some(all.piece(0).bytes),
             (Some(own), None) => Some(own.bytes),
@@ -386,6 +409,9 @@ impl Guard {
             _ => None,
         };
         let own = self.gathered_into(communicator, receive, root, all.is_some())?;
+        if let (Some(own), Some(all)) = (&own, &all) {
+            apart(&all.piece(communicator.rank), own)?;
+        }
         Ok(Work::Scatter { all, own, root, each: None })
     }
 
@@ -405,7 +431,11 @@ impl Guard {
         let own = if in_place(communicator, send.address, "sendbuf")? {
             None
         } else {
-            Some(self.own(send, "sendbuf")?)
+            let own = self.own(send, "sendbuf")?;
+            if communicator.remote.is_none() {
+                apart(&own, &all.piece(communicator.rank))?;
+            }
+            Some(own)
         };
         let each = Some(all.piece(0).bytes);
         Ok(Work::Allgather { own, all, each })
@@ -418,7 +448,11 @@ impl Guard {
         let own = if in_place(communicator, send.address, "sendbuf")? {
             None
         } else {
-            Some(self.own(send, "sendbuf")?)
+            let own = self.own(send, "sendbuf")?;
+            if communicator.remote.is_none() {
+                apart(&own, &all.piece(communicator.rank))?;
+            }
+            Some(own)
         };
         Ok(Work::Allgather { own, all, each: None })
     }
@@ -431,7 +465,11 @@ impl Guard {
         let send = if in_place(communicator, send.address, "sendbuf")? {
             None
         } else {
-            Some(self.pieces(send, ranks, "sendbuf")?)
+            let send = self.pieces(send, ranks, "sendbuf")?;
+            if communicator.remote.is_none() {
+                apart(&send.piece(communicator.rank), &receive.piece(communicator.rank))?;
+            }
+            Some(send)
         };
         let each = communicator.remote.is_none().then(|| receive.piece(0).bytes);
         Ok(Work::Alltoall { send, receive, each })
@@ -445,7 +483,11 @@ impl Guard {
         let send = if in_place(communicator, send.address, "sendbuf")? {
             None
         } else {
-            Some(self.scattered(send, ranks, "sendbuf")?)
+            let send = self.scattered(send, ranks, "sendbuf")?;
+            if communicator.remote.is_none() {
+                apart(&send.piece(communicator.rank), &receive.piece(communicator.rank))?;
+            }
+            Some(send)
         };
         Ok(Work::Alltoall { send, receive, each: None })
     }

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use tutti_datatype::Buffer;
 
-use super::{Integers, Root, Work, checked_root, in_place, not_in_place};
+use super::{Integers, Root, Work, checked_root, in_place, not_in_place, one_memory};
 use crate::abi::*;
 use crate::collective::op::Reducer;
 use crate::comm::Comm;
@@ -117,6 +117,8 @@ impl Guard {
             not_in_place(receive, "recvbuf")?;
             self.buffer(Data::new(receive, count, datatype))?;
         }
+        let is_one = gets && gives && !in_place && send == receive.cast_const() && elements > 0;
+        check(!is_one, MPI_ERR_BUFFER, one_memory)?;
         let receive = if gets { receive.cast::<u8>() } else { std::ptr::null_mut() };
         let send = if in_place { receive.cast_const() } else { send.cast::<u8>() };
         let mut reduction =
