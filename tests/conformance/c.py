@@ -7,12 +7,14 @@ CONFORMANCE_WAY in the environment says where the ranks are: node (the default),
 virtual nodes, which reach each other over UDP), crowded (all ranks of a test on one core).
 
 Builds every test of the folders' testlists with DIST/bin/mpicc and runs it as the list says. Prints a line for each test
-that did not pass and a table of passed and total per folder, and leaves what each printed in RESULTS. A test passes when it
-ends with status 0 and prints "No Errors", unless its line asks for another end. Tests marked `xfail` are counted as all
-others. Lines that MPICH's own configure fills in (@...@) are taken without the mark.
+that did not pass, with the reason that reasons.py knows, a table of passed and total per folder and one of whose matter the
+others are, and leaves what each printed in RESULTS. A test passes when it ends with status 0 and prints "No Errors", unless
+its line asks for another end. Tests marked `xfail` are counted as all others. Lines that MPICH's own configure fills in
+(@...@) are taken without the mark.
 """
 import concurrent.futures, os, pathlib, re, shlex, shutil, subprocess, sys
 
+from reasons import reason
 from way import LIMIT_S, launcher
 
 FOLDERS = ["attr", "coll", "comm", "datatype", "errhan", "errors", "group", "info", "init", "io", "mpi_t", "part", "pt2pt", "rma",
@@ -135,7 +137,7 @@ def main():
         for folder in folders:
             jobs += [(folder, number, line) for number, line in enumerate(suite.lines(folder))
                      if (folder / (line.split()[0] + ".c")).exists() or folder != root or folder.name not in ("errors", "threads")]
-    total_of = {}
+    total_of, whose_of = {}, {}
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for number, (name, line, why, said) in enumerate(pool.map(lambda job: suite.one(*job), jobs)):
             passed, total = total_of.get(os.path.dirname(name), (0, 0))
@@ -144,12 +146,18 @@ def main():
             log.parent.mkdir(parents=True, exist_ok=True)
             log.write_text(f"{line}\n{said}")
             if why:
-                print(f"{os.path.dirname(name)}: {line}: {why}", flush=True)
+                whose, what = reason(name)
+                whose_of[whose] = whose_of.get(whose, 0) + 1
+                print(f"{os.path.dirname(name)}: {line}: {why} ({whose}{': ' if what else ''}{what})", flush=True)
     print("\n| folder | passed | total |\n|---|---|---|")
     for name, (passed, total) in total_of.items():
         print(f"| {name} | {passed} | {total} |")
     passed, total = (sum(pair[at] for pair in total_of.values()) for at in (0, 1))
     print(f"| all | {passed} | {total} |")
+    if whose_of:
+        print("\n| whose matter | tests |\n|---|---|")
+        for whose, tests in sorted(whose_of.items()):
+            print(f"| {whose} | {tests} |")
     return 0 if passed == total else 1
 
 

@@ -103,8 +103,10 @@ static void permission(const char *path)
     MPI_Barrier(MPI_COMM_WORLD);
     if (is_root && rank == size - 1)
         setfsuid(65534);
-    fails(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL, &file), MPI_ERR_ACCESS, path, "ermission");
-    fails(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_ACCESS, path, "ermission");
+    fails(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL, &file), MPI_ERR_ACCESS, path,
+          "ermission");
+    fails(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_ACCESS, path,
+          "ermission");
     if (is_root)
         setfsuid(0);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -166,8 +168,10 @@ static void no_locks(const char *path)
     CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
     locks_are_refused = 1;
     CHECK(MPI_File_set_atomicity(file, 1));
-    fails(MPI_File_write_at(file, 4 * rank, &word, 4, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_IO, path, "lock");
-    fails(MPI_File_write_at_all(file, 4 * rank, &word, 4, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_IO, path, "lock");
+    fails(MPI_File_write_at(file, 4 * rank, &word, 4, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_IO, path,
+          "lock");
+    fails(MPI_File_write_at_all(file, 4 * rank, &word, 4, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_IO, path,
+          "lock");
     CHECK(MPI_File_get_size(file, &bytes));
     WANT(bytes == 0, "%d bytes are in the file", (int)bytes);
     CHECK(MPI_File_set_atomicity(file, 0));
