@@ -18,9 +18,12 @@
 //! of, and rings. Who stops where: its words are hints, but for `ASLEEP` and the bell, without which nobody
 //! would look; every look and every datagram is handled under the process lock.
 //!
-//! Where this rank's memory is open to other nodes, an operation on it must not wait for a tick. Then the
-//! thread goes on serving although the program has looked, unless one of its threads is in a wait, and looks
-//! by itself. It parks for as long as that lasts, by ticks of 0.2 ms while operations come.
+//! Where this rank's memory is open to other nodes it parks by ticks of 0.2 ms while operations come: one
+//! that finds the program gone to compute waits for two of them at most. It never serves beside a program
+//! that looks: each datagram would wake it, on the core of somebody who works.
+//!
+//! While the program sleeps in a wait, the thread is in its place ([`Substitute`]): behind each datagram it
+//! polls for as long as a rank that waits does, and then sleeps.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
@@ -33,6 +36,7 @@ use crate::background;
 use crate::rank::{self, Rank};
 use crate::remote_memory;
 use crate::service_state::{APPLIED, ASLEEP, BELL, LOOKS, OPEN, PARKED, POKES, SOON};
+use crate::wait::SPIN;
 
 /// How long the program may go without a look at the network before the service thread takes over.
 const TICK: Duration = Duration::from_millis(1);
@@ -43,6 +47,8 @@ const TICK_RECENT: Duration = Duration::from_micros(200);
 const RECENT: Duration = Duration::from_millis(20);
 /// How often it looks whether a lock has come free for which a rank of another node waits.
 const LOCK_LOOK: Duration = Duration::from_micros(100);
+/// How often the clock is read while the thread polls instead of a sleeper.
+const POLLS_PER_CLOCK: u32 = 16;
 /// How long messages may wait for others, if nobody looks before.
 const NAP: Duration = Duration::from_micros(50);
 
@@ -92,6 +98,8 @@ fn make_bell() -> std::io::Result<OwnedFd> {
 /// How long there is nothing to do, unless something comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backoff {
+    /// More may come at once.
+    Poll,
     /// A timer may be set.
     Until(Duration),
     /// Nothing is under way.
@@ -118,27 +126,43 @@ impl Ticks {
     }
 }
 
-/// Whether nobody else looks at the network although somebody has just looked: this rank's memory is open to
-/// other nodes, and no thread of the program is in a wait.
-fn is_needed() -> bool {
-    if !OPEN.load(Ordering::Relaxed) {
-        return false;
+/// The thread in place of the program's thread, which sleeps in a wait.
+#[derive(Debug, Default)]
+struct Substitute {
+    /// Since when nothing has come.
+    idle_since: Option<Instant>,
+    polls: u32,
+    /// That the rank sleeps was taken back, and is to be said again.
+    took_back: bool,
+}
+
+impl Substitute {
+    /// Whether the thread polls on, as long as the sleeper itself would: something has come that has not
+    /// ended the sleep, and more may follow at once. Only where the program sleeps and its core is free.
+    fn polls_on(&mut self, core_is_free: bool, moved: bool) -> bool {
+        if !core_is_free {
+            self.idle_since = None;
+        } else if moved {
+            (self.idle_since, self.polls) = (Some(Instant::now()), 0);
+        } else if self.idle_since.is_some() {
+            self.polls += 1;
+            let looks = self.polls.is_multiple_of(POLLS_PER_CLOCK);
+            self.idle_since = self.idle_since.filter(|since| !looks || since.elapsed() < SPIN);
+        }
+        self.idle_since.is_some()
     }
-    let Some(rank) = rank::enter() else { return false };
-    let is_needed = rank.waits.awake() == 0;
-    rank.leave_quietly();
-    is_needed
 }
 
 fn run(socket: &OwnedFd, bell: RawFd) {
     let mut pokes = POKES.load(Ordering::SeqCst);
     let mut ticks = Ticks { applied: 0, at: None };
+    let mut substitute = Substitute::default();
     loop {
         let mut looks = LOOKS.load(Ordering::Relaxed);
         park(pokes, ticks.next());
         if SOON.load(Ordering::SeqCst) {
             std::thread::sleep(NAP);
-            if poll(true, false).is_none() {
+            if poll(true, false, &mut substitute).is_none() {
                 return;
             }
             if POKES.load(Ordering::SeqCst) == pokes {
@@ -152,12 +176,13 @@ fn run(socket: &OwnedFd, bell: RawFd) {
             if poked != pokes {
                 (pokes, looks) = (poked, LOOKS.load(Ordering::Relaxed));
             } else if LOOKS.load(Ordering::Relaxed) != looks {
-                if !is_needed() {
-                    break;
-                }
-                looks = LOOKS.load(Ordering::Relaxed);
+                break;
             }
-            let Some(backoff) = poll(false, is_calm) else { return };
+            let Some(backoff) = poll(false, is_calm, &mut substitute) else { return };
+            if backoff == Backoff::Poll {
+                std::hint::spin_loop();
+                continue;
+            }
             let woken_by = await_datagram(socket, bell, backoff);
             is_calm = woken_by == WokenBy::Time && backoff == Backoff::Until(LOOK_MAX);
             if woken_by == WokenBy::Bell && SOON.load(Ordering::SeqCst) {
@@ -172,13 +197,13 @@ fn run(socket: &OwnedFd, bell: RawFd) {
 
 /// Looks at the network, or only if something waits to be sent; gives how long there is nothing to do, `None`
 /// after the rank has left. Who is calm, since nothing has come for [`LOOK_MAX`], may sleep.
-fn poll(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
+fn poll(if_unsent: bool, is_calm: bool, substitute: &mut Substitute) -> Option<Backoff> {
     let mut rank = rank::enter()?;
     SOON.store(false, Ordering::SeqCst);
     ASLEEP.store(false, Ordering::Relaxed);
     let router = rank.router.clone()?;
     // What is taken in now may be what a sleeper waits for.
-    let were_asleep = rank.take_back_asleep();
+    substitute.took_back |= rank.take_back_asleep();
     // Who waits until nothing is under way any more (Finalize) waits for timers too.
     let is_due = router.borrow().timeout().is_some_and(|timeout| timeout.is_zero());
     let has_unsent = router.borrow().has_unsent();
@@ -187,7 +212,9 @@ fn poll(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
     if (moved || is_due || may_sleep) && rank.waits.has_sleepers() {
         waits::wake_completed(&mut rank);
     }
-    if were_asleep && rank.waits.has_sleepers() && rank.waits.awake() == 0 {
+    let all_sleep = rank.waits.has_sleepers() && rank.waits.awake() == 0;
+    let polls_on = substitute.polls_on(all_sleep && !rank.core_sharing.shares_core(), moved);
+    if !polls_on && std::mem::take(&mut substitute.took_back) && all_sleep {
         rank.report_sleep(None);
     }
     // A wait may have handed over more, now that there is room.
@@ -197,7 +224,9 @@ fn poll(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
     // Nobody rings for a rank of another node that waits for a lock.
     let look_max = if remote_memory::has_waiting() { LOCK_LOOK } else { LOOK_MAX };
     // Behind everything that could have sent something.
-    let backoff = if may_sleep && router.borrow().is_clear() && look_max == LOOK_MAX {
+    let backoff = if polls_on {
+        Backoff::Poll
+    } else if may_sleep && router.borrow().is_clear() && look_max == LOOK_MAX {
         Backoff::Endless
     } else {
         Backoff::Until(router.borrow().timeout().map_or(look_max, |timeout| timeout.min(look_max)))
@@ -241,6 +270,7 @@ fn await_datagram(socket: &OwnedFd, bell: RawFd, backoff: Backoff) -> WokenBy {
     let watch = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut watched = [watch(socket.as_raw_fd()), watch(bell)];
     let time = match backoff {
+        Backoff::Poll => Some(libc::timespec { tv_sec: 0, tv_nsec: 0 }),
         Backoff::Until(time) => Some(libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() }),
         Backoff::Endless => None,
     };
@@ -256,5 +286,27 @@ fn await_datagram(socket: &OwnedFd, bell: RawFd, backoff: Backoff) -> WokenBy {
         (true, _) => WokenBy::Datagram,
         (false, true) => WokenBy::Bell,
         (false, false) => WokenBy::Time,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_polls_on_for_a_sleeper_that_has_a_core() {
+        let mut substitute = Substitute::default();
+        assert!(!substitute.polls_on(true, false), "nothing has come");
+        assert!(!substitute.polls_on(false, true), "the core is somebody's");
+        assert!(!substitute.polls_on(true, false), "nothing has come since");
+        assert!(substitute.polls_on(true, true));
+        let began = Instant::now();
+        while substitute.polls_on(true, false) {
+            assert!(began.elapsed() < Duration::from_secs(5), "it does not end");
+        }
+        assert!(began.elapsed() >= SPIN);
+        assert!(!substitute.polls_on(true, false), "it has ended");
+        assert!(substitute.polls_on(true, true), "something came again");
+        assert!(!substitute.polls_on(false, false), "the program works again");
     }
 }

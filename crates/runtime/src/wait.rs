@@ -12,7 +12,8 @@
 
 use std::time::{Duration, Instant};
 
-const SPIN: Duration = Duration::from_micros(50);
+/// How long a rank polls on a core of its own before it yields.
+pub(crate) const SPIN: Duration = Duration::from_micros(50);
 const YIELD: Duration = Duration::from_millis(1);
 const YIELDS_OVERSUBSCRIBED: u32 = 100;
 /// Yields without a switch of processes after which a rank takes its core for its own.
