@@ -1,6 +1,6 @@
 //! A job whose ranks are showered with forged packets: random ones and mutated copies of real ones from the
-//! right addresses, random ones from a stranger's. Nothing of it is taken, all of it is counted by what became
-//! of it, and the job's messages and windows are right.
+//! right addresses, random ones from a stranger's. Nothing of it is taken, all of it is counted by what
+//! became of it, and the job's messages and windows are right.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! A process that was started without `mpiexec` asks for more ranks, or publishes a name for other nodes: the
-//! installation's `mpiexec` is started beside it, as its child, and makes a job around it. Called once, by [`crate::job::Job`], under the process
-//! lock.
+//! installation's `mpiexec` is started beside it, as its child, and makes a job around it. Called once, by
+//! [`crate::job::Job`], under the process lock.
 //!
 //! ```text
 //! this process --fork, exec--> mpiexec --adopt-singleton --> starter: the segment of this process is the job's

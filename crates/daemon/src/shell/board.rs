@@ -19,7 +19,8 @@ use super::alarm::Alarm;
 use crate::gang::now_ns;
 use crate::members::NodeId;
 
-/// Before the own refresh is due by this part of the time between two, the lines of a neighbour bring it about.
+/// Before the own refresh is due by this part of the time between two, the lines of a neighbour bring it
+/// about.
 const EARLY: u32 = 4;
 
 /// The board as the main loop has it.
