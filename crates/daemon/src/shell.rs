@@ -415,8 +415,11 @@ impl Shell {
             config.starters.push((job, record));
         }
         let swept = tutti_os::cgroup::sweep_blocking();
-        if swept > 0 {
-            tracing::info!("{swept} cgroups of jobs that were left are removed");
+        if swept.removed > 0 {
+            tracing::info!("{} cgroups of jobs that were left are removed", swept.removed);
+        }
+        if let Some(first) = swept.left.first() {
+            tracing::warn!("{} cgroups of jobs that were left stay, the first: {first}", swept.left.len());
         }
         let mut journals = journals::Journals::open(settings.parts.with_extension("output"))?;
         config.journals = journals.load();

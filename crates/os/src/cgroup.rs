@@ -11,18 +11,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use granted::UserReached;
+use removal::Removal;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 mod granted;
 mod group;
 mod mount;
 mod part;
+mod removal;
 mod user;
 mod version1;
 
 pub use granted::{Granted, receive};
 pub use group::{JobGroup, has_its_pid};
-pub use part::{Enforced, Limits, PartGroup, PartPlace, sweep_blocking};
+pub use part::{Enforced, Limits, PartGroup, PartPlace, Swept, sweep_blocking};
+pub use removal::Left;
 pub use user::{UserLimit, limit_users};
 
 /// How long the kernel may take to empty a killed cgroup before its removal is given up: a killed process
@@ -366,18 +369,14 @@ pub fn remove(path: &Path) {
     if !rustix::fs::lstat(path).is_ok_and(|found| found.st_uid == me) {
         return;
     }
-    let deadline = Instant::now() + REMOVAL_MAX;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let Ok(directory) = open(CWD, path, flags) else { return };
     let inner = path.join(INNER);
     let remove_both =
         || rustix::fs::rmdir(&inner).or_else(absent_is_well).and_then(|()| rustix::fs::rmdir(path));
-    while let Err(rustix::io::Errno::BUSY) = remove_both() {
-        let _ = std::fs::write(path.join("cgroup.kill"), "1");
-        if Instant::now() > deadline {
-            return;
-        }
-        // The last members are exiting: the kernel sends no event when the last zombie has left.
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let deadline = Instant::now() + REMOVAL_MAX;
+    // What stays is found again by the next sweep.
+    let _ = Removal::new().remove_blocking(&[&directory], deadline, remove_both);
 }
 
 fn absent_is_well(error: rustix::io::Errno) -> rustix::io::Result<()> {

@@ -18,6 +18,7 @@ use tutti_os::cgroup::{self, PartGroup, PartPlace};
 use tutti_os::stat::Stat;
 
 use super::error::{ShellError, failed};
+use super::starters::remove_blocking;
 use crate::core::record::{Queued, StarterRecord};
 use crate::message::JobId;
 
@@ -133,7 +134,7 @@ impl Folder {
                     if !alive {
                         file.cgroup.iter().for_each(|path| cgroup::remove(path));
                         let group = file.group.as_ref().and_then(PartGroup::reopen);
-                        group.iter().for_each(PartGroup::remove_blocking);
+                        remove_blocking(group.as_ref());
                     }
                     found.push((job, file));
                 }

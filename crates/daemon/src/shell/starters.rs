@@ -214,10 +214,17 @@ impl Starter {
         if self.child.is_some() || self.group.is_some() {
             let reap = move || {
                 self.reap_blocking(DYING_MAX, &wards);
-                self.group.iter().for_each(PartGroup::remove_blocking);
+                remove_blocking(self.group.as_ref());
             };
             let _ = tokio::task::spawn_blocking(reap).await;
         }
+    }
+}
+
+/// Ends all of a part, and removes its cgroups; says so if they stay.
+pub(super) fn remove_blocking(group: Option<&PartGroup>) {
+    if let Some(Err(left)) = group.map(PartGroup::remove_blocking) {
+        tracing::warn!("a cgroup of a job that is over stays: {left}");
     }
 }
 
@@ -236,7 +243,7 @@ impl Shell {
         let mut spawned = self.spawn(job, launch, group.as_ref());
         if let (Err(text), Some(made)) = (&spawned, &group) {
             self.complain_of_groups(text);
-            made.remove_blocking();
+            remove_blocking(Some(made));
             group = None;
             spawned = self.spawn(job, launch, None);
         }
@@ -467,7 +474,7 @@ impl Shell {
             let used_up = used_up.and_then(PartGroup::used_up_of_starter);
             // Who ended by itself has done so.
             starter.file.cgroup.iter().for_each(|path| cgroup::remove(path));
-            starter.group.iter().for_each(PartGroup::remove_blocking);
+            remove_blocking(starter.group.as_ref());
             let end = match (failure, wrong, used_up) {
                 (Some(failure), ..) => StarterEnd::Died(failure),
                 (None, Some(wrong), _) => {

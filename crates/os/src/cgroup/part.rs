@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::granted::{Granted, UserReached};
 use super::mount::{Mount, open_beneath, own_directory, own_place};
+use super::removal::{self, Left, Removal, Why, is_populated};
 use super::user::{self, Held, UserLimit};
 use super::version1::Version1;
 use super::{INNER, JobGroup, REMOVAL_MAX, UsedUp, event, name, number};
@@ -190,7 +191,7 @@ impl PartGroup {
                 let furnished = Self::furnish(place.clone(), around, held, user, limits);
                 // It is empty.
                 furnished.inspect_err(|_| {
-                    remove_unfinished(&parent, place);
+                    let _ = remove_unfinished(&mut Removal::new(), &parent, place);
                 })
             });
         made.inspect_err(|_| place.remove_user(&around))
@@ -426,7 +427,7 @@ impl PartGroup {
 
     /// Kills all that there is of the job on this node, its starter too.
     pub fn kill(&self) {
-        let _ = write(&self.directory, "cgroup.kill", "1");
+        removal::kill(&self.directory);
     }
 
     /// The starter, or what has taken its place, is still there.
@@ -434,18 +435,20 @@ impl PartGroup {
         is_populated(&self.starter)
     }
 
-    /// Kills all that there is of the job on this node, and removes its cgroups. Waits for the last process,
-    /// for a while.
-    pub fn remove_blocking(&self) {
-        let deadline = Instant::now() + REMOVAL_MAX;
-        while let Err(rustix::io::Errno::BUSY) = self.try_remove() {
-            self.kill();
-            if Instant::now() > deadline {
-                return;
-            }
-            // The last members are exiting: the kernel sends no event when the last zombie has left.
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    /// Kills all that there is of the job on this node, and removes its cgroups, with those that the job has
+    /// made inside. Waits for the last process, for a while.
+    ///
+    /// # Errors
+    /// When they stay.
+    pub fn remove_blocking(&self) -> Result<(), Left> {
+        self.remove_until(Instant::now() + REMOVAL_MAX, &mut Removal::new())
+    }
+
+    fn remove_until(&self, deadline: Instant, removal: &mut Removal) -> Result<(), Left> {
+        let groups: Vec<&OwnedFd> =
+            std::iter::once(&self.directory).chain(self.version1.iter().map(Version1::directory)).collect();
+        let removed = removal.remove_blocking(&groups, deadline, || self.try_remove());
+        removed.map_err(|why| Left { name: self.place.directory_name(), why })
     }
 
     /// Removes what is empty, from the inside.
@@ -495,13 +498,115 @@ impl PartPlace {
     }
 }
 
+/// What a sweep did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// So many cgroups of ours are gone, without those inside of them.
+    pub removed: usize,
+    /// These are there still.
+    pub left: Vec<Left>,
+}
+
+/// A sweep that is under way.
+struct Sweep {
+    /// What it may still do, for all that it finds.
+    removal: Removal,
+    swept: Swept,
+}
+
+impl Sweep {
+    fn new() -> Self {
+        Sweep { removal: Removal::new(), swept: Swept::default() }
+    }
+
+    /// Counts one that was to be removed. One that somebody else has removed meanwhile is neither.
+    fn count(&mut self, result: Result<(), Left>) {
+        match result {
+            Ok(()) => self.swept.removed += 1,
+            Err(Left { why: Why::Refused(rustix::io::Errno::NOENT), .. }) => {}
+            Err(left) => self.swept.left.push(left),
+        }
+    }
+
+    /// Removes one without processes, with what is inside.
+    fn remove_empty(&mut self, parent: &OwnedFd, found: &str) {
+        let removed = remove_empty(&mut self.removal, parent, found);
+        self.count(removed);
+    }
+
+    /// The parts of a user, and its group if it is empty then.
+    fn sweep_user(&mut self, around: &OwnedFd, user: &str, place: impl Fn(&str) -> PartPlace) {
+        let Ok(group) = user::open_directory(around, user) else { return };
+        let (_, names) = with_names(group);
+        for name in names.iter().filter_map(|found| found.strip_prefix(PART)) {
+            self.sweep_part(&place(name));
+        }
+        self.swept.removed += usize::from(user::remove_empty(around, user));
+    }
+
+    /// Groups of version 1 whose part is gone from version 2.
+    fn sweep_version1(&mut self, group: &OwnedFd, names: &[String], version2: &OwnedFd) {
+        for found in names {
+            if user::is_name(found) {
+                if let Ok(inside) = user::open_directory(group, found) {
+                    let (inside, names) = with_names(inside);
+                    match user::open_directory(version2, found) {
+                        Ok(version2) => self.sweep_version1(&inside, &names, &version2),
+                        Err(_) => self.sweep_version1(&inside, &names, version2),
+                    }
+                }
+                self.swept.removed += usize::from(user::remove_empty(group, found));
+            } else if !has_part(version2, found) && is_own(group, found) {
+                self.remove_empty(group, found);
+            }
+        }
+    }
+
+    fn sweep_part(&mut self, place: &PartPlace) {
+        let Some(part) = PartGroup::reopen(place) else {
+            let around = Mount::open().and_then(|mount| mount.open_directory(&place.parent).ok());
+            if let Some(parent) = around.and_then(|around| place.open_parent(&around).ok()) {
+                self.sweep_unfinished(&parent, place);
+            }
+            return;
+        };
+        // Its own lock becomes one that no other process has.
+        let is_held = flock(&part.directory, FlockOperation::NonBlockingLockExclusive).is_err();
+        if is_held || part.has_starter() {
+            return;
+        }
+        let removed = part.remove_until(Instant::now() + REMOVAL_MAX, &mut self.removal);
+        self.count(removed);
+    }
+
+    /// Removes what a daemon has begun to make, unless it is making it: then the daemon has locked it, or
+    /// finds it locked and begins again.
+    fn sweep_unfinished(&mut self, parent: &OwnedFd, place: &PartPlace) {
+        let Ok(directory) = open(parent, &place.directory_name()) else { return };
+        let is_held = flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err();
+        if !is_held && is_own(parent, &place.directory_name()) {
+            let removed = remove_unfinished(&mut self.removal, parent, place);
+            self.count(removed);
+        }
+    }
+
+    /// One that a starter has made. The kernel removes it only if it is empty.
+    fn sweep_starters(&mut self, directory: &OwnedFd, found: &str) {
+        let Ok(job) = open(directory, found) else { return };
+        let is_held = flock(&job, FlockOperation::NonBlockingLockExclusive).is_err();
+        if !is_held && is_own(directory, found) && !is_populated(&job) {
+            self.remove_empty(directory, found);
+        }
+    }
+}
+
 /// Ends what killed daemons and starters have left in the cgroup of this process. That is parts that no
 /// daemon holds and that have no starter any more, and empty cgroups of starters. Only those with our names
-/// and our owner; returns how many there were.
-pub fn sweep_blocking() -> usize {
-    let (Ok(parent), Some(mount)) = (own_place(), Mount::open()) else { return 0 };
-    let Ok(directory) = mount.open_directory(&parent) else { return 0 };
-    let mut swept = 0;
+/// and our owner. What was made inside of them is removed up to a bound for the whole sweep.
+pub fn sweep_blocking() -> Swept {
+    let mut sweep = Sweep::new();
+    let (Ok(parent), Some(mount)) = (own_place(), Mount::open()) else { return sweep.swept };
+    let Ok(directory) = mount.open_directory(&parent) else { return sweep.swept };
     // Before those of version 2 are listed: a daemon makes the part first.
     let version1: Vec<(OwnedFd, Vec<String>)> =
         CONTROLLERS.iter().filter_map(|controller| own_directory(controller)).map(with_names).collect();
@@ -514,47 +619,18 @@ pub fn sweep_blocking() -> usize {
     };
     for found in names {
         if user::is_name(&found) {
-            swept += sweep_user(&directory, &found, |name| place(Some(&found), name));
+            sweep.sweep_user(&directory, &found, |name| place(Some(&found), name));
             continue;
         }
-        swept += usize::from(match found.strip_prefix(PART) {
-            Some(name) => sweep_part(&place(None, name)),
-            None => sweep_empty(&directory, &found),
-        });
-    }
-    for (group, names) in version1 {
-        swept += sweep_version1(&group, &names, &directory);
-    }
-    swept
-}
-
-/// The parts of a user, and its group if it is empty then.
-fn sweep_user(around: &OwnedFd, user: &str, place: impl Fn(&str) -> PartPlace) -> usize {
-    let Ok(group) = user::open_directory(around, user) else { return 0 };
-    let (_, names) = with_names(group);
-    let parts = names.iter().filter_map(|found| found.strip_prefix(PART));
-    let swept = parts.filter(|name| sweep_part(&place(name))).count();
-    swept + usize::from(user::remove_empty(around, user))
-}
-
-/// Groups of version 1 whose part is gone from version 2.
-fn sweep_version1(group: &OwnedFd, names: &[String], version2: &OwnedFd) -> usize {
-    let mut swept = 0;
-    for found in names {
-        if user::is_name(found) {
-            if let Ok(inside) = user::open_directory(group, found) {
-                let (inside, names) = with_names(inside);
-                swept += match user::open_directory(version2, found) {
-                    Ok(version2) => sweep_version1(&inside, &names, &version2),
-                    Err(_) => sweep_version1(&inside, &names, version2),
-                };
-            }
-            swept += usize::from(user::remove_empty(group, found));
-        } else if !has_part(version2, found) {
-            swept += usize::from(is_own(group, found) && unlinkat(group, found, AtFlags::REMOVEDIR).is_ok());
+        match found.strip_prefix(PART) {
+            Some(name) => sweep.sweep_part(&place(None, name)),
+            None => sweep.sweep_starters(&directory, &found),
         }
     }
-    swept
+    for (group, names) in version1 {
+        sweep.sweep_version1(&group, &names, &directory);
+    }
+    sweep.swept
 }
 
 /// Whether a part is in this cgroup, or in that of a user there: only the memory of version 1 has such.
@@ -577,69 +653,29 @@ fn with_names(directory: OwnedFd) -> (OwnedFd, Vec<String>) {
     (directory, names)
 }
 
-fn sweep_part(place: &PartPlace) -> bool {
-    let Some(part) = PartGroup::reopen(place) else {
-        let around = Mount::open().and_then(|mount| mount.open_directory(&place.parent).ok());
-        let parent = around.and_then(|around| place.open_parent(&around).ok());
-        return parent.is_some_and(|parent| sweep_unfinished(&parent, place));
-    };
-    // Its own lock becomes one that no other process has.
-    let is_held = flock(&part.directory, FlockOperation::NonBlockingLockExclusive).is_err();
-    if is_held || part.has_starter() {
-        return false;
-    }
-    part.remove_blocking();
-    true
-}
-
-/// Removes what a daemon has begun to make, unless it is making it: then the daemon has locked it, or finds
-/// it locked and begins again. Whether it is gone.
-fn sweep_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
-    let Ok(directory) = open(parent, &place.directory_name()) else { return false };
-    flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() && remove_unfinished(parent, place)
-}
-
-/// Removes what a daemon that was killed has begun to make: the kernel removes only empty ones. Whether it is
-/// gone.
-fn remove_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
-    let part = place.directory_name();
-    if !is_own(parent, &part) {
-        return false;
-    }
-    let job = name(&place.name);
-    for inner in [format!("{part}/{job}/{INNER}"), format!("{part}/{job}"), format!("{part}/{STARTER}")] {
-        let _ = unlinkat(parent, inner, AtFlags::REMOVEDIR);
-    }
+/// Removes what a daemon that was killed has begun to make, or to remove: the kernel removes only empty ones.
+fn remove_unfinished(removal: &mut Removal, parent: &OwnedFd, place: &PartPlace) -> Result<(), Left> {
     for group in place.version1() {
+        removal.remove_inside(group.directory());
         let _ = group.try_remove();
         group.remove_user();
     }
-    unlinkat(parent, part, AtFlags::REMOVEDIR).is_ok()
+    remove_empty(removal, parent, &place.directory_name())
 }
 
-/// One that a starter has made. The kernel removes it only if it is empty.
-fn sweep_empty(directory: &OwnedFd, found: &str) -> bool {
-    let Ok(job) = open(directory, found) else { return false };
-    let is_held = flock(&job, FlockOperation::NonBlockingLockExclusive).is_err();
-    if is_held || !is_own(directory, found) || is_populated(&job) {
-        return false;
-    }
-    let _ = unlinkat(&job, INNER, AtFlags::REMOVEDIR);
-    unlinkat(directory, found, AtFlags::REMOVEDIR).is_ok()
+/// Removes one without processes, with what is inside.
+fn remove_empty(removal: &mut Removal, parent: &OwnedFd, found: &str) -> Result<(), Left> {
+    let is_whole = open(parent, found).is_ok_and(|directory| removal.remove_inside(&directory));
+    unlinkat(parent, found, AtFlags::REMOVEDIR).map_err(|error| {
+        let why =
+            if is_whole || error != rustix::io::Errno::BUSY { Why::Refused(error) } else { Why::Nested };
+        Left { name: found.to_owned(), why }
+    })
 }
 
 fn is_own(directory: &OwnedFd, found: &str) -> bool {
     let me = rustix::process::geteuid().as_raw();
     open(directory, found).is_ok_and(|found| fstat(found).is_ok_and(|found| found.st_uid == me))
-}
-
-/// There is a process in it or below.
-fn is_populated(directory: &OwnedFd) -> bool {
-    let mut text = [0; 128];
-    let read = open_file(directory, "cgroup.events", OFlags::RDONLY)
-        .and_then(|file| Ok(rustix::io::read(file, &mut text)?));
-    // Where that cannot be seen there may be one.
-    !read.is_ok_and(|read| text[..read].split(|byte| *byte == b'\n').any(|line| line == b"populated 0"))
 }
 
 fn mount() -> io::Result<Mount> {
@@ -702,11 +738,97 @@ mod tests {
         // A zombie that is not reaped stays in it: so does a starter's, until the daemon reaps it.
         let statuses = std::thread::scope(|scope| {
             let waits = scope.spawn(|| children.each_mut().map(|child| child.wait().unwrap()));
-            again.remove_blocking();
+            again.remove_blocking().unwrap();
             waits.join().unwrap()
         });
         assert!(statuses.iter().all(|status| !status.success()));
         assert!(!is_there(part.place()));
+    }
+
+    /// A job within the job whose starter was killed, in both versions.
+    fn nest(part: &PartGroup, path: &str) {
+        let inner = format!("{}/{INNER}", name(&part.place.name));
+        let groups = std::iter::once((&part.directory, inner.as_str()))
+            .chain(part.version1.iter().map(|group| (group.directory(), ".")));
+        for (directory, around) in groups {
+            let mut made = PathBuf::from(around);
+            for step in Path::new(path) {
+                made.push(step);
+                let result = mkdirat(directory, &made, Mode::from_raw_mode(0o755));
+                assert!(matches!(result, Ok(()) | Err(rustix::io::Errno::EXIST)), "{result:?}");
+            }
+        }
+    }
+
+    /// Who waits for what holds no process is ended by the test's time limit.
+    fn in_an_hour() -> Instant {
+        Instant::now() + Duration::from_secs(3600)
+    }
+
+    #[test]
+    fn part_group_is_removed_with_empty_groups_inside() {
+        let Some(part) = create("unit-nested") else { return };
+        nest(&part, "tutti-job-within/ranks/tutti-job-deeper/ranks");
+        nest(&part, "another");
+        let version1 = part.version1.len();
+        assert_eq!(part.remove_until(in_an_hour(), &mut Removal::new()), Ok(()));
+        assert!(!is_there(part.place()));
+        assert_eq!((version1, part.place.version1().count()), (part.version1.len(), 0));
+    }
+
+    #[test]
+    fn part_group_is_removed_with_processes_in_groups_inside() {
+        let Some(part) = create("unit-nested-busy") else { return };
+        nest(&part, "tutti-job-within/ranks");
+        nest(&part, "tutti-job-empty/ranks");
+        let ranks = open(&part.job, INNER).unwrap();
+        let mut child = start_in(&open(&ranks, "tutti-job-within/ranks").unwrap());
+        let status = std::thread::scope(|scope| {
+            let wait = scope.spawn(|| child.wait().unwrap());
+            assert_eq!(part.remove_until(in_an_hour(), &mut Removal::new()), Ok(()));
+            wait.join().unwrap()
+        });
+        assert!(!status.success() && !is_there(part.place()));
+    }
+
+    /// A user with delegated rights can have made any number.
+    #[test]
+    fn part_group_with_too_many_groups_inside_is_left_at_once() {
+        let Some(part) = create("unit-nested-many") else { return };
+        for number in 0..1500 {
+            nest(&part, &format!("many/{number}"));
+        }
+        let left = part.remove_until(in_an_hour(), &mut Removal::new()).unwrap_err();
+        let expected = "has more than 1024 cgroups inside, or more than 64 deep";
+        assert_eq!(left.to_string(), format!("{} {expected}", part.place.directory_name()));
+        let mut tries = 1;
+        while let Err(left) = part.remove_until(in_an_hour(), &mut Removal::new()) {
+            tries += 1;
+            assert!(tries < 20 && left.why == Why::Nested, "each removes some: {left}");
+        }
+        assert!(!is_there(part.place()));
+    }
+
+    #[test]
+    fn part_group_sweep_counts_what_is_gone_and_what_is_left() {
+        let Some(part) = create("unit-nested-swept") else { return };
+        let (place, parent) = (part.place.clone(), part.parent.try_clone().unwrap());
+        // The starter's is gone already, as when an earlier sweep had to stop.
+        unlinkat(&part.directory, STARTER, AtFlags::REMOVEDIR).unwrap();
+        nest(&part, "tutti-job-within/ranks");
+        let mut spent = Sweep { removal: Removal::spent(), swept: Swept::default() };
+        let mut sweep = Sweep::new();
+        // Other tests sweep beside this one: they respect the lock.
+        flock(&part.directory, FlockOperation::NonBlockingLockShared).unwrap();
+        let removed = remove_unfinished(&mut spent.removal, &parent, &place);
+        spent.count(removed);
+        assert_eq!(spent.swept.left, [Left { name: place.directory_name(), why: Why::Nested }]);
+        let removed = remove_unfinished(&mut sweep.removal, &parent, &place);
+        sweep.count(removed);
+        let removed = remove_unfinished(&mut sweep.removal, &parent, &place);
+        sweep.count(removed);
+        assert_eq!(sweep.swept, Swept { removed: 1, left: Vec::new() }, "what is gone is not counted");
+        assert!(open(&parent, &place.directory_name()).is_err());
     }
 
     #[test]
@@ -724,7 +846,7 @@ mod tests {
         assert_eq!(part.enforced().pids, pids == Some(LIMITS.pids_max));
         assert_eq!(part.enforced().memory, memory == LIMITS.memory_bytes);
         assert!(part.memory_bytes().is_some() || !part.enforced().memory, "what is limited is counted");
-        part.remove_blocking();
+        part.remove_blocking().unwrap();
         assert!(!is_there(part.place()));
     }
 
@@ -808,7 +930,7 @@ mod tests {
             sweep_blocking();
         }
         assert!(!is_there(&places[0]));
-        held.remove_blocking();
+        held.remove_blocking().unwrap();
     }
 
     #[test]
@@ -832,10 +954,10 @@ mod tests {
         assert!(!held.is_empty() && held.iter().all(is_expected), "{held:?}");
         assert!(super::super::limit_users(daemon + 1, |_| None).is_empty(), "another daemon's");
         assert!(PartGroup::reopen(two.place()).is_some());
-        one.remove_blocking();
+        one.remove_blocking().unwrap();
         assert!(user::open_directory(&two.around, &name).is_ok(), "a part is in it");
         let memory = own_directory("memory");
-        two.remove_blocking();
+        two.remove_blocking().unwrap();
         assert!(user::open_directory(&two.around, &name).is_err());
         assert!(memory.is_none_or(|memory| user::open_directory(&memory, &name).is_err()));
     }
@@ -899,12 +1021,12 @@ mod tests {
                 let part = create(&format!("unit-made-beside-{round}")).expect("it is made");
                 let there = part.version1.iter().all(|group| group.open("cgroup.procs").is_ok());
                 assert!(is_there(part.place()) && there, "round {round}");
-                part.remove_blocking();
+                part.remove_blocking().unwrap();
             }
             is_over.store(true, std::sync::atomic::Ordering::Relaxed);
             sweeper.join().unwrap();
         });
-        first.remove_blocking();
+        first.remove_blocking().unwrap();
     }
 
     /// A daemon that is killed while it makes the groups of a part leaves some of them.

@@ -125,6 +125,11 @@ impl Version1 {
         notify(&self.parent, file)
     }
 
+    /// Its directory.
+    pub(super) fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
     /// Takes the process that writes 0.
     pub(super) fn procs(&self) -> BorrowedFd<'_> {
         self.procs.as_fd()
