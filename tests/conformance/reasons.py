@@ -33,8 +33,6 @@ REASONS = [
     ("errors/pt2pt/truncmsg2", "suite", "signatures that differ without truncation: " + NO_ERROR),
     ("errors/spawn/connect_timeout_no_accept", "mpich",
      "a time limit of MPI_Comm_connect by a variable of MPICH's"),
-    ("info/infocreateenv", "ours",
-     "thread_level is there after MPI_Init though nobody asked before the start"),
     ("mpi_t/qmpi_test", "mpich", "not built: MPICH's own interface for tools"),
     ("part/nonblocking_pready", "suite", "it sends nothing of MPI_DATATYPE_NULL, which is no datatype"),
     ("pt2pt/*scancel*", "suite",

@@ -3,7 +3,6 @@
 //! They may be used before Init, after Finalize and by any thread (11.4.1), so they do not belong to the
 //! process's state: they have their own table and lock.
 
-use core::ffi::c_int;
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::abi::*;
@@ -23,8 +22,8 @@ static TABLE: Mutex<Slab<Info>> = Mutex::new(Slab::new(Kind::Info));
 /// What MPI_INFO_ENV says; the same from the first look at it.
 static ENVIRONMENT: LazyLock<Info> = LazyLock::new(|| Info::of_start(None));
 
-/// How many ranks the job has, and the thread level.
-static START: OnceLock<(usize, c_int)> = OnceLock::new();
+/// How many ranks the job has.
+static RANKS: OnceLock<usize> = OnceLock::new();
 
 /// What a file of the process shows of how it was started.
 const COMMAND_LINE: &str = "/proc/self/cmdline";
@@ -70,7 +69,8 @@ impl Info {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// How this process was started (10.2): with the arguments given, or those that the kernel knows.
+    /// How this process was started (10.2): with the arguments given, or those that the kernel knows. It has
+    /// `thread_level` only if that was requested before the start (11.5), which mpiexec has no option for.
     pub fn of_start(arguments: Option<Vec<Vec<u8>>>) -> Self {
         let arguments = arguments.filter(|given| !given.is_empty()).unwrap_or_else(|| {
             let line = std::fs::read(COMMAND_LINE).unwrap_or_default();
@@ -91,21 +91,9 @@ impl Info {
         if let Some(host) = host_name() {
             info.set(b"host", &host);
         }
-        let start = START.get().copied();
-        let ranks = start.map_or_else(ranks_by_environment, |(ranks, _)| ranks).to_string();
+        let ranks = RANKS.get().copied().unwrap_or_else(ranks_by_environment).to_string();
         info.set(b"maxprocs", ranks.as_bytes());
         info.set(b"soft", ranks.as_bytes());
-        if let Some((_, level)) = start {
-            let names = [
-                (MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE"),
-                (MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED"),
-                (MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED"),
-                (MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE"),
-            ];
-            if let Some((_, name)) = names.into_iter().find(|(number, _)| *number == level) {
-                info.set(b"thread_level", name.as_bytes());
-            }
-        }
         info
     }
 }
@@ -127,8 +115,8 @@ fn ranks_by_environment() -> usize {
 }
 
 /// Init tells what MPI_INFO_ENV is to say.
-pub fn remember_start(ranks: usize, thread_level: c_int) {
-    START.get_or_init(|| (ranks, thread_level));
+pub fn remember_ranks(ranks: usize) {
+    RANKS.get_or_init(|| ranks);
 }
 
 /// Makes an info object; gives its handle.

@@ -143,7 +143,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let spawned = job.spawned().cloned();
     let next_context = job.contexts_before().max(2);
     let world_context = spawned.as_ref().map_or(0, |spawned| spawned.context);
-    crate::info::remember_start(job.world().len(), required);
+    crate::info::remember_ranks(job.world().len());
     let world = Rc::new(Group::new(job.world().to_vec()));
     let alone = Rc::new(Group::new(vec![job.rank() as u32]));
     let mut predefined_comms =

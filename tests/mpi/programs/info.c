@@ -75,7 +75,7 @@ static void wrong_arguments(void)
     free(value);
 }
 
-/* How the program was started is known before Init too; only the thread level is not. */
+/* How the program was started is known before Init, and is the same after it. Nobody requested a thread level before the start. */
 static void environment(int argc, char **argv)
 {
     static const char *const keys[] = {"command", "argv", "maxprocs", "soft", "host", "arch", "wdir"};
@@ -89,6 +89,8 @@ static void environment(int argc, char **argv)
         if (i == 2 && getenv("TUTTI_SIZE"))
             CHECK(strcmp(text, getenv("TUTTI_SIZE")) == 0);
     }
+    length = sizeof text;
+    CHECK(MPI_Info_get_string(env, "thread_level", &length, text, &flag) == MPI_SUCCESS && !flag);
     MPI_Info_free(&env);
 }
 
@@ -101,6 +103,8 @@ int main(int argc, char **argv)
     use();
     MPI_Init(&argc, &argv);
     use();
+    if (argc > 1)
+        environment(argc, argv);
     wrong_arguments();
     CHECK(MPI_Info_create_env(argc, argv, &env) == MPI_SUCCESS);
     CHECK(MPI_Info_get_nkeys(env, &n) == MPI_SUCCESS && n > 0);
