@@ -18,7 +18,6 @@ use tutti_os::cgroup::{self, PartGroup, PartPlace};
 use tutti_os::stat::Stat;
 
 use super::error::{ShellError, failed};
-use super::starters::remove_blocking;
 use crate::core::record::{Queued, StarterRecord};
 use crate::message::JobId;
 
@@ -187,4 +186,11 @@ impl Manifest {
 pub(super) fn started(pid: u32) -> Option<u64> {
     let stat = Stat::of(Pid::from_raw(i32::try_from(pid).ok()?)?)?;
     (!stat.is_dead()).then_some(stat.since)
+}
+
+/// Ends all of a part, and removes its cgroups; says so if they stay.
+pub(super) fn remove_blocking(group: Option<&PartGroup>) {
+    if let Some(Err(left)) = group.map(PartGroup::remove_blocking) {
+        tracing::warn!("a cgroup of a job that is over stays: {left}");
+    }
 }

@@ -29,7 +29,7 @@ use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 use super::clock::now_ms;
 use super::orphans::Wards;
 use super::receive::read_some;
-use super::records::{File, started};
+use super::records::{File, remove_blocking, started};
 use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number};
 use crate::core::event::StarterEnd;
 use crate::message::{Launch, STATE_BYTES_MAX};
@@ -218,13 +218,6 @@ impl Starter {
             };
             let _ = tokio::task::spawn_blocking(reap).await;
         }
-    }
-}
-
-/// Ends all of a part, and removes its cgroups; says so if they stay.
-pub(super) fn remove_blocking(group: Option<&PartGroup>) {
-    if let Some(Err(left)) = group.map(PartGroup::remove_blocking) {
-        tracing::warn!("a cgroup of a job that is over stays: {left}");
     }
 }
 
