@@ -159,7 +159,10 @@ fn run(socket: &OwnedFd, bell: RawFd) {
     let mut substitute = Substitute::default();
     loop {
         let mut looks = LOOKS.load(Ordering::Relaxed);
-        park(pokes, ticks.next());
+        // Who has rung for what waits to be sent must not wait for a tick.
+        if !SOON.load(Ordering::SeqCst) {
+            park(pokes, ticks.next());
+        }
         if SOON.load(Ordering::SeqCst) {
             std::thread::sleep(NAP);
             if poll(true, false, &mut substitute).is_none() {
