@@ -112,6 +112,28 @@ unsafe fn fold<T: Copy, O: Combine<T>>(input: *const u8, inout: *mut u8, count: 
     unsafe { each::<T>(input, inout, count, O::combine) }
 }
 
+/// The same with registers twice as wide.
+///
+/// # Safety
+/// As for [`Kernel`]; the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn fold_wide<T: Copy, O: Combine<T>>(input: *const u8, inout: *mut u8, count: usize) {
+    // SAFETY: our contract is that of a kernel.
+    unsafe { each::<T>(input, inout, count, O::combine) }
+}
+
+/// The fastest loop that this processor has. Each gives the same results: an element has nothing to do with
+/// its neighbours.
+#[inline]
+fn fastest<T: Copy, O: Combine<T>>() -> Kernel {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return fold_wide::<T, O>;
+    }
+    fold::<T, O>
+}
+
 struct Sum;
 struct Product;
 struct Minimum;
@@ -191,10 +213,10 @@ where
     Maximum: Combine<T>,
 {
     match op {
-        Operation::SUM => Some(fold::<T, Sum>),
-        Operation::PROD => Some(fold::<T, Product>),
-        Operation::MIN => Some(fold::<T, Minimum>),
-        Operation::MAX => Some(fold::<T, Maximum>),
+        Operation::SUM => Some(fastest::<T, Sum>()),
+        Operation::PROD => Some(fastest::<T, Product>()),
+        Operation::MIN => Some(fastest::<T, Minimum>()),
+        Operation::MAX => Some(fastest::<T, Maximum>()),
         _ => None,
     }
 }

@@ -75,6 +75,33 @@ pub fn call_window(name: &'static CStr, win: MPI_Win, body: impl FnOnce(&mut Gua
     }
 }
 
+/// A call about a window, of a process that is not running, or is being checked.
+#[cold]
+#[inline(never)]
+pub fn enter_on_window(
+    name: &'static CStr,
+    win: MPI_Win,
+    body: impl FnOnce(&mut Guard) -> Result<()>,
+) -> c_int {
+    call_window(name, win, body)
+}
+
+/// The rest of a call about a window that has entered the library already, because it tried a short way
+/// first.
+#[inline(never)]
+pub fn continue_on_window(
+    mut guard: Guard,
+    name: &'static CStr,
+    win: MPI_Win,
+    body: impl FnOnce(&mut Guard) -> Result<()>,
+) -> c_int {
+    guard.call = name;
+    match body(&mut guard) {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => raise_on_window(guard, name, win, error),
+    }
+}
+
 /// The same for a call about a file, or about files that are not open: those errors are raised on
 /// MPI_FILE_NULL (MPI 14.7).
 #[inline(always)]

@@ -10,6 +10,7 @@
 //! an addition of vectors.
 #![allow(unsafe_code)]
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
 use tutti_datatype::Element;
@@ -53,6 +54,8 @@ enum Instruction {
     And,
     Or,
     Xor,
+    /// Compare-and-swap of the sum of two doubles, which programs accumulate most.
+    AddDouble,
     /// Compare-and-swap of what the loop makes of one element.
     None,
 }
@@ -69,6 +72,7 @@ impl Change {
                     Element::Signed(1..=8) | Element::Unsigned(1..=8) | Element::Byte | Element::Character(_)
                 );
                 let instruction = match operation {
+                    Operation::SUM if element == Element::Float(8) => Instruction::AddDouble,
                     _ if !is_integer => Instruction::None,
                     Operation::SUM => Instruction::Add,
                     Operation::BAND => Instruction::And,
@@ -97,6 +101,7 @@ impl Change {
     /// # Safety
     /// `elements` leads to `bytes` bytes of whole elements; `origin` to as many, unless the change keeps
     /// them, and `result` too. They do not overlap.
+    #[inline]
     pub(crate) unsafe fn apply(
         &self,
         elements: *mut u8,
@@ -175,10 +180,26 @@ impl Target {
         let is_reachable = matches!(change.bytes, 1 | 2 | 4 | 8) && self.is_aligned(offset, change.bytes);
         // SAFETY: the range is inside; our contract for the rest.
         unsafe {
-            if !is_reachable || count > FEW_MAX {
-                self.change_many(offset, bytes, change, origin, result);
-            } else if count == 1 || !self.try_change_alone(offset, bytes, change, origin, result) {
+            if is_reachable && count == 1 {
+                if let Kind::Combine(Instruction::AddDouble, _) = change.kind
+                    && let Some(atomic) = self.memory.atomic_u64(offset)
+                {
+                    self.add_double(atomic, stripe_of(offset as u64), origin, result);
+                    return Ok(());
+                }
                 self.change_each(offset, count, change, origin, result);
+            } else if is_reachable && count <= FEW_MAX {
+                if !self.try_change_alone(offset, bytes, change, origin, result) {
+                    self.change_each(offset, count, change, origin, result);
+                }
+            } else if bytes <= UNIT_BYTES
+                && let (stripe, None) = stripes(offset, bytes)
+            {
+                self.gate.close(stripe);
+                change.apply(self.memory.base().as_ptr().add(offset), bytes, origin, result);
+                self.gate.open(stripe);
+            } else {
+                self.change_many(offset, bytes, change, origin, result);
             }
         }
         Ok(())
@@ -280,6 +301,30 @@ impl Target {
         is_alone
     }
 
+    /// [`Target::change_each`] of the sum of two doubles, without a call of the loop.
+    ///
+    /// # Safety
+    /// As [`Target::accumulate`] with one element.
+    #[inline(always)]
+    unsafe fn add_double(&self, atomic: &AtomicU64, stripe: u32, origin: *const u8, result: Option<*mut u8>) {
+        // SAFETY: our contract.
+        let operand = unsafe { read::<f64>(origin) };
+        self.gate.enter(stripe);
+        let mut found = atomic.load(SeqCst);
+        loop {
+            let made = (f64::from_bits(found) + operand).to_bits();
+            match atomic.compare_exchange_weak(found, made, SeqCst, SeqCst) {
+                Ok(_) => break,
+                Err(now) => found = now,
+            }
+        }
+        self.gate.leave();
+        if let Some(result) = result {
+            // SAFETY: our contract.
+            unsafe { write(result, found) };
+        }
+    }
+
     /// # Safety
     /// The range is inside, elements are aligned and of 1, 2, 4 or 8 bytes; for the rest as
     /// [`Target::accumulate`].
@@ -317,7 +362,7 @@ impl Target {
                                 Instruction::And => atomic.fetch_and(read(operand), SeqCst),
                                 Instruction::Or => atomic.fetch_or(read(operand), SeqCst),
                                 Instruction::Xor => atomic.fetch_xor(read(operand), SeqCst),
-                                Instruction::None => {
+                                Instruction::AddDouble | Instruction::None => {
                                     let mut found = atomic.load(SeqCst);
                                     loop {
                                         let mut made = found;

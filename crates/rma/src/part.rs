@@ -183,6 +183,48 @@ impl Part {
         })
     }
 
+    /// Writes bytes of this process at an offset; none, and nothing is written, when the memory is not mapped
+    /// here or does not have them.
+    ///
+    /// # Safety
+    /// `from` is valid for reading so many bytes.
+    #[inline(always)]
+    pub unsafe fn store_mapped(&self, offset: usize, from: *const u8, bytes: usize) -> Option<()> {
+        let Reach::Mapped(memory) = &self.reach else { return None };
+        // SAFETY: our contract.
+        unsafe { memory.store(offset, from, bytes) }.then_some(())
+    }
+
+    /// Reads bytes at an offset into memory of this process; else none, as [`Part::store_mapped`].
+    ///
+    /// # Safety
+    /// `to` is valid for writing so many bytes.
+    #[inline(always)]
+    pub unsafe fn load_mapped(&self, offset: usize, to: *mut u8, bytes: usize) -> Option<()> {
+        let Reach::Mapped(memory) = &self.reach else { return None };
+        // SAFETY: our contract.
+        unsafe { memory.load(offset, to, bytes) }.then_some(())
+    }
+
+    /// [`Part::compare_and_swap`] in memory that is mapped here; else none, as [`Part::store_mapped`].
+    ///
+    /// # Safety
+    /// As [`Part::compare_and_swap`].
+    #[inline(always)]
+    pub unsafe fn compare_and_swap_mapped(
+        &self,
+        offset: usize,
+        bytes: usize,
+        compare: *const u8,
+        origin: *const u8,
+        result: *mut u8,
+    ) -> Option<()> {
+        let Reach::Mapped(memory) = self.reach else { return None };
+        // SAFETY: our contract.
+        unsafe { Target::new(memory, self.gate).compare_and_swap(offset, bytes, compare, origin, result) }
+            .ok()
+    }
+
     /// Changes `count` elements that follow one another from byte `offset` on; none, and nothing is changed,
     /// when the memory is not mapped here or does not have them.
     ///

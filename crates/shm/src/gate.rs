@@ -160,6 +160,7 @@ impl Gate {
     }
 
     /// Opens a stripe that this thread has closed.
+    #[inline]
     pub fn open(&self, stripe: u32) {
         let word = self.stripe(stripe);
         word.closed.swap(0, Ordering::SeqCst);
@@ -189,10 +190,12 @@ impl Gate {
     }
 
     /// Waits until no slot of a line of the map is inside.
+    #[inline]
     fn await_line(&self, stripe: u32, line: usize) {
         // SAFETY: the line lies inside the gate (the constructor's contract).
         let words = unsafe { &self.entered.add(line).as_ref().0 };
-        for (index, word) in words.iter().enumerate() {
+        let used = (self.slots as usize - line * SLOTS_OF_LINE).div_ceil(64);
+        for (index, word) in words.iter().take(used).enumerate() {
             let mut bits = word.load(Ordering::SeqCst);
             while bits != 0 {
                 let slot = ((line * SLOTS_OF_LINE) + index * 64) as u32 + bits.trailing_zeros();
@@ -252,16 +255,19 @@ impl Gate {
         word.sleeping.fetch_sub(1, Ordering::SeqCst);
     }
 
+    #[inline]
     fn stripe(&self, stripe: u32) -> &Stripe {
         assert!((stripe as usize) < STRIPES, "stripe {stripe}");
         // SAFETY: inside the gate (the constructor's contract).
         unsafe { self.stripes.add(stripe as usize).as_ref() }
     }
 
+    #[inline]
     fn own(&self) -> &AtomicU32 {
         self.inside(self.slot)
     }
 
+    #[inline]
     fn inside(&self, slot: u32) -> &AtomicU32 {
         // SAFETY: a slot below their number lies inside the gate (the constructor's contract).
         unsafe { &self.inside.add(slot as usize).as_ref().0 }

@@ -12,6 +12,9 @@ pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[inline(always)]
 pub fn then_look() {}
 
+/// Whether an exchange of a word orders all loads and stores before it and behind it, whatever their places.
+pub const EXCHANGE_ORDERS_ALL: bool = cfg!(all(target_arch = "x86_64", not(loom)));
+
 /// Loom takes sequentially consistent accesses for acquire and release, but knows fences.
 #[cfg(loom)]
 pub fn then_look() {

@@ -98,9 +98,14 @@ impl WindowLock {
     #[inline]
     pub fn ask(&self, mode: Mode, owner: u32) -> Ticket {
         let number = self.counts().asked.fetch_add(1, Ordering::SeqCst);
-        self.owner(number).swap(owner + 1, Ordering::SeqCst);
-        then_look();
-        Ticket { number, mode }
+        let ticket = Ticket { number, mode };
+        self.owner(number).store(owner + 1, Ordering::Release);
+        if !self.is_due(ticket) {
+            // Who waits is found by whoever gives way to it.
+            self.owner(number).swap(owner + 1, Ordering::SeqCst);
+            then_look();
+        }
+        ticket
     }
 
     /// Whether the turn of a ticket has come.
@@ -141,8 +146,8 @@ impl WindowLock {
     pub fn release(&self, ticket: Ticket) -> Option<u32> {
         let counts = self.counts();
         if ticket.mode == Mode::Exclusive {
-            counts.begun.store(ticket.number.wrapping_add(1), Ordering::SeqCst);
-            counts.entered.store(ticket.number.wrapping_add(1), Ordering::SeqCst);
+            counts.begun.store(ticket.number.wrapping_add(1), Ordering::Release);
+            counts.entered.store(ticket.number.wrapping_add(1), Ordering::Release);
         }
         counts.left.fetch_add(1, Ordering::SeqCst);
         then_look();

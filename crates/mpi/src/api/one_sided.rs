@@ -1,12 +1,13 @@
 //! MPI 12.3: operations on the memory of a window that do more than the operation itself. On this node
 //! a request is done when the call that gives it returns, so it is the one that has nothing to wait for.
 
-use core::ffi::c_void;
+use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
+use crate::errhandler::{continue_on_window, enter_on_window};
 use crate::error::Result;
 use crate::point_to_point::Data;
-use crate::process::Guard;
+use crate::process::{self, Guard};
 use crate::win::operations::Target;
 
 /// # Safety
@@ -52,33 +53,103 @@ pub(super) unsafe fn start_accumulate(
     })
 }
 
+/// A call about a window: the fast path here, in registers, which does all or nothing; anything else, wrong
+/// arguments included, in a function of its own. (A closure for the fast path would be given its arguments by
+/// way of memory.)
+macro_rules! call_fast {
+    ($name:expr, $win:expr, $fast:ident($($argument:expr),*), |$guard:ident| $body:expr) => {{
+        match process::enter_running() {
+            // SAFETY: the contract of the function around it.
+            Some(guard) => match unsafe { guard.$fast($($argument),*) } {
+                Some(()) => {
+                    guard.leave();
+                    MPI_SUCCESS
+                }
+                // SAFETY: as above.
+                None => continue_on_window(guard, $name, $win, move |$guard| unsafe { $body }),
+            },
+            // SAFETY: as above.
+            None => enter_on_window($name, $win, move |$guard| unsafe { $body }),
+        }
+    }};
+}
+
+/// # Safety
+/// The user's buffer is valid.
+#[inline(always)]
+pub(super) unsafe fn put(name: &'static CStr, origin: Data, target: Target, win: MPI_Win) -> c_int {
+    call_fast!(name, win, try_put_plain(origin, target, win), |guard| guard.put(origin, target, win))
+}
+
+/// # Safety
+/// The user's buffer is valid.
+#[inline(always)]
+pub(super) unsafe fn get(name: &'static CStr, origin: Data, target: Target, win: MPI_Win) -> c_int {
+    call_fast!(name, win, try_get_plain(origin, target, win), |guard| guard.get(origin, target, win))
+}
+
+/// # Safety
+/// The user's buffers are valid.
+#[inline(always)]
+pub(super) unsafe fn accumulate(
+    name: &'static CStr,
+    origin: Data,
+    result: Option<Data>,
+    target: Target,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> c_int {
+    call_fast!(name, win, try_accumulate_plain(origin, result, target, op, win), |guard| {
+        guard.accumulate_noted(origin, result, target, (op, None), win).map(drop)
+    })
+}
+
 /// # Safety
 /// The user's two elements are valid.
 #[inline(always)]
 pub(super) unsafe fn fetch_and_op(
-    guard: &mut Guard,
+    name: &'static CStr,
     origin: *const c_void,
     result: *mut c_void,
     target: Target,
     op: MPI_Op,
     win: MPI_Win,
-) -> Result<()> {
-    // SAFETY: our contract.
-    unsafe { guard.fetch_and_op(origin.cast_mut().cast(), result.cast(), target, op, win) }
+) -> c_int {
+    let origin = Data { address: origin.cast_mut(), count: 1, datatype: target.datatype };
+    let result = Data { address: result, ..origin };
+    call_fast!(name, win, try_accumulate_plain(origin, Some(result), target, op, win), |guard| {
+        guard.fetch_and_op(origin, result, target, op, win)
+    })
 }
 
 /// # Safety
 /// The user's three elements are valid.
 #[inline(always)]
 pub(super) unsafe fn compare_and_swap(
-    guard: &mut Guard,
+    name: &'static CStr,
     origin: *const c_void,
     compare: *const c_void,
     result: *mut c_void,
     target: Target,
     win: MPI_Win,
-) -> Result<()> {
+) -> c_int {
     let places = [origin.cast_mut().cast(), compare.cast_mut().cast(), result.cast()];
-    // SAFETY: our contract.
-    unsafe { guard.compare_and_swap(places, target, win) }
+    call_fast!(name, win, try_compare_and_swap_plain(places, target, win), |guard| {
+        guard.compare_and_swap(places, target, win)
+    })
+}
+
+/// The operations on a rank are done there.
+#[inline(always)]
+pub(super) fn flush(name: &'static CStr, win: MPI_Win, rank: c_int) -> c_int {
+    match process::enter_running() {
+        Some(guard) => match guard.try_flush_here(win, rank) {
+            Some(()) => {
+                guard.leave();
+                MPI_SUCCESS
+            }
+            None => continue_on_window(guard, name, win, move |guard| guard.flush_window(win, Some(rank))),
+        },
+        None => enter_on_window(name, win, move |guard| guard.flush_window(win, Some(rank))),
+    }
 }

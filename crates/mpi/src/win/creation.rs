@@ -10,6 +10,7 @@
 //! Where the ranks are on several nodes, or of several launches, each opens its memory to the others, and
 //! tells its names: one for each way to it ([`super::way`]).
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 use core::ffi::c_int;
@@ -27,7 +28,7 @@ use tutti_shm::sync::Ordering;
 
 use super::epoch::Epochs;
 use super::hints;
-use super::window::{Peer, Regions, Values, Window};
+use super::window::{Fence, Peer, Regions, Values, Window};
 use crate::abi::*;
 use crate::attribute_calls;
 use crate::attributes::Owner;
@@ -436,6 +437,8 @@ impl Guard {
             has_guests,
             regions,
             epochs: Epochs::new(peers.len()),
+            last_change: Cell::new(None),
+            fence: Fence::new(values.flavor == MPI_WIN_FLAVOR_SHARED),
             group,
             peers,
             values: Box::new(values),

@@ -235,16 +235,25 @@ impl Epochs {
         Ok(std::mem::replace(&mut self.held, none))
     }
 
+    /// Whether operations on a rank may be flushed.
+    #[inline(always)]
+    pub fn may_flush(&self, rank: usize) -> bool {
+        match self.access {
+            Access::LockedAll => true,
+            Access::Locked => self.open[rank],
+            _ => false,
+        }
+    }
+
     /// Whether a flush makes sense: at `rank`, or at all ranks.
     ///
     /// # Errors
     /// MPI_ERR_RMA_SYNC outside an epoch opened by a lock.
     #[inline]
     pub fn check_flush(&self, rank: Option<usize>) -> Result<()> {
-        let is_locked = match (self.access, rank) {
-            (Access::LockedAll, _) | (Access::Locked, None) => true,
-            (Access::Locked, Some(rank)) => self.open[rank],
-            _ => false,
+        let is_locked = match rank {
+            Some(rank) => self.may_flush(rank),
+            None => matches!(self.access, Access::Locked | Access::LockedAll),
         };
         check(is_locked, MPI_ERR_RMA_SYNC, || match rank {
             Some(rank) => format!("flush of rank {rank}, which is not locked"),

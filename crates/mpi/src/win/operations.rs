@@ -15,6 +15,7 @@ use crate::datatype::checked_count;
 use crate::error::{Error, Result, check};
 use crate::point_to_point::Data;
 use crate::process::Guard;
+use crate::win::window::Window;
 
 /// The target of an operation.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +80,6 @@ impl Guard {
     ///
     /// # Safety
     /// The user's buffer is valid.
-    #[inline]
     pub unsafe fn put(&mut self, origin: Data, target: Target, win: MPI_Win) -> Result<()> {
         // SAFETY: our contract.
         unsafe { self.put_noted(origin, target, win, None) }.map(drop)
@@ -92,7 +92,6 @@ impl Guard {
     ///
     /// # Safety
     /// The user's buffer is valid until the end is noted.
-    #[inline]
     pub unsafe fn put_noted(
         &mut self,
         origin: Data,
@@ -117,7 +116,6 @@ impl Guard {
     ///
     /// # Safety
     /// As [`Guard::put`].
-    #[inline]
     pub unsafe fn get(&mut self, origin: Data, target: Target, win: MPI_Win) -> Result<()> {
         // SAFETY: our contract.
         unsafe { self.get_noted(origin, target, win, None) }.map(drop)
@@ -130,7 +128,6 @@ impl Guard {
     ///
     /// # Safety
     /// The user's buffer is valid until the end is noted.
-    #[inline]
     pub unsafe fn get_noted(
         &mut self,
         origin: Data,
@@ -179,6 +176,7 @@ impl Guard {
         if count == 0 {
             return Ok(None);
         }
+        window.fence.note_stores();
         let plain_bytes = if datatype.is_plain() { datatype.size.checked_mul(count) } else { None };
         let (low, bytes) = plain_bytes.map_or_else(|| datatype.elements().span(count), |bytes| (0, bytes));
         let is_large = target.disp.checked_mul(peer.disp_unit as MPI_Aint).is_none();
@@ -187,38 +185,50 @@ impl Guard {
         Ok(Some(Place { part, offset: offset.wrapping_add(shift) as usize }))
     }
 
-    /// Changes elements of the target (12.3.4). With `result`, what they were is stored there.
-    ///
-    /// # Errors
-    /// As [`Guard::put`]; MPI_ERR_OP; MPI_ERR_TYPE when the types are not of one predefined type.
-    ///
-    /// # Safety
-    /// The user's buffers are valid.
-    #[inline]
-    pub unsafe fn accumulate(
-        &mut self,
-        origin: Data,
-        result: Option<Data>,
-        target: Target,
-        op: MPI_Op,
-        win: MPI_Win,
-    ) -> Result<()> {
-        // SAFETY: our contract.
-        unsafe {
-            match self.try_accumulate_plain(origin, result, target, op, win) {
-                Some(()) => Ok(()),
-                None => self.accumulate_noted(origin, result, target, (op, None), win).map(drop),
-            }
-        }
-    }
-
-    /// The same with elements of one predefined type on all sides, in memory that is mapped here. `None` for
+    /// Writes data of one predefined type, alike on both sides, to memory that is mapped here. `None` for
     /// anything else, wrong arguments included: nothing is done, and the general way must be gone.
     ///
     /// # Safety
-    /// As [`Guard::accumulate`].
+    /// As [`Guard::put`].
     #[inline(always)]
-    unsafe fn try_accumulate_plain(
+    pub unsafe fn try_put_plain(&self, origin: Data, target: Target, win: MPI_Win) -> Option<()> {
+        let bytes = self.plain_bytes(origin, target)?;
+        let window = self.wins.find(win.0)?;
+        let (memory, offset) = window.place_of(target.rank, target.disp)?;
+        // SAFETY: our contract: as many bytes on both sides.
+        unsafe { memory.store_mapped(offset, origin.address.cast(), bytes)? };
+        window.fence.note_stores();
+        Some(())
+    }
+
+    /// Reads such data; else `None`, as [`Guard::try_put_plain`].
+    ///
+    /// # Safety
+    /// As [`Guard::get`].
+    #[inline(always)]
+    pub unsafe fn try_get_plain(&self, origin: Data, target: Target, win: MPI_Win) -> Option<()> {
+        let bytes = self.plain_bytes(origin, target)?;
+        let (memory, offset) = self.wins.find(win.0)?.place_of(target.rank, target.disp)?;
+        // SAFETY: our contract: as many bytes on both sides.
+        unsafe { memory.load_mapped(offset, origin.address.cast(), bytes) }
+    }
+
+    /// Bytes of data that are of one predefined type and alike on both sides.
+    #[inline(always)]
+    fn plain_bytes(&self, origin: Data, target: Target) -> Option<usize> {
+        let size = self.predefined_types.plain_size(target.datatype)?;
+        let is_alike = origin.datatype == target.datatype && origin.count == target.count;
+        let count = usize::try_from(target.count).ok().filter(|&count| is_alike && count > 0)?;
+        if origin.address.is_null() { None } else { count.checked_mul(size) }
+    }
+
+    /// Changes elements of one predefined type, alike on all sides, in memory that is mapped here; else
+    /// `None`, as [`Guard::try_put_plain`].
+    ///
+    /// # Safety
+    /// As [`Guard::accumulate_noted`].
+    #[inline(always)]
+    pub unsafe fn try_accumulate_plain(
         &self,
         origin: Data,
         result: Option<Data>,
@@ -226,23 +236,63 @@ impl Guard {
         op: MPI_Op,
         win: MPI_Win,
     ) -> Option<()> {
-        let element = self.predefined_types.plain_element(target.datatype)?;
         let is_alike = |data: &Data| {
             data.datatype == target.datatype && data.count == target.count && !data.address.is_null()
         };
         let is_plain = is_alike(&origin) && result.as_ref().is_none_or(is_alike);
         let count = usize::try_from(target.count).ok().filter(|&count| is_plain && count > 0)?;
-        let (memory, offset) = self.wins.find(win.0)?.place_of(target.rank, target.disp)?;
-        let change = Change::new(update(op), element)?;
+        let window = self.wins.find(win.0)?;
+        let (memory, offset) = window.place_of(target.rank, target.disp)?;
+        let change = match window.last_change.get() {
+            Some((last, datatype, change)) if last == op && datatype == target.datatype => change,
+            _ => self.plain_change(window, op, target.datatype)?,
+        };
         let result = result.map(|result| result.address.cast());
         // SAFETY: our contract: as many elements on all sides.
-        unsafe { memory.accumulate_mapped(offset, count, change, origin.address.cast(), result) }
+        unsafe { memory.accumulate_mapped(offset, count, change, origin.address.cast(), result)? };
+        window.fence.note_exchange();
+        Some(())
     }
 
-    /// The same; whether it is under way, fetches, and its end will be noted.
+    /// What an operation does to elements of a plain predefined type, if it is defined for them.
+    #[inline(never)]
+    fn plain_change(&self, window: &Window, op: MPI_Op, datatype: MPI_Datatype) -> Option<Change> {
+        let element = self.predefined_types.plain_element(datatype)?;
+        let change = Change::new(update(op), element)?;
+        window.last_change.set(Some((op, datatype, change)));
+        Some(change)
+    }
+
+    /// Swaps an element of a predefined type of integers in memory that is mapped here; else `None`, as
+    /// [`Guard::try_put_plain`].
+    ///
+    /// # Safety
+    /// As [`Guard::compare_and_swap`].
+    #[inline(always)]
+    pub unsafe fn try_compare_and_swap_plain(
+        &self,
+        [origin, compare, result]: [*mut u8; 3],
+        target: Target,
+        win: MPI_Win,
+    ) -> Option<()> {
+        let bytes = self.predefined_types.plain_size(target.datatype)?;
+        let element = self.predefined_types.plain_element(target.datatype)?;
+        if !is_comparable(element) || origin.is_null() || compare.is_null() || result.is_null() {
+            return None;
+        }
+        let window = self.wins.find(win.0)?;
+        let (memory, offset) = window.place_of(target.rank, target.disp)?;
+        // SAFETY: our contract: elements of so many bytes.
+        unsafe { memory.compare_and_swap_mapped(offset, bytes, compare, origin, result)? };
+        window.fence.note_exchange();
+        Some(())
+    }
+
+    /// Changes elements of the target (12.3.4). With `result`, what they were is stored there. Whether it is
+    /// under way, fetches, and its end will be noted.
     ///
     /// # Errors
-    /// As [`Guard::accumulate`].
+    /// Those of [`Guard::put`]; MPI_ERR_OP; MPI_ERR_TYPE when the types are not of one predefined type.
     ///
     /// # Safety
     /// The user's buffers are valid, the result until the end is noted.
@@ -330,10 +380,7 @@ impl Guard {
             check(!address.is_null(), MPI_ERR_BUFFER, || format!("{name} is a null pointer"))?;
         }
         let datatype = self.datatype(target.datatype)?;
-        let element = datatype.element.filter(|element| {
-            use Element::{Byte, Character, Logical, Signed, Unsigned};
-            matches!(element, Signed(_) | Unsigned(_) | Logical(_) | Byte | Character(_))
-        });
+        let element = datatype.element.filter(|&element| is_comparable(element));
         let element = element.ok_or_else(|| {
             let text = format_args!(
                 "datatype {:#x} is no predefined type of integers, truth values or bytes",
@@ -355,19 +402,17 @@ impl Guard {
         }
     }
 
-    /// One element of a predefined type; of other types, and where nothing is fetched, as
-    /// [`Guard::accumulate`].
+    /// Changes one element of a predefined type and gives what it was (12.3.4).
     ///
     /// # Errors
-    /// As [`Guard::accumulate`].
+    /// As [`Guard::accumulate_noted`]; MPI_ERR_BUFFER.
     ///
     /// # Safety
     /// Both addresses are null or valid for an element.
-    #[inline]
     pub unsafe fn fetch_and_op(
         &mut self,
-        origin: *mut u8,
-        result: *mut u8,
+        origin: Data,
+        result: Data,
         target: Target,
         op: MPI_Op,
         win: MPI_Win,
@@ -376,13 +421,12 @@ impl Guard {
         check(datatype.element.is_some(), MPI_ERR_TYPE, || {
             format!("datatype {:#x} is derived, expected a predefined one", target.datatype.0)
         })?;
-        check(!origin.is_null() || op == MPI_NO_OP, MPI_ERR_BUFFER, || {
+        check(!origin.address.is_null() || op == MPI_NO_OP, MPI_ERR_BUFFER, || {
             "origin_addr is a null pointer".into()
         })?;
-        check(!result.is_null(), MPI_ERR_BUFFER, || "result_addr is a null pointer".into())?;
-        let one = |address: *mut u8| Data { address: address.cast(), count: 1, datatype: target.datatype };
+        check(!result.address.is_null(), MPI_ERR_BUFFER, || "result_addr is a null pointer".into())?;
         // SAFETY: our contract.
-        unsafe { self.accumulate(one(origin), Some(one(result)), target, op, win) }
+        unsafe { self.accumulate_noted(origin, Some(result), target, (op, None), win) }.map(drop)
     }
 
     /// Whether an operation is one, where there is nothing that it could be applied to.
@@ -451,6 +495,13 @@ impl Guard {
         // Several predefined types may be the same elements.
         datatype.element.or_else(of_leaf).or_else(|| datatype.layout.part.signature.single())
     }
+}
+
+/// Whether elements may be compared and swapped (12.3.4).
+#[inline(always)]
+fn is_comparable(element: Element) -> bool {
+    use Element::{Byte, Character, Logical, Signed, Unsigned};
+    matches!(element, Signed(_) | Unsigned(_) | Logical(_) | Byte | Character(_))
 }
 
 #[inline(always)]

@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 
 use tutti_rma::control::Count;
-use tutti_shm::sync::full_fence;
+use tutti_shm::sync::{EXCHANGE_ORDERS_ALL, full_fence};
 use tutti_shm::window_lock::{Mode, Ticket};
 
 use super::epoch::Held;
@@ -297,12 +297,15 @@ impl Guard {
     }
 
     fn give_lock_back(&mut self, win: MPI_Win, rank: usize, held: Held) -> Result<()> {
-        full_fence();
         let Held::Ticket(ticket) = held else {
+            full_fence();
             let is_remote = self.window(win)?.peers[rank].control.is_none();
             let is_granted = matches!(held, Held::Granted);
             return if is_remote { self.unlock_on_node(win, rank, is_granted) } else { Ok(()) };
         };
+        if !EXCHANGE_ORDERS_ALL {
+            full_fence();
+        }
         let lock = self.window(win)?.control_of(rank).lock();
         if let Some(next) = lock.release(ticket) {
             self.ring_next(win, next)?;
@@ -334,8 +337,21 @@ impl Guard {
             None => None,
         };
         window.epochs.check_flush(rank)?;
-        full_fence();
+        window.fence.pass();
         if window.is_spread { self.flush_nodes(win, rank) } else { Ok(()) }
+    }
+
+    /// The same in a window whose ranks are all on this node; else `None`, wrong arguments included: nothing is
+    /// done, and the general way must be gone.
+    #[inline(always)]
+    pub fn try_flush_here(&self, win: MPI_Win, rank: c_int) -> Option<()> {
+        let window = self.wins.find(win.0)?;
+        let rank = usize::try_from(rank).ok().filter(|rank| *rank < window.peers.len())?;
+        if window.is_spread || !window.epochs.may_flush(rank) {
+            return None;
+        }
+        window.fence.pass();
+        Some(())
     }
 
     /// Loads and stores of this process and operations on its memory see each other (12.5.4).

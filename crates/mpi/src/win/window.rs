@@ -1,10 +1,12 @@
 //! A window as this process sees it: its ranks, and how the memory of each is reached.
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
 use core::ffi::c_int;
 
+use tutti_rma::accumulate::Change;
 use tutti_rma::attached::Table;
 use tutti_rma::control::{Control, Thread};
 use tutti_rma::part::{Part, Reach};
@@ -12,6 +14,7 @@ use tutti_rma::wire::Name;
 use tutti_shm::arena::{Mapping, Range};
 use tutti_shm::gate::{STRIPES, UNIT_BYTES};
 use tutti_shm::opened::Opened;
+use tutti_shm::sync::{EXCHANGE_ORDERS_ALL, full_fence};
 
 use super::epoch::Epochs;
 use crate::abi::*;
@@ -38,6 +41,10 @@ pub struct Window {
     pub regions: Regions,
     /// What is open now.
     pub epochs: Epochs,
+    /// Whether what this process has stored is still to be made seen.
+    pub fence: Fence,
+    /// What the last accumulation here did to elements: programs do the same again and again.
+    pub last_change: Cell<Option<(MPI_Op, MPI_Datatype, Change)>>,
     /// Its ranks' memory, in their order.
     pub peers: Box<[Peer]>,
     /// Where the values of its predefined attributes stand.
@@ -52,6 +59,43 @@ pub struct Window {
     pub mapping: Mapping,
     /// What this process has taken of its share for it.
     pub taken: Option<Range>,
+}
+
+/// When a flush needs a fence: after plain stores. Where the processor's exchange of a word orders all that
+/// stands before it, an atomic operation has done that too.
+#[derive(Debug)]
+pub struct Fence {
+    is_due: Cell<bool>,
+    is_always: bool,
+}
+
+impl Fence {
+    /// That of a new window. Memory that ranks share is written without a call too: then each flush fences.
+    pub fn new(is_shared: bool) -> Self {
+        Fence { is_due: Cell::new(true), is_always: is_shared || !EXCHANGE_ORDERS_ALL }
+    }
+
+    /// Plain stores to a rank's memory were done, or may have been.
+    #[inline(always)]
+    pub fn note_stores(&self) {
+        self.is_due.set(true);
+    }
+
+    /// An exchange was done, and no plain store after it.
+    #[inline(always)]
+    pub fn note_exchange(&self) {
+        self.is_due.set(false);
+    }
+
+    /// What was stored before is seen before all that is done after it. Whether that took a fence.
+    #[inline(always)]
+    pub fn pass(&self) -> bool {
+        let is_due = self.is_due.replace(false) || self.is_always;
+        if is_due {
+            full_fence();
+        }
+        is_due
+    }
 }
 
 /// The values of predefined attributes (12.2.6), at addresses that stay.
@@ -230,5 +274,26 @@ impl Peer {
             MPI_ERR_RMA_RANGE,
             format_args!("{bytes} bytes from byte {begin} of the target's window on, which has {size} bytes"),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fence_is_due_after_stores_and_in_shared_memory() {
+        let (own, shared) = (Fence::new(false), Fence::new(true));
+        own.pass();
+        assert_eq!(own.pass(), !EXCHANGE_ORDERS_ALL);
+        assert!(shared.pass() && shared.pass());
+        own.note_stores();
+        assert!(own.pass());
+        own.note_stores();
+        own.note_exchange();
+        assert_eq!(own.pass(), !EXCHANGE_ORDERS_ALL);
+        own.note_exchange();
+        own.note_stores();
+        assert!(own.pass());
     }
 }
