@@ -11,9 +11,10 @@
 //! receiver  descriptor[i] has my lap? copy chunk out, emptied += 1
 //! ```
 //!
-//! Near cores pass pieces of 1 KiB that stay in their first-level caches. Between far cores
-//! ([`crate::distance`]) a line comes faster from memory than from the other core's cache, so there the
-//! receiver flushes what it has read, and pieces have 4 KiB. Nothing but time depends on either.
+//! What the pieces are like is a matter of the processor ([`crate::distance`]). Where all cores share one last
+//! cache they have 8 KiB. Where some are near and some far, near cores pass pieces of 1 KiB that stay in their
+//! first-level caches; between far ones a line comes faster from memory than from the other core's cache, so
+//! the receiver flushes what it has read, and pieces have 4 KiB. Nothing but time depends on this.
 //!
 //! The count wakes nobody. A sender that sleeps because all slots are full does so by
 //! [`crate::doorbell::sleep_if`] on its own endpoint and looks at [`Producer::free_slot`] there; a receiver
@@ -23,7 +24,7 @@
 use std::ptr::NonNull;
 
 use crate::LINE_BYTES;
-use crate::distance::{Distance, flush};
+use crate::distance::{Distance, flush, is_memory_nearer};
 use crate::sync::{AtomicU64, Ordering};
 
 #[cfg(not(loom))]
@@ -45,7 +46,9 @@ pub struct Emptied {
     pub slots: AtomicU64,
 }
 
-/// Bytes of a piece between near cores.
+/// Bytes of a piece between cores that share one last cache with all others.
+const PIECE_BYTES: usize = 8 << 10;
+/// Bytes of a piece between near cores, where others are far.
 const NEAR_PIECE_BYTES: usize = 1 << 10;
 /// Bytes of a piece between far cores.
 const FAR_PIECE_BYTES: usize = 4 << 10;
@@ -93,7 +96,8 @@ pub struct Producer {
     parts: Parts,
     filled: u64,
     known_emptied: u64,
-    is_far: bool,
+    /// Bytes of a piece.
+    piece_bytes: usize,
 }
 
 /// The receiver's end.
@@ -120,13 +124,22 @@ const fn lap(n: u64) -> u64 {
     (n / SLOTS as u64) % 255 + 1
 }
 
+/// Bytes of a piece to a receiver that says whether its core is far.
+fn piece_bytes(is_far: bool) -> usize {
+    match (is_far, is_memory_nearer()) {
+        (true, _) => FAR_PIECE_BYTES,
+        (false, true) => NEAR_PIECE_BYTES,
+        (false, false) => PIECE_BYTES,
+    }
+}
+
 impl Producer {
     /// The sender's end of a ring never used before.
     ///
     /// # Safety
     /// The parts are zeroed, valid for the life of the value, and no other producer exists for them.
     pub unsafe fn new(parts: Parts) -> Self {
-        Producer { parts, filled: 0, known_emptied: 0, is_far: false }
+        Producer { parts, filled: 0, known_emptied: 0, piece_bytes: piece_bytes(false) }
     }
 
     /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that
@@ -150,7 +163,7 @@ impl Producer {
         if self.filled - self.known_emptied + 1 >= SLOTS as u64 {
             // SAFETY: valid by the constructor's contract.
             let word = unsafe { self.parts.emptied.as_ref() }.slots.load(Ordering::Acquire);
-            (self.known_emptied, self.is_far) = (word >> 1, word & 1 != 0);
+            (self.known_emptied, self.piece_bytes) = (word >> 1, piece_bytes(word & 1 != 0));
             if self.filled - self.known_emptied == SLOTS as u64 {
                 return None;
             }
@@ -165,7 +178,7 @@ impl Producer {
     #[inline(always)]
     pub fn piece_bytes(&self, left: usize) -> usize {
         let free_behind = SLOTS as u64 - 1 - (self.filled - self.known_emptied);
-        let piece = if self.is_far { FAR_PIECE_BYTES } else { NEAR_PIECE_BYTES };
+        let piece = self.piece_bytes;
         let fits = left <= piece + free_behind as usize * self.slot_bytes();
         let best = if fits || left > SHORT_BYTES_MAX { piece } else { self.slot_bytes() };
         left.min(best).min(self.slot_bytes())
@@ -239,7 +252,7 @@ impl Consumer {
     /// Gives the slot last peeked back to the sender.
     #[inline(always)]
     pub fn advance(&mut self) {
-        let is_far = self.distance.is_far();
+        let is_far = self.distance.is_far() && is_memory_nearer();
         if is_far {
             self.flush_slot();
         }

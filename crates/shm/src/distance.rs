@@ -73,23 +73,39 @@ impl Distance {
     }
 }
 
-/// Moves lines from the caches to memory. Nothing happens where the processor has no instruction for it that
-/// does not wait.
+/// Whether a line that a far core wants next is best moved to memory. On AMD's processors it comes from there
+/// in half the time that a far cache takes. On Intel's, whose cores share one last cache, all of it takes twice
+/// as long (docs/benchmarks/2026-11-26.md).
+#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+pub fn is_memory_nearer() -> bool {
+    use std::sync::LazyLock;
+
+    const CLFLUSHOPT: u32 = 1 << 23;
+    static IS_NEARER: LazyLock<bool> = LazyLock::new(|| {
+        use core::arch::x86_64::{__cpuid, __cpuid_count};
+        let first = __cpuid(0);
+        let [vendor, feature] = [first.ebx, if first.eax < 7 { 0 } else { __cpuid_count(7, 0).ebx }];
+        let is_amd = [*b"Auth", *b"Hygo"].map(u32::from_le_bytes).contains(&vendor);
+        is_amd && feature & CLFLUSHOPT != 0
+    });
+    *IS_NEARER
+}
+
+/// The same where there is no instruction for it, or it is not known to help.
+#[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+pub fn is_memory_nearer() -> bool {
+    false
+}
+
+/// Moves lines from the caches to memory, where [`is_memory_nearer`]; else nothing happens.
 ///
 /// # Safety
 /// The bytes are valid for reading.
 pub unsafe fn flush(at: *const u8, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     {
-        use std::sync::LazyLock;
-
         use crate::LINE_BYTES;
-        const CLFLUSHOPT: u32 = 1 << 23;
-        static HAS_CLFLUSHOPT: LazyLock<bool> = LazyLock::new(|| {
-            use core::arch::x86_64::{__cpuid, __cpuid_count};
-            __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & CLFLUSHOPT != 0
-        });
-        if *HAS_CLFLUSHOPT {
+        if is_memory_nearer() {
             for line in (0..bytes).step_by(LINE_BYTES) {
                 // SAFETY: our contract; the processor knows the instruction, which changes no data.
                 unsafe {
