@@ -8,36 +8,15 @@
 # hypre: its own checks of the solvers for structured and semi-structured grids, on 1 to 16 ranks.
 # lammps: a Lennard-Jones melt on 1, 2 and 4 ranks, and on 4 ranks of two nodes, beside the same without MPI.
 # netpipe: ping-pong in its integrity mode to 1 MiB, blocking, synchronous, nonblocking, both ways at once.
-# Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into target/programs; apt checks
-# their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD
-place=$root/target/programs
+mk/setup.sh gcc gfortran dpkg-deb perl autoreconf
+. mk/programs-sources.sh
 mpicc=$root/target/dist/bin/mpicc
 mpiexec=$root/target/dist/bin/mpiexec
-limit_s=240
 failures=0
 
 [ -x "$mpicc" ] || { echo "programs: $mpicc is not there: run make first" >&2; exit 1; }
-mkdir -p "$place/apt/lists/partial" "$place/apt/cache/archives/partial" "$place/results"
-cd "$place"
-
-# apt COMMAND...: with our own list of packages, which has the sources too.
-sed 's/^Types: .*/Types: deb deb-src/' /etc/apt/sources.list.d/debian.sources >apt/debian.sources
-apt() {
-    timeout "$limit_s" apt-get -qq -o Dir::Etc::sourcelist="$place/apt/debian.sources" -o Dir::Etc::sourceparts=/dev/null \
-        -o Dir::State::lists="$place/apt/lists" -o Dir::Cache="$place/apt/cache" -o APT::Sandbox::User=root "$@" </dev/null
-}
-
-# unpacked PACKAGE: its source, as its author made it, in a folder of its name.
-unpacked() {
-    [ -d "$1" ] && return
-    apt source --download-only --tar-only "$1" >>"$place/apt.log" 2>&1
-    mkdir "$1.new"
-    tar -x -f "$1"_*.orig.tar.* -C "$1.new" --strip-components 1
-    mv "$1.new" "$1"
-}
 
 # passes NAME COMMAND...: runs it with a time limit; it has passed when it ends well and `verified NAME OUTPUT` says so.
 passes() {
@@ -109,54 +88,12 @@ verified() {
     esac
 }
 
-if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d fftw3 ] || [ ! -d pnetcdf ] || [ ! -d hdf5 ] || [ ! -d hypre ] || [ ! -d lammps ] || [ ! -d blas ]; then
-    apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(grep -E '^[EW]:' apt.log | tail -1))"; exit 0; }
-    unpacked hpcc
-    unpacked netpipe
-    unpacked fftw3
-    unpacked pnetcdf
-    unpacked hdf5
-    unpacked hypre
-    unpacked lammps
-    apt download libblas-dev libblas3 libgfortran5 >>apt.log 2>&1
-    rm -rf packages blas.new
-    for package in ./*.deb; do dpkg -x "$package" packages; done
-    mkdir -p blas.new/include blas.new/lib
-    cp packages/usr/include/*/cblas*.h blas.new/include
-    cp blas.new/include/cblas-netlib.h blas.new/include/cblas.h
-    cp packages/usr/lib/*/blas/libblas.so.3 packages/usr/lib/*/libgfortran.so.5 blas.new/lib
-    rm -rf blas
-    mv blas.new blas
-fi
+packages=(hpcc netpipe fftw3 pnetcdf hdf5 hypre lammps)
+downloaded "${packages[@]}"
+for package in "${packages[@]}"; do unpacked "$package" "$package"; done
 
 make -C netpipe mpi MPICC="$mpicc -w" >netpipe.log 2>&1 || { tail netpipe.log; exit 1; }
-cat >hpcc/hpl/Make.tutti <<'HERE'
-SHELL = /bin/sh
-CD = cd
-CP = cp
-LN_S = ln -sf
-MKDIR = mkdir -p
-RM = rm -f
-TOUCH = touch
-ARCH = tutti
-TOPdir = ../../..
-INCdir = $(TOPdir)/include
-BINdir = $(TOPdir)/bin/$(ARCH)
-LIBdir = $(TOPdir)/lib/$(ARCH)
-HPLlib = $(LIBdir)/libhpl.a
-HPL_INCLUDES = -I$(INCdir) -I$(INCdir)/$(ARCH) -I$(BLAS)/include
-HPL_LIBS = $(HPLlib) -L$(BLAS)/lib -Wl,-rpath,$(BLAS)/lib -l:libblas.so.3 -Wl,-rpath-link,$(BLAS)/lib -lm
-HPL_OPTS = -DHPL_CALL_CBLAS
-HPL_DEFS = $(HPL_OPTS) $(HPL_INCLUDES)
-CC = $(MPICC)
-CCNOOPT = $(HPL_DEFS)
-CCFLAGS = $(HPL_DEFS) -O1 -w
-LINKER = $(MPICC)
-LINKFLAGS = $(CCFLAGS)
-ARCHIVER = ar
-ARFLAGS = r
-RANLIB = echo
-HERE
+hpl_makefile hpcc -O1 -w
 echo "building hpcc (about a minute) ..."
 make -C hpcc arch=tutti -j2 MPICC="$mpicc" BLAS="$place/blas" >hpcc.log 2>&1 || { tail hpcc.log; exit 1; }
 
@@ -188,27 +125,9 @@ if [ ! -e hypre/built ]; then
         FFLAGS="-O1 -w" && make -j2 && make -j2 -C test && touch ../built) >hypre.log 2>&1 || { tail hypre.log; exit 1; }
 fi
 
-# reachable NAME...: the files of a folder of C++ that are named, those whose headers they include, and so on.
-reachable() {
-    local -A seen=()
-    local wanted=("$@") name
-    while [ ${#wanted[@]} -gt 0 ]; do
-        name=${wanted[0]}
-        wanted=("${wanted[@]:1}")
-        [ -z "${seen[$name]:-}" ] || continue
-        seen[$name]=1
-        mapfile -t -O ${#wanted[@]} wanted < <(cat "$name".h "$name".cpp 2>/dev/null | sed -nE 's/^ *#include "([a-z0-9_]+)\.h".*/\1/p')
-    done
-    printf '%s\n' "${!seen[@]}"
-}
-
 if [ ! -e lammps/built ]; then
     echo "building lammps, what melt needs of it, with MPI and without (some six minutes) ..."
-    # Its styles are the files that are there: only those that melt needs are built.
-    (cd lammps/src && kept=$(reachable main verlet min_cg min_linesearch pair_lj_cut fix_nve $(ls {atom_vec,ntopo}_*.h | sed 's/\.h//') atom_map compute_temp compute_pe \
-        compute_pressure region_block create_box create_atoms velocity run nbin_standard npair_half_bin_atomonly_newton \
-        nstencil_half_bin_3d fmtlib_format fmtlib_os hashlittle) &&
-        for file in *.cpp *.h; do grep -qxF "${file%.*}" <<<"$kept" || rm "$file"; done &&
+    (cd lammps/src && only_melt &&
         make -j2 serial CCFLAGS="-O1 -w -std=c++11" &&
         make -j2 mpi CC="${mpicc%cc}cxx" LINK="${mpicc%cc}cxx" CCFLAGS="-O1 -w -std=c++11" && touch ../built) \
         >lammps.log 2>&1 || { tail lammps.log; exit 1; }
@@ -235,8 +154,7 @@ done
 export LD_LIBRARY_PATH=$place/blas/lib
 for grid in "1 2" "2 2"; do
     read -r p q <<<"$grid"
-    sed -E "s/^[0-9]+( +Ns)/400\1/; s/^[0-9]+( +NBs)/32\1/; s/^[0-9]+( +Ps)/$p\1/; s/^[0-9]+( +Qs)/$q\1/" hpcc/_hpccinf.txt >hpccinf.txt
-    rm -f hpccoutf.txt
+    hpcc_input hpcc 400 32 "$p" "$q"
     passes "hpcc $((p * q)) ranks" "$mpiexec" -n $((p * q)) hpcc/hpcc
 done
 [ $failures = 0 ]

@@ -18,6 +18,8 @@ package_of() {
 present() {
     case $1 in
     venv) python3 -c 'import venv, ensurepip' ;;
+    # It calls the other two.
+    autoreconf) command -v autoreconf && command -v automake && command -v libtoolize ;;
     python-headers) python3 -c 'import os, sys, sysconfig
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))' ;;
     *) command -v "$1" ;;

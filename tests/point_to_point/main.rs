@@ -1,6 +1,7 @@
 //! The promises of point-to-point messages (MPI chapter 3): every message once, in order, with its data,
 //! whatever its size, mode and the order of calls. Everything runs from `target/dist`.
 
+use std::process::Command;
 use std::time::Duration;
 
 use tutti_tests::{Scratch, compile, program, run};
@@ -69,4 +70,14 @@ fn thread_multiple_waits_are_independent() {
 #[test]
 fn probe_by_several_threads_gives_a_message_to_one() {
     passes("probing-threads", "probing_threads", 2, &[], "probing threads: all right");
+}
+
+#[test]
+fn test_in_a_loop_hands_the_core_to_the_rank_that_shares_it() {
+    let scratch = Scratch::new("testing-one-core");
+    let compiled = compile("tests/point_to_point/programs/testing_one_core.c", scratch.path());
+    let mut taskset = Command::new("taskset");
+    taskset.args(["-c", "0"]).arg(program("mpiexec").get_program()).args(["-n", "2"]).arg(compiled);
+    let ran = run(&mut taskset, LIMIT).expect_success();
+    assert!(ran.stdout.contains("testing_one_core: ok"), "{ran}");
 }

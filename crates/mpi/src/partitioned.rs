@@ -216,7 +216,7 @@ impl Guard {
         let (Named::Pending(index) | Named::Inactive(index)) = self.named_request(request)? else {
             return Err(wrong());
         };
-        self.progress(None);
+        self.look();
         let made = self.engine.partitioned(index).ok_or_else(wrong)?;
         let i = checked_partition(partition, made.partitions)?;
         let Side::Receiver(sender) = &made.side else { return Err(wrong()) };

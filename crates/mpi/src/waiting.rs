@@ -52,6 +52,21 @@ impl Guard {
         moved
     }
 
+    /// Makes progress for a call that does not wait. A program that calls it again and again in vain lets the
+    /// other ranks of its core do what it looks for.
+    #[inline(always)]
+    pub fn look(&mut self) {
+        let moved = self.progress(None);
+        if self.rank.core_sharing.looked(moved) {
+            self.offer_core();
+        }
+    }
+
+    #[cold]
+    fn offer_core(&mut self) {
+        self.rank.offer_core();
+    }
+
     /// Ranks that have been started since are peers from now on, and need cores too.
     pub fn meet_new_ranks(&mut self) {
         if self.engine.meet_new_ranks() {

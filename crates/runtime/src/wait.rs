@@ -6,6 +6,9 @@
 //! | more than the cores | not at all: 200 polls first cost 60 % | about 100 times | then |
 //! | the same, but the others sleep | some microseconds before each yield | about 100 times | then |
 //!
+//! Where there are more ranks than cores, a call that does not wait (`MPI_Test`) yields too, when it and
+//! those before it have found nothing [`VAIN_LOOKS_PER_YIELD`] times.
+//!
 //! Whether the others sleep, wherever they do, is told by the kernel: it counts when a process had to hand on
 //! its core. A rank whose last [`QUIET_YIELDS`] yields changed nothing has its core to itself, until one
 //! yield does; see [`CoreSharing`].
@@ -20,6 +23,8 @@ const YIELDS_OVERSUBSCRIBED: u32 = 100;
 const QUIET_YIELDS: u32 = 16;
 /// Polls between two yields on a core of one's own.
 const POLLS_PER_YIELD: u32 = 400;
+/// Looks in vain, of calls that do not wait, after which a rank of a job with more ranks than cores yields.
+const VAIN_LOOKS_PER_YIELD: u32 = 128;
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 
@@ -30,6 +35,8 @@ pub struct CoreSharing {
     shares_core: bool,
     /// Yields since the kernel's count was looked at.
     yields: u32,
+    /// Calls that do not wait and have found nothing, one after the other.
+    vain_looks: u32,
     /// The count then, and the thread that it is of.
     switches: (usize, i64),
 }
@@ -37,13 +44,31 @@ pub struct CoreSharing {
 impl CoreSharing {
     /// Of a rank in a job that has more ranks than cores, or not.
     pub fn new(oversubscribed: bool) -> Self {
-        CoreSharing { oversubscribed, shares_core: oversubscribed, yields: 0, switches: (0, 0) }
+        CoreSharing {
+            oversubscribed,
+            shares_core: oversubscribed,
+            yields: 0,
+            vain_looks: 0,
+            switches: (0, 0),
+        }
     }
 
     /// Whether somebody else may be waiting for this core.
     #[inline(always)]
     pub fn shares_core(&self) -> bool {
         self.shares_core
+    }
+
+    /// A call that does not wait has looked for something. Whether a yield is due: a program that tests again
+    /// and again for what a rank without a core shall do would keep that rank from doing it.
+    #[inline(always)]
+    pub fn looked(&mut self, moved: bool) -> bool {
+        if !self.oversubscribed {
+            return false;
+        }
+        self.vain_looks =
+            if moved || self.vain_looks == VAIN_LOOKS_PER_YIELD { 0 } else { self.vain_looks + 1 };
+        self.vain_looks == VAIN_LOOKS_PER_YIELD
     }
 
     /// Is called before a yield ([`yield_core`]).

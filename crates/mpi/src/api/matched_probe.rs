@@ -82,7 +82,7 @@ pub(super) fn try_probe(
         None => Some((Outcome::PROC_NULL, MPI_MESSAGE_NO_PROC)),
         Some((source, context)) => match matched(guard, comm, context, source, tag)? {
             None => {
-                guard.progress(None);
+                guard.look();
                 matched(guard, comm, context, source, tag)?
             }
             found => found,

@@ -48,7 +48,7 @@ pub(super) fn try_probe(
         None => Some(Outcome::PROC_NULL),
         Some((source, context)) => match probed(guard, comm, context, source, tag)? {
             None => {
-                guard.progress(None);
+                guard.look();
                 probed(guard, comm, context, source, tag)?
             }
             found => found,

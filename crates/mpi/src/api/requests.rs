@@ -100,7 +100,7 @@ pub unsafe fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut
         unsafe {
             let named = guard.named_request(*request)?;
             if !guard.is_done(named) {
-                guard.progress(None);
+                guard.look();
             }
             let done = guard.is_done(named);
             flag.write(c_int::from(done));
@@ -204,7 +204,7 @@ pub unsafe fn MPI_Testall(
     call(c"MPI_Testall", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives arrays of `count` elements and a flag.
         let requests = unsafe { array(count, array_of_requests)? };
-        guard.progress(None);
+        guard.look();
         let mut all = true;
         for handle in requests.iter() {
             let named = guard.named_request(*handle)?;
@@ -295,7 +295,7 @@ pub unsafe fn MPI_Testany(
         // SAFETY: as MPI_Waitany, and a place for the flag.
         unsafe {
             let requests = array(count, array_of_requests)?;
-            guard.progress(None);
+            guard.look();
             let (done, active) = first_done(guard, requests)?;
             flag.write(c_int::from(done.is_some() || !active));
             indx.write(done.map_or(MPI_UNDEFINED, |i| i as c_int));
@@ -378,7 +378,7 @@ pub unsafe fn MPI_Testsome(
         // SAFETY: as MPI_Waitsome.
         unsafe {
             let requests = array(incount, array_of_requests)?;
-            guard.progress(None);
+            guard.look();
             complete_some(guard, requests, outcount, array_of_indices, array_of_statuses)
         }
     })
@@ -418,7 +418,7 @@ pub unsafe fn MPI_Request_get_status_any(
         // MPI_STATUS_IGNORE.
         unsafe {
             let requests = array(count, array_of_requests.cast_mut())?;
-            guard.progress(None);
+            guard.look();
             let (done, active) = first_done(guard, requests)?;
             flag.write(c_int::from(done.is_some() || !active));
             indx.write(done.map_or(MPI_UNDEFINED, |i| i as c_int));
@@ -447,7 +447,7 @@ pub unsafe fn MPI_Request_get_status_all(
         // SAFETY: the user gives arrays of `count` elements and a flag.
         unsafe {
             let requests = array(count, array_of_requests.cast_mut())?;
-            guard.progress(None);
+            guard.look();
             let named = requests.iter().map(|&handle| guard.named_request(handle));
             let named = named.collect::<Result<Vec<_>>>()?;
             let all = named.iter().all(|&named| guard.is_done(named));
@@ -475,7 +475,7 @@ pub unsafe fn MPI_Request_get_status_some(
         // SAFETY: the user gives arrays of `incount` elements and a place for the count.
         unsafe {
             let requests = array(incount, array_of_requests.cast_mut())?;
-            guard.progress(None);
+            guard.look();
             let (mut done, mut active) = (0, false);
             for (i, &handle) in requests.iter().enumerate() {
                 let named = guard.named_request(handle)?;
@@ -509,7 +509,7 @@ pub(super) fn free(guard: &mut Guard, request: MPI_Request) -> Result<MPI_Reques
 pub(super) fn look(guard: &mut Guard, request: MPI_Request) -> Result<(bool, Option<Outcome>)> {
     let named = guard.named_request(request)?;
     if !guard.is_done(named) {
-        guard.progress(None);
+        guard.look();
     }
     let is_done = guard.is_done(named);
     Ok((is_done, is_done.then(|| outcome(guard, named))))

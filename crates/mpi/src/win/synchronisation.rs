@@ -101,7 +101,7 @@ impl Guard {
         if let Some(rank) = ranks.iter().copied().find(|rank| is_missing(*rank)) {
             let (context, world) = (self.comm(window.comm)?.context, window.peers[rank].world);
             check(!self.engine.has_lost(context, world), MPI_ERR_PROC_ABORTED, || LOST.into())?;
-            self.progress(None);
+            self.look();
             return Ok(false);
         }
         self.await_counts(win, &ranks, Count::Completed)?;
