@@ -126,7 +126,8 @@ run_fftw() {
     local problem
     for problem in icf128x128x64 ocf512x512 orf64x64x64; do
         launched "$1" "$2" "$peers/$1/fftw/mpi-bench" -oestimate -r 5 --report-time -s "$problem" >fftw.out
-        awk -v problem="$problem" '/^[0-9.]+e?[-+0-9]*$/ {seconds = $1} END {print problem ", s\t" seconds}' fftw.out
+        # The shortest, the mean, the longest, the median.
+        awk -F '[() ]' -v problem="$problem" '/^\(/ {print problem ", s\t" $5}' fftw.out
     done
 }
 
@@ -142,21 +143,25 @@ run_lammps() {
 run_hypre() {
     local test=$peers/$1/hypre/src/test
     launched "$1" "$2" "$test/ij" -P "$2" 1 1 -n 50 50 50 -solver 1 >ij.out
-    launched "$1" "$2" "$test/ij" -P "$2" 1 1 -n 12 12 12 -solver 1 >ij-small.out
-    launched "$1" "$2" "$test/struct" -P "$2" 1 1 -n 40 80 80 -solver 10 >struct.out
+    launched "$1" "$2" "$test/ij" -P "$2" 1 1 -n 25 25 25 -solver 1 >ij-small.out
+    launched "$1" "$2" "$test/struct" -P "$2" 1 1 -n 40 40 40 -solver 10 >struct.out
     awk '
         /^[A-Z].*[^:]$/ && !/=/ {phase = $0}
         /wall clock time/ {sum[FILENAME] += $(NF - 1)}
         END {
-            print "ij, AMG-PCG 100,000 rows, s\t" sum["ij.out"]
-            print "ij, AMG-PCG 3,456 rows, s\t" sum["ij-small.out"]
+            print "ij, AMG-PCG 125,000 rows, s\t" sum["ij.out"]
+            print "ij, AMG-PCG 15,625 rows, s\t" sum["ij-small.out"]
             print "struct, SMG-PCG, s\t" sum["struct.out"]
         }' ij.out ij-small.out struct.out
 }
 
 run_pnetcdf() {
-    launched "$1" "$2" "$peers/$1/pnetcdf/benchmarks/C/aggregation" -b 500 -l 1000 -q "$PWD/aggregation.nc" >pnetcdf.out
-    cat pnetcdf.out
+    local program
+    for program in write_block_read_column aggregation; do
+        launched "$1" "$2" "$peers/$1/pnetcdf/benchmarks/C/$program" -l 1500 "$PWD/$program.nc" >"$program.out"
+        awk -v program="$program" '/^(Write|Read) .*variables/ {what = tolower($1) (/nonblocking/ ? ", nonblocking" : "")}
+            /^Max open-to-close/ {print program " " what ", s\t" $(NF - 1)}' "$program.out"
+    done
 }
 
 run_hdf5() {
