@@ -26,14 +26,15 @@ fn is_same(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1.0 + other.abs() / 1e6
 }
 
-/// Every operation has all of its stamps, and the parts of the mean one add up to T.
+/// Every operation has all of its stamps, and the parts of the mean one add up to T. Between nodes a datagram
+/// that a busy machine is late to acknowledge is sent again, and its operation counts as incomplete.
 #[track_caller]
 fn adds_up(report: &Value) {
-    assert_eq!(
-        (report["operations"].as_u64(), report["incomplete"].as_u64()),
-        (Some(COUNT), Some(0)),
-        "{report}"
-    );
+    let count = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("no {name}: {report}"));
+    let (whole, incomplete) = (count("operations"), count("incomplete"));
+    assert_eq!(whole + incomplete, COUNT, "{report}");
+    let incomplete_max = if report["place"] == "inside a node" { 0 } else { COUNT / 2 };
+    assert!(incomplete <= incomplete_max, "{report}");
     let of = |name: &str| number(&report[name]["ns"]);
     let own = ["asks_ns", "given_ns", "rest_ns"].map(|name| number(&report[name]));
     let parts = of("ta") + of("tb") + of("tc") + own.iter().sum::<f64>();

@@ -11,10 +11,10 @@
 //! receiver  descriptor[i] has my lap? copy chunk out, emptied += 1
 //! ```
 //!
-//! What the pieces are like is a matter of the processor ([`crate::distance`]). Where all cores share one last
-//! cache they have 8 KiB. Where some are near and some far, near cores pass pieces of 1 KiB that stay in their
-//! first-level caches; between far ones a line comes faster from memory than from the other core's cache, so
-//! the receiver flushes what it has read, and pieces have 4 KiB. Nothing but time depends on this.
+//! What the pieces are like is a matter of the processor ([`crate::distance`]). Where all cores share one
+//! last cache they have 8 KiB. Where some are near and some far, near cores pass pieces of 1 KiB that stay in
+//! their first-level caches; between far ones a line comes faster from memory than from the other core's
+//! cache, so the receiver flushes what it has read, and pieces have 4 KiB. Nothing but time depends on this.
 //!
 //! The count wakes nobody. A sender that sleeps because all slots are full does so by
 //! [`crate::doorbell::sleep_if`] on its own endpoint and looks at [`Producer::free_slot`] there; a receiver

@@ -74,8 +74,8 @@ impl Distance {
 }
 
 /// Whether a line that a far core wants next is best moved to memory. On AMD's processors it comes from there
-/// in half the time that a far cache takes. On Intel's, whose cores share one last cache, all of it takes twice
-/// as long (docs/benchmarks/2026-11-26.md).
+/// in half the time that a far cache takes. On Intel's, whose cores share one last cache, all of it takes
+/// twice as long (docs/benchmarks/2026-11-26.md).
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 pub fn is_memory_nearer() -> bool {
     use std::sync::LazyLock;

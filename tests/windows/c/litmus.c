@@ -16,8 +16,8 @@ static void meet(int round)
         ;
 }
 
-/* Store-flush-load by operations alone, in a window that ranks do not write without calls: a flush may know that an
-   atomic operation has ordered everything already. How often both found the old value. */
+/* Store-flush-load by operations alone, in a window that ranks do not write without calls: a flush may know that
+   an atomic operation has ordered everything already. How often both found the old value. */
 static int operations_alone(int rounds, int *step)
 {
     int *own, one = 1, found, both = 0;

@@ -341,8 +341,8 @@ impl Guard {
         if window.is_spread { self.flush_nodes(win, rank) } else { Ok(()) }
     }
 
-    /// The same in a window whose ranks are all on this node; else `None`, wrong arguments included: nothing is
-    /// done, and the general way must be gone.
+    /// The same in a window whose ranks are all on this node; else `None`, wrong arguments included: nothing
+    /// is done, and the general way must be gone.
     #[inline(always)]
     pub fn try_flush_here(&self, win: MPI_Win, rank: c_int) -> Option<()> {
         let window = self.wins.find(win.0)?;
