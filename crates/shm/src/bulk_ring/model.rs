@@ -34,7 +34,7 @@ fn stream(name: &str, preemptions: Option<usize>, start: u64, chunks: u64) {
             slots: NonNull::from(&memory.slots[0]),
             slot_lines: 1,
         };
-        let mut producer = Producer { parts, filled: start, known_emptied: start, is_far: false };
+        let mut producer = Producer { parts, filled: start, known_emptied: start, piece_bytes: PIECE_BYTES };
         let mut consumer = Consumer { emptied: start, rung_at: start, ..unsafe { Consumer::new(parts) } };
         let kept = memory.clone();
         let sender = loom::thread::spawn(move || {
