@@ -46,6 +46,8 @@ pub struct Epochs {
     open: Vec<bool>,
     /// Locks of this process, by rank.
     held: Vec<Option<Held>>,
+    /// Room for as many, when they all change at once.
+    spare: Vec<Option<Held>>,
     /// Ranks of the access epoch begun by start.
     started: Vec<usize>,
     /// Ranks of the exposure epoch, if there is one.
@@ -60,6 +62,7 @@ impl Epochs {
             is_open: false,
             open: vec![false; ranks],
             held: vec![None; ranks],
+            spare: Vec::new(),
             started: Vec::new(),
             posted: None,
         }
@@ -214,9 +217,23 @@ impl Epochs {
         self.check_no_access("MPI_Win_lock_all")
     }
 
+    /// Room for the locks of all ranks, none of which is held: that of the last time, if it was kept.
+    pub fn room(&mut self) -> Vec<Option<Held>> {
+        let mut room = std::mem::take(&mut self.spare);
+        room.resize(self.held.len(), None);
+        room
+    }
+
+    /// Keeps such room for the next time.
+    pub fn keep(&mut self, mut room: Vec<Option<Held>>) {
+        room.clear();
+        self.spare = room;
+    }
+
     /// All ranks are locked, with these locks.
     pub fn lock_all(&mut self, held: Vec<Option<Held>>) {
-        self.held = held;
+        let room = std::mem::replace(&mut self.held, held);
+        self.keep(room);
         self.is_open = true;
         self.access = Access::LockedAll;
     }
@@ -231,7 +248,7 @@ impl Epochs {
         })?;
         self.is_open = false;
         self.access = Access::None;
-        let none = vec![None; self.held.len()];
+        let none = self.room();
         Ok(std::mem::replace(&mut self.held, none))
     }
 

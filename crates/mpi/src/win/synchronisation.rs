@@ -210,9 +210,9 @@ impl Guard {
     /// MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC inside another epoch.
     pub fn lock_window_all(&mut self, win: MPI_Win, assert: c_int) -> Result<()> {
         check_assert(assert, MPI_MODE_NOCHECK)?;
-        let window = self.window(win)?;
+        let window = self.window_mut(win)?;
         window.epochs.check_lock_all()?;
-        let mut held = vec![None; window.peers.len()];
+        let mut held = window.epochs.room();
         if assert & MPI_MODE_NOCHECK == 0
             && let Err(error) = self.take_all_locks(win, &mut held)
         {
@@ -259,18 +259,19 @@ impl Guard {
     /// MPI_ERR_RMA_SYNC without [`Guard::lock_window_all`].
     pub fn unlock_window_all(&mut self, win: MPI_Win) -> Result<()> {
         let held = self.window_mut(win)?.epochs.unlock_all()?;
-        full_fence();
         let mut done = Ok(());
         if held.iter().all(Option::is_none) {
             // MPI_MODE_NOCHECK: there are no locks behind which the operations end.
+            full_fence();
             done = self.end_all(win);
         }
         // All are given back, also if a rank has left.
-        for (rank, held) in held.into_iter().enumerate() {
+        for (rank, held) in held.iter().enumerate() {
             if let Some(held) = held {
-                done = done.and(self.give_lock_back(win, rank, held));
+                done = done.and(self.give_lock_back(win, rank, *held));
             }
         }
+        self.window_mut(win)?.epochs.keep(held);
         done
     }
 
