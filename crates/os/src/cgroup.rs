@@ -24,7 +24,8 @@ mod version1;
 
 pub use granted::{Granted, receive};
 pub use group::{JobGroup, has_its_pid};
-pub use part::{Enforced, Limits, PartGroup, PartPlace, Swept, sweep_blocking};
+pub use part::sweep::{Swept, sweep_blocking};
+pub use part::{Enforced, Limits, PartGroup, PartPlace};
 pub use removal::Left;
 pub use user::{UserLimit, limit_users};
 

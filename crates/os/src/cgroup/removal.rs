@@ -99,6 +99,17 @@ impl Removal {
         is_whole
     }
 
+    /// Removes one without processes, with what is inside.
+    pub(super) fn remove_empty(&mut self, parent: &OwnedFd, found: &str) -> Result<(), Left> {
+        let path = Path::new(found);
+        let opened = open_beneath(parent, path, OFlags::RDONLY | OFlags::DIRECTORY);
+        let is_whole = opened.is_ok_and(|directory| self.remove_inside(&directory));
+        unlinkat(parent, path, AtFlags::REMOVEDIR).map_err(|error| {
+            let why = if is_whole || error != Errno::BUSY { Why::Refused(error) } else { Why::Nested };
+            Left { name: found.to_owned(), why }
+        })
+    }
+
     /// Kills what is in a cgroup of version 2, the first of `groups`, and removes it by `try_remove`, which
     /// the kernel refuses as long as there is something in it. The others are of version 1, of the same
     /// processes. Waits for the last process, until `deadline`.
@@ -132,6 +143,19 @@ impl Removal {
                 Some(false) => return Err(Why::Nested),
             }
         }
+    }
+}
+
+/// Removes an empty one. That it is gone already is well.
+pub(super) fn remove_directory(directory: &OwnedFd, path: &str) -> rustix::io::Result<()> {
+    absent_is_well(unlinkat(directory, path, AtFlags::REMOVEDIR))
+}
+
+/// The result of a removal of something that somebody else may have removed.
+pub(super) fn absent_is_well(result: rustix::io::Result<()>) -> rustix::io::Result<()> {
+    match result {
+        Err(Errno::NOENT) => Ok(()),
+        other => other,
     }
 }
 
