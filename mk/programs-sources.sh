@@ -1,7 +1,9 @@
-# programs-sources.sh: programs from Debian's source packages, for programs.sh and programs-peers.sh, which source it.
+# programs-sources.sh: programs from Debian's source packages, for programs.sh and programs-peers.sh, which
+# source it.
 #
-# Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into target/programs; apt checks
-# their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is installed. It changes into target/programs.
+# Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into
+# target/programs; apt checks their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is
+# installed. It changes into target/programs.
 # shellcheck shell=bash
 root=$PWD
 place=$root/target/programs
@@ -12,21 +14,24 @@ cd "$place"
 # apt COMMAND...: with our own list of packages, which has the sources too.
 sed 's/^Types: .*/Types: deb deb-src/' /etc/apt/sources.list.d/debian.sources >apt/debian.sources
 apt() {
-    timeout "$limit_s" apt-get -qq -o Dir::Etc::sourcelist="$place/apt/debian.sources" -o Dir::Etc::sourceparts=/dev/null \
-        -o Dir::State::lists="$place/apt/lists" -o Dir::Cache="$place/apt/cache" -o APT::Sandbox::User=root "$@" </dev/null
+    timeout "$limit_s" apt-get -qq -o Dir::Etc::sourcelist="$place/apt/debian.sources" \
+        -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$place/apt/lists" \
+        -o Dir::Cache="$place/apt/cache" -o APT::Sandbox::User=root "$@" </dev/null
 }
 
-# downloaded PACKAGE...: their sources and a BLAS; if they cannot be had, one line says so and the script ends.
+# downloaded PACKAGE...: their sources and a BLAS; if they cannot be had, one line says so and the script
+# ends.
 downloaded() {
     local package missing=()
     for package in "$@"; do
         compgen -G "${package}_*.orig.tar.*" >/dev/null || missing+=("$package")
     done
     [ ${#missing[@]} -gt 0 ] || [ ! -d blas ] || return 0
-    apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(grep -E '^[EW]:' apt.log | tail -1))"; exit 0; }
+    why() { grep -E '^[EW]:' apt.log | tail -1; }
+    apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(why))"; exit 0; }
     for package in "${missing[@]}"; do
         apt source --download-only --tar-only "$package" >>apt.log 2>&1 ||
-            { echo "skipped: the source of $package cannot be had ($(grep -E '^[EW]:' apt.log | tail -1))"; exit 0; }
+            { echo "skipped: the source of $package cannot be had ($(why))"; exit 0; }
     done
     [ ! -d blas ] || return 0
     apt download libblas-dev libblas3 libgfortran5 >>apt.log 2>&1
@@ -48,7 +53,8 @@ unpacked() {
     mv "$2.new" "$2"
 }
 
-# hpl_makefile FOLDER FLAG...: what HPL in a folder of hpcc asks of its builder, for `make arch=tutti MPICC=... BLAS=...`.
+# hpl_makefile FOLDER FLAG...: what HPL in a folder of hpcc asks of its builder, for `make arch=tutti
+# MPICC=... BLAS=...`.
 hpl_makefile() {
     local folder=$1
     shift
@@ -81,9 +87,11 @@ RANLIB = echo
 HERE
 }
 
-# hpcc_input FOLDER N NB P Q: the input of hpcc in this folder: a problem of size N in blocks of NB, on P times Q ranks.
+# hpcc_input FOLDER N NB P Q: the input of hpcc in this folder: a problem of size N in blocks of NB, on P
+# times Q ranks.
 hpcc_input() {
-    sed -E "s/^[0-9]+( +Ns)/$2\1/; s/^[0-9]+( +NBs)/$3\1/; s/^[0-9]+( +Ps)/$4\1/; s/^[0-9]+( +Qs)/$5\1/" "$1/_hpccinf.txt" >hpccinf.txt
+    sed -E "s/^[0-9]+( +Ns)/$2\1/; s/^[0-9]+( +NBs)/$3\1/; s/^[0-9]+( +Ps)/$4\1/; s/^[0-9]+( +Qs)/$5\1/" \
+        "$1/_hpccinf.txt" >hpccinf.txt
     rm -f hpccoutf.txt
 }
 
@@ -96,16 +104,20 @@ reachable() {
         wanted=("${wanted[@]:1}")
         [ -z "${seen[$name]:-}" ] || continue
         seen[$name]=1
-        mapfile -t -O ${#wanted[@]} wanted < <(cat "$name".h "$name".cpp 2>/dev/null | sed -nE 's/^ *#include "([a-z0-9_]+)\.h".*/\1/p')
+        mapfile -t -O ${#wanted[@]} wanted < <(cat "$name".h "$name".cpp 2>/dev/null |
+            sed -nE 's/^ *#include "([a-z0-9_]+)\.h".*/\1/p')
     done
     printf '%s\n' "${!seen[@]}"
 }
 
-# only_melt: in lammps/src: its styles are the files that are there, and only those that melt needs shall be built.
+# only_melt: in lammps/src: its styles are the files that are there, and only those that melt needs shall be
+# built.
 only_melt() {
     local kept file
-    kept=$(reachable main verlet min_cg min_linesearch pair_lj_cut fix_nve $(ls {atom_vec,ntopo}_*.h | sed 's/\.h//') atom_map compute_temp compute_pe \
-        compute_pressure region_block create_box create_atoms velocity run nbin_standard npair_half_bin_atomonly_newton \
-        nstencil_half_bin_3d fmtlib_format fmtlib_os hashlittle)
+    # shellcheck disable=SC2046 # names without spaces
+    kept=$(reachable main verlet min_cg min_linesearch pair_lj_cut fix_nve atom_map compute_temp compute_pe \
+        $(ls {atom_vec,ntopo}_*.h | sed 's/\.h//') compute_pressure region_block create_box create_atoms \
+        velocity run nbin_standard npair_half_bin_atomonly_newton nstencil_half_bin_3d fmtlib_format \
+        fmtlib_os hashlittle)
     for file in *.cpp *.h; do grep -qxF "${file%.*}" <<<"$kept" || rm "$file"; done
 }
