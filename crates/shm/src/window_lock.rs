@@ -101,7 +101,7 @@ impl WindowLock {
         let ticket = Ticket { number, mode };
         self.owner(number).store(owner + 1, Ordering::Release);
         if !self.is_due(ticket) {
-            // Who waits is found by whoever gives way to it.
+            // Only who waits must be found by whoever gives way to it.
             self.owner(number).swap(owner + 1, Ordering::SeqCst);
             then_look();
         }

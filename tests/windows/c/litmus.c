@@ -54,6 +54,23 @@ static int operations_alone(int rounds, int *step)
             both += cells[0][64] == 0 && cells[1][64] == 0;
             meet(++*step);
         }
+    /* From the query on ranks may write each other's memory without a call, so each flush is a fence. */
+    volatile int *queried[2];
+    for (int rank = 0; rank < 2; rank++) {
+        MPI_Aint size;
+        int unit;
+        MPI_Win_shared_query(plain, rank, &size, &unit, &queried[rank]);
+    }
+    for (int round = 1; round <= rounds; round++) {
+        queried[me][0] = 0;
+        meet(++*step);
+        queried[me][0] = 1;
+        MPI_Win_flush(me, plain);
+        cells[me][64] = queried[1 - me][0];
+        meet(++*step);
+        both += cells[0][64] == 0 && cells[1][64] == 0;
+        meet(++*step);
+    }
     MPI_Win_unlock_all(plain);
     MPI_Win_free(&plain);
     return both;

@@ -429,6 +429,10 @@ impl Guard {
             flavor: own.flavor,
             model: MPI_WIN_UNIFIED,
         };
+        let fence = Fence::new();
+        if values.flavor == MPI_WIN_FLAVOR_SHARED {
+            fence.share();
+        }
         Ok(Window {
             comm,
             rank,
@@ -438,7 +442,7 @@ impl Guard {
             regions,
             epochs: Epochs::new(peers.len()),
             last_change: Cell::new(None),
-            fence: Fence::new(values.flavor == MPI_WIN_FLAVOR_SHARED),
+            fence,
             group,
             peers,
             values: Box::new(values),
@@ -561,6 +565,7 @@ impl Guard {
         check(!window.is_dynamic(), MPI_ERR_RMA_FLAVOR, || {
             "the window was made by MPI_Win_create_dynamic, its memory is not shared".into()
         })?;
+        window.fence.share();
         let mapped = |peer: &Peer| {
             let (base, bytes) = (peer.mapped?.as_ptr().expose_provenance(), peer.memory.bytes());
             Some((if bytes > 0 { base } else { 0 }, bytes, peer.disp_unit))

@@ -275,15 +275,14 @@ impl Guard {
         target: Target,
         win: MPI_Win,
     ) -> Option<()> {
-        let bytes = self.predefined_types.plain_size(target.datatype)?;
         let element = self.predefined_types.plain_element(target.datatype)?;
         if !is_comparable(element) || origin.is_null() || compare.is_null() || result.is_null() {
             return None;
         }
         let window = self.wins.find(win.0)?;
         let (memory, offset) = window.place_of(target.rank, target.disp)?;
-        // SAFETY: our contract: elements of so many bytes.
-        unsafe { memory.compare_and_swap_mapped(offset, bytes, compare, origin, result)? };
+        // SAFETY: our contract.
+        unsafe { memory.compare_and_swap_mapped(offset, element.bytes(), compare, origin, result)? };
         window.fence.note_exchange();
         Some(())
     }

@@ -66,13 +66,24 @@ pub struct Window {
 #[derive(Debug)]
 pub struct Fence {
     is_due: Cell<bool>,
-    is_always: bool,
+    is_always: Cell<bool>,
+}
+
+impl Default for Fence {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Fence {
-    /// That of a new window. Memory that ranks share is written without a call too: then each flush fences.
-    pub fn new(is_shared: bool) -> Self {
-        Fence { is_due: Cell::new(true), is_always: is_shared || !EXCHANGE_ORDERS_ALL }
+    /// That of a new window.
+    pub fn new() -> Self {
+        Fence { is_due: Cell::new(true), is_always: Cell::new(!EXCHANGE_ORDERS_ALL) }
+    }
+
+    /// The program may write memory of others without a call from now on: each flush fences.
+    pub fn share(&self) {
+        self.is_always.set(true);
     }
 
     /// Plain stores to a rank's memory were done, or may have been.
@@ -90,7 +101,7 @@ impl Fence {
     /// What was stored before is seen before all that is done after it. Whether that took a fence.
     #[inline(always)]
     pub fn pass(&self) -> bool {
-        let is_due = self.is_due.replace(false) || self.is_always;
+        let is_due = self.is_due.replace(false) || self.is_always.get();
         if is_due {
             full_fence();
         }
@@ -283,7 +294,8 @@ mod tests {
 
     #[test]
     fn fence_is_due_after_stores_and_in_shared_memory() {
-        let (own, shared) = (Fence::new(false), Fence::new(true));
+        let (own, shared) = (Fence::new(), Fence::new());
+        shared.share();
         own.pass();
         assert_eq!(own.pass(), !EXCHANGE_ORDERS_ALL);
         assert!(shared.pass() && shared.pass());
