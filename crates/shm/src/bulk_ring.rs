@@ -252,7 +252,7 @@ impl Consumer {
     /// Gives the slot last peeked back to the sender.
     #[inline(always)]
     pub fn advance(&mut self) {
-        let is_far = self.distance.is_far() && is_memory_nearer();
+        let is_far = self.distance.is_far();
         if is_far {
             self.flush_slot();
         }

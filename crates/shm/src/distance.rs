@@ -15,7 +15,7 @@ const HERE_NS: u64 = 20;
 /// So many samples more of the other kind make a change: one may have been disturbed.
 const SURE: i8 = 2;
 
-/// Whether [`Distance::measure`] does anything.
+/// Whether [`Distance::measure`] does anything, where [`is_memory_nearer`].
 static MEASURES: AtomicBool = AtomicBool::new(true);
 
 /// All cores count as near from now on, in this process. For tests that step a process instruction by
@@ -42,12 +42,13 @@ impl Distance {
 
     /// Measures by a line that the other core may have written since this one has read it; one that is still
     /// in the caches here tells nothing. `is_news` looks at it again and says whether the other core has.
+    /// Nothing is measured where it would not matter: there all are near.
     ///
     /// # Safety
     /// The byte is valid for reading.
     #[inline(never)]
     pub unsafe fn measure(&mut self, byte: *const u8, is_news: impl FnOnce() -> bool) {
-        if !MEASURES.load(Ordering::Relaxed) {
+        if !is_memory_nearer() || !MEASURES.load(Ordering::Relaxed) {
             return;
         }
         // The clock orders what stands between two readings of it; what a reading takes is measured too.
