@@ -88,7 +88,7 @@ fn limits_let_wait_what_a_user_declares_beyond_the_memory_of_a_node() {
         cluster.tutti(&["wait", &other.to_string()]).expect_success();
     }
     cluster.tutti(&["run", "-n", "1", "--host", "node0", "true"]).expect_success();
-    assert!(cluster.job(second).contains(&why), "it waits still");
+    until("it waits still", || cluster.job(second).contains(&why));
     cluster.tutti(&["kill", &first.to_string()]).expect_success();
     cluster.tutti(&["wait", &second.to_string()]).expect_success();
     let _ = std::fs::remove_file(file);

@@ -43,7 +43,12 @@ pub fn read(cluster: &Cluster) -> Vec<Turn> {
 
 /// How often, by the log, a job has been let go on a node.
 pub fn thaws(cluster: &Cluster) -> usize {
-    read(cluster).iter().filter(|turn| turn.what == "thaw").count()
+    thaws_since(cluster, 0)
+}
+
+/// Those after this moment of the monotonic clock.
+pub fn thaws_since(cluster: &Cluster, since_us: u64) -> usize {
+    read(cluster).iter().filter(|turn| turn.what == "thaw" && turn.from_us >= since_us).count()
 }
 
 /// Two jobs on so many nodes that have taken turns; none where no cgroup can be made.

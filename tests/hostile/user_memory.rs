@@ -106,7 +106,8 @@ fn starter_of(machine: &Machine) -> Option<u32> {
     })
 }
 
-/// The kernel need not take a rank.
+/// The kernel need not take a rank. By version 1 the starter is told of the limit before, so it may have
+/// ended its ranks when it is killed, and have told of that.
 #[test]
 fn user_memory_limit_is_named_when_the_kernel_kills_the_starter() {
     let Some((machine, file)) = up("hostile-user-starter", LIMITED) else { return };
@@ -131,8 +132,12 @@ fn user_memory_limit_is_named_when_the_kernel_kills_the_starter() {
             true => format!("the jobs of {} on node node0 reached {expected}", machine.uid(0)),
             false => format!("the job's memory on node node0 reached {expected}"),
         };
-        let expected = format!("tutti run: the starter was killed: {expected}");
-        assert_eq!((status, ours(&errors)), (137, vec![expected.as_str()]), "{more:?}");
+        let ways = ["the starter", "rank 0"].map(|who| format!("tutti run: {who} was killed: {expected}"));
+        let said = ours(&errors);
+        assert!(
+            status == 137 && said.len() == 1 && ways.iter().any(|way| way == said[0]),
+            "{more:?}: {status}, {said:?}"
+        );
     }
     assert_none_left(&machine);
     let _ = std::fs::remove_file(file);

@@ -186,6 +186,7 @@ impl Parts {
     ) {
         let Some(part) = self.parts.get_mut(&job).filter(|part| part.alive) else { return };
         part.alive = false;
+        let memory = matches!(end, StarterEnd::UsedUp(_));
         let (status, why) = match end {
             StarterEnd::Died(why) => (1, why),
             StarterEnd::UsedUp(whose) => {
@@ -200,13 +201,25 @@ impl Parts {
         let state = &mut part.state;
         state.phase = Phase::Over;
         state.written = Some(part.outlet.end());
-        state.ending.get_or_insert(status);
         state.status = state.status.max(status);
-        if part.run != Run::Kill {
+        if memory && state.ending.is_some() {
+            warn_of_memory(state, why);
+        } else if part.run != Run::Kill {
             state.refused.get_or_insert(why);
         }
+        state.ending.get_or_insert(status);
         self.forward_part(local, out, job, false);
         self.publish_part(local, out, job);
+    }
+}
+
+/// The kernel has killed a starter for `why` while that was ending the job, often for the same reason: it is
+/// told of the limit before. What a part says of why it ends is a consequence for the controller; a warning
+/// is not. Nothing where the starter has told whose memory it was.
+fn warn_of_memory(state: &mut PartState, why: String) {
+    let mut told = state.warnings.iter().filter_map(|warning| warning.split_once(" was killed: "));
+    if !told.any(|(_, reached)| why.ends_with(reached)) {
+        state.warnings.push(why);
     }
 }
 
@@ -253,5 +266,23 @@ impl Part {
         };
         self.state.held = Some(held);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_a_dying_starter_has_not_told_of_is_a_warning_once() {
+        let mut state = PartState { ending: Some(137), ..PartState::default() };
+        let why = "the starter was killed: the job's memory on node a reached 64 MiB (--memory)";
+        warn_of_memory(&mut state, why.to_owned());
+        warn_of_memory(&mut state, why.to_owned());
+        assert_eq!(state.warnings, [why]);
+        let told = "rank 0 was killed: the job's memory on node a reached 64 MiB (--memory)";
+        state.warnings = vec![told.to_owned()];
+        warn_of_memory(&mut state, why.to_owned());
+        assert_eq!(state.warnings, [told]);
     }
 }
