@@ -2,12 +2,21 @@
  * PE by compare-and-swap and puts it into the queue of that PE for the next level. The result is compared with a search by
  * one PE, and each parent is checked to be a neighbour one level above.
  * Usage: oshrun -n 4 search [VERTICES [EDGES OF EACH]] */
+#define _POSIX_C_SOURCE 200809L
 #include <shmem.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static long vertices, degree;
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
 
 /* The other end of edge `edge` of a vertex; the graph is directed, and the same at all PEs. */
 static long end_of(long vertex, long edge)
@@ -69,6 +78,7 @@ int main(int argc, char **argv)
     }
     shmem_barrier_all();
 
+    double begin_ms = now_ms();
     long reached = me == 0, levels = 0;
     for (;; levels++) {
         int now = (int)(levels % 2), next = 1 - now;
@@ -94,8 +104,11 @@ int main(int argc, char **argv)
         if (found[1] == 0)
             break;
     }
+    double together_ms = now_ms() - begin_ms;
 
+    begin_ms = now_ms();
     long *alone = search_alone(), wrong = 0;
+    double alone_ms = now_ms() - begin_ms;
     for (long v = me; v < vertices; v += n) {
         long above = parent[v / n] - 1;
         wrong += (above >= 0) != (alone[v] >= 0);
@@ -112,8 +125,8 @@ int main(int argc, char **argv)
     shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &found[2], &found[0], 2);
     int is_wrong = me == 0 && found[2] != 0;
     if (me == 0)
-        printf("search: %ld of %ld vertices reached in %ld levels, %d PEs: %s\n", found[3], vertices, levels + 1, n,
-               is_wrong ? "WRONG" : "verified");
+        printf("search: %ld of %ld vertices reached in %ld levels, %d PEs: %.1f ms, one PE by itself %.1f: %s\n",
+               found[3], vertices, levels + 1, n, together_ms, alone_ms, is_wrong ? "WRONG" : "verified");
     shmem_finalize();
     return is_wrong;
 }
