@@ -85,14 +85,22 @@ pub enum Step {
 }
 
 impl Copy {
+    /// How the copy stands, without copying: never [`Step::Copied`].
+    pub fn check(&self, joint: &Joint) -> Step {
+        match joint.state(self.number, self.cut.pieces()) {
+            State::Closed | State::Open => Step::Nothing,
+            State::Complete => Step::Complete,
+            State::Broken => Step::Broken,
+        }
+    }
+
     /// Copies the next piece, if one is left.
     pub fn step(&self, joint: &mut Joint) -> Step {
-        match joint.state(self.number, self.cut.pieces()) {
-            State::Closed => return Step::Nothing,
-            State::Complete => return Step::Complete,
-            State::Broken => return Step::Broken,
-            State::Open => {}
+        let stands = self.check(joint);
+        if stands != Step::Nothing {
+            return stands;
         }
+        // None of a message that is not open.
         let Some(piece) = joint.claim(self.number, self.cut.pieces()) else { return Step::Nothing };
         let (mut offset, mut left) = self.cut.piece(piece);
         let bytes = left;

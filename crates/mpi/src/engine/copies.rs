@@ -53,13 +53,21 @@ impl Engine {
         }
     }
 
-    /// Goes on with single copies.
+    /// Goes on with single copies. What comes goes first, and who reads does not write: its own messages then
+    /// come to lie in the cache of the core that will use them. Who has nothing to read helps its receivers.
     pub(super) fn advance_copies(&mut self) -> bool {
+        let bytes = self.counters.copied_bytes;
         let mut moved = false;
+        for position in 0..self.copying.len() {
+            for lane in Lane::IN {
+                moved |= self.advance_lane(self.copying[position], lane, true);
+            }
+        }
+        let helps = self.counters.copied_bytes == bytes;
         let mut position = 0;
         while let Some(&peer) = self.copying.get(position) {
-            for lane in Lane::ALL {
-                moved |= self.advance_lane(peer, lane);
+            for lane in Lane::OUT {
+                moved |= self.advance_lane(peer, lane, helps);
             }
             let copies = &mut self.peers[peer].copies;
             if copies.is_empty() {
@@ -72,15 +80,16 @@ impl Engine {
         moved
     }
 
-    /// Finishes copies of a lane, up to one that is not over; of that one piece at most.
-    fn advance_lane(&mut self, peer: usize, lane: Lane) -> bool {
+    /// Finishes copies of a lane, up to one that is not over; of that one piece at most, and none unless
+    /// `copies`.
+    fn advance_lane(&mut self, peer: usize, lane: Lane, copies: bool) -> bool {
         let mut moved = false;
         for _ in 0..COPIES_PER_TURN {
             if self.peers[peer].copies[lane].is_empty() {
                 break;
             }
             steps::count(1);
-            match self.advance_copy(peer, lane) {
+            match self.advance_copy(peer, lane, copies) {
                 Moved::Nothing => break,
                 Moved::Piece => return true,
                 Moved::Finished(answer) => self.finish_copy(peer, lane, answer),
@@ -96,11 +105,11 @@ impl Engine {
         self.peers[peer].copies[lane].front_mut().expect("the caller has looked")
     }
 
-    fn advance_copy(&mut self, peer: usize, lane: Lane) -> Moved {
+    fn advance_copy(&mut self, peer: usize, lane: Lane, copies: bool) -> Moved {
         match self.first(peer, lane).state {
             State::Undecided { address, arrived } => self.decide(peer, address, arrived),
             State::Alone { address, offset } => self.copy_alone(peer, address, offset),
-            State::Together { .. } => self.copy_together(peer, lane),
+            State::Together { .. } => self.copy_together(peer, lane, copies),
         }
     }
 
@@ -257,7 +266,7 @@ impl Engine {
         }
     }
 
-    fn copy_together(&mut self, peer: usize, lane: Lane) -> Moved {
+    fn copy_together(&mut self, peer: usize, lane: Lane, copies: bool) -> Moved {
         let there = &mut self.peers[peer];
         let first = there.copies[lane].front_mut();
         let Some(SingleCopy { state: State::Together { copy, block, opened }, .. }) = first else {
@@ -283,7 +292,7 @@ impl Engine {
             (there.writing, *opened) = (true, true);
         }
         let began = Instant::now();
-        match copy.step(joint) {
+        match if copies { copy.step(joint) } else { copy.check(joint) } {
             // A joint that is broken is never opened again.
             Step::Nothing if *broken => Moved::Broken,
             Step::Nothing => Moved::Nothing,

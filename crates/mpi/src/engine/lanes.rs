@@ -46,15 +46,17 @@ pub(super) enum Lane {
 /// All copies between this rank and a peer.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    lanes: [VecDeque<SingleCopy>; Lane::ALL.len()],
+    lanes: [VecDeque<SingleCopy>; Lane::COUNT],
     /// The peer is in the engine's list.
     pub is_listed: bool,
 }
 
 impl Lane {
-    /// All of them.
-    pub(super) const ALL: [Lane; 4] =
-        [Lane::RendezvousIn, Lane::RendezvousOut, Lane::WrittenIn, Lane::WrittenOut];
+    /// From the peer.
+    pub(super) const IN: [Lane; 2] = [Lane::RendezvousIn, Lane::WrittenIn];
+    /// To the peer.
+    pub(super) const OUT: [Lane; 2] = [Lane::RendezvousOut, Lane::WrittenOut];
+    const COUNT: usize = Self::IN.len() + Self::OUT.len();
 
     /// Whether this rank is the sender.
     pub(super) fn is_out(self) -> bool {

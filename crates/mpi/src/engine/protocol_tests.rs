@@ -424,6 +424,45 @@ fn rtr_uses_the_bulk_ring_without_process_vm() {
     }
 }
 
+/// Who reads and writes in turn has both messages in the wrong cache.
+#[test]
+fn crossing_messages_are_read_by_their_receivers() {
+    const BYTES: usize = 8 << 20;
+    let mut world = world(2);
+    let data = [pattern(BYTES, 24), pattern(BYTES, 25)];
+    let mut places = [vec![0; BYTES], vec![0; BYTES]];
+    for (rank, other) in [(A, B), (B, A)] {
+        // As if the other stood in a call, on its own core, and the ring were slow.
+        world.0[rank].job.endpoint(other).waiting.store(1, tutti_shm::sync::Ordering::Relaxed);
+        for _ in 0..2 {
+            let took = std::time::Duration::from_secs(100);
+            world.0[rank].peers[other].pace.learn(pace::Way::Ring, BYTES, took);
+        }
+    }
+    let sent = [world.send(A, B, 3, &data[A]), world.send(B, A, 3, &data[B])];
+    let receives = [(A, B), (B, A)].map(|(at, from)| world.receive(at, from as i32, 3, &mut places[at]));
+    // Each asks the other to help.
+    world.0[A].progress(None);
+    world.0[B].progress(None);
+    let (mut reads, mut writes) = (0, 0);
+    while !world.is_sent(A, sent[A]) || !world.is_done(A, receives[A]) {
+        let (own, others) = (places[A].clone(), places[B].clone());
+        if !world.0[A].progress(None) {
+            world.0[B].progress(None);
+            continue;
+        }
+        reads += u32::from(places[A] != own);
+        if places[B] != others {
+            writes += 1;
+            assert!(places[A] == data[B], "it has more to read");
+        }
+    }
+    world.settle();
+    assert!(world.is_sent(B, sent[B]) && world.is_done(B, receives[B]));
+    assert!(places[A] == data[B] && places[B] == data[A]);
+    assert!(reads > 0 && writes > 0, "{reads} pieces read, {writes} written");
+}
+
 #[test]
 fn bulk_ring_progress_is_known_on_both_sides() {
     let mut world = world(2);
