@@ -1,5 +1,5 @@
-# Ten million forged packets against running jobs of messages, and as many against jobs of windows; `make test`
-# sends some 300,000.
+# Ten million forged packets against running jobs of messages, and as many against jobs of windows; five million
+# wrong records in right packets against each. `make test` sends some 300,000 and 20,000.
 .PHONY: shower
-shower: dist ## shower running jobs with twice ten million forged packets (minutes)
-	timeout --kill-after=5 3600 $(CARGO) test -p tutti-tests --test network -- --ignored --nocapture ten_million_forged
+shower: dist ## shower running jobs with forged packets and wrong records by the million (minutes)
+	timeout --kill-after=5 3600 $(CARGO) test -p tutti-tests --test network -- --ignored --nocapture million

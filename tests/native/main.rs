@@ -65,7 +65,7 @@ fn native_refused_operations_are_counted_by_reason() {
     for (form, line) in [
         (
             "json",
-            "\"refused_operations\":{\"no_region\":1,\"no_right\":2,\"out_of_range\":3,\"unaligned\":4,\"malformed\":0,\"full\":5}}",
+            "\"refused_operations\":{\"no_region\":1,\"no_right\":2,\"out_of_range\":3,\"unaligned\":4,\"malformed\":0,\"full\":5},",
         ),
         (
             "1",

@@ -1,8 +1,8 @@
 //! A job whose ranks are showered with forged packets: random ones and mutated copies of real ones from the
 //! right addresses, random ones from a stranger's. Nothing of it is taken, all of it is counted by what
-//! became of it, and the job's messages and windows are right.
+//! became of it, and the job's messages and windows are right. The same with wrong records in right packets.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -16,7 +16,9 @@ use crate::{LIMIT, Network, seed};
 
 const RANKS: usize = 3;
 /// Forged packets behind each real one.
-const EACH: &str = "25";
+const PACKETS: (&str, &str) = ("TUTTI_FORGE", "25");
+/// Wrong records behind each right one.
+const RECORDS: (&str, &str) = ("TUTTI_FORGE_RECORDS", "3");
 
 /// Ports of the UDP sockets that a process holds.
 fn ports(pid: i32) -> Vec<u16> {
@@ -45,12 +47,16 @@ fn figure(text: &str, name: &str) -> u64 {
     numbers.sum()
 }
 
-/// Operations on memory that the ranks have refused: what comes to them has passed the packets' checks.
-fn refused_operations(text: &str) -> u64 {
-    let reasons = text.lines().filter_map(|line| Some(line.split_once("\"refused_operations\":{")?.1));
-    let counts = reasons.flat_map(|reasons| reasons.split(','));
-    let number = |count: &str| count.rsplit(':').next()?.trim_end_matches('}').parse::<u64>().ok();
-    counts.map(|count| number(count).expect("a reason and its number")).sum()
+/// What the ranks have refused by reason: what comes so far has passed the packets' checks.
+fn by_reason(text: &str, name: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for line in text.lines().filter(|line| line.contains("\"datagrams\"")) {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+        for (reason, count) in line[name].as_object().expect("reasons") {
+            *sums.entry(reason.clone()).or_default() += count.as_u64().expect("a number");
+        }
+    }
+    sums
 }
 
 /// What the ranks of one job counted together, or those of several.
@@ -64,7 +70,8 @@ struct Counted {
     forged: u64,
     /// What this process has sent to them, as a stranger.
     strange: u64,
-    refused_operations: u64,
+    refused_operations: BTreeMap<String, u64>,
+    wrong_records: BTreeMap<String, u64>,
 }
 
 impl Counted {
@@ -76,7 +83,17 @@ impl Counted {
         self.dropped += job.dropped;
         self.forged += job.forged;
         self.strange += job.strange;
-        self.refused_operations += job.refused_operations;
+        for (all, these) in [
+            (&mut self.refused_operations, &job.refused_operations),
+            (&mut self.wrong_records, &job.wrong_records),
+        ] {
+            these.iter().for_each(|(reason, count)| *all.entry(reason.clone()).or_default() += count);
+        }
+    }
+
+    /// Records that were refused.
+    fn records(&self) -> u64 {
+        self.refused_operations.values().chain(self.wrong_records.values()).sum()
     }
 }
 
@@ -102,8 +119,8 @@ fn windows(scratch: &Scratch) -> Checked {
     Checked { file, name: "long", rounds: "30", says: "long: all right" }
 }
 
-/// A job of such a program in the shower.
-fn shower(scratch: &Scratch, checked: &Checked) -> Counted {
+/// A job of such a program in a shower.
+fn shower(scratch: &Scratch, checked: &Checked, (variable, each): (&str, &str)) -> Counted {
     let seed = seed();
     let outputs = ["stdout", "stderr"].map(|name| scratch.path().join(name));
     let files = outputs.each_ref().map(|path| fs::File::create(path).expect("a file of our own"));
@@ -113,7 +130,7 @@ fn shower(scratch: &Scratch, checked: &Checked) -> Counted {
         .arg(&checked.file)
         .args([&seed, checked.rounds])
         .env("LD_PRELOAD", tutti_tests::testing_library())
-        .env("TUTTI_FORGE", EACH)
+        .env(variable, each)
         .env("TUTTI_STATS", "json");
     mpiexec.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let mut job = Job(mpiexec.spawn().expect("mpiexec starts"));
@@ -150,7 +167,8 @@ fn shower(scratch: &Scratch, checked: &Checked) -> Counted {
         strangers: of("strangers"),
         dropped: of("dropped"),
         forged: of("forged"),
-        refused_operations: refused_operations(&told),
+        refused_operations: by_reason(&told, "refused_operations"),
+        wrong_records: by_reason(&told, "wrong_records"),
         ..counted
     }
 }
@@ -161,7 +179,7 @@ fn nothing_forged_is_taken(least: u64, program: fn(&Scratch) -> Checked) {
     let checked = program(&scratch);
     let (mut all, mut jobs, began) = (Counted::default(), 0, Instant::now());
     while all.forged < least {
-        let counted = shower(&scratch, &checked);
+        let counted = shower(&scratch, &checked, PACKETS);
         // What is real is taken at most once, and never refused; what is forged is refused, or found no room.
         // Some may still be on its way when its receiver leaves; strangers go on until the job has ended.
         assert!(counted.taken <= counted.sent, "{counted:?}");
@@ -171,7 +189,7 @@ fn nothing_forged_is_taken(least: u64, program: fn(&Scratch) -> Checked) {
             "{counted:?}"
         );
         assert!(counted.strangers <= counted.strange, "{counted:?}");
-        assert_eq!(counted.refused_operations, 0, "{counted:?}");
+        assert_eq!(counted.records(), 0, "{counted:?}");
         all.add(&counted);
         jobs += 1;
     }
@@ -183,6 +201,56 @@ fn nothing_forged_is_taken(least: u64, program: fn(&Scratch) -> Checked) {
         began.elapsed(),
         checked.name
     );
+}
+
+/// At least so many wrong records in right packets, in one job after another.
+fn nothing_wrong_is_taken(least: u64, program: fn(&Scratch) -> Checked) {
+    let scratch = Scratch::new(&format!("network-wrong-{least}"));
+    let checked = program(&scratch);
+    let (mut all, mut jobs, began) = (Counted::default(), 0, Instant::now());
+    while all.forged < least {
+        let counted = shower(&scratch, &checked, RECORDS);
+        assert_eq!(counted.refused, 0, "the packets are right: {counted:?}");
+        // The last ones may find their receiver gone.
+        let records = counted.records();
+        assert!(records <= counted.forged && counted.forged <= records + 500, "{records}: {counted:?}");
+        all.add(&counted);
+        jobs += 1;
+    }
+    for reason in ["form", "kind", "length", "order", "answer", "credit"] {
+        assert!(all.wrong_records[reason] > 0, "{reason}: {all:?}");
+    }
+    if checked.name == "long" {
+        assert!(
+            all.refused_operations["malformed"] > 0 && all.refused_operations["no_region"] > 0,
+            "{all:?}"
+        );
+    }
+    println!(
+        "{} wrong records in {:.1?} against {jobs} jobs of {}: {:?}, operations {:?}",
+        all.forged,
+        began.elapsed(),
+        checked.name,
+        all.wrong_records,
+        all.refused_operations
+    );
+}
+
+#[test]
+fn wrong_records_of_a_rank_are_counted_and_never_taken() {
+    nothing_wrong_is_taken(10_000, messages);
+}
+
+#[test]
+fn wrong_records_beside_remote_memory_are_counted_and_never_taken() {
+    nothing_wrong_is_taken(10_001, windows);
+}
+
+#[test]
+#[ignore = "takes minutes: make shower"]
+fn millions_of_wrong_records_are_counted_and_never_taken() {
+    nothing_wrong_is_taken(5_000_000, messages);
+    nothing_wrong_is_taken(5_000_001, windows);
 }
 
 #[test]

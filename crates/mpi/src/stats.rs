@@ -15,6 +15,7 @@ use crate::process::Guard;
 use tutti_rma::wire::Refusal;
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Traffic;
+use tutti_runtime::wrong::{self, Wrong};
 use tutti_shm::sync::Ordering;
 
 /// A counter: its name (as a performance variable and in JSON), head of its column, meaning, category, and
@@ -214,7 +215,12 @@ fn refused(process: &Guard) -> Refused {
     reasons.map(|reason| (reason, process.rank.refused_for(reason))).collect()
 }
 
-/// What has become of the datagrams of one rank, and of the operations that were refused.
+/// Reasons, and how many records were left out for each.
+fn wrong_records() -> Vec<(Wrong, u64)> {
+    Wrong::ALL.into_iter().map(|reason| (reason, wrong::counted(reason))).collect()
+}
+
+/// What has become of the datagrams of one rank, and of the operations and records that were refused.
 fn network_line(form: Form, rank: usize, traffic: &Traffic, refused_here: &Refused) -> String {
     let Traffic { out, taken, refused, unknown_senders, dropped, probes, forged, duplicates, gaps, made } =
         traffic;
@@ -228,20 +234,32 @@ fn network_line(form: Form, rank: usize, traffic: &Traffic, refused_here: &Refus
         let reasons = reasons(", ", |(reason, count)| format!("{} {count}", reason.name()));
         format!("tutti: rank {rank}: {sum} operations on its memory refused: {reasons}\n")
     };
+    let wrong = wrong_records();
+    let wrong_by = |separator: &str, of: fn(&(Wrong, u64)) -> String| {
+        wrong.iter().map(of).collect::<Vec<_>>().join(separator)
+    };
+    let sum: u64 = wrong.iter().map(|(_, count)| count).sum();
+    let records = if sum == 0 {
+        String::new()
+    } else {
+        let reasons = wrong_by(", ", |(reason, count)| format!("{} {count}", reason.name()));
+        format!("tutti: rank {rank}: {sum} wrong records left out: {reasons}\n")
+    };
     match form {
         Form::Table => format!(
             "tutti: rank {rank}: {out} datagrams sent, {taken} taken, {refused} refused, {unknown_senders} from strangers, {dropped} \
-             dropped by the kernel, {probes} after a silence\n{operations}"
+             dropped by the kernel, {probes} after a silence\n{operations}{records}"
         ),
         Form::Json => format!(
             "{{\"rank\":{rank},\"datagrams\":{{\"sent\":{out},\"taken\":{taken},\"refused\":{refused},\
              \"strangers\":{unknown_senders},\"dropped\":{dropped},\"probes\":{probes},\"forged\":{forged},\
              \"duplicates\":{duplicates},\"gaps\":{gaps},\
-             \"made\":{{\"lost\":{},\"doubled\":{},\"late\":{}}}}},\"refused_operations\":{{{}}}}}\n",
+             \"made\":{{\"lost\":{},\"doubled\":{},\"late\":{}}}}},\"refused_operations\":{{{}}},\"wrong_records\":{{{}}}}}\n",
             made.lost,
             made.doubled,
             made.late,
             reasons(",", |(reason, count)| format!("\"{}\":{count}", reason.name())),
+            wrong_by(",", |(reason, count)| format!("\"{}\":{count}", reason.name())),
         ),
     }
 }

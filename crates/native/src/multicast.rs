@@ -25,6 +25,7 @@ use tutti_rma::done::DoneAt;
 use tutti_runtime::job::Job;
 use tutti_runtime::rank::{self, LockedRank};
 use tutti_runtime::router::{Client, Outbox, RouteId, Router, SendError, Taken};
+use tutti_runtime::wrong::{self, Wrong};
 use tutti_runtime::{remote_memory, service_state};
 
 use crate::completion::{Done, End, TOUCHED, note_once};
@@ -165,22 +166,23 @@ impl State {
 // SAFETY: it has no bulk messages.
 unsafe impl Client for State {
     fn record(&mut self, from: usize, record: &[u8]) -> Taken {
-        match record[0] {
-            WRITE => {
-                if let Some((id, status)) = self.apply(record) {
+        match (record[0], number(record, 4), number(record, 8)) {
+            (WRITE, ..) => match self.apply(record) {
+                Some((id, status)) => {
                     self.answers.push_back((from, id, status));
                     service_state::note_applied();
                 }
-            }
-            _ => {
-                if let (Some(id), Some(status)) = (number(record, 4), number(record, 8)) {
-                    let id = u32::from_ne_bytes(id);
-                    // A rank answers what it was sent.
-                    if self.pending.get(&id).is_some_and(|pending| pending.to == from) {
-                        self.end(id, c_int::from_ne_bytes(status));
-                    }
+                None => wrong::count(from, Wrong::Form),
+            },
+            (_, Some(id), Some(status)) => {
+                let id = u32::from_ne_bytes(id);
+                // A rank answers what it was sent.
+                match self.pending.get(&id).is_some_and(|pending| pending.to == from) {
+                    true => self.end(id, c_int::from_ne_bytes(status)),
+                    false => wrong::count(from, Wrong::Answer),
                 }
             }
+            _ => wrong::count(from, Wrong::Form),
         }
         Taken::Yes
     }
@@ -204,6 +206,8 @@ unsafe impl Client for State {
     fn bulk_sent(&mut self, _tag: u64) {}
 
     fn bulk_received(&mut self, _tag: u64) {}
+
+    fn bulk_refused(&mut self, _to: usize, _tag: u64) {}
 
     fn peer_exited(&mut self, rank: usize) {
         let of_it = self.pending.iter().filter(|(_, pending)| pending.to == rank);

@@ -37,6 +37,8 @@ mod long;
 pub const ANSWERS_MAX: usize = 256;
 /// Their bytes.
 pub const ANSWER_BYTES_MAX: usize = 256 << 10;
+/// Refusals that are kept by region until somebody asks.
+const REFUSALS_MAX: usize = 1024;
 
 /// What became of a record that was offered to the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -429,7 +431,10 @@ impl Engine {
 
     /// Why the first operation on a region was refused since this was asked last.
     pub fn take_refusal(&mut self, to: usize, region: Name) -> Option<Refusal> {
-        if self.refusals.is_empty() { None } else { self.refusals.remove(&(to, region)) }
+        if self.refusals.is_empty() {
+            return None;
+        }
+        self.refusals.remove(&(to, region)).or_else(|| self.refusals.remove(&(to, wire::NO_REGION)))
     }
 
     /// Operations of others that were refused here.
@@ -485,6 +490,9 @@ impl Engine {
         match (note, refusal) {
             (Some(note), _) => note.answered(refusal),
             (None, Some(refusal)) => {
+                // A rank that refuses what nobody asked for fills no memory: there is one for all the rest.
+                let has_room = self.refusals.len() < REFUSALS_MAX;
+                let region = if has_room { region } else { wire::NO_REGION };
                 self.refusals.entry((to, region)).or_insert(refusal);
             }
             (None, None) => {}

@@ -36,6 +36,8 @@ pub mod log;
 pub mod net;
 pub mod polite;
 pub mod rank;
+#[cfg(feature = "testing")]
+mod record_forger;
 pub mod remote_memory;
 pub mod router;
 pub mod service;
@@ -45,6 +47,7 @@ pub mod user_names;
 pub mod wait;
 pub mod waiting;
 pub mod word_wait;
+pub mod wrong;
 pub mod yama;
 
 pub use tutti_transport::stamps;

@@ -67,6 +67,8 @@ pub struct Net {
     planned: Vec<Transmit>,
     gone: usize,
     politeness: Politeness,
+    #[cfg(feature = "testing")]
+    record_forger: Option<crate::record_forger::RecordForger>,
 }
 
 /// What has become of a rank's datagrams.
@@ -84,7 +86,7 @@ pub struct Traffic {
     pub dropped: u64,
     /// Handed out after a silence, to ask what has arrived.
     pub probes: u64,
-    /// Forged and sent besides, by a library built for tests.
+    /// Forged packets and wrong records, sent besides by a library built for tests.
     pub forged: u64,
     /// Data packets that came a second time.
     pub duplicates: u64,
@@ -135,7 +137,11 @@ impl Net {
                 endpoint.renew(Rank(rank as u32), job.begin_far(rank));
             }
         }
-        Ok(Some(Net::new(endpoint, transport, job.clock().clone())))
+        let net = Net::new(endpoint, transport, job.clock().clone());
+        #[cfg(feature = "testing")]
+        let net =
+            Net { record_forger: crate::record_forger::RecordForger::from_environment(job.rank()), ..net };
+        Ok(Some(net))
     }
 
     fn new(endpoint: Endpoint<SegmentFlow>, transport: Box<dyn Transport>, clock: Clock) -> Self {
@@ -153,6 +159,8 @@ impl Net {
             planned: Vec::with_capacity(TRANSMITS_MAX),
             gone: 0,
             politeness: Politeness::of_environment(),
+            #[cfg(feature = "testing")]
+            record_forger: None,
         }
     }
 
@@ -183,7 +191,21 @@ impl Net {
     /// Those of [`Endpoint::try_send`].
     #[inline]
     pub fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), SendError> {
-        self.endpoint.try_send(Rank(to as u32), head, body)
+        self.endpoint.try_send(Rank(to as u32), head, body)?;
+        #[cfg(feature = "testing")]
+        self.forge_records(to, head, body);
+        Ok(())
+    }
+
+    /// Puts wrong records behind one, as far as there is room.
+    #[cfg(feature = "testing")]
+    fn forge_records(&mut self, to: usize, head: &[u8], body: &[u8]) {
+        let Some(forger) = &mut self.record_forger else { return };
+        for _ in 0..forger.follow(to, head, body) {
+            forger.forge(to);
+            let sent = self.endpoint.try_send(Rank(to as u32), &forger.record, &[]);
+            forger.sent += u64::from(sent.is_ok());
+        }
     }
 
     /// Where the records to a rank end that are in the FIFO now.
@@ -375,6 +397,13 @@ impl Net {
         self.transport.stamp_arrivals(is_wanted);
     }
 
+    fn forged_records(&self) -> u64 {
+        #[cfg(feature = "testing")]
+        return self.record_forger.as_ref().map_or(0, |forger| forger.sent);
+        #[cfg(not(feature = "testing"))]
+        0
+    }
+
     /// What it has counted.
     pub fn traffic(&self) -> Traffic {
         let (endpoint, transport) = (self.endpoint.counters(), self.transport.counters());
@@ -385,7 +414,7 @@ impl Net {
             unknown_senders: transport.unknown_senders,
             dropped: transport.dropped,
             probes: endpoint.probes,
-            forged: transport.made.forged,
+            forged: transport.made.forged + self.forged_records(),
             duplicates: endpoint.duplicates,
             gaps: endpoint.gaps,
             made: transport.made,

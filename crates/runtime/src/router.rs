@@ -22,6 +22,7 @@ pub use tutti_channel::{SendError, Taken};
 
 use crate::net::{Memory, Net, Traffic};
 use crate::service_state;
+use crate::wrong::{self, Wrong};
 
 /// A small record that follows another one to the same rank within this time, without a look at the network
 /// in between, waits for more to come: a system call costs as much as fifty records.
@@ -44,7 +45,8 @@ const ROUTES_MAX: usize = 4;
 /// holds nothing that anybody relies on. What [`Client::slice`] gives stays as it is until the message is
 /// sent.
 pub unsafe trait Client {
-    /// The next record of a rank. It is acknowledged when this returns, so it must be applied or kept.
+    /// The next record of a rank. It is acknowledged when this returns, so it must be applied or kept; one
+    /// that is wrong is [counted](wrong::count).
     fn record(&mut self, from: usize, record: &[u8]) -> Taken;
     /// Bytes that belong at `offset` of the message accepted with `tag`.
     fn fragment(&mut self, tag: u64, offset: u64, bytes: &[u8]);
@@ -59,12 +61,7 @@ pub unsafe trait Client {
     /// The bulk message accepted with `tag` is complete.
     fn bulk_received(&mut self, tag: u64);
     /// The receiver of the bulk message sent with `tag` does not know it, or has left.
-    ///
-    /// # Panics
-    /// Unless the interface expects that.
-    fn bulk_refused(&mut self, to: usize, tag: u64) {
-        panic!("rank {to} refuses a message that it cleared ({tag:#x})");
-    }
+    fn bulk_refused(&mut self, to: usize, tag: u64);
     /// A rank has left for good: nothing comes from it, and what it did not take is lost.
     fn peer_exited(&mut self, rank: usize) {
         let _ = rank;
@@ -420,10 +417,10 @@ impl<C: Client> Routed<'_, C> {
     fn lent_record(&mut self, from: usize, record: &[u8]) -> Taken {
         let kind = record.first().map(|first| first & !OWN_BIT);
         let takes = |route: &Route| kind.is_some_and(|kind| route.kinds.contains(&kind));
-        let found = self.routes.iter().position(takes);
-        let route = found.unwrap_or_else(|| {
-            panic!("a record of {} bytes and unknown kind {kind:?} from rank {from}", record.len())
-        });
+        let Some(route) = self.routes.iter().position(takes) else {
+            wrong::count(from, Wrong::Kind);
+            return Taken::Yes;
+        };
         self.with_route(RouteId(route as u8), |client| client.record(from, record))
     }
 }
@@ -504,6 +501,10 @@ unsafe impl Client for Nothing {
     }
 
     fn bulk_received(&mut self, _tag: u64) {
+        match *self {}
+    }
+
+    fn bulk_refused(&mut self, _to: usize, _tag: u64) {
         match *self {}
     }
 

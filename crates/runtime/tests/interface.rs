@@ -15,6 +15,7 @@ use tutti_runtime::rank::{self, Interface, LOCK, LockedRank};
 use tutti_runtime::router::{Client, Outbox, Router};
 use tutti_runtime::sleep::SleepReport;
 use tutti_runtime::waiting::{self, Waiting};
+use tutti_runtime::wrong::{self, Wrong};
 use tutti_shm::layout::Geometry;
 use tutti_shm::peers::Peers;
 use tutti_shm::segment::Segment;
@@ -101,6 +102,10 @@ unsafe impl Client for Toy {
         self.received = true;
     }
 
+    fn bulk_refused(&mut self, to: usize, tag: u64) {
+        panic!("rank {to} refuses {tag:#x}");
+    }
+
     fn advance(&mut self, outbox: &mut Outbox<'_>) {
         if std::mem::take(&mut self.asked) {
             self.filled = vec![0; BULK_BYTES];
@@ -141,6 +146,8 @@ fn router_gives_each_interface_its_records_and_bulk_messages() {
     left.outbox(own).try_send(1, &[ASK], &[]).unwrap();
     left.outbox(own).try_send(1, &[0x2f], b"data").unwrap();
     left.outbox(own).try_send(1, &[0x1f | 0x80], b"other").unwrap();
+    // Nobody takes these.
+    left.outbox(own).try_send(1, &[0x30], b"strange").unwrap();
     left.transmit_as(own, &mut toy);
     while !toy.sent || !LENT.with_borrow(|lent| lent.received) {
         left.poll_as(own, &mut toy);
@@ -152,6 +159,7 @@ fn router_gives_each_interface_its_records_and_bulk_messages() {
     });
     assert_eq!(first.records, [b"\x9fother".to_vec()], "the highest bit is the interface's own");
     assert!(LENDINGS.get() > 0 && !first.received && !first.asked);
+    assert_eq!(wrong::counted(Wrong::Kind), 1);
 }
 
 #[test]

@@ -172,6 +172,10 @@ unsafe impl Client for GuestClient<'_> {
         self.messages.bulk_received(tag);
     }
 
+    fn bulk_refused(&mut self, to: usize, tag: u64) {
+        self.messages.bulk_refused(to, tag);
+    }
+
     fn advance(&mut self, outbox: &mut Outbox<'_>) {
         self.messages.advance(outbox);
     }

@@ -60,6 +60,8 @@ mod unexpected_message;
 mod many_tests;
 #[cfg(test)]
 mod protocol_tests;
+#[cfg(test)]
+mod record_tests;
 
 use std::cell::RefCell;
 use std::rc::Rc;

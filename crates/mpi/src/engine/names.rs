@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use tutti_runtime::wrong::Wrong;
 use tutti_shm::envelope::{Head, NAMED};
 use tutti_shm::names::{Names, Question, Refusal};
 
@@ -32,8 +33,8 @@ pub(super) struct Questions {
     names: Names,
     /// Number of the last question of this rank.
     last: u32,
-    /// Answers that nobody has taken, by the numbers of the questions.
-    answers: HashMap<u32, Answer>,
+    /// By the numbers of the questions; none that has not come.
+    answers: HashMap<u32, Option<Answer>>,
     keeper_has_left: bool,
 }
 
@@ -45,28 +46,31 @@ impl Questions {
     /// A number for a question of ours.
     pub(super) fn next_number(&mut self) -> u32 {
         self.last = self.last.wrapping_add(1);
+        self.answers.insert(self.last, None);
         self.last
     }
 
-    /// The answer to a question of rank `from`, as a record.
-    pub(super) fn answer(&self, from: usize, head: &Head, data: &[u8]) -> (Head, Vec<u8>) {
-        let question = Question::decode(head.tag, head.length, data);
-        let question = question.unwrap_or_else(|| panic!("rank {from} asks for names in a way of its own"));
+    /// The answer to a question of rank `from`, as a record; none to what is no question.
+    pub(super) fn answer(&self, from: usize, head: &Head, data: &[u8]) -> Option<(Head, Vec<u8>)> {
+        let question = Question::decode(head.tag, head.length, data)?;
         let (tag, port) = match self.names.answer(from as u32, question) {
             Ok(port) => (0, port),
             Err(refusal) => (refusal as i32, Vec::new()),
         };
         let length = port.len() as u64;
-        (Head { kind: NAMED, number: head.number, tag, length, ..Head::default() }, port)
+        Some((Head { kind: NAMED, number: head.number, tag, length, ..Head::default() }, port))
     }
 
     /// The answer to a question of ours.
-    pub(super) fn take_answer(&mut self, head: &Head, data: &[u8]) {
+    pub(super) fn take_answer(&mut self, from: usize, head: &Head, data: &[u8]) -> Result<(), Wrong> {
+        let place = self.answers.get_mut(&head.number).filter(|place| from == KEEPER && place.is_none());
+        let place = place.ok_or(Wrong::Answer)?;
         let answer = match Refusal::from_code(head.tag) {
             Some(refusal) => Err(NoAnswer::Refused(refusal)),
             None => Ok(data.to_vec()),
         };
-        self.answers.insert(head.number, answer);
+        *place = Some(answer);
+        Ok(())
     }
 
     /// A rank has left the job.
@@ -76,6 +80,7 @@ impl Questions {
 
     /// The answer under a number, when it is there.
     pub(super) fn poll(&mut self, number: u32) -> Option<Answer> {
-        self.answers.remove(&number).or_else(|| self.keeper_has_left.then_some(Err(NoAnswer::Gone)))
+        let is_over = self.keeper_has_left || self.answers.get(&number).is_some_and(Option::is_some);
+        is_over.then(|| self.answers.remove(&number).flatten().unwrap_or(Err(NoAnswer::Gone)))
     }
 }

@@ -5,10 +5,11 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use tutti_channel::{BulkError, SendError, Taken};
+use tutti_channel::{BULK_BYTES_MAX, BulkError, SendError, Taken};
 use tutti_datatype::{Buffer, SignatureWord};
 use tutti_runtime::job::Job;
 use tutti_runtime::router::{Client, Lend, Outbox, RouteId, Router};
+use tutti_runtime::wrong::{self, Wrong};
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
 use super::arrival::{raise_answered, raise_unexpected};
@@ -97,43 +98,8 @@ pub(super) struct RemoteClient<'a> {
 // 3.7), a send buffer until the send is done; what is asked for is a part of it that has not come.
 unsafe impl Client for RemoteClient<'_> {
     fn record(&mut self, from: usize, record: &[u8]) -> Taken {
-        let (head, data) = Head::decode(record)
-            .unwrap_or_else(|| panic!("a record of {} bytes from rank {from} has no head", record.len()));
-        let peer = &mut self.state.peers[from];
-        match head.kind {
-            EAGER | STREAM | RTS => {
-                peer.eager_known_released = peer.eager_known_released.max(head.word);
-                self.take_message(from, &head, data);
-            }
-            PART => self.take_part(from, data),
-            CTS => {
-                let request = self.take_rts(from, head.number);
-                raise_answered(from, self.requests.get(request));
-                self.state.to_send.push_back(Cts { to: from, name: head.word, request });
-            }
-            FIN => {
-                let request = self.take_rts(from, head.number);
-                raise_answered(from, self.requests.get(request));
-                self.requests.finish(request);
-            }
-            CREDIT => peer.eager_known_released = peer.eager_known_released.max(head.word),
-            CANCEL => {
-                if self.matching.withdraw_announced(from, head.number) {
-                    let answer = Head { kind: CANCELLED, number: head.number, ..Head::default() };
-                    self.state.send_control(from, answer);
-                }
-            }
-            CANCELLED => {
-                let request = self.take_rts(from, head.number);
-                self.requests.get_mut(request).cancelled = true;
-                self.requests.finish(request);
-            }
-            NAMES => {
-                let (head, port) = self.state.questions.answer(from, &head, data);
-                self.state.put_off(from, Outgoing::Record(Box::new((head, port))));
-            }
-            NAMED => self.state.questions.take_answer(&head, data),
-            other => panic!("a record of unknown kind {other} from rank {from}"),
+        if let Err(wrong) = self.take_record(from, record) {
+            wrong::count(from, wrong);
         }
         Taken::Yes
     }
@@ -174,6 +140,16 @@ unsafe impl Client for RemoteClient<'_> {
         finish_receive(self.requests, tag as u32);
     }
 
+    fn bulk_refused(&mut self, to: usize, tag: u64) {
+        let peer = &mut self.state.peers[to];
+        if !peer.has_exited {
+            // The rank has cleared it under a name that it does not have.
+            wrong::count(to, Wrong::Answer);
+        }
+        let request = tag as u32;
+        peer.rendezvous.push(self.requests.get(request).posted as u32, request);
+    }
+
     fn peer_exited(&mut self, rank: usize) {
         self.state.peers[rank].has_exited = true;
         self.state.questions.handle_exit(rank);
@@ -186,14 +162,71 @@ unsafe impl Client for RemoteClient<'_> {
 }
 
 impl RemoteClient<'_> {
+    /// Applies a record, or nothing of one that is wrong.
+    fn take_record(&mut self, from: usize, record: &[u8]) -> Result<(), Wrong> {
+        let (head, data) = Head::decode(record).ok_or(Wrong::Form)?;
+        match head.kind {
+            EAGER | STREAM | RTS => {
+                self.check_message(from, &head, data)?;
+                self.take_message(from, &head, data);
+            }
+            PART => self.take_part(from, data)?,
+            CTS => {
+                let request = self.take_rts(from, head.number)?;
+                raise_answered(from, self.requests.get(request));
+                self.state.to_send.push_back(Cts { to: from, name: head.word, request });
+            }
+            FIN => {
+                let request = self.take_rts(from, head.number)?;
+                raise_answered(from, self.requests.get(request));
+                self.requests.finish(request);
+            }
+            CREDIT => self.state.peers[from].learn_released(head.word)?,
+            CANCEL => {
+                if self.matching.withdraw_announced(from, head.number) {
+                    let answer = Head { kind: CANCELLED, number: head.number, ..Head::default() };
+                    self.state.send_control(from, answer);
+                }
+            }
+            CANCELLED => {
+                let request = self.take_rts(from, head.number)?;
+                self.requests.get_mut(request).cancelled = true;
+                self.requests.finish(request);
+            }
+            NAMES => {
+                let (head, port) = self.state.questions.answer(from, &head, data).ok_or(Wrong::Form)?;
+                self.state.put_off(from, Outgoing::Record(Box::new((head, port))));
+            }
+            NAMED => self.state.questions.take_answer(from, &head, data)?,
+            _ => return Err(Wrong::Kind),
+        }
+        Ok(())
+    }
+
+    /// Whether a message is what its head says, and its sender has credit for what is to be kept of it.
+    fn check_message(&mut self, from: usize, head: &Head, data: &[u8]) -> Result<(), Wrong> {
+        let (bytes, here) = (head.length, data.len() as u64);
+        let is_right = match head.kind {
+            EAGER => here == bytes,
+            STREAM => here < bytes && bytes <= REMOTE_EAGER_BYTES_MAX as u64,
+            _ => here == 0 && bytes <= BULK_BYTES_MAX,
+        };
+        if !is_right {
+            return Err(Wrong::Length);
+        }
+        let peer = &mut self.state.peers[from];
+        if head.kind == STREAM && peer.inbound.is_some() {
+            return Err(Wrong::Order);
+        }
+        peer.learn_released(head.word)?;
+        if head.kind == RTS { Ok(()) } else { peer.take_eager(bytes) }
+    }
+
     fn take_message(&mut self, from: usize, head: &Head, data: &[u8]) {
-        let bytes = usize::try_from(head.length).expect("a message fits into memory");
+        let bytes = head.length as usize;
         let body = match head.kind {
             EAGER => None,
-            STREAM => {
-                let number = self.open_inbound(from, bytes, data);
-                Some(Body::Streaming(number))
-            }
+            STREAM => Some(Body::Streaming(self.state.peers[from].open_inbound(bytes, data))),
             _ => Some(Body::Rendezvous { message: head.number, address: 0 }),
         };
         let word = SignatureWord(head.signature);
@@ -223,22 +256,11 @@ impl RemoteClient<'_> {
         }
     }
 
-    /// The first record of a message of several: its data are held until a receive takes it.
-    fn open_inbound(&mut self, from: usize, bytes: usize, data: &[u8]) -> u32 {
-        let peer = &mut self.state.peers[from];
-        assert!(peer.inbound.is_none(), "a message of rank {from} begins before the last one has ended");
-        let number = peer.next_inbound;
-        peer.next_inbound = number.wrapping_add(1);
-        let mut held = Vec::with_capacity(bytes);
-        held.extend_from_slice(data);
-        peer.inbound = Some(Inbound { number, bytes, arrived: data.len(), target: Target::Held(held) });
-        number
-    }
-
-    fn take_part(&mut self, from: usize, data: &[u8]) {
-        let inbound = self.state.peers[from].inbound.as_mut();
-        let inbound = inbound.unwrap_or_else(|| panic!("a part of no message from rank {from}"));
-        assert!(data.len() <= inbound.bytes - inbound.arrived, "a message of rank {from} is too long");
+    fn take_part(&mut self, from: usize, data: &[u8]) -> Result<(), Wrong> {
+        let inbound = self.state.peers[from].inbound.as_mut().ok_or(Wrong::Order)?;
+        if data.len() > inbound.bytes - inbound.arrived {
+            return Err(Wrong::Length);
+        }
         match &mut inbound.target {
             // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
             Target::Receive(index) => unsafe {
@@ -248,10 +270,10 @@ impl RemoteClient<'_> {
         }
         inbound.arrived += data.len();
         if inbound.arrived < inbound.bytes {
-            return;
+            return Ok(());
         }
         let Some(Inbound { number, bytes, target, .. }) = self.state.peers[from].inbound.take() else {
-            return;
+            return Ok(());
         };
         match target {
             Target::Receive(index) => {
@@ -260,11 +282,12 @@ impl RemoteClient<'_> {
             }
             Target::Held(held) => self.matching.complete_stream(from, number, held.into_boxed_slice()),
         }
+        Ok(())
     }
 
-    fn take_rts(&mut self, from: usize, number: u32) -> u32 {
-        let rendezvous = self.state.peers[from].rendezvous.take(number);
-        rendezvous.unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"))
+    /// The request of a message that was announced to a rank, which answers.
+    fn take_rts(&mut self, from: usize, number: u32) -> Result<u32, Wrong> {
+        self.state.peers[from].rendezvous.take(number).ok_or(Wrong::Answer)
     }
 }
 
@@ -376,6 +399,8 @@ impl RemoteClient<'_> {
                     self.state.send_control(from, Head { kind: CTS, number, word, ..Head::default() });
                 }
                 Err(BulkError::Full) => break,
+                // Its sender has left, and nothing comes.
+                Err(BulkError::Exited(_)) => {}
                 Err(error) => panic!("a message of rank {} cannot be accepted: {error}", accept.from),
             }
             self.state.to_accept.pop_front();
@@ -383,7 +408,8 @@ impl RemoteClient<'_> {
         while let Some(clear) = self.state.to_send.front() {
             let bytes = self.requests.get(clear.request).buffer.bytes;
             match outbox.send_bulk(clear.to, clear.name, bytes, u64::from(clear.request)) {
-                Ok(()) => {}
+                // To who has left nothing is sent.
+                Ok(()) | Err(BulkError::Exited(_)) => {}
                 Err(BulkError::Full) => break,
                 Err(error) => panic!("a message cannot be sent to rank {}: {error}", clear.to),
             }

@@ -8,6 +8,7 @@ use tutti_datatype::Buffer;
 use tutti_runtime::guests::Guests;
 use tutti_runtime::net::DATAGRAM_BYTES_MAX;
 use tutti_runtime::router::Outbox;
+use tutti_runtime::wrong::Wrong;
 use tutti_shm::envelope::{CONTEXTS_PER_COMM, CREDIT, EAGER, HEAD_BYTES, Head, SIGNED_HEAD_BYTES};
 use tutti_shm::names::Names;
 
@@ -94,7 +95,9 @@ pub(super) struct Peer {
     /// It has left the job, and all that it has sent has been taken. Not for guests.
     pub has_exited: bool,
     eager_sent: u64,
-    pub eager_known_released: u64,
+    eager_known_released: u64,
+    /// Of the rank, by what its credit allows.
+    eager_taken: u64,
     eager_released: u64,
     eager_published: u64,
 }
@@ -225,6 +228,36 @@ impl Peer {
     pub(super) fn has_credit(&self, bytes: usize) -> bool {
         let after = self.eager_sent + bytes as u64 + EAGER_OVERHEAD_BYTES;
         after <= self.eager_known_released + EAGER_CREDIT_BYTES
+    }
+
+    /// The rank has released so much of what was sent to it.
+    pub(super) fn learn_released(&mut self, released: u64) -> Result<(), Wrong> {
+        if released > self.eager_sent {
+            return Err(Wrong::Credit);
+        }
+        self.eager_known_released = self.eager_known_released.max(released);
+        Ok(())
+    }
+
+    /// The rank has sent so many bytes eagerly.
+    pub(super) fn take_eager(&mut self, bytes: u64) -> Result<(), Wrong> {
+        let after = self.eager_taken + bytes + EAGER_OVERHEAD_BYTES;
+        if after > self.eager_released + EAGER_CREDIT_BYTES {
+            return Err(Wrong::Credit);
+        }
+        self.eager_taken = after;
+        Ok(())
+    }
+
+    /// The first record of a message of several: its data are held until a receive takes it. Gives its name
+    /// among the unexpected messages.
+    pub(super) fn open_inbound(&mut self, bytes: usize, data: &[u8]) -> u32 {
+        let number = self.next_inbound;
+        self.next_inbound = number.wrapping_add(1);
+        let mut held = Vec::with_capacity(bytes);
+        held.extend_from_slice(data);
+        self.inbound = Some(Inbound { number, bytes, arrived: data.len(), target: Target::Held(held) });
+        number
     }
 
     /// So many bytes are sent eagerly.

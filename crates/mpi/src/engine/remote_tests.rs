@@ -21,7 +21,7 @@ use super::message::{Message, Mode};
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_TRUNCATE};
 use crate::request::{Request, RequestKind, Started};
 
-const CONTEXT: u32 = 40;
+pub(super) const CONTEXT: u32 = 40;
 
 fn engine(rank: u32, socket: OwnedFd, addresses: &[SocketAddr]) -> Engine {
     let world_ranks = addresses.len() as u32;
@@ -45,6 +45,13 @@ fn engine(rank: u32, socket: OwnedFd, addresses: &[SocketAddr]) -> Engine {
     });
     let router = Net::open(&job).unwrap().map(|net| Rc::new(RefCell::new(Router::new(net, job.ranks()))));
     Engine::new(job, router, None)
+}
+
+/// Rank 1 of two. Rank 0 has an address, and is not there.
+pub(super) fn single() -> Engine {
+    let open = || udp::open(Ipv4Addr::LOCALHOST.into()).unwrap();
+    let ((_absent, first), (socket, second)) = (open(), open());
+    engine(1, socket, &[first, second])
 }
 
 fn data(seed: usize, bytes: usize) -> Vec<u8> {
@@ -78,7 +85,7 @@ fn pair(left: impl FnOnce(&mut Engine) + Send, right: impl FnOnce(&mut Engine) +
     });
 }
 
-fn send(engine: &mut Engine, to: u32, tag: i32, data: &[u8], mode: Mode) -> Option<u32> {
+pub(super) fn send(engine: &mut Engine, to: u32, tag: i32, data: &[u8], mode: Mode) -> Option<u32> {
     let buffer = Buffer::contiguous(data.as_ptr().cast_mut(), data.len());
     match engine.send(Message { to, context: CONTEXT, tag, buffer, mode }) {
         Started::Done => None,
@@ -86,7 +93,7 @@ fn send(engine: &mut Engine, to: u32, tag: i32, data: &[u8], mode: Mode) -> Opti
     }
 }
 
-fn receive(engine: &mut Engine, from: i32, tag: i32, into: &mut [u8]) -> u32 {
+pub(super) fn receive(engine: &mut Engine, from: i32, tag: i32, into: &mut [u8]) -> u32 {
     let buffer = Buffer::contiguous(into.as_mut_ptr(), into.len());
     engine.receive(Request::new(RequestKind::Receive, buffer, CONTEXT, from, tag))
 }

@@ -298,6 +298,21 @@ fn engine_owes_a_rank_no_more_than_it_may() {
     pair.run(long);
 }
 
+#[test]
+fn engine_keeps_so_many_refusals_and_loses_none() {
+    let mut engine = Engine::new(0, RECORD_BYTES_MAX);
+    let name = |id| Name { id, generation: 0 };
+    let ids = 0..10 * REFUSALS_MAX as u32;
+    for id in ids.clone() {
+        engine.take(1, &wire::status(NO_REPLY, name(id), Refusal::OutOfRange));
+    }
+    assert!(engine.refusals.len() <= REFUSALS_MAX + 1);
+    engine.take(2, &wire::status(NO_REPLY, name(7), Refusal::NoRight));
+    assert_eq!(engine.take_refusal(2, name(7)), Some(Refusal::NoRight));
+    assert!(ids.clone().any(|id| id > 5000 && engine.take_refusal(1, name(id)).is_some()));
+    (0..REFUSALS_MAX as u32).for_each(|id| assert!(engine.take_refusal(1, name(id)).is_some(), "{id}"));
+}
+
 proptest! {
     /// Whatever arrives, nothing outside the window changes, nothing panics, and refusals are counted.
     #[test]

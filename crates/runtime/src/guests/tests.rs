@@ -50,6 +50,10 @@ unsafe impl Client for Heard {
         self.received.push(tag);
     }
 
+    fn bulk_refused(&mut self, to: usize, tag: u64) {
+        panic!("rank {to} refuses {tag:#x}");
+    }
+
     fn advance(&mut self, _outbox: &mut Outbox<'_>) {}
 }
 

@@ -1,0 +1,128 @@
+//! Records of a rank that is out of its mind.
+
+use proptest::prelude::*;
+use tutti_runtime::wrong::{self, Wrong};
+use tutti_shm::envelope::{CANCEL, CTS, EAGER, FIN, HEAD_BYTES, Head, NAMED, PART, RTS, STREAM};
+
+use super::message::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Mode, REMOTE_EAGER_BYTES_MAX};
+use super::remote_tests::{CONTEXT, receive, send, single};
+use super::*;
+use crate::abi::MPI_ANY_TAG;
+
+const FROM: usize = 0;
+const GUARD: u8 = 0xa5;
+
+/// Records come in as if the channel had brought them.
+fn take(engine: &mut Engine, record: &[u8]) {
+    engine.lend_client(&mut |client| {
+        client.record(FROM, record);
+    });
+}
+
+fn record(head: Head, data: &[u8]) -> Vec<u8> {
+    [&head.encode()[..HEAD_BYTES], data].concat()
+}
+
+/// How many records are refused for a reason by that.
+fn refused(wrong: Wrong, what: impl FnOnce()) -> u64 {
+    let before = wrong::counted(wrong);
+    what();
+    wrong::counted(wrong) - before
+}
+
+#[test]
+fn records_that_are_wrong_are_refused_by_reason() {
+    let mut engine = single();
+    let head = Head { context: CONTEXT, ..Head::default() };
+    let long = REMOTE_EAGER_BYTES_MAX as u64 + 1;
+    let cases = [
+        (Wrong::Form, vec![EAGER; HEAD_BYTES - 1]),
+        (Wrong::Kind, record(Head { kind: 0x1f, ..head }, &[])),
+        (Wrong::Length, record(Head { kind: EAGER, length: 5, ..head }, b"four")),
+        (Wrong::Length, record(Head { kind: STREAM, length: 4, ..head }, b"four")),
+        (Wrong::Length, record(Head { kind: STREAM, length: long, ..head }, b"four")),
+        (Wrong::Length, record(Head { kind: RTS, length: u64::MAX, ..head }, &[])),
+        (Wrong::Length, record(Head { kind: RTS, length: 4, ..head }, b"four")),
+        (Wrong::Order, record(Head { kind: PART, ..head }, b"four")),
+        (Wrong::Answer, record(Head { kind: CTS, number: 7, ..head }, &[])),
+        (Wrong::Answer, record(Head { kind: FIN, number: 7, ..head }, &[])),
+        (Wrong::Answer, record(Head { kind: NAMED, number: 7, ..head }, &[])),
+        (Wrong::Credit, record(Head { kind: EAGER, word: 1, ..head }, &[])),
+    ];
+    for (reason, record) in cases {
+        assert_eq!(refused(reason, || take(&mut engine, &record)), 1, "{reason:?}: {record:?}");
+    }
+    take(&mut engine, &record(Head { kind: STREAM, length: 8, ..head }, b"four"));
+    let second = record(Head { kind: STREAM, length: 8, ..head }, b"four");
+    assert_eq!(refused(Wrong::Order, || take(&mut engine, &second)), 1, "the first has not ended");
+    let rest = record(Head { kind: PART, ..head }, b"more5");
+    assert_eq!(refused(Wrong::Length, || take(&mut engine, &rest)), 1, "it is too long");
+    take(&mut engine, &record(Head { kind: PART, ..head }, b"rest"));
+    let mut into = [0; 8];
+    let index = receive(&mut engine, FROM as i32, MPI_ANY_TAG, &mut into);
+    assert!(engine.requests.get(index).done && into == *b"fourrest", "what is right is taken");
+}
+
+#[test]
+fn messages_beyond_the_credit_of_their_sender_are_refused() {
+    let mut engine = single();
+    let eager = record(Head { kind: EAGER, context: CONTEXT, length: 1000, ..Head::default() }, &[1; 1000]);
+    let most = EAGER_CREDIT_BYTES / (1000 + EAGER_OVERHEAD_BYTES);
+    let over = refused(Wrong::Credit, || (0..most + 50).for_each(|_| take(&mut engine, &eager)));
+    assert_eq!(over, 50);
+    let mut into = [0; 1000];
+    receive(&mut engine, FROM as i32, MPI_ANY_TAG, &mut into);
+    assert_eq!(refused(Wrong::Credit, || take(&mut engine, &eager)), 0, "there is room for one more");
+}
+
+#[test]
+fn send_that_was_cleared_under_a_wrong_name_waits_for_a_right_one() {
+    let mut engine = single();
+    let data = vec![1; 300_000];
+    let request = send(&mut engine, FROM as u32, 3, &data, Mode::Standard).expect("it is announced");
+    let refused = refused(Wrong::Answer, || {
+        let number = engine.requests.get(request).posted as u32;
+        take(&mut engine, &record(Head { kind: CTS, number, word: 99, ..Head::default() }, &[]));
+        engine.lend_client(&mut |client| client.bulk_refused(FROM, request.into()));
+    });
+    let remote = engine.remote.as_deref().expect("there is a network");
+    let number = engine.requests.get(request).posted as u32;
+    assert!(refused == 1 && remote.is_rendezvous(FROM, number, request));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Nothing panics, and nothing beside the buffers of receives changes.
+    #[test]
+    fn records_of_any_kind_do_no_harm(
+        records in proptest::collection::vec(
+            (0_u8..0x20, 0_u32..3, -2_i32..3, 0_u32..4, (0_u64..5, any::<u64>()), (0_u64..3, any::<u64>()),
+             proptest::collection::vec(any::<u8>(), 0..100), 0_usize..HEAD_BYTES * 20),
+            1..40,
+        ),
+    ) {
+        let mut engine = single();
+        let data = vec![7; 300_000];
+        send(&mut engine, FROM as u32, 1, &data, Mode::Standard);
+        let mut places = vec![[GUARD; 192]; 6];
+        for (tag, place) in (-1..).zip(&mut places) {
+            receive(&mut engine, FROM as i32, if tag < 0 { MPI_ANY_TAG } else { tag % 3 }, &mut place[64..128]);
+        }
+        for (kind, context, tag, number, length, word, data, cut) in records {
+            // Mostly what fits, sometimes what does not.
+            let length = match length { (0, any) => any, (1, _) => data.len() as u64 + 9, _ => data.len() as u64 };
+            let word = if word.0 == 0 { word.1 } else { 0 };
+            let head = Head { kind, context: CONTEXT - 1 + context, tag, number, length, word, signature: 0 };
+            let mut record = record(head, &data);
+            record.truncate(cut.max(1));
+            take(&mut engine, &record);
+            engine.progress(None);
+        }
+        for place in &places {
+            prop_assert!(place[..64].iter().chain(&place[128..]).all(|byte| *byte == GUARD));
+        }
+        let cancel = record(Head { kind: CANCEL, ..Head::default() }, &[]);
+        take(&mut engine, &cancel);
+    }
+}
