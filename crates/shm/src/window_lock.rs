@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ask        ticket = asked++; owner[ticket] = rank
+//! try        only if it would be granted at once
 //! exclusive  granted when left == ticket          release: left++, entered++
 //! shared     granted when entered == ticket;      release: left++
 //!            then entered++: the next shared one enters too
@@ -108,6 +109,22 @@ impl WindowLock {
         ticket
     }
 
+    /// Takes the lock for the local rank `owner` if nobody is before it. Also the rank that is to be rung, if
+    /// one may be next.
+    #[inline(always)]
+    pub fn try_take(&self, mode: Mode, owner: u32) -> Option<(Ticket, Option<u32>)> {
+        let asked = &self.counts().asked;
+        let ticket = Ticket { number: asked.load(Ordering::Relaxed), mode };
+        if !self.is_due(ticket) {
+            return None;
+        }
+        // As long as nobody asks, nothing of what has been seen changes.
+        let next = ticket.number.wrapping_add(1);
+        asked.compare_exchange(ticket.number, next, Ordering::SeqCst, Ordering::Relaxed).ok()?;
+        self.owner(ticket.number).store(owner + 1, Ordering::Release);
+        Some((ticket, self.enter(ticket)))
+    }
+
     /// Whether the turn of a ticket has come.
     #[inline]
     pub fn is_due(&self, ticket: Ticket) -> bool {
@@ -132,7 +149,8 @@ impl WindowLock {
                 // The one writer of the count is who enters.
                 let next = ticket.number.wrapping_add(1);
                 if self.counts().left.load(Ordering::SeqCst) == ticket.number {
-                    self.counts().begun.store(ticket.number, Ordering::SeqCst);
+                    // Who sees the count below sees this.
+                    self.counts().begun.store(ticket.number, Ordering::Release);
                 }
                 self.counts().entered.swap(next, Ordering::SeqCst);
                 then_look();

@@ -57,19 +57,17 @@ pub(super) unsafe fn start_accumulate(
 /// arguments included, in a function of its own. (A closure for the fast path would be given its arguments by
 /// way of memory.)
 macro_rules! call_fast {
-    ($name:expr, $win:expr, $fast:ident($($argument:expr),*), |$guard:ident| $body:expr) => {{
+    ($name:expr, $win:expr, |$fast_guard:ident| $fast:expr, |$guard:ident| $body:expr) => {{
         match process::enter_running() {
-            // SAFETY: the contract of the function around it.
-            Some(guard) => match unsafe { guard.$fast($($argument),*) } {
+            #[allow(unused_mut)]
+            Some(mut $fast_guard) => match $fast {
                 Some(()) => {
-                    guard.leave();
+                    $fast_guard.leave();
                     MPI_SUCCESS
                 }
-                // SAFETY: as above.
-                None => continue_on_window(guard, $name, $win, move |$guard| unsafe { $body }),
+                None => continue_on_window($fast_guard, $name, $win, move |$guard| $body),
             },
-            // SAFETY: as above.
-            None => enter_on_window($name, $win, move |$guard| unsafe { $body }),
+            None => enter_on_window($name, $win, move |$guard| $body),
         }
     }};
 }
@@ -78,14 +76,20 @@ macro_rules! call_fast {
 /// The user's buffer is valid.
 #[inline(always)]
 pub(super) unsafe fn put(name: &'static CStr, origin: Data, target: Target, win: MPI_Win) -> c_int {
-    call_fast!(name, win, try_put_plain(origin, target, win), |guard| guard.put(origin, target, win))
+    // SAFETY: our contract.
+    call_fast!(name, win, |guard| unsafe { guard.try_put_plain(origin, target, win) }, |guard| unsafe {
+        guard.put(origin, target, win)
+    })
 }
 
 /// # Safety
 /// The user's buffer is valid.
 #[inline(always)]
 pub(super) unsafe fn get(name: &'static CStr, origin: Data, target: Target, win: MPI_Win) -> c_int {
-    call_fast!(name, win, try_get_plain(origin, target, win), |guard| guard.get(origin, target, win))
+    // SAFETY: our contract.
+    call_fast!(name, win, |guard| unsafe { guard.try_get_plain(origin, target, win) }, |guard| unsafe {
+        guard.get(origin, target, win)
+    })
 }
 
 /// # Safety
@@ -99,9 +103,14 @@ pub(super) unsafe fn accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    call_fast!(name, win, try_accumulate_plain(origin, result, target, op, win), |guard| {
-        guard.accumulate_noted(origin, result, target, (op, None), win).map(drop)
-    })
+    call_fast!(
+        name,
+        win,
+        // SAFETY: our contract.
+        |guard| unsafe { guard.try_accumulate_plain(origin, result, target, op, win) },
+        // SAFETY: our contract.
+        |guard| unsafe { guard.accumulate_noted(origin, result, target, (op, None), win).map(drop) }
+    )
 }
 
 /// # Safety
@@ -117,9 +126,14 @@ pub(super) unsafe fn fetch_and_op(
 ) -> c_int {
     let origin = Data { address: origin.cast_mut(), count: 1, datatype: target.datatype };
     let result = Data { address: result, ..origin };
-    call_fast!(name, win, try_accumulate_plain(origin, Some(result), target, op, win), |guard| {
-        guard.fetch_and_op(origin, result, target, op, win)
-    })
+    call_fast!(
+        name,
+        win,
+        // SAFETY: our contract.
+        |guard| unsafe { guard.try_accumulate_plain(origin, Some(result), target, op, win) },
+        // SAFETY: our contract.
+        |guard| unsafe { guard.fetch_and_op(origin, result, target, op, win) }
+    )
 }
 
 /// # Safety
@@ -134,22 +148,33 @@ pub(super) unsafe fn compare_and_swap(
     win: MPI_Win,
 ) -> c_int {
     let places = [origin.cast_mut().cast(), compare.cast_mut().cast(), result.cast()];
-    call_fast!(name, win, try_compare_and_swap_plain(places, target, win), |guard| {
-        guard.compare_and_swap(places, target, win)
-    })
+    call_fast!(
+        name,
+        win,
+        // SAFETY: our contract.
+        |guard| unsafe { guard.try_compare_and_swap_plain(places, target, win) },
+        // SAFETY: our contract.
+        |guard| unsafe { guard.compare_and_swap(places, target, win) }
+    )
 }
 
 /// The operations on a rank are done there.
 #[inline(always)]
 pub(super) fn flush(name: &'static CStr, win: MPI_Win, rank: c_int) -> c_int {
-    match process::enter_running() {
-        Some(guard) => match guard.try_flush_here(win, rank) {
-            Some(()) => {
-                guard.leave();
-                MPI_SUCCESS
-            }
-            None => continue_on_window(guard, name, win, move |guard| guard.flush_window(win, Some(rank))),
-        },
-        None => enter_on_window(name, win, move |guard| guard.flush_window(win, Some(rank))),
-    }
+    call_fast!(name, win, |guard| guard.try_flush_here(win, rank), |guard| guard
+        .flush_window(win, Some(rank)))
+}
+
+/// Locks a rank's memory.
+#[inline(always)]
+pub(super) fn lock(name: &'static CStr, win: MPI_Win, kind: c_int, rank: c_int, assert: c_int) -> c_int {
+    call_fast!(name, win, |guard| guard.try_lock_here(win, kind, rank, assert), |guard| {
+        guard.lock_window(win, kind, rank, assert)
+    })
+}
+
+/// Gives the lock back.
+#[inline(always)]
+pub(super) fn unlock(name: &'static CStr, win: MPI_Win, rank: c_int) -> c_int {
+    call_fast!(name, win, |guard| guard.try_unlock_here(win, rank), |guard| guard.unlock_window(win, rank))
 }

@@ -176,15 +176,22 @@ impl Epochs {
     /// # Errors
     /// MPI_ERR_RMA_SYNC when it is locked already, or another kind of epoch is open.
     pub fn check_lock(&self, rank: usize) -> Result<()> {
-        check(!matches!(self.access, Access::Started | Access::LockedAll), MPI_ERR_RMA_SYNC, || {
-            "MPI_Win_lock inside an access epoch of another kind".into()
-        })?;
-        check(self.held[rank].is_none(), MPI_ERR_RMA_SYNC, || {
-            format!("MPI_Win_lock: this process has locked rank {rank} already")
+        check(self.may_lock(rank), MPI_ERR_RMA_SYNC, || match self.access {
+            Access::Started | Access::LockedAll => {
+                "MPI_Win_lock inside an access epoch of another kind".into()
+            }
+            _ => format!("MPI_Win_lock: this process has locked rank {rank} already"),
         })
     }
 
+    /// Whether [`Self::check_lock`] finds nothing.
+    #[inline(always)]
+    pub fn may_lock(&self, rank: usize) -> bool {
+        !matches!(self.access, Access::Started | Access::LockedAll) && self.held[rank].is_none()
+    }
+
     /// A rank is locked.
+    #[inline]
     pub fn lock(&mut self, rank: usize, held: Held) {
         self.close_fence();
         self.access = Access::Locked;
@@ -197,16 +204,30 @@ impl Epochs {
     /// # Errors
     /// MPI_ERR_RMA_SYNC when it was not locked.
     pub fn unlock(&mut self, rank: usize) -> Result<Held> {
-        let held = if self.access == Access::Locked { self.held[rank].take() } else { None };
+        let held = self.held[rank].filter(|_| self.access == Access::Locked);
         let held = held.ok_or_else(|| {
             let text = format_args!("MPI_Win_unlock: this process has not locked rank {rank}");
             crate::error::Error::new(MPI_ERR_RMA_SYNC, text)
         })?;
-        self.open[rank] = false;
+        self.end_lock(rank);
+        Ok(held)
+    }
+
+    /// The same, if it was locked by a ticket.
+    #[inline(always)]
+    pub fn unlock_ticket(&mut self, rank: usize) -> Option<Ticket> {
+        let Some(Held::Ticket(ticket)) = self.held[rank].filter(|_| self.access == Access::Locked) else {
+            return None;
+        };
+        self.end_lock(rank);
+        Some(ticket)
+    }
+
+    fn end_lock(&mut self, rank: usize) {
+        (self.held[rank], self.open[rank]) = (None, false);
         if self.held.iter().all(Option::is_none) {
             self.access = Access::None;
         }
-        Ok(held)
     }
 
     /// Whether all ranks may be locked.

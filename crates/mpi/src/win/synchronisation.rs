@@ -193,6 +193,25 @@ impl Guard {
         Ok(())
     }
 
+    /// The same for memory on this node whose lock is free; else `None`, wrong arguments included: nothing is
+    /// done, and the general way must be gone.
+    #[inline(always)]
+    pub fn try_lock_here(&mut self, win: MPI_Win, kind: c_int, rank: c_int, assert: c_int) -> Option<()> {
+        let mode = match kind {
+            MPI_LOCK_EXCLUSIVE => Mode::Exclusive,
+            MPI_LOCK_SHARED => Mode::Shared,
+            _ => return None,
+        };
+        let me = self.world_rank();
+        let window = self.wins.find_mut(win.0)?;
+        let rank = usize::try_from(rank).ok().filter(|rank| *rank < window.peers.len())?;
+        let control = window.peers[rank].control.filter(|_| assert == 0 && window.epochs.may_lock(rank))?;
+        let (ticket, next) = control.lock().try_take(mode, me)?;
+        window.epochs.lock(rank, Held::Ticket(ticket));
+        next.into_iter().for_each(|next| self.ring_next_of(win, next));
+        Some(())
+    }
+
     /// Gives the lock back (12.5.3).
     ///
     /// # Errors
@@ -202,6 +221,21 @@ impl Guard {
         let Some(rank) = window.target(rank)? else { return Ok(()) };
         let held = window.epochs.unlock(rank)?;
         self.give_lock_back(win, rank, held)
+    }
+
+    /// The same for memory on this node that was locked by a ticket, or `None` as with
+    /// [`Self::try_lock_here`].
+    #[inline(always)]
+    pub fn try_unlock_here(&mut self, win: MPI_Win, rank: c_int) -> Option<()> {
+        if !EXCHANGE_ORDERS_ALL {
+            return None;
+        }
+        let window = self.wins.find_mut(win.0)?;
+        let rank = usize::try_from(rank).ok().filter(|rank| *rank < window.peers.len())?;
+        let control = window.peers[rank].control?;
+        let ticket = window.epochs.unlock_ticket(rank)?;
+        control.lock().release(ticket).into_iter().for_each(|next| self.ring_next_of(win, next));
+        Some(())
     }
 
     /// Locks all ranks' memory, shared (12.5.3).
@@ -312,6 +346,12 @@ impl Guard {
             self.ring_next(win, next)?;
         }
         Ok(())
+    }
+
+    /// The same of a window that is there.
+    #[cold]
+    fn ring_next_of(&mut self, win: MPI_Win, next: u32) {
+        self.ring_next(win, next).expect("its window has just been used");
     }
 
     /// Rings the rank whose turn may have come: this one for a rank of another node.
