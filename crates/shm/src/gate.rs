@@ -38,6 +38,8 @@ pub const STRIPES: usize = 16;
 
 /// Looks at a closed stripe before the thread sleeps; loom needs few.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 200 };
+/// Slots whose bits lie in one word.
+const SLOTS_OF_WORD: u32 = u64::BITS;
 /// Slots whose bits lie in one line.
 const SLOTS_OF_LINE: usize = LINE_BYTES * 8;
 
@@ -182,40 +184,55 @@ impl Gate {
     }
 
     /// Waits until nobody is inside a stripe that this thread has closed.
-    #[inline]
+    #[inline(always)]
     fn await_alone(&self, stripe: u32) {
-        for line in 0..(self.slots as usize).div_ceil(SLOTS_OF_LINE) {
-            self.await_line(stripe, line);
+        self.await_slots(stripe, 0);
+        if self.slots > SLOTS_OF_WORD {
+            self.await_more_slots(stripe);
         }
     }
 
-    /// Waits until no slot of a line of the map is inside.
-    #[inline]
-    fn await_line(&self, stripe: u32, line: usize) {
-        // SAFETY: the line lies inside the gate (the constructor's contract).
-        let words = unsafe { &self.entered.add(line).as_ref().0 };
-        let used = (self.slots as usize - line * SLOTS_OF_LINE).div_ceil(64);
-        for (index, word) in words.iter().take(used).enumerate() {
-            let mut bits = word.load(Ordering::SeqCst);
-            while bits != 0 {
-                let slot = ((line * SLOTS_OF_LINE) + index * 64) as u32 + bits.trailing_zeros();
-                bits &= bits - 1;
-                let mut looks = 0;
-                while self.inside(slot).load(Ordering::SeqCst) == stripe + ENTERED {
-                    looks += 1;
-                    // It is a matter of nanoseconds, unless that thread has lost its core.
-                    if looks <= SPINS { wait_a_moment() } else { give_way() }
-                }
+    #[inline(never)]
+    fn await_more_slots(&self, stripe: u32) {
+        (SLOTS_OF_WORD..self.slots).step_by(SLOTS_OF_WORD as usize).for_each(|slot| {
+            self.await_slots(stripe, slot);
+        });
+    }
+
+    /// Waits until none of the slots is inside whose bits lie in the same word of the map as that of `first`.
+    #[inline(always)]
+    fn await_slots(&self, stripe: u32, first: u32) {
+        let mut bits = self.entered_word(first).load(Ordering::SeqCst);
+        while bits != 0 {
+            let slot = first + bits.trailing_zeros();
+            bits &= bits - 1;
+            if self.inside(slot).load(Ordering::SeqCst) == stripe + ENTERED {
+                self.await_slot(stripe, slot);
             }
         }
     }
 
     #[cold]
-    fn enter_first(&self) {
-        let (line, bit) = (self.slot as usize / SLOTS_OF_LINE, self.slot as usize % SLOTS_OF_LINE);
+    fn await_slot(&self, stripe: u32, slot: u32) {
+        let mut looks = 0;
+        while self.inside(slot).load(Ordering::SeqCst) == stripe + ENTERED {
+            looks += 1;
+            // It is a matter of nanoseconds, unless that thread has lost its core.
+            if looks <= SPINS { wait_a_moment() } else { give_way() }
+        }
+    }
+
+    /// The word of the map that has the bit of a slot.
+    #[inline(always)]
+    fn entered_word(&self, slot: u32) -> &AtomicU64 {
+        let (line, bit) = (slot as usize / SLOTS_OF_LINE, slot as usize % SLOTS_OF_LINE);
         // SAFETY: the line lies inside the gate (the constructor's contract).
-        let words = unsafe { &self.entered.add(line).as_ref().0 };
-        words[bit / 64].fetch_or(1 << (bit % 64), Ordering::SeqCst);
+        unsafe { &self.entered.add(line).as_ref().0[bit / SLOTS_OF_WORD as usize] }
+    }
+
+    #[cold]
+    fn enter_first(&self) {
+        self.entered_word(self.slot).fetch_or(1 << (self.slot % SLOTS_OF_WORD), Ordering::SeqCst);
     }
 
     #[cold]
