@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::net::{UnixListener, UnixStream};
-use tutti_os::load::{self, Traffic};
+use tutti_os::load::{Meter, Traffic};
 use tutti_shm::board::{self, Board, JobLines, NODE_UP, Node, NodeLines};
 
 use super::alarm::Alarm;
@@ -28,6 +28,7 @@ const EARLY: u32 = 4;
 pub(super) struct Keeper {
     nodes: NodeLines,
     reading: OwnedFd,
+    meter: Meter,
     cores: u64,
     /// The network when it was last looked at, and when.
     before: Option<(Traffic, u64)>,
@@ -110,12 +111,13 @@ impl Keeper {
             .inspect_err(|error| tracing::warn!("no board: {error}"));
         let (reading, board) = made.ok()?;
         let (nodes, jobs) = board.split();
-        Some((Keeper { nodes, reading, cores: cores.into(), before: None, highest: 0 }, jobs))
+        let meter = Meter::new();
+        Some((Keeper { nodes, reading, meter, cores: cores.into(), before: None, highest: 0 }, jobs))
     }
 
     /// Measures this node.
     pub(super) fn measure(&mut self, jobs: u64) -> Node {
-        let (load, now_ns) = (load::measure(), now_ns());
+        let (load, now_ns) = (self.meter.measure(), now_ns());
         let (before, before_ns) =
             self.before.replace((load.traffic, now_ns)).unwrap_or((load.traffic, now_ns));
         let passed_ms = (now_ns - before_ns) / 1_000_000;

@@ -66,6 +66,7 @@ impl Meter {
 /// Counters of the jobs that run here.
 #[derive(Debug)]
 pub(super) struct Meters {
+    machine: load::Meter,
     is_counted: bool,
     jobs: HashMap<JobId, Meter>,
     /// Counts of the network at the last report, and when that was.
@@ -79,7 +80,7 @@ impl Meters {
         if !is_counted {
             tracing::info!("what jobs send is not counted here: nobody is charged for the network");
         }
-        Meters { is_counted, jobs: HashMap::new(), before: None }
+        Meters { is_counted, machine: load::Meter::new(), jobs: HashMap::new(), before: None }
     }
 
     /// The ranks of a job run in these cgroups.
@@ -113,7 +114,7 @@ impl Meters {
             return None;
         }
         let Some((before, before_ms)) = self.before else {
-            self.before = Some((load::measure().traffic, now_ms));
+            self.before = Some((self.machine.measure().traffic, now_ms));
             return None;
         };
         // A clock that was set back begins anew.
@@ -121,7 +122,7 @@ impl Meters {
         if passed_ms < REPORT_MS && now_ms >= before_ms {
             return None;
         }
-        let load = load::measure();
+        let load = self.machine.measure();
         self.before = Some((load.traffic, now_ms));
         if passed_ms < REPORT_MS {
             return None;
