@@ -54,6 +54,25 @@ fn fortran_programs_start_processes() {
     is_ok("spawn.f90", &["-Wall"], "2");
 }
 
+#[test]
+fn fortran_example_ring_token_visits_every_rank() {
+    if !has_compiler() {
+        return;
+    }
+    let scratch = Scratch::new("ring-f90");
+    let ring = tutti_tests::root().join("examples/ring.f90");
+    let mut compile = mpifort(&scratch);
+    compile.args(["-Wall", "-Werror", "-O2"]).arg(ring).args(["-o", "ring"]);
+    run(&mut compile, LIMIT).expect_success();
+    for ranks in [1, 2, 4] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", &ranks.to_string(), "./ring", "200"]).current_dir(scratch.path());
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        let token = 200 * ranks * (ranks - 1) / 2;
+        assert!(ran.stdout.contains(&format!("token {token}, as expected")), "{ran}");
+    }
+}
+
 /// Compiles a file of C for a program of Fortran.
 fn compile_c(scratch: &Scratch, options: &[&str], name: &str, output: &str) {
     let mut mpicc = program("mpicc");
