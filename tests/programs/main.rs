@@ -104,6 +104,38 @@ fn graph_search_finds_the_levels_of_one_pe() {
     one_sided("search", "oshcc", &["300", "4"]);
 }
 
+#[test]
+fn spawn_workers_add_up_what_the_master_gives() {
+    let scratch = Scratch::new("spawn");
+    let spawn = compile("examples/spawn.c", scratch.path());
+    for ranks in [1, 2] {
+        let ran = mpiexec(ranks, &spawn, &["3"]);
+        assert_eq!(ran.stdout, "3 workers: the sum is 500000500000, as expected\n", "{ran}");
+    }
+}
+
+#[test]
+fn ports_server_talks_with_each_client() {
+    let scratch = Scratch::new("ports");
+    let ports = compile("examples/ports.c", scratch.path());
+    let launch = |ranks: &str, words: &[&str]| {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", ranks]).arg(&ports).args(words).env("TUTTI_DIR", scratch.path());
+        run(&mut mpiexec, LIMIT).expect_success().stdout
+    };
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| launch("3", &["serve", "sums", "2"]));
+        for ranks in ["1", "2"] {
+            let client = launch(ranks, &["ask", "sums"]);
+            assert_eq!(client, "client: the other group has 3 ranks, their sum is 3\n", "{ranks} ranks");
+        }
+        let served = server.join().expect("it ran");
+        let lines = [(1, 0), (2, 1)]
+            .map(|(ranks, sum)| format!("server: the other group has {ranks} ranks, their sum is {sum}\n"));
+        assert_eq!(served, lines.concat());
+    });
+}
+
 /// The measuring programs check what they move; here they run for the check, not for the time.
 fn measuring(name: &str, runs: &[(usize, &[&str])], cores: Option<&str>) {
     let scratch = Scratch::new(&format!("{name}-{}", cores.unwrap_or("all")));
