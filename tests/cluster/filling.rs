@@ -1,6 +1,7 @@
 //! Fillers: what they have, and what becomes of one that costs a gang too much.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
@@ -71,6 +72,23 @@ fn filler_has_what_a_gang_leaves() {
     }
     let turns = cluster.row(3)["turns"].as_u64();
     assert!(turns > Some(0), "{turns:?}");
+}
+
+/// The cluster is shut down while its ranks are on their way into their cgroup.
+#[test]
+fn filler_that_has_not_begun_ends_with_its_cluster() {
+    let cluster = Cluster::up("filler-down", 1, &[]);
+    cluster.submit(1, &[&["-n", "2"][..], &SPIN].concat(), "running");
+    // Whoever is behind others gets next to nothing of the cores.
+    let mut others: Vec<_> = (0..4).map(|_| Command::new(SPIN[0]).args(&SPIN[1..]).spawn()).collect();
+    cluster.tutti(&["submit", "--fill", "-n", "2", "sleep", "1000"]).expect_success();
+    await_that("it has a place", || !cluster.job(2).contains("\"waiting\""));
+    let down = cluster.tutti(&["down"]);
+    for other in others.iter_mut().flatten() {
+        other.kill().and_then(|()| other.wait()).expect("our child");
+    }
+    down.expect_success();
+    cluster.tutti(&["up"]).expect_success();
 }
 
 /// A gang whose calls depend on its filler as `how` says, and the filler; none where there are no fillers.

@@ -1,5 +1,6 @@
 //! A cluster on this machine: `tutti up` starts daemons, `tutti down` ends them.
 
+use std::fs::{File, TryLockError};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -281,6 +282,12 @@ pub fn down() -> Result<ExitCode, String> {
         }
         std::thread::sleep(POLL);
     }
+    while std::fs::read_dir(&folder).is_ok_and(|files| files.flatten().any(|file| is_held(&file.path()))) {
+        if Instant::now() >= deadline {
+            return Err(format!("a daemon of {} waits for a job that does not end", folder.display()));
+        }
+        std::thread::sleep(POLL);
+    }
     let deadline = Instant::now() + LEFT;
     while jobs.iter().any(Left::is_there) && Instant::now() < deadline {
         std::thread::sleep(POLL);
@@ -341,6 +348,12 @@ fn jobs_here() -> Vec<Left> {
 fn is_answered(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "sock")
         && std::os::unix::net::UnixStream::connect(file).is_ok()
+}
+
+/// Whether a daemon lives that has had the socket beside this file.
+fn is_held(file: &Path) -> bool {
+    file.to_string_lossy().ends_with(".sock.lock")
+        && File::open(file).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 #[cfg(test)]

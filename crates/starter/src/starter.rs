@@ -301,11 +301,10 @@ impl Starter {
         }
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.kill(),
-            None => {
-                self.parts.ranks.kill();
-                descendants::signal_all(None, Signal::KILL);
-            }
+            None => descendants::signal_all(None, Signal::KILL),
         }
+        // A child that has just been made is not in its cgroup yet.
+        self.parts.ranks.kill();
     }
 
     fn log_debug(&self, what: impl FnOnce() -> String) {

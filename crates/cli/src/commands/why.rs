@@ -30,7 +30,10 @@ fn lines(row: &JobRow) -> Vec<String> {
         JobState::Waiting => {
             lines.push(format!("waits: {}", row.waits.as_deref().unwrap_or("the scheduler looks for nodes")));
         }
-        JobState::Starting => lines.push(format!("starts on {}", row.nodes.join(", "))),
+        JobState::Starting => {
+            let behind = if row.fill { "; a filler has only what jobs with turns leave" } else { "" };
+            lines.push(format!("starts on {}{behind}", row.nodes.join(", ")));
+        }
         JobState::Running => lines.extend(running(row)),
         JobState::Suspended => {
             lines.push(format!("is suspended{}: tutti resume {} lets it go on", suspension(row), row.job));
@@ -55,7 +58,9 @@ fn running(row: &JobRow) -> Vec<String> {
     if !row.unfrozen.is_empty() {
         lines.push(format!("is not scheduled until {} have frozen it", row.unfrozen.join(", ")));
     }
-    if lines.is_empty() && row.gang {
+    if lines.is_empty() && row.fill {
+        lines.push("goes on as a filler: it has what jobs with turns leave of the cores".into());
+    } else if lines.is_empty() && row.gang {
         if !row.connected.is_empty() {
             let jobs = super::connected_jobs(row);
             lines.push(format!("is connected to {jobs}: the same turns where their slots allow"));

@@ -134,6 +134,9 @@ impl Starter {
         {
             let _ = kill_process(pid, Signal::CONT);
         }
+        if kind == Kind::Kill {
+            self.group.iter().for_each(PartGroup::end_behind);
+        }
         let mut frame = Vec::new();
         wire::put(&mut frame, kind, number, payload);
         let _ = wire.writer.send(frame);

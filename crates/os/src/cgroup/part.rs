@@ -298,6 +298,16 @@ impl PartGroup {
         }
     }
 
+    /// A part that is killed is behind nobody any more: on a busy machine it would not come to its end.
+    pub fn end_behind(&self) {
+        if self.place.enforced.behind {
+            let _ = write(&self.directory, "cpu.idle", "0");
+            for group in &self.version1 {
+                let _ = group.write("cpu.idle", 0);
+            }
+        }
+    }
+
     fn memory_version1(&self) -> Option<&Version1> {
         self.version1.iter().find(|group| group.open(OOM).is_ok())
     }
