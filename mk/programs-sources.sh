@@ -2,8 +2,8 @@
 # source it.
 #
 # Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into
-# target/programs; apt checks their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is
-# installed. It changes into target/programs.
+# target/programs; apt checks their sums. hpcc needs a BLAS, petsc a LAPACK too: their packages are unpacked
+# there, nothing is installed. It changes into target/programs.
 # shellcheck shell=bash
 root=$PWD
 place=$root/target/programs
@@ -19,28 +19,30 @@ apt() {
         -o Dir::Cache="$place/apt/cache" -o APT::Sandbox::User=root "$@" </dev/null
 }
 
-# downloaded PACKAGE...: their sources and a BLAS; if they cannot be had, one line says so and the script
+# downloaded PACKAGE...: their sources, a BLAS and a LAPACK; if they cannot be had, one line says so and the script
 # ends.
 downloaded() {
     local package missing=()
     for package in "$@"; do
         compgen -G "${package}_*.orig.tar.*" >/dev/null || missing+=("$package")
     done
-    [ ${#missing[@]} -gt 0 ] || [ ! -d blas ] || return 0
+    [ ${#missing[@]} -gt 0 ] || [ ! -e blas/lib/liblapack.a ] || return 0
     why() { grep -E '^[EW]:' apt.log | tail -1; }
     apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(why))"; exit 0; }
     for package in "${missing[@]}"; do
         apt source --download-only --tar-only "$package" >>apt.log 2>&1 ||
             { echo "skipped: the source of $package cannot be had ($(why))"; exit 0; }
     done
-    [ ! -d blas ] || return 0
-    apt download libblas-dev libblas3 libgfortran5 >>apt.log 2>&1
+    [ ! -e blas/lib/liblapack.a ] || return 0
+    apt download libblas-dev libblas3 liblapack-dev libgfortran5 >>apt.log 2>&1
     rm -rf packages blas.new
     for package in ./*.deb; do dpkg -x "$package" packages; done
     mkdir -p blas.new/include blas.new/lib
     cp packages/usr/include/*/cblas*.h blas.new/include
     cp blas.new/include/cblas-netlib.h blas.new/include/cblas.h
-    cp packages/usr/lib/*/blas/libblas.so.3 packages/usr/lib/*/libgfortran.so.5 blas.new/lib
+    cp packages/usr/lib/*/blas/libblas.{so.3,a} packages/usr/lib/*/lapack/liblapack.a \
+        packages/usr/lib/*/libgfortran.so.5 blas.new/lib
+    rm -rf blas
     mv blas.new blas
 }
 

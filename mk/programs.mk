@@ -1,6 +1,6 @@
 # Programs from Debian's source packages on our library.
 .PHONY: test-programs test-apps
-test-programs: dist ## build HPCC, NetPIPE, FFTW, PnetCDF, HDF5, HYPRE and LAMMPS from Debian's sources with our mpicc and run them; they verify themselves
+test-programs: dist ## build HPCC, NetPIPE, FFTW, PnetCDF, HDF5, HYPRE, PETSc and LAMMPS from Debian's sources with our mpicc and run them; they verify themselves
 	@$(ROOT)/mk/programs.sh
 
 test-apps: test-programs ## the same as test-programs

@@ -7,6 +7,8 @@
 # hdf5: its own checks of parallel files on 4 ranks.
 # hypre: its own checks of the solvers for structured and semi-structured grids, on 1 to 16 ranks.
 # lammps: a Lennard-Jones melt on 1, 2 and 4 ranks, and on 4 ranks of two nodes, beside the same without MPI.
+# petsc: its own `make check`, in C and Fortran, and its checks of star forests, most of them over windows: fence,
+#   post-start and lock on created, dynamic, allocated and shared memory, 1 to 8 ranks.
 # netpipe: ping-pong in its integrity mode to 1 MiB, blocking, synchronous, nonblocking, both ways at once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -61,6 +63,19 @@ verified() {
         # Each program ends with a status; what it prints differs.
         ! grep -qE '\*FAILED\*|PROC [0-9]+: \*\*\*' "$2"
         ;;
+    'petsc check')
+        local checks
+        checks=$(grep -c 'run successfully with' "$2") || return 1
+        remark=" ($checks checks)"
+        [ "$checks" = 3 ] && ! grep -q 'Possible error' "$2"
+        ;;
+    petsc*)
+        # `ok NAME`, `not ok NAME`; a check for another machine is `ok NAME # SKIP why`.
+        local checks
+        checks=$(grep -E '^ *ok ' "$2" | grep -vc '# SKIP') || return 1
+        remark=" ($checks checks)"
+        [ "$checks" -ge 600 ] && ! grep -qE '^ *not ok ' "$2"
+        ;;
     hypre*)
         # A check that fails writes to the file of its errors.
         local checks
@@ -88,7 +103,10 @@ verified() {
     esac
 }
 
-packages=(hpcc netpipe fftw3 pnetcdf hdf5 hypre lammps)
+# make in petsc's folder, with our wrappers first.
+petsc=(env PATH="${mpicc%/*}:$PATH" make -C "$place/petsc" PETSC_DIR="$place/petsc" PETSC_ARCH=tutti)
+
+packages=(hpcc netpipe fftw3 pnetcdf hdf5 hypre petsc lammps)
 downloaded "${packages[@]}"
 for package in "${packages[@]}"; do unpacked "$package" "$package"; done
 
@@ -125,6 +143,15 @@ if [ ! -e hypre/built ]; then
         FFLAGS="-O1 -w" && make -j2 && make -j2 -C test && touch ../built) >hypre.log 2>&1 || { tail hypre.log; exit 1; }
 fi
 
+if [ ! -e petsc/built ]; then
+    echo "building petsc (some six minutes) ..."
+    (cd petsc && PATH=${mpicc%/*}:$PATH ./configure PETSC_ARCH=tutti --with-cc=mpicc --with-cxx=mpicxx --with-fc=mpifort \
+        --with-mpiexec="$mpiexec" --with-debugging=0 COPTFLAGS="-O1 -w" CXXOPTFLAGS="-O1 -w" FOPTFLAGS="-O1 -w" \
+        --with-shared-libraries=0 --with-x=0 --with-blas-lib="$place/blas/lib/libblas.a" \
+        --with-lapack-lib="$place/blas/lib/liblapack.a" && "${petsc[@]}" MAKE_NP=2 all && touch built) >petsc.log 2>&1 ||
+        { tail petsc.log; exit 1; }
+fi
+
 if [ ! -e lammps/built ]; then
     echo "building lammps, what melt needs of it, with MPI and without (some six minutes) ..."
     (cd lammps/src && only_melt &&
@@ -144,6 +171,8 @@ passes "pnetcdf 4 ranks" make -C pnetcdf ptest
 for check in t_mpi testphdf5 t_cache t_shapesame t_pread t_filters_parallel; do
     passes "hdf5 $check" env -C hdf5/testpar "$mpiexec" -n 4 "./$check"
 done
+passes "petsc check" "${petsc[@]}" check
+limit_s=900 passes "petsc star forests" "${petsc[@]}" -f gmakefile.test test gmakesearch='vec_is_sf%' TIMEOUT=100
 find hypre/src/test -name '*.err' -delete
 limit_s=900 passes "hypre" bash -c "cd hypre/src/test && bash ./runtest.sh -mpi '$mpiexec -np' -rtol 0.001 -atol 0.001 TEST_struct/*.sh TEST_sstruct/*.sh"
 lammps/src/lmp_serial -in lammps/examples/melt/in.melt -log none >results/lammps-serial
