@@ -24,6 +24,10 @@ int main(int argc, char **argv) {
     uint64_t state, all;
     long rounds = argc > 1 ? atol(argv[1]) : 20000;
 
+    if (rounds < 1) {
+        fprintf(stderr, "usage: turns [rounds], at least 1\n");
+        return 1;
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     state = (uint64_t)rank;

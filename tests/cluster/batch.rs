@@ -235,7 +235,10 @@ fn run_without_n_has_a_rank_for_each_slot_of_its_nodes() {
         assert_eq!(ran.expect_success().stdout, format!("{ranks}\n").repeat(ranks), "{words:?}");
     }
     let ran = cluster.run(&["run", "-N", "4", "true"]);
-    assert_eq!(ran.stderr, "tutti run: 4 nodes are more than the 3 of the cluster\n");
+    assert_eq!(
+        ran.stderr,
+        "tutti run: 4 nodes are more than the 3 of the cluster: `tutti up --nodes N` makes more on one machine, tuttid --join on others\n"
+    );
     let ran = cluster.run(&["run", "-stdin", "5", "true"]);
     assert_eq!(ran.stderr, "tutti run: -stdin names rank 5, the job has 3 ranks\n");
 }

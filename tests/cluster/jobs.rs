@@ -26,7 +26,10 @@ fn run_uses_the_requested_number_of_nodes() {
         cluster.job(5)
     );
     let refused = cluster.run(&["run", "-N", "5", "-n", "8", RANK]);
-    assert_eq!(refused.stderr, "tutti run: 5 nodes are more than the 4 of the cluster\n");
+    assert_eq!(
+        refused.stderr,
+        "tutti run: 5 nodes are more than the 4 of the cluster: `tutti up --nodes N` makes more on one machine, tuttid --join on others\n"
+    );
     assert_eq!(refused.code(), 1);
 }
 

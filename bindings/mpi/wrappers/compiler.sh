@@ -110,5 +110,11 @@ if [ $link$static = yesyes ]; then
 fi
 case $mode in
 show) all_flags show $compiler "$@" ;;
-run) all_flags exec $compiler "$@" ;;
+run)
+    command -v ${compiler%% *} >/dev/null 2>&1 || {
+        say "@NAME@: ${compiler%% *}, the compiler of @LANGUAGE@, is not there; @NAME@ -help says how to name another" >&2
+        exit 127
+    }
+    all_flags exec $compiler "$@"
+    ;;
 esac

@@ -403,6 +403,10 @@ impl Filter {
 fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitCode, String> {
     let all = all || filter.state.iter().any(|state| state == "over");
     let answer = cluster::request_if_running(&Request::Jobs { all })?;
+    if answer.is_none() && !all && paths::is_named() {
+        // Whoever names a socket means a daemon.
+        cluster::request(&Request::Jobs { all })?;
+    }
     let is_alone = answer.is_none();
     let mut rows = match answer {
         None => Vec::new(),
@@ -450,6 +454,9 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
     let mut rows = history::rows(&paths::of_node(), is_alone);
     rows.retain(|row| row.job == job);
     match answer {
+        Err(text) if rows.is_empty() && text.starts_with(&format!("job {job} is over")) => {
+            Err(format!("job {job} is over, and the log does not have it any more"))
+        }
         Err(text) if rows.is_empty() => Err(text),
         _ if rows.is_empty() => Err(format!("there is no job {job} in the log, and no daemon to ask")),
         _ => show(&rows, json, print_status),

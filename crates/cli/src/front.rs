@@ -61,7 +61,10 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     }
     let launcher = if name == "tutti run" { Launcher::Run } else { Launcher::Mpiexec };
     let mut options = match options::parse_as(&arguments, launcher) {
-        Ok(Request::Run(options)) => with_environment(*options),
+        Ok(Request::Run(options)) => match with_environment(*options) {
+            Ok(options) => options,
+            Err(text) => return refuse(name, &text, USAGE),
+        },
         Ok(Request::Version) => return stdout::print(Some(format!("{}\n", options::VERSION)), ""),
         Ok(Request::Help) => return stdout::print(Some(options::help(name, launcher)), ""),
         Err(error) => return refuse(name, &error.to_string(), USAGE),
@@ -151,7 +154,7 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     let parsed =
         parsed.map_err(|error| error.to_string()).and_then(|request| with_script(request, arguments));
     let mut options = match parsed {
-        Ok(Request::Run(options)) => with_environment(*options),
+        Ok(Request::Run(options)) => with_environment(*options).map_err(|text| refuse(name, &text, USAGE))?,
         Ok(Request::Version) => return Err(stdout::print(Some(format!("{}\n", options::VERSION)), "")),
         Ok(Request::Help) => return Err(stdout::print(Some(options::help(name, Launcher::Submit)), "")),
         Err(text) => return Err(refuse(name, &text, USAGE)),
@@ -229,14 +232,16 @@ fn report_ignored(name: &str, options: &Options) {
     }
 }
 
-/// MPIEXEC_TIMEOUT is MPICH's.
-fn with_environment(mut options: Options) -> Options {
-    if options.timeout.is_none() {
-        let seconds = std::env::var("MPIEXEC_TIMEOUT").ok().and_then(|seconds| seconds.parse::<u32>().ok());
-        options.timeout =
-            seconds.filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.into()));
+/// MPIEXEC_TIMEOUT is MPICH's; there 0 and -1 are no limit.
+fn with_environment(mut options: Options) -> Result<Options, String> {
+    let text = std::env::var("MPIEXEC_TIMEOUT").unwrap_or_default();
+    if options.timeout.is_none() && !text.is_empty() {
+        let seconds: i32 = text.trim().parse().map_err(|_| {
+            format!("MPIEXEC_TIMEOUT={} is no number of seconds", tutti_os::stderr::escape_control(&text))
+        })?;
+        options.timeout = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
     }
-    options
+    Ok(options)
 }
 
 fn refuse(name: &str, text: &str, status: u8) -> ExitCode {

@@ -498,8 +498,7 @@ impl Core {
                 self.links.handle_welcome(local, out, link, node, members);
             }
             Message::Refused(text) if from_above => {
-                out.act(Action::Warn(format!("the controller refuses this node: {text}")));
-                out.act(Action::Leave);
+                out.act(Action::GiveUp(format!("the controller refuses this node: {text}")));
             }
             Message::Members(members) if from_above => self.links.handle_members(local, out, members),
             Message::Orders(orders) if from_above => {

@@ -206,6 +206,8 @@ struct Shell {
     machine: Arc<str>,
     complaints: complaints::Complaints,
     leaving: bool,
+    /// Why it leaves, if it cannot do its work.
+    refused: Option<String>,
 }
 
 /// Runs a daemon to its end. `ready` is called when it can be asked.
@@ -292,8 +294,9 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         }
         shell.act();
     }
+    let refused = shell.refused.take();
     shell.end().await;
-    Ok(())
+    refused.map_or(Ok(()), |why| Err(ShellError::Refused(why)))
 }
 
 /// Returns at this time; never without one.
@@ -473,6 +476,7 @@ impl Shell {
             without_groups: false,
             without_user_limits: BTreeSet::new(),
             leaving: false,
+            refused: None,
             settings,
         })
     }
@@ -626,6 +630,7 @@ impl Shell {
                 Action::Info(text) => tracing::info!("{text}"),
                 Action::Warn(text) => tracing::warn!("{text}"),
                 Action::Leave => self.leaving = true,
+                Action::GiveUp(why) => (self.leaving, self.refused) = (true, Some(why)),
             }
         }
     }

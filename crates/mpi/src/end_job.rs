@@ -6,12 +6,24 @@ use tutti_shm::ticket::Notice;
 
 use crate::process::Guard;
 
-/// Ends the job with an exit code (MPI_Abort).
-pub fn end_job(guard: Option<&Guard>, code: c_int) -> ! {
+/// Who ends the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The program: MPI_Abort.
+    Program,
+    /// The library, which has said why.
+    Error,
+}
+
+/// Ends the job with an exit code.
+pub fn end_job(guard: Option<&Guard>, by: By, code: c_int) -> ! {
     if let Some(guard) = guard
         && let Some(starter) = guard.engine.job.starter()
     {
-        starter.tell(Notice::Abort(code as u32));
+        starter.tell(match by {
+            By::Program => Notice::Abort(code as u32),
+            By::Error => Notice::Fatal(code as u32),
+        });
     }
     // Buffered output of the program is worth more than a core dump here: exit handlers of stdio run, ours do
     // nothing.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use tutti_os::stderr::escape_control;
 pub use tutti_sched::Policy;
 
@@ -132,12 +133,28 @@ pub fn parse_policy(text: &str) -> Result<Policy, &'static str> {
 /// What is wrong with a command line, in one line.
 #[must_use]
 pub fn complaint(error: &clap::Error) -> String {
-    let text = error.to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "a command is missing (see --help)".into();
+    }
+    let mut text = error.to_string();
+    // What the standard library says of a number or an address.
+    for (found, expected) in [
+        ("invalid digit found in string", "a number is expected"),
+        ("cannot parse integer from empty string", "a number is expected"),
+        ("invalid float literal", "a number is expected"),
+        ("number too large to fit in target type", "it is too large"),
+        ("invalid socket address syntax", "ADDRESS:PORT is expected, the address in numbers"),
+    ] {
+        text = text.replace(found, expected);
+    }
     // The first paragraph says what is wrong; behind it stand advice and the usage.
     let mut paragraphs = text.split("\n\n");
     let wrong = paragraphs.next().unwrap_or_default().trim_start_matches("error: ");
     let advice = paragraphs.find_map(|text| text.trim().strip_prefix("tip: "));
     let words = |text: &str| escape_control(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     let advice = advice.map(|text| format!("; {}", words(text))).unwrap_or_default();
-    format!("{}{advice} (see --help)", words(wrong))
+    let usage = text.split("\n\n").find(|text| text.starts_with("Usage: "));
+    let usage = usage.filter(|_| error.kind() == ErrorKind::MissingRequiredArgument);
+    let usage = usage.map(|text| format!("; {}", words(text).replacen("Usage", "usage", 1)));
+    format!("{}{advice}{} (see --help)", words(wrong), usage.unwrap_or_default())
 }

@@ -15,12 +15,15 @@ pub enum KeyError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// There is one already.
+    #[error("{0} is there already: delete it first if the cluster is to have another key")]
+    Taken(String),
     /// None can be made.
     #[error("cannot make a key: {0}")]
     Make(#[from] rcgen::Error),
 }
 
-/// Makes a new key in a new file.
+/// Makes a new key in a new file, and the folders on the way to it.
 ///
 /// # Errors
 /// When the file is there already or cannot be written.
@@ -28,12 +31,14 @@ pub fn make(path: &Path) -> Result<(), KeyError> {
     let file_error = |source| KeyError::File { path: path.display().to_string(), source };
     let made = rcgen::generate_simple_self_signed(vec!["tutti".to_owned()])?;
     let text = made.cert.pem() + &made.signing_key.serialize_pem();
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(file_error)?;
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(file_error)?;
+    }
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => KeyError::Taken(path.display().to_string()),
+        _ => file_error(error),
+    })?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     // A piece of a key would be in the way of the whole one.
     written.inspect_err(|_| drop(std::fs::remove_file(path))).map_err(file_error)

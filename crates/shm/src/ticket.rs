@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`Attach`] | rank | redeem my ticket; the kernel's SO_PEERCRED says who asks |
 //! | [`Welcome`] | starter | status; on `Granted` descriptors travel along (SCM_RIGHTS): the segment; in a job on several nodes also the table of peers ([`crate::peers`]) and the rank's UDP socket |
-//! | [`Notice`] | rank | `Finalized`, `Abort` or `Exit` with its exit code, or `Regions` with a descriptor |
+//! | [`Notice`] | rank | `Finalized`, `Abort`, `Fatal` or `Exit` with its exit code, or `Regions` with a descriptor |
 //!
 //! | [`Connection`] | rank | it has communicators with processes of another launch, or none any more |
 //!
@@ -160,9 +160,10 @@ impl Welcome {
 pub enum Notice {
     /// MPI_Finalize has returned or is about to; an exit from now on is a normal one.
     Finalized,
-    /// MPI_Abort, or a fatal error: end the job with this exit code (0..=255). The rank has said its line
-    /// itself.
+    /// MPI_Abort: end the job with this exit code (0..=255).
     Abort(u32),
+    /// An error of which the rank has said a line itself: end the job with this exit code (0..=255).
+    Fatal(u32),
     /// shmem_global_exit: end the job with this exit code (0..=255), which may be 0.
     Exit(u32),
     /// The descriptor that comes along is this rank's connection to the server of regions for other jobs
@@ -181,6 +182,7 @@ impl Notice {
             Notice::Abort(code) => (2, code),
             Notice::Exit(code) => (3, code),
             Notice::Regions => (4, 0),
+            Notice::Fatal(code) => (5, code),
         };
         let mut out = [0; Self::BYTES];
         out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
@@ -197,6 +199,7 @@ impl Notice {
             (PROTOCOL, 2) => Some(Notice::Abort(word(bytes, 8))),
             (PROTOCOL, 3) => Some(Notice::Exit(word(bytes, 8))),
             (PROTOCOL, 4) => Some(Notice::Regions),
+            (PROTOCOL, 5) => Some(Notice::Fatal(word(bytes, 8))),
             _ => None,
         }
     }
@@ -283,7 +286,9 @@ mod tests {
         let attach = Attach { rank: 3, secret: [9; 16] };
         assert_eq!(Attach::decode(&attach.encode()), Some(attach));
         assert_eq!(Welcome::decode(&Welcome::Refused.encode()), Some(Welcome::Refused));
-        for notice in [Notice::Finalized, Notice::Abort(77), Notice::Exit(0), Notice::Regions] {
+        for notice in
+            [Notice::Finalized, Notice::Abort(77), Notice::Fatal(6), Notice::Exit(0), Notice::Regions]
+        {
             assert_eq!(Notice::decode(&notice.encode()), Some(notice));
             assert_eq!(Attach::decode(&notice.encode()), None);
         }

@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use tutti_mpi::abi::MPI_COMM_WORLD;
 use tutti_runtime::log;
 
 use crate::pes;
@@ -20,10 +19,7 @@ pub fn end(function: &str, what: fmt::Arguments<'_>) -> ! {
 
 /// Ends the job without a line.
 pub fn abort(status: i32) -> ! {
-    // SAFETY: ending the job is always allowed.
-    unsafe { tutti_mpi::api::MPI_Abort(MPI_COMM_WORLD, status) };
-    // MPI_Abort does not return; the type of its table says otherwise.
-    std::process::abort()
+    tutti_mpi::errhandler::fail(tutti_mpi::process::enter(), status)
 }
 
 /// Another PE says what is wrong and ends the job.

@@ -288,6 +288,10 @@ impl Ranks {
                 self.ranks[rank as usize].mpi = Mpi::Aborted(code);
                 self.judge(rank, Cause::Abort(code))
             }
+            Event::Notice { rank, notice: Notice::Fatal(code) } => {
+                self.ranks[rank as usize].mpi = Mpi::Aborted(code);
+                self.judge(rank, Cause::Fatal(code))
+            }
             Event::Notice { rank, notice: Notice::Exit(code) } => {
                 self.ranks[rank as usize].mpi = Mpi::Aborted(code);
                 self.judge(rank, Cause::Exit(code))

@@ -390,7 +390,7 @@ impl Allocation {
             format!(", {} more on that node", self.rooms[node] - self.present()[node])
         });
         format!(
-            "{wanted} more ranks: the job has started {present}, and has room for {room} in all{of_node} (mpiexec --universe N makes more)"
+            "{wanted} more ranks: the job has started {present}, and has room for {room} in all{of_node} (mpiexec --universe N makes more, without mpiexec TUTTI_UNIVERSE=N)"
         )
     }
 }

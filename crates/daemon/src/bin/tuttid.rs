@@ -128,8 +128,13 @@ fn daemon_settings(
         .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
     let join = options.join.as_deref().or_else(|| node.text("join"));
     let controller = join.map(resolve).transpose()?;
-    let key_file = options.key.or_else(|| node.text("key").map(PathBuf::from));
-    let key_file = key_file.unwrap_or_else(|| folder.join("cluster.key"));
+    let named = options.key.or_else(|| node.text("key").map(PathBuf::from));
+    let is_named = named.is_some();
+    let key_file = named.unwrap_or_else(|| folder.join("cluster.key"));
+    if is_named && !key_file.exists() {
+        let path = key_file.display();
+        return Err(format!("the cluster's key {path} is not there: `tutti keygen {path}` makes one"));
+    }
     if controller.is_none() && !key_file.exists() {
         tutti_protocol::key::make(&key_file).map_err(|error| error.to_string())?;
     }

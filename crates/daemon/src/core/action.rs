@@ -86,6 +86,8 @@ pub enum Action {
     Warn(String),
     /// The daemon's incarnation is over.
     Leave,
+    /// The same, and why it cannot do its work.
+    GiveUp(String),
 }
 
 /// The ranks of a job on this node.

@@ -19,6 +19,9 @@ pub enum ShellError {
     /// No credential.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The cluster does not want this daemon.
+    #[error("{0}")]
+    Refused(String),
     /// Another one lives here.
     #[error("a daemon is running at {} already", .0.display())]
     Taken(PathBuf),

@@ -52,6 +52,19 @@ fn complain(event: &Mutex<(Option<Instant>, u64)>, address: SocketAddr, why: &st
     tracing::warn!("{address} is not a member of this cluster: {why}{more}");
 }
 
+/// Why two daemons have not found together, for people: the library of TLS says which check failed.
+fn text_of(error: &io::Error) -> String {
+    use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
+    let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match of_tls {
+        Some(
+            Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
+            | Error::AlertReceived(AlertDescription::AccessDenied),
+        ) => "it has another key (--key): all nodes of a cluster have the controller's".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// The other end of a link.
 pub(super) struct Far {
     /// By us.
@@ -114,7 +127,7 @@ impl Shell {
                         )
                         .await;
                     }
-                    Ok(Err(error)) => complain(&event, address, &error.to_string()),
+                    Ok(Err(error)) => complain(&event, address, &text_of(&error)),
                     Err(_) => complain(&event, address, "it did not identify itself"),
                 }
             });
@@ -140,7 +153,7 @@ impl Shell {
                         .await;
                 }
                 Ok(Err(error)) => {
-                    drop(shell_events.send(ShellEvent::Core(Event::DialFailed(error.to_string()))))
+                    drop(shell_events.send(ShellEvent::Core(Event::DialFailed(text_of(&error)))));
                 }
                 Err(_) => {
                     let why = format!("nothing has come for {} s", HANDSHAKE.as_secs());

@@ -38,7 +38,7 @@ fn start(name: &str, required: c_int) -> c_int {
         log::line(format_args!(
             "{name}: the stack limit (ulimit -s) is {found} KiB, MPI needs {expected} KiB or more"
         ));
-        errhandler::abort(None, MPI_ERR_OTHER)
+        errhandler::fail(None, MPI_ERR_OTHER)
     }
     match start_world(required) {
         Ok(()) => MPI_SUCCESS,
@@ -50,7 +50,7 @@ fn start(name: &str, required: c_int) -> c_int {
             if error.should_report() {
                 log::line(format_args!("{name}: {error}"));
             }
-            errhandler::abort(None, MPI_ERR_OTHER)
+            errhandler::fail(None, MPI_ERR_OTHER)
         }
     }
 }

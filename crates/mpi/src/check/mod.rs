@@ -30,7 +30,7 @@ use std::fmt::Write;
 
 use crate::abi::*;
 use crate::check_mode::{self, Mode};
-use crate::end_job::end_job;
+use crate::end_job::{By, end_job};
 use crate::events;
 use crate::phase;
 use crate::process::{self, Guard, Process};
@@ -143,7 +143,7 @@ impl Guard {
             _ => {}
         }
         if ends {
-            end_job(Some(self), STATUS);
+            end_job(Some(self), By::Error, STATUS);
         }
     }
 

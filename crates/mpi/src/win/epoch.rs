@@ -206,7 +206,7 @@ impl Epochs {
     pub fn unlock(&mut self, rank: usize) -> Result<Held> {
         let held = self.held[rank].filter(|_| self.access == Access::Locked);
         let held = held.ok_or_else(|| {
-            let text = format_args!("MPI_Win_unlock: this process has not locked rank {rank}");
+            let text = format_args!("this process has not locked rank {rank}");
             crate::error::Error::new(MPI_ERR_RMA_SYNC, text)
         })?;
         self.end_lock(rank);

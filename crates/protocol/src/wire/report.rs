@@ -157,8 +157,10 @@ pub enum Cause {
     NotFinalized,
     /// It was started by other ranks, which wait for its MPI_Init, and exited with 0 without that.
     NeverInit,
-    /// It called MPI_Abort, or an error was fatal.
+    /// It called MPI_Abort.
     Abort(u32),
+    /// The library ended it after an error, of which it has said a line.
+    Fatal(u32),
     /// It called shmem_global_exit.
     Exit(u32),
     /// The process that called MPI_Init below a wrapper is dead, its wrapper is not.
@@ -190,7 +192,10 @@ impl fmt::Display for Ended {
             Cause::NeverInit => out.write_str(
                 "was started by MPI_Comm_spawn and exited without calling MPI_Init; the job is ended",
             ),
-            Cause::Abort(code) => write!(out, "called MPI_Abort({code})"),
+            Cause::Abort(code) => write!(out, "called MPI_Abort({})", code.cast_signed()),
+            Cause::Fatal(code) => {
+                write!(out, "ended the job with code {}: its own line says why", code.cast_signed())
+            }
             Cause::Exit(code) => write!(out, "called shmem_global_exit({code})"),
             Cause::NoPmi => out.write_str(
                 "wrote on its PMI descriptor (PMI_FD) something that is not PMI; the job is ended",
@@ -225,7 +230,7 @@ impl Cause {
             Cause::Exit(code) => (code & 0xff) as u8,
             Cause::NotFinalized | Cause::NeverInit | Cause::Vanished | Cause::NoPmi | Cause::Gone => 1,
             Cause::Memory | Cause::UserMemory => 137,
-            Cause::Abort(code) => {
+            Cause::Abort(code) | Cause::Fatal(code) => {
                 // An aborted job never looks like a good one.
                 let code = (code & 0xff) as u8;
                 if code == 0 { 1 } else { code }

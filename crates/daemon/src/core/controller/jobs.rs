@@ -73,6 +73,15 @@ impl Jobs {
         self.first_job = self.first_job.max(id.0 + 1);
     }
 
+    /// What is said of a job that is not known.
+    pub(super) fn unknown(&self, id: JobId) -> String {
+        if id < self.next_id() {
+            format!("job {id} is over and no longer known here; `tutti status {id}` shows what the log has")
+        } else {
+            format!("there is no job {id}")
+        }
+    }
+
     /// The user's own job, or why he may do nothing to it.
     ///
     /// # Errors
@@ -80,7 +89,7 @@ impl Jobs {
     /// that user.
     pub(super) fn check_owner(&self, id: JobId, may: impl Fn(User) -> bool) -> Result<(), Answer> {
         match self.get(id) {
-            None => Err(Answer::Refused(format!("there is no job {id}"))),
+            None => Err(Answer::Refused(self.unknown(id))),
             Some(job) if !may(job.launch.user) => Err(Answer::Refused(format!("job {id} is another user's"))),
             Some(_) => Ok(()),
         }

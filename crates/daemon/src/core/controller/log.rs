@@ -96,6 +96,7 @@ fn name_of(cause: Cause) -> &'static str {
         Cause::Status(_) => "status",
         Cause::NotFinalized => "not-finalized",
         Cause::Abort(_) => "abort",
+        Cause::Fatal(_) => "error",
         Cause::Exit(_) => "exit",
         Cause::Vanished => "vanished",
         Cause::NoPmi => "no-pmi",

@@ -19,7 +19,9 @@ pub(crate) enum PlacementError {
     #[error("a job needs at least one rank")]
     NoRanks,
     /// Not so many nodes.
-    #[error("{wanted} nodes are more than the {alive} of the cluster")]
+    #[error(
+        "{wanted} nodes are more than the {alive} of the cluster: `tutti up --nodes N` makes more on one machine, tuttid --join on others"
+    )]
     TooFewNodes {
         /// Asked for.
         wanted: u32,

@@ -78,7 +78,7 @@ impl Controller {
             },
             Request::Jobs { all } => Answer::Jobs(self.list(local, relay, |_, job| all || !job.is_done())),
             Request::Job(job) => match self.list(local, relay, |id, _| id == job) {
-                rows if rows.is_empty() => Answer::Refused(format!("there is no job {job}")),
+                rows if rows.is_empty() => Answer::Refused(self.jobs.unknown(job)),
                 rows => Answer::Jobs(rows),
             },
             Request::Wait(job) => match self.wait_for(local, relay, requester, job) {
@@ -145,7 +145,7 @@ impl Controller {
                 None
             }
             None if may_learn => None,
-            None => Some(Answer::Refused(format!("there is no job {id}"))),
+            None => Some(Answer::Refused(self.jobs.unknown(id))),
         }
     }
 
@@ -182,7 +182,7 @@ impl Controller {
     fn origin_of(&self, local: &LocalNode, user: User, id: JobId) -> Answer {
         let job = self.jobs.get(id);
         let Some((launch, members)) = job.map(|job| &job.launch).zip(local.members.as_ref()) else {
-            return Answer::Refused(format!("there is no job {id}"));
+            return Answer::Refused(self.jobs.unknown(id));
         };
         if !local.may(user, Some(launch.user)) {
             Answer::Refused(format!("job {id} is another user's"))
@@ -219,7 +219,7 @@ impl Controller {
                 // Asked again, it is answered when nodes have said what they know.
                 return None;
             } else {
-                return Some(Answer::Refused(format!("there is no job {}", after.job)));
+                return Some(Answer::Refused(self.jobs.unknown(after.job)));
             }
         }
         if !enrolled {

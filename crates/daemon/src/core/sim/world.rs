@@ -332,7 +332,7 @@ impl World {
             | Action::OpenSwitchLink(..)
             | Action::RanksStarted(..) => {}
             Action::LogTurns(_) | Action::ShowNode(..) => {}
-            Action::Leave => panic!("node {node} leaves"),
+            Action::Leave | Action::GiveUp(_) => panic!("node {node} leaves"),
         }
     }
 
