@@ -34,3 +34,8 @@ bench-dse: dist ## DSE: one access, and the relaxation on 1 to 16 elements, in b
 .PHONY: bench-waiting
 bench-waiting: dist ## SS-Wait beside spinning, blocking, and spinning then blocking (30 seconds)
 	@mk/waiting.sh
+
+# The native interface: NATIVE gives options of the program, e.g. NATIVE="--budget-ms 1000".
+.PHONY: bench-native
+bench-native: dist ## writes, queues and signals of tutti.h, of several sizes, inside a node and between two (root; 20 seconds)
+	@mk/native.sh

@@ -117,16 +117,22 @@ fn wrapper_works_in_a_moved_tree_and_through_a_link() {
 #[test]
 fn pkg_config_flags_build_a_running_program() {
     let scratch = Scratch::new("pkg-config");
-    for package in ["mpi", "mpi-c", "mpi-cxx", "tutti"] {
+    let of_shmem = scratch.path().join("pe.c");
+    let text = "#include <shmem.h>\n#include <stdio.h>\nint main(void)\n{\n    shmem_init();\n    \
+                printf(\"PE %d\\n\", shmem_my_pe());\n    shmem_finalize();\n    return 0;\n}\n";
+    std::fs::write(&of_shmem, text).expect("a file in the scratch folder");
+    for package in ["mpi", "mpi-c", "mpi-cxx", "tutti", "oshmem"] {
+        let (source, says) =
+            if package == "oshmem" { (of_shmem.clone(), "PE 0") } else { (source("version.c"), "ABI 1.0") };
         let mut pkg_config = Command::new("pkg-config");
         pkg_config
             .args(["--cflags", "--libs", package])
             .env("PKG_CONFIG_PATH", dist().join("share/pkgconfig"));
         let flags = output(&mut pkg_config);
         let mut cc = Command::new("cc");
-        cc.arg(source("version.c")).args(flags.split_whitespace()).args(["-o", "version"]);
+        cc.arg(source).args(flags.split_whitespace()).args(["-o", "program"]);
         output(cc.current_dir(scratch.path()));
-        assert!(output(&mut Command::new(scratch.path().join("version"))).starts_with("ABI 1.0"));
+        assert!(output(&mut Command::new(scratch.path().join("program"))).starts_with(says), "{package}");
     }
 }
 
