@@ -104,7 +104,7 @@ struct Awaited {
     has_data: bool,
     note: Option<Note>,
     /// The bulk message that brings it, or that it clears.
-    bulk: Option<u32>,
+    bulk: Option<bulk::Tag>,
 }
 
 /// What this rank has to do with another one.
@@ -124,6 +124,8 @@ struct Peer {
     /// Long puts and gets under way.
     puts: usize,
     gets: usize,
+    /// Refusals of it that are kept.
+    refusals: usize,
 }
 
 impl Peer {
@@ -151,13 +153,13 @@ impl Peer {
         Some(awaited)
     }
 
-    fn set_bulk(&mut self, number: u32, bulk: u32) {
+    fn set_bulk(&mut self, number: u32, bulk: bulk::Tag) {
         if let Some(Some(awaited)) = self.awaited.get_mut(number as usize) {
             awaited.bulk = Some(bulk);
         }
     }
 
-    fn bulk_of(&self, number: u32) -> Option<u32> {
+    fn bulk_of(&self, number: u32) -> Option<bulk::Tag> {
         self.awaited.get(number as usize)?.as_ref()?.bulk
     }
 
@@ -434,7 +436,11 @@ impl Engine {
         if self.refusals.is_empty() {
             return None;
         }
-        self.refusals.remove(&(to, region)).or_else(|| self.refusals.remove(&(to, wire::NO_REGION)))
+        let found =
+            self.refusals.remove(&(to, region)).or_else(|| self.refusals.remove(&(to, wire::NO_REGION)))?;
+        let peer = peer(&mut self.peers, to);
+        peer.refusals = peer.refusals.saturating_sub(1);
+        Some(found)
     }
 
     /// Operations of others that were refused here.
@@ -452,6 +458,9 @@ impl Engine {
         match wire::parse(record) {
             Some(Record::Request { region, number, request }) => self.serve(from, region, number, &request),
             Some(Record::Clear { number, name }) => self.handle_clear(from, number, name),
+            // The channel reads that memory still, and ends the operation itself.
+            Some(Record::Reply { number, .. } | Record::Status { number, .. })
+                if self.sends_for(from, number) => {}
             Some(Record::Reply { number, data }) => {
                 let Some(awaited) = peer(&mut self.peers, from).end_answer(number) else { return };
                 if let Some(bulk) = awaited.bulk {
@@ -491,9 +500,13 @@ impl Engine {
             (Some(note), _) => note.answered(refusal),
             (None, Some(refusal)) => {
                 // A rank that refuses what nobody asked for fills no memory: there is one for all the rest.
-                let has_room = self.refusals.len() < REFUSALS_MAX;
+                let peer = peer(&mut self.peers, to);
+                let has_room = peer.refusals < REFUSALS_MAX;
                 let region = if has_room { region } else { wire::NO_REGION };
-                self.refusals.entry((to, region)).or_insert(refusal);
+                self.refusals.entry((to, region)).or_insert_with(|| {
+                    peer.refusals += 1;
+                    refusal
+                });
             }
             (None, None) => {}
         }

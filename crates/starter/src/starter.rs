@@ -119,6 +119,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         watch: None,
         idle: None,
         refused: false,
+        reaped: false,
         ready: None,
         later: Later::default(),
         ending_reported: false,
@@ -170,6 +171,8 @@ struct Starter {
     /// Number of the last one.
     last_hold: u64,
     refused: bool,
+    /// All ranks are dead, and nobody has their numbers for them any more.
+    reaped: bool,
     /// Whether its ranks are still; none: there are none yet.
     watch: Option<stuck::Watch>,
     /// Whether anything of it works; none: its user does not want to know, or there are no ranks yet.
@@ -245,6 +248,7 @@ impl Starter {
         if parts.ranks.all_dead() {
             // No process names their pids any more.
             descendants::reap_all();
+            self.reaped = true;
         }
         if descendants::any() {
             let kill = || {
@@ -298,6 +302,10 @@ impl Starter {
         if !std::mem::replace(&mut self.ending_reported, true) {
             self.report(&Report::Ending { status: self.parts.ranks.status() });
             self.parts.ranks.end_adopted(now_ns());
+        }
+        if self.reaped {
+            // Their numbers may be those of strangers by now.
+            return;
         }
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.kill(),

@@ -281,6 +281,7 @@ impl Engine {
             Side::Sender => &mut there.broken_out[*block as usize],
             Side::Receiver => &mut there.broken_in[*block as usize],
         };
+        let mut opens_now = false;
         if opens && !*opened {
             if *broken {
                 return Moved::Broken;
@@ -289,13 +290,19 @@ impl Engine {
                 return Moved::Nothing;
             }
             joint.open(copy.number);
-            (there.writing, *opened) = (true, true);
+            (there.writing, *opened, opens_now) = (true, true, true);
         }
         let began = Instant::now();
         match if copies { copy.step(joint) } else { copy.check(joint) } {
             // A joint that is broken is never opened again.
             Step::Nothing if *broken => Moved::Broken,
-            Step::Nothing => Moved::Nothing,
+            Step::Nothing => {
+                if opens_now {
+                    // The receiver may sleep, and can take the pieces alone.
+                    self.job.ring(peer);
+                }
+                Moved::Nothing
+            }
             Step::Copied(bytes) => {
                 // Of several pieces the other copies as many at the same time.
                 let shared = if copy.cut.pieces() > 1 { 2 } else { 1 };

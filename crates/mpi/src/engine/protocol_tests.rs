@@ -513,3 +513,32 @@ fn cancelled_send_is_dropped_by_its_receiver_unless_it_is_matched() {
         assert_eq!(world.0[A].probe(CONTEXT, A as i32, 1), None);
     }
 }
+
+#[test]
+fn written_message_that_is_opened_while_another_is_read_wakes_its_receiver() {
+    const C: usize = 2;
+    let mut world = world(3);
+    let (announced, written) = (pattern(20 * LARGE, 1), pattern(LARGE, 2));
+    let (mut read, mut taken) = (vec![0; 20 * LARGE], vec![0; LARGE]);
+    world.send(C, A, 4, &announced);
+    world.progress(C);
+    let takes = world.receive(B, A as i32, 3, &mut taken);
+    world.progress(B);
+    world.progress(A);
+    let reads = world.receive(A, C as i32, 4, &mut read);
+    while world.0[A].counters.copied_bytes == 0 {
+        world.0[A].progress(None);
+    }
+    world.send(A, B, 3, &written);
+    world.progress(B);
+    assert!(!world.is_done(A, reads) && !world.is_done(B, takes));
+    let bell = tutti_shm::doorbell::prepare_sleep(world.0[B].job.endpoint(B));
+    while !world.is_done(A, reads) {
+        world.0[A].progress(None);
+    }
+    // A computes from now on. B could take all pieces alone, if it looked.
+    let rung = world.0[B].job.endpoint(B).bell.load(Ordering::Relaxed) != bell;
+    tutti_shm::doorbell::cancel_sleep(world.0[B].job.endpoint(B));
+    world.progress(B);
+    assert!(rung && world.is_done(B, takes) && taken == written && read == announced);
+}

@@ -399,8 +399,9 @@ impl RemoteClient<'_> {
                     self.state.send_control(from, Head { kind: CTS, number, word, ..Head::default() });
                 }
                 Err(BulkError::Full) => break,
-                // Its sender has left, and nothing comes.
+                // Its sender has left, or it is longer than any rank sends: nothing comes.
                 Err(BulkError::Exited(_)) => {}
+                Err(BulkError::TooLong { .. }) => wrong::count(accept.from, Wrong::Length),
                 Err(error) => panic!("a message of rank {} cannot be accepted: {error}", accept.from),
             }
             self.state.to_accept.pop_front();
@@ -408,8 +409,13 @@ impl RemoteClient<'_> {
         while let Some(clear) = self.state.to_send.front() {
             let bytes = self.requests.get(clear.request).buffer.bytes;
             match outbox.send_bulk(clear.to, clear.name, bytes, u64::from(clear.request)) {
-                // To who has left nothing is sent.
-                Ok(()) | Err(BulkError::Exited(_)) => {}
+                Ok(()) => {}
+                // To who has left nothing is sent: it stays announced, for who looks for such sends.
+                Err(BulkError::Exited(_)) => {
+                    let (to, request) = (clear.to, clear.request);
+                    let number = self.requests.get(request).posted as u32;
+                    self.state.peers[to].rendezvous.push(number, request);
+                }
                 Err(BulkError::Full) => break,
                 Err(error) => panic!("a message cannot be sent to rank {}: {error}", clear.to),
             }

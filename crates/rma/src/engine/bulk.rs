@@ -71,58 +71,76 @@ pub(super) struct Bulk {
     pub is_sent: bool,
 }
 
-/// The messages of a rank, by the numbers that the channel calls them.
+/// What the channel calls a message: its slot in the low half, and how often that was used before in 24 bits
+/// above. Bytes that come under the name of a message that is over meet no later one.
+pub(super) type Tag = u64;
+
+/// Bits of a tag that count uses of its slot.
+const USES: u32 = (1 << 24) - 1;
+
+#[derive(Debug, Default)]
+struct BulkSlot {
+    uses: u32,
+    bulk: Option<Bulk>,
+}
+
+/// The messages of a rank.
 #[derive(Debug, Default)]
 pub(super) struct Bulks {
-    slots: Vec<Option<Bulk>>,
+    slots: Vec<BulkSlot>,
     free: Vec<u32>,
     /// To be given room.
-    pub to_accept: VecDeque<u32>,
+    pub to_accept: VecDeque<Tag>,
     /// To be sent, with the receiver's name.
-    pub to_send: VecDeque<(u32, u64)>,
+    pub to_send: VecDeque<(Tag, u64)>,
     /// Room that is not needed any more, with its name.
     pub to_cancel: Vec<(usize, u64)>,
 }
 
 impl Bulks {
-    pub(super) fn insert(&mut self, way: Way, bytes: usize) -> u32 {
-        let bulk = Some(Bulk { way, bytes, is_sent: false });
-        if let Some(number) = self.free.pop() {
-            self.slots[number as usize] = bulk;
-            return number;
-        }
-        self.slots.push(bulk);
-        self.slots.len() as u32 - 1
+    pub(super) fn insert(&mut self, way: Way, bytes: usize) -> Tag {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(BulkSlot::default());
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[number as usize];
+        slot.bulk = Some(Bulk { way, bytes, is_sent: false });
+        u64::from(slot.uses) << 32 | u64::from(number)
     }
 
-    pub(super) fn get(&self, number: u64) -> Option<&Bulk> {
-        self.slots.get(usize::try_from(number).ok()?)?.as_ref()
+    pub(super) fn get(&self, tag: Tag) -> Option<&Bulk> {
+        let slot = self.slots.get(tag as u32 as usize)?;
+        slot.bulk.as_ref().filter(|_| u64::from(slot.uses) == tag >> 32)
     }
 
-    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Bulk> {
-        self.slots.get_mut(number as usize)?.as_mut()
+    pub(super) fn get_mut(&mut self, tag: Tag) -> Option<&mut Bulk> {
+        let slot = self.slots.get_mut(tag as u32 as usize)?;
+        slot.bulk.as_mut().filter(|_| u64::from(slot.uses) == tag >> 32)
     }
 
-    pub(super) fn remove(&mut self, number: u64) -> Option<Bulk> {
-        let bulk = self.slots.get_mut(usize::try_from(number).ok()?)?.take()?;
-        let number = number as u32;
+    pub(super) fn remove(&mut self, tag: Tag) -> Option<Bulk> {
+        self.get(tag)?;
+        let number = tag as u32;
+        let slot = &mut self.slots[number as usize];
+        slot.uses = (slot.uses + 1) & USES;
+        let bulk = slot.bulk.take();
         self.free.push(number);
-        self.to_accept.retain(|waiting| *waiting != number);
-        self.to_send.retain(|(waiting, _)| *waiting != number);
-        Some(bulk)
+        self.to_accept.retain(|waiting| *waiting != tag);
+        self.to_send.retain(|(waiting, _)| *waiting != tag);
+        bulk
     }
 
     /// Messages of a rank of which this holds.
-    pub(super) fn of(&self, peer: usize, is_it: impl Fn(&Bulk) -> bool) -> Vec<u64> {
+    pub(super) fn of(&self, peer: usize, is_it: impl Fn(&Bulk) -> bool) -> Vec<Tag> {
+        let is_of_it = |bulk: &Bulk| bulk.way.peer() == peer && is_it(bulk);
         let all = self.slots.iter().enumerate();
-        let of_it =
-            all.filter(|(_, bulk)| bulk.as_ref().is_some_and(|bulk| bulk.way.peer() == peer && is_it(bulk)));
-        of_it.map(|(number, _)| number as u64).collect()
+        let of_it = all.filter(|(_, slot)| slot.bulk.as_ref().is_some_and(is_of_it));
+        of_it.map(|(number, slot)| u64::from(slot.uses) << 32 | number as u64).collect()
     }
 
     /// The region elsewhere that a message of this rank's operations is for.
-    pub(super) fn region_out(&self, number: u32) -> Option<Name> {
-        match self.get(number.into())?.way {
+    pub(super) fn region_out(&self, tag: Tag) -> Option<Name> {
+        match self.get(tag)?.way {
             Way::PutOut { region, .. } | Way::GetIn { region, .. } => Some(region),
             Way::PutIn { .. } | Way::GetOut { .. } => None,
         }
@@ -130,7 +148,7 @@ impl Bulks {
 
     /// Whether a message goes from a region of this rank, or comes to it.
     pub(super) fn has_region(&self, name: Name) -> bool {
-        self.slots.iter().flatten().any(|bulk| match &bulk.way {
+        self.slots.iter().filter_map(|slot| slot.bulk.as_ref()).any(|bulk| match &bulk.way {
             Way::PutIn { place, .. } | Way::GetOut { place, .. } => place.region == name,
             Way::PutOut { .. } | Way::GetIn { .. } => false,
         })

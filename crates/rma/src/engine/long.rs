@@ -39,8 +39,8 @@ impl Engine {
         let bulk = self.bulks.insert(way, bytes);
         let mut room = None;
         if is_read {
-            let Room::Named(named) = port.accept_bulk(to, bytes, bulk.into()) else {
-                self.bulks.remove(bulk.into());
+            let Room::Named(named) = port.accept_bulk(to, bytes, bulk) else {
+                self.bulks.remove(bulk);
                 peer(&mut self.peers, to).end_answer(number);
                 return None;
             };
@@ -57,7 +57,7 @@ impl Engine {
         let target = peer(&mut self.peers, to);
         if offered != Offered::Taken {
             target.end_answer(number);
-            self.bulks.remove(bulk.into());
+            self.bulks.remove(bulk);
             if let Some(room) = room {
                 port.cancel_bulk(to, room);
             }
@@ -74,22 +74,28 @@ impl Engine {
         let Some(bulk) = peer(&mut self.peers, from).bulk_of(number) else { return };
         let is_new = !self.bulks.to_send.iter().any(|(waiting, _)| *waiting == bulk);
         let is_put = |sent: &bulk::Bulk| matches!(sent.way, Way::PutOut { .. }) && !sent.is_sent;
-        if is_new && self.bulks.get(bulk.into()).is_some_and(is_put) {
+        if is_new && self.bulks.get(bulk).is_some_and(is_put) {
             self.bulks.to_send.push_back((bulk, name));
         }
     }
 
+    /// Whether the channel sends the bytes of this operation: only its event ends it, whatever the target says.
+    pub(super) fn sends_for(&self, to: usize, number: u32) -> bool {
+        let bulk = self.peers.get(to).and_then(|peer| peer.bulk_of(number));
+        bulk.and_then(|bulk| self.bulks.get(bulk)).is_some_and(|bulk| bulk.is_sent)
+    }
+
     /// An operation of this rank was refused, and its answer is taken. What the channel sends already ends by
     /// its event.
-    pub(super) fn refuse_bulk(&mut self, number: u32) {
-        if self.bulks.get(number.into()).is_some_and(|bulk| !bulk.is_sent) {
-            self.end_bulk(number.into(), None);
+    pub(super) fn refuse_bulk(&mut self, number: bulk::Tag) {
+        if self.bulks.get(number).is_some_and(|bulk| !bulk.is_sent) {
+            self.end_bulk(number, None);
         }
     }
 
     /// Takes a message out; room for one that will not come is given back. Of one that has come the name is
     /// used up: giving that back does nothing.
-    fn end_bulk(&mut self, number: u64, refusal: Option<Refusal>) {
+    fn end_bulk(&mut self, number: bulk::Tag, refusal: Option<Refusal>) {
         let Some(bulk) = self.bulks.remove(number) else { return };
         let (to, region, answer) = match bulk.way {
             Way::PutOut { to, region, number, .. } => {
@@ -111,7 +117,7 @@ impl Engine {
         };
         let target = peer(&mut self.peers, to);
         // The number may be another operation's by now, if the peer has answered what it should not.
-        if target.bulk_of(answer).is_some_and(|bulk| u64::from(bulk) == number)
+        if target.bulk_of(answer).is_some_and(|bulk| bulk == number)
             && let Some(awaited) = target.end_answer(answer)
         {
             self.note_end(to, region, awaited.note, refusal);
@@ -128,7 +134,7 @@ impl Engine {
             let bytes = bulk.bytes;
             let Way::PutIn { from, number: answer, name, place } = &mut bulk.way else { break };
             let (from, answer, region) = (*from, *answer, place.region);
-            match port.accept_bulk(from, bytes, number.into()) {
+            match port.accept_bulk(from, bytes, number) {
                 Room::Named(named) => {
                     *name = Some(named);
                     self.bulks.to_accept.pop_front();
@@ -136,20 +142,20 @@ impl Engine {
                 }
                 Room::Full => break,
                 Room::Never => {
-                    self.bulks.remove(number.into());
+                    self.bulks.remove(number);
                     self.refuse(from, region, answer, Refusal::Malformed);
                 }
             }
         }
         while let Some((number, name)) = self.bulks.to_send.front().copied() {
             let Some(bulk) = self.bulks.get_mut(number) else { break };
-            match port.send_bulk(bulk.way.peer(), name, bulk.bytes, number.into()) {
+            match port.send_bulk(bulk.way.peer(), name, bulk.bytes, number) {
                 Offered::Taken => {
                     bulk.is_sent = true;
                     self.bulks.to_send.pop_front();
                 }
                 Offered::Full => break,
-                Offered::Gone => self.handle_bulk_refused(number.into()),
+                Offered::Gone => self.handle_bulk_refused(number),
             }
         }
     }

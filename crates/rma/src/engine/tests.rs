@@ -313,6 +313,18 @@ fn engine_keeps_so_many_refusals_and_loses_none() {
     (0..REFUSALS_MAX as u32).for_each(|id| assert!(engine.take_refusal(1, name(id)).is_some(), "{id}"));
 }
 
+#[test]
+fn engine_keeps_refusals_of_a_rank_apart_from_those_of_a_flooding_one() {
+    let mut engine = Engine::new(0, RECORD_BYTES_MAX);
+    let name = |id| Name { id, generation: 0 };
+    for id in 0..2 * REFUSALS_MAX as u32 {
+        engine.take(1, &wire::status(NO_REPLY, name(id), Refusal::OutOfRange));
+    }
+    engine.take(2, &wire::status(NO_REPLY, name(3), Refusal::NoRight));
+    assert_eq!(engine.take_refusal(2, name(4)), None, "it is of another region");
+    assert_eq!(engine.take_refusal(2, name(3)), Some(Refusal::NoRight));
+}
+
 proptest! {
     /// Whatever arrives, nothing outside the window changes, nothing panics, and refusals are counted.
     #[test]

@@ -496,3 +496,51 @@ fn long_operations_survive_unexpected_answers() {
         pair.sides[1].borrow_mut().records.clear();
     }
 }
+
+/// The channel goes on reading the origin: the program may not have it back.
+#[test]
+fn long_put_that_is_being_sent_is_not_ended_by_an_answer() {
+    use crate::wire;
+    let mut pair = Pair::new(9);
+    let mut memory = vec![7; PUT_BYTES_MIN];
+    let region = pair.open(&mut memory, Rights::ALL);
+    let data = vec![1; PUT_BYTES_MIN];
+    for answer in [wire::status(0, region, Refusal::Malformed), wire::reply(0, 0)] {
+        let mut operation = put(region, 0, &data).with_lasting_origin();
+        assert_eq!(pair.push(&mut operation), Pushed::All);
+        while pair.sides[0].borrow().sent.is_empty() {
+            pair.step();
+        }
+        pair.engines[0].take(1, &answer);
+        assert_eq!((pair.engines[0].outstanding(1), pair.sides[0].borrow().sent.len()), (1, 1));
+        pair.settle();
+        assert_eq!(pair.engines[0].take_refusal(1, region), None);
+    }
+    assert_eq!(memory, data);
+}
+
+/// Whoever ends a get by a record and asks for a get itself, before the room of the first is taken back, does
+/// not write into what is open for reading.
+#[test]
+fn long_get_that_was_ended_leaves_its_name_to_no_later_one() {
+    use crate::wire::{self, Begin, Range};
+    let mut pair = Pair::new(3);
+    let mut memory = vec![7; GET_BYTES_MIN];
+    let region = pair.open(&mut memory, Rights::ALL);
+    let mut own = vec![5; GET_BYTES_MIN];
+    // SAFETY: the memory of a test outlives its operations.
+    let opened = unsafe { Opened::new(NonNull::from(&mut own[0]), own.len()) };
+    let readable = pair.engines[0].open(Region::plain(opened).with_rights(Rights::READ));
+    let mut into = vec![0; GET_BYTES_MIN];
+    assert_eq!(pair.push(&mut get(region, 0, &mut into)), Pushed::All);
+    let tag = pair.sides[0].borrow().rooms[0].tag;
+    pair.engines[0].take(1, &wire::status(0, region, Refusal::Malformed));
+    let mut fetch = Vec::new();
+    let range = Range { offset: 0, bytes: GET_BYTES_MIN as u32 };
+    wire::write_request(Begin::Fetch, readable, 0, &[range], &mut fetch);
+    fetch.extend_from_slice(&77_u64.to_le_bytes());
+    pair.engines[0].take(1, &fetch);
+    pair.engines[0].store_bulk(tag, 0, &[9; 100]);
+    assert!(pair.engines[0].bulk_place(tag, 0, 100).is_none());
+    assert!(own.iter().all(|byte| *byte == 5) && into.iter().all(|byte| *byte == 0));
+}
