@@ -181,7 +181,12 @@ fn ps_filters_by_user_state_and_name() {
     assert!(wrong.code() == 2 && wrong.stderr.lines().count() == 1, "{wrong}");
     let mut command = cluster.command(&["ps"]);
     let nowhere = cluster.folder.join("nothing-here.sock");
-    let ran = tutti_tests::run(command.env("TUTTI_DAEMON", nowhere), crate::harness::LIMIT).expect_success();
+    let ran = tutti_tests::run(command.env("TUTTI_DAEMON", nowhere), crate::harness::LIMIT);
+    assert!(ran.code() == 1 && ran.stderr.starts_with("tutti ps: no daemon answers at "), "{ran}");
+    // Without a name of a socket there need not be a daemon.
+    let mut command = cluster.command(&["ps"]);
+    command.env_remove("TUTTI_DAEMON").env("TUTTI_DIR", cluster.folder.join("empty"));
+    let ran = tutti_tests::run(&mut command, crate::harness::LIMIT).expect_success();
     assert!(header(&ran.stdout) && ran.stderr.is_empty(), "{ran}");
 }
 
