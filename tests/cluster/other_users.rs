@@ -67,7 +67,7 @@ fn ps_lists_other_users_jobs_without_arguments() {
 #[test]
 fn ps_asks_again_where_a_daemon_leaves_at_that_moment() {
     let scratch = Scratch::new("leaving");
-    let socket = scratch.path().join("daemon.sock");
+    let socket = scratch.path().join("tuttid.sock");
     let listener = UnixListener::bind(&socket).expect("a socket");
     let gone = socket.clone();
     let leaving = std::thread::spawn(move || {
@@ -76,7 +76,7 @@ fn ps_asks_again_where_a_daemon_leaves_at_that_moment() {
         drop((client, listener));
     });
     let mut ps = program("tutti");
-    ps.args(["ps", "--json"]).env("TUTTI_DAEMON", &socket);
+    ps.args(["ps", "--json"]).env("TUTTI_DIR", scratch.path()).env_remove("TUTTI_DAEMON");
     let ran = run(&mut ps, Duration::from_secs(20)).expect_success();
     leaving.join().expect("it has been asked");
     assert_eq!(ran.stdout.trim(), "[]", "{ran}");
