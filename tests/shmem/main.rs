@@ -231,6 +231,38 @@ fn shmem_statics_of_different_programs_are_not_symmetric() {
 }
 
 #[test]
+fn shmem_without_process_vm_works_on_the_heap_and_on_statics_that_oshcc_has_linked() {
+    let scratch = Scratch::new("shmem-refused");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/refused.c", scratch.path());
+    for pes in [2, 3] {
+        let ran = run(oshrun(pes, &compiled).arg("statics"), LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("refused: ok\n", ""), "on {pes} PEs: {ran}");
+    }
+}
+
+/// Such a program's static variables are in its own process alone; its heap is the node's.
+#[test]
+fn shmem_statics_of_foreign_programs_without_process_vm_end_the_job_in_one_line() {
+    let scratch = Scratch::new("shmem-foreign-refused");
+    let path = scratch.path().join("refused");
+    let source = tutti_tests::root().join("tests/shmem/programs/refused.c");
+    let mut mpicc = program("mpicc");
+    mpicc.args(["-std=c11", "-O2", "-o"]).arg(&path).arg(source).arg("-ltutti");
+    run(&mut mpicc, LIMIT).expect_success();
+    run(oshrun(2, &path).arg("heap"), LIMIT).expect_success();
+    for (what, function) in [("put", "shmem_p"), ("get", "shmem_g")] {
+        let ran = run(oshrun(2, &path).arg(what), LIMIT);
+        let line = format!(
+            "tutti: PE 0 of 2: {function}: the static variables of another PE cannot be reached: \
+             Operation not permitted (os error 1); link the program with oshcc"
+        );
+        let whys: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("tutti: ")).collect();
+        assert!(ran.code() != 0 && ran.stderr.lines().count() == 2, "{what}: {ran}");
+        assert_eq!(whys, [line], "{what}: {ran}");
+    }
+}
+
+#[test]
 fn shmem_global_exit_gives_its_status() {
     let scratch = Scratch::new("shmem-global-exit");
     let compiled = compile_with("oshcc", "tests/shmem/programs/wrong.c", scratch.path());

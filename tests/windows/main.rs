@@ -90,6 +90,30 @@ fn window_deadlocks_are_named() {
     }
 }
 
+/// Memory that the ranks share needs no help of the kernel; of other memory the call says what is wrong, and
+/// ranks that may copy work on.
+#[test]
+fn window_operations_without_process_vm_work_on_allocated_memory_and_else_are_range_errors() {
+    let scratch = Scratch::new("windows-refused");
+    let refused = compiled(&scratch, "refused");
+    for (ranks, who) in [(2, "all"), (2, "last"), (3, "all"), (3, "last")] {
+        let ran = run_ranks(&refused, ranks, &[who], &[]).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("refused: all right\n", ""), "{who}: {ran}");
+    }
+}
+
+#[test]
+fn window_operation_without_process_vm_ends_the_job_in_one_line_unless_errors_are_handled() {
+    let scratch = Scratch::new("windows-refused-fatal");
+    let ran = run_ranks(&compiled(&scratch, "refused"), 2, &["last", "fatal"], &[]);
+    let whys: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("tutti: ")).collect();
+    assert!(ran.code() != 0 && whys.len() == 1 && ran.stderr.lines().count() == 2, "{ran}");
+    for part in ["rank 1: MPI_Put: the kernel does not reach", "Operation not permitted", "MPI_ERR_RMA_RANGE"]
+    {
+        assert!(whys[0].contains(part), "{part}: {ran}");
+    }
+}
+
 /// Ways between the nodes of a job: all ranks by datagrams; two of them to a node.
 const NODES: [(&str, &[&str], u32); 3] =
     [("udp", &[], 2), ("udp", &[], 3), ("", &["--virtual-nodes", "2"], 4)];

@@ -5,16 +5,12 @@
  *   refused later    after every communicator has used them
  */
 #define _GNU_SOURCE
+#include "refuse.h"
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <mpi.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
 enum { COUNT = 50000, COMMS = 5 };
 
@@ -26,17 +22,8 @@ static void fail(const char *what, int at, int found, int expected) {
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* The kernel answers EPERM to this process from now on. */
 static void refuse(void) {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof code / sizeof code[0], code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    if (refuse_single_copies() != 0) {
         fprintf(stderr, "refused: no seccomp filter: %s\n", strerror(errno));
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
