@@ -1,7 +1,8 @@
-/* Atomic operations: each does what it says, and none is lost when all PEs change one place. */
+/* Atomic operations: each does what it says, and none is lost when all PEs change one place. Argument: how
+ * often they change it; 20,000 times without. */
 #include "check.h"
 
-#define ROUNDS 20000
+static int rounds = 20000;
 
 #define COMMON(T, NAME)                                                                  \
     do {                                                                                 \
@@ -48,10 +49,10 @@
         shmem_barrier_all();                                                             \
         CHECK(*at == 0);                                                                 \
         shmem_barrier_all();                                                             \
-        for (int i = 0; i < ROUNDS / 10; i++)                                            \
+        for (int i = 0; i < rounds / 10; i++)                                            \
             shmem_##NAME##_atomic_inc(at, 0);                                            \
         shmem_barrier_all();                                                             \
-        CHECK(shmem_##NAME##_g(at, 0) == (T)(n * (ROUNDS / 10)));                        \
+        CHECK(shmem_##NAME##_g(at, 0) == (T)(n * (rounds / 10)));                        \
         shmem_barrier_all();                                                             \
         shmem_free(at);                                                                  \
     } while (0)
@@ -83,24 +84,26 @@
 static void tickets(int n)
 {
     long *next = shmem_calloc(1, sizeof *next);
-    unsigned char *taken = shmem_calloc((size_t)n * ROUNDS, 1);
-    for (int i = 0; i < ROUNDS; i++) {
+    unsigned char *taken = shmem_calloc((size_t)n * (size_t)rounds, 1);
+    for (int i = 0; i < rounds; i++) {
         long ticket = shmem_long_atomic_fetch_inc(next, n - 1);
-        CHECK(ticket >= 0 && ticket < (long)n * ROUNDS);
+        CHECK(ticket >= 0 && ticket < (long)n * rounds);
         shmem_uchar_p(taken + ticket, (unsigned char)(shmem_uchar_g(taken + ticket, 0) + 1), 0);
     }
     shmem_barrier_all();
     int once = 1;
     if (shmem_my_pe() == 0)
-        for (long i = 0; i < (long)n * ROUNDS; i++)
+        for (long i = 0; i < (long)n * rounds; i++)
             once &= taken[i] == 1;
     CHECK(once);
     shmem_free(taken);
     shmem_free(next);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1)
+        rounds = atoi(argv[1]);
     shmem_init();
     int me = shmem_my_pe(), n = shmem_n_pes(), right = (me + 1) % n;
     COMMON(float, float);

@@ -1,14 +1,15 @@
-/* Puts with a signal: who sees the signal sees the data. */
+/* Puts with a signal: who sees the signal sees the data. Argument: how many; 500 without. */
 #include "check.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
     enum { WORDS = 100 };
+    int rounds = argc > 1 ? atoi(argv[1]) : 500;
     shmem_init();
     int me = shmem_my_pe(), n = shmem_n_pes(), right = (me + 1) % n, left = (me + n - 1) % n;
     long *data = shmem_calloc(WORDS, sizeof *data), out[WORDS];
     uint64_t *signal = shmem_calloc(2, sizeof *signal);
-    for (long round = 1; round <= 500; round++) {
+    for (long round = 1; round <= rounds; round++) {
         for (int i = 0; i < WORDS; i++)
             out[i] = me * 1000 + round + i;
         if (round % 2)

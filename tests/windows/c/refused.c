@@ -106,8 +106,8 @@ static void operate(const struct window *w, int target, int works)
     CHECK(is_right(MPI_Accumulate(ones, 1, gaps, target, AT(1), 1, gaps, MPI_SUM, w->win), works));
     /* Of many sections, each with its gate. */
     int half = CELLS / 2;
-    CHECK(is_right(MPI_Get_accumulate(ones, half, MPI_INT, found, half, MPI_INT, target, AT(half), half, MPI_INT,
-                                      MPI_SUM, w->win), works));
+    CHECK(is_right(MPI_Get_accumulate(ones, half, MPI_INT, found, half, MPI_INT, target, AT(half), half,
+                                      MPI_INT, MPI_SUM, w->win), works));
     int code = MPI_Rput(ones, 1, MPI_INT, target, AT(zone + 2), 1, MPI_INT, w->win, &request);
     CHECK(is_right(code, works));
     if (code == MPI_SUCCESS)
