@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tutti_testkit::{Need, skip_part};
-use tutti_tests::{CONFORMANCE, Scratch, compile, program, run};
+use tutti_tests::{CONFORMANCE, Scratch, compile, compile_with, program, run};
 
 /// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(110);
@@ -24,6 +24,8 @@ fn seed() -> String {
 /// How the ranks of a job reach each other.
 #[derive(Clone, Copy, Debug)]
 enum Network {
+    /// All over shared memory.
+    OneNode,
     /// All over UDP.
     Udp,
     /// The same, and the network loses, doubles and reorders.
@@ -39,6 +41,7 @@ impl Network {
     fn mpiexec(self, ranks: usize) -> Command {
         let mut mpiexec = program("mpiexec");
         match self {
+            Network::OneNode => &mut mpiexec,
             Network::Udp => mpiexec.env("TUTTI_TRANSPORT", "udp"),
             Network::Faulty => mpiexec
                 .env("TUTTI_TRANSPORT", "udp")
@@ -174,6 +177,29 @@ fn conformance_programs_pass_between_two_nodes() {
 #[test]
 fn conformance_programs_pass_between_two_namespaces() {
     conforms(Network::TwoNamespaces, 4);
+}
+
+/// Every fifth datagram of any kind is lost, acknowledgements and what is sent again too.
+#[test]
+fn remote_memory_programs_pass_between_two_nodes_that_lose_a_fifth() {
+    let seed = seed();
+    let programs = [
+        ("mpicc", "tests/windows/c/operations.c", vec![&*seed, "1"], "operations: all right\n"),
+        ("mpicc", "tests/windows/c/long.c", vec![&seed, "1"], "long: all right\n"),
+        ("oshcc", "tests/shmem/programs/atomics.c", vec!["50"], "atomics: ok\n"),
+        ("oshcc", "tests/shmem/programs/signals.c", vec!["200"], "signals: ok\n"),
+    ];
+    for (number, (wrapper, source, arguments, said)) in programs.into_iter().enumerate() {
+        let scratch = Scratch::new(&format!("network-fifth-{number}"));
+        let compiled = compile_with(wrapper, source, scratch.path());
+        let mut mpiexec = Network::TwoNodes.mpiexec(4);
+        mpiexec
+            .env("LD_PRELOAD", tutti_tests::testing_library())
+            .env("TUTTI_FAULTS", format!("loss=20%,dup=1%,reorder=2%,seed={seed}"));
+        let ran = run(mpiexec.arg(compiled).args(arguments), LIMIT).expect_success();
+        println!("{source}: {:.1?}", ran.took);
+        assert!(ran.stdout.contains(said), "{source}: {ran}");
+    }
 }
 
 #[test]
