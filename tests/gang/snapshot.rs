@@ -406,6 +406,46 @@ fn snapshot_file_is_printed_again_and_damage_is_refused() {
     assert_eq!((over.code(), over.stderr.as_str()), (1, "tutti snapshot: job 1 is over\n"));
 }
 
+/// All ranks add 1 to counters of all, and are stopped for snapshots now and then: at the end each counter
+/// has what was issued to it, and every number of it was fetched once. The program checks that.
+#[track_caller]
+fn storm(name: &str, what: &str, faults: &str) {
+    const LOOKS: usize = 24;
+    let cluster = Cluster::up(name, 2, &[]);
+    let program = Steered::of(name, "storm.c");
+    let job = start(&program, &cluster, 2, 4, what, faults);
+    let mut under_way = 0;
+    for _ in 0..LOOKS {
+        let snapshot = take(&cluster, 1);
+        let (flying, troubles) = snapshot.in_flight();
+        assert_eq!(troubles, [""; 0]);
+        // An operation is no message of the program.
+        assert!(!flying.iter().any(|flight| flight.message.is_message()), "{}", snapshot.text());
+        under_way += flying.len();
+    }
+    program.touch("go");
+    let (status, said, lines) = job.end_with_output();
+    assert_eq!((status, said.as_str()), (0, ""));
+    assert!(lines.iter().any(|line| line == "storm: all right"), "{lines:?}");
+    println!("{under_way} records under way in {LOOKS} snapshots; {lines:?}");
+    assert!(under_way > 0, "no snapshot was taken in a storm");
+}
+
+#[test]
+fn snapshot_in_a_storm_of_atomics_loses_and_doubles_none() {
+    storm("snapshot-storm", "windows", "");
+}
+
+#[test]
+fn snapshot_in_a_storm_of_atomics_on_a_lossy_network_loses_and_doubles_none() {
+    storm("snapshot-storm-lossy", "windows", "loss=5%,dup=1%,reorder=2%,seed=11");
+}
+
+#[test]
+fn snapshot_in_a_storm_of_shmem_atomics_loses_and_doubles_none() {
+    storm("snapshot-storm-shmem", "shmem", "loss=5%,dup=1%,reorder=2%,seed=13");
+}
+
 #[test]
 fn snapshot_of_another_users_job_is_refused() {
     let cluster = Cluster::up("snapshot-others", 1, &[]);

@@ -245,7 +245,7 @@ fn compile_by(wrapper: &str, header: Option<&str>, source: &str, folder: &Path) 
         let mut linked = compiler();
         linked.arg("-o").arg(&program).arg("-lm");
         // A line of the preprocessor's names each header.
-        if text.contains("/tutti.h\"") {
+        if text.contains("/tutti.h\"") || wrapper == "mpicc" && text.contains("/shmem.h\"") {
             linked.arg("-ltutti");
         }
         run(&mut linked, limit).expect_success();
