@@ -1,5 +1,11 @@
 //! The promises of one-sided communication (MPI chapter 12), inside a node and between nodes. Everything runs
 //! from `target/dist`.
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
+
+mod deaths;
+#[path = "../launch/harness.rs"]
+#[allow(dead_code)]
+mod harness;
 
 use std::path::PathBuf;
 use std::time::Duration;

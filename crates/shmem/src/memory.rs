@@ -463,6 +463,7 @@ unsafe fn get_private(function: &str, remote: Remote, to: *mut u8, bytes: usize)
 
 #[cold]
 fn end_refused(function: &str, error: std::io::Error) -> ! {
+    tutti_rma::await_job_end_if_dead(&error);
     fault::end(
         function,
         format_args!(

@@ -63,12 +63,15 @@ fn fault(fault: Fault) -> Error {
     match fault {
         Fault::OtherNode => Error::new(MPI_ERR_INTERN, "an operation on another node was taken for one here"),
         Fault::OutOfRange => Error::new(MPI_ERR_RMA_RANGE, "the target's window has no such range"),
-        Fault::Kernel(error) => Error::new(
-            MPI_ERR_RMA_RANGE,
-            format_args!(
-                "the kernel does not reach the target's memory: {error}; memory that MPI_Win_allocate gives needs no help of the kernel"
-            ),
-        ),
+        Fault::Kernel(error) => {
+            tutti_rma::await_job_end_if_dead(&error);
+            Error::new(
+                MPI_ERR_RMA_RANGE,
+                format_args!(
+                    "the kernel does not reach the target's memory: {error}; memory that MPI_Win_allocate gives needs no help of the kernel"
+                ),
+            )
+        }
     }
 }
 
