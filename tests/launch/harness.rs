@@ -191,6 +191,25 @@ impl Drop for Running {
     }
 }
 
+/// Runs a job whose program prints `job ID` and then has its rank 0 killed: it ends with one line and the
+/// status of that, and nothing is left behind.
+#[allow(dead_code, reason = "the tests of remote memory kill ranks so")]
+#[track_caller]
+pub fn assert_kill_of_rank_0_ends(command: &mut Command) {
+    let ran = run(command);
+    assert_eq!(ran.code(), 137, "{command:?}: {ran}");
+    let line = ran.stderr.split_once(": rank 0 (pid ").map_or("", |(_, rest)| rest);
+    let is_said = line.ends_with(") was killed by signal 9 (Killed)\n") && ran.stderr.lines().count() == 1;
+    assert!(is_said, "{command:?}: {ran}");
+    let job = ran.stdout.trim().strip_prefix("job ").expect("the program's line");
+    let sockets = std::fs::read_to_string("/proc/net/unix").expect("/proc/net/unix");
+    assert!(!sockets.contains(&format!("tutti-{job}")), "the socket is left");
+    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
+        let cgroup = Path::new(root).join(format!("tutti-job-{job}"));
+        assert!(!cgroup.exists(), "{} is left", cgroup.display());
+    }
+}
+
 /// The folder of the job's cgroup, if it has one: as seen by a process in it.
 pub fn cgroup_of(pid: Pid) -> Option<PathBuf> {
     let text = std::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero())).ok()?;

@@ -1,5 +1,11 @@
 //! The promises of OpenSHMEM. Each program in `programs/` checks one subject and prints "name: ok"; a test
 //! here runs it with `oshrun` on several numbers of PEs.
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
+
+mod deaths;
+#[path = "../launch/harness.rs"]
+#[allow(dead_code)]
+mod harness;
 
 use std::path::Path;
 use std::process::Command;
@@ -244,11 +250,7 @@ fn shmem_without_process_vm_works_on_the_heap_and_on_statics_that_oshcc_has_link
 #[test]
 fn shmem_statics_of_foreign_programs_without_process_vm_end_the_job_in_one_line() {
     let scratch = Scratch::new("shmem-foreign-refused");
-    let path = scratch.path().join("refused");
-    let source = tutti_tests::root().join("tests/shmem/programs/refused.c");
-    let mut mpicc = program("mpicc");
-    mpicc.args(["-std=c11", "-O2", "-o"]).arg(&path).arg(source).arg("-ltutti");
-    run(&mut mpicc, LIMIT).expect_success();
+    let path = compile("tests/shmem/programs/refused.c", scratch.path());
     run(oshrun(2, &path).arg("heap"), LIMIT).expect_success();
     for (what, function) in [("put", "shmem_p"), ("get", "shmem_g")] {
         let ran = run(oshrun(2, &path).arg(what), LIMIT);

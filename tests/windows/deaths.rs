@@ -4,40 +4,20 @@
 use tutti_tests::{Scratch, program};
 
 use crate::compiled;
-use crate::harness;
+use crate::harness::assert_kill_of_rank_0_ends;
 
 /// On one node, and on two with two ranks each.
 const PLACES: [&[&str]; 2] = [&["-n", "3"], &["--virtual-nodes", "2", "-n", "4"]];
 
 #[track_caller]
-fn ends_with_one_line(what: &str, times: u32) {
+fn ends_with_one_line(what: &str, times: usize) {
     let scratch = Scratch::new(&format!("windows-dies-{what}"));
     let dies = compiled(&scratch, "dies");
     for place in PLACES {
-        for memory in ["allocate", "create"] {
-            for _ in 0..times {
-                let mut mpiexec = program("mpiexec");
-                let ran = harness::run(mpiexec.args(place).arg(&dies).args([what, memory]));
-                assert_eq!(ran.code(), 137, "{place:?}, {memory}: {ran}");
-                let line = ran.stderr.strip_prefix("mpiexec: rank 0 (pid ").unwrap_or_default();
-                let is_it =
-                    line.ends_with(") was killed by signal 9 (Killed)\n") && line.lines().count() == 1;
-                assert!(is_it, "{place:?}, {memory}: {ran}");
-                let job = ran.stdout.trim().strip_prefix("job ").expect("its line");
-                assert_nothing_left(job);
-            }
+        for memory in ["allocate", "create"].repeat(times) {
+            let mut mpiexec = program("mpiexec");
+            assert_kill_of_rank_0_ends(mpiexec.args(place).arg(&dies).args([what, memory]));
         }
-    }
-}
-
-/// Neither a socket nor a cgroup of the job.
-#[track_caller]
-fn assert_nothing_left(job: &str) {
-    let sockets = std::fs::read_to_string("/proc/net/unix").expect("/proc/net/unix");
-    assert!(!sockets.contains(&format!("tutti-{job}")), "the socket is left");
-    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
-        let cgroup = std::path::Path::new(root).join(format!("tutti-job-{job}"));
-        assert!(!cgroup.exists(), "{} is left", cgroup.display());
     }
 }
 

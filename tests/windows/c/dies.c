@@ -8,8 +8,8 @@
 
    allocate, create */
 #define _DEFAULT_SOURCE
+#include "killer.h"
 #include <mpi.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,35 +19,6 @@ enum { CELLS = 20000 };
 
 static int me, ranks;
 static MPI_Win win;
-
-/* Whether the first thread of a process sleeps. */
-static int sleeps(int pid)
-{
-    char path[64], text[512] = "", *end;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return 0;
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[length] = 0;
-    end = strrchr(text, ')');
-    return end && end[2] == 'S';
-}
-
-/* Kills rank 0 when these ranks sleep, which they do in their waits alone. */
-static void kill_when_asleep(const int *pids, int first, int last)
-{
-    for (int rank = first; rank <= last; rank++)
-        for (int times = 0; times < 20; times++) {
-            while (!sleeps(pids[rank]))
-                usleep(1000);
-            usleep(100);
-        }
-    kill(pids[0], SIGKILL);
-    for (;;)
-        pause();
-}
 
 static void change(int target)
 {
@@ -80,23 +51,23 @@ int main(int argc, char **argv)
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win);
         MPI_Barrier(MPI_COMM_WORLD);
         if (is_killer)
-            kill_when_asleep(pids, 1, ranks - 2);
-        while (me == 0)
-            continue;
+            kill_when_asleep(pids[0], pids + 1, ranks - 2);
+        for (volatile unsigned spins = 0; me == 0;)
+            spins++;
         MPI_Win_lock(me % 2 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, me, 0, win);
     } else if (strcmp(what, "ask") == 0) {
         if (me != 0)
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, me, 0, win);
         MPI_Barrier(MPI_COMM_WORLD);
         if (is_killer)
-            kill_when_asleep(pids, 0, 0);
+            kill_when_asleep(pids[0], pids, 1);
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, me == 0 ? ranks - 1 : 0, 0, win);
         if (me != 0)
             MPI_Barrier(MPI_COMM_WORLD);
     } else if (strcmp(what, "fence") == 0) {
         MPI_Win_fence(0, win);
         if (is_killer)
-            kill_when_asleep(pids, 0, ranks - 2);
+            kill_when_asleep(pids[0], pids, ranks - 1);
         MPI_Win_fence(0, win);
     } else {
         MPI_Win_lock_all(0, win);
