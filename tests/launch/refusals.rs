@@ -139,12 +139,12 @@ fn command_line_error_is_one_line() {
         (
             "tutti",
             &["kill"],
-            "tutti kill: the following required arguments were not provided: <JOB>... (see --help)",
+            "tutti kill: the following required arguments were not provided: <JOB>...; usage: tutti kill <JOB>... (see --help)",
         ),
         (
             "tutti",
             &["logs", "x"],
-            "tutti logs: invalid value 'x' for '<JOB>': invalid digit found in string (see --help)",
+            "tutti logs: invalid value 'x' for '<JOB>': a number is expected (see --help)",
         ),
         (
             "tutti",
