@@ -39,7 +39,7 @@ pub mod peers;
 pub mod phases;
 #[cfg(not(loom))]
 pub mod published;
-#[cfg(not(loom))]
+#[cfg(any(test, not(loom)))]
 pub mod queue;
 pub mod report;
 #[cfg(not(loom))]

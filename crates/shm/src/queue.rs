@@ -15,17 +15,21 @@
 //!
 //! A sender reserves lines, copies, then stores the mark of the first one. No mark is ever cleared: one of an
 //! earlier lap is smaller. Where there is no room nothing is reserved. A sender that is frozen between the
-//! two holds up what was reserved behind it, until it goes on; who kills one ends its job.
+//! two holds up what was reserved behind it, until it goes on; who kills one ends its job. One that is killed
+//! before it has woken a receiver leaves it asleep until its time is over. Loom searches the steps.
 //!
 //! What comes out of the memory is checked: a sender that writes nonsense makes the receiver drop it.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 
 use crate::LINE_BYTES;
 use crate::doorbell::futex;
+#[cfg(not(loom))]
 use crate::opened::Opened;
+use crate::sync::{AtomicU32, AtomicU64, Ordering::*, then_look};
+#[cfg(loom)]
+use model::Opened;
 
 const HEAD: usize = 0;
 const TAIL: usize = LINE_BYTES;
@@ -33,6 +37,7 @@ const LINES: usize = 2 * LINE_BYTES;
 const SLEEPER: usize = LINES + 8;
 const DONE: usize = LINES + 16;
 /// Where the words are from which an onlooker sees whether all messages were dealt with.
+#[cfg(not(loom))]
 pub(crate) const PROGRESS_BYTES: usize = DONE + 8;
 const BEGIN: usize = 3 * LINE_BYTES;
 const FIRST_BYTES: usize = LINE_BYTES - 16;
@@ -53,6 +58,7 @@ pub struct Reservation {
 }
 
 /// How far messages have come, as an onlooker copies it.
+#[cfg(not(loom))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Lines given out.
@@ -63,6 +69,7 @@ pub(crate) struct Progress {
     pub done: u64,
 }
 
+#[cfg(not(loom))]
 impl Progress {
     /// Of the first bytes of a queue.
     pub(crate) fn of(words: &[u8; PROGRESS_BYTES]) -> Self {
@@ -86,13 +93,6 @@ impl Reservation {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-}
-
-/// The half of a word that holds small numbers: futexes have four bytes.
-fn half(word: &AtomicU64) -> &AtomicU32 {
-    let low = if cfg!(target_endian = "little") { 0 } else { 4 };
-    // SAFETY: a half of the word, for as long as the word.
-    unsafe { AtomicU32::from_ptr(word.as_ptr().byte_add(low).cast()) }
 }
 
 fn lines_of(bytes: usize) -> u64 {
@@ -128,6 +128,10 @@ impl Queue {
         self.memory.atomic_u64(offset).expect("the memory has so many lines")
     }
 
+    fn sleeper(&self) -> &AtomicU32 {
+        self.memory.atomic_u32(SLEEPER).expect("the memory has so many lines")
+    }
+
     fn line(&self, number: u64) -> usize {
         BEGIN + (number % self.lines) as usize * LINE_BYTES
     }
@@ -140,7 +144,13 @@ impl Queue {
         loop {
             let used = at.wrapping_sub(self.word(HEAD).load(Acquire));
             if used > self.lines || lines > self.lines - used {
-                return None;
+                // The head may be ahead of an old look at the tail: what others reserved meanwhile is taken.
+                let found = tail.load(Relaxed);
+                if found == at {
+                    return None;
+                }
+                at = found;
+                continue;
             }
             match tail.compare_exchange_weak(at, at.wrapping_add(lines), AcqRel, Relaxed) {
                 Ok(_) => break,
@@ -166,8 +176,9 @@ impl Queue {
     /// The message is whole: the receiver may have it.
     pub fn commit(&self, reservation: Reservation) {
         self.word(self.line(reservation.at)).store(reservation.at.wrapping_add(1), SeqCst);
+        then_look();
         // Either this load sees the receiver's intention, or its look behind that sees the message.
-        if self.word(SLEEPER).load(SeqCst) != 0 {
+        if self.sleeper().load(SeqCst) != 0 {
             self.wake();
         }
     }
@@ -175,19 +186,20 @@ impl Queue {
     /// Ends a sleep of the receiver.
     #[cold]
     pub fn wake(&self) {
-        let sleeper = self.word(SLEEPER);
+        let sleeper = self.sleeper();
         if sleeper.swap(0, SeqCst) != 0 {
-            futex::wake_all(half(sleeper));
+            futex::wake_all(sleeper);
         }
     }
 
     /// Sleeps until a message comes, [`Queue::wake`] is called or the time is over; may return early. Called
     /// by the receiver.
     pub fn sleep(&self, at_most: Duration, is_over: impl FnOnce() -> bool) {
-        let sleeper = self.word(SLEEPER);
+        let sleeper = self.sleeper();
         sleeper.store(1, SeqCst);
+        then_look();
         if !self.has_message() && !is_over() {
-            futex::wait(half(sleeper), 1, Some(at_most));
+            futex::wait(sleeper, 1, Some(at_most));
         }
         sleeper.store(0, SeqCst);
     }
@@ -257,5 +269,7 @@ impl Queue {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
 mod tests;
