@@ -2,12 +2,17 @@
 # and prints its seed; TUTTI_SIM_SEED=... make soak-channel repeats it.
 SECONDS ?= 600
 .PHONY: soak
-soak: soak-channel soak-gang soak-cluster soak-hostile fuzz ## simulators with fresh seeds for SECONDS (600) each, faults of jobs and daemons, then the fuzzers
+soak: soak-channel soak-operations soak-gang soak-cluster soak-hostile fuzz ## simulators with fresh seeds for SECONDS (600) each, faults of jobs and daemons, then the fuzzers
 
 .PHONY: soak-channel
 soak-channel: ## run the channels' simulator with fresh seeds for SECONDS
 	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-channel --test simulation -- --nocapture \
 		$(if $(TUTTI_SIM_SEED),simulation_delivers,--ignored soak)
+
+# Operations on the memory of other ranks over such channels; TUTTI_TEST_SEED=... repeats what failed.
+.PHONY: soak-operations
+soak-operations: ## run the simulator of remote operations with SEEDS (5000) fresh seeds
+	TUTTI_SIM_SEEDS=$(or $(SEEDS),5000) $(CARGO) test -p tutti-runtime --test remote_operations -- --nocapture --ignored soak
 
 # The same for the gang switch and its scheduler.
 .PHONY: soak-gang

@@ -1,8 +1,10 @@
 //! Operations on the memory of ranks of other nodes over channels that lose, double and reorder datagrams,
-//! while ranks are frozen at random times: each is done exactly once, in the order of its pair.
+//! while ranks are frozen at random times: each is done exactly once, in the order of its pair. `make
+//! soak-operations` runs as many seeds as one likes.
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::time::Instant;
 
 use tutti_channel::{
     Config, Endpoint, Identity, Incarnation, Key, Now, PlainMemory, Rank, SendError, Sink, Source, Taken,
@@ -295,10 +297,46 @@ impl World {
     }
 }
 
-#[test]
-fn remote_operations_are_done_once_and_in_order() {
-    let first = tutti_testkit::seed();
-    for seed in (0..60).map(|round| tutti_testkit::mix(first.wrapping_add(round))) {
+/// Prints how a run that fails is repeated.
+struct Repeat(u64);
+
+impl Drop for Repeat {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}={} repeats this", tutti_testkit::random::SEED, self.0);
+        }
+    }
+}
+
+/// Runs so many seeds, from this one on.
+fn run(first: u64, rounds: u64) {
+    for round in 0..rounds {
+        let repeat = Repeat(first.wrapping_add(round));
+        let seed = tutti_testkit::mix(repeat.0);
         World::new(seed).run(seed);
     }
+}
+
+#[test]
+fn remote_operations_are_done_once_and_in_order() {
+    run(tutti_testkit::seed(), 60);
+}
+
+#[test]
+#[ignore = "runs TUTTI_SIM_SEEDS seeds: make soak-operations"]
+fn remote_operations_are_done_once_and_in_order_soak() {
+    const ROUNDS: u64 = 100;
+    let given =
+        std::env::var("TUTTI_SIM_SEEDS").map(|seeds| seeds.parse().expect("TUTTI_SIM_SEEDS is a number"));
+    let seeds: u64 = given.unwrap_or(1000);
+    let (start, first) = (Instant::now(), tutti_testkit::seed());
+    for done in (0..seeds).step_by(ROUNDS as usize) {
+        run(first.wrapping_add(done), ROUNDS.min(seeds - done));
+        println!(
+            "{} of {seeds} seeds, {:.0} s",
+            done + ROUNDS.min(seeds - done),
+            start.elapsed().as_secs_f64()
+        );
+    }
+    println!("{seeds} seeds from {first}: nothing wrong");
 }
