@@ -205,6 +205,17 @@ fn daemon_page_shows_forced_switches() {
     assert!(said[0].frozen_us < said[0].wall_us, "{said:?}");
 }
 
+/// A tool is told by an event what the counters say (MPI 15.3.8).
+#[test]
+fn thawed_event_comes_to_a_rank_that_waits_under_forced_switches() {
+    let cluster = Cluster::up("gang-page-event", 1, &["--slice", "5", "--force-switch"]);
+    let scratch = Scratch::new("gang-page-event-files");
+    let program = compile("tests/gang/programs/thawed.c", scratch.path());
+    let words = ["run", "-N", "1", "-n", "2", &program.to_string_lossy(), "20"];
+    let ran = cluster.run(&words).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("thawed: ok\n", ""), "{ran}");
+}
+
 #[test]
 fn daemon_page_counts_suspension_and_turns_once() {
     let cluster = Cluster::up("gang-page-held", 1, &["--slice", "500"]);
