@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use rustix::process::Pid;
 use tutti_testkit::{Need, skip};
 
 use crate::Cluster;
@@ -17,17 +19,18 @@ pub fn cgroup(job: &Running) -> Option<PathBuf> {
 /// Those of all its nodes.
 pub fn cgroups(job: &Running) -> Vec<PathBuf> {
     let ranks = job.mark.processes().into_iter().filter(|pid| is_loop(*pid));
-    let of_job = |path: &Path| {
-        let is_it = |path: &&Path| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tutti-job-"))
-        };
-        path.ancestors().find(is_it).map(PathBuf::from)
-    };
-    let found: BTreeSet<PathBuf> = ranks.filter_map(|rank| of_job(&cgroup_of(rank)?)).collect();
+    let found: BTreeSet<PathBuf> = ranks.filter_map(cgroup_of_job).collect();
     found.into_iter().collect()
 }
 
-pub fn is_loop(pid: rustix::process::Pid) -> bool {
+/// That of the job of a process on its node; none where there are none.
+pub fn cgroup_of_job(rank: Pid) -> Option<PathBuf> {
+    let is_it =
+        |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tutti-job-"));
+    cgroup_of(rank)?.ancestors().find(is_it).map(PathBuf::from)
+}
+
+pub fn is_loop(pid: Pid) -> bool {
     std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
         .is_ok_and(|line| line.starts_with(b"sh\0-c\0while"))
 }

@@ -1,9 +1,12 @@
 //! Ranks that other ranks start (MPI_Comm_spawn) in jobs under daemons, on one node and on several.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::Cluster;
+use rustix::process::Pid;
+
 use crate::harness::await_that;
+use crate::{Cluster, gangs};
 use tutti_tests::{Scratch, compile};
 
 fn spawn_program(name: &str) -> (Scratch, PathBuf) {
@@ -86,7 +89,7 @@ fn spawn_on_a_node_without_ranks_outlasts_its_daemon() {
     let words = ["submit", "-N", "2", "-n", "2", "--universe", "6", program, "emptied", "5", "0"];
     cluster.tutti(&[&words[..], &[go.to_str().expect("a path of text")]].concat()).expect_success();
     await_that("the job runs", || cluster.job(1).contains("\"running\""));
-    await_that("one rank is left", || processes_of(&spawn) == 1);
+    await_that("one rank is left", || processes_of(&spawn).len() == 1);
     cluster.kill_daemon(1).start();
     std::fs::write(&go, "").expect("a file in the scratch folder");
     await_that("the job is over", || cluster.job(1).contains("\"over\""));
@@ -94,10 +97,52 @@ fn spawn_on_a_node_without_ranks_outlasts_its_daemon() {
 }
 
 /// Processes that execute a file.
-fn processes_of(file: &Path) -> usize {
+fn processes_of(file: &Path) -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").expect("processes").flatten();
-    let files = entries.filter_map(|entry| std::fs::read_link(entry.path().join("exe")).ok());
-    files.filter(|one| one == file).count()
+    let of_file =
+        entries.filter(|entry| std::fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == file));
+    of_file.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// Whether a process is frozen by its cgroup, or stopped where there is none.
+fn is_frozen(pid: Pid) -> bool {
+    match gangs::cgroup_of_job(pid) {
+        Some(group) => gangs::is_frozen(&group),
+        None => std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+            .is_ok_and(|stat| stat.contains(") T ")),
+    }
+}
+
+/// Whether the controller has logged that a job was thawed on so many nodes.
+fn has_had_turns(cluster: &Cluster, job: u32, nodes: &str) -> bool {
+    let log = std::fs::read_to_string(cluster.folder.join("turns.jsonl")).unwrap_or_default();
+    let lines: Vec<serde_json::Value> =
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let is_thaw = |turn: &serde_json::Value| turn[0] == "thaw" && turn[3] == job;
+    let thawed =
+        lines.iter().filter(|line| line["turns"].as_array().is_some_and(|turns| turns.iter().any(is_thaw)));
+    let found: BTreeSet<_> = thawed.filter_map(|line| line["node"].as_str()).collect();
+    found.len().to_string() == nodes
+}
+
+/// `tutti timeline` draws the job as one: its row, its nodes, its turns, and that it is suspended.
+#[track_caller]
+fn assert_timeline_shows_one(cluster: &Cluster, job: u32, nodes: &str, command: &str) {
+    let page = cluster.folder.join(format!("spawned-{job}.html"));
+    let file = page.to_str().expect("a path of text");
+    cluster.tutti(&["timeline", &job.to_string(), "-o", file]).expect_success();
+    let text = std::fs::read_to_string(&page).expect("a page");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("<tr><td><svg ")).collect();
+    let number =
+        |row: &&str| row.split("</svg><td class=\"r\">").nth(1)?.split('<').next()?.parse::<u32>().ok();
+    let numbers: Vec<u32> = rows.iter().filter_map(number).filter(|number| *number >= job).collect();
+    assert_eq!(numbers, [job], "its children are no jobs: {rows:?}");
+    let row = rows.last().expect("just counted");
+    assert!(row.contains(&format!("<td class=\"c\">{command}<td class=\"r\">{nodes}<td ")), "{row}");
+    let (_, last) = row.rsplit_once("<td class=\"r\">").expect("a column");
+    let turns = last.strip_suffix("<td>runs").and_then(|turns| turns.parse::<u32>().ok());
+    assert!(turns.is_some_and(|turns| turns > 1), "{row}");
+    assert!(text.contains(&format!("<td class=\"r\">{job}<td>suspended\n")), "{text}");
 }
 
 #[test]
@@ -131,18 +176,25 @@ fn deadlock_is_not_seen_while_a_spawned_child_is_busy() {
     }
 }
 
+/// Parents and children are frozen as one job, which `tutti timeline` shows meanwhile.
 #[test]
-fn spawned_ranks_are_counted_and_end_with_their_job() {
+fn spawned_ranks_are_counted_frozen_and_end_with_their_job() {
     let (_scratch, spawn) = spawn_program("spawn-counted");
-    let cluster = Cluster::up("spawn-counted", 2, &[]);
+    let cluster = Cluster::up("spawn-counted", 2, &["--slice", "5", "--force-switch"]);
     let program = spawn.to_str().expect("a path of text");
     for (job, nodes) in [(1, "1"), (2, "2")] {
         cluster
             .tutti(&["submit", "-N", nodes, "-n", "2", "--universe", "6", program, "hang"])
             .expect_success();
         await_that("the new ranks are counted", || cluster.job(job).contains("\"ranks\": 4"));
+        await_that("it was switched off and on", || has_had_turns(&cluster, job, nodes));
         let number = job.to_string();
         cluster.tutti(&["suspend", &number]).expect_success();
+        let ranks = processes_of(&spawn);
+        assert_eq!(ranks.len(), 4);
+        await_that("parents and children are frozen", || ranks.iter().all(|rank| is_frozen(*rank)));
+        assert_timeline_shows_one(&cluster, job, nodes, &format!("{program} hang"));
+        assert!(ranks.iter().all(|rank| is_frozen(*rank)), "it was drawn while it was frozen");
         cluster.tutti(&["resume", &number]).expect_success();
         cluster.tutti(&["kill", &number]).expect_success();
         await_that("the job is over", || cluster.job(job).contains("\"over\""));
