@@ -1,4 +1,5 @@
-"""mpi4py's own test suite under our mpiexec: counts for each number of ranks, and what failed.
+"""mpi4py's own test suite under our mpiexec: counts for each number of ranks, and what failed. Before it a pool of mpi4py.futures without
+spawn, on two ranks and more (pool.py).
 
     run.py PYTHON TESTS MPIEXEC FUNCTIONS SCRATCH NETWORK [RANKS...]
 
@@ -81,6 +82,18 @@ def unwritten(functions):
     return names
 
 
+def started(ranks, words, environment, output, options):
+    """Python with these arguments on so many ranks of the network."""
+    _, network_options, network_environment, daemons = options.network
+    command = [options.mpiexec, *network_options]
+    if daemons:
+        command = [options.tutti, "run", "-N", min(daemons, ranks)]
+    return subprocess.Popen(
+        list(map(str, [*command, "-n", ranks, options.python, *words])), stdin=subprocess.DEVNULL, stdout=output,
+        stderr=subprocess.STDOUT, start_new_session=True, env=os.environ | network_environment | environment,
+    )
+
+
 class Job:
     """The suite on some ranks, without the tests that are done already."""
 
@@ -91,19 +104,9 @@ class Job:
         (self.folder / "done").write_text("".join(f"*{name}\n" for name in done))
         self.output = open(self.folder / "output", "w+b")
         rank = pathlib.Path(__file__).with_name("rank.py")
-        _, network_options, network_environment, daemons = options.network
-        command = [options.mpiexec, *network_options]
-        if daemons:
-            command = [options.tutti, "run", "-N", min(daemons, ranks)]
-        command += ["-n", ranks]
-        command += [options.python, rank, options.tests, self.folder, self.folder / "done"]
-        self.process = subprocess.Popen(
-            list(map(str, command)), stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
-            start_new_session=True,
-            # The workers of a pool find the tests' modules by PYTHONPATH.
-            env=os.environ | network_environment
-            | {"TUTTI_UNWRITTEN": " ".join(options.unwritten), "PYTHONPATH": str(options.tests)},
-        )
+        # The workers of a pool find the tests' modules by PYTHONPATH.
+        environment = {"TUTTI_UNWRITTEN": " ".join(options.unwritten), "PYTHONPATH": str(options.tests)}
+        self.process = started(ranks, [rank, options.tests, self.folder, self.folder / "done"], environment, self.output, options)
 
     def events(self):
         """What each rank has noted so far."""
@@ -242,6 +245,27 @@ def counted(ranks, options):
     return len(failed)
 
 
+def pooled(ranks, options):
+    """Maps a function over numbers by a pool of the other ranks (`python -m mpi4py.futures`), which starts no process; the suite's own
+    pools do. Says in a line what has become of it. Gives how much failed."""
+    pool = pathlib.Path(__file__).with_name("pool.py")
+    start = time.monotonic()
+    with started(ranks, ["-m", "mpi4py.futures", pool], {}, subprocess.PIPE, options) as process:
+        try:
+            said = process.communicate(timeout=TEST_LIMIT_S)[0].decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            said = f"not at its end after {TEST_LIMIT_S} s: {process.communicate()[0].decode(errors='replace')}"
+    is_right = process.returncode == 0 and said == "pool is right\n"
+    print(
+        f"{ranks} ranks{options.network[0]}: a pool without spawn {'passed' if is_right else 'FAILED'} "
+        f"({time.monotonic() - start:.0f} s)", flush=True,
+    )
+    if not is_right:
+        print("\n".join(f"    {line}" for line in [f"status {process.returncode}", *said.splitlines()[-30:]]), flush=True)
+    return int(not is_right)
+
+
 @contextlib.contextmanager
 def cluster(options):
     """The daemons of the network, if it has any, as long as this lasts."""
@@ -284,7 +308,9 @@ def main():
         sys.exit("MPI4PY_SWITCH is for clusters: cluster2, cluster4")
     options.scratch.mkdir(parents=True, exist_ok=True)
     with cluster(options):
-        failures = sum(counted(ranks, options) for ranks in map(int, sys.argv[7:] or "1234"))
+        numbers = list(map(int, sys.argv[7:] or "1234"))
+        failures = sum(pooled(ranks, options) for ranks in numbers if ranks > 1)
+        failures += sum(counted(ranks, options) for ranks in numbers)
     sys.exit(1 if failures else 0)
 
 
