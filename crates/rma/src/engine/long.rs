@@ -79,7 +79,8 @@ impl Engine {
         }
     }
 
-    /// Whether the channel sends the bytes of this operation: only its event ends it, whatever the target says.
+    /// Whether the channel sends the bytes of this operation: only its event ends it, whatever the target
+    /// says.
     pub(super) fn sends_for(&self, to: usize, number: u32) -> bool {
         let bulk = self.peers.get(to).and_then(|peer| peer.bulk_of(number));
         bulk.and_then(|bulk| self.bulks.get(bulk)).is_some_and(|bulk| bulk.is_sent)
