@@ -2,8 +2,8 @@
 //! ([`tutti_runtime::remote_memory`]), which the service thread of the PE applies while it computes.
 //!
 //! A put returns when its origin may be used again, a long `put_nbi` at once; [`quiet`] waits until all are
-//! applied. What fetches returns with the value, but for `get_nbi`. Operations of a pair are done
-//! in order, so a fence has nothing to do.
+//! applied. What fetches returns with the value, but for `get_nbi` and the `_nbi` of atomics. Operations of a
+//! pair are done in order, so a fence has nothing to do.
 //!
 //! Each PE opens its heap and its static variables and tells the others their names; an address travels as
 //! its distance from the beginning, which is the same everywhere. Elements are changed by instructions of the
@@ -225,20 +225,56 @@ impl Far {
         found
     }
 
+    /// The same; what was there is in `fetch` at the next quiet.
+    ///
+    /// # Safety
+    /// `fetch` is valid for writing until then.
+    #[cold]
+    pub unsafe fn change_nbi<T: Copy>(
+        self,
+        function: &str,
+        element: Element,
+        update: Update,
+        value: T,
+        fetch: *mut T,
+    ) {
+        let origin = (&raw const value).cast();
+        let action = Action::Change { code: Code { element, update }, origin, result: Some(fetch.cast()) };
+        // SAFETY: the origin is a variable of this call, the result is our contract.
+        unsafe { self.start(function, action, vec![(self.offset, size_of::<T>())], false) };
+    }
+
     /// Replaces an element if it is `cond`; what was there.
     #[cold]
     pub fn compare_swap<T: Copy>(self, function: &str, cond: T, value: T) -> T {
         let mut found = value;
+        // SAFETY: the result is a variable of this call, which waits for the answer.
+        unsafe { self.start_swap(function, cond, value, &raw mut found, true) };
+        found
+    }
+
+    /// The same; what was there is in `fetch` at the next quiet.
+    ///
+    /// # Safety
+    /// `fetch` is valid for writing until then.
+    #[cold]
+    pub unsafe fn compare_swap_nbi<T: Copy>(self, function: &str, cond: T, value: T, fetch: *mut T) {
+        // SAFETY: our contract.
+        unsafe { self.start_swap(function, cond, value, fetch, false) };
+    }
+
+    /// # Safety
+    /// `result` is valid for writing until the answer is here.
+    unsafe fn start_swap<T: Copy>(self, function: &str, cond: T, value: T, result: *mut T, is_awaited: bool) {
         let bytes = size_of::<T>();
         let bytes_of = |value: &T| {
             // SAFETY: integers of the standard's types have no gaps.
             unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), bytes) }.to_vec()
         };
         let operands = [bytes_of(&cond), bytes_of(&value)].concat();
-        let action = Action::Swap { operands, result: (&raw mut found).cast() };
-        // SAFETY: the result is a variable of this call, which waits for the answer.
-        unsafe { self.start(function, action, vec![(self.offset, bytes)], true) };
-        found
+        let action = Action::Swap { operands, result: result.cast() };
+        // SAFETY: our contract.
+        unsafe { self.start(function, action, vec![(self.offset, bytes)], is_awaited) };
     }
 }
 

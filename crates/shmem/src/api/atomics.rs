@@ -238,8 +238,17 @@ pub unsafe fn atomic_xor<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, p
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
 #[inline]
 pub unsafe fn atomic_fetch_nbi<T: Swapped>(ctx: shmem_ctx_t, fetch: *mut T, source: *const T, pe: c_int) {
-    // SAFETY: the user gives a place for a value.
-    unsafe { fetch.write(atomic_fetch(ctx, source, pe)) };
+    let pe = world_pe("atomic_fetch_nbi", ctx, pe);
+    match memory::element("atomic_fetch_nbi", "source", source.cast(), size_of::<T>(), pe) {
+        // SAFETY: the address is inside the memory of the PE and aligned; the user gives a place for a value.
+        Ok(at) => unsafe { fetch.write(T::fetch(at.cast())) },
+        Err(far) => {
+            // SAFETY: a number of any bits is one; it is of no meaning.
+            let none = unsafe { std::mem::zeroed::<T>() };
+            // SAFETY: the user keeps the place until his next quiet.
+            unsafe { far.change_nbi("atomic_fetch_nbi", T::ELEMENT, update::FETCH, none, fetch) };
+        }
+    }
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -252,8 +261,15 @@ pub unsafe fn atomic_compare_swap_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the user gives a place for a value.
-    unsafe { fetch.write(atomic_compare_swap(ctx, dest, cond, value, pe)) };
+    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
+    change(
+        "atomic_compare_swap_nbi",
+        ctx,
+        dest,
+        pe,
+        |at| unsafe { fetch.write(T::compare_swap(at, cond, value)) },
+        |far| unsafe { far.compare_swap_nbi("atomic_compare_swap_nbi", cond, value, fetch) },
+    );
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -265,15 +281,22 @@ pub unsafe fn atomic_swap_nbi<T: Swapped>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the user gives a place for a value.
-    unsafe { fetch.write(atomic_swap(ctx, dest, value, pe)) };
+    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
+    change(
+        "atomic_swap_nbi",
+        ctx,
+        dest,
+        pe,
+        |at| unsafe { fetch.write(T::swap(at, value)) },
+        |far| unsafe { far.change_nbi("atomic_swap_nbi", T::ELEMENT, update::SET, value, fetch) },
+    );
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
 #[inline]
 pub unsafe fn atomic_fetch_inc_nbi<T: Integer>(ctx: shmem_ctx_t, fetch: *mut T, dest: *mut T, pe: c_int) {
-    // SAFETY: the user gives a place for a value.
-    unsafe { fetch.write(atomic_fetch_inc(ctx, dest, pe)) };
+    // SAFETY: our caller's.
+    unsafe { atomic_fetch_add_nbi(ctx, fetch, dest, T::ONE, pe) };
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -285,8 +308,15 @@ pub unsafe fn atomic_fetch_add_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the user gives a place for a value.
-    unsafe { fetch.write(atomic_fetch_add(ctx, dest, value, pe)) };
+    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
+    change(
+        "atomic_fetch_add_nbi",
+        ctx,
+        dest,
+        pe,
+        |at| unsafe { fetch.write(T::add(at, value)) },
+        |far| unsafe { far.change_nbi("atomic_fetch_add_nbi", T::ELEMENT, update::ADD, value, fetch) },
+    );
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -298,8 +328,15 @@ pub unsafe fn atomic_fetch_and_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the user gives a place for a value.
-    unsafe { fetch.write(atomic_fetch_and(ctx, dest, value, pe)) };
+    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
+    change(
+        "atomic_fetch_and_nbi",
+        ctx,
+        dest,
+        pe,
+        |at| unsafe { fetch.write(T::and(at, value)) },
+        |far| unsafe { far.change_nbi("atomic_fetch_and_nbi", T::ELEMENT, update::AND, value, fetch) },
+    );
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -311,8 +348,15 @@ pub unsafe fn atomic_fetch_or_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the user gives a place for a value.
-    unsafe { fetch.write(atomic_fetch_or(ctx, dest, value, pe)) };
+    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
+    change(
+        "atomic_fetch_or_nbi",
+        ctx,
+        dest,
+        pe,
+        |at| unsafe { fetch.write(T::or(at, value)) },
+        |far| unsafe { far.change_nbi("atomic_fetch_or_nbi", T::ELEMENT, update::OR, value, fetch) },
+    );
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -324,6 +368,13 @@ pub unsafe fn atomic_fetch_xor_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the user gives a place for a value.
-    unsafe { fetch.write(atomic_fetch_xor(ctx, dest, value, pe)) };
+    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
+    change(
+        "atomic_fetch_xor_nbi",
+        ctx,
+        dest,
+        pe,
+        |at| unsafe { fetch.write(T::xor(at, value)) },
+        |far| unsafe { far.change_nbi("atomic_fetch_xor_nbi", T::ELEMENT, update::XOR, value, fetch) },
+    );
 }
