@@ -196,12 +196,13 @@ impl Queue {
     /// by the receiver.
     pub fn sleep(&self, at_most: Duration, is_over: impl FnOnce() -> bool) {
         let sleeper = self.sleeper();
-        sleeper.store(1, SeqCst);
+        // Exchanges: loom does not order plain stores with those of senders. On x86 they are the same.
+        sleeper.swap(1, SeqCst);
         then_look();
         if !self.has_message() && !is_over() {
             futex::wait(sleeper, 1, Some(at_most));
         }
-        sleeper.store(0, SeqCst);
+        sleeper.swap(0, SeqCst);
     }
 
     /// Whether there is a message.
