@@ -1,7 +1,7 @@
 //! Fillers: what they have, and what becomes of one that costs a gang too much.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
@@ -74,19 +74,32 @@ fn filler_has_what_a_gang_leaves() {
     assert!(turns > Some(0), "{turns:?}");
 }
 
+/// A process that takes what it gets of the cores, until it is dropped.
+struct Spinning(Child);
+
+impl Spinning {
+    fn start() -> Self {
+        Spinning(Command::new(SPIN[0]).args(&SPIN[1..]).spawn().expect("a shell"))
+    }
+}
+
+impl Drop for Spinning {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
 /// The cluster is shut down while its ranks are on their way into their cgroup.
 #[test]
 fn filler_that_has_not_begun_ends_with_its_cluster() {
     let cluster = Cluster::up("filler-down", 1, &[]);
     cluster.submit(1, &[&["-n", "2"][..], &SPIN].concat(), "running");
     // Whoever is behind others gets next to nothing of the cores.
-    let mut others: Vec<_> = (0..4).map(|_| Command::new(SPIN[0]).args(&SPIN[1..]).spawn()).collect();
+    let others: Vec<_> = (0..4).map(|_| Spinning::start()).collect();
     cluster.tutti(&["submit", "--fill", "-n", "2", "sleep", "1000"]).expect_success();
     await_that("it has a place", || !cluster.job(2).contains("\"waiting\""));
     let down = cluster.tutti(&["down"]);
-    for other in others.iter_mut().flatten() {
-        other.kill().and_then(|()| other.wait()).expect("our child");
-    }
+    drop(others);
     down.expect_success();
     cluster.tutti(&["up"]).expect_success();
 }

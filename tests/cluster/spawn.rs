@@ -188,6 +188,7 @@ fn spawned_ranks_are_counted_frozen_and_end_with_their_job() {
             .expect_success();
         await_that("the new ranks are counted", || cluster.job(job).contains("\"ranks\": 4"));
         await_that("it was switched off and on", || has_had_turns(&cluster, job, nodes));
+        await_that("it had several turns", || cluster.row(job.into())["turns"].as_u64() > Some(3));
         let number = job.to_string();
         cluster.tutti(&["suspend", &number]).expect_success();
         let ranks = processes_of(&spawn);

@@ -402,11 +402,12 @@ impl Filter {
 /// Where there is no daemon, nothing runs.
 fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitCode, String> {
     let all = all || filter.state.iter().any(|state| state == "over");
-    let answer = cluster::request_if_running(&Request::Jobs { all })?;
-    if answer.is_none() && !all && paths::is_named() {
-        // Whoever names a socket means a daemon.
-        cluster::request(&Request::Jobs { all })?;
-    }
+    // Whoever names a socket means a daemon.
+    let answer = if paths::is_named() && !all {
+        Some(cluster::request(&Request::Jobs { all })?.0)
+    } else {
+        cluster::request_if_running(&Request::Jobs { all })?
+    };
     let is_alone = answer.is_none();
     let mut rows = match answer {
         None => Vec::new(),

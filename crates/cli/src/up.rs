@@ -3,11 +3,13 @@
 use std::fs::{File, TryLockError};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::config::{Config, settings};
@@ -21,6 +23,8 @@ use crate::{configuration, stdout};
 
 /// The daemons have this time to find each other.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// A daemon whose socket is gone has this time: it waits 40 s for a job that its user has stopped.
+const DAEMON_END: Duration = Duration::from_secs(60);
 /// Processes of jobs have this time to be gone after the daemons.
 const LEFT: Duration = Duration::from_secs(2);
 /// Between two looks.
@@ -282,6 +286,7 @@ pub fn down() -> Result<ExitCode, String> {
         }
         std::thread::sleep(POLL);
     }
+    let deadline = Instant::now() + DAEMON_END;
     while std::fs::read_dir(&folder).is_ok_and(|files| files.flatten().any(|file| is_held(&file.path()))) {
         if Instant::now() >= deadline {
             return Err(format!("a daemon of {} waits for a job that does not end", folder.display()));
@@ -350,10 +355,18 @@ fn is_answered(file: &Path) -> bool {
         && std::os::unix::net::UnixStream::connect(file).is_ok()
 }
 
-/// Whether a daemon lives that has had the socket beside this file.
+/// Whether a daemon of this user lives that has had the socket beside this file.
 fn is_held(file: &Path) -> bool {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut open = File::options();
+    let open = open.read(true).custom_flags(flags.bits().cast_signed());
     file.to_string_lossy().ends_with(".sock.lock")
-        && File::open(file).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+        && open.open(file).is_ok_and(|file| {
+            let is_own = file
+                .metadata()
+                .is_ok_and(|found| found.is_file() && found.uid() == rustix::process::geteuid().as_raw());
+            is_own && matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+        })
 }
 
 #[cfg(test)]

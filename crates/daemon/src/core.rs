@@ -498,6 +498,8 @@ impl Core {
                 self.links.handle_welcome(local, out, link, node, members);
             }
             Message::Refused(text) if from_above => {
+                // Its jobs may take their time to end.
+                out.act(Action::Warn(format!("the controller refuses this node: {text}")));
                 out.act(Action::GiveUp(format!("the controller refuses this node: {text}")));
             }
             Message::Members(members) if from_above => self.links.handle_members(local, out, members),

@@ -754,6 +754,8 @@ impl Shell {
         self.clients.clear();
         self.region_clients.clear();
         self.writers.clear();
+        // All hear it before one is waited for.
+        self.starters.values_mut().for_each(Starter::end);
         for (job, starter) in self.starters.drain() {
             starter.end_and_wait(self.wards.clone()).await;
             self.folder.remove(job);

@@ -475,9 +475,8 @@ impl Engine {
                     // `Operation::new`).
                     unsafe { awaited.into.store(0, data.as_ptr(), data.len()) };
                 }
-                if let Some(note) = awaited.note {
-                    note.answered((!is_whole).then_some(Refusal::Malformed));
-                }
+                let refusal = (!is_whole).then_some(Refusal::Malformed);
+                self.note_end(from, wire::NO_REGION, awaited.note, refusal);
             }
             Some(Record::Status { number, region, refusal }) => {
                 let awaited = peer(&mut self.peers, from).end_answer(number);
@@ -694,8 +693,9 @@ impl Engine {
 
     /// A rank has left: nothing comes from it, and what it holds is free.
     pub fn handle_exit(&mut self, rank: usize) {
-        let left = Peer { is_gone: true, ..Peer::default() };
-        let peer = std::mem::replace(peer(&mut self.peers, rank), left);
+        let peer = peer(&mut self.peers, rank);
+        let left = Peer { is_gone: true, refusals: peer.refusals, ..Peer::default() };
+        let peer = std::mem::replace(peer, left);
         for note in peer.awaited.into_iter().flatten().filter_map(|awaited| awaited.note) {
             note.answered(Some(Refusal::Gone));
         }

@@ -10,6 +10,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes of one call, so that a rank can be frozen soon whatever it copies: 1 MiB takes 0.1 ms. Shorter calls
@@ -119,12 +120,13 @@ pub unsafe fn write(pid: u32, to: u64, from: *const u8, bytes: usize) -> io::Res
 
 /// A rank that dies takes its job down within milliseconds. A process that the kernel does not find for
 /// another reason (it is in another PID namespace) is named after this time.
-const JOB_END_MAX: Duration = Duration::from_secs(2);
+const JOB_END_MAX: Duration = Duration::from_secs(10);
 
-/// When a copy has failed because the other rank is dead, waits for the end of the job: whoever started it
+/// When a copy has failed because the other rank is dead, waits once for the end of the job: its starter
 /// says who has died, and a second complaint of each rank that meets the death would only hide that.
 pub fn await_job_end_if_dead(error: &io::Error) {
-    if error.raw_os_error() == Some(libc::ESRCH) {
+    static HAS_WAITED: AtomicBool = AtomicBool::new(false);
+    if error.raw_os_error() == Some(libc::ESRCH) && !HAS_WAITED.swap(true, Ordering::Relaxed) {
         std::thread::sleep(JOB_END_MAX);
     }
 }

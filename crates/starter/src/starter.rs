@@ -252,7 +252,10 @@ impl Starter {
         }
         if descendants::any() {
             let kill = || {
-                parts.ranks.kill();
+                // The numbers of those that are reaped may be those of strangers.
+                if !self.reaped {
+                    parts.ranks.kill();
+                }
                 parts.cgroup.iter().for_each(Cgroup::kill);
             };
             // Killed together with the ranks, or forgotten by them: either way nothing stays behind.

@@ -41,6 +41,8 @@ const DYING_MAX: Duration = Duration::from_secs(30);
 /// Who was told to kill its part has said that the job is over after this time, or root's daemon kills all of
 /// it.
 const KILL_MAX: Duration = Duration::from_secs(20);
+/// A filler, which is behind nobody from then on.
+const KILL_FILLER_MAX: Duration = Duration::from_secs(2);
 
 pub(super) struct Starter {
     /// None: an earlier daemon has started it, or no daemon at all.
@@ -125,6 +127,9 @@ impl Starter {
     }
 
     pub(super) fn put(&self, kind: Kind, number: u32, payload: &[u8]) {
+        if kind == Kind::Kill {
+            self.group.iter().for_each(PartGroup::end_behind);
+        }
         let Some(wire) = &self.wire else { return };
         // An mpiexec that was stopped by its terminal reads nothing.
         if self.enrolled
@@ -133,9 +138,6 @@ impl Starter {
             && let Some(pid) = Pid::from_raw(self.file.pid as i32)
         {
             let _ = kill_process(pid, Signal::CONT);
-        }
-        if kind == Kind::Kill {
-            self.group.iter().for_each(PartGroup::end_behind);
         }
         let mut frame = Vec::new();
         wire::put(&mut frame, kind, number, payload);
@@ -164,10 +166,11 @@ impl Starter {
     /// It has been told to kill its part. Its user can stop it: after a while root's daemon kills the starter
     /// and all that is left.
     pub(super) fn kill_later(&self, job: JobId, shell_events: &ShellEvents) {
-        let (Some(wire), Some(_)) = (&self.wire, &self.group) else { return };
+        let (Some(wire), Some(group)) = (&self.wire, &self.group) else { return };
         let (number, shell_events) = (wire.number, shell_events.clone());
+        let kill_max = if group.enforced().behind { KILL_FILLER_MAX } else { KILL_MAX };
         tokio::spawn(async move {
-            tokio::time::sleep(KILL_MAX).await;
+            tokio::time::sleep(kill_max).await;
             let _ = shell_events.send(ShellEvent::Overdue(job, number));
         });
     }

@@ -304,7 +304,9 @@ impl State {
 
     /// Whether nothing is owed to other nodes but what the channel has.
     pub(super) fn is_flushed(&self) -> bool {
-        let owes = |peer: &Peer| !peer.backlog.is_empty() || !peer.rendezvous.is_empty();
+        // Who has left takes no announced message any more.
+        let is_announced = |peer: &Peer| !peer.rendezvous.is_empty() && !peer.has_exited;
+        let owes = |peer: &Peer| !peer.backlog.is_empty() || is_announced(peer);
         self.to_send.is_empty() && !self.peers.iter().any(owes)
     }
 
