@@ -25,6 +25,8 @@ use tutti_os::cgroup;
 
 /// How long the starter waits for a keeper that it has sent away.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
+/// How long a process may be in the middle of execve.
+const EXEC_MAX: Duration = Duration::from_secs(1);
 /// How long processes that were killed may take to die.
 const DEATH_MAX: Duration = Duration::from_secs(10);
 
@@ -67,8 +69,16 @@ fn keep(watched: &OwnedFd, front_end: &OwnedFd, mark: &[u8], cgroup: Option<&Pat
     }
     await_input(front_end, None);
     cgroup.iter().for_each(|path| cgroup::remove(path));
-    let deadline = Instant::now() + DEATH_MAX;
-    while kill_marked(mark) && Instant::now() < deadline {
+    let begin = Instant::now();
+    loop {
+        let at_most = match kill_marked(mark) {
+            Seen::Marked => DEATH_MAX,
+            Seen::Unknown => EXEC_MAX,
+            Seen::None => break,
+        };
+        if begin.elapsed() >= at_most {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -80,11 +90,22 @@ fn await_input(descriptor: &OwnedFd, at_most: Option<Duration>) {
     while poll(&mut polled, timeout.as_ref()) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// Kills every process that has `mark` in its environment; whether there was one.
-fn kill_marked(mark: &[u8]) -> bool {
+/// What a look at all processes has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen {
+    /// None with the mark.
+    None,
+    /// One that has memory and no environment: in the middle of execve, perhaps, and with the mark behind it.
+    Unknown,
+    /// One with the mark.
+    Marked,
+}
+
+/// Kills every process that has `mark` in its environment.
+fn kill_marked(mark: &[u8]) -> Seen {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
-    let mut found = false;
+    let mut seen = Seen::None;
     for pid in pids {
         // The descriptor first: what is read then is of the process that it names, or the signal goes
         // nowhere.
@@ -92,11 +113,19 @@ fn kill_marked(mark: &[u8]) -> bool {
         let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
         let environment = std::fs::read(path).unwrap_or_default();
         if environment.split(|byte| *byte == 0).any(|variable| variable == mark) {
-            found = true;
+            seen = Seen::Marked;
             let _ = pidfd_send_signal(&process, Signal::KILL);
+        } else if environment.is_empty() && has_memory(pid) {
+            seen = seen.max(Seen::Unknown);
         }
     }
-    found
+    seen
+}
+
+/// Kernel threads and zombies have none.
+fn has_memory(pid: Pid) -> bool {
+    let pages = std::fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero())).unwrap_or_default();
+    pages.split(' ').next().is_some_and(|pages| !pages.is_empty() && pages != "0")
 }
 
 #[cfg(test)]
@@ -112,10 +141,24 @@ mod tests {
         let (mut own, mut other) = (start(&number), start(&format!("{number}0")));
         let mark = format!("TUTTI_JOB={number}").into_bytes();
         // Between fork and exec the child still has our environment.
-        while !kill_marked(&mark) {}
+        while kill_marked(&mark) != Seen::Marked {}
         assert!(!own.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();
+    }
+
+    /// As one in the middle of execve looks.
+    #[test]
+    fn keeper_looks_again_where_a_process_has_no_environment_yet() {
+        let mut bare = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
+        let pid = Pid::from_raw(bare.id().cast_signed()).unwrap();
+        let environment = || std::fs::read(format!("/proc/{}/environ", bare.id())).unwrap();
+        while !environment().is_empty() {}
+        assert!(has_memory(pid));
+        assert!(kill_marked(b"TUTTI_JOB=none of these") >= Seen::Unknown);
+        bare.kill().unwrap();
+        bare.wait().unwrap();
+        assert!(!has_memory(pid));
     }
 }
