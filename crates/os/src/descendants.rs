@@ -38,14 +38,18 @@ pub fn reap_orphans(is_reserved: impl Fn(Pid) -> bool) {
 pub fn signal_all(spared: Option<Pid>, signal: Signal) {
     let me = rustix::process::getpid();
     let children = children_of(me).into_iter().filter(|child| Some(*child) != spared).collect();
-    for pid in with_descendants(children) {
+    for pid in with_descendants(children, None) {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// All descendants of a process; one that is forked meanwhile may be missing.
+/// All descendants of a process but the caller and what is below it: a daemon that an mpiexec has started is
+/// that one's child at first. One that is forked meanwhile may be missing.
 pub fn all_of(pid: Pid) -> Vec<Pid> {
-    with_descendants(children_of(pid))
+    let own = rustix::process::getpid();
+    let mut children = children_of(pid);
+    children.retain(|child| *child != own);
+    with_descendants(children, Some(own))
 }
 
 /// The same, of a process with at most `limit` processes and threads below it, itself counted; none of one
@@ -76,12 +80,13 @@ pub fn some_of(pid: Pid, limit: usize) -> Option<Vec<Pid>> {
     Some(found)
 }
 
-fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
+/// These and what is below them, but not what is below `spared`.
+fn with_descendants(mut found: Vec<Pid>, spared: Option<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
         // Children before anything is done to them: a parent that dies gives them to its subreaper, where the
         // next pass finds them.
-        found.extend(children_of(pid));
+        found.extend(children_of(pid).into_iter().filter(|child| Some(*child) != spared));
         next += 1;
         assert!(found.len() < 1 << 22, "more descendants than a machine has processes");
     }
@@ -146,6 +151,19 @@ fn children_by_parent(parent: Pid) -> Vec<Pid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn descendants_of_a_parent_are_without_its_caller_and_what_is_below() {
+        let own = rustix::process::getpid();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let parent = rustix::process::getppid().unwrap();
+        assert!(children_of(parent).contains(&own));
+        let all = all_of(parent);
+        assert!(!all.contains(&own) && !all.contains(&Pid::from_child(&child)));
+        assert!(children_of(own).contains(&Pid::from_child(&child)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 
     #[test]
     fn descendants_are_counted_up_to_a_limit() {
