@@ -6,6 +6,7 @@ mod deaths;
 mod every_option;
 mod harness;
 mod manual;
+mod namespaces;
 mod nodes;
 mod options;
 mod refusals;

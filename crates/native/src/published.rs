@@ -75,7 +75,10 @@ fn mark() -> u64 {
     if found != 0 {
         return found;
     }
-    let own = u64::from(std::process::id()) << 32 | (&raw const MARK).addr() as u64 >> 4 | 1;
+    // Pid and address may be those of another rank, in PID namespaces and without random addresses.
+    let own = tutti_runtime::attach::random_number()
+        .unwrap_or_else(|_| u64::from(std::process::id()) << 32 | (&raw const MARK).addr() as u64 >> 4)
+        | 1;
     MARK.compare_exchange(0, own, Relaxed, Relaxed).err().unwrap_or(own)
 }
 

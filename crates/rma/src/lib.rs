@@ -25,4 +25,4 @@ pub mod part;
 pub mod region;
 pub mod wire;
 
-pub use os::{CALL_BYTES_MAX, Memory, Remote, await_job_end_if_dead, read, write};
+pub use os::{CALL_BYTES_MAX, Memory, Process, Remote, await_job_end_if_dead, read, write};

@@ -24,11 +24,50 @@ pub struct Memory {
     bytes: usize,
 }
 
+/// Another process of this machine, or why none is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process(i32);
+
+impl Process {
+    /// No number names it here: it is in a PID namespace that this process does not see.
+    pub const NAMELESS: Self = Process(-1 - i32::MAX);
+
+    /// The process with this pid in our namespace.
+    pub fn of(pid: u32) -> Self {
+        if pid == 0 || pid > i32::MAX as u32 { Self::NAMELESS } else { Process(pid as i32) }
+    }
+
+    /// The kernel lets nobody look whether it is the one.
+    pub fn refused(error: &io::Error) -> Self {
+        error.raw_os_error().map_or(Self::NAMELESS, |number| Process(-number))
+    }
+
+    /// Never 0.
+    pub fn bits(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// What [`Process::bits`] gave.
+    pub fn from_bits(bits: u32) -> Self {
+        if bits == 0 { Self::NAMELESS } else { Process(bits as i32) }
+    }
+
+    fn pid(self) -> io::Result<libc::pid_t> {
+        match self {
+            Self::NAMELESS => Err(io::Error::other(
+                "it is in a PID namespace that this process does not see (a container of its own?)",
+            )),
+            Process(pid) if pid > 0 => Ok(pid),
+            Process(number) => Err(io::Error::from_raw_os_error(-number)),
+        }
+    }
+}
+
 /// Memory of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Pid in our namespace.
-    pub pid: u32,
+    /// Whose.
+    pub process: Process,
     /// Address there.
     pub address: u64,
 }
@@ -51,7 +90,7 @@ impl Memory {
     pub fn write_to(&self, to: Remote, offset: usize, bytes: usize) -> io::Result<usize> {
         let bytes = self.checked(offset, bytes);
         // SAFETY: the range lies inside the memory, which is valid (contract of `new`).
-        unsafe { write(to.pid, to.address.wrapping_add(offset as u64), self.at.add(offset), bytes) }
+        unsafe { write(to.process, to.address.wrapping_add(offset as u64), self.at.add(offset), bytes) }
     }
 
     /// Copies `bytes` from `offset` of the other's memory to the same offset of this one; at most
@@ -62,7 +101,7 @@ impl Memory {
     pub fn read_from(&self, from: Remote, offset: usize, bytes: usize) -> io::Result<usize> {
         let bytes = self.checked(offset, bytes);
         // SAFETY: as in `write_to`.
-        unsafe { read(from.pid, from.address.wrapping_add(offset as u64), self.at.add(offset), bytes) }
+        unsafe { read(from.process, from.address.wrapping_add(offset as u64), self.at.add(offset), bytes) }
     }
 
     fn checked(&self, offset: usize, bytes: usize) -> usize {
@@ -71,7 +110,7 @@ impl Memory {
     }
 }
 
-/// Copies `bytes` from address `from` of process `pid` to `to`; at most [`CALL_BYTES_MAX`]. Returns how many
+/// Copies `bytes` from address `from` of a process to `to`; at most [`CALL_BYTES_MAX`]. Returns how many
 /// were copied.
 ///
 /// # Safety
@@ -79,23 +118,23 @@ impl Memory {
 ///
 /// # Errors
 /// The kernel's: EPERM when copying is not allowed here, EFAULT for a bad remote address, ESRCH for a dead
-/// process.
-pub unsafe fn read(pid: u32, from: u64, to: *mut u8, bytes: usize) -> io::Result<usize> {
+/// process; a text where nothing names it here.
+pub unsafe fn read(process: Process, from: u64, to: *mut u8, bytes: usize) -> io::Result<usize> {
     if !is_slow(from as usize, to.addr()) {
         // SAFETY: our contract.
-        return unsafe { call(libc::process_vm_readv, pid, from, to, bytes) };
+        return unsafe { call(libc::process_vm_readv, process, from, to, bytes) };
     }
     with_detour(from as usize, |detour| {
         // SAFETY: the detour has room for so many bytes; `to` by our contract.
         unsafe {
-            let copied = call(libc::process_vm_readv, pid, from, detour, bytes.min(DETOUR_BYTES))?;
+            let copied = call(libc::process_vm_readv, process, from, detour, bytes.min(DETOUR_BYTES))?;
             std::ptr::copy_nonoverlapping(detour, to, copied);
             Ok(copied)
         }
     })
 }
 
-/// Copies `bytes` from `from` to address `to` of process `pid`; at most [`CALL_BYTES_MAX`]. Returns how many
+/// Copies `bytes` from `from` to address `to` of a process; at most [`CALL_BYTES_MAX`]. Returns how many
 /// were copied.
 ///
 /// # Safety
@@ -103,23 +142,22 @@ pub unsafe fn read(pid: u32, from: u64, to: *mut u8, bytes: usize) -> io::Result
 ///
 /// # Errors
 /// As [`read`].
-pub unsafe fn write(pid: u32, to: u64, from: *const u8, bytes: usize) -> io::Result<usize> {
+pub unsafe fn write(process: Process, to: u64, from: *const u8, bytes: usize) -> io::Result<usize> {
     if !is_slow(from.addr(), to as usize) {
         // SAFETY: our contract; the kernel only reads from `from`.
-        return unsafe { call(libc::process_vm_writev, pid, to, from.cast_mut(), bytes) };
+        return unsafe { call(libc::process_vm_writev, process, to, from.cast_mut(), bytes) };
     }
     with_detour(from.addr(), |detour| {
         let bytes = bytes.min(DETOUR_BYTES);
         // SAFETY: the detour has room for so many bytes; `from` by our contract.
         unsafe {
             std::ptr::copy_nonoverlapping(from, detour, bytes);
-            call(libc::process_vm_writev, pid, to, detour, bytes)
+            call(libc::process_vm_writev, process, to, detour, bytes)
         }
     })
 }
 
-/// A rank that dies takes its job down within milliseconds. A process that the kernel does not find for
-/// another reason (it is in another PID namespace) is named after this time.
+/// A rank that dies takes its job down within milliseconds.
 const JOB_END_MAX: Duration = Duration::from_secs(10);
 
 /// When a copy has failed because the other rank is dead, waits once for the end of the job: its starter
@@ -146,7 +184,7 @@ pub(crate) enum Direction {
 /// Ranges of another process's memory, collected to be copied in few calls.
 #[derive(Debug)]
 pub(crate) struct Ranges {
-    pid: u32,
+    process: Process,
     direction: Direction,
     /// Where the next byte is or goes here.
     local: *mut u8,
@@ -157,8 +195,8 @@ pub(crate) struct Ranges {
 impl Ranges {
     /// # Safety
     /// `local` is valid for all bytes of the ranges that will be added, for writing if they are gathered.
-    pub(crate) unsafe fn new(pid: u32, direction: Direction, local: *mut u8) -> Self {
-        Ranges { pid, direction, local, remote: Vec::new(), bytes: 0 }
+    pub(crate) unsafe fn new(process: Process, direction: Direction, local: *mut u8) -> Self {
+        Ranges { process, direction, local, remote: Vec::new(), bytes: 0 }
     }
 
     /// Adds a range.
@@ -184,6 +222,7 @@ impl Ranges {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let mut ranges = self.remote.as_mut_slice();
         while self.bytes > 0 {
+            let pid = self.process.pid()?;
             let local = libc::iovec { iov_base: self.local.cast(), iov_len: self.bytes };
             let function = if self.direction == Direction::Scatter {
                 libc::process_vm_writev
@@ -191,10 +230,8 @@ impl Ranges {
                 libc::process_vm_readv
             };
             // SAFETY: the local memory by the constructor's contract; the kernel checks the remote ranges.
-            let copied = unsafe {
-                let (pid, count) = (self.pid as libc::pid_t, ranges.len() as libc::c_ulong);
-                function(pid, &local, 1, ranges.as_ptr(), count, 0)
-            };
+            let copied =
+                unsafe { function(pid, &local, 1, ranges.as_ptr(), ranges.len() as libc::c_ulong, 0) };
             if copied <= 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -231,16 +268,16 @@ type SystemCall = unsafe extern "C" fn(
 /// `local` is valid for what the call does with `bytes` bytes there.
 unsafe fn call(
     function: SystemCall,
-    pid: u32,
+    process: Process,
     remote: u64,
     local: *mut u8,
     bytes: usize,
 ) -> io::Result<usize> {
-    let bytes = bytes.min(CALL_BYTES_MAX);
+    let (pid, bytes) = (process.pid()?, bytes.min(CALL_BYTES_MAX));
     let local = libc::iovec { iov_base: local.cast(), iov_len: bytes };
     let remote = libc::iovec { iov_base: remote as *mut libc::c_void, iov_len: bytes };
     // SAFETY: the local memory by our contract; the kernel checks the remote address.
-    let copied = unsafe { function(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+    let copied = unsafe { function(pid, &local, 1, &remote, 1, 0) };
     if copied <= 0 { Err(io::Error::last_os_error()) } else { Ok(copied as usize) }
 }
 
@@ -273,7 +310,7 @@ mod tests {
 
     #[test]
     fn process_vm_copy_is_right_at_any_alignment() {
-        let pid = std::process::id();
+        let own = Process::of(std::process::id());
         let source: Vec<u8> = (0..200_000_u32).map(|i| (i * 7 + (i >> 8)) as u8).collect();
         for skip in [0, 1, 16, 31, 32, 4095] {
             let mut target = vec![0; source.len() + 2 * PAGE_BYTES];
@@ -284,7 +321,7 @@ mod tests {
                 let left = source.len() - done;
                 let to = target[begin + done..end].as_mut_ptr();
                 // SAFETY: both memories have so many bytes left.
-                done += unsafe { read(pid, source.as_ptr().addr() as u64 + done as u64, to, left) }
+                done += unsafe { read(own, source.as_ptr().addr() as u64 + done as u64, to, left) }
                     .expect("a process may copy from itself");
             }
             assert!(target[begin..end] == source[..], "read, {skip}");
@@ -293,7 +330,7 @@ mod tests {
             while done < source.len() {
                 let (left, to) = (source.len() - done, target.as_ptr().addr() + begin + done);
                 // SAFETY: as above.
-                done += unsafe { write(pid, to as u64, source[done..].as_ptr(), left) }
+                done += unsafe { write(own, to as u64, source[done..].as_ptr(), left) }
                     .expect("a process may copy to itself");
             }
             assert!(target[begin..end] == source[..], "write, {skip}");
@@ -306,7 +343,7 @@ mod tests {
         let (mut here, mut there) = ([1u8; 100], [2u8; 100]);
         // SAFETY: the array outlives the value.
         let memory = unsafe { Memory::new(here.as_mut_ptr(), here.len()) };
-        let remote = Remote { pid: std::process::id(), address: there.as_mut_ptr() as u64 };
+        let remote = Remote { process: Process::of(std::process::id()), address: there.as_mut_ptr() as u64 };
         assert_eq!(memory.write_to(remote, 10, 20).expect("our own memory"), 20);
         assert_eq!(memory.read_from(remote, 50, 100).expect("our own memory"), 50, "not past the end");
         assert!(there.iter().enumerate().all(|(i, &b)| b == if (10..30).contains(&i) { 1 } else { 2 }));
@@ -317,7 +354,7 @@ mod tests {
     fn process_vm_copy_of_a_bad_address_is_an_error() {
         let mut byte = 0_u8;
         // SAFETY: one byte of ours.
-        let refused = unsafe { read(std::process::id(), 8, &mut byte, 1) };
+        let refused = unsafe { read(Process::of(std::process::id()), 8, &mut byte, 1) };
         assert_eq!(refused.expect_err("nothing is there").raw_os_error(), Some(libc::EFAULT));
     }
 }

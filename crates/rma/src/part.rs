@@ -445,7 +445,7 @@ unsafe fn copy_ranges(
     local: *mut u8,
 ) -> Result<(), Fault> {
     // SAFETY: our contract.
-    let mut ranges = unsafe { Ranges::new(remote.pid, direction, local) };
+    let mut ranges = unsafe { Ranges::new(remote.process, direction, local) };
     each_run(target, &mut |offset, bytes| {
         check_range(size, offset, bytes)?;
         Ok(ranges.add(remote.address + offset as u64, bytes)?)
@@ -459,8 +459,9 @@ unsafe fn read_whole(remote: Remote, offset: usize, to: *mut u8, bytes: usize) -
     let mut done = 0;
     while done < bytes {
         // SAFETY: our contract.
-        done +=
-            unsafe { read(remote.pid, remote.address + (offset + done) as u64, to.add(done), bytes - done)? };
+        done += unsafe {
+            read(remote.process, remote.address + (offset + done) as u64, to.add(done), bytes - done)?
+        };
     }
     Ok(())
 }
@@ -472,7 +473,7 @@ unsafe fn write_whole(remote: Remote, offset: usize, from: *const u8, bytes: usi
     while done < bytes {
         // SAFETY: our contract.
         done += unsafe {
-            write(remote.pid, remote.address + (offset + done) as u64, from.add(done), bytes - done)?
+            write(remote.process, remote.address + (offset + done) as u64, from.add(done), bytes - done)?
         };
     }
     Ok(())

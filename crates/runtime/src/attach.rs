@@ -305,6 +305,18 @@ impl Starter {
         Ok((starter, welcome, gifts))
     }
 
+    /// Its pid in the namespace of this process; none where it is not seen from here.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut bytes = size_of_val(&peer) as libc::socklen_t;
+        let socket = self.socket.as_raw_fd();
+        // SAFETY: the structure has room for what is asked for. A ticket's socket is the starter's own.
+        let asked = unsafe {
+            libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &mut bytes)
+        };
+        u32::try_from(peer.pid).ok().filter(|pid| asked == 0 && *pid != 0)
+    }
+
     /// Tells the starter something. A starter that is gone is about to end this process anyway.
     pub fn tell(&self, notice: Notice) {
         let _ = self.send(&notice.encode());

@@ -7,6 +7,7 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
+use tutti_rma::Process;
 use tutti_shm::arena::{self, Arena};
 use tutti_shm::bulk_ring::{self, Parts};
 use tutti_shm::collective::{BlockHeader, Member};
@@ -27,6 +28,7 @@ use crate::adoption;
 use crate::attach::{Network, Place, Starter};
 use crate::clock::Clock;
 use crate::flow::SegmentFlow;
+use crate::process_name::{self, Found};
 use crate::yama;
 
 /// The rings between this process and one peer of its node.
@@ -128,6 +130,8 @@ pub struct Job {
     world: Arc<[u32]>,
     clock: Clock,
     place: Arc<Place>,
+    /// By what the processes of the other ranks of this node are found.
+    found: Found,
     /// The connection to the starter; a process that was started without one gets it when it needs it.
     starter: Arc<OnceLock<Starter>>,
 }
@@ -148,11 +152,13 @@ impl Job {
             },
             clock: Clock::over(place.page.take()),
             starter: Arc::new(place.starter.take().map_or_else(OnceLock::new, OnceLock::from)),
+            found: Found::new(geometry.room() as usize),
             place: Arc::new(place),
         };
-        yama::allow_starter(geometry.starter_pid);
+        let starter = job.starter();
+        starter.and_then(Starter::pid).into_iter().for_each(yama::allow_starter);
         let endpoint = job.endpoint(job.rank());
-        endpoint.pid.store(std::process::id(), Ordering::Relaxed);
+        process_name::publish(endpoint, starter.is_none().then(std::process::id));
         endpoint.state.store(ATTACHED, Ordering::Release);
         job
     }
@@ -260,6 +266,11 @@ impl Job {
         // SAFETY: the layout says that an endpoint lies there; its fields are atomics; the segment lives as
         // long as self.
         unsafe { self.segment.at(self.layout.endpoint_at(self.numbers.index_of(rank))).as_ref() }
+    }
+
+    /// The process of a rank of this node, to copy from and to.
+    pub fn process_of(&self, rank: usize) -> Process {
+        self.found.of(self.numbers.index_of(rank), self.endpoint(rank))
     }
 
     /// The report of a local rank.
@@ -452,6 +463,7 @@ impl Job {
         }
         // SAFETY: in place of those before, with nothing in them.
         let rings = unsafe { self.rings(rank) };
+        self.found.forget(index);
         self.segment.forget(&self.layout, self.local_rank, index, generation);
         rings
     }
@@ -516,6 +528,7 @@ impl Job {
     pub fn starter_or_adopted(&self) -> Result<&Starter, String> {
         if self.starter.get().is_none() {
             let starter = adoption::adopt(&self.place.segment)?;
+            // Forked by this process's child, in our namespace.
             yama::allow_starter(self.segment.starter_pid());
             let _ = self.starter.set(starter);
         }

@@ -35,6 +35,7 @@ pub mod lock;
 pub mod log;
 pub mod net;
 pub mod polite;
+mod process_name;
 pub mod rank;
 #[cfg(feature = "testing")]
 mod record_forger;

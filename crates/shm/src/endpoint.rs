@@ -6,7 +6,8 @@ use crate::sync::{AtomicU32, AtomicU64};
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Endpoint {
-    /// Pid in the namespace of the starter; 0 until the rank has attached. Writer: the rank, once.
+    /// Pid in the namespace of the starter, as the kernel names it there; 0 until the rank has attached.
+    /// Writer: the starter, before it grants the ticket; of a process without one the process.
     pub pid: AtomicU32,
     /// [`ABSENT`], [`ATTACHED`] or [`FINALIZED`]. Writer: the rank.
     pub state: AtomicU32,
@@ -17,7 +18,14 @@ pub struct Endpoint {
     pub contexts: AtomicU32,
     /// 1 once the rank has left those that have started it. Writer: the rank.
     pub parted: AtomicU32,
-    _line0: [u32; 11],
+    /// Pid in the namespace of the rank, which may be another one. Writer: the rank, before it is attached.
+    pub own_pid: AtomicU32,
+    /// A secret word that stands in the memory of the rank, and in that of no other process: who has it is the
+    /// rank, whatever its pid is elsewhere. 0: none. Writer: as above.
+    pub proof: AtomicU64,
+    /// Where it stands there.
+    pub proof_at: AtomicU64,
+    _line0: [u32; 6],
     /// 1 while a thread of the rank waits inside the library, so that it serves its rings at once. Writer:
     /// the rank.
     pub waiting: AtomicU32,

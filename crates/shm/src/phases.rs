@@ -3,7 +3,7 @@
 //!
 //! | line | word | writer | meaning |
 //! |---|---|---|---|
-//! | 0 | magic, lease, yield_min, bell | the starter, once | what the job has agreed to; the bell's number there |
+//! | 0 | magic, lease, yield_min, bell, namespace | the starter, once | what the job has agreed to; the bell's number there; where its pids are names |
 //! | 1 | `others` | the switch thread; the starter when the daemon is gone | jobs beside it; 0: a region is one load |
 //! | 1 | `grant` (futex) | the same | odd: the part has the slots; each change makes it greater |
 //! | 1 | `contended` | the same | another wants the slots: ring when the last region ends |
@@ -21,6 +21,8 @@
 //! **What if it stops right here.** A process that is frozen between `request` and the ring is found at the
 //! next look; its line says that it wants. One that is killed in a region leaves `request` above `yielded`:
 //! its starter ends the line, or, of a process that is no rank, the daemon finds that the pid is gone. A
+//! process in another PID namespace, whose pid would be a stranger's for them, takes no line: it announces
+//! nothing. A
 //! daemon that dies leaves its words: the starter sees its wire end, and sets `others` to 0. Between "all
 //! yielded" and "take" a process may begin a region with the old grant: one region overlaps with another's,
 //! which costs time and breaks nothing. No wait is longer than `patience_ns`.
@@ -30,6 +32,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -72,6 +75,7 @@ struct Head {
     yield_min_ns: AtomicU64,
     weight: AtomicU32,
     bell: AtomicU32,
+    namespace: AtomicU64,
 }
 
 #[repr(C, align(64))]
@@ -186,6 +190,7 @@ impl PhasesPage {
         head.yield_min_ns.store(agreement.yield_min_ns, SeqCst);
         head.weight.store(agreement.weight, SeqCst);
         head.bell.store(bell_end.as_raw_fd() as u32, SeqCst);
+        head.namespace.store(pid_namespace(), SeqCst);
         head.magic.store(MAGIC, SeqCst);
         Ok(PhasesPage { page, descriptor, _bell_end: bell_end, bell })
     }
@@ -316,6 +321,11 @@ impl Drop for Grants {
     }
 }
 
+/// Which PID namespace this process is in; 0 where that is not known.
+fn pid_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
 fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
@@ -411,7 +421,9 @@ impl Member {
             check(descriptor, None).ok()?;
             Page::map(descriptor).ok()?
         };
-        if page.lines().head.magic.load(SeqCst) != MAGIC {
+        let head = &page.lines().head;
+        let namespace = head.namespace.load(SeqCst);
+        if head.magic.load(SeqCst) != MAGIC || namespace == 0 || namespace != pid_namespace() {
             return None;
         }
         let pid = std::process::id();
@@ -552,6 +564,16 @@ mod tests {
         assert!(grants.is_inside());
         grants.end_dead();
         assert!(!grants.is_inside());
+    }
+
+    #[test]
+    fn phases_page_of_another_pid_namespace_is_not_joined() {
+        let (page, _grants, _member) = pair();
+        let [file, bell] = page.kept().map(|end| end.as_raw_fd());
+        let value = format!("{file}:{bell}");
+        assert!(Member::join(&value).is_some());
+        page.page.lines().head.namespace.fetch_add(1, SeqCst);
+        assert!(Member::join(&value).is_none());
     }
 
     #[test]

@@ -269,6 +269,15 @@ impl Segment {
         self.words_of(rank).0.state.store(FINALIZED, Ordering::Release);
     }
 
+    /// By which number the kernel knows a rank, counted on this node, in the namespace of the starter.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    #[cfg(not(loom))]
+    pub fn name(&self, rank: usize, pid: u32) {
+        self.words_of(rank).0.pid.store(pid, Ordering::Release);
+    }
+
     /// The numbers it was made from.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry

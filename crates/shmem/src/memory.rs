@@ -40,7 +40,7 @@ struct Region {
 struct Private {
     base: AtomicUsize,
     bytes: AtomicUsize,
-    mates: AtomicPtr<Remote>,
+    mates: AtomicPtr<Option<Remote>>,
 }
 
 /// Where a PE's static variables lie in its own process.
@@ -121,7 +121,7 @@ pub fn set_statics(base: *mut u8, bytes: usize, mates: Vec<*mut u8>) {
 }
 
 /// Static variables are reached through the kernel from now on.
-pub fn set_private(base: usize, bytes: usize, mates: Vec<Remote>) {
+pub fn set_private(base: usize, bytes: usize, mates: Vec<Option<Remote>>) {
     PRIVATE.base.store(base, Relaxed);
     PRIVATE.mates.store(Box::leak(mates.into_boxed_slice()).as_mut_ptr(), Relaxed);
     PRIVATE.bytes.store(bytes, Release);
@@ -238,9 +238,7 @@ fn place_of_static(function: &str, what: &str, address: *const u8, bytes: usize,
         }
         // SAFETY: there is one for each PE.
         let remote = unsafe { *PRIVATE.mates.load(Relaxed).add(target) };
-        if remote.pid == 0 {
-            return far(target, Kind::Statics, offset);
-        }
+        let Some(remote) = remote else { return far(target, Kind::Statics, offset) };
         return Place::Private(Remote { address: remote.address + offset as u64, ..remote });
     }
     end_not_symmetric(function, what, address, bytes)
@@ -441,7 +439,7 @@ unsafe fn put_private(function: &str, remote: Remote, from: *const u8, bytes: us
     while done < bytes {
         let to = remote.address + done as u64;
         // SAFETY: our caller's contract, as far as the bytes reach.
-        match unsafe { tutti_rma::write(remote.pid, to, from.add(done), bytes - done) } {
+        match unsafe { tutti_rma::write(remote.process, to, from.add(done), bytes - done) } {
             Ok(copied) => done += copied,
             Err(error) => end_refused(function, error),
         }
@@ -454,7 +452,7 @@ unsafe fn get_private(function: &str, remote: Remote, to: *mut u8, bytes: usize)
     while done < bytes {
         let from = remote.address + done as u64;
         // SAFETY: our caller's contract, as far as the bytes reach.
-        match unsafe { tutti_rma::read(remote.pid, from, to.add(done), bytes - done) } {
+        match unsafe { tutti_rma::read(remote.process, from, to.add(done), bytes - done) } {
             Ok(copied) => done += copied,
             Err(error) => end_refused(function, error),
         }

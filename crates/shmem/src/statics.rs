@@ -38,7 +38,6 @@ pub struct Card {
     build: u64,
     /// Place in the segment's file; 0: it is not mapped.
     offset: u64,
-    pid: u64,
 }
 
 /// The program, as the loader sees it.
@@ -58,7 +57,7 @@ static REPLACED: OnceLock<Vec<(usize, usize)>> = OnceLock::new();
 /// Looks at the program and replaces its pages if that is asked for and possible.
 pub fn prepare(job: &Job, take: &dyn Fn(usize) -> Option<Range>) -> Card {
     let program = look();
-    let mut card = Card { pid: std::process::id().into(), ..Card::default() };
+    let mut card = Card::default();
     if program.begin >= program.end {
         return card;
     }
@@ -95,8 +94,10 @@ pub fn share(function: &str, job: &Job, pes: Pes, cards: &[Card]) {
     }
     if cards.iter().any(|card| card.offset == 0) {
         // A PE on another node is none that the kernel could reach.
-        let pid = |pe: usize, card: &Card| if job.local_ranks().contains(pe) { card.pid as u32 } else { 0 };
-        let remote = |(pe, card): (usize, &Card)| Remote { pid: pid(pe, card), address: card.base };
+        let remote = |(pe, card): (usize, &Card)| {
+            let process = job.local_ranks().contains(pe).then(|| job.process_of(pe));
+            process.map(|process| Remote { process, address: card.base })
+        };
         return memory::set_private(base, bytes, cards.iter().enumerate().map(remote).collect());
     }
     let map = |(pe, card): (usize, &Card)| {

@@ -229,8 +229,13 @@ impl Tickets {
     }
 
     /// Reads from a connection that has not redeemed a ticket. It leaves the list unless nothing has come
-    /// yet.
-    pub fn handle_pending(&mut self, index: usize, reply: &AttachReply<'_>) -> Option<Event> {
+    /// yet. `name` is given the number by which the kernel knows a new rank here.
+    pub fn handle_pending(
+        &mut self,
+        index: usize,
+        reply: &AttachReply<'_>,
+        name: impl FnOnce(u32, Pid),
+    ) -> Option<Event> {
         let mut bytes = [0_u8; Attach::BYTES + 1];
         let read = net::recv(&self.pending[index].connection, &mut bytes[..], RecvFlags::DONTWAIT);
         let message = match read {
@@ -259,6 +264,8 @@ impl Tickets {
             None => vec![reply.segment, reply.page],
             Some((table, sockets)) => vec![reply.segment, reply.page, *table, sockets[rank].as_fd()],
         };
+        // Before it is there for its mates.
+        name(rank as u32, pid);
         if !answer(&connection, Welcome::Granted, &given) {
             return None;
         }

@@ -18,6 +18,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use tutti_datatype::Buffer;
+use tutti_rma::Process;
 use tutti_runtime::job::Job;
 use tutti_shm::collective::{BLOCKS, DATA_BYTES, INLINE_BYTES, Member, SLOT_BYTES};
 use tutti_shm::sync::{AtomicU64, Ordering};
@@ -131,9 +132,9 @@ impl Block {
     }
 
     /// The process of a member.
-    pub fn pid(&self, guard: &Guard, member: usize) -> u32 {
+    pub fn process(&self, guard: &Guard, member: usize) -> Process {
         let world = self.group.members()[member] as usize;
-        guard.engine.job.endpoint(world).pid.load(Ordering::Relaxed)
+        guard.engine.job.process_of(world)
     }
 
     #[inline(always)]

@@ -163,10 +163,10 @@ unsafe fn fetch(
     to: *mut u8,
     bytes: usize,
 ) -> bool {
-    let pid = block.pid(guard, member);
+    let process = block.process(guard, member);
     in_calls(guard, bytes, |offset| {
         // SAFETY: our contract.
-        unsafe { tutti_rma::read(pid, from + offset as u64, to.add(offset), bytes - offset) }
+        unsafe { tutti_rma::read(process, from + offset as u64, to.add(offset), bytes - offset) }
     })
 }
 
@@ -182,10 +182,10 @@ unsafe fn store(
     from: *const u8,
     bytes: usize,
 ) -> bool {
-    let pid = block.pid(guard, member);
+    let process = block.process(guard, member);
     in_calls(guard, bytes, |offset| {
         // SAFETY: our contract.
-        unsafe { tutti_rma::write(pid, to + offset as u64, from.add(offset), bytes - offset) }
+        unsafe { tutti_rma::write(process, to + offset as u64, from.add(offset), bytes - offset) }
     })
 }
 

@@ -198,7 +198,7 @@ impl Engine {
         let at = request.buffer.at.wrapping_add(offset);
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
         let own = unsafe { Memory::new(at, rest) };
-        let remote = Remote { pid: self.pid_of(peer), address: address + offset as u64 };
+        let remote = Remote { process: self.job.process_of(peer), address: address + offset as u64 };
         let copy = Copy { side: Side::Receiver, number, cut, own, remote };
         self.first(peer, Lane::RendezvousIn).state =
             State::Together { copy, block: Block::Rendezvous, opened: true };
@@ -228,7 +228,7 @@ impl Engine {
             number: number as u32,
             cut: Cut { bytes, piece_log2: envelope.flags },
             own,
-            remote: Remote { pid: self.pid_of(from), address },
+            remote: Remote { process: self.job.process_of(from), address },
         };
         let state = State::Together { copy, block: Block::Rendezvous, opened: false };
         let copy = SingleCopy { request, message: message as u32, state, since: None };
@@ -248,7 +248,7 @@ impl Engine {
         }
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
         let own = unsafe { Memory::new(request.buffer.at, wanted) };
-        let remote = Remote { pid: self.pid_of(peer), address };
+        let remote = Remote { process: self.job.process_of(peer), address };
         match own.read_from(remote, offset, wanted - offset) {
             Ok(bytes) => {
                 let offset = offset + bytes;
@@ -366,9 +366,5 @@ impl Engine {
         if !matches!(copy.state, State::Together { .. }) {
             self.send_control(peer, CTS, copy.message);
         }
-    }
-
-    pub(super) fn pid_of(&self, peer: usize) -> u32 {
-        self.job.endpoint(peer).pid.load(Ordering::Relaxed)
     }
 }

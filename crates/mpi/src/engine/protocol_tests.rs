@@ -400,10 +400,10 @@ fn rtr_uses_the_bulk_ring_without_process_vm() {
             receives.push(world.receive(B, A as i32, tag as i32, place));
         }
         if refuses_in_the_middle {
-            // The kernel refuses: the other's pid is nobody's.
+            // No number names the other process.
             let other = 1 - refused_at;
-            let pid = &world.0[refused_at].job.endpoint(other).pid;
-            pid.store(i32::MAX as u32, tutti_shm::sync::Ordering::Relaxed);
+            let endpoint = world.0[refused_at].job.endpoint(other);
+            endpoint.proof_at.store(0, tutti_shm::sync::Ordering::Relaxed);
         } else {
             world.0[refused_at].peers[B].single_copy_works = false;
         }

@@ -160,7 +160,7 @@ impl Engine {
             Some(cut) => {
                 // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7).
                 let own = unsafe { Memory::new(buffer.at, bytes) };
-                let remote = Remote { pid: self.pid_of(to), address: rtr.address };
+                let remote = Remote { process: self.job.process_of(to), address: rtr.address };
                 let copy = Copy { side: Side::Sender, number, cut, own, remote };
                 let state = State::Together { copy, block: Block::Written, opened: false };
                 let copy = SingleCopy { request: index, message, state, since: None };
@@ -216,7 +216,7 @@ impl Engine {
             number: number as u32,
             cut: Cut { bytes: wanted, piece_log2: envelope.flags },
             own,
-            remote: Remote { pid: self.pid_of(from), address },
+            remote: Remote { process: self.job.process_of(from), address },
         };
         let state = State::Together { copy, block: Block::Written, opened: false };
         let copy = SingleCopy { request: index, message: message as u32, state, since: None };

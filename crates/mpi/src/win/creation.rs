@@ -15,16 +15,15 @@ use std::ptr::NonNull;
 
 use core::ffi::c_int;
 
-use tutti_rma::Remote;
 use tutti_rma::attached::{Attached, Refusal, TABLE_BYTES, Table};
 use tutti_rma::control::{Control, Layout, Thread};
 use tutti_rma::part::{Part, Reach};
 use tutti_rma::region::Region;
 use tutti_rma::wire::Name;
+use tutti_rma::{Process, Remote};
 use tutti_runtime::guests::serve_meanwhile;
 use tutti_shm::arena::{LARGE_BYTES, Mapping, Range};
 use tutti_shm::opened::Opened;
-use tutti_shm::sync::Ordering;
 
 use super::epoch::Epochs;
 use super::hints;
@@ -388,24 +387,27 @@ impl Guard {
                 control: None,
                 region: Some(names[index]),
                 attached: None,
-                pid: 0,
+                process: Process::NAMELESS,
                 is_self,
                 is_dirty: false,
                 posts_used: 0,
                 completions_used: 0,
             };
             let Some(mate) = mates.ranks.iter().position(|mate| *mate == index) else { return fresh };
-            let pid = self.engine.job.endpoint(*world as usize).pid.load(Ordering::Relaxed);
             let (control, attached) = plan.words(own.flavor, &mapping, mate);
             let mapped = match plan.memory.get(mate) {
                 Some(begin) => Some(plan.at(&mapping, *begin)),
                 None if is_self => NonNull::new(std::ptr::with_exposed_provenance_mut(record.base as usize)),
                 None => None,
             };
+            let process = match (mapped, &attached) {
+                (Some(_), None) => Process::NAMELESS,
+                _ => self.engine.job.process_of(*world as usize),
+            };
             let reach = match mapped {
                 // SAFETY: memory of the mapping, or the user's, who keeps it until the window is freed.
                 Some(base) => Reach::Mapped(unsafe { Opened::new(base, bytes) }),
-                None => Reach::Other(Remote { pid, address: record.base }, bytes),
+                None => Reach::Other(Remote { process, address: record.base }, bytes),
             };
             Peer {
                 mapped,
@@ -413,7 +415,7 @@ impl Guard {
                 control: Some(control),
                 region: None,
                 attached,
-                pid,
+                process,
                 ..fresh
             }
         });

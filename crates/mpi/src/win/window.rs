@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use core::ffi::c_int;
 
+use tutti_rma::Process;
 use tutti_rma::accumulate::Change;
 use tutti_rma::attached::Table;
 use tutti_rma::control::{Control, Thread};
@@ -157,7 +158,7 @@ pub struct Peer {
     /// What it has attached, of a dynamic window.
     pub attached: Option<Table>,
     /// Its process.
-    pub pid: u32,
+    pub process: Process,
     /// Whether it is this process.
     pub is_self: bool,
     /// How many of its openings have been used up ([`tutti_rma::control::Count::Posted`]).
@@ -265,7 +266,7 @@ impl Peer {
             // SAFETY: the user has attached the range and keeps it (12.2.4). What lies before it is not
             // accessed: the bytes wanted are in the range.
             Some(base) => Reach::Mapped(unsafe { Opened::new(base, length) }),
-            None => Reach::Other(tutti_rma::Remote { pid: self.pid, address: base }, length),
+            None => Reach::Other(tutti_rma::Remote { process: self.process, address: base }, length),
         };
         let control = self.control.as_ref().expect("a table of attached memory is on this node");
         let part = Part::new(reach, control.gate(me, Thread::Program));

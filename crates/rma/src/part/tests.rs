@@ -2,6 +2,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use super::*;
+use crate::Process;
 use crate::accumulate::Update;
 use tutti_datatype::node::Node;
 use tutti_datatype::reduce::Operation;
@@ -31,8 +32,10 @@ impl Window {
         // SAFETY: both outlive the part of a test, and are used through it alone meanwhile.
         unsafe {
             let gate = Gate::new(NonNull::new(words).unwrap(), 1, 0);
-            let remote =
-                Remote { pid: std::process::id(), address: base.as_ptr().expose_provenance() as u64 };
+            let remote = Remote {
+                process: Process::of(std::process::id()),
+                address: base.as_ptr().expose_provenance() as u64,
+            };
             let reach =
                 if is_mapped { Reach::Mapped(Opened::new(base, bytes)) } else { Reach::Other(remote, bytes) };
             Part::new(reach, gate)
@@ -196,7 +199,8 @@ fn part_of_a_process_that_is_gone_is_the_kernels_error() {
     child.wait().unwrap();
     let mut window = Window::new(4096);
     let gate = window.part(true).gate;
-    let part = Part::new(Reach::Other(Remote { pid: child.id(), address: 4096 }, 4096), gate);
+    let part =
+        Part::new(Reach::Other(Remote { process: Process::of(child.id()), address: 4096 }, 4096), gate);
     let mut bytes = [0_u8; 16];
     let origin = Buffer::contiguous(bytes.as_mut_ptr(), 16);
     // SAFETY: the origin has 16 bytes.

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::{PollFlags, Timespec};
+use rustix::process::Pid;
 use tutti_shm::ticket::Notice;
 
 use super::reconnect::Reconnect;
@@ -115,8 +116,12 @@ impl Starter {
                 let Parts { tickets, segment, page, peers, sockets, .. } = &mut self.parts;
                 if let (Some(tickets), Some(segment), Some((_, page))) = (tickets, segment, page) {
                     let network = peers.as_ref().map(|(table, _)| (table.as_fd(), &sockets[..]));
-                    let reply = AttachReply { segment: segment.descriptor(), page: page.as_fd(), network };
-                    if let Some(event) = tickets.handle_pending(index, &reply) {
+                    let name = |rank: u32, pid: Pid| {
+                        segment.name(rank as usize, pid.as_raw_nonzero().get().cast_unsigned());
+                    };
+                    let (segment, page) = (segment.descriptor(), page.as_fd());
+                    let reply = AttachReply { segment, page, network };
+                    if let Some(event) = tickets.handle_pending(index, &reply, name) {
                         self.handle_event(event);
                     }
                 }

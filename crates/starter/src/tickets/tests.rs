@@ -42,7 +42,7 @@ fn ticket_is_redeemed_once() {
         let socket = dial(&tickets);
         send_bytes(&socket, &attach(&tickets, 1));
         tickets.handle_listener();
-        let event = tickets.handle_pending(0, &reply(&null));
+        let event = tickets.handle_pending(0, &reply(&null), |_, _| ());
         let own = Event::Attached { rank: 1, pid: rustix::process::getpid() };
         assert_eq!(event, attached.then_some(own));
         assert_eq!(recv_welcome(&socket), Some(expected));
@@ -76,7 +76,7 @@ fn ticket_server_refuses_other_text() {
         let socket = dial(&tickets);
         send_bytes(&socket, bytes);
         tickets.handle_listener();
-        assert_eq!(tickets.handle_pending(0, &reply(&null)), None);
+        assert_eq!(tickets.handle_pending(0, &reply(&null), |_, _| ()), None);
         assert_eq!(recv_welcome(&socket), Some(expected));
         assert_eq!(tickets.pending().count(), 0);
     }
@@ -93,13 +93,15 @@ fn ticket_server_silent_connections_are_bounded() {
     let socket = dial(&tickets);
     send_bytes(&socket, &attach(&tickets, 0));
     tickets.handle_listener();
-    let events: Vec<_> =
-        (0..=PENDING_MAX).rev().filter_map(|index| tickets.handle_pending(index, &reply(&null))).collect();
+    let events: Vec<_> = (0..=PENDING_MAX)
+        .rev()
+        .filter_map(|index| tickets.handle_pending(index, &reply(&null), |_, _| ()))
+        .collect();
     assert_eq!(events.len(), 1);
     assert_eq!(recv_welcome(&socket), Some(Welcome::Granted));
     drop(silent);
     for index in (0..tickets.pending().count()).rev() {
-        tickets.handle_pending(index, &reply(&null));
+        tickets.handle_pending(index, &reply(&null), |_, _| ());
     }
     assert_eq!(tickets.pending().count(), 0);
 }
