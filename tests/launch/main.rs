@@ -5,6 +5,7 @@ mod console;
 mod deaths;
 mod every_option;
 mod harness;
+mod last_words;
 mod manual;
 mod namespaces;
 mod nodes;

@@ -2,9 +2,8 @@
 
 use core::ffi::c_int;
 
+use tutti_runtime::end;
 use tutti_shm::ticket::Notice;
-
-use crate::process::Guard;
 
 /// Who ends the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,23 +14,13 @@ pub enum By {
     Error,
 }
 
-/// Ends the job with an exit code.
-pub fn end_job(guard: Option<&Guard>, by: By, code: c_int) -> ! {
-    if let Some(guard) = guard
-        && let Some(starter) = guard.engine.job.starter()
-    {
-        starter.tell(match by {
-            By::Program => Notice::Abort(code as u32),
-            By::Error => Notice::Fatal(code as u32),
-        });
-    }
-    // Buffered output of the program is worth more than a core dump here: exit handlers of stdio run, ours do
-    // nothing.
-    // SAFETY: flushing all streams is always allowed.
-    unsafe {
-        libc::fflush(std::ptr::null_mut());
-        libc::_exit(exit_status(code))
-    }
+/// Ends the job with an exit code. Takes no lock: it may be called wherever the program is.
+pub fn end_job(by: By, code: c_int) -> ! {
+    let notice = match by {
+        By::Program => Notice::Abort(code as u32),
+        By::Error => Notice::Fatal(code as u32),
+    };
+    end::end(notice, exit_status(code))
 }
 
 /// An exit status that says failure whatever the code.

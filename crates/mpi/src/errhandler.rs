@@ -339,7 +339,8 @@ pub fn remember(code: c_int, text: String) {
 fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
     let who = guard.as_ref().map(|guard| format!("rank {}: ", guard.engine.job.rank())).unwrap_or_default();
     log::line(format_args!("{who}{}: {error}", name.to_string_lossy()));
-    fail(guard, error.class)
+    drop(guard);
+    fail(error.class)
 }
 
 /// A call before Init, after Finalize, or in a forked child.
@@ -349,19 +350,19 @@ pub fn outside(name: &CStr) -> c_int {
     let handler = process::handler_before_fork().unwrap_or_else(initial_errhandler::handler);
     if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
         log::line(format_args!("{} was called {when}", name.to_string_lossy()));
-        fail(None, MPI_ERR_OTHER)
+        fail(MPI_ERR_OTHER)
     }
     report(name, handler, MPI_COMM_WORLD.0, Error::new(MPI_ERR_OTHER, format_args!("called {when}")))
 }
 
 /// Ends the job with an exit code (MPI_Abort).
-pub fn abort(guard: Option<Guard>, code: c_int) -> ! {
-    end_job(guard.as_ref(), By::Program, code)
+pub fn abort(code: c_int) -> ! {
+    end_job(By::Program, code)
 }
 
 /// Ends the job after an error, of which a line has told.
-pub fn fail(guard: Option<Guard>, code: c_int) -> ! {
-    end_job(guard.as_ref(), By::Error, code)
+pub fn fail(code: c_int) -> ! {
+    end_job(By::Error, code)
 }
 
 fn is_predefined(handler: MPI_Errhandler) -> bool {

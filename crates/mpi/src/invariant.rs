@@ -1,7 +1,10 @@
 //! A broken invariant of ours: one line with version, rank and which one, then the end of the process (and so
 //! of the job).
 
-use tutti_runtime::log;
+use tutti_runtime::{end, log};
+
+/// Exit status of a process whose output does not go out before the end of its time.
+const ABORTED: core::ffi::c_int = 128 + libc::SIGABRT;
 
 /// Installs the hook for this copy of the library.
 pub(crate) fn report_broken_ones(rank: usize) {
@@ -12,5 +15,6 @@ pub(crate) fn report_broken_ones(rank: usize) {
         log::line(format_args!(
             "version {version}, rank {rank}: broken invariant{place}: {what}; please report this"
         ));
+        end::flush_before_death(ABORTED);
     }));
 }

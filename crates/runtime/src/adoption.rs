@@ -24,6 +24,7 @@ use tutti_shm::segment::Segment;
 
 use crate::attach::Starter;
 use crate::background;
+use crate::end;
 
 /// The option of `mpiexec`, of no use to people: `PID:CONNECTION:SEGMENT:STATUS`.
 const OPTION: &str = "--adopt-singleton";
@@ -85,8 +86,7 @@ fn start(mpiexec: &Path, kept: [RawFd; 3]) -> io::Result<Child> {
 fn await_end(mut status: UnixStream, mut child: Child) {
     let mut byte = [0];
     if let Ok(1) = status.read(&mut byte) {
-        // SAFETY: it ends the process, and runs nothing of it.
-        unsafe { libc::_exit(byte[0].into()) };
+        end::exit(byte[0].into());
     }
     let _ = child.wait();
 }

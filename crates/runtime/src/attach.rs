@@ -317,6 +317,11 @@ impl Starter {
         u32::try_from(peer.pid).ok().filter(|pid| asked == 0 && *pid != 0)
     }
 
+    /// The connection itself.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
     /// Tells the starter something. A starter that is gone is about to end this process anyway.
     pub fn tell(&self, notice: Notice) {
         let _ = self.send(&notice.encode());

@@ -27,6 +27,7 @@ use tutti_shm::{LINE_BYTES, doorbell};
 use crate::adoption;
 use crate::attach::{Network, Place, Starter};
 use crate::clock::Clock;
+use crate::end;
 use crate::flow::SegmentFlow;
 use crate::process_name::{self, Found};
 use crate::yama;
@@ -156,6 +157,7 @@ impl Job {
             place: Arc::new(place),
         };
         let starter = job.starter();
+        starter.map(Starter::socket).into_iter().for_each(end::set_connection);
         starter.and_then(Starter::pid).into_iter().for_each(yama::allow_starter);
         let endpoint = job.endpoint(job.rank());
         process_name::publish(endpoint, starter.is_none().then(std::process::id));
@@ -512,6 +514,7 @@ impl Job {
         self.endpoint(self.rank()).state.store(FINALIZED, Ordering::Release);
         if let Some(starter) = self.starter() {
             starter.tell(Notice::Finalized);
+            end::forget_connection();
         }
     }
 
@@ -530,6 +533,7 @@ impl Job {
             let starter = adoption::adopt(&self.place.segment)?;
             // Forked by this process's child, in our namespace.
             yama::allow_starter(self.segment.starter_pid());
+            end::set_connection(starter.socket());
             let _ = self.starter.set(starter);
         }
         Ok(self.starter.get().expect("it has just been set"))

@@ -6,6 +6,7 @@
 //! | [`adoption`] | a job for a process that was started without mpiexec |
 //! | [`background`] | threads of the library itself |
 //! | [`board`] | how loaded the nodes are, which jobs run |
+//! | [`end`] | the end of the job by this process |
 //! | [`rank`], [`lock`] | what all interfaces of the process share, and the lock over it |
 //! | [`waiting`], [`wait`], [`sleep`] | how a thread waits: spin, yield, sleep; what it says while it sleeps |
 //! | [`word_wait`] | waiting for a word of memory, asleep until it is stored |
@@ -25,6 +26,7 @@ pub mod background;
 pub mod board;
 pub mod clock;
 pub mod cluster_names;
+pub mod end;
 pub mod file_locks;
 mod flow;
 #[cfg(feature = "testing")]

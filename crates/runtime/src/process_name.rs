@@ -3,9 +3,9 @@
 //! Pids are names in a PID namespace, and ranks may stand in different ones (a container for each rank). So a
 //! rank publishes two: the one by which it knows itself, and the one by which the starter knows it, which the
 //! starter has from the kernel. Neither is believed: the one that is used first reads a secret word of that
-//! process's memory, whose address and value the rank publishes beside them. Who has it there is the rank: no
-//! stranger knows the word, and no fork has the page. The answer is kept. A rank that cannot be named is never
-//! copied from or to: its data go other ways.
+//! process's memory, whose address and value the rank publishes beside them. Who has it there is the rank:
+//! no stranger knows the word, and no fork has the page. The answer is kept. A rank that cannot be named is
+//! never copied from or to: its data go other ways.
 
 use std::io;
 use std::sync::Arc;

@@ -20,8 +20,8 @@ pub struct Endpoint {
     pub parted: AtomicU32,
     /// Pid in the namespace of the rank, which may be another one. Writer: the rank, before it is attached.
     pub own_pid: AtomicU32,
-    /// A secret word that stands in the memory of the rank, and in that of no other process: who has it is the
-    /// rank, whatever its pid is elsewhere. 0: none. Writer: as above.
+    /// A secret word that stands in the memory of the rank, and in that of no other process: who has it is
+    /// the rank, whatever its pid is elsewhere. 0: none. Writer: as above.
     pub proof: AtomicU64,
     /// Where it stands there.
     pub proof_at: AtomicU64,

@@ -19,7 +19,7 @@ pub fn end(function: &str, what: fmt::Arguments<'_>) -> ! {
 
 /// Ends the job without a line.
 pub fn abort(status: i32) -> ! {
-    tutti_mpi::errhandler::fail(tutti_mpi::process::enter(), status)
+    tutti_mpi::errhandler::fail(status)
 }
 
 /// Another PE says what is wrong and ends the job.

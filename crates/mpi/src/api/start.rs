@@ -38,7 +38,7 @@ fn start(name: &str, required: c_int) -> c_int {
         log::line(format_args!(
             "{name}: the stack limit (ulimit -s) is {found} KiB, MPI needs {expected} KiB or more"
         ));
-        errhandler::fail(None, MPI_ERR_OTHER)
+        errhandler::fail(MPI_ERR_OTHER)
     }
     match start_world(required) {
         Ok(()) => MPI_SUCCESS,
@@ -50,7 +50,7 @@ fn start(name: &str, required: c_int) -> c_int {
             if error.should_report() {
                 log::line(format_args!("{name}: {error}"));
             }
-            errhandler::fail(None, MPI_ERR_OTHER)
+            errhandler::fail(MPI_ERR_OTHER)
         }
     }
 }
@@ -96,11 +96,11 @@ pub unsafe fn MPI_Finalize() -> c_int {
 /// Ends the job (9.7).
 #[inline]
 pub unsafe fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) -> c_int {
-    let guard = process::enter();
-    if guard.is_none() && phase::phase() == FORKED {
+    // Without the lock: it may be called from a handler of signals that has interrupted a call.
+    if phase::phase() == FORKED {
         log::line(format_args!("MPI_Abort was called {}", process::absence()));
     }
-    errhandler::abort(guard, errorcode)
+    errhandler::abort(errorcode)
 }
 
 /// Whether MPI_Init was called.

@@ -143,7 +143,7 @@ impl Guard {
             _ => {}
         }
         if ends {
-            end_job(Some(self), By::Error, STATUS);
+            end_job(By::Error, STATUS);
         }
     }
 

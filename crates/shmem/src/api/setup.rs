@@ -7,7 +7,7 @@ use crate::memory;
 use crate::pes;
 use crate::start;
 use crate::team::{self, shmem_team_t};
-use tutti_runtime::rank;
+use tutti_runtime::end;
 use tutti_shm::ticket::Notice;
 
 const NAME: &[u8] = concat!("Tutti ", env!("CARGO_PKG_VERSION"), "\0").as_bytes();
@@ -83,16 +83,7 @@ pub unsafe fn finalize() {
 /// Ends the job at once with a status.
 pub unsafe fn global_exit(status: c_int) {
     memory::pes("global_exit");
-    if let Some(rank) = rank::enter()
-        && let Some(starter) = rank.job.starter()
-    {
-        starter.tell(Notice::Exit(status as u32));
-    }
-    // SAFETY: streams may always be flushed, and the process may end.
-    unsafe {
-        libc::fflush(std::ptr::null_mut());
-        libc::_exit(status & 0xff)
-    }
+    end::end(Notice::Exit(status as u32), status & 0xff)
 }
 
 /// Whether a PE can be reached: 1 if there is one with this number.
