@@ -59,6 +59,11 @@ fn file_representations_are_the_standards_and_the_users() {
 }
 
 #[test]
+fn file_collective_calls_see_what_late_ranks_have_done() {
+    is_right("late", &[(1, 1), (2, 1), (3, 1), (2, 2), (3, 2)]);
+}
+
+#[test]
 fn file_errors_have_their_class_on_all_ranks() {
     let scratch = Scratch::new("files-wrong");
     let compiled = compiled(&scratch, "wrong");

@@ -481,15 +481,16 @@ impl Guard {
         let refused = file.check_no_split();
         let (comm, opened, is_nfs) = (file.comm, file.opened.clone(), file.hints.is_nfs);
         let synced = if opened.is_writable { self.unlocked(|| opened.file.sync_all()) } else { Ok(()) };
-        if is_nfs && let Some(Ok(())) = opened.try_lock(Lock::Shared, 0, 0) {
-            opened.unlock(0, 0);
-        }
         let class = match (&refused, &synced) {
             (Err(error), _) => error.class,
             (_, Err(error)) => class_of(error),
             _ => MPI_SUCCESS,
         };
         let records = self.meet(comm, [class as u32])?;
+        // A client of NFS looks at the file anew when it locks it: behind the writes of all others.
+        if is_nfs && let Some(Ok(())) = opened.try_lock(Lock::Shared, 0, 0) {
+            opened.unlock(0, 0);
+        }
         refused?;
         synced.map_err(|error| cannot("synchronise", &opened.path, &error))?;
         refuse_if_any(records.iter().map(|record| record[0]))

@@ -30,16 +30,28 @@ impl Guard {
         given: Result<Info>,
     ) -> Result<()> {
         let comm = self.file(handle)?.comm;
-        let made = self.make_view(handle, displacement, etype, filetype, datarep);
+        let is_here = displacement == MPI_DISPLACEMENT_CURRENT;
+        // Where the file stands is not known before all have come: a late rank may move it until then.
+        let first = if is_here { 0 } else { displacement };
+        let made = self.check_displacement(handle, displacement);
+        let made = made.and_then(|()| self.make_view(handle, first, etype, filetype, datarep));
         let made = made.and_then(|shown| Ok((shown, given?)));
         let class = made.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
         let bytes = made.as_ref().map_or(0, |(shown, _)| shown.etype_bytes);
         let records = self.meet(comm, [class as u32, bytes as u32, (bytes >> 32) as u32])?;
-        let (shown, given) = made?;
+        let (mut shown, given) = made?;
         super::open::refuse_if_any(records.iter().map(|record| record[0]))?;
         check(records.iter().all(|record| record[1..] == records[0][1..]), MPI_ERR_NOT_SAME, || {
             "the ranks give etypes of different sizes".into()
         })?;
+        if is_here {
+            let here = self.current_displacement(handle)?;
+            let moved = self.make_view(handle, here, etype, filetype, datarep);
+            let class = moved.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
+            let records = self.meet(comm, [class as u32])?;
+            shown = moved?;
+            super::open::refuse_if_any(records.iter().map(|record| record[0]))?;
+        }
         self.set_file_hints(handle, Ok(given))?;
         let file = self.file_mut(handle)?;
         file.shown = shown;
@@ -48,6 +60,16 @@ impl Guard {
             file.pointer.set(0);
         }
         self.meet(comm, [0]).map(drop)
+    }
+
+    /// Sequential files take MPI_DISPLACEMENT_CURRENT and nothing else, all others anything else.
+    fn check_displacement(&self, handle: MPI_File, displacement: MPI_Offset) -> Result<()> {
+        let is_sequential = self.file(handle)?.amode & MPI_MODE_SEQUENTIAL != 0;
+        let is_here = displacement == MPI_DISPLACEMENT_CURRENT;
+        check(is_here == is_sequential && (is_here || displacement >= 0), MPI_ERR_ARG, || {
+            let wanted = if is_sequential { "MPI_DISPLACEMENT_CURRENT" } else { "0 or more" };
+            format!("disp is {displacement}, expected {wanted}")
+        })
     }
 
     fn make_view(
@@ -60,15 +82,7 @@ impl Guard {
     ) -> Result<Shown> {
         let file = self.file(handle)?;
         file.check_no_split()?;
-        let (is_writable, is_sequential) =
-            (file.amode & MPI_MODE_RDONLY == 0, file.amode & MPI_MODE_SEQUENTIAL != 0);
-        let here = displacement == MPI_DISPLACEMENT_CURRENT;
-        check(here == is_sequential, MPI_ERR_ARG, || {
-            let wanted = if is_sequential { "MPI_DISPLACEMENT_CURRENT" } else { "0 or more" };
-            format!("disp is {displacement}, expected {wanted}")
-        })?;
-        let displacement = if here { self.current_displacement(handle)? } else { displacement };
-        check(displacement >= 0, MPI_ERR_ARG, || format!("disp is {displacement}, expected 0 or more"))?;
+        let is_writable = file.amode & MPI_MODE_RDONLY == 0;
         for (name, datatype) in [("etype", etype), ("filetype", filetype)] {
             let is_committed = self.datatype(datatype)?.is_committed();
             check(is_committed, MPI_ERR_TYPE, || format!("the {name} is not committed"))?;
@@ -108,11 +122,20 @@ impl Guard {
         representation.part(layout, &|action| rank.borrow_mut().unlocked(action))
     }
 
-    /// Where a sequential file stands.
+    /// Where a sequential file stands, as rank 0 finds it now that all are here: collective.
     fn current_displacement(&mut self, handle: MPI_File) -> Result<i64> {
-        let position = self.move_pointer(handle, 0)?;
         let file = self.file(handle)?;
-        file.offset_of(position)
+        let (comm, me) = (file.comm, file.opened.me);
+        let found = match me {
+            0 => self.move_pointer(handle, 0).and_then(|position| self.file(handle)?.offset_of(position)),
+            _ => Ok(0),
+        };
+        let class = found.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
+        let here = *found.as_ref().unwrap_or(&0);
+        let records = self.meet(comm, [class as u32, here as u32, (here >> 32) as u32])?;
+        found?;
+        super::open::refuse_if_any(records.iter().map(|record| record[0]))?;
+        Ok(i64::from(records[0][1]) | i64::from(records[0][2]) << 32)
     }
 
     /// The view: displacement, etype, filetype, representation (14.3). Types that are not predefined get new
@@ -160,23 +183,35 @@ impl Guard {
     /// # Errors
     /// As [`Guard::seek`]; MPI_ERR_NOT_SAME.
     pub fn seek_shared(&mut self, handle: MPI_File, offset: i64, whence: c_int) -> Result<()> {
-        let comm = self.file(handle)?.comm;
-        let from = self.move_pointer(handle, 0)?;
-        let refused = self.file(handle)?.check_not_sequential();
-        let target = refused.and_then(|()| self.target(handle, offset, whence, from));
-        let class = target.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
+        let file = self.file(handle)?;
+        let (comm, me) = (file.comm, file.opened.me);
+        let refused = file.check_not_sequential().and_then(|()| check_whence(whence));
+        let class = refused.as_ref().map_or_else(|error| error.class, |()| MPI_SUCCESS);
         let words = [class as u32, whence as u32, offset as u32, (offset >> 32) as u32];
         let records = self.meet(comm, words)?;
-        let target = target?;
+        refused?;
         super::open::refuse_if_any(records.iter().map(|record| record[0]))?;
         check(records.iter().all(|record| record[1..] == words[1..]), MPI_ERR_NOT_SAME, || {
             "the ranks seek different places".into()
         })?;
-        let file = self.file(handle)?;
-        if file.opened.me == 0 {
-            file.pointer.set(target);
-        }
-        self.meet(comm, [0]).map(drop)
+        // All have come: none moves the pointer or changes the size of the file until rank 0 has looked.
+        let moved = match me {
+            0 => self.move_pointer(handle, 0).and_then(|from| {
+                let target = self.target(handle, offset, whence, from)?;
+                self.file(handle)?.pointer.set(target);
+                Ok(())
+            }),
+            _ => Ok(()),
+        };
+        let class = moved.as_ref().map_or_else(|error| error.class, |()| MPI_SUCCESS);
+        let class = self.meet(comm, [class as u32])?[0][0] as c_int;
+        moved?;
+        check(class == MPI_SUCCESS, class, || {
+            format!(
+                "rank 0 cannot move the pointer by {offset}: {}",
+                crate::error::class_text(class).unwrap_or("")
+            )
+        })
     }
 
     /// Where a seek goes, in etypes.
@@ -189,17 +224,19 @@ impl Guard {
                 let before = file.shown.view.position_of(self.file_size(handle)?);
                 before.div_ceil(file.shown.etype_bytes) as i64
             }
-            _ => {
-                let text =
-                    format_args!("whence is {whence}, expected MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END");
-                return Err(Error::new(MPI_ERR_ARG, text));
-            }
+            _ => return check_whence(whence).map(|()| from),
         };
         let position = base.checked_add(offset).filter(|position| *position >= 0);
         position.ok_or_else(|| {
             Error::new(MPI_ERR_ARG, format_args!("the place is {offset} from {base} on, expected 0 or more"))
         })
     }
+}
+
+fn check_whence(whence: c_int) -> Result<()> {
+    check(matches!(whence, MPI_SEEK_SET | MPI_SEEK_CUR | MPI_SEEK_END), MPI_ERR_ARG, || {
+        format!("whence is {whence}, expected MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END")
+    })
 }
 
 impl File {
