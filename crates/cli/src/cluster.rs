@@ -11,6 +11,7 @@ use rustix::fs::Mode;
 use tutti_os::stderr::print_line;
 use tutti_protocol::paths;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Job, Kind, Report};
+use tutti_shm::users::is_own_user;
 
 use crate::nodes::Wanted;
 
@@ -96,9 +97,9 @@ fn try_stream() -> Result<UnixStream, ConnectError> {
 /// The user of the listener, if it is neither root nor this user: anyone may have made the folder, and our
 /// request holds our environment. A socket that the user has named is trusted.
 fn stranger(stream: &UnixStream) -> Option<u32> {
-    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?.uid;
-    let is_trusted = peer.is_root() || peer == rustix::process::geteuid();
-    (!is_trusted && !paths::is_named()).then(|| peer.as_raw())
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    let is_trusted = peer.uid.is_root() || is_own_user(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+    (!is_trusted && !paths::is_named()).then(|| peer.uid.as_raw())
 }
 
 /// Sends a request to the cluster; gives the answer, and the frames that may follow it.
@@ -128,17 +129,18 @@ pub fn request_if_running(request: &Request) -> Result<Option<Answer>, String> {
     }
 }
 
-/// Waits for the end of a job; gives its exit status. A daemon that dies meanwhile may be started anew.
+/// Waits for the end of a job; gives its exit status, if the controller knows it. A daemon that dies meanwhile
+/// may be started anew.
 ///
 /// # Errors
 /// When there is no such job or no daemon; a text for the user.
-pub fn wait_for(job: JobId) -> Result<u8, String> {
+pub fn wait_for(job: JobId) -> Result<Option<u8>, String> {
     let mut stream = stream()?;
     loop {
         match request_over(stream, &Request::Wait(job)) {
             Ok((Answer::Jobs(rows), _)) => {
                 let row = rows.first().ok_or("the daemon is of another version")?;
-                return Ok(row.status.unwrap_or(1));
+                return Ok(row.status);
             }
             Ok(_) => return Err("the daemon is of another version".into()),
             Err(text) if text != GONE => return Err(text),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use tutti_protocol::public::{LIST_BYTES_MAX, NAME, PublicRow, decode};
+use tutti_shm::users::is_one_user;
 
 /// For all of them together.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -29,8 +30,9 @@ struct Daemon {
 
 /// The jobs of all other users' daemons here.
 pub fn jobs() -> Vec<PublicRow> {
-    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let mut daemons = found(&sockets, rustix::process::geteuid().as_raw());
+    // Names may be anything, also what is no text: they are users'.
+    let sockets = std::fs::read("/proc/net/unix").unwrap_or_default();
+    let mut daemons = found(&String::from_utf8_lossy(&sockets), rustix::process::geteuid().as_raw());
     let deadline = Instant::now() + DEADLINE;
     while daemons.iter().any(|daemon| !daemon.is_read) && read_some(&mut daemons, deadline) {}
     let complete = daemons.into_iter().filter(|daemon| daemon.is_read);
@@ -70,7 +72,7 @@ fn connected(name: &str) -> Option<OwnedFd> {
 }
 
 fn listener(socket: &OwnedFd) -> Option<u32> {
-    sockopt::socket_peercred(socket).ok().map(|peer| peer.uid.as_raw())
+    sockopt::socket_peercred(socket).ok().map(|peer| peer.uid.as_raw()).filter(|uid| is_one_user(*uid))
 }
 
 /// Waits for some of them and reads what there is; `false`: it is too late.

@@ -51,6 +51,8 @@ pub mod team_barrier;
 pub mod ticket;
 pub mod unexpected;
 #[cfg(not(loom))]
+pub mod users;
+#[cfg(not(loom))]
 pub mod verdict;
 pub mod waits;
 pub mod watch;

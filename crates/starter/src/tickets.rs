@@ -21,6 +21,7 @@ use tutti_os::random::fill_random;
 use tutti_shm::numbers::Numbers;
 use tutti_shm::spawn::{REQUEST_BYTES_MAX, Request};
 use tutti_shm::ticket::{Attach, Connection, GIFTS_MAX, Notice, Ticket, Welcome};
+use tutti_shm::users::is_own_user;
 
 /// Connections that have not redeemed a ticket, at most, beside one for each rank.
 pub const PENDING_MAX: usize = 128;
@@ -201,11 +202,12 @@ impl Tickets {
 
     /// Takes new connections.
     pub fn handle_listener(&mut self) {
-        let own_user = rustix::process::geteuid();
         for _ in 0..PENDING_MAX {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(connection) = net::accept_with(&self.listener, flags) else { return };
-            let own = net::sockopt::socket_peercred(&connection).ok().filter(|peer| peer.uid == own_user);
+            let own = net::sockopt::socket_peercred(&connection).ok();
+            let is_own = |peer: &net::UCred| is_own_user(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+            let own = own.filter(is_own);
             let Some(peer) = own else {
                 answer(&connection, Welcome::Refused, &[]);
                 continue;

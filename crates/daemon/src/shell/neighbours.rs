@@ -33,6 +33,7 @@ use rustix::process::Pid;
 use tutti_os::stat::Stat;
 use tutti_os::stat::owner;
 use tutti_sched::Window;
+use tutti_shm::users::is_one_user;
 
 use super::{Shell, ShellEvent};
 use crate::gang::Command;
@@ -170,13 +171,12 @@ impl Census {
 
     /// Looks who else is there and works; gives our windows.
     fn poll(&mut self, now_ms: u64) -> Option<Window> {
-        let mut list = String::new();
+        let mut list = Vec::new();
         if let Ok(file) = std::fs::File::open("/proc/net/unix") {
-            // A name that is no text ends it, as the bound does: whoever makes such names is seen by nobody
-            // behind them.
-            let _ = file.take(LIST_BYTES_MAX).read_to_string(&mut list);
+            // Names may be anything, also what is no text: they are users'.
+            let _ = file.take(LIST_BYTES_MAX).read_to_end(&mut list);
         }
-        let listeners = self.listeners(&list);
+        let listeners = self.listeners(&String::from_utf8_lossy(&list));
         let work = if listeners.is_empty() { BTreeMap::new() } else { work_of(&listeners) };
         self.window_among(&work, now_ms)
     }
@@ -239,6 +239,9 @@ fn listener(name: &str) -> Option<Listener> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&socket, &address).ok()?;
     let peer = sockopt::socket_peercred(&socket).ok()?;
+    if !is_one_user(peer.uid.as_raw()) {
+        return None;
+    }
     Some(Listener { uid: peer.uid.as_raw(), pid: peer.pid, since: Stat::of(peer.pid)?.since })
 }
 

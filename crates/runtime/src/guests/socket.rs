@@ -116,8 +116,7 @@ pub(super) fn peer_is_same_user(socket: &OwnedFd) -> io::Result<bool> {
         let into = (&raw mut peer).cast();
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, into, &raw mut length)
     })?;
-    // SAFETY: it takes nothing.
-    Ok(peer.uid == unsafe { libc::geteuid() })
+    Ok(tutti_shm::users::is_own_user(peer.uid, peer.pid))
 }
 
 /// Sends what the socket takes now; none: nothing.

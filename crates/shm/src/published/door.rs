@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
+use crate::users::{is_one_user, is_own_user};
+
 use super::{Answer, Ask, DATA_BYTES_MAX, NoFrame, socket_name};
 
 /// Descriptors that come with an answer, at most.
@@ -30,8 +32,7 @@ impl Door {
     pub fn connect(uid: u32, name: &str) -> io::Result<Self> {
         let name = socket_name(uid, name);
         // SAFETY: the fresh descriptor is owned by nobody else; the address is filled within its bounds
-        // (zip), and its length is that of the name; the credentials are plain data of the length that is
-        // named.
+        // (zip), and its length is that of the name.
         unsafe {
             let socket = OwnedFd::from_raw_fd(checked(libc::socket(
                 libc::AF_UNIX,
@@ -51,16 +52,8 @@ impl Door {
                 let address = (&raw const address).cast();
                 libc::connect(socket.as_raw_fd(), address, bytes as libc::socklen_t) as isize
             })?;
-            let mut peer: libc::ucred = std::mem::zeroed();
-            let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-            checked(libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERCRED,
-                (&raw mut peer).cast(),
-                &mut length,
-            ))?;
-            if peer.uid != uid {
+            let peer = peer_of(socket.as_fd())?;
+            if peer.uid != uid || !(is_one_user(uid) || is_own_user(uid, peer.pid)) {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
             Ok(Door::of(socket))
@@ -149,6 +142,21 @@ impl Door {
         // SAFETY: a plain system call.
         unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RDWR) };
     }
+}
+
+/// The process at the other end of a local socket, and its user.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub(super) fn peer_of(socket: BorrowedFd<'_>) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes into the structure, whose length it is given, and which lives for the call.
+    checked(unsafe {
+        let into = (&raw mut peer).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, into, &mut length)
+    })?;
+    Ok(peer)
 }
 
 fn receive(socket: BorrowedFd<'_>, into: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {

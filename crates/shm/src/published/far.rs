@@ -23,8 +23,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::door::Door;
+use super::door::{Door, peer_of};
 use super::{Ask, NAME_BYTES_MAX, NoFrame, Status, is_name};
+use crate::users::is_own_user;
 
 /// Bytes of a node's name, at most.
 pub const NODE_BYTES_MAX: usize = 255;
@@ -328,19 +329,32 @@ impl Given {
     }
 }
 
+/// Where a daemon may be asked.
+#[derive(Debug)]
+struct Candidate {
+    socket: PathBuf,
+    /// This process was started with its name: whoever listens there is believed. Anybody may have made the
+    /// folders of the others, and would be given what is written to regions.
+    is_named: bool,
+}
+
 /// Where the daemons of this node may be asked, the likeliest first: the one of this process's job, the one
 /// that the user names, its own, root's. They are the sockets of `tutti_protocol::paths`, with another
 /// ending.
 pub fn sockets() -> Vec<PathBuf> {
-    let beside = |socket: &Path| socket.with_extension("regions");
+    candidates().into_iter().map(|candidate| candidate.socket).collect()
+}
+
+fn candidates() -> Vec<Candidate> {
+    let named = |socket: &Path| Candidate { socket: socket.with_extension("regions"), is_named: true };
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut found = Vec::new();
     if let Some(board) = variable(crate::board::VARIABLE) {
         let socket = board.as_bytes().split(|byte| *byte == b':').next().unwrap_or_default();
-        found.push(beside(Path::new(OsStr::from_bytes(socket))));
+        found.push(named(Path::new(OsStr::from_bytes(socket))));
     }
-    if let Some(named) = variable("TUTTI_DAEMON") {
-        found.push(beside(Path::new(&named)));
+    if let Some(socket) = variable("TUTTI_DAEMON") {
+        found.push(named(Path::new(&socket)));
         return found;
     }
     // SAFETY: a plain system call.
@@ -352,7 +366,7 @@ pub fn sockets() -> Vec<PathBuf> {
         (None, None) => Some(std::env::temp_dir().join(format!("tutti-{uid}"))),
     };
     let folders = folder.into_iter().chain([PathBuf::from("/run/tutti")]);
-    found.extend(folders.map(|folder| folder.join("tuttid.regions")));
+    found.extend(folders.map(|folder| Candidate { socket: folder.join("tuttid.regions"), is_named: false }));
     found
 }
 
@@ -374,8 +388,7 @@ pub fn ask_place() -> Option<Place> {
 }
 
 fn ask(question: &Question, limit: Duration) -> Result<Given, Status> {
-    let mut stream =
-        sockets().iter().find_map(|socket| UnixStream::connect(socket).ok()).ok_or(Status::Daemon)?;
+    let mut stream = candidates().iter().find_map(connect).ok_or(Status::Daemon)?;
     let mut answer = [0; Given::BYTES];
     stream
         .set_read_timeout(Some(limit))
@@ -383,6 +396,14 @@ fn ask(question: &Question, limit: Duration) -> Result<Given, Status> {
         .and_then(|()| stream.read_exact(&mut answer))
         .map_err(|_| Status::Daemon)?;
     Given::decode(&answer).ok_or(Status::Daemon)
+}
+
+/// To the daemon that listens there, if it is this user's or root's.
+fn connect(candidate: &Candidate) -> Option<UnixStream> {
+    let stream = UnixStream::connect(&candidate.socket).ok()?;
+    let daemon = peer_of(stream.as_fd()).ok()?;
+    let is_trusted = daemon.uid == 0 || is_own_user(daemon.uid, daemon.pid);
+    (is_trusted || candidate.is_named).then_some(stream)
 }
 
 /// Goes to the server, as whom this pass is for.

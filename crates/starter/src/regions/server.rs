@@ -30,6 +30,7 @@ use tutti_shm::published::{
     ATOMIC, Answer, Ask, Audience, MESSAGES, Opened, READ, REGION_BYTES_MAX, REGIONS_MAX, Status, WRITE,
     is_name, socket_name,
 };
+use tutti_shm::users::{is_one_user, is_own_user};
 
 use super::client::{Connection, Question, Read, refusal};
 use super::network::{Admitted, Network, VISITORS_MAX};
@@ -381,6 +382,10 @@ impl Server<'_> {
             };
             let Ok(peer) = net::sockopt::socket_peercred(&socket) else { continue };
             let uid = peer.uid.as_raw();
+            if !is_one_user(uid) && !is_own_user(uid, peer.pid.as_raw_nonzero().get()) {
+                // It may be anybody.
+                continue;
+            }
             let mut groups = tutti_os::peer_groups(socket.as_fd());
             groups.push(peer.gid.as_raw());
             let is_let_in = uid == self.uid || region.audience.has(uid, &groups);
