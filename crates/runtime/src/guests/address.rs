@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use super::seal;
+
 /// The name of a process among those of all launches. Both sides of a connection order processes by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessName {
@@ -79,9 +81,12 @@ impl Address {
         Self::from_words(&words.collect::<Vec<_>>()).filter(|_| bytes.len() == Self::BYTES)
     }
 
-    /// The name of the abstract Unix socket on which the process takes connections of its node.
+    /// The name of the abstract Unix socket on which the process takes connections of its node. Whoever has
+    /// the address knows it, and nobody else can take it before: the number of a job is known to all.
     pub fn local_socket(&self) -> String {
-        format!("tutti-rank-{:016x}-{}", self.name.job, self.name.rank)
+        let ProcessName { job, rank } = self.name;
+        let number = seal::number(self.key, &[&job.to_le_bytes()[..], &rank.to_le_bytes()].concat());
+        format!("tutti-rank-{job:016x}-{rank}-{number:016x}")
     }
 }
 
@@ -127,6 +132,16 @@ mod tests {
             key: u64::MAX - 5,
             inet: inet.map(|text| text.parse().expect("an address")),
         }
+    }
+
+    #[test]
+    fn guest_socket_name_is_known_to_whoever_has_the_address_alone() {
+        let one = address(None);
+        let name = one.local_socket();
+        assert_eq!(name, Address { inet: Some("10.1.2.3:4".parse().unwrap()), ..one }.local_socket());
+        assert_ne!(name, Address { key: one.key ^ 1, ..one }.local_socket());
+        assert_ne!(name, Address { name: ProcessName { rank: 8, ..one.name }, ..one }.local_socket());
+        assert!(!name.contains(&format!("{:x}", one.key)), "it does not tell the key: {name}");
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub(super) fn is_same(shown: &[u8], expected: &[u8; BYTES]) -> bool {
     shown.len() == BYTES && shown.iter().zip(expected).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0
 }
 
+/// A number that whoever knows the key can compute, and nobody else; it does not tell the key.
+pub(super) fn number(key: u64, bytes: &[u8]) -> u64 {
+    hash(&Secret([key, 0]), bytes)
+}
+
 /// SipHash-2-4 (Aumasson and Bernstein, 2012).
 fn hash(Secret([k0, k1]): &Secret, bytes: &[u8]) -> u64 {
     let mut v = [

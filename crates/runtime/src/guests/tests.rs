@@ -151,6 +151,19 @@ fn guests_that_leave_or_end_are_lost_with_all_said() {
     }
 }
 
+/// The number of a job is known to all, and so is that of a rank.
+#[test]
+fn guests_are_reached_although_somebody_has_taken_names_of_their_job() {
+    let one = process("squatted-other", None);
+    let ProcessName { job, rank } = one.own_address().name;
+    let next = ProcessName { job, rank: rank + 1 };
+    let taken = socket::listen_local(&format!("tutti-rank-{job:016x}-{}", next.rank)).expect("it is free");
+    let address = Address { name: next, ..one.own_address() };
+    assert_ne!(address.local_socket(), one.own_address().local_socket());
+    assert!(socket::listen_local(&address.local_socket()).is_ok(), "the name is not the one that was taken");
+    drop(taken);
+}
+
 #[test]
 fn guests_with_another_key_or_another_stream_are_closed() {
     let (mut one, mut other) = (process("key-one", None), process("key-other", None));
