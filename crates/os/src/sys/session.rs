@@ -6,14 +6,16 @@
 //!   Detach     no terminal, for another user a session, default signals, descriptors 0, 1, 2    as the daemon
 //!   Keyring    a new session keyring                                             as the daemon
 //!   Session    scheduling, cores, memory score, limits, what it never regains    as the daemon, which alone may give some of it
+//!   Close      no other descriptor of the daemon's is left                       as the daemon
 //!   Identity   groups, group, user, no capabilities                              for root's daemon
 //!   Directory  umask, working directory                                          as the user
-//!   Execute    no other descriptor lives on; exec                                as the user
+//!   Execute    exec                                                              as the user
 //! ```
 //!
 //! Before `Identity` none of the user's files is opened, entered or executed. A failure is one
 //! [`EntryFailure`] on a pipe. The daemon does not block on it, since a file system of the user's may hang
-//! for ever at `Directory`. Between fork and exec only async-signal-safe calls are made, on memory that was
+//! for ever at `Directory`. A child that hangs there has nothing of the daemon's: no lock, port or socket
+//! lives on with it when the daemon ends. Between fork and exec only async-signal-safe calls are made, on memory that was
 //! prepared before.
 
 use std::ffi::{CStr, CString, c_int, c_long};
@@ -194,6 +196,7 @@ fn enter(entry: &Entry<'_>) -> Result<(), (EntryStep, i32)> {
         must(unsafe { libc::sched_setaffinity(0, size_of::<CpuSet>(), cores) }.into())
             .map_err(at(EntryStep::Session))?;
     }
+    close_others(entry.failure.as_raw_fd());
     if let Some(identity) = entry.identity {
         become_user(identity).map_err(at(EntryStep::Identity))?;
     }
@@ -201,9 +204,6 @@ fn enter(entry: &Entry<'_>) -> Result<(), (EntryStep, i32)> {
     unsafe {
         libc::umask(entry.umask);
         must(libc::chdir(entry.directory.as_ptr()).into()).map_err(at(EntryStep::Directory))?;
-        // Where the kernel cannot do it, ours are opened close-on-exec, and what we were started with is
-        // since our start.
-        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOSE_ON_EXEC);
     }
     Ok(())
 }
@@ -218,6 +218,39 @@ fn may(result: c_long) -> Result<(), i32> {
         Err(libc::EPERM | libc::EACCES) => Ok(()),
         other => other,
     }
+}
+
+/// Closes all descriptors but 0, 1, 2 and this one, which is close-on-exec.
+fn close_others(kept: c_int) {
+    for (first, last) in [(3, kept - 1), (kept + 1, c_int::MAX)] {
+        if first > last {
+            continue;
+        }
+        // SAFETY: numbers only; nothing of this process uses what is closed, up to its exec.
+        let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        if closed < 0 {
+            // A kernel before 5.9.
+            let last = last.min(descriptors_max());
+            for number in first..=last {
+                // SAFETY: as above.
+                unsafe { libc::close(number) };
+            }
+        }
+    }
+}
+
+/// No descriptor of this process has a greater number: the limit of its daemon's, which may have been lowered
+/// since for its user's session, is no less than what the kernel gives at all to programs that do not ask.
+fn descriptors_max() -> c_int {
+    const AT_LEAST: libc::rlim_t = 1 << 16;
+    const AT_MOST: libc::rlim_t = 1 << 20;
+    // SAFETY: the kernel writes into the structure, which lives for the call.
+    let limit = unsafe {
+        let mut limit: libc::rlimit64 = std::mem::zeroed();
+        libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_NOFILE, ptr::null::<u8>(), &raw mut limit);
+        limit
+    };
+    limit.rlim_max.clamp(AT_LEAST, AT_MOST) as c_int
 }
 
 /// Another user's job is a session of its own: within a session anybody may continue what is stopped. One of

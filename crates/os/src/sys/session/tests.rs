@@ -122,6 +122,74 @@ fn starter_enters_its_directory_as_the_user() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Calls of `chdir` by this thread and its children wait for somebody who reads here, as they do in a
+/// directory that hangs. None, with a line: the kernel cannot do it.
+fn hang_in_directories() -> Option<OwnedFd> {
+    const SET_MODE_FILTER: c_int = 1;
+    const NEW_LISTENER: c_int = 8;
+    const NOTIFY: u32 = 0x7fc0_0000;
+    const ALLOW: u32 = 0x7fff_0000;
+    let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let program = [
+        // The number of the call is the first of what the filter is given.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_chdir as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, NOTIFY),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, ALLOW),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the program lives for the call, and the kernel copies it.
+    let listener = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, NEW_LISTENER, &raw const program)
+    };
+    if listener < 0 {
+        tutti_testkit::skip(tutti_testkit::Need::Kernel, "no filter of system calls that somebody answers");
+        return None;
+    }
+    // SAFETY: the kernel has opened it for this call, and nobody else owns it.
+    Some(unsafe { OwnedFd::from_raw_fd(listener as c_int) })
+}
+
+#[test]
+fn starter_that_hangs_in_its_directory_has_no_descriptor_of_the_daemon() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let Some(listener) = hang_in_directories() else { return };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let lock = std::fs::File::open("/proc/self/exe").unwrap();
+    let (_failed, failure) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+    let entry = Entry {
+        file: c"/bin/true",
+        arguments: &[c"true".to_owned()],
+        environment: &[],
+        directory: c"/",
+        umask: 0o27,
+        input: null.as_fd(),
+        output: null.as_fd(),
+        errors: null.as_fd(),
+        identity: rustix::process::geteuid().is_root().then_some(STRANGER),
+        session: None,
+        cores: None,
+        cgroup: None,
+        groups: &[],
+        failure: failure.as_fd(),
+    };
+    let (pid, pidfd) = fork_starter(&entry).unwrap();
+    let most = Timespec { tv_sec: 60, tv_nsec: 0 };
+    let hangs = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&most)).unwrap();
+    let entries = std::fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()));
+    let found = entries.map(|entries| {
+        let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.collect::<std::collections::BTreeSet<c_int>>()
+    });
+    rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL).unwrap();
+    waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).unwrap();
+    assert_eq!(hangs, 1, "it enters its directory");
+    assert_eq!(found.unwrap(), [0, 1, 2, failure.as_raw_fd()].into());
+    drop((port, lock));
+}
+
 #[test]
 fn starter_has_the_limits_and_priorities_of_the_session() {
     let mut wanted = session();
