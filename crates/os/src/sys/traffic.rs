@@ -8,6 +8,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+/// The kernel ends the check of a program when a signal comes: it is asked again so often, as libbpf does.
+const LOADS_MAX: u32 = 5;
+
 /// Commands, types and places of `linux/bpf.h`.
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP: libc::c_int = 1;
@@ -97,7 +100,7 @@ impl TrafficCounter {
             attach_type: EGRESS,
             ..ProgramLoad::default()
         };
-        let program = descriptor(PROGRAM_LOAD, &load)?;
+        let program = retried(LOADS_MAX, || descriptor(PROGRAM_LOAD, &load))?;
         let link = LinkCreate {
             program: program.as_raw_fd() as u32,
             target: cgroup.as_raw_fd() as u32,
@@ -174,6 +177,17 @@ fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     Ok(owned)
 }
 
+/// Calls again what the kernel has given up because of a signal.
+fn retried<T>(most: u32, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..most {
+        match call() {
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
+            result => return result,
+        }
+    }
+    call()
+}
+
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_long> {
     // SAFETY: the attributes are plain numbers, as long as said. What they point to (program, key, value) is
     // kept by the caller until the call has returned, and has the lengths that the map was made with.
@@ -190,9 +204,26 @@ mod tests {
 
     /// A shell in a network of its own with one card, to which nobody is connected: 100 bytes leave by it,
     /// and 1000 stay on the machine.
-    const SENDS: &str = "ip link set lo up && ip link add name card type veth peer name far && \
+    const SENDS: &str = "(echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6) 2>/dev/null; \
+        ip link set lo up && ip link add name card type veth peer name far && \
         ip addr add 10.99.0.1/24 dev card && ip link set card up && ip link set far up && \
         printf %0100d 0 > /dev/udp/10.99.0.2/9 && printf %01000d 0 > /dev/udp/127.0.0.1/9; exit 0";
+
+    #[test]
+    fn traffic_counter_is_tried_again_where_a_signal_was_in_the_way() {
+        let tried = |failures: u32, errno| {
+            let mut calls = 0;
+            let result = super::retried(5, || {
+                calls += 1;
+                if calls <= failures { Err(std::io::Error::from_raw_os_error(errno)) } else { Ok(()) }
+            });
+            (calls, result.is_ok())
+        };
+        assert_eq!(tried(0, libc::EAGAIN), (1, true));
+        assert_eq!(tried(4, libc::EAGAIN), (5, true));
+        assert_eq!(tried(9, libc::EAGAIN), (5, false));
+        assert_eq!(tried(1, libc::EPERM), (1, false));
+    }
 
     #[test]
     fn traffic_counter_tells_what_leaves_the_machine_from_what_stays() {
