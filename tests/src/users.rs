@@ -149,6 +149,16 @@ impl Users {
         own.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).collect()
     }
 
+    /// All processes of a user, also those that it may not look into, whose folders are root's.
+    ///
+    /// # Panics
+    /// Without /proc.
+    pub fn processes_by_status(&self, uid: u32) -> Vec<Pid> {
+        let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+        pids.filter(|pid| tutti_os::stat::owner(*pid) == Some(uid)).collect()
+    }
+
     /// Ends every process of theirs. A user's fork bomb is stopped first as a whole, so that it cannot outrun
     /// this.
     fn end_all(&self) {

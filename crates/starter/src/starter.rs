@@ -66,12 +66,15 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     let failed =
         |action| move |source: rustix::io::Errno| StarterError::System { action, source: source.into() };
     let (job, granted, decoder) = front::read_job(&front)?;
-    if granted.is_some() {
-        // Its user may not look into it: descriptors of root's daemon are for the job, not for a process that
-        // would leave its turns.
-        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .map_err(failed("forbid other processes access to itself"))?;
-    }
+    // Its user may not look into it where it has descriptors of root's daemon: they are for the job, not for a
+    // process that would leave its turns. Nor may it before, since the file of this program is not readable.
+    // Elsewhere the user's own daemon and debugger may.
+    let behaviour = match granted {
+        Some(_) => DumpableBehavior::NotDumpable,
+        None => DumpableBehavior::Dumpable,
+    };
+    rustix::process::set_dumpable_behavior(behaviour)
+        .map_err(failed("say which processes may look into it"))?;
     // Out of the terminal's foreground group: Ctrl-C is for the front end, which forwards it.
     if job.pty {
         // The leader of a session whose terminal is to be rank 0's; its parent in another group, so that keys

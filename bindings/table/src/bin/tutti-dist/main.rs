@@ -23,12 +23,14 @@ const LIBRARIES: [(&str, &str); 3] = [
     ("libmpifort_abi.so", "lib/libmpifort_abi.so.1"),
     ("libtutti_ompt.so", "lib/libtutti_ompt.so"),
 ];
-const PROGRAMS: [(&str, &str); 5] = [
-    ("tutti", "bin/tutti"),
-    ("tuttid", "bin/tuttid"),
-    ("tutti-starter", "libexec/tutti/tutti-starter"),
-    ("tutti-trace-rank", "libexec/tutti/tutti-trace-rank"),
-    ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel"),
+/// The starter cannot be read but by its owner: so the kernel lets no user trace one of its own from its first
+/// instruction on, and take root's descriptors from it.
+const PROGRAMS: [(&str, &str, u32); 5] = [
+    ("tutti", "bin/tutti", 0o755),
+    ("tuttid", "bin/tuttid", 0o755),
+    ("tutti-starter", "libexec/tutti/tutti-starter", 0o711),
+    ("tutti-trace-rank", "libexec/tutti/tutti-trace-rank", 0o755),
+    ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel", 0o755),
 ];
 
 /// Other names of files: place, and what it leads to as seen from there.
@@ -157,9 +159,9 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
             tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
         }
     }
-    for (name, place) in PROGRAMS {
+    for (name, place, mode) in PROGRAMS {
         if built.join(name).is_file() {
-            tree.copy(&built.join(name), place, 0o755)?;
+            tree.copy(&built.join(name), place, mode)?;
         }
     }
     write_wrappers(&mut tree, &facts.join("wrappers"))?;
