@@ -2,6 +2,7 @@
 //! so it needs root; elsewhere each test prints one line that says so.
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
+mod accounts;
 mod cgroups;
 #[path = "../cluster/cluster.rs"]
 #[allow(dead_code)]
@@ -10,9 +11,11 @@ mod crowd;
 mod each_fault;
 mod enrolment;
 mod escapes;
+mod folders;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;
+mod history;
 mod identity;
 mod inheritance;
 #[path = "../cluster/leftovers.rs"]
@@ -28,6 +31,8 @@ mod rubbish;
 mod shares;
 mod siege;
 mod sleepers;
+mod terms;
+mod tracer;
 mod user_memory;
 
 pub use cluster::Cluster;

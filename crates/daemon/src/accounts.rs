@@ -21,12 +21,32 @@ pub fn group_name(gid: u32) -> Option<String> {
     find(&list(GROUPS)?, gid)
 }
 
+/// A user's number, by the machine's own list.
+pub(crate) fn number_of(name: &str) -> Option<u32> {
+    field(&list(USERS)?, |fields| fields.first() == Some(&name), 2)
+}
+
+/// A user's group, by the machine's own list.
+pub(crate) fn group_of(uid: u32) -> Option<u32> {
+    let uid = uid.to_string();
+    field(&list(USERS)?, |fields| fields.get(2) == Some(&&*uid), 3)
+}
+
+/// This field of the first line that is wanted.
+fn field(list: &str, is_wanted: impl Fn(&[&str]) -> bool, index: usize) -> Option<u32> {
+    list.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        is_wanted(&fields).then(|| fields.get(index)?.parse().ok())?
+    })
+}
+
 /// A list has this name.
 pub fn has(file: &str, name: &str) -> bool {
     list(file).is_some_and(|list| list.lines().any(|line| line.split(':').next() == Some(name)))
 }
 
-fn list(file: &str) -> Option<String> {
+/// What a list of the machine has, so far as it is read.
+pub(crate) fn list(file: &str) -> Option<String> {
     let mut text = Vec::new();
     File::open(file).ok()?.take(LIST_BYTES_MAX).read_to_end(&mut text).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
@@ -49,6 +69,8 @@ mod tests {
         let list = "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\nbroken\n";
         assert_eq!(find(list, 1000).as_deref(), Some("alice"));
         assert_eq!(find(list, 1001), None);
+        assert_eq!(field(list, |fields| fields[0] == "alice", 2), Some(1000));
+        assert_eq!(field(list, |fields| fields[0] == "broken", 2), None);
         assert_eq!(name(0).as_deref(), Some("root"));
     }
 }

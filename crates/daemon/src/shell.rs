@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -50,6 +50,7 @@ mod groups;
 mod journals;
 mod neighbours;
 mod orphans;
+mod peer_users;
 mod peers;
 mod public;
 mod quota;
@@ -135,7 +136,7 @@ enum ShellEvent {
         client: ClientId,
         writer: clients::Writer,
         debts: quota::Debts,
-        pid: Option<Pid>,
+        process: Option<peer_users::PeerProcess>,
     },
     /// Of published regions.
     Region(regions::RegionEvent),
@@ -171,6 +172,7 @@ struct Shell {
     /// Programs that want a region of another node.
     region_clients: HashMap<ClientId, regions::Reply>,
     quota: quota::ConnectionQuota,
+    peer_users: peer_users::PeerUsers,
     starters: HashMap<JobId, Starter>,
     writers: writers::Writers,
     journals: journals::Journals,
@@ -463,6 +465,7 @@ impl Shell {
             clients: HashMap::new(),
             region_clients: HashMap::new(),
             quota: quota::ConnectionQuota::default(),
+            peer_users: peer_users::PeerUsers::default(),
             starters,
             writers: HashMap::new(),
             journals,
@@ -488,8 +491,8 @@ impl Shell {
                 self.peers.insert(link, peer);
                 if dialled { Event::Dialled(link) } else { Event::Accepted(link) }
             }
-            ShellEvent::Client { client, writer, debts, pid } => {
-                self.clients.insert(client, clients::Client { writer, debts, pid, stopped: false });
+            ShellEvent::Client { client, writer, debts, process } => {
+                self.clients.insert(client, clients::Client { writer, debts, process, stopped: false });
                 return;
             }
             ShellEvent::Core(event) if self.is_enrolled(&event) => match self.as_starter(event) {
@@ -554,9 +557,8 @@ impl Shell {
                 Action::Answer(client, answer) => self.answer(client, &answer),
                 Action::ToClient(client, frame) => self.send_to_client(client, frame),
                 Action::Continue(client) => {
-                    if let Some(pid) = self.clients.get(&client).and_then(|client| client.pid) {
-                        let _ = rustix::process::kill_process(pid, Signal::CONT);
-                    }
+                    let process = self.clients.get(&client).and_then(|client| client.process);
+                    process.iter().for_each(peer_users::PeerProcess::resume);
                 }
                 // The writer ends when all is written.
                 Action::Release(client) => drop(self.clients.remove(&client)),
@@ -639,7 +641,11 @@ impl Shell {
     fn accept_region_client(&mut self, accepted: io::Result<tokio::net::UnixStream>) {
         let client = ClientId(self.number());
         let tell = self.region_events();
-        report_accept(accepted.and_then(|stream| regions::accept(stream, client, &self.quota, tell)));
+        let users = &mut self.peer_users;
+        report_accept(accepted.and_then(|stream| {
+            let (user, _) = users.identify(&stream)?;
+            regions::accept(stream, client, user, &self.quota, tell)
+        }));
     }
 
     fn region_events(&self) -> impl Fn(regions::RegionEvent) + Send + use<> {

@@ -26,7 +26,7 @@ pub use session::{
     Entry, EntryFailure, EntryStep, Identity, close_inherited_on_exec, fork_starter, io_priority, peer_pidfd,
 };
 pub use traffic::TrafficCounter;
-pub use user::{become_this_user, peer_groups};
+pub use user::{become_this_user, namespace_owner, peer_groups};
 
 /// What is long is given back to the kernel as soon as it is not used any more. By itself the C library
 /// learns from the first long piece that is freed to keep the next ones.

@@ -18,11 +18,11 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tutti_os::peer_pidfd;
 use tutti_os::session::Session;
-use tutti_os::stat::Stat;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
 
 use super::clock::now_ms;
 use super::error::{ShellError, failed};
+use super::peer_users::PeerProcess;
 use super::quota::{ConnectionPermit, Debts};
 use super::receive::read_some;
 use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number, report_accept, starters};
@@ -37,7 +37,7 @@ pub(super) struct Client {
     /// What its user's programs have not read.
     pub debts: Debts,
     /// Its process, as the kernel says.
-    pub pid: Option<Pid>,
+    pub process: Option<PeerProcess>,
     /// It was seen stopped.
     pub stopped: bool,
 }
@@ -84,21 +84,26 @@ pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, Fil
 
 impl Shell {
     pub(super) fn accept_client(&mut self, accepted: io::Result<(UnixStream, SocketAddr)>) {
-        let accepted = accepted.and_then(|(stream, _)| {
-            let who = stream.peer_cred()?;
-            let user = User { uid: who.uid(), gid: who.gid() };
-            let pid = who.pid().and_then(Pid::from_raw);
+        let accepted = accepted.map(|(stream, _)| {
+            let (user, pid) = match self.peer_users.identify(&stream) {
+                Ok(found) => found,
+                Err(error) => {
+                    drop(stream.try_write(&refusal(error.to_string())));
+                    return;
+                }
+            };
+            let process = PeerProcess::of(&stream, pid, user.uid);
             let groups = tutti_os::peer_groups(stream.as_fd());
-            let peer = Peer { user, groups, pid, machine: Arc::clone(&self.machine) };
+            let has_ended = pid.is_some() && process.is_none();
+            let peer = Peer { user, groups, pid, process, has_ended, machine: Arc::clone(&self.machine) };
             let client = ClientId(self.number());
-            match self.quota.admit(user.uid) {
+            match self.quota.admit(user.account().uid) {
                 Ok(permit) => {
                     drop(tokio::spawn(serve(client, peer, permit, stream, self.shell_events.clone())))
                 }
                 // What fits into an empty socket; nobody waits for it to be read.
                 Err(text) => drop(stream.try_write(&refusal(text))),
             }
-            Ok(())
         });
         report_accept(accepted);
     }
@@ -111,7 +116,7 @@ impl Shell {
         let watched = self.clients.iter_mut().filter(|(client, _)| core.is_front_end(**client));
         let mut changed = Vec::new();
         for (client, known) in watched {
-            let Some(stopped) = known.pid.and_then(Stat::of).map(|stat| stat.is_stopped()) else { continue };
+            let Some(stopped) = known.process.and_then(|process| process.is_stopped()) else { continue };
             if std::mem::replace(&mut known.stopped, stopped) != stopped {
                 changed.push((*client, stopped));
             }
@@ -133,6 +138,10 @@ struct Peer {
     user: User,
     groups: Vec<u32>,
     pid: Option<Pid>,
+    /// The same as it was when it was looked at.
+    process: Option<PeerProcess>,
+    /// It is seen from here, and was dead.
+    has_ended: bool,
     /// Ours, whose cores its session has.
     machine: Arc<str>,
 }
@@ -145,6 +154,10 @@ impl Peer {
             Request::Enrol(submit) => (submit, true),
             _ => return Ok(()),
         };
+        // Whose account it is was asked of the process that has connected.
+        if self.has_ended {
+            return Err("the process that has connected has ended".into());
+        }
         submit.groups = self.groups.clone();
         submit.key = draw_number()?;
         // It names the job's sockets and cgroups. That of one that runs already names nothing here.
@@ -200,7 +213,8 @@ async fn serve(
     });
     // The shell alone keeps the writer alive: when it lets go, the connection ends behind what was written.
     let weak = sender.downgrade();
-    if shell_events.send(ShellEvent::Client { client, writer: sender, debts, pid }).is_err() {
+    if shell_events.send(ShellEvent::Client { client, writer: sender, debts, process: peer.process }).is_err()
+    {
         return;
     }
     let mut decoder = Decoder::default();
@@ -421,9 +435,11 @@ mod tests {
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let peer = Peer {
-            user: User { uid, gid },
+            user: User::new(uid, gid),
             groups: vec![5],
             pid: Some(rustix::process::getpid()),
+            process: None,
+            has_ended: false,
             machine: "here".into(),
         };
         let vouched = || {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! SIGCHLD -> at most every PAUSE: all children -> ours (a starter, until somebody has its status): left alone
+//!                                              -> ours, given up: its status taken when it is dead
 //!                                              -> any other: killed if it lives, its status taken when it is dead
 //! ```
 //!
@@ -11,13 +12,17 @@
 //! finds the same children.
 //!
 //! A starter's status is taken by whoever holds its `Child`. It is one of [`Wards`] from its start, in the
-//! thread that starts all, until then; looks are in that thread too, so no child of ours is ever taken for
+//! thread that starts all, until then. One that is killed and does not die, since the kernel waits for a file
+//! system of its user's, is given up after a while: nothing of the daemon's waits for it. Looks are in that
+//! thread too, so no child of ours is ever taken for
 //! somebody else's.
 
 use std::collections::HashSet;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid,
 };
@@ -33,9 +38,31 @@ pub(super) const LAST_LOOKS: u32 = 100;
 /// Children whose status somebody takes.
 #[derive(Clone, Debug)]
 pub(super) struct Wards {
-    pids: Arc<Mutex<HashSet<u32>>>,
+    pids: Arc<Mutex<Pids>>,
     /// All that we adopt is what our starters leave.
     kills: bool,
+}
+
+#[derive(Debug, Default)]
+struct Pids {
+    /// Their statuses are taken by others.
+    awaited: HashSet<u32>,
+    /// They were killed, and nobody waits for them any more.
+    given_up: HashSet<u32>,
+}
+
+/// Waits for the end of a process; `false`: it lives on.
+pub(super) fn await_end_blocking(process: impl AsFd, most: Duration) -> bool {
+    let end = Instant::now() + most;
+    let mut ended = [PollFd::new(&process, PollFlags::IN)];
+    loop {
+        let rest = end.saturating_duration_since(Instant::now());
+        let rest = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
+        match poll(&mut ended, Some(&rest)) {
+            Err(rustix::io::Errno::INTR) => {}
+            ready => return ready != Ok(0),
+        }
+    }
 }
 
 impl Wards {
@@ -49,15 +76,22 @@ impl Wards {
 
     /// Started by us.
     pub(super) fn add(&self, pid: u32) {
-        self.pids().insert(pid);
+        self.pids().awaited.insert(pid);
     }
 
     /// Its status has been taken: the number is anybody's.
     pub(super) fn remove(&self, pid: u32) {
-        self.pids().remove(&pid);
+        self.pids().awaited.remove(&pid);
     }
 
-    fn pids(&self) -> MutexGuard<'_, HashSet<u32>> {
+    /// Killed, and not dead: its status is taken here, whenever that is.
+    pub(super) fn give_up(&self, pid: u32) {
+        let mut pids = self.pids();
+        pids.awaited.remove(&pid);
+        pids.given_up.insert(pid);
+    }
+
+    fn pids(&self) -> MutexGuard<'_, Pids> {
         // Nothing that could panic is done with it.
         self.pids.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,14 +101,16 @@ impl Wards {
     pub(super) fn end_orphans(&self) -> bool {
         let mut any = false;
         for pid in descendants::children_of(getpid()) {
-            if self.pids().contains(&(pid.as_raw_nonzero().get() as u32)) {
+            let number = pid.as_raw_nonzero().get() as u32;
+            if self.pids().awaited.contains(&number) {
                 continue;
             }
             match Stat::of(pid) {
                 Some(stat) if stat.is_dead() => {
                     let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+                    self.pids().given_up.remove(&number);
                 }
-                Some(_) if self.kills => {
+                Some(_) if self.kills && !self.pids().given_up.contains(&number) => {
                     any = true;
                     kill(pid);
                 }
@@ -90,5 +126,29 @@ fn kill(pid: Pid) {
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     if Stat::of(pid).is_some_and(|stat| stat.parent == getpid().as_raw_nonzero().get()) {
         let _ = pidfd_send_signal(&process, Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn child_that_does_not_die_is_given_up_and_its_status_taken_later() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let number = child.id();
+        let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        let wards = Wards { pids: Arc::default(), kills: true };
+        wards.add(number);
+        assert!(!await_end_blocking(&process, Duration::from_millis(1)), "it lives");
+        wards.give_up(number);
+        assert!(!wards.end_orphans(), "it is not killed again and again");
+        assert!(Stat::of(pid).is_some_and(|stat| !stat.is_dead()));
+        pidfd_send_signal(&process, Signal::KILL).unwrap();
+        assert!(await_end_blocking(&process, Duration::from_secs(60)));
+        wards.end_orphans();
+        assert_eq!(Stat::of(pid), None, "its status is taken");
+        assert!(wards.pids().given_up.is_empty() && child.wait().is_err());
     }
 }

@@ -29,11 +29,12 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tutti_shm::published::far::{Admission, GROUPS_MAX, Given, Pass, Question, Wanted};
 use tutti_shm::published::{Answer, Ask, Status, socket_name};
+use tutti_shm::users::{is_one_user, is_own_user};
 
 use super::quota::{ConnectionPermit, ConnectionQuota};
 use crate::ids::ClientId;
 use crate::members::NodeId;
-use crate::message::{RegionClient, RegionPlace};
+use crate::message::{RegionClient, RegionPlace, User};
 
 /// A question is whole after this time, or it is none; an answer is read within it.
 const QUESTION_MAX: Duration = Duration::from_secs(5);
@@ -104,15 +105,15 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 pub(super) fn accept(
     stream: UnixStream,
     client: ClientId,
+    user: User,
     quota: &ConnectionQuota,
     tell: impl Fn(RegionEvent) + Send + 'static,
 ) -> io::Result<()> {
-    let peer = stream.peer_cred()?;
     let mut groups = tutti_os::peer_groups(stream.as_fd());
     groups.truncate(GROUPS_MAX - 1);
-    groups.push(peer.gid());
-    match quota.admit(peer.uid()) {
-        Ok(permit) => drop(tokio::spawn(serve(client, (peer.uid(), groups), permit, stream, tell))),
+    groups.push(user.gid);
+    match quota.admit(user.account().uid) {
+        Ok(permit) => drop(tokio::spawn(serve(client, (user.uid, groups), permit, stream, tell))),
         // What fits into an empty socket.
         Err(_) => drop(stream.try_write(&Given::Refused(Status::Memory).encode())),
     }
@@ -192,7 +193,8 @@ async fn reach(at: IpAddr, client: &RegionClient) -> Result<RegionPlace, Status>
         }
     }
     let peer = sockopt::socket_peercred(&socket).map_err(|_| Status::Region)?;
-    if peer.uid.as_raw() != client.owner {
+    let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+    if uid != client.owner || !(is_one_user(uid) || is_own_user(uid, pid)) {
         return Err(Status::Right);
     }
     let admission = Admission { at, groups: client.groups.clone() }.encode();

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal, waitid,
+};
 use rustix::thread::CpuSet;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -27,7 +29,7 @@ use tutti_protocol::linker_variables::withhold;
 use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
 use super::clock::now_ms;
-use super::orphans::Wards;
+use super::orphans::{Wards, await_end_blocking};
 use super::receive::read_some;
 use super::records::{File, remove_blocking, started};
 use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number};
@@ -37,6 +39,10 @@ use crate::message::{Launch, STATE_BYTES_MAX};
 /// Who has closed its wire, or was told to end for good, is dead after this time: it gives what it has
 /// started as long as that.
 const DYING_MAX: Duration = Duration::from_secs(30);
+
+/// Who was killed is dead after this time, or it is given up: the kernel may wait for a file system of its
+/// user's for ever.
+pub(super) const KILLED_MAX: Duration = Duration::from_secs(5);
 
 /// Who was told to kill its part has said that the job is over after this time, or root's daemon kills all of
 /// it.
@@ -71,9 +77,12 @@ struct Process {
 }
 
 impl Process {
-    /// How it has died, for whoever waits no longer than that takes.
-    fn wait_blocking(&self) -> Death {
-        match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
+    /// How it has died; none: it has not, in so much time.
+    fn wait_blocking(&self, most: Duration) -> Option<Death> {
+        if !await_end_blocking(&self.pidfd, most) {
+            return None;
+        }
+        Some(match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
             Ok(Some(status)) => {
                 // As `wait` has it.
                 let code = status.exit_status().map(|code| code << 8);
@@ -83,7 +92,7 @@ impl Process {
             }
             Ok(None) => Death { text: "it ended".into(), is_killed: false },
             Err(error) => Death { text: error.to_string(), is_killed: false },
-        }
+        })
     }
 
     /// Why it never was a starter; none: it was one. For when it is dead.
@@ -134,10 +143,12 @@ impl Starter {
         // An mpiexec that was stopped by its terminal reads nothing.
         if self.enrolled
             && matches!(kind, Kind::Resume | Kind::Kill | Kind::Signal)
-            && started(self.file.pid) == Some(self.file.since)
             && let Some(pid) = Pid::from_raw(self.file.pid as i32)
+            && let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
+            // What the descriptor is of was there before this look.
+            && started(self.file.pid) == Some(self.file.since)
         {
-            let _ = kill_process(pid, Signal::CONT);
+            let _ = pidfd_send_signal(&process, Signal::CONT);
         }
         let mut frame = Vec::new();
         wire::put(&mut frame, kind, number, payload);
@@ -203,11 +214,17 @@ impl Starter {
             let _ = kill_process(pid, Signal::KILL);
         }
         let Death { text, is_killed } = match &mut self.child {
-            Some(child) => {
-                let how = child.wait_blocking();
-                wards.remove(pid);
-                how
-            }
+            Some(child) => match child.wait_blocking(KILLED_MAX) {
+                Some(how) => {
+                    wards.remove(pid);
+                    how
+                }
+                None => {
+                    tracing::warn!("the starter {pid} of user {} was killed and does not die", child.uid);
+                    wards.give_up(pid);
+                    Death { text: "it does not die".into(), is_killed: true }
+                }
+            },
             None => Death { text: "it was an earlier daemon's".into(), is_killed: true },
         };
         Death { text, is_killed: is_killed && !is_ours }
@@ -238,7 +255,7 @@ impl Shell {
             token,
             reconnect_ms: self.settings.keep_ms,
         });
-        let mut group = self.make_group(&described, launch.user.uid, launch.terms.fill);
+        let mut group = self.make_group(&described, launch.user.account().uid, launch.terms.fill);
         let mut spawned = self.spawn(job, launch, group.as_ref());
         if let (Err(text), Some(made)) = (&spawned, &group) {
             self.complain_of_groups(text);
@@ -343,9 +360,8 @@ impl Shell {
             let _ = self.shell_events.send(ShellEvent::Core(gone));
             return;
         };
-        let pid = known.pid.map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
-        let file =
-            File { token: 0, pid, since: started(pid).unwrap_or(0), cgroup: None, group: None, record: None };
+        let (pid, since) = known.process.map_or((0, 0), |process| process.number());
+        let file = File { token: 0, pid, since, cgroup: None, group: None, record: None };
         let wire = Wire { number: client.0, writer: known.writer, listen: Arc::new(Notify::new()) };
         self.enrolled.insert(client, job);
         let (enrolled, ended, group) = (true, false, None);
@@ -404,8 +420,12 @@ impl Shell {
         }
         let groups: Vec<BorrowedFd<'_>> = group.into_iter().flat_map(PartGroup::entrances).collect();
         let stream = UnixStream::from_std(own).map_err(socket)?;
-        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("cannot open a pipe: {error}"));
-        let ((errors, errors_end), (failed, failed_end)) = (pipe()?, pipe()?);
+        let pipe = |more| {
+            pipe_with(PipeFlags::CLOEXEC | more).map_err(|error| format!("cannot open a pipe: {error}"))
+        };
+        let (errors, errors_end) = pipe(PipeFlags::empty())?;
+        // One that does not die has its end of it open.
+        let (failed, failed_end) = pipe(PipeFlags::NONBLOCK)?;
         let null = std::fs::File::options().write(true).open("/dev/null");
         let null = null.map_err(|error| format!("cannot open /dev/null: {error}"))?;
         let cores = launch.session.as_deref().map(|session| self.cores(session)).transpose()?.flatten();

@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -15,7 +14,8 @@ use tutti_os::stderr::print_line;
 use tutti_protocol::wire::{self, Decoder, Kind};
 use tutti_protocol::writer::{Identity, Open, Opened};
 
-use super::orphans::Wards;
+use super::orphans::{Wards, await_end_blocking};
+use super::starters::KILLED_MAX;
 use super::{Event, JobId, Shell, ShellEvent, ShellEvents};
 use crate::core::event::WriterEvent;
 use crate::message::User;
@@ -157,20 +157,15 @@ async fn listen(
 /// How it has ended; one that does not is killed.
 fn reap_blocking(mut child: Child, wards: &Wards) -> String {
     let process = Pid::from_raw(child.id() as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
-    if let Some(Ok(process)) = process {
-        let end = Instant::now() + DYING_MAX;
-        let mut ended = [PollFd::new(&process, PollFlags::IN)];
-        let is_over = loop {
-            let rest = end.saturating_duration_since(Instant::now());
-            let rest = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
-            match poll(&mut ended, Some(&rest)) {
-                Err(rustix::io::Errno::INTR) => {}
-                ready => break ready != Ok(0),
-            }
-        };
-        if !is_over {
-            print_line(format_args!("tuttid: the writer {} does not end, it is killed", child.id()));
-            let _ = child.kill();
+    if let Some(Ok(process)) = process
+        && !await_end_blocking(&process, DYING_MAX)
+    {
+        print_line(format_args!("tuttid: the writer {} does not end, it is killed", child.id()));
+        let _ = child.kill();
+        // It may be in a file system that hangs.
+        if !await_end_blocking(&process, KILLED_MAX) {
+            wards.give_up(child.id());
+            return "it does not die".into();
         }
     }
     let how = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());

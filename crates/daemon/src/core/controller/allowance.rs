@@ -18,7 +18,7 @@ use super::Controller;
 use super::job::JobRecord;
 use crate::core::local::LocalNode;
 use crate::members::{Members, NodeId};
-use crate::message::{Host, JobId, Launch, Submit, User};
+use crate::message::{Account, Host, JobId, Launch, Submit, User};
 use tutti_protocol::config::schema::MEMORY_PER_NODE;
 use tutti_protocol::config::values::duration_text;
 
@@ -111,24 +111,26 @@ fn number(value: &Value) -> u64 {
 /// A user as the rules know him.
 #[derive(Debug)]
 struct Person {
-    user: User,
+    account: Account,
     name: Option<String>,
     group: Option<String>,
 }
 
 impl Person {
     fn of(local: &LocalNode, user: User) -> Self {
-        Person { user, name: (local.config.user_name)(user.uid), group: (local.config.group_name)(user.gid) }
+        let account = user.account();
+        let (name, group) = ((local.config.user_name)(account.uid), (local.config.group_name)(account.gid));
+        Person { account, name, group }
     }
 
     fn shown(&self) -> String {
-        self.name.clone().unwrap_or_else(|| format!("user {}", self.user.uid))
+        self.name.clone().unwrap_or_else(|| format!("user {}", self.account.uid))
     }
 
     fn limits(&self, rules: &Rules, name: &str) -> Vec<(Scope, u64, String)> {
         // Numbers are names too, where there is no other.
-        let user = self.name.clone().unwrap_or_else(|| self.user.uid.to_string());
-        let group = self.group.clone().unwrap_or_else(|| self.user.gid.to_string());
+        let user = self.name.clone().unwrap_or_else(|| self.account.uid.to_string());
+        let group = self.group.clone().unwrap_or_else(|| self.account.gid.to_string());
         let limits = rules.limits_of(Some(&user), Some(&group), name);
         limits.into_iter().map(|(scope, value, place)| (scope, number(&value), place)).collect()
     }
@@ -202,12 +204,7 @@ impl Controller {
         for (_, most_ms, place) in person.limits(rules, "time") {
             bound_time(submit, most_ms, &place)?;
         }
-        for (scope, most, place) in person.limits(rules, "weight_max") {
-            if u64::from(submit.terms.weight) > most {
-                let (weight, whose) = (submit.terms.weight, owner(&scope, &person.shown()));
-                return Err(format!("a weight of {weight} is more than the {most} of {whose}: {place}"));
-            }
-        }
+        self.check_weight(&person, submit.terms.weight)?;
         if submit.terms.exclusive {
             let name = person.name.clone().unwrap_or_default();
             let of = rules.limits_of(Some(&name), person.group.as_deref(), "exclusive");
@@ -240,6 +237,16 @@ impl Controller {
             if waiting >= most {
                 let whose = owner(&scope, &person.shown());
                 return Err(format!("{whose} has {waiting} of {most} waiting jobs: {place}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_weight(&self, person: &Person, weight: u32) -> Result<(), String> {
+        for (scope, most, place) in person.limits(&self.rules, "weight_max") {
+            if u64::from(weight) > most {
+                let whose = owner(&scope, &person.shown());
+                return Err(format!("a weight of {weight} is more than the {most} of {whose}: {place}"));
             }
         }
         Ok(())
@@ -312,8 +319,34 @@ impl Controller {
         Some(format!("{whose} has declared {used} of {most} of memory on node {node}: {place}"))
     }
 
-    /// Why a job that runs already takes no turns.
-    pub(super) fn over_when_enrolled(
+    /// Why a job that runs already takes no turns. What it asks for holds as it would for a submission, and it
+    /// asks for nothing that would keep others from its node or that the controller is to see to.
+    pub(super) fn refuse_in_place(
+        &self,
+        local: &LocalNode,
+        node: NodeId,
+        user: User,
+        submit: &Submit,
+    ) -> Option<String> {
+        let (terms, batch) = (submit.terms, &submit.batch);
+        let asks = [
+            (terms.exclusive, "--exclusive"),
+            (terms.memory_bytes > 0, "--memory"),
+            (terms.phases.is_some(), "--phases"),
+            (terms.fill, "--fill"),
+            (batch.limit().is_some(), "--time"),
+            (!batch.queue.is_empty(), "--queue"),
+            (!batch.after.is_empty(), "--after"),
+        ];
+        if let Some((_, option)) = asks.into_iter().find(|(asks, _)| *asks) {
+            return Some(format!("{option} is for jobs that are given to the cluster"));
+        }
+        let person = Person::of(local, user);
+        let text = self.check_weight(&person, terms.weight).err();
+        text.or_else(|| self.over_when_enrolled(local, node, user, submit))
+    }
+
+    fn over_when_enrolled(
         &self,
         local: &LocalNode,
         node: NodeId,
@@ -363,7 +396,7 @@ impl Controller {
 /// The limits of a user are those of another's jobs too.
 fn is_in(scope: &Scope, user: User, other: User) -> bool {
     match scope {
-        Scope::Each | Scope::User(_) => user.uid == other.uid,
-        Scope::Group(_) => user.gid == other.gid,
+        Scope::Each | Scope::User(_) => user.account().uid == other.account().uid,
+        Scope::Group(_) => user.account().gid == other.account().gid,
     }
 }

@@ -26,8 +26,8 @@ pub(super) fn check_room<'a>(
     jobs: impl Iterator<Item = &'a JobRecord>,
     launch: &Launch,
 ) -> Result<(), String> {
-    let uid = launch.user.uid;
-    let open = |job: &&JobRecord| job.launch.user.uid == uid && !job.order.forget;
+    let account = launch.user.account().uid;
+    let open = |job: &&JobRecord| job.launch.user.account().uid == account && !job.order.forget;
     let jobs: Vec<&JobRecord> = jobs.filter(open).collect();
     let all = || jobs.iter().map(|job| &*job.launch).chain([launch]);
     let environments = Environments::bytes_of(all().map(|launch| &launch.environment));

@@ -227,7 +227,7 @@ impl Controller {
             if let Err(text) = entered.and_then(|()| self.check_terms(local, user, &mut submit)) {
                 return Some(Answer::Refused(text));
             }
-        } else if let Some(text) = self.over_when_enrolled(local, origin, user, &submit) {
+        } else if let Some(text) = self.refuse_in_place(local, origin, user, &submit) {
             return Some(Answer::Refused(format!("{WITHOUT_TURNS}{text}")));
         }
         let ranks = listing::ranks(&self.jobs);
@@ -400,7 +400,7 @@ impl Controller {
                 job.report(Report::Warning(DOWN.into()));
                 job.record_cause(DOWN.into());
             }
-            let root = User { uid: 0, gid: 0 };
+            let root = User::new(0, 0);
             self.control(local, relay, out, id, Control::Kill, (root, None));
         }
         // The kills go down first.

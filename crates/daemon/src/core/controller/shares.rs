@@ -15,16 +15,17 @@ use crate::message::User;
 impl Controller {
     /// What a user may have beside others.
     pub(super) fn owner(&self, local: &LocalNode, user: User) -> Owner {
+        let account = user.account();
         let (users, groups) = (&self.rules.user_shares, &self.rules.group_shares);
         let look_up =
             |name: fn(u32) -> Option<String>, number: u32| name(number).unwrap_or(number.to_string());
         let share =
-            (!users.is_empty()).then(|| users.get(&look_up(local.config.user_name, user.uid)).copied());
-        let group = (!groups.is_empty()).then(|| groups.get(&look_up(local.config.group_name, user.gid)));
+            (!users.is_empty()).then(|| users.get(&look_up(local.config.user_name, account.uid)).copied());
+        let group = (!groups.is_empty()).then(|| groups.get(&look_up(local.config.group_name, account.gid)));
         Owner {
-            user: user.uid,
+            user: account.uid,
             share: share.flatten().unwrap_or(SHARE_DEFAULT),
-            group: group.flatten().map(|share| (user.gid, *share)),
+            group: group.flatten().map(|share| (account.gid, *share)),
         }
     }
 

@@ -62,12 +62,12 @@ impl PendingRequest {
 impl Origin {
     /// Whether one more request of a user's front ends may wait for the controller.
     pub(super) fn has_room(&self, user: User) -> bool {
-        self.pending.values().filter(|pending| pending.user.uid == user.uid).count() < PENDING_MAX
+        self.pending.values().filter(|pending| pending.user.account() == user.account()).count() < PENDING_MAX
     }
 
     /// What a user has asked at length and the controller has not answered.
     fn unanswered_bytes(&self, user: User) -> usize {
-        let his = self.pending.values().filter(|pending| pending.user.uid == user.uid);
+        let his = self.pending.values().filter(|pending| pending.user.account() == user.account());
         his.map(|pending| pending.request.bytes()).sum()
     }
 }

@@ -142,7 +142,7 @@ impl Parts {
             }
             Report::Ended(ended) => {
                 if ended.cause == wire::Cause::UserMemory {
-                    let text = user_memory(local, part.launch.user.uid);
+                    let text = user_memory(local, part.launch.user.account().uid);
                     state.warnings.push(format!("rank {} was killed: {text}", ended.rank));
                 }
                 state.ended.push(ended);
@@ -193,7 +193,7 @@ impl Parts {
                 let limit = part.launch.terms.memory_bytes;
                 let reached = match whose {
                     UsedUp::Job => job_memory(local, limit),
-                    UsedUp::User => user_memory(local, part.launch.user.uid),
+                    UsedUp::User => user_memory(local, part.launch.user.account().uid),
                 };
                 (wire::Cause::Memory.status(), format!("the starter was killed: {reached}"))
             }

@@ -36,7 +36,7 @@ fn queued(detached: bool) -> Box<Queued> {
     let launch = Launch {
         batch: Default::default(),
         job,
-        user: User { uid: 1, gid: 1 },
+        user: User::new(1, 1),
         groups: Vec::new(),
         session: None,
         environment: Default::default(),

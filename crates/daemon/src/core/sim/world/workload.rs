@@ -50,7 +50,7 @@ impl World {
     fn user_enrols(&mut self, node: usize) {
         let client = ClientId(self.number());
         let request = Request::Enrol(Box::new(self.submit()));
-        self.deliver(node, Event::Request(client, User { uid: 1, gid: 1 }, request));
+        self.deliver(node, Event::Request(client, User::new(1, 1), request));
         if self.random.below(4) == 0 {
             let incarnation = self.machines[node].incarnation;
             let after_ms = self.random.below(20);
@@ -122,7 +122,7 @@ impl World {
                     let client = ClientId(self.number());
                     self.clients.push(Client::new(client, 0, false));
                     let request = Request::Control(*job, control);
-                    self.deliver(0, Event::Request(client, User { uid: 1, gid: 1 }, request));
+                    self.deliver(0, Event::Request(client, User::new(1, 1), request));
                 }
             }
         }
@@ -148,7 +148,7 @@ impl World {
         let client = ClientId(self.number());
         let runs = matches!(request, Request::Run(_));
         self.clients.push(Client::new(client, node, runs));
-        self.deliver(node, Event::Request(client, User { uid: 1, gid: 1 }, request));
+        self.deliver(node, Event::Request(client, User::new(1, 1), request));
         self.clients.len() - 1
     }
 
