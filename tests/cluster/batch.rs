@@ -101,7 +101,7 @@ fn wait_returns_the_first_nonzero_status() {
     let on_node1 = tutti_tests::run(&mut cluster.command_on(1, &["wait", "1"]), crate::harness::LIMIT);
     assert_eq!((on_node1.code(), on_node1.stderr.as_str()), (0, ""));
     let ran = cluster.tutti(&["wait", "77", "2"]);
-    assert_eq!((ran.code(), ran.stderr.as_str()), (1, "tutti wait: there is no job 77\n"));
+    assert_eq!((ran.code(), ran.stderr.as_str()), (127, "tutti wait: there is no job 77\n"));
 }
 
 #[test]

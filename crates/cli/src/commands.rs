@@ -33,6 +33,8 @@ mod why;
 
 /// Characters of another user's command that are shown, as of one's own.
 const COMMAND_CHARS: usize = 60;
+/// What `tutti wait` has for a job whose status is not known, as `wait` of shells has it.
+const UNKNOWN_STATUS: u8 = 127;
 
 /// What a user hears when the answer is none that this command knows.
 const OTHER_VERSION: &str = "the daemon is of another version";
@@ -452,8 +454,7 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
         Ok(Some(_)) => return Err("the daemon is of another version".into()),
         Ok(None) | Err(_) => {}
     }
-    let mut rows = history::rows(&paths::of_node(), is_alone);
-    rows.retain(|row| row.job == job);
+    let rows: Vec<JobRow> = history::row(&paths::of_node(), job, is_alone).into_iter().collect();
     match answer {
         Err(text) if rows.is_empty() && text.starts_with(&format!("job {job} is over")) => {
             Err(format!("job {job} is over, and the log does not have it any more"))
@@ -464,15 +465,19 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
     }
 }
 
-/// Waits for all of them; the first status in their order that is not 0. An unknown job gets a line, and
-/// counts as 1.
+/// Waits for all of them; the first status in their order that is not 0. One whose status neither a daemon nor
+/// the log knows gets a line, and counts as [`UNKNOWN_STATUS`].
 fn wait(jobs: &[u64]) -> ExitCode {
-    let statuses = jobs.iter().map(|job| match cluster::wait_for(JobId(*job)) {
-        Ok(status) => status,
-        Err(text) => {
+    let from_log = |job| history::row(&paths::of_node(), job, false)?.status;
+    let statuses = jobs.iter().map(|job| {
+        let known = match cluster::wait_for(JobId(*job)) {
+            Ok(status) => status.ok_or_else(|| format!("the status of job {job} is not known")),
+            Err(text) => from_log(JobId(*job)).ok_or(text),
+        };
+        known.unwrap_or_else(|text| {
             print_line(format_args!("tutti wait: {text}"));
-            1
-        }
+            UNKNOWN_STATUS
+        })
     });
     let statuses: Vec<u8> = statuses.collect();
     ExitCode::from(statuses.into_iter().find(|status| *status != 0).unwrap_or(0))

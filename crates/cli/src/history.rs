@@ -14,7 +14,7 @@ use tutti_protocol::paths;
 use crate::cluster::{JobId, JobRow, JobState, Terms};
 use crate::timeline;
 
-/// The latest jobs of the log are listed, so many.
+/// The latest jobs of each user in the log are listed, so many.
 const JOBS_MAX: usize = 1000;
 /// Of a job whose daemon ended before it did.
 const UNKNOWN: &str = "its end is not in the log: its daemon ended first";
@@ -36,9 +36,25 @@ struct Event {
     name: String,
 }
 
-/// The jobs of the log in a folder that are over, by number. With `is_alone` no daemon continues it: then all
-/// of them are.
+/// The jobs of the log in a folder that are over, by number, the latest of each user. With `is_alone` no
+/// daemon continues it: then all of them are.
 pub fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
+    let (mut rows, mut counts) = (all(folder, is_alone), BTreeMap::<u32, usize>::new());
+    rows.iter().for_each(|row| *counts.entry(row.uid).or_default() += 1);
+    rows.retain(|row| {
+        let rest = counts.entry(row.uid).or_default();
+        *rest -= 1;
+        *rest < JOBS_MAX
+    });
+    rows
+}
+
+/// One of them, however long ago it ended; none: the log does not have it.
+pub fn row(folder: &Path, job: JobId, is_alone: bool) -> Option<JobRow> {
+    all(folder, is_alone).into_iter().find(|row| row.job == job)
+}
+
+fn all(folder: &Path, is_alone: bool) -> Vec<JobRow> {
     let log = folder.join(paths::EVENTS);
     // Anybody may have made a folder of that name.
     let own = rustix::process::geteuid().as_raw();
@@ -50,7 +66,6 @@ pub fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
         (row.state, row.cause) = (JobState::Over, Some(UNKNOWN.into()));
     }
     rows.retain(|row| row.state == JobState::Over);
-    rows.drain(..rows.len().saturating_sub(JOBS_MAX));
     rows
 }
 
@@ -155,5 +170,26 @@ mod tests {
         );
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(rows(&folder, true).is_empty());
+    }
+
+    #[test]
+    fn history_of_a_user_is_not_pushed_out_by_another() {
+        let folder = std::env::temp_dir().join(format!("tutti-history-of-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut log = String::new();
+        for (job, uid) in std::iter::once((1, 7)).chain((2..JOBS_MAX as u64 + 50).map(|job| (job, 8))) {
+            log.push_str(&format!(
+                "{{\"ms\":1,\"event\":\"submitted\",\"job\":{job},\"uid\":{uid},\"text\":\"x\"}}\n\
+                 {{\"ms\":2,\"event\":\"over\",\"job\":{job},\"status\":{}}}\n",
+                job % 2
+            ));
+        }
+        std::fs::write(folder.join(paths::EVENTS), log).unwrap();
+        let found = rows(&folder, false);
+        assert_eq!((found[0].job, found[0].uid, found.len()), (JobId(1), 7, JOBS_MAX + 1));
+        let oldest = row(&folder, JobId(2), false).expect("the log has it");
+        assert_eq!((oldest.uid, oldest.status), (8, Some(0)));
+        assert!(row(&folder, JobId(JOBS_MAX as u64 + 50), false).is_none());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -6,10 +6,12 @@ use tutti_protocol::wire::Report;
 
 use super::job::JobRecord;
 use crate::members::{Members, NodeId};
-use crate::message::{Answer, JobId, User};
+use crate::message::{Account, Answer, JobId, User};
 
-/// Jobs that are over and still listed.
+/// Jobs of a user that are over and still listed.
 const OVER_MAX: usize = 1000;
+/// Jobs of all users that are over and still listed. Whoever has most of them loses its oldest first.
+const OVER_ALL_MAX: usize = 4000;
 /// Reports that are not heard are said again.
 const RESEND_MS: u64 = 1000;
 /// So long a new controller takes over jobs that it does not know.
@@ -173,11 +175,17 @@ impl Jobs {
         }
     }
 
+    /// A user's jobs push out its own, and not another's as long as that one has fewer.
     pub(super) fn forget_oldest(&mut self) {
-        let over: Vec<JobId> =
-            self.records.iter().filter(|(_, job)| job.order.forget).map(|(id, _)| *id).collect();
-        for id in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
-            self.records.remove(id);
+        let mut over: BTreeMap<Account, Vec<JobId>> = BTreeMap::new();
+        for (id, job) in self.records.iter().filter(|(_, job)| job.order.forget) {
+            over.entry(job.launch.user.account()).or_default().push(*id);
+        }
+        let most = fair_share(over.values().map(Vec::len), OVER_ALL_MAX).min(OVER_MAX);
+        for ids in over.values() {
+            for id in ids.iter().take(ids.len().saturating_sub(most)) {
+                self.records.remove(id);
+            }
         }
     }
 
@@ -204,5 +212,40 @@ impl Jobs {
         let mut ids = std::mem::take(&mut self.pending);
         ids.extend(self.records.iter().filter(|(_, job)| is_due(job)).map(|(id, _)| *id));
         ids
+    }
+}
+
+/// The most that each may have, so that all together have no more than that: who has less leaves it to the others.
+fn fair_share(counts: impl Iterator<Item = usize>, all: usize) -> usize {
+    let mut counts: Vec<usize> = counts.collect();
+    counts.sort_unstable();
+    let (mut rest, mut others) = (all, counts.len());
+    for count in counts {
+        if count > rest / others {
+            return rest / others;
+        }
+        rest -= count;
+        others -= 1;
+    }
+    usize::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_that_are_over_are_shared_fairly_among_users() {
+        for (counts, all, most) in [
+            (&[][..], 10, usize::MAX),
+            (&[10], 10, usize::MAX),
+            (&[11], 10, 10),
+            (&[3, 8], 10, 7),
+            (&[8, 3, 3], 10, 4),
+            (&[5, 5, 5, 5], 10, 2),
+            (&[1, 1, 1, 900], 100, 97),
+        ] {
+            assert_eq!(fair_share(counts.iter().copied(), all), most, "{counts:?}");
+        }
     }
 }
