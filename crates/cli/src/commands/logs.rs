@@ -25,7 +25,7 @@ pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
     let mut unanswered = 0;
     // The daemon decides what this user may see.
     let follows = follow && row.state != JobState::Over;
-    let lately = if follows { None } else { Some(Lately::request(job)?) };
+    let lately = Some(Lately::request(job)?).filter(|_| !follows);
     if follows && row.output.is_empty() {
         print_line(format_args!(
             "tutti logs: job {job} writes no file (-o none): what it has written last (1 MiB) follows at its end"
