@@ -8,6 +8,7 @@ mod differential;
 mod messages;
 mod nulls;
 mod start;
+mod wrong_arguments;
 
 use std::path::Path;
 use std::time::Duration;

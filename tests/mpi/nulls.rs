@@ -44,7 +44,7 @@ fn cases() -> Vec<(String, String, char, String)> {
 }
 
 /// A sensible argument.
-fn argument(table: &Table, prototype: &Prototype, param: &Param) -> String {
+pub(crate) fn argument(table: &Table, prototype: &Prototype, param: &Param) -> String {
     let (function, name, base) = (prototype.name.as_str(), param.name.as_str(), param.base.as_str());
     if table.is_callback(base) {
         return format!("({base} *)function");
@@ -136,7 +136,8 @@ fn null_request_is_one_line_and_ends_the_job_when_errors_are_fatal() {
     }
 }
 
-fn compile(file: &Path, to: &Path) -> std::path::PathBuf {
+/// Compiles a program that makes wrong calls.
+pub(crate) fn compile(file: &Path, to: &Path) -> std::path::PathBuf {
     let output = to.join("nulls");
     let mut mpicc = program("mpicc");
     // The compiler sees the null pointers, too.

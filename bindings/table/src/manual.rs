@@ -22,10 +22,38 @@ struct Explanation {
     text: String,
 }
 
+/// Names of functions without `MPI_`, as patterns; a `*` stands for any text.
+#[derive(Debug)]
+struct Functions {
+    /// Patterns that are meant. None: all.
+    included: Vec<String>,
+    /// Patterns that are left out.
+    excluded: Vec<String>,
+}
+
+/// An error that an argument can raise: a line of `errors.txt`.
+#[derive(Debug)]
+struct ArgumentError {
+    /// Patterns of names; C types in `<>`; `-` is no argument.
+    arguments: Vec<String>,
+    functions: Functions,
+    code: String,
+    text: String,
+}
+
+/// What this library does where the standard leaves a choice: a line of `notes.txt`.
+#[derive(Debug)]
+struct Note {
+    functions: Functions,
+    text: String,
+}
+
 /// The texts that pages are made of.
 #[derive(Debug)]
 pub struct Manual {
     explanations: Vec<Explanation>,
+    errors: Vec<ArgumentError>,
+    notes: Vec<Note>,
     /// By name, what stands above each written function.
     comments: BTreeMap<String, String>,
     /// By name, the prototypes of Fortran.
@@ -33,7 +61,7 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Reads `parameters.txt` in the folder `facts`, and the comments in the Rust files below `api` and in
+    /// Reads `parameters.txt`, `errors.txt` and `notes.txt` in the folder `facts`, and the comments in the Rust files below `api` and in
     /// generated bodies.
     pub fn load(table: &Table, facts: &Path, api: &Path) -> Result<Manual, TableError> {
         let mut explanations = Vec::new();
@@ -41,6 +69,18 @@ impl Manual {
             if section(line).is_none() {
                 explanations.push(Explanation::parse(line)?);
             }
+            Ok(())
+        })?;
+        let mut errors = Vec::new();
+        read_lines(&facts.join("errors.txt"), |line| {
+            if section(line).is_none() {
+                errors.push(ArgumentError::parse(line)?);
+            }
+            Ok(())
+        })?;
+        let mut notes = Vec::new();
+        read_lines(&facts.join("notes.txt"), |line| {
+            notes.push(Note::parse(line)?);
             Ok(())
         })?;
         let comments = comments_below(table, api).map_err(|error| TableError {
@@ -54,7 +94,7 @@ impl Manual {
             line: 0,
             what,
         })?;
-        Ok(Manual { explanations, comments, fortran })
+        Ok(Manual { explanations, errors, notes, comments, fortran })
     }
 
     /// The page of a function and, if there is one, of its large-count form. `others` are of the same
@@ -82,6 +122,8 @@ impl Manual {
             page += ".SH RETURN VALUE\nMPI_SUCCESS, or an error code after the error handler has returned. \
                      Unless it is changed, the error handler names the function, the argument and its value, and ends the job.\n";
         }
+        page += &self.errors(function);
+        page += &self.notes(function);
         page += &format!(".SH STANDARD\nSince MPI-{}", function.since);
         if let Some(large) = large {
             page += &format!(", {} since MPI-{}", large.prototype.name, large.since);
@@ -110,6 +152,33 @@ impl Manual {
         if text.is_empty() { text } else { format!(".SH ARGUMENTS\n{text}") }
     }
 
+    /// The section of errors: each code once, with all that raises it. Empty for a function without a code.
+    fn errors(&self, function: &Function) -> String {
+        let mut codes: Vec<(&str, Vec<String>)> = Vec::new();
+        if returns_error_code(function) {
+            for error in &self.errors {
+                let Some(text) = error.of(function) else { continue };
+                match codes.iter_mut().find(|(code, _)| *code == error.code) {
+                    Some((_, texts)) => texts.push(text),
+                    None => codes.push((&error.code, vec![text])),
+                }
+            }
+        }
+        if codes.is_empty() {
+            return String::new();
+        }
+        let lines =
+            codes.iter().map(|(code, texts)| format!(".TP\n.B {code}\n{}\n", escaped(&texts.join("; "))));
+        format!(".SH ERRORS\n{}", lines.collect::<String>())
+    }
+
+    fn notes(&self, function: &Function) -> String {
+        let name = short_name(function);
+        let notes = self.notes.iter().filter(|note| note.functions.has(name));
+        let lines: Vec<String> = notes.map(|note| escaped(&note.text)).collect();
+        if lines.is_empty() { String::new() } else { format!(".SH NOTES\n{}\n", lines.join("\n.PP\n")) }
+    }
+
     /// Chapter and section of the standard that the function's comment names, as `3.7`.
     fn section_of(&self, function: &str) -> Option<&str> {
         let comment = self.comments.get(function)?;
@@ -123,6 +192,83 @@ impl Manual {
         let function = function.strip_prefix("MPI_").unwrap_or(function);
         self.explanations.iter().find(|e| e.name == argument && e.is_for(function))
     }
+}
+
+impl Functions {
+    fn parse(text: &str) -> Functions {
+        let patterns = text.split(',').filter(|pattern| !pattern.is_empty());
+        let (excluded, included): (Vec<&str>, Vec<&str>) =
+            patterns.partition(|pattern| pattern.starts_with('!'));
+        Functions {
+            included: included.into_iter().map(str::to_owned).collect(),
+            excluded: excluded.into_iter().map(|pattern| pattern[1..].to_owned()).collect(),
+        }
+    }
+
+    /// Whether the function of this name, without `MPI_`, is meant.
+    fn has(&self, name: &str) -> bool {
+        (self.included.is_empty() || self.included.iter().any(|pattern| fits(pattern, name)))
+            && !self.excluded.iter().any(|pattern| fits(pattern, name))
+    }
+}
+
+impl ArgumentError {
+    fn parse(line: &str) -> Result<ArgumentError, String> {
+        let mut words = line.splitn(2, char::is_whitespace);
+        let key = words.next().unwrap_or_default();
+        let rest = words.next().unwrap_or_default().trim_start();
+        let (code, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        if !code.starts_with("MPI_ERR_") || text.trim().is_empty() {
+            return Err(format!("`{line}` is not ARGUMENT CODE text"));
+        }
+        let (arguments, functions) = key.split_once('@').unwrap_or((key, ""));
+        Ok(ArgumentError {
+            arguments: arguments.split(',').map(str::to_owned).collect(),
+            functions: Functions::parse(functions),
+            code: code.to_owned(),
+            text: text.trim().to_owned(),
+        })
+    }
+
+    /// The text for a function with such arguments.
+    fn of(&self, function: &Function) -> Option<String> {
+        if !self.functions.has(short_name(function)) {
+            return None;
+        }
+        if self.arguments.iter().any(|argument| argument == "-") {
+            return Some(self.text.clone());
+        }
+        let names: Vec<String> = function
+            .prototype
+            .params
+            .iter()
+            .filter(|param| {
+                self.arguments.iter().any(|argument| match argument.strip_prefix('<') {
+                    Some(of_type) => {
+                        param.stars == 0
+                            && param.dims.is_empty()
+                            && of_type.strip_suffix('>') == Some(&param.base)
+                    }
+                    None => fits(argument, &param.name),
+                })
+            })
+            .map(|param| format!("`{}`", param.name))
+            .collect();
+        (!names.is_empty()).then(|| format!("{}: {}", names.join(", "), self.text))
+    }
+}
+
+impl Note {
+    fn parse(line: &str) -> Result<Note, String> {
+        let (functions, text) = line.split_once("  ").ok_or_else(|| format!("`{line}` has no text"))?;
+        Ok(Note { functions: Functions::parse(functions), text: text.trim().to_owned() })
+    }
+}
+
+/// The name of a function without `MPI_`.
+fn short_name(function: &Function) -> &str {
+    let name = &function.prototype.name;
+    name.strip_prefix("MPI_").unwrap_or(name)
 }
 
 impl Explanation {
@@ -274,6 +420,34 @@ mod tests {
                 explanation.name
             );
         }
+    }
+
+    #[test]
+    fn man_page_errors_are_codes_that_some_function_raises() {
+        let (table, manual) = all();
+        let codes =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpi/constants.txt"));
+        let codes = codes.unwrap();
+        for error in &manual.errors {
+            assert!(codes.contains(&format!("\n{} ", error.code)), "errors.txt: there is no {}", error.code);
+            let fits = table.functions.iter().any(|function| error.of(function).is_some());
+            assert!(fits, "errors.txt: no function has {error:?}");
+        }
+        for note in &manual.notes {
+            let fits = table.functions.iter().any(|function| note.functions.has(super::short_name(function)));
+            assert!(fits, "notes.txt: no function has {note:?}");
+        }
+        let pages = pages(&table, &manual, "9.9");
+        let page = |name: &str| &pages.iter().find(|(file, _)| file == name).unwrap().1;
+        let recv = page("MPI_Recv.3");
+        for part in [
+            ".B MPI_ERR_TRUNCATE\n",
+            ".B MPI_ERR_RANK\n\\fBsource\\fR: it is no rank",
+            ".SH NOTES\nA receive above",
+        ] {
+            assert!(recv.contains(part), "{part} is not in\n{recv}");
+        }
+        assert!(!page("MPI_Wtime.3").contains(".SH ERRORS"));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-/* The frame of a generated program (tests/mpi/nulls.rs): calls every function with each of its addresses null in turn.
+/* The frame of generated programs (tests/mpi/nulls.rs, wrong_arguments.rs): calls every function with each of its addresses
+ * null, or each of its other arguments wrong, in turn. Where an error is expected (E) its class is printed.
  *
  *   nulls all      between Init and Finalize
  *   nulls before   those that must be refused, before Init */
@@ -121,6 +122,8 @@ int main(int argc, char **argv)
         int code = call(i), class = -1;
         int is_tool = strncmp(name, "MPI_T_", 6) == 0;
         MPI_Error_class(code, &class);
+        if (expected == 'E')
+            printf("class %d %s\n", class, name);
         if (expected == 'R' ? is_tool ? code != MPI_T_ERR_INVALID : class != MPI_ERR_ARG
                             : expected == 'B' && code == MPI_SUCCESS) {
             fprintf(stderr, "%s: code %d, class %d\n", name, code, class);
