@@ -253,7 +253,9 @@ fn run_without_n_has_a_rank_for_each_slot_of_its_nodes() {
 fn help_says_what_n_means_for_each_command() {
     let help = |program: &str, words: &[&str]| {
         let mut command = tutti_tests::program(program);
-        tutti_tests::run(command.args(words), crate::harness::LIMIT).expect_success().stdout
+        let text = tutti_tests::run(command.args(words), crate::harness::LIMIT).expect_success().stdout;
+        // Lines are as long as the terminal's.
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let (run, submit) = (help("tutti", &["run", "--help"]), help("tutti", &["submit", "--help"]));
     for text in [&run, &submit] {

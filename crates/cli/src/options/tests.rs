@@ -163,6 +163,27 @@ fn help_names_every_own_option() {
 }
 
 #[test]
+fn help_has_each_option_once_and_fits_80_columns() {
+    for (name, launcher) in
+        [("mpiexec", Launcher::Mpiexec), ("tutti run", Launcher::Run), ("tutti submit", Launcher::Submit)]
+    {
+        let text = help(name, launcher);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        for option in super::table::listed(launcher) {
+            let first = option.names[0];
+            let dashed = if first.len() <= 2 { format!("  -{first}") } else { format!("  --{first}") };
+            let found = text.lines().filter(|line| {
+                line.strip_prefix(&dashed).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ',']))
+            });
+            assert_eq!(found.count(), 1, "{name}: {dashed} in\n{text}");
+        }
+        assert!(text.contains("\nExamples:\n"));
+    }
+}
+
+#[test]
 fn options_have_unique_names() {
     let mut names: Vec<&str> = OPTIONS.iter().flat_map(|option| option.names.iter().copied()).collect();
     names.sort_unstable();
