@@ -9,6 +9,7 @@
 //! | [`cpu_list`] | sets of cores |
 //! | [`memory`] | memory of the machine |
 //! | [`netns`] | network namespaces for virtual nodes |
+//! | [`rtnetlink`] | interfaces, bridges, cables and addresses |
 //! | [`random`] | random bytes |
 //! | [`stderr`] | lines for people |
 //! | [`rtkit`] | real time from RealtimeKit, over D-Bus |
@@ -24,6 +25,7 @@ pub mod memory;
 pub mod netns;
 pub mod random;
 pub mod rtkit;
+pub mod rtnetlink;
 pub mod session;
 pub mod stat;
 pub mod stderr;

@@ -19,14 +19,13 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::sys;
+use crate::rtnetlink::{Message, Netlink, await_carrier};
 
 /// Nodes, at most: each gets an entry for all others.
 pub const NAMESPACES_MAX: u32 = 128;
@@ -189,173 +188,16 @@ fn join(nodes: &[Made], switch: Option<&Made>, mtus: &[u32]) -> io::Result<()> {
             }
         }
         let until = Instant::now() + CARRIER_MAX;
-        for (_, Netlink(socket)) in nodes {
-            await_carrier(socket.as_fd(), "tutti", until)?;
+        for (_, netlink) in nodes {
+            await_carrier(netlink, "tutti", until)?;
         }
         for port in (BRIDGE + 1..).take(nodes.len()) {
-            if let Some((_, Netlink(socket))) = switch {
-                await_carrier(socket.as_fd(), &format!("port{port}"), until)?;
+            if let Some((_, netlink)) = switch {
+                await_carrier(netlink, &format!("port{port}"), until)?;
             }
         }
     }
     Ok(())
-}
-
-/// The kernel says a moment after both ends are up that a cable carries: a rank that looked before (libfabric
-/// does) would take another interface. One that does not come up is left as it is.
-fn await_carrier(socket: BorrowedFd<'_>, name: &str, until: Instant) -> io::Result<()> {
-    while !sys::is_running(socket, name)? && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
-}
-
-/// A socket that speaks with the network of the namespace in which it was opened (rtnetlink(7)).
-#[derive(Debug)]
-struct Netlink(OwnedFd);
-
-impl Netlink {
-    fn open() -> rustix::io::Result<Self> {
-        // Protocol 0 of this family is NETLINK_ROUTE.
-        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).map(Netlink)
-    }
-
-    /// Sends a request and waits for the kernel's answer, which comes at once.
-    fn request(&self, message: Message) -> io::Result<()> {
-        send(&self.0, &message.finish(), SendFlags::empty())?;
-        let mut answer = [0_u8; 4096];
-        let (length, _) = recv(&self.0, &mut answer[..], RecvFlags::empty())?;
-        // nlmsghdr, then the error of struct nlmsgerr.
-        let word =
-            |at: usize| answer[..length].get(at..at + 4).map(|word| word.try_into().expect("four bytes"));
-        match word(16).map(i32::from_ne_bytes) {
-            Some(0) => Ok(()),
-            Some(error) => Err(io::Error::from_raw_os_error(-error)),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-    }
-}
-
-/// A request to the kernel: header, a structure by its kind, attributes (length, kind, value, padded to four
-/// bytes).
-#[derive(Debug)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn new(kind: u16, flags: i32) -> Self {
-        let flags = (flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
-        let mut bytes = vec![0; 4];
-        bytes.extend_from_slice(&kind.to_ne_bytes());
-        bytes.extend_from_slice(&flags.to_ne_bytes());
-        bytes.extend_from_slice(&[0; 8]);
-        Message(bytes)
-    }
-
-    /// struct ifinfomsg: the interface, and its flags if it is to be changed.
-    fn interface(&mut self, number: u32, up: bool) {
-        let flags = if up { libc::IFF_UP as u32 } else { 0 };
-        self.0.extend_from_slice(&[0; 4]);
-        for word in [number, flags, flags] {
-            self.0.extend_from_slice(&word.to_ne_bytes());
-        }
-    }
-
-    /// Starts an interface; `master`, if not 0, is the bridge that it belongs to.
-    fn link(master: u32, number: u32, up: bool) -> Self {
-        let mut message = Message::new(libc::RTM_NEWLINK, 0);
-        message.interface(number, up);
-        if master > 0 {
-            message.attribute(libc::IFLA_MASTER, &master.to_ne_bytes());
-        }
-        message
-    }
-
-    /// Sets the longest packet of an interface.
-    fn mtu(number: u32, mtu: u32) -> Self {
-        let mut message = Message::new(libc::RTM_NEWLINK, 0);
-        message.interface(number, false);
-        message.attribute(libc::IFLA_MTU, &mtu.to_ne_bytes());
-        message
-    }
-
-    /// Sets the hardware address of an interface.
-    fn hardware(number: u32, address: [u8; 6]) -> Self {
-        let mut message = Message::new(libc::RTM_NEWLINK, 0);
-        message.interface(number, false);
-        message.attribute(libc::IFLA_ADDRESS, &address);
-        message
-    }
-
-    /// The owner of an address on an interface's network: for good.
-    fn neighbour(number: u32, address: Ipv4Addr, hardware: [u8; 6]) -> Self {
-        let mut message = Message::new(libc::RTM_NEWNEIGH, libc::NLM_F_CREATE | libc::NLM_F_REPLACE);
-        // struct ndmsg
-        message.0.extend_from_slice(&[libc::AF_INET as u8, 0, 0, 0]);
-        message.0.extend_from_slice(&number.to_ne_bytes());
-        message.0.extend_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
-        message.0.extend_from_slice(&[0; 2]);
-        message.attribute(libc::NDA_DST, &address.octets());
-        message.attribute(libc::NDA_LLADDR, &hardware);
-        message
-    }
-
-    fn bridge(name: &str, number: u32) -> Self {
-        let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        message.interface(number, false);
-        message.attribute(libc::IFLA_IFNAME, name.as_bytes());
-        message.nested(libc::IFLA_LINKINFO, |info| info.attribute(libc::IFLA_INFO_KIND, b"bridge"));
-        message
-    }
-
-    /// A pair of veths, one end here, one in another namespace.
-    fn cable(name: &str, number: u32, far_name: &str, far_number: u32, far: &OwnedFd) -> Self {
-        /// Kind of the attribute that describes the other end (linux/veth.h).
-        const VETH_INFO_PEER: u16 = 1;
-        let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        message.interface(number, false);
-        message.attribute(libc::IFLA_IFNAME, name.as_bytes());
-        message.nested(libc::IFLA_LINKINFO, |info| {
-            info.attribute(libc::IFLA_INFO_KIND, b"veth");
-            info.nested(libc::IFLA_INFO_DATA, |data| {
-                data.nested(VETH_INFO_PEER, |peer| {
-                    peer.interface(far_number, false);
-                    peer.attribute(libc::IFLA_IFNAME, far_name.as_bytes());
-                    peer.attribute(libc::IFLA_NET_NS_FD, &far.as_raw_fd().to_ne_bytes());
-                });
-            });
-        });
-        message
-    }
-
-    fn address(number: u32, address: Ipv4Addr, prefix_bits: u8) -> Self {
-        let mut message = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        // struct ifaddrmsg
-        message.0.extend_from_slice(&[libc::AF_INET as u8, prefix_bits, 0, libc::RT_SCOPE_UNIVERSE]);
-        message.0.extend_from_slice(&number.to_ne_bytes());
-        message.attribute(libc::IFA_LOCAL, &address.octets());
-        message.attribute(libc::IFA_ADDRESS, &address.octets());
-        message
-    }
-
-    fn attribute(&mut self, kind: u16, value: &[u8]) {
-        self.nested(kind, |message| message.0.extend_from_slice(value));
-    }
-
-    fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
-        let begin = self.0.len();
-        self.0.extend_from_slice(&[0; 2]);
-        self.0.extend_from_slice(&kind.to_ne_bytes());
-        fill(self);
-        let length = (self.0.len() - begin) as u16;
-        self.0[begin..begin + 2].copy_from_slice(&length.to_ne_bytes());
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        let length = self.0.len() as u32;
-        self.0[0..4].copy_from_slice(&length.to_ne_bytes());
-        self.0
-    }
 }
 
 #[cfg(test)]
@@ -397,7 +239,8 @@ mod tests {
                     return Ok(());
                 }
                 for node in 0..nodes as usize {
-                    let is_running = |socket: UdpSocket| sys::is_running(socket.as_fd(), "tutti").unwrap();
+                    let is_running =
+                        |socket: UdpSocket| crate::sys::is_running(socket.as_fd(), "tutti").unwrap();
                     assert!(namespaces.inside(node, || is_running(bind(node)))?, "the link of node {node}");
                 }
                 let sockets: Vec<UdpSocket> = (0..nodes as usize)
