@@ -8,10 +8,13 @@
 //! | [`random`] | one seeded generator; the seed of a run |
 //! | [`waiting`] | waiting for an event, with a deadline |
 //! | [`scratch`] | a folder that is gone when the test is |
+//! | `lab` | machines of namespaces that share nothing but a cable (feature `lab`) |
 //! | [`stepper`], [`cgroup`] | a child process that stops at every instruction, or is frozen |
 #![deny(unsafe_code)]
 
 pub mod cgroup;
+#[cfg(feature = "lab")]
+pub mod lab;
 pub mod random;
 pub mod scratch;
 pub mod skip;

@@ -31,6 +31,8 @@ pub enum Need {
     NetworkNamespace,
     /// `mountns`: a mount namespace can be made.
     MountNamespace,
+    /// `lab`: machines of namespaces can be made (`tutti_testkit::lab`).
+    Lab,
     /// `mpich`: MPICH can be had from PyPI, or is here.
     Mpich,
     /// `cmake`: CMake is installed.
@@ -48,12 +50,13 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 12] = [
+    const ALL: [Need; 13] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
         Need::NetworkNamespace,
         Need::MountNamespace,
+        Need::Lab,
         Need::Mpich,
         Need::Cmake,
         Need::Fortran,
@@ -71,6 +74,7 @@ impl Need {
             Need::Memory => "memory",
             Need::NetworkNamespace => "netns",
             Need::MountNamespace => "mountns",
+            Need::Lab => "lab",
             Need::Mpich => "mpich",
             Need::Cmake => "cmake",
             Need::Fortran => "fortran",
