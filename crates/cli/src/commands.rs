@@ -534,8 +534,8 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
                 means => means.map_or("-", by),
             }
             .to_owned(),
-            if row.name.is_empty() { "-".into() } else { row.name.clone() },
-            row.command.clone(),
+            if row.name.is_empty() { "-".into() } else { escape_control(&row.name) },
+            escape_control(&row.command),
         ]);
     }
     for other in others {
@@ -581,7 +581,7 @@ fn print_status(rows: &[JobRow]) -> String {
     for row in rows {
         text.push_str(&format!("job      {}\n", row.job));
         if !row.name.is_empty() {
-            text.push_str(&format!("name     {}\n", row.name));
+            text.push_str(&format!("name     {}\n", escape_control(&row.name)));
         }
         text.push_str(&format!("state    {}{}\n", states::of(row), suspension(row)));
         if let Some(status) = row.status {

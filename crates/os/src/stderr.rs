@@ -8,12 +8,25 @@ pub fn print_line(line: impl Display) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Text that another process has written, as a part of a line: control characters are escaped.
+/// Whether a letter moves the cursor, turns the direction of what is beside it, or is not seen: a line with it
+/// says something else than it shows.
+#[must_use]
+pub fn is_deceptive(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Text that another process has written, as a part of a line: what is not what it shows is escaped.
 pub fn escape_control(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() {
-            line.extend(c.escape_default());
+        if is_deceptive(c) {
+            // As \r where there is a short form.
+            if c.is_control() { line.extend(c.escape_default()) } else { line.extend(c.escape_unicode()) }
         } else {
             line.push(c);
         }
@@ -29,5 +42,13 @@ mod tests {
     fn log_line_escapes_control_characters() {
         assert_eq!(escape_control("./ä \"b\" 'c'"), "./ä \"b\" 'c'");
         assert_eq!(escape_control("a\u{1b}[2J\r\nb\u{9b}1m\u{7f}"), "a\\u{1b}[2J\\r\\nb\\u{9b}1m\\u{7f}");
+    }
+
+    #[test]
+    fn log_line_escapes_marks_that_turn_or_hide_text() {
+        let text = "a\u{202e}b\u{2066}c\u{200b}d\u{2028}e\u{feff}f\u{ad}g";
+        assert_eq!(escape_control(text), "a\\u{202e}b\\u{2066}c\\u{200b}d\\u{2028}e\\u{feff}f\\u{ad}g");
+        let seen = "\u{5e9}\u{5dc}\u{5d5} \u{645}\u{631} \u{65e5}\u{672c} e\u{301} \u{1f600}";
+        assert_eq!(escape_control(seen), seen, "letters that are read from the right, or have accents");
     }
 }

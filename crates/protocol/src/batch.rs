@@ -92,7 +92,7 @@ impl Batch {
     /// As the controller keeps it: others read the name on their terminals.
     #[must_use]
     pub fn cleaned(mut self) -> Self {
-        let shown = |c: char| if c.is_control() { ' ' } else { c };
+        let shown = |c: char| if tutti_os::stderr::is_deceptive(c) { ' ' } else { c };
         self.name = self.name.trim().chars().take(NAME_CHARS_MAX).map(shown).collect();
         self
     }

@@ -119,6 +119,14 @@ pub fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             // XML has no way to write the others.
             '\t' | '\n' => out.push(' '),
+            // And what turns or hides the text beside it.
+            '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' => {
+                out.push('\u{fffd}');
+            }
             letter if letter.is_control() => out.push('\u{fffd}'),
             letter => out.push(letter),
         }
