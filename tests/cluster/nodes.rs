@@ -277,3 +277,34 @@ fn netns_cluster_nodes_reach_each_other() {
         }
     }
 }
+
+/// Whoever dies, the namespaces and what joins them are there for the daemon that follows it; with the last
+/// daemon they go.
+#[test]
+fn netns_cluster_comes_together_again_when_node0s_daemon_is_killed() {
+    use std::os::unix::fs::MetadataExt;
+    if !have_namespaces() {
+        skip(Need::NetworkNamespace, "no network namespaces here");
+        return;
+    }
+    let cluster = Cluster::up("cluster-netns-killed", 3, &["--netns"]);
+    let inode = crate::cluster::net_of(cluster.daemon(0)).expect("it lives");
+    let holders = move || {
+        let folders = std::fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+        let is_one = |folder: &std::path::PathBuf| {
+            std::fs::read(folder.join("cmdline")).is_ok_and(|line| line.starts_with(b"tutti-namespaces\0"))
+        };
+        let files = folders.filter(is_one).filter_map(|folder| std::fs::read_dir(folder.join("fd")).ok());
+        let paths = files.flat_map(|entries| entries.flatten().map(|entry| entry.path()));
+        paths.filter(move |path| path.metadata().is_ok_and(|found| found.ino() == inode)).collect::<Vec<_>>()
+    };
+    let gone = cluster.kill_daemon(0);
+    let find = || std::fs::File::open(holders().first().expect("a process holds it")).expect("it lives");
+    gone.enters(find).start();
+    let nodes_alive = || cluster.tutti(&["nodes", "--json"]).stdout.matches("\"alive\": true").count();
+    crate::harness::await_that("all nodes are back", || nodes_alive() == 3);
+    let words = ["run", "-N", "3", "-n", "6", crate::harness::RANK, "exchange"];
+    crate::harness::run(&mut cluster.command_on(0, &words)).expect_success();
+    drop(cluster);
+    crate::harness::await_that("nothing holds the namespaces", || holders().is_empty());
+}

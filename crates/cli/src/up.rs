@@ -10,6 +10,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::pipe::PipeFlags;
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::config::{Config, settings};
@@ -109,6 +111,8 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     let namespaces = options.netns.then(|| Namespaces::create(options.nodes, &[])).transpose();
     let namespaces = namespaces.map_err(|error| error.to_string())?;
     let mut daemons = Daemons(Vec::new());
+    // None: a daemon has nothing to keep.
+    let holder = Holder::start(namespaces.as_ref()).map_err(|error| format!("cannot keep the namespaces: {error}"))?;
     let mut head: Option<String> = None;
     for node in 0..options.nodes {
         let start = |daemons: &mut Daemons, address| {
@@ -117,11 +121,10 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
         let address = match &namespaces {
             None => start(&mut daemons, (LOOPBACK, None)),
             Some(namespaces) => {
-                // The controller holds what joins them, as long as it runs.
-                let switch =
-                    namespaces.switch().map_err(|error| format!("cannot keep the namespaces: {error}"))?;
+                let lives =
+                    holder.try_clone().map_err(|error| format!("cannot keep the namespaces: {error}"))?;
                 let address = namespaces.nodes[node as usize].address;
-                let started = namespaces.inside(node as usize, || start(&mut daemons, (address, switch)));
+                let started = namespaces.inside(node as usize, || start(&mut daemons, (address, lives)));
                 started.map_err(|error| error.to_string()).flatten()
             }
         }?;
@@ -153,6 +156,36 @@ fn alive() -> Result<usize, String> {
     match cluster::request(&Request::Nodes)?.0 {
         Answer::Nodes(rows) => Ok(rows.iter().filter(|row| row.alive).count()),
         _ => Err("the daemon is of another version".into()),
+    }
+}
+
+/// What keeps the namespaces of a cluster and what joins them, whichever of its daemons dies: a process that
+/// has all of them open, and ends when no daemon has its end of a pipe any more. It does nothing else, so it is
+/// `cat`, under another name. Who starts a daemon again enters its namespace by `/proc/PID/fd`.
+struct Holder(Option<OwnedFd>);
+
+/// Its name in lists of processes.
+const HOLDER: &str = "tutti-namespaces";
+
+impl Holder {
+    fn start(namespaces: Option<&Namespaces>) -> std::io::Result<Self> {
+        let Some(namespaces) = namespaces else { return Ok(Holder(None)) };
+        let (end, lives) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        // Copies, which that process has under their numbers.
+        let copies = namespaces.descriptors().map(|open| open.try_clone_to_owned()).collect::<Result<Vec<_>, _>>()?;
+        for copy in &copies {
+            fcntl_setfd(copy, FdFlags::empty())?;
+        }
+        let mut command = Command::new("cat");
+        command.arg0(HOLDER).stdin(end).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        // It is in the way of no folder.
+        command.current_dir("/").spawn()?;
+        Ok(Holder(Some(lives)))
+    }
+
+    /// What a daemon keeps open.
+    fn try_clone(&self) -> std::io::Result<Option<OwnedFd>> {
+        self.0.as_ref().map(OwnedFd::try_clone).transpose()
     }
 }
 

@@ -19,7 +19,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
@@ -102,13 +102,10 @@ impl Namespaces {
         Ok(Namespaces { own, nodes: nodes.collect(), switch: switch.map(|(descriptor, _)| descriptor) })
     }
 
-    /// What must stay open while more than two nodes are to reach each other, if there is such a thing; a
-    /// copy, for a process that outlives this one.
-    ///
-    /// # Errors
-    /// When there are no more descriptors.
-    pub fn switch(&self) -> io::Result<Option<OwnedFd>> {
-        self.switch.as_ref().map(OwnedFd::try_clone).transpose()
+    /// What must stay open while the nodes are to reach each other: their namespaces in order, and that of the
+    /// switch. For a process that outlives this one.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.nodes.iter().map(|node| node.descriptor.as_fd()).chain(self.switch.iter().map(AsFd::as_fd))
     }
 
     /// Does something inside the namespace of a node, such as starting a process.
