@@ -31,6 +31,7 @@ mod rubbish;
 mod shares;
 mod siege;
 mod sleepers;
+mod strangers;
 mod terms;
 mod tracer;
 mod user_memory;

@@ -58,6 +58,7 @@ mod receive;
 mod records;
 mod regions;
 mod starters;
+mod strangers;
 mod used;
 mod uses;
 mod writers;
@@ -459,7 +460,7 @@ impl Shell {
             meters: uses::Meters::open(),
             fill_trials: filling::FillTrials::default(),
             neighbours: neighbours::Neighbours::new(settings.leave_ms.is_some()),
-            pending_peers: peers::PendingPeers::default(),
+            pending_peers: peers::PendingPeers::new(),
             shell_events,
             peers: HashMap::new(),
             clients: HashMap::new(),

@@ -2,16 +2,17 @@
 //! daemons of a cluster are of one version.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use super::strangers::Strangers;
 use super::{Event, LinkId, Shell, ShellEvent, ShellEvents, report_accept};
 use crate::gang::{Command, LABEL, Neighbour, SECRET_BYTES, Secret};
 use crate::members::NodeId;
@@ -19,24 +20,23 @@ use crate::message::{MESSAGE_BYTES_MAX, Message};
 
 /// A connection and its handshake take at most so long.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Connections that have not shown the cluster's key; further ones are closed at once, a daemon dials again.
-const STRANGERS_MAX: usize = 256;
+/// Ports that only root can use, from which root's daemons connect, and how many are tried.
+const ROOTS_PORTS: std::ops::Range<u16> = 600..1024;
+const ROOTS_PORTS_TRIED: u16 = 32;
 /// Between two lines about strangers.
 const SAID_AGAIN: Duration = Duration::from_secs(10);
 
-/// Who has connected and not shown the key: anybody who reaches the port.
-#[derive(Debug, Default)]
+/// Who has connected and not shown the key, and what was said of that.
+#[derive(Debug)]
 pub(super) struct PendingPeers {
-    /// One share each.
-    here: Arc<()>,
+    strangers: Strangers,
     /// When somebody was last turned away, and how many since without a line.
     event: Arc<Mutex<(Option<Instant>, u64)>>,
 }
 
 impl PendingPeers {
-    /// Room for one more, until it is dropped.
-    fn admit(&self) -> Option<Arc<()>> {
-        (Arc::strong_count(&self.here) <= STRANGERS_MAX).then(|| Arc::clone(&self.here))
+    pub(super) fn new() -> Self {
+        PendingPeers { strangers: Strangers::new(), event: Arc::default() }
     }
 }
 
@@ -108,13 +108,14 @@ impl Shell {
             let acceptor = TlsAcceptor::from(Arc::clone(&self.credential.server));
             let shell_events = self.shell_events.clone();
             let event = Arc::clone(&self.pending_peers.event);
-            let Some(place) = self.pending_peers.admit() else {
-                return complain(&event, address, "too many connections have not shown the key");
-            };
-            tokio::spawn(async move {
+            let (number, strangers) = (link.0, self.pending_peers.strangers.clone());
+            let admitted = strangers.clone();
+            let shows = async move {
                 let _ = stream.set_nodelay(true);
                 let shown = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
-                drop(place);
+                if !strangers.leave(number) {
+                    return;
+                }
                 match shown {
                     Ok(Ok(stream)) => {
                         let secret =
@@ -130,7 +131,19 @@ impl Shell {
                     Ok(Err(error)) => complain(&event, address, &text_of(&error)),
                     Err(_) => complain(&event, address, "it did not identify itself"),
                 }
+            };
+            let event = Arc::clone(&self.pending_peers.event);
+            // It begins when it has its place.
+            let (begin, begins) = tokio::sync::oneshot::channel();
+            let task = tokio::spawn(async move {
+                if begins.await.is_ok() {
+                    shows.await;
+                }
             });
+            if admitted.admit(number, address, task.abort_handle()) {
+                complain(&event, address, "too many connections have not shown the key");
+            }
+            let _ = begin.send(());
         });
         report_accept(accepted);
     }
@@ -141,7 +154,7 @@ impl Shell {
         let shell_events = self.shell_events.clone();
         tokio::spawn(async move {
             let connect = async {
-                let stream = TcpStream::connect(address).await?;
+                let stream = connect_to(address).await?;
                 stream.set_nodelay(true)?;
                 let name = ServerName::try_from("tutti").expect("a name");
                 connector.connect(name, stream).await
@@ -162,6 +175,36 @@ impl Shell {
             }
         });
     }
+}
+
+/// To a daemon; root's comes from a port that only root can use, if there is one: strangers there take no
+/// place from it.
+async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
+    if rustix::process::geteuid().is_root() {
+        let first = super::random_number()? as u16;
+        for tried in 0..ROOTS_PORTS_TRIED {
+            let port = ROOTS_PORTS.start + first.wrapping_add(tried) % ROOTS_PORTS.len() as u16;
+            let (socket, any) = match address.ip() {
+                IpAddr::V4(_) => (TcpSocket::new_v4()?, IpAddr::from(Ipv4Addr::UNSPECIFIED)),
+                IpAddr::V6(_) => (TcpSocket::new_v6()?, IpAddr::from(Ipv6Addr::UNSPECIFIED)),
+            };
+            // A service that has the port begins later nevertheless.
+            socket.set_reuseaddr(true)?;
+            match socket.bind(SocketAddr::new(any, port)) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
+                // In some containers root may not.
+                Err(_) => break,
+                Ok(()) => {}
+            }
+            match socket.connect(address).await {
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => {
+                }
+                result => return result,
+            }
+        }
+    }
+    TcpStream::connect(address).await
 }
 
 impl Shell {
