@@ -32,6 +32,7 @@ use crate::message::{Answer, JobId, Message, Order, Routed};
 
 pub mod action;
 pub mod board;
+pub mod clocks;
 pub mod config;
 pub mod configuration;
 mod controller;
@@ -54,6 +55,7 @@ mod tunnel;
 
 use action::{Action, NodeTurns};
 use board::BoardLines;
+use clocks::Clocks;
 use config::Loaded;
 use config::{Config, TICK_MS};
 use configuration::Kept;
@@ -104,8 +106,10 @@ pub struct Core {
 }
 
 impl Core {
-    /// A daemon that has just been started, at a time in ms since 1970.
-    pub fn new(mut config: Config, now_ms: u64) -> Self {
+    /// A daemon that has just been started.
+    pub fn new(mut config: Config, now: impl Into<Clocks>) -> Self {
+        let now = now.into();
+        let now_ms = now.wall_ms;
         let journals = std::mem::take(&mut config.journals);
         let (starters, queued) = (std::mem::take(&mut config.starters), std::mem::take(&mut config.queued));
         let is_controller = config.controller.is_none();
@@ -126,7 +130,7 @@ impl Core {
             leaving_ms: None,
             out: Outbox::default(),
             actions: VecDeque::new(),
-            local: LocalNode::new(config, starters.first().map(|(_, record)| record.node), now_ms),
+            local: LocalNode::new(config, starters.first().map(|(_, record)| record.node), now),
         };
         gangs::forward_members(&core.local, &mut core.out);
         core.kept.members_changed(&core.local, &mut core.out);
@@ -153,8 +157,8 @@ impl Core {
     }
 
     /// Something happened.
-    pub fn handle(&mut self, now_ms: u64, event: Event) {
-        let passed_ms = self.local.set_clock(now_ms);
+    pub fn handle(&mut self, now: impl Into<Clocks>, event: Event) {
+        let passed_ms = self.local.set_clocks(now.into());
         if passed_ms >= self.local.config.lost_ms {
             self.stale_until_ms = self.local.now_ms + STALE_MS;
         }
@@ -504,10 +508,17 @@ impl Core {
             }
             Message::Members(members) if from_above => self.links.handle_members(local, out, members),
             Message::Orders(orders) if from_above => {
-                orders.into_iter().for_each(|(job, order)| self.relay.set_order(job, order));
+                for (job, mut order) in orders {
+                    order.clock = order.clock.received(local.boot_ms);
+                    self.relay.set_order(job, order);
+                }
             }
             Message::States { orders, states } if from_below => {
-                orders.into_iter().for_each(|(job, order)| self.handle_known(job, order));
+                let boot_ms = local.boot_ms;
+                for (job, mut order) in orders {
+                    order.clock = order.clock.received(boot_ms);
+                    self.handle_known(job, order);
+                }
                 states.into_iter().for_each(|state| self.relay.record_batch(state));
             }
             Message::Gone { node, incarnation, by } if from_below => {

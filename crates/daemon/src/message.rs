@@ -32,6 +32,7 @@ use tutti_sched::fill_trial::PutOut;
 use tutti_sched::market::NodeUse;
 pub use tutti_sched::{Bytes, JobId};
 
+use crate::core::clocks::Elapsed;
 use crate::members::{About, Members, NodeId};
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::users::FreezeMethod;
@@ -501,17 +502,36 @@ impl Order {
     }
 }
 
-/// What the controller knows of the time of a job. In ms since 1970, by the controller's clock.
+/// What the controller knows of the time of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
-    /// When its ranks ran; said of a job with a time limit, and of one that was suspended.
+    /// When its ranks ran, in ms since 1970 by the controller's clock; said of a job with a time limit, and of
+    /// one that was suspended.
     pub started_ms: Option<u64>,
-    /// For how long it was suspended since then, without [`Self::suspended`].
-    pub suspended_ms: u64,
     /// It is suspended.
     pub suspended: Option<Suspended>,
-    /// It has reached its limit, and TERM was sent: at this time it is killed.
-    pub kill_ms: Option<u64>,
+    /// How long it has run, without the time suspended; counted of a job with a time limit.
+    #[serde(default)]
+    pub ran: Elapsed,
+    /// It has reached its limit, and TERM was sent so long ago.
+    #[serde(default)]
+    pub since_term: Option<Elapsed>,
+}
+
+impl Clock {
+    /// As it goes over a link.
+    #[must_use]
+    pub fn sent(&self, boot_ms: u64) -> Self {
+        let since_term = self.since_term.map(|since| since.sent(boot_ms));
+        Clock { ran: self.ran.sent(boot_ms), since_term, ..*self }
+    }
+
+    /// As it is for whoever has it from a link.
+    #[must_use]
+    pub fn received(&self, boot_ms: u64) -> Self {
+        let since_term = self.since_term.map(|since| since.received(boot_ms));
+        Clock { ran: self.ran.received(boot_ms), since_term, ..*self }
+    }
 }
 
 /// A node's daemon has died before it began its part of a job, and the one that follows it begins.

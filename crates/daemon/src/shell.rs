@@ -27,7 +27,7 @@ use crate::gang::{self, GangSettings, Switcher};
 use crate::ids::{ClientId, LinkId};
 use crate::key::Credential;
 use crate::message::{JobId, Message};
-use clock::{now_ms, now_us};
+use clock::{now, now_ms, now_us};
 pub use error::ShellError;
 use error::failed;
 use starters::Starter;
@@ -273,7 +273,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
             stream = board_socket.next() => shell.serve_board(stream.as_ref()),
             () = alarm.ring(shell.wait()) => {
                 shell.watch_front_ends();
-                shell.core.handle(now_ms(), Event::Tick);
+                shell.core.handle(now(), Event::Tick);
                 shell.take_turns();
                 shell.try_fillers();
                 shell.share_machine(now_ms());
@@ -445,7 +445,7 @@ impl Shell {
         .map_err(failed("start the switch thread"))?;
         config.about.preferred = switcher.priority_class();
         Ok(Shell {
-            core: Core::new(config, now_ms()),
+            core: Core::new(config, now()),
             folder,
             manifest,
             filing,
@@ -541,7 +541,7 @@ impl Shell {
             Event::Starter(job, _) if self.starters.get(job).is_some_and(Starter::is_abandoned) => return,
             _ => {}
         }
-        self.core.handle(now_ms(), event);
+        self.core.handle(now(), event);
     }
 
     /// Does what the core wants.
@@ -686,7 +686,7 @@ impl Shell {
             return board.hand_out(stream);
         }
         let own = board.measure(jobs);
-        self.core.handle(now_ms(), Event::Board(Box::new(own)));
+        self.core.handle(now(), Event::Board(Box::new(own)));
         self.measure_uses();
         self.act();
         if let (Some(board), Some(me)) = (&mut self.board, self.core.node()) {
@@ -696,14 +696,16 @@ impl Shell {
 
     /// What jobs have of this node's memory and network goes to the controller, and to the board.
     fn measure_uses(&mut self) {
-        let (now_ms, starters) = (now_ms(), &self.starters);
+        let (now, starters) = (now(), &self.starters);
         let memory_bytes = |job| {
             let starter: &Starter = starters.get(&job)?;
             Some(starter.group.as_ref().and_then(|group| group.memory_bytes()))
         };
-        let Some((found, congested_until_ns)) = self.meters.measure(now_ms, memory_bytes) else { return };
+        let Some((found, congested_until_ns)) = self.meters.measure(now.boot_ms, memory_bytes) else {
+            return;
+        };
         self.board.iter_mut().for_each(|board| board.show_congestion(congested_until_ns));
-        self.core.handle(now_ms, Event::Use(Box::new(found)));
+        self.core.handle(now, Event::Use(Box::new(found)));
     }
 
     /// Until it is time for a tick.
@@ -715,24 +717,25 @@ impl Shell {
     /// What the switch thread says to its neighbours and does not go by datagram goes over the links.
     fn forward_outbox(&mut self) {
         while let Some((link, number, word)) = self.switcher.outbox().take() {
-            self.core.handle(now_ms(), Event::Gang(gang::SwitchEvent::Relay(link, number, word)));
+            self.core.handle(now(), Event::Gang(gang::SwitchEvent::Relay(link, number, word)));
         }
     }
 
     /// What the switch thread has done goes to the controller's log, once a second.
     fn take_turns(&mut self) {
-        let (turns, now_ms) = (self.switcher.turns(), now_ms());
-        if now_ms < self.turns_taken_ms + TURNS_MS && !turns.is_half_full() {
+        let (turns, now) = (self.switcher.turns(), now());
+        if now.boot_ms < self.turns_taken_ms + TURNS_MS && !turns.is_half_full() {
             return;
         }
-        self.turns_taken_ms = now_ms;
+        // A clock that is set stops no counting.
+        self.turns_taken_ms = now.boot_ms;
         if let Some(batch) = turns.take(now_us(), gang::now_ns()) {
-            self.core.handle(now_ms, Event::Turns(batch));
+            self.core.handle(now, Event::Turns(batch));
         }
         let served = self.switcher.served().read();
-        self.used.iter_mut().for_each(|file| file.keep(now_ms, &served.used));
+        self.used.iter_mut().for_each(|file| file.keep(now.wall_ms, &served.used));
         if !served.jobs.is_empty() || !served.users.is_empty() {
-            self.core.handle(now_ms, Event::Gang(gang::SwitchEvent::Served(served)));
+            self.core.handle(now, Event::Gang(gang::SwitchEvent::Served(served)));
         }
     }
 

@@ -219,17 +219,17 @@ impl Controller {
 
     /// States of a job have changed, or something else that its order depends on.
     pub(super) fn judge(&mut self, local: &LocalNode, relay: &mut Relay, out: &mut Outbox, id: JobId) {
-        let (now_ms, wall_ms) = (local.now_ms, local.wall_ms);
+        let (now_ms, wall_ms, now) = (local.now_ms, local.wall_ms, local.clocks());
         let (Some(job), Some(members)) = (self.jobs.get_mut(id), &local.members) else { return };
         if job.order.forget {
             return;
         }
         let (was_started, reported, was_over) = (job.reported_started, job.notices.len(), job.over);
         job.judge_dependencies();
-        let has_reached_limit = job.judge_limit(wall_ms);
+        let has_reached_limit = job.judge_limit(now.boot_ms);
         let none = BTreeMap::new();
         let states = relay.states(id).unwrap_or(&none);
-        job.judge(states, wall_ms);
+        job.judge(states, now);
         let (new, left) = (job.notices[reported..].to_vec(), std::mem::take(&mut job.left));
         let fillings = std::mem::take(&mut job.fillings);
         let is_started = job.reported_started && !was_started;
@@ -245,7 +245,7 @@ impl Controller {
             }
         }
         let is_now_suspended =
-            job.judge_stall(relay.states(id), (now_ms, wall_ms)) || job.judge_idle(relay.states(id), wall_ms);
+            job.judge_stall(relay.states(id), (now_ms, now)) || job.judge_idle(relay.states(id), now);
         let is_connected_otherwise = job.judge_connections(relay.states(id));
         self.jobs.forget_if_received(id, members, now_ms, local.config.keep_ms);
         self.publish(relay, id);
@@ -389,7 +389,7 @@ impl Controller {
     /// The jobs that are to be judged since time has passed.
     pub(super) fn take_due(&mut self, local: &LocalNode) -> BTreeSet<JobId> {
         let Some(members) = &local.members else { return BTreeSet::new() };
-        self.jobs.take_due(members, local.now_ms, local.wall_ms)
+        self.jobs.take_due(members, local.now_ms, local.boot_ms)
     }
 }
 

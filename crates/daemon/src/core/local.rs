@@ -1,6 +1,7 @@
 //! What a daemon knows of itself, of the time and of the other nodes. Every part reads it;
 //! [`Links`](super::links::Links) alone changes the number and the list.
 
+use super::clocks::Clocks;
 use super::config::Config;
 use crate::members::{Members, NodeId};
 use crate::message::User;
@@ -13,6 +14,8 @@ pub(super) struct LocalNode {
     pub(super) now_ms: u64,
     /// What the clock says, in ms since 1970.
     pub(super) wall_ms: u64,
+    /// How long the machine is up: nobody sets that clock.
+    pub(super) boot_ms: u64,
     /// Our number, as soon as we have one.
     pub(super) me: Option<NodeId>,
     /// The number that an earlier incarnation had.
@@ -23,12 +26,14 @@ pub(super) struct LocalNode {
 }
 
 impl LocalNode {
-    /// A node that has just been started, at a time in ms since 1970.
-    pub(super) fn new(config: Config, preferred: Option<NodeId>, now_ms: u64) -> Self {
+    /// A node that has just been started.
+    pub(super) fn new(config: Config, preferred: Option<NodeId>, now: Clocks) -> Self {
+        let Clocks { wall_ms: now_ms, boot_ms } = now;
         let is_controller = config.controller.is_none();
         LocalNode {
             now_ms,
             wall_ms: now_ms,
+            boot_ms,
             me: is_controller.then_some(NodeId::CONTROLLER),
             preferred,
             members: is_controller.then(|| {
@@ -45,12 +50,18 @@ impl LocalNode {
         self.config.controller.is_none()
     }
 
-    /// The clock says this now. Gives how far it has gone on since it was looked at last.
-    pub(super) fn set_clock(&mut self, wall_ms: u64) -> u64 {
+    /// The clocks say this now. Gives how far the one of the wall has gone on since it was looked at last.
+    pub(super) fn set_clocks(&mut self, now: Clocks) -> u64 {
+        let Clocks { wall_ms, boot_ms } = now;
         let passed_ms = wall_ms.saturating_sub(self.wall_ms);
         self.now_ms += passed_ms.min(self.config.step_ms());
-        self.wall_ms = wall_ms;
+        (self.wall_ms, self.boot_ms) = (wall_ms, boot_ms);
         passed_ms
+    }
+
+    /// What the clocks said last.
+    pub(super) fn clocks(&self) -> Clocks {
+        Clocks { wall_ms: self.wall_ms, boot_ms: self.boot_ms }
     }
 
     /// How long nothing has been heard of the controller.

@@ -338,7 +338,9 @@ impl Relay {
         let mut batches = Batches::default();
         for (job, entry) in &mut self.entries {
             if std::mem::take(&mut entry.up) {
-                batches.push_order(*job, entry.newest_order().clone());
+                let mut order = entry.newest_order().clone();
+                order.clock = order.clock.sent(local.boot_ms);
+                batches.push_order(*job, order);
             }
             if entry.is_due(members, me) {
                 for node in std::mem::take(&mut entry.changed) {
@@ -379,6 +381,7 @@ impl Relay {
                 let is_news = whole || entry.new || moved && !sent.contains(job);
                 if is_news && entry.concerns(members, child) {
                     let mut order = entry.order.clone();
+                    order.clock = order.clock.sent(local.boot_ms);
                     if !sent.insert(*job) {
                         order.launch = None;
                     }

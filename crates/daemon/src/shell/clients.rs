@@ -20,7 +20,7 @@ use tutti_os::peer_pidfd;
 use tutti_os::session::Session;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
 
-use super::clock::now_ms;
+use super::clock::now;
 use super::error::{ShellError, failed};
 use super::peer_users::PeerProcess;
 use super::quota::{ConnectionPermit, Debts};
@@ -122,7 +122,7 @@ impl Shell {
             }
         }
         for (client, stopped) in changed {
-            self.core.handle(now_ms(), Event::FrontState(client, stopped));
+            self.core.handle(now(), Event::FrontState(client, stopped));
         }
     }
 }

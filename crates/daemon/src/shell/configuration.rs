@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Shell;
-use super::clock::now_ms;
+use super::clock::now;
 use crate::core::event::Event;
 use crate::members::NodeId;
 
@@ -18,13 +18,13 @@ impl Shell {
             return tracing::warn!("the controller alone reloads its configuration: `tutti reload` asks it");
         }
         let result = self.settings.configuration.reload();
-        self.core.handle(now_ms(), Event::Reloaded(requester, result));
+        self.core.handle(now(), Event::Reloaded(requester, result));
     }
 
     /// Stores the text.
     pub(super) fn keep_configuration(&mut self, text: Arc<str>) {
         match write(&self.settings.cluster_file, &text) {
-            Ok(()) => self.core.handle(now_ms(), Event::ConfigurationKept(text)),
+            Ok(()) => self.core.handle(now(), Event::ConfigurationKept(text)),
             Err(error) => {
                 let file = self.settings.cluster_file.display();
                 tracing::warn!("cannot store the configuration in {file}: {error}");

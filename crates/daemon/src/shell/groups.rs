@@ -16,7 +16,7 @@ use tutti_os::stderr::print_line;
 use tutti_protocol::size;
 use tutti_protocol::wire::Job;
 
-use super::clock::now_ms;
+use super::clock::now;
 use super::filling::Filled;
 use super::{JobId, Shell};
 use crate::core::action::Residents;
@@ -62,7 +62,7 @@ impl Shell {
                     if let Some(put_out) = put_out {
                         tracing::info!("job {job} is {put_out}");
                     }
-                    self.core.handle(now_ms(), Event::PutOut(job, put_out));
+                    self.core.handle(now(), Event::PutOut(job, put_out));
                 }
             }
         }

@@ -28,7 +28,7 @@ use tutti_os::{cgroup, cpu_list};
 use tutti_protocol::linker_variables::withhold;
 use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
-use super::clock::now_ms;
+use super::clock::now;
 use super::orphans::{Wards, await_end_blocking};
 use super::receive::read_some;
 use super::records::{File, remove_blocking, started};
@@ -301,7 +301,7 @@ impl Shell {
                     record: None,
                 };
                 if let Some(group) = &group {
-                    self.core.handle(now_ms(), Event::Limited(job, group.enforced()));
+                    self.core.handle(now(), Event::Limited(job, group.enforced()));
                 }
                 let wire = Some(Wire { number, writer, listen });
                 let (child, enrolled, ended) = (Some(child), false, false);
@@ -336,7 +336,7 @@ impl Shell {
             Some(starter) => {
                 starter.wire = Some(wire);
                 if let Some(group) = &starter.group {
-                    self.core.handle(now_ms(), Event::Limited(job, group.enforced()));
+                    self.core.handle(now(), Event::Limited(job, group.enforced()));
                 }
                 Some(Event::Reattach(job, back.clone()))
             }

@@ -11,12 +11,13 @@ use tutti_protocol::users::SuspendedBy;
 use tutti_protocol::wire::Report;
 
 use super::job::JobRecord;
+use crate::core::clocks::Clocks;
 use crate::members::NodeId;
 use crate::message::{PartState, Run};
 
 impl JobRecord {
     /// The parts have said something. `true`: it has just been suspended for it.
-    pub(super) fn judge_idle(&mut self, states: Option<&BTreeMap<NodeId, PartState>>, wall_ms: u64) -> bool {
+    pub(super) fn judge_idle(&mut self, states: Option<&BTreeMap<NodeId, PartState>>, now: Clocks) -> bool {
         let mut nodes = self.launch.nodes.iter();
         let is_idle = self.reported_started
             && nodes.all(|node| states.and_then(|states| states.get(node)).is_some_and(|part| part.idle));
@@ -26,7 +27,7 @@ impl JobRecord {
             return false;
         }
         self.report(Report::Warning(IDLE_SUSPENDED.into()));
-        self.suspend_by_rule(SuspendedBy::Idle, wall_ms);
+        self.suspend_by_rule(SuspendedBy::Idle, now);
         true
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tutti_os::stderr::is_deceptive;
 use tutti_protocol::wire::{Ended, Inherits, Input, Program, Reached, Report};
 use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
@@ -10,6 +11,7 @@ use tutti_shm::ticket::public_number;
 use super::answers::Requester;
 use super::stillness::Stuck;
 use super::waits::Waits;
+use crate::core::clocks::Clocks;
 use crate::members::NodeId;
 use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
@@ -354,7 +356,8 @@ impl JobRecord {
     }
 
     /// What the parts say becomes what is to be.
-    pub(super) fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, wall_ms: u64) {
+    pub(super) fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, now: Clocks) {
+        let wall_ms = now.wall_ms;
         if self.queued.is_some() {
             return self.judge_waiting(wall_ms);
         }
@@ -378,7 +381,7 @@ impl JobRecord {
         }
         if whole && all(Phase::Running) && !self.reported_started && !self.is_ending() {
             self.reported_started = true;
-            self.record_start(wall_ms);
+            self.record_start(now);
             self.pids = self.launch.nodes.iter().map(|node| (*node, states[node].pids.clone())).collect();
             let pids = parts.iter().flatten().flat_map(|part| part.pids.clone()).collect();
             let cores = parts.iter().flatten().flat_map(|part| part.cores.clone()).collect();
@@ -587,8 +590,12 @@ pub(super) fn command(launch: &Launch) -> String {
             program.arguments.iter().map(|word| String::from_utf8_lossy(word.as_bytes())).collect();
         words.join(" ")
     });
-    let text: String =
-        words.collect::<Vec<_>>().join(" : ").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text: String = words
+        .collect::<Vec<_>>()
+        .join(" : ")
+        .chars()
+        .map(|c| if is_deceptive(c) { ' ' } else { c })
+        .collect();
     match text.char_indices().nth(COMMAND_CHARS) {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text,

@@ -190,7 +190,7 @@ impl Jobs {
     }
 
     /// The jobs that are to be judged since time has passed.
-    pub(super) fn take_due(&mut self, members: &Members, now_ms: u64, wall_ms: u64) -> BTreeSet<JobId> {
+    pub(super) fn take_due(&mut self, members: &Members, now_ms: u64, boot_ms: u64) -> BTreeSet<JobId> {
         // A job of an earlier controller ends if a node of it does not come back.
         let mut absent = BTreeSet::new();
         for job in self.records.values_mut().filter(|job| !job.order.forget) {
@@ -206,7 +206,7 @@ impl Jobs {
         let unheard =
             |job: &JobRecord| job.received < job.notices.len() as u64 && now_ms >= job.sent_ms + RESEND_MS;
         let is_due = |job: &JobRecord| {
-            let is_late = job.limit_due_ms().is_some_and(|due_ms| wall_ms >= due_ms);
+            let is_late = job.is_past_limit(boot_ms);
             unheard(job) || job.taking.is_some() || job.stuck.is_due(now_ms) || is_late
         };
         let mut ids = std::mem::take(&mut self.pending);

@@ -5,14 +5,15 @@
 //! ```
 //!
 //! What is known of it is in the order ([`Clock`](crate::message::Clock)), so the controller that takes the
-//! job over goes on from there: its limit is not longer for it, and no signal is sent twice. It is wall time
-//! by the controller's clock, as batch users know it: that others have turns in between counts, that the user
-//! has suspended the job does not.
+//! job over goes on from there: its limit is not longer for it, and no signal is sent twice. It is the time
+//! that passes for everybody, as batch users know it: that others have turns in between counts, that the user
+//! has suspended the job does not. No clock that is set changes it ([`Elapsed`]).
 
 use rustix::process::Signal;
 use tutti_protocol::wire::Report;
 
 use super::job::JobRecord;
+use crate::core::clocks::{Clocks, Elapsed};
 use crate::message::{Run, Suspended};
 use tutti_protocol::time_limit;
 use tutti_protocol::users::SuspendedBy;
@@ -24,10 +25,13 @@ const TIMED_OUT: u8 = 124;
 
 impl JobRecord {
     /// Its ranks run, for this controller.
-    pub(super) fn record_start(&mut self, wall_ms: u64) {
-        let started_ms = *self.started_ms.get_or_insert(wall_ms);
+    pub(super) fn record_start(&mut self, now: Clocks) {
+        let started_ms = *self.started_ms.get_or_insert(now.wall_ms);
         if self.launch.batch.limit().is_some() {
             self.order.clock.started_ms = Some(started_ms);
+            if self.order.run == Run::Go {
+                self.order.clock.ran.start(now.boot_ms);
+            }
         }
     }
 
@@ -35,62 +39,56 @@ impl JobRecord {
     pub(super) fn learn_clock(&mut self) {
         let clock = self.order.clock;
         self.started_ms = self.started_ms.or(clock.started_ms);
-        if clock.kill_ms.is_some() {
+        if clock.since_term.is_some() {
             self.record_limit();
         }
     }
 
     /// It is to run or to stand still, as a user wants it.
-    pub(super) fn set_run(&mut self, run: Run, uid: u32, wall_ms: u64) {
+    pub(super) fn set_run(&mut self, run: Run, uid: u32, now: Clocks) {
+        let has_limit = self.launch.batch.limit().is_some();
         let clock = &mut self.order.clock;
         if run == Run::Stop {
-            clock.suspended = Some(Suspended { since_ms: wall_ms, uid, why: SuspendedBy::User });
+            clock.suspended = Some(Suspended { since_ms: now.wall_ms, uid, why: SuspendedBy::User });
             clock.started_ms = self.started_ms;
-        } else if let Some(Suspended { since_ms, .. }) = clock.suspended.take()
-            && let Some(started_ms) = self.started_ms
-        {
-            clock.suspended_ms += wall_ms.saturating_sub(since_ms.max(started_ms));
+            clock.ran.stop(now.boot_ms);
+        } else if clock.suspended.take().is_some() && self.started_ms.is_some() && has_limit {
+            clock.ran.start(now.boot_ms);
         }
         self.order.run = run;
     }
 
     /// It is suspended by a rule that its user has set.
-    pub(super) fn suspend_by_rule(&mut self, why: SuspendedBy, wall_ms: u64) {
+    pub(super) fn suspend_by_rule(&mut self, why: SuspendedBy, now: Clocks) {
         self.reported_suspended = false;
-        self.set_run(Run::Stop, self.launch.user.uid, wall_ms);
+        self.set_run(Run::Stop, self.launch.user.uid, now);
         self.order.clock.suspended.iter_mut().for_each(|suspended| suspended.why = why);
     }
 
-    /// When something is to be done because of its limit.
-    pub(super) fn limit_due_ms(&self) -> Option<u64> {
+    /// Something is to be done because of its limit.
+    pub(super) fn is_past_limit(&self, boot_ms: u64) -> bool {
         let clock = &self.order.clock;
+        let Some((limit_ms, _)) = self.launch.batch.limit() else { return false };
         if self.is_ending() || self.queued.is_some() {
-            return None;
+            return false;
         }
-        let (limit_ms, _) = self.launch.batch.limit()?;
-        let runs = self.order.run == Run::Go;
-        let end_ms = || {
-            Some(
-                clock
-                    .started_ms
-                    .filter(|_| runs)?
-                    .saturating_add(clock.suspended_ms)
-                    .saturating_add(limit_ms),
-            )
-        };
-        clock.kill_ms.or_else(end_ms)
+        let runs = self.order.run == Run::Go && clock.ran.since_ms.is_some();
+        match clock.since_term {
+            Some(since_term) => since_term.at(boot_ms) >= GRACE_MS,
+            None => runs && clock.ran.at(boot_ms) >= limit_ms,
+        }
     }
 
     /// `true`: it has just reached its limit.
-    pub(super) fn judge_limit(&mut self, wall_ms: u64) -> bool {
-        if self.limit_due_ms().is_none_or(|due_ms| wall_ms < due_ms) {
+    pub(super) fn judge_limit(&mut self, boot_ms: u64) -> bool {
+        if !self.is_past_limit(boot_ms) {
             return false;
         }
-        if self.order.clock.kill_ms.is_some() {
+        if self.order.clock.since_term.is_some() {
             self.end_by(None, TIMED_OUT);
             return false;
         }
-        self.order.clock.kill_ms = Some(wall_ms + GRACE_MS);
+        self.order.clock.since_term = Some(Elapsed { ms: 0, since_ms: Some(boot_ms) });
         self.record_limit();
         let text = self.cause.clone().unwrap_or_default();
         self.report(Report::Warning(format!("{text}; the job is ended")));

@@ -317,7 +317,7 @@ impl Controller {
         if let Err(answer) = self.jobs.check_owner(id, |owner| local.may(user, Some(owner))) {
             return Some(answer);
         }
-        let (wall_ms, actor) = (local.wall_ms, local.actor(user));
+        let (now, actor) = (local.clocks(), local.actor(user));
         let job = self.jobs.get_mut(id)?;
         if job.over {
             return refused(format!("job {id} is over"));
@@ -325,11 +325,11 @@ impl Controller {
         let (was, was_detached) = (job.order.run, job.detached);
         match control {
             Control::Suspend if was == Run::Go => {
-                job.set_run(Run::Stop, user.uid, wall_ms);
+                job.set_run(Run::Stop, user.uid, now);
                 job.reported_suspended = false;
             }
             Control::Resume if was == Run::Stop => {
-                job.set_run(Run::Go, user.uid, wall_ms);
+                job.set_run(Run::Go, user.uid, now);
                 job.notices.push(Notice::Resumed);
             }
             Control::Suspend | Control::Resume => {}
@@ -352,7 +352,7 @@ impl Controller {
                 let ends = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
                 let ends = ends.iter().any(|end| end.as_raw() as u32 == signal);
                 if ends && was == Run::Stop {
-                    job.set_run(Run::Go, user.uid, wall_ms);
+                    job.set_run(Run::Go, user.uid, now);
                 }
                 job.by_user |= ends;
                 if ends {

@@ -22,6 +22,7 @@ use tutti_protocol::wire::Report;
 use tutti_snapshot::DEADLOCK_ENDED;
 
 use super::job::JobRecord;
+use crate::core::clocks::Clocks;
 use crate::members::NodeId;
 use crate::message::{PartState, Run};
 
@@ -33,18 +34,18 @@ impl JobRecord {
     pub(super) fn judge_stall(
         &mut self,
         states: Option<&BTreeMap<NodeId, PartState>>,
-        (now_ms, wall_ms): (u64, u64),
+        (now_ms, now): (u64, Clocks),
     ) -> bool {
         let nodes = self.launch.nodes.clone();
         if self.record_stall(nodes.iter().map(|node| states?.get(node)), now_ms) {
-            self.hold(Vec::new(), 0, now_ms, wall_ms);
+            self.hold(Vec::new(), 0, now_ms, now.wall_ms);
         }
         self.report_stall();
-        self.act_on_deadlock(wall_ms)
+        self.act_on_deadlock(now)
     }
 
     /// Once for each deadlock, what its user has chosen. `true`: it has just been suspended.
-    fn act_on_deadlock(&mut self, wall_ms: u64) -> bool {
+    fn act_on_deadlock(&mut self, now: Clocks) -> bool {
         let is_new = self.stuck.deadlock().is_some() && !self.stuck.acted;
         self.stuck.acted = self.stuck.deadlock().is_some();
         if !is_new || self.is_ending() || self.order.run != Run::Go {
@@ -54,7 +55,7 @@ impl JobRecord {
             OnDeadlock::Report => false,
             OnDeadlock::Suspend => {
                 self.report(Report::Warning("the job is suspended (--on-deadlock suspend)".into()));
-                self.suspend_by_rule(SuspendedBy::Deadlock, wall_ms);
+                self.suspend_by_rule(SuspendedBy::Deadlock, now);
                 true
             }
             OnDeadlock::End => {

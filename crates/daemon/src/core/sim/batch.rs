@@ -69,6 +69,43 @@ fn cluster_sim_time_limit_survives_controller_death() {
     assert!(tried > 40 || seeds(2).len() == 1, "{tried} jobs reached their limit");
 }
 
+/// Clocks that are set neither end a job before its limit nor let it run on behind it, also where the
+/// controller dies and the next one has it from nodes whose clocks show anything.
+#[test]
+fn cluster_sim_time_limit_is_not_changed_by_clocks_that_are_set() {
+    const HOUR_MS: i64 = 3_600_000;
+    let mut tried = 0;
+    for seed in seeds(40) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_jobs_hang(1..2);
+        let batch = Batch { time_ms: Some(20_000), ..Batch::default() };
+        let submitted = world.submit_on(1, &[1, 2], batch);
+        await_that(&mut world, seed, "it is submitted", |world| world.is_answered(submitted));
+        await_that(&mut world, seed, "it has begun", |world| world.has_started(JobId(1)));
+        let began_ms = world.now_ms;
+        let waits = world.user_requests(2, Request::Wait(JobId(1)));
+        world.run_until(began_ms + 3_000);
+        let ahead_ms = if seed % 2 == 0 { HOUR_MS } else { -HOUR_MS };
+        (0..4).for_each(|node| world.set_clock(node, ahead_ms * (node as i64 % 2 + 1)));
+        if seed % 3 == 0 {
+            world.run_until(began_ms + 8_000);
+            world.replace_daemon(0, 800);
+        }
+        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
+        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        if row.status == Some(1) {
+            // A starter has died.
+            continue;
+        }
+        tried += 1;
+        assert_eq!(row.status, Some(124), "TUTTI_SIM_SEED={seed}: {row:?}");
+        let took_ms = world.now_ms - began_ms;
+        assert!((29_500..36_000).contains(&took_ms), "TUTTI_SIM_SEED={seed}: {took_ms} ms");
+    }
+    assert!(tried > 25 || seeds(2).len() == 1, "{tried} jobs reached their limit");
+}
+
 /// Three jobs wait for one: until it is over, until it has ended well, and until the second is over. Heads
 /// die at any time.
 #[test]

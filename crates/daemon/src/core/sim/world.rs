@@ -226,9 +226,9 @@ impl World {
     }
 
     fn deliver(&mut self, node: usize, event: Event) {
-        let clock = self.clock(node);
+        let clocks = self.clocks(node);
         if let Some(core) = &mut self.machines[node].core {
-            core.handle(clock, event);
+            core.handle(clocks, event);
             self.act(node);
         }
     }

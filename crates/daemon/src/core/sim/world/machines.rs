@@ -8,6 +8,7 @@ use tutti_protocol::wire::{Job, Kind, Report};
 
 use super::{Next, World};
 use crate::core::Core;
+use crate::core::clocks::Clocks;
 use crate::core::config::{Config, TICK_MS};
 use crate::core::event::{Event, StarterEnd};
 use crate::core::journal::Journal;
@@ -69,6 +70,16 @@ impl World {
         (START_MS + self.now_ms).saturating_add_signed(self.machines[node].ahead_ms)
     }
 
+    /// What its clocks show: each machine was started at another time.
+    pub(super) fn clocks(&self, node: usize) -> Clocks {
+        Clocks { wall_ms: self.clock(node), boot_ms: 1_000_000 * (node as u64 + 1) + self.now_ms }
+    }
+
+    /// The clock of a node is set.
+    pub(in crate::core::sim) fn set_clock(&mut self, node: usize, ahead_ms: i64) {
+        self.machines[node].ahead_ms = ahead_ms;
+    }
+
     pub(in crate::core::sim) fn jump_a_clock(&mut self) {
         let node = self.random.below(self.machines.len() as u64) as usize;
         let jump = self.random.below(7_200_000) as i64 - 3_600_000;
@@ -118,10 +129,10 @@ impl World {
             user_name: |_| None,
             group_name: |_| None,
         };
-        let clock = self.clock(node);
+        let clocks = self.clocks(node);
         let machine = &mut self.machines[node];
         machine.scheduling = (node == 0).then(Scheduling::new);
-        (machine.incarnation, machine.core) = (incarnation, Some(Core::new(config, clock)));
+        (machine.incarnation, machine.core) = (incarnation, Some(Core::new(config, clocks)));
         for job in back {
             self.later(600, Next::Reattach(node, job));
         }
