@@ -18,7 +18,7 @@ fn hold(address: SocketAddr, goes_on: &AtomicBool, is_full: &AtomicBool) {
         held.retain(|stream| {
             let mut byte = [0];
             // Nothing has come, or it is closed.
-            !matches!(stream.peek(&mut byte), Ok(_))
+            stream.peek(&mut byte).is_err()
         });
         while held.len() < CONNECTIONS {
             let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_secs(5)) else { break };

@@ -112,7 +112,8 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     let namespaces = namespaces.map_err(|error| error.to_string())?;
     let mut daemons = Daemons(Vec::new());
     // None: a daemon has nothing to keep.
-    let holder = Holder::start(namespaces.as_ref()).map_err(|error| format!("cannot keep the namespaces: {error}"))?;
+    let holder =
+        Holder::start(namespaces.as_ref()).map_err(|error| format!("cannot keep the namespaces: {error}"))?;
     let mut head: Option<String> = None;
     for node in 0..options.nodes {
         let start = |daemons: &mut Daemons, address| {
@@ -172,7 +173,8 @@ impl Holder {
         let Some(namespaces) = namespaces else { return Ok(Holder(None)) };
         let (end, lives) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         // Copies, which that process has under their numbers.
-        let copies = namespaces.descriptors().map(|open| open.try_clone_to_owned()).collect::<Result<Vec<_>, _>>()?;
+        let copies =
+            namespaces.descriptors().map(|open| open.try_clone_to_owned()).collect::<Result<Vec<_>, _>>()?;
         for copy in &copies {
             fcntl_setfd(copy, FdFlags::empty())?;
         }
