@@ -28,8 +28,11 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
-use rustix::process::Pid;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, connect, socket_with, sockopt,
+};
+use rustix::process::{Pid, test_kill_process};
 use tutti_os::stat::Stat;
 use tutti_os::stat::owner;
 use tutti_sched::Window;
@@ -68,6 +71,8 @@ pub(super) struct Neighbours {
     census: Option<Census>,
     judged_ms: u64,
     window: Option<Window>,
+    /// That others are not seen was said.
+    is_hidden: bool,
 }
 
 impl Neighbours {
@@ -84,6 +89,7 @@ impl Neighbours {
             census: Some(Census::new(uid)),
             judged_ms: 0,
             window: None,
+            is_hidden: false,
         }
     }
 
@@ -141,6 +147,13 @@ struct Listener {
 }
 
 impl Listener {
+    /// None: its user is not known, or the process is not seen from here.
+    fn of(peer: UCred) -> Option<Self> {
+        let uid = peer.uid.as_raw();
+        let since = Stat::of(peer.pid)?.since;
+        is_one_user(uid).then_some(Listener { uid, pid: peer.pid, since })
+    }
+
     /// The process is there, and the user's.
     fn is_alive(&self) -> bool {
         Stat::of(self.pid).is_some_and(|stat| stat.since == self.since && !stat.is_dead())
@@ -158,11 +171,13 @@ pub(super) struct Census {
     worked: BTreeMap<u32, VecDeque<(u64, u64)>>,
     /// Who counts.
     users: BTreeSet<u32>,
+    /// Somebody listens whose process lives and is not seen: nothing is known of his work.
+    is_hidden: bool,
 }
 
 impl Census {
     fn new(uid: u32) -> Self {
-        Census { uid, known: BTreeMap::new(), worked: BTreeMap::new(), users: BTreeSet::new() }
+        Census { uid, known: BTreeMap::new(), worked: BTreeMap::new(), users: BTreeSet::new(), is_hidden: false }
     }
 
     fn forget(&mut self) {
@@ -171,12 +186,7 @@ impl Census {
 
     /// Looks who else is there and works; gives our windows.
     fn poll(&mut self, now_ms: u64) -> Option<Window> {
-        let mut list = Vec::new();
-        if let Ok(file) = std::fs::File::open("/proc/net/unix") {
-            // Names may be anything, also what is no text: they are users'.
-            let _ = file.take(LIST_BYTES_MAX).read_to_end(&mut list);
-        }
-        let listeners = self.listeners(&String::from_utf8_lossy(&list));
+        let listeners = self.listeners(&sockets());
         let work = if listeners.is_empty() { BTreeMap::new() } else { work_of(&listeners) };
         self.window_among(&work, now_ms)
     }
@@ -192,7 +202,9 @@ impl Census {
         let new: Vec<&str> = names.into_iter().filter(|name| !self.known.contains_key(*name)).collect();
         for name in new.into_iter().take(ASKED_MAX) {
             let event = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse().ok());
-            let found = listener(name).filter(|found| Some(found.uid) == event && found.is_alive());
+            let peer = peer_of(name);
+            self.is_hidden |= peer.is_some_and(|peer| is_hidden(peer.pid));
+            let found = peer.and_then(Listener::of).filter(|found| Some(found.uid) == event && found.is_alive());
             self.known.insert(name.to_owned(), found);
         }
         let users = self.known.values().flatten().map(|listener| listener.uid);
@@ -232,17 +244,28 @@ impl Census {
     }
 }
 
-/// Whose socket it is; none: nobody listens, has room for us, or is seen from here.
-fn listener(name: &str) -> Option<Listener> {
+/// The kernel's list of local sockets, as far as it is read. Names may be anything, also what is no text: they
+/// are users'.
+fn sockets() -> String {
+    let mut list = Vec::new();
+    if let Ok(file) = std::fs::File::open("/proc/net/unix") {
+        let _ = file.take(LIST_BYTES_MAX).read_to_end(&mut list);
+    }
+    String::from_utf8_lossy(&list).into_owned()
+}
+
+/// Who listens there; none: nobody does, or has room for us.
+fn peer_of(name: &str) -> Option<UCred> {
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&socket, &address).ok()?;
-    let peer = sockopt::socket_peercred(&socket).ok()?;
-    if !is_one_user(peer.uid.as_raw()) {
-        return None;
-    }
-    Some(Listener { uid: peer.uid.as_raw(), pid: peer.pid, since: Stat::of(peer.pid)?.since })
+    sockopt::socket_peercred(&socket).ok()
+}
+
+/// The process is there, says the kernel, and `/proc` does not show it (`hidepid`).
+fn is_hidden(pid: Pid) -> bool {
+    Stat::of(pid).is_none() && test_kill_process(pid) == Err(Errno::PERM)
 }
 
 /// What the processes of each of these users have worked, in ticks; nothing of a user without one in our user
@@ -285,6 +308,11 @@ impl Shell {
 
     /// Who else is there has been looked for.
     pub(super) fn handle_neighbours(&mut self, census: Census, window: Option<Window>) {
+        if census.is_hidden && !std::mem::replace(&mut self.neighbours.is_hidden, true) {
+            tracing::warn!(
+                "/proc hides the processes of other users here (hidepid): their jobs and ours take no turns"
+            );
+        }
         self.neighbours.take(census);
         if self.neighbours.listener.is_some() {
             self.share_by(window);
@@ -335,6 +363,22 @@ mod tests {
         assert!(other.listeners("").is_empty() && other.known.is_empty(), "they are gone");
         let work = work_of(&BTreeSet::from([own, own + 77]));
         assert!(work.contains_key(&own) && work.len() == 1, "{work:?}");
+    }
+
+    #[test]
+    fn neighbours_are_seen_beside_names_that_are_no_text() {
+        let own = rustix::process::geteuid().as_raw();
+        let name = format!("tutti-x-{}-", std::process::id());
+        let bytes = [name.as_bytes(), b"\xff\xfe"].concat();
+        let bind = |name: &[u8]| UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap());
+        let rubbish = bind(&bytes).unwrap();
+        let name = format!("{NAME}{own}/{:x}-behind", std::process::id());
+        let listener = bind(name.as_bytes()).unwrap();
+        let list = sockets();
+        assert!(list.lines().any(|line| line.ends_with(&format!("@{name}"))), "{list}");
+        assert_eq!(census(own + 1).listeners(&list), BTreeSet::from([own]));
+        assert!(!is_hidden(rustix::process::getpid()), "it is seen");
+        drop((rubbish, listener));
     }
 
     #[test]
