@@ -10,6 +10,8 @@
 //! ends: those that wait are looked at anew, in their order. A limit that is lowered ends nobody. Limits are
 //! for jobs that are given to the cluster; one that its `mpiexec` has started runs on without turns.
 
+use std::collections::BTreeMap;
+
 use tutti_protocol::config::{Rules, Scope, Value};
 use tutti_protocol::size;
 use tutti_sched::{Demand, Place, WEIGHT_DEFAULT};
@@ -54,6 +56,11 @@ impl Use {
         self.jobs += other.jobs;
     }
 
+    /// Asks for no less of anything.
+    fn is_no_less_than(&self, other: &Use) -> bool {
+        COUNTED.iter().all(|name| self.get(name) >= other.get(name))
+    }
+
     /// Of a job that has its nodes.
     fn placed(members: &Members, launch: &Launch) -> Self {
         let slots = |node: &NodeId| {
@@ -87,6 +94,12 @@ impl Use {
         Use { ranks, slots: ranks.min(all), nodes, memory, jobs: 1 }
     }
 }
+
+/// Accounts that have had as much as they may while waiting jobs were looked at one after the other: the first
+/// that did not fit, and why. Whoever asks for no less does not fit either, and is not worth another count of
+/// all jobs: a user may have thousands that wait.
+#[derive(Debug, Default)]
+pub(super) struct Full(BTreeMap<Account, (Use, String)>);
 
 /// A user or group in words.
 fn owner(scope: &Scope, name: &str) -> String {
@@ -275,12 +288,21 @@ impl Controller {
     }
 
     /// Why a job has to wait for others of its user or group.
-    pub(super) fn over_limit(&self, local: &LocalNode, id: JobId) -> Option<String> {
+    pub(super) fn over_limit(&self, local: &LocalNode, id: JobId, full: &mut Full) -> Option<String> {
         let members = local.members.as_ref()?;
         let job = self.jobs.get(id)?;
         let (demand, user) = (&job.queued.as_ref()?.demand, job.launch.user);
-        let over = self.over_with(local, members, user, Use::asked(members, demand));
-        over.or_else(|| self.over_on_nodes(local, members, user, demand))
+        let (asked, account) = (Use::asked(members, demand), user.account());
+        if let Some((least, text)) = full.0.get(&account)
+            && asked.is_no_less_than(least)
+        {
+            return Some(text.clone());
+        }
+        if let Some(text) = self.over_with(local, members, user, asked) {
+            full.0.entry(account).or_insert_with(|| (asked, text.clone()));
+            return Some(text);
+        }
+        self.over_on_nodes(local, members, user, demand)
     }
 
     /// Why a job has to wait since too few nodes have room for what its user declares. Where it comes to

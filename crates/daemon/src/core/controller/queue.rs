@@ -21,6 +21,7 @@
 use tutti_protocol::wire::Report;
 use tutti_sched::{Demand, NodeId, SubmitError, Wait};
 
+use super::allowance::Full;
 use super::answers::Requester;
 use super::filings::Filing;
 use super::job::JobRecord;
@@ -164,6 +165,10 @@ impl Controller {
 
     /// Asks the scheduler for nodes, unless the job is to wait for something else.
     pub(super) fn try_to_schedule(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId) {
+        self.try_to_schedule_beside(local, out, id, &mut Full::default());
+    }
+
+    fn try_to_schedule_beside(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, full: &mut Full) {
         if self.filings.has_new(id) {
             return;
         }
@@ -181,7 +186,7 @@ impl Controller {
         if queued.held_until_ms.is_some() {
             return;
         }
-        if let Some(text) = self.over_limit(local, id) {
+        if let Some(text) = self.over_limit(local, id, full) {
             return self.wait_for_limit(local, out, id, &text);
         }
         let owner = self.jobs.get(id).map(|job| self.owner(local, job.launch.user)).unwrap_or_default();
@@ -243,8 +248,9 @@ impl Controller {
                 self.file_over(out, over, dependents);
             }
         }
+        let mut full = Full::default();
         for id in self.jobs.unsubmitted() {
-            self.try_to_schedule(local, out, id);
+            self.try_to_schedule_beside(local, out, id, &mut full);
         }
     }
 

@@ -49,7 +49,11 @@ impl World {
     /// A job runs on a node and is to take part; perhaps it is over before the answer.
     fn user_enrols(&mut self, node: usize) {
         let client = ClientId(self.number());
-        let request = Request::Enrol(Box::new(self.submit()));
+        let mut submit = self.submit();
+        // An mpiexec asks for nothing more of a job that runs.
+        let gang = submit.terms.gang;
+        (submit.terms, submit.batch) = (Terms { gang, ..Terms::default() }, Batch::default());
+        let request = Request::Enrol(Box::new(submit));
         self.deliver(node, Event::Request(client, User::new(1, 1), request));
         if self.random.below(4) == 0 {
             let incarnation = self.machines[node].incarnation;
