@@ -4,6 +4,7 @@
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -49,6 +50,12 @@ pub(super) const KILLED_MAX: Duration = Duration::from_secs(5);
 const KILL_MAX: Duration = Duration::from_secs(20);
 /// A filler, which is behind nobody from then on.
 const KILL_FILLER_MAX: Duration = Duration::from_secs(2);
+
+/// Users may read the file of the starter: the kernel then lets them look into one of their own until it
+/// forbids that itself.
+pub(super) fn is_open_to_users(starter: &Path) -> bool {
+    std::fs::metadata(starter).is_ok_and(|found| found.permissions().mode() & 0o044 != 0)
+}
 
 pub(super) struct Starter {
     /// None: an earlier daemon has started it, or no daemon at all.
