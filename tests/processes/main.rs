@@ -337,6 +337,30 @@ fn spawned_ranks_are_bound_to_single_cores_if_that_is_wished() {
 }
 
 #[test]
+fn spawn_with_a_soft_number_waits_for_ranks_that_are_about_to_end() {
+    let scratch = Scratch::new("processes-spawn-soft");
+    let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
+    // A pool of three that is made again and again; the same beside two that stay; and on two nodes.
+    for (universe, nodes, stay, expected) in
+        [("4", 1, "0", 3), ("6", 1, "2", 3), ("5", 1, "2", 2), ("8", 2, "0", 3), ("8", 2, "2", 3)]
+    {
+        let mut mpiexec = program("mpiexec");
+        if nodes > 1 {
+            mpiexec.args(["--virtual-nodes", "2", "-n", "2"]);
+        } else {
+            mpiexec.args(["-n", "1"]);
+        }
+        mpiexec.args(["--universe", universe]).arg(&spawn).args(["soft", "3", "6", stay]);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert_eq!(
+            ran.stdout,
+            format!("{expected} workers\n").repeat(6) + "spawn is right\n",
+            "universe {universe}, {stay} stay: {ran}"
+        );
+    }
+}
+
+#[test]
 fn spawn_uses_the_room_of_ranks_that_have_ended_again() {
     let scratch = Scratch::new("processes-spawn-again");
     let spawn = compile("tests/processes/programs/spawn.c", scratch.path());

@@ -200,6 +200,15 @@ impl Job {
         self.numbers.up_to(present as usize)
     }
 
+    /// How many more ranks there is room for when those have ended that are about to: on this node, and
+    /// perhaps all of the others.
+    pub fn room_when_ended(&self) -> usize {
+        let room = self.geometry.world_room() - self.geometry.world_ranks;
+        let later = self.geometry.local_ranks as usize..self.present_ranks().len();
+        let stay = later.filter(|rank| !self.segment.is_ending(&self.layout, *rank)).count();
+        (room as usize).saturating_sub(stay)
+    }
+
     /// How many more ranks there is room for, on all nodes, as far as this one knows.
     pub fn room_for_later(&self) -> usize {
         let room = self.geometry.world_room() - self.geometry.world_ranks;

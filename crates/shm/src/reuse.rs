@@ -108,6 +108,12 @@ impl Mapping {
         self.endpoint(layout, rank).generation.load(Ordering::Acquire)
     }
 
+    /// Whether a rank, counted on this node, has left or has left those that started it: it may end soon.
+    pub fn is_ending(&self, layout: &Layout, rank: usize) -> bool {
+        let endpoint = self.endpoint(layout, rank);
+        endpoint.state.load(Ordering::Acquire) == FINALIZED || endpoint.parted.load(Ordering::Relaxed) == 1
+    }
+
     /// Zeroes the rings between two ranks, in both directions; pages that hold nothing else are given back.
     ///
     /// # Safety
@@ -184,9 +190,7 @@ impl Segment {
 
     /// Whether a rank, counted on this node, has left or has left those that started it: it may end soon.
     pub fn is_ending(&self, rank: usize) -> bool {
-        let (mapping, layout) = (self.mapping(), self.layout());
-        let endpoint = mapping.endpoint(layout, rank);
-        endpoint.state.load(Ordering::Acquire) == FINALIZED || endpoint.parted.load(Ordering::Relaxed) == 1
+        self.mapping().is_ending(self.layout(), rank)
     }
 
     /// A later rank has ended: its mates may forget it. They are woken if they sleep.

@@ -9,6 +9,9 @@
  *   spawn hang            two children, and all stay until they are ended
  *   spawn last            two children that stay, and the parent is killed
  *   spawn again N         N times two children, which are told a number, and then leave
+ *   spawn soft N TIMES STAY
+ *                         STAY children that stay to the end; beside them, one after the other, as many of N as there is
+ *                         room for
  *   spawn emptied N STATUS FILE
  *                         all but rank 0 end at once; then, when there is a file if one is named, it starts three
  *                         children N times, which leave, and ends with a status
@@ -330,6 +333,47 @@ static void again(int times)
     }
 }
 
+static void soft(int most, int times, int stay)
+{
+    MPI_Comm inter, others = MPI_COMM_NULL;
+    MPI_Info info;
+    char list[32];
+    if (rank > 0) {
+        CHECK(MPI_Barrier(MPI_COMM_WORLD));
+        return;
+    }
+    if (stay)
+        CHECK(MPI_Comm_spawn(self, (char *[]){"child", "pool", NULL}, stay, MPI_INFO_NULL, 0, MPI_COMM_SELF, &others,
+                             MPI_ERRCODES_IGNORE));
+    snprintf(list, sizeof list, "1:%d", most);
+    CHECK(MPI_Info_create(&info));
+    CHECK(MPI_Info_set(info, "soft", list));
+    for (int i = 0; i < times; i++) {
+        int got;
+        CHECK(MPI_Comm_spawn(self, (char *[]){"child", "pool", NULL}, most, info, 0, MPI_COMM_SELF, &inter,
+                             MPI_ERRCODES_IGNORE));
+        CHECK(MPI_Comm_remote_size(inter, &got));
+        CHECK(MPI_Bcast(&i, 1, MPI_INT, MPI_ROOT, inter));
+        CHECK(MPI_Comm_disconnect(&inter));
+        printf("%d workers\n", got);
+    }
+    CHECK(MPI_Info_free(&info));
+    if (stay) {
+        CHECK(MPI_Bcast(&times, 1, MPI_INT, MPI_ROOT, others));
+        CHECK(MPI_Comm_disconnect(&others));
+    }
+    CHECK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+static void pool(void)
+{
+    MPI_Comm parent;
+    int word;
+    CHECK(MPI_Comm_get_parent(&parent));
+    CHECK(MPI_Bcast(&word, 1, MPI_INT, 0, parent));
+    CHECK(MPI_Comm_disconnect(&parent));
+}
+
 static void number(void)
 {
     MPI_Comm parent, all, copy;
@@ -599,6 +643,8 @@ int main(int argc, char **argv)
             patient(1, above);
         } else if (strcmp(argv[2], "number") == 0)
             number();
+        else if (strcmp(argv[2], "pool") == 0)
+            pool();
         else if (strcmp(argv[2], "hang") == 0)
             for (;;)
                 pause();
@@ -618,6 +664,8 @@ int main(int argc, char **argv)
         hints(argv[2]);
     } else if (strcmp(what, "again") == 0) {
         again(atoi(argv[2]));
+    } else if (strcmp(what, "soft") == 0) {
+        soft(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
     } else if (strcmp(what, "hang") == 0) {
         start(2, what, MPI_COMM_WORLD, &inter);
         for (;;)

@@ -121,16 +121,15 @@ impl Guard {
     /// The root's part. On errors of single processes their codes are in `codes`.
     fn launch_wishes(&mut self, wishes: &[Wish], codes: &mut Codes) -> Result<Launched> {
         let job = &self.engine.job;
-        let mut room = job.room_for_later();
+        let room = job.room_when_ended();
         let is_whole = job.is_whole();
         let (mut programs, mut missing) = (Vec::new(), None);
-        for wish in wishes {
+        let most = numbers(wishes, room)?;
+        for (wish, ranks) in wishes.iter().zip(&most) {
             check(wish.processes > 0, MPI_ERR_ARG, || {
                 format!("maxprocs is {}, expected 1 or more", wish.processes)
             })?;
-            let ranks = wish.ranks(room)?;
-            room = room.saturating_sub(ranks as usize);
-            let found = wish.program(ranks, is_whole);
+            let found = wish.program(*ranks, is_whole);
             let code = if found.is_ok() { MPI_SUCCESS } else { MPI_ERR_SPAWN };
             codes.extend(std::iter::repeat_n(code, wish.processes as usize));
             match found {
@@ -143,9 +142,23 @@ impl Guard {
             return Err(error);
         }
         let context = self.new_context()?;
-        let number = self.ports.next_connection();
-        let ranks: Vec<u32> = programs.iter().map(|program| program.ranks).collect();
-        let answer = self.ask_starter(&Request { number, context, programs })?;
+        // First with the room of ranks that are about to end: the starter waits for them. Then with what there
+        // is room for now.
+        let mut ranks = most;
+        let mut request = Request { number: self.ports.next_connection(), context, programs };
+        let mut answer = self.ask_starter(&request)?;
+        let fewer = || numbers(wishes, self.engine.job.room_for_later());
+        if answer.first.is_none()
+            && answer.failed.is_empty()
+            && let Ok(fewer) = fewer()
+            && fewer != ranks
+        {
+            request.number = self.ports.next_connection();
+            request.programs.iter_mut().zip(&fewer).for_each(|(program, ranks)| program.ranks = *ranks);
+            ranks = fewer;
+            answer = self.ask_starter(&request)?;
+        }
+        let number = request.number;
         // The places among the codes of those that were asked for.
         let mut at = 0;
         let mut places = Vec::new();
@@ -212,6 +225,16 @@ fn none_of(codes: &mut [c_int]) {
     codes.iter_mut().filter(|code| **code == MPI_SUCCESS).for_each(|code| *code = other);
 }
 
+/// How many processes of each, where there is room for so many of all.
+fn numbers(wishes: &[Wish], mut room: usize) -> Result<Vec<u32>> {
+    let mut number = |wish: &Wish| {
+        let ranks = wish.ranks(room)?;
+        room = room.saturating_sub(ranks as usize);
+        Ok(ranks)
+    };
+    wishes.iter().map(&mut number).collect()
+}
+
 impl Wish {
     /// How many processes, where there is room for so many.
     fn ranks(&self, room: usize) -> Result<u32> {
@@ -221,6 +244,12 @@ impl Wish {
         let largest = largest_of(soft, most).ok_or_else(|| {
             let text = format_args!("soft is {}, expected numbers as in 1,2:8,10:20:5", quoted(soft));
             Error::new(MPI_ERR_INFO_VALUE, text)
+        })?;
+        check(largest > 0, MPI_ERR_SPAWN, || {
+            format!(
+                "there is room for {room} more ranks (mpiexec --universe N makes more), and soft is {}",
+                quoted(soft)
+            )
         })?;
         Ok(largest as u32)
     }

@@ -167,6 +167,7 @@ impl Starter {
                 allocation.give_back(rank);
             }
         }
+        segment.set_later(allocation.later());
     }
 
     /// A rank is dead: if it was started later and had left, others may forget it.
@@ -440,6 +441,7 @@ impl Starter {
         for outcome in outcomes {
             outcome.forgotten.iter().for_each(|rank| allocation.note_forgotten(*rank, outcome.node));
         }
+        segment.set_later(allocation.later());
     }
 
     /// There was no room for ranks that a rank of this node wants; perhaps there is soon.
