@@ -202,7 +202,7 @@ pub fn absence() -> &'static str {
     match phase() {
         BEFORE => "before MPI_Init",
         FORKED => {
-            "in a process that its rank has forked: only the rank itself may call MPI, or a program that the child executes"
+            "in a process that its rank has forked: there only MPI_Comm_rank, MPI_Comm_size and what is allowed before MPI_Init can be called; a program that the child executes may start MPI"
         }
         _ => "after MPI_Finalize",
     }
@@ -217,6 +217,17 @@ pub fn handler_before_fork() -> Option<MPI_Errhandler> {
     // word.
     let process = unsafe { (*PROCESS.0.get()).as_ref() };
     process.map(|process| process.predefined_comms[0].errhandler)
+}
+
+/// The state at the moment of a fork, in the child, for questions that it can answer alone; none: this is no
+/// such child, or another thread was changing it.
+pub fn state_before_fork() -> Option<&'static Process> {
+    let was_changing = LOCK.is_needed() && LOCK.word().load(Ordering::Relaxed) != 0;
+    if phase() != FORKED || was_changing {
+        return None;
+    }
+    // SAFETY: the copy belongs to this process, in which nothing changes it any more.
+    unsafe { (*PROCESS.0.get()).as_ref() }
 }
 
 /// Kernel's number of the calling thread.

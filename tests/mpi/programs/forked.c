@@ -26,7 +26,6 @@ static int call_allreduce(void) {
     int sum;
     return MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
-static int call_rank(void) { return MPI_Comm_rank(MPI_COMM_WORLD, &value); }
 static int call_dup(void) {
     MPI_Comm made;
     return MPI_Comm_dup(MPI_COMM_WORLD, &made);
@@ -44,7 +43,7 @@ static const struct {
 } calls[] = {
     {"MPI_Send", call_send, 0},         {"MPI_Recv", call_recv, 0},       {"MPI_Isend", call_isend, 0},
     {"MPI_Irecv", call_irecv, 0},       {"MPI_Wait", call_wait, 0},       {"MPI_Barrier", call_barrier, 0},
-    {"MPI_Allreduce", call_allreduce, 0}, {"MPI_Comm_rank", call_rank, 0}, {"MPI_Comm_dup", call_dup, 0},
+    {"MPI_Allreduce", call_allreduce, 0}, {"MPI_Comm_dup", call_dup, 0},
     {"MPI_Finalize", call_finalize, 0}, {"MPI_Session_init", call_session, 1},
 };
 
@@ -72,6 +71,27 @@ int main(int argc, char **argv) {
             wrong = 1;
         }
     }
+    /* A worker names itself by the numbers of its rank, in any communicator. */
+    MPI_Comm other;
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &other);
+    pid_t worker = fork();
+    if (worker == 0) {
+        int numbers[4] = {-1, -1, -1, -1}, length;
+        char name[MPI_MAX_PROCESSOR_NAME];
+        MPI_Comm_rank(MPI_COMM_WORLD, &numbers[0]);
+        MPI_Comm_size(MPI_COMM_WORLD, &numbers[1]);
+        MPI_Comm_rank(other, &numbers[2]);
+        MPI_Comm_rank(MPI_COMM_SELF, &numbers[3]);
+        MPI_Get_processor_name(name, &length);
+        _exit(numbers[0] == rank && numbers[1] == 2 && numbers[2] == 1 - rank && numbers[3] == 0 && length > 0 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(worker, &status, 0);
+    if (status != 0) {
+        printf("a worker of rank %d does not know its numbers: status %#x\n", rank, (unsigned)status);
+        wrong = 1;
+    }
+    MPI_Comm_free(&other);
     MPI_Barrier(MPI_COMM_WORLD);
     int sent = rank;
     MPI_Send(&sent, 1, MPI_INT, 1 - rank, TAG, MPI_COMM_WORLD);

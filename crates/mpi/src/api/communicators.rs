@@ -1,6 +1,6 @@
 //! MPI chapter 7: communicators. Names stand in `names.rs`, attributes in `attributes.rs`.
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::argument::{get, put};
@@ -9,16 +9,50 @@ use crate::comm::machine::{RESOURCE_KEY, SHARED_MEMORY};
 use crate::errhandler::call;
 use crate::error::Result;
 use crate::info;
-use crate::process::Guard;
+use crate::phase::{FORKED, phase};
+use crate::process::{self, Guard, Process};
 
 /// Size of the local group.
-pub(super) fn size(guard: &Guard, comm: MPI_Comm) -> Result<usize> {
-    Ok(guard.comm(comm)?.size())
+///
+/// # Safety
+/// `size` is valid for writing, or null.
+#[inline]
+pub(super) unsafe fn size(name: &'static CStr, comm: MPI_Comm, size: *mut c_int) -> c_int {
+    // SAFETY: our contract.
+    unsafe { ask(name, comm, (size, "size"), |process| Ok(process.comm(comm)?.size())) }
 }
 
 /// Rank in the local group.
-pub(super) fn rank(guard: &Guard, comm: MPI_Comm) -> Result<usize> {
-    Ok(guard.comm(comm)?.rank)
+///
+/// # Safety
+/// `rank` is valid for writing, or null.
+#[inline]
+pub(super) unsafe fn rank(name: &'static CStr, comm: MPI_Comm, rank: *mut c_int) -> c_int {
+    // SAFETY: our contract.
+    unsafe { ask(name, comm, (rank, "rank"), |process| Ok(process.comm(comm)?.rank)) }
+}
+
+/// A number of a communicator, which a forked child may ask for too: a worker names itself by it.
+///
+/// # Safety
+/// The place is valid for writing, or null.
+#[inline(always)]
+unsafe fn ask(
+    name: &'static CStr,
+    comm: MPI_Comm,
+    (place, parameter): (*mut c_int, &str),
+    find: impl Fn(&Process) -> Result<usize>,
+) -> c_int {
+    if phase() == FORKED
+        && let Some(number) = process::state_before_fork().and_then(|process| find(process).ok())
+        && !place.is_null()
+    {
+        // SAFETY: our contract.
+        unsafe { place.write(number as c_int) };
+        return MPI_SUCCESS;
+    }
+    // SAFETY: our contract.
+    call(name, comm, |guard| unsafe { put(place, parameter, find(guard)? as c_int) })
 }
 
 /// How two communicators are alike.
@@ -30,8 +64,14 @@ pub(super) fn is_inter(guard: &Guard, comm: MPI_Comm) -> Result<bool> {
     Ok(guard.comm(comm)?.remote.is_some())
 }
 
-pub(super) fn remote_size(guard: &Guard, comm: MPI_Comm) -> Result<usize> {
-    Ok(guard.intercomm(comm)?.1.size())
+/// Size of the remote group.
+///
+/// # Safety
+/// `size` is valid for writing, or null.
+#[inline]
+pub(super) unsafe fn remote_size(name: &'static CStr, comm: MPI_Comm, size: *mut c_int) -> c_int {
+    // SAFETY: our contract.
+    unsafe { ask(name, comm, (size, "size"), |process| Ok(process.intercomm(comm)?.1.size())) }
 }
 
 /// The local group.

@@ -1,11 +1,14 @@
 //! MPI 9.1 and 9.6: versions, names, clocks.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
+use crate::argument::put_text;
+use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::info::host_name;
-use crate::process::Guard;
+use crate::phase::{FORKED, phase};
+use crate::process::{self, Guard, Process};
 use tutti_shm::ticket::VIRTUAL_NODE_VARIABLE;
 
 /// The version of the standard.
@@ -20,13 +23,31 @@ pub(super) fn library() -> Result<&'static str> {
 
 /// The name of a rank's node. Nodes that share a host have names of their own, so that a program that counts
 /// nodes by name counts them all.
-pub(super) fn processor(guard: &Guard) -> Result<Vec<u8>> {
+///
+/// # Safety
+/// `name` has room for MPI_MAX_PROCESSOR_NAME bytes and `resultlen` for a number, or they are null.
+pub(super) unsafe fn processor(call_name: &'static CStr, name: *mut c_char, resultlen: *mut c_int) -> c_int {
+    let put = |process: &Process| {
+        // SAFETY: our contract.
+        unsafe { put_text(processor_name(process), name, MPI_MAX_PROCESSOR_NAME as usize, resultlen, "name") }
+    };
+    // A forked child may ask for it too.
+    if phase() == FORKED
+        && let Some(process) = process::state_before_fork()
+        && put(process).is_ok()
+    {
+        return MPI_SUCCESS;
+    }
+    call(call_name, MPI_COMM_SELF, |guard| put(guard))
+}
+
+fn processor_name(process: &Process) -> Vec<u8> {
     let mut name = host_name().unwrap_or_else(|| b"localhost".to_vec());
-    let job = &guard.engine.job;
+    let job = &process.engine.job;
     if job.network().is_some() && std::env::var_os(VIRTUAL_NODE_VARIABLE).is_some() {
         name.extend_from_slice(format!("-node{}", job.node()).as_bytes());
     }
-    Ok(name)
+    name
 }
 
 /// Allocates memory.

@@ -6,9 +6,9 @@ use super::group::Group;
 use super::{CONTEXTS_PER_COMM, Comm};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
-use crate::process::Guard;
+use crate::process::{Guard, Process};
 
-impl Guard {
+impl Process {
     /// A communicator by handle.
     ///
     /// # Errors
@@ -24,6 +24,21 @@ impl Guard {
         self.comms.find(handle.0).ok_or_else(|| bad_comm(handle))
     }
 
+    /// The intercommunicator of a handle, with its remote group.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM when it names none, or an intracommunicator.
+    pub fn intercomm(&self, handle: MPI_Comm) -> Result<(&Comm, &Rc<Group>)> {
+        let comm = self.comm(handle)?;
+        let remote = comm.remote.as_ref().ok_or_else(|| {
+            let what = "is an intracommunicator, expected an intercommunicator";
+            Error::new(MPI_ERR_COMM, format_args!("communicator {:#x} {what}", handle.0))
+        })?;
+        Ok((comm, remote))
+    }
+}
+
+impl Guard {
     /// The communicator that has a context.
     pub fn comm_of_context(&self, context: u32) -> Option<MPI_Comm> {
         let context = context - context % CONTEXTS_PER_COMM;
@@ -62,19 +77,6 @@ impl Guard {
             format!("communicator {:#x} is an intercommunicator, expected an intracommunicator", handle.0)
         })?;
         Ok(comm)
-    }
-
-    /// The intercommunicator of a handle, with its remote group.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM when it names none, or an intracommunicator.
-    pub fn intercomm(&self, handle: MPI_Comm) -> Result<(&Comm, &Rc<Group>)> {
-        let comm = self.comm(handle)?;
-        let remote = comm.remote.as_ref().ok_or_else(|| {
-            let what = "is an intracommunicator, expected an intercommunicator";
-            Error::new(MPI_ERR_COMM, format_args!("communicator {:#x} {what}", handle.0))
-        })?;
-        Ok((comm, remote))
     }
 
     /// Keeps a new communicator; gives its handle.
