@@ -38,6 +38,41 @@ fn shmem_puts_and_gets_of_all_types_arrive() {
 }
 
 #[test]
+fn shmem_shared_team_has_the_pes_of_the_node() {
+    let scratch = Scratch::new("shmem-shared");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/shared.c", scratch.path());
+    for (nodes, pes) in [("1", "1"), ("1", "3"), ("2", "2"), ("2", "4"), ("2", "5"), ("3", "4")] {
+        let mut oshrun = program("oshrun");
+        oshrun.args(["--virtual-nodes", nodes, "-n", pes]).arg(&compiled);
+        let ran = run(&mut oshrun, LIMIT).expect_success();
+        assert_eq!(ran.stdout, "shared: ok\n", "{pes} PEs on {nodes} nodes: {ran}");
+    }
+}
+
+#[test]
+fn shmem_environment_prints_what_is_asked_for() {
+    let scratch = Scratch::new("shmem-environment");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/shared.c", scratch.path());
+    let lines = |name: &str, value: &str| {
+        let ran = run(oshrun(2, &compiled).env(name, value), LIMIT).expect_success();
+        ran.stderr.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (name, value) in [("SHMEM_VERSION", "1"), ("SMA_VERSION", "")] {
+        let lines = lines(name, value);
+        assert!(lines.len() == 1 && lines[0].contains("OpenSHMEM 1.5"), "{name}: {lines:?}");
+    }
+    for name in ["SHMEM_INFO", "SMA_INFO"] {
+        let lines = lines(name, "yes");
+        assert!(lines.iter().any(|line| line.contains("SHMEM_SYMMETRIC_SIZE")), "{name}: {lines:?}");
+    }
+    let ran = run(oshrun(2, &compiled).env("SHMEM_SYMMETRIC_SIZE", "-1"), LIMIT);
+    assert!(ran.code() != 0 && ran.stderr.contains("SHMEM_SYMMETRIC_SIZE=-1 is no size"), "{ran}");
+    let version = compile_with("oshcc", "tests/shmem/programs/empty_heap.c", scratch.path());
+    let ran = run(oshrun(2, &version).env("SHMEM_SYMMETRIC_SIZE", "0"), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "empty_heap: ok\n", "{ran}");
+}
+
+#[test]
 fn shmem_atomics_lose_nothing() {
     conforms("atomics", &[1, 2, 4]);
 }

@@ -20,6 +20,7 @@ pub mod api;
 pub mod comparison;
 pub mod context;
 pub mod element;
+mod environment;
 pub mod fault;
 pub mod heap;
 pub mod lock;

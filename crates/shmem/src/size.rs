@@ -37,10 +37,11 @@ pub fn wanted() -> Result<Size, String> {
             let bytes = parse(&text).ok_or_else(|| {
                 format!("{name}={text} is no size: a number is expected, then K, M, G, T or nothing")
             })?;
-            if bytes == 0 || bytes >= BYTES_END {
-                return Err(format!("{name}={text} is not at least 1 byte and less than 64T"));
+            if bytes >= BYTES_END {
+                return Err(format!("{name}={text} is not less than 64T"));
             }
-            return Ok(Size { bytes: bytes as usize });
+            // No mapping is empty.
+            return Ok(Size { bytes: (bytes as usize).max(1) });
         }
     }
     Ok(Size { bytes: DEFAULT_BYTES })

@@ -11,6 +11,7 @@ use tutti_runtime::rank;
 use tutti_shm::arena::Range;
 use tutti_shm::watch;
 
+use crate::environment;
 use crate::fault;
 use crate::heap::Heap;
 use crate::memory;
@@ -66,7 +67,10 @@ pub fn start(function: &str, requested: c_int) -> c_int {
     let pes = Pes { me: job.world_place(), count: world.len() };
     let size = size::wanted().unwrap_or_else(|what| fault::end(function, format_args!("{what}")));
     let ranges = take_memory(function, &job, size);
-    team::start(pes);
+    team::start(pes, &job);
+    if pes.me == 0 {
+        environment::print();
+    }
     let cards = exchange(&ranges);
     map_heap(function, &job, pes, size, &cards);
     let statics: Vec<_> = cards.iter().map(|card| card.statics).collect();

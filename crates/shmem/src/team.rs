@@ -10,6 +10,7 @@ use tutti_mpi::api;
 use crate::fault;
 use crate::memory;
 use crate::pes::Pes;
+use tutti_runtime::job::Job;
 
 /// A handle: a number that never comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +22,7 @@ pub struct shmem_team_t(pub usize);
 pub const INVALID: shmem_team_t = shmem_team_t(0);
 /// All PEs.
 pub const WORLD: shmem_team_t = shmem_team_t(1);
-/// The PEs whose memory this one reaches by addresses: today all.
+/// The PEs whose memory this one reaches by addresses: those of its node.
 pub const SHARED: shmem_team_t = shmem_team_t(2);
 
 /// A team, as this PE knows it.
@@ -53,13 +54,21 @@ fn lock() -> MutexGuard<'static, Option<Teams>> {
     TEAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The predefined teams, on a communicator of their own.
-pub fn start(pes: Pes) {
+/// The predefined teams, on communicators of their own.
+pub fn start(pes: Pes, job: &Job) {
     let all = || split(MPI_COMM_WORLD, Some(0), pes.me).expect("every PE is a member");
     let (comm, heap) = (all(), all());
     let members = (0..pes.count as u32).collect();
     let world = Arc::new(Team { members, me: pes.me, comm, contexts: 0 });
-    let by_handle = HashMap::from([(WORLD.0, world.clone()), (SHARED.0, world)]);
+    let near: Vec<u32> =
+        (0..pes.count).filter(|pe| job.local_ranks().contains(*pe)).map(|pe| pe as u32).collect();
+    // The same question for all, so that all or none of them take part.
+    let shared = if job.nodes() == 1 {
+        Arc::clone(&world)
+    } else {
+        Arc::new(world.split_by(job.node() as usize, &near, 0))
+    };
+    let by_handle = HashMap::from([(WORLD.0, world), (SHARED.0, shared)]);
     *lock() = Some(Teams { by_handle, active_sets: HashMap::new(), heap, next: SHARED.0 + 1 });
 }
 
