@@ -42,7 +42,7 @@ fn forked_child_that_calls_mpi_gets_one_line_and_an_error() {
     let scratch = Scratch::new("mpi-forked");
     let forked = &compile("tests/mpi/programs/forked.c", scratch.path());
     for nodes in [&[][..], &["--virtual-nodes", "2"]] {
-        for (argument, children_with_a_line) in [("fatal", 10), ("return", 0)] {
+        for (argument, children_with_a_line) in [("fatal", 9), ("return", 0)] {
             let mut mpiexec = program("mpiexec");
             mpiexec.args(nodes).args(["-n", "2"]).arg(forked).arg(argument);
             let ran = run(&mut mpiexec, LIMIT).expect_success();
@@ -96,6 +96,51 @@ fn start_without_loopback_proc_or_stack_names_the_cause() {
     start_is_refused(&[], "ulimit -s 100", &["-n", "2", start], "the stack limit (ulimit -s) is 100 KiB");
     let small = ["-n", "2", "sh", "-c", "ulimit -s 48 && exec \"$0\"", start];
     start_is_refused(&[], "true", &small, "MPI_Init: the stack limit (ulimit -s) is 48 KiB");
+    let unlimited = ["-n", "4", start];
+    let limited = |limit: &str, words: &[&str]| {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("{limit} && exec \"$@\""), "sh"])
+            .arg(program("mpiexec").get_program())
+            .args(words);
+        run(shell.env("TUTTI_DAEMON", "none"), LIMIT)
+    };
+    // Four ranks leave less room for later ones, and say so where that is not enough.
+    limited("ulimit -v 400000", &unlimited).expect_success();
+    start_is_refused(
+        &[],
+        "ulimit -v 400000",
+        &["--universe", "60", "-n", "4", start],
+        "(ulimit -v): raise it, or",
+    );
+    start_is_refused(
+        &[],
+        "ulimit -f 100",
+        &["--universe", "60", "-n", "4", start],
+        "(ulimit -f): raise it, or",
+    );
+    let inside = ["-n", "4", "sh", "-c", "ulimit -v 100000 && exec \"$0\"", start];
+    start_is_refused(&[], "true", &inside, "(ulimit -v): raise it, or leave less room");
+    // A rank is one program: a second one would be alone.
+    let twice = ["-n", "2", "sh", "-c", "\"$0\" && \"$0\"", start];
+    let ran = run(program("mpiexec").args(twice), LIMIT);
+    assert!(ran.code() != 0 && ran.stderr.contains("an earlier program of rank "), "{ran}");
+    run(program("mpiexec").args(["-n", "1"]).args(&twice[2..]), LIMIT).expect_success();
+    if can_be_had("--net", Need::NetworkNamespace) {
+        let only_six = "ip link set lo up && ip addr del 127.0.0.1/8 dev lo && exec \"$@\"";
+        let mut shell = Command::new("unshare");
+        shell.args(["--net", "sh", "-c", only_six, "sh"]).arg(program("mpiexec").get_program());
+        shell.args(["--virtual-nodes", "2", "-n", "2", start]).env("TUTTI_DAEMON", "none");
+        run(&mut shell, LIMIT).expect_success();
+    }
+    if can_be_had("--mount", Need::MountNamespace) {
+        let folder = scratch.path().join("noexec");
+        std::fs::create_dir(&folder).expect("a folder");
+        let copied = folder.join("start");
+        let (folder, copied) = (folder.display(), copied.to_str().expect("UTF-8"));
+        let mount = format!("mount -t tmpfs -o noexec none {folder} && cp {start} {folder}");
+        start_is_refused(&["unshare", "--mount"], &mount, &["-n", "1", copied], "is mounted noexec");
+    }
     let enough = ["-n", "2", "sh", "-c", "ulimit -s 64 && exec \"$0\"", start];
     run(program("mpiexec").args(enough), LIMIT).expect_success();
 }

@@ -18,7 +18,9 @@ use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, SPARE_RANKS};
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
 use tutti_shm::spawn::{ANSWER_BYTES_MAX, Answer, REQUEST_BYTES_MAX, Request, SPAWNED_VARIABLE, Spawned};
-use tutti_shm::ticket::{Attach, BadTicket, Connection, GIFTS_MAX, Notice, TICKET_VARIABLE, Ticket, Welcome};
+use tutti_shm::ticket::{
+    Attach, BadTicket, Connection, GIFTS_MAX, Notice, SIZE_VARIABLE, TICKET_VARIABLE, Ticket, Welcome,
+};
 
 /// A process's place in its job.
 #[derive(Debug)]
@@ -87,6 +89,15 @@ pub enum AttachError {
         /// Whether this is the first of them: it says the line.
         first: bool,
     },
+    /// A rank is one program.
+    #[error(
+        "an earlier program of rank {rank} has started MPI and ended; the other ranks would not meet this one: a rank runs one MPI \
+         program, so give each an mpiexec of its own"
+    )]
+    Ended {
+        /// Whose.
+        rank: u32,
+    },
     /// The way to other nodes cannot be opened.
     #[error("the way to the job's other nodes cannot be opened: {0}{hint}", hint = hint(.0))]
     Network(io::Error),
@@ -132,7 +143,10 @@ pub fn attach() -> Result<Place, AttachError> {
     let refused = |reason| Err(AttachError::Refused { rank: ticket.rank, reason });
     match welcome {
         Some(Welcome::Granted) => take(&ticket, starter, gifts),
-        Some(Welcome::AlreadyRedeemed) => singleton(Some(format!(
+        Some(Welcome::Ended) if std::env::var(SIZE_VARIABLE).is_ok_and(|size| size != "1") => {
+            Err(AttachError::Ended { rank: ticket.rank })
+        }
+        Some(Welcome::AlreadyRedeemed | Welcome::Ended) => singleton(Some(format!(
             "another process has already started MPI as rank {}; this one (pid {}) runs alone as a world of size 1",
             ticket.rank,
             std::process::id()

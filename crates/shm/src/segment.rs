@@ -51,7 +51,7 @@ const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
     /// The kernel refused.
-    #[error("cannot {action} the job's shared segment of {bytes} bytes: {source}")]
+    #[error("cannot {action} the job's shared segment of {bytes} bytes: {source}{}", hint(source))]
     System {
         /// What was tried.
         action: &'static str,
@@ -66,6 +66,27 @@ pub enum SegmentError {
         /// What stands there instead.
         found: String,
     },
+}
+
+/// The limit that a size was over, and what helps.
+fn hint(error: &io::Error) -> String {
+    let limit = |kind| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the place is ours.
+        let is_known = unsafe { libc::getrlimit(kind, &mut limit) } == 0;
+        Some(limit.rlim_cur).filter(|bytes| is_known && *bytes != libc::RLIM_INFINITY)
+    };
+    let (option, resource) = match error.raw_os_error() {
+        Some(libc::ENOMEM) => ("-v", libc::RLIMIT_AS),
+        Some(libc::EFBIG) => ("-f", libc::RLIMIT_FSIZE),
+        _ => return String::new(),
+    };
+    limit(resource).map_or_else(String::new, |bytes| {
+        format!(
+            "; the limit of this process is {bytes} bytes (ulimit {option}): raise it, or leave less room for ranks that are \
+             started later (mpiexec --universe N)"
+        )
+    })
 }
 
 /// A mapped segment. Unmapped when dropped.

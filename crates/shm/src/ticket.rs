@@ -129,6 +129,8 @@ pub enum Welcome {
     Refused = 3,
     /// The message's protocol is not the starter's.
     OtherProtocol = 4,
+    /// The process that has redeemed this ticket has ended.
+    Ended = 5,
 }
 
 impl Welcome {
@@ -149,9 +151,14 @@ impl Welcome {
         if word(bytes, 0) != PROTOCOL {
             return None;
         }
-        [Welcome::Granted, Welcome::AlreadyRedeemed, Welcome::Refused, Welcome::OtherProtocol]
-            .into_iter()
-            .find(|status| *status as u32 == word(bytes, 4))
+        let all = [
+            Welcome::Granted,
+            Welcome::AlreadyRedeemed,
+            Welcome::Refused,
+            Welcome::OtherProtocol,
+            Welcome::Ended,
+        ];
+        all.into_iter().find(|status| *status as u32 == word(bytes, 4))
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tutti_shm::board::{self, Board, JobLine, Node};
 use tutti_shm::daemon_page::DaemonPage;
-use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, SPARE_RANKS};
+use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, Layout, SPARE_RANKS};
 use tutti_shm::numbers::share_of_later;
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::phases::{self, Agreement, PhasesPage};
@@ -41,6 +41,8 @@ use tutti_protocol::wire::{Adopted, Input, Job, Kind, MemoryLimit, Program, Reac
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
 const DESCRIPTORS_PER_RANK: u64 = 8;
+/// The segment takes at most this part of an address space that is limited: the program needs the rest.
+const ADDRESS_SPACE_PART: u64 = 4;
 /// Descriptors of the starter beside them.
 const DESCRIPTORS_EXTRA: u64 = 48 + crate::tickets::PENDING_MAX as u64;
 
@@ -167,7 +169,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     let all = machine.bind(on_machine as usize, job.binding, job.cores_per_rank.map(|cores| cores as usize));
     let sets = all.into_iter().skip(before as usize).take(ranks as usize).collect();
     let adopted = job.adopted.as_ref().map(|adopted| tutti_os::take_descriptor(adopted.segment));
-    let geometry = Geometry {
+    let mut geometry = Geometry {
         world_ranks: job.ranks() as u32,
         local_ranks: ranks as u32,
         first_rank: local.start as u32,
@@ -180,6 +182,9 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         world_room: job.ranks() as u32 + job.later_ranks(),
         job: job.id,
     };
+    if job.part.is_none() && job.universe.is_none() {
+        geometry.room = room_within(&geometry, getrlimit(Resource::As).current);
+    }
     parts.segment = Some(match adopted {
         None => Segment::create(geometry)?,
         Some(segment) => {
@@ -238,6 +243,15 @@ fn room(job: &Job, cores: usize) -> Result<(u32, u32), LaunchError> {
             Ok((universe, (universe + SPARE_RANKS).min(LOCAL_RANKS_MAX).max(ranks)))
         }
     }
+}
+
+/// The room that nobody has asked for is given up where it would take too much of a limited address space.
+fn room_within(geometry: &Geometry, address_space: Option<u64>) -> u32 {
+    let Some(bytes_max) = address_space.map(|bytes| bytes / ADDRESS_SPACE_PART) else { return geometry.room };
+    let fits =
+        |room: &u32| Layout::new(&Geometry { room: *room, ..*geometry }).total_bytes() as u64 <= bytes_max;
+    let rooms = geometry.universe..=geometry.room;
+    rooms.rev().find(fits).unwrap_or(geometry.universe)
 }
 
 /// Ranks that may be started later on this node of a job on several.

@@ -12,6 +12,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -258,8 +259,9 @@ impl Tickets {
             answer(&connection, Welcome::Refused, &[]);
             return None;
         }
-        if let Place::Taken(_) = self.places[rank] {
-            answer(&connection, Welcome::AlreadyRedeemed, &[]);
+        if let Place::Taken(taken) = &self.places[rank] {
+            let is_over = taken.as_ref().is_none_or(is_closed);
+            answer(&connection, if is_over { Welcome::Ended } else { Welcome::AlreadyRedeemed }, &[]);
             return None;
         }
         let given = match &reply.network {
@@ -305,6 +307,12 @@ impl Tickets {
         }
         events
     }
+}
+
+/// The other side has ended, whatever it has said before.
+fn is_closed(connection: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(connection, PollFlags::empty())];
+    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::HUP)
 }
 
 /// Receives a message, and the descriptor that may come with it.
