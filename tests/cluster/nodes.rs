@@ -212,6 +212,37 @@ fn hosts_select_nodes_order_and_ranks() {
     // The nodes of a Slurm allocation are those of the cluster whose daemons run on them.
     let slurm = [("SLURM_JOB_NODELIST", "node[0-1]"), ("SLURM_TASKS_PER_NODE", "2,1")];
     assert_eq!(mpiexec(&[], &slurm), ["0 0 0 2 0", "1 1 1 2 1", "2 0 0 1 2"]);
+    // Each program's hosts are its own.
+    let of_programs = |words: &str| {
+        let mut command = program("mpiexec");
+        command.args(words.split(' ')).env("TUTTI_DIR", &cluster.folder).env_remove("TUTTI_DAEMON");
+        tutti_tests::run(&mut command, LIMIT)
+    };
+    for (words, expected) in [
+        ("-host node1 -n 1 echo A : -host node0 -n 3 echo B", ["node1 node0", "A B B B"]),
+        ("-host node2 -n 2 echo A : -host node2,node0 -n 2 echo B", ["node2 node0", "A A B B"]),
+        ("-host node0:2 echo A : -host node1:1,node2:1 echo B", ["node0 node1 node2", "A A B B"]),
+        ("-n 1 echo A : -host node2 -n 1 echo B : -f FILE -n 2 echo C", ["node2 node1", ""]),
+    ] {
+        let ran = of_programs(&words.replace("FILE", file));
+        if expected[1].is_empty() {
+            // The file has node1 and node2, which is named again after node1.
+            assert!(
+                ran.code() == 2 && ran.stderr.contains("the host node2 is named again"),
+                "{words}: {ran}"
+            );
+            continue;
+        }
+        let mut lines: Vec<&str> = ran.stdout.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines.join(" "), expected[1], "{words}: {ran}");
+        let jobs = cluster.tutti(&["ps", "--all", "--json"]).expect_success().stdout;
+        let jobs: serde_json::Value = serde_json::from_str(&jobs).expect("JSON");
+        let last = jobs.as_array().and_then(|jobs| jobs.last()).expect("a job");
+        let nodes: Vec<_> =
+            last["nodes"].as_array().expect("nodes").iter().filter_map(|node| node.as_str()).collect();
+        assert_eq!(nodes.join(" "), expected[0], "{words}");
+    }
     let mut nobody = program("mpiexec");
     nobody.args(["true"]).envs(slurm).env("TUTTI_DAEMON", scratch.path().join("nobody.sock"));
     let ran = tutti_tests::run(&mut nobody, LIMIT);

@@ -108,11 +108,53 @@ fn ranks_per_node_and_hosts_give_the_number_of_ranks() {
         let ran = mpiexec(&[words, &["echo", "x"]].concat()).expect_success();
         assert_eq!(ran.stdout, "x\n".repeat(ranks), "{words:?}");
     }
-    let ran = mpiexec(&["--map-by", "node", "-n", "2", "true"]);
-    assert!(
-        ran.code() == 2 && ran.stderr.starts_with("mpiexec: --map-by is given \"node\", expected slot"),
-        "{ran}"
-    );
+    mpiexec(&["--map-by", "node", "--rank-by", "node", "-n", "2", "true"]).expect_success();
+    let ran = mpiexec(&["--map-by", "node", "--virtual-nodes", "2", "-n", "2", "true"]);
+    assert!(ran.code() == 2 && ran.stderr.starts_with("mpiexec: --map-by node is for one node"), "{ran}");
+}
+
+/// A batch system's allocation of this node alone, and the names and addresses that a node has.
+#[test]
+fn hosts_of_this_machine_are_it_and_say_how_many_ranks() {
+    let scratch = Scratch::new("own-hosts");
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let file = |name: &str, text: &str| {
+        let file = scratch.path().join(name);
+        std::fs::write(&file, text).expect("a file");
+        file.to_str().expect("UTF-8").to_owned()
+    };
+    let lines = file("lines", &format!("{name}\n{name}\n{name}\n"));
+    let engine = file("engine", &format!("{name} 3 all.q@{name} <NULL>\n"));
+    let run = |words: &[&str], variables: &[(&str, &str)]| {
+        let mut command = tutti_tests::program("mpiexec");
+        command.args(words).args(["echo", "x"]).envs(variables.iter().copied());
+        tutti_tests::run(&mut command, crate::harness::LIMIT)
+    };
+    let slurm =
+        |more: &'static [(&'static str, &'static str)]| [more, &[("SLURM_JOB_NODELIST", "this")]].concat();
+    for (words, variables) in [
+        (&["-host", "[::1]:3"][..], vec![]),
+        (&["-host", "127.0.0.2:3"], vec![]),
+        (&["-host", "localhost.localdomain,localhost:2", "-n", "3"], vec![]),
+        (&["-host", &format!("{name},{name},{name}")], vec![]),
+        (&["-f", &lines], vec![]),
+        (&[], vec![("SLURM_NODELIST", &*name), ("SLURM_TASKS_PER_NODE", "3")]),
+        (&[], slurm(&[("SLURMD_NODENAME", "this"), ("SLURM_NTASKS", "3")])),
+        (&[], vec![("PBS_NODEFILE", &*lines)]),
+        (&[], vec![("PE_HOSTFILE", &*engine)]),
+        (&[], vec![("LSB_MCPU_HOSTS", "localhost 3")]),
+        (&["-host", "localhost:1", "echo", "x", ":", "-host", "127.0.0.1:2"], vec![]),
+    ] {
+        let ran = run(words, &variables).expect_success();
+        assert_eq!(ran.stdout, "x\n".repeat(3), "{words:?} {variables:?}");
+    }
+    for wrong in ["localhost:many", "localhost:-1", "localhost:2:3", "localhost:0", "[::1"] {
+        let ran = run(&["-host", wrong], &[]);
+        let line = format!(
+            "mpiexec: -host is given {wrong:?}, expected NAME or NAME:N, where N is a whole number above 0\n"
+        );
+        assert_eq!((ran.code(), ran.stderr), (2, line));
+    }
 }
 
 #[test]

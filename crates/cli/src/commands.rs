@@ -39,6 +39,9 @@ const UNKNOWN_STATUS: u8 = 127;
 /// What a user hears when the answer is none that this command knows.
 const OTHER_VERSION: &str = "the daemon is of another version";
 
+/// What `tutti version` prints.
+const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
+
 /// How the commands of `tutti` are called.
 const USAGES: [&str; 29] = [
     "run [OPTION ...] -n N PROGRAM ...",
@@ -285,6 +288,11 @@ pub fn help() -> String {
     format!("usage: tutti COMMAND ...\n\n{}", USAGES.iter().map(line).collect::<String>())
 }
 
+/// All commands.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    USAGES.iter().map(|usage| usage.split(' ').next().unwrap_or(usage))
+}
+
 /// [`run`] knows the command.
 pub fn is_known(name: &str) -> bool {
     name == "submit" || Command::has_subcommand(name)
@@ -359,7 +367,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             Ok(stdout::print(Some(texts.collect()), ""))
         }
         Command::Man { page } => Ok(stdout::print(Some(manual::text(page, command_line())), "")),
-        Command::Version => Ok(stdout::print(Some(format!("{}\n", options::VERSION)), "")),
+        Command::Version => Ok(stdout::print(Some(VERSION.to_owned()), "")),
     }
 }
 

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use rustix::fs::{Access, access};
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{isatty, tcgetwinsize};
 use tutti_os::random::fill_random;
@@ -43,9 +44,9 @@ pub struct Described {
 /// # Errors
 /// When it cannot be done.
 pub fn describe(options: &Options) -> Result<Described, Refusal> {
-    let (hosts, of_hosts) = hosts::wanted(options).map_err(|error| (error.to_string(), 1))?;
-    let is_of_cluster = Nodes::are_of_cluster(options, &hosts);
-    let options = &hosts::with_ranks(options, of_hosts, is_of_cluster);
+    let chosen = hosts::wanted(options).map_err(|error| (error.to_string(), error.status()))?;
+    let is_of_cluster = Nodes::are_of_cluster(options, &chosen.hosts);
+    let options = &chosen.with_ranks(options, is_of_cluster);
     if options.programs.len() > 1 && options.programs.iter().any(|program| program.ranks.is_none()) {
         return Err(("each of several programs needs its number of ranks (-n N)".into(), USAGE));
     }
@@ -82,7 +83,17 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         idle_ms: options.batch.on_idle.suspend_ms(),
         adopted: None,
     };
-    let nodes = Nodes::of(options, job.ranks(), hosts).map_err(|error| (error.to_string(), USAGE))?;
+    let nodes = Nodes::of(options, job.ranks(), chosen.hosts).map_err(|error| (error.to_string(), USAGE))?;
+    let is_one = match &nodes {
+        Nodes::One => true,
+        Nodes::Virtual(firsts) | Nodes::Namespaces { firsts, .. } => firsts.len() == 1,
+        Nodes::Cluster(wanted) => wanted.nodes == Some(1) || wanted.hosts.len() == 1,
+    };
+    if let Some(option) = options.by_node.as_ref().filter(|_| !is_one) {
+        let text =
+            format!("{option} is for one node: consecutive ranks are on one node (-ppn N sets how many)");
+        return Err((text, USAGE));
+    }
     if options.detach_on_hangup && !matches!(nodes, Nodes::Cluster(_)) {
         return Err(("--detach-on-hangup is for jobs of a cluster (--nodes N)".into(), USAGE));
     }
@@ -97,9 +108,8 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     if matches!(nodes, Nodes::Cluster(_)) {
         // Its controller sees to it, also when nobody watches.
         batch.timeout_ms = options.timeout.map(|timeout| timeout.as_millis() as u64);
-    } else if batch.time_ms.is_some() || !batch.after.is_empty() || !batch.queue.is_empty() {
-        let text =
-            "--time, --queue, --after and --after-ok are for jobs of a cluster (--nodes N, or tutti run)";
+    } else if !batch.after.is_empty() || !batch.queue.is_empty() {
+        let text = "--queue, --after and --after-ok are for jobs of a cluster (--nodes N, or tutti run)";
         return Err((text.into(), USAGE));
     }
     // A daemon's ranks cannot inherit what only we have.
@@ -118,6 +128,14 @@ fn describe_program(wanted: &Program, is_of_cluster: bool) -> Result<wire::Progr
         && !Path::new(directory).is_dir()
     {
         return Err((format!("the working directory {} does not exist", directory.to_string_lossy()), 1));
+    }
+    if let Some(directory) = &wanted.directory
+        && let Err(error) = access(Path::new(directory), Access::EXEC_OK)
+    {
+        return Err((
+            format!("cannot enter the working directory {}: {error}", directory.to_string_lossy()),
+            1,
+        ));
     }
     let own_path = wanted.variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value);
     let path = std::env::var_os("PATH");

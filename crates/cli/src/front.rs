@@ -26,11 +26,12 @@ use rustix::process::Signal;
 use rustix::stdio::stdin;
 use tutti_os::Signals;
 use tutti_os::netns::Namespaces;
-use tutti_os::stderr::print_line;
+use tutti_os::stderr::{escape_control, print_line};
+use tutti_protocol::variables;
 use tutti_protocol::wire::{Adopted, Input, Kind};
 
 use crate::cluster::{self, JobId};
-use crate::description;
+use crate::description::{self, Described};
 use crate::link::{self, Link};
 use crate::nodes::{Nodes, Wanted};
 use crate::options::{self, Launcher, Options, Request, USAGE};
@@ -73,9 +74,13 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     report_ignored(name, &options);
     match description::describe(&options) {
         Ok(described) => {
+            let is_local = !matches!(described.nodes, Nodes::Cluster(_));
+            if let Some(limit) = described.batch.time_ms.filter(|_| is_local).map(Duration::from_millis) {
+                options.timeout = Some(options.timeout.map_or(limit, |timeout| timeout.min(limit)));
+            }
+            report_cores(name, &options, &described);
             match Front::start(name, options, described.job.id, || link::start_all(&described)) {
                 Ok(mut front) => {
-                    let is_local = !matches!(described.nodes, Nodes::Cluster(_));
                     let nodes = described.nodes.first_ranks().len();
                     front.enrolment = is_local
                         .then(|| {
@@ -174,7 +179,7 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     };
     let output = output::wanted(&options).map_err(|text| refuse(name, &text, 1))?;
     let batch = described.batch;
-    cluster::submission(&job, &nodes, options.ranks_per_node, options.terms, &batch)
+    cluster::submission(&job, &nodes, described.per_node, options.terms, &batch)
         .map(|submit| (cluster::Submit { output, ..submit }, options.json))
         .map_err(|text| refuse(name, &text, 1))
 }
@@ -198,8 +203,10 @@ fn with_script(request: Request, arguments: &[OsString]) -> Result<Request, Stri
     let mut both = options::parse_as(&words, Launcher::Submit).map_err(|error| error.to_string())?;
     if let Request::Run(both) = &mut both {
         // Lists do not add up.
-        if !given.hosts.is_empty() || !given.host_files.is_empty() {
-            (both.hosts, both.host_files) = (given.hosts.clone(), given.host_files.clone());
+        if let [script] = &mut both.programs[..]
+            && !(program.hosts.is_empty() && program.host_files.is_empty())
+        {
+            (script.hosts, script.host_files) = (program.hosts.clone(), program.host_files.clone());
         }
         if !given.batch.after.is_empty() {
             both.batch.after.clone_from(&given.batch.after);
@@ -229,6 +236,24 @@ fn report_ignored(name: &str, options: &Options) {
     }
     for (option, why) in &options.ignored {
         print_line(format_args!("{name}: {option} is ignored: {why}"));
+    }
+    for (variable, value) in std::env::vars_os() {
+        let complaint = variables::complaint(&variable.to_string_lossy(), &value.to_string_lossy());
+        complaint.iter().for_each(|text| print_line(format_args!("{name}: {}", escape_control(text))));
+    }
+}
+
+/// Ranks of several cores each have them only where there are so many.
+fn report_cores(name: &str, options: &Options, described: &Described) {
+    let is_here = !matches!(described.nodes, Nodes::Cluster(_));
+    let Some(cores) = options.cores_per_rank.filter(|_| is_here && !options.quiet) else { return };
+    let wanted = described.job.ranks() * u64::from(cores);
+    let there = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    if wanted > there {
+        print_line(format_args!(
+            "{name}: -c {cores} wants {wanted} cores for all ranks, and {there} {} there: they share them",
+            if there == 1 { "is" } else { "are" }
+        ));
     }
 }
 

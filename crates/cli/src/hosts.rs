@@ -1,14 +1,25 @@
-//! Hosts: those of the command line, of host files, and of a batch system's allocation. Where they are all
-//! this machine a job needs no cluster; any other one is a node of the cluster whose daemon is found here.
+//! Hosts: those of each program of the command line, of host files, and of a batch system's allocation. Where
+//! they are all this machine a job needs no cluster; any other one is a node of the cluster whose daemon is
+//! found here.
+//!
+//! `-host` and `-hostfile` are options of their program. A program without any runs where the one before it
+//! does; the first ones where the first that has some does. Programs with the same hosts are one group: their
+//! ranks are dealt out together.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use tutti_protocol::spread::{SpreadError, first_ranks};
 
 use crate::cluster::{self, Host};
-use crate::options::Options;
+use crate::options::{Options, Program, USAGE};
+use own::{Machine, short};
 
+mod allocation;
+mod own;
 mod slurm;
 
-/// Lines of a host file, at most; longer ones are not host files.
+/// Bytes of a host file, at most; longer ones are not host files.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why hosts are refused.
@@ -19,9 +30,17 @@ pub enum HostError {
     Other(String, String, String),
     /// No daemon knows the nodes of the allocation.
     #[error(
-        "this is a Slurm allocation of {0} nodes, and {1}; `--host localhost` runs the job on this node alone"
+        "this is a {system} allocation of {nodes} node{}, and {reason}; `--host localhost` runs the job on this node alone",
+        plural(*nodes)
     )]
-    Allocation(usize, String),
+    Allocation {
+        /// The batch system.
+        system: &'static str,
+        /// How many it has.
+        nodes: usize,
+        /// Why no daemon is asked.
+        reason: String,
+    },
     /// A file that cannot be read.
     #[error("cannot read the host file {0}: {1}")]
     Unreadable(String, String),
@@ -35,72 +54,281 @@ pub enum HostError {
         /// What was found.
         text: String,
     },
+    /// A word that is no host.
+    #[error("-host is given {0:?}, expected NAME or NAME:N, where N is a whole number above 0")]
+    Word(String),
+    /// Hosts without a slot.
+    #[error("the named hosts are to get no ranks at all")]
+    NoSlots,
+    /// More ranks than what the hosts are to get.
+    #[error("{ranks} ranks are more than the {room} that the named hosts are to get")]
+    NoRoom {
+        /// Ranks of the programs.
+        ranks: u64,
+        /// The sum of what was said.
+        room: u64,
+    },
+    /// The ranks do not fit the hosts.
+    #[error(transparent)]
+    Spread(#[from] SpreadError),
+    /// Ranks of a node are consecutive.
+    #[error(
+        "ranks of one node are consecutive, and the host {0} is named again after another one: give the programs in the order \
+         of their hosts"
+    )]
+    Apart(String),
+    /// Two ways.
+    #[error("--nodes counts the nodes of all programs, and -host names those of each: give one of them")]
+    Counted,
+    /// How many ranks is not said.
+    #[error("each of several programs needs its number of ranks (-n N, or -host NAME:N)")]
+    NoRanks,
 }
 
-/// The nodes of the cluster that are wanted; none: the job needs no cluster, or any will do. With them the
-/// number of ranks for all hosts together, if each has one.
+impl HostError {
+    /// The exit status.
+    pub fn status(&self) -> u8 {
+        match self {
+            HostError::Other(..)
+            | HostError::Allocation { .. }
+            | HostError::Unreadable(..)
+            | HostError::Line { .. } => 1,
+            _ => USAGE,
+        }
+    }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// Where a job is to run, and with how many ranks.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The nodes of the cluster that are wanted, in order; none: the job needs no cluster, or any will do.
+    pub hosts: Vec<Host>,
+    /// Ranks of each program for which its hosts say so.
+    ranks: Vec<Option<u32>>,
+    /// The hosts say how many ranks each gets.
+    is_dealt: bool,
+}
+
+/// Consecutive programs with the same hosts.
+#[derive(Debug)]
+struct Group {
+    /// How many programs.
+    programs: usize,
+    /// Their hosts, each once.
+    hosts: Vec<Host>,
+}
+
+/// Chooses the hosts of a job.
 ///
 /// # Errors
 /// When a list is wrong, or names nodes and there is no cluster.
-pub fn wanted(options: &Options) -> Result<(Vec<Host>, Option<u32>), HostError> {
-    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let mut hosts: Vec<Host> =
-        options.hosts.iter().filter(|host| !host.is_empty()).map(|host| of_list(host)).collect();
-    for file in &options.host_files {
-        hosts.extend(read_file(file)?);
-    }
+pub fn wanted(options: &Options) -> Result<Chosen, HostError> {
+    let machine = Machine::this();
     let elsewhere =
         options.virtual_nodes.is_some() || options.namespaces.is_some() || options.nodes.is_some();
-    if hosts.is_empty() && !elsewhere {
-        let hosts = slurm::allocation();
-        let ranks = ranks(&hosts);
-        return match cluster::connect() {
-            _ if hosts.is_empty() => Ok((hosts, ranks)),
-            Ok(_) => Ok((hosts, ranks)),
-            Err(text) => Err(HostError::Allocation(hosts.len(), text)),
-        };
+    let groups = groups(&options.programs)?;
+    if groups.is_empty() {
+        let found = if elsewhere { None } else { allocation::of_environment()? };
+        let Some(found) = found else { return Ok(Chosen::anywhere(options)) };
+        let groups = [Group { programs: options.programs.len(), hosts: merged(found.hosts) }];
+        let hosts = &groups[0].hosts;
+        if let [host] = &hosts[..]
+            && machine.is(&host.name)
+        {
+            return Ok(Chosen { hosts: Vec::new(), ..Chosen::of(options, &groups)? });
+        }
+        let reason = |reason| HostError::Allocation { system: found.system, nodes: hosts.len(), reason };
+        cluster::connect().map_err(reason)?;
+        return Chosen::of(options, &groups);
     }
-    let ranks = ranks(&hosts);
-    let other = hosts.iter().find(|host| !is_own(&host.name, &own));
+    let chosen = Chosen::of(options, &groups)?;
+    let other = groups.iter().flat_map(|group| &group.hosts).find(|host| !machine.is(&host.name));
     match (other, options.nodes) {
-        (None, None) => Ok((Vec::new(), ranks)),
-        (None, Some(_)) => Ok((hosts, ranks)),
+        (None, None) => Ok(Chosen { hosts: Vec::new(), ..chosen }),
+        (None, Some(_)) => Ok(chosen),
         (Some(other), _) => match cluster::connect() {
-            Ok(_) => Ok((hosts, ranks)),
-            Err(text) => Err(HostError::Other(other.name.clone(), own, text)),
+            Ok(_) => Ok(chosen),
+            Err(text) => Err(HostError::Other(other.name.clone(), machine.name, text)),
         },
     }
 }
 
-/// Ranks of all of them, if each has a number.
-fn ranks(hosts: &[Host]) -> Option<u32> {
-    let ranks = hosts.iter().try_fold(0_u32, |sum, host| Some(sum.saturating_add(host.ranks?)));
-    ranks.filter(|ranks| *ranks > 0)
-}
-
-/// Where nothing is said of the number of ranks, it is what the hosts are to get, or the nodes of this
-/// machine (`-ppn`). Of a cluster its controller knows the nodes.
-pub fn with_ranks(options: &Options, of_hosts: Option<u32>, is_of_cluster: bool) -> Options {
-    let mut options = options.clone();
-    let nodes = options.virtual_nodes.or(options.namespaces).unwrap_or(1);
-    let of_nodes = options.ranks_per_node.map(|ranks| ranks.saturating_mul(nodes));
-    let ranks = of_hosts.or(of_nodes.filter(|_| !is_of_cluster));
-    if let ([program], Some(ranks)) = (&mut options.programs[..], ranks) {
-        program.ranks.get_or_insert(ranks);
+impl Chosen {
+    fn anywhere(options: &Options) -> Self {
+        Chosen { hosts: Vec::new(), ranks: vec![None; options.programs.len()], is_dealt: false }
     }
-    options
+
+    fn of(options: &Options, groups: &[Group]) -> Result<Self, HostError> {
+        let mut ranks = Vec::new();
+        for group in groups {
+            let of_group = slots(&group.hosts)?;
+            let is_alone = group.programs == 1;
+            ranks.extend(std::iter::repeat_n(of_group.filter(|_| is_alone), group.programs));
+        }
+        if let [group] = groups {
+            return Ok(Chosen { hosts: group.hosts.clone(), ranks, is_dealt: false });
+        }
+        if options.nodes.is_some() {
+            return Err(HostError::Counted);
+        }
+        let mut hosts: Vec<Host> = Vec::new();
+        let mut programs = options.programs.iter().zip(&ranks);
+        for group in groups {
+            let of_programs = programs.by_ref().take(group.programs);
+            let ranks: Option<u64> =
+                of_programs.map(|(program, ranks)| Some(u64::from(program.ranks.or(*ranks)?))).sum();
+            for dealt in deal(&group.hosts, ranks.ok_or(HostError::NoRanks)?, options.ranks_per_node)? {
+                let is_it = |host: &Host| short(&host.name) == short(&dealt.name);
+                match hosts.iter().position(is_it) {
+                    None => hosts.push(dealt),
+                    Some(at) if at + 1 == hosts.len() => {
+                        let ranks = hosts[at].ranks.unwrap_or(0).saturating_add(dealt.ranks.unwrap_or(0));
+                        hosts[at].ranks = Some(ranks);
+                    }
+                    Some(_) => return Err(HostError::Apart(dealt.name)),
+                }
+            }
+        }
+        Ok(Chosen { hosts, ranks, is_dealt: true })
+    }
+
+    /// Where nothing is said of the number of ranks, it is what the hosts are to get, or the nodes of this
+    /// machine (`-ppn`). Of a cluster its controller knows the nodes.
+    pub fn with_ranks(&self, options: &Options, is_of_cluster: bool) -> Options {
+        let mut options = options.clone();
+        for (program, ranks) in options.programs.iter_mut().zip(&self.ranks) {
+            program.ranks = program.ranks.or(*ranks);
+        }
+        let nodes = options.virtual_nodes.or(options.namespaces).unwrap_or(1);
+        let of_nodes = options.ranks_per_node.map(|ranks| ranks.saturating_mul(nodes));
+        if let ([program], Some(ranks), false) = (&mut options.programs[..], of_nodes, is_of_cluster) {
+            program.ranks.get_or_insert(ranks);
+        }
+        if self.is_dealt {
+            options.ranks_per_node = None;
+        }
+        options
+    }
 }
 
-/// `node1`, `node1:4`.
-fn of_list(text: &str) -> Host {
-    let (name, count) = text.split_once(':').map_or((text, None), |(name, count)| (name, Some(count)));
-    Host { name: name.into(), ranks: count.and_then(|count| count.parse().ok()) }
+/// The groups of the programs; empty: no program has hosts.
+fn groups(programs: &[Program]) -> Result<Vec<Group>, HostError> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut before = 0;
+    for program in programs {
+        let mut hosts = Vec::new();
+        for word in &program.hosts {
+            hosts.push(of_word(word)?);
+        }
+        for file in &program.host_files {
+            hosts.extend(read_file(file)?);
+        }
+        match groups.last_mut() {
+            _ if !hosts.is_empty() => {
+                groups.push(Group { programs: 1 + std::mem::take(&mut before), hosts: merged(hosts) });
+            }
+            Some(group) => group.programs += 1,
+            None => before += 1,
+        }
+    }
+    Ok(groups)
 }
 
-fn read_file(file: &OsString) -> Result<Vec<Host>, HostError> {
+/// Each host once. Both families: a name said again is one more rank there; then every one without a number
+/// has one.
+fn merged(hosts: Vec<Host>) -> Vec<Host> {
+    let mut found: Vec<Host> = Vec::new();
+    let (mut is_repeated, count) = (false, |ranks: Option<u32>| ranks.unwrap_or(1));
+    for host in hosts {
+        match found.iter_mut().find(|known| known.name == host.name) {
+            None => found.push(host),
+            Some(known) => {
+                is_repeated = true;
+                known.ranks = Some(count(known.ranks).saturating_add(count(host.ranks)));
+            }
+        }
+    }
+    for host in found.iter_mut().filter(|_| is_repeated) {
+        host.ranks = Some(count(host.ranks));
+    }
+    found
+}
+
+/// Ranks of all of them, if each has a number.
+fn slots(hosts: &[Host]) -> Result<Option<u32>, HostError> {
+    let all = hosts.iter().try_fold(0_u32, |sum, host| Some(sum.saturating_add(host.ranks?)));
+    if all == Some(0) { Err(HostError::NoSlots) } else { Ok(all) }
+}
+
+/// Ranks for each host, in order.
+fn deal(hosts: &[Host], ranks: u64, per_node: Option<u32>) -> Result<Vec<Host>, HostError> {
+    let dealt = |host: &Host, ranks: u64| Host { name: host.name.clone(), ranks: Some(ranks as u32) };
+    if per_node.is_none() && hosts.iter().any(|host| host.ranks.is_some()) {
+        let room = |host: &Host| u64::from(host.ranks.unwrap_or(1));
+        let all = hosts.iter().map(room).sum();
+        if ranks > all {
+            return Err(HostError::NoRoom { ranks, room: all });
+        }
+        let mut left = ranks;
+        let mut take = |host: &Host| {
+            let taken = room(host).min(left);
+            left -= taken;
+            dealt(host, taken)
+        };
+        return Ok(hosts.iter().map(&mut take).filter(|host| host.ranks != Some(0)).collect());
+    }
+    let wanted = per_node.map_or(ranks, |per_node| ranks.div_ceil(u64::from(per_node)));
+    let nodes = if per_node.is_some() { wanted } else { wanted.min(hosts.len() as u64) };
+    if nodes > hosts.len() as u64 {
+        let room = u64::from(per_node.unwrap_or(1)) * hosts.len() as u64;
+        return Err(HostError::NoRoom { ranks, room });
+    }
+    let mut firsts = first_ranks(nodes as u32, ranks, per_node)?;
+    firsts.push(ranks as u32);
+    let shares = firsts.windows(2).map(|two| u64::from(two[1] - two[0]));
+    Ok(hosts.iter().zip(shares).map(|(host, ranks)| dealt(host, ranks)).collect())
+}
+
+/// `node1`, `node1:4`, `[::1]:4`, `::1`.
+fn of_word(word: &str) -> Result<Host, HostError> {
+    match host(word) {
+        Some(Host { ranks: Some(0), .. }) | None => Err(HostError::Word(word.into())),
+        Some(host) => Ok(host),
+    }
+}
+
+/// A host, and a number behind a colon.
+fn host(text: &str) -> Option<Host> {
+    let named = |name: &str, ranks| Host { name: name.into(), ranks };
+    let known = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_%".contains(&byte))
+    };
+    let count = |rest: &str| match rest.strip_prefix(':') {
+        None => rest.is_empty().then_some(None),
+        // Open MPI: as many as there are cores.
+        Some("*") => Some(None),
+        Some(count) if count.bytes().all(|byte| byte.is_ascii_digit()) => Some(Some(count.parse().ok()?)),
+        Some(_) => None,
+    };
+    if let Some((name, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {
+        let is_address = name.bytes().all(|byte| byte == b':' || known(&char::from(byte).to_string()));
+        return (is_address && name.contains(':')).then(|| Some(named(name, count(rest)?)))?;
+    }
+    if text.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Some(named(text, None));
+    }
+    let at = text.find(':').unwrap_or(text.len());
+    known(&text[..at]).then(|| Some(named(&text[..at], count(&text[at..])?)))?
+}
+
+fn read_file(file: &OsStr) -> Result<Vec<Host>, HostError> {
     let name = file.to_string_lossy().into_owned();
     let unreadable = |reason: String| HostError::Unreadable(name.clone(), reason);
-    let size = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
+    let size = std::fs::metadata(Path::new(file)).map_err(|error| unreadable(error.to_string()))?.len();
     if size > FILE_BYTES_MAX {
         return Err(unreadable(format!("{size} bytes are no list of hosts")));
     }
@@ -117,57 +345,18 @@ fn read_file(file: &OsString) -> Result<Vec<Host>, HostError> {
 fn host_of(line: &str) -> Result<Option<Host>, ()> {
     let mut words = line.split('#').next().unwrap_or("").split_ascii_whitespace();
     let Some(first) = words.next() else { return Ok(None) };
-    let (name, count) = first.split_once(':').map_or((first, None), |(host, count)| (host, Some(count)));
-    let mut ranks = count.map(|count| count.parse().map_err(drop)).transpose()?;
+    let mut found = host(first).ok_or(())?;
     for word in words {
         let (key, value) = word.split_once('=').ok_or(())?;
         let value: u32 = value.parse().map_err(drop)?;
         match key {
-            "slots" => ranks = Some(value),
+            "slots" => found.ranks = Some(value),
             "max_slots" | "max-slots" => {}
             _ => return Err(()),
         }
     }
-    let known = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
-    (known && !name.is_empty()).then_some(Some(Host { name: name.into(), ranks })).ok_or(())
-}
-
-fn is_own(host: &str, own: &str) -> bool {
-    let short = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
-    ["localhost", "127.0.0.1", "::1", own].contains(&host)
-        || (!host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && short(host) == short(own))
+    Ok(Some(found))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hostfile_lines_of_both_families_are_parsed() {
-        let host = |name: &str, ranks| Ok(Some(Host { name: name.into(), ranks }));
-        for (line, expected) in [
-            ("node1", host("node1", None)),
-            ("node1:4", host("node1", Some(4))),
-            ("  node1 slots=4 max_slots=8 # comment", host("node1", Some(4))),
-            ("# comment", Ok(None)),
-            ("", Ok(None)),
-            ("node1:many", Err(())),
-            ("node1 slots=many", Err(())),
-            ("node1 node2", Err(())),
-            (":4", Err(())),
-            ("\u{0}\u{1}", Err(())),
-        ] {
-            assert_eq!(host_of(line), expected, "{line:?}");
-        }
-    }
-
-    #[test]
-    fn hostfile_local_node_has_several_names() {
-        for host in ["localhost", "127.0.0.1", "here", "here.example.org"] {
-            assert!(is_own(host, "here"), "{host}");
-        }
-        for host in ["there", "127.0.0.2", "10.0.0.1", "hereafter"] {
-            assert!(!is_own(host, "here"), "{host}");
-        }
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ use tutti_protocol::wire::{self, Decoder, Input, Job, Kind, Part, Reached};
 
 use crate::cluster;
 use crate::description::Described;
-use crate::nodes::{LOOPBACK, Nodes};
+use crate::nodes::{self, Nodes};
 use crate::starter;
 
 /// How a starter is.
@@ -250,7 +250,8 @@ pub fn start_all(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>
     let namespaces = nodes.make().map_err(|error| error.to_string())?;
     let mut links = Vec::new();
     for node in 0..firsts.len() {
-        let address = namespaces.as_ref().map_or(LOOPBACK, |namespaces| namespaces.nodes[node].address);
+        let address =
+            namespaces.as_ref().map_or_else(nodes::loopback, |namespaces| namespaces.nodes[node].address);
         let part = part(node, firsts, address, u64::from_ne_bytes(key));
         let job = Job { part: Some(part), ..job.clone() };
         let started = match &namespaces {

@@ -30,6 +30,7 @@ mod starter;
 mod states;
 mod stdio;
 mod stdout;
+mod suggest;
 mod table;
 mod timeline;
 mod trace_op;
@@ -82,7 +83,18 @@ fn tutti(mut arguments: Vec<OsString>) -> ExitCode {
         Some("run") => front::run("tutti run", arguments),
         Some(name) if commands::is_known(name) => commands::run(name, arguments),
         Some("--version" | "-V") => commands::run("version", arguments),
+        Some("help") if !arguments.is_empty() => {
+            let about = arguments.remove(0);
+            tutti(vec![about, OsString::from("--help")])
+        }
         Some("help" | "--help" | "-h") => stdout::print(Some(commands::help()), ""),
-        _ => stdout::print(None, &format!("{command:?} is not a command; `tutti --help` lists the commands")),
+        _ => {
+            let near = command.to_str().and_then(|word| suggest::command(word, commands::names()));
+            let near = near.map_or_else(String::new, |near| format!("; {near}"));
+            stdout::print(
+                None,
+                &format!("{command:?} is not a command{near} (`tutti --help` lists the commands)"),
+            )
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! virtual ones of this machine, or those of a cluster; which of them and with which ranks is then its
 //! controller's to say.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
 use tutti_protocol::spread::{SpreadError, first_ranks};
@@ -133,7 +133,13 @@ impl Nodes {
 }
 
 /// The address of a node that has no namespace.
-pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+///
+/// A machine may have IPv6 alone.
+pub fn loopback() -> IpAddr {
+    let is_there = |address: &IpAddr| UdpSocket::bind((*address, 0)).is_ok();
+    let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    addresses.into_iter().find(is_there).unwrap_or(addresses[0])
+}
 
 #[cfg(test)]
 mod tests {

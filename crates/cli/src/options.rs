@@ -16,6 +16,8 @@ use tutti_protocol::{size, time_limit};
 use tutti_sched::JobId;
 use tutti_shm::ticket::INITIAL_HANDLER_VARIABLE;
 
+use crate::suggest;
+
 mod completed;
 mod table;
 
@@ -34,10 +36,6 @@ pub const USAGE: u8 = 2;
 pub struct Options {
     /// The programs, at least one.
     pub programs: Vec<Program>,
-    /// Nodes named by -host.
-    pub hosts: Vec<String>,
-    /// Files named by -hostfile.
-    pub host_files: Vec<OsString>,
     /// Ranks per node, if given.
     pub ranks_per_node: Option<u32>,
     /// Nodes of the cluster, if given.
@@ -52,6 +50,8 @@ pub struct Options {
     pub namespaces: Option<u32>,
     /// MTU of each one's cable; the last holds for the rest, none: the kernel's choice.
     pub namespace_mtus: Vec<u32>,
+    /// Ranks are dealt out to nodes one by one: the option that says so.
+    pub by_node: Option<String>,
     /// Which cores a rank may use.
     pub binding: Binding,
     /// Cores of a rank.
@@ -97,6 +97,10 @@ pub struct Options {
 pub struct Program {
     /// Number of ranks, if given.
     pub ranks: Option<u32>,
+    /// Nodes named by -host.
+    pub hosts: Vec<String>,
+    /// Files named by -hostfile.
+    pub host_files: Vec<OsString>,
     /// Program and arguments, not empty.
     pub words: Vec<OsString>,
     /// Working directory.
@@ -124,7 +128,7 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// No such option.
-    #[error("{0} is not an option (see --help)")]
+    #[error("{0} is not an option{hint} (see --help)", hint = hint(.0))]
     Unknown(String),
     /// The command line ends too early.
     #[error("{option} needs {needed}")]
@@ -143,6 +147,16 @@ pub enum OptionError {
         value: String,
         /// What can be.
         expected: &'static str,
+    },
+    /// A pattern of file names with a letter that means nothing.
+    #[error("{pattern}: %{letter} is none of {known}{hint}", hint = hint_of_letter(*letter))]
+    Pattern {
+        /// As given.
+        pattern: String,
+        /// Behind the percent sign.
+        letter: char,
+        /// What there is.
+        known: &'static str,
     },
     /// It is another command's.
     #[error("{option} {text}")]
@@ -168,6 +182,38 @@ pub enum OptionError {
     NoProgramAtColon,
 }
 
+/// What the user may have meant.
+fn hint(option: &str) -> String {
+    suggest::option(option).map_or_else(String::new, |text| format!("; {text}"))
+}
+
+/// What other systems' patterns have for the rank.
+fn hint_of_letter(letter: char) -> &'static str {
+    if "tng".contains(letter) { "; the rank is %r" } else { "" }
+}
+
+/// Every letter behind a percent sign means something.
+fn check_pattern(pattern: &OsStr, launcher: Launcher) -> Result<(), OptionError> {
+    let (letters, known) = match launcher {
+        Launcher::Submit => ("jrN", "%j (the job), %r (the rank), %N (its node), %% (a percent sign)"),
+        _ => ("r", "%r (the rank), %% (a percent sign)"),
+    };
+    let text = pattern.to_string_lossy();
+    let mut rest = text.chars();
+    while let Some(letter) = rest.find(|letter| *letter == '%').and_then(|_| rest.next()) {
+        if letter.is_ascii_alphanumeric() && !letters.contains(letter) {
+            return Err(OptionError::Pattern { pattern: text.into_owned(), letter, known });
+        }
+    }
+    Ok(())
+}
+
+/// The names of all options that do something, without dashes.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let own = OPTIONS.iter().filter(|option| !matches!(option.key, Key::Foreign | Key::Unfit(_)));
+    own.flat_map(|option| option.names.iter().copied())
+}
+
 /// Parses the arguments after the program's name.
 ///
 /// # Errors
@@ -183,8 +229,6 @@ pub fn parse(arguments: &[OsString]) -> Result<Request, OptionError> {
 pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, OptionError> {
     let mut options = Options {
         programs: Vec::new(),
-        hosts: Vec::new(),
-        host_files: Vec::new(),
         ranks_per_node: None,
         nodes: None,
         cluster: false,
@@ -192,6 +236,7 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
         virtual_nodes: None,
         namespaces: None,
         namespace_mtus: Vec::new(),
+        by_node: None,
         binding: Binding::Share,
         cores_per_rank: None,
         report_bindings: false,
@@ -225,6 +270,9 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
         }
         options.programs.push(program);
     }
+    for pattern in options.output_file.iter().chain(&options.errors_file) {
+        check_pattern(pattern, launcher)?;
+    }
     for program in &mut options.programs {
         if program.inherits == Inherits::All {
             program.inherits = all.inherits.clone();
@@ -256,6 +304,8 @@ fn parse_section(
 ) -> Result<Section, OptionError> {
     let mut program = Program {
         ranks: None,
+        hosts: Vec::new(),
+        host_files: Vec::new(),
         words: Vec::new(),
         directory: None,
         search_path: None,
@@ -379,6 +429,11 @@ fn find(word: &OsStr) -> Result<Option<Found>, OptionError> {
 fn for_program(program: &mut Program, key: Key, name: &str, values: &[OsString]) -> Result<(), OptionError> {
     match key {
         Key::Ranks => program.ranks = Some(number(name, &values[0])?),
+        Key::Hosts => {
+            let list = values[0].to_string_lossy();
+            program.hosts.extend(list.split(',').filter(|host| !host.is_empty()).map(str::to_owned));
+        }
+        Key::HostFile => program.host_files.push(values[0].clone()),
         Key::Directory => program.directory = Some(values[0].clone()),
         Key::SearchPath => program.search_path = Some(values[0].clone()),
         Key::NoneInherited => program.inherits = Inherits::Only(Vec::new()),
@@ -398,6 +453,14 @@ fn for_program(program: &mut Program, key: Key, name: &str, values: &[OsString])
         Key::Export => {
             // Open MPI: a name without a value passes on what is there, and everything is passed on here
             // anyway.
+            let is_name = |name: &[u8]| !name.is_empty() && !name.starts_with(b"-");
+            if !is_name(values[0].as_bytes().split(|byte| *byte == b'=').next().unwrap_or_default()) {
+                return Err(OptionError::Value {
+                    option: name.to_owned(),
+                    value: values[0].to_string_lossy().into_owned(),
+                    expected: "NAME or NAME=VALUE",
+                });
+            }
             if let Some(pair) = split(&values[0]) {
                 program.variables.push(pair);
             } else if let Some(value) = std::env::var_os(&values[0]) {
@@ -416,15 +479,28 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::CoresPerRank => options.cores_per_rank = Some(number(name, &values[0])?),
         Key::RanksPerNode => options.ranks_per_node = Some(number(name, &values[0])?),
         Key::Nodes => options.nodes = Some(number(name, &values[0])?),
-        Key::Universe => options.universe = Some(number(name, &values[0])?),
+        Key::Universe => {
+            let is_default = ["SYSTEM", "INFINITE"].iter().any(|word| text().eq_ignore_ascii_case(word));
+            options.universe = if is_default { None } else { Some(number(name, &values[0])?) };
+        }
+        Key::OnePerNode => options.ranks_per_node = Some(1),
+        Key::BindToCore => options.binding = Binding::Core,
+        Key::BindToNone => options.binding = Binding::None,
+        Key::MemoryKinds => {
+            // A kind may have restrictors behind colons.
+            let is_there = |kind: &str| ["mpi", "system"].contains(&kind.split(':').next().unwrap_or(kind));
+            if !text().split(',').all(is_there) {
+                options
+                    .ignored
+                    .push((format!("{name} {}", text()), "the kinds that are there are mpi and system"));
+            }
+        }
         Key::VirtualNodes => options.virtual_nodes = Some(number(name, &values[0])?),
         Key::Namespaces => options.namespaces = Some(number(name, &values[0])?),
         Key::NamespaceMtus => {
             options.namespace_mtus =
                 text().split(',').map(|mtu| number(name, mtu.as_ref())).collect::<Result<_, _>>()?
         }
-        Key::Hosts => options.hosts.extend(text().split(',').map(str::to_owned)),
-        Key::HostFile => options.host_files.push(values[0].clone()),
         Key::BindTo => options.binding = binding(&text()).ok_or_else(|| wrong("none, core or share"))?,
         Key::ReportBindings => options.report_bindings = true,
         Key::NoOversubscribe => options.no_oversubscribe = true,
@@ -475,9 +551,15 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             }
         }
         Key::Timeout => {
-            let seconds = text().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
-            let seconds = seconds.ok_or_else(|| wrong("a number of seconds above 0"))?;
-            options.timeout = Some(Duration::from_secs_f64(seconds));
+            let seconds =
+                text().parse::<f64>().map(|seconds| (seconds > 0.0 && seconds < 1e9).then_some(seconds));
+            let limit = match seconds {
+                Ok(seconds) => seconds.map(Duration::from_secs_f64),
+                // With a unit it is what --time takes.
+                Err(_) => time_limit::parse(&text()).filter(|limit| *limit > Duration::ZERO),
+            };
+            options.timeout =
+                Some(limit.ok_or_else(|| wrong("a number of seconds above 0, or 10m, 2h, 1d"))?);
         }
         Key::Time => {
             let limit = time_limit::parse(&text()).ok_or_else(|| wrong(time_limit::EXPECTED))?;
@@ -520,11 +602,16 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::Quiet => options.quiet = true,
         Key::Verbose => options.verbose = true,
         Key::Oversubscribe => options.no_oversubscribe = false,
-        Key::MapBy => map_by(options, &text()).ok_or_else(|| {
-            wrong("slot, core, hwthread or ppr:N:node: consecutive ranks are on one node (-ppn N sets how many)")
-        })?,
+        Key::MapBy => {
+            if let Some(part) = map_by(options, &text()).ok_or_else(|| wrong(MAPPINGS))? {
+                options
+                    .ignored
+                    .push((format!("{name} {part}"), "ranks are bound to cores in their own order"));
+            }
+        }
         Key::RankBy => match text().as_str() {
             "slot" | "core" | "hwthread" | "fill" => {}
+            "node" => options.by_node = Some(format!("{name} {}", text())),
             _ => return Err(wrong("slot, core, hwthread or fill: ranks are numbered node by node")),
         },
         Key::Tagged => match text().as_str() {
@@ -559,14 +646,23 @@ fn binding(text: &str) -> Option<Binding> {
     }
 }
 
-/// `slot`, `core:PE=2`, `ppr:4:node:oversubscribe`, in any case of letters. None: an order that ranks cannot
-/// have here.
-fn map_by(options: &mut Options, text: &str) -> Option<()> {
+/// What --map-by takes.
+const MAPPINGS: &str =
+    "slot, core, hwthread, socket or ppr:N:node: consecutive ranks are on one node (-ppn N sets how many)";
+/// Parts of a node: which of them ranks get first is a matter of binding.
+const PARTS: [&str; 8] = ["socket", "package", "numa", "board", "l1cache", "l2cache", "l3cache", "machine"];
+
+/// `slot`, `core:PE=2`, `ppr:4:node:oversubscribe`, in any case of letters; a part of a node that was named.
+/// None: an order that ranks cannot have here.
+fn map_by(options: &mut Options, text: &str) -> Option<Option<String>> {
     let text = text.to_ascii_lowercase();
     let count = |text: &str| text.parse().ok().filter(|count: &u32| *count > 0);
+    let mut part = None;
     let mut words = text.split([':', ',']);
     match words.next()? {
         "" | "slot" | "core" | "hwthread" => {}
+        "node" => options.by_node = Some(format!("--map-by {text}")),
+        name if PARTS.contains(&name) => part = Some(name.to_owned()),
         "ppr" => {
             options.ranks_per_node = Some(count(words.next()?)?);
             words.next().filter(|per| *per == "node")?;
@@ -581,7 +677,7 @@ fn map_by(options: &mut Options, text: &str) -> Option<()> {
             _ => return None,
         }
     }
-    Some(())
+    Some(part)
 }
 
 fn split(pair: &OsStr) -> Option<(OsString, OsString)> {

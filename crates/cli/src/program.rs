@@ -4,9 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
 use crate::elf::{self, OtherMpi};
 
@@ -33,6 +34,9 @@ pub enum ProgramError {
     /// No permission.
     #[error("cannot execute {0}: permission denied (is it a program? then chmod +x)")]
     Permission(String),
+    /// No program may be executed there.
+    #[error("cannot execute {0}: its file system is mounted noexec; copy it to another one")]
+    NoExecution(String),
     /// A script for something that is not here.
     #[error("cannot execute {program}: its interpreter {interpreter} does not exist")]
     Interpreter {
@@ -123,7 +127,12 @@ fn check(name: &str, file: &Path) -> Result<(), ProgramError> {
         return Err(ProgramError::Directory(name.into()));
     }
     if access(file, Access::EXEC_OK).is_err() {
-        return Err(ProgramError::Permission(name.into()));
+        let may_elsewhere = found.permissions().mode() & 0o111 != 0;
+        let is_barred = statvfs(file).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::NOEXEC));
+        return Err(match may_elsewhere && is_barred {
+            true => ProgramError::NoExecution(name.into()),
+            false => ProgramError::Permission(name.into()),
+        });
     }
     // A program may be executable and not readable: then there is nothing to see.
     let Ok(mut opened) = File::open(file) else { return Ok(()) };

@@ -19,7 +19,7 @@ use tutti_protocol::daemon_options::{Policy, parse_policy};
 use tutti_protocol::{log_line, paths, size};
 
 use crate::cluster::{self, Answer, JobId, Request};
-use crate::nodes::LOOPBACK;
+use crate::nodes::loopback;
 use crate::options::USAGE;
 use crate::{configuration, stdout};
 
@@ -120,7 +120,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
             daemons.start((options, &config), &folder, node, address, head.as_deref())
         };
         let address = match &namespaces {
-            None => start(&mut daemons, (LOOPBACK, None)),
+            None => start(&mut daemons, (loopback(), None)),
             Some(namespaces) => {
                 let lives =
                     holder.try_clone().map_err(|error| format!("cannot keep the namespaces: {error}"))?;

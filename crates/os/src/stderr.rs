@@ -5,7 +5,26 @@ use std::io::Write;
 
 /// Writes a line, at once. A closed pipe or a full disk is no error, as it would be with `eprintln`.
 pub fn print_line(line: impl Display) {
-    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+    let line = without_numbers(format!("{line}\n"));
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// The words of an error are for people; the number behind them is not.
+fn without_numbers(mut line: String) -> String {
+    const MARK: &str = " (os error ";
+    let mut from = 0;
+    while let Some(at) = line[from..].find(MARK).map(|at| from + at) {
+        let rest = &line[at + MARK.len()..];
+        let digits = rest.len() - rest.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+        let end = at + MARK.len() + digits + 1;
+        if digits > 0 && rest[digits..].starts_with(')') {
+            line.replace_range(at..end, "");
+            from = at;
+        } else {
+            from = at + 1;
+        }
+    }
+    line
 }
 
 /// Whether a letter moves the cursor, turns the direction of what is beside it, or is not seen: a line with it
@@ -36,7 +55,15 @@ pub fn escape_control(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escape_control;
+    use super::{escape_control, without_numbers};
+
+    #[test]
+    fn line_for_people_has_no_numbers_of_errors() {
+        let error = std::io::Error::from_raw_os_error(13);
+        let line = without_numbers(format!("cannot read a: {error}; cannot read b: {error}"));
+        assert_eq!(line, "cannot read a: Permission denied; cannot read b: Permission denied");
+        assert_eq!(without_numbers("see (os error x) (os error 1".into()), "see (os error x) (os error 1");
+    }
 
     #[test]
     fn log_line_escapes_control_characters() {

@@ -13,6 +13,7 @@
 //! | [`size`], [`time_limit`] | memory and time as users write them |
 //! | [`turns`], [`log_line`], [`public`] | what daemons publish: switches, log, jobs of all users |
 //! | [`paths`] | folder, sockets and logs of daemons |
+//! | [`variables`] | names of environment variables |
 //! | `key`, `daemon_options`, `config` | with feature `cluster`: the key, the command line of `tuttid`, `tutti.toml` |
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -38,5 +39,6 @@ pub mod terms;
 pub mod time_limit;
 pub mod turns;
 pub mod users;
+pub mod variables;
 pub mod wire;
 pub mod writer;

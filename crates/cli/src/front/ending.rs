@@ -21,7 +21,10 @@ impl Front {
         match self.end {
             End::Open => {
                 let seconds = self.options.timeout.unwrap_or_default().as_secs_f64();
-                self.complain(&format!("the job is ended: it did not finish within {seconds} seconds"));
+                let plural = if seconds == 1.0 { "" } else { "s" };
+                self.complain(&format!(
+                    "the job is ended: it did not finish within {seconds} second{plural}"
+                ));
                 self.kill(TIMED_OUT);
                 None
             }

@@ -5,17 +5,17 @@ use crate::cluster::Host;
 /// Nodes, at most: a list that names more is none.
 const NODES_MAX: usize = 100_000;
 
-/// The nodes of the allocation that this process is in, with the tasks of each; empty where there is none, or
-/// it is of one node.
-pub fn allocation() -> Vec<Host> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let Some(names) = variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST")) else {
-        return Vec::new();
+/// The nodes of the allocation that this process is in, with the tasks of each; none: there is no allocation.
+pub fn allocation(variable: &impl Fn(&str) -> Option<String>) -> Option<Vec<Host>> {
+    let names = nodes(&variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST"))?)?;
+    let all = || variable("SLURM_NTASKS").or_else(|| variable("SLURM_NPROCS"));
+    let tasks = match &names[..] {
+        [_] => variable("SLURM_TASKS_PER_NODE").or_else(all),
+        _ => variable("SLURM_TASKS_PER_NODE"),
     };
-    let Some(names) = nodes(&names).filter(|names| names.len() > 1) else { return Vec::new() };
-    let tasks = variable("SLURM_TASKS_PER_NODE").and_then(|text| counts(&text));
-    let ranks = |index: usize| tasks.as_ref().and_then(|tasks| tasks.get(index).copied());
-    names.into_iter().enumerate().map(|(index, name)| Host { name, ranks: ranks(index) }).collect()
+    let tasks = tasks.and_then(|text| counts(&text)).unwrap_or_default();
+    let ranks = |index: usize| tasks.get(index).copied();
+    Some(names.into_iter().enumerate().map(|(index, name)| Host { name, ranks: ranks(index) }).collect())
 }
 
 /// `n[1-3,07],m,k[01-02]-ib`: the names of the list.
@@ -92,5 +92,19 @@ mod tests {
         assert_eq!(counts("2(x3),1"), Some(vec![2, 2, 2, 1]));
         assert_eq!(counts("4"), Some(vec![4]));
         assert_eq!(counts("many"), None);
+    }
+
+    #[test]
+    fn slurm_allocation_of_one_node_has_its_tasks() {
+        let of = |variables: &[(&str, &str)]| {
+            let value = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
+            };
+            allocation(&value).map(|hosts| hosts.into_iter().map(|host| host.ranks).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[("SLURM_JOB_NODELIST", "n1"), ("SLURM_TASKS_PER_NODE", "3")]), Some(vec![Some(3)]));
+        assert_eq!(of(&[("SLURM_JOB_NODELIST", "n1"), ("SLURM_NTASKS", "3")]), Some(vec![Some(3)]));
+        assert_eq!(of(&[("SLURM_NODELIST", "n[1-2]"), ("SLURM_NTASKS", "3")]), Some(vec![None, None]));
+        assert_eq!(of(&[("SLURM_NTASKS", "3")]), None);
     }
 }

@@ -99,6 +99,10 @@ pub enum Key {
     Oversubscribe,
     MapBy,
     RankBy,
+    OnePerNode,
+    BindToCore,
+    BindToNone,
+    MemoryKinds,
     Tagged,
     /// It is always so here.
     Always,
@@ -146,8 +150,10 @@ const fn option(
 }
 
 /// Options that are for one program; the others are for the whole job.
-pub const OF_A_PROGRAM: [Key; 8] = [
+pub const OF_A_PROGRAM: [Key; 10] = [
     Key::Ranks,
+    Key::Hosts,
+    Key::HostFile,
     Key::Export,
     Key::Variable,
     Key::VariableList,
@@ -190,6 +196,8 @@ pub const OPTIONS: &[Spec] = &[
         &["N"],
         "cores that a rank needs",
     ),
+    option(Key::BindToCore, &["bind-to-core"], &[], ""),
+    option(Key::BindToNone, &["bind-to-none"], &[], ""),
     option(Key::ReportBindings, &["report-bindings"], &[], "print which rank is bound to which cores"),
     option(
         Key::NoOversubscribe,
@@ -203,13 +211,14 @@ pub const OPTIONS: &[Spec] = &[
         &["map-by", "mapby"],
         &["HOW"],
         "slot, core, hwthread: consecutive ranks are on one node (the default); ppr:N:node: -ppn N; \
+         node: of one node alone; socket, numa and other parts of a node: as slot; \
          behind a colon PE=N (-c N), OVERSUBSCRIBE, NOOVERSUBSCRIBE",
     ),
     option(
         Key::RankBy,
         &["rank-by", "rankby"],
         &["HOW"],
-        "slot, core, hwthread, fill: ranks are numbered node by node (the default)",
+        "slot, core, hwthread, fill: ranks are numbered node by node (the default); node: of one node alone",
     ),
     option(
         Key::Weight,
@@ -337,6 +346,7 @@ pub const OPTIONS: &[Spec] = &[
         "a file with one node per line: NAME, NAME:RANKS or NAME slots=RANKS",
     ),
     option(Key::RanksPerNode, &["ppn", "N", "npernode", "perhost"], &["N"], "ranks per node"),
+    option(Key::OnePerNode, &["pernode"], &[], ""),
     option(
         Key::Nodes,
         &["nodes"],
@@ -347,7 +357,8 @@ pub const OPTIONS: &[Spec] = &[
         Key::Universe,
         &["universe", "usize"],
         &["N"],
-        "how many ranks the program may have with those that it starts itself (MPI_UNIVERSE_SIZE)",
+        "how many ranks the program may have with those that it starts itself (MPI_UNIVERSE_SIZE); SYSTEM, INFINITE: \
+         as many as there is room for by default",
     ),
     option(
         Key::VirtualNodes,
@@ -372,7 +383,19 @@ pub const OPTIONS: &[Spec] = &[
     option(Key::Version, &["V", "version", "info"], &[], "print the version"),
     option(Key::Help, &["h", "help", "?"], &[], "print this text"),
     option(Key::Always, &["allow-run-as-root", "use-hwthread-cpus"], &[], ""),
-    option(Key::Unfit(Unfit::Ignored(MAP)), &["display-map", "display-allocation"], &[], ""),
+    option(Key::MemoryKinds, &["memory-alloc-kinds"], &["LIST"], ""),
+    option(
+        Key::Unfit(Unfit::Ignored(MAP)),
+        &[
+            "display-map",
+            "display-allocation",
+            "display-devel-map",
+            "display-devel-allocation",
+            "display-topo",
+        ],
+        &[],
+        "",
+    ),
     option(Key::Unfit(Unfit::Ignored(MAP)), &["display"], &["VALUE"], ""),
     option(
         Key::Unfit(Unfit::Ignored("the first exit status that is not 0 is printed, and is the command's")),
@@ -400,11 +423,82 @@ pub const OPTIONS: &[Spec] = &[
     ),
     option(
         Key::Unfit(Unfit::Refused("--host names the nodes that the job is to have")),
-        &["nolocal"],
+        &["nolocal", "skip-launch-node"],
         &[],
         "",
     ),
-    option(Key::Unfit(Unfit::Refused(NO_RESTART)), &["disable-auto-cleanup"], &[], ""),
+    option(
+        Key::Unfit(Unfit::Refused("--host names the nodes that the job is to have")),
+        &["rankmap", "add-host", "add-hostfile", "rankfile", "rf"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("--bind-to, -c and --report-bindings choose and show the cores of a rank")),
+        &["cpu-set", "cpu-list", "slot-list", "membind"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("-l begins each line with its rank")),
+        &["prepend-pattern"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused(
+            "-l begins each line with its rank, and the shell's 2>&1 puts both streams together",
+        )),
+        &["timestamp-output", "xml", "merge-stderr-to-stdout"],
+        &[],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("--output-filename, --outfile-pattern and --errfile-pattern write files")),
+        &["output-directory"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused(
+            "`mpiexec -n 1 gdb --args PROGRAM`, or gdb -p with a pid that -v prints, debugs a rank",
+        )),
+        &["debug", "tv", "stop-on-exec", "stop-in-init", "stop-in-app"],
+        &[],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused(
+            "a terminal shows all ranks with -l; `mpiexec -n N xterm -e PROGRAM` has one for each",
+        )),
+        &["xterm"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("programs and their files are found where they are on each node")),
+        &["preload-files"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("programs and their files are found where they are on each node")),
+        &["preload-binary", "set-cwd-to-session-dir"],
+        &[],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("GPUs are no resource yet: a job sees all of its node")),
+        &["gpus-per-proc", "gpu-subdevs-per-proc"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused(NO_RESTART)),
+        &["disable-auto-cleanup", "enable-recovery", "continuous"],
+        &[],
+        "",
+    ),
     option(Key::Unfit(Unfit::Refused(NO_RESTART)), &["max-restarts"], &["VALUE"], ""),
     option(
         Key::Unfit(Unfit::Refused("ranks are bound to cores in their own order")),
@@ -416,7 +510,7 @@ pub const OPTIONS: &[Spec] = &[
         Key::Unfit(Unfit::Refused(
             "programs and options are given in the command line, with colons between them",
         )),
-        &["configfile"],
+        &["configfile", "app"],
         &["VALUE"],
         "",
     ),
@@ -426,7 +520,32 @@ pub const OPTIONS: &[Spec] = &[
         &["VALUE"],
         "",
     ),
-    option(Key::Foreign, &["mca", "omca", "gmca", "prtemca", "pmixmca"], &["NAME", "VALUE"], ""),
+    option(Key::Foreign, &["mca", "omca", "gmca", "prtemca", "pmixmca", "gpmixmca"], &["NAME", "VALUE"], ""),
+    option(
+        Key::Foreign,
+        &[
+            "pmi-port",
+            "enable-x",
+            "disable-x",
+            "profile",
+            "hybrid-hosts",
+            "disable-hostname-propagation",
+            "debug-daemons",
+            "debug-daemons-file",
+            "leave-session-attached",
+            "get-stack-traces",
+            "report-state-on-timeout",
+            "report-child-jobs-separately",
+            "show-progress",
+            "noprefix",
+            "no-app-prefix",
+            "disable-recovery",
+            "parsable",
+            "parseable",
+        ],
+        &[],
+        "",
+    ),
     option(
         Key::Foreign,
         &[
@@ -439,10 +558,16 @@ pub const OPTIONS: &[Spec] = &[
             "tune",
             "demux",
             "personality",
-            "pmi-port",
             "localhost",
             "am",
             "prefix",
+            "topolib",
+            "nameserver",
+            "pmix-prefix",
+            "app-pmix-prefix",
+            "tmpdir",
+            "pset",
+            "spawn-timeout",
         ],
         &["VALUE"],
         "",

@@ -74,12 +74,56 @@ fn options_of_both_families_are_accepted() {
     assert_eq!(options.foreign, ["--mca", "-iface", "-launcher"]);
     assert_eq!(options.binding, Binding::Core);
     assert_eq!(options.ranks_per_node, Some(2));
-    assert_eq!(options.hosts, ["localhost", "127.0.0.1"]);
-    assert_eq!(options.host_files, ["hosts"]);
+    assert_eq!(options.programs[0].hosts, ["localhost", "127.0.0.1"]);
+    assert_eq!(options.programs[0].host_files, ["hosts"]);
     assert_eq!(options.input, Input::All);
     assert_eq!(options.cores_per_rank, Some(2));
     assert_eq!(options.timeout, Some(Duration::from_millis(1500)));
     assert!(options.label && options.report_bindings);
+}
+
+/// Options that MPICH's and Open MPI's launchers take, with their number of values.
+#[test]
+fn options_of_other_launchers_take_their_own_number_of_values() {
+    for line in [
+        "-pmi-port",
+        "-memory-alloc-kinds mpi,system",
+        "-memory-alloc-kinds mpi:alloc_mem,system",
+        "-usize INFINITE",
+        "-usize SYSTEM",
+        "-map-by socket",
+        "-map-by numa:PE=1",
+        "-map-by node",
+        "-rank-by node",
+        "-enable-x",
+        "-disable-x",
+        "-topolib hwloc",
+        "-hybrid-hosts",
+        "-disable-hostname-propagation",
+        "-nameserver host:1",
+        "-profile",
+        "-localhost here",
+        "--leave-session-attached",
+        "--tmpdir /tmp",
+        "--bind-to-core",
+        "-pernode",
+    ] {
+        let options = job(&format!("{line} -n 2 a b"));
+        assert_eq!(
+            (options.programs[0].ranks, &options.programs[0].words),
+            (Some(2), &words("a b")),
+            "{line}"
+        );
+    }
+    assert_eq!(job("-usize INFINITE a").universe, None);
+    assert_eq!(job("--pernode a").ranks_per_node, Some(1));
+    assert_eq!(job("--timeout 1m a").timeout, Some(Duration::from_secs(60)));
+    assert_eq!(job("--timeout 1.5 a").timeout, Some(Duration::from_millis(1500)));
+    assert_eq!(job("-memory-alloc-kinds cuda a").ignored.len(), 1);
+    assert_eq!(
+        job("-map-by socket a").ignored,
+        [("-map-by socket".into(), "ranks are bound to cores in their own order")]
+    );
 }
 
 #[test]
@@ -126,19 +170,32 @@ fn options_errors_are_one_line() {
         ("-n 1 a : -n 2", "beside the colon"),
         (": a", "beside the colon"),
         ("--timeout never a", "seconds"),
+        ("--timeout 0m a", "seconds"),
+        ("--bindto core a", "did you mean --bind-to? (see --help)"),
+        ("-nn 2 a", "did you mean -n?"),
+        ("--ntasks 2 a", "--ntasks is not an option; -n N is the number of ranks"),
+        ("-x -n 2 a", "-x is given \"-n\", expected NAME or NAME=VALUE"),
+        ("-x =1 a", "-x is given \"=1\""),
+        ("--outfile-pattern out.%q a", "out.%q: %q is none of %r (the rank), %% (a percent sign)"),
+        ("--errfile-pattern %j a", "%j: %j is none of %r"),
+        ("--outfile-pattern out.%t a", "; the rank is %r"),
         ("--timeout 0 a", "seconds"),
         ("--bind-to moon a", "none, core or share"),
         ("-stdin x a", "a rank, all or none"),
         ("-genv A", "-genv needs VAR VALUE"),
-        ("--map-by socket a", "--map-by is given \"socket\", expected slot, core, hwthread or ppr:N:node"),
+        (
+            "--map-by moon a",
+            "--map-by is given \"moon\", expected slot, core, hwthread, socket or ppr:N:node",
+        ),
+        ("-usize 0 a", "-usize is given"),
         ("--map-by ppr:2:socket a", "--map-by is given"),
         ("--map-by ppr:0:node a", "--map-by is given"),
         ("--map-by slot:PE=0 a", "--map-by is given"),
         ("--map-by slot:SPAN a", "--map-by is given"),
-        ("--rank-by node a", "--rank-by is given \"node\", expected slot, core, hwthread or fill"),
+        ("--rank-by span a", "--rank-by is given \"span\", expected slot, core, hwthread or fill"),
         ("--output xml a", "--output is given \"xml\", expected tag"),
         ("--bind-to user:0,1 a", "none, core or share"),
-        ("--timestamp-output a", "--timestamp-output is not an option"),
+        ("--timestamp-output a", "--timestamp-output is not supported: "),
         ("--nolocal a", "--nolocal is not supported: "),
         ("--do-not-launch a", "--do-not-launch is not supported: "),
         ("- a", "- is not an option"),

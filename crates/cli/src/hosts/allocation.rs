@@ -1,0 +1,80 @@
+//! The nodes of a batch system's allocation, as its environment names them: Slurm, PBS, LSF, Grid Engine.
+
+use std::path::Path;
+
+use super::{Host, HostError, read_file, slurm};
+
+/// An allocation that this process is in.
+#[derive(Debug)]
+pub struct Allocation {
+    /// Of which batch system.
+    pub system: &'static str,
+    /// Its nodes, with the tasks of each.
+    pub hosts: Vec<Host>,
+}
+
+/// None: there is no allocation.
+///
+/// # Errors
+/// When its list of nodes cannot be read.
+pub fn of_environment() -> Result<Option<Allocation>, HostError> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    // An allocation of another batch system may be left over in the environment of a shell: its file is not.
+    let file = |name: &str| variable(name).filter(|file| Path::new(file).is_file());
+    let (system, hosts) = if let Some(hosts) = slurm::allocation(&variable) {
+        ("Slurm", hosts)
+    } else if let Some(file) = file("PBS_NODEFILE") {
+        // A line for each slot.
+        let hosts = read_file(file.as_ref())?;
+        ("PBS", hosts.into_iter().map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
+    } else if let Some(list) = variable("LSB_MCPU_HOSTS") {
+        ("LSF", pairs(&list).unwrap_or_default())
+    } else if let Some(file) = file("PE_HOSTFILE") {
+        ("Grid Engine", grid_engine(&file)?)
+    } else {
+        return Ok(None);
+    };
+    Ok((!hosts.is_empty()).then_some(Allocation { system, hosts }))
+}
+
+/// LSF: `node1 4 node2 2`.
+fn pairs(list: &str) -> Option<Vec<Host>> {
+    let words: Vec<&str> = list.split_ascii_whitespace().collect();
+    let host = |pair: &[&str]| {
+        let [name, count] = pair else { return None };
+        Some(Host { name: (*name).into(), ranks: Some(count.parse().ok()?) })
+    };
+    words.chunks(2).map(host).collect()
+}
+
+/// A line is `node1 4 all.q@node1 <NULL>`.
+fn grid_engine(file: &str) -> Result<Vec<Host>, HostError> {
+    let unreadable = |error: std::io::Error| HostError::Unreadable(file.into(), error.to_string());
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let mut hosts = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_ascii_whitespace().take(2).collect();
+        let host = pairs(&words.join(" "));
+        hosts.extend(host.ok_or_else(|| HostError::Line {
+            file: file.into(),
+            line: index + 1,
+            text: line.into(),
+        })?);
+    }
+    Ok(hosts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocation_of_lsf_is_pairs_of_names_and_slots() {
+        let host = |name: &str, ranks| Host { name: name.into(), ranks: Some(ranks) };
+        assert_eq!(pairs("a 4 b 2"), Some(vec![host("a", 4), host("b", 2)]));
+        assert_eq!(pairs(""), Some(Vec::new()));
+        for wrong in ["a", "a b", "a 4 b"] {
+            assert_eq!(pairs(wrong), None, "{wrong}");
+        }
+    }
+}

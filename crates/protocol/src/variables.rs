@@ -1,0 +1,122 @@
+//! The environment variables of Tutti, so that one that is misspelt gets a line.
+
+/// What all of them begin with.
+const PREFIX: &str = "TUTTI_";
+/// What those of tests begin with.
+const OF_TESTS: &str = "TUTTI_TEST_";
+
+/// All that anything here reads or sets (docs/user/environment.md).
+pub const VARIABLES: &[&str] = &[
+    "TUTTI_ABI_ONLY",
+    "TUTTI_APPNUM",
+    "TUTTI_BOARD",
+    "TUTTI_CC",
+    "TUTTI_CHECK",
+    "TUTTI_CONFIG",
+    "TUTTI_CXX",
+    "TUTTI_DAEMON",
+    "TUTTI_DEBUG",
+    "TUTTI_DIR",
+    "TUTTI_DIST",
+    "TUTTI_DSE_KERNEL",
+    "TUTTI_FAULTS",
+    "TUTTI_FAULT_TIMES",
+    "TUTTI_FC",
+    "TUTTI_FOREIGN_MPICC",
+    "TUTTI_FORGE",
+    "TUTTI_FORGE_RECORDS",
+    "TUTTI_HEALTHY_SECONDS",
+    "TUTTI_HOSTILE_SECONDS",
+    "TUTTI_INITIAL_ERRHANDLER",
+    "TUTTI_JOB",
+    "TUTTI_LAB_DIR",
+    "TUTTI_LOCAL_RANK",
+    "TUTTI_LOCAL_SIZE",
+    "TUTTI_LOG",
+    "TUTTI_PHASES",
+    "TUTTI_POLITE",
+    "TUTTI_RANK",
+    "TUTTI_REQUIRE",
+    "TUTTI_SHOW_ARGUMENTS",
+    "TUTTI_SIM_SECONDS",
+    "TUTTI_SIM_SEED",
+    "TUTTI_SIM_SEEDS",
+    "TUTTI_SIM_TIMES",
+    "TUTTI_SINGLETON",
+    "TUTTI_SIZE",
+    "TUTTI_SKIPPED",
+    "TUTTI_SPAWNED",
+    "TUTTI_STARTER",
+    "TUTTI_STATS",
+    "TUTTI_TEXTS",
+    "TUTTI_TICKET",
+    "TUTTI_TRANSPORT",
+    "TUTTI_TURNS",
+    "TUTTI_UNIVERSE",
+    "TUTTI_VIRTUAL_NODE",
+    "TUTTI_WRITE_PROTOCOL",
+];
+
+/// What is wrong with a variable of a launch; none: it is known, or not ours.
+#[must_use]
+pub fn complaint(name: &str, value: &str) -> Option<String> {
+    if !name.starts_with(PREFIX) || name.starts_with(OF_TESTS) {
+        return None;
+    }
+    match (name, value) {
+        ("TUTTI_WRITE_PROTOCOL", value) if !["", "on", "off"].contains(&value) => {
+            Some(format!("{name}={value}: expected on or off"))
+        }
+        ("TUTTI_UNIVERSE", _) => {
+            Some(format!("{name} is for programs without a launcher and has no effect here: --universe N"))
+        }
+        _ if VARIABLES.contains(&name) => None,
+        _ => {
+            let near = nearest(name).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            Some(format!("{name} is no variable of Tutti and has no effect{near}"))
+        }
+    }
+}
+
+#[cfg(feature = "cluster")]
+fn nearest(name: &str) -> Option<&'static str> {
+    crate::config::schema::nearest(name, VARIABLES.iter().copied())
+}
+
+#[cfg(not(feature = "cluster"))]
+fn nearest(_: &str) -> Option<&'static str> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variable_that_is_misspelt_or_has_no_effect_gets_a_line() {
+        assert_eq!(complaint("TUTTI_CHECK", "1"), None);
+        assert_eq!(complaint("PATH", "1"), None);
+        assert_eq!(complaint("TUTTI_TEST_MARK", "1"), None);
+        let text = complaint("TUTTI_CHECKS", "1").expect("unknown");
+        assert_eq!(text, "TUTTI_CHECKS is no variable of Tutti and has no effect; did you mean TUTTI_CHECK?");
+        assert!(complaint("TUTTI_UNIVERSE", "9999").is_some_and(|text| text.ends_with("--universe N")));
+        assert!(complaint("TUTTI_WRITE_PROTOCOL", "none").is_some());
+        assert_eq!(complaint("TUTTI_WRITE_PROTOCOL", "off"), None);
+    }
+
+    /// The page for users has them all.
+    #[test]
+    fn variables_are_those_of_the_page_for_users() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/user/environment.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        let words = page.split(|letter: char| !(letter.is_ascii_uppercase() || letter == '_'));
+        let found = words.filter(|word| word.starts_with(PREFIX) && word.len() > PREFIX.len());
+        for word in found.filter(|word| !word.starts_with(OF_TESTS)) {
+            assert!(VARIABLES.contains(&word), "{word} is not in the table");
+        }
+        for name in VARIABLES {
+            let is_of_build = ["TUTTI_ABI_ONLY", "TUTTI_TEXTS"].contains(name);
+            assert!(is_of_build || page.contains(&format!("`{name}`")), "{name} is not on the page");
+        }
+    }
+}
