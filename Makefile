@@ -7,12 +7,12 @@ SHELL := /bin/bash
 # A recipe's order is its meaning here; cargo runs its own jobs in parallel.
 .NOTPARALLEL:
 
-ROOT := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
-TARGET := $(ROOT)/target
+# Relative, so that a path with blanks is no matter. Recipes that hand a path to another folder say "$(CURDIR)/$(TARGET)".
+TARGET := target
 DIST := $(TARGET)/dist
 CARGO ?= cargo
 
-include $(wildcard $(ROOT)/mk/*.mk)
+include $(wildcard mk/*.mk)
 
 .PHONY: help clean
 help: ## list the targets

@@ -7,7 +7,7 @@ bench: testing bench-setup ## measure beside MPICH 5 and Open MPI 5 (10 to 15 mi
 
 .PHONY: bench-setup
 bench-setup:
-	@$(ROOT)/mk/setup.sh gcc venv taskset
+	@mk/setup.sh gcc venv taskset
 
 # Jobs that share the machine, and the experiments of SCore-D's paper; pictures go to target/bench-gang.
 .PHONY: bench-gang

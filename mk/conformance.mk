@@ -2,7 +2,7 @@
 # nodes; WAY=crowded: all ranks of a test on one core.
 .PHONY: test-conformance test-conformance-fortran
 test-conformance: dist ## MPICH's C tests from the distribution's source package (FOLDERS="pt2pt spawn" for some, WAY=nodes|crowded; half an hour)
-	@CONFORMANCE_WAY=$(WAY) $(ROOT)/mk/conformance.sh c $(FOLDERS)
+	@CONFORMANCE_WAY=$(WAY) mk/conformance.sh c $(FOLDERS)
 
 test-conformance-fortran: dist ## MPICH's Fortran tests (f77, f90, f08) from the distribution's source package (FOLDERS="f08/io", WAY as above)
-	@CONFORMANCE_WAY=$(WAY) $(ROOT)/mk/conformance.sh fortran $(FOLDERS)
+	@CONFORMANCE_WAY=$(WAY) mk/conformance.sh fortran $(FOLDERS)

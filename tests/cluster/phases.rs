@@ -263,17 +263,26 @@ fn r17_measured_speed_up_is_near_the_formula() {
     println!("threads, speed-up, formula: {seen:.2?}");
 }
 
-/// LLVM's run time: installed, or Debian's package unpacked into the folder.
+/// LLVM's run time: installed, or Debian's package unpacked into the folder. Debian 12 and 13 have other
+/// versions of it.
 fn libomp(folder: &Path) -> Option<PathBuf> {
-    let installed = ["/usr/lib/x86_64-linux-gnu/libomp.so.5", "/usr/lib/llvm-14/lib/libomp.so.5"];
-    if let Some(path) = installed.map(PathBuf::from).into_iter().find(|path| path.exists()) {
-        return Some(path);
+    let versions = ["14", "19", "17", "16", "15", "13"];
+    let in_tree = |root: &Path| {
+        let in_llvm = versions.iter().flat_map(|version| {
+            let lib = root.join(format!("usr/lib/llvm-{version}/lib"));
+            [lib.join("libomp.so.5"), lib.join(format!("libomp-{version}.so.5"))]
+        });
+        in_llvm.chain([root.join("usr/lib/x86_64-linux-gnu/libomp.so.5")]).find(|path| path.exists())
+    };
+    if let Some(installed) = in_tree(Path::new("/")) {
+        return Some(installed);
     }
-    let script = "apt-get download -q libomp5-14 && dpkg -x libomp5-14_*.deb .";
-    let done = Command::new("sh").args(["-c", script]).current_dir(folder).output().ok()?;
-    let path = folder.join("usr/lib/llvm-14/lib/libomp-14.so.5");
-    let path = if path.exists() { path } else { folder.join("usr/lib/llvm-14/lib/libomp.so.5") };
-    (done.status.success() && path.exists()).then_some(path)
+    let script = format!(
+        "for version in {}; do apt-get download -q libomp5-$version && break; done && dpkg -x libomp5-*_*.deb .",
+        versions.join(" ")
+    );
+    let done = Command::new("sh").args(["-c", &script]).current_dir(folder).output().ok()?;
+    done.status.success().then(|| in_tree(folder)).flatten()
 }
 
 /// A program of gcc's OpenMP, with LLVM's run time before its own: nothing in it knows of us.

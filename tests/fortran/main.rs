@@ -7,7 +7,7 @@ mod programs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-use tutti_testkit::{Need, skip};
+use tutti_testkit::{Need, has_command};
 use tutti_tests::{Ran, Scratch, program, root, run};
 
 /// Compilers on a busy machine are slow.
@@ -15,11 +15,7 @@ const LIMIT: Duration = Duration::from_secs(100);
 
 /// Whether there is a compiler; without one the calling test is skipped.
 fn has_compiler() -> bool {
-    let found = Command::new("gfortran").arg("--version").output().is_ok_and(|asked| asked.status.success());
-    if !found {
-        skip(Need::Fortran, "gfortran is not installed");
-    }
-    found
+    has_command(Need::Fortran, "gfortran")
 }
 
 /// `mpifort` without the variables that would change its compiler.

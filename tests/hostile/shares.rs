@@ -18,6 +18,9 @@ struct Space(Child);
 
 impl Space {
     fn new() -> Option<Self> {
+        if !tutti_testkit::has_command(tutti_testkit::Need::Ip, "ip") {
+            return None;
+        }
         let mut command = Command::new("unshare");
         let script = "ip link set lo up && echo up && exec sleep 1000";
         command.args(["--net", "sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -25,7 +28,7 @@ impl Space {
         let mut line = String::new();
         std::io::BufReader::new(space.0.stdout.take()?).read_line(&mut line).ok()?;
         if line != "up\n" {
-            tutti_testkit::skip(tutti_testkit::Need::NetworkNamespace, "unshare --net");
+            tutti_testkit::skip(tutti_testkit::Need::NetworkNamespace, "no network namespace can be made");
             return None;
         }
         Some(space)

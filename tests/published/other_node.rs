@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_shm::published::far::{Admission, Given, Pass, Secret, Wanted, enter};
 use tutti_shm::published::{Ask, Status};
-use tutti_testkit::{Need, skip, skip_part};
+use tutti_testkit::{Need, has_command, has_command_for_part, skip, skip_part};
 use tutti_tests::users::Users;
 use tutti_tests::{Scratch, program, run};
 
@@ -353,6 +353,9 @@ fn published_regions_are_for_whom_their_owner_says_on_other_nodes_too() {
 /// Another user says to the server what a daemon would, of the owner itself.
 #[track_caller]
 fn vouches_for_nobody(users: &Users, other: u32, (owner, prefix): (u32, &str)) {
+    if !has_command_for_part(Need::Python, "python3") {
+        return;
+    }
     let name = tutti_shm::published::socket_name(owner, &format!("{prefix}-all"));
     let admission = Admission { at: [127, 0, 0, 1].into(), groups: vec![owner] }.encode();
     let ask = [&Ask::Admit(owner).encode(admission.len())[..], &admission].concat();
@@ -370,6 +373,9 @@ fn vouches_for_nobody(users: &Users, other: u32, (owner, prefix): (u32, &str)) {
 /// when the node is cut off its regions are gone.
 #[test]
 fn published_region_of_a_node_that_is_lost_is_gone() {
+    if !has_command(Need::Ip, "ip") {
+        return;
+    }
     let probe = program("mpiexec").args(["--netns", "2", "-n", "2", "true"]).output().expect("mpiexec");
     if !probe.status.success() {
         skip(Need::NetworkNamespace, String::from_utf8_lossy(&probe.stderr));

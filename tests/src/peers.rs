@@ -1,5 +1,5 @@
 //! Other MPIs that tests run beside ours: wheels from PyPI, versions pinned, in `target/peers` (the place
-//! that the bench uses too).
+//! that the bench uses too). `mk/peer.sh` puts them there.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,42 +12,16 @@ use crate::{root, run};
 /// An index that does not answer in this time is as good as none.
 const INSTALL_LIMIT: Duration = Duration::from_secs(100);
 
-/// Where MPICH stands, installed if need be; `None` when it cannot be had.
+/// Where MPICH stands, installed if need be; `None`, and the calling test is skipped, when it cannot be had.
+#[track_caller]
 pub fn mpich() -> Option<&'static PathBuf> {
-    static PLACE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    PLACE
-        .get_or_init(|| {
-            let place = root().join("target/peers/mpich");
-            if place.join("bin/mpicc_abi").is_file() {
-                return Some(place);
-            }
-            // Several test processes may install at once: each into a folder of its own, the first one to be
-            // ready is kept.
-            let own = root().join(format!("target/peers/mpich-{}", std::process::id()));
-            let mut pip = Command::new("python3");
-            pip.args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-deps",
-                "--retries",
-                "1",
-            ]);
-            let ran = run(
-                pip.arg("--prefix").arg(&own).args(["--ignore-installed", "mpich==5.0.2"]),
-                INSTALL_LIMIT,
-            );
-            let usable = own.join("bin/mpicc_abi").is_file();
-            let kept =
-                usable && (std::fs::rename(&own, &place).is_ok() || place.join("bin/mpicc_abi").is_file());
-            let _ = std::fs::remove_dir_all(&own);
-            if !kept {
-                let why = ran.stderr.lines().last().unwrap_or("no reason given").to_owned();
-                skip(Need::Mpich, format_args!("MPICH's wheel from PyPI cannot be had ({why})"));
-            }
-            kept.then_some(place)
-        })
-        .as_ref()
+    static PLACE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let place = PLACE.get_or_init(|| {
+        let ran = run(Command::new(root().join("mk/peer.sh")).arg("mpich"), INSTALL_LIMIT);
+        match ran.status.success() {
+            true => Ok(root().join("target/peers/mpich")),
+            false => Err(ran.stderr.trim().to_owned()),
+        }
+    });
+    place.as_ref().inspect_err(|why| skip(Need::Mpich, why)).ok()
 }

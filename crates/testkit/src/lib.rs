@@ -24,5 +24,5 @@ pub mod waiting;
 
 pub use random::{Random, mix, seed};
 pub use scratch::Scratch;
-pub use skip::{Need, skip, skip_part};
+pub use skip::{Need, has_command, has_command_for_part, skip, skip_part};
 pub use waiting::{LIMIT, await_that, comes_true};

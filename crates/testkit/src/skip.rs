@@ -35,6 +35,12 @@ pub enum Need {
     Lab,
     /// `mpich`: MPICH can be had from PyPI, or is here.
     Mpich,
+    /// `cxx`: a C++ compiler is installed.
+    Cxx,
+    /// `python`: Python 3 is installed.
+    Python,
+    /// `ip`: the command `ip` (iproute2) is installed.
+    Ip,
     /// `cmake`: CMake is installed.
     Cmake,
     /// `fortran`: gfortran is installed.
@@ -50,7 +56,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 13] = [
+    const ALL: [Need; 16] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
@@ -58,6 +64,9 @@ impl Need {
         Need::MountNamespace,
         Need::Lab,
         Need::Mpich,
+        Need::Cxx,
+        Need::Python,
+        Need::Ip,
         Need::Cmake,
         Need::Fortran,
         Need::Libomp,
@@ -76,6 +85,9 @@ impl Need {
             Need::MountNamespace => "mountns",
             Need::Lab => "lab",
             Need::Mpich => "mpich",
+            Need::Cxx => "cxx",
+            Need::Python => "python",
+            Need::Ip => "ip",
             Need::Cmake => "cmake",
             Need::Fortran => "fortran",
             Need::Libomp => "libomp",
@@ -103,6 +115,37 @@ pub fn skip(need: Need, reason: impl Display) {
 #[track_caller]
 pub fn skip_part(need: Need, reason: impl Display) {
     record("in part", need, &reason.to_string());
+}
+
+/// Whether a command is in `PATH`; if not, the calling test is skipped for want of `need`.
+///
+/// # Panics
+/// As [`skip`].
+#[track_caller]
+pub fn has_command(need: Need, command: &str) -> bool {
+    let found = is_in_path(command);
+    if !found {
+        skip(need, format_args!("the command {command} is not installed"));
+    }
+    found
+}
+
+/// The same of a part of a test, as [`skip_part`].
+///
+/// # Panics
+/// As [`skip`].
+#[track_caller]
+pub fn has_command_for_part(need: Need, command: &str) -> bool {
+    let found = is_in_path(command);
+    if !found {
+        skip_part(need, format_args!("the command {command} is not installed"));
+    }
+    found
+}
+
+fn is_in_path(command: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(command).is_file())
 }
 
 #[track_caller]
@@ -169,6 +212,12 @@ mod tests {
     fn skip_line_is_one_line_with_test_need_and_reason() {
         let line = line("skipped", "launch::a::b", Need::Cgroup, "not\nhere\n");
         assert_eq!(line, "skipped: launch::a::b (cgroup): not here\n");
+    }
+
+    #[test]
+    fn skip_knows_which_commands_are_in_path() {
+        assert!(is_in_path("sh"));
+        assert!(!is_in_path("no-such-command-here"));
     }
 
     #[test]

@@ -227,7 +227,10 @@ mod tests {
 
     #[test]
     fn traffic_counter_tells_what_leaves_the_machine_from_what_stays() {
-        use tutti_testkit::{Need, skip};
+        use tutti_testkit::{Need, has_command, skip};
+        if !has_command(Need::Ip, "ip") {
+            return;
+        }
         let Some(cgroup) = Cgroup::create(&name(&format!("unit-traffic-{}", std::process::id()))) else {
             return skip(Need::Cgroup, "no cgroup can be made here");
         };
