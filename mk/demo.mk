@@ -1,7 +1,8 @@
-# Unmodified MPI programs on our library: mpi4py from PyPI and the C programs of examples/.
-.PHONY: demo demo-setup
-demo: dist demo-setup ## set up what is missing, build, and run mpi4py and C programs on 1, 2 and 4 ranks
-	@$(ROOT)/mk/demo.sh
+# C programs on our library, two jobs that share the machine, then mpi4py from PyPI.
+.PHONY: demo
+demo: ## set up what is missing, build, run C programs, two jobs in turns, and mpi4py (each step says how long it takes)
+	@MAKE="$(MAKE)" CARGO="$(CARGO)" mk/demo.sh
 
-demo-setup:
-	@$(ROOT)/mk/setup.sh gcc nm venv python-headers
+.PHONY: mpi4py-setup
+mpi4py-setup:
+	@mk/setup.sh gcc venv python-headers

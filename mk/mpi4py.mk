@@ -6,7 +6,9 @@ MPI4PY_NETWORK ?= $(if $(SWITCH),cluster2,node)
 MPI4PY_RANKS ?= $(if $(SWITCH),2,$(if $(filter cluster%,$(MPI4PY_NETWORK)),4,$(if $(filter node,$(MPI4PY_NETWORK)),1) 2 3 4 $(if $(filter node,$(MPI4PY_NETWORK)),5)))
 
 .PHONY: test-mpi4py
-test-mpi4py: dist demo-setup ## run mpi4py's own tests on MPI4PY_RANKS (1 2 3 4 5) ranks over MPI4PY_NETWORK (node, udp, netns, cluster2, cluster4), or switched every SWITCH ms; all must pass but unwritten chapters
-	@$(ROOT)/mk/mpi4py.sh
-	@MPI4PY_SWITCH=$(SWITCH) $(TARGET)/mpi4py/venv/bin/python $(ROOT)/tests/mpi4py/run.py $(TARGET)/mpi4py/venv/bin/python $(TARGET)/mpi4py/source/test \
-		$(DIST)/bin/mpiexec $(ROOT)/bindings/mpi/functions.txt $(TARGET)/mpi4py/results-$(MPI4PY_NETWORK)$(if $(SWITCH),-switched) $(MPI4PY_NETWORK) $(MPI4PY_RANKS)
+test-mpi4py: dist mpi4py-setup ## run mpi4py's own tests on MPI4PY_RANKS (1 2 3 4 5) ranks over MPI4PY_NETWORK (node, udp, netns, cluster2, cluster4), or switched every SWITCH ms; all must pass but unwritten chapters
+	@mk/mpi4py.sh
+	@root="$(CURDIR)"; place="$$root/$(TARGET)/mpi4py"; \
+		MPI4PY_SWITCH=$(SWITCH) "$$place/venv/bin/python" "$$root/tests/mpi4py/run.py" "$$place/venv/bin/python" "$$place/source/test" \
+		"$$root/$(DIST)/bin/mpiexec" "$$root/bindings/mpi/functions.txt" "$$place/results-$(MPI4PY_NETWORK)$(if $(SWITCH),-switched)" \
+		$(MPI4PY_NETWORK) $(MPI4PY_RANKS)

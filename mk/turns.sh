@@ -2,8 +2,8 @@
 # turns.sh: two people start a program at the same time on the same cores. Each one's time, over its time alone, under this
 # library and under MPICH with the same binary, and a picture of who ran when.
 #
-# The daemon that mpiexec starts has a folder of its own here, and ends with this script. MPICH comes from PyPI if it is not there yet;
-# where it cannot be had, one line says so.
+# The daemon that mpiexec starts has a folder of its own here, and ends with this script. MPICH comes from PyPI if it is not there
+# yet (mk/peer.sh); where it cannot be had, one line says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -17,7 +17,14 @@ mkdir -p "$folder"
 run=$(mktemp -d "$folder/turns.XXXXXX")
 export TUTTI_DIR=$run
 unset TUTTI_DAEMON
-daemon_pid() { pgrep -f "tuttid --on-demand .*--dir $run/" || true; }
+# Without pgrep, which a small system lacks.
+daemon_pid() {
+    local file words
+    for file in /proc/[0-9]*/cmdline; do
+        words=$(tr '\0' ' ' 2>/dev/null <"$file") || continue
+        [[ $words != *"tuttid --on-demand "*"--dir $run/"* ]] || basename "${file%/cmdline}"
+    done
+} 2>/dev/null
 finish() {
     local pid
     for pid in $(daemon_pid); do kill "$pid" 2>/dev/null || true; done
@@ -29,7 +36,7 @@ trap finish EXIT
 
 # round_us COMMAND...: how long a round took, as the program says.
 round_us() {
-    timeout --kill-after=5 "$limit_s" "$@" </dev/null | sed -n 's/.* s, \([0-9.]*\) us each.*/\1/p'
+    timeout --foreground --kill-after=5 "$limit_s" "$@" </dev/null | sed -n 's/.* s, \([0-9.]*\) us each.*/\1/p'
 }
 
 # pair NAME COMMAND...: alone, then two at once.
@@ -50,18 +57,13 @@ pair() {
 
 echo "\$ mpiexec -n 2 ./turns, in one window, then in two at once"
 pair "Tutti" "$bin/mpiexec" -n 2 "$folder/turns" "$rounds"
-"$bin/tutti" timeline --all -o "$folder/turns.html" >/dev/null
-echo "    target/demo/turns.html shows who ran when: open it in a browser"
+"$bin/tutti" timeline --all -o "$folder/timeline.html" >/dev/null
+echo "    target/demo/timeline.html shows who ran when: open it in a browser"
 
-if [ ! -x "$mpich/bin/mpiexec" ]; then
-    python3 -m venv "$root/target/peers/venv" &&
-        "$root/target/peers/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --retries 1 \
-            --prefix "$mpich" mpich==5.0.2 || true
-fi 2>/dev/null
-if [ -x "$mpich/bin/mpiexec" ]; then
-    # The same binary: both speak the ABI of MPI 5. Fewer rounds, since it may take a hundred times as long.
+if why=$(mk/peer.sh mpich 2>&1); then
+    # The same binary: both speak the ABI of MPI 5. Fewer rounds, since one may take a hundred times as long.
     pair "MPICH 5, bound" env LD_LIBRARY_PATH="$mpich/lib" "$mpich/bin/mpiexec" -bind-to core -n 2 "$folder/turns" "$((rounds / 8))"
-    pair "MPICH 5, not bound" env LD_LIBRARY_PATH="$mpich/lib" "$mpich/bin/mpiexec" -bind-to none -n 2 "$folder/turns" "$((rounds / 8))"
+    pair "MPICH 5, not bound" env LD_LIBRARY_PATH="$mpich/lib" "$mpich/bin/mpiexec" -bind-to none -n 2 "$folder/turns" "$((rounds / 40))"
 else
-    echo "    MPICH beside it: left out, it cannot be had from PyPI here"
+    echo "    MPICH beside it: left out, $why"
 fi
