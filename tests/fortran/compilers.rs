@@ -113,13 +113,34 @@ fn fortran_flags_of_pkg_config_build_a_running_program() {
     assert_eq!(run(&mut mpiexec, LIMIT).expect_success().stdout.trim(), "ok");
 }
 
+/// An installed tree, and a compiler that came after it.
 #[test]
-fn fortran_cmake_finds_mpi_with_both_modules() {
-    if Command::new("cmake").arg("--version").output().is_err() {
-        tutti_testkit::skip(tutti_testkit::Need::Cmake, "cmake is not installed");
+fn fortran_compiler_of_another_version_is_installed_into_the_tree() {
+    if !has_compiler() {
         return;
     }
-    if !has_compiler() {
+    let scratch = Scratch::new("install-modules");
+    let tree = scratch.path().join("tree");
+    run(Command::new("cp").arg("-a").arg(dist()).arg(&tree), LIMIT).expect_success();
+    let compiler = other_version(&scratch);
+    let mut install = Command::new(tree.join("bin/mpifort"));
+    install.arg("-showme:install").env("FC", &compiler);
+    let ran = run(&mut install, LIMIT).expect_success();
+    assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
+    let mut pkg_config = Command::new("pkg-config");
+    pkg_config.args(["--cflags", "mpi-fort"]).env("PKG_CONFIG_PATH", tree.join("share/pkgconfig"));
+    let flags = run(&mut pkg_config, LIMIT).expect_success().stdout;
+    let modules = flags.split_whitespace().find(|flag| flag.ends_with("gfortran-99")).expect("its folder");
+    assert!(Path::new(modules.trim_start_matches("-I")).join("mpi.mod").exists(), "{flags}");
+    // The wrapper takes them from there.
+    let mut shown = Command::new(tree.join("bin/mpifort"));
+    shown.arg("-show").env("FC", &compiler).env("XDG_CACHE_HOME", scratch.path().join("cache"));
+    assert!(run(&mut shown, LIMIT).expect_success().stdout.contains("tree/lib/tutti/fortran/gfortran-99"));
+}
+
+#[test]
+fn fortran_cmake_finds_mpi_with_both_modules() {
+    if !tutti_testkit::has_command(tutti_testkit::Need::Cmake, "cmake") || !has_compiler() {
         return;
     }
     let scratch = Scratch::new("cmake");

@@ -9,7 +9,7 @@ usage() {
     say "  -show, -showme          print the command instead of running it"
     say "  -compile_info           print the command that compiles"
     say "  -link_info              print the command that links"
-    say "  -showme:WHAT            print WHAT: command, compile, link, incdirs, libdirs, libs, version"
+    say "  -showme:WHAT            print WHAT: command, compile, link, incdirs, libdirs, libs, version@INSTALL@"
     say "  -cc=NAME, -cxx=NAME     use this compiler (also: environment @VARIABLES@)"
     say "  -profile=NAME           link with libNAME before the @INTERFACE@ library, for a profiling tool"
     say "  -v                      print the version, then run the compiler with -v"

@@ -33,6 +33,26 @@ make_modules() {
     mv -T -- "$new" "$1" 2>/dev/null || rm -rf -- "$new"
 }
 
+# install_modules: module files for this compiler in the tree itself, for all users, and mpi-fort of pkg-config for it.
+install_modules() {
+    new=
+    { [ -f "$libdir/tutti/fortran/$kind/mpi.mod" ] || make_modules "$libdir/tutti/fortran/$kind"; } &&
+        [ -f "$libdir/tutti/fortran/$kind/mpi.mod" ] &&
+        new=$(mktemp "$prefix/share/pkgconfig/.new.XXXXXX" 2>/dev/null) &&
+        sed "s/@KIND@/$kind/g" "$sources/mpi-fort.pc.in" >"$new" && chmod 644 "$new" &&
+        mv -- "$new" "$prefix/share/pkgconfig/mpi-fort.pc" || {
+        [ -z "$new" ] || rm -f -- "$new"
+        say "@NAME@: the module files for $kind cannot be put into $prefix: become its owner" >&2
+        return 1
+    }
+    # What is uninstalled with the rest.
+    if [ -w "$prefix/share/tutti/installed" ]; then
+        (cd -- "$prefix" && say share/pkgconfig/mpi-fort.pc "lib/tutti/fortran/$kind"/*.mod "lib/tutti/fortran/$kind/" | tr ' ' '\n') \
+            >>"$prefix/share/tutti/installed"
+    fi
+    say "@NAME@: $libdir/tutti/fortran/$kind has the modules for $compiler, and mpi-fort of pkg-config names it"
+}
+
 find_modules() {
     find_kind
     moddir=$libdir/tutti/fortran/$kind

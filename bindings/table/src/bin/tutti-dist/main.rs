@@ -101,10 +101,15 @@ const MODULE_FILES: [&str; 3] = ["tutti_mpi_base.mod", "mpi.mod", "mpi_f08.mod"]
 const PROFILE_OF_FORTRAN: &str =
     r#"${profile:+-Wl,--push-state,--no-as-needed "-l$profile" -Wl,--pop-state}"#;
 
+/// Another line of the help of the wrappers of Fortran.
+const SHOWME_INSTALL: &str = r#""
+    say "  -showme:install         put the module files for this compiler, and mpi-fort of pkg-config, into the tree"#;
+
 /// What the wrappers of Fortran do before they use a flag.
 const USE_MODULES: &str = r#"case $mode in
 kind) find_kind; say "$kind"; exit 0 ;;
 make=*) find_kind; make_modules "${mode#make=}"; exit ;;
+install) find_kind; install_modules; exit ;;
 help | version | command | libdirs | libs | link) ;;
 *) find_modules ;;
 esac
@@ -217,7 +222,9 @@ fn write_manuals(tree: &mut Tree, tutti: &Path) -> Result<(), String> {
 }
 
 /// What Fortran has besides the library: `mpif.h`, the sources of the modules, and their files for the
-/// compiler that is here. Without one the wrapper makes them when it is first used.
+/// compiler that is here, with flags for pkg-config. Without one the wrapper makes the modules when it is
+/// first used, and there is no `mpi-fort` for pkg-config until `mpifort -showme:install` has made it: flags
+/// would name a folder that is not there.
 fn lay_out_fortran(
     table: &Table,
     facts: &Path,
@@ -240,11 +247,12 @@ fn lay_out_fortran(
         Ok(said) if said.status.success() => String::from_utf8_lossy(&said.stdout).trim().to_owned(),
         _ => String::new(),
     };
-    let package = fill(&read(&facts.join("wrappers/fortran.pc"))?, "mpi-fort").replace("@KIND@", &kind);
-    tree.file("share/pkgconfig/mpi-fort.pc", package.as_bytes(), 0o644)?;
+    let package = fill(&read(&facts.join("wrappers/fortran.pc"))?, "mpi-fort");
+    tree.file("share/tutti/fortran/mpi-fort.pc.in", package.as_bytes(), 0o644)?;
     if kind.is_empty() {
         return Ok(());
     }
+    tree.file("share/pkgconfig/mpi-fort.pc", package.replace("@KIND@", &kind).as_bytes(), 0o644)?;
     let modules = work.join("modules").join(&kind);
     let stamp_file = work.join("modules.stamp");
     stamp += &kind;
@@ -281,6 +289,7 @@ fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
         let is_fortran = language == "Fortran";
         let flags = r#" ${moddir:+"-I$moddir"} $mismatch"#;
         let text = compiler
+            .replace("@INSTALL@", if is_fortran { SHOWME_INSTALL } else { "" })
             .replace("@FORTRAN@", if is_fortran { &fortran } else { "" })
             .replace("@MODULES@", if is_fortran { USE_MODULES } else { "" })
             .replace("@PROFILE@", if is_fortran { PROFILE_OF_FORTRAN } else { r#"${profile:+"-l$profile"}"# })
