@@ -2,6 +2,7 @@
 //! time.
 
 mod circles;
+mod install;
 
 use std::{process::Command, time::Duration};
 use tutti_tests::{root, run};
@@ -31,6 +32,41 @@ fn setup_names_missing_debian_packages_in_one_line() {
     assert_eq!(ran.code(), 1, "{ran}");
     assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
     assert!(ran.stderr.contains("gcc libc6-dev python3-venv"), "{ran}");
+}
+
+#[test]
+fn setup_says_how_rust_comes_in_one_line() {
+    let mut setup = Command::new(root().join("mk/setup.sh"));
+    let ran = run(setup.arg("rust").env("PATH", "/usr/bin:/bin").env("CARGO", "no-such-cargo"), LIMIT);
+    assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+    assert!(ran.stderr.contains("needs Rust 1.") && ran.stderr.contains("rustup"), "{ran}");
+}
+
+/// What is wanted only, and cannot be had, stops nothing and is named.
+#[test]
+fn setup_goes_on_without_what_only_some_tests_need() {
+    let scratch = tutti_tests::Scratch::new("setup-wanted");
+    for tool in ["bash", "id", "echo"] {
+        let from = ["/usr/bin", "/bin"].iter().map(|dir| format!("{dir}/{tool}"));
+        let from = from.into_iter().find(|path| std::path::Path::new(path).exists());
+        std::os::unix::fs::symlink(from.expect("a Debian system"), scratch.path().join(tool)).expect("link");
+    }
+    let mut setup = Command::new(scratch.path().join("bash"));
+    setup.arg(root().join("mk/setup.sh")).args(["bash", "--", "cmake", "ip"]).env("PATH", scratch.path());
+    let ran = run(&mut setup, LIMIT).expect_success();
+    assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
+    assert!(ran.stdout.contains("cmake iproute2"), "{ran}");
+}
+
+/// `mk/test.sh` runs tests without cargo-nextest, too.
+#[test]
+fn limits_of_simulations_are_the_same_with_and_without_nextest() {
+    let text = |place: &str| std::fs::read_to_string(root().join(place)).expect("a file of the tree");
+    let with = text(".config/nextest.toml");
+    let rule =
+        "filter = \"test(/simulation|sim::/)\"\nslow-timeout = { period = \"60s\", terminate-after = 2 }";
+    assert!(with.contains(rule), "{with}");
+    assert!(text("mk/test.sh").contains("*simulation* | *sim::*) limit=120 ;;"));
 }
 
 #[test]
