@@ -35,7 +35,7 @@ if [ ! -f "$base" ]; then
     fi
     settings=()
     while read -r setting; do settings+=(--aptopt="$setting"); done < <(apt-config dump 2>/dev/null | grep -E '^Acquire::(https?|Retries)[:: ]' | grep -v '""' || true)
-    mmdebstrap --quiet --variant=minbase --include=ca-certificates,make,git,sudo "${settings[@]}" \
+    mmdebstrap --quiet --format=tar --variant=minbase --include=ca-certificates,make,git,sudo "${settings[@]}" \
         "$suite" "$base.new" - <<<"$sources" || { rm -f "$base.new"; echo "fresh: no root of Debian $debian could be made" >&2; exit 1; }
     mv "$base.new" "$base"
 fi

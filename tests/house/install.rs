@@ -1,4 +1,5 @@
-//! `make install` and `make uninstall` (mk/install.sh): a copy that can be used, without cargo, and away again.
+//! `make install` and `make uninstall` (mk/install.sh): a copy that can be used, made without cargo, and its
+//! removal.
 
 use std::path::Path;
 use std::process::Command;
