@@ -1,9 +1,11 @@
 //! One user under several uids that its keeper has given it: it has one share and one set of limits.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use tutti_tests::users::Users;
 use tutti_tests::{LIMIT, Ran, Scratch, await_that, run};
 
 use crate::Machine;
@@ -107,4 +109,33 @@ fn subordinate_uids_have_the_shares_and_limits_of_their_owner() {
             users.iter().filter(|row| row["uid"] == uid).count() as u64
         };
     await_that("both accounts have had turns", || served(machine.uid(0)) == 1 && served(machine.uid(1)) == 1);
+}
+
+/// Two users have the same number for a daemon whose namespace of users has neither: they are not one user, nor
+/// the one whose account has that number.
+#[test]
+fn users_without_a_number_in_the_daemons_namespace_are_taken_for_nobody() {
+    let Some(users) = Users::new("hostile-unmapped", 3) else { return };
+    let [owner, strangers @ ..] = users.uids() else { unreachable!("three") };
+    let folder = users.folder(*owner).join("daemons");
+    let mut up = users.foreign(*owner, "unshare");
+    up.args(["--user", "--map-root-user"]).arg(users.programs().join("bin/tutti"));
+    up.args(["up", "--nodes", "1"]).env("TUTTI_DIR", &folder);
+    let ran = run(&mut up, LIMIT);
+    if ran.stderr.contains("unshare") {
+        return tutti_testkit::skip(tutti_testkit::Need::Kernel, "no namespace of users can be made here");
+    }
+    ran.expect_success();
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o711)).expect("root may");
+    let socket = folder.join("tuttid.sock");
+    for stranger in strangers {
+        for words in [&["ps"][..], &["submit", "-n", "1", "true"], &["down"]] {
+            let mut command = users.command(*stranger, "tutti", words);
+            users.refused(command.env("TUTTI_DAEMON", &socket), "in this daemon's namespace of users");
+        }
+    }
+    // Its own user is asked for, from inside.
+    let mut inside = users.foreign(*owner, "unshare");
+    inside.args(["--user", "--map-root-user"]).arg(users.programs().join("bin/tutti"));
+    run(inside.args(["nodes"]).env("TUTTI_DAEMON", &socket), LIMIT).expect_success();
 }

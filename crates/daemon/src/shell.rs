@@ -245,6 +245,12 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         // Other nodes do so when they hear of it.
         shell.limit_users();
     }
+    if rustix::process::geteuid().is_root() && starters::is_open_to_users(&shell.settings.starter) {
+        let path = shell.settings.starter.display();
+        tracing::warn!(
+            "users can read {path}, and so trace the starters of their jobs before these close themselves: chmod 0711 {path}"
+        );
+    }
     ready(shell.settings.listen);
     let priority_class = shell.switcher.priority_class().name();
     tracing::info!("priority class of the switch thread: {priority_class}");
