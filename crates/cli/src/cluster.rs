@@ -163,12 +163,18 @@ fn reconnect() -> Result<UnixStream, String> {
 fn request_over(mut stream: UnixStream, request: &Request) -> Result<(Answer, Frames), String> {
     let mut bytes = Vec::new();
     wire::put_json(&mut bytes, Kind::Request, request);
-    stream.write_all(&bytes).map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => GONE.into(),
-        _ => format!("cannot ask the daemon: {error}"),
-    })?;
+    let is_closed = match stream.write_all(&bytes) {
+        Ok(()) => false,
+        Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => true,
+        Err(error) => return Err(format!("cannot ask the daemon: {error}")),
+    };
     let mut frames = Frames { stream, decoder: Decoder::default() };
-    let answer = frames.answer(request)?;
+    // Who is not let in is told why before it has asked.
+    let answer = match frames.answer(request) {
+        Ok(answer) => answer,
+        Err(_) if is_closed => None,
+        Err(text) => return Err(text),
+    };
     match answer {
         Some(Answer::Refused(text)) => Err(text),
         Some(answer) => Ok((answer, frames)),

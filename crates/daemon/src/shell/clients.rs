@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::SendFlags;
 use rustix::process::Pid;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, SocketAddr};
@@ -88,22 +89,21 @@ impl Shell {
             let (user, pid) = match self.peer_users.identify(&stream) {
                 Ok(found) => found,
                 Err(error) => {
-                    drop(stream.try_write(&refusal(error.to_string())));
+                    refuse(&stream, error.to_string());
                     return;
                 }
+            };
+            // Whoever has too many connections costs no more than this.
+            let permit = match self.quota.admit(user.account().uid) {
+                Ok(permit) => permit,
+                Err(text) => return refuse(&stream, text),
             };
             let process = PeerProcess::of(&stream, pid, user.uid);
             let groups = tutti_os::peer_groups(stream.as_fd());
             let has_ended = pid.is_some() && process.is_none();
             let peer = Peer { user, groups, pid, process, has_ended, machine: Arc::clone(&self.machine) };
             let client = ClientId(self.number());
-            match self.quota.admit(user.account().uid) {
-                Ok(permit) => {
-                    drop(tokio::spawn(serve(client, peer, permit, stream, self.shell_events.clone())))
-                }
-                // What fits into an empty socket; nobody waits for it to be read.
-                Err(text) => drop(stream.try_write(&refusal(text))),
-            }
+            drop(tokio::spawn(serve(client, peer, permit, stream, self.shell_events.clone())));
         });
         report_accept(accepted);
     }
@@ -125,6 +125,13 @@ impl Shell {
             self.core.handle(now(), Event::FrontState(client, stopped));
         }
     }
+}
+
+/// What fits into an empty socket; nobody waits for it to be read. The runtime does not know yet that there is
+/// room, so it is not asked.
+fn refuse(stream: &UnixStream, text: String) {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let _ = rustix::net::send(stream, &refusal(text), flags);
 }
 
 fn refusal(text: String) -> Vec<u8> {
