@@ -14,7 +14,7 @@ const MANY: u32 = 1050;
 #[test]
 fn history_of_a_user_stays_while_another_has_a_thousand_jobs() {
     let Some(machine) = Machine::up("hostile-history", 1, 2, &[]) else { return };
-    let first = machine.submit(0, &["--output", "none", "-n", "1", "sh", "-c", "exit 7"]);
+    let first = machine.submit(0, &["--output", "none", "-n", "1", "sh", "-c", "echo kept; exit 7"]);
     machine.await_state(first, "over");
     let mut request = machine.request(1, &["submit", "-n", "1", "true"]);
     let request = json!({ "Enrol": request["Submit"].take() }).to_string();
@@ -36,6 +36,7 @@ fn history_of_a_user_stays_while_another_has_a_thousand_jobs() {
     assert_eq!(machine.tutti(0, &["wait", &number]).code(), 7);
     let ran = machine.tutti(0, &["status", &number]).expect_success();
     assert!(ran.stdout.contains('7'), "{ran}");
+    assert_eq!(machine.tutti(0, &["logs", &number]).expect_success().stdout, "kept\n");
     let rows = machine.cluster.tutti(&["ps", "--all"]).expect_success().stdout;
     assert!(rows.lines().any(|line| line.trim_start().starts_with(&format!("{number} "))), "it is listed");
     machine.tutti(0, &["submit", "--after", &number, "-n", "1", "true"]).expect_success();

@@ -9,6 +9,7 @@ use tutti_protocol::wire::{self, Kind, Report};
 
 use super::action::Action;
 use super::event::WriterEvent;
+use super::fair::fair_share;
 use super::journal::Journal;
 use super::local::LocalNode;
 use super::outbox::Outbox;
@@ -16,7 +17,7 @@ use super::outlet::FIRST_ROOM_BYTES;
 use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::output::OutputPlan;
-use crate::message::{Answer, JobId, Notice, Routed, User};
+use crate::message::{Account, Answer, JobId, Notice, Routed, User};
 
 mod files;
 mod front_end;
@@ -29,7 +30,7 @@ use input::Input;
 use output::Stream;
 use requests::PendingRequest;
 
-/// Jobs that are over whose output is kept.
+/// Jobs that are over whose output is kept. Whoever has most of them loses its oldest first.
 const OVER_MAX: usize = 64;
 /// A question without an answer is asked again.
 const RESEND_MS: u64 = 1000;
@@ -396,9 +397,13 @@ impl Origin {
     }
 
     fn forget_old(&mut self, out: &mut Outbox) {
-        let over: Vec<JobId> =
-            self.jobs.iter().filter(|(_, entry)| entry.over).map(|(job, _)| *job).collect();
-        for job in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
+        let mut over: BTreeMap<Option<Account>, Vec<JobId>> = BTreeMap::new();
+        for (job, entry) in self.jobs.iter().filter(|(_, entry)| entry.over) {
+            over.entry(entry.user.map(|user| user.account())).or_default().push(*job);
+        }
+        let most = fair_share(over.values().map(Vec::len), OVER_MAX);
+        let old = over.values().flat_map(|jobs| jobs.iter().take(jobs.len().saturating_sub(most)));
+        for job in old {
             let had_files = self.jobs.remove(job).is_some_and(|entry| entry.files.is_some());
             if had_files {
                 out.act(Action::ForgetOutput(*job));
