@@ -48,8 +48,16 @@ fn enrolment_has_no_terms_that_keep_others_from_a_node() {
     }
     let shown = machine.cluster.tutti(&["nodes"]).expect_success().stdout;
     assert!(!shown.contains("4194304T"), "{shown}");
-    let (_stream, answer) = enrol(&machine, &json!({}), &[]);
+    let name = "right\u{202e}tfel\u{200b}\u{2028}\u{1b}[31m";
+    let (_stream, answer) = enrol(&machine, &json!({}), &[("name", json!(name))]);
     assert!(answer["Job"].is_u64(), "one that asks for nothing: {answer}");
+    // What turns, hides or colours text is in no line of others.
+    let number = answer["Job"].to_string();
+    for words in [&["ps"][..], &["status", &number], &["why", &number]] {
+        let shown = machine.tutti(1, words).stdout;
+        assert!(!shown.contains(['\u{202e}', '\u{200b}', '\u{2028}', '\u{1b}']), "{words:?}: {shown:?}");
+        assert!(words[0] == "why" || shown.contains("right"), "{words:?}: {shown}");
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub mod config;
 pub mod configuration;
 mod controller;
 pub mod event;
+mod fair;
 mod gangs;
 pub mod job_event;
 pub mod journal;

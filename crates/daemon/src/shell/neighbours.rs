@@ -177,7 +177,13 @@ pub(super) struct Census {
 
 impl Census {
     fn new(uid: u32) -> Self {
-        Census { uid, known: BTreeMap::new(), worked: BTreeMap::new(), users: BTreeSet::new(), is_hidden: false }
+        Census {
+            uid,
+            known: BTreeMap::new(),
+            worked: BTreeMap::new(),
+            users: BTreeSet::new(),
+            is_hidden: false,
+        }
     }
 
     fn forget(&mut self) {
@@ -204,7 +210,8 @@ impl Census {
             let event = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse().ok());
             let peer = peer_of(name);
             self.is_hidden |= peer.is_some_and(|peer| is_hidden(peer.pid));
-            let found = peer.and_then(Listener::of).filter(|found| Some(found.uid) == event && found.is_alive());
+            let found =
+                peer.and_then(Listener::of).filter(|found| Some(found.uid) == event && found.is_alive());
             self.known.insert(name.to_owned(), found);
         }
         let users = self.known.values().flatten().map(|listener| listener.uid);
