@@ -1,5 +1,6 @@
 /* A partial differential equation by successive over-relaxation, on DSE's elements (tutti_dse.h). Each has a band of rows
  * in its global memory and reads the rows beside it from its neighbours. Usage: mpiexec -n 4 sor [SIZE [STEPS]] */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-//! The promises of DSE's model (`tutti_dse.h`): D2 to D6, D9, D11 of its paper, inside a node and between
-//! nodes.
+//! The promises of DSE's model (`tutti_dse.h`): D2 to D6, D9, D11 of its paper, inside a node and on virtual
+//! nodes. Between machines: `tests/machines`.
 
 mod apart;
 

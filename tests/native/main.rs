@@ -96,7 +96,7 @@ fn native_board_of_a_job_without_daemon() {
     assert!(ran.stdout.contains("board: ok\n"), "{ran}");
 }
 
-/// Ways to run a program: inside a node and between nodes.
+/// Ways to run a program: inside a node and on virtual nodes; between machines: `tests/machines`.
 const WAYS: [&[&str]; 5] = [
     &["-n", "1"],
     &["-n", "2"],

@@ -1,4 +1,5 @@
-//! The promises of messages between nodes: every MPI program means the same over UDP as inside a node, also
+//! The promises of messages over UDP on one machine and on virtual nodes (between machines:
+//! `tests/machines`): every MPI program means the same over UDP as inside a node, also
 //! when datagrams are lost, come twice or in another order, and between network namespaces (root only; one
 //! line says that they were not tried). Everything runs from `target/dist`.
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]

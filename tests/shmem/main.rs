@@ -325,7 +325,7 @@ fn shmem_heap_size_comes_from_the_environment() {
     assert!(bad.code() != 0 && bad.stderr.contains("SHMEM_SYMMETRIC_SIZE=much is no size"), "{bad}");
 }
 
-/// The same promises where PEs are on several nodes, with several on each.
+/// The same promises where PEs are on several virtual nodes, with several on each.
 #[test]
 fn shmem_between_nodes_keeps_its_promises() {
     let names = [

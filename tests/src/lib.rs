@@ -5,6 +5,7 @@
 //! Nothing here sleeps as synchronisation; a program over its limit is killed with all of its process group
 //! and the test fails with what it had printed until then.
 
+pub mod machines;
 pub mod peers;
 pub mod users;
 
@@ -245,7 +246,10 @@ fn compile_by(wrapper: &str, header: Option<&str>, source: &str, folder: &Path) 
         let mut linked = compiler();
         linked.arg("-o").arg(&program).arg("-lm");
         // A line of the preprocessor's names each header.
-        if text.contains("/tutti.h\"") || wrapper == "mpicc" && text.contains("/shmem.h\"") {
+        if text.contains("/tutti.h\"")
+            || text.contains("/tutti_dse.h\"")
+            || wrapper == "mpicc" && text.contains("/shmem.h\"")
+        {
             linked.arg("-ltutti");
         }
         run(&mut linked, limit).expect_success();

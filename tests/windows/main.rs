@@ -1,5 +1,5 @@
-//! The promises of one-sided communication (MPI chapter 12), inside a node and between nodes. Everything runs
-//! from `target/dist`.
+//! The promises of one-sided communication (MPI chapter 12), inside a node, over UDP on one machine and on
+//! virtual nodes; between machines: `tests/machines`. Everything runs from `target/dist`.
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod deaths;

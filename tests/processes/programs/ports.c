@@ -1,6 +1,8 @@
 /* Groups of one job meet at ports, talk, merge and part; what is wrong gives MPI_ERR_PORT and nobody hangs. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <mpi.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,26 +170,52 @@ static void errors(void)
     CHECK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Ranks 0 and 1 join over a socket; the name holds the job's number, so two runs do not meet. */
-static void join(void)
+/* The address at which rank 0 listens. On one machine a name that holds the job's number, so two runs do not meet;
+ * between machines a port of the host. */
+static socklen_t place(struct sockaddr_storage *address, int between_machines)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int pid = getpid(), socket_ = -1;
+    memset(address, 0, sizeof *address);
+    if (between_machines) {
+        char host[256];
+        struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+        WANT(gethostname(host, sizeof host) == 0 && getaddrinfo(host, NULL, &hints, &found) == 0, "no address");
+        socklen_t length = found->ai_addrlen;
+        memcpy(address, found->ai_addr, length);
+        freeaddrinfo(found);
+        return length;
+    }
+    struct sockaddr_un *name = (struct sockaddr_un *)address;
+    name->sun_family = AF_UNIX;
+    int bytes = 1 + snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "tutti-test-join-%d", (int)getpid());
+    return (socklen_t)(sizeof name->sun_family + (size_t)bytes);
+}
+
+/* Ranks 0 and 1 join over a socket. */
+static void join(int between_machines)
+{
+    struct sockaddr_storage address;
+    socklen_t length = 0;
+    int socket_ = -1, listener = -1;
     MPI_Comm inter = MPI_COMM_NULL;
-    CHECK(MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD));
-    int bytes = 1 + snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "tutti-test-join-%d", pid);
-    socklen_t length = (socklen_t)(sizeof address.sun_family + (size_t)bytes);
     if (rank == 0) {
-        int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+        length = place(&address, between_machines);
+        listener = socket(address.ss_family, SOCK_STREAM, 0);
         WANT(bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 1) == 0, "no socket");
+        if (between_machines)
+            WANT(getsockname(listener, (struct sockaddr *)&address, &length) == 0, "no port");
+    }
+    CHECK(MPI_Bcast(&length, (int)sizeof length, MPI_BYTE, 0, MPI_COMM_WORLD));
+    CHECK(MPI_Bcast(&address, (int)sizeof address, MPI_BYTE, 0, MPI_COMM_WORLD));
+    if (rank == 0) {
         CHECK(MPI_Barrier(MPI_COMM_WORLD));
         socket_ = accept(listener, NULL, NULL);
         close(listener);
     } else {
         CHECK(MPI_Barrier(MPI_COMM_WORLD));
         if (rank == 1) {
-            socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+            socket_ = socket(address.ss_family, SOCK_STREAM, 0);
             WANT(connect(socket_, (struct sockaddr *)&address, length) == 0, "no connection");
+            WANT(fcntl(socket_, F_SETFL, O_NONBLOCK) == 0, "no flag");
         }
     }
     if (rank <= 1) {
@@ -220,7 +248,7 @@ int main(int argc, char **argv)
     one_and_the_rest();
     many_at_two_ports();
     errors();
-    join();
+    join(argc > 1);
     CHECK(MPI_Barrier(MPI_COMM_WORLD));
     if (rank == 0)
         printf("ports are right\n");

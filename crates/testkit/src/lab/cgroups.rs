@@ -42,7 +42,14 @@ pub(super) fn name(mark: &str) -> String {
 pub(super) fn hierarchies() -> io::Result<Vec<Hierarchy>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let cgroups = fs::read_to_string("/proc/self/cgroup")?;
-    Ok(cgroups.lines().filter_map(|line| hierarchy(line, &mounts)).collect())
+    let all = cgroups.lines().filter_map(|line| hierarchy(line, &mounts));
+    Ok(all.filter(|hierarchy| !shares_cores(hierarchy)).collect())
+}
+
+/// Machines share the cores as processes do. Where each had a share of its own, a rank that waits and yields
+/// would not yield to ranks of other machines: the kernel's yield is among the processes of a cgroup.
+fn shares_cores(hierarchy: &Hierarchy) -> bool {
+    hierarchy.options.as_ref().is_some_and(|options| options.split(',').any(|name| name == "cpu"))
 }
 
 /// That of a line of /proc/self/cgroup: `4:memory:/path`, or `0::/path` for version 2.

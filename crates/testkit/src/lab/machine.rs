@@ -220,6 +220,14 @@ impl<'a> Machine<'a> {
         cluster::start_again(self.lab, self.node)
     }
 
+    /// Starts its daemon again, which has ended.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn start_daemon(&self) -> Result<(), LabError> {
+        cluster::start_again(self.lab, self.node)
+    }
+
     /// How many frames its cable has taken and given: from the machine, and to it. None where the kernel
     /// carries them.
     ///

@@ -1,0 +1,65 @@
+//! New processes, ports and published names between machines.
+
+use std::time::Duration;
+
+use tutti_tests::machines::{Case, Machines};
+use tutti_tests::run;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn machines_spawned_ranks_have_a_world_of_their_own_on_three() {
+    let Some(machines) = Machines::up("spawn", 3, &[]) else { return };
+    let spawn = machines.compile("mpicc", "tests/processes/programs/spawn.c");
+    let shared = machines.compile("mpicc", "tests/processes/programs/spawn_shared.c");
+    let job = |nodes: u32, ranks: u32, universe: &str| {
+        let mut command = machines.launch(nodes, ranks);
+        command.args(["--universe", universe]).env("PARENTS", ranks.to_string());
+        command
+    };
+    for (nodes, ranks) in [(2, 2), (3, 3)] {
+        let ran = run(job(nodes, ranks, "12").arg(&spawn), LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ranks} on {nodes}: {ran}");
+    }
+    let ran = run(job(3, 3, "9").arg(&spawn).args(["places", "3"]), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "nodes 0 1 2\n", "{ran}");
+    let ran = run(job(3, 3, "6").arg(&spawn).args(["emptied", "10"]), LIMIT).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ran}");
+    let ran = run(job(3, 3, "8").arg(&shared).arg(machines.file("shared").0), LIMIT).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("windows and files are right\n", ""), "{ran}");
+    let ran = run(job(3, 3, "6").arg(&spawn).arg("killed"), LIMIT);
+    assert!(ran.code() == 137 && ran.stderr.lines().count() == 1, "{ran}");
+}
+
+#[test]
+fn machines_ports_and_names_connect_groups_of_a_job_on_three() {
+    let Some(machines) = Machines::up("ports", 3, &[]) else { return };
+    let case = |source, arguments, says| Case { wrapper: "mpicc", source, ranks: &[3, 5], arguments, says };
+    machines.pass(&[
+        case("tests/processes/programs/ports.c", &["between machines"], "ports are right\n"),
+        case("tests/processes/programs/names.c", &[], "names are right\n"),
+    ]);
+}
+
+/// Two launches, each on a machine of its own: by a port, and by a name.
+#[test]
+fn machines_launches_connect_by_a_port_and_by_a_name() {
+    let Some(machines) = Machines::up("launches", 3, &[]) else { return };
+    let launches = machines.compile("mpicc", "tests/processes/programs/launches.c");
+    let side = |node: &str, ranks: &str, words: [&str; 3]| {
+        let mut command = machines.command(0, "tutti");
+        command.args(["run", "-H", node, "-n", ranks]).arg(&launches).args(words);
+        command
+    };
+    let port = machines.file("port").0;
+    for place in [port.to_str().expect("text"), "ocean"] {
+        let mut accept = side("node1", "1", ["accept", place, "say"]);
+        let accept = std::thread::spawn(move || run(&mut accept, LIMIT));
+        // It looks for the port or the name until it is there.
+        let connected = run(&mut side("node2", "2", ["connect", place, ""]), LIMIT);
+        let accepted = accept.join().expect("it ends").expect_success();
+        let connected = connected.expect_success();
+        assert_eq!((&*connected.stdout, &*connected.stderr), ("connected\n", ""), "{place}: {connected}");
+        assert!(accepted.stdout.ends_with("accepted\n") && accepted.stderr.is_empty(), "{place}: {accepted}");
+    }
+}
