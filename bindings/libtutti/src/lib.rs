@@ -10,6 +10,8 @@
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 
+use tutti_mpi::api::fortran::Caller;
+
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dse;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
@@ -23,14 +25,61 @@ mod shmem {
 
 // SAFETY: no other library may define the name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn tutti_section_type(
+pub unsafe extern "C-unwind" fn tutti_section_type_of(
+    caller: Caller,
     descriptor: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the bindings give a descriptor of the compiler, and a place for the handle.
-    unsafe { tutti_mpi::api::fortran::section_type(descriptor, count, datatype, newtype) }
+    unsafe { tutti_mpi::api::fortran::section_type(caller, descriptor, count, datatype, newtype) }
+}
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_section_refused(
+    caller: Caller,
+    argument: *const core::ffi::c_char,
+) -> c_int {
+    // SAFETY: the bindings give a text.
+    unsafe { tutti_mpi::api::fortran::refuse_section(caller, argument) }
+}
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_sections_stage(
+    number: usize,
+    descriptors: *const *const c_void,
+    are_written: *const u8,
+    addresses: *mut *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the bindings give arrays of so many elements.
+    unsafe { tutti_mpi::api::fortran::stage_sections(number, descriptors, are_written, addresses) }
+}
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_sections_attach(
+    caller: Caller,
+    stage: *mut c_void,
+    request: *const MPI_Request,
+) -> c_int {
+    // SAFETY: the bindings give what they have got from `tutti_sections_stage`.
+    unsafe { tutti_mpi::api::fortran::attach_stage(caller, stage, request) }
+}
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_section_of_partitions(
+    caller: Caller,
+    descriptor: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    request: MPI_Request,
+) -> c_int {
+    // SAFETY: the bindings give a descriptor of the compiler.
+    unsafe { tutti_mpi::api::fortran::attach_partitions(caller, descriptor, count, datatype, request) }
 }
 
 // SAFETY: no other library may define the name.

@@ -8,7 +8,14 @@ use crate::Table;
 use crate::shmem::Shmem;
 
 /// What the Fortran bindings look up by name, beyond the functions of C.
-pub const FOR_FORTRAN: [&str; 2] = ["tutti_attribute_language", "tutti_section_type"];
+pub const FOR_FORTRAN: [&str; 6] = [
+    "tutti_attribute_language",
+    "tutti_section_type_of",
+    "tutti_section_refused",
+    "tutti_sections_stage",
+    "tutti_sections_attach",
+    "tutti_section_of_partitions",
+];
 
 /// The text. Each body traps: a loader that knows no filters must not go on silently.
 pub fn generate(table: &Table) -> String {

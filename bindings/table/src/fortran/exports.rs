@@ -186,14 +186,15 @@ fn write_body(out: &mut String, binding: &Binding<'_>, prefix: &str, name: &str,
     } else {
         let arguments: Vec<String> =
             binding.arguments.iter().map(|a| text.argument(binding, a, sections)).collect();
+        text.stage_for_later(binding);
         put(&mut text.call, format_args!("c::{prefix}MPI_{}({})", binding.short(), arguments.join(", ")));
     }
-    let Body { first, then, call, after } = text;
+    let Body { first, then, call, end, after, .. } = text;
     put(
         out,
         format_args!(
             "#[inline]\nunsafe fn body_{name}({}) {{\n// SAFETY: as the standard says of the arguments.\nunsafe {{\n\
-         {first}{then}let code = {call};\n{after}put_code(ierror, code);\n}}\n}}\n\n",
+         {first}{then}let code = {call};\n{end}{after}put_code(ierror, code);\n}}\n}}\n\n",
             params.join(", ")
         ),
     );
@@ -206,7 +207,11 @@ struct Body {
     /// What may need them.
     then: String,
     call: String,
+    /// What may change the code.
+    end: String,
     after: String,
+    /// Buffers that are copied for longer than the call, and whether it writes them.
+    later: Vec<(String, bool)>,
 }
 
 impl Body {
@@ -296,8 +301,30 @@ impl Body {
         name
     }
 
+    /// Copies of sections for an operation that ends after its call.
+    fn stage_for_later(&mut self, binding: &Binding<'_>) {
+        if self.later.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = self.later.iter().map(|(name, _)| name.as_str()).collect();
+        let pairs: Vec<String> =
+            self.later.iter().map(|(name, is_written)| format!("({name}, {is_written})")).collect();
+        let (names, pairs) = (names.join(", "), pairs.join(", "));
+        put(
+            &mut self.first,
+            format_args!(
+                "let caller = {};\n\
+                 let (later, [{names}]) = match section::later(caller, [{pairs}]) {{ \
+                 Ok(found) => found, Err(code) => {{ put_code(ierror, code); return; }} }};\n",
+                caller(binding)
+            ),
+        );
+        put(&mut self.end, format_args!("let code = later.attach(caller, code, request);\n"));
+    }
+
     fn section(&mut self, binding: &Binding<'_>, argument: &Argument, section: Section) {
         let name = argument.param.rust_name();
+        let caller = caller(binding);
         let failed = "Err(code) => { put_code(ierror, code); return; }";
         match section {
             Section::Mapped => {
@@ -306,7 +333,7 @@ impl Body {
                 put(
                     &mut self.then,
                     format_args!(
-                        "let ({name}, type_{name}) = match section::map({name}, {count} as MPI_Count, {datatype}) {{ \
+                        "let ({name}, type_{name}) = match section::map({caller}, {name}, {count} as MPI_Count, {datatype}) {{ \
                      Ok(mapped) => mapped, {failed} }};\n\
                      let ({count}, {datatype}) = type_{name}.instead({count}, {datatype});\n"
                     ),
@@ -315,22 +342,53 @@ impl Body {
             Section::Staged if !binding.is_nonblocking() => {
                 put(
                     &mut self.first,
-                    format_args!("let (mut stage_{name}, {name}) = section::stage({name});\n"),
+                    format_args!(
+                        "let (mut stage_{name}, {name}) = section::stage({name}, {});\n",
+                        !argument.param.constant
+                    ),
                 );
                 let keep = if argument.param.constant { "drop" } else { "section::unstage" };
                 put(&mut self.after, format_args!("{keep}(stage_{name}.take());\n"));
             }
+            Section::Staged => self.later.push((name, !argument.param.constant)),
+            Section::Partitions => {
+                put(
+                    &mut self.first,
+                    format_args!(
+                        "let descriptor = {name};\nlet {name} = sentinels::buffer((*descriptor).address);\n"
+                    ),
+                );
+                put(
+                    &mut self.end,
+                    format_args!(
+                        "let code = section::partitions({caller}, descriptor, \
+                         (partitions, count as MPI_Count), datatype, code, request);\n"
+                    ),
+                );
+            }
             _ => put(
-                &mut self.first,
+                &mut self.then,
                 format_args!(
-                    "let {name} = match section::contiguous({name}, \"MPI_{}\", \"{}\") {{ \
+                    "let {name} = match section::contiguous({caller}, {name}, c\"{}\") {{ \
                  Ok(address) => address, {failed} }};\n",
-                    binding.short(),
                     argument.param.name
                 ),
             ),
         }
     }
+}
+
+/// Function and object of a call, for errors of the bindings themselves.
+fn caller(binding: &Binding<'_>) -> String {
+    let function = binding.short();
+    let objects =
+        [("MPI_Comm", "comm"), ("MPI_Win", "win"), ("MPI_File", "file"), ("MPI_Session", "session")];
+    let found =
+        binding.arguments.iter().filter(|argument| argument.kind == Kind::Handle).find_map(|argument| {
+            let (_, kind) = objects.iter().find(|(base, _)| *base == argument.param.base)?;
+            Some(format!("section::Caller::on_{kind}(c\"MPI_{function}\", {})", argument.param.rust_name()))
+        });
+    found.unwrap_or_else(|| format!("section::Caller::on_nothing(c\"MPI_{function}\")"))
 }
 
 /// Address and length of a string.

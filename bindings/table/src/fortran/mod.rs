@@ -30,7 +30,7 @@ struct Line {
 }
 
 /// The sections of the file, in its order.
-const TITLES: [&str; 12] = [
+const TITLES: [&str; 13] = [
     "Functions that the standard gives no Fortran binding",
     "Bodies by hand",
     "Arguments that are LOGICAL",
@@ -43,6 +43,7 @@ const TITLES: [&str; 12] = [
     "Buffers that must be contiguous",
     "Buffers of which the address is enough",
     "Arguments that are read only",
+    "Buffers of partitions",
 ];
 const NO_BINDING: usize = 0;
 const BY_HAND: usize = 1;
@@ -56,6 +57,7 @@ const STAGED: usize = 8;
 const CONTIGUOUS: usize = 9;
 const ADDRESS: usize = 10;
 const READ_ONLY: usize = 11;
+const PARTITIONS: usize = 12;
 
 /// How an argument travels.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +105,8 @@ pub enum Section {
     Mapped,
     /// Copied to one place and back.
     Staged,
+    /// Mapped, with a number of partitions behind the buffer.
+    Partitions,
     /// Refused.
     Contiguous,
     /// Its address is all that matters.
@@ -278,6 +282,8 @@ impl Fortran {
             Section::Address
         } else if self.has_function(CONTIGUOUS, function) {
             Section::Contiguous
+        } else if self.has_function(PARTITIONS, function) {
+            Section::Partitions
         } else if is_triple && !self.has_function(STAGED, function) {
             Section::Mapped
         } else {

@@ -1,17 +1,20 @@
 //! What the Fortran bindings need of this library beyond the functions of C: array sections, and the language
 //! of attributes. They find it by name, so they also load over another library of the binary interface.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
 
 use tutti_datatype::{Datatype, Description, Layout, Misfit, Section};
+
+use super::sessions::on_session;
 
 use crate::abi::*;
 use crate::argument::put;
 use crate::attributes;
 use crate::check_mode;
+use crate::collective::stage::{Elements, Stage};
 use crate::datatype::checked_count;
-use crate::errhandler::call;
+use crate::errhandler::{call, call_file, call_window};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
 
@@ -39,24 +42,149 @@ pub struct Descriptor {
 /// Dimensions of an array, at most (5.4.6 of Fortran 2018).
 const RANK_MAX: i8 = 15;
 
+/// A call of the user: its function, and the object on which its errors are raised.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// Name of the function of C; stays for ever.
+    function: *const c_char,
+    /// Kind of the object: a number of [`Caller::run`].
+    kind: c_int,
+    /// Its handle.
+    object: usize,
+}
+
+impl Caller {
+    /// # Safety
+    /// The name is a text that stays.
+    unsafe fn run(self, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
+        // SAFETY: our contract.
+        let name: &'static CStr = unsafe { CStr::from_ptr(self.function) };
+        match self.kind {
+            1 => call_window(name, MPI_Win(self.object), body),
+            2 => call_file(name, MPI_File(self.object), body),
+            3 => on_session(name, MPI_Session(self.object), body),
+            _ => call(name, MPI_Comm(self.object), body),
+        }
+    }
+}
+
 /// Makes a committed type, of which one element at the section's address is `count` elements of `datatype` in
 /// the section.
 ///
 /// # Safety
-/// `descriptor` is one of a Fortran compiler, or null.
+/// `caller` and `descriptor` are those of the bindings.
 pub unsafe fn section_type(
+    caller: Caller,
     descriptor: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    call(c"array section", MPI_COMM_NULL, |guard| {
-        // SAFETY: our contract.
-        let section = unsafe { read(descriptor.cast::<Descriptor>())? };
-        let made = make(guard, section, count, datatype)?;
-        // SAFETY: the caller gives a place for the handle.
-        unsafe { put(newtype, "newtype", made) }
-    })
+    // SAFETY: our contract.
+    unsafe {
+        caller.run(|guard| {
+            let section = read(descriptor.cast::<Descriptor>())?;
+            let made = make(guard, section, count, datatype)?;
+            let made = guard.add_type(made);
+            // The caller gives a place for the handle.
+            put(newtype, "newtype", made)
+        })
+    }
+}
+
+/// Raises that a buffer, which must be contiguous, is a section that is not.
+///
+/// # Safety
+/// `caller` is one of the bindings, `argument` a text.
+pub unsafe fn refuse_section(caller: Caller, argument: *const c_char) -> c_int {
+    // SAFETY: our contract.
+    unsafe {
+        caller.run(|_| {
+            let argument = CStr::from_ptr(argument).to_string_lossy();
+            let text = format_args!(
+                "{argument} is an array section that is not contiguous; give it a contiguous array"
+            );
+            Err(Error::new(MPI_ERR_BUFFER, text))
+        })
+    }
+}
+
+/// Copies `number` sections for an operation that ends later; gives the addresses of the copies and what
+/// [`attach_stage`] takes.
+///
+/// # Safety
+/// As many descriptors, numbers that are not 0 for those that the operation writes, and places for addresses.
+pub unsafe fn stage_sections(
+    number: usize,
+    descriptors: *const *const c_void,
+    are_written: *const u8,
+    addresses: *mut *mut c_void,
+) -> *mut c_void {
+    let mut stage = Stage::default();
+    // SAFETY: our contract.
+    unsafe {
+        for i in 0..number {
+            let descriptor = descriptors.add(i).read().cast::<Descriptor>();
+            let size = |extent| usize::try_from(extent).unwrap_or(0);
+            let section = Elements {
+                address: (*descriptor).address.cast(),
+                bytes: (*descriptor).element_bytes,
+                dimensions: dimensions(descriptor).iter().map(|d| (size(d.extent), d.stride)).collect(),
+            };
+            let copy = stage.add(section, are_written.add(i).read() != 0);
+            addresses.add(i).write(copy.cast());
+        }
+        stage.begin();
+    }
+    Box::into_raw(Box::new(stage)).cast()
+}
+
+/// Leaves staged sections with the request of their operation; null when it has not begun.
+///
+/// # Safety
+/// `stage` is from [`stage_sections`] and given once, `caller` one of the bindings.
+pub unsafe fn attach_stage(caller: Caller, stage: *mut c_void, request: *const MPI_Request) -> c_int {
+    // SAFETY: our contract.
+    unsafe {
+        let stage = *Box::from_raw(stage.cast::<Stage>());
+        if request.is_null() {
+            return MPI_SUCCESS;
+        }
+        caller.run(|guard| guard.attach_stage(stage, request.read()))
+    }
+}
+
+/// The data of a partitioned message, all `count` elements of it, lie in a section.
+///
+/// # Safety
+/// `caller` and `descriptor` are those of the bindings.
+pub unsafe fn attach_partitions(
+    caller: Caller,
+    descriptor: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    request: MPI_Request,
+) -> c_int {
+    // SAFETY: our contract.
+    unsafe {
+        caller.run(|guard| {
+            let descriptor = descriptor.cast::<Descriptor>();
+            let made = make(guard, read(descriptor)?, count, datatype)?;
+            let whole = made.buffer((*descriptor).address.cast(), 1)?;
+            guard.attach_partitions(whole, request)
+        })
+    }
+}
+
+/// # Safety
+/// The descriptor is one of a Fortran compiler, whose rank is not negative.
+unsafe fn dimensions<'a>(descriptor: *const Descriptor) -> &'a [Dimension] {
+    // SAFETY: our contract.
+    unsafe {
+        let all = (&raw const (*descriptor).dimensions).cast::<Dimension>();
+        std::slice::from_raw_parts(all, usize::try_from((*descriptor).rank).unwrap_or(0))
+    }
 }
 
 /// The section, and its bytes if they are limited.
@@ -67,8 +195,7 @@ unsafe fn read(descriptor: *const Descriptor) -> Result<(Section, Option<usize>)
         check((0..=RANK_MAX).contains(&rank), MPI_ERR_BUFFER, || {
             "the buffer is no array that this library can read".into()
         })?;
-        let all = (&raw const (*descriptor).dimensions).cast::<Dimension>();
-        let dimensions = std::slice::from_raw_parts(all, rank as usize);
+        let dimensions = dimensions(descriptor);
         ((*descriptor).element_bytes, dimensions.iter().map(|d| (d.extent, d.stride)).collect::<Vec<_>>())
     };
     Section::new(element_bytes, &dimensions)
@@ -80,7 +207,7 @@ fn make(
     (section, bytes): (Section, Option<usize>),
     count: i64,
     datatype: MPI_Datatype,
-) -> Result<MPI_Datatype> {
+) -> Result<Datatype> {
     checked_count(count)?;
     let old = guard.datatype(datatype)?;
     check(old.is_committed(), MPI_ERR_TYPE, || format!("datatype {:#x} is not committed", datatype.0))?;
@@ -101,7 +228,7 @@ fn make(
     };
     let mut made = Datatype::new(Rc::new(Layout { part, description, handle: None }));
     made.commit(check_mode::is_on());
-    Ok(guard.add_type(made))
+    Ok(made)
 }
 
 /// From which language the next calls about attributes come: 0 is C, 1 is Fortran, 2 is Fortran with INTEGER.

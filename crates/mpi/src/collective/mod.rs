@@ -22,6 +22,7 @@ pub mod schedule;
 pub mod schedules;
 mod single_copy;
 mod sizes;
+pub mod stage;
 pub mod state;
 pub mod task;
 mod tree;

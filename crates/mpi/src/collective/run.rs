@@ -195,6 +195,10 @@ impl Guard {
     }
 
     fn conclude(&mut self, schedule: &mut Schedule) {
+        if let Some(stage) = schedule.stage.take() {
+            // SAFETY: the operation has ended.
+            unsafe { stage.finish() };
+        }
         let index = schedule.request;
         let request = self.engine.requests.get_mut(index);
         request.bytes = schedule.bytes;

@@ -15,6 +15,7 @@ use tutti_datatype::{Buffer, Elements};
 
 use super::memory::Memory;
 use super::op::Reducer;
+use super::stage::Stage;
 use super::task::Task;
 use crate::abi::*;
 use crate::check::exchange::Exchange;
@@ -43,6 +44,8 @@ pub struct Schedule {
     pub(super) request: u32,
     /// The call that began the operation, when another one completes it.
     pub function: Option<&'static CStr>,
+    /// Array sections that are written when it is done.
+    pub stage: Option<Rc<Stage>>,
 }
 
 /// Number of a send or receive in its schedule.
@@ -80,6 +83,7 @@ impl Schedule {
             is_mutual: false,
             request: NONE,
             function: None,
+            stage: None,
         }
     }
 

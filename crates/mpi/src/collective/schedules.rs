@@ -50,6 +50,11 @@ impl Schedules {
         self.waiting.get(&request).map(|schedule| &**schedule)
     }
 
+    /// The same, to be changed.
+    pub fn of_mut(&mut self, request: u32) -> Option<&mut Schedule> {
+        self.waiting.get_mut(&request).map(|schedule| &mut **schedule)
+    }
+
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Schedule> {
         self.waiting.values().map(|schedule| &**schedule)
