@@ -42,6 +42,8 @@ pub enum PairValue {
     Int,
     /// long
     Long,
+    /// Two IEEE 754 binary128: a Fortran REAL(16) and its index.
+    Quad,
     /// Two Fortran REALs, DOUBLE PRECISIONs or INTEGERs: index of the same type, so many bytes each, integer
     /// or not.
     Same {
@@ -102,6 +104,7 @@ impl PairValue {
             PairValue::Float => (Float(4), int),
             PairValue::Double => (Float(8), int),
             PairValue::LongDouble => (Float(16), int),
+            PairValue::Quad => (Element::Quad { complex: false }, Element::Quad { complex: false }),
             PairValue::Short => (Signed(2), int),
             PairValue::Int => (int, int),
             PairValue::Long => (Signed(8), int),

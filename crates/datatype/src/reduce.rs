@@ -6,7 +6,9 @@
 //! implementations do. A loop computes `inout[i] = input[i] op inout[i]`; the input is the operand of the
 //! lower rank. Integers wrap. The loops are plain, so that the compiler makes vector code of them.
 
+mod half;
 mod long_double;
+mod quad;
 
 use crate::element::{Element, PairValue};
 
@@ -62,12 +64,16 @@ pub fn kernel(op: Operation, element: Element) -> Option<Kernel> {
         Element::Unsigned(8) => integer::<u64>(op),
         Element::Character(1) => integer::<core::ffi::c_char>(op),
         Element::Character(4) => integer::<i32>(op),
+        Element::Float(2) => half::real(op),
         Element::Float(4) => floating::<f32>(op).or_else(|| logical::<f32>(op)),
         Element::Float(8) => floating::<f64>(op).or_else(|| logical::<f64>(op)),
         Element::Float(16) => long_double::real(op),
+        Element::Complex(2) => half::complex(op),
         Element::Complex(4) => complex::<f32>(op),
         Element::Complex(8) => complex::<f64>(op),
         Element::Complex(16) => long_double::complex(op),
+        Element::Quad { complex: false } => quad::real(op),
+        Element::Quad { complex: true } => quad::complex(op),
         Element::Logical(1) => logical::<u8>(op),
         Element::Logical(2) => logical::<u16>(op),
         Element::Logical(4) => logical::<u32>(op),
@@ -79,7 +85,6 @@ pub fn kernel(op: Operation, element: Element) -> Option<Kernel> {
         | Element::Unsigned(_)
         | Element::Float(_)
         | Element::Complex(_)
-        | Element::Quad { .. }
         | Element::Logical(_)
         | Element::Character(_) => None,
     }
@@ -316,12 +321,14 @@ fn pair(op: Operation, value: PairValue) -> Option<Kernel> {
         PairValue::Float => location::<f32, i32>(op),
         PairValue::Double => location::<f64, i32>(op),
         PairValue::LongDouble => long_double::pair(op),
+        PairValue::Quad => quad::pair(op),
         PairValue::Short => location::<i16, i32>(op),
         PairValue::Int => location::<i32, i32>(op),
         PairValue::Long => location::<i64, i32>(op),
         PairValue::Same { bytes: 4, integer: true } => location::<i32, i32>(op),
         PairValue::Same { bytes: 4, integer: false } => location::<f32, f32>(op),
         PairValue::Same { bytes: 8, integer: false } => location::<f64, f64>(op),
+        PairValue::Same { bytes: 16, integer: false } => long_double::same_pair(op),
         PairValue::Same { .. } => None,
     }
 }

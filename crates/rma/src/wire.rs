@@ -187,6 +187,7 @@ fn encode_element(element: Element) -> u16 {
         Element::Pair(PairValue::Short) => (9, 3),
         Element::Pair(PairValue::Int) => (9, 4),
         Element::Pair(PairValue::Long) => (9, 5),
+        Element::Pair(PairValue::Quad) => (9, 6),
         Element::Pair(PairValue::Same { bytes, integer }) => (10 + u16::from(integer), bytes),
     };
     kind << 8 | u16::from(size)
@@ -210,6 +211,7 @@ fn decode_element(code: u16) -> Option<Element> {
         (9, 3) => Element::Pair(PairValue::Short),
         (9, 4) => Element::Pair(PairValue::Int),
         (9, 5) => Element::Pair(PairValue::Long),
+        (9, 6) => Element::Pair(PairValue::Quad),
         (10 | 11, _) if sized => Element::Pair(PairValue::Same { bytes: size, integer: kind == 11 }),
         _ => return None,
     })

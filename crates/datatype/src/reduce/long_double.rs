@@ -42,6 +42,19 @@ pub(super) fn pair(op: Operation) -> Option<Kernel> {
     }
 }
 
+/// Operations on a number and its place, which is a number as well.
+pub(super) fn same_pair(op: Operation) -> Option<Kernel> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        x87::same_pair(op)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = op;
+        None
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x87 {
     use core::arch::asm;
@@ -175,6 +188,8 @@ mod x87 {
         ];
         minimum_location 2 |a, b| if goes_first(&a, &b, Ordering::Less) { a } else { b };
         maximum_location 2 |a, b| if goes_first(&a, &b, Ordering::Greater) { a } else { b };
+        minimum_same 2 |a, b| if wins(&a, &b, Ordering::Less) { a } else { b };
+        maximum_same 2 |a, b| if wins(&a, &b, Ordering::Greater) { a } else { b };
     }
 
     /// Whether `a` wins: by its value, or at equal values by its smaller index (the int behind the number).
@@ -185,6 +200,22 @@ mod x87 {
         match compare(a[0], b[0]) {
             Some(Ordering::Equal) => index(a) < index(b),
             other => other == Some(winner),
+        }
+    }
+
+    /// The same where the index is a number, too.
+    fn wins(a: &[Number; 2], b: &[Number; 2], winner: Ordering) -> bool {
+        match compare(a[0], b[0]) {
+            Some(Ordering::Equal) => compare(a[1], b[1]) == Some(Ordering::Less),
+            other => other == Some(winner),
+        }
+    }
+
+    pub(super) fn same_pair(op: Operation) -> Option<Kernel> {
+        match op {
+            Operation::MINLOC => Some(minimum_same),
+            Operation::MAXLOC => Some(maximum_same),
+            _ => None,
         }
     }
 

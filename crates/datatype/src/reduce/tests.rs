@@ -111,3 +111,58 @@ fn reduce_long_double_keeps_its_mantissa() {
     assert_eq!(apply(Operation::MAXLOC, pair, &[[one, at(7)]], &[[one, at(3)]]), [[one, at(3)]]);
     assert_eq!(apply(Operation::MINLOC, pair, &[[one, at(1)]], &[[small, at(3)]]), [[small, at(3)]]);
 }
+
+#[test]
+fn reduce_quad_rounds_to_nearest_even() {
+    // Sign and exponent (bias 16383) above 112 bits of fraction.
+    let number = |exponent: u128, fraction: u128| exponent << 112 | fraction;
+    let (quad, one) = (Element::Quad { complex: false }, number(16383, 0));
+    let sum = |a: u128, b: u128| apply(Operation::SUM, quad, &[a], &[b])[0];
+    let product = |a: u128, b: u128| apply(Operation::PROD, quad, &[a], &[b])[0];
+    assert_eq!(sum(one, number(16383 - 112, 0)), number(16383, 1), "the last bit");
+    assert_eq!(sum(one, number(16383 - 113, 0)), one, "a tie goes to even");
+    assert_eq!(sum(number(16383, 1), number(16383 - 113, 0)), number(16383, 2));
+    assert_eq!(sum(one, one | 1 << 127), 0);
+    assert_eq!(sum(1, 1), 2, "subnormal numbers");
+    assert_eq!(sum(number(0, (1 << 112) - 1), 1), number(1, 0), "the smallest normal one");
+    assert_eq!(product(number(16384, 0), number(16385, 0)), number(16386, 0));
+    assert_eq!(product(number(1, 0), number(16382, 0)), 1 << 111, "half of it is subnormal");
+    assert_eq!(product(number(32766, 0), number(16384, 0)), number(32767, 0), "infinite");
+    assert_eq!(apply(Operation::MAX, quad, &[one | 1 << 127], &[1]), [1]);
+    assert_eq!(apply(Operation::LAND, quad, &[one, 1 << 127], &[5, one]), [one, 0]);
+    let i = [[0, one]];
+    let square = apply(Operation::PROD, Element::Quad { complex: true }, &i, &i);
+    assert_eq!(square, [[one | 1 << 127, 0]]);
+    let pair = Element::Pair(PairValue::Quad);
+    assert_eq!(apply(Operation::MINLOC, pair, &[[one, one]], &[[one, 0]]), [[one, 0]]);
+    assert_eq!(apply(Operation::MAXLOC, pair, &[[one, one]], &[[0, 0]]), [[one, one]]);
+}
+
+#[test]
+fn reduce_half_rounds_to_nearest_even() {
+    let half = Element::Float(2);
+    let sum = |a: u16, b: u16| apply(Operation::SUM, half, &[a], &[b])[0];
+    assert_eq!((sum(0x3c00, 0x3c00), sum(0x3c00, 0x1000), sum(0x3c01, 0x1000)), (0x4000, 0x3c00, 0x3c02));
+    assert_eq!((sum(0x0001, 0x0001), sum(0x03ff, 0x0001), sum(0x7bff, 0x7bff)), (0x0002, 0x0400, 0x7c00));
+    assert_eq!(apply(Operation::PROD, half, &[0x0400_u16], &[0x3800]), [0x0200]);
+    assert_eq!(apply(Operation::MIN, half, &[0xbc00_u16], &[0x0001]), [0xbc00]);
+    assert_eq!(
+        apply(Operation::PROD, Element::Complex(2), &[[0, 0x3c00_u16]], &[[0, 0x3c00]]),
+        [[0xbc00, 0]]
+    );
+    assert_eq!(apply(Operation::LXOR, half, &[0x8000_u16, 0x3c00], &[0x3c00, 0x4000]), [0x3c00, 0]);
+}
+
+#[test]
+fn reduce_long_double_pairs_take_the_smaller_number_behind() {
+    let number = |exponent: u16| {
+        let mut bytes = [0_u8; 16];
+        bytes[7] = 0x80;
+        bytes[8..10].copy_from_slice(&exponent.to_le_bytes());
+        bytes
+    };
+    let (one, two, pair) =
+        (number(16383), number(16384), Element::Pair(PairValue::Same { bytes: 16, integer: false }));
+    assert_eq!(apply(Operation::MAXLOC, pair, &[[two, one]], &[[two, two]]), [[two, one]]);
+    assert_eq!(apply(Operation::MINLOC, pair, &[[two, one]], &[[one, two]]), [[one, two]]);
+}

@@ -7,6 +7,7 @@ use core::ffi::c_int;
 
 use tutti_datatype::{Datatype, Description, Element, Layout, Part, Wire};
 
+use super::predefined::{TUTTI_2LONG_DOUBLE, TUTTI_2REAL16};
 use crate::abi::*;
 use crate::error::{Error, Result};
 use crate::process::Guard;
@@ -160,6 +161,10 @@ pub fn value_index(value: MPI_Datatype, index: MPI_Datatype) -> MPI_Datatype {
         (MPI_LONG_DOUBLE, MPI_INT) => MPI_LONG_DOUBLE_INT,
         (MPI_REAL, MPI_REAL) => MPI_2REAL,
         (MPI_DOUBLE_PRECISION, MPI_DOUBLE_PRECISION) => MPI_2DOUBLE_PRECISION,
+        // Reals of Fortran that options of the compiler have made larger.
+        (MPI_DOUBLE, MPI_DOUBLE) => MPI_2DOUBLE_PRECISION,
+        (MPI_LONG_DOUBLE, MPI_LONG_DOUBLE) => TUTTI_2LONG_DOUBLE,
+        (MPI_REAL16, MPI_REAL16) => TUTTI_2REAL16,
         (MPI_INTEGER, MPI_INTEGER) => MPI_2INTEGER,
         _ => MPI_DATATYPE_NULL,
     }

@@ -15,14 +15,22 @@ use super::named;
 use crate::abi::*;
 use crate::check_mode;
 
+/// What MPI_2REAL and MPI_2DOUBLE_PRECISION are in Fortran where options of the compiler make such reals
+/// larger (`tutti_table::fortran::sources`); the binary interface has no names for these pairs.
+pub const TUTTI_2LONG_DOUBLE: MPI_Datatype = MPI_Datatype(0x236);
+/// The same of REAL(16).
+pub const TUTTI_2REAL16: MPI_Datatype = MPI_Datatype(0x237);
+
 /// Where and what the data of one element of a predefined type are.
 pub fn part(handle: MPI_Datatype, element: Element) -> Part {
     let wire = match handle {
         MPI_LONG | MPI_UNSIGNED_LONG | MPI_LONG_INT => Wire::Narrow(4),
         MPI_WCHAR => Wire::Narrow(2),
-        MPI_LONG_DOUBLE | MPI_C_LONG_DOUBLE_COMPLEX | MPI_CXX_LONG_DOUBLE_COMPLEX | MPI_LONG_DOUBLE_INT => {
-            Wire::Extended
-        }
+        MPI_LONG_DOUBLE
+        | MPI_C_LONG_DOUBLE_COMPLEX
+        | MPI_CXX_LONG_DOUBLE_COMPLEX
+        | MPI_LONG_DOUBLE_INT
+        | TUTTI_2LONG_DOUBLE => Wire::Extended,
         _ => Wire::Same,
     };
     Part::of_element(element, wire)
@@ -172,5 +180,7 @@ const TYPES: &[(MPI_Datatype, Element, &str)] = types! {
     MPI_LONG_DOUBLE_INT Pair(PairValue::LongDouble);
     MPI_2REAL Pair(PairValue::Same { bytes: 4, integer: false });
     MPI_2DOUBLE_PRECISION Pair(PairValue::Same { bytes: 8, integer: false });
+    TUTTI_2LONG_DOUBLE Pair(PairValue::Same { bytes: 16, integer: false });
+    TUTTI_2REAL16 Pair(PairValue::Quad);
     MPI_2INTEGER Pair(PairValue::Same { bytes: 4, integer: true });
 };

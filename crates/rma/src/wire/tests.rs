@@ -20,8 +20,8 @@ fn all_elements() -> Vec<Element> {
         })
         .collect();
     all.extend([Element::Byte, Element::Quad { complex: false }, Element::Quad { complex: true }]);
-    use PairValue::{Double, Float, Int, Long, LongDouble, Short};
-    all.extend([Float, Double, LongDouble, Short, Int, Long].map(Element::Pair));
+    use PairValue::{Double, Float, Int, Long, LongDouble, Quad, Short};
+    all.extend([Float, Double, LongDouble, Quad, Short, Int, Long].map(Element::Pair));
     all
 }
 
