@@ -61,20 +61,31 @@ TUTTI_INLINE MPI_Fint PMPI_Win_c2f(MPI_Win win) { return PMPI_Win_toint(win); }
 TUTTI_INLINE MPI_Win PMPI_Win_f2c(MPI_Fint win) { return PMPI_Win_fromint(win); }
 
 /* A status of Fortran is an array of MPI_F_STATUS_SIZE integers with the same contents; that of mpi_f08 is a structure of them. */
+/* What Fortran passes for a status that is to be ignored: the addresses of variables of the Fortran library. Without that library
+ * they are null pointers, which no call from Fortran gives. */
+#ifdef __GNUC__
+extern __attribute__((weak)) MPI_Fint tutti_common_status_ignore_[], tutti_common_statuses_ignore_[];
+extern __attribute__((weak)) MPI_Status tutti_f08_status_ignore, tutti_f08_statuses_ignore;
+#define MPI_F_STATUS_IGNORE ((MPI_Fint *)tutti_common_status_ignore_)
+#define MPI_F_STATUSES_IGNORE ((MPI_Fint *)tutti_common_statuses_ignore_)
+#define MPI_F08_STATUS_IGNORE (&tutti_f08_status_ignore)
+#define MPI_F08_STATUSES_IGNORE (&tutti_f08_statuses_ignore)
+#else
 #define MPI_F_STATUS_IGNORE ((MPI_Fint *)0)
 #define MPI_F_STATUSES_IGNORE ((MPI_Fint *)0)
+#define MPI_F08_STATUS_IGNORE ((MPI_F08_status *)0)
+#define MPI_F08_STATUSES_IGNORE ((MPI_F08_status *)0)
+#endif
 typedef MPI_Status MPI_F08_status;
 /* Requests of files had names of their own before MPI-2.2; old programs still use them. */
 typedef MPI_Request MPIO_Request;
 #define MPIO_Wait MPI_Wait
 #define MPIO_Test MPI_Test
-#define MPI_F08_STATUS_IGNORE ((MPI_F08_status *)0)
-#define MPI_F08_STATUSES_IGNORE ((MPI_F08_status *)0)
 
 TUTTI_INLINE int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
 {
     int i;
-    if (!c_status || !f_status)
+    if (!c_status || !f_status || f_status == MPI_F_STATUS_IGNORE || f_status == MPI_F_STATUSES_IGNORE)
         return MPI_ERR_ARG;
     f_status[MPI_F_SOURCE] = c_status->MPI_SOURCE;
     f_status[MPI_F_TAG] = c_status->MPI_TAG;
@@ -87,7 +98,7 @@ TUTTI_INLINE int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
 TUTTI_INLINE int MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status)
 {
     int i;
-    if (!f_status || !c_status)
+    if (!f_status || !c_status || f_status == MPI_F_STATUS_IGNORE || f_status == MPI_F_STATUSES_IGNORE)
         return MPI_ERR_ARG;
     c_status->MPI_SOURCE = f_status[MPI_F_SOURCE];
     c_status->MPI_TAG = f_status[MPI_F_TAG];

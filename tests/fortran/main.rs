@@ -2,7 +2,9 @@
 //! ranks.
 
 mod compilers;
+mod kinds;
 mod programs;
+mod sections;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -2,7 +2,9 @@
 //! where they lie.
 //!
 //! Modules use variables that lie in this library. `mpif.h` has no such means: its COMMON blocks are joined
-//! with ours by the linker or the loader, so both places are compared.
+//! with ours by the linker or the loader, so both places are compared. Statuses that are to be ignored have
+//! one place for `mpif.h` and the module `mpi`, which C knows as MPI_F_STATUS_IGNORE, and one for `mpi_f08`
+//! (MPI_F08_STATUS_IGNORE); programs compiled before that have the other.
 
 use crate::abi::*;
 use core::ffi::{c_int, c_void};
@@ -59,6 +61,11 @@ pub(crate) fn buffer(address: *mut c_void) -> *mut c_void {
     } else {
         address
     }
+}
+
+/// An address of C for `mpi_f08`: that of the variable MPI_BUFFER_AUTOMATIC instead of the number.
+pub(crate) fn variable_of(address: *mut c_void) -> *mut c_void {
+    if address == MPI_BUFFER_AUTOMATIC { (&raw mut tutti_module_automatic).cast() } else { address }
 }
 
 /// A status, or an array of statuses.

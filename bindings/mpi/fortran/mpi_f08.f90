@@ -17,6 +17,8 @@ LOGICAL, PARAMETER :: MPI_ASYNC_PROTECTS_NONBLOCKING = .TRUE.
 INTEGER, PARAMETER :: MPI_SOURCE = 1
 INTEGER, PARAMETER :: MPI_TAG = 2
 INTEGER, PARAMETER :: MPI_ERROR = 3
+! Which kinds the options of the compiler have given to reals: module files belong to such options.
+@KINDS@
 @CONSTANTS@
 
 TYPE(MPI_Status), BIND(C, name="tutti_f08_status_ignore"), TARGET :: MPI_STATUS_IGNORE

@@ -2,6 +2,8 @@
 ! INTEGER must have 4 bytes: the next lines are an error otherwise.
       INTEGER TUTTI_NEEDS_INTEGERS_OF_4_BYTES
       PARAMETER (TUTTI_NEEDS_INTEGERS_OF_4_BYTES=4/(8-KIND(0)))
+! Which kinds the options of the compiler have given to reals.
+@KINDS@
       INTEGER MPI_INTEGER_KIND, MPI_ADDRESS_KIND, MPI_OFFSET_KIND
       INTEGER MPI_COUNT_KIND, MPI_STATUS_SIZE
       PARAMETER (MPI_INTEGER_KIND=4, MPI_ADDRESS_KIND=8)

@@ -6,6 +6,32 @@ done
 
 # The installed files of modules are of one major version of one compiler; others make their own, once, of the same sources.
 sources=$prefix/share/tutti/fortran moddir= mismatch=
+# Options that change the kinds of reals: the modules are compiled with them, too. What reads ahead has its value in the
+# next argument.
+reals='-fdefault-real-8 -fdefault-real-10 -fdefault-real-16 -fdefault-double-8 -freal-4-real-8 -freal-4-real-10 -freal-4-real-16
+    -r4 -r8 -r16 -real-size=32 -real-size=64 -real-size=128 -autodouble -double-size=64 -double-size=128 -Mr8 -Mr16 -Kautodouble'
+options=
+
+# find_options ARGUMENT...: which of these options are given, to the compiler or in its name, in the order of the list.
+find_options() {
+    before=
+    for word in $compiler "$@"; do
+        case $before in -real-size | -double-size) word=$before=$word ;; esac
+        before=$word
+        case $word in
+        -freal-8-real-*)
+            say "@NAME@: $word: MPI_Wtime gives a REAL(8) of 8 bytes; use -fdefault-real-8 or -freal-4-real-8" >&2
+            exit 1
+            ;;
+        -f*real* | -f*double* | -*[rR][0-9]* | -*size=* | -*double*) given="$given $word" ;;
+        esac
+    done
+    [ -n "$given" ] || return 0
+    for word in $reals; do
+        case " $given " in *" $word "*) options="$options $word" ;; esac
+    done
+}
+given=
 
 # find_kind: which compiler it is, as the name of a folder.
 find_kind() {
@@ -19,13 +45,14 @@ find_kind() {
     'GNU Fortran'*) kind=gfortran-$major; [ "${major:-0}" -lt 10 ] || mismatch=-fallow-argument-mismatch ;;
     *) kind=$(say "$banner" | tr -cs 'A-Za-z0-9.\n' '-') ;;
     esac
+    [ -z "$options" ] || kind=$kind$(say "$options" | tr -d ' ')
 }
 
 # make_modules FOLDER: compiles the modules beside it, then puts them there at once.
 make_modules() {
     mkdir -p -- "${1%/*}" 2>/dev/null && new=$(mktemp -d "${1%/*}/.new.XXXXXX" 2>/dev/null) || return 1
     for module in tutti_mpi_base mpi mpi_f08; do
-        (cd "$new" && $compiler -c "$sources/$module.f90" -o "$new/$module.o") >"$new/errors" 2>&1 && continue
+        (cd "$new" && $compiler $options -c "$sources/$module.f90" -o "$new/$module.o") >"$new/errors" 2>&1 && continue
         say "@NAME@: $compiler ($kind) cannot compile the module $module: $(grep -m 1 -i error "$new/errors")" >&2
         [ $module = mpi_f08 ] || { rm -rf -- "$new"; return 1; }
     done

@@ -32,13 +32,16 @@ pub fn generate(
     let bindings = fortran.bindings(table)?;
     let text = |name: &str| template(name).map(|text| text.replace("@VERSION@", version));
     let include = text("mpif.h")?
+        .replace("@KINDS@\n", &kinds(Face::Include))
         .replace("@CONSTANTS@\n", &include_constants(table))
         .replace("@INTERFACES@\n", &include_interfaces(&bindings));
     let base = text("tutti_mpi_base.f90")?.replace("@CONSTANTS@\n", &plain_constants(table));
     let mpi = text("mpi.f90")?
+        .replace("@KINDS@\n", &kinds(Face::Mpi))
         .replace("@CONSTANTS@\n", &handle_constants(table, Face::Mpi))
         .replace("@INTERFACES@\n", &mpi_interfaces(&bindings));
     let f08 = text("mpi_f08.f90")?
+        .replace("@KINDS@\n", &kinds(Face::F08))
         .replace("@TYPES@\n", &handle_types(table))
         .replace("@CONSTANTS@\n", &handle_constants(table, Face::F08))
         .replace("@OPERATORS@\n", &operators(table))
@@ -348,10 +351,81 @@ fn decimal(value: &str) -> i64 {
     number.expect("the table's reader has looked at it")
 }
 
+/// Reals whose kind the options of a compiler may change (`-fdefault-real-8`): a letter, and one of them.
+const REALS: [(&str, &str); 4] = [("R", "0.0"), ("D", "0D0"), ("S", "0.0_4"), ("E", "0.0_8")];
+/// Kinds that they may have.
+const KINDS: [u8; 4] = [4, 8, 10, 16];
+
+/// Datatypes of such reals: name, letter, and the one that has each of the kinds.
+const OF_REALS: [(&str, &str, [&str; KINDS.len()]); 8] = [
+    ("MPI_REAL", "R", ["MPI_REAL", "MPI_DOUBLE", "MPI_LONG_DOUBLE", "MPI_REAL16"]),
+    (
+        "MPI_COMPLEX",
+        "R",
+        ["MPI_COMPLEX", "MPI_C_DOUBLE_COMPLEX", "MPI_C_LONG_DOUBLE_COMPLEX", "MPI_COMPLEX32"],
+    ),
+    ("MPI_2REAL", "R", ["MPI_2REAL", "MPI_2DOUBLE_PRECISION", "2 long double", "2 REAL16"]),
+    ("MPI_DOUBLE_PRECISION", "D", ["MPI_FLOAT", "MPI_DOUBLE_PRECISION", "MPI_LONG_DOUBLE", "MPI_REAL16"]),
+    (
+        "MPI_DOUBLE_COMPLEX",
+        "D",
+        ["MPI_C_FLOAT_COMPLEX", "MPI_DOUBLE_COMPLEX", "MPI_C_LONG_DOUBLE_COMPLEX", "MPI_COMPLEX32"],
+    ),
+    ("MPI_2DOUBLE_PRECISION", "D", ["MPI_2REAL", "MPI_2DOUBLE_PRECISION", "2 long double", "2 REAL16"]),
+    ("MPI_REAL4", "S", ["MPI_REAL4", "MPI_DOUBLE", "MPI_LONG_DOUBLE", "MPI_REAL16"]),
+    (
+        "MPI_COMPLEX8",
+        "S",
+        ["MPI_COMPLEX8", "MPI_C_DOUBLE_COMPLEX", "MPI_C_LONG_DOUBLE_COMPLEX", "MPI_COMPLEX32"],
+    ),
+];
+/// Pairs that the binary interface has no names for, and the library all the same.
+const UNNAMED: [(&str, i64); 2] = [("2 long double", 0x236), ("2 REAL16", 0x237)];
+
+/// Numbers that are 1 if a real has a kind and 0 if not, and errors of compilation where it has none that is
+/// known. REAL(8) must stay what it is: MPI_Wtime gives one.
+fn kinds(face: Face) -> String {
+    let mut out = String::new();
+    let mut define = |name: &str, value: String| match face {
+        Face::Include => {
+            put(&mut out, format_args!("{}", fixed(&format!("INTEGER {name}"))));
+            put(&mut out, format_args!("{}", fixed(&format!("PARAMETER ({name}={value})"))));
+        }
+        _ => put(
+            &mut out,
+            format_args!("{}", free(&format!("INTEGER, PARAMETER, PRIVATE :: {name} = {value}"))),
+        ),
+    };
+    for (letter, real) in REALS {
+        let name = |kind: &u8| format!("TUTTI_{letter}{kind}");
+        for kind in KINDS {
+            define(&name(&kind), format!("1-MIN(1,ABS(KIND({real})-{kind}))"));
+        }
+        define(&format!("TUTTI_KNOWS_{letter}"), format!("1/({})", KINDS.each_ref().map(name).join(" + ")));
+    }
+    define("TUTTI_NEEDS_REAL_8", "1/TUTTI_E8".into());
+    out
+}
+
+/// The value of a handle: a number, or what the compiler finds by the kind of a real.
+fn handle_value(handles: &[(&str, &str, i64)], name: &str, value: i64) -> String {
+    let Some((_, letter, by_kind)) = OF_REALS.iter().find(|row| row.0 == name) else {
+        return value.to_string();
+    };
+    let number = |of: &str| {
+        let named = handles.iter().find(|handle| handle.0 == of).map(|handle| handle.2);
+        let unnamed = || UNNAMED.iter().find(|pair| pair.0 == of).map(|pair| pair.1);
+        named.or_else(unnamed).expect("a row of constants.txt, or a pair without a name")
+    };
+    let terms: Vec<String> =
+        KINDS.iter().zip(by_kind).map(|(kind, of)| format!("{}*TUTTI_{letter}{kind}", number(of))).collect();
+    terms.join(" + ")
+}
+
 fn include_constants(table: &Table) -> String {
     let mut out = String::new();
-    let handles = handles(table);
-    let handles = handles.iter().map(|(name, _, value)| (*name, "INTEGER", value.to_string()));
+    let all = handles(table);
+    let handles = all.iter().map(|(name, _, value)| (*name, "INTEGER", handle_value(&all, name, *value)));
     for (name, class, value) in numbers(table).into_iter().chain(handles) {
         put(&mut out, format_args!("{}", fixed(&format!("{class} {name}"))));
         put(&mut out, format_args!("{}", fixed(&format!("PARAMETER ({name}={value})"))));
@@ -369,13 +443,14 @@ fn plain_constants(table: &Table) -> String {
 
 fn handle_constants(table: &Table, face: Face) -> String {
     let mut out = String::new();
-    for (name, class, value) in handles(table) {
-        match face {
-            Face::F08 => {
-                put(&mut out, format_args!("TYPE({class}), PARAMETER :: {name} = {class}({value})\n"))
-            }
-            _ => put(&mut out, format_args!("INTEGER, PARAMETER :: {name} = {value}\n")),
-        }
+    let all = handles(table);
+    for (name, class, value) in &all {
+        let value = handle_value(&all, name, *value);
+        let line = match face {
+            Face::F08 => format!("TYPE({class}), PARAMETER :: {name} = {class}({value})"),
+            _ => format!("INTEGER, PARAMETER :: {name} = {value}"),
+        };
+        put(&mut out, format_args!("{}", free(&line)));
     }
     out
 }

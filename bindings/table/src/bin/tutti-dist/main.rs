@@ -97,6 +97,10 @@ const FORTRAN_VARIABLES: &str =
 /// Sources of the modules; the first is `mpif.h`.
 const MODULE_FILES: [&str; 3] = ["tutti_mpi_base.mod", "mpi.mod", "mpi_f08.mod"];
 
+/// Options of gfortran that change the kinds of reals, for which module files are installed, too.
+const MODULE_OPTIONS: [&[&str]; 3] =
+    [&[], &["-fdefault-real-8"], &["-fdefault-real-8", "-fdefault-double-8"]];
+
 /// A tool in C has no name that a program of Fortran needs, so the linker must not leave it out.
 const PROFILE_OF_FORTRAN: &str =
     r#"${profile:+-Wl,--push-state,--no-as-needed "-l$profile" -Wl,--pop-state}"#;
@@ -106,7 +110,8 @@ const SHOWME_INSTALL: &str = r#""
     say "  -showme:install         put the module files for this compiler, and mpi-fort of pkg-config, into the tree"#;
 
 /// What the wrappers of Fortran do before they use a flag.
-const USE_MODULES: &str = r#"case $mode in
+const USE_MODULES: &str = r#"find_options "$@"
+case $mode in
 kind) find_kind; say "$kind"; exit 0 ;;
 make=*) find_kind; make_modules "${mode#make=}"; exit ;;
 install) find_kind; install_modules; exit ;;
@@ -253,25 +258,29 @@ fn lay_out_fortran(
         return Ok(());
     }
     tree.file("share/pkgconfig/mpi-fort.pc", package.replace("@KIND@", &kind).as_bytes(), 0o644)?;
-    let modules = work.join("modules").join(&kind);
     let stamp_file = work.join("modules.stamp");
-    stamp += &kind;
-    if !std::fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp) {
-        let _ = std::fs::remove_dir_all(&modules);
-        let made = Command::new(&mpifort)
-            .arg(format!("-showme:make={}", modules.display()))
-            .env_remove("FC")
-            .status()
-            .map_err(|e| format!("{} cannot be started: {e}", mpifort.display()))?;
-        if !made.success() {
-            return Err(format!("{} could not make the modules", mpifort.display()));
+    stamp += &format!("{kind} {MODULE_OPTIONS:?}");
+    let is_made = std::fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp);
+    for options in MODULE_OPTIONS {
+        let kind = kind.clone() + &options.concat();
+        let modules = work.join("modules").join(&kind);
+        if !is_made {
+            let _ = std::fs::remove_dir_all(&modules);
+            let made = Command::new(&mpifort)
+                .arg(format!("-showme:make={}", modules.display()))
+                .args(options)
+                .env_remove("FC")
+                .status()
+                .map_err(|e| format!("{} cannot be started: {e}", mpifort.display()))?;
+            if !made.success() {
+                return Err(format!("{} could not make the modules", mpifort.display()));
+            }
         }
-        write(&stamp_file, &stamp)?;
+        for name in MODULE_FILES.into_iter().filter(|name| modules.join(name).is_file()) {
+            tree.copy(&modules.join(name), &format!("lib/tutti/fortran/{kind}/{name}"), 0o644)?;
+        }
     }
-    for name in MODULE_FILES.into_iter().filter(|name| modules.join(name).is_file()) {
-        tree.copy(&modules.join(name), &format!("lib/tutti/fortran/{kind}/{name}"), 0o644)?;
-    }
-    Ok(())
+    write(&stamp_file, &stamp)
 }
 
 fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
