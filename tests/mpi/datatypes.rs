@@ -26,3 +26,8 @@ fn pack_works_in_steps_and_as_external32() {
 fn datatype_wrong_arguments_give_the_standard_error_class() {
     conforms("types_errors", &[1, 2]);
 }
+
+#[test]
+fn datatypes_of_unaligned_elements_end_behind_the_last_one() {
+    conforms("nested_extents", &[1]);
+}

@@ -2,6 +2,10 @@
 //!
 //! Numbers are 128 bits wide: counts of 63 bits may be nested, and what leaves the range of the result type
 //! is reported by the caller, not lost here. What leaves even 128 bits has no bounds.
+//!
+//! A type that the user has set no upper bound of ends where the last of its old elements does, with what was
+//! added to that for alignment, as in Open MPI: an array of the type has room for all of them. The standard
+//! leaves that open (5.1.6).
 
 /// What is known of where the data of one element lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +14,8 @@ pub struct Bounds {
     pub size: i128,
     /// First byte of the data and the one behind the last; none when there are no data.
     data: Option<(i128, i128)>,
+    /// Where the last element ends of which the type was made; that of the data for basic types.
+    end: i128,
     /// Lower bound set by the user.
     lower_marker: Option<i128>,
     /// Upper bound set by the user.
@@ -21,11 +27,11 @@ pub struct Bounds {
 impl Bounds {
     /// Of nothing.
     pub const EMPTY: Bounds =
-        Bounds { size: 0, data: None, lower_marker: None, upper_marker: None, align: 1 };
+        Bounds { size: 0, data: None, end: 0, lower_marker: None, upper_marker: None, align: 1 };
 
     /// Of a basic type.
     pub const fn basic(size: usize, align: usize) -> Self {
-        Bounds { size: size as i128, data: Some((0, size as i128)), align: align as i128, ..Self::EMPTY }
+        Bounds { align: align as i128, ..Self::of_data(size as i128, 0, size as i128) }
     }
 
     /// Of a predefined type with gaps: `size` bytes of data in the first `end` bytes.
@@ -35,7 +41,7 @@ impl Bounds {
 
     /// Of `size` bytes of data between two places.
     pub const fn of_data(size: i128, begin: i128, end: i128) -> Self {
-        Bounds { size, data: Some((begin, end)), ..Self::EMPTY }
+        Bounds { size, data: Some((begin, end)), end, ..Self::EMPTY }
     }
 
     /// Of MPI_LB.
@@ -49,14 +55,14 @@ impl Bounds {
         self.lower_marker.unwrap_or_else(|| self.true_lower())
     }
 
-    /// Upper bound: set by the user, or the end of the data rounded so that the next element is aligned.
+    /// Upper bound: set by the user, or the end of the elements rounded so that the next one is aligned.
     pub fn upper(&self) -> i128 {
         match (self.upper_marker, self.data) {
             (Some(marker), _) => marker,
             (None, None) => self.lower(),
-            (None, Some((_, end))) => {
+            (None, Some(_)) => {
                 let lower = self.lower();
-                lower + (end - lower + self.align - 1).div_euclid(self.align) * self.align
+                lower + (self.end - lower + self.align - 1).div_euclid(self.align) * self.align
             }
         }
     }
@@ -90,8 +96,10 @@ impl Bounds {
             return Some(Self::EMPTY);
         }
         let last = stride.checked_mul(i128::from(count - 1))?;
-        let far = self.shift(last)?;
-        Bounds { size: self.size.checked_mul(i128::from(count))?, ..self.hull(&far) }.checked()
+        // As an element it ends where the next one may begin.
+        let near = Bounds { end: if self.data.is_some() { self.upper() } else { 0 }, ..*self };
+        let far = near.shift(last)?;
+        Bounds { size: self.size.checked_mul(i128::from(count))?, ..near.hull(&far) }.checked()
     }
 
     /// The same, `by` bytes further.
@@ -101,12 +109,13 @@ impl Bounds {
             None => None,
             Some((begin, end)) => Some((moved(begin)?, moved(end)?)),
         };
+        let end = if self.data.is_some() { moved(self.end)? } else { 0 };
         let marker = |place: Option<i128>| match place {
             None => Some(None),
             Some(place) => moved(place).map(Some),
         };
         let (lower_marker, upper_marker) = (marker(self.lower_marker)?, marker(self.upper_marker)?);
-        Bounds { data, lower_marker, upper_marker, ..*self }.checked()
+        Bounds { data, end, lower_marker, upper_marker, ..*self }.checked()
     }
 
     /// Of both together.
@@ -131,6 +140,11 @@ impl Bounds {
                 (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
                 (a, b) => a.or(b),
             },
+            end: match (self.data, other.data) {
+                (Some(_), Some(_)) => self.end.max(other.end),
+                (Some(_), None) => self.end,
+                _ => other.end,
+            },
             lower_marker: both(self.lower_marker, other.lower_marker, i128::min),
             upper_marker: both(self.upper_marker, other.upper_marker, i128::max),
             align: self.align.max(other.align),
@@ -141,7 +155,7 @@ impl Bounds {
     fn checked(self) -> Option<Self> {
         const PLACES: std::ops::Range<i128> = -(1 << 125)..(1 << 126) - 16;
         let (begin, end) = self.data.unwrap_or((0, 0));
-        let places = [begin, end, self.lower_marker.unwrap_or(0), self.upper_marker.unwrap_or(0)];
+        let places = [begin, end, self.end, self.lower_marker.unwrap_or(0), self.upper_marker.unwrap_or(0)];
         (self.size < 1 << 126 && places.iter().all(|place| PLACES.contains(place))).then_some(self)
     }
 }

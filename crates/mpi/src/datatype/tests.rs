@@ -34,6 +34,8 @@ enum Spec {
 #[derive(Clone, Debug, Default)]
 struct Map {
     entries: Vec<(i64, Element)>,
+    /// Ends of the elements that it was made of.
+    ends: Vec<i64>,
     lower: Vec<i64>,
     upper: Vec<i64>,
 }
@@ -48,9 +50,7 @@ impl Map {
         if let Some(marker) = self.upper.iter().max() {
             return *marker;
         }
-        let Some(end) = self.entries.iter().map(|entry| entry.0 + entry.1.bytes() as i64).max() else {
-            return self.lb();
-        };
+        let Some(end) = self.ends.iter().max() else { return self.lb() };
         let align = self.entries.iter().map(|entry| entry.1.align() as i64).max().unwrap();
         self.lb() + (end - self.lb() + align - 1).div_euclid(align) * align
     }
@@ -61,6 +61,9 @@ impl Map {
 
     fn add(&mut self, other: &Map, by: i64) {
         self.entries.extend(other.entries.iter().map(|(at, element)| (at + by, *element)));
+        if !other.entries.is_empty() {
+            self.ends.push(other.ub() + by);
+        }
         self.lower.extend(other.lower.iter().map(|at| at + by));
         self.upper.extend(other.upper.iter().map(|at| at + by));
     }
@@ -83,7 +86,10 @@ impl Spec {
     fn map(&self) -> Map {
         let mut map = Map::default();
         match self {
-            Spec::Basic(element) => map.entries.push((0, *element)),
+            Spec::Basic(element) => {
+                map.entries.push((0, *element));
+                map.ends.push(element.bytes() as i64);
+            }
             Spec::Contiguous(count, old) => map.block(&old.map(), *count, 0),
             Spec::Vector(count, length, stride, old) => {
                 let old = old.map();
