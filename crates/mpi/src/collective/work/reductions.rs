@@ -152,7 +152,9 @@ impl Guard {
         check(communicator.remote.is_none(), MPI_ERR_COMM, || {
             format!("communicator {:#x} is an intercommunicator, which has no order for a scan", comm.0)
         })?;
-        Ok(Work::Scan { reduction: self.reduction(communicator, arguments, true, true)?, exclusive })
+        // Rank 0 gets nothing of an exclusive scan (6.11.2); in place it gives what stands in `recvbuf`.
+        let gets = !exclusive || communicator.rank > 0 || arguments.send == MPI_IN_PLACE.cast_const();
+        Ok(Work::Scan { reduction: self.reduction(communicator, arguments, gets, true)?, exclusive })
     }
 
     /// MPI_Reduce_scatter_block
@@ -180,7 +182,9 @@ impl Guard {
     fn reduce_scatter(&self, comm: &Comm, arguments: ReductionArguments, counts: Vec<usize>) -> Result<Work> {
         let whole = counts.iter().try_fold(0_i64, |sum, &count| sum.checked_add(i64::try_from(count).ok()?));
         let count = whole.ok_or_else(|| Error::new(MPI_ERR_COUNT, "the sum of all counts is too large"))?;
-        let reduction = self.reduction(comm, ReductionArguments { count, ..arguments }, true, true)?;
+        // A rank of whose elements there are none gets an empty vector; in place it gives what stands there.
+        let gets = counts[comm.rank] > 0 || count == 0 || arguments.send == MPI_IN_PLACE.cast_const();
+        let reduction = self.reduction(comm, ReductionArguments { count, ..arguments }, gets, true)?;
         Ok(Work::ReduceScatter { reduction, counts })
     }
 }
