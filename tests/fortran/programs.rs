@@ -94,6 +94,30 @@ fn fortran_callbacks_and_attributes_work_in_both_languages() {
 }
 
 #[test]
+fn fortran_statuses_to_be_ignored_are_known_in_c() {
+    if !has_compiler() {
+        return;
+    }
+    for options in [&[][..], &["-DHEADER"], &["-DHEADER", "-no-pie"]] {
+        let scratch = Scratch::new(&format!("ignored{}", options.concat()));
+        let in_c: Vec<&str> =
+            ["-c"].into_iter().chain(options.iter().copied().filter(|o| *o == "-no-pie")).collect();
+        compile_c(&scratch, &in_c, "ignored_in_c.c", "in_c.o");
+        let mut compile = mpifort(&scratch);
+        compile.args(options).arg(source("ignored.F90")).args(["in_c.o", "-o", "program"]);
+        run(&mut compile, LIMIT).expect_success();
+        let mut mpiexec = program("mpiexec");
+        let ran = run(mpiexec.args(["-n", "1", "./program"]).current_dir(scratch.path()), LIMIT);
+        assert_eq!(ran.expect_success().stdout, "ok\n", "{options:?}");
+    }
+}
+
+#[test]
+fn fortran_buffer_that_is_detached_is_the_variable_that_was_attached() {
+    is_ok("detached.f90", &["-Wall"], "1");
+}
+
+#[test]
 fn fortran_calls_are_seen_once_by_a_tool_in_c() {
     if !has_compiler() {
         return;

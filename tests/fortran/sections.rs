@@ -286,7 +286,7 @@ fn filled(text: &str, is_section: bool, is_large: bool) -> String {
 }
 
 const HEAD: &str = "
-module place
+module surroundings
 use mpi_f08
 implicit none
 integer, asynchronous :: around_s(64), around_r(64), flat_s(8, 8), flat_r(8, 8)
@@ -326,7 +326,7 @@ end subroutine
 
 const MAIN: &str = "
 program sections_everywhere
-use place
+use surroundings
 implicit none
 character(len=200) :: path
 integer :: i

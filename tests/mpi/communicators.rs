@@ -100,6 +100,47 @@ fn fatal_error_names_rank_function_argument_and_value() {
 }
 
 #[test]
+fn buffers_serve_what_goes_back_to_their_owner_and_end_with_it() {
+    conforms("attached_buffers", &[1]);
+}
+
+#[test]
+fn small_answers_are_the_standards() {
+    let scratch = Scratch::new("mpi-small-answers");
+    let compiled = compile("tests/mpi/programs/small_answers.c", scratch.path());
+    for ranks in ["1", "2"] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", ranks]).arg(&compiled).arg(scratch.path().join("file"));
+        assert_eq!(
+            run(&mut mpiexec, LIMIT).expect_success().stdout,
+            "small_answers: ok\n",
+            "on {ranks} ranks"
+        );
+    }
+}
+
+#[test]
+fn arguments_that_a_rank_does_not_need_may_be_anything() {
+    let scratch = Scratch::new("mpi-insignificant");
+    let compiled = compile("tests/mpi/programs/insignificant.c", scratch.path());
+    for ranks in ["1", "2", "3"] {
+        let ran = run(program("mpiexec").args(["--universe", "8", "-n", ranks]).arg(&compiled), LIMIT);
+        let ran = ran.expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("insignificant: ok\n", ""), "on {ranks} ranks");
+    }
+}
+
+#[test]
+fn reductions_of_reals_in_software_are_those_of_the_compiler() {
+    conforms("reductions_wide", &[2]);
+    // Between nodes, and what is accumulated there.
+    let scratch = Scratch::new("mpi-reductions-wide-nodes");
+    let compiled = compile("tests/mpi/programs/reductions_wide.c", scratch.path());
+    let ran = run(program("mpiexec").args(["--virtual-nodes", "2", "-n", "2"]).arg(&compiled), LIMIT);
+    assert_eq!(ran.expect_success().stdout, "reductions_wide: ok\n");
+}
+
+#[test]
 fn reductions_beyond_the_standard_work_as_in_other_libraries() {
     conforms("reductions_beyond", &RANKS);
 }

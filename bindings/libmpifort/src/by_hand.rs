@@ -405,10 +405,16 @@ impl Arguments {
     }
 }
 
-/// Calls with a place for the address of a buffer, which `mpif.h` and `mpi` have not.
+/// Calls with a place for the address of a buffer, and gives it where there is a place: `mpif.h` and `mpi`
+/// have none.
 unsafe fn detached(address: *mut c_void, call: impl FnOnce(*mut c_void) -> c_int) -> c_int {
-    let mut unread: *mut c_void = null_mut();
-    call(if address.is_null() { (&raw mut unread).cast() } else { address })
+    let mut found: *mut c_void = null_mut();
+    let code = call((&raw mut found).cast());
+    if code == MPI_SUCCESS && !address.is_null() {
+        // SAFETY: the place of a TYPE(C_PTR).
+        unsafe { *address.cast::<*mut c_void>() = sentinels::variable_of(found) };
+    }
+    code
 }
 
 /// Writes a string of C as one of Fortran.

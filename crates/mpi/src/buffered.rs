@@ -1,5 +1,6 @@
 //! Buffered sends (MPI 3.6): the data are copied at the call, and counted against the buffer that the user
-//! attached.
+//! attached: to the communicator, else to the session that it goes back to, else to the process. A buffer
+//! ends with what it is attached to.
 //!
 //! The copies live in memory of the library; the user's buffer only says how much may be pending, so it may
 //! be smaller than the standard's bookkeeping would need and is never written.
@@ -9,10 +10,11 @@ use core::ffi::c_void;
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
+use crate::attached::{Attached, Owned};
 use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
-use crate::request::extra::{Attached, Extra, Owned};
+use crate::request::extra::Extra;
 use crate::request::{Request, RequestKind, Started, WhenDone};
 use crate::wait_goal::Goal;
 
@@ -50,38 +52,59 @@ impl Guard {
     }
 
     fn attached_buffer(&self, comm: MPI_Comm) -> Result<Attached> {
-        let own = self.buffers.get(&comm.0).or_else(|| self.buffers.get(&PROCESS_BUFFER));
-        own.cloned().ok_or_else(|| {
+        let comm = self.comm(comm)?;
+        let of_session = || comm.origin.as_ref().and_then(|origin| origin.buffer.borrow().clone());
+        let found = comm.buffer.clone().or_else(of_session).or_else(|| self.buffer.clone());
+        found.ok_or_else(|| {
             Error::new(MPI_ERR_BUFFER, "no buffer is attached; call MPI_Buffer_attach before a buffered send")
         })
     }
 
-    /// Attaches a buffer to the process or to a communicator.
+    /// The buffer of an owner.
+    fn buffer_of(&self, owner: BufferOwner) -> Result<Option<Attached>> {
+        Ok(match owner {
+            BufferOwner::Process => self.buffer.clone(),
+            BufferOwner::Comm(comm) => self.comm(comm)?.buffer.clone(),
+            BufferOwner::Session(session) => self.session(session)?.origin.buffer.borrow().clone(),
+        })
+    }
+
+    fn set_buffer(&mut self, owner: BufferOwner, buffer: Option<Attached>) -> Result<()> {
+        match owner {
+            BufferOwner::Process => self.buffer = buffer,
+            BufferOwner::Comm(comm) => self.comm_mut(comm)?.buffer = buffer,
+            BufferOwner::Session(session) => {
+                self.session(session)?.origin.buffer.replace(buffer);
+            }
+        }
+        Ok(())
+    }
+
+    /// Attaches a buffer.
     ///
     /// # Errors
-    /// MPI_ERR_BUFFER when there is one already, or the address is a null pointer.
-    pub fn attach_buffer(&mut self, owner: usize, address: *mut c_void, bytes: i64) -> Result<()> {
+    /// MPI_ERR_BUFFER when there is one already, or the address is a null pointer; that of a handle of
+    /// nothing.
+    pub fn attach_buffer(&mut self, owner: BufferOwner, address: *mut c_void, bytes: i64) -> Result<()> {
         check(bytes >= 0, MPI_ERR_BUFFER, || format!("size is {bytes}, expected 0 or more"))?;
         check(!address.is_null() || bytes == 0, MPI_ERR_BUFFER, || {
             format!("the buffer is a null pointer, expected memory of {bytes} bytes")
         })?;
-        check(!self.buffers.contains_key(&owner), MPI_ERR_BUFFER, || {
+        check(self.buffer_of(owner)?.is_none(), MPI_ERR_BUFFER, || {
             "a buffer is attached already; detach it first".into()
         })?;
-        self.buffers.insert(owner, Attached::new(address, bytes as usize));
-        Ok(())
+        self.set_buffer(owner, Some(Attached::new(address, bytes as usize)))
     }
 
-    fn attached_to(&self, owner: usize) -> Result<Attached> {
-        let found = self.buffers.get(&owner).cloned();
-        found.ok_or_else(|| Error::new(MPI_ERR_BUFFER, "no buffer is attached"))
+    fn attached_to(&self, owner: BufferOwner) -> Result<Attached> {
+        self.buffer_of(owner)?.ok_or_else(|| Error::new(MPI_ERR_BUFFER, "no buffer is attached"))
     }
 
     /// A request that is done when all messages have left a buffer.
     ///
     /// # Errors
     /// MPI_ERR_BUFFER when there is none.
-    pub fn start_flush(&mut self, owner: usize) -> Result<MPI_Request> {
+    pub fn start_flush(&mut self, owner: BufferOwner) -> Result<MPI_Request> {
         let attached = self.attached_to(owner)?;
         let mut request =
             Request::new(RequestKind::Compound, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
@@ -94,9 +117,9 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_BUFFER when there is none.
-    pub fn flush_buffer(&mut self, owner: usize) -> Result<Attached> {
+    pub fn flush_buffer(&mut self, owner: BufferOwner) -> Result<Attached> {
         let attached = self.attached_to(owner)?;
-        let which = |request: &Request| attached.holds(request);
+        let which = |request: &Request| request.is_from(&attached);
         self.wait(None, Goal::Pending(&which), |_| attached.is_empty().then_some(()));
         Ok(attached)
     }
@@ -105,13 +128,20 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_BUFFER when there is none.
-    pub fn detach_buffer(&mut self, owner: usize) -> Result<Attached> {
+    pub fn detach_buffer(&mut self, owner: BufferOwner) -> Result<Attached> {
         let attached = self.flush_buffer(owner)?;
-        self.buffers.remove(&owner);
+        self.set_buffer(owner, None)?;
         Ok(attached)
     }
 }
 
-/// Key of the buffer that belongs to the process; others are handles of communicators or sessions, which are
-/// never 0.
-pub const PROCESS_BUFFER: usize = 0;
+/// What a buffer is attached to.
+#[derive(Clone, Copy, Debug)]
+pub enum BufferOwner {
+    /// MPI_Buffer_attach
+    Process,
+    /// MPI_Comm_attach_buffer
+    Comm(MPI_Comm),
+    /// MPI_Session_attach_buffer
+    Session(MPI_Session),
+}

@@ -51,7 +51,7 @@ pub fn check(holds: bool, class: c_int, text: impl FnOnce() -> String) -> Result
 }
 
 /// Name and explanation of the standard's classes, by number.
-const CLASSES: [(c_int, &str, &str); 63] = [
+const CLASSES: [(c_int, &str, &str); 82] = [
     (MPI_SUCCESS, "MPI_SUCCESS", "no error"),
     (MPI_ERR_BUFFER, "MPI_ERR_BUFFER", "invalid buffer pointer"),
     (MPI_ERR_COUNT, "MPI_ERR_COUNT", "invalid count"),
@@ -115,6 +115,49 @@ const CLASSES: [(c_int, &str, &str); 63] = [
     (MPI_ERR_SESSION, "MPI_ERR_SESSION", "invalid session"),
     (MPI_ERR_ERRHANDLER, "MPI_ERR_ERRHANDLER", "invalid error handler"),
     (MPI_ERR_ABI, "MPI_ERR_ABI", "the binary interface does not allow this"),
+    (MPI_T_ERR_CANNOT_INIT, "MPI_T_ERR_CANNOT_INIT", "the tool information interface cannot be initialized"),
+    (MPI_T_ERR_NOT_ACCESSIBLE, "MPI_T_ERR_NOT_ACCESSIBLE", "not accessible now"),
+    (
+        MPI_T_ERR_NOT_INITIALIZED,
+        "MPI_T_ERR_NOT_INITIALIZED",
+        "the tool information interface is not initialized",
+    ),
+    (MPI_T_ERR_NOT_SUPPORTED, "MPI_T_ERR_NOT_SUPPORTED", "not supported"),
+    (MPI_T_ERR_MEMORY, "MPI_T_ERR_MEMORY", "out of memory"),
+    (
+        MPI_T_ERR_INVALID,
+        "MPI_T_ERR_INVALID",
+        "invalid use of the tool information interface, or invalid parameters",
+    ),
+    (
+        MPI_T_ERR_INVALID_INDEX,
+        "MPI_T_ERR_INVALID_INDEX",
+        "invalid index of an enumeration, variable, category or event",
+    ),
+    (MPI_T_ERR_INVALID_ITEM, "MPI_T_ERR_INVALID_ITEM", "invalid item of an enumeration"),
+    (MPI_T_ERR_INVALID_SESSION, "MPI_T_ERR_INVALID_SESSION", "invalid session"),
+    (MPI_T_ERR_INVALID_HANDLE, "MPI_T_ERR_INVALID_HANDLE", "invalid handle"),
+    (MPI_T_ERR_INVALID_NAME, "MPI_T_ERR_INVALID_NAME", "no such name"),
+    (MPI_T_ERR_OUT_OF_HANDLES, "MPI_T_ERR_OUT_OF_HANDLES", "no more handles can be had"),
+    (MPI_T_ERR_OUT_OF_SESSIONS, "MPI_T_ERR_OUT_OF_SESSIONS", "no more sessions can be had"),
+    (MPI_T_ERR_CVAR_SET_NOT_NOW, "MPI_T_ERR_CVAR_SET_NOT_NOW", "the control variable cannot be set now"),
+    (
+        MPI_T_ERR_CVAR_SET_NEVER,
+        "MPI_T_ERR_CVAR_SET_NEVER",
+        "the control variable cannot be set until the end of the program",
+    ),
+    (MPI_T_ERR_PVAR_NO_WRITE, "MPI_T_ERR_PVAR_NO_WRITE", "the performance variable cannot be written"),
+    (
+        MPI_T_ERR_PVAR_NO_STARTSTOP,
+        "MPI_T_ERR_PVAR_NO_STARTSTOP",
+        "the performance variable cannot be started and stopped",
+    ),
+    (
+        MPI_T_ERR_PVAR_NO_ATOMIC,
+        "MPI_T_ERR_PVAR_NO_ATOMIC",
+        "the performance variable cannot be read and reset at once",
+    ),
+    (MPI_ERR_LASTCODE, "MPI_ERR_LASTCODE", "the last error code"),
 ];
 
 /// The standard's name of a class.

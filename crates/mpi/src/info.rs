@@ -69,6 +69,13 @@ impl Info {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
+    /// With the kinds of memory that may be used (11.4.3): the same for sessions, communicators, windows and
+    /// files.
+    pub fn with_memory_kinds(mut self) -> Self {
+        self.set(b"mpi_memory_alloc_kinds", b"mpi,system");
+        self
+    }
+
     /// How this process was started (10.2): with the arguments given, or those that the kernel knows. It has
     /// `thread_level` only if that was requested before the start (11.5), which mpiexec has no option for.
     pub fn of_start(arguments: Option<Vec<Vec<u8>>>) -> Self {

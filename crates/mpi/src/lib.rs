@@ -7,6 +7,7 @@
 pub mod abi;
 pub mod api;
 pub mod argument;
+pub mod attached;
 mod attribute_calls;
 pub mod attributes;
 pub mod buffered;
@@ -35,7 +36,7 @@ pub mod point_to_point;
 pub mod process;
 pub mod request;
 pub mod sections;
-pub mod session;
+mod session;
 pub mod stats;
 pub mod tally;
 pub mod tool;

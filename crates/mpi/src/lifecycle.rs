@@ -182,7 +182,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
         next_context,
         seen_ended: 0,
         next_partition: 0,
-        buffers: HashMap::new(),
+        buffer: None,
         starts: Vec::new(),
         message_groups: HashMap::new(),
         call: c"MPI_Init",

@@ -213,8 +213,10 @@ impl Guard {
     /// partition.
     pub fn has_arrived(&mut self, request: MPI_Request, partition: c_int) -> Result<bool> {
         let wrong = || Error::new(MPI_ERR_REQUEST, "the request is not a partitioned receive");
-        let (Named::Pending(index) | Named::Inactive(index)) = self.named_request(request)? else {
-            return Err(wrong());
+        let index = match self.named_request(request)? {
+            Named::Pending(index) | Named::Inactive(index) => index,
+            Named::Null => return Ok(true),
+            Named::FinishedSend => return Err(wrong()),
         };
         self.look();
         let made = self.engine.partitioned(index).ok_or_else(wrong)?;

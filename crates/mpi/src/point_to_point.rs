@@ -345,12 +345,7 @@ impl Guard {
         };
         *handle = MPI_REQUEST_NULL;
         // SAFETY: our contract.
-        unsafe {
-            outcome.write(status);
-            if !status.is_null() {
-                (*status).MPI_ERROR = MPI_SUCCESS;
-            }
-        }
+        unsafe { outcome.write(status) };
         true
     }
 

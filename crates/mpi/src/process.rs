@@ -17,6 +17,7 @@ use tutti_runtime::rank::{LOCK, LockedRank};
 use crate::abi::*;
 use crate::check_mode;
 use crate::collective::schedules::Schedules;
+use crate::attached::{Attached, Origin};
 use crate::comm::{Comm, Group};
 use crate::datatype::Predefined;
 use crate::engine::Engine;
@@ -24,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::file::opened::File;
 use crate::handle::Slab;
 use crate::phase::{AFTER, BEFORE, CHECKED, FORKED, PENDING, PHASE, RUNNING, phase};
-use crate::request::extra::{Attached, Part};
+use crate::request::extra::Part;
 use crate::win::window::Window;
 
 /// Everything this process knows.
@@ -78,8 +79,8 @@ pub struct Process {
     pub seen_ended: u32,
     /// Number of the next partition that this process sends; see `partitioned.rs`.
     pub next_partition: u32,
-    /// Buffers for buffered sends: of the process ([`crate::buffered::PROCESS_BUFFER`]) and of communicators.
-    pub buffers: HashMap<usize, Attached>,
+    /// The process's buffer for buffered sends.
+    pub buffer: Option<Attached>,
     /// How persistent requests start, by their index.
     pub starts: Vec<Option<Starter>>,
     /// Groups for the translation of sources, of messages taken out of matching, by handle.
@@ -104,12 +105,14 @@ impl std::fmt::Debug for Starter {
 }
 
 /// A session of this process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Session {
     /// Error handler; one of its references is ours.
     pub errhandler: MPI_Errhandler,
     /// Thread level that was asked for.
     pub thread_level: c_int,
+    /// What it shares with the groups and communicators that go back to it.
+    pub origin: Rc<Origin>,
 }
 
 static PROCESS: Cell = Cell(UnsafeCell::new(None));

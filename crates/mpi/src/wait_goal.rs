@@ -272,7 +272,7 @@ impl Description<'_, '_> {
             RequestKind::Compound | RequestKind::Generalized => {
                 let before = self.report.count();
                 if let Some(Extra::Flush(attached)) = request.extra.as_deref() {
-                    self.put_pending(&|request| attached.holds(request));
+                    self.put_pending(&|request| request.is_from(attached));
                 }
                 let partitions = engine.partitioned(index).into_iter().flat_map(Partitioned::under_way);
                 self.put_some(engine.pending_parts(index).chain(partitions));

@@ -3,40 +3,31 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::buffered::PROCESS_BUFFER;
+use crate::buffered::BufferOwner;
 use crate::engine::message::Mode;
 use crate::error::Result;
 use crate::point_to_point::Data;
 use crate::process::Guard;
 use crate::request::Started;
 
-/// What a buffer is attached to.
-pub(super) trait BufferOwner {
-    /// The key of its buffer.
-    ///
-    /// # Errors
-    /// That of a handle of nothing.
-    fn key(self, guard: &Guard) -> Result<usize>;
-}
-
 /// The process.
 pub(super) struct ProcessBuffer;
 
-impl BufferOwner for ProcessBuffer {
-    fn key(self, _: &Guard) -> Result<usize> {
-        Ok(PROCESS_BUFFER)
+impl From<ProcessBuffer> for BufferOwner {
+    fn from(_: ProcessBuffer) -> Self {
+        BufferOwner::Process
     }
 }
 
-impl BufferOwner for MPI_Comm {
-    fn key(self, guard: &Guard) -> Result<usize> {
-        guard.comm(self).map(|_| self.0)
+impl From<MPI_Comm> for BufferOwner {
+    fn from(comm: MPI_Comm) -> Self {
+        BufferOwner::Comm(comm)
     }
 }
 
-impl BufferOwner for MPI_Session {
-    fn key(self, guard: &Guard) -> Result<usize> {
-        guard.session(self).map(|_| self.0)
+impl From<MPI_Session> for BufferOwner {
+    fn from(session: MPI_Session) -> Self {
+        BufferOwner::Session(session)
     }
 }
 
@@ -63,30 +54,26 @@ pub(super) fn start_send(
 /// Attaches a buffer.
 pub(super) fn attach(
     guard: &mut Guard,
-    owner: impl BufferOwner,
+    owner: impl Into<BufferOwner>,
     address: *mut c_void,
     bytes: i64,
 ) -> Result<()> {
-    let key = owner.key(guard)?;
-    guard.attach_buffer(key, address, bytes)
+    guard.attach_buffer(owner.into(), address, bytes)
 }
 
 /// Detaches a buffer when it is empty: where it was and how large.
-pub(super) fn detach(guard: &mut Guard, owner: impl BufferOwner) -> Result<(*mut c_void, i128)> {
-    let key = owner.key(guard)?;
-    let attached = guard.detach_buffer(key)?;
+pub(super) fn detach(guard: &mut Guard, owner: impl Into<BufferOwner>) -> Result<(*mut c_void, i128)> {
+    let attached = guard.detach_buffer(owner.into())?;
     let is_automatic = attached.address == MPI_BUFFER_AUTOMATIC;
     Ok((attached.address, if is_automatic { 0 } else { attached.bytes as i128 }))
 }
 
 /// Waits until a buffer is empty.
-pub(super) fn flush(guard: &mut Guard, owner: impl BufferOwner) -> Result<()> {
-    let key = owner.key(guard)?;
-    guard.flush_buffer(key).map(drop)
+pub(super) fn flush(guard: &mut Guard, owner: impl Into<BufferOwner>) -> Result<()> {
+    guard.flush_buffer(owner.into()).map(drop)
 }
 
 /// Starts waiting until a buffer is empty.
-pub(super) fn start_flush(guard: &mut Guard, owner: impl BufferOwner) -> Result<MPI_Request> {
-    let key = owner.key(guard)?;
-    guard.start_flush(key)
+pub(super) fn start_flush(guard: &mut Guard, owner: impl Into<BufferOwner>) -> Result<MPI_Request> {
+    guard.start_flush(owner.into())
 }

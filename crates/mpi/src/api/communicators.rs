@@ -190,5 +190,5 @@ pub(super) fn set_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Res
 
 /// The hints that are in use.
 pub(super) fn info(guard: &Guard, comm: MPI_Comm) -> Result<MPI_Info> {
-    Ok(info::keep(guard.comm(comm)?.hints.clone()))
+    Ok(info::keep(guard.comm(comm)?.hints.clone().with_memory_kinds()))
 }

@@ -95,9 +95,13 @@ pub(super) fn class(code: c_int) -> Result<c_int> {
     Ok(error_codes::class_of(code))
 }
 
-/// The text of an error code. For the last error of this thread it tells what was wrong.
+/// The text of an error code. For the last error of this thread it tells what was wrong. Programs ask for all
+/// from 0 to MPI_ERR_LASTCODE.
 pub(super) fn description(code: c_int) -> Result<Vec<u8>> {
-    error_codes::text_of(code).or_else(|| errhandler::class_string(code).map(String::into_bytes)).ok_or_else(
-        || Error::new(MPI_ERR_ARG, format_args!("errorcode is {code}, which is not an error code")),
-    )
+    let of_class = || errhandler::class_string(code).map(String::into_bytes);
+    let of_none =
+        || (0..MPI_ERR_LASTCODE).contains(&code).then(|| format!("error code {code}: none is known").into());
+    error_codes::text_of(code).or_else(of_class).or_else(of_none).ok_or_else(|| {
+        Error::new(MPI_ERR_ARG, format_args!("errorcode is {code}, which is not an error code"))
+    })
 }

@@ -84,7 +84,8 @@ pub(super) fn set_hints(guard: &mut Guard, fh: MPI_File, info: MPI_Info) -> Resu
 
 pub(super) fn hints(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Info> {
     let file = guard.file(fh)?;
-    Ok(info::keep(file.hints.info(file.opened.aggregators_with(&file.hints))))
+    let used = file.hints.info(file.opened.aggregators_with(&file.hints));
+    Ok(info::keep(used.with_memory_kinds()))
 }
 
 pub(super) fn set_view(

@@ -123,20 +123,41 @@ unsafe fn complete_all(
     let mut failed = None;
     for (i, handle) in requests.iter_mut().enumerate() {
         let named = guard.named_request(*handle)?;
-        let status = nth(statuses, i);
         // SAFETY: the user's array of statuses is as long as that of requests.
-        let result = unsafe { complete(guard, handle, named, status) };
-        failed = in_status(failed, result, status);
+        let result = unsafe { complete(guard, handle, named, nth(statuses, i)) };
+        failed = in_status(failed, result, statuses, i);
     }
     failed.map_or(Ok(()), Err)
 }
 
-/// Notes the error of one of several completions in its status; the call then fails with MPI_ERR_IN_STATUS.
-fn in_status(failed: Option<Error>, result: Result<()>, status: *mut MPI_Status) -> Option<Error> {
+/// Notes what has become of completion `i` of several. When one has failed, the call fails with
+/// MPI_ERR_IN_STATUS, and all statuses say how theirs has ended; else it leaves that field of them alone
+/// (3.7.5).
+#[inline(always)]
+fn in_status(
+    failed: Option<Error>,
+    result: Result<()>,
+    statuses: *mut MPI_Status,
+    i: usize,
+) -> Option<Error> {
+    if failed.is_none() && result.is_ok() {
+        return None;
+    }
+    note_failure(failed, result, statuses, i)
+}
+
+#[cold]
+fn note_failure(
+    failed: Option<Error>,
+    result: Result<()>,
+    statuses: *mut MPI_Status,
+    i: usize,
+) -> Option<Error> {
     let class = result.as_ref().map_or_else(|error| error.class, |()| MPI_SUCCESS);
-    if !status.is_null() {
-        // SAFETY: a status of the user.
-        unsafe { (*status).MPI_ERROR = class };
+    let first = if failed.is_none() { 0 } else { i };
+    for at in (first..=i).filter(|_| !statuses.is_null()) {
+        // SAFETY: statuses of the user.
+        unsafe { (*statuses.add(at)).MPI_ERROR = if at == i { class } else { MPI_SUCCESS } };
     }
     match result {
         Err(error) if failed.is_none() => {
@@ -162,10 +183,11 @@ pub unsafe fn MPI_Waitall(
             let status = nth(array_of_statuses, i);
             // SAFETY: as above.
             unsafe {
-                if !guard.try_complete_quickly(&mut requests[i], status) {
-                    let result = wait(guard, &mut requests[i..], status)?;
-                    failed = in_status(failed, result, status);
-                }
+                let result = match guard.try_complete_quickly(&mut requests[i], status) {
+                    true => Ok(()),
+                    false => wait(guard, &mut requests[i..], status)?,
+                };
+                failed = in_status(failed, result, array_of_statuses, i);
             }
         }
         failed.map_or(Ok(()), Err)
@@ -331,11 +353,10 @@ unsafe fn complete_some(
         }
         active = true;
         if guard.is_done(named) {
-            let status = nth(statuses, done);
             // SAFETY: the user's arrays are as long as that of requests.
             unsafe {
-                let result = complete(guard, handle, named, status);
-                failed = in_status(failed, result, status);
+                let result = complete(guard, handle, named, nth(statuses, done));
+                failed = in_status(failed, result, statuses, done);
                 indices.add(done).write(i as c_int);
             }
             done += 1;
@@ -392,13 +413,13 @@ fn outcome(guard: &mut Guard, named: Named) -> Outcome {
     }
 }
 
-/// Writes what a done request tells, its error included, without completing it.
+/// Writes what a done request tells, with its error if it has one, without completing it.
 unsafe fn peek(guard: &mut Guard, named: Named, status: *mut MPI_Status) {
     let outcome = outcome(guard, named);
     // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
     unsafe {
         outcome.write(status);
-        if !status.is_null() {
+        if !status.is_null() && outcome.error != MPI_SUCCESS {
             (*status).MPI_ERROR = outcome.error;
         }
     }

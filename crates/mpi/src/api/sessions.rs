@@ -1,6 +1,7 @@
 //! MPI 11.3: sessions, process sets, and communicators made from groups.
 
 use core::ffi::{CStr, c_char, c_int};
+use std::rc::Rc;
 
 use crate::abi::*;
 use crate::argument::{get, put, text};
@@ -56,7 +57,7 @@ pub unsafe fn MPI_Session_init(
                 Error::new(MPI_ERR_ARG, format_args!("thread_level is \"{name}\", expected MPI_THREAD_*"))
             })?,
         };
-        let opened = lifecycle::open(Session { errhandler, thread_level })?;
+        let opened = lifecycle::open(Session { errhandler, thread_level, origin: Rc::default() })?;
         errhandler::retain(errhandler);
         // SAFETY: the user gives a place for the session.
         unsafe { put(session, "session", opened) }
@@ -76,7 +77,9 @@ pub unsafe fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
         on_session(c"MPI_Session_finalize", *handle.as_ref().unwrap_or(&MPI_SESSION_NULL), |guard| {
             let handle = handle?;
             if let Some(index) = guard.sessions.index(handle.0) {
-                errhandler::release(guard.sessions.remove(index).errhandler);
+                let session = guard.sessions.remove(index);
+                session.origin.buffer.take();
+                errhandler::release(session.errhandler);
             }
             // SAFETY: as above.
             unsafe { put(session, "session", MPI_SESSION_NULL) }
@@ -150,6 +153,10 @@ pub unsafe fn MPI_Intercomm_create_from_groups(
     unsafe {
         make(c"MPI_Intercomm_create_from_groups", stringtag, info, errhandler, newintercomm, |guard, tag| {
             let local = guard.group(local_group)?;
+            // Without members on one side there is none on the other, and nobody to meet (7.6.2).
+            if local.size() == 0 || remote_group == MPI_GROUP_EMPTY {
+                return Ok(None);
+            }
             let remote = |guard: &Guard| guard.group(remote_group);
             guard.create_intercomm_from_groups(local, local_leader, remote, remote_leader, tag).map(Some)
         })
@@ -163,8 +170,7 @@ pub(super) fn info(guard: &Guard, session: MPI_Session) -> Result<MPI_Info> {
     if let Some((_, name)) = LEVELS.iter().find(|(number, _)| *number == level) {
         used.set(b"thread_level", name);
     }
-    used.set(b"mpi_memory_alloc_kinds", b"mpi,system");
-    Ok(info::keep(used))
+    Ok(info::keep(used.with_memory_kinds()))
 }
 
 /// How many process sets there are.
@@ -180,9 +186,10 @@ pub(super) fn set_info(guard: &Guard, name: &[u8]) -> Result<MPI_Info> {
 }
 
 /// The group of a process set.
-pub(super) fn group(guard: &mut Guard, name: &[u8]) -> Result<MPI_Group> {
-    let set = guard.process_set(name)?;
-    Ok(guard.keep_group(set))
+pub(super) fn group(guard: &mut Guard, session: MPI_Session, name: &[u8]) -> Result<MPI_Group> {
+    let origin = guard.session(session)?.origin.clone();
+    let set = guard.process_set(name)?.of_session(origin);
+    Ok(guard.keep_group(Rc::new(set)))
 }
 
 /// Runs a call that makes a communicator without a parent; errors go through the error handler that it names.

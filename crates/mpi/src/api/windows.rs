@@ -103,5 +103,5 @@ pub(super) fn set_hints(guard: &mut Guard, win: MPI_Win, info: MPI_Info) -> Resu
 }
 
 pub(super) fn hints(guard: &Guard, win: MPI_Win) -> Result<MPI_Info> {
-    Ok(info::keep(guard.window(win)?.hints.clone()))
+    Ok(info::keep(guard.window(win)?.hints.clone().with_memory_kinds()))
 }

@@ -274,7 +274,9 @@ impl Guard {
     /// session.
     pub(super) fn keep_child(&mut self, parent: MPI_Comm, mut made: Comm) -> MPI_Comm {
         made.errhandler = self.comm(parent).map_or(MPI_ERRORS_ARE_FATAL, |parent| parent.errhandler);
-        made.of_session = self.comm(parent).is_ok_and(|parent| parent.of_session);
+        if let Ok(parent) = self.comm(parent) {
+            (made.of_session, made.origin) = (parent.of_session, parent.origin.clone());
+        }
         errhandler::retain(made.errhandler);
         self.keep_comm(made)
     }

@@ -1,19 +1,31 @@
 //! Groups (MPI 7.3): ordered sets of processes, and their algebra. Nothing here communicates.
 
 use crate::abi::*;
+use crate::attached::Origin;
 use crate::error::{Result, check};
 use core::ffi::c_int;
+use std::rc::Rc;
 
 /// No rank.
 const ABSENT: u32 = u32::MAX;
 
 /// An ordered set of processes, by world rank.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Group {
     members: Vec<u32>,
     /// Rank by world rank, up to the highest member.
     ranks: Vec<u32>,
+    /// The session that it goes back to.
+    origin: Option<Rc<Origin>>,
 }
+
+impl PartialEq for Group {
+    fn eq(&self, other: &Group) -> bool {
+        self.members == other.members
+    }
+}
+
+impl Eq for Group {}
 
 /// How two groups or communicators are alike: MPI_IDENT, MPI_CONGRUENT, MPI_SIMILAR, MPI_UNEQUAL.
 pub type Likeness = c_int;
@@ -27,7 +39,22 @@ impl Group {
             assert_eq!(ranks[world as usize], ABSENT, "world rank {world} stands twice in a group");
             ranks[world as usize] = rank as u32;
         }
-        Group { members, ranks }
+        Group { members, ranks, origin: None }
+    }
+
+    /// The same, going back to a session.
+    pub fn of_session(&self, origin: Rc<Origin>) -> Group {
+        Group { origin: Some(origin), ..self.part(self.members.clone()) }
+    }
+
+    /// The session that it goes back to.
+    pub fn origin(&self) -> Option<Rc<Origin>> {
+        self.origin.clone()
+    }
+
+    /// A group made from this one.
+    fn part(&self, members: Vec<u32>) -> Group {
+        Group { origin: self.origin(), ..Group::new(members) }
     }
 
     /// World ranks, in order.
@@ -72,17 +99,18 @@ impl Group {
     /// All members of this group, then those of the other that are not in this one.
     pub fn union(&self, other: &Group) -> Group {
         let added = other.members.iter().filter(|&&world| !self.contains(world));
-        Group::new(self.members.iter().chain(added).copied().collect())
+        let origin = self.origin().or_else(|| other.origin());
+        Group { origin, ..Group::new(self.members.iter().chain(added).copied().collect()) }
     }
 
     /// The members that are also in the other group, in the order of this one.
     pub fn intersection(&self, other: &Group) -> Group {
-        Group::new(self.members.iter().copied().filter(|&world| other.contains(world)).collect())
+        self.part(self.members.iter().copied().filter(|&world| other.contains(world)).collect())
     }
 
     /// The members that are not in the other group, in the order of this one.
     pub fn difference(&self, other: &Group) -> Group {
-        Group::new(self.members.iter().copied().filter(|&world| !other.contains(world)).collect())
+        self.part(self.members.iter().copied().filter(|&world| !other.contains(world)).collect())
     }
 
     /// The members of these ranks, in the order given.
@@ -91,7 +119,7 @@ impl Group {
     /// MPI_ERR_RANK when a rank is none of the group, or stands twice.
     pub fn include(&self, ranks: &[c_int]) -> Result<Group> {
         self.checked(ranks)?;
-        Ok(Group::new(ranks.iter().map(|&rank| self.members[rank as usize]).collect()))
+        Ok(self.part(ranks.iter().map(|&rank| self.members[rank as usize]).collect()))
     }
 
     /// The members without those of these ranks.
@@ -101,7 +129,7 @@ impl Group {
     pub fn exclude(&self, ranks: &[c_int]) -> Result<Group> {
         let excluded = self.checked(ranks)?;
         let kept = self.members.iter().zip(excluded).filter(|(_, out)| !out);
-        Ok(Group::new(kept.map(|(&world, _)| world).collect()))
+        Ok(self.part(kept.map(|(&world, _)| world).collect()))
     }
 
     /// The ranks that a list of (first, last, stride) names, in order.

@@ -27,6 +27,7 @@ use std::rc::Rc;
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::attached::{Attached, Origin};
 use crate::attributes;
 use crate::error::{Error, Result, check};
 use crate::info::Info;
@@ -62,6 +63,10 @@ pub struct Comm {
     /// It goes back to a group of a session: of the environment's attributes it has the tags' bound only
     /// (9.1.2).
     pub of_session: bool,
+    /// That session, where it is known.
+    pub origin: Option<Rc<Origin>>,
+    /// The buffer for buffered sends that is attached to it.
+    pub buffer: Option<Attached>,
     /// State of collective operations.
     pub collective: crate::collective::state::State,
 }
@@ -90,6 +95,7 @@ pub use tutti_shm::envelope::CONTEXTS_PER_COMM;
 impl Comm {
     /// An intracommunicator.
     pub fn new(context: u32, rank: usize, group: Rc<Group>) -> Self {
+        let origin = group.origin();
         let identity = group.members().iter().enumerate().all(|(i, &world)| i as u32 == world);
         Comm {
             context,
@@ -104,6 +110,8 @@ impl Comm {
             topology: None,
             creations: 0,
             of_session: false,
+            origin,
+            buffer: None,
             collective: Default::default(),
         }
     }

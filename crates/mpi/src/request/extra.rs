@@ -1,18 +1,16 @@
 //! What only some requests have: others that they stand for, functions of the user, data of their own.
 
 use core::ffi::c_void;
-use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
-use std::rc::Rc;
 use std::sync::atomic::Ordering::*;
 
-use tutti_datatype::Buffer;
 use tutti_rma::done::{Done, DoneAt};
 use tutti_rma::wire::Refusal;
 
 use crate::abi::*;
-use crate::error::{Error, Result, check};
+use crate::attached::{Attached, Owned};
+use crate::error::Error;
 use crate::handle::Slab;
 use crate::request::partition::Partitioned;
 use crate::request::{Outcome, Request, Started, Suspect};
@@ -36,6 +34,13 @@ pub enum Extra {
     Remote(RemoteOperation),
     /// A collective operation that has failed: what the user is told.
     Failed(Box<str>),
+}
+
+impl Request {
+    /// Whether it sends a message out of this buffer.
+    pub fn is_from(&self, buffer: &Attached) -> bool {
+        matches!(self.extra.as_deref(), Some(Extra::Owned(owned)) if buffer.holds(owned))
+    }
 }
 
 /// One of the operations that a request stands for.
@@ -179,67 +184,5 @@ impl Compound {
             Part::Done(_) => true,
             Part::Pending(index) => requests.get(*index).done,
         })
-    }
-}
-
-/// A buffer attached by the user.
-#[derive(Clone, Debug)]
-pub struct Attached {
-    /// Its address, given back at the detach.
-    pub address: *mut c_void,
-    /// Its size in bytes.
-    pub bytes: usize,
-    pub(crate) pending: Rc<Cell<usize>>,
-}
-
-/// Data of a buffered message; when they go, their share of the buffer is free again.
-#[derive(Debug)]
-pub struct Owned {
-    pub(crate) data: Box<[u8]>,
-    pub(crate) share: usize,
-    pub(crate) pending: Rc<Cell<usize>>,
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        self.pending.set(self.pending.get() - self.share);
-    }
-}
-
-impl Attached {
-    /// A buffer of the user; `MPI_BUFFER_AUTOMATIC` has no limit.
-    pub fn new(address: *mut c_void, bytes: usize) -> Self {
-        let bytes = if address == MPI_BUFFER_AUTOMATIC { usize::MAX } else { bytes };
-        Attached { address, bytes, pending: Rc::default() }
-    }
-
-    /// Whether no message is left in it.
-    pub fn is_empty(&self) -> bool {
-        self.pending.get() == 0
-    }
-
-    /// Whether this request sends a message out of it.
-    pub fn holds(&self, request: &Request) -> bool {
-        match request.extra.as_deref() {
-            Some(Extra::Owned(owned)) => Rc::ptr_eq(&owned.pending, &self.pending),
-            _ => false,
-        }
-    }
-
-    /// Copies a message, if there is room for it.
-    pub(crate) fn take(&self, buffer: &Buffer) -> Result<Owned> {
-        let share = buffer.bytes + MPI_BSEND_OVERHEAD as usize;
-        let free = self.bytes - self.pending.get();
-        check(share <= free, MPI_ERR_BUFFER, || {
-            format!(
-                "the attached buffer has {free} of {} bytes free, the message needs {share} with MPI_BSEND_OVERHEAD",
-                self.bytes
-            )
-        })?;
-        let mut data = vec![0; buffer.bytes].into_boxed_slice();
-        // SAFETY: the user's memory is valid for the length of the message.
-        unsafe { buffer.load(0, data.as_mut_ptr(), buffer.bytes) };
-        self.pending.set(self.pending.get() + share);
-        Ok(Owned { data, share, pending: self.pending.clone() })
     }
 }
