@@ -120,6 +120,23 @@ fn small_answers_are_the_standards() {
 }
 
 #[test]
+fn sessions_open_after_finalize_on_a_node() {
+    let scratch = Scratch::new("mpi-late-sessions");
+    let compiled = compile("tests/mpi/programs/late_sessions.c", scratch.path());
+    for ranks in ["1", "2", "3"] {
+        for end in ["return", "exit", "_exit", "open"] {
+            let ran =
+                run(program("mpiexec").args(["-n", ranks]).arg(&compiled).arg(end), LIMIT).expect_success();
+            assert_eq!((&*ran.stdout, &*ran.stderr), ("ok\n", ""), "{ranks} ranks that {end}");
+        }
+    }
+    // Between nodes the starter answers for a rank that has left.
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["--virtual-nodes", "2", "-n", "2"]).arg(&compiled).arg("apart");
+    assert_eq!(run(&mut mpiexec, LIMIT).expect_success().stdout, "ok\n");
+}
+
+#[test]
 fn arguments_that_a_rank_does_not_need_may_be_anything() {
     let scratch = Scratch::new("mpi-insignificant");
     let compiled = compile("tests/mpi/programs/insignificant.c", scratch.path());

@@ -1,7 +1,8 @@
 //! Who uses the library: the world model (MPI_Init to MPI_Finalize) and sessions (MPI 11.2 and 11.3), in any
 //! order and at the same time. A process takes its place in the job once, for the first of them; it leaves
 //! when the world model has ended and no session is open, or, if there never was a world model, when the
-//! process ends, for it may open another session until then.
+//! process ends, for it may open another session until then. In a job on one node it comes back for a session
+//! that is opened later ([`tutti_runtime::rank`]).
 
 use core::ffi::c_int;
 use std::collections::HashMap;
@@ -76,8 +77,9 @@ pub(crate) fn end_world() {
 /// place.
 pub(crate) fn open(session: Session) -> Result<MPI_Session> {
     let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
-    check(phase::phase() != AFTER, MPI_ERR_UNSUPPORTED_OPERATION, || {
-        "this process has left its job with MPI_Finalize and the end of its last session".into()
+    check(phase::phase() != AFTER || process::may_come_back(), MPI_ERR_UNSUPPORTED_OPERATION, || {
+        "this process has left its job on several nodes with MPI_Finalize and the end of its last session"
+            .into()
     })?;
     let is_first = phase::phase() == BEFORE;
     start_or_raise(session.thread_level).map_err(|error| Error::new(MPI_ERR_OTHER, error))?;
@@ -101,8 +103,13 @@ pub(crate) fn closed() {
 }
 
 fn start_or_raise(required: c_int) -> std::result::Result<(), AttachError> {
-    if phase::phase() == BEFORE {
-        return start(required);
+    match phase::phase() {
+        BEFORE => return start(required),
+        AFTER => {
+            rank::start()?;
+            process::come_back();
+        }
+        _ => {}
     }
     raise_thread_level(required);
     Ok(())

@@ -192,6 +192,19 @@ pub(crate) fn end() {
     PHASE.store(AFTER, Ordering::Release);
 }
 
+/// Whether a process for which calls find none any more may be used again.
+pub(crate) fn may_come_back() -> bool {
+    // SAFETY: the phase is AFTER, and the caller holds the lock of start and end: no thread is in a call.
+    let process = unsafe { (*PROCESS.0.get()).as_ref() };
+    process.is_some_and(|process| process.engine.job.network().is_none())
+}
+
+/// Calls find the process again, as it was: its rank has come back to the job.
+pub(crate) fn come_back() {
+    PHASE.store(if check_mode::is_on() { CHECKED } else { RUNNING }, Ordering::Release);
+    crate::events::arm();
+}
+
 /// The first thing that a forked child does. Every call's one test of the phase then finds that the process
 /// is no rank.
 extern "C" fn enter_child() {

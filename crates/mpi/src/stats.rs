@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::engine::Counters;
@@ -150,6 +151,11 @@ pub fn start() {
 
 /// Leaves this rank's counters; prints all when it is the last of its node.
 pub fn leave(process: &Guard) {
+    // A process that has come back for a session leaves once more.
+    static LEFT: AtomicBool = AtomicBool::new(false);
+    if LEFT.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let job = &process.engine.job;
     let form = wanted(job.rank() == job.local_ranks().first());
     if let (Some(form), Some(traffic)) = (form, process.engine.traffic()) {

@@ -527,6 +527,13 @@ impl Job {
         }
     }
 
+    /// Says to the starter that the process may end from now on, though it may come back until then.
+    pub fn rest(&self) {
+        if let Some(starter) = self.starter() {
+            starter.tell(Notice::Finalized);
+        }
+    }
+
     /// The connection to the starter; none in a process that was started without one, as long as it has not
     /// needed one.
     pub fn starter(&self) -> Option<&Starter> {

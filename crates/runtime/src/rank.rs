@@ -6,7 +6,8 @@
 //! register   each interface: what it does while threads wait, which records are its own ([`crate::router`])
 //! serve      the service thread, if there is a network
 //! enter      any thread, any interface: a [`LockedRank`] until it is dropped
-//! leave      when the last interface leaves, the rank has left its job
+//! leave      when the last interface leaves, the rank has left its job; in a job on one node it may come
+//!            back until the process ends
 //! ```
 
 use std::cell::{OnceCell, RefCell, UnsafeCell};
@@ -50,6 +51,8 @@ enum Phase {
     Running,
     /// All interfaces have left, or the process is a forked child, which has no place in the job.
     After,
+    /// All interfaces have left, and the rank may come back.
+    Resting,
 }
 
 /// Interfaces of a process.
@@ -107,6 +110,12 @@ pub fn start() -> Result<(), AttachError> {
         rank.users += 1;
         return Ok(());
     }
+    if PHASE.load(Ordering::Relaxed) == Phase::Resting as u8 {
+        PHASE.store(Phase::Running as u8, Ordering::Release);
+        let mut rank = enter().expect("it runs again");
+        rank.users += 1;
+        return Ok(());
+    }
     let place = attach::attach()?;
     if let Some(remark) = &place.remark {
         log::line(format_args!("{remark}"));
@@ -136,6 +145,17 @@ extern "C" fn enter_child() {
     PHASE.store(Phase::After as u8, Ordering::Relaxed);
 }
 
+/// The process ends: a rank that rests leaves its job.
+extern "C" fn leave_at_exit() {
+    let (resting, after) = (Phase::Resting as u8, Phase::After as u8);
+    if PHASE.compare_exchange(resting, after, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        // SAFETY: the phase said that the value is there and that no thread of the program uses it.
+        if let Some(rank) = unsafe { (*RANK.0.get()).as_ref() } {
+            rank.job.leave();
+        }
+    }
+}
+
 /// Enters the library; `None` before [`start`], after the last interface has left, and in a forked child.
 #[inline]
 pub fn enter() -> Option<LockedRank> {
@@ -149,7 +169,7 @@ pub fn enter() -> Option<LockedRank> {
 
 /// Whether all interfaces have left.
 pub(crate) fn has_left() -> bool {
-    PHASE.load(Ordering::Relaxed) == Phase::After as u8
+    matches!(PHASE.load(Ordering::Relaxed), phase if phase == Phase::After as u8 || phase == Phase::Resting as u8)
 }
 
 impl Rank {
@@ -269,10 +289,26 @@ impl LockedRank {
         self.users -= 1;
     }
 
+    /// Whether the rank may come back when all interfaces have left. Between nodes others answer for it then.
+    pub fn may_come_back(&self) -> bool {
+        self.router.is_none()
+    }
+
     /// An interface has nothing to do in the job any more. The last one leaves it.
     pub fn leave_job(mut self) {
         self.users -= 1;
         if self.users > 0 {
+            return;
+        }
+        if self.may_come_back() {
+            // The others see a rank that computes until the process ends, by whatever way.
+            self.job.rest();
+            PHASE.store(Phase::Resting as u8, Ordering::Release);
+            static AT_EXIT: std::sync::Once = std::sync::Once::new();
+            // SAFETY: the function is static and takes no argument.
+            AT_EXIT.call_once(|| unsafe {
+                libc::atexit(leave_at_exit);
+            });
             return;
         }
         self.job.leave();

@@ -182,6 +182,11 @@ impl Ranks {
         self.ranks.get(rank as usize).is_some_and(|rank| rank.origin == Origin::Withdrawn)
     }
 
+    /// Whether it has called MPI_Finalize.
+    pub fn has_finalized(&self, rank: u32) -> bool {
+        self.ranks.get(rank as usize).is_some_and(|rank| rank.mpi == Mpi::Finalized)
+    }
+
     /// Which of those of this node has a world rank.
     pub fn index_of(&self, rank: u32) -> Option<usize> {
         let found = self.numbers.map(|numbers| numbers.index_of(rank as usize));

@@ -93,7 +93,8 @@ pub unsafe fn MPI_Finalize() -> c_int {
     result
 }
 
-/// Ends the job (9.7).
+/// Ends the job (9.7). Its status is the error code, of which the last 8 bits count; where these are 0 it is
+/// 1: a job that was aborted has not succeeded. Other libraries give 0 then.
 #[inline]
 pub unsafe fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) -> c_int {
     // Without the lock: it may be called from a handler of signals that has interrupted a call.

@@ -153,7 +153,8 @@ impl Starter {
                 self.run_pmi(|pmi| pmi.handle_death(rank));
                 self.handle_failures();
                 self.handle_spawnings();
-                if self.parts.ranks.is_withdrawn(rank) {
+                // One that could have come back has not said itself that it leaves, if it ended by _exit.
+                if self.parts.ranks.is_withdrawn(rank) || self.parts.ranks.has_finalized(rank) {
                     self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
                 }
                 let ended = self.parts.ranks.handle_death(rank);
