@@ -226,6 +226,11 @@ def once(ranks, options):
     return results, texts, crashed | {"the suite"}
 
 
+def reason(texts):
+    """Why the suite skips a test, in a line."""
+    return next((line for text in texts for line in text.splitlines() if line), "it does not say why")
+
+
 def counted(ranks, options):
     """Runs the suite on so many ranks and says in a line what has become of it, and in more what failed. Gives how much that is."""
     start = time.monotonic()
@@ -238,6 +243,9 @@ def counted(ranks, options):
         f"{count['missing']} met an unwritten chapter's error, {count['skipped']} skipped by the suite "
         f"({time.monotonic() - start:.0f} s)", flush=True,
     )
+    skipped = collections.Counter(reason(texts[name]) for name, word in results.items() if word == "skipped")
+    for why, number in skipped.most_common():
+        print(f"    {number} skipped: {why}", flush=True)
     for name in failed:
         worst = max(texts[name], key=len)
         print(f"    FAILED {name}\n" + "\n".join(f"        {line}" for line in worst.strip().splitlines()[-30:]), flush=True)
