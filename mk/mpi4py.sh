@@ -11,6 +11,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 mpicc=${DEMO_MPICC:-$root/target/dist/bin/mpicc}
 version=4.1.2
+# What its build asks for; a venv has none of it.
+tools=(setuptools wheel 'Cython>=3.0.1')
 place=$root/target/mpi4py
 venv=$place/venv
 fetched=$place/fetched
@@ -25,16 +27,15 @@ failed() {
 }
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check --no-cache-dir "$@" >>"$log" 2>&1 </dev/null; }
 
-if [ "$(cat "$fetched" 2>/dev/null)" != "$version" ]; then
+if [ "$(cat "$fetched" 2>/dev/null)" != "$version ${tools[*]}" ]; then
     rm -rf "$venv" "$fetched" "$place/source" "$place"/mpi4py-*
     : >"$log"
     python3 -m venv "$venv" >"$log" 2>&1 || failed "given a virtual environment"
-    # Its build needs them, and a venv of today has neither.
-    { pip install --retries 1 setuptools wheel && pip download --retries 1 --no-binary mpi4py --no-deps --no-build-isolation \
+    { pip install --retries 1 "${tools[@]}" && pip download --retries 1 --no-binary mpi4py --no-deps --no-build-isolation \
         --dest "$place" "mpi4py==$version"; } || failed "had from PyPI" 3
     mkdir "$place/source"
     tar -x -z -C "$place/source" --strip-components 1 -f "$place/mpi4py-$version.tar.gz"
-    echo "$version" >"$fetched"
+    echo "$version ${tools[*]}" >"$fetched"
 fi
 [ "${1:-}" != fetch ] || exit 0
 
