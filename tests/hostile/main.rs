@@ -27,6 +27,7 @@ mod nothing_left;
 mod numbers;
 mod orphans;
 mod output;
+mod queue;
 mod rubbish;
 mod shares;
 mod siege;
