@@ -70,6 +70,24 @@ struct Part {
     /// It has been taken.
     taken: bool,
     unwanted: bool,
+    kept: Kept,
+}
+
+/// Bytes of a part's state, as of its last report.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    reported: usize,
+    all: usize,
+}
+
+impl Kept {
+    fn of(state: &PartState) -> Self {
+        Kept { reported: state.reported_bytes(), all: state.bytes() }
+    }
+
+    fn and(self, other: Kept) -> Kept {
+        Kept { reported: self.reported + other.reported, all: self.all + other.all }
+    }
 }
 
 /// The parts of jobs on this node.
@@ -120,6 +138,7 @@ impl Part {
             piece: 0,
             taken: false,
             unwanted: false,
+            kept: Kept::default(),
         }
     }
 

@@ -15,6 +15,10 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// views of a job, in the answer to who wants them.
 pub(crate) const STATE_BYTES_MAX: usize = 56 << 20;
 const _: () = assert!(STATE_BYTES_MAX + (8 << 20) <= MESSAGE_BYTES_MAX && VIEWS_BYTES_MAX <= STATE_BYTES_MAX);
+/// Bytes that the parts of a user's jobs on a node may say in lines, pids, cores, addresses and ends, and in
+/// all, at most. The owner of the daemon has no such bound.
+pub(crate) const USER_REPORTED_BYTES_MAX: usize = 4 << 20;
+pub(crate) const USER_STATE_BYTES_MAX: usize = 40 << 20;
 /// Bytes of a state or an order that is as short as can be, about, and of an address, or a line, beside its
 /// text.
 const BASE_BYTES: usize = 512;
@@ -34,6 +38,8 @@ const PART_BYTES: u64 = 16 << 10;
 pub(crate) const ASK_BYTES_MAX: usize = 132 << 10;
 pub(crate) const SPAWNED_BYTES_MAX: usize = 8 << 10;
 const RANK_BYTES: u64 = 512;
+/// Ranks of a node that have room for what is said of them, at most: a job that runs already may claim more.
+const RANKS_MAX: u64 = 4096;
 /// Ranks of a node that are started later, at most.
 const LATER_RANKS_MAX: u64 = 512;
 
@@ -58,7 +64,7 @@ impl Launch {
     /// Bytes that the part of a node may say in lines, pids, cores, addresses and ends
     /// ([`PartState::reported_bytes`]), at most.
     pub(crate) fn reported_bytes_max(&self, node: NodeId) -> usize {
-        let (here, all) = (self.ranks_on(node), self.job.ranks().max(1));
+        let (here, all) = (self.ranks_on(node).min(RANKS_MAX), self.job.ranks().max(1));
         let of_lines = u128::from(LINES_BYTES_MAX) * u128::from(here) / u128::from(all);
         let later = u64::from(self.job.universe.unwrap_or(0)).min(LATER_RANKS_MAX);
         (PART_BYTES + (here + later) * RANK_BYTES) as usize + of_lines as usize

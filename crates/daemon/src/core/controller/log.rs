@@ -11,6 +11,9 @@ use crate::core::outbox::Outbox;
 use crate::members::NodeId;
 use crate::message::{JobId, Notice};
 
+/// Pids of a node's ranks that a line has: a job that runs already may claim any number.
+const PIDS_MAX: usize = 512;
+
 pub(super) fn log(local: &LocalNode, out: &mut Outbox, id: JobId, event: JobEvent) {
     out.act(Action::Log(JobEvent { ms: local.wall_ms, job: Some(id), ..event }));
 }
@@ -23,7 +26,8 @@ fn node_name(local: &LocalNode, node: NodeId) -> Vec<String> {
 pub(super) fn log_start(local: &LocalNode, out: &mut Outbox, job: &JobRecord) {
     log(local, out, job.id, JobEvent { event: "started", ..JobEvent::default() });
     let firsts = job.launch.first_ranks.clone();
-    for ((node, pids), first) in job.pids.clone().into_iter().zip(firsts) {
+    for ((node, pids), first) in job.pids.iter().zip(firsts) {
+        let (node, pids) = (*node, pids.iter().take(PIDS_MAX).copied().collect());
         let (rank, nodes) = (Some(first), node_name(local, node));
         log(
             local,

@@ -10,14 +10,14 @@ use tutti_protocol::size;
 use tutti_protocol::wire::{self, Kind, Report};
 use tutti_snapshot::View;
 
-use super::{Part, Parts};
+use super::{Kept, Part, Parts};
 use crate::core::event::StarterEnd;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::members::NodeId;
 use crate::message::{
     ASK_BYTES_MAX, Control, Fence, Held, JobId, PartState, Phase, Request, Run, SPAWNED_BYTES_MAX,
-    STATE_BYTES_MAX,
+    STATE_BYTES_MAX, USER_REPORTED_BYTES_MAX, USER_STATE_BYTES_MAX,
 };
 
 /// What a user reads when his jobs have used up his memory here.
@@ -47,6 +47,8 @@ impl Parts {
         job: JobId,
         frames: Vec<(Kind, u32, Vec<u8>)>,
     ) {
+        // A snapshot that takes too much is left out; whatever else does ends the job.
+        let view_bytes_max = self.room_of_user(local, job);
         let Some(part) = self.parts.get_mut(&job).filter(|part| !part.is_lost()) else { return };
         part.ready = true;
         let mut reports = Vec::new();
@@ -80,7 +82,9 @@ impl Parts {
                     part.state.spawned = Arc::new(Fence { number, puts: payload });
                     changed = true;
                 }
-                Kind::Held | Kind::Released => changed |= part.take_held(local.me, kind, &payload),
+                Kind::Held | Kind::Released => {
+                    changed |= part.take_held(local.me, kind, &payload, view_bytes_max);
+                }
                 Kind::Report => reports.extend(serde_json::from_slice::<Report>(&payload).ok()),
                 _ => {}
             }
@@ -89,11 +93,39 @@ impl Parts {
             return;
         }
         reports.into_iter().for_each(|report| self.handle_starter_report(local, out, job, report));
-        let part = local.me.zip(self.parts.get(&job));
-        match part.and_then(|(me, part)| part.excess(me)) {
+        let part = local.me.zip(self.parts.get_mut(&job));
+        let excess = part.and_then(|(me, part)| {
+            part.kept = Kept::of(&part.state);
+            part.excess(me)
+        });
+        match excess.or_else(|| self.excess_of_user(local, job)) {
             Some(text) => self.silence_part(local, out, job, &text),
             None => self.publish_part(local, out, job),
         }
+    }
+
+    /// What all parts of a job's user say, but for those that are not counted; none: the user has no bound.
+    fn kept_of_user(&self, local: &LocalNode, job: JobId, counts: impl Fn(JobId) -> bool) -> Option<Kept> {
+        let uid = self.parts.get(&job)?.launch.user.uid;
+        if uid == local.config.owner {
+            return None;
+        }
+        let theirs = self.parts.iter().filter(|(job, part)| part.launch.user.uid == uid && counts(**job));
+        Some(theirs.fold(Kept::default(), |sum, (_, part)| sum.and(part.kept)))
+    }
+
+    /// Bytes that the parts of the job's user leave to what this one says.
+    fn room_of_user(&self, local: &LocalNode, job: JobId) -> usize {
+        let others = self.kept_of_user(local, job, |other| other != job);
+        others.map_or(usize::MAX, |others| USER_STATE_BYTES_MAX.saturating_sub(others.all))
+    }
+
+    /// Why what all parts of a job's user say takes too much.
+    fn excess_of_user(&self, local: &LocalNode, job: JobId) -> Option<String> {
+        let kept = self.kept_of_user(local, job, |_| true)?;
+        let of = |what, bytes, bytes_max| (bytes > bytes_max).then(|| excess(what, bytes, bytes_max));
+        let reported = of("the reports of the user's jobs", kept.reported, USER_REPORTED_BYTES_MAX);
+        reported.or_else(|| of("what the user's jobs have to say", kept.all, USER_STATE_BYTES_MAX))
     }
 
     /// Its starter says more than it may: nothing of that goes any further, and the job is ended.
@@ -117,8 +149,10 @@ impl Parts {
                 reach(state, Phase::Running);
                 self.forward_part(local, out, job, true);
             }
-            Report::Later { pids, gone } => {
-                state.pids.retain(|pid| !gone.contains(pid));
+            Report::Later { pids, mut gone } => {
+                // As many as a user likes to name.
+                gone.sort_unstable();
+                state.pids.retain(|pid| gone.binary_search(pid).is_err());
                 state.pids.extend(pids);
             }
             Report::Stopped => {
@@ -243,7 +277,7 @@ impl Part {
     }
 
     /// What its starter says of a snapshot; whether that was one.
-    fn take_held(&mut self, me: Option<NodeId>, kind: Kind, payload: &[u8]) -> bool {
+    fn take_held(&mut self, me: Option<NodeId>, kind: Kind, payload: &[u8], room: usize) -> bool {
         let Some((number, rest)) = payload.split_first_chunk::<8>() else { return false };
         let number = u64::from_le_bytes(*number);
         let held = match (kind, &mut self.state.held) {
@@ -253,7 +287,7 @@ impl Part {
                 let ranks = me.map_or(0, |me| self.launch.ranks_on(me));
                 let bytes_max = View::bytes_max(ranks, self.launch.job.ranks(), hold.data_bytes);
                 self.state.held = None;
-                let bytes_max = bytes_max.min(STATE_BYTES_MAX.saturating_sub(self.state.bytes()));
+                let bytes_max = bytes_max.min(STATE_BYTES_MAX.min(room).saturating_sub(self.state.bytes()));
                 let seen = View::fitting(String::from_utf8_lossy(rest).into_owned(), bytes_max);
                 Held { number, seen: seen.into(), released: None }
             }
