@@ -12,6 +12,7 @@ mod each_fault;
 mod enrolment;
 mod escapes;
 mod folders;
+mod frames;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;

@@ -10,6 +10,7 @@
 //! | [`board`] | every node | how loaded all nodes are |
 //! | [`tunnel`] | any node | users of other nodes at the origin of a job |
 //! | [`regions`] | any node | clients of published regions of other nodes, until they are let in |
+//! | [`ledger`] | every node | what each user costs the daemon, and whom it serves next |
 //! | [`controller`] | node 0 | the jobs: where they run, how far they are, what is to be with them |
 //!
 //! Who writes what: an [`Order`] is changed by the controller alone, a
@@ -41,6 +42,7 @@ mod fair;
 mod gangs;
 pub mod job_event;
 pub mod journal;
+pub mod ledger;
 mod links;
 mod local;
 mod origin;
@@ -554,7 +556,9 @@ impl Core {
             SwitchEvent::Relay(link, number, word) => {
                 return out.act(Action::Send(link, Message::Gang { number, word }));
             }
-            SwitchEvent::LogLine(text) => return out.act(Action::Info(text)),
+            SwitchEvent::LogLine(text) | SwitchEvent::UserLine(_, text) => {
+                return out.act(Action::Info(text));
+            }
             SwitchEvent::Method(job, method) => {
                 return self.parts.record_freeze_method(local, out, job, method);
             }

@@ -23,6 +23,7 @@ use crate::core::action::Action;
 use crate::core::config::Config;
 use crate::core::config::Loaded;
 use crate::core::event::{Event, WriterEvent};
+use crate::core::ledger::queue::Rules;
 use crate::gang::{self, GangSettings, Switcher};
 use crate::ids::{ClientId, LinkId};
 use crate::key::Credential;
@@ -42,6 +43,7 @@ mod clients;
 mod clock;
 mod complaints;
 mod configuration;
+mod doors;
 mod error;
 mod events;
 mod filing;
@@ -57,6 +59,7 @@ mod quota;
 mod receive;
 mod records;
 mod regions;
+mod service;
 mod starters;
 mod strangers;
 mod used;
@@ -130,6 +133,10 @@ pub struct Settings {
 /// Something for the loop.
 enum ShellEvent {
     Core(Event),
+    /// A user has sent something, which is served in turns.
+    OfUser(u32, Box<service::Piece>),
+    /// Frames of a user's program.
+    Frames(ClientId, Vec<(Kind, u32, Vec<u8>)>),
     /// A peer's connection is made.
     Peer(LinkId, peers::Peer),
     /// A user's program has connected.
@@ -174,6 +181,11 @@ struct Shell {
     region_clients: HashMap<ClientId, regions::Reply>,
     quota: quota::ConnectionQuota,
     peer_users: peer_users::PeerUsers,
+    doors: doors::Doors,
+    /// What users have sent.
+    pieces: service::Pieces,
+    /// The user who is served now.
+    speaker: Option<u32>,
     starters: HashMap<JobId, Starter>,
     writers: writers::Writers,
     journals: journals::Journals,
@@ -226,6 +238,7 @@ pub fn run(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), She
 }
 
 async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
+    let descriptors = doors::raise_descriptors();
     let credential = Credential::read(&settings.key)?;
     let (local, _lock) = clients::bind(&settings.socket, settings.leave_ms.is_some())?;
     let listener = listen(&settings).await?;
@@ -240,7 +253,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let mut board_socket = board::BoardSocket::open(&settings.socket, settings.board_refresh_ms)
         .map_err(failed("make a timer for the board"))?;
     let region_socket = regions::RegionSocket::open(&settings.socket);
-    let mut shell = Shell::open(settings, credential, shell_events)?;
+    let mut shell = Shell::open(settings, credential, shell_events, descriptors)?;
     if shell.settings.controller.is_none() {
         // Other nodes do so when they hear of it.
         shell.limit_users();
@@ -269,14 +282,23 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         alarm::Bell::new(shell.switcher.outbox().bell()).map_err(failed("receive from the switch thread"))?;
     shell.act();
     while !shell.leaving {
+        let are_open = shell.doors.are_open();
         tokio::select! {
             Some(shell_event) = queue.recv() => shell.handle(shell_event),
             () = outbox_bell.ring() => shell.forward_outbox(),
-            accepted = listener.accept() => shell.accept_peer(accepted),
-            accepted = local.accept() => shell.accept_client(accepted),
-            accepted = region_socket.accept() => shell.accept_region_client(accepted),
-            stream = public.accept() => public.show(stream, |arguments| shell.core.public_rows(arguments)),
-            stream = board_socket.next() => shell.serve_board(stream.as_ref()),
+            accepted = listener.accept(), if are_open => shell.accept_peer(accepted),
+            accepted = local.accept(), if are_open => shell.accept_client(accepted, &local),
+            accepted = region_socket.accept(), if are_open => shell.accept_region_client(accepted),
+            accepted = public.accept(), if are_open => match accepted {
+                Ok(stream) => public.show(stream, |arguments| shell.core.public_rows(arguments)),
+                Err(error) => shell.doors.handle_failure("that asks for the list of jobs", &error),
+            },
+            next = board_socket.next(are_open) => match next.transpose() {
+                Ok(stream) => shell.serve_board(stream.as_ref()),
+                Err(error) => shell.doors.handle_failure("that asks for the board", &error),
+            },
+            () = until(shell.doors.closed_until()) => {}
+            () = until(shell.serves_at()) => {}
             () = alarm.ring(shell.wait()) => {
                 shell.watch_front_ends();
                 shell.core.handle(now(), Event::Tick);
@@ -298,6 +320,8 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         while let Ok(shell_event) = queue.try_recv() {
             shell.handle(shell_event);
         }
+        shell.act();
+        shell.serve_users();
         if std::mem::take(&mut shell.has_board_lines) {
             board_socket.hasten();
         }
@@ -405,7 +429,10 @@ impl Shell {
         settings: Settings,
         credential: Credential,
         shell_events: ShellEvents,
+        descriptors: u64,
     ) -> Result<Self, ShellError> {
+        let owner = rustix::process::geteuid().as_raw();
+        let quota = quota::ConnectionQuota::new(owner, descriptors);
         let folder = records::Folder::open(&settings.parts)?;
         let mut config = config(&settings)?;
         let waiting =
@@ -450,6 +477,9 @@ impl Shell {
         )
         .map_err(failed("start the switch thread"))?;
         config.about.preferred = switcher.priority_class();
+        let found = shell_events.clone();
+        let waker = switcher.waker().map_err(failed("wake the switch thread"))?;
+        let fetcher = Fetcher::new(waker, move |job, pages| drop(found.send(ShellEvent::Pages(job, pages))));
         Ok(Shell {
             core: Core::new(config, now()),
             folder,
@@ -471,7 +501,11 @@ impl Shell {
             peers: HashMap::new(),
             clients: HashMap::new(),
             region_clients: HashMap::new(),
-            quota: quota::ConnectionQuota::default(),
+            complaints: complaints::Complaints::new(quota.clone()),
+            quota,
+            doors: doors::Doors::new(owner),
+            pieces: service::Pieces::new(Rules::of_daemon(owner)),
+            speaker: None,
             peer_users: peer_users::PeerUsers::default(),
             starters,
             writers: HashMap::new(),
@@ -482,7 +516,6 @@ impl Shell {
             // Connections of an earlier incarnation are known elsewhere by theirs.
             numbers: now_ms() << 20,
             machine: settings.machine.as_str().into(),
-            complaints: complaints::Complaints::new(),
             without_groups: false,
             without_user_limits: BTreeSet::new(),
             leaving: false,
@@ -493,6 +526,16 @@ impl Shell {
 
     fn handle(&mut self, shell_event: ShellEvent) {
         let event = match shell_event {
+            ShellEvent::OfUser(uid, piece) => return self.pieces.put(uid, *piece),
+            ShellEvent::Frames(client, frames) => {
+                for (kind, rank, payload) in frames {
+                    self.handle(ShellEvent::Core(Event::Frame(client, kind, rank, payload)));
+                }
+                return;
+            }
+            ShellEvent::Core(Event::Gang(gang::SwitchEvent::UserLine(uid, text))) => {
+                return self.complaints.inform(uid, &text);
+            }
             ShellEvent::Peer(link, peer) => {
                 let dialled = peer.far.dialled;
                 self.peers.insert(link, peer);
@@ -636,8 +679,14 @@ impl Shell {
                 Action::ReachRegion(from, id, client) => {
                     regions::reach_for(from, id, client, self.settings.data, self.region_events());
                 }
-                Action::Info(text) => tracing::info!("{text}"),
-                Action::Warn(text) => tracing::warn!("{text}"),
+                Action::Info(text) => match self.speaker {
+                    Some(uid) => self.complaints.inform(uid, &text),
+                    None => tracing::info!("{text}"),
+                },
+                Action::Warn(text) => match self.speaker {
+                    Some(uid) => self.complaints.warn(uid, &text),
+                    None => tracing::warn!("{text}"),
+                },
                 Action::Leave => self.leaving = true,
                 Action::GiveUp(why) => (self.leaving, self.refused) = (true, Some(why)),
             }
@@ -649,10 +698,13 @@ impl Shell {
         let client = ClientId(self.number());
         let tell = self.region_events();
         let users = &mut self.peer_users;
-        report_accept(accepted.and_then(|stream| {
+        let admitted = accepted.and_then(|stream| {
             let (user, _) = users.identify(&stream)?;
             regions::accept(stream, client, user, &self.quota, tell)
-        }));
+        });
+        if let Err(error) = admitted {
+            self.doors.handle_failure("that asks for a region", &error);
+        }
     }
 
     fn region_events(&self) -> impl Fn(regions::RegionEvent) + Send + use<> {
@@ -790,11 +842,4 @@ fn random_number() -> io::Result<u64> {
     let mut number = [0; 8];
     tutti_os::random::fill_random(&mut number)?;
     Ok(u64::from_ne_bytes(number))
-}
-
-fn report_accept(result: io::Result<()>) {
-    // Too many descriptors, or a peer that was gone again: the next one may fare better.
-    if let Err(error) = result {
-        tracing::warn!("cannot take a connection: {error}");
-    }
 }

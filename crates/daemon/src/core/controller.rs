@@ -212,6 +212,7 @@ impl Controller {
             // The parts' own.
             SwitchEvent::Relay(..)
             | SwitchEvent::LogLine(_)
+            | SwitchEvent::UserLine(..)
             | SwitchEvent::Method(..)
             | SwitchEvent::Moved(_) => {}
         }

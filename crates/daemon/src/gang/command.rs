@@ -194,4 +194,6 @@ pub enum SwitchEvent {
     Lags(Lags),
     /// For the person who keeps the machines.
     LogLine(String),
+    /// The same about a job of this user's, who may have many.
+    UserLine(u32, String),
 }

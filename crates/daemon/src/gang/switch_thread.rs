@@ -198,11 +198,11 @@ impl SwitchThread {
     /// A job whose cgroup the kernel does not freeze is held otherwise, or not at all.
     fn report_failures(&mut self) {
         let jobs = self.jobs.iter_mut();
-        let jobs = jobs.filter_map(|(id, job)| Some((*id, job.freezer.as_mut()?, &mut job.crowd)));
-        for (job, freezer, crowd) in jobs {
+        let jobs = jobs.filter_map(|(id, job)| Some((*id, job.user, job.freezer.as_mut()?, &mut job.crowd)));
+        for (job, user, freezer, crowd) in jobs {
             if freezer.is_crowd() && !std::mem::replace(crowd, true) {
                 let text = "it has many processes, which are stopped one by one: it may be late at its turns";
-                (self.emit)(SwitchEvent::LogLine(format!("job {job}: {text}")));
+                (self.emit)(SwitchEvent::UserLine(user, format!("job {job}: {text}")));
             }
             let Some(FreezeFailure { error, by_signals }) = freezer.take_failure() else { continue };
             let what = if by_signals { "it is stopped by signals" } else { "it also runs outside its turns" };
@@ -210,9 +210,10 @@ impl SwitchThread {
                 job,
                 if by_signals { FreezeMethod::Signals } else { FreezeMethod::Nothing },
             ));
-            (self.emit)(SwitchEvent::LogLine(format!(
-                "job {job}: its cgroup cannot be frozen ({error}): {what}"
-            )));
+            (self.emit)(SwitchEvent::UserLine(
+                user,
+                format!("job {job}: its cgroup cannot be frozen ({error}): {what}"),
+            ));
         }
     }
 
@@ -224,9 +225,10 @@ impl SwitchThread {
             self.recorder.put(kind, *id, wait.from_ns, wait.to_ns);
             if wait.is_kept && !std::mem::replace(&mut job.kept_lock, true) {
                 let text = "who wants the same range waits for its next turn";
-                (self.emit)(SwitchEvent::LogLine(format!(
-                    "job {id} is frozen while a rank accesses a file that it has locked: {text}"
-                )));
+                (self.emit)(SwitchEvent::UserLine(
+                    job.user,
+                    format!("job {id} is frozen while a rank accesses a file that it has locked: {text}"),
+                ));
             }
         }
     }
@@ -236,13 +238,15 @@ impl SwitchThread {
         self.phases.handle_time(now_ns());
         while let Some(Hold { job, held }) = self.phases.poll_hold() {
             let now_ns = now_ns();
+            let user = self.jobs.get(&job).map_or(0, |job| job.user);
             let freezer = self.jobs.get_mut(&job).and_then(|job| job.freezer.as_mut());
             let is_held = freezer.is_some_and(|freezer| freezer.hold(now_ns, held));
             if held && self.phases.has_overstayed_first(job) {
                 let then = if is_held { "is held" } else { "cannot be held without a cgroup" };
-                (self.emit)(SwitchEvent::LogLine(format!(
-                    "job {job} keeps the parallel slots that others want: it {then} in their turns"
-                )));
+                (self.emit)(SwitchEvent::UserLine(
+                    user,
+                    format!("job {job} keeps the parallel slots that others want: it {then} in their turns"),
+                ));
             }
         }
     }
@@ -271,6 +275,8 @@ impl SwitchThread {
             }
             Command::RanksStarted(job, is_here) => {
                 let entry = self.jobs.entry(job).or_default();
+                let user = is_here.user;
+                entry.user = user;
                 self.phases.adopt(now_ns, job, &is_here);
                 // A line that it has already is free before it takes another.
                 entry.freezer = None;
@@ -285,11 +291,11 @@ impl SwitchThread {
                 (self.emit)(SwitchEvent::Method(job, method));
                 self.end_filling(now_ns);
                 if let Some(text) = self.why_not_fill(job) {
-                    (self.emit)(SwitchEvent::LogLine(text));
+                    (self.emit)(SwitchEvent::UserLine(user, text));
                 }
                 if method == FreezeMethod::Signals {
                     let text = format!("job {job} takes turns by signals: no cgroup can be made here");
-                    (self.emit)(SwitchEvent::LogLine(text));
+                    (self.emit)(SwitchEvent::UserLine(user, text));
                 }
                 return self.announce_job(now_ns, job);
             }

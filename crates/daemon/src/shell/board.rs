@@ -67,12 +67,12 @@ impl BoardSocket {
         }
     }
 
-    /// Somebody who wants the board; none: it is time to refresh it.
-    pub(super) async fn next(&mut self) -> Option<UnixStream> {
+    /// Somebody who wants the board, while anybody `is_open` to is let in; none: it is time to refresh it.
+    pub(super) async fn next(&mut self, is_open: bool) -> Option<io::Result<UnixStream>> {
         let BoardSocket { listener, alarm, refresh, due, .. } = self;
         let until = due.saturating_duration_since(Instant::now());
         tokio::select! {
-            Some(stream) = accept(listener.as_ref()) => Some(stream),
+            accepted = accept(listener.as_ref()), if is_open => Some(accepted),
             () = alarm.ring(until) => {
                 *due = Instant::now() + *refresh;
                 None
@@ -88,9 +88,9 @@ impl Drop for BoardSocket {
 }
 
 /// The next one who connects; never anybody without a socket.
-async fn accept(listener: Option<&UnixListener>) -> Option<UnixStream> {
+async fn accept(listener: Option<&UnixListener>) -> io::Result<UnixStream> {
     match listener {
-        Some(listener) => listener.accept().await.ok().map(|(stream, _)| stream),
+        Some(listener) => listener.accept().await.map(|(stream, _)| stream),
         None => std::future::pending().await,
     }
 }

@@ -26,7 +26,8 @@ use super::error::{ShellError, failed};
 use super::peer_users::PeerProcess;
 use super::quota::{ConnectionPermit, Debts};
 use super::receive::read_some;
-use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number, report_accept, starters};
+use super::service::UserEvents;
+use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, doors, random_number, starters};
 use crate::message::{Answer, Request, STATE_BYTES_MAX, User};
 
 /// What is written to a user's program.
@@ -51,6 +52,10 @@ const WORDS_MAX: usize = 1 << 18;
 /// What a program may say in one frame after it. Whose job runs already is its starter, which also says what
 /// it sees for a snapshot.
 const FRAME_BYTES_MAX: usize = wire::DATA_BYTES_MAX;
+/// A report of the starter of a job that runs already; what it sees for a snapshot may be longer.
+const REPORT_BYTES_MAX: usize = 4 << 20;
+/// Frames of a connection that are served together.
+const PIECE_FRAMES: usize = 16;
 /// The first request is whole after this time, or it is none.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
 /// Who has been answered reads it within this time.
@@ -84,28 +89,44 @@ pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, Fil
 }
 
 impl Shell {
-    pub(super) fn accept_client(&mut self, accepted: io::Result<(UnixStream, SocketAddr)>) {
-        let accepted = accepted.map(|(stream, _)| {
-            let (user, pid) = match self.peer_users.identify(&stream) {
-                Ok(found) => found,
-                Err(error) => {
-                    refuse(&stream, error.to_string());
-                    return;
+    pub(super) fn accept_client(
+        &mut self,
+        accepted: io::Result<(UnixStream, SocketAddr)>,
+        listener: &UnixListener,
+    ) {
+        let stream = match accepted {
+            Ok((stream, _)) => Some(stream),
+            Err(error) => {
+                self.doors.handle_failure("of a user's program", &error);
+                doors::is_exhausted(&error).then(|| self.doors.admit_owner(listener)).flatten()
+            }
+        };
+        let Some(stream) = stream else { return };
+        self.admit_client(stream);
+    }
+
+    fn admit_client(&mut self, stream: UnixStream) {
+        let (user, pid) = match self.peer_users.identify(&stream) {
+            Ok(found) => found,
+            Err(error) => {
+                if doors::is_exhausted(&error) {
+                    self.doors.handle_failure("of a user's program", &error);
                 }
-            };
-            // Whoever has too many connections costs no more than this.
-            let permit = match self.quota.admit(user.account().uid) {
-                Ok(permit) => permit,
-                Err(text) => return refuse(&stream, text),
-            };
-            let process = PeerProcess::of(&stream, pid, user.uid);
-            let groups = tutti_os::peer_groups(stream.as_fd());
-            let has_ended = pid.is_some() && process.is_none();
-            let peer = Peer { user, groups, pid, process, has_ended, machine: Arc::clone(&self.machine) };
-            let client = ClientId(self.number());
-            drop(tokio::spawn(serve(client, peer, permit, stream, self.shell_events.clone())));
-        });
-        report_accept(accepted);
+                refuse(&stream, error.to_string());
+                return;
+            }
+        };
+        // Whoever has too many connections costs no more than this.
+        let permit = match self.quota.admit(user.account().uid) {
+            Ok(permit) => permit,
+            Err(excess) => return refuse(&stream, excess.to_string()),
+        };
+        let process = PeerProcess::of(&stream, pid, user.uid);
+        let groups = tutti_os::peer_groups(stream.as_fd());
+        let has_ended = pid.is_some() && process.is_none();
+        let peer = Peer { user, groups, pid, process, has_ended, machine: Arc::clone(&self.machine) };
+        let client = ClientId(self.number());
+        drop(tokio::spawn(serve(client, peer, permit, stream, self.shell_events.clone())));
     }
 }
 
@@ -225,7 +246,8 @@ async fn serve(
         return;
     }
     let mut decoder = Decoder::default();
-    let heard = listen(client, &peer, &mut permit, &mut reader, &mut decoder, &shell_events).await;
+    let events = UserEvents { uid: permit.uid(), shell_events };
+    let heard = listen(client, &peer, &mut permit, &mut reader, &mut decoder, &events).await;
     if let Ok(Some(back)) = heard {
         let (listen, refused) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
         let (number, job) = (client.0, JobId(back.job));
@@ -237,14 +259,14 @@ async fn serve(
             listen: Arc::clone(&listen),
             refused: Arc::clone(&refused),
         };
-        if shell_events.send(told).is_ok() {
+        if events.put(told) {
             drop(weak);
             listen.notified().await;
             // Whatever somebody else says is nothing that this job's starter says.
             if refused.load(Ordering::Relaxed) {
                 return;
             }
-            starters::read_frames(job, number, reader, decoder, listen, shell_events).await;
+            starters::read_frames(job, number, reader, decoder, listen, events).await;
         }
         return;
     }
@@ -255,7 +277,8 @@ async fn serve(
             let _ = sender.send(frame);
         }
     }
-    let _ = shell_events.send(ShellEvent::Core(Event::ClientGone(client)));
+    // Until it is, the connection counts.
+    events.serve(ShellEvent::Core(Event::ClientGone(client))).await;
 }
 
 impl Shell {
@@ -290,7 +313,7 @@ async fn listen(
     permit: &mut ConnectionPermit,
     reader: &mut OwnedReadHalf,
     decoder: &mut Decoder,
-    shell_events: &ShellEvents,
+    events: &UserEvents,
 ) -> Result<Option<Reattach>, String> {
     permit.await_budget().await;
     let asked = timeout(REQUEST_MAX, read_first(permit, reader, decoder)).await;
@@ -316,26 +339,33 @@ async fn listen(
     }
     let stream: &UnixStream = reader.as_ref();
     peer.vouch(&mut request, stream.as_fd())?;
-    if shell_events.send(ShellEvent::Core(Event::Request(client, peer.user, request))).is_err() {
+    if !events.serve(ShellEvent::Core(Event::Request(client, peer.user, request))).await {
         return Ok(None);
     }
     loop {
-        let mut waiting = decoder.waiting();
-        while let Some((header, payload)) = decoder.next_frame().map_err(|error| error.to_string())? {
-            let event = Event::Frame(client, header.kind, header.rank, payload.to_vec());
-            if shell_events.send(ShellEvent::Core(event)).is_err() {
+        permit.release_to(decoder.waiting());
+        let mut frames = Vec::new();
+        while frames.len() < PIECE_FRAMES
+            && let Some((header, payload)) = decoder.next_frame().map_err(|error| error.to_string())?
+        {
+            if header.kind == Kind::Report && payload.len() > REPORT_BYTES_MAX {
+                return Err(format!("a report of more than {} MiB", REPORT_BYTES_MAX >> 20));
+            }
+            frames.push((header.kind, header.rank, payload.to_vec()));
+        }
+        if !frames.is_empty() {
+            if !events.serve(ShellEvent::Frames(client, frames)).await {
                 return Ok(None);
             }
-            waiting = 0;
+            continue;
         }
-        if waiting > frame_bytes_max + wire::HEAD_BYTES {
+        if decoder.waiting() > frame_bytes_max + wire::HEAD_BYTES {
             return Err(format!("a frame of more than {} KiB", frame_bytes_max >> 10));
         }
-        if read_some(reader, decoder).await == 0 {
-            return Ok(None);
+        match read_some(reader, decoder).await {
+            0 => return Ok(None),
+            read => permit.hold(read).map_err(|excess| excess.to_string())?,
         }
-        // Who says much at once does not fill the queue before the loop has had its turn.
-        tokio::task::yield_now().await;
     }
 }
 
@@ -405,7 +435,7 @@ async fn read_first(
         }
         match read_some(reader, decoder).await {
             0 => return Ok(None),
-            read => permit.hold(read)?,
+            read => permit.hold_request(read).map_err(|excess| excess.to_string())?,
         }
     }
 }

@@ -5,57 +5,72 @@
 //! | bound | value | beyond it |
 //! |---|---|---|
 //! | bytes of a line | 512 | the rest of it is cut off |
-//! | bytes in the log, of all starters of a user | 64 KiB at once, then 256 a second | lines are left out, and counted |
+//! | bytes in the log, of all that a user causes | 64 KiB at once, then 256 a second | lines are left out, and counted |
 //! | bytes that are read of a starter | 1 MiB | the pipe is closed |
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tutti_os::stderr::escape_control;
 
+use super::quota::ConnectionQuota;
 use crate::message::JobId;
 
 const LINE_BYTES_MAX: usize = 512;
-/// What stands before a line of a starter in the log: time, level, node, job, user.
-const PREFIX_BYTES: usize = 80;
-const BURST_BYTES: u64 = 64 << 10;
-const BYTES_PER_SECOND: u64 = 256;
 const READ_BYTES_MAX: usize = 1 << 20;
 
-/// What the log has room for, by user.
+/// What starters write goes into the log, as far as it has room for their users.
 #[derive(Clone, Debug)]
 pub(super) struct Complaints {
-    rooms: Arc<Mutex<HashMap<u32, Room>>>,
+    quota: ConnectionQuota,
 }
 
 impl Complaints {
-    pub(super) fn new() -> Self {
-        Complaints { rooms: Arc::default() }
+    pub(super) fn new(quota: ConnectionQuota) -> Self {
+        Complaints { quota }
     }
 
-    /// Reads what the starter of a job says until it has closed its end.
-    pub(super) fn read_frames(&self, job: JobId, uid: u32, errors: OwnedFd) {
-        let Ok(errors) = Receiver::from_owned_fd(errors) else { return };
-        let all = self.clone();
-        tokio::spawn(async move {
-            all.read(job, uid, errors, |line| tracing::warn!("{line}")).await;
+    /// A line that a user causes.
+    pub(super) fn warn(&self, uid: u32, text: &str) {
+        self.put(uid, text, |line| tracing::warn!("{line}"));
+    }
+
+    /// The same where nothing is wrong.
+    pub(super) fn inform(&self, uid: u32, text: &str) {
+        self.put(uid, text, |line| tracing::info!("{line}"));
+    }
+
+    fn put(&self, uid: u32, text: &str, mut put: impl FnMut(&str)) {
+        self.quota.log(uid, text, |left_out| {
+            if left_out > 0 {
+                put(&format!("{left_out} lines about user {uid} are left out"));
+            }
+            put(text);
         });
     }
 
-    async fn read(&self, job: JobId, uid: u32, mut errors: Receiver, mut put: impl FnMut(&str)) {
+    /// Reads what the starter of a job of `uid` says until it has closed its end. It is `account`'s to answer
+    /// for.
+    pub(super) fn read_frames(&self, job: JobId, uid: u32, account: u32, errors: OwnedFd) {
+        let Ok(errors) = Receiver::from_owned_fd(errors) else { return };
+        let all = self.clone();
+        tokio::spawn(async move {
+            all.read(job, (uid, account), errors, |line| tracing::warn!("{line}")).await;
+        });
+    }
+
+    async fn read(
+        &self,
+        job: JobId,
+        (uid, account): (u32, u32),
+        mut errors: Receiver,
+        mut put: impl FnMut(&str),
+    ) {
         let mut bytes = vec![0; 4096];
         let (mut line, mut total) = (Line::default(), 0);
         let mut complain = |text: &str| {
-            self.with_room(uid, PREFIX_BYTES + text.len(), |left_out| {
-                if left_out > 0 {
-                    put(&format!("{left_out} lines of starters of user {uid} are left out"));
-                }
-                put(&format!("the starter of job {job} of user {uid}: {text}"));
-            });
+            self.put(account, &format!("the starter of job {job} of user {uid}: {text}"), &mut put);
         };
         while let Ok(read) = errors.read(&mut bytes).await
             && read > 0
@@ -72,40 +87,6 @@ impl Complaints {
             }
         }
         line.end(&mut complain);
-    }
-
-    /// `put` is told how many lines had no room before this one.
-    fn with_room(&self, uid: u32, bytes: usize, put: impl FnOnce(u64)) {
-        let now = Instant::now();
-        let mut rooms = self.rooms.lock().expect("nobody panics with it");
-        rooms.retain(|_, room| {
-            room.refill(now);
-            room.bytes < BURST_BYTES || room.left_out > 0
-        });
-        let room = rooms.entry(uid).or_insert(Room { bytes: BURST_BYTES, since: now, left_out: 0 });
-        match room.bytes.checked_sub(bytes as u64) {
-            Some(rest) => {
-                room.bytes = rest;
-                put(std::mem::take(&mut room.left_out));
-            }
-            None => room.left_out += 1,
-        }
-    }
-}
-
-/// Room in the log for a user's starters.
-#[derive(Debug)]
-struct Room {
-    bytes: u64,
-    since: Instant,
-    left_out: u64,
-}
-
-impl Room {
-    fn refill(&mut self, now: Instant) {
-        let seconds = now.saturating_duration_since(self.since).as_secs();
-        self.since += std::time::Duration::from_secs(seconds);
-        self.bytes = BURST_BYTES.min(self.bytes.saturating_add(seconds.saturating_mul(BYTES_PER_SECOND)));
     }
 }
 
@@ -159,7 +140,7 @@ mod tests {
                 false
             });
             let mut lines = Vec::new();
-            complaints.read(JobId(7), uid, errors, |line| lines.push(line.to_owned())).await;
+            complaints.read(JobId(7), (uid, uid), errors, |line| lines.push(line.to_owned())).await;
             lines.push(format!("closed: {}", writer.join().unwrap()));
             lines
         })
@@ -167,7 +148,7 @@ mod tests {
 
     #[test]
     fn starter_lines_are_named_cut_and_spelt_out() {
-        let complaints = Complaints::new();
+        let complaints = Complaints::new(ConnectionQuota::new(0, 1000));
         let long = [&[b'x'; 600][..], b"\n"].concat();
         let found =
             logged(&complaints, 5, vec![b"a\x1b[2J".to_vec(), b"b\n\n".to_vec(), long, b"end".to_vec()]);
@@ -181,7 +162,7 @@ mod tests {
 
     #[test]
     fn starter_that_floods_its_stderr_gets_64_kib_of_the_log_and_costs_1_mib_of_reading() {
-        let complaints = Complaints::new();
+        let complaints = Complaints::new(ConnectionQuota::new(0, 1000));
         let line = |letter: u8| [&[letter; 99][..], b"\n"].concat();
         let flood = vec![line(b'x').repeat(10_000); 105];
         let found = logged(&complaints, 5, flood);

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::strangers::Strangers;
-use super::{Event, LinkId, Shell, ShellEvent, ShellEvents, report_accept};
+use super::{Event, LinkId, Shell, ShellEvent, ShellEvents};
 use crate::gang::{Command, LABEL, Neighbour, SECRET_BYTES, Secret};
 use crate::members::NodeId;
 use crate::message::{MESSAGE_BYTES_MAX, Message};
@@ -145,7 +145,9 @@ impl Shell {
             }
             let _ = begin.send(());
         });
-        report_accept(accepted);
+        if let Err(error) = accepted {
+            self.doors.handle_failure("of a daemon", &error);
+        }
     }
 
     pub(super) fn dial(&mut self, address: SocketAddr) {

@@ -32,17 +32,16 @@ impl PublicList {
     }
 
     /// Somebody who wants the list.
-    pub(super) async fn accept(&self) -> Option<UnixStream> {
+    pub(super) async fn accept(&self) -> std::io::Result<UnixStream> {
         match &self.listener {
-            Some(listener) => listener.accept().await.ok().map(|(stream, _)| stream),
+            Some(listener) => listener.accept().await.map(|(stream, _)| stream),
             None => std::future::pending().await,
         }
     }
 
     /// Writes the list, which the socket's buffer takes at once, and closes. `rows`: the jobs, with their
     /// arguments or without.
-    pub(super) fn show(&mut self, stream: Option<UnixStream>, rows: impl FnOnce(bool) -> Vec<PublicRow>) {
-        let Some(stream) = stream else { return };
+    pub(super) fn show(&mut self, stream: UnixStream, rows: impl FnOnce(bool) -> Vec<PublicRow>) {
         let Ok(peer) = stream.peer_cred() else { return };
         if self.admits(peer.uid(), now_ms()) {
             let bytes = public::encode(rows(self.with_arguments));

@@ -31,8 +31,10 @@ use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
 use super::clock::now;
 use super::orphans::{Wards, await_end_blocking};
+use super::quota::DescriptorPermit;
 use super::receive::read_some;
 use super::records::{File, remove_blocking, started};
+use super::service::UserEvents;
 use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number};
 use crate::core::event::StarterEnd;
 use crate::message::{Launch, STATE_BYTES_MAX};
@@ -70,7 +72,14 @@ pub(super) struct Starter {
     pub group: Option<PartGroup>,
     /// What is kept of it.
     pub file: File,
+    /// What its part has of the daemon's descriptors.
+    _descriptors: Option<DescriptorPermit>,
 }
+
+/// Descriptors of a part that this daemon has started: of its process and pipes, its cgroups, its freezer.
+const DESCRIPTORS: u64 = 28;
+/// The same of one that runs already.
+const DESCRIPTORS_ENROLLED: u64 = 10;
 
 /// A process that this daemon has started.
 struct Process {
@@ -139,7 +148,7 @@ impl Starter {
     /// One of an earlier daemon.
     pub(super) fn away(file: File) -> Self {
         let group = file.group.as_ref().and_then(PartGroup::reopen);
-        Starter { child: None, enrolled: false, wire: None, ended: false, group, file }
+        Starter { child: None, enrolled: false, wire: None, ended: false, group, file, _descriptors: None }
     }
 
     pub(super) fn put(&self, kind: Kind, number: u32, payload: &[u8]) {
@@ -262,6 +271,15 @@ impl Shell {
             token,
             reconnect_ms: self.settings.keep_ms,
         });
+        let descriptors = match self.quota.take_descriptors(launch.user.account().uid, DESCRIPTORS) {
+            Ok(permit) => Some(permit),
+            Err(excess) => {
+                let text = format!("node {} starts no more jobs of this user: {excess}", self.settings.name);
+                let gone = Event::StarterGone(job, StarterEnd::Died(text));
+                let _ = self.shell_events.send(ShellEvent::Core(gone));
+                return;
+            }
+        };
         let mut group = self.make_group(&described, launch.user.account().uid, launch.terms.fill);
         let mut spawned = self.spawn(job, launch, group.as_ref());
         if let (Err(text), Some(made)) = (&spawned, &group) {
@@ -289,7 +307,7 @@ impl Shell {
                     reader,
                     Decoder::default(),
                     hearing,
-                    self.shell_events.clone(),
+                    UserEvents { uid: launch.user.account().uid, shell_events: self.shell_events.clone() },
                 ));
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Job, &described);
@@ -312,7 +330,10 @@ impl Shell {
                 }
                 let wire = Some(Wire { number, writer, listen });
                 let (child, enrolled, ended) = (Some(child), false, false);
-                self.starters.insert(job, Starter { child, enrolled, wire, ended, group, file });
+                self.starters.insert(
+                    job,
+                    Starter { child, enrolled, wire, ended, group, file, _descriptors: descriptors },
+                );
             }
             Err(text) => {
                 let gone = Event::StarterGone(job, StarterEnd::Died(text));
@@ -330,7 +351,8 @@ impl Shell {
         listen: Arc<Notify>,
         refused: &AtomicBool,
     ) -> Option<Event> {
-        let writer = self.clients.remove(&client)?.writer;
+        let known = self.clients.remove(&client)?;
+        let (writer, account) = (known.writer, known.debts.uid());
         let job = JobId(back.job);
         let wire = Wire { number: client.0, writer, listen };
         let is_it = |starter: &&mut Starter| {
@@ -348,11 +370,12 @@ impl Shell {
                 Some(Event::Reattach(job, back.clone()))
             }
             None => {
-                tracing::warn!("job {job} of user {uid} is not known here, it ends");
+                self.complaints.warn(account, &format!("job {job} of user {uid} is not known here, it ends"));
                 refused.store(true, Ordering::Relaxed);
                 let file = File { token: 0, pid: 0, since: 0, cgroup: None, group: None, record: None };
                 let (enrolled, ended, group) = (false, false, None);
-                Starter { child: None, enrolled, wire: Some(wire), ended, group, file }.end();
+                let wire = Some(wire);
+                Starter { child: None, enrolled, wire, ended, group, file, _descriptors: None }.end();
                 None
             }
         }
@@ -372,7 +395,11 @@ impl Shell {
         let wire = Wire { number: client.0, writer: known.writer, listen: Arc::new(Notify::new()) };
         self.enrolled.insert(client, job);
         let (enrolled, ended, group) = (true, false, None);
-        self.starters.insert(job, Starter { child: None, enrolled, wire: Some(wire), ended, group, file });
+        let descriptors = self.quota.take_descriptors(known.debts.uid(), DESCRIPTORS_ENROLLED);
+        let wire = descriptors.is_ok().then_some(wire);
+        let (child, descriptors) = (None, descriptors.ok());
+        self.starters
+            .insert(job, Starter { child, enrolled, wire, ended, group, file, _descriptors: descriptors });
     }
 
     /// What happened concerns a connection that has become the wire of a job.
@@ -459,7 +486,7 @@ impl Shell {
         };
         let (pid, pidfd) = fork_starter(&entry)
             .map_err(|error| format!("cannot start a process on node {name}: {error}"))?;
-        self.complaints.read_frames(job, uid, errors);
+        self.complaints.read_frames(job, uid, launch.user.account().uid, errors);
         let _ = rustix::io::ioctl_fionbio(&failed, true);
         let directory = escape_control(&text(&launch.directory).to_string_lossy());
         Ok((Process { pid: pid.as_raw_nonzero().get() as u32, pidfd, failed, directory, uid }, stream))
@@ -525,6 +552,9 @@ fn zero_ended(bytes: &[u8]) -> Result<CString, String> {
     CString::new(bytes).map_err(|_| "the job's environment or directory has a zero byte in it".into())
 }
 
+/// Frames of a starter that are served together: as many as are read at once, if they are not very short.
+const PIECE_FRAMES: usize = 256;
+
 /// Reads frames, as many at a time as came together, each time after the core has asked for them.
 pub(super) async fn read_frames(
     job: JobId,
@@ -532,25 +562,32 @@ pub(super) async fn read_frames(
     reader: OwnedReadHalf,
     mut decoder: Decoder,
     listen: Arc<Notify>,
-    shell_events: ShellEvents,
+    events: UserEvents,
 ) {
     let wrong = loop {
         let mut frames = Vec::new();
         let wrong = loop {
+            if frames.len() == PIECE_FRAMES {
+                break None;
+            }
             match decoder.next_frame() {
                 Ok(Some((header, payload))) => frames.push((header.kind, header.rank, payload.to_vec())),
                 Ok(None) => break None,
                 Err(error) => break Some(error.to_string()),
             }
         };
+        let is_more = frames.len() == PIECE_FRAMES;
         if !frames.is_empty() {
-            if shell_events.send(ShellEvent::Core(Event::Starter(job, frames))).is_err() {
+            if !events.put(ShellEvent::Core(Event::Starter(job, frames))) {
                 return;
             }
             listen.notified().await;
         }
         if wrong.is_some() {
             break wrong;
+        }
+        if is_more {
+            continue;
         }
         if decoder.waiting() > STATE_BYTES_MAX + wire::HEAD_BYTES {
             break Some(format!("a frame of more than {} MiB", STATE_BYTES_MAX >> 20));
@@ -559,7 +596,7 @@ pub(super) async fn read_frames(
             break None;
         }
     };
-    let _ = shell_events.send(ShellEvent::StarterClosed(job, number, wrong));
+    events.put(ShellEvent::StarterClosed(job, number, wrong));
 }
 
 #[cfg(test)]

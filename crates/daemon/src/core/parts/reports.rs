@@ -106,11 +106,12 @@ impl Parts {
 
     /// What all parts of a job's user say, but for those that are not counted; none: the user has no bound.
     fn kept_of_user(&self, local: &LocalNode, job: JobId, counts: impl Fn(JobId) -> bool) -> Option<Kept> {
-        let uid = self.parts.get(&job)?.launch.user.uid;
+        let uid = self.parts.get(&job)?.launch.user.account().uid;
         if uid == local.config.owner {
             return None;
         }
-        let theirs = self.parts.iter().filter(|(job, part)| part.launch.user.uid == uid && counts(**job));
+        let theirs =
+            self.parts.iter().filter(|(job, part)| part.launch.user.account().uid == uid && counts(**job));
         Some(theirs.fold(Kept::default(), |sum, (_, part)| sum.and(part.kept)))
     }
 

@@ -40,6 +40,8 @@ const POLL_ALONE_NS: u64 = 50_000_000;
 /// A job as this node knows it.
 #[derive(Debug, Default)]
 pub(super) struct Job {
+    /// Whose it is, if ranks of it run here.
+    pub(super) user: u32,
     pub(super) nodes: Vec<NodeId>,
     /// The agent knows of it.
     pub(super) known: bool,
@@ -237,9 +239,10 @@ impl SwitchThread {
                 if let Some(entry) = self.jobs.get_mut(job).filter(|entry| !entry.stuck) {
                     entry.stuck = true;
                     let why = "it is in a long system call, or others keep the cores busy";
-                    (self.emit)(SwitchEvent::LogLine(format!(
-                        "job {job} takes more than 1 s to freeze: {why}"
-                    )));
+                    (self.emit)(SwitchEvent::UserLine(
+                        entry.user,
+                        format!("job {job} takes more than 1 s to freeze: {why}"),
+                    ));
                 }
             }
             Action::Bind(job, slots) => {

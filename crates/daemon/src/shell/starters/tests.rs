@@ -18,17 +18,19 @@ fn heard(event: Vec<u8>) -> (usize, Option<String>) {
         let (reader, _writer) = UnixStream::from_std(own).unwrap().into_split();
         let (shell_events, mut shell_event) = mpsc::unbounded_channel();
         let listen = Arc::new(Notify::new());
-        let hearing = read_frames(JobId(1), 7, reader, Decoder::default(), Arc::clone(&listen), shell_events);
+        let events = UserEvents { uid: 5, shell_events };
+        let hearing = read_frames(JobId(1), 7, reader, Decoder::default(), Arc::clone(&listen), events);
         tokio::spawn(hearing);
         let mut frames = 0;
         loop {
             let next = tokio::time::timeout(LIMIT, shell_event.recv()).await.expect("the end of the wire");
-            match next {
-                Some(ShellEvent::Core(Event::Starter(_, more))) => {
+            let Some(ShellEvent::OfUser(5, piece)) = next else { panic!("it is charged to its user") };
+            match piece.into_event() {
+                ShellEvent::Core(Event::Starter(_, more)) => {
                     frames += more.len();
                     listen.notify_one();
                 }
-                Some(ShellEvent::StarterClosed(JobId(1), 7, wrong)) => return (frames, wrong),
+                ShellEvent::StarterClosed(JobId(1), 7, wrong) => return (frames, wrong),
                 _ => panic!("nothing else happens"),
             }
         }
