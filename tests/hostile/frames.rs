@@ -33,7 +33,7 @@ fn submission(number: u64, ranks: u64) -> Value {
 
 /// Enrols a job, by the hostile user.
 #[track_caller]
-fn enrol(machine: &Machine, number: u64, ranks: u64) -> UnixStream {
+pub fn enrol(machine: &Machine, number: u64, ranks: u64) -> UnixStream {
     let (stream, answer) = machine.ask(HOSTILE, &json!({ "Enrol": submission(number, ranks) }));
     assert!(answer["Job"].is_u64(), "{answer}");
     stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a socket");
@@ -45,7 +45,7 @@ fn numbers(number: u32, count: usize) -> String {
     format!("[{}]", vec![number.to_string(); count].join(","))
 }
 
-fn report(text: &str) -> Vec<u8> {
+pub fn report(text: &str) -> Vec<u8> {
     Machine::frame(REPORT, text.as_bytes())
 }
 

@@ -34,6 +34,7 @@ mod shares;
 mod siege;
 mod sleepers;
 mod strangers;
+mod switch_thread;
 mod terms;
 mod tracer;
 mod user_memory;

@@ -14,14 +14,17 @@
 //! no cgroup can be made it is stopped by signals (`stopper`).
 
 pub(crate) mod admission;
+mod bell;
 mod binding;
 mod cgroup_freezer;
 mod clock;
 mod command;
+pub(crate) mod fetcher;
 mod file_locks;
 mod freeze_progress;
 mod freeze_state;
 mod job_freezer;
+mod lent;
 mod mailbox;
 pub(crate) mod page;
 mod phases;

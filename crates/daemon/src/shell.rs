@@ -24,6 +24,7 @@ use crate::core::config::Config;
 use crate::core::config::Loaded;
 use crate::core::event::{Event, WriterEvent};
 use crate::core::ledger::queue::Rules;
+use crate::gang::fetcher::{Fetcher, Handover};
 use crate::gang::{self, GangSettings, Switcher};
 use crate::ids::{ClientId, LinkId};
 use crate::key::Credential;
@@ -146,6 +147,8 @@ enum ShellEvent {
         debts: quota::Debts,
         process: Option<peer_users::PeerProcess>,
     },
+    /// What starters of a job have for the switch thread.
+    Pages(JobId, Handover),
     /// Of published regions.
     Region(regions::RegionEvent),
     /// Who else has jobs on this machine has been looked for: what is known now, and our windows.
@@ -201,6 +204,10 @@ struct Shell {
     /// A neighbour's lines of the board have come.
     has_board_lines: bool,
     switcher: Switcher,
+    /// Finds what starters have for the switch thread.
+    fetcher: Fetcher,
+    /// Ranks of which the switch thread is told when that is found, or at this time.
+    unsent: HashMap<JobId, (Box<gang::LocalRanks>, Instant)>,
     board: Option<board::Keeper>,
     meters: uses::Meters,
     fill_trials: filling::FillTrials,
@@ -299,6 +306,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
             },
             () = until(shell.doors.closed_until()) => {}
             () = until(shell.serves_at()) => {}
+            () = until(shell.unsent_until()) => shell.send_overdue(),
             () = alarm.ring(shell.wait()) => {
                 shell.watch_front_ends();
                 shell.core.handle(now(), Event::Tick);
@@ -492,6 +500,8 @@ impl Shell {
             has_board_lines: false,
             credential,
             switcher,
+            fetcher,
+            unsent: HashMap::new(),
             board,
             meters: uses::Meters::open(),
             fill_trials: filling::FillTrials::default(),
@@ -526,6 +536,7 @@ impl Shell {
 
     fn handle(&mut self, shell_event: ShellEvent) {
         let event = match shell_event {
+            ShellEvent::Pages(job, pages) => return self.send_pages(job, pages),
             ShellEvent::OfUser(uid, piece) => return self.pieces.put(uid, *piece),
             ShellEvent::Frames(client, frames) => {
                 for (kind, rank, payload) in frames {
@@ -658,6 +669,7 @@ impl Shell {
                 Action::Gang(command) => {
                     if let gang::Command::PartEnded(job) = &command {
                         self.fill_trials.end(*job);
+                        self.unsent.remove(job);
                     }
                     self.switcher.send(command);
                 }

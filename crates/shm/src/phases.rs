@@ -3,7 +3,9 @@
 //!
 //! | line | word | writer | meaning |
 //! |---|---|---|---|
-//! | 0 | magic, lease, yield_min, bell, namespace | the starter, once | what the job has agreed to; the bell's number there; where its pids are names |
+//! | 0 | magic, lease, yield_min, bell, namespace | the starter, once | what the job has agreed to; the number of an older daemon's bell there; where its pids are names |
+//! | 0 | `counts` | the starter, once | 1: its ranks ring by `rings` |
+//! | 0 | `rings` (futex) | any process of the job | each ring makes it greater |
 //! | 1 | `others` | the switch thread; the starter when the daemon is gone | jobs beside it; 0: a region is one load |
 //! | 1 | `grant` (futex) | the same | odd: the part has the slots; each change makes it greater |
 //! | 1 | `contended` | the same | another wants the slots: ring when the last region ends |
@@ -76,6 +78,8 @@ struct Head {
     weight: AtomicU32,
     bell: AtomicU32,
     namespace: AtomicU64,
+    counts: AtomicU32,
+    rings: AtomicU32,
 }
 
 #[repr(C, align(64))]
@@ -164,7 +168,7 @@ impl Drop for Page {
 pub struct PhasesPage {
     page: Page,
     descriptor: OwnedFd,
-    /// The daemon opens it anew; held so that no rank finds a pipe without a reader.
+    /// A daemon of the version before opens it anew; held so that no rank finds a pipe without a reader.
     _bell_end: OwnedFd,
     bell: OwnedFd,
 }
@@ -191,6 +195,7 @@ impl PhasesPage {
         head.weight.store(agreement.weight, SeqCst);
         head.bell.store(bell_end.as_raw_fd() as u32, SeqCst);
         head.namespace.store(pid_namespace(), SeqCst);
+        head.counts.store(1, SeqCst);
         head.magic.store(MAGIC, SeqCst);
         Ok(PhasesPage { page, descriptor, _bell_end: bell_end, bell })
     }
@@ -222,12 +227,16 @@ impl PhasesPage {
             ended = true;
         }
         if ended {
-            ring(self.bell.as_raw_fd());
+            ring(&self.page, self.bell.as_raw_fd());
         }
     }
 }
 
-fn ring(bell: RawFd) {
+fn ring(page: &Page, bell: RawFd) {
+    let rings = &page.lines().head.rings;
+    rings.fetch_add(1, SeqCst);
+    futex::wake_all(rings);
+    // A daemon of the version before hears this.
     // SAFETY: one byte that is there. A full pipe has rung.
     unsafe { libc::write(bell, [1_u8].as_ptr().cast(), 1) };
 }
@@ -263,11 +272,6 @@ impl Grants {
             yield_min_ns: head.yield_min_ns.load(SeqCst),
             weight: head.weight.load(SeqCst),
         }
-    }
-
-    /// The number of the bell's reading end among the starter's descriptors: a claim of the user's.
-    pub fn bell(&self) -> u32 {
-        self.page.lines().head.bell.load(SeqCst)
     }
 
     /// So many jobs are beside it, and a wait may last so long.
@@ -313,8 +317,9 @@ impl Grants {
     }
 }
 
-impl Drop for Grants {
-    fn drop(&mut self) {
+impl Grants {
+    /// This daemon has no more say: the job has the slots, and nobody is beside it.
+    pub fn release(&mut self) {
         self.set_others(0, 0);
         self.set_contended(false);
         self.set_granted(true);
@@ -324,6 +329,38 @@ impl Drop for Grants {
 /// Which PID namespace this process is in; 0 where that is not known.
 fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// What a daemon hears of a job's rings. Waiting for one is for a thread that may wait for the job's user.
+#[derive(Debug)]
+pub struct Rings {
+    page: Page,
+}
+
+impl Rings {
+    /// Of the page that [`Grants::adopt`] takes.
+    ///
+    /// # Errors
+    /// When it cannot be mapped.
+    pub fn adopt(descriptor: BorrowedFd<'_>, user: u32) -> io::Result<Self> {
+        check(descriptor, Some(user))?;
+        Ok(Rings { page: Page::map(descriptor)? })
+    }
+
+    /// Its ranks count them. Those of the version before do not: they are looked at by time.
+    pub fn are_counted(&self) -> bool {
+        self.page.lines().head.counts.load(SeqCst) == 1
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u32 {
+        self.page.lines().head.rings.load(SeqCst)
+    }
+
+    /// Returns when there are more than that, or after so long; sometimes before.
+    pub fn wait(&self, count: u32, at_most: Duration) {
+        futex::wait(&self.page.lines().head.rings, count, Some(at_most));
+    }
 }
 
 fn errno() -> i32 {
@@ -455,7 +492,7 @@ impl Member {
 
     #[cold]
     fn wait(&self, told: &Told) {
-        ring(self.bell);
+        ring(&self.page, self.bell);
         let mut waited = Duration::ZERO;
         loop {
             let grant = told.grant.load(SeqCst);
@@ -468,7 +505,7 @@ impl Member {
             // What it stood still is not counted.
             waited += began.elapsed().min(LOOK);
             if told.grant.load(SeqCst) == grant {
-                ring(self.bell);
+                ring(&self.page, self.bell);
             }
         }
     }
@@ -482,7 +519,7 @@ impl Member {
         let own = &places[self.place];
         own.yielded.swap(own.request.load(Relaxed), SeqCst);
         if told.contended.load(SeqCst) != 0 {
-            ring(self.bell);
+            ring(&self.page, self.bell);
         }
     }
 }
@@ -503,6 +540,9 @@ mod tests {
     }
 
     fn rings(page: &PhasesPage) -> usize {
+        // SAFETY: geteuid cannot fail.
+        let counted = Rings::adopt(page.descriptor.as_fd(), unsafe { libc::geteuid() }).unwrap();
+        assert!(counted.are_counted());
         let mut bytes = [0_u8; 256];
         // SAFETY: the buffer is as long as said.
         let read = unsafe { libc::read(page._bell_end.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };

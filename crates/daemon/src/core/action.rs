@@ -97,6 +97,8 @@ pub struct Residents {
     pub number: u64,
     /// Whose it is.
     pub user: u32,
+    /// Who answers for that user.
+    pub account: u32,
     /// As the starter says, in order of ranks.
     pub pids: Vec<u32>,
     /// The starter has bound each to one core.

@@ -207,7 +207,8 @@ impl Parts {
         pids.truncate(most as usize);
         let bound = local.has_machine_alone() && part.is_bound();
         let (user, fill) = (launch.user.uid, launch.terms.fill);
-        let residents = Residents { number: launch.job.id, user, pids, bound, fill };
+        let account = launch.user.account().uid;
+        let residents = Residents { number: launch.job.id, user, account, pids, bound, fill };
         out.act(Action::RanksStarted(job, residents));
     }
 

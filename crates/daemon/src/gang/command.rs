@@ -10,6 +10,7 @@ use tutti_sched::market::{NodePrices, NodeUse};
 use tutti_sched::shares::{Owner, Standing};
 use tutti_sched::{Demand, JobId, NodeId, Policy, Processor, SLICE_DEFAULT_NS, SubmitError, Wait, Window};
 
+use super::fetcher::Handover;
 use super::switch_links::Neighbour;
 use crate::ids::LinkId;
 
@@ -64,6 +65,8 @@ pub enum Command {
     Job(JobId, Vec<NodeId>),
     /// The ranks of a job run here.
     RanksStarted(JobId, Box<LocalRanks>),
+    /// What the starters of a job here have for the switch thread.
+    Pages(JobId, Handover),
     /// Nothing of a job is left here.
     PartEnded(JobId),
     /// Nothing of a job is left anywhere.
@@ -128,6 +131,8 @@ pub enum Filling {
 pub struct LocalRanks {
     /// Whose they are.
     pub user: u32,
+    /// Who answers for that user.
+    pub account: u32,
     /// Their cgroups, if they are in some: one, or one for each virtual node.
     pub groups: Vec<Arc<JobGroup>>,
     /// Their pids in order of ranks. Who says so may be a user: they count only as far as the kernel says the

@@ -17,10 +17,10 @@
 //! lock back costs others no more than that. If the thread stops right here, the job runs, and gets no lock:
 //! its starter opens them when the daemon is gone.
 
-use rustix::process::Pid;
 use tutti_shm::segment::HeaderPage;
 
-use super::page::{self, Teller};
+use super::lent::Lent;
+use super::page::Teller;
 
 /// A call of the kernel moves 4 MiB at most, which takes some milliseconds, and the kernel may give the core
 /// to another rank for some more.
@@ -45,7 +45,7 @@ pub(super) struct LockWait {
 #[derive(Debug)]
 pub(super) struct FileLocks {
     /// One for each of its starters. Without any nobody looks, and the job is frozen at once.
-    ranks: Vec<HeaderPage>,
+    ranks: Vec<Lent<HeaderPage>>,
     budget_ns: u64,
     /// The budget is as of then.
     budgeted_ns: u64,
@@ -58,11 +58,10 @@ pub(super) struct FileLocks {
 }
 
 impl FileLocks {
-    /// Of the ranks of these starters of a user's.
-    pub(super) fn of(starters: &[u32], user: u32, now_ns: u64) -> Self {
-        let starters = starters.iter().filter_map(|starter| Pid::from_raw(*starter as i32));
+    /// Of a job's ranks.
+    pub(super) fn of(ranks: Vec<Lent<HeaderPage>>, now_ns: u64) -> Self {
         FileLocks {
-            ranks: starters.filter_map(|starter| page::file_locks(starter, user)).collect(),
+            ranks,
             budget_ns: BUDGET_NS,
             budgeted_ns: now_ns,
             since_ns: None,
@@ -72,7 +71,7 @@ impl FileLocks {
     }
 
     /// The job is to be frozen, of which its ranks are told by these pages. `true`: not yet.
-    pub(super) fn try_wait(&mut self, now_ns: u64, pages: &[Teller]) -> bool {
+    pub(super) fn try_wait(&mut self, now_ns: u64, pages: &[Lent<Teller>]) -> bool {
         if self.ranks.is_empty() {
             return false;
         }
@@ -99,7 +98,7 @@ impl FileLocks {
     }
 
     /// The job goes on; it may have been about to be frozen.
-    pub(super) fn open(&mut self, now_ns: u64, pages: &[Teller]) {
+    pub(super) fn open(&mut self, now_ns: u64, pages: &[Lent<Teller>]) {
         self.end_wait(now_ns, false);
         pages.iter().for_each(|page| page.close_file_locks(false));
     }
@@ -122,7 +121,7 @@ impl FileLocks {
     }
 
     fn are_held(&self) -> bool {
-        self.ranks.iter().any(HeaderPage::has_file_locks)
+        self.ranks.iter().any(|page| page.has_file_locks())
     }
 }
 
@@ -144,14 +143,16 @@ mod tests {
     }
 
     impl Starter {
-        fn new() -> (Self, FileLocks, Vec<Teller>) {
+        fn new() -> (Self, FileLocks, Vec<Lent<Teller>>) {
             let geometry = Geometry { world_ranks: 2, local_ranks: 2, ..Geometry::default() };
             let starter =
                 Starter { segment: Segment::create(geometry).unwrap(), page: DaemonPage::create().unwrap() };
             let user = rustix::process::geteuid().as_raw();
-            let locks = FileLocks::of(&[std::process::id()], user, 0);
-            let pages = vec![DaemonPage::adopt(starter.page.descriptor(), user, 0).unwrap()];
-            assert_eq!(locks.ranks.len(), 1);
+            let (back, _) = std::sync::mpsc::channel();
+            let ranks = HeaderPage::read(starter.segment.descriptor()).unwrap();
+            let locks = FileLocks::of(vec![Lent::new(ranks, &back)], 0);
+            let page = DaemonPage::adopt(starter.page.descriptor(), user, 0).unwrap();
+            let pages = vec![Lent::new(page, &back)];
             (starter, locks, pages)
         }
 

@@ -23,11 +23,13 @@ use super::command::{Filling, LocalRanks};
 use super::file_locks::{FileLocks, LockWait};
 use super::freeze_progress::FreezeProgress;
 use super::freeze_state::FreezeState;
-use super::page::{self, Teller};
+use super::lent::Lent;
+use super::page::Teller;
 use super::stopper::Stopper;
 use super::worker::Worker;
 use tutti_protocol::users::FreezeMethod;
 use tutti_shm::board::JobLine;
+use tutti_shm::segment::HeaderPage;
 
 /// So long a job that dozes may work at once.
 const BUDGET_NS: u64 = 5_000_000;
@@ -57,7 +59,7 @@ pub(super) struct JobFreezer {
     mechanism: Mechanism,
     state: FreezeState,
     /// The pages of its starters here.
-    pages: Vec<Teller>,
+    pages: Vec<Lent<Teller>>,
     file_locks: FileLocks,
     /// It stands still in the middle of its turn.
     is_held_inside: bool,
@@ -121,8 +123,8 @@ impl JobFreezer {
         Some(JobFreezer {
             mechanism,
             state: FreezeState::default(),
-            pages: pages(starters, *user),
-            file_locks: FileLocks::of(starters, *user, now_ns()),
+            pages: Vec::new(),
+            file_locks: FileLocks::of(Vec::new(), now_ns()),
             is_held_inside: false,
             line: None,
             starters: starters.clone(),
@@ -132,6 +134,21 @@ impl JobFreezer {
             refused: None,
             unreported: None,
         })
+    }
+
+    /// Its ranks are told of its turns from now on, and may have locks of files.
+    pub(super) fn tell(&mut self, pages: Vec<Lent<Teller>>, ranks: Vec<Lent<HeaderPage>>) {
+        let now_ns = now_ns();
+        self.file_locks.open(now_ns, &self.pages);
+        let is_unlocking = self.state == FreezeState::Unlocking;
+        (self.pages, self.file_locks) = (pages, FileLocks::of(ranks, now_ns));
+        if is_unlocking {
+            self.request_freeze(now_ns);
+        } else if self.is_held() || self.is_held_inside {
+            // It stands still already.
+            let since_ns = if self.is_held() { self.requested_ns() } else { now_ns };
+            self.pages.iter_mut().for_each(|page| page.begin(since_ns));
+        }
     }
 
     /// It is shown on the board from now on.
@@ -444,13 +461,6 @@ fn stoppers(starters: &[u32], user: u32, worker: &Worker) -> Option<Vec<Stopper>
     (!stoppers.is_empty()).then_some(stoppers)
 }
 
-/// The pages of these starters. Without them a job takes its turns all the same, and does not know of them.
-fn pages(starters: &[u32], user: u32) -> Vec<Teller> {
-    let starters = starters.iter().filter_map(|starter| Pid::from_raw(*starter as i32));
-    let now_ns = now_ns();
-    starters.filter_map(|starter| page::adopt(starter, user, now_ns)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt;
@@ -497,9 +507,8 @@ mod tests {
         let (mut starter, rank) = start();
         let user = rustix::process::geteuid().as_raw();
         let pids = vec![rank.as_raw_nonzero().get() as u32];
-        let starters = page::starters_of(&pids, user);
-        let ranks =
-            LocalRanks { user, groups: vec![group], pids, starters, bound: false, place: Filling::default() };
+        let starters = crate::gang::page::starters_of(&pids, user);
+        let ranks = LocalRanks { user, groups: vec![group], pids, starters, ..LocalRanks::default() };
         let mut freezer = JobFreezer::of(&ranks, &Worker::start().unwrap().0).unwrap();
         assert_eq!(freezer.method(), FreezeMethod::Cgroup);
         freezer.freeze(0);

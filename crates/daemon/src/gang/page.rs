@@ -4,10 +4,12 @@
 //! The ranks run before any daemon knows of them, and daemons come and go; so the starter makes the page, and
 //! each daemon looks for it when it begins to give the job its turns. Which process is a starter may have
 //! been said by a user: what is opened is first looked at by a descriptor that opens nothing (`O_PATH`), and
-//! has to be the page of a process of that user, a file of his own.
+//! has to be the page of a process of that user, a file of his own. Whoever opens it may all the same wait for
+//! the user, and looks take as long as the user's paths are: this is no work for the switch thread
+//! ([`super::fetcher`]).
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 
 use rustix::fs::{
@@ -20,7 +22,7 @@ use tutti_os::stat::{Stat, owner};
 use tutti_shm::call_counts::{self, CallCounts};
 pub(crate) use tutti_shm::daemon_page::Teller;
 use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES, Page};
-use tutti_shm::phases::{self, Grants};
+use tutti_shm::phases::{self, Grants, Rings};
 use tutti_shm::segment::HeaderPage;
 
 /// The starter has it among its first descriptors; of who has more than a starter no more are looked at.
@@ -48,15 +50,49 @@ pub(crate) fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
     starters
 }
 
-/// The page of this starter, which is the user's. None when it has none, or we may not look at its
-/// descriptors: that the first one says, and often the folder.
-pub(crate) fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
-    find(starter, user, NAME, |_, page| DaemonPage::adopt(page, user, now_ns).ok())
+/// What a starter has for the switch thread.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Where its ranks are told of their turns.
+    pub(super) teller: Option<Teller>,
+    /// Where its ranks say that they have locks of files.
+    pub(super) file_locks: Option<HeaderPage>,
+    /// Where its ranks say that they want parallel slots, and ring.
+    pub(super) grants: Option<(Grants, Rings)>,
+}
+
+/// What is among the first descriptors of this starter, which is the user's, until it takes too long. Nothing
+/// where we may not look at them: that the first one says, and often the folder.
+pub(super) fn find_all(starter: Pid, user: u32, now_ns: u64, is_over: &dyn Fn() -> bool) -> Found {
+    let mut found = Found::default();
+    look_through(starter, |folder, number, link| {
+        let is_page = |bytes| bytes == PAGE_BYTES as u64;
+        if found.teller.is_none() && is_named(link, NAME) {
+            let page = open_file(folder, number, user, OFlags::RDWR, is_page);
+            found.teller = page.and_then(|page| DaemonPage::adopt(page.as_fd(), user, now_ns).ok());
+        } else if found.file_locks.is_none() && is_named(link, call_counts::NAME) {
+            let segment = open_file(folder, number, user, OFlags::RDONLY, |bytes| bytes >= PAGE_BYTES as u64);
+            found.file_locks = segment.and_then(|segment| HeaderPage::read(segment.as_fd()).ok());
+        } else if found.grants.is_none() && is_named(link, phases::NAME) {
+            let page = open_file(folder, number, user, OFlags::RDWR, is_page);
+            found.grants = page.and_then(|page| {
+                Grants::adopt(page.as_fd(), user)
+                    .and_then(|grants| Ok((grants, Rings::adopt(page.as_fd(), user)?)))
+                    .ok()
+            });
+        }
+        let has_all = found.teller.is_some() && found.file_locks.is_some() && found.grants.is_some();
+        (has_all || is_over()).then_some(())
+    });
+    found
 }
 
 /// The same page, to be read.
 pub(crate) fn read(starter: Pid, user: u32) -> Option<Page> {
-    find(starter, user, NAME, |_, page| Page::read(page).ok())
+    find_file(starter, NAME, |folder, number| {
+        let page = open_file(folder, number, user, OFlags::RDONLY, |bytes| bytes == PAGE_BYTES as u64)?;
+        Page::read(page.as_fd()).ok()
+    })
 }
 
 /// The calls that the ranks of this starter have made.
@@ -67,72 +103,29 @@ pub(crate) fn call_counts(starter: Pid, user: u32) -> Option<CallCounts> {
     })
 }
 
-/// Where the ranks of this starter say that they have locks of files.
-pub(crate) fn file_locks(starter: Pid, user: u32) -> Option<HeaderPage> {
-    find_file(starter, call_counts::NAME, |folder, number| {
-        let segment = open_file(folder, number, user, OFlags::RDONLY, |bytes| bytes >= PAGE_BYTES as u64)?;
-        HeaderPage::read(segment.as_fd()).ok()
-    })
-}
-
-/// The page of the phases of this starter's job, if it shares parallel slots, and the bell by which its ranks
-/// wake us.
-pub(crate) fn adopt_phases(starter: Pid, user: u32) -> Option<(Grants, OwnedFd)> {
-    find(starter, user, phases::NAME, |folder, page| {
-        let grants = Grants::adopt(page, user).ok()?;
-        let bell = adopt_bell(folder, grants.bell(), user)?;
-        Some((grants, bell))
-    })
-}
-
-/// The reading end of a pipe of the user's, opened anew: nobody else has its flags.
-fn adopt_bell(folder: &OwnedFd, number: u32, user: u32) -> Option<OwnedFd> {
-    let seen = openat(folder, number.to_string(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let wanted = StatxFlags::TYPE | StatxFlags::UID;
-    let stat = statx(&seen, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted).ok()?;
-    let is_pipe = pipe_device() == Some((stat.stx_dev_major, stat.stx_dev_minor))
-        && FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Fifo
-        && stat.stx_uid == user;
-    let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    is_pipe.then(|| openat(CWD, again, flags, Mode::empty()).ok()).flatten()
-}
-
-/// The device of every pipe: no user can make a FIFO there.
-fn pipe_device() -> Option<(u32, u32)> {
-    static DEVICE: OnceLock<Option<(u32, u32)>> = OnceLock::new();
-    *DEVICE.get_or_init(|| {
-        let (one, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
-        let stat = statx(&one, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE).ok()?;
-        Some((stat.stx_dev_major, stat.stx_dev_minor))
-    })
-}
-
-/// What `adopt` makes of the first file of this name among a starter's descriptors, with which it agrees.
-fn find<T>(
-    starter: Pid,
-    user: u32,
-    name: &str,
-    mut adopt: impl FnMut(&OwnedFd, BorrowedFd<'_>) -> Option<T>,
-) -> Option<T> {
-    find_file(starter, name, |folder, number| {
-        let page = open_file(folder, number, user, OFlags::RDWR, |bytes| bytes == PAGE_BYTES as u64)?;
-        adopt(folder, page.as_fd())
-    })
-}
-
 /// What `open` makes of the first file of this name among a starter's descriptors, with which it agrees.
 fn find_file<T>(starter: Pid, name: &str, mut open: impl FnMut(&OwnedFd, &CStr) -> Option<T>) -> Option<T> {
+    look_through(starter, |folder, number, link| is_named(link, name).then(|| open(folder, number)).flatten())
+}
+
+/// A memfd has this name.
+fn is_named(link: &[u8], name: &str) -> bool {
+    let rest = link.strip_prefix(b"/memfd:").and_then(|rest| rest.strip_prefix(name.as_bytes()));
+    rest.is_some_and(|rest| rest.starts_with(b" "))
+}
+
+/// What `find` finds first among a starter's descriptors: their folder, the number of each, and where it
+/// leads.
+fn look_through<T>(starter: Pid, mut find: impl FnMut(&OwnedFd, &CStr, &[u8]) -> Option<T>) -> Option<T> {
     let path = format!("/proc/{}/fd", starter.as_raw_nonzero());
     let folder =
         openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let memfd = format!("/memfd:{name} ");
     let entries = Dir::read_from(&folder).ok()?.take(DESCRIPTORS_MAX);
     for entry in entries.map_while(Result::ok) {
         match readlinkat(&folder, entry.file_name(), Vec::new()) {
-            Ok(found) if found.as_bytes().starts_with(memfd.as_bytes()) => {
-                if let Some(opened) = open(&folder, entry.file_name()) {
-                    return Some(opened);
+            Ok(link) => {
+                if let Some(found) = find(&folder, entry.file_name(), link.as_bytes()) {
+                    return Some(found);
                 }
             }
             Err(Errno::ACCESS | Errno::PERM) => return None,
@@ -164,7 +157,8 @@ fn open_file(
         return None;
     }
     let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
-    openat(CWD, again, flags | OFlags::CLOEXEC, Mode::empty()).ok()
+    // Who has a lease of it is not waited for.
+    openat(CWD, again, flags | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// The device of every memfd: no user can mount it.
@@ -185,11 +179,13 @@ mod tests {
     fn daemon_page_of_a_starter_is_adopted_by_owner_only() {
         let page = DaemonPage::create().unwrap();
         let (me, user) = (rustix::process::getpid(), rustix::process::geteuid().as_raw());
-        let mut teller = adopt(me, user, 10).expect("it is among the first descriptors");
+        let adopt = |user| find_all(me, user, 10, &|| false).teller;
+        let mut teller = adopt(user).expect("it is among the first descriptors");
         teller.begin(20);
         teller.end(25);
         assert_eq!((page.turns().thaw_count, page.turns().frozen_ns_total), (1, 5));
-        assert!(adopt(me, user + 1, 10).is_none());
+        assert!(adopt(user + 1).is_none());
+        assert!(find_all(me, user, 10, &|| true).teller.is_none(), "it takes too long");
     }
 
     #[test]

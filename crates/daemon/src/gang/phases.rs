@@ -1,25 +1,16 @@
 //! The parallel slots of this node, among jobs that share them ([`tutti_sched::phases`]): what the switch
 //! thread reads on their pages, tells them, and does with who keeps what others want.
 //!
-//! A rank rings a pipe of its job's. We have opened its reading end anew, so its flags are ours; a rank that
-//! reads it or fills it harms its own job alone. After [`RINGS_MAX`] rings in [`WINDOW_NS`] a bell is left
-//! out of the poll until that time is over: nobody keeps the switch thread busy.
+//! Who has rung other threads hear ([`super::bell`]): nobody keeps the switch thread busy.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::process::Pid;
 use tutti_sched::JobId;
 use tutti_sched::phases::{Action, Arbiter, Rules, State};
 use tutti_shm::phases::Grants;
 
-use super::command::LocalRanks;
-use super::page;
-
-/// See the head of the module.
-const RINGS_MAX: u32 = 100;
-/// See the head of the module.
-const WINDOW_NS: u64 = 2_000_000;
+use super::bell::Bell;
+use super::lent::Lent;
 
 /// A job is to stand still, or to go on, inside its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,34 +21,10 @@ pub(super) struct Hold {
 
 #[derive(Debug)]
 struct Shared {
-    grants: Grants,
-    bell: OwnedFd,
-    /// Rings since then.
-    rings: u32,
-    since_ns: u64,
+    grants: Lent<Grants>,
+    bell: Bell,
     /// Nobody has been told yet that it overstays.
     unreported: bool,
-}
-
-impl Shared {
-    /// It has rung too often: not before then again.
-    fn quiet_until_ns(&self, now_ns: u64) -> Option<u64> {
-        let until_ns = self.since_ns + WINDOW_NS;
-        (self.rings >= RINGS_MAX && now_ns < until_ns).then_some(until_ns)
-    }
-
-    /// Whether it has rung; what it has written is thrown away.
-    fn take_rings(&mut self, now_ns: u64) -> bool {
-        if self.quiet_until_ns(now_ns).is_some() {
-            return false;
-        }
-        if now_ns >= self.since_ns + WINDOW_NS {
-            (self.rings, self.since_ns) = (0, now_ns);
-        }
-        let has_rung = rustix::io::read(&self.bell, &mut [0; 1024]).is_ok_and(|bytes| bytes > 0);
-        self.rings += u32::from(has_rung);
-        has_rung
-    }
 }
 
 /// All jobs here that share.
@@ -69,24 +36,24 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    /// The ranks of a job run here. Nothing, if it does not share.
-    pub(super) fn adopt(&mut self, now_ns: u64, job: JobId, ranks: &LocalRanks) {
+    /// The ranks of a job that shares run here; `runs`: it is its turn.
+    pub(super) fn adopt(&mut self, now_ns: u64, job: JobId, grants: Lent<Grants>, bell: Bell, runs: bool) {
         self.leave(now_ns, job);
-        let [starter] = ranks.starters[..] else { return };
-        let Some(starter) = Pid::from_raw(starter as i32) else { return };
-        let Some((grants, bell)) = page::adopt_phases(starter, ranks.user) else { return };
         let agreed = grants.agreement();
         let rules = Rules { lease_ns: agreed.lease_ns, yield_min_ns: agreed.yield_min_ns };
         if self.arbiter.join(now_ns, job, rules, agreed.weight.clamp(1, tutti_sched::WEIGHT_MAX)) {
-            let shared = Shared { grants, bell, rings: 0, since_ns: now_ns, unreported: true };
-            self.jobs.insert(job, shared);
+            self.jobs.insert(job, Shared { grants, bell, unreported: true });
             self.settle(now_ns);
+            if runs {
+                self.set_runs(now_ns, job, true);
+            }
         }
     }
 
     /// Nothing of the job is left here.
     pub(super) fn leave(&mut self, now_ns: u64, job: JobId) {
-        if self.jobs.remove(&job).is_some() {
+        if let Some(mut shared) = self.jobs.remove(&job) {
+            shared.grants.release();
             self.arbiter.leave(now_ns, job);
             self.holds.retain(|hold| hold.job != job);
             self.settle(now_ns);
@@ -113,12 +80,9 @@ impl Phases {
         if self.jobs.is_empty() {
             return;
         }
-        for job in self
-            .jobs
-            .iter_mut()
-            .filter_map(|(job, one)| one.take_rings(now_ns).then_some(*job))
-            .collect::<Vec<_>>()
-        {
+        let rung: Vec<JobId> =
+            self.jobs.iter().filter_map(|(job, one)| one.bell.take().then_some(*job)).collect();
+        for job in rung {
             self.look(now_ns, job);
         }
         if self.arbiter.poll_timeout().is_some_and(|due_ns| now_ns >= due_ns) {
@@ -142,17 +106,9 @@ impl Phases {
         self.jobs.get_mut(&job).is_some_and(|one| std::mem::take(&mut one.unreported))
     }
 
-    /// The bells that are listened to; none where a job is alone.
-    pub(super) fn bells(&self, now_ns: u64) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let several = self.jobs.len() > 1;
-        let heard = self.jobs.values().filter(move |one| several && one.quiet_until_ns(now_ns).is_none());
-        heard.map(|one| one.bell.as_fd())
-    }
-
     /// When to look again.
-    pub(super) fn timeout_ns(&self, now_ns: u64) -> Option<u64> {
-        let quiet = self.jobs.values().filter_map(|one| one.quiet_until_ns(now_ns)).min();
-        [quiet, self.arbiter.poll_timeout()].into_iter().flatten().min()
+    pub(super) fn timeout_ns(&self) -> Option<u64> {
+        self.arbiter.poll_timeout()
     }
 
     /// What the lines of a job say.

@@ -41,8 +41,8 @@ const JOBS: usize = 64;
 const TURNS_MAX: u32 = 1000;
 /// See [`TURNS_MAX`].
 const BREATH: Duration = Duration::from_millis(10);
-/// Descriptors that are polled: the bell, the socket, bells of jobs with phases, and cgroups that are being
-/// frozen. More of those are looked at by time.
+/// Descriptors that are polled: the bell, the socket, and cgroups that are being frozen. More of those are
+/// looked at by time.
 const POLLED_MAX: usize = 2 + 2 * JOBS;
 /// Words that found no room on their way to the main loop are tried again after so long.
 const ROOM_NS: u64 = 1_000_000;
@@ -275,9 +275,9 @@ impl SwitchThread {
             }
             Command::RanksStarted(job, is_here) => {
                 let entry = self.jobs.entry(job).or_default();
-                let user = is_here.user;
+                let user = is_here.account;
                 entry.user = user;
-                self.phases.adopt(now_ns, job, &is_here);
+                self.phases.leave(now_ns, job);
                 // A line that it has already is free before it takes another.
                 entry.freezer = None;
                 entry.freezer = JobFreezer::of(&is_here, &self.worker);
@@ -299,6 +299,7 @@ impl SwitchThread {
                 }
                 return self.announce_job(now_ns, job);
             }
+            Command::Pages(job, pages) => return self.handle_pages(now_ns, job, &pages),
             Command::MayFill(job, may_fill) => return self.handle_may_fill(now_ns, job, may_fill),
             Command::OpenLink(neighbour) => return self.switch_links.open(now_ns, neighbour),
             Command::CloseLink(link) => return self.switch_links.close(link),
@@ -524,10 +525,7 @@ impl SwitchThread {
         let mut polled: [_; POLLED_MAX] =
             std::array::from_fn(|_| PollFd::from_borrowed_fd(bell.0, PollFlags::empty()));
         let mut count = 0;
-        let bells = self.phases.bells(now_ns).map(|bell| (bell, PollFlags::IN));
-        for ((fd, flags), place) in
-            [bell].into_iter().chain(socket).chain(bells).chain(events).zip(&mut polled)
-        {
+        for ((fd, flags), place) in [bell].into_iter().chain(socket).chain(events).zip(&mut polled) {
             *place = PollFd::from_borrowed_fd(fd, flags);
             count += 1;
         }
@@ -546,7 +544,7 @@ impl SwitchThread {
         }
         let overflow = (!self.outbox.try_put_overflow()).then_some(now_ns + ROOM_NS);
         let links = self.switch_links.timeout_ns(now_ns);
-        let others = [links, overflow, self.slice.overdue_ns(), holds_back, self.phases.timeout_ns(now_ns)];
+        let others = [links, overflow, self.slice.overdue_ns(), holds_back, self.phases.timeout_ns()];
         wake_ns = others.into_iter().chain([wake_ns]).flatten().min();
         let timeout = wake_ns.map(|wake_ns| {
             let left = Duration::from_nanos(wake_ns.saturating_sub(now_ns));

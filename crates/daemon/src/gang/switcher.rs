@@ -103,6 +103,14 @@ impl Switcher {
         self.wanted.load(Ordering::Relaxed)
     }
 
+    /// What wakes it.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub(crate) fn waker(&self) -> std::io::Result<OwnedFd> {
+        self.bell.try_clone()
+    }
+
     /// Tells it something.
     pub fn send(&self, command: Command) {
         self.commands.put(command);

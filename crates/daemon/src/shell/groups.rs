@@ -6,11 +6,14 @@
 //! ([`JobGroup::of_rank`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::Pid;
+use tokio::time::Instant;
 use tutti_os::cgroup::{JobGroup, Limits, PartGroup, UserLimit, is_before, limit_users};
 use tutti_os::stat::owner;
 
+use crate::gang::fetcher::Handover;
 use crate::gang::page::starters_of;
 use tutti_os::stderr::print_line;
 use tutti_protocol::size;
@@ -23,13 +26,15 @@ use crate::core::action::Residents;
 use crate::core::event::Event;
 use crate::gang::{Command, Filling, LocalRanks};
 
+/// So long the ranks of a job run before they have turns, if what their starters have is not found before.
+const PAGES_MAX: Duration = Duration::from_millis(250);
 /// So many ranks of a job are looked at, also if an `mpiexec` says that it has more.
 const RANKS_MAX: usize = 4096;
 
 impl Shell {
     /// The ranks of a job run here.
     pub(super) fn send_residents(&mut self, job: JobId, residents: Residents) {
-        let Residents { number, user, mut pids, bound, fill } = residents;
+        let Residents { number, user, account, mut pids, bound, fill } = residents;
         pids.truncate(RANKS_MAX);
         let starters = starters_of(&pids, user);
         let group = self.starters.get(&job).and_then(|starter| starter.group.as_ref());
@@ -45,9 +50,40 @@ impl Shell {
         let groups = made.map_or_else(|| groups_of(&pids, user, number), |group| vec![group]);
         let groups: Vec<_> = groups.into_iter().map(Arc::new).collect();
         self.meters.begin(job, &groups, pids.len() as u32);
-        let ranks = Box::new(LocalRanks { user, groups, pids, starters, bound, place });
+        let ranks = Box::new(LocalRanks { user, account, groups, pids, starters, bound, place });
         self.fill_trials.begin(job, &ranks);
-        self.switcher.send(Command::RanksStarted(job, ranks));
+        if self.fetcher.fetch(job, &ranks) {
+            // The job takes its turns whether its pages are found or not, but knows of the first if they are.
+            self.unsent.insert(job, (ranks, Instant::now() + PAGES_MAX));
+        } else {
+            self.switcher.send(Command::RanksStarted(job, ranks));
+        }
+    }
+}
+
+impl Shell {
+    /// What a job's starters have for the switch thread has been found.
+    pub(super) fn send_pages(&mut self, job: JobId, pages: Handover) {
+        if let Some((ranks, _)) = self.unsent.remove(&job) {
+            self.switcher.send(Command::RanksStarted(job, ranks));
+        }
+        self.switcher.send(Command::Pages(job, pages));
+    }
+
+    /// When some ranks have waited for their pages for long enough.
+    pub(super) fn unsent_until(&self) -> Option<Instant> {
+        self.unsent.values().map(|(_, until)| *until).min()
+    }
+
+    /// They have.
+    pub(super) fn send_overdue(&mut self) {
+        let now = Instant::now();
+        let (overdue, unsent) =
+            std::mem::take(&mut self.unsent).into_iter().partition(|(_, (_, until))| *until <= now);
+        self.unsent = unsent;
+        for (job, (ranks, _)) in overdue {
+            self.switcher.send(Command::RanksStarted(job, ranks));
+        }
     }
 }
 

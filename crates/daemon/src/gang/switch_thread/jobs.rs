@@ -12,6 +12,7 @@ use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
 use super::{IDLE_NS, Node, SwitchThread};
 use crate::gang::clock::now_ns;
 use crate::gang::command::{LocalRanks, SwitchEvent};
+use crate::gang::fetcher::{Handover, Pages};
 use crate::gang::job_freezer::{JobFreezer, Load};
 use crate::gang::worker::Task;
 use tutti_protocol::turns::TurnKind;
@@ -40,7 +41,7 @@ const POLL_ALONE_NS: u64 = 50_000_000;
 /// A job as this node knows it.
 #[derive(Debug, Default)]
 pub(super) struct Job {
-    /// Whose it is, if ranks of it run here.
+    /// Who answers for it, if ranks of it run here.
     pub(super) user: u32,
     pub(super) nodes: Vec<NodeId>,
     /// The agent knows of it.
@@ -158,6 +159,24 @@ impl SwitchThread {
             for (id, job) in self.jobs.iter_mut().filter(|(id, _)| node.agent.switch().is_thawed(**id)) {
                 job.freezer.iter_mut().for_each(|freezer| self.slice.publish_turn(node, *id, freezer));
             }
+        }
+    }
+
+    /// What a job's starters here have has been found.
+    pub(super) fn handle_pages(&mut self, now_ns: u64, id: JobId, pages: &Handover) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let (Some(Pages { tellers, file_locks, grants }), Some(freezer)) = (pages.take(), &mut job.freezer)
+        else {
+            return;
+        };
+        freezer.tell(tellers, file_locks);
+        let Some(node) = &self.node else { return };
+        let runs = node.agent.switch().is_thawed(id);
+        if runs {
+            self.slice.publish_turn(node, id, freezer);
+        }
+        if let Some((grants, bell)) = grants {
+            self.phases.adopt(now_ns, id, grants, bell, runs);
         }
     }
 

@@ -1,0 +1,152 @@
+//! The thread that switches gangs neither opens nor maps what users have made, and waits for none of it.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::Pid;
+use serde_json::json;
+
+use crate::Machine;
+use crate::frames::{enrol, report};
+use crate::harness::{Running, await_that};
+
+/// Who is attacked, and who attacks.
+const HONEST: usize = 0;
+const HOSTILE: usize = 1;
+
+/// A process that is taken for a starter, with the connection of its job.
+struct Starter {
+    child: Child,
+    _stream: UnixStream,
+}
+
+impl Starter {
+    #[track_caller]
+    fn enrol(machine: &Machine, program: &Path, number: u64, words: [&str; 2]) -> Self {
+        let mut command = machine.users.foreign(machine.uid(HOSTILE), program);
+        let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        let pid: u32 = line.trim().parse().unwrap_or_else(|_| panic!("no pid: {line:?}"));
+        let mut stream = enrol(machine, number, 1);
+        let started = json!({ "Started": { "pids": [pid], "cores": ["0"] } });
+        std::io::Write::write_all(&mut stream, &report(&started.to_string())).expect("the daemon reads");
+        Starter { child, _stream: stream }
+    }
+}
+
+impl Drop for Starter {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// The folder of the daemon's switch thread in /proc.
+#[track_caller]
+fn switch_thread(daemon: Pid) -> std::path::PathBuf {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.as_raw_nonzero())).expect("it lives");
+    let mut tasks = tasks.map(|task| task.expect("a thread").path());
+    let is_it = |task: &std::path::PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "switch")
+    };
+    tasks.find(is_it).expect("it has a switch thread")
+}
+
+/// Processor time that it has had.
+fn worked(thread: &Path) -> Duration {
+    let text = std::fs::read_to_string(thread.join("schedstat")).expect("it lives");
+    Duration::from_nanos(text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number"))
+}
+
+#[test]
+fn switch_thread_does_not_wait_for_who_has_a_lease() {
+    let Some(machine) = Machine::up("hostile-lease", 1, 2, &["--slice", "20"]) else { return };
+    let program = machine.compile("tests/hostile/programs/pages.c");
+    let loops = ["run", "-n", "2", "sh", "-c", "while :; do :; done"];
+    let honest: Vec<Running> = (0..2).map(|_| machine.start(HONEST, &loops)).collect();
+    await_that("both take turns", || machine.row(1)["turns"].as_u64() > Some(2));
+    // Each would hold who opens it for the 45 s of fs.lease-break-time.
+    let starter = Starter::enrol(&machine, &program, 0xabc1_0000, ["lease", "20"]);
+    await_that("it is there", || machine.row(3)["state"] == "running");
+    let before = machine.row(1)["turns"].as_u64();
+    await_that("they take turns as before", || {
+        machine.row(1)["turns"].as_u64() > before.map(|turns| turns + 20)
+    });
+    machine.tutti(HONEST, &["run", "-n", "1", "true"]).expect_success();
+    drop(starter);
+    for job in honest {
+        job.signal(rustix::process::Signal::INT);
+        job.end();
+    }
+}
+
+#[test]
+fn switch_thread_reads_no_long_links() {
+    let Some(machine) = Machine::up("hostile-links", 1, 2, &[]) else { return };
+    let program = machine.compile("tests/hostile/programs/pages.c");
+    let thread = switch_thread(machine.daemon(0));
+    let before = worked(&thread);
+    let starters: Vec<Starter> =
+        (0..8).map(|at| Starter::enrol(&machine, &program, 0xabc2_0000 + at, ["links", "1000"])).collect();
+    for job in 1..=8 {
+        await_that("its job is there", || machine.row(job)["state"] == "running");
+    }
+    machine.tutti(HONEST, &["run", "-n", "1", "true"]).expect_success();
+    let took = worked(&thread) - before;
+    println!("the switch thread has worked for {took:?}");
+    assert!(took < Duration::from_millis(150), "the switch thread has worked for {took:?}");
+    drop(starters);
+}
+
+/// A rank can hold the lock of a pipe for ever, by writing from memory of a file system of its own: nobody who
+/// must not wait for it may have one.
+#[test]
+fn daemon_has_no_pipe_that_ranks_write() {
+    let Some(machine) = Machine::up("hostile-pipes", 1, 2, &["--slots", "2"]) else { return };
+    let script = "echo up; exec sleep 1000";
+    let mut jobs: Vec<Running> =
+        (0..2).map(|_| machine.start(HOSTILE, &["run", "--phases", "-n", "1", "sh", "-c", script])).collect();
+    jobs.iter_mut().for_each(|job| job.await_line("up"));
+    let pipes = |pid: Pid| -> BTreeSet<String> {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()));
+        let links =
+            folder.into_iter().flatten().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links
+            .map(|link| link.to_string_lossy().into_owned())
+            .filter(|link| link.starts_with("pipe:"))
+            .collect()
+    };
+    let daemon = machine.daemon(0);
+    let has_bell = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.as_raw_nonzero())).expect("it lives");
+        let names = tasks.map(|task| std::fs::read_to_string(task.expect("one").path().join("comm")));
+        names.filter(|name| name.as_ref().is_ok_and(|name| name.trim() == "bell")).count() == 2
+    };
+    await_that("their rings are heard", has_bell);
+    let theirs = machine.users.processes(machine.uid(HOSTILE));
+    let ranks: BTreeSet<String> = theirs.into_iter().flat_map(pipes).collect();
+    assert!(!ranks.is_empty(), "they have pipes");
+    // What starters write on standard error is read where it may be waited for.
+    let shared: Vec<String> = pipes(daemon).intersection(&ranks).cloned().collect();
+    let bells = |link: &String| {
+        jobs.iter().any(|job| {
+            job.mark.processes().into_iter().filter(|pid| is_rank(*pid)).any(|pid| pipes(pid).contains(link))
+        })
+    };
+    assert!(!shared.iter().any(bells), "{shared:?}");
+    for job in jobs {
+        job.signal(rustix::process::Signal::INT);
+        job.end();
+    }
+}
+
+/// A rank of these jobs.
+fn is_rank(pid: Pid) -> bool {
+    std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()))
+        .is_ok_and(|name| name.trim() == "sleep")
+}
