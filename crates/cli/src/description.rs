@@ -82,6 +82,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         shared_slots: None,
         idle_ms: options.batch.on_idle.suspend_ms(),
         adopted: None,
+        number: None,
     };
     let nodes = Nodes::of(options, job.ranks(), chosen.hosts).map_err(|error| (error.to_string(), USAGE))?;
     let is_one = match &nodes {

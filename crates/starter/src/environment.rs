@@ -93,6 +93,7 @@ impl Prepared {
             };
             let replaced = NEVER_INHERITED.iter().any(|never| name == *never)
                 || OWN_VARIABLES.iter().any(|own| name == *own)
+                || name == NUMBER_VARIABLE
                 || set.iter().any(|(other, _)| *other == name);
             if wanted && !replaced {
                 environment.push(variable(&name, &value)?);
@@ -136,6 +137,9 @@ fn variable(name: &OsString, value: &OsString) -> Result<CString, ZeroByte> {
     bytes.extend_from_slice(value.as_bytes());
     CString::new(bytes).map_err(|_| ZeroByte { what: "environment" })
 }
+
+/// The job's number, as `tutti ps` shows it.
+const NUMBER_VARIABLE: &str = "TUTTI_JOBID";
 
 /// Variables that every rank gets a value of its own for.
 const OWN_VARIABLES: [&str; 17] = [
@@ -198,7 +202,9 @@ pub fn variables(
     let place = spawned
         .map(|spawned| CString::new(format!("{SPAWNED_VARIABLE}={}", spawned.all)).expect("no zero byte"));
     let is_given = |name: &&&str| pmi.is_some() || !name.starts_with("PMI_");
-    OWN_VARIABLES.iter().filter(is_given).map(text).chain(node).chain(place).collect()
+    let number =
+        job.number.map(|number| CString::new(format!("{NUMBER_VARIABLE}={number}")).expect("no zero byte"));
+    OWN_VARIABLES.iter().filter(is_given).map(text).chain(node).chain(place).chain(number).collect()
 }
 
 #[cfg(test)]
@@ -244,6 +250,7 @@ mod tests {
             shared_slots: None,
             idle_ms: None,
             adopted: None,
+            number: Some(12),
         };
         let texts: Vec<String> = variables(&job, 1, "socket:3:00", Some(77), None)
             .iter()
@@ -253,6 +260,7 @@ mod tests {
             "TUTTI_TICKET=socket:3:00",
             "TUTTI_APPNUM=1",
             "TUTTI_JOB=00000000000000ab",
+            "TUTTI_JOBID=12",
             "TUTTI_RANK=3",
             "TUTTI_SIZE=8",
             "TUTTI_LOCAL_RANK=1",

@@ -164,6 +164,9 @@ pub struct Job {
     /// Its first rank is there already; none: all are to be started.
     #[serde(default)]
     pub adopted: Option<Adopted>,
+    /// Its number at the daemon that has started it; none: no daemon has.
+    #[serde(default)]
+    pub number: Option<u64>,
 }
 
 /// A process that was started without `mpiexec` and wants more ranks: rank 0 of a job that is made for it.

@@ -95,5 +95,6 @@ fn job() -> Job {
         shared_slots: None,
         idle_ms: None,
         adopted: None,
+        number: None,
     }
 }

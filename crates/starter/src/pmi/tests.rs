@@ -32,6 +32,7 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
         shared_slots: None,
         idle_ms: None,
         adopted: None,
+        number: None,
     }
 }
 

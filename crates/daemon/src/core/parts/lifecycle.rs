@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tutti_protocol::wire::Reattach;
+use tutti_protocol::wire::{self, Reattach};
 
 use super::{Part, Parts};
 use crate::core::action::Action;
@@ -47,7 +47,8 @@ impl Parts {
         if launch.enrolled {
             out.push(Effect::Enrol(job));
         } else if order.run != Run::Kill && is_ours {
-            let described = self.describe(local, &launch, index);
+            let number = Some(job.0);
+            let described = wire::Job { number, ..self.describe(local, &launch, index) };
             out.act(Action::Start(job, launch, Box::new(described)));
         } else if let Some(part) = self.parts.get_mut(&job) {
             part.alive = false;

@@ -32,6 +32,7 @@ fn queued(detached: bool) -> Box<Queued> {
         shared_slots: None,
         idle_ms: None,
         adopted: None,
+        number: None,
     };
     let launch = Launch {
         batch: Default::default(),

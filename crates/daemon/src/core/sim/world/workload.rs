@@ -197,6 +197,7 @@ impl World {
             shared_slots: None,
             idle_ms: None,
             adopted: None,
+            number: None,
         };
         let (environment, directory) = (Default::default(), "/".into());
         let batch = self.batch_of_user();
