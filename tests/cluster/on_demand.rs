@@ -393,3 +393,54 @@ fn snapshot_of_an_mpiexec_job_shows_waits() {
     std::fs::write(laptop.0.path().join("go"), "").expect("a file");
     assert_eq!(job.end(), (0, String::new()));
 }
+
+/// Without a cluster `tutti submit` works as `mpiexec` does, and its jobs are known when the daemon has left.
+#[test]
+fn submit_without_a_cluster_starts_the_daemon_and_its_jobs_are_remembered() {
+    let laptop = Laptop::new("laptop-submit");
+    let refused = laptop.tutti(&["ps"]);
+    assert!(refused.code() == 1 && refused.stderr.contains("no daemon answers"), "{refused}");
+    let submit = |words: &[&str]| laptop.tutti(&[&["submit", "-o", "none", "-n", "1"], words].concat());
+    let ran = submit(&["sh", "-c", "echo number $TUTTI_JOBID; exit 3"]).expect_success();
+    assert_eq!(ran.stdout, "job 1\n", "{ran}");
+    assert_eq!(laptop.tutti(&["wait", "1"]).code(), 3);
+    assert_eq!(laptop.tutti(&["logs", "1"]).stdout, "number 1\n");
+    for (name, job) in [("a", 2), ("b", 3), ("a", 4), ("c", 5)] {
+        let ran = submit(&["--name", name, "sleep", "1000"]).expect_success();
+        assert_eq!(ran.stdout, format!("job {job}\n"));
+    }
+    let ran = laptop.tutti(&["kill", "1", "999", "2-3"]);
+    let lines = "tutti kill: job 1 is over\ntutti kill: there is no job 999\n";
+    assert_eq!((ran.code(), &*ran.stderr), (1, lines), "{ran}");
+    assert_eq!(ran.stdout, "job 2 is killed\njob 3 is killed\n");
+    assert_eq!(
+        laptop.tutti(&["suspend", "--name", "a,c"]).stdout,
+        "job 4 is suspended\njob 5 is suspended\n"
+    );
+    assert_eq!(laptop.tutti(&["kill", "--name", "a", "--state", "suspended"]).stdout, "job 4 is killed\n");
+    let wrong = [
+        (&["kill", "--name", "nothing"][..], "no job is meant"),
+        (&["kill", "--user", "no-such-user"], "there is no user no-such-user"),
+        (&["ps", "--user", "no-such-user"], "there is no user no-such-user"),
+        (&["kill", "bob/5"], "bob and root alone"),
+        (&["timeline"], "JOB, --all or --last SECONDS is needed"),
+        (&["squeue"], "it is tutti ps here"),
+        (&["sumbit"], "did you mean tutti submit?"),
+    ];
+    for (words, text) in wrong {
+        let ran = laptop.tutti(words);
+        assert!(
+            ran.code() != 0 && ran.stderr.contains(text) && ran.stderr.lines().count() == 1,
+            "{words:?}: {ran}"
+        );
+    }
+    laptop.tutti(&["kill", "5"]).expect_success();
+    let page = laptop.folder().join("last.html");
+    laptop.tutti(&["timeline", "--last", "60", "-o", page.to_str().expect("UTF-8")]).expect_success();
+    assert!(std::fs::read_to_string(&page).expect("the page").contains("sleep 1000"));
+    laptop.end_daemon();
+    let refused = laptop.tutti(&["ps"]);
+    assert!(refused.code() == 1 && refused.stdout.is_empty(), "{refused}");
+    assert_eq!(laptop.tutti(&["wait", "1"]).code(), 3, "the log knows it");
+    assert!(laptop.tutti(&["ps", "--all"]).expect_success().stdout.contains("over(3)"));
+}

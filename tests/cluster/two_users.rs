@@ -41,6 +41,10 @@ fn users_without_root_take_turns_and_are_isolated() {
         loops(job)
     });
     await_turns(&ranks);
+    // What is listed is what happens.
+    let says = |words: &[&str]| users.tutti(uids[0], words).stdout;
+    await_that("half of the time is his", || says(&["ps", "-l"]).contains("50.0% of the time: "));
+    await_that("both have a price", || says(&["prices"]).matches("50.0%").count() >= 4);
     // By signals or not: nobody stays stopped, and the next daemon takes part again.
     for daemon in daemons(&users.folder(uids[0])) {
         kill_process(daemon, Signal::KILL).expect("it lives");

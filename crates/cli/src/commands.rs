@@ -28,6 +28,7 @@ use crate::{
 
 mod advise;
 mod logs;
+mod selection;
 mod shares;
 mod why;
 
@@ -61,10 +62,10 @@ const USAGES: [&str; 29] = [
     "doctor [PROGRAM] [--json]",
     "attach JOB",
     "logs [-f] JOB",
-    "suspend JOB ... [--json]",
-    "resume JOB ... [--json]",
+    "suspend JOB ... | --user USER [--json]",
+    "resume JOB ... | --user USER [--json]",
     "signal SIGNAL JOB ... [--json]",
-    "kill JOB ... [--json]",
+    "kill JOB ... | --user USER [--json]",
     "config check [FILE] | config show",
     "reload",
     "up --nodes N [--netns]",
@@ -165,43 +166,18 @@ enum Command {
         follow: bool,
     },
     /// Suspend jobs
-    Suspend {
-        /// Their numbers
-        #[arg(required = true, value_name = "JOB")]
-        jobs: Vec<u64>,
-        /// For scripts
-        #[arg(long)]
-        json: bool,
-    },
+    Suspend(selection::Options),
     /// Resume suspended jobs
-    Resume {
-        /// Their numbers
-        #[arg(required = true, value_name = "JOB")]
-        jobs: Vec<u64>,
-        /// For scripts
-        #[arg(long)]
-        json: bool,
-    },
+    Resume(selection::Options),
     /// Send a signal to every rank of jobs
     Signal {
         /// Its name or number
         signal: String,
-        /// Their numbers
-        #[arg(required = true, value_name = "JOB")]
-        jobs: Vec<u64>,
-        /// For scripts
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        selection: selection::Options,
     },
     /// Kill jobs
-    Kill {
-        /// Their numbers
-        #[arg(required = true, value_name = "JOB")]
-        jobs: Vec<u64>,
-        /// For scripts
-        #[arg(long)]
-        json: bool,
-    },
+    Kill(selection::Options),
     /// Write and print the state of all channels of a job: messages in flight, which ranks wait for which
     Snapshot(snapshot::Options),
     /// Draw which job ran where and when
@@ -343,12 +319,12 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Board { json } => board::run(json),
         Command::Attach { job } => Ok(front::attach(JobId(job))),
         Command::Logs { job, follow } => logs::run(JobId(job), follow),
-        Command::Suspend { jobs, json } => control(&jobs, Control::Suspend, json),
-        Command::Resume { jobs, json } => control(&jobs, Control::Resume, json),
-        Command::Signal { signal, jobs, json } => {
-            control(&jobs, Control::Signal(signal_number(&signal)?), json)
+        Command::Suspend(selection) => selection::control(&selection, Control::Suspend, "suspended"),
+        Command::Resume(selection) => selection::control(&selection, Control::Resume, "resumed"),
+        Command::Signal { signal, selection } => {
+            selection::control(&selection, Control::Signal(signal_number(&signal)?), "sent the signal")
         }
-        Command::Kill { jobs, json } => control(&jobs, Control::Kill, json),
+        Command::Kill(selection) => selection::control(&selection, Control::Kill, "killed"),
         Command::Snapshot(options) => snapshot::run(&options),
         Command::Timeline(options) => timeline::run(&options),
         Command::Simulate(options) => simulate::run(&options),
@@ -376,6 +352,10 @@ fn submit(arguments: &[OsString]) -> ExitCode {
         Ok(submission) => submission,
         Err(status) => return status,
     };
+    if let Err(text) = front::start_daemon_if_missing() {
+        print_line(format_args!("tutti submit: {text}"));
+        return ExitCode::FAILURE;
+    }
     match cluster::request(&Request::Submit(Box::new(submission))) {
         Ok((Answer::Job(job), _)) if in_json => {
             stdout::print(Some(format!("{}\n", json!({ "job": job }))), "")
@@ -398,6 +378,18 @@ struct Filter {
 }
 
 impl Filter {
+    /// No name of a user is misspelt.
+    ///
+    /// # Errors
+    /// A text for the user.
+    fn check(&self) -> Result<(), String> {
+        let is_known = |user: &&String| user.parse::<u32>().is_ok() || users::is_known("passwd", user);
+        match self.user.iter().find(|user| !is_known(user)) {
+            Some(user) => Err(format!("there is no user {}", escape_control(user))),
+            None => Ok(()),
+        }
+    }
+
     fn takes(&self, state: &str, name: &str, uid: u32) -> bool {
         let one_of = |wanted: &[String], is_it: &dyn Fn(&str) -> bool| {
             wanted.is_empty() || wanted.iter().any(|wanted| is_it(wanted))
@@ -412,6 +404,7 @@ impl Filter {
 /// Where there is no daemon, nothing runs.
 fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitCode, String> {
     let all = all || filter.state.iter().any(|state| state == "over");
+    filter.check()?;
     // Whoever names a socket means a daemon.
     let answer = if paths::is_named() && !all {
         Some(cluster::request(&Request::Jobs { all })?.0)
@@ -419,6 +412,11 @@ fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitC
         cluster::request_if_running(&Request::Jobs { all })?
     };
     let is_alone = answer.is_none();
+    let mut others = if json && !with_others { Vec::new() } else { others::jobs() };
+    // An empty table would deny what a daemon that has died has left running.
+    if is_alone && !all && others.is_empty() {
+        cluster::request(&Request::Jobs { all })?;
+    }
     let mut rows = match answer {
         None => Vec::new(),
         Some(Answer::Jobs(rows)) => rows,
@@ -432,7 +430,6 @@ fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitC
         rows.sort_by_key(|row| row.job);
     }
     // Root's daemon has listed them already.
-    let mut others = if json && !with_others { Vec::new() } else { others::jobs() };
     others.retain(|other| rows.iter().all(|row| (row.uid, row.job.0) != (other.uid, other.job)));
     rows.retain(|row| filter.takes(states::of(row), &row.name, row.uid));
     others.retain(|other| filter.takes(states::word(other.state), "", other.uid));
@@ -498,14 +495,6 @@ fn show<T: serde::Serialize>(rows: &[T], json: bool, print: fn(&[T]) -> String) 
         print(rows)
     };
     Ok(stdout::print(Some(text), ""))
-}
-
-/// Every job is tried; the first refusal is the error.
-fn control(jobs: &[u64], control: Control, json: bool) -> Result<ExitCode, String> {
-    let tried: Vec<_> =
-        jobs.iter().map(|job| cluster::request(&Request::Control(JobId(*job), control))).collect();
-    tried.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(stdout::print(Some(if json { format!("{}\n", json!({ "jobs": jobs })) } else { String::new() }), ""))
 }
 
 /// A signal's number from its name, with or without SIG, or its number.

@@ -135,6 +135,14 @@ fn adopt(name: &'static str, arguments: &[OsString]) -> ExitCode {
     }
 }
 
+/// Where there is no daemon and none was named, the one of this user is started, as `mpiexec` does it.
+///
+/// # Errors
+/// When it cannot be started; a text for the user.
+pub fn start_daemon_if_missing() -> Result<(), String> {
+    enrolment::start_daemon_if_missing()
+}
+
 /// Becomes the front end of a job of the cluster.
 pub fn attach(job: JobId) -> ExitCode {
     let name = "tutti attach";

@@ -184,7 +184,7 @@ pub enum OptionError {
 
 /// What the user may have meant.
 fn hint(option: &str) -> String {
-    suggest::option(option).map_or_else(String::new, |text| format!("; {text}"))
+    suggest::option(option, names()).map_or_else(String::new, |text| format!("; {text}"))
 }
 
 /// What other systems' patterns have for the rank.

@@ -3,8 +3,6 @@
 
 use tutti_protocol::config::schema::nearest;
 
-use crate::options;
-
 /// Commands of batch systems and of other tools, without what is the same there.
 const COMMANDS: &[(&str, &str)] = &[
     ("sbatch", "tutti submit"),
@@ -116,8 +114,8 @@ pub fn command<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<S
         .or_else(|| nearest(&lower, known).map(|near| format!("did you mean tutti {near}?")))
 }
 
-/// The same about an option, as it was written.
-pub fn option(written: &str) -> Option<String> {
+/// The same about an option, as it was written; `known` are ours without dashes.
+pub fn option<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let word = written.trim_start_matches('-');
     let word = word.split('=').next().unwrap_or(word);
     if let Some((_, ours)) = OPTIONS.iter().find(|(name, _)| *name == word) {
@@ -126,13 +124,14 @@ pub fn option(written: &str) -> Option<String> {
     let dashed = |name: &str| if name.len() <= 2 { format!("-{name}") } else { format!("--{name}") };
     // -nn, -nx: one letter too many.
     let short = || (word.len() == 2 && word.starts_with('n')).then_some("n");
-    let near = if word.len() < 3 { short() } else { nearest(&word.to_ascii_lowercase(), options::names()) };
+    let near = if word.len() < 3 { short() } else { nearest(&word.to_ascii_lowercase(), known) };
     near.map(|near| format!("did you mean {}?", dashed(near)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options;
 
     #[test]
     fn suggestion_is_a_near_word_or_our_name_of_a_foreign_one() {
@@ -142,6 +141,7 @@ mod tests {
         assert_eq!(command("squeue").as_deref(), Some("it is tutti ps here"));
         assert_eq!(command("Cancel").as_deref(), Some("it is tutti kill here"));
         assert_eq!(command("bogus"), None);
+        let option = |written| option(written, options::names());
         assert_eq!(option("--bindto").as_deref(), Some("did you mean --bind-to?"));
         assert_eq!(option("-nn").as_deref(), Some("did you mean -n?"));
         assert_eq!(option("--hosfile=x").as_deref(), Some("did you mean --hostfile?"));

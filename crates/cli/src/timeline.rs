@@ -32,12 +32,12 @@ const SETTLE: Duration = Duration::from_millis(1500);
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// From its submission to its end, with all others that ran meanwhile
-    #[arg(value_name = "JOB", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "JOB", conflicts_with_all = ["all", "last"])]
     job: Option<u64>,
-    /// All that the logs hold
+    /// All that the logs hold (also with --last alone)
     #[arg(long, short)]
     all: bool,
-    /// Only the last so many seconds
+    /// Only the last so many seconds until now
     #[arg(long, value_name = "SECONDS")]
     last: Option<f64>,
     /// The page to be written; a name in .svg: the picture alone
@@ -53,6 +53,9 @@ pub struct Options {
 /// # Errors
 /// When there is nothing to be drawn, or nowhere to write it; a text for the user.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
+    if options.job.is_none() && !options.all && options.last.is_none() {
+        return Err("JOB, --all or --last SECONDS is needed".into());
+    }
     let is_stream = file::is_stream(&options.output);
     let is_picture = match options.output.extension().and_then(OsStr::to_str) {
         Some("svg") => true,
@@ -117,7 +120,12 @@ impl History {
             if !(seconds.is_finite() && seconds > 0.0) {
                 return Err(format!("--last {seconds} is not a number of seconds"));
             }
+            // Until now, not until the end of the room behind it.
+            to = self.until_us;
             from = from.max(to.saturating_sub((seconds * 1e6) as u64));
+            if from >= to {
+                return Err("the logs have no job in that time".into());
+            }
         }
         Ok((from, to))
     }

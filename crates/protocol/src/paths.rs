@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -54,7 +55,16 @@ pub fn socket() -> PathBuf {
     }
     let own = folder().join(SOCKET);
     let system = Path::new("/run/tutti").join(SOCKET);
-    if !own.exists() && system.exists() { system } else { own }
+    // A daemon that was killed leaves its file behind.
+    if system.exists() && !is_answered(&own) { system } else { own }
+}
+
+/// A daemon listens there, or there is one that this user may not ask.
+fn is_answered(socket: &Path) -> bool {
+    match UnixStream::connect(socket) {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
 }
 
 /// The socket on which a daemon hands out its board, beside its own.
@@ -80,7 +90,7 @@ pub fn on_demand() -> PathBuf {
 pub fn of_node() -> PathBuf {
     let cluster = socket();
     let own = on_demand();
-    if !is_named() && !cluster.exists() && own.is_dir() {
+    if !is_named() && own.is_dir() && !is_answered(&cluster) {
         return own;
     }
     cluster.parent().map_or_else(folder, PathBuf::from)

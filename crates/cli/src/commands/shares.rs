@@ -12,7 +12,30 @@ use tutti_sched::shares::Standing;
 use super::{Filter, OTHER_VERSION};
 use crate::cluster::{self, Answer, JobRow, NodeRow, Request};
 use crate::table::aligned;
-use crate::{states, stdout, users};
+use crate::{others, states, stdout, users};
+
+/// Users without root's daemon divide the machine evenly, by its clock; of so many each has at least a share.
+const SHARERS_MAX: usize = 8;
+
+/// Other users whose own daemons have jobs that run here, with the number of these.
+fn sharers(own: &[Standing]) -> Vec<(u32, u32)> {
+    let mut found: Vec<(u32, u32)> = Vec::new();
+    let runs = |state| [cluster::JobState::Running, cluster::JobState::Starting].contains(&state);
+    for other in others::jobs().iter().filter(|other| runs(other.state)) {
+        match found.iter_mut().find(|(uid, _)| *uid == other.uid) {
+            Some((_, jobs)) => *jobs += 1,
+            // Root's daemon has listed its users already.
+            None if own.iter().all(|one| one.user != other.uid) => found.push((other.uid, 1)),
+            None => {}
+        }
+    }
+    found
+}
+
+/// What is left of a share beside so many other users.
+fn beside(ppm: u32, others: usize) -> u32 {
+    ppm / (others + 1).min(SHARERS_MAX) as u32
+}
 
 fn ask() -> Result<Prices, String> {
     match cluster::request(&Request::Prices)?.0 {
@@ -142,14 +165,19 @@ pub(super) fn prices(in_json: bool) -> Result<ExitCode, String> {
         text.push_str(&format!("job {job} has flooded the network and is left out of its row\n"));
     }
     let mut table = vec![["USER", "JOBS", "SHARE", "USED", "GETS"].map(str::to_owned).to_vec()];
+    let sharers = sharers(standings);
     table.extend(standings.iter().map(|one| {
         vec![
             users::name(one.user),
             one.jobs.to_string(),
-            percent(one.share_ppm),
+            percent(beside(one.share_ppm, sharers.len())),
             percent(used_ppm(standings, one)),
-            percent(one.effective_ppm),
+            percent(beside(one.effective_ppm, sharers.len())),
         ]
+    }));
+    table.extend(sharers.iter().map(|(uid, jobs)| {
+        let share = percent(beside(1_000_000, sharers.len()));
+        vec![users::name(*uid), jobs.to_string(), share.clone(), "-".into(), share]
     }));
     text.push('\n');
     text.push_str(&aligned(&table, &[false, true, true, true, true]));
@@ -166,6 +194,8 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
         _ => return Err(OTHER_VERSION.into()),
     };
     let standings = ask()?.users;
+    let sharers = sharers(&standings);
+    let names: Vec<String> = sharers.iter().map(|(uid, _)| users::name(*uid)).collect();
     let mut table = vec![["JOB", "STATE", "USER", "WEIGHT", "EFFECTIVE", "WHY"].map(str::to_owned).to_vec()];
     for row in rows.iter().filter(|row| filter.takes(states::of(row), &row.name, row.uid)) {
         let standing = standings.iter().find(|one| one.user == row.uid);
@@ -173,6 +203,11 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
             _ if !row.gang => "it takes no turns".to_owned(),
             _ if !row.put_out.is_empty() => row.put_out[0].1.to_string(),
             _ if row.effective_milli == 0 => "-".to_owned(),
+            one if !sharers.is_empty() => format!(
+                "{} of the time: {} and you take turns, each by a daemon of their own",
+                percent(beside(one.map_or(1_000_000, |one| one.effective_ppm), sharers.len())),
+                names.join(", ")
+            ),
             Some(one) if standings.len() > 1 => format!(
                 "{} of the time for {} jobs: share {}, used {}",
                 percent(one.effective_ppm),

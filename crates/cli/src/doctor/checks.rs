@@ -148,6 +148,13 @@ fn memory_controller(facts: &Facts) -> Check {
     if has(&cgroups.passed_on) || (facts.uid == 0 && has(&cgroups.controllers) && cgroups.can_make) {
         return ok("memory limits", "jobs can be held to what they declare with --memory");
     }
+    // Root's daemon makes its jobs' groups there too.
+    if facts.uid == 0 && has(&cgroups.version1) {
+        return ok(
+            "memory limits",
+            "jobs can be held to what they declare with --memory (version 1 of cgroups)",
+        );
+    }
     if has(&cgroups.version1) {
         return may(
             "memory limits",

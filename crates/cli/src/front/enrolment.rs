@@ -34,6 +34,9 @@ const AFTER: Duration = Duration::from_millis(50);
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
 /// A daemon that we have started leaves when it was not needed for so long.
 const LEAVE_SECONDS: &str = "30";
+/// A daemon that was started answers within this time; between two looks.
+const START_MAX: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(10);
 /// The daemon's log is begun anew beyond this size.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
@@ -358,6 +361,28 @@ impl Enrolment {
 /// The wire to the daemon of this node: the cluster's, else the one that was started on demand.
 fn connect() -> Option<OwnedFd> {
     cluster::stream().ok().map(OwnedFd::from)
+}
+
+/// Starts the daemon of this user, where there is none and none was named, and waits until it answers.
+pub fn start_daemon_if_missing() -> Result<(), String> {
+    let is_wanted = || !paths::is_named() && !cluster::is_there() && connect().is_none();
+    if !is_wanted() {
+        return Ok(());
+    }
+    let mut daemon = start_daemon()?;
+    let deadline = Instant::now() + START_MAX;
+    while is_wanted() {
+        // Another one may have been faster: then ours leaves, and the other answers.
+        let has_left = matches!(daemon.try_wait(), Ok(Some(_)));
+        if Instant::now() >= deadline || has_left && !paths::on_demand().join(paths::SOCKET).exists() {
+            return Err(format!(
+                "the daemon of this user does not start: {} says why",
+                paths::on_demand().join("tuttid.log").display()
+            ));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 fn start_daemon() -> Result<Child, String> {

@@ -1,0 +1,114 @@
+//! Commands that do something to several jobs: which ones, by number, user, name or state, and a line for each.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use tutti_os::stderr::{escape_control, print_line};
+
+use super::{Filter, OTHER_VERSION};
+use crate::cluster::{self, Answer, Control, JobId, Request};
+use crate::{states, stdout};
+
+/// Numbers in one range, at most.
+const RANGE_MAX: u64 = 10_000;
+
+/// Which jobs are meant.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Options {
+    /// Their numbers: 7, 7-12 or 7,9
+    #[arg(value_name = "JOB", required_unless_present_any = ["user", "name", "state"], value_parser = numbers)]
+    jobs: Vec<Numbers>,
+    /// Those of these users
+    #[arg(long, short, value_name = "USER", value_delimiter = ',')]
+    user: Vec<String>,
+    /// Those with these names
+    #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
+    name: Vec<String>,
+    /// Those in these states
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = states::WORDS)]
+    state: Vec<String>,
+    /// For scripts
+    #[arg(long)]
+    json: bool,
+}
+
+/// The numbers of one word of the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Numbers(Vec<u64>);
+
+fn numbers(text: &str) -> Result<Numbers, String> {
+    if let Some((user, number)) = text.split_once('/').filter(|(_, number)| number.parse::<u64>().is_ok()) {
+        let user = escape_control(user);
+        return Err(format!(
+            "job {number} of {user} has another daemon: {user} and root alone can do this to it"
+        ));
+    }
+    let mut found = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number =
+            |text: &str| text.parse::<u64>().map_err(|_| "a number is expected, or a range such as 7-12");
+        let (first, last) = (number(first)?, number(last)?);
+        if last < first || last - first >= RANGE_MAX {
+            return Err(format!("{part} is no range of at most {RANGE_MAX} numbers"));
+        }
+        found.extend(first..=last);
+    }
+    Ok(Numbers(found))
+}
+
+/// Does it to each; a line for each of several, and for each refusal.
+pub(super) fn control(options: &Options, control: Control, done: &str) -> Result<ExitCode, String> {
+    let mut jobs: Vec<u64> = options.jobs.iter().flat_map(|numbers| numbers.0.iter().copied()).collect();
+    let is_filtered = !(options.user.is_empty() && options.name.is_empty() && options.state.is_empty());
+    if is_filtered {
+        let filter =
+            Filter { user: options.user.clone(), state: options.state.clone(), name: options.name.clone() };
+        filter.check()?;
+        let Answer::Jobs(rows) = cluster::request(&Request::Jobs { all: false })?.0 else {
+            return Err(OTHER_VERSION.into());
+        };
+        let is_named = |job: u64| jobs.is_empty() || jobs.contains(&job);
+        let taken = rows.iter().filter(|row| filter.takes(states::of(row), &row.name, row.uid));
+        jobs = taken.map(|row| row.job.0).filter(|job| is_named(*job)).collect();
+        if jobs.is_empty() {
+            return Err("no job is meant".into());
+        }
+    }
+    let command = std::env::args().nth(1).unwrap_or_default();
+    let (mut text, mut refused) = (String::new(), Vec::new());
+    for job in &jobs {
+        match cluster::request(&Request::Control(JobId(*job), control)) {
+            Ok(_) if jobs.len() > 1 || is_filtered => text.push_str(&format!("job {job} is {done}\n")),
+            Ok(_) => {}
+            Err(why) => {
+                print_line(format_args!("tutti {command}: {why}"));
+                refused.push(json!({ "job": job, "why": why }));
+            }
+        }
+    }
+    let is_well = refused.is_empty();
+    if options.json {
+        let value =
+            if is_well { json!({ "jobs": jobs }) } else { json!({ "jobs": jobs, "refused": refused }) };
+        text = format!("{value}\n");
+    }
+    let printed = stdout::print(Some(text), "");
+    Ok(if is_well { printed } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_numbers_ranges_and_lists() {
+        let of = |text: &str| numbers(text).map(|numbers| numbers.0);
+        assert_eq!(of("7"), Ok(vec![7]));
+        assert_eq!(of("7-9,12"), Ok(vec![7, 8, 9, 12]));
+        for wrong in ["", "x", "9-7", "1-", "-3", "0-99999999"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+        assert!(of("bob/5").is_err_and(|text| text.contains("bob and root alone")));
+    }
+}
