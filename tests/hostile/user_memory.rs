@@ -13,10 +13,14 @@ const HOG: &str = "head -c 400M /dev/zero | tail -c 300M | wc -c; sleep 1000";
 /// Each user may have so much.
 const LIMITED: &str = "[limits]\nmemory_per_node = \"200M\"\n";
 
-/// A process that keeps so many MiB, says so and sleeps.
+/// A process that keeps so many MiB, says so and sleeps. It has read them into one buffer before it writes the
+/// first byte, of which there is no more. `tail` takes up to twice as much: a node of its list for each piece
+/// that a pipe gives it, full or not.
 fn keep(mib: u32) -> String {
-    // `tail` keeps what it may have to print, until its input ends.
-    format!("exec 3>&1; (head -c {mib}M /dev/zero; echo full >&3; sleep 1000) | tail -c {mib}M")
+    format!(
+        "exec 3>&1; dd if=/dev/zero bs={mib}M count=1 iflag=fullblock 2>/dev/null \
+         | (head -c 1 >/dev/null; echo full >&3; exec sleep 1000)"
+    )
 }
 
 /// Root's daemons with this configuration. None, with a line, where the kernel limits no memory for us.

@@ -72,8 +72,20 @@ struct Reach {
     of_job: bool,
     /// That of all jobs of the user was.
     of_user: bool,
-    /// The kernel is about to notify the job's group too, of the user's limit.
-    is_owed: bool,
+    /// So often the kernel is about to notify the job's group too, of the user's limit.
+    owed: u64,
+}
+
+impl Reach {
+    /// So many notices have come for the job's group, and since then for its user's: the kernel notifies the
+    /// user's group first, and then all that are in it. True: one was about the job's own limit.
+    fn note(&mut self, of_job: u64, of_user: u64) -> bool {
+        self.of_user |= of_user > 0;
+        let owed = self.owed + of_user;
+        self.owed = owed.saturating_sub(of_job);
+        self.of_job |= of_job > owed;
+        of_job > owed
+    }
 }
 
 /// Whose memory was used up when the kernel killed processes of a job.
@@ -191,19 +203,16 @@ impl Cgroup {
     /// for a while whether it is one of this job ([`Self::used_up`]).
     pub fn handle_reached(&mut self) -> bool {
         let Rights::Granted { reached, of_user, reach, .. } = &mut self.rights else { return false };
-        let take = |event: &OwnedFd| rustix::io::read(event, &mut [0; 8]).is_ok();
-        // The kernel notifies the user's group first, and then all that are in it.
-        let is_jobs = reached.as_ref().is_some_and(take);
-        let is_users = of_user.as_ref().is_some_and(|of_user| take(&of_user.reached));
-        if is_users {
-            (reach.of_user, reach.is_owed) = (true, reached.is_some() && !is_jobs);
-            return true;
-        }
-        if is_jobs && !std::mem::take(&mut reach.is_owed) {
-            reach.of_job = true;
+        let count = |event: &OwnedFd| {
+            let mut count = [0; 8];
+            rustix::io::read(event, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+        };
+        let of_job = reached.as_ref().map_or(0, count);
+        let of_user = of_user.as_ref().map_or(0, |of_user| count(&of_user.reached));
+        if reach.note(of_job, of_user) {
             self.kill();
         }
-        false
+        of_user > 0
     }
 
     fn has(&self, file: &str) -> bool {
@@ -421,6 +430,26 @@ mod tests {
 
     fn contents_of(folder: &Path, file: &str) -> String {
         std::fs::read_to_string(folder.join(file)).unwrap_or_else(|_| "absent".into())
+    }
+
+    #[test]
+    fn memory_limit_of_a_user_that_is_reached_twice_at_once_is_not_taken_for_the_jobs() {
+        // What a starter finds: notices for its job's group, then for that of the user.
+        for (looks, own) in [
+            (&[(0, 1), (1, 0)][..], false),
+            (&[(1, 1)], false),
+            // The second notice of the user's comes between the first and the second of the job's.
+            (&[(0, 1), (1, 1), (1, 0)], false),
+            (&[(0, 2), (1, 1), (2, 0)], false),
+            (&[(1, 0)], true),
+            (&[(0, 1), (2, 0)], true),
+            (&[(1, 1), (1, 0)], true),
+        ] {
+            let mut reach = Reach::default();
+            let found = looks.iter().filter(|(of_job, of_user)| reach.note(*of_job, *of_user)).count();
+            assert_eq!((found > 0, reach.of_job), (own, own), "{looks:?}");
+            assert_eq!(reach.owed, 0, "{looks:?}");
+        }
     }
 
     #[test]
