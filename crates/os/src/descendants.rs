@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::stat::Stat;
+use crate::sys::kernel::shares_memory;
 
 /// How long a killed process may take to die (it may hang inside the kernel) before it is left alone.
 const DEATH_MAX: Duration = Duration::from_secs(10);
@@ -23,6 +24,23 @@ pub fn is_server(stat: &Stat, pid: Pid, starter: Pid) -> bool {
     stat.has_server_name
         && stat.parent == starter.as_raw_nonzero().get()
         && file(pid).is_some_and(|own| Some(own) == file(starter))
+}
+
+/// Whether a process waits inside the kernel for a child of its that is stopped and still uses its memory
+/// (vfork, posix_spawn): it does nothing until the child goes on, and no signal but SIGKILL reaches it before.
+/// `all` has its children.
+pub fn is_held_by_child(stat: &Stat, pid: Pid, all: &[Pid]) -> bool {
+    let is_stopped_child = |child: &&Pid| {
+        let stat = Stat::of(**child);
+        stat.is_some_and(|stat| stat.parent == pid.as_raw_nonzero().get() && stat.is_stopped())
+    };
+    // Where the kernel does not say who shares memory it may say where a process waits.
+    let waits_in_fork = || {
+        let place = std::fs::read_to_string(format!("/proc/{}/wchan", pid.as_raw_nonzero()));
+        place.is_ok_and(|place| matches!(place.trim(), "kernel_clone" | "_do_fork" | "do_fork"))
+    };
+    let uses_its_memory = |child: &Pid| shares_memory(*child, pid).unwrap_or_else(|_| waits_in_fork());
+    stat.state == b'D' && all.iter().filter(is_stopped_child).any(uses_its_memory)
 }
 
 /// Takes the status of dead orphans; `is_reserved` are ranks whose pids must stay theirs.

@@ -8,6 +8,8 @@
 //! more (a crowd):                  wish (stop or go, its number) -> errand: a thread of usual priority obeys the newest wish -> done (its number)
 //! ```
 //!
+//! - Who is inside vfork cannot stop before its child has begun a program. If the child is stopped, both stand
+//!   still.
 //! - Who was stopped already (by a user, a debugger) is not noted, and stays as he is.
 //! - A noted process is known by when it began, and signalled by its pidfd: a number that the kernel gives to
 //!   somebody else is nobody's news.
@@ -119,7 +121,8 @@ impl Crowd {
     ) -> Option<bool> {
         for _ in 0..PASSES_MAX {
             let (mut fresh, mut moves) = (false, false);
-            for pid in all()? {
+            let all = all()?;
+            for &pid in &all {
                 if is_over() {
                     return None;
                 }
@@ -129,6 +132,10 @@ impl Crowd {
                 }
                 if descendants::is_server(&stat, pid, self.starter) {
                     // Other jobs' clients of the job's regions are answered.
+                    continue;
+                }
+                // Before it is noted it may go on with a signal that somebody else has sent.
+                if stopped.get(&pid) == Some(&stat.since) && descendants::is_held_by_child(&stat, pid, &all) {
                     continue;
                 }
                 moves = true;

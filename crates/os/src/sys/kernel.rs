@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustix::process::Pid;
+
 /// `clone3` is there. It is called without arguments, which it refuses; a filter or an old kernel returns
 /// another error.
 pub fn has_clone3() -> bool {
@@ -20,6 +22,21 @@ pub fn has_process_vm() -> bool {
     let read =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     read == from.len() as isize && to == from
+}
+
+/// Two processes use the same memory.
+///
+/// # Errors
+/// When the kernel, or the filter of a container, does not say.
+pub fn shares_memory(one: Pid, other: Pid) -> io::Result<bool> {
+    const KCMP_VM: libc::c_int = 1;
+    let pid = |pid: Pid| pid.as_raw_nonzero().get();
+    // SAFETY: it compares what two numbers stand for, and reads and writes nothing of this process.
+    match unsafe { libc::syscall(libc::SYS_kcmp, pid(one), pid(other), KCMP_VM, 0, 0) } {
+        0 => Ok(true),
+        order if order > 0 => Ok(false),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]

@@ -125,6 +125,48 @@ fn stopper_stops_a_forking_process() {
     }
 }
 
+/// Begins a program in a child that uses its memory until then, and opens a FIFO first.
+const SPAWNS: &str = r#"
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+int main(int count, char **words) {
+    (void)count;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, words[1], O_RDONLY, 0);
+    pid_t child = 0;
+    int error = posix_spawn(&child, "/bin/true", &actions, NULL, words, NULL);
+    return error ? error : wait(NULL) != child;
+}
+"#;
+
+#[test]
+fn stopper_stops_a_process_that_waits_in_vfork_for_its_stopped_child() {
+    let scratch = tutti_testkit::Scratch::new("stopper-vfork");
+    let (source, program, fifo) =
+        (scratch.path().join("spawns.c"), scratch.path().join("spawns"), scratch.path().join("fifo"));
+    std::fs::write(&source, SPAWNS).unwrap();
+    assert!(Command::new("cc").arg("-o").args([&program, &source]).status().unwrap().success());
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let script = format!("{} {} & echo $!; echo .; wait", program.display(), fifo.display());
+    let job = Job::start(&script);
+    await_that(|| job.states() == b"D");
+    let mut stopper = job.stopper();
+    for _ in 0..3 {
+        freeze(&mut stopper);
+        let child = descendants::children_of(job.1[0])[0];
+        assert_eq!((job.states(), Stat::of(child).unwrap().state), (b"D".to_vec(), b'T'));
+        stopper.thaw(0);
+        await_that(|| Stat::of(child).unwrap().state == b'S');
+        assert_eq!(job.states(), b"D", "it was not stopped, and is not continued");
+    }
+    drop(std::fs::File::options().write(true).open(&fifo).unwrap());
+    await_that(|| job.states() == b"X" || Stat::of(job.1[0]).is_none_or(|stat| stat.is_dead()));
+}
+
 /// More than the switch thread goes through.
 const MANY: &str = "i=0; while [ $i -lt 100 ]; do sleep 60 & echo $!; i=$((i + 1)); done; echo .; wait";
 
