@@ -7,4 +7,4 @@ lab: dist ## build target/lab/tutti-lab: machines on this one that share nothing
 # Everything of the lab: what `make test` runs of it, and the larger set.
 .PHONY: test-lab
 test-lab: dist ## all tests between machines of the lab, on several numbers of ranks and on cables that lose frames (minutes)
-	$(CARGO) test --quiet --package tutti-tests --test lab --test machines -- --include-ignored --test-threads 1
+	timeout --kill-after=5 3600 $(CARGO) test --quiet --package tutti-tests --test lab --test machines -- --include-ignored --test-threads 1

@@ -87,14 +87,35 @@ fn machines_messages_arrive_once_in_order_over_cables_that_lose_them() {
     assert!(frames.iter().all(|counts| counts.lost > 0), "{frames:?}");
 }
 
+/// All of it, on several numbers of ranks.
+#[track_caller]
+fn all(name: &str, terms: Terms) {
+    let plan = Lab::plan(3).cables(terms);
+    let Some(machines) = Machines::up_by(name, &plan, &["--lost-after", "20"]) else { return };
+    conformance(&machines, &[2, 3, 4, 6]);
+    machines.pass(&LONGER);
+}
+
 #[test]
 #[ignore = "minutes: make test-lab"]
-fn machines_conformance_programs_of_mpi_pass_on_several_numbers_of_ranks_and_cables() {
-    for terms in [Terms::default(), Terms::default().mtu(9000), bad_cables(), Terms::default().delay_us(200)]
-    {
-        let plan = Lab::plan(3).cables(terms);
-        let Some(machines) = Machines::up_by("mpi-all", &plan, &["--lost-after", "20"]) else { return };
-        conformance(&machines, &[2, 3, 4, 6]);
-        machines.pass(&LONGER);
-    }
+fn machines_conformance_programs_of_mpi_pass_on_several_numbers_of_ranks() {
+    all("mpi-all", Terms::default());
+}
+
+#[test]
+#[ignore = "minutes: make test-lab"]
+fn machines_conformance_programs_of_mpi_pass_over_cables_with_large_frames() {
+    all("mpi-large", Terms::default().mtu(9000));
+}
+
+#[test]
+#[ignore = "minutes: make test-lab"]
+fn machines_conformance_programs_of_mpi_pass_over_cables_that_lose_frames() {
+    all("mpi-loss", bad_cables());
+}
+
+#[test]
+#[ignore = "minutes: make test-lab"]
+fn machines_conformance_programs_of_mpi_pass_over_cables_that_delay_frames() {
+    all("mpi-delay", Terms::default().delay_us(200));
 }
