@@ -15,9 +15,9 @@ use tutti_datatype::Datatype;
 use tutti_runtime::rank::{LOCK, LockedRank};
 
 use crate::abi::*;
+use crate::attached::{Attached, Origin};
 use crate::check_mode;
 use crate::collective::schedules::Schedules;
-use crate::attached::{Attached, Origin};
 use crate::comm::{Comm, Group};
 use crate::datatype::Predefined;
 use crate::engine::Engine;
