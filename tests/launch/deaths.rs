@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use tutti_testkit::{Need, skip_part};
-use tutti_tests::program;
+use tutti_tests::{Scratch, compile, program};
 
 use crate::harness::{LIMIT, RANK, Running, await_that, cgroup_of, mpiexec, run, without_cgroups};
 
@@ -58,6 +58,19 @@ fn exit_without_finalize_is_named() {
     let ran = mpiexec(&["-n", "2", RANK, "attach", "0:exit=0", "hang"]);
     assert_eq!(ran.code(), 1, "{ran}");
     assert_one_line(&ran.stderr, &["rank 0", "exited without calling MPI_Finalize"]);
+}
+
+#[test]
+fn exit_without_init_is_named_when_others_wait() {
+    let scratch = Scratch::new("launch-never-comes");
+    let path = compile("tests/launch/programs/never_comes.c", scratch.path());
+    for (ranks, words) in [("2", &[][..]), ("3", &[]), ("3", &["receive"])] {
+        let ran = run(program("mpiexec").args(["-n", ranks]).arg(&path).args(words));
+        assert_eq!(ran.code(), 1, "{ranks}, {words:?}: {ran}");
+        assert_one_line(&ran.stderr, &["rank 1 (pid ", "exited without calling MPI_Init"]);
+    }
+    // Nobody waits for it.
+    run(program("mpiexec").args(["-n", "2", "sh", "-c", "exit 0"])).expect_success();
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod console;
 mod deaths;
 mod every_option;
 mod harness;
+mod inherited;
 mod last_words;
 mod manual;
 mod namespaces;

@@ -114,6 +114,14 @@ pub fn unblock_signals() {
     }
 }
 
+/// Gives this process what it needs of signals, whatever its caller ignores and blocks, which is inherited: the
+/// kernel keeps how children end, and no signal waits for ever.
+pub fn settle_signals() {
+    // SAFETY: SIG_DFL runs no code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    unblock_signals();
+}
+
 /// Does `work` while none of these signals comes; those that came meanwhile come at its end.
 pub fn without_signals<T>(signals: &[c_int], work: impl FnOnce() -> T) -> T {
     // SAFETY: the sets are plain data, filled before they are read.

@@ -14,6 +14,8 @@
 //! | exits with another status, or is killed | Finalized | the job continues: others may still write their results; the status is kept |
 //! | - | Aborted | ends |
 //! | exits with 0 | Alone, started by other ranks | ends: [`Cause::NeverInit`], since those wait for it |
+//! | exits with 0 | Alone, and the others wait for it | ends: [`Cause::Absent`] |
+//! | ends, and nothing says how | Alone, Attached | ends: [`Cause::Unknown`] |
 //! | ends in any way | Attached, adopted: it was started without mpiexec | ends: [`Cause::Gone`] |
 //! | ends in any way | withdrawn: one of those that were to start with it could not | the job continues |
 //! | was never there: the kernel refused it | withdrawn, and dead | the job continues |
@@ -33,6 +35,9 @@ use tutti_protocol::wire::{Cause, Ended};
 /// After the death of a process that called MPI_Init below a wrapper, its wrapper has this time to end by
 /// itself, which gives its status.
 pub const WRAPPER_GRACE_NS: u64 = 1_000_000_000;
+
+/// The end of a rank that a debugger holds back is asked for again after this time.
+const LOOK_AGAIN_NS: u64 = 20_000_000;
 
 /// How far a rank has come with MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +62,8 @@ pub struct Rank {
     origin: Origin,
     /// The process that called MPI_Init, when it is not the rank's own.
     inner: Option<OwnedFd>,
+    /// Its end cannot be asked for before.
+    asked_again_ns: Option<u64>,
     /// When the inner process was seen dead without MPI_Finalize.
     inner_dead_ns: Option<u64>,
 }
@@ -80,7 +87,15 @@ impl Rank {
     }
 
     fn absent(origin: Origin) -> Self {
-        Rank { process: None, mpi: Mpi::Alone, dead: true, origin, inner: None, inner_dead_ns: None }
+        Rank {
+            process: None,
+            mpi: Mpi::Alone,
+            dead: true,
+            origin,
+            inner: None,
+            asked_again_ns: None,
+            inner_dead_ns: None,
+        }
     }
 
     fn pid(&self) -> Option<Pid> {
@@ -230,7 +245,8 @@ impl Ranks {
 
     /// Living ranks, to be polled for readability and given to [`Self::handle_death`].
     pub fn alive(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
-        let alive = self.ranks.iter().enumerate().filter(|(_, rank)| !rank.dead);
+        let polled = |rank: &Rank| !rank.dead && rank.asked_again_ns.is_none();
+        let alive = self.ranks.iter().enumerate().filter(move |(_, rank)| polled(rank));
         alive.filter_map(|(index, rank)| Some((index as u32, rank.process.as_ref()?.pidfd.as_fd())))
     }
 
@@ -326,19 +342,33 @@ impl Ranks {
 
     /// A rank's process is dead. Its status is read, not taken: the pid stays the rank's as long as others
     /// may name it in `process_vm_readv`.
-    pub fn handle_death(&mut self, rank: u32) -> Option<Ended> {
+    pub fn handle_death(&mut self, rank: u32, now_ns: u64) -> Option<Ended> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let entry = &mut self.ranks[rank as usize];
         if entry.origin == Origin::Adopted {
             entry.dead = true;
             return if entry.mpi == Mpi::Finalized { None } else { self.judge(rank, Cause::Gone) };
         }
-        let status = waitid(WaitId::PidFd(entry.process.as_ref()?.pidfd.as_fd()), options).ok()??;
+        let asked = waitid(WaitId::PidFd(entry.process.as_ref()?.pidfd.as_fd()), options);
+        let status = match asked {
+            Ok(Some(status)) => Some(status),
+            // It is dead, but a debugger has not taken its end yet: that is not seen here before.
+            Ok(None) | Err(rustix::io::Errno::INTR) => {
+                entry.asked_again_ns = Some(now_ns + LOOK_AGAIN_NS);
+                return None;
+            }
+            Err(_) => None,
+        };
+        entry.asked_again_ns = None;
         entry.dead = true;
         entry.inner = None;
         if entry.origin == Origin::Withdrawn {
             return None;
         }
+        let Some(status) = status else {
+            // The descriptor says that it is dead, and that is all.
+            return if entry.mpi == Mpi::Finalized { None } else { self.judge(rank, Cause::Unknown) };
+        };
         let cause = if let Some(signal) = status.terminating_signal() {
             Cause::Signal { signal, core_dumped: status.dumped() }
         } else {
@@ -350,6 +380,18 @@ impl Ranks {
             }
         };
         self.judge(rank, cause)
+    }
+
+    /// Whether a rank that the job began with has ended well without MPI_Init, so that it will never come.
+    pub fn is_absent(&self, rank: u32) -> bool {
+        let rank = self.ranks.get(rank as usize);
+        rank.is_some_and(|rank| rank.dead && rank.mpi == Mpi::Alone && rank.origin == Origin::Launch)
+    }
+
+    /// The others wait for ever, and for ranks that are not there: the first that is absent ends the job.
+    pub fn handle_wait_for_absent(&mut self) -> Option<Ended> {
+        let absent = (0..self.ranks.len() as u32).find(|rank| self.is_absent(*rank))?;
+        self.judge(absent, Cause::Absent)
     }
 
     /// The process that called MPI_Init below a wrapper is dead.
@@ -365,12 +407,16 @@ impl Ranks {
     pub fn grace_ends_ns(&self) -> Option<u64> {
         let running = self.ranks.iter().filter(|rank| !rank.dead && !self.ending);
         let wrappers = running.filter_map(|rank| Some(rank.inner_dead_ns? + WRAPPER_GRACE_NS));
-        wrappers.chain(self.adopted_ends_ns).min()
+        let held = self.ranks.iter().filter_map(|rank| rank.asked_again_ns);
+        wrappers.chain(held).chain(self.adopted_ends_ns).min()
     }
 
     /// Ends the job for wrappers whose time is over.
     pub fn handle_time(&mut self, now_ns: u64) -> Option<Ended> {
         self.kill_adopted(now_ns);
+        for rank in &mut self.ranks {
+            rank.asked_again_ns = rank.asked_again_ns.filter(|again_ns| now_ns < *again_ns);
+        }
         let over = self.ranks.iter().position(|rank| {
             !rank.dead && rank.inner_dead_ns.is_some_and(|dead_ns| now_ns >= dead_ns + WRAPPER_GRACE_NS)
         })?;

@@ -1,8 +1,13 @@
 //! What is ready of all that the starter watches: one poll over everything.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// After a poll that the kernel has refused.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What is ready.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +60,11 @@ impl<'a> PollList<'a> {
 
     /// Those that are ready, in the order in which they were added; none when the time is over.
     pub fn wait(mut self, timeout: Option<&Timespec>) -> Vec<(Source, PollFlags)> {
-        if poll(&mut self.polled, timeout).is_err() {
+        if let Err(error) = poll(&mut self.polled, timeout) {
+            if error != Errno::INTR {
+                // More descriptors than are allowed now, or no memory: not again and again without a pause.
+                std::thread::sleep(PAUSE);
+            }
             return Vec::new();
         }
         let flags = self.polled.iter().map(PollFd::revents);

@@ -13,6 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -26,6 +27,9 @@ use tutti_shm::users::is_own_user;
 
 /// Connections that have not redeemed a ticket, at most, beside one for each rank.
 pub const PENDING_MAX: usize = 128;
+
+/// Where the kernel gives no descriptor for a new connection, it waits so long.
+const PAUSE_NS: u64 = 20_000_000;
 
 /// Messages taken from one connection before others get their turn.
 const MESSAGES_PER_TURN: usize = 16;
@@ -81,6 +85,8 @@ pub struct Tickets {
     /// World ranks of the node.
     numbers: Numbers,
     listener: OwnedFd,
+    /// The kernel has given no descriptor for a new connection, which stays there: looked at again then.
+    paused_until_ns: Option<u64>,
     secrets: Vec<[u8; 16]>,
     pending: Vec<Pending>,
     places: Vec<Place>,
@@ -127,6 +133,7 @@ impl Tickets {
             name,
             numbers,
             listener,
+            paused_until_ns: None,
             secrets,
             pending: Vec::new(),
             places,
@@ -184,8 +191,18 @@ impl Tickets {
     }
 
     /// To be polled for readability, then given to [`Self::handle_listener`].
-    pub fn listener(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+    pub fn listener(&self) -> Option<BorrowedFd<'_>> {
+        self.paused_until_ns.is_none().then(|| self.listener.as_fd())
+    }
+
+    /// When the listener is to be polled again; to be given to [`Self::handle_time`].
+    pub fn due_ns(&self) -> Option<u64> {
+        self.paused_until_ns
+    }
+
+    /// Polls the listener again when its pause is over.
+    pub fn handle_time(&mut self, now_ns: u64) {
+        self.paused_until_ns = self.paused_until_ns.filter(|until_ns| now_ns < *until_ns);
     }
 
     /// To be polled, then given to [`Self::handle_pending`] by index, highest first.
@@ -202,10 +219,17 @@ impl Tickets {
     }
 
     /// Takes new connections.
-    pub fn handle_listener(&mut self) {
+    pub fn handle_listener(&mut self, now_ns: u64) {
         for _ in 0..PENDING_MAX {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(connection) = net::accept_with(&self.listener, flags) else { return };
+            let connection = match net::accept_with(&self.listener, flags) {
+                Ok(connection) => connection,
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return,
+                Err(_) => {
+                    self.paused_until_ns = Some(now_ns + PAUSE_NS);
+                    return;
+                }
+            };
             let own = net::sockopt::socket_peercred(&connection).ok();
             let is_own = |peer: &net::UCred| is_own_user(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
             let own = own.filter(is_own);
@@ -242,7 +266,7 @@ impl Tickets {
         let mut bytes = [0_u8; Attach::BYTES + 1];
         let read = net::recv(&self.pending[index].connection, &mut bytes[..], RecvFlags::DONTWAIT);
         let message = match read {
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return None,
+            Err(Errno::AGAIN | Errno::INTR) => return None,
             Err(_) | Ok((0, _)) => {
                 self.pending.remove(index);
                 return None;
@@ -290,7 +314,7 @@ impl Tickets {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(connection) = place.as_ref() else { break };
             match receive(connection, &mut self.read) {
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => break,
+                Err(Errno::AGAIN | Errno::INTR) => break,
                 Err(_) | Ok((0, _)) => *place = None,
                 Ok((length, given)) => {
                     let bytes = &self.read[..length];

@@ -22,6 +22,7 @@ use tutti_protocol::paths;
 
 fn main() -> ExitCode {
     tutti_os::close_inherited_on_exec();
+    tutti_os::settle_signals();
     // What users say may be long, and all of it stays in memory (`gang::switch_thread`).
     tutti_os::give_memory_back();
     let parsed = Options::command().try_get_matches_from(std::env::args_os());
@@ -46,7 +47,6 @@ fn main() -> ExitCode {
     if options.on_demand {
         // Not what the terminal and the mpiexec that has started us happen to have.
         let _ = rustix::process::setsid();
-        tutti_os::unblock_signals();
         let _ = std::env::set_current_dir("/");
         let every = every_core_set();
         let _ = rustix::thread::sched_setaffinity(None, &every);

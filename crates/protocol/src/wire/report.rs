@@ -169,6 +169,11 @@ pub enum Cause {
     NoPmi,
     /// It was started without `mpiexec`, which therefore does not see how it ended: not by MPI_Finalize.
     Gone,
+    /// It exited with 0 without MPI_Init, and the others wait for it.
+    Absent,
+    /// It has ended, and the kernel does not say how: a filter of system calls forbids to ask, or something has
+    /// asked before.
+    Unknown,
     /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one
     /// tells the user.
     Memory,
@@ -206,6 +211,11 @@ impl fmt::Display for Ended {
             Cause::Gone => {
                 out.write_str("died without calling MPI_Finalize; the ranks that it has started are ended")
             }
+            Cause::Absent => out
+                .write_str("exited without calling MPI_Init, and other ranks wait for it; the job is ended"),
+            Cause::Unknown => {
+                out.write_str("has ended, and the system does not say how (is waitid forbidden here?)")
+            }
             Cause::Memory => out.write_str("was killed: its job had used up its memory on the node"),
             Cause::UserMemory => {
                 out.write_str("was killed: the jobs of its user had used up their memory on the node")
@@ -228,7 +238,13 @@ impl Cause {
             Cause::Signal { signal, .. } => 128_i32.saturating_add(signal).clamp(129, 255) as u8,
             Cause::Status(status) => (status & 0xff) as u8,
             Cause::Exit(code) => (code & 0xff) as u8,
-            Cause::NotFinalized | Cause::NeverInit | Cause::Vanished | Cause::NoPmi | Cause::Gone => 1,
+            Cause::NotFinalized
+            | Cause::NeverInit
+            | Cause::Vanished
+            | Cause::NoPmi
+            | Cause::Gone
+            | Cause::Absent
+            | Cause::Unknown => 1,
             Cause::Memory | Cause::UserMemory => 137,
             Cause::Abort(code) | Cause::Fatal(code) => {
                 // An aborted job never looks like a good one.

@@ -10,6 +10,7 @@ use tutti_os::stderr::print_line;
 use tutti_starter::writer;
 
 fn main() -> ExitCode {
+    tutti_os::settle_signals();
     let word = std::env::args().nth(1).unwrap_or_default();
     let is_writer = word == "writer";
     let number = if is_writer { 0 } else { word.parse().unwrap_or(-1) };

@@ -21,7 +21,7 @@ fn die(ranks: &mut Ranks, rank: u32) -> Option<Cause> {
         let (_, pidfd) = ranks.alive().find(|(alive, _)| *alive == rank).unwrap();
         poll(&mut [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)], None).unwrap();
     }
-    ranks.handle_death(rank).map(|ended| {
+    ranks.handle_death(rank, 0).map(|ended| {
         assert_eq!(ended.rank, rank);
         ended.cause
     })
@@ -132,7 +132,7 @@ fn rank_that_was_there_before_ends_the_job_without_mpi_finalize() {
         assert_eq!(child.try_wait().unwrap(), None);
         assert_eq!(ranks.handle_time(5 + WRAPPER_GRACE_NS), None);
         child.wait().unwrap();
-        assert_eq!(ranks.handle_death(0).map(|ended| ended.cause), expected);
+        assert_eq!(ranks.handle_death(0, 0).map(|ended| ended.cause), expected);
         assert!(ranks.all_dead() && ranks.is_ending() != finalizes);
     }
 }
@@ -153,4 +153,20 @@ fn rank_that_was_never_there_has_ended_and_may_be_replaced() {
     assert!(!ranks.has_ended(2));
     assert_eq!(die(&mut ranks, 2), Some(Cause::NeverInit));
     assert!(child.wait().unwrap().success(), "its status was looked at, not taken");
+}
+
+#[test]
+fn rank_whose_end_nothing_tells_has_ended() {
+    let mut ranks = job(&["exit 0", "exit 0"]);
+    attach(&mut ranks, 1);
+    assert_eq!(notice(&mut ranks, 1, Notice::Finalized), None);
+    for rank in [1, 0] {
+        // As if SIGCHLD were ignored: the kernel forgets how children end.
+        let pid = ranks.ranks[rank as usize].pid().unwrap();
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED).unwrap();
+        let expected = (rank == 0).then_some(Cause::Unknown);
+        assert_eq!(die(&mut ranks, rank), expected, "rank {rank}");
+    }
+    assert!(ranks.all_dead() && ranks.is_ending());
+    assert_eq!(ranks.status(), 1);
 }

@@ -63,7 +63,10 @@ impl Starter {
             for (index, connection) in pending.into_iter().rev() {
                 add(Source::Pending(index), connection, PollFlags::IN);
             }
-            add(Source::Listener, tickets.listener(), PollFlags::IN);
+            tickets
+                .listener()
+                .into_iter()
+                .for_each(|listener| add(Source::Listener, listener, PollFlags::IN));
         }
         if !jammed {
             for (index, descriptor) in parts.streams.readable() {
@@ -84,7 +87,9 @@ impl Starter {
         let (grace_ns, spawn_ns) = (parts.ranks.grace_ends_ns(), self.spawn_due_ns());
         let connections_ns = parts.connections.due_ns();
         let memory_ns = self.memory_watch.as_ref().map(MemoryWatch::due_ns);
-        let of_ranks = [silence_ns, grace_ns, watch_ns, idle_ns, spawn_ns, memory_ns, connections_ns];
+        let tickets_ns = parts.tickets.as_ref().and_then(Tickets::due_ns);
+        let of_ranks =
+            [silence_ns, grace_ns, watch_ns, idle_ns, spawn_ns, memory_ns, connections_ns, tickets_ns];
         let wake_ns = [self.orphans_ns, due_ns, hold_ns].into_iter().chain(of_ranks);
         let timeout = wake_ns.flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
@@ -111,7 +116,9 @@ impl Starter {
             }
             // Clients see that all is gone; a rank that publishes anew starts another one.
             Source::Regions => self.parts.regions = None,
-            Source::Listener => self.parts.tickets.iter_mut().for_each(Tickets::handle_listener),
+            Source::Listener => {
+                self.parts.tickets.iter_mut().for_each(|tickets| tickets.handle_listener(now_ns()))
+            }
             Source::Pending(index) => {
                 let Parts { tickets, segment, page, peers, sockets, .. } = &mut self.parts;
                 if let (Some(tickets), Some(segment), Some((_, page))) = (tickets, segment, page) {
@@ -157,7 +164,11 @@ impl Starter {
                 if self.parts.ranks.is_withdrawn(rank) || self.parts.ranks.has_finalized(rank) {
                     self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
                 }
-                let ended = self.parts.ranks.handle_death(rank);
+                let ended = self.parts.ranks.handle_death(rank, now_ns());
+                if self.parts.ranks.is_absent(rank) && !self.has_orphans() {
+                    // Whoever waits for it waits for ever: nothing that it has started may still call MPI_Init.
+                    self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
+                }
                 self.announce_end(rank);
                 self.parts.connections.forget(rank);
                 if let Some(ended) = ended {
@@ -171,6 +182,12 @@ impl Starter {
             }
             _ => {}
         }
+    }
+
+    /// Whether processes are left whose parents have died.
+    fn has_orphans(&self) -> bool {
+        let mut children = descendants::children_of(rustix::process::getpid()).into_iter();
+        children.any(|child| !self.parts.ranks.contains(child))
     }
 
     fn handle_notices(&mut self, rank: u32) {
@@ -250,7 +267,7 @@ impl Starter {
         }
     }
 
-    fn handle_ended(&mut self, mut ended: wire::Ended) {
+    pub(super) fn handle_ended(&mut self, mut ended: wire::Ended) {
         self.log_debug(|| format!("{ended:?}"));
         // Before its cgroup is killed by us.
         let used_up = self.used_up_behind(ended.cause);
@@ -328,6 +345,7 @@ impl Starter {
         self.handle_idle_time(now_ns);
         self.handle_spawn_time(now_ns);
         self.watch_memory(now_ns);
+        self.parts.tickets.iter_mut().for_each(|tickets| tickets.handle_time(now_ns));
         if let Some(jobs) = self.parts.connections.poll(now_ns) {
             self.report(&Report::Connected(jobs));
         }

@@ -115,6 +115,11 @@ impl Starter {
             return;
         }
         let found = if self.alone { self.judge_alone() } else { None };
+        if found.as_ref().is_some_and(|found| found.cycle.is_empty())
+            && let Some(ended) = self.parts.ranks.handle_wait_for_absent()
+        {
+            return self.handle_ended(ended);
+        }
         if self.leave_to_checker(found.as_ref()) {
             return;
         }

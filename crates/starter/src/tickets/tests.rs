@@ -41,7 +41,7 @@ fn ticket_is_redeemed_once() {
     for (expected, attached) in [(Welcome::Granted, true), (Welcome::AlreadyRedeemed, false)] {
         let socket = dial(&tickets);
         send_bytes(&socket, &attach(&tickets, 1));
-        tickets.handle_listener();
+        tickets.handle_listener(0);
         let event = tickets.handle_pending(0, &reply(&null), |_, _| ());
         let own = Event::Attached { rank: 1, pid: rustix::process::getpid() };
         assert_eq!(event, attached.then_some(own));
@@ -75,7 +75,7 @@ fn ticket_server_refuses_other_text() {
     for (bytes, expected) in cases {
         let socket = dial(&tickets);
         send_bytes(&socket, bytes);
-        tickets.handle_listener();
+        tickets.handle_listener(0);
         assert_eq!(tickets.handle_pending(0, &reply(&null), |_, _| ()), None);
         assert_eq!(recv_welcome(&socket), Some(expected));
         assert_eq!(tickets.pending().count(), 0);
@@ -88,11 +88,11 @@ fn ticket_server_silent_connections_are_bounded() {
     let mut tickets =
         Tickets::create(&format!("test-0x3333_0000-{}", std::process::id()), numbers(FIRST), 1).unwrap();
     let silent: Vec<OwnedFd> = (0..3 * PENDING_MAX).map(|_| dial(&tickets)).collect();
-    (0..3).for_each(|_| tickets.handle_listener());
+    (0..3).for_each(|_| tickets.handle_listener(0));
     assert_eq!(tickets.pending().count(), PENDING_MAX + 1);
     let socket = dial(&tickets);
     send_bytes(&socket, &attach(&tickets, 0));
-    tickets.handle_listener();
+    tickets.handle_listener(0);
     let events: Vec<_> = (0..=PENDING_MAX)
         .rev()
         .filter_map(|index| tickets.handle_pending(index, &reply(&null), |_, _| ()))

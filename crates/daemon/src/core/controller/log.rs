@@ -107,5 +107,7 @@ fn name_of(cause: Cause) -> &'static str {
         Cause::NeverInit => "never-init",
         Cause::Memory | Cause::UserMemory => "memory",
         Cause::Gone => "gone",
+        Cause::Absent => "absent",
+        Cause::Unknown => "unknown",
     }
 }
