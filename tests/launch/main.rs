@@ -4,6 +4,8 @@
 mod console;
 mod deaths;
 mod every_option;
+mod far;
+mod filters;
 mod harness;
 mod inherited;
 mod last_words;

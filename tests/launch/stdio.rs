@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use tutti_tests::{Scratch, program};
+use tutti_tests::{Ran, Scratch, program};
 
-use crate::harness::{RANK, Running, await_that, mpiexec, run};
+use crate::harness::{RANK, Running, await_that, mpiexec, mpiexec_path, run};
 
 #[test]
 fn stdout_lines_of_ranks_never_mix() {
@@ -226,4 +226,29 @@ fn stdout_jam_does_not_block_signals() {
     job.signal(rustix::process::Signal::INT);
     let (status, _) = job.end();
     assert_eq!(status, 130);
+}
+
+/// A shell that may have few files open at first runs `mpiexec` with these words.
+fn with_few_files(scratch: &Scratch, words: &str) -> Ran {
+    let script = format!("ulimit -Sn 256; exec \"$@\" {words}");
+    let mut command = std::process::Command::new("sh");
+    command.env("TUTTI_DAEMON", "none").args(["-c", &script, "sh"]).arg(mpiexec_path());
+    run(command.current_dir(scratch.path()))
+}
+
+#[test]
+fn output_files_of_many_ranks_are_made_at_the_start() {
+    let scratch = Scratch::new("launch-many-files");
+    // More files than may be open at first; the ranks keep that limit.
+    let ran = with_few_files(&scratch, "-n 140 --output-filename x sh -c 'ulimit -n; echo err >&2'");
+    assert_eq!(ran.code(), 0, "{ran}");
+    let text = |name: &str| std::fs::read_to_string(scratch.path().join(name)).unwrap_or_default();
+    assert_eq!((text("x.139.out").as_str(), text("x.0.err").as_str()), ("256\n", "err\n"), "{ran}");
+    // What an earlier run has written goes, also where this one writes nothing.
+    let ran = with_few_files(&scratch, "-n 140 --output-filename x true");
+    assert_eq!((ran.code(), text("x.139.out").as_str(), text("x.0.err").as_str()), (0, "", ""), "{ran}");
+    // A folder that is not there is named before anything has run.
+    let ran = with_few_files(&scratch, "-n 1 --output-filename none/x sh -c 'touch ran; echo out'");
+    assert!(ran.code() != 0 && ran.stderr.contains("none/x"), "{ran}");
+    assert!(!scratch.path().join("ran").exists(), "{ran}");
 }

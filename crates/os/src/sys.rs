@@ -114,8 +114,8 @@ pub fn unblock_signals() {
     }
 }
 
-/// Gives this process what it needs of signals, whatever its caller ignores and blocks, which is inherited: the
-/// kernel keeps how children end, and no signal waits for ever.
+/// Gives this process what it needs of signals, whatever its caller ignores and blocks, which is inherited:
+/// the kernel keeps how children end, and no signal waits for ever.
 pub fn settle_signals() {
     // SAFETY: SIG_DFL runs no code of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };

@@ -31,6 +31,11 @@ impl Inputs {
         self.feeds.push(Feed { descriptor, written: 0 });
     }
 
+    /// The writing ends.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.feeds.iter().map(|feed| feed.descriptor.as_fd())
+    }
+
     /// A piece from the front end; empty: the end.
     pub fn handle_piece(&mut self, bytes: &[u8]) {
         self.piece.clear();

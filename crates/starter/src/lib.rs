@@ -27,6 +27,7 @@ pub mod binding;
 pub mod connections;
 pub mod environment;
 pub mod exited;
+pub mod holders;
 pub mod input;
 pub mod keeper;
 pub mod launch;

@@ -12,6 +12,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::fs::fstat;
+use rustix::pty::ptsname;
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use tutti_protocol::wire::{self, Kind};
@@ -75,6 +77,25 @@ impl Streams {
             let descriptor = stream.descriptor.as_ref()?;
             (stream.bytes.len() < BUFFER_BYTES).then(|| (index, descriptor.as_fd()))
         })
+    }
+
+    /// How /proc names what the ranks write to, as long as it is open.
+    pub fn writing_ends(&self) -> Vec<String> {
+        let open = self.streams.iter().filter_map(|stream| stream.descriptor.as_ref());
+        let name = |descriptor: &OwnedFd| {
+            link_of_pipe(descriptor).or_else(|| ptsname(descriptor, Vec::new()).ok()?.into_string().ok())
+        };
+        open.filter_map(name).collect()
+    }
+
+    /// When anything was read last.
+    pub fn last_read_ns(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.last_read_ns).max().unwrap_or(0)
+    }
+
+    /// Nothing more can be written to any of them.
+    pub fn are_at_end(&self) -> bool {
+        self.streams.iter().all(|stream| stream.descriptor.is_none())
     }
 
     /// Sets the new size of the terminals among them.
@@ -214,6 +235,12 @@ impl Stream {
     fn is_silent(&self, now_ns: u64) -> bool {
         self.bytes.len() < BUFFER_BYTES && now_ns >= self.last_read_ns + self.silence_ns
     }
+}
+
+/// How /proc names both ends of a pipe; none of anything else.
+pub fn link_of_pipe(end: impl AsFd) -> Option<String> {
+    let stat = fstat(end).ok()?;
+    rustix::fs::FileType::from_raw_mode(stat.st_mode).is_fifo().then(|| format!("pipe:[{}]", stat.st_ino))
 }
 
 #[cfg(test)]

@@ -62,6 +62,8 @@ pub struct Rank {
     origin: Origin,
     /// The process that called MPI_Init, when it is not the rank's own.
     inner: Option<OwnedFd>,
+    /// Its number.
+    inner_pid: Option<Pid>,
     /// Its end cannot be asked for before.
     asked_again_ns: Option<u64>,
     /// When the inner process was seen dead without MPI_Finalize.
@@ -93,6 +95,7 @@ impl Rank {
             dead: true,
             origin,
             inner: None,
+            inner_pid: None,
             asked_again_ns: None,
             inner_dead_ns: None,
         }
@@ -294,6 +297,7 @@ impl Ranks {
                 if Some(pid) != rank.pid() {
                     // It may have died since: then there is nothing to watch any more.
                     rank.inner = pidfd_open(pid, PidfdFlags::empty()).ok();
+                    rank.inner_pid = Some(pid);
                     rank.inner_dead_ns = rank.inner.is_none().then_some(now_ns);
                 }
                 None
@@ -460,6 +464,19 @@ impl Ranks {
                 // The child is still on its way to a group of its own.
                 let _ = pidfd_send_signal(&process.pidfd, signal);
             }
+        }
+    }
+
+    /// Whether a process is a rank's own, or the one that called MPI_Init below its wrapper.
+    pub fn has_process(&self, pid: Pid) -> bool {
+        self.ranks.iter().any(|rank| rank.pid() == Some(pid) || rank.inner_pid == Some(pid))
+    }
+
+    /// Kills every rank, but not what else is in its process group.
+    pub fn kill_processes(&self) {
+        let living = self.ranks.iter().filter(|rank| !rank.dead && rank.origin != Origin::Adopted);
+        for process in living.filter_map(|rank| rank.process.as_ref()) {
+            let _ = pidfd_send_signal(&process.pidfd, Signal::KILL);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! read Job -> prepare -> launch -> loop { frames, tickets, deaths, output, input } -> all ranks dead
-//!      -> end what they left behind -> forward the rest of their output -> Report::End
+//!      -> let filters of theirs end -> end what they left behind -> forward the rest of their output -> Report::End
 //! ```
 //!
 //! In a job on several nodes the loop begins between prepare and launch, which waits for the addresses of all
@@ -34,6 +34,7 @@ mod events;
 mod front;
 mod hold;
 mod idle;
+mod linger;
 mod reconnect;
 mod spawn;
 mod stuck;
@@ -126,6 +127,8 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         ready: None,
         later: Later::default(),
         ending_reported: false,
+        hurried: false,
+        linger_ns: None,
         alone: job.part.is_none(),
         may_leave: false,
         orphans_ns: None,
@@ -186,6 +189,10 @@ struct Starter {
     later: Later,
     /// The front end knows that the job is over.
     ending_reported: bool,
+    /// The job is killed by its user, or cannot start: nothing is waited for.
+    hurried: bool,
+    /// When to look again at what holds the output of dead ranks.
+    linger_ns: Option<u64>,
     /// This is the job's only node.
     alone: bool,
     /// No rank of the job is left anywhere.
@@ -247,6 +254,7 @@ impl Starter {
     fn finish(&mut self) {
         // Its clients see that the owners are gone.
         self.parts.regions = None;
+        self.linger();
         let parts = &self.parts;
         if parts.ranks.all_dead() {
             // No process names their pids any more.
@@ -304,11 +312,8 @@ impl Starter {
 
     /// Kills every process of the job at once. Their deaths are seen by the loop.
     fn kill(&mut self) {
-        self.ready = None;
-        if !std::mem::replace(&mut self.ending_reported, true) {
-            self.report(&Report::Ending { status: self.parts.ranks.status() });
-            self.parts.ranks.end_adopted(now_ns());
-        }
+        self.hurried = true;
+        self.announce_ending();
         if self.reaped {
             // Their numbers may be those of strangers by now.
             return;
@@ -319,6 +324,14 @@ impl Starter {
         }
         // A child that has just been made is not in its cgroup yet.
         self.parts.ranks.kill();
+    }
+
+    fn announce_ending(&mut self) {
+        self.ready = None;
+        if !std::mem::replace(&mut self.ending_reported, true) {
+            self.report(&Report::Ending { status: self.parts.ranks.status() });
+            self.parts.ranks.end_adopted(now_ns());
+        }
     }
 
     fn log_debug(&self, what: impl FnOnce() -> String) {

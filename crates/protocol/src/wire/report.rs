@@ -171,8 +171,8 @@ pub enum Cause {
     Gone,
     /// It exited with 0 without MPI_Init, and the others wait for it.
     Absent,
-    /// It has ended, and the kernel does not say how: a filter of system calls forbids to ask, or something has
-    /// asked before.
+    /// It has ended, and the kernel does not say how: a filter of system calls forbids to ask, or something
+    /// has asked before.
     Unknown,
     /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one
     /// tells the user.

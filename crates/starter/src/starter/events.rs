@@ -90,7 +90,7 @@ impl Starter {
         let tickets_ns = parts.tickets.as_ref().and_then(Tickets::due_ns);
         let of_ranks =
             [silence_ns, grace_ns, watch_ns, idle_ns, spawn_ns, memory_ns, connections_ns, tickets_ns];
-        let wake_ns = [self.orphans_ns, due_ns, hold_ns].into_iter().chain(of_ranks);
+        let wake_ns = [self.orphans_ns, self.linger_ns, due_ns, hold_ns].into_iter().chain(of_ranks);
         let timeout = wake_ns.flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -166,7 +166,8 @@ impl Starter {
                 }
                 let ended = self.parts.ranks.handle_death(rank, now_ns());
                 if self.parts.ranks.is_absent(rank) && !self.has_orphans() {
-                    // Whoever waits for it waits for ever: nothing that it has started may still call MPI_Init.
+                    // Whoever waits for it waits for ever: nothing that it has started may still call
+                    // MPI_Init.
                     self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
                 }
                 self.announce_end(rank);
@@ -272,7 +273,7 @@ impl Starter {
         // Before its cgroup is killed by us.
         let used_up = self.used_up_behind(ended.cause);
         if self.parts.ranks.is_ending() {
-            self.kill();
+            self.kill_but_filters(ended.rank);
         }
         match (used_up, &self.parts.memory) {
             (Some(UsedUp::User), _) => ended.cause = wire::Cause::UserMemory,

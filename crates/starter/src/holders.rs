@@ -1,0 +1,109 @@
+//! Processes that ranks have left behind and that still hold the job's output: filters (`exec > >(tee log)`),
+//! which get the end of file when their rank ends and then write what they have left, and others.
+//!
+//! They are found by what /proc says of their descriptors, as the user that they are of.
+
+use rustix::process::{Pid, getpid};
+
+use crate::input::Inputs;
+use crate::output::{Streams, link_of_pipe};
+use tutti_os::descendants;
+use tutti_os::stat::Stat;
+
+/// Descendants that are looked at.
+const PROCESSES_MAX: usize = 1 << 14;
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub pid: Pid,
+    /// Its process group, which is the pid of its rank unless it has another of its own.
+    pub group: i32,
+    /// Its standard input is a pipe of another process: it is one of a pipeline.
+    pub is_filter: bool,
+    /// What it has worked, in ticks.
+    pub worked: u64,
+}
+
+/// The descendants of this process that hold an end of the output; none where there are too many.
+pub fn find(streams: &Streams, inputs: &Inputs) -> Vec<Holder> {
+    let outputs: Vec<String> = streams.writing_ends();
+    let own_inputs: Vec<String> = inputs.descriptors().filter_map(link_of_pipe).collect();
+    let Some(all) = descendants::some_of(getpid(), PROCESSES_MAX) else { return Vec::new() };
+    let holder = |pid: Pid| {
+        let stat = Stat::of(pid).filter(|stat| !stat.is_dead())?;
+        let links = links(pid);
+        let holds = links.iter().any(|(_, link)| outputs.contains(link));
+        let is_pipe = |(number, link): &&(u32, String)| {
+            *number == 0 && link.starts_with("pipe:") && !own_inputs.contains(link)
+        };
+        let is_filter = links.iter().find(is_pipe).is_some();
+        holds.then_some(Holder { pid, group: stat.group, is_filter, worked: stat.worked })
+    };
+    all.into_iter().filter_map(holder).collect()
+}
+
+/// Their names, for people; of many the first.
+pub fn names(holders: &[Holder]) -> String {
+    const NAMED: usize = 3;
+    let name = |holder: &Holder| {
+        let pid = holder.pid.as_raw_nonzero();
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!("{} (pid {pid})", tutti_os::stderr::escape_control(name.trim_end()))
+    };
+    let mut text = holders.iter().take(NAMED).map(name).collect::<Vec<_>>().join(", ");
+    if let Some(more) = holders.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        text += &format!(" and {more} more");
+    }
+    text
+}
+
+/// What the descriptors of a process are open on.
+fn links(pid: Pid) -> Vec<(u32, String)> {
+    let folder = format!("/proc/{}/fd", pid.as_raw_nonzero());
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let link = |entry: std::fs::DirEntry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        Some((number, std::fs::read_link(entry.path()).ok()?.to_str()?.to_owned()))
+    };
+    entries.filter_map(link).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use tutti_protocol::wire::Kind;
+
+    use super::*;
+
+    #[test]
+    fn holders_are_those_with_the_output_open_and_filters_read_a_pipe() {
+        let (reading, writing) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let mut streams = Streams::default();
+        streams.add(0, Kind::Output, reading, 0);
+        let start = |input: Stdio, output: Stdio| {
+            Command::new("cat").stdin(input).stdout(output).stderr(Stdio::null()).spawn().unwrap()
+        };
+        let output = || Stdio::from(writing.try_clone().unwrap());
+        let (null, _kept) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let terminal = std::fs::File::open("/dev/zero").unwrap();
+        let mut children = [
+            start(Stdio::piped(), output()),
+            start(Stdio::from(null), Stdio::null()),
+            start(Stdio::from(terminal), output()),
+        ];
+        let found = find(&streams, &Inputs::default());
+        let of = |child: &std::process::Child| {
+            found.iter().find(|holder| holder.pid == Pid::from_child(child)).map(|holder| holder.is_filter)
+        };
+        assert_eq!([0, 1, 2].map(|at| of(&children[at])), [Some(true), None, Some(false)]);
+        assert!(names(&found).contains("cat (pid "), "{}", names(&found));
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
