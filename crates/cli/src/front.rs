@@ -79,7 +79,9 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
                 options.timeout = Some(options.timeout.map_or(limit, |timeout| timeout.min(limit)));
             }
             report_cores(name, &options, &described);
-            match Front::start(name, options, described.job.id, || link::start_all(&described)) {
+            match Front::start(name, options, described.job.id, described.job.ranks(), || {
+                link::start_all(&described)
+            }) {
                 Ok(mut front) => {
                     let nodes = described.nodes.first_ranks().len();
                     front.enrolment = is_local
@@ -125,7 +127,7 @@ fn adopt(name: &'static str, arguments: &[OsString]) -> ExitCode {
             rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())
                 .map_err(|error| error.to_string())?;
         }
-        let mut front = Front::start(name, options, described.job.id, || link::start_all(&described))?;
+        let mut front = Front::start(name, options, described.job.id, 0, || link::start_all(&described))?;
         front.adopted = Some(status);
         Ok(front)
     };
@@ -151,7 +153,7 @@ pub fn attach(job: JobId) -> ExitCode {
         unreachable!("a program alone is a command line")
     };
     let link = || Ok((vec![Link::request(&cluster::Request::Attach(job))?], None));
-    match Front::start(name, *options, 0, link) {
+    match Front::start(name, *options, 0, 0, link) {
         Ok(mut front) => ExitCode::from(front.run()),
         Err(error) => refuse(name, &error, 1),
     }
@@ -350,6 +352,7 @@ impl Front {
         name: &'static str,
         options: Options,
         job: u64,
+        ranks: u64,
         links: impl FnOnce() -> Result<(Vec<Link>, Option<Namespaces>), String>,
     ) -> Result<Self, String> {
         let system = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
@@ -378,6 +381,11 @@ impl Front {
                 return Err(system("catch signals")(error));
             }
         };
+        // Before the job is sent to them, so that nothing of it has run when a file cannot be written.
+        if let Err(text) = stdio.open(ranks) {
+            links.into_iter().for_each(Link::abandon);
+            return Err(text);
+        }
         keys.iter_mut().for_each(Keys::take);
         stdio.raw = keys.is_some();
         let of_cluster = links.iter().any(Link::is_daemon);
@@ -385,13 +393,15 @@ impl Front {
             links.iter().find(|link| link.is_daemon()).and_then(|link| Watch::new(link.descriptor()));
         // The controller sees to that of a job of the cluster.
         let deadline = options.timeout.filter(|_| !of_cluster).map(|timeout| Instant::now() + timeout);
+        // A job without input leaves that of its caller alone.
+        let input_open = options.input != Input::None;
         Ok(Front {
             name,
             options,
             links,
             _namespaces: namespaces,
             signals,
-            input_open: true,
+            input_open,
             floor: None,
             end: End::Open,
             ender: None,

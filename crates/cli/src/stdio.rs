@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use rustix::fs::FileType;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tutti_protocol::wire::Kind;
 
 /// Bytes of one write to a pipe: PIPE_BUF.
@@ -39,8 +40,22 @@ pub struct Stdio {
 enum Target {
     /// Our own stream; whether it is a file.
     Copy(OwnedFd, bool),
-    /// Files by name, made when the first rank of each writes something.
+    /// Files by name, made at the start; of a rank that is started later, when it writes something.
     Files(OsString, HashMap<OsString, File>),
+}
+
+impl Target {
+    fn open(&mut self, rank: u32) -> Result<(), String> {
+        let Target::Files(pattern, files) = self else { return Ok(()) };
+        let name = file_name(pattern, rank);
+        let shown = name.to_string_lossy().into_owned();
+        if let std::collections::hash_map::Entry::Vacant(entry) = files.entry(name) {
+            let made = File::create(entry.key())
+                .map_err(|error| format!("cannot write the job's output to {shown}: {error}"))?;
+            entry.insert(made);
+        }
+        Ok(())
+    }
 }
 
 impl Stdio {
@@ -74,6 +89,25 @@ impl Stdio {
             discarding: false,
             raw: false,
         })
+    }
+
+    /// Makes the files of the ranks that the job begins with, empty, so that no earlier run's text stays in
+    /// one. This process may have as many as they are: its starters have been started, so no rank inherits
+    /// that.
+    ///
+    /// # Errors
+    /// When one cannot be made; a text for the user.
+    pub fn open(&mut self, ranks: u64) -> Result<(), String> {
+        if !matches!((&self.output, &self.errors), (Target::Copy(..), Target::Copy(..))) {
+            let limit = getrlimit(Resource::Nofile);
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+        }
+        let Stdio { output, errors, .. } = self;
+        for rank in 0..ranks as u32 {
+            output.open(rank)?;
+            errors.open(rank)?;
+        }
+        Ok(())
     }
 
     /// Nothing waits to be written.

@@ -16,6 +16,7 @@ use tutti_channel::{
 };
 use tutti_shm::flow::FLOW_WORDS;
 use tutti_shm::sync::Ordering;
+use tutti_shm::ticket::Notice;
 use tutti_transport::udp::Udp;
 use tutti_transport::{Arrival, Budget, Made, Outgoing, Places, Transport};
 
@@ -66,6 +67,10 @@ pub struct Net {
     /// What lies in `burst`, one behind the other, and how many of those datagrams the socket has taken.
     planned: Vec<Transmit>,
     gone: usize,
+    /// Something has come from another node, or it was said that nothing comes.
+    has_heard: bool,
+    /// When it was asked first why nothing comes.
+    silent_since_ns: Option<u64>,
     politeness: Politeness,
     #[cfg(feature = "testing")]
     record_forger: Option<crate::record_forger::RecordForger>,
@@ -96,6 +101,9 @@ pub struct Traffic {
     pub made: Made,
 }
 
+/// So long nothing comes back before the user is told.
+const SILENCE_NS: u64 = 5_000_000_000;
+
 impl std::fmt::Debug for Net {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Net").field("planned", &self.planned).finish_non_exhaustive()
@@ -112,6 +120,7 @@ impl Net {
         let peers = &network.peers;
         let mut udp = Udp::attach(network.socket.try_clone()?, peers.addresses())?;
         udp.remark_to(remark);
+        udp.check_ways()?;
         let mut others = (0..job.ranks()).filter(|rank| !job.local_ranks().contains(*rank));
         if let (Some(other), None) = (others.next(), others.next()) {
             udp.settle_on(other as u32)?;
@@ -158,6 +167,8 @@ impl Net {
             burst,
             planned: Vec::with_capacity(TRANSMITS_MAX),
             gone: 0,
+            has_heard: false,
+            silent_since_ns: None,
             politeness: Politeness::of_environment(),
             #[cfg(feature = "testing")]
             record_forger: None,
@@ -282,7 +293,7 @@ impl Net {
             match taken {
                 Ok(0) => break,
                 Ok(_) => moved = true,
-                Err(error) => panic!("the rank's socket cannot be read: {error}"),
+                Err(error) => end_refused(self.endpoint.identity().rank, Way::In, &error),
             }
         }
         if moved && self.endpoint.counters().paths_narrowed > 0 {
@@ -304,6 +315,30 @@ impl Net {
     pub fn handle_timeout(&mut self) {
         if self.endpoint.poll_timeout().is_some() {
             self.endpoint.handle_timeout(now(&self.clock));
+            self.watch_silence();
+        }
+    }
+
+    /// Says once that nothing comes back, whatever is asked: a firewall that drops packets tells nobody.
+    fn watch_silence(&mut self) {
+        let counters = self.endpoint.counters();
+        if self.has_heard || counters.datagrams_in > 0 {
+            self.has_heard = true;
+            return;
+        }
+        if counters.probes == 0 {
+            return;
+        }
+        let now_ns = now(&self.clock).ns;
+        let since_ns = *self.silent_since_ns.get_or_insert(now_ns);
+        if now_ns - since_ns >= SILENCE_NS {
+            self.has_heard = true;
+            remark(format_args!(
+                "rank {}: nothing has come from other nodes for {} s, whatever they were asked: their ranks have not called MPI_Init yet, \
+                 or a firewall drops UDP between the nodes",
+                self.endpoint.identity().rank.0,
+                SILENCE_NS / 1_000_000_000
+            ));
         }
     }
 
@@ -367,7 +402,7 @@ impl Net {
                     self.gone = 0;
                     return true;
                 }
-                Err(error) => panic!("the rank's socket cannot be written: {error}"),
+                Err(error) => end_refused(self.endpoint.identity().rank, Way::Out, &error),
             }
         }
     }
@@ -425,6 +460,35 @@ impl Net {
     pub fn is_quiet(&self) -> bool {
         self.is_clear() && self.endpoint.is_flushed()
     }
+}
+
+/// Which way data go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    In,
+    Out,
+}
+
+/// The kernel refuses the socket, by a mistake of the program: a line, and the end of the job.
+#[cold]
+fn end_refused(rank: Rank, way: Way, error: &io::Error) -> ! {
+    let rank = rank.0;
+    let (action, calls) = match way {
+        Way::In => ("receive from", "receive (MPI_Recv, MPI_Irecv, a collective call)"),
+        Way::Out => ("send to", "send (MPI_Send, MPI_Isend, a collective call)"),
+    };
+    match error.raw_os_error() {
+        Some(libc::EFAULT) => crate::log::line(format_args!(
+            "rank {rank} cannot {action} another node: the buffer of a {calls} is not memory of the program: {error}; is its address or count wrong?"
+        )),
+        Some(libc::EBADF | libc::ENOTSOCK | libc::ENOTCONN | libc::EDESTADDRREQ) => {
+            crate::log::line(format_args!(
+                "rank {rank} cannot {action} another node: the program has closed descriptors that are not its own (closefrom, a loop over close): {error}"
+            ));
+        }
+        _ => crate::log::line(format_args!("rank {rank} cannot {action} another node: {error}")),
+    }
+    crate::end::end(Notice::Fatal(1), 1)
 }
 
 /// What is wrong with the network, said once.

@@ -164,6 +164,26 @@ impl Udp {
         Ok(())
     }
 
+    /// Whether there is a way to each peer's host.
+    ///
+    /// # Errors
+    /// The kernel's: ENETUNREACH where it knows none.
+    pub fn check_ways(&self) -> io::Result<()> {
+        let any: IpAddr = match self.own {
+            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        };
+        self.hosts.iter().try_for_each(|host| {
+            // Nothing is sent: the kernel looks for the way. A link-local address has none without its
+            // interface, and is not asked for here.
+            let is_of_link = matches!(host, IpAddr::V6(address) if address.is_unicast_link_local());
+            if is_of_link || host.is_ipv4() != self.own.is_ipv4() {
+                return Ok(());
+            }
+            UdpSocket::bind((any, 0))?.connect((*host, 9))
+        })
+    }
+
     /// Whom to tell, in one line, that the path to a peer has become narrower.
     pub fn remark_to(&mut self, say: fn(fmt::Arguments<'_>)) {
         self.remark = Some(say);
