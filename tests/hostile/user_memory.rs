@@ -13,9 +13,9 @@ const HOG: &str = "head -c 400M /dev/zero | tail -c 300M | wc -c; sleep 1000";
 /// Each user may have so much.
 const LIMITED: &str = "[limits]\nmemory_per_node = \"200M\"\n";
 
-/// A process that keeps so many MiB, says so and sleeps. It has read them into one buffer before it writes the
-/// first byte, of which there is no more. `tail` takes up to twice as much: a node of its list for each piece
-/// that a pipe gives it, full or not.
+/// A process that keeps so many MiB, says so and sleeps. It has read them into one buffer before it writes
+/// the first byte, and has no other. `tail` would take up to twice as much: a buffer of its own for each
+/// piece that a pipe gives it, full or not.
 fn keep(mib: u32) -> String {
     format!(
         "exec 3>&1; dd if=/dev/zero bs={mib}M count=1 iflag=fullblock 2>/dev/null \

@@ -32,8 +32,8 @@ pub fn is_server(stat: &Stat, pid: Pid, starter: Pid) -> bool {
 }
 
 /// Whether a process waits inside the kernel for a child of its that is stopped and still uses its memory
-/// (vfork, posix_spawn): it does nothing until the child goes on, and no signal but SIGKILL reaches it before.
-/// `all` has its children.
+/// (vfork, posix_spawn). It does nothing until the child goes on, and no signal but SIGKILL reaches it
+/// before. `all` has its children.
 pub fn is_held_by_child(stat: &Stat, pid: Pid, all: &[Pid]) -> bool {
     let is_stopped_child = |child: &&Pid| {
         let stat = Stat::of(**child);
@@ -78,6 +78,7 @@ pub fn all_of(pid: Pid) -> Vec<Pid> {
 /// The same, of a process with at most `limit` processes and threads below it, itself counted; none of one
 /// that has more. So the time is bounded, however many there are.
 pub fn some_of(pid: Pid, limit: usize) -> Option<Vec<Pid>> {
+    let own = rustix::process::getpid();
     let (mut found, mut next, mut left) = (vec![pid], 0, limit);
     while let Some(&pid) = found.get(next) {
         next += 1;
@@ -93,7 +94,8 @@ pub fn some_of(pid: Pid, limit: usize) -> Option<Vec<Pid>> {
                 Err(_) if path.exists() => return None,
                 Err(_) => continue,
             };
-            found.extend(text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
+            let children = text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+            found.extend(children.filter(|child| *child != own));
             if found.len() > limit {
                 return None;
             }

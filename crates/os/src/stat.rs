@@ -12,6 +12,9 @@ use rustix::process::Pid;
 /// the job.
 pub const SERVER_NAME: &CStr = c"tutti-regions";
 
+/// Name of a starter, by its program.
+pub const STARTER_NAME: &CStr = c"tutti-starter";
+
 /// As long as the fields that are read here are at most: a name of 64 bytes and 22 numbers.
 const LINE_BYTES: usize = 640;
 
@@ -28,6 +31,8 @@ pub struct Stat {
     pub worked: u64,
     /// It has the name of [`SERVER_NAME`], which any process may give itself.
     pub has_server_name: bool,
+    /// The same of [`STARTER_NAME`].
+    pub has_starter_name: bool,
     /// When it was started, in clock ticks since boot: pids are used again.
     pub since: u64,
 }
@@ -66,8 +71,9 @@ impl Stat {
     fn parse(line: &[u8]) -> Option<Self> {
         // 17 (name) S 1 ...: the name may hold anything, also what is no text; the last parenthesis ends it.
         let name_end = line.windows(2).rposition(|end| end == b") ")?;
-        let has_server_name =
-            line[..name_end].split(|byte| *byte == b'(').next_back() == Some(SERVER_NAME.to_bytes());
+        let name = line[..name_end].split(|byte| *byte == b'(').next_back();
+        let [has_server_name, has_starter_name] =
+            [SERVER_NAME, STARTER_NAME].map(|known| name == Some(known.to_bytes()));
         // The last number may be cut; it is not used.
         let mut fields = std::str::from_utf8(&line[name_end + 2..]).ok()?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
@@ -80,7 +86,7 @@ impl Stat {
             worked = worked.saturating_add(times.next()??);
         }
         let since = fields.nth(4)?.parse().ok()?;
-        Some(Stat { state, parent, group, worked, has_server_name, since })
+        Some(Stat { state, parent, group, worked, has_server_name, has_starter_name, since })
     }
 }
 
@@ -101,9 +107,18 @@ mod tests {
 
     #[test]
     fn proc_stat_name_may_hold_anything() {
-        let found =
-            Stat { state: b'S', parent: 12, group: 17, worked: 3, has_server_name: false, since: 4711 };
+        let found = Stat {
+            state: b'S',
+            parent: 12,
+            group: 17,
+            worked: 3,
+            has_server_name: false,
+            has_starter_name: false,
+            since: 4711,
+        };
         let server = Stat { has_server_name: true, ..found };
+        let starter = Stat { has_starter_name: true, ..found };
+        assert_eq!(Stat::parse(format!("17 (tutti-starter) {REST}\n").as_bytes()), Some(starter));
         assert_eq!(Stat::parse(format!("17 (tutti-regions) {REST}\n").as_bytes()), Some(server));
         let found = Some(found);
         for name in ["cat", "a b", "a) S 1 2", ") ", "(((", "tmux: server", ") Z 1 1 1", "a\nb"] {

@@ -127,12 +127,18 @@ mod tests {
     #[test]
     fn binding_keeps_to_the_cores_of_the_starter() {
         let user = rustix::process::geteuid().as_raw();
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let own = sched_getaffinity(Some(rustix::process::getpid())).unwrap();
-        assert!(cores_of_starter(child.id(), user) == Some(own));
-        assert!(cores_of_starter(child.id(), user + 1).is_none());
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let folder = std::env::temp_dir().join(format!("tutti-binding-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (mut starter, rank) = crate::gang::page::start_as(&folder, "tutti-starter");
+        let number = rank.as_raw_nonzero().get().cast_unsigned();
+        let own = sched_getaffinity(Some(Pid::from_child(&starter))).unwrap();
+        assert!(cores_of_starter(number, user) == Some(own));
+        assert!(cores_of_starter(number, user + 1).is_none());
+        for pid in [Pid::from_child(&starter), rank] {
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
+        starter.wait().unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -507,7 +507,7 @@ mod tests {
         let (mut starter, rank) = start();
         let user = rustix::process::geteuid().as_raw();
         let pids = vec![rank.as_raw_nonzero().get() as u32];
-        let starters = crate::gang::page::starters_of(&pids, user);
+        let starters = vec![starter.id()];
         let ranks = LocalRanks { user, groups: vec![group], pids, starters, ..LocalRanks::default() };
         let mut freezer = JobFreezer::of(&ranks, &Worker::start().unwrap().0).unwrap();
         assert_eq!(freezer.method(), FreezeMethod::Cgroup);

@@ -30,10 +30,13 @@ const DESCRIPTORS_MAX: usize = 1024;
 /// A job has one starter on a node, or one for each of its virtual nodes.
 pub(crate) const STARTERS_MAX: usize = 256;
 
-/// The starter that has this process of the user's as a child; none when it is dead, or another user's.
+/// The starter that has this process of the user's as a child; none when it is dead, or another user's. Then
+/// the parent is whoever takes orphans, such as the manager of the user's session: what descends from that is
+/// none of the job's, and is not to be stopped. Nor is that of a process which was started without a starter.
 pub(crate) fn starter_of(rank: Pid, user: u32) -> Option<Pid> {
     let starter = Pid::from_raw(Stat::of(rank)?.parent)?;
-    (owner(rank) == Some(user) && owner(starter) == Some(user)).then_some(starter)
+    let is_users = owner(rank) == Some(user) && owner(starter) == Some(user);
+    (is_users && Stat::of(starter)?.has_starter_name).then_some(starter)
 }
 
 /// The starters of these ranks of the user's, each once. No more than [`STARTERS_MAX`] are found.
@@ -171,6 +174,21 @@ fn memory_device() -> Option<(u32, u32)> {
     })
 }
 
+/// A program of this name whose child is a rank; its pid.
+#[cfg(test)]
+pub(crate) fn start_as(folder: &std::path::Path, name: &str) -> (std::process::Child, Pid) {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::PermissionsExt;
+    let program = folder.join(name);
+    std::fs::write(&program, "#!/bin/sh\nsleep 60 & echo $!; wait\n").unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = std::process::Command::new(&program);
+    let mut starter = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(starter.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (starter, Pid::from_raw(line.trim().parse().unwrap()).unwrap())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,14 +207,25 @@ mod tests {
     }
 
     #[test]
-    fn daemon_page_starter_is_the_parent_of_the_same_user() {
+    fn daemon_page_starter_is_the_parent_that_is_one_and_the_same_users() {
         let user = rustix::process::geteuid().as_raw();
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        assert_eq!(starter_of(pid, user), Some(rustix::process::getpid()));
-        assert_eq!(starter_of(pid, user + 1), None);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(starter_of(pid, user), None);
+        let folder = std::env::temp_dir().join(format!("tutti-starter-of-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (mut starter, rank) = start_as(&folder, "tutti-starter");
+        assert_eq!(starter_of(rank, user), Some(Pid::from_child(&starter)));
+        assert_eq!(starter_of(rank, user + 1), None);
+        // Dead, it has left the rank to whoever takes orphans here.
+        starter.kill().unwrap();
+        starter.wait().unwrap();
+        assert_eq!(starter_of(rank, user), None);
+        let (mut other, orphan) = start_as(&folder, "manager");
+        assert_eq!(starter_of(orphan, user), None, "a process that was started without a starter");
+        other.kill().unwrap();
+        other.wait().unwrap();
+        for left in [rank, orphan] {
+            rustix::process::kill_process(left, rustix::process::Signal::KILL).unwrap();
+            assert_eq!(starter_of(left, user), None);
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

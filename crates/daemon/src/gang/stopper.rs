@@ -8,8 +8,8 @@
 //! more (a crowd):                  wish (stop or go, its number) -> errand: a thread of usual priority obeys the newest wish -> done (its number)
 //! ```
 //!
-//! - Who is inside vfork cannot stop before its child has begun a program. If the child is stopped, both stand
-//!   still.
+//! - Who is inside vfork cannot stop before its child has begun a program. If the child is stopped, both
+//!   stand still.
 //! - Who was stopped already (by a user, a debugger) is not noted, and stays as he is.
 //! - A noted process is known by when it began, and signalled by its pidfd: a number that the kernel gives to
 //!   somebody else is nobody's news.
@@ -61,6 +61,8 @@ type Stopped = HashMap<Pid, u64>;
 #[derive(Debug)]
 struct Crowd {
     starter: Pid,
+    /// When it began: what has its number later has nothing to do with the job.
+    since: Option<u64>,
     user: u32,
     /// Twice the number of the newest wish, and one more to stop. Writer: the switch thread.
     wanted: AtomicU64,
@@ -84,7 +86,7 @@ impl Errand for Crowd {
             let began_ns = now_ns();
             let is_done = if wanted & 1 == 1 {
                 let all = || {
-                    let all = descendants::all_of(self.starter);
+                    let all = if self.has_starter() { descendants::all_of(self.starter) } else { Vec::new() };
                     self.count.store(all.len(), Ordering::Relaxed);
                     Some(all)
                 };
@@ -109,6 +111,10 @@ impl Crowd {
     fn lock(&self) -> MutexGuard<'_, Stopped> {
         // Whatever is in it is stopped.
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_starter(&self) -> bool {
+        self.since.is_some() && Stat::of(self.starter).map(|stat| stat.since) == self.since
     }
 
     /// Stops who runs; `true` when nobody does any more, none when there are too many or something else is
@@ -189,6 +195,7 @@ impl Stopper {
     pub(super) fn new(starter: Pid, user: u32, worker: Worker) -> Self {
         let crowd = Crowd {
             starter,
+            since: Stat::of(starter).map(|stat| stat.since),
             user,
             wanted: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -252,7 +259,10 @@ impl Stopper {
     /// `true`: all of them stand still by now.
     fn sweep(&mut self) -> bool {
         if !self.is_crowd {
-            let few = || descendants::some_of(self.crowd.starter, FEW);
+            let few = || match self.crowd.has_starter() {
+                true => descendants::some_of(self.crowd.starter, FEW),
+                false => Some(Vec::new()),
+            };
             let own = self.try_lock().map(|mut stopped| self.crowd.sweep(&mut stopped, few, || false));
             match own {
                 Some(Some(progress)) => return progress,
