@@ -4,6 +4,7 @@
 mod communicators;
 mod counters;
 mod datatypes;
+mod device_memory;
 mod differential;
 mod messages;
 mod nulls;

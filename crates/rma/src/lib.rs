@@ -17,6 +17,7 @@ pub mod accumulate;
 pub mod attached;
 pub mod control;
 pub mod copy;
+pub mod device;
 pub mod done;
 pub mod engine;
 pub mod operation;

@@ -4,11 +4,13 @@
 use core::ffi::CStr;
 
 use tutti_datatype::Buffer;
+use tutti_rma::device::is_readable;
 
 use super::{Severity, function, name_of};
 use crate::abi::MPI_Comm;
 use crate::collective::work::{Reduction, Work};
 use crate::comm::CONTEXTS_PER_COMM;
+use crate::engine::device_memory;
 use crate::process::Guard;
 use crate::request::{Request, RequestKind};
 
@@ -22,6 +24,7 @@ impl Guard {
         if buffer.bytes == 0 {
             return;
         }
+        self.check_device_memory(buffer, kind);
         let Some(mine) = runs(buffer) else { return };
         let conflicts = |request: &Request| {
             let moves_data = matches!(request.kind, RequestKind::Send | RequestKind::Receive);
@@ -57,6 +60,18 @@ impl Guard {
             self.context_name(request.context),
         );
         self.find(Severity::Error, text);
+    }
+
+    /// Looks whether a buffer that cannot be read is memory of a GPU.
+    fn check_device_memory(&mut self, buffer: &Buffer, kind: RequestKind) {
+        let Some(at) = runs(buffer).and_then(|runs| Some(runs.first()?.0)) else { return };
+        let at = std::ptr::without_provenance(at);
+        if !is_readable(at)
+            && let Some(driver) = device_memory::driver(kind, at)
+        {
+            let text = device_memory::text(kind, at, buffer.bytes, &driver);
+            self.find(Severity::Error, format!("device memory on rank {}: {text}", self.engine.job.rank()));
+        }
     }
 
     /// Looks whether a collective call reads and writes the same memory, which is what MPI_IN_PLACE is for

@@ -99,6 +99,12 @@ impl Engine {
             CTS => {
                 let request = self.take_rts(from, number);
                 raise_answered(from, self.requests.get(request));
+                // Where single copies work the first one that does not may have met memory that none reads.
+                if self.peers[from].single_copy_works
+                    && !std::mem::replace(&mut self.peers[from].streamed, true)
+                {
+                    self.refuse_device_memory(self.requests.get(request));
+                }
                 self.peers[from].streams.push_back(Stream::new(number, request));
                 self.push_out(from);
             }

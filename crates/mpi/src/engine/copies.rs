@@ -260,6 +260,8 @@ impl Engine {
                 // Not allowed here, or memory that cannot be read that way: the sender streams the whole
                 // message. An address that is really bad ends the sender with SIGSEGV, as it would have ended
                 // a copy of its own.
+                // If it is a GPU's, a line says so instead: here, and where the sender hears CTS.
+                self.refuse_device_memory(self.requests.get(index));
                 self.peers[peer].single_copy_works = false;
                 Moved::Finished(Some(CTS))
             }
@@ -324,6 +326,8 @@ impl Engine {
             Step::Broken => {
                 *broken = true;
                 there.single_copy_works = false;
+                let request = self.first(peer, lane).request;
+                self.refuse_device_memory(self.requests.get(request));
                 self.job.ring(peer);
                 Moved::Broken
             }

@@ -32,6 +32,7 @@ mod arrival;
 mod backlog;
 mod copies;
 mod counters;
+pub(crate) mod device_memory;
 pub mod fast_path;
 mod guest_memory;
 mod guests;

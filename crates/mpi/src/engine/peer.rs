@@ -100,6 +100,8 @@ pub(super) struct Peer {
     pub pace: Pace,
     /// False once the kernel has refused a copy between this rank and the peer.
     pub single_copy_works: bool,
+    /// It has asked for an announced message as a stream.
+    pub streamed: bool,
     /// A written message to the peer has the joint.
     pub writing: bool,
     /// An announced message of the peer has the joint.
@@ -197,6 +199,7 @@ impl Peer {
             copies: Lanes::default(),
             pace: Pace::default(),
             single_copy_works: true,
+            streamed: false,
             writing: false,
             cooperating: false,
             next_coop: 0,
