@@ -9,6 +9,22 @@ use tutti_tests::{root, run};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// What stands between the marks of a page about limits.
+fn marked(text: &str) -> &str {
+    let (_, behind) = text.split_once("<!-- limits: begin -->\n").expect("its first mark");
+    behind.split_once("<!-- limits: end -->").expect("its last mark").0
+}
+
+#[test]
+fn readme_names_the_limits_of_their_page() {
+    let made = run(Command::new(root().join("mk/limits.sh")).arg(root()).arg("-"), LIMIT).expect_success();
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+    assert_eq!(marked(&readme), made.stdout, "make limits writes them");
+    let page = std::fs::read_to_string(root().join("docs/user/limits.md")).expect("the page");
+    let rows = marked(&page).lines().filter(|line| line.starts_with("| ")).count() - 1;
+    assert_eq!(made.stdout.lines().filter(|line| line.starts_with("- ")).count(), rows);
+}
+
 #[test]
 fn setup_is_silent_when_nothing_is_missing() {
     let ran = run(Command::new(root().join("mk/setup.sh")).args(["bash", "sh"]), LIMIT).expect_success();
