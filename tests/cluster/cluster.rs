@@ -242,6 +242,13 @@ impl Gone {
         std::fs::read_to_string(file).expect("its address").trim().parse().expect("an address")
     }
 
+    /// The one that takes its place is of another installation tree.
+    #[allow(dead_code, reason = "for tests of several releases")]
+    pub fn with_program(mut self, program: PathBuf) -> Self {
+        self.words[0] = program.into_os_string().into_string().expect("a path of the tests");
+        self
+    }
+
     /// Starts another one in its place that, with all that it starts, sees another directory here: an empty
     /// one.
     #[allow(dead_code, reason = "for tests of programs that are missing")]

@@ -1,5 +1,6 @@
 //! The commands of `tutti` that ask the cluster something, or do something to a job.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -684,7 +685,25 @@ fn print_nodes(rows: &[NodeRow]) -> String {
         ]);
     }
     let right = [true, false, false, true, true, true, true, false, false, false, false, false, false];
-    aligned(&table, &right)
+    aligned(&table, &right) + &releases(rows)
+}
+
+/// A line about the daemons' releases, in the middle of an upgrade.
+fn releases(rows: &[NodeRow]) -> String {
+    let alive = || rows.iter().filter(|row| row.alive);
+    let all: BTreeSet<&str> = alive().map(|row| row.release.as_str()).collect();
+    if all.len() < 2 {
+        return String::new();
+    }
+    let of = |release: &&str| {
+        let nodes = alive().filter(|row| row.release == **release).map(|row| row.name.as_str());
+        format!(
+            "{} on {}",
+            if release.is_empty() { "unknown" } else { release },
+            nodes.collect::<Vec<_>>().join(" ")
+        )
+    };
+    format!("releases: {}\n", all.iter().map(of).collect::<Vec<_>>().join(", "))
 }
 
 /// An amount of memory as users write it.

@@ -252,6 +252,7 @@ impl Core {
             Event::Accepted(link) => self.links.accept(link, local.now_ms),
             Event::Dialled(link) => self.links.handle_dialled(local, out, link),
             Event::DialFailed(why) => self.links.handle_dial_failed(local, out, &why),
+            Event::OtherRelease(why) => self.links.handle_other_release(local, out, &why),
             Event::Message(link, message) => self.handle_message(link, message),
             Event::LinkDown(link) => self.links.handle_link_down(local, out, link),
             Event::Request(client, user, request) => {

@@ -22,13 +22,11 @@ use tokio_rustls::rustls::{
     self, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig,
     SignatureScheme,
 };
+use tutti_protocol::version;
 use tutti_shm::published::far::Secret;
 
 /// Those that we make have less than 1 KiB.
 const KEY_BYTES_MAX: u64 = 64 << 10;
-
-/// The language of the messages, by ALPN (RFC 7301). It changes with every change of a message.
-const PROTOCOL: &[u8] = b"tutti/2";
 
 /// Why there is no credential. Each is one line for the user.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +79,8 @@ pub struct Credential {
     pub server: Arc<ServerConfig>,
     /// For who dials.
     pub client: Arc<ClientConfig>,
+    /// For who wants to know whether it is a daemon of release 0.1.0 that has not answered the other one.
+    pub silent: Arc<ClientConfig>,
     /// What the secrets of users are made from.
     users: hmac::Key,
 }
@@ -128,10 +128,12 @@ impl Credential {
             .dangerous()
             .with_custom_certificate_verifier(only)
             .with_client_auth_cert(vec![certificate], key)?;
-        // Messages have no names of fields: a daemon with others is refused before the first one.
-        server.alpn_protocols = vec![PROTOCOL.to_vec()];
-        client.alpn_protocols = vec![PROTOCOL.to_vec()];
-        Ok(Credential { server: Arc::new(server), client: Arc::new(client), users })
+        // By ALPN (RFC 7301) a daemon of release 0.1.0 says that it does not begin with a greeting.
+        server.alpn_protocols = vec![version::ALPN.to_vec(), version::SILENT.1.to_vec()];
+        client.alpn_protocols = vec![version::ALPN.to_vec()];
+        let mut silent = client.clone();
+        silent.alpn_protocols = vec![version::SILENT.1.to_vec()];
+        Ok(Credential { server: Arc::new(server), client: Arc::new(client), silent: Arc::new(silent), users })
     }
 
     /// What the processes of a user are told, by every daemon of the cluster alike, so that they know each

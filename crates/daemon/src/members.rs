@@ -46,6 +46,9 @@ pub struct About {
     pub preferred: PriorityClass,
     /// All nodes with the same text share one machine, and so its cores.
     pub machine: String,
+    /// The release of its daemon.
+    #[serde(default)]
+    pub release: String,
 }
 
 /// A node of the cluster.
@@ -211,6 +214,7 @@ mod tests {
             incarnation: 1,
             preferred: PriorityClass::Plain,
             machine: String::new(),
+            release: String::new(),
         }
     }
 

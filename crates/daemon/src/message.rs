@@ -1,5 +1,5 @@
-//! What daemons say to each other (as postcard), and what users say to them (as JSON, in frames of the
-//! starter's wire).
+//! What daemons say to each other (as bytes, [`tutti_protocol::codec`]), and what users say to them (as JSON,
+//! in frames of the starter's wire). What may change in both: SPECIFICATION.md, "Releases".
 //!
 //! The protocol between daemons is one of states, not of events: whatever is said may be said again, and a
 //! link that comes back begins with all that holds, both ways: what is to be goes down, what is, and the
@@ -120,9 +120,33 @@ pub enum Message {
     },
     /// What the boards of nodes say that the neighbour does not know yet.
     Board(Vec<BoardLine>),
+    /// A kind more, as a later release may have it.
+    #[cfg(feature = "next-wire")]
+    Next(Vec<String>),
 }
 
 impl Message {
+    /// The first version of the wire that has it: it does not go to a daemon of an earlier one.
+    pub(crate) fn since(&self) -> u32 {
+        match self {
+            Message::Hello { .. }
+            | Message::Welcome { .. }
+            | Message::Refused(_)
+            | Message::Members(_)
+            | Message::Orders(_)
+            | Message::States { .. }
+            | Message::Gone { .. }
+            | Message::Route { .. }
+            | Message::Gang { .. }
+            | Message::Down
+            | Message::Alive { .. }
+            | Message::Board(_) => 3,
+            // No harm is done where it is left out: it goes to everybody.
+            #[cfg(feature = "next-wire")]
+            Message::Next(_) => 3,
+        }
+    }
+
     /// What it is, for the log: what it says may be a user's secret.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -138,6 +162,8 @@ impl Message {
             Message::Down => "Down",
             Message::Alive { .. } => "Alive",
             Message::Board(_) => "Board",
+            #[cfg(feature = "next-wire")]
+            Message::Next(_) => "Next",
         }
     }
 }
@@ -694,6 +720,10 @@ pub struct PartState {
     pub empty: Option<u32>,
     /// Bytes of output, when it is over and they are known.
     pub written: Option<u64>,
+    /// A field more, as a later release may have it.
+    #[cfg(feature = "next-wire")]
+    #[serde(default)]
+    pub next: tutti_protocol::version::Next,
 }
 
 /// How far a part of a job is.

@@ -411,6 +411,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
             incarnation,
             preferred: Default::default(),
             machine: settings.machine.clone(),
+            release: tutti_protocol::version::RELEASE.into(),
         },
         controller: settings.controller,
         arity: settings.arity,
@@ -549,6 +550,9 @@ impl Shell {
             }
             ShellEvent::Peer(link, peer) => {
                 let dialled = peer.far.dialled;
+                #[cfg(feature = "next-wire")]
+                let _ =
+                    peer.writer.send(peers::encode(&crate::message::Message::Next(vec!["new".into(); 9])));
                 self.peers.insert(link, peer);
                 if dialled { Event::Dialled(link) } else { Event::Accepted(link) }
             }
@@ -610,7 +614,8 @@ impl Shell {
             match action {
                 Action::Dial(address) => self.dial(address),
                 Action::Send(link, message) => {
-                    if let Some(peer) = self.peers.get(&link) {
+                    let peer = self.peers.get(&link).filter(|peer| peer.far.wire >= message.since());
+                    if let Some(peer) = peer {
                         let _ = peer.writer.send(peers::encode(&message));
                     }
                 }

@@ -2,6 +2,8 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`codec`] | values as bytes that a later release may add to |
+//! | [`version`] | which versions programs speak, and on which they agree |
 //! | [`wire`] | frames between front end and starter; the description of a job; how a job ended |
 //! | [`writer`] | messages to and from the writer of a job's output files |
 //! | [`users`] | requests of users to a daemon, and its answers |
@@ -19,6 +21,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod batch;
+pub mod codec;
 #[cfg(feature = "cluster")]
 pub mod config;
 #[cfg(feature = "cluster")]
@@ -40,5 +43,6 @@ pub mod time_limit;
 pub mod turns;
 pub mod users;
 pub mod variables;
+pub mod version;
 pub mod wire;
 pub mod writer;

@@ -392,4 +392,7 @@ pub struct NodeRow {
     /// Where its daemon is reached.
     #[serde(default)]
     pub control: Option<std::net::SocketAddr>,
+    /// The release of its daemon; empty: not known.
+    #[serde(default)]
+    pub release: String,
 }

@@ -29,6 +29,10 @@
 //! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
 //! | Files, Write, Flush; Opened, Written | daemon; writer | number of a file | [`crate::writer`]; never on the wire to a starter |
 //!
+//! A frame of a kind that a later release has added ([`LATER`]) is skipped by its length; the JSON of a known
+//! one may have fields that are not known, and those that are new have defaults (SPECIFICATION.md,
+//! "Releases").
+//!
 //! Ranks are world ranks. End of file on either side means that the other one is dead: the starter then kills
 //! the job.
 //!
@@ -66,6 +70,9 @@ pub const HEAD_BYTES: usize = 12;
 pub const DATA_BYTES_MAX: usize = 64 << 10;
 /// Payload of any frame, at most: a job's arguments and environment are bounded by the kernel far below.
 pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
+
+/// Numbers of kinds, now and later: another one is not of this protocol.
+pub const LATER: std::ops::RangeInclusive<u32> = 1..=255;
 
 /// In place of a rank in [`Kind::Leave`]: no daemon will follow this one.
 pub const FOR_GOOD: u32 = 1;
@@ -142,10 +149,13 @@ pub enum Kind {
     Request = 32,
     /// From a daemon: the answer, as JSON.
     Answer = 33,
+    /// A kind more, as a later release may have it: from a daemon to a starter and to a front end.
+    #[cfg(feature = "next-wire")]
+    Next = 200,
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 33] = [
+const KINDS: &[Kind] = &[
     Kind::Group,
     Kind::Job,
     Kind::Signal,
@@ -179,6 +189,8 @@ const KINDS: [Kind; 33] = [
     Kind::SpawnEnd,
     Kind::Request,
     Kind::Answer,
+    #[cfg(feature = "next-wire")]
+    Kind::Next,
 ];
 
 /// A frame without its payload.
@@ -270,23 +282,27 @@ impl Decoder {
     /// # Errors
     /// When the bytes are not of this protocol.
     pub fn next_frame(&mut self) -> Result<Option<(FrameHeader, &[u8])>, BadFrame> {
-        let rest = &self.bytes[self.taken..];
-        if rest.len() < HEAD_BYTES {
-            return Ok(None);
+        loop {
+            let rest = &self.bytes[self.taken..];
+            if rest.len() < HEAD_BYTES {
+                return Ok(None);
+            }
+            let word = |at: usize| u32::from_ne_bytes(rest[at..at + 4].try_into().expect("four bytes"));
+            let (kind, rank, bytes) = (word(0), word(4), word(8));
+            if !LATER.contains(&kind) || bytes as usize > PAYLOAD_BYTES_MAX {
+                return Err(BadFrame { kind, bytes });
+            }
+            let end = HEAD_BYTES + bytes as usize;
+            if rest.len() < end {
+                return Ok(None);
+            }
+            let start = self.taken + HEAD_BYTES;
+            self.taken += end;
+            if let Some(kind) = KINDS.iter().copied().find(|known| *known as u32 == kind) {
+                let header = FrameHeader { kind, rank, bytes: bytes as usize };
+                return Ok(Some((header, &self.bytes[start..self.taken])));
+            }
         }
-        let word = |at: usize| u32::from_ne_bytes(rest[at..at + 4].try_into().expect("four bytes"));
-        let (kind, rank, bytes) = (word(0), word(4), word(8));
-        let known = KINDS.into_iter().find(|known| *known as u32 == kind);
-        let Some(kind) = known.filter(|_| bytes as usize <= PAYLOAD_BYTES_MAX) else {
-            return Err(BadFrame { kind, bytes });
-        };
-        let end = HEAD_BYTES + bytes as usize;
-        if rest.len() < end {
-            return Ok(None);
-        }
-        let start = self.taken + HEAD_BYTES;
-        self.taken += end;
-        Ok(Some((FrameHeader { kind, rank, bytes: bytes as usize }, &self.bytes[start..self.taken])))
     }
 }
 

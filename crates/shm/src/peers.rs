@@ -5,12 +5,13 @@
 //! and every rank gets that descriptor with its [`crate::ticket::Welcome`]. It never changes.
 //!
 //! ```text
-//! | magic: u64 | version: u32 | nodes: u32 | ranks: u32 | bytes of a datagram: u32 | key: u64 | began: u32 | 0: u32 |
+//! | magic: u64 | version: u32 | nodes: u32 | ranks: u32 | bytes of a datagram: u32 | key: u64 | began: u32 | reader: u32 |
 //! | first rank: u32 | ... for each node
 //! | address: 16 bytes, IPv4 mapped | port: u16 | 0: u16 | ... for each rank            host byte order but for the address
 //! ```
 //!
-//! `began` ranks are those that the job began with; the addresses behind theirs are of ranks that may be
+//! `reader` is the oldest version whose readers find everything where they look for it: what a later release
+//! adds stands behind the addresses. `began` ranks are those that the job began with; the addresses behind theirs are of ranks that may be
 //! started later ([`crate::numbers`]).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -19,7 +20,11 @@ use std::ops::Range;
 use crate::numbers::node_of_later;
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTITAB");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+/// The oldest version whose readers find what they look for.
+const READER_MIN: u32 = 4;
+/// The oldest version that is read.
+const VERSION_MIN: u32 = 4;
 const HEAD_BYTES: usize = 40;
 const ADDRESS_BYTES: usize = 20;
 
@@ -127,7 +132,7 @@ impl Peers {
             out.extend_from_slice(&word.to_ne_bytes());
         }
         out.extend_from_slice(&self.key.to_ne_bytes());
-        [self.began, 0].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
+        [self.began, READER_MIN].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
         self.first_ranks.iter().for_each(|first| out.extend_from_slice(&first.to_ne_bytes()));
         for address in &self.addresses {
             let ip = match address.ip() {
@@ -150,14 +155,16 @@ impl Peers {
         let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(odd)?;
         let word = |at: usize| u32::from_ne_bytes(head[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from_ne_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-        if long(0) != MAGIC || word(8) != VERSION {
-            return Err(BadPeers(format!("magic {:#x}, version {}", long(0), word(8))));
+        if long(0) != MAGIC || word(8) < VERSION_MIN || word(36) > VERSION {
+            let (magic, version, reader) = (long(0), word(8), word(36));
+            return Err(BadPeers(format!(
+                "magic {magic:#x}, version {version}, for readers from {reader} on"
+            )));
         }
         let (nodes, ranks) = (word(12) as usize, word(16) as usize);
         let (firsts, addresses) = rest.split_at_checked(nodes.saturating_mul(4)).ok_or_else(odd)?;
-        if addresses.len() != ranks.saturating_mul(ADDRESS_BYTES) {
-            return Err(odd());
-        }
+        let (addresses, _) =
+            addresses.split_at_checked(ranks.saturating_mul(ADDRESS_BYTES)).ok_or_else(odd)?;
         let firsts =
             firsts.chunks_exact(4).map(|four| u32::from_ne_bytes(four.try_into().expect("four bytes")));
         let address = |bytes: &[u8]| {
@@ -209,9 +216,15 @@ mod tests {
         for at in 0..HEAD_BYTES - 16 {
             let mut bad = good.clone();
             bad[at] ^= 0xff;
-            // Any size may be agreed on; the channels refuse one that is too small.
-            assert!(Peers::decode(&bad).is_err() || (20..24).contains(&at), "byte {at}");
+            // Any size may be agreed on; the channels refuse one that is too small. A later version is read.
+            let is_later = (8..12).contains(&at) && Peers::decode(&bad) == Ok(table());
+            assert!(Peers::decode(&bad).is_err() || (20..24).contains(&at) || is_later, "byte {at}");
         }
+        let more = [&good[..], &[7; 30]].concat();
+        assert_eq!(Peers::decode(&more), Ok(table()), "a later release has added something");
+        let mut only_later = good.clone();
+        only_later[36] = VERSION as u8 + 1;
+        assert!(Peers::decode(&only_later).unwrap_err().to_string().ends_with("for readers from 5 on"));
         let addresses = table().addresses;
         for firsts in [vec![], vec![1], vec![0, 0], vec![0, 3, 2], vec![0, 5]] {
             assert!(Peers::new(0, 1472, firsts.clone(), 5, addresses.clone()).is_err(), "{firsts:?}");

@@ -14,13 +14,20 @@ use crate::numbers::Numbers;
 use crate::sync::{AtomicU32, Ordering};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
-const VERSION: u32 = 7;
+/// The layout. Starter, ranks and daemon of a node may be of releases that follow each other.
+const VERSION: u32 = if cfg!(feature = "next-wire") { 9 } else { 8 };
+/// The oldest layout whose readers find everything where they look for it in this one: what has been added
+/// since is behind the last field of the header, in what was zeros.
+const READER_MIN: u32 = 8;
+/// The oldest layout that is read.
+const VERSION_MIN: u32 = 8;
 
 /// First page of a segment. Writer: the starter; all but the atomics before any rank exists.
 #[repr(C)]
 struct Header {
     magic: u64,
     version: u32,
+    reader_min: u32,
     geometry: Geometry,
     /// Bytes in front of the arena.
     bytes: u64,
@@ -31,6 +38,9 @@ struct Header {
     /// How many of them have ended.
     ended: AtomicU32,
     file_locks: FileLockCount,
+    /// A field more, as a later release may have it.
+    #[cfg(feature = "next-wire")]
+    next: u64,
 }
 
 /// Locks of files that ranks of this node have, or try to get ([`crate::report`]). Writers: the ranks, by
@@ -61,7 +71,7 @@ pub enum SegmentError {
         source: io::Error,
     },
     /// The descriptor is not a segment of this version.
-    #[error("the descriptor is not a Tutti segment of version {VERSION}: {found}")]
+    #[error("the descriptor is not a Tutti segment of version {VERSION_MIN} to {VERSION}: {found}")]
     Foreign {
         /// What stands there instead.
         found: String,
@@ -198,12 +208,15 @@ impl Segment {
             base.cast::<Header>().write(Header {
                 magic: MAGIC,
                 version: VERSION,
+                reader_min: READER_MIN,
                 geometry,
                 bytes: bytes as u64,
                 present: AtomicU32::new(geometry.local_ranks),
                 later: AtomicU32::new(0),
                 ended: AtomicU32::new(0),
                 file_locks: FileLockCount::default(),
+                #[cfg(feature = "next-wire")]
+                next: 1,
             })
         };
         Ok(Segment { mapping: Mapping { base, bytes }, geometry, layout: Layout::new(&geometry), descriptor })
@@ -391,9 +404,9 @@ pub(crate) fn read_layout(descriptor: BorrowedFd<'_>) -> io::Result<(Geometry, L
 impl Header {
     /// The layout of a segment of so many bytes with this header, or what is wrong with them.
     fn layout(&self, bytes: usize) -> Result<Layout, String> {
-        let Header { magic, version, geometry, .. } = self;
-        if *magic != MAGIC || *version != VERSION {
-            return Err(format!("magic {magic:#x}, version {version}"));
+        let Header { magic, version, reader_min, geometry, .. } = self;
+        if *magic != MAGIC || *version < VERSION_MIN || *reader_min > VERSION {
+            return Err(format!("magic {magic:#x}, version {version}, for readers from {reader_min} on"));
         }
         if !(1..=LOCAL_RANKS_MAX).contains(&geometry.local_ranks) || geometry.room() > LOCAL_RANKS_MAX {
             return Err(format!("{} local ranks", geometry.local_ranks));
@@ -569,15 +582,25 @@ mod tests {
         let header = |magic, version, local_ranks| Header {
             magic,
             version,
+            reader_min: version,
             geometry: Geometry { local_ranks, ..GEOMETRY },
             bytes: made.layout().total_bytes() as u64,
             present: AtomicU32::new(local_ranks),
             later: AtomicU32::new(0),
             ended: AtomicU32::new(0),
             file_locks: FileLockCount::default(),
+            #[cfg(feature = "next-wire")]
+            next: 0,
         };
-        assert_eq!(refused(header(8, VERSION, 3)), "magic 0x8, version 7");
-        assert_eq!(refused(header(MAGIC, 99, 3)), "magic 0x5455545449534547, version 99");
+        let versions = |version, magic: u64| {
+            format!("magic {magic:#x}, version {version}, for readers from {version} on")
+        };
+        assert_eq!(refused(header(8, VERSION, 3)), versions(VERSION, 8));
+        assert_eq!(refused(header(MAGIC, 99, 3)), versions(99, MAGIC));
+        assert_eq!(refused(header(MAGIC, VERSION_MIN - 1, 3)), versions(VERSION_MIN - 1, MAGIC));
+        // Of a later release that has added something behind what this one reads.
+        let later = Header { reader_min: VERSION, ..header(MAGIC, 99, 3) };
+        assert!(later.layout(made.layout().total_bytes()).is_ok());
         assert_eq!(refused(header(MAGIC, VERSION, 0)), "0 local ranks");
         assert_eq!(refused(header(MAGIC, VERSION, u32::MAX)), format!("{} local ranks", u32::MAX));
         assert!(refused(header(MAGIC, VERSION, 4)).ends_with(" bytes for 4 local ranks"));

@@ -36,8 +36,22 @@ pub const VIRTUAL_NODE_VARIABLE: &str = "TUTTI_VIRTUAL_NODE";
 /// asked for.
 pub const INITIAL_HANDLER_VARIABLE: &str = "TUTTI_INITIAL_ERRHANDLER";
 
-/// First word of every message: "TUTI" and the protocol's version.
-pub const PROTOCOL: u32 = 0x5455_0004;
+/// First word of every message.
+pub const PROTOCOL: u32 = 0x5455_0005;
+
+/// What a library and a starter of this release speak with each other: from the first to the last. They are
+/// replaced one after the other, so both say it, and speak the last that both know. A message of a kind that
+/// the other one does not know is skipped; its length and meaning never change.
+pub const VERSIONS: (u32, u32) = (5, if cfg!(feature = "next-wire") { 6 } else { 5 });
+
+/// Whether there is one that both speak.
+const fn agree(ours: (u32, u32), theirs: (u32, u32)) -> bool {
+    let (first, last) = (
+        if ours.0 > theirs.0 { ours.0 } else { theirs.0 },
+        if ours.1 < theirs.1 { ours.1 } else { theirs.1 },
+    );
+    first <= last
+}
 
 /// Descriptors that come with a [`Welcome`], at most.
 pub const GIFTS_MAX: usize = 4;
@@ -97,21 +111,24 @@ pub struct Attach {
 
 impl Attach {
     /// Bytes of the encoded message.
-    pub const BYTES: usize = 24;
+    pub const BYTES: usize = 32;
 
-    /// The message as it travels: protocol, rank, secret; host byte order, since it never leaves the host.
+    /// The message as it travels: protocol, rank, secret, first and last version; host byte order, since it
+    /// never leaves the host.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
         out[4..8].copy_from_slice(&self.rank.to_ne_bytes());
         out[8..24].copy_from_slice(&self.secret);
+        put_versions(&mut out[24..]);
         out
     }
 
-    /// Reads a message; `None` when its length or protocol is another.
+    /// Reads a message, which a later release may have made longer; `None` when there is no version in
+    /// common, or it is something else.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
-        (word(bytes, 0) == PROTOCOL)
+        let bytes = bytes.get(..Self::BYTES)?;
+        (word(bytes, 0) == PROTOCOL && agree(VERSIONS, (word(bytes, 24), word(bytes, 28))))
             .then(|| Attach { rank: word(bytes, 4), secret: bytes[8..24].try_into().expect("16 bytes") })
     }
 }
@@ -135,19 +152,20 @@ pub enum Welcome {
 
 impl Welcome {
     /// Bytes of the encoded message.
-    pub const BYTES: usize = 8;
+    pub const BYTES: usize = 16;
 
-    /// The message as it travels: protocol, status.
+    /// The message as it travels: protocol, status, first and last version.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
         out[4..8].copy_from_slice(&(self as u32).to_ne_bytes());
+        put_versions(&mut out[8..]);
         out
     }
 
-    /// Reads a message; `None` when it is not one.
+    /// Reads a message, which a later release may have made longer; `None` when it is not one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let bytes = bytes.get(..Self::BYTES)?;
         if word(bytes, 0) != PROTOCOL {
             return None;
         }
@@ -260,6 +278,11 @@ pub fn public_number(job: u64) -> u64 {
     (word ^ word >> 31).max(1)
 }
 
+fn put_versions(out: &mut [u8]) {
+    out[..4].copy_from_slice(&VERSIONS.0.to_ne_bytes());
+    out[4..8].copy_from_slice(&VERSIONS.1.to_ne_bytes());
+}
+
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
@@ -286,6 +309,28 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Ticket>(), Err(BadTicket(text.into())));
         }
+    }
+
+    #[test]
+    fn ticket_of_a_neighbouring_release_is_taken_and_of_a_distant_one_refused() {
+        let (first, last) = VERSIONS;
+        let attach = Attach { rank: 3, secret: [9; 16] };
+        let with = |versions: (u32, u32), more: usize| {
+            let mut bytes = attach.encode().to_vec();
+            bytes[24..28].copy_from_slice(&versions.0.to_ne_bytes());
+            bytes[28..32].copy_from_slice(&versions.1.to_ne_bytes());
+            bytes.extend(vec![7; more]);
+            Attach::decode(&bytes)
+        };
+        for versions in [(first, last), (first - 1, first), (last, last + 1), (first - 1, last + 7)] {
+            assert_eq!(with(versions, 0), Some(attach), "{versions:?}");
+            assert_eq!(with(versions, 5), Some(attach), "{versions:?}, and what it says besides");
+        }
+        for versions in [(last + 1, last + 1), (first - 2, first - 1), (last, first - 1)] {
+            assert_eq!(with(versions, 0), None, "{versions:?}");
+        }
+        let longer = [&Welcome::Granted.encode()[..], &[1; 9]].concat();
+        assert_eq!(Welcome::decode(&longer), Some(Welcome::Granted));
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
 }
 
 fn bytes(message: &impl Serialize) -> Vec<u8> {
-    postcard::to_extend(message, Vec::new()).expect("messages are serialisable")
+    tutti_protocol::codec::encode(message)
 }
 
 fn incarnations_of(messages: &[Vec<u8>]) -> Vec<Vec<u8>> {

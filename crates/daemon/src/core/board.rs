@@ -16,7 +16,7 @@ use crate::ids::LinkId;
 use crate::members::NodeId;
 use crate::message::{BoardLine, Message};
 
-/// Bytes of lines in one message, as postcard writes them at most.
+/// Bytes of lines in one message, as they travel, at most.
 pub(super) const BYTES_MAX: usize = 12 << 10;
 /// Bytes of a word with its place, at most; and of what stands before the words of a line.
 const WORD_BYTES_MAX: usize = 11;
@@ -145,7 +145,7 @@ mod tests {
             let bytes: usize =
                 sent.iter().map(|line| LINE_HEAD_BYTES_MAX + line.words.len() * WORD_BYTES_MAX).sum();
             assert!(bytes <= BYTES_MAX && !sent.is_empty(), "{bytes} bytes, {} of 500", seen.len());
-            let encoded = postcard::to_allocvec(&Message::Board(sent.clone())).unwrap();
+            let encoded = tutti_protocol::codec::encode(&Message::Board(sent.clone()));
             assert!(encoded.len() <= BYTES_MAX, "the bound is one: {}", encoded.len());
             seen.extend(sent.iter().map(|line| line.node));
             // The first one changes all the time, and keeps nobody from his turn.
@@ -171,7 +171,7 @@ mod tests {
             for line in &sent {
                 last[line.node.0 as usize] = refresh;
             }
-            let message = postcard::to_allocvec(&Message::Board(sent)).unwrap();
+            let message = tutti_protocol::codec::encode(&Message::Board(sent));
             bytes += message.len();
             let oldest = last.iter().min().expect("there are 64");
             assert!(refresh < 4 || refresh - oldest <= 3, "a line is {} refreshes old", refresh - oldest);

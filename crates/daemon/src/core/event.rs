@@ -25,6 +25,8 @@ pub enum Event {
     Dialled(LinkId),
     /// It is not to be had, and why not.
     DialFailed(String),
+    /// Who was dialled has no version of the wire in common with us; a line about both.
+    OtherRelease(String),
     /// A daemon says something.
     Message(LinkId, Message),
     /// A connection is gone.

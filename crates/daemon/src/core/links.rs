@@ -162,6 +162,20 @@ impl Links {
 
     /// Whoever keeps the machines reads that there is no way to the others, at once and then each minute.
     pub(super) fn handle_dial_failed(&mut self, local: &LocalNode, out: &mut Outbox, why: &str) {
+        self.note_unreached(local, out, "does not answer", why);
+    }
+
+    /// The daemon that is dialled is of a release that does not speak with ours. A node that has never been
+    /// in its cluster ends; one that has keeps its jobs, and tries again: the other one may be replaced.
+    pub(super) fn handle_other_release(&mut self, local: &LocalNode, out: &mut Outbox, why: &str) {
+        if local.me.or(local.preferred).is_none() {
+            let address = self.address.map(|address| address.to_string()).unwrap_or_default();
+            out.act(Action::GiveUp(format!("{address} (--join) is refused: {why}")));
+        }
+        self.note_unreached(local, out, "is refused", why);
+    }
+
+    fn note_unreached(&mut self, local: &LocalNode, out: &mut Outbox, what: &str, why: &str) {
         let now_ms = local.now_ms;
         (self.dialling, self.dialled_ms) = (false, now_ms);
         let Some(address) = self.address else { return };
@@ -174,7 +188,7 @@ impl Links {
         let parent = if Some(address) == local.config.controller { " (--join)" } else { "" };
         let long =
             if is_first { String::new() } else { format!(", for {} s now", (now_ms - since_ms) / 1000) };
-        out.act(Action::Warn(format!("{address}{parent} does not answer{long}: {why}; it is tried again")));
+        out.act(Action::Warn(format!("{address}{parent} {what}{long}: {why}; it is tried again")));
     }
 
     pub(super) fn handle_dialled(&mut self, local: &LocalNode, out: &mut Outbox, link: LinkId) {

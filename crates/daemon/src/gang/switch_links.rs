@@ -90,7 +90,7 @@ struct Tally {
     replayed: u64,
     /// Words that went over a link.
     by_link: u64,
-    /// Words of neighbours that are of another version.
+    /// Words of neighbours that are of a later release.
     undecodable: u64,
 }
 
@@ -330,7 +330,7 @@ impl SwitchLinks {
     pub(super) fn poll_log_line(&mut self, now_ns: u64) -> Option<String> {
         if self.undecodable_log.is_due(now_ns, self.tally.undecodable) {
             return Some(format!(
-                "{} messages of other nodes' switch threads are not understood so far: all daemons of a cluster must be of one version",
+                "{} messages of other nodes' switch threads are of a later release, and left out",
                 self.tally.undecodable
             ));
         }

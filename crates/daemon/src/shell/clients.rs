@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tutti_os::peer_pidfd;
 use tutti_os::session::Session;
+use tutti_protocol::version::RELEASE;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
 
 use super::clock::now;
@@ -285,6 +286,8 @@ impl Shell {
     /// Whoever has asked is answered; a user whose programs read nothing hears that, and no more.
     pub(super) fn answer(&mut self, client: ClientId, answer: &Answer) {
         let mut frame = Vec::new();
+        #[cfg(feature = "next-wire")]
+        wire::put(&mut frame, Kind::Next, 0, &[7; 100]);
         wire::put_json(&mut frame, Kind::Answer, answer);
         let Some(known) = self.clients.get(&client) else { return };
         if known.debts.is_over(frame.len()) && !self.core.is_front_end(client) {
@@ -421,7 +424,7 @@ async fn read_first(
                 }
                 return serde_json::from_slice(payload)
                     .map(|request| Some(First::Request(request)))
-                    .map_err(|error| format!("the request is not one of this version: {error}"));
+                    .map_err(|error| format!("the request is not one of this version ({RELEASE}): {error}"));
             }
             Some((FrameHeader { kind: Kind::Reattach, .. }, payload)) => {
                 let back = serde_json::from_slice(payload);

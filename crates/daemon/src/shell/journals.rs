@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tutti_os::stderr::print_line;
+use tutti_protocol::codec;
 
 use super::error::{ShellError, failed};
 use crate::core::journal::Journal;
@@ -104,7 +105,7 @@ impl Journals {
 }
 
 fn write(path: &Path, number: u64, journal: &Journal) -> io::Result<()> {
-    let bytes = postcard::to_allocvec(journal).map_err(io::Error::other)?;
+    let bytes = codec::encode(journal);
     if (bytes.len() + HEADER_BYTES) as u64 > SLOT_BYTES {
         return Err(io::Error::other("the record is too long"));
     }
@@ -127,7 +128,7 @@ fn read(path: &Path) -> Option<(u64, Journal)> {
         let (number, length, sum) = (word(0), word(8), word(16));
         let mut bytes = vec![0; usize::try_from(length).ok().filter(|length| *length < SLOT_BYTES as usize)?];
         file.read_exact_at(&mut bytes, at * SLOT_BYTES + HEADER_BYTES as u64).ok()?;
-        let journal = (checksum(number, &bytes) == sum).then(|| postcard::from_bytes(&bytes).ok())??;
+        let journal = (checksum(number, &bytes) == sum).then(|| codec::decode(&bytes).ok())??;
         Some((number, journal))
     };
     [slot(0), slot(1)].into_iter().flatten().max_by_key(|(number, _)| *number)

@@ -27,6 +27,7 @@ use tutti_os::stderr::escape_control;
 use tutti_os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
 use tutti_os::{cgroup, cpu_list};
 use tutti_protocol::linker_variables::withhold;
+use tutti_protocol::version;
 use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
 use super::clock::now;
@@ -312,6 +313,8 @@ impl Shell {
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Job, &described);
                 let _ = writer.send(frame);
+                #[cfg(feature = "next-wire")]
+                let _ = writer.send(next_frame());
                 let pid = child.pid;
                 self.wards.add(pid);
                 let file = File {
@@ -361,8 +364,11 @@ impl Shell {
             // One that no daemon has started has no token, and does not come back.
             is_its && !starter.enrolled && back.token == file.token
         };
-        match self.starters.get_mut(&job).filter(is_it) {
+        let met = version::agree(&back.greeting.clone().unwrap_or_default());
+        match self.starters.get_mut(&job).filter(is_it).filter(|_| met.is_ok()) {
             Some(starter) => {
+                #[cfg(feature = "next-wire")]
+                let _ = wire.writer.send(next_frame());
                 starter.wire = Some(wire);
                 if let Some(group) = &starter.group {
                     self.core.handle(now(), Event::Limited(job, group.enforced()));
@@ -370,7 +376,11 @@ impl Shell {
                 Some(Event::Reattach(job, back.clone()))
             }
             None => {
-                self.complaints.warn(account, &format!("job {job} of user {uid} is not known here, it ends"));
+                let line = match met {
+                    Err(stranger) => format!("the starter of job {job} is refused, and the job ends: {stranger}"),
+                    Ok(_) => format!("job {job} of user {uid} is not known here, it ends"),
+                };
+                self.complaints.warn(account, &line);
                 refused.store(true, Ordering::Relaxed);
                 let file = File { token: 0, pid: 0, since: 0, cgroup: None, group: None, record: None };
                 let (enrolled, ended, group) = (false, false, None);
@@ -597,6 +607,14 @@ pub(super) async fn read_frames(
         }
     };
     events.put(ShellEvent::StarterClosed(job, number, wrong));
+}
+
+/// A frame of a kind more, as a later release may send it.
+#[cfg(feature = "next-wire")]
+fn next_frame() -> Vec<u8> {
+    let mut frame = Vec::new();
+    wire::put(&mut frame, Kind::Next, 0, &[7; 300]);
+    frame
 }
 
 #[cfg(test)]

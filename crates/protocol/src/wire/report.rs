@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::version::Greeting;
+
 /// The first frame to a daemon that has taken the place of its own. Behind it come again all its reports, and
 /// the output that no daemon has taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +25,9 @@ pub struct Reattach {
     pub frozen: bool,
     /// Peers have come.
     pub has_peers: bool,
+    /// What it speaks, and its release; none: of release 0.2.0.
+    #[serde(default)]
+    pub greeting: Option<Greeting>,
 }
 
 /// Where ranks are reached, of a node or of all.

@@ -67,3 +67,33 @@ fn exit_status_follows_shell_rules() {
     assert_eq!(Cause::Abort(77).status(), 77);
     assert_eq!(Cause::Abort(256).status(), 1);
 }
+
+#[test]
+fn wire_frame_of_a_later_release_is_skipped_by_its_length() {
+    let mut bytes = Vec::new();
+    put(&mut bytes, Kind::Output, 1, b"before");
+    let mut later = Vec::new();
+    put(&mut later, Kind::Output, 7, &[0xff; 3000]);
+    later[..4].copy_from_slice(&LATER.end().to_ne_bytes());
+    bytes.extend(&later);
+    bytes.extend(&later);
+    put(&mut bytes, Kind::Output, 2, b"behind");
+    for step in [1, 999, bytes.len()] {
+        let mut decoder = Decoder::default();
+        let mut seen = Vec::new();
+        for piece in bytes.chunks(step) {
+            decoder.extend(piece);
+            while let Some((head, payload)) = decoder.next_frame().unwrap() {
+                seen.push((head.rank, payload.to_vec()));
+            }
+        }
+        assert_eq!(seen, [(1, b"before".to_vec()), (2, b"behind".to_vec())], "in steps of {step}");
+        assert_eq!(decoder.waiting(), 0);
+    }
+    let mut decoder = Decoder::default();
+    decoder.extend(&[&(LATER.end() + 1).to_ne_bytes()[..], &[0; 8]].concat());
+    assert_eq!(
+        decoder.next_frame().unwrap_err().to_string(),
+        "a frame of kind 256 with 0 bytes is not one of this version"
+    );
+}

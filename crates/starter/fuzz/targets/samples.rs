@@ -15,7 +15,16 @@ pub(crate) fn samples() -> Vec<Vec<u8>> {
     let table = Peers::new(0x5eed, 1472, vec![0, 2], 3, reached().addresses).expect("two nodes");
     let ticket = Ticket { socket: "tutti-1".into(), rank: 7, secret: [0xa5; 16] };
     let ended = Ended { rank: 1, pid: 2, cause: Cause::Signal { signal: 11, core_dumped: true } };
-    let back = Reattach { job: 1, token: 2, base: 3, piece: 4, taken: true, frozen: false, has_peers: true };
+    let back = Reattach {
+        job: 1,
+        token: 2,
+        base: 3,
+        piece: 4,
+        taken: true,
+        frozen: false,
+        has_peers: true,
+        greeting: None,
+    };
     let json = |which: u8, text: Vec<u8>| (which, text);
     [
         (0, stream),

@@ -117,6 +117,8 @@ impl Starter {
                 self.parts.ranks.set_ending(1);
                 self.kill();
             }
+            #[cfg(feature = "next-wire")]
+            Kind::Next => {}
             _ => self.lose_front("sent a frame of a wrong kind"),
         }
     }

@@ -18,6 +18,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use super::Starter;
 use crate::readiness::now_ns;
+use tutti_protocol::version::Greeting;
 use tutti_protocol::wire::{self, Daemon, Decoder, HEAD_BYTES, Kind, Reattach, Report};
 
 /// Output that is kept, about; beyond it no output of ranks is read.
@@ -157,6 +158,7 @@ impl Reconnect {
             taken: self.taken,
             frozen,
             has_peers: self.has_peers,
+            greeting: Some(Greeting::ours()),
         };
         wire::put_json(out, Kind::Reattach, &back);
         let mut reports = self.reports.iter().peekable();

@@ -125,6 +125,7 @@ pub(super) fn list_nodes(jobs: &Jobs, versions: &BTreeMap<NodeId, u64>, local: &
         parent: members.parent(*node),
         address: member.about.data.to_string(),
         control: Some(member.about.control),
+        release: member.about.release.clone(),
     };
     members.nodes.iter().map(row).collect()
 }

@@ -373,6 +373,7 @@ impl Starter {
             taken: self.taken,
             frozen,
             has_peers,
+            greeting: None,
         }
     }
 }

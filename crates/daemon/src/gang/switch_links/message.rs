@@ -5,11 +5,12 @@
 //! | [`SwitchMessage`] | down | plans and orders of the scheduler, slots of jobs |
 //! | [`tutti_sched::Report`] | up | what nodes have reached |
 //!
-//! A switch link has one kind each way, so a message does not say which it is; nor have its fields names,
-//! since both ends are of one version.
+//! A switch link has one kind each way, so a message does not say which it is. A word that a later release
+//! has added is left out and counted ([`tutti_protocol::codec`]).
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tutti_protocol::codec;
 use tutti_sched::{Down, JobId, Part};
 
 /// What goes down the tree from thread to thread.
@@ -23,10 +24,10 @@ pub enum SwitchMessage {
 
 /// The bytes of a message, behind those of `into`.
 pub(crate) fn encode(message: &impl Serialize, into: Vec<u8>) -> Vec<u8> {
-    postcard::to_extend(message, into).expect("messages are serialisable")
+    codec::encode_behind(message, into)
 }
 
 /// What [`encode`] has made; nothing, if it is anything else.
 pub(crate) fn decode_message<T: DeserializeOwned>(message: &[u8]) -> Option<T> {
-    postcard::take_from_bytes(message).ok().and_then(|(message, rest)| rest.is_empty().then_some(message))
+    codec::decode(message).ok()
 }

@@ -111,6 +111,7 @@ impl World {
                 incarnation,
                 preferred: Default::default(),
                 machine: String::new(),
+                release: String::new(),
             },
             controller: (node > 0).then(|| address(0)),
             arity: self.arity,

@@ -1,6 +1,8 @@
 //! Links between daemons: what is said on one comes in order and late, or not at all once it has broken or
 //! fallen silent.
 
+use tutti_protocol::codec;
+
 use super::{Next, World};
 use crate::core::event::Event;
 use crate::ids::LinkId;
@@ -36,9 +38,9 @@ impl World {
     }
 
     pub(super) fn send(&mut self, link: LinkId, message: Message) {
-        let bytes = postcard::to_allocvec(&message).expect("messages are serialisable");
+        let bytes = codec::encode(&message);
         if self.events.is_multiple_of(16) {
-            let read = postcard::from_bytes(&bytes);
+            let read = codec::decode(&bytes);
             assert!(read.is_ok_and(|read: Message| read == message), "{message:?}");
         }
         assert!(bytes.len() <= MESSAGE_BYTES_MAX, "a message of {} bytes breaks its link", bytes.len());
