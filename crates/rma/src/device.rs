@@ -66,8 +66,8 @@ fn is_device_of_cuda(at: *const u8) -> bool {
     }
     let (mut attributes, mut kind, mut is_managed) = (ATTRIBUTES, 0_u64, 0_u64);
     let mut values = [(&raw mut kind).cast::<c_void>(), (&raw mut is_managed).cast()];
-    // SAFETY: a function of this name has this type (CUDA's driver interface, since 7.0). It writes each value
-    // through its pointer, no more bytes than the words here have, and only looks the address up.
+    // SAFETY: a function of this name has this type (CUDA's driver interface, since 7.0). It writes each
+    // value through its pointer, no more bytes than the words here have, and only looks the address up.
     let result = unsafe {
         let ask = std::mem::transmute::<*mut c_void, PointerAttributes>(found);
         ask(2, attributes.as_mut_ptr(), values.as_mut_ptr(), at.addr() as libc::c_ulonglong)

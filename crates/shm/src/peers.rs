@@ -11,8 +11,8 @@
 //! ```
 //!
 //! `reader` is the oldest version whose readers find everything where they look for it: what a later release
-//! adds stands behind the addresses. `began` ranks are those that the job began with; the addresses behind theirs are of ranks that may be
-//! started later ([`crate::numbers`]).
+//! adds stands behind the addresses. `began` ranks are those that the job began with; the addresses behind
+//! theirs are of ranks that may be started later ([`crate::numbers`]).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::Range;

@@ -170,7 +170,7 @@ impl Links {
     pub(super) fn handle_other_release(&mut self, local: &LocalNode, out: &mut Outbox, why: &str) {
         if local.me.or(local.preferred).is_none() {
             let address = self.address.map(|address| address.to_string()).unwrap_or_default();
-            out.act(Action::GiveUp(format!("{address} (--join) is refused: {why}")));
+            return out.act(Action::GiveUp(format!("{address} (--join) is refused: {why}")));
         }
         self.note_unreached(local, out, "is refused", why);
     }
