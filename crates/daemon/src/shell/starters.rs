@@ -377,7 +377,9 @@ impl Shell {
             }
             None => {
                 let line = match met {
-                    Err(stranger) => format!("the starter of job {job} is refused, and the job ends: {stranger}"),
+                    Err(stranger) => {
+                        format!("the starter of job {job} is refused, and the job ends: {stranger}")
+                    }
                     Ok(_) => format!("job {job} of user {uid} is not known here, it ends"),
                 };
                 self.complaints.warn(account, &line);
