@@ -1,5 +1,6 @@
-//! Lays out the installation tree: `tutti-dist SOURCE TARGET PROFILE` writes `TARGET/dist` from the sources
-//! in SOURCE and from what cargo has built in `TARGET/PROFILE`.
+//! Lays out the installation tree: `tutti-dist SOURCE TARGET ON_THE_PATH COMMANDS` writes `TARGET/dist` from
+//! the sources in SOURCE and from what cargo has built: in `TARGET/ON_THE_PATH` what stands on a message's
+//! path, in `TARGET/COMMANDS` the rest (mk/dist.mk).
 //!
 //! Run again with nothing changed it only compares. Every file appears whole (written beside its place, then
 //! renamed), so a running program or a test never sees half of one. What an earlier run put there and this
@@ -17,20 +18,20 @@ use tutti_table::{Table, filter, header, native_manual};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What cargo builds: its name there, and its place in the tree. The libraries must be there, programs may.
-const LIBRARIES: [(&str, &str); 3] = [
+/// What cargo builds for a message's path: its name there, and its place in the tree.
+const ON_THE_PATH: [(&str, &str); 5] = [
     ("libtutti.so", "lib/libtutti.so.1"),
     ("libmpifort_abi.so", "lib/libmpifort_abi.so.1"),
     ("libtutti_ompt.so", "lib/libtutti_ompt.so"),
+    ("tutti-trace-rank", "libexec/tutti/tutti-trace-rank"),
+    ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel"),
 ];
-/// The starter cannot be read but by its owner: so the kernel lets no user trace one of its own from its first
+/// The rest, with its mode. The starter cannot be read but by its owner: so the kernel lets no user trace one of its own from its first
 /// instruction on, and take root's descriptors from it.
-const PROGRAMS: [(&str, &str, u32); 5] = [
+const COMMANDS: [(&str, &str, u32); 3] = [
     ("tutti", "bin/tutti", 0o755),
     ("tuttid", "bin/tuttid", 0o755),
     ("tutti-starter", "libexec/tutti/tutti-starter", 0o711),
-    ("tutti-trace-rank", "libexec/tutti/tutti-trace-rank", 0o755),
-    ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel", 0o755),
 ];
 
 /// Other names of files: place, and what it leads to as seen from there.
@@ -131,13 +132,14 @@ done
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [source, target, profile] = &arguments[..] else {
-        eprintln!("usage: tutti-dist SOURCE TARGET PROFILE");
+    let [source, target, on_the_path, commands] = &arguments[..] else {
+        eprintln!("usage: tutti-dist SOURCE TARGET ON_THE_PATH COMMANDS");
         return ExitCode::FAILURE;
     };
-    match lay_out(Path::new(source), Path::new(target), profile) {
+    let target = Path::new(target);
+    match lay_out(Path::new(source), target, &target.join(on_the_path), &target.join(commands)) {
         Ok(changed) => {
-            println!("{}/dist: {changed} files changed", target);
+            println!("{}/dist: {changed} files changed", target.display());
             ExitCode::SUCCESS
         }
         Err(what) => {
@@ -147,8 +149,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String> {
-    let built = target.join(profile);
+fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) -> Result<usize, String> {
     let work = target.join("dist-work");
     let facts = source.join("bindings/mpi");
     let table = Table::load(&facts).map_err(|e| e.to_string())?;
@@ -156,8 +157,8 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
 
     let additions = read(&facts.join("additions.h"))?;
     tree.file("include/mpi.h", header::generate(&table, &additions, VERSION).as_bytes(), 0o644)?;
-    for (name, place) in LIBRARIES {
-        tree.copy(&built.join(name), place, 0o755)?;
+    for (name, place) in ON_THE_PATH {
+        tree.copy(&on_the_path.join(name), place, 0o755)?;
     }
     let filter = filter_library("mpi_abi", &filter::generate(&table), &work)?;
     tree.copy(&filter, "lib/libmpi_abi.so.1", 0o755)?;
@@ -169,14 +170,12 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
             tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
         }
     }
-    for (name, place, mode) in PROGRAMS {
-        if built.join(name).is_file() {
-            tree.copy(&built.join(name), place, mode)?;
-        }
+    for (name, place, mode) in COMMANDS {
+        tree.copy(&commands.join(name), place, mode)?;
     }
     write_wrappers(&mut tree, &facts.join("wrappers"))?;
     lay_out_fortran(&table, &facts, &mut tree, &work, &target.join("dist"))?;
-    write_manuals(&mut tree, &built.join("tutti"))?;
+    write_manuals(&mut tree, &commands.join("tutti"))?;
     let manual =
         Manual::load(&table, &facts, &source.join("crates/mpi/src/api")).map_err(|e| e.to_string())?;
     for (name, page) in manual::pages(&table, &manual, VERSION) {
@@ -210,9 +209,6 @@ fn lay_out_shmem(source: &Path, tree: &mut Tree, work: &Path) -> Result<(), Stri
 
 /// Manual pages and completions, which `tutti` prints from its command lines.
 fn write_manuals(tree: &mut Tree, tutti: &Path) -> Result<(), String> {
-    if !tutti.is_file() {
-        return Ok(());
-    }
     for (arguments, place) in MANUALS {
         let printed = Command::new(tutti)
             .args(arguments)
