@@ -57,6 +57,8 @@ fn lab_without_a_tun_device_or_user_namespaces_says_so_in_one_line() {
     let flags = ["--user", "--map-root-user", "--mount"];
     let mut command = prepared(&flags, none, &["up", "2", "--bare"], scratch.path());
     refused(&mut command, "user namespace");
+    let left: Vec<_> = std::fs::read_dir(scratch.path()).expect("the folder").flatten().collect();
+    assert!(left.is_empty(), "what was refused leaves {left:?}");
 }
 
 /// Without root: a machine has one user, this one, whom it takes for root.

@@ -200,14 +200,20 @@ fn delegate(path: &Path, owner: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills what is in a cgroup and in those below it, and removes them.
-pub(super) fn remove(path: &Path) {
+/// Kills what is in a cgroup and in those below it, and removes them; whether it is gone.
+pub(super) fn remove(path: &Path) -> bool {
     if !path.exists() {
-        return;
+        return true;
     }
     let _ = fs::write(path.join("cgroup.kill"), "1");
     let began = Instant::now();
-    while !try_remove(path) && began.elapsed() < REMOVAL_MAX {
+    loop {
+        if try_remove(path) {
+            return true;
+        }
+        if began.elapsed() > REMOVAL_MAX {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -119,6 +119,16 @@ struct Life {
     is_paused: bool,
 }
 
+/// Where a lab is made.
+#[derive(Debug)]
+struct Site {
+    cgroups: Cgroups,
+    listener: UnixListener,
+    signals: OwnedFd,
+    bridge: Bridge,
+    maps_owners: bool,
+}
+
 #[derive(Debug)]
 struct Keeper {
     settings: Settings,
@@ -149,6 +159,18 @@ impl Keeper {
         let is_root = rustix::process::geteuid().is_root() && started("read its uids", has_ranges())?;
         // The hierarchies are those outside.
         let mark = started("make the lab's mark", Mark::draw(&base))?;
+        let site = match Self::prepare(&mark, is_root) {
+            Ok(site) => site,
+            Err(error) => {
+                mark.remove();
+                return Err(error);
+            }
+        };
+        Self::begin_at(settings, mark, is_root, site)
+    }
+
+    /// Namespaces, folder, cgroups, sockets: what may be refused.
+    fn prepare(mark: &Mark, is_root: bool) -> Result<Site, LabError> {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         let spaces = if is_root {
             UnshareFlags::NEWNET
@@ -170,6 +192,11 @@ impl Keeper {
         let signals = started("wait for signals", sys::signal_descriptor())?;
         let bridge = started("make a bridge", Bridge::create())?;
         let maps_owners = is_root && probe_owners(&folder).map_err(not_allowed)?;
+        Ok(Site { cgroups, listener, signals, bridge, maps_owners })
+    }
+
+    fn begin_at(settings: Settings, mark: Mark, is_root: bool, site: Site) -> Result<Self, LabError> {
+        let Site { cgroups, listener, signals, bridge, maps_owners } = site;
         let place = mark.number() % LABS;
         let machines = (0..settings.nodes).map(|node| {
             // Where files cannot look as if they were a machine's, all machines have the same owners.

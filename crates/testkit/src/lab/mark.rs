@@ -143,12 +143,13 @@ fn clear(base: &Path, name: &str) {
     let path = base.join(format!("{name}.lock"));
     let mut cgroups = String::new();
     let _ = File::open(&path).and_then(|mut file| file.read_to_string(&mut cgroups));
-    for cgroup in cgroups.lines().map(Path::new) {
-        // A line is our own, but the file may be cut short.
-        if cgroup.file_name() == Some(cgroups::name(name).as_ref()) {
-            cgroups::remove(cgroup);
-        }
-    }
+    // A line is our own, but the file may be cut short.
+    let ours =
+        cgroups.lines().map(Path::new).filter(|path| path.file_name() == Some(cgroups::name(name).as_ref()));
+    let left = ours.filter(|cgroup| !cgroups::remove(cgroup)).count();
     let _ = fs::remove_dir_all(base.join(name));
-    let _ = fs::remove_file(path);
+    // What is left now is found by the next one that sweeps.
+    if left == 0 {
+        let _ = fs::remove_file(path);
+    }
 }
