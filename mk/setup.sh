@@ -39,7 +39,7 @@ rust_is_missing() {
     here=$({ "${CARGO:-cargo}" --version && rustc --version; } 2>/dev/null | sed -n 's/^[a-z]* \([0-9.]*\).*/\1/p' | sort -V | head -1) || true
     [ "$(printf '%s\n' "$wanted" "${here:-0}" | sort -V | head -1)" != "$wanted" ] || return 1
     if [ -n "$here" ]; then here="here is $here"; else here="there is none in PATH"; fi
-    echo "setup: needs Rust $wanted or newer ($here); https://rustup.rs has it: \`rustup toolchain install stable\`" >&2
+    echo "setup: needs Rust $wanted or newer ($here); rustup has it: \`rustup toolchain install stable\`" >&2
 }
 
 missing=() needed=0 is_wanted='' failed=0

@@ -111,8 +111,8 @@ fn subordinate_uids_have_the_shares_and_limits_of_their_owner() {
     await_that("both accounts have had turns", || served(machine.uid(0)) == 1 && served(machine.uid(1)) == 1);
 }
 
-/// Two users have the same number for a daemon whose namespace of users has neither: they are not one user, nor
-/// the one whose account has that number.
+/// Two users have the same number for a daemon whose namespace of users has neither: they are not one user,
+/// nor the one whose account has that number.
 #[test]
 fn users_without_a_number_in_the_daemons_namespace_are_taken_for_nobody() {
     let Some(users) = Users::new("hostile-unmapped", 3) else { return };

@@ -103,8 +103,8 @@ fn switch_thread_reads_no_long_links() {
     drop(starters);
 }
 
-/// A rank can hold the lock of a pipe for ever, by writing from memory of a file system of its own: nobody who
-/// must not wait for it may have one.
+/// A rank can hold the lock of a pipe for ever, by writing from memory of a file system of its own: nobody
+/// who must not wait for it may have one.
 #[test]
 fn daemon_has_no_pipe_that_ranks_write() {
     let Some(machine) = Machine::up("hostile-pipes", 1, 2, &["--slots", "2"]) else { return };

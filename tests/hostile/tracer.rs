@@ -30,8 +30,8 @@ fn starter_is_closed_to_a_tracer_of_its_user_from_its_first_instruction() {
     assert!(ran.stdout.starts_with("descriptor: possible\nlink: possible\n"), "{ran}");
 }
 
-/// One that runs has cgroups of root's open, and its user may not look into it; one without any may be debugged
-/// by its user, whose own daemon looks into it.
+/// One that runs has cgroups of root's open, and its user may not look into it; one without any may be
+/// debugged by its user, whose own daemon looks into it.
 #[test]
 fn starter_with_descriptors_of_roots_daemon_is_closed_and_others_are_not() {
     let Some(machine) = Machine::up("hostile-tracer-runs", 1, 1, &[]) else { return };

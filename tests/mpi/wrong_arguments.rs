@@ -1,5 +1,5 @@
-//! Wrong values: each written function is called with each of its handles null, each of its counts negative and
-//! each of its ranks and tags out of range, in turn. Whatever error it raises is on its manual page.
+//! Wrong values: each written function is called with each of its handles null, each of its counts negative
+//! and each of its ranks and tags out of range, in turn. Whatever error it raises is on its manual page.
 
 use std::collections::BTreeMap;
 

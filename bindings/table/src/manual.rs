@@ -61,8 +61,8 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Reads `parameters.txt`, `errors.txt` and `notes.txt` in the folder `facts`, and the comments in the Rust files below `api` and in
-    /// generated bodies.
+    /// Reads `parameters.txt`, `errors.txt` and `notes.txt` in the folder `facts`, and the comments in the
+    /// Rust files below `api` and in generated bodies.
     pub fn load(table: &Table, facts: &Path, api: &Path) -> Result<Manual, TableError> {
         let mut explanations = Vec::new();
         read_lines(&facts.join("parameters.txt"), |line| {

@@ -129,8 +129,8 @@ pub fn request_if_running(request: &Request) -> Result<Option<Answer>, String> {
     }
 }
 
-/// Waits for the end of a job; gives its exit status, if the controller knows it. A daemon that dies meanwhile
-/// may be started anew.
+/// Waits for the end of a job; gives its exit status, if the controller knows it. A daemon that dies
+/// meanwhile may be started anew.
 ///
 /// # Errors
 /// When there is no such job or no daemon; a text for the user.

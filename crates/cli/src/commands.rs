@@ -471,8 +471,8 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
     }
 }
 
-/// Waits for all of them; the first status in their order that is not 0. One whose status neither a daemon nor
-/// the log knows gets a line, and counts as [`UNKNOWN_STATUS`].
+/// Waits for all of them; the first status in their order that is not 0. One whose status neither a daemon
+/// nor the log knows gets a line, and counts as [`UNKNOWN_STATUS`].
 fn wait(jobs: &[u64]) -> ExitCode {
     let from_log = |job| history::row(&paths::of_node(), job, false)?.status;
     let statuses = jobs.iter().map(|job| {

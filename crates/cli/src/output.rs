@@ -82,8 +82,8 @@ pub struct Reader {
     files: Vec<(File, Kind)>,
 }
 
-/// Opens what is a file, and nothing else: in the folder of another user there may be a pipe, which would hold
-/// this command, or the name of a device of root's.
+/// Opens what is a file, and nothing else: in the folder of another user there may be a pipe, which would
+/// hold this command, or the name of a device of root's.
 fn open_file(path: &Path) -> Option<(File, Metadata)> {
     let name = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     // Nothing is read of it yet, whatever it is.

@@ -161,8 +161,8 @@ fn alive() -> Result<usize, String> {
 }
 
 /// What keeps the namespaces of a cluster and what joins them, whichever of its daemons dies: a process that
-/// has all of them open, and ends when no daemon has its end of a pipe any more. It does nothing else, so it is
-/// `cat`, under another name. Who starts a daemon again enters its namespace by `/proc/PID/fd`.
+/// has all of them open, and ends when no daemon has its end of a pipe any more. It does nothing else, so it
+/// is `cat`, under another name. Who starts a daemon again enters its namespace by `/proc/PID/fd`.
 struct Holder(Option<OwnedFd>);
 
 /// Its name in lists of processes.

@@ -534,8 +534,8 @@ impl Order {
 /// What the controller knows of the time of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
-    /// When its ranks ran, in ms since 1970 by the controller's clock; said of a job with a time limit, and of
-    /// one that was suspended.
+    /// When its ranks ran, in ms since 1970 by the controller's clock; said of a job with a time limit, and
+    /// of one that was suspended.
     pub started_ms: Option<u64>,
     /// It is suspended.
     pub suspended: Option<Suspended>,

@@ -102,8 +102,8 @@ impl Namespaces {
         Ok(Namespaces { own, nodes: nodes.collect(), switch: switch.map(|(descriptor, _)| descriptor) })
     }
 
-    /// What must stay open while the nodes are to reach each other: their namespaces in order, and that of the
-    /// switch. For a process that outlives this one.
+    /// What must stay open while the nodes are to reach each other: their namespaces in order, and that of
+    /// the switch. For a process that outlives this one.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.nodes.iter().map(|node| node.descriptor.as_fd()).chain(self.switch.iter().map(AsFd::as_fd))
     }

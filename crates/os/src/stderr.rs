@@ -27,8 +27,8 @@ fn without_numbers(mut line: String) -> String {
     line
 }
 
-/// Whether a letter moves the cursor, turns the direction of what is beside it, or is not seen: a line with it
-/// says something else than it shows.
+/// Whether a letter moves the cursor, turns the direction of what is beside it, or is not seen: a line with
+/// it says something else than it shows.
 #[must_use]
 pub fn is_deceptive(letter: char) -> bool {
     letter.is_control()

@@ -1,9 +1,9 @@
-//! Whether a number of a user, from the kernel, is that of one user. Whoever takes a connection of a local socket
-//! by its peer's user asks here.
+//! Whether a number of a user, from the kernel, is that of one user. Whoever takes a connection of a local
+//! socket by its peer's user asks here.
 //!
 //! A namespace of users need not have all numbers. The kernel then gives everybody without one the same
-//! (`/proc/sys/kernel/overflowuid`, mostly 65534), also as the peer of a socket. That is not one user, and not
-//! the account that has that number either (`nobody`): it is not believed of anybody.
+//! (`/proc/sys/kernel/overflowuid`, mostly 65534), also as the peer of a socket. That is not one user, and
+//! not the account that has that number either (`nobody`): it is not believed of anybody.
 
 use std::sync::OnceLock;
 

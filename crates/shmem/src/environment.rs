@@ -1,5 +1,5 @@
-//! What a program prints at its start when the user asks for it (OpenSHMEM 1.5, section 8): the version of the
-//! library, and which variables it reads.
+//! What a program prints at its start when the user asks for it (OpenSHMEM 1.5, section 8): the version of
+//! the library, and which variables it reads.
 
 use tutti_runtime::log;
 

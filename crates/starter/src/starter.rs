@@ -67,9 +67,9 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     let failed =
         |action| move |source: rustix::io::Errno| StarterError::System { action, source: source.into() };
     let (job, granted, decoder) = front::read_job(&front)?;
-    // Its user may not look into it where it has descriptors of root's daemon: they are for the job, not for a
-    // process that would leave its turns. Nor may it before, since the file of this program is not readable.
-    // Elsewhere the user's own daemon and debugger may.
+    // Its user may not look into it where it has descriptors of root's daemon: they are for the job, not for
+    // a process that would leave its turns. Nor may it before, since the file of this program is not
+    // readable. Elsewhere the user's own daemon and debugger may.
     let behaviour = match granted {
         Some(_) => DumpableBehavior::NotDumpable,
         None => DumpableBehavior::Dumpable,

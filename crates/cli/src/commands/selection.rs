@@ -1,4 +1,5 @@
-//! Commands that do something to several jobs: which ones, by number, user, name or state, and a line for each.
+//! Commands that do something to several jobs: which ones, by number, user, name or state, and a line for
+//! each.
 
 use std::process::ExitCode;
 

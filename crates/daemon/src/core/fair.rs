@@ -1,6 +1,7 @@
 //! How a bounded number of places is shared by users who want more.
 
-/// The most that each may have, so that all together have no more than that: who has less leaves it to the others.
+/// The most that each may have, so that all together have no more than that: who has less leaves it to the
+/// others.
 pub(super) fn fair_share(counts: impl Iterator<Item = usize>, all: usize) -> usize {
     let mut counts: Vec<usize> = counts.collect();
     counts.sort_unstable();

@@ -1,5 +1,6 @@
-//! What each user costs this daemon: connections, bytes, descriptors, lines in the log, processor time. A user
-//! is who the kernel names. Pure: no clock, no sockets; `crate::shell` asks before it accepts, reads or logs.
+//! What each user costs this daemon: connections, bytes, descriptors, lines in the log, processor time. A
+//! user is who the kernel names. Pure: no clock, no sockets; `crate::shell` asks before it accepts, reads or
+//! logs.
 //!
 //! | account of a user | bound | beyond it |
 //! |---|---|---|
@@ -163,8 +164,8 @@ impl Ledger {
         self.forget(now_ns);
     }
 
-    /// So many descriptors more are opened for a user. A user may have as many as are free then: of n who want
-    /// all each has one part in n + 1, and half of such a part is there for the next one that comes.
+    /// So many descriptors more are opened for a user. A user may have as many as are free then: of n who
+    /// want all each has one part in n + 1, and half of such a part is there for the next one that comes.
     ///
     /// # Errors
     /// When it has more already.

@@ -1,5 +1,5 @@
-//! Rings of jobs that share parallel slots: each job has a thread that waits for them in the job's own memory,
-//! and passes them on to the switch thread by memory and a bell of the daemon's own.
+//! Rings of jobs that share parallel slots: each job has a thread that waits for them in the job's own
+//! memory, and passes them on to the switch thread by memory and a bell of the daemon's own.
 //!
 //! ```text
 //! rank: rings += 1, futex wake --> this thread: has_rung = true, eventfd --> switch thread: Bell::take

@@ -1,5 +1,5 @@
-//! What the switch thread has of users' memory: mapped by the thread that has found it, and given back to that
-//! to be unmapped ([`super::fetcher`]). Unmapping may wait for the user, too.
+//! What the switch thread has of users' memory: mapped by the thread that has found it, and given back to
+//! that to be unmapped ([`super::fetcher`]). Unmapping may wait for the user, too.
 
 use std::any::Any;
 use std::ops::{Deref, DerefMut};

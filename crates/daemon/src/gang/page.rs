@@ -4,8 +4,8 @@
 //! The ranks run before any daemon knows of them, and daemons come and go; so the starter makes the page, and
 //! each daemon looks for it when it begins to give the job its turns. Which process is a starter may have
 //! been said by a user: what is opened is first looked at by a descriptor that opens nothing (`O_PATH`), and
-//! has to be the page of a process of that user, a file of his own. Whoever opens it may all the same wait for
-//! the user, and looks take as long as the user's paths are: this is no work for the switch thread
+//! has to be the page of a process of that user, a file of his own. Whoever opens it may all the same wait
+//! for the user, and looks take as long as the user's paths are: this is no work for the switch thread
 //! ([`super::fetcher`]).
 
 use std::ffi::CStr;

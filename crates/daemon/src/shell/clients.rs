@@ -149,8 +149,8 @@ impl Shell {
     }
 }
 
-/// What fits into an empty socket; nobody waits for it to be read. The runtime does not know yet that there is
-/// room, so it is not asked.
+/// What fits into an empty socket; nobody waits for it to be read. The runtime does not know yet that there
+/// is room, so it is not asked.
 fn refuse(stream: &UnixStream, text: String) {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let _ = rustix::net::send(stream, &refusal(text), flags);

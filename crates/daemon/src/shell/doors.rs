@@ -1,5 +1,5 @@
-//! What becomes of connections when the daemon has no descriptor left: they wait in their sockets' queues. The
-//! owner of the daemon is let in by one that is kept for it.
+//! What becomes of connections when the daemon has no descriptor left: they wait in their sockets' queues.
+//! The owner of the daemon is let in by one that is kept for it.
 
 use std::fs::File;
 use std::io;

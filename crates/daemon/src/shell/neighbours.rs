@@ -251,8 +251,8 @@ impl Census {
     }
 }
 
-/// The kernel's list of local sockets, as far as it is read. Names may be anything, also what is no text: they
-/// are users'.
+/// The kernel's list of local sockets, as far as it is read. Names may be anything, also what is no text:
+/// they are users'.
 fn sockets() -> String {
     let mut list = Vec::new();
     if let Ok(file) = std::fs::File::open("/proc/net/unix") {

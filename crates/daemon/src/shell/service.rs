@@ -1,5 +1,5 @@
-//! What users send is served in turns ([`crate::core::ledger::queue`]): a connection puts one piece, and reads
-//! on when that has been served. Whoever sends much, or what takes long, waits; the others do not.
+//! What users send is served in turns ([`crate::core::ledger::queue`]): a connection puts one piece, and
+//! reads on when that has been served. Whoever sends much, or what takes long, waits; the others do not.
 //!
 //! ```text
 //! connection --UserEvents::serve--> FairQueue --serve_users--> core, actions

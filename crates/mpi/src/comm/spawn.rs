@@ -142,8 +142,8 @@ impl Guard {
             return Err(error);
         }
         let context = self.new_context()?;
-        // First with the room of ranks that are about to end: the starter waits for them. Then with what there
-        // is room for now.
+        // First with the room of ranks that are about to end: the starter waits for them. Then with what
+        // there is room for now.
         let mut ranks = most;
         let mut request = Request { number: self.ports.next_connection(), context, programs };
         let mut answer = self.ask_starter(&request)?;

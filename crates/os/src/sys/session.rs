@@ -15,8 +15,8 @@
 //! Before `Identity` none of the user's files is opened, entered or executed. A failure is one
 //! [`EntryFailure`] on a pipe. The daemon does not block on it, since a file system of the user's may hang
 //! for ever at `Directory`. A child that hangs there has nothing of the daemon's: no lock, port or socket
-//! lives on with it when the daemon ends. Between fork and exec only async-signal-safe calls are made, on memory that was
-//! prepared before.
+//! lives on with it when the daemon ends. Between fork and exec only async-signal-safe calls are made, on
+//! memory that was prepared before.
 
 use std::ffi::{CStr, CString, c_int, c_long};
 use std::io;

@@ -26,8 +26,8 @@ const ON_THE_PATH: [(&str, &str); 5] = [
     ("tutti-trace-rank", "libexec/tutti/tutti-trace-rank"),
     ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel"),
 ];
-/// The rest, with its mode. The starter cannot be read but by its owner: so the kernel lets no user trace one of its own from its first
-/// instruction on, and take root's descriptors from it.
+/// The rest, with its mode. The starter cannot be read but by its owner: so the kernel lets no user trace one
+/// of its own from its first instruction on, and take root's descriptors from it.
 const COMMANDS: [(&str, &str, u32); 3] = [
     ("tutti", "bin/tutti", 0o755),
     ("tuttid", "bin/tuttid", 0o755),

@@ -95,9 +95,9 @@ impl Use {
     }
 }
 
-/// Accounts that have had as much as they may while waiting jobs were looked at one after the other: the first
-/// that did not fit, and why. Whoever asks for no less does not fit either, and is not worth another count of
-/// all jobs: a user may have thousands that wait.
+/// Accounts that have had as much as they may while waiting jobs were looked at one after the other: the
+/// first that did not fit, and why. Whoever asks for no less does not fit either, and is not worth another
+/// count of all jobs: a user may have thousands that wait.
 #[derive(Debug, Default)]
 pub(super) struct Full(BTreeMap<Account, (Use, String)>);
 
@@ -341,8 +341,8 @@ impl Controller {
         Some(format!("{whose} has declared {used} of {most} of memory on node {node}: {place}"))
     }
 
-    /// Why a job that runs already takes no turns. What it asks for holds as it would for a submission, and it
-    /// asks for nothing that would keep others from its node or that the controller is to see to.
+    /// Why a job that runs already takes no turns. What it asks for holds as it would for a submission, and
+    /// it asks for nothing that would keep others from its node or that the controller is to see to.
     pub(super) fn refuse_in_place(
         &self,
         local: &LocalNode,

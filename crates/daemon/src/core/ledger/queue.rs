@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Start-time fair queueing by the time that serving has taken: while n users want to be served each has one
-//! part in n of the loop, less one piece of each other user. Who comes back after a pause has saved nothing up.
-//! Beside that a user has no more than [`Rules::permille`] of a core in the long run, and [`Rules::burst_ns`]
-//! at once; beyond it only this user waits.
+//! part in n of the loop, less one piece of each other user. Who comes back after a pause has saved nothing
+//! up. Beside that a user has no more than [`Rules::permille`] of a core in the long run, and
+//! [`Rules::burst_ns`] at once; beyond it only this user waits.
 //!
 //! How much waits is bounded by who puts: a connection reads on when its last piece has been served.
 
