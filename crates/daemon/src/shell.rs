@@ -135,7 +135,7 @@ pub struct Settings {
 enum ShellEvent {
     Core(Event),
     /// A user has sent something, which is served in turns.
-    OfUser(u32, Box<service::Piece>),
+    OfUser(u32, Box<service::Piece<ShellEvent>>),
     /// Frames of a user's program.
     Frames(ClientId, Vec<(Kind, u32, Vec<u8>)>),
     /// A peer's connection is made.
@@ -173,6 +173,15 @@ enum ShellEvent {
 
 type ShellEvents = mpsc::UnboundedSender<ShellEvent>;
 
+/// A user's connection's way to the main loop.
+type UserEvents = service::UserEvents<ShellEvent>;
+
+impl From<(u32, service::Piece<ShellEvent>)> for ShellEvent {
+    fn from((uid, piece): (u32, service::Piece<ShellEvent>)) -> ShellEvent {
+        ShellEvent::OfUser(uid, Box::new(piece))
+    }
+}
+
 struct Shell {
     settings: Settings,
     credential: Credential,
@@ -186,7 +195,7 @@ struct Shell {
     peer_users: peer_users::PeerUsers,
     doors: doors::Doors,
     /// What users have sent.
-    pieces: service::Pieces,
+    pieces: service::Pieces<ShellEvent>,
     /// The user who is served now.
     speaker: Option<u32>,
     starters: HashMap<JobId, Starter>,
@@ -305,7 +314,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
                 Err(error) => shell.doors.handle_failure("that asks for the board", &error),
             },
             () = until(shell.doors.closed_until()) => {}
-            () = until(shell.serves_at()) => {}
+            () = until(service::serves_at(&shell.pieces)) => {}
             () = until(shell.unsent_until()) => shell.send_overdue(),
             () = alarm.ring(shell.wait()) => {
                 shell.watch_front_ends();
@@ -533,6 +542,22 @@ impl Shell {
             refused: None,
             settings,
         })
+    }
+
+    /// Serves users in turns, for a while.
+    fn serve_users(&mut self) {
+        let began = Instant::now();
+        while let Some((uid, piece)) = self.pieces.take(gang::now_ns()) {
+            let before_ns = service::thread_ns();
+            self.speaker = Some(uid);
+            self.handle(piece.event);
+            self.act();
+            self.speaker = None;
+            self.pieces.charge(gang::now_ns(), uid, service::thread_ns().saturating_sub(before_ns));
+            if began.elapsed() >= service::TURN {
+                break;
+            }
+        }
     }
 
     fn handle(&mut self, shell_event: ShellEvent) {

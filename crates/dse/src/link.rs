@@ -192,7 +192,7 @@ pub(crate) fn stop_stamps() -> Result<(Vec<Stamp>, usize), c_int> {
     let link = own(&mut link).map_err(|_| NOT_RUNNING)?;
     link.put(Question::StampsStop, &[]);
     let [status, count, lost] = link.take_answer().map_err(|_| NOT_RUNNING)?;
-    if status != OK.into() {
+    if status != i64::from(OK) {
         return Err(status as c_int);
     }
     let (count, lost) = (usize::try_from(count), usize::try_from(lost));

@@ -16,7 +16,7 @@ pub fn start(room: usize, inner: bool) -> c_int {
     match link::ask(Question::StampsStart { room: room as u64, inner }) {
         None => own::start(room, inner),
         Some(Err(_)) => NOT_RUNNING,
-        Some(Ok([status, ..])) if status != OK.into() => status as c_int,
+        Some(Ok([status, ..])) if status != i64::from(OK) => status as c_int,
         Some(Ok(_)) if kept::start(room, inner) => OK,
         Some(Ok(_)) => {
             let _ = link::stop_stamps();

@@ -27,8 +27,9 @@ use super::error::{ShellError, failed};
 use super::peer_users::PeerProcess;
 use super::quota::{ConnectionPermit, Debts};
 use super::receive::read_some;
-use super::service::UserEvents;
-use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, doors, random_number, starters};
+use super::{
+    ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, UserEvents, doors, random_number, starters,
+};
 use crate::message::{Answer, Request, STATE_BYTES_MAX, User};
 
 /// What is written to a user's program.

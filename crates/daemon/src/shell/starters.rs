@@ -35,8 +35,7 @@ use super::orphans::{Wards, await_end_blocking};
 use super::quota::DescriptorPermit;
 use super::receive::read_some;
 use super::records::{File, remove_blocking, started};
-use super::service::UserEvents;
-use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number};
+use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, UserEvents, random_number};
 use crate::core::event::StarterEnd;
 use crate::message::{Launch, STATE_BYTES_MAX};
 

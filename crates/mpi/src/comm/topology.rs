@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(grid.neighbours(0).0, [4, 2, MPI_PROC_NULL, 1]);
         let graph = Topology::Graph(Graph::new(&[2, 3, 3], &[1, 2, 0]).unwrap());
         assert_eq!(graph.neighbours(0).1, [1, 2]);
-        assert_eq!(graph.neighbours(2).1, []);
+        assert!(graph.neighbours(2).1.is_empty());
         assert_eq!(Graph::new(&[2, 1], &[0]).unwrap_err().class, MPI_ERR_ARG);
         assert_eq!(Graph::new(&[1], &[1]).unwrap_err().class, MPI_ERR_ARG);
     }

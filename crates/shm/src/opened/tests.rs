@@ -25,7 +25,7 @@ fn opened_copies_are_right_at_any_alignment_and_length() {
                     memory.iter().map(|word| word.to_ne_bytes().map(u64::from).iter().sum::<u64>()).sum();
                 assert_eq!(
                     around,
-                    back.iter().map(|&byte| u64::from(byte)).sum(),
+                    back.iter().map(|&byte| u64::from(byte)).sum::<u64>(),
                     "nothing beside it is written"
                 );
             }

@@ -25,7 +25,7 @@ fn heard(event: Vec<u8>) -> (usize, Option<String>) {
         loop {
             let next = tokio::time::timeout(LIMIT, shell_event.recv()).await.expect("the end of the wire");
             let Some(ShellEvent::OfUser(5, piece)) = next else { panic!("it is charged to its user") };
-            match piece.into_event() {
+            match piece.event {
                 ShellEvent::Core(Event::Starter(_, more)) => {
                     frames += more.len();
                     listen.notify_one();
