@@ -323,7 +323,7 @@ mod tests {
         let all = "loss=5%,dup=5%,reorder=5%,delay=5%,seed=";
         assert_eq!(arrivals(&format!("{all}1"), 1000), arrivals(&format!("{all}1"), 1000));
         assert_ne!(arrivals(&format!("{all}1"), 1000), arrivals(&format!("{all}2"), 1000));
-        assert_eq!(arrivals("loss=100%", 1000), []);
+        assert!(arrivals("loss=100%", 1000).is_empty());
     }
 
     #[test]
