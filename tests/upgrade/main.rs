@@ -109,7 +109,7 @@ impl Jobs {
     fn assert_run(&self, cluster: &Cluster, node: u32) {
         let rows = rows(cluster, node, &["ps", "--json"]);
         for number in &self.numbers {
-            let row = rows.iter().find(|row| row["job"].to_string() == *number);
+            let row = rows.iter().find(|row| row["job"].as_u64() == number.parse().ok());
             assert_eq!(row.map(|row| &row["state"]), Some(&"running".into()), "job {number}: {rows:?}");
         }
     }
