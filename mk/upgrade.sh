@@ -30,10 +30,10 @@ fi
 # In the same folder, so that what has not changed is there; the programs of target/dist are put back behind it.
 echo "upgrade: building this release with a kind of message and a field more"
 features=tutti-protocol/next-wire,tutti-shm/next-wire,tutti-starter/next-wire,tutti-daemon/next-wire
-build=("$cargo" build --quiet --release --workspace --exclude tutti-bench --exclude tutti-tests)
+build=("$cargo" build --quiet --profile commands --workspace --exclude tutti-bench --exclude tutti-tests)
 "${build[@]}" --features "$features"
-ln -sfn ../../release "$place/next/release"
-"$target/release/tutti-dist" "$root" "$place/next" release
+ln -sfn ../../commands "$place/next/commands"
+"$target/commands/tutti-dist" "$root" "$place/next" commands commands
 "${build[@]}"
 
 export TUTTI_UPGRADE_LAST=$last/dist TUTTI_UPGRADE_LAST_RELEASE=$release TUTTI_UPGRADE_NEXT=$place/next/dist

@@ -31,7 +31,8 @@ pub(crate) fn read(input: &[u8]) {
     }
 }
 
-/// The same frames come out whole and cut anywhere, and are written as they were read.
+/// The same frames come out whole and cut anywhere, and are read again as they were written. Those of kinds that
+/// only a later release knows are left out.
 fn frames(bytes: &[u8]) {
     let (whole, fault) = decoded([bytes]);
     let cut = bytes.first().map_or(0, |at| usize::from(*at) % bytes.len());
@@ -41,7 +42,7 @@ fn frames(bytes: &[u8]) {
     for (head, payload) in &whole {
         wire::put(&mut written, head.kind, head.rank, payload);
     }
-    assert_eq!(written, bytes[..written.len()]);
+    assert_eq!(decoded([&written[..]]), (whole, false));
 }
 
 /// The frames of a stream that comes in parts, and whether it stops being one.
@@ -78,10 +79,10 @@ fn peers(bytes: &[u8]) {
 
 fn ticket(bytes: &[u8]) {
     if let Some(attach) = Attach::decode(bytes) {
-        assert_eq!(attach.encode(), bytes);
+        assert_eq!(Attach::decode(&attach.encode()), Some(attach));
     }
     if let Some(welcome) = Welcome::decode(bytes) {
-        assert_eq!(welcome.encode(), bytes);
+        assert_eq!(Welcome::decode(&welcome.encode()), Some(welcome));
     }
     if let Some(notice) = Notice::decode(bytes) {
         assert_eq!(Notice::decode(&notice.encode()), Some(notice));

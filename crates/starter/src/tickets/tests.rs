@@ -34,11 +34,27 @@ fn attach(tickets: &Tickets, rank: u32) -> [u8; Attach::BYTES] {
 }
 
 #[test]
+fn ticket_of_a_rank_that_runs_is_redeemed_once() {
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let mut tickets =
+        Tickets::create(&format!("test-0x1111_0010-{}", std::process::id()), numbers(FIRST), 2).unwrap();
+    for expected in [Welcome::Granted, Welcome::AlreadyRedeemed] {
+        let socket = dial(&tickets);
+        send_bytes(&socket, &attach(&tickets, 1));
+        tickets.handle_listener(0);
+        let event = tickets.handle_pending(0, &reply(&null), |_, _| ());
+        assert_eq!(event.is_some(), expected == Welcome::Granted);
+        assert_eq!(recv_welcome(&socket), Some(expected));
+    }
+}
+
+#[test]
 fn ticket_is_redeemed_once() {
     let null = std::fs::File::open("/dev/null").unwrap();
     let mut tickets =
         Tickets::create(&format!("test-0x1111_0000-{}", std::process::id()), numbers(FIRST), 2).unwrap();
-    for (expected, attached) in [(Welcome::Granted, true), (Welcome::AlreadyRedeemed, false)] {
+    // The second comes when the rank has called MPI_Finalize.
+    for (expected, attached) in [(Welcome::Granted, true), (Welcome::Ended, false)] {
         let socket = dial(&tickets);
         send_bytes(&socket, &attach(&tickets, 1));
         tickets.handle_listener(0);
