@@ -47,6 +47,11 @@ pub fn is_there() -> bool {
     UnixStream::connect(paths::socket()).is_ok_and(|stream| stranger(&stream).is_none())
 }
 
+/// Something listens where the daemon of this node would, be it one that is not trusted.
+pub fn is_answered() -> bool {
+    UnixStream::connect(paths::socket()).is_ok()
+}
+
 /// Connects to the daemon of this node: the cluster's, else the one that mpiexec has started.
 ///
 /// # Errors

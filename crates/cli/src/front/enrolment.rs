@@ -365,7 +365,7 @@ fn connect() -> Option<OwnedFd> {
 
 /// Starts the daemon of this user, where there is none and none was named, and waits until it answers.
 pub fn start_daemon_if_missing() -> Result<(), String> {
-    let is_wanted = || !paths::is_named() && !cluster::is_there() && connect().is_none();
+    let is_wanted = || !paths::is_named() && !cluster::is_answered() && connect().is_none();
     if !is_wanted() {
         return Ok(());
     }
