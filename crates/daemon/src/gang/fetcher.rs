@@ -34,7 +34,6 @@ use tutti_shm::segment::HeaderPage;
 
 use super::bell::{Bell, Bells};
 use super::clock::now_ns;
-use super::command::LocalRanks;
 use super::lent::{Lent, Returned};
 use super::page::{self, Teller};
 
@@ -81,10 +80,12 @@ impl PartialEq for Handover {
 
 /// The pages of this job are wanted.
 #[derive(Debug)]
-struct Errand {
-    job: JobId,
-    user: u32,
-    starters: Vec<u32>,
+pub(crate) struct Errand {
+    pub job: JobId,
+    /// Whose pages they must be.
+    pub user: u32,
+    /// Pids of the job's starters.
+    pub starters: Vec<u32>,
 }
 
 /// A user's thread, as the main loop has it.
@@ -124,17 +125,17 @@ impl Fetcher {
         Fetcher { desks: BTreeMap::new(), waker: Arc::new(waker), emit: Arc::new(emit) }
     }
 
-    /// The pages of these ranks' job are wanted. They come later, or never; `false`: never.
-    pub(crate) fn fetch(&mut self, job: JobId, ranks: &LocalRanks) -> bool {
-        if ranks.starters.is_empty() {
+    /// The pages of a job's ranks are wanted, on account of a user. They come later, or never; `false`: never.
+    pub(crate) fn fetch(&mut self, errand: Errand, account: u32) -> bool {
+        if errand.starters.is_empty() {
             return false;
         }
         // Threads without work end, as soon as nothing of theirs is lent.
         self.desks.retain(|user, desk| {
             desk.given_up.retain(|began_ns| began_ns.load(Ordering::Relaxed) > 0);
-            *user == ranks.account || !desk.is_idle()
+            *user == account || !desk.is_idle()
         });
-        let before = match self.desks.get(&ranks.account) {
+        let before = match self.desks.get(&account) {
             Some(desk) if !desk.is_hung(now_ns()) => None,
             before => Some(before.map(|desk| (Arc::clone(&desk.began_ns), desk.given_up.clone()))),
         };
@@ -143,18 +144,17 @@ impl Fetcher {
                 given_up.push(began_ns);
                 given_up
             });
-            let is_full = self.desks.len() >= USERS_MAX && !self.desks.contains_key(&ranks.account);
+            let is_full = self.desks.len() >= USERS_MAX && !self.desks.contains_key(&account);
             if is_full || given_up.len() > GIVEN_UP_MAX {
                 return false;
             }
             let Ok(desk) = self.start(given_up) else { return false };
-            self.desks.insert(ranks.account, desk);
+            self.desks.insert(account, desk);
         }
-        let Some(desk) = self.desks.get(&ranks.account) else { return false };
+        let Some(desk) = self.desks.get(&account) else { return false };
         if desk.waiting.load(Ordering::Relaxed) >= WAITING_MAX {
             return false;
         }
-        let errand = Errand { job, user: ranks.user, starters: ranks.starters.clone() };
         desk.waiting.fetch_add(1, Ordering::Relaxed);
         // It lives as long as we have its end.
         desk.errands.send(errand).is_ok()
@@ -261,8 +261,12 @@ mod tests {
         rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap()
     }
 
-    fn ranks(user: u32) -> LocalRanks {
-        LocalRanks { user, account: user, starters: vec![std::process::id()], ..LocalRanks::default() }
+    fn own(job: u64) -> Errand {
+        Errand {
+            job: JobId(job),
+            user: rustix::process::geteuid().as_raw(),
+            starters: vec![std::process::id()],
+        }
     }
 
     #[test]
@@ -271,7 +275,7 @@ mod tests {
         let user = rustix::process::geteuid().as_raw();
         let (sender, found) = mpsc::channel();
         let mut fetcher = Fetcher::new(waker(), move |job, pages| drop(sender.send((job, pages))));
-        fetcher.fetch(JobId(7), &ranks(user));
+        fetcher.fetch(own(7), user);
         let (job, handover) = found.recv_timeout(LIMIT).expect("it is there");
         let mut pages = handover.take().expect("once");
         assert_eq!((job, pages.tellers.len(), handover.take().is_some()), (JobId(7), 1, false));
@@ -296,16 +300,16 @@ mod tests {
         });
         let user = rustix::process::geteuid().as_raw();
         let held = gate.lock().unwrap();
-        fetcher.fetch(JobId(1), &ranks(user));
+        fetcher.fetch(own(1), user);
         let began_ns = Arc::clone(&fetcher.desks[&user].began_ns);
         while began_ns.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
-        fetcher.fetch(JobId(2), &ranks(user));
+        fetcher.fetch(own(2), user);
         assert!(found.try_recv().is_err(), "it is behind the other");
         // As if it were long ago.
         began_ns.store(1, Ordering::Relaxed);
-        fetcher.fetch(JobId(3), &ranks(user));
+        fetcher.fetch(own(3), user);
         assert_eq!(found.recv_timeout(LIMIT), Ok(JobId(3)));
         drop(held);
         assert_eq!(found.recv_timeout(LIMIT), Ok(JobId(1)));

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tutti_os::cgroup::{JobGroup, Limits, PartGroup, UserLimit, is_before, limit_users};
 use tutti_os::stat::owner;
 
-use crate::gang::fetcher::Handover;
+use crate::gang::fetcher::{Errand, Handover};
 use crate::gang::page::starters_of;
 use tutti_os::stderr::print_line;
 use tutti_protocol::size;
@@ -52,7 +52,8 @@ impl Shell {
         self.meters.begin(job, &groups, pids.len() as u32);
         let ranks = Box::new(LocalRanks { user, account, groups, pids, starters, bound, place });
         self.fill_trials.begin(job, &ranks);
-        if self.fetcher.fetch(job, &ranks) {
+        let errand = Errand { job, user: ranks.user, starters: ranks.starters.clone() };
+        if self.fetcher.fetch(errand, ranks.account) {
             // The job takes its turns whether its pages are found or not, but knows of the first if they are.
             self.unsent.insert(job, (ranks, Instant::now() + PAGES_MAX));
         } else {
