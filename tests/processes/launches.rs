@@ -105,13 +105,19 @@ fn await_port(file: &str) -> String {
     }
 }
 
-/// The socket on which the opener of a port takes connections.
+/// The socket on which the opener of a port takes connections. Its name ends in a number that only those who
+/// have the port can compute; here the kernel's list of sockets tells it.
 fn socket_of(port: &str) -> SocketAddr {
     let words: Vec<&str> = port.split(':').collect();
     let job: Vec<u8> =
         (0..8).map(|at| u8::from_str_radix(&words[4][2 * at..2 * at + 2], 16).expect("two digits")).collect();
     let job = u64::from_le_bytes(job.try_into().expect("eight bytes"));
-    SocketAddr::from_abstract_name(format!("tutti-rank-{job:016x}-{}", words[1])).expect("a short name")
+    let beginning = format!("tutti-rank-{job:016x}-{}-", words[1]);
+    let list = std::fs::read("/proc/net/unix").expect("a list of sockets");
+    let list = String::from_utf8_lossy(&list);
+    let mut names = list.lines().filter_map(|line| line.split_once('@')).map(|(_, name)| name);
+    let name = names.find(|name| name.starts_with(&beginning)).expect("the opener listens");
+    SocketAddr::from_abstract_name(name).expect("a short name")
 }
 
 #[test]
@@ -343,14 +349,15 @@ fn launch_that_nobody_connects_to_waits_and_ends_by_ctrl_c() {
         let _ = std::fs::remove_file(&file);
         let accept = Running::start_command(&mut launches.side(options, "accept", &file, ""));
         let port = await_port(&file);
-        let has_met = UnixStream::connect_addr(&socket_of(&port)).is_ok();
+        let socket = socket_of(&port);
+        let has_met = UnixStream::connect_addr(&socket).is_ok();
         // A rank of another launch is refused at once: nothing of this wait keeps it.
         let ran = run(&mut launches.side("-n 1", "connect", &file, "forged"), LIMIT).expect_success();
         assert_eq!((has_met, &*ran.stdout, &*ran.stderr), (true, "refused\n", ""), "{options}: {ran}");
         accept.signal(Signal::INT);
         let (status, errors) = accept.end();
         assert_eq!((status, &*errors), (130, ""), "{options}");
-        let gone = UnixStream::connect_addr(&socket_of(&port)).expect_err("nobody accepts any more");
+        let gone = UnixStream::connect_addr(&socket).expect_err("nobody accepts any more");
         assert_eq!(gone.kind(), std::io::ErrorKind::ConnectionRefused, "{options}");
     }
 }

@@ -125,7 +125,8 @@ impl Fetcher {
         Fetcher { desks: BTreeMap::new(), waker: Arc::new(waker), emit: Arc::new(emit) }
     }
 
-    /// The pages of a job's ranks are wanted, on account of a user. They come later, or never; `false`: never.
+    /// The pages of a job's ranks are wanted, on account of a user. They come later, or never; `false`:
+    /// never.
     pub(crate) fn fetch(&mut self, errand: Errand, account: u32) -> bool {
         if errand.starters.is_empty() {
             return false;

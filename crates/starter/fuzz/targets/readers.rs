@@ -31,8 +31,8 @@ pub(crate) fn read(input: &[u8]) {
     }
 }
 
-/// The same frames come out whole and cut anywhere, and are read again as they were written. Those of kinds that
-/// only a later release knows are left out.
+/// The same frames come out whole and cut anywhere, and are read again as they were written. Those of kinds
+/// that only a later release knows are left out.
 fn frames(bytes: &[u8]) {
     let (whole, fault) = decoded([bytes]);
     let cut = bytes.first().map_or(0, |at| usize::from(*at) % bytes.len());
