@@ -1,5 +1,5 @@
 #!/bin/bash
-# pictures.sh: the timeline that README shows. Two programs of two ranks start on the same cores, half a second apart;
+# pictures.sh: the timeline that README shows. Two programs of two ranks start on the same cores, a third of a second apart;
 # the picture has what the daemon wrote down meanwhile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,9 +13,9 @@ trap 'rm -rf "$run"' EXIT
 mkdir -m 700 "$TUTTI_DIR"
 "$bin/mpicc" -O2 -o "$run/turns" examples/turns.c
 cd "$run"
-timeout 60 "$bin/mpiexec" --name first -n 2 ./turns 12000 >/dev/null &
-sleep 0.5
-timeout 60 "$bin/mpiexec" --name second -n 2 ./turns 12000 >/dev/null
+timeout 60 "$bin/mpiexec" --name first -n 2 ./turns 30000 >/dev/null &
+sleep 0.3
+timeout 60 "$bin/mpiexec" --name second -n 2 ./turns 30000 >/dev/null
 wait
 "$bin/tutti" timeline --all -o "$root/docs/pictures/two-jobs.svg"
 "$bin/tutti" down >/dev/null 2>&1 || true
