@@ -44,7 +44,17 @@ fn assert_refused(ran: &Ran, rank: &str, buffer: &str, driver: &str) {
 
 #[test]
 fn device_memory_as_a_buffer_ends_the_job_with_a_line_that_names_it() {
-    let scratch = Scratch::new("device-memory");
+    each_buffer_is_named("device-memory", &[]);
+}
+
+/// The message goes through the ring, where this processor copies it.
+#[test]
+fn device_memory_without_single_copies_ends_the_job_with_a_line_that_names_it() {
+    each_buffer_is_named("device-memory-ring", &["through the ring"]);
+}
+
+fn each_buffer_is_named(name: &str, way: &[&str]) {
+    let scratch = Scratch::new(name);
     let file = compile("tests/mpi/programs/device_memory.c", scratch.path());
     let library = scratch.path().join("libcuda-stand-in.so");
     let mut compiler = program("mpicc");
@@ -54,9 +64,13 @@ fn device_memory_as_a_buffer_ends_the_job_with_a_line_that_names_it() {
         command.env("LD_PRELOAD", &library);
     };
     let driver = Driver::new();
-    assert_refused(&ranks(&file, &["0", LONG], with_library), "0", "send", "CUDA");
-    if let Some(Driver(path)) = &driver {
-        let path = path.to_str().expect("a path of letters");
-        assert_refused(&ranks(&file, &["0", LONG, path], |_| ()), "0", "send", path);
+    for (rank, buffer) in [("0", "send"), ("1", "receive")] {
+        let words = [&[rank, LONG, "-"], way].concat();
+        assert_refused(&ranks(&file, &words, with_library), rank, buffer, "CUDA");
+        if let Some(Driver(path)) = &driver {
+            let path = path.to_str().expect("a path of letters");
+            let words = [&[rank, LONG, path], way].concat();
+            assert_refused(&ranks(&file, &words, |_| ()), rank, buffer, path);
+        }
     }
 }

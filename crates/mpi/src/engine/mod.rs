@@ -76,6 +76,7 @@ use tutti_shm::sync::Ordering;
 use crate::abi::*;
 use crate::check_mode;
 use crate::request::{Request, RequestKind, Requests, Started, WhenDone};
+use device_memory::SeenPages;
 use guests::Guestbook;
 use matching::Matching;
 use peer::{Outgoing, Peer, Peers};
@@ -110,6 +111,7 @@ pub struct Engine {
     matching: Matching,
     /// Peers with copies, each once.
     copying: Vec<usize>,
+    seen_pages: SeenPages,
     /// Receives are told to their senders.
     write_protocol: bool,
     oversubscribed: bool,
@@ -136,6 +138,7 @@ impl Engine {
             guests: None,
             matching: Matching::new(ranks),
             copying: Vec::new(),
+            seen_pages: SeenPages::default(),
             write_protocol: std::env::var_os("TUTTI_WRITE_PROTOCOL").is_none_or(|value| value != "off"),
             oversubscribed,
             polls: 0,

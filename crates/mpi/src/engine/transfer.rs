@@ -4,6 +4,7 @@
 use tutti_shm::bulk_ring::Chunk;
 
 use super::Engine;
+use super::device_memory;
 use super::message::{Mode, finish_receive};
 use super::pace::Way;
 use super::peer::{Launched, Outgoing, Peer};
@@ -86,7 +87,11 @@ impl Engine {
             let peer = &mut self.peers[to];
             let Some(stream) = peer.streams.front_mut() else { return moved };
             let request = stream.request;
-            let buffer = &self.requests.get(request).buffer;
+            let sent = self.requests.get(request);
+            if stream.offset == 0 {
+                device_memory::look(&mut self.seen_pages, self.me, sent);
+            }
+            let buffer = &sent.buffer;
             let ring = &mut peer.rings.bulk_out;
             while stream.offset < buffer.bytes {
                 let Some(slot) = ring.free_slot() else { return moved };
@@ -121,8 +126,11 @@ impl Engine {
             unsafe {
                 match &mut sink.target {
                     Target::Receive(index) => {
-                        let (buffer, last) =
-                            (&self.requests.get(*index).buffer, sink.arrived + chunk.bytes == sink.bytes);
+                        let receive = self.requests.get(*index);
+                        if sink.arrived == 0 {
+                            device_memory::look(&mut self.seen_pages, self.me, receive);
+                        }
+                        let (buffer, last) = (&receive.buffer, sink.arrived + chunk.bytes == sink.bytes);
                         sink.gathered.store(buffer, sink.arrived, slot.as_ptr(), chunk.bytes, last);
                     }
                     Target::Held(data) => {
@@ -173,7 +181,9 @@ impl Engine {
         let Target::Held(data) = std::mem::replace(&mut sink.target, Target::Receive(index)) else {
             panic!("message {number} was matched twice");
         };
+        let receive = self.requests.get(index);
+        device_memory::look(&mut self.seen_pages, self.me, receive);
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
-        unsafe { self.requests.get(index).buffer.store(0, data.as_ptr(), data.len()) };
+        unsafe { receive.buffer.store(0, data.as_ptr(), data.len()) };
     }
 }
