@@ -4,6 +4,8 @@
 //! Whoever makes progress polls it ([`Net::receive`], [`Net::transmit`]); nothing here waits. Time is read
 //! once per call.
 
+mod silence;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -24,6 +26,7 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::flow::SegmentFlow;
 use crate::job::Job;
 use crate::polite::Politeness;
+use silence::{SILENCE_NS, Silence};
 
 /// Datagrams are not longer than this, however much the path takes: what is lost is lost whole.
 pub const DATAGRAM_BYTES_MAX: usize = 8 << 10;
@@ -67,10 +70,7 @@ pub struct Net {
     /// What lies in `burst`, one behind the other, and how many of those datagrams the socket has taken.
     planned: Vec<Transmit>,
     gone: usize,
-    /// Something has come from another node, or it was said that nothing comes.
-    has_heard: bool,
-    /// When it was asked first why nothing comes.
-    silent_since_ns: Option<u64>,
+    silence: Silence,
     politeness: Politeness,
     #[cfg(feature = "testing")]
     record_forger: Option<crate::record_forger::RecordForger>,
@@ -100,9 +100,6 @@ pub struct Traffic {
     /// What was done to its own on purpose (`TUTTI_FAULTS`).
     pub made: Made,
 }
-
-/// So long nothing comes back before the user is told.
-const SILENCE_NS: u64 = 5_000_000_000;
 
 impl std::fmt::Debug for Net {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -167,8 +164,7 @@ impl Net {
             burst,
             planned: Vec::with_capacity(TRANSMITS_MAX),
             gone: 0,
-            has_heard: false,
-            silent_since_ns: None,
+            silence: Silence::default(),
             politeness: Politeness::of_environment(),
             #[cfg(feature = "testing")]
             record_forger: None,
@@ -319,20 +315,10 @@ impl Net {
         }
     }
 
-    /// Says once that nothing comes back, whatever is asked: a firewall that drops packets tells nobody.
+    /// Says once that nothing comes back, whatever is asked.
     fn watch_silence(&mut self) {
         let counters = self.endpoint.counters();
-        if self.has_heard || counters.datagrams_in > 0 {
-            self.has_heard = true;
-            return;
-        }
-        if counters.probes == 0 {
-            return;
-        }
-        let now_ns = now(&self.clock).ns;
-        let since_ns = *self.silent_since_ns.get_or_insert(now_ns);
-        if now_ns - since_ns >= SILENCE_NS {
-            self.has_heard = true;
+        if self.silence.has_lasted(now(&self.clock).ns, counters.datagrams_in, counters.probes) {
             remark(format_args!(
                 "rank {}: nothing has come from other nodes for {} s, whatever they were asked: their ranks have not called MPI_Init yet, \
                  or a firewall drops UDP between the nodes",

@@ -1,0 +1,61 @@
+//! Silence of all other nodes: a firewall that drops packets tells nobody.
+
+/// So long nothing comes back before the user is told.
+pub(super) const SILENCE_NS: u64 = 5_000_000_000;
+
+/// Watches whether anything ever comes from another node. Says once that nothing does.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    /// Something has come, or it was said that nothing comes.
+    is_over: bool,
+    /// When it was asked first why nothing comes.
+    since_ns: Option<u64>,
+}
+
+impl Silence {
+    /// Takes what was counted by now, `now_ns` of library time; whether the silence is to be named now.
+    ///
+    /// Library time may be a little behind an earlier reading when the job goes on after a stop.
+    pub(super) fn has_lasted(&mut self, now_ns: u64, datagrams_in: u64, probes: u64) -> bool {
+        self.is_over |= datagrams_in > 0;
+        if self.is_over || probes == 0 {
+            return false;
+        }
+        let since_ns = *self.since_ns.get_or_insert(now_ns);
+        self.is_over = now_ns.saturating_sub(since_ns) >= SILENCE_NS;
+        self.is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn silence_is_named_once_after_its_time() {
+        let mut silence = Silence::default();
+        assert!(!silence.has_lasted(0, 0, 0), "nothing was asked");
+        assert!(!silence.has_lasted(BEGIN_NS, 0, 1));
+        assert!(!silence.has_lasted(BEGIN_NS + SILENCE_NS - 1, 0, 2));
+        assert!(silence.has_lasted(BEGIN_NS + SILENCE_NS, 0, 3));
+        assert!(!silence.has_lasted(BEGIN_NS + 2 * SILENCE_NS, 0, 4));
+    }
+
+    #[test]
+    fn silence_ends_with_the_first_datagram() {
+        let mut silence = Silence::default();
+        assert!(!silence.has_lasted(BEGIN_NS, 0, 1));
+        assert!(!silence.has_lasted(BEGIN_NS + SILENCE_NS, 1, 2));
+        assert!(!silence.has_lasted(BEGIN_NS + 2 * SILENCE_NS, 1, 3));
+    }
+
+    #[test]
+    fn silence_is_not_named_when_library_time_is_behind_an_earlier_reading() {
+        let mut silence = Silence::default();
+        assert!(!silence.has_lasted(BEGIN_NS, 0, 1));
+        assert!(!silence.has_lasted(BEGIN_NS - 1, 0, 2));
+        assert!(silence.has_lasted(BEGIN_NS + SILENCE_NS, 0, 3));
+    }
+}
