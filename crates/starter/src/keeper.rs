@@ -29,6 +29,8 @@ const LEAVE_MAX: Duration = Duration::from_secs(1);
 const EXEC_MAX: Duration = Duration::from_secs(1);
 /// How long processes that were killed may take to die.
 const DEATH_MAX: Duration = Duration::from_secs(10);
+/// Where `/proc/PID/stat` has the end of the environment, counted from 1 as proc_pid_stat(5) does.
+const ENV_END_FIELD: usize = 51;
 
 /// The starter's end.
 #[derive(Debug)]
@@ -95,7 +97,7 @@ fn await_input(descriptor: &OwnedFd, at_most: Option<Duration>) {
 enum Seen {
     /// None with the mark.
     None,
-    /// One that has memory and no environment: in the middle of execve, perhaps, and with the mark behind it.
+    /// One in the middle of execve, which may have the mark behind it.
     Unknown,
     /// One with the mark.
     Marked,
@@ -111,21 +113,36 @@ fn kill_marked(mark: &[u8]) -> Seen {
         // nowhere.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
-        let environment = std::fs::read(path).unwrap_or_default();
+        // What may not be read is of another user, or would not be readable behind its execve either.
+        let Ok(environment) = std::fs::read(path) else { continue };
         if environment.split(|byte| *byte == 0).any(|variable| variable == mark) {
             seen = Seen::Marked;
             let _ = pidfd_send_signal(&process, Signal::KILL);
-        } else if environment.is_empty() && has_memory(pid) {
+        } else if environment.is_empty() && is_in_execve(pid) {
             seen = seen.max(Seen::Unknown);
         }
     }
     seen
 }
 
-/// Kernel threads and zombies have none.
-fn has_memory(pid: Pid) -> bool {
-    let pages = std::fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero())).unwrap_or_default();
-    pages.split(' ').next().is_some_and(|pages| !pages.is_empty() && pages != "0")
+/// Whether a process has memory and no place for its environment yet. Kernel threads and zombies have no
+/// memory; one that was started with an empty environment has a place for it.
+fn is_in_execve(pid: Pid) -> bool {
+    let read = |file| std::fs::read_to_string(format!("/proc/{}/{file}", pid.as_raw_nonzero()));
+    let has_memory = || {
+        let pages = read("statm").unwrap_or_default();
+        pages.split(' ').next().is_some_and(|pages| !pages.is_empty() && pages != "0")
+    };
+    std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).is_ok_and(|line| lacks_environment(&line))
+        && has_memory()
+}
+
+/// Whether a line of `/proc/PID/stat` says that the environment has no place.
+fn lacks_environment(line: &[u8]) -> bool {
+    // The name may hold anything; the last parenthesis ends it, and the third field follows.
+    let Some(name_end) = line.iter().rposition(|byte| *byte == b')') else { return false };
+    let mut fields = line[name_end + 1..].split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+    fields.nth(ENV_END_FIELD - 3) == Some(b"0")
 }
 
 #[cfg(test)]
@@ -148,17 +165,41 @@ mod tests {
         other.wait().unwrap();
     }
 
-    /// As one in the middle of execve looks.
     #[test]
-    fn keeper_looks_again_where_a_process_has_no_environment_yet() {
+    fn keeper_waits_for_no_process_without_variables() {
         let mut bare = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
-        let pid = Pid::from_raw(bare.id().cast_signed()).unwrap();
+        let pid = Pid::from_child(&bare);
         let environment = || std::fs::read(format!("/proc/{}/environ", bare.id())).unwrap();
-        while !environment().is_empty() {}
-        assert!(has_memory(pid));
-        assert!(kill_marked(b"TUTTI_JOB=none of these") >= Seen::Unknown);
+        // Until it has left our environment, and its execve, behind.
+        while !environment().is_empty() || is_in_execve(pid) {}
+        let line = std::fs::read(format!("/proc/{}/stat", bare.id())).unwrap();
+        assert!(!lacks_environment(&line), "{}", String::from_utf8_lossy(&line));
         bare.kill().unwrap();
         bare.wait().unwrap();
-        assert!(!has_memory(pid));
+        assert!(!is_in_execve(pid));
+    }
+
+    /// Processes of other users, which may not be read, and kernel threads run here too.
+    #[test]
+    fn keeper_waits_for_no_process_that_is_not_in_execve() {
+        let until = Instant::now() + DEATH_MAX;
+        // Others may begin programs at any time, one after the other.
+        while kill_marked(b"TUTTI_JOB=none of these") != Seen::None {
+            assert!(Instant::now() < until, "one of them is taken for one in the middle of execve");
+        }
+    }
+
+    #[test]
+    fn keeper_looks_again_where_the_environment_has_no_place_yet() {
+        let line = |name: &str, env_end: &str| {
+            let mut fields = vec!["7"; 52];
+            (fields[1], fields[2], fields[ENV_END_FIELD - 1]) = (name, "S", env_end);
+            fields.join(" ").into_bytes()
+        };
+        for name in ["(cat)", "(a b)", "(a) S 0 0)", "()"] {
+            assert!(lacks_environment(&line(name, "0")), "{name}");
+            assert!(!lacks_environment(&line(name, "140723")), "{name}");
+        }
+        assert!(!lacks_environment(b"7 (cat) S 1") && !lacks_environment(b""));
     }
 }
