@@ -14,8 +14,11 @@ const BOUND: usize = 6;
 /// Each module of a crate with those that it imports.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
+/// The code of each module of a crate.
+pub(crate) type Texts = BTreeMap<String, String>;
+
 /// The text without comments, strings and modules of tests.
-fn code_of(text: &str) -> String {
+pub(crate) fn code_of(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
@@ -90,7 +93,7 @@ fn closing(text: &str, open: usize) -> usize {
 }
 
 /// Paths that a text writes out, those of `use` with braces resolved.
-fn paths_in(code: &str) -> Vec<Vec<String>> {
+pub(crate) fn paths_in(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let tokens = tokens_of(code);
     let mut at = 0;
@@ -110,7 +113,7 @@ fn paths_in(code: &str) -> Vec<Vec<String>> {
 }
 
 /// Words, `::`, and single other characters.
-fn tokens_of(code: &str) -> Vec<String> {
+pub(crate) fn tokens_of(code: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut characters = code.char_indices().peekable();
     while let Some((start, character)) = characters.next() {
@@ -178,7 +181,7 @@ fn take_path(
 }
 
 /// The files of a crate by the names of their modules, `crate` first.
-fn modules_of(source: &Path) -> BTreeMap<String, PathBuf> {
+pub(crate) fn modules_of(source: &Path) -> BTreeMap<String, PathBuf> {
     let mut modules = BTreeMap::new();
     let mut folders = vec![(source.to_path_buf(), "crate".to_owned())];
     while let Some((folder, name)) = folders.pop() {
@@ -197,7 +200,7 @@ fn modules_of(source: &Path) -> BTreeMap<String, PathBuf> {
 }
 
 /// Modules that a parent declares for tests only, with what is below them.
-fn is_for_tests(name: &str, texts: &BTreeMap<String, String>) -> bool {
+pub(crate) fn is_for_tests(name: &str, texts: &Texts) -> bool {
     let mut module = name;
     while let Some((parent, own)) = module.rsplit_once("::") {
         let declares = |code: &String| {
@@ -214,8 +217,7 @@ fn is_for_tests(name: &str, texts: &BTreeMap<String, String>) -> bool {
 
 fn graph_of(source: &Path) -> Graph {
     let read = |path: &PathBuf| code_of(&std::fs::read_to_string(path).expect("text"));
-    let texts: BTreeMap<_, _> =
-        modules_of(source).into_iter().map(|(name, path)| (name, read(&path))).collect();
+    let texts: Texts = modules_of(source).into_iter().map(|(name, path)| (name, read(&path))).collect();
     let names: Vec<_> = texts.keys().filter(|name| !is_for_tests(name, &texts)).cloned().collect();
     let imports = |name: &String| {
         let targets = paths_in(&texts[name]).into_iter().filter_map(|path| target_of(name, &path, &texts));
@@ -225,7 +227,7 @@ fn graph_of(source: &Path) -> Graph {
 }
 
 /// The module that owns what a path in `module` names, if it is one of the crate.
-fn target_of(module: &str, path: &[String], texts: &BTreeMap<String, String>) -> Option<String> {
+fn target_of(module: &str, path: &[String], texts: &Texts) -> Option<String> {
     let mut base = module.to_owned();
     let mut rest = path;
     match path[0].as_str() {

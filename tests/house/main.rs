@@ -3,6 +3,7 @@
 
 mod circles;
 mod install;
+mod owners;
 
 use std::{process::Command, time::Duration};
 use tutti_tests::{root, run};
