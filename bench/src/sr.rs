@@ -102,6 +102,7 @@ fn table(
 mod tests {
     use super::*;
 
+    // Paper: M18
     #[test]
     fn write_protocol_table_has_a_line_per_protocol() {
         let text =

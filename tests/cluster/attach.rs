@@ -33,6 +33,7 @@ fn with<'a>(words: &[&'a str], more: &'a [String]) -> Vec<&'a str> {
     words.iter().copied().chain(more.iter().map(String::as_str)).collect()
 }
 
+// Paper: S1
 #[test]
 fn attach_works_from_any_node_and_shows_past_output() {
     let cluster = Cluster::up("cluster-attach", 3, &[]);

@@ -12,6 +12,7 @@ fn board(cluster: &Cluster) -> serde_json::Value {
     serde_json::from_str(&shown.stdout).expect("it is JSON")
 }
 
+// Paper: C15, C16
 #[test]
 fn board_shows_all_nodes_and_the_jobs_here() {
     let cluster = Cluster::up("board", 3, &[]);

@@ -20,6 +20,7 @@ pub fn up_with(name: &str, nodes: u32, text: &str) -> (Cluster, PathBuf) {
     (cluster, scratch)
 }
 
+// Paper: C29
 #[test]
 fn configuration_is_on_all_nodes_and_a_reload_is_whole_or_not_at_all() {
     let (cluster, file) = up_with("config-nodes", 3, "[cluster]\nslice = \"50ms\"\n[limits]\njobs = 5\n");

@@ -79,6 +79,7 @@ fn all_are_named(name: &str, nodes: &[&str], more: &[&str]) {
     }
 }
 
+// Paper: S22
 #[test]
 fn deadlocks_of_every_kind_are_named_on_one_node_and_on_several() {
     all_are_named("deadlocks", &["1", "2", "4"], &[]);

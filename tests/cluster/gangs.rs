@@ -39,6 +39,7 @@ pub fn is_frozen(cgroup: &std::path::Path) -> bool {
     std::fs::read_to_string(cgroup.join("cgroup.events")).is_ok_and(|text| text.contains("frozen 1"))
 }
 
+// Paper: S20
 #[test]
 fn gang_two_jobs_on_the_same_nodes_take_turns() {
     let cluster = Cluster::up("cluster-gangs", 2, &["--slice", "20"]);

@@ -9,6 +9,7 @@ use tutti_tests::{Scratch, compile_with};
 use crate::Cluster;
 use crate::harness::{RANK, Running, await_that};
 
+// Paper: S2
 #[test]
 fn run_uses_the_requested_number_of_nodes() {
     let cluster = Cluster::up("cluster-run", 4, &[]);
@@ -33,6 +34,7 @@ fn run_uses_the_requested_number_of_nodes() {
     assert_eq!(refused.code(), 1);
 }
 
+// Paper: S3
 #[test]
 fn run_ranks_descend_from_their_nodes_daemon() {
     let cluster = Cluster::up("cluster-parents", 2, &[]);
@@ -54,6 +56,7 @@ fn run_ranks_descend_from_their_nodes_daemon() {
     assert_eq!(job.end().0, 143);
 }
 
+// Paper: S4
 #[test]
 fn run_output_of_all_ranks_reaches_the_front_end() {
     let cluster = Cluster::up("cluster-output", 3, &[]);
@@ -64,6 +67,7 @@ fn run_output_of_all_ranks_reaches_the_front_end() {
     }
 }
 
+// Paper: S5
 #[test]
 fn control_suspend_resume_signal_and_kill() {
     let cluster = Cluster::up("cluster-control", 2, &[]);
@@ -100,6 +104,7 @@ fn submit_job_runs_alone_and_keeps_its_output() {
     assert!(cluster.tutti(&["ps", "--all"]).expect_success().stdout.contains("over(0)"));
 }
 
+// Paper: S6
 #[test]
 fn rank_death_ends_the_job_on_all_nodes_with_one_line() {
     let cluster = Cluster::up("cluster-death", 3, &[]);
@@ -158,6 +163,7 @@ fn concurrent_jobs_reach_their_own_ranks_only() {
     }
 }
 
+// Paper: C32
 #[test]
 fn concurrent_jobs_of_different_width_run_on_their_own_nodes() {
     let cluster = Cluster::up("cluster-widths", 4, &[]);

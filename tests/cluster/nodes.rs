@@ -6,6 +6,7 @@ use tutti_tests::{Scratch, program};
 use crate::Cluster;
 use crate::harness::{LIMIT, Running, await_that};
 
+// Paper: S7
 #[test]
 fn nodes_lists_the_control_tree() {
     let cluster = Cluster::up("cluster-nodes", 6, &["--arity", "2"]);
@@ -290,6 +291,7 @@ pub fn have_namespaces() -> bool {
     probe.status.success()
 }
 
+// Paper: C30
 #[test]
 fn netns_cluster_nodes_reach_each_other() {
     if !have_namespaces() {

@@ -77,6 +77,7 @@ fn wait_until_there(path: &Path) {
     std::fs::write(path, "").expect("a file in a scratch folder");
 }
 
+// Paper: R10, R14
 #[test]
 fn r10_r14_serial_phases_run_beside_one_jobs_parallel_phase() {
     let bench = Bench::new("phases-beside", "8");
@@ -92,6 +93,7 @@ fn r10_r14_serial_phases_run_beside_one_jobs_parallel_phase() {
     assert!(seen.iter().all(|(_, _, last)| *last >= 1900.0), "one parallel phase at a time: {seen:.0?}");
 }
 
+// Paper: R12
 #[test]
 fn r12_alone_a_phase_costs_nothing() {
     let bench = Bench::new("phases-alone", "2");
@@ -100,6 +102,7 @@ fn r12_alone_a_phase_costs_nothing() {
     assert!(begun.elapsed() < Duration::from_secs(5), "2,000,000 phases: {:?}", begun.elapsed());
 }
 
+// Paper: R15
 #[test]
 fn r15_three_policies_run_the_same_program() {
     let bench = Bench::new("phases-policies", "4");
@@ -174,6 +177,7 @@ fn phases_go_on_without_a_daemon() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
+// Paper: R5
 #[test]
 fn r5_team_barrier_call_from_outside_the_mask_is_an_error() {
     let bench = Bench::with("team-errors", "team", &[]);
@@ -188,6 +192,7 @@ fn words(file: &Path) -> Vec<u8> {
 
 /// A job is frozen, whole, with three of its four threads inside. What is in the barrier then stays as it is,
 /// and the same threads wait in it when the job goes on.
+// Paper: R6, R7, R8
 #[test]
 fn r6_r7_r8_team_barrier_has_the_same_threads_inside_after_a_suspension() {
     let bench = Bench::with("team-holds", "team", &["--slots", "4"]);
@@ -225,6 +230,7 @@ fn r6_r7_r8_team_barrier_has_the_same_threads_inside_after_a_suspension() {
 }
 
 /// Two teams on the same cores, frozen every 5 ms wherever they are.
+// Paper: R8
 #[test]
 fn r8_team_barriers_are_exact_under_forced_switches() {
     let more = ["--slots", "2", "--slice", "5", "--force-switch"];
@@ -239,6 +245,7 @@ const LOOKS: usize = 25;
 
 /// Formula (1) is 1 / (v / a + 1 - v): of the part v of the time `a` processors make a times as little. On
 /// virtual processors: 6 ms of 7 are parallel, the paper's v for half of 8.
+// Paper: R17
 #[test]
 fn r17_measured_speed_up_is_near_the_formula() {
     let bench = Bench::with("team-formula", "team", &["--slots", "8"]);

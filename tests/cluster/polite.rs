@@ -76,6 +76,7 @@ fn sent_while_congested(name: &str, polite: &str) -> (f64, f64) {
     (seconds, computed.expect("the program says it"))
 }
 
+// Paper: C25
 #[test]
 fn polite_rank_sleeps_while_the_network_is_congested_and_goes_on_behind_it() {
     if !rustix::process::geteuid().is_root() {

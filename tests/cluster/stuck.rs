@@ -176,6 +176,7 @@ fn pipe_with_writer(folder: &Path) -> (PathBuf, File) {
 
 const IDLE: &str = "the job is suspended: nothing of it has worked (--on-idle suspend)";
 
+// Paper: S22
 #[test]
 fn on_idle_suspends_a_job_of_the_cluster_until_it_is_resumed() {
     let cluster = Cluster::up("on-idle-suspend", 2, &[]);

@@ -50,6 +50,7 @@ impl Hearts {
     }
 }
 
+// Paper: S5
 #[test]
 fn terminal_ctrl_z_stops_the_job_on_all_nodes_and_fg_resumes() {
     let cluster = Cluster::up("cluster-ctrl-z", 2, &[]);
@@ -102,6 +103,7 @@ fn terminal_ctrl_c_and_ctrl_backslash_end_the_job() {
     }
 }
 
+// Paper: S5
 #[test]
 fn terminal_sigstop_of_the_front_end_stops_the_job() {
     let cluster = Cluster::up("cluster-sigstop", 2, &[]);

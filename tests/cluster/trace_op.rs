@@ -2,6 +2,7 @@
 
 use crate::Cluster;
 
+// Paper: D10
 #[test]
 fn trace_op_takes_operations_between_two_nodes_of_a_cluster_apart() {
     let cluster = Cluster::up("trace-op", 2, &[]);

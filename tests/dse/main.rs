@@ -38,27 +38,32 @@ fn promises_are_kept(name: &str, runs: &[(&str, &str)]) {
     }
 }
 
+// Paper: D1, D2, D3, D4, D5, D6
 #[test]
 fn dse_elements_keep_their_promises_inside_a_node() {
     promises_are_kept("elements", &[("1", "1"), ("2", "1"), ("4", "1")]);
 }
 
+// Paper: D2, D3, D4, D6
 #[test]
 fn dse_elements_keep_their_promises_between_nodes() {
     promises_are_kept("elements", &[("2", "2"), ("4", "2")]);
 }
 
+// Paper: D5, D9
 #[test]
 fn dse_topologies_route_and_programs_give_their_status_inside_a_node() {
     promises_are_kept("routes", &[("1", "1"), ("2", "1"), ("5", "1")]);
 }
 
+// Paper: D5
 #[test]
 fn dse_topologies_route_and_programs_give_their_status_between_nodes() {
     promises_are_kept("routes", &[("4", "2"), ("3", "3")]);
 }
 
 /// The program of the paper computes what one element computes alone.
+// Paper: D11
 #[test]
 fn dse_relaxation_is_that_of_one_element() {
     let scratch = Scratch::new("dse-sor");

@@ -122,6 +122,7 @@ fn idle_gang_answers_while_exempt() {
     assert_eq!(busy.end().0, 137);
 }
 
+// Paper: S24
 #[test]
 fn slice_option_is_checked() {
     let cluster = Cluster::up("gang-slice", 1, &["--slice", "3600000"]);
@@ -185,6 +186,7 @@ impl Flood {
     }
 }
 
+// Paper: S9
 #[test]
 fn flooding_sender_stalls_no_other_job() {
     let up: &[&str] =

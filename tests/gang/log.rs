@@ -73,6 +73,7 @@ const ARRIVING: usize = 10;
 /// By generation and node: which jobs were thawed there.
 type Thawed = BTreeMap<u64, BTreeMap<String, BTreeSet<u64>>>;
 
+// Paper: S20, R3
 #[test]
 fn gang_nodes_run_the_same_job_in_every_generation() {
     let cluster = Cluster::up("gang-same", 2, &["--slice", "5", "--slots", "2"]);

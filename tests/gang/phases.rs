@@ -92,6 +92,7 @@ fn switches(turns: Vec<Turn>) -> BTreeMap<u64, Switch> {
     switches
 }
 
+// Paper: S17, R2, R3, R6, R7
 #[test]
 fn strict_switch_phases_are_barriers() {
     // One node above the other: what is said goes through an inner node.
@@ -163,6 +164,7 @@ fn frozen(turns: &[Turn], node: &str, job: u64) -> Vec<Gap> {
     frozen
 }
 
+// Paper: S23
 #[test]
 fn strict_switch_phases_are_measured() {
     let cluster = Cluster::up("gang-parts", 2, &["--slice", "20", "--slots", "1", "--strict"]);

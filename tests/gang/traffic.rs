@@ -152,16 +152,19 @@ fn messages_arrive_once_in_order_through_strict_switches() {
     take_turns("gang-strict", &["--strict"], 4, false, 100);
 }
 
+// Paper: S18
 #[test]
 fn messages_of_a_frozen_job_reach_no_other() {
     take_turns("gang-others", &[], 4, false, 300);
 }
 
+// Paper: S19
 #[test]
 fn messages_arrive_once_in_order_through_2000_switches_on_a_faulty_network() {
     take_turns("gang-bad", &["--netns", "--slots", "1"], 2, true, 2000);
 }
 
+// Paper: S19
 #[test]
 fn messages_arrive_once_in_order_through_200_strict_switches_on_a_faulty_network() {
     take_turns("gang-bad-strict", &["--netns", "--slots", "1", "--strict"], 2, true, 200);

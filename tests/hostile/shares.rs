@@ -111,6 +111,7 @@ const NARROW: &str = "ip link add name card type veth peer name far && ip addr a
 
 /// Who floods a network that others use pays for it by what the kernel has counted, and is left out of the
 /// row that he shares with them.
+// Paper: C26
 #[test]
 fn shares_of_a_flooding_user_shrink_on_a_narrow_network() {
     let Some(space) = Space::new() else { return };

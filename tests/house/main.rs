@@ -4,6 +4,7 @@
 mod circles;
 mod install;
 mod owners;
+mod papers;
 
 use std::{process::Command, time::Duration};
 use tutti_tests::{root, run};
@@ -126,45 +127,9 @@ fn environment_page_has_every_variable() {
     );
 }
 
-/// Names of all test functions of the workspace.
-fn tests_in(folder: &std::path::Path, found: &mut std::collections::BTreeSet<String>) {
-    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            tests_in(&path, found);
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            let text = std::fs::read_to_string(&path).expect("text");
-            let names = text.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
-            found.extend(names.filter_map(|rest| Some(rest.split_once('(')?.0.to_owned())));
-        }
-    }
-}
-
-/// Names of tests in a page begin with a subject; functions of the library begin with its name.
-#[test]
-fn checklist_names_existing_tests() {
-    let mut tests = std::collections::BTreeSet::new();
-    for folder in ["crates", "bindings", "tests"] {
-        tests_in(&root().join(folder), &mut tests);
-    }
-    let page = std::fs::read_to_string(root().join("docs/internals/checklist.md")).expect("the page");
-    let quoted = page.split('`').skip(1).step_by(2);
-    let is_test = |name: &&str| name.matches('_').count() >= 3 && !name.contains([' ', '.', '/']);
-    let names: Vec<&str> = quoted.filter(is_test).collect();
-    let missing: Vec<_> = names.iter().filter(|name| !tests.contains(**name)).collect();
-    assert!(
-        names.len() >= 20 && missing.is_empty(),
-        "of {} names these are no tests: {missing:?}",
-        names.len()
-    );
-}
-
 #[test]
 fn specification_names_existing_tests() {
-    let mut tests = std::collections::BTreeSet::new();
-    for folder in ["crates", "bindings", "bench", "tests"] {
-        tests_in(&root().join(folder), &mut tests);
-    }
+    let tests = tutti_testkit::papers::Sources::read(&root()).expect("the sources").tests;
     let page = std::fs::read_to_string(root().join("SPECIFICATION.md")).expect("the page");
     let rows = page.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit());
     let (mut promises, mut missing) = (0, Vec::new());

@@ -7,6 +7,7 @@ use tutti_tests::{Ran, Scratch, program};
 
 use crate::harness::{RANK, Running, await_that, mpiexec, mpiexec_path, run};
 
+// Paper: D7
 #[test]
 fn stdout_lines_of_ranks_never_mix() {
     for (lines, bytes) in [(3000, 100), (300, 10_000), (20, 200_000)] {

@@ -34,6 +34,7 @@ fn submit(machines: &Machines, words: &[&str]) -> u32 {
 }
 
 /// By a loss of power, a cut cable and a silent one; jobs on other machines do not notice.
+// Paper: C29
 #[test]
 fn machines_cluster_loses_a_machine_and_regains_it() {
     let Some(machines) = Machines::up("lost", 3, &SOON_LOST) else { return };

@@ -14,6 +14,7 @@ fn tool_events_reach_callbacks_of_each_safety() {
     conforms("tool_events", &[2, 3]);
 }
 
+// Paper: M17
 #[test]
 fn stats_report_data_rate_message_rate_and_remote_copy_share() {
     let scratch = Scratch::new("mpi-counters");

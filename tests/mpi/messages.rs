@@ -3,11 +3,13 @@
 use crate::{LIMIT, conforms};
 use tutti_tests::{Scratch, compile, program, run};
 
+// Paper: M13
 #[test]
 fn wildcards_match_in_order() {
     conforms("wildcards", &[2, 4]);
 }
 
+// Paper: M14
 #[test]
 fn send_modes_work_blocking_nonblocking_and_persistent() {
     conforms("send_modes", &[2, 3]);

@@ -52,6 +52,7 @@ fn native_headers_compile_alone() {
     }
 }
 
+// Paper: C14, C17
 #[test]
 fn native_waits_look_at_their_partner() {
     let scratch = Scratch::new("native-partner");
@@ -116,6 +117,7 @@ fn keeps_its_promises(program_name: &str, subject: &str) {
     }
 }
 
+// Paper: M1, M2, C2, C4, C6, C8, C9, C10, C13
 #[test]
 fn native_regions_keep_their_promises_inside_a_node_and_between_nodes() {
     keeps_its_promises("region_operations", "regions");
@@ -128,6 +130,7 @@ fn native_regions_are_closed_while_others_work_on_them() {
 }
 
 /// C3: what is done to a rank that does not run is done without it.
+// Paper: C3
 #[test]
 fn native_operations_on_a_stopped_rank_of_the_node_are_done() {
     let scratch = Scratch::new("native-stopped");
@@ -137,12 +140,14 @@ fn native_operations_on_a_stopped_rank_of_the_node_are_done() {
 }
 
 /// C11: messages that start a function of a receiver that computes.
+// Paper: C11
 #[test]
 fn native_signals_keep_their_promises_inside_a_node_and_between_nodes() {
     keeps_its_promises("signals", "signals");
 }
 
 /// C12: the same bytes for many ranks with one combined acknowledgement.
+// Paper: C12
 #[test]
 fn native_multicast_keeps_its_promises_inside_a_node_and_between_nodes() {
     keeps_its_promises("multicast", "multicast");
@@ -161,6 +166,7 @@ fn survives_faults(program_name: &str, subject: &str) {
 }
 
 /// C7: each operation is done once.
+// Paper: C7
 #[test]
 fn native_regions_are_exact_where_datagrams_are_lost() {
     survives_faults("region_operations", "regions");
@@ -171,11 +177,13 @@ fn native_regions_are_closed_where_datagrams_are_lost() {
     survives_faults("closing", "closing");
 }
 
+// Paper: C11
 #[test]
 fn native_signals_are_exact_where_datagrams_are_lost() {
     survives_faults("signals", "signals");
 }
 
+// Paper: C12
 #[test]
 fn native_multicast_is_exact_where_datagrams_are_lost() {
     survives_faults("multicast", "multicast");

@@ -48,6 +48,7 @@ fn adds_up(report: &Value) {
     }
 }
 
+// Paper: D10, C1
 #[test]
 fn trace_op_parts_add_up_and_every_operation_has_its_stamps() {
     for operation in ["read", "write", "fetch-add"] {
@@ -67,6 +68,7 @@ fn trace_op_parts_add_up_and_every_operation_has_its_stamps() {
 }
 
 /// Reads and writes of DSE in its two configurations; apart, the process has a part of its own.
+// Paper: D10, D11
 #[test]
 fn trace_op_takes_dse_apart_with_its_kernel_in_the_process_and_apart() {
     for operation in ["read", "write"] {
@@ -148,6 +150,7 @@ fn trace_op_says_in_one_line_what_is_wrong() {
     }
 }
 
+// Paper: D12
 #[test]
 fn native_stamps_are_kept_in_memory_and_counted() {
     let scratch = Scratch::new("native-stamps");

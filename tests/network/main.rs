@@ -106,6 +106,7 @@ fn random_messages_arrive_once_in_order_between_two_namespaces() {
     random(Network::TwoNamespaces, 4, "12");
 }
 
+// Paper: M3
 #[test]
 fn random_messages_arrive_once_in_order_over_a_faulty_network() {
     random(Network::Faulty, 3, "12");

@@ -57,6 +57,7 @@ fn messages_are_delivered_once_and_in_order() {
     passes("m3", "random", 4, &[&seed(), "27"], "27 rounds of 60 messages on 4 ranks");
 }
 
+// Paper: M14
 #[test]
 fn send_and_receive_modes_work() {
     passes("modes", "modes", 3, &[], "checks");

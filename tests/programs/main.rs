@@ -226,17 +226,20 @@ fn kernel_pingpong_carries_every_size() {
     measuring("cross", &[(2, &["--sizes", "65536,4194304"])], None);
 }
 
+// Paper: M18
 #[test]
 fn kernel_ep_verifies() {
     let printed = kernel("ep", &[1, 2, 4, 8]);
     assert!(printed.iter().all(|counts| *counts == printed[0]), "{printed:?}");
 }
 
+// Paper: M18
 #[test]
 fn kernel_cg_verifies() {
     kernel("cg", &[1, 2, 4, 8]);
 }
 
+// Paper: M18
 #[test]
 fn kernel_is_verifies() {
     kernel("is", &[1, 2, 4, 8]);

@@ -97,6 +97,7 @@ fn mpiexec() -> Command {
     program("mpiexec")
 }
 
+// Paper: C8
 #[test]
 fn published_regions_keep_their_rights() {
     let service = Service::start("rights", mpiexec());
@@ -130,11 +131,13 @@ fn answers_while_its_owner_is_frozen(name: &str, mpiexec: Command) {
 
 /// C3, for other jobs: memory is read, written and changed, and messages wait, while the owner's job is
 /// frozen; a client that waits for it uses no CPU time.
+// Paper: C3
 #[test]
 fn published_regions_answer_while_their_owner_is_frozen() {
     answers_while_its_owner_is_frozen("frozen", mpiexec());
 }
 
+// Paper: C3
 #[test]
 fn published_regions_answer_while_their_owner_is_stopped_by_signals() {
     let Some(mpiexec) = without_cgroups() else {
@@ -249,6 +252,7 @@ fn published_regions_end_with_their_job() {
 }
 
 /// Whom a region is for, by the kernel's word.
+// Paper: C8
 #[test]
 fn published_regions_are_for_whom_their_owner_says() {
     let Some(users) = Users::new("tutti-published", 2) else { return };

@@ -86,6 +86,7 @@ fn start_server(cluster: &Cluster, server: &Path, prefix: &str) -> Running {
 
 /// All operations, with every right and without, by a process without a job and by a rank; and why a region
 /// is not there.
+// Paper: C8
 #[test]
 fn published_region_of_another_node_keeps_its_rights() {
     let service = Service::start("rights", 3, &[]);
@@ -115,6 +116,7 @@ fn published_region_of_another_node_keeps_its_rights() {
 }
 
 /// C3, for jobs of other nodes.
+// Paper: C3
 #[test]
 fn published_region_answers_another_node_while_its_owner_is_suspended() {
     let service = Service::start("frozen", 3, &[]);

@@ -162,6 +162,7 @@ fn window_operations_work_between_network_namespaces() {
     assert!(ran.stdout.contains("operations: all right"), "{ran}");
 }
 
+// Paper: C7
 #[test]
 fn window_operations_are_done_once_where_datagrams_are_lost() {
     let scratch = Scratch::new("windows-faults");
@@ -216,6 +217,7 @@ fn window_requests_on_a_stopped_rank_do_not_wait() {
     assert!(ran.stdout.contains("starts: all right"), "{ran}");
 }
 
+// Paper: C3
 #[test]
 fn window_operations_between_nodes_are_done_while_the_target_computes() {
     let scratch = Scratch::new("windows-nodes-progress");

@@ -42,6 +42,7 @@ fn probe(
     test.is_steady()
 }
 
+// Paper: S14
 #[test]
 fn channel_is_quiescent_when_all_is_acked_or_nacked() {
     let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
@@ -73,6 +74,7 @@ fn channel_is_quiescent_when_all_is_acked_or_nacked() {
     assert!(sender.is_steady() && sender.is_flushed());
 }
 
+// Paper: S15
 #[test]
 fn channel_is_quiescent_although_a_full_receiver_is_stopped() {
     let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
@@ -160,6 +162,7 @@ fn exited_rank_is_acknowledged_for() {
     assert_eq!(other.handle_datagram(&into[..answer.bytes], &mut [0; 256]), Ok(None));
 }
 
+// Paper: S21
 #[test]
 fn renewed_flow_takes_nothing_of_the_former_process() {
     let (mut parent, mut child) = (endpoint(0, &[1]), endpoint(1, &[0]));

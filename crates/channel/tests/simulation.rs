@@ -23,6 +23,7 @@ fn run(seeds: std::ops::Range<u64>, change: impl Fn(Options) -> Options) -> Repo
     all
 }
 
+// Paper: S12
 #[test]
 fn simulation_delivers_every_record_once_in_order() {
     let all = run(0..50, |options| options);

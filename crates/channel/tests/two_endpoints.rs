@@ -49,6 +49,7 @@ impl Pair {
     }
 }
 
+// Paper: S10
 #[test]
 fn record_arrives_only_on_its_own_channel() {
     let mut sender = endpoint(0, &[1, 2]);
@@ -76,6 +77,7 @@ fn record_arrives_only_on_its_own_channel() {
     assert_eq!(receiver.memory(Rank(2)).unwrap().words[FlowWord::RcvNxt as usize], 0);
 }
 
+// Paper: S11
 #[test]
 fn send_outside_the_job_is_refused() {
     let mut end = endpoint(0, &[1, 5]);
@@ -87,6 +89,7 @@ fn send_outside_the_job_is_refused() {
     assert_eq!(end.try_send(Rank(5), b"x", &[]), Ok(()));
 }
 
+// Paper: S13
 #[test]
 fn send_fails_only_when_the_fifo_is_full() {
     let mut pair = Pair::new();
@@ -105,6 +108,7 @@ fn send_fails_only_when_the_fifo_is_full() {
     assert_eq!(pair.sides[1].records.len(), sent + 2);
 }
 
+// Paper: S12
 #[test]
 fn nack_once_per_gap_and_old_nacks_are_ignored() {
     let mut pair = Pair::new();
@@ -216,6 +220,7 @@ fn timers_are_off_when_all_is_acknowledged() {
     assert!(pair.ends.iter().all(|end| end.is_flushed() && end.poll_timeout().is_none()));
 }
 
+// Paper: S12
 #[test]
 fn nack_full_record_waits_for_room() {
     let mut pair = Pair::new();
@@ -240,6 +245,7 @@ fn nack_full_record_waits_for_room() {
     assert_eq!(pair.sides[1].records, (0..5u8).map(|count| vec![count]).collect::<Vec<_>>());
 }
 
+// Paper: S9
 #[test]
 fn full_channel_stalls_no_other_channel() {
     let (mut sender, mut side) = (endpoint(0, &[1, 2]), Side::default());

@@ -163,6 +163,7 @@ fn counted(text: &str, protocol: &str, name: &str) -> u64 {
 mod tests {
     use super::*;
 
+    // Paper: C16
     #[test]
     fn load_of_this_machine_is_there() {
         let mut meter = Meter::new();

@@ -57,6 +57,7 @@ impl Politeness {
 mod tests {
     use super::*;
 
+    // Paper: C25
     #[test]
     fn polite_message_waits_while_the_network_is_congested_but_not_for_ever() {
         let mut politeness = Politeness { board: None, since_ns: None };

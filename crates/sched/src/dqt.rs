@@ -270,6 +270,7 @@ fn around(nodes: impl Iterator<Item = NodeId> + Clone) -> (u32, u32) {
 mod tests {
     use super::*;
 
+    // Paper: S2
     #[test]
     fn dqt_partition_is_the_smallest_that_holds_a_job() {
         assert_eq!([1, 2, 3, 4, 5, 4096].map(levels), [0, 1, 2, 2, 3, 12]);

@@ -187,6 +187,7 @@ mod tests {
         tree
     }
 
+    // Paper: S7
     #[test]
     fn tree_depth_is_logarithmic() {
         for (nodes, height) in [(1, 0), (2, 1), (5, 1), (6, 2), (21, 2), (22, 3), (4096, 6)] {

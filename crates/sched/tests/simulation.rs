@@ -54,6 +54,7 @@ fn simulation_overlapped_switch_survives_every_fault() {
     }
 }
 
+// Paper: S17
 #[test]
 fn simulation_strict_switch_keeps_the_order_of_steps() {
     let all = run(200..280, |options| Options { mode: Mode::Strict, ..options });
@@ -130,6 +131,7 @@ fn times(mode: Mode) -> Vec<SwitchTime> {
     (1..=12).map(|level| switch_time(1 << level, 4, mode, Costs::default(), 3, 1)).collect()
 }
 
+// Paper: S7
 #[test]
 fn simulation_switch_time_is_logarithmic() {
     for mode in [Mode::Overlapped, Mode::Strict] {
@@ -148,6 +150,7 @@ fn simulation_switch_time_is_logarithmic() {
     }
 }
 
+// Paper: S23
 #[test]
 fn simulation_strict_switch_reports_its_phases() {
     let time = switch_time(64, 4, Mode::Strict, Costs::default(), 5, 1);

@@ -9,12 +9,15 @@
 //! | [`waiting`] | waiting for an event, with a deadline |
 //! | [`scratch`] | a folder that is gone when the test is |
 //! | `lab` | machines of namespaces that share nothing but a cable (feature `lab`) |
+//! | `papers` | the papers' items, and the tests that show them (feature `papers`) |
 //! | [`stepper`], [`cgroup`] | a child process that stops at every instruction, or is frozen |
 #![deny(unsafe_code)]
 
 pub mod cgroup;
 #[cfg(feature = "lab")]
 pub mod lab;
+#[cfg(feature = "papers")]
+pub mod papers;
 pub mod random;
 pub mod scratch;
 pub mod skip;

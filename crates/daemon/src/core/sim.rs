@@ -193,6 +193,7 @@ fn cluster_sim_lost_node_rejoins() {
 
 /// The controller hears of a job of 31 nodes from its two children, once for each thing that all parts
 /// have reached, in whichever order and at whatever times they do.
+// Paper: S8
 #[test]
 fn cluster_sim_state_changes_are_merged_in_inner_nodes() {
     let mut tried = 0;
@@ -218,6 +219,7 @@ fn cluster_sim_state_changes_are_merged_in_inner_nodes() {
 /// No part of a job that has ended well gives up its sockets before all its ranks have left on all
 /// nodes, and no two jobs have one key. `World` looks at it in every run; here without faults, where most
 /// jobs end well.
+// Paper: S21
 #[test]
 fn cluster_sim_sockets_stay_until_the_last_rank_left() {
     run_all(6, Some(5), NONE);

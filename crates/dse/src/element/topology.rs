@@ -195,6 +195,7 @@ mod tests {
         assert_eq!(hops(Topology::Torus(3), 0, 9), [0, 1, 1, 1, 2, 2, 1, 2, 2]);
     }
 
+    // Paper: D9
     #[test]
     fn topology_ways_lead_from_neighbour_to_neighbour() {
         for topology in

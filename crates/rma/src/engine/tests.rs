@@ -118,6 +118,7 @@ fn read(region: Name, into: &mut [u8], ranges: Vec<(u64, usize)>) -> Operation {
     operation(region, Action::Read { into }, ranges)
 }
 
+// Paper: C5
 #[test]
 fn engine_long_operations_go_in_records() {
     let (mut pair, mut window) = (Pair::new(), Window::new(2000));
@@ -152,6 +153,7 @@ fn engine_changes_fetch_what_was_there() {
     }
 }
 
+// Paper: C8
 #[test]
 fn engine_refuses_and_changes_nothing() {
     let (mut pair, mut window) = (Pair::new(), Window::new(8));

@@ -208,6 +208,7 @@ impl Seen {
     }
 }
 
+// Paper: S16
 #[test]
 fn cut_is_exact_at_every_instruction_of_send_and_receive() {
     let lengths = |shift: usize| (0..12).map(|n| [1, 8, 36, 300, 1400][(n + shift) % 5]).collect();
@@ -217,6 +218,7 @@ fn cut_is_exact_at_every_instruction_of_send_and_receive() {
     seen.expect(|seen| seen.between_sink_and_word > 12);
 }
 
+// Paper: S16
 #[test]
 fn cut_is_exact_at_every_instruction_on_a_faulty_network() {
     let lengths = |shift: usize| (0..12).map(|n| [0, 40, 2500, 300, 100, 3][(n + shift) % 6]).collect();
@@ -225,6 +227,7 @@ fn cut_is_exact_at_every_instruction_on_a_faulty_network() {
     seen.expect(|seen| seen.stops > 10_000 && seen.in_flight.iter().all(|stops| *stops > 1000));
 }
 
+// Paper: S16
 #[test]
 fn cut_is_exact_at_every_instruction_where_the_fifo_wraps() {
     // 95 fill 256 KiB. The first 32 of them are acknowledged: the others go behind the last, then in front;

@@ -49,6 +49,7 @@ impl Seven {
     }
 }
 
+// Paper: S8
 #[test]
 fn barrier_reports_are_merged_in_inner_nodes() {
     let mut seven = Seven::new();

@@ -66,6 +66,7 @@ fn market_does_not_charge_where_there_is_enough() {
     assert!(bills(&mut market, 100, &found).is_empty());
 }
 
+// Paper: C26
 #[test]
 fn market_one_job_pays_as_much_as_sixteen_that_send_as_much() {
     let mut market = Market::default();

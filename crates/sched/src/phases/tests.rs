@@ -50,6 +50,7 @@ fn two() -> (Arbiter, Said, JobId, JobId) {
     (arbiter, said, a, b)
 }
 
+// Paper: R10
 #[test]
 fn r10_parallel_slots_are_one_jobs_at_a_time() {
     let (mut arbiter, mut said, a, b) = two();
@@ -59,6 +60,7 @@ fn r10_parallel_slots_are_one_jobs_at_a_time() {
     assert_eq!((said.granted.as_slice(), arbiter.state(b)), ([a].as_slice(), Some(State::Wants)));
 }
 
+// Paper: R11
 #[test]
 fn r11_request_while_another_holds_waits_and_is_recorded() {
     let (mut arbiter, mut said, a, b) = two();
@@ -69,6 +71,7 @@ fn r11_request_while_another_holds_waits_and_is_recorded() {
     assert!(arbiter.waits(b) && !arbiter.waits(a), "C18: who waits for slots is not idle");
 }
 
+// Paper: R12
 #[test]
 fn r12_yield_gives_the_slots_to_who_wants_and_changes_nothing_else() {
     let (mut arbiter, mut said, a, b) = two();
@@ -82,6 +85,7 @@ fn r12_yield_gives_the_slots_to_who_wants_and_changes_nothing_else() {
     assert_eq!(said.hear(&mut arbiter), given);
 }
 
+// Paper: R13
 #[test]
 fn r13_yields_count_only_so_long_after_the_grant() {
     let mut arbiter = Arbiter::default();
@@ -100,6 +104,7 @@ fn r13_yields_count_only_so_long_after_the_grant() {
     assert_eq!((arbiter.state(a), arbiter.state(b)), (Some(State::Out), Some(State::Holds)));
 }
 
+// Paper: R14
 #[test]
 fn r14_serial_phases_need_no_grant() {
     let (mut arbiter, mut said, a, b) = two();
@@ -109,6 +114,7 @@ fn r14_serial_phases_need_no_grant() {
     assert_eq!(arbiter.poll_timeout(), None, "a lease without others lasts for ever");
 }
 
+// Paper: R15
 #[test]
 fn r15_policies_are_read_and_differ_by_two_numbers() {
     assert_eq!("time".parse(), Ok(Phases::Time));
@@ -360,6 +366,7 @@ const HONEST: Program =
     Program { serial_ns: 270 * US, region_ns: 500 * US, lies: false, dies_ns: u64::MAX, stops_ns: u64::MAX };
 
 /// Four jobs of 0.27 ms + 0.5 ms: regions one after the other take the time of all, at most 1.10 x the bound.
+// Paper: R16
 #[test]
 fn r16_equal_jobs_on_virtual_time_end_together_near_the_bound() {
     for jobs in [1, 2, 4] {
@@ -373,6 +380,7 @@ fn r16_equal_jobs_on_virtual_time_end_together_near_the_bound() {
     }
 }
 
+// Paper: R16
 #[test]
 fn r16_unequal_jobs_on_virtual_time_have_equal_time() {
     let long = Program { serial_ns: 2700 * US, region_ns: 5000 * US, ..HONEST };
@@ -385,6 +393,7 @@ fn r16_unequal_jobs_on_virtual_time_have_equal_time() {
 }
 
 /// Formula (1): s = 1 / (v / a + 1 - v), in thousandths.
+// Paper: R17
 #[test]
 fn r17_formula_gives_the_papers_rate_for_half_of_the_processors() {
     let speedup = |v: u64, a: u64| 1_000_000_000 / (v * 1000 / a + (1000 - v) * 1000);

@@ -5,6 +5,7 @@ use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Place, Policy, Slots,
 
 use crate::{Bench, SLICE_NS, given};
 
+// Paper: S2
 #[test]
 fn placement_picks_nodes_if_fewer_than_all() {
     let mut bench = Bench::plain(4, 2);
@@ -121,6 +122,7 @@ fn placement_waiting_job_is_passed_a_bounded_number_of_times() {
     assert_eq!(begun(&bench, &small), 6);
 }
 
+// Paper: S2
 #[test]
 fn dqt_places_jobs_in_the_least_loaded_partition() {
     let mut bench = Bench::new(8, 1, Config { policy: Policy::Dqt, fill_holes: false, ..Config::default() });

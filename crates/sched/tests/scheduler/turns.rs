@@ -79,6 +79,7 @@ fn matrix_fitting_job_runs_at_once() {
     assert_eq!(bench.scheduler.running(), [a, b]);
 }
 
+// Paper: S24
 #[test]
 fn slice_length_is_a_setting() {
     for (slice_ns, allowed) in

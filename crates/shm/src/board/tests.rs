@@ -77,6 +77,7 @@ fn board_reader_never_sees_half_of_a_change() {
     assert_eq!(reader.node(0), Some(Node::of_words([200_000; WORDS])));
 }
 
+// Paper: C15
 #[test]
 fn board_cannot_be_written_by_who_gets_it() {
     let (_nodes, _jobs, _reader, end) = board();

@@ -34,6 +34,7 @@ fn take(queue: &Queue) -> Option<(u32, Vec<u8>)> {
     Some((message.from, data))
 }
 
+// Paper: M2, C10
 #[test]
 fn queue_gives_messages_of_all_lengths_back_over_many_laps() {
     let mut area = Area::new(9);

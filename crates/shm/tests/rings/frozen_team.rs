@@ -16,6 +16,7 @@ struct Team {
 // SAFETY: atomics only, and zeroes are a barrier that is none yet.
 unsafe impl Shareable for Team {}
 
+// Paper: R5
 #[test]
 fn r5_team_barrier_refuses_who_is_outside_the_mask() {
     let team: Shared<Team> = Shared::new();
@@ -50,6 +51,7 @@ fn r5_team_barrier_refuses_who_is_outside_the_mask() {
 
 /// The child is member 1, and is stopped one instruction later in each round; we are member 0. With it inside
 /// or not: nobody passes before both have come, and both pass then.
+// Paper: R8
 #[test]
 fn r8_team_barrier_holds_with_a_member_frozen_at_any_instruction() {
     for child_first in [true, false] {

@@ -35,6 +35,7 @@ fn adds_up(operation: &Operation) {
     assert_eq!(shares, operation.t_ns as f64, "{operation:?}");
 }
 
+// Paper: D10
 #[test]
 fn trace_parts_of_an_exchange_add_up_to_t() {
     let (mut a, mut b) = exchange(10_000, 0);
