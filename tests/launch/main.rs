@@ -16,6 +16,7 @@ mod options;
 mod refusals;
 mod signals;
 mod simulate;
+mod slices;
 mod stdio;
 mod terminal;
 mod tickets;

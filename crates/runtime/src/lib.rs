@@ -9,6 +9,7 @@
 //! | [`end`] | the end of the job by this process |
 //! | [`rank`], [`lock`] | what all interfaces of the process share, and the lock over it |
 //! | [`waiting`], [`wait`], [`sleep`] | how a thread waits: spin, yield, sleep; what it says while it sleeps |
+//! | `short_slice` | a rank that is woken runs at once, also on a core that others keep busy |
 //! | [`word_wait`] | waiting for a word of memory, asleep until it is stored |
 //! | [`net`], [`router`] | the ranks of other nodes; each kind of record goes to the interface that takes it |
 //! | [`guests`] | processes of other launches |
@@ -45,6 +46,7 @@ pub mod remote_memory;
 pub mod router;
 pub mod service;
 pub mod service_state;
+mod short_slice;
 pub mod sleep;
 pub mod user_names;
 pub mod wait;

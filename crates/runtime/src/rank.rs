@@ -29,6 +29,7 @@ use crate::log;
 use crate::net::Net;
 use crate::router::Router;
 use crate::service_state;
+use crate::short_slice;
 use crate::sleep::{self, Describe, SleepReport, Test};
 use crate::wait::CoreSharing;
 
@@ -120,6 +121,7 @@ pub fn start() -> Result<(), AttachError> {
     if let Some(remark) = &place.remark {
         log::line(format_args!("{remark}"));
     }
+    short_slice::ask();
     let job = Job::enter(place);
     let rank = Rank {
         router: None,
