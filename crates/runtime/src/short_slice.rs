@@ -1,11 +1,11 @@
-//! Short time slices for the threads of a rank: woken by a message, a rank is to run at once also where others
-//! keep its core busy.
+//! Short time slices for the threads of a rank: woken by a message, a rank is to run at once, also where
+//! others keep its core busy.
 //!
-//! A scheduler that gives each the same slice (EEVDF, Linux 6.6 and later) lets a thread that works finish its
-//! own before one that wakes has its turn: 3 ms and more for each message, so that a round trip between ranks
-//! took 7 ms beside programs that compute. A thread with a shorter slice has its turn sooner, and no more of
-//! the core: shares follow from the weight alone. Kernels before 6.12 know no slices of single threads and
-//! ignore the wish.
+//! A scheduler that gives each the same slice (EEVDF, Linux 6.6 and later) lets a thread that works finish
+//! its own before one that wakes has its turn: 3 ms and more for each message, so that a round trip between
+//! ranks takes 7 ms beside programs that compute. A thread with a shorter slice has its turn sooner, and no
+//! more of the core: shares follow from the weight alone. Kernels before 6.12 know no slices of single
+//! threads and ignore the wish.
 //!
 //! [`crate::rank::start`] calls [`ask`] once; threads and processes that the thread starts behind it inherit
 //! the slice.
