@@ -19,6 +19,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_DIR",
     "TUTTI_DIST",
     "TUTTI_DSE_KERNEL",
+    "TUTTI_DSM_SIZE",
     "TUTTI_FAULTS",
     "TUTTI_FAULT_TIMES",
     "TUTTI_FC",

@@ -1,0 +1,340 @@
+//! Several members on one network, in one thread, by a seed; and a checker.
+//!
+//! ```text
+//! step    one of: a record arrives, an acknowledgement arrives, a node sends what it owes, a program goes on
+//! network as the channel leaves it: each record once, in order of a pair, after any time; room runs out
+//! ```
+//!
+//! What the channel loses and repeats is seen here as time. A page that goes as a bulk message is read again
+//! when it is sent again: so a piece of a page may hold what its home has when it arrives.
+//!
+//! Programs have no data races: a byte is guarded by a lock, or written by one node of a phase between two
+//! barriers, or handed over by a flag, or lies in a block of one owner. So each read may return one value:
+//! that of the last store in the order of the simulation, which the checker keeps.
+
+mod program;
+
+use std::collections::VecDeque;
+
+use tutti_testkit::random::Random;
+
+use super::member::{Access, Frames, Member, Port, Sent};
+use super::message::{PAGE, decode_page};
+use super::unit::{HOME_UNITS, Run, UNIT_BYTES};
+use program::{Op, Program};
+
+/// A rule that is left out on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutation {
+    /// The interval closes before the homes have applied its stores.
+    RecordBeforeApplied,
+    /// Differences by words of eight bytes, not by bytes (D12).
+    WholeWords,
+    /// Units go home whole.
+    WholeUnits,
+    /// A home's stores to its own units are in no notice.
+    HomeUnnoticed,
+    /// Units that were flushed at an acquire are not in the notice of the interval.
+    EarlyFlushUnnoticed,
+    /// A notice drops a copy with stores that have not gone home.
+    StoresDropped,
+    /// A lock, barrier or flag hands no time on.
+    GrantWithoutTime,
+    /// A grant has the notices of its keeper alone.
+    OwnNoticesAlone,
+    /// Who takes memory does not see what was done by who gave it back (D7).
+    AllocateWithoutTime,
+}
+
+const MUTATIONS: [Mutation; 9] = [
+    Mutation::RecordBeforeApplied,
+    Mutation::WholeWords,
+    Mutation::WholeUnits,
+    Mutation::HomeUnnoticed,
+    Mutation::EarlyFlushUnnoticed,
+    Mutation::StoresDropped,
+    Mutation::GrantWithoutTime,
+    Mutation::OwnNoticesAlone,
+    Mutation::AllocateWithoutTime,
+];
+
+/// Bytes of the longest record: a page goes in many pieces.
+const RECORD_BYTES: usize = 700;
+/// Steps of a simulation: a program that needs more waits for ever.
+const STEPS_MAX: u64 = 2_000_000;
+
+/// The memory of a node.
+struct Memory {
+    bytes: Vec<u8>,
+    twins: Vec<Option<Vec<u8>>>,
+    access: Vec<Access>,
+}
+
+impl Memory {
+    fn new(units: u32) -> Self {
+        let count = units as usize;
+        Memory {
+            bytes: vec![0; count * UNIT_BYTES],
+            twins: vec![None; count],
+            access: vec![Access::None; count],
+        }
+    }
+
+    fn range(unit: u32, offset: usize, bytes: usize) -> std::ops::Range<usize> {
+        let begin = unit as usize * UNIT_BYTES + offset;
+        begin..begin + bytes
+    }
+}
+
+impl Frames for Memory {
+    fn allow(&mut self, run: Run, access: Access) {
+        run.units().for_each(|unit| self.access[unit as usize] = access);
+    }
+
+    fn make_twin(&mut self, unit: u32) {
+        self.twins[unit as usize] = Some(self.bytes[Memory::range(unit, 0, UNIT_BYTES)].to_vec());
+    }
+
+    fn drop_twin(&mut self, unit: u32) {
+        self.twins[unit as usize] = None;
+    }
+
+    fn with_twin(&self, unit: u32) -> (&[u8], &[u8]) {
+        let twin = self.twins[unit as usize].as_deref().expect("a unit that is flushed has a twin");
+        (&self.bytes[Memory::range(unit, 0, UNIT_BYTES)], twin)
+    }
+
+    fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
+        self.bytes[Memory::range(unit, offset, bytes.len())].copy_from_slice(bytes);
+    }
+
+    fn load(&self, unit: u32, offset: usize, into: &mut [u8]) {
+        into.copy_from_slice(&self.bytes[Memory::range(unit, offset, into.len())]);
+    }
+}
+
+/// The way from one node to another.
+#[derive(Default)]
+struct Channel {
+    records: VecDeque<Vec<u8>>,
+    sent: u64,
+    taken: u64,
+    acknowledged: u64,
+    /// The number of the last record of differences.
+    marked: u64,
+}
+
+struct Ports<'a> {
+    channels: &'a mut [Channel],
+    random: &'a mut Random,
+}
+
+impl Port for Ports<'_> {
+    fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Sent {
+        let channel = &mut self.channels[to];
+        assert!(head.len() + body.len() <= RECORD_BYTES, "a record is too long");
+        if channel.records.len() >= 4 || self.random.chance(50) {
+            return Sent::Full;
+        }
+        channel.records.push_back([head, body].concat());
+        channel.sent += 1;
+        Sent::Taken
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        RECORD_BYTES
+    }
+
+    fn note_difference(&mut self, to: usize) {
+        self.channels[to].marked = self.channels[to].sent;
+    }
+
+    fn is_applied(&mut self, to: usize) -> bool {
+        self.channels[to].acknowledged >= self.channels[to].marked
+    }
+}
+
+struct Node {
+    member: Member,
+    memory: Memory,
+    /// By receiver.
+    channels: Vec<Channel>,
+    program: Vec<Op>,
+    /// The operation that is next, or under way.
+    at: usize,
+    is_calling: bool,
+    /// Where the blocks lie that the program has taken.
+    blocks: Vec<u64>,
+}
+
+struct World {
+    nodes: Vec<Node>,
+    /// What each byte holds.
+    truth: Vec<u8>,
+    random: Random,
+}
+
+impl World {
+    fn new(seed: u64, mutation: Option<Mutation>) -> Self {
+        let mut random = Random::new(seed);
+        let count = random.between((2, 4)) as usize;
+        let Program { scripts, fixed_bytes } = Program::new(&mut random, count);
+        let units = HOME_UNITS * (count as u32 + 2);
+        let node = |(me, program)| {
+            let mut member = Member::new(me, count, units, RECORD_BYTES);
+            member.mutation = mutation;
+            let place = member.kept().blocks().allocate(fixed_bytes as u64, "fixed");
+            assert_eq!(place, Ok(0), "the heap begins behind the fixed bytes");
+            let channels = (0..count).map(|_| Channel::default()).collect();
+            let memory = Memory::new(units);
+            Node { member, memory, channels, program, at: 0, is_calling: false, blocks: Vec::new() }
+        };
+        let nodes = scripts.into_iter().enumerate().map(node).collect();
+        World { nodes, truth: vec![0; units as usize * UNIT_BYTES], random }
+    }
+
+    /// Runs all programs to their end.
+    fn run(&mut self) -> Result<(), String> {
+        for _ in 0..STEPS_MAX {
+            if self.nodes.iter().all(|node| node.at == node.program.len()) {
+                return Ok(());
+            }
+            let count = self.nodes.len() as u64;
+            let [one, other] = [0; 2].map(|_| self.random.below(count) as usize);
+            match self.random.below(10) {
+                0..4 => self.deliver(one, other)?,
+                4 => {
+                    let channel = &mut self.nodes[one].channels[other];
+                    channel.acknowledged = channel.taken;
+                }
+                5 => {
+                    let Node { member, memory, channels, .. } = &mut self.nodes[one];
+                    member.pump(&mut Ports { channels, random: &mut self.random }, memory);
+                }
+                _ => self.go_on(one)?,
+            }
+        }
+        let waits: Vec<_> = self.nodes.iter().map(|node| (node.at, node.member.goal())).collect();
+        Err(format!("it does not end: {waits:?}"))
+    }
+
+    fn deliver(&mut self, from: usize, to: usize) -> Result<(), String> {
+        let Some(mut record) = self.nodes[from].channels[to].records.pop_front() else { return Ok(()) };
+        self.nodes[from].channels[to].taken += 1;
+        if record[0] == PAGE && self.random.chance(300) {
+            // The piece was lost, and read again when it was sent again.
+            let (first, offset, bytes) = decode_page(&record).expect("a page");
+            let (length, head) = (bytes.len(), record.len() - bytes.len());
+            let range = Memory::range(first, offset, length);
+            record[head..].copy_from_slice(&self.nodes[from].memory.bytes[range]);
+        }
+        let Node { member, memory, .. } = &mut self.nodes[to];
+        if !member.handle_record(from, &record, memory) {
+            return Err(format!("node {to} does not take {record:?} of node {from}"));
+        }
+        self.violation(to)
+    }
+
+    fn violation(&mut self, node: usize) -> Result<(), String> {
+        match self.nodes[node].member.take_violation() {
+            Some(violation) => Err(format!("node {node}: {violation}")),
+            None => Ok(()),
+        }
+    }
+
+    /// One step of a program.
+    fn go_on(&mut self, me: usize) -> Result<(), String> {
+        let World { nodes, random, .. } = self;
+        let Node { member, memory, channels, program, at, is_calling, blocks } = &mut nodes[me];
+        let Some(op) = program.get(*at).cloned() else { return Ok(()) };
+        if *is_calling {
+            if member.advance(&mut Ports { channels, random }, memory) {
+                *is_calling = false;
+                if let Op::Take { .. } = op {
+                    blocks.push(member.value());
+                }
+                // An access is tried again; a call is over.
+                *at += usize::from(!matches!(op, Op::Load { .. } | Op::Store { .. }));
+            }
+            return self.violation(me);
+        }
+        if let Op::Load { place } | Op::Store { place, .. } = &op {
+            let address = place.address(blocks);
+            let unit = (address / UNIT_BYTES) as u32;
+            let is_write = matches!(op, Op::Store { .. });
+            let access = memory.access[unit as usize];
+            if access == Access::Write || (access == Access::Read && !is_write) {
+                return self.access(me, address, &op);
+            }
+            member.begin_fault(unit, is_write);
+        } else {
+            op.begin(member, blocks);
+        }
+        *is_calling = true;
+        self.violation(me)
+    }
+
+    fn access(&mut self, me: usize, address: usize, op: &Op) -> Result<(), String> {
+        let node = &mut self.nodes[me];
+        node.at += 1;
+        if let Op::Store { value, .. } = op {
+            node.memory.bytes[address] = *value;
+            self.truth[address] = *value;
+        } else if node.memory.bytes[address] != self.truth[address] {
+            return Err(format!(
+                "operation {} of node {me} loads {} from {address:#x}, {} was stored",
+                node.at - 1,
+                node.memory.bytes[address],
+                self.truth[address]
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Programs of a run: `TUTTI_SIM_TIMES`, or few.
+fn runs() -> u64 {
+    std::env::var("TUTTI_SIM_TIMES").ok().and_then(|runs| runs.parse().ok()).unwrap_or(300)
+}
+
+#[test]
+fn dsm_simulation_reads_what_happened_before() {
+    let first = tutti_testkit::random::seed();
+    for seed in first..first + runs() {
+        let mut world = World::new(seed, None);
+        world.run().unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+}
+
+#[test]
+fn dsm_simulation_finds_each_rule_that_is_left_out() {
+    let mut silent = Vec::new();
+    for mutation in MUTATIONS {
+        let found = (0..1000).find(|seed| World::new(*seed, Some(mutation)).run().is_err());
+        println!("{mutation:?}: program {found:?}");
+        if found.is_none() {
+            silent.push(mutation);
+        }
+    }
+    assert!(silent.is_empty(), "programs without {silent:?} are all right");
+}
+
+#[test]
+fn dsm_simulation_exercises_each_part_of_the_protocol() {
+    let mut sum = super::member::Counters::default();
+    for seed in 0..40 {
+        let mut world = World::new(seed, None);
+        world.run().unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        for counters in world.nodes.iter().map(|node| node.member.counters()) {
+            sum.fetches += counters.fetches;
+            sum.fetched_units += counters.fetched_units;
+            sum.twins += counters.twins;
+            sum.difference_records += counters.difference_records;
+            sum.dropped_units += counters.dropped_units;
+            sum.intervals += counters.intervals;
+        }
+    }
+    assert!(sum.fetched_units > sum.fetches, "no run of units was fetched at once: {sum:?}");
+    let least = [sum.fetches, sum.twins, sum.difference_records, sum.dropped_units, sum.intervals];
+    assert!(least.iter().all(|count| *count > 100), "{sum:?}");
+}
