@@ -212,15 +212,15 @@ fn copy_one(guard: &mut Guard, owner: Owner, key: c_int) -> Result<Option<Value>
 /// The attributes of an object, if it ever had one.
 fn find_set(guard: &Guard, owner: Owner) -> Result<Option<&Set>> {
     match owner {
-        Owner::Comm(handle) => guard.comm(handle).map(|comm| Some(&comm.attributes)),
-        Owner::Datatype(handle) => guard.datatype(handle).map(|_| guard.attributes.others.get(&owner)),
-        Owner::Win(handle) => guard.window(handle).map(|_| guard.attributes.others.get(&owner)),
+        Owner::Comm(handle) => guard.comms.find(handle).map(|comm| Some(&comm.attributes)),
+        Owner::Datatype(handle) => guard.types.find(handle).map(|_| guard.attributes.others.get(&owner)),
+        Owner::Win(handle) => guard.wins.find(handle).map(|_| guard.attributes.others.get(&owner)),
     }
 }
 
 fn make_set(guard: &mut Guard, owner: Owner) -> Result<&mut Set> {
     match owner {
-        Owner::Comm(handle) => guard.comm_mut(handle).map(|comm| &mut comm.attributes),
+        Owner::Comm(handle) => guard.comms.find_mut(handle).map(|comm| &mut comm.attributes),
         _ => Ok(guard.attributes.others.entry(owner).or_default()),
     }
 }
@@ -257,11 +257,4 @@ fn forget_if_unused(guard: &mut Guard, index: u32) {
 
 fn check_callback(which: &str, key: c_int, code: c_int) -> Result<()> {
     check(code == MPI_SUCCESS, code, || format!("the {which} callback of attribute {key:#x} returned {code}"))
-}
-
-/// The error of a handle that names no window.
-#[cold]
-pub(crate) fn bad_win(handle: MPI_Win) -> Error {
-    let what = if handle == MPI_WIN_NULL { "is MPI_WIN_NULL" } else { "is freed or was never one" };
-    Error::new(MPI_ERR_WIN, format_args!("window {:#x} {what}", handle.0))
 }

@@ -52,9 +52,9 @@ impl Guard {
     }
 
     fn attached_buffer(&self, comm: MPI_Comm) -> Result<Attached> {
-        let comm = self.comm(comm)?;
+        let comm = self.comms.find(comm)?;
         let of_session = || comm.origin.as_ref().and_then(|origin| origin.buffer.borrow().clone());
-        let found = comm.buffer.clone().or_else(of_session).or_else(|| self.buffer.clone());
+        let found = comm.buffer.clone().or_else(of_session).or_else(|| self.env.buffer.clone());
         found.ok_or_else(|| {
             Error::new(MPI_ERR_BUFFER, "no buffer is attached; call MPI_Buffer_attach before a buffered send")
         })
@@ -63,18 +63,18 @@ impl Guard {
     /// The buffer of an owner.
     fn buffer_of(&self, owner: BufferOwner) -> Result<Option<Attached>> {
         Ok(match owner {
-            BufferOwner::Process => self.buffer.clone(),
-            BufferOwner::Comm(comm) => self.comm(comm)?.buffer.clone(),
-            BufferOwner::Session(session) => self.session(session)?.origin.buffer.borrow().clone(),
+            BufferOwner::Process => self.env.buffer.clone(),
+            BufferOwner::Comm(comm) => self.comms.find(comm)?.buffer.clone(),
+            BufferOwner::Session(session) => self.env.session(session)?.origin.buffer.borrow().clone(),
         })
     }
 
     fn set_buffer(&mut self, owner: BufferOwner, buffer: Option<Attached>) -> Result<()> {
         match owner {
-            BufferOwner::Process => self.buffer = buffer,
-            BufferOwner::Comm(comm) => self.comm_mut(comm)?.buffer = buffer,
+            BufferOwner::Process => self.env.buffer = buffer,
+            BufferOwner::Comm(comm) => self.comms.find_mut(comm)?.buffer = buffer,
             BufferOwner::Session(session) => {
-                self.session(session)?.origin.buffer.replace(buffer);
+                self.env.session(session)?.origin.buffer.replace(buffer);
             }
         }
         Ok(())

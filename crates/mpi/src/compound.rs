@@ -106,7 +106,7 @@ impl Guard {
     pub fn persistent(&mut self, start: Rc<Start>) -> u32 {
         let index =
             self.insert_compound(Compound { is_persistent: true, parts: [NOTHING; 2], active: false });
-        let starts = &mut self.starts;
+        let starts = &mut self.persistents.starts;
         starts.resize_with(starts.len().max(index as usize + 1), || None);
         starts[index as usize] = Some(Starter(start));
         index
@@ -135,7 +135,7 @@ impl Guard {
             return wrong("the persistent request has been started already");
         }
         let Starter(start) =
-            self.starts[index as usize].clone().expect("a persistent request can be started");
+            self.persistents.starts[index as usize].clone().expect("a persistent request can be started");
         let parts = start(self)?;
         let compound = self.engine.compound_mut(index).expect("it was one just now");
         (compound.parts, compound.active) = (parts, true);
@@ -254,7 +254,7 @@ impl Guard {
                 self.engine.release(part);
             }
         }
-        if let Some(start) = self.starts.get_mut(index as usize) {
+        if let Some(start) = self.persistents.starts.get_mut(index as usize) {
             *start = None;
         }
         self.engine.requests.free(index);

@@ -68,7 +68,7 @@ pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -
 #[inline(always)]
 pub fn call_window(name: &'static CStr, win: MPI_Win, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
     let Some(mut guard) = crate::check::enter_call(name) else { return outside(name) };
-    guard.call = name;
+    guard.env.call = name;
     match body(&mut guard) {
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise_on_window(guard, name, win, error),
@@ -95,7 +95,7 @@ pub fn continue_on_window(
     win: MPI_Win,
     body: impl FnOnce(&mut Guard) -> Result<()>,
 ) -> c_int {
-    guard.call = name;
+    guard.env.call = name;
     match body(&mut guard) {
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise_on_window(guard, name, win, error),
@@ -107,7 +107,7 @@ pub fn continue_on_window(
 #[inline(always)]
 pub fn call_file(name: &'static CStr, file: MPI_File, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
     let Some(mut guard) = crate::check::enter_call(name) else { return outside(name) };
-    guard.call = name;
+    guard.env.call = name;
     match body(&mut guard) {
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise_on_file(guard, name, file, error),
@@ -118,7 +118,7 @@ pub fn call_file(name: &'static CStr, file: MPI_File, body: impl FnOnce(&mut Gua
 #[cold]
 #[inline(never)]
 pub fn raise_on_file(guard: Guard, name: &CStr, file: MPI_File, error: Error) -> c_int {
-    let (file, handler) = match guard.file(file) {
+    let (file, handler) = match guard.files.find(file) {
         Ok(found) => (file, found.errhandler),
         Err(_) => (MPI_FILE_NULL, default_of_files()),
     };
@@ -139,7 +139,7 @@ pub fn set_default_of_files(handler: MPI_Errhandler) {
 #[cold]
 #[inline(never)]
 fn raise_on_window(guard: Guard, name: &CStr, win: MPI_Win, error: Error) -> c_int {
-    match guard.window(win).map(|window| window.errhandler) {
+    match guard.wins.find(win).map(|window| window.errhandler) {
         Ok(handler) => raise_with(guard, name, handler, win.0, error),
         Err(_) => raise(guard, name, MPI_COMM_NULL, error),
     }
@@ -153,7 +153,7 @@ pub fn continue_after(
     comm: MPI_Comm,
     body: impl FnOnce(&mut Guard) -> Result<()>,
 ) -> c_int {
-    guard.call = name;
+    guard.env.call = name;
     match body(&mut guard) {
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise(guard, name, comm, error),
@@ -176,15 +176,15 @@ pub fn call_anytime(name: &'static CStr, body: impl FnOnce() -> Result<()>) -> c
 #[cold]
 #[inline(never)]
 pub fn raise(mut guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
-    let of_operation = error.context.and_then(|context| guard.comm_of_context(context));
-    if let Some((file, handler)) = of_operation.and_then(|comm| guard.file_of_comm(comm)) {
+    let of_operation = error.context.and_then(|context| guard.comms.of_context(context));
+    if let Some((file, handler)) = of_operation.and_then(|comm| guard.files.of_comm(comm)) {
         return raise_with(guard, name, handler, file.0, error);
     }
-    if let Some((win, handler)) = of_operation.and_then(|comm| guard.window_of_comm(comm)) {
+    if let Some((win, handler)) = of_operation.and_then(|comm| guard.wins.of_comm(comm)) {
         return raise_with(guard, name, handler, win.0, error);
     }
     let comm = of_operation.unwrap_or(comm);
-    let (comm, handler) = match guard.comm(comm) {
+    let (comm, handler) = match guard.comms.find(comm) {
         Ok(found) => (comm, found.errhandler),
         Err(_) => guard.comm_without_object(name),
     };
@@ -196,8 +196,7 @@ impl Guard {
     /// was MPI_COMM_WORLD (MPI-3.1, 8.3), and programs that set a handler for that one alone still count on
     /// it: while MPI_COMM_SELF has its initial handler, they get theirs.
     fn comm_without_object(&mut self, name: &CStr) -> (MPI_Comm, MPI_Errhandler) {
-        let [world, own] = &self.predefined_comms;
-        let (world, own) = (world.errhandler, own.errhandler);
+        let (world, own) = (self.comms.world().errhandler, self.comms.own().errhandler);
         let initial = initial_errhandler::handler();
         if own != initial || world == initial {
             return (MPI_COMM_SELF, own);

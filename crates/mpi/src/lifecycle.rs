@@ -5,7 +5,6 @@
 //! that is opened later ([`tutti_runtime::rank`]).
 
 use core::ffi::c_int;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,14 +14,14 @@ use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::ticket::APPLICATION_VARIABLE;
 
 use crate::abi::*;
-use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
-use crate::datatype::Predefined;
+use crate::comm::{CONTEXTS_PER_COMM, Comm, Comms, Group};
+use crate::datatype::Types;
 use crate::engine::Engine;
 use crate::error::{Error, Result, check};
-use crate::handle::{Kind, Slab};
 use crate::phase::{self, AFTER, BEFORE, RUNNING};
-use crate::process::{self, Guard, Process, Session};
+use crate::process::{self, Guard, Process};
 use crate::request::{Request, RequestKind};
+use crate::session::{Environment, Session};
 use crate::wait_goal::{Goal, Outside};
 use crate::waiting;
 
@@ -90,8 +89,8 @@ pub(crate) fn open(session: Session) -> Result<MPI_Session> {
     SESSIONS.fetch_add(1, Ordering::AcqRel);
     let mut guard = process::enter()
         .ok_or_else(|| Error::new(MPI_ERR_OTHER, format_args!("called {}", process::absence())))?;
-    let index = guard.sessions.insert(session);
-    Ok(MPI_Session(guard.sessions.handle(index)))
+    let index = guard.env.sessions.insert(session);
+    Ok(MPI_Session(guard.env.sessions.handle(index)))
 }
 
 /// One session less; the handle is stale already.
@@ -163,36 +162,18 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let engine = Engine::new(job, rank.router.clone(), Some(waiting::lend_client));
     engine.expose_unexpected(LOCK.word());
     let job = &engine.job;
+    let app_number = if is_alone { None } else { app_number() };
     let process = Process {
-        universe_size: job.universe() as c_int,
-        app_number: if is_alone { None } else { app_number() },
+        env: Environment::new(job.universe() as c_int, app_number, required, process::thread_id()),
         engine,
-        predefined_comms,
-        comms: Slab::new(Kind::Comm),
-        groups: Slab::new(Kind::Group),
-        predefined_types: Predefined::new(),
-        types: Slab::new(Kind::Datatype),
-        attributes: Default::default(),
-        ops: Slab::new(Kind::Op),
-        schedules: Default::default(),
-        bridging: Vec::new(),
-        wins: Slab::new(Kind::Win),
-        files: Slab::new(Kind::File),
-        servers: HashMap::new(),
-        free_contexts: Vec::new(),
-        ports: Default::default(),
-        parent: MPI_COMM_NULL,
-        sessions: Slab::new(Kind::Session),
-        thread_level: required,
-        main_thread: process::thread_id(),
         // The predefined communicators have the first two numbers.
-        next_context,
-        seen_ended: 0,
-        next_partition: 0,
-        buffer: None,
-        starts: Vec::new(),
-        message_groups: HashMap::new(),
-        call: c"MPI_Init",
+        comms: Comms::new(predefined_comms, next_context),
+        types: Types::new(),
+        attributes: Default::default(),
+        colls: Default::default(),
+        wins: Default::default(),
+        files: Default::default(),
+        persistents: Default::default(),
         check,
     };
     process::begin(process);
@@ -219,7 +200,7 @@ pub(crate) fn raise_thread_level(required: c_int) {
         LOCK.need();
     }
     if let Some(mut guard) = process::enter() {
-        guard.thread_level = guard.thread_level.max(required);
+        guard.env.thread_level = guard.env.thread_level.max(required);
     }
 }
 
@@ -237,7 +218,7 @@ pub(crate) fn finish(mut guard: Guard) {
         let goal = Goal::Outside(Outside::Launch);
         guard.wait(None, goal, |process| process.engine.is_flushed().then_some(()));
     }
-    guard.ports.take_names_back();
+    guard.comms.take_names_back();
     guard.engine.publish_all();
     guard.release_blocks();
     crate::stats::leave(&guard);

@@ -39,7 +39,7 @@ pub fn null_argument_of_session(
     argument: &'static str,
 ) -> c_int {
     let Some(guard) = process::enter() else { return null_argument(function, MPI_COMM_NULL, argument) };
-    match guard.session(session).map(|session| session.errhandler) {
+    match guard.env.session(session).map(|session| session.errhandler) {
         Ok(handler) => errhandler::raise_with(guard, function, handler, session.0, null(argument)),
         Err(error) => errhandler::raise(guard, function, MPI_COMM_NULL, error),
     }

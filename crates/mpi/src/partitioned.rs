@@ -22,10 +22,10 @@ use tutti_datatype::Buffer;
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
 use crate::comm::Channel;
+use crate::datatype::Data;
 use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result, check};
 use crate::handle::NONE;
-use crate::point_to_point::Data;
 use crate::process::Guard;
 use crate::request::extra::Extra;
 use crate::request::partition::{Introduction, Partitioned, Side};
@@ -63,12 +63,12 @@ impl Guard {
         check(partitions >= 0, MPI_ERR_ARG, || format!("partitions is {partitions}, expected 0 or more"))?;
         check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
         check(peer != MPI_ANY_SOURCE, MPI_ERR_RANK, || "partitioned messages have no wildcards".into())?;
-        self.buffer(data)?;
+        self.types.buffer(data)?;
         let whole = data.count.checked_mul(partitions.into()).ok_or_else(|| {
             Error::new(MPI_ERR_COUNT, format_args!("{partitions} times {} elements are too many", data.count))
         })?;
-        let whole = self.buffer(Data { count: whole, ..data })?;
-        let communicator = self.comm(comm)?;
+        let whole = self.types.buffer(Data { count: whole, ..data })?;
+        let communicator = self.comms.find(comm)?;
         let world = if peer == MPI_PROC_NULL { None } else { Some(communicator.world_rank(peer)?) };
         let context = communicator.context;
         let made = Partitioned {
@@ -100,11 +100,11 @@ impl Guard {
     /// # Errors
     /// Those of the arguments.
     pub fn prepare_partitioned_send(&mut self, arguments: Arguments) -> Result<MPI_Request> {
-        let first = self.next_partition;
+        let first = self.persistents.next_partition;
         let ready = vec![false; arguments.partitions.max(0) as usize];
         let side = Side::Sender { first, ready, declared: 0 };
         let (made, context) = self.partitioned(arguments, side)?;
-        self.next_partition = first.wrapping_add(made.partitions as u32);
+        self.persistents.next_partition = first.wrapping_add(made.partitions as u32);
         if let Some(to) = made.peer {
             let bytes = made.partition_bytes();
             let mut words = [first, made.partitions as u32, bytes as u32, (bytes as u64 >> 32) as u32];

@@ -1,16 +1,16 @@
 //! From the arguments of point-to-point calls to operations of the engine, and back to statuses.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
 use crate::check_mode;
-use crate::datatype::checked_count;
+use crate::datatype::Data;
 use crate::engine::LOST;
 use crate::engine::fast_path::{self, FastPath};
 use crate::engine::message::{Message, Mode};
-use crate::error::{Error, Result, check as ensure};
+use crate::error::{Error, Result};
 use crate::process::{Guard, Process};
 use crate::request::{Named, Outcome, Request, RequestKind, Started};
 use crate::wait_goal::Goal;
@@ -18,59 +18,15 @@ use crate::wait_goal::Goal;
 /// Handle of no request: the operation is finished and had nothing to tell.
 pub const FINISHED_SEND: MPI_Request = MPI_Request((crate::handle::Kind::Request as usize) << 27 | 0xff_ffff);
 
-/// The data arguments of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Data {
-    /// Address.
-    pub address: *mut c_void,
-    /// Number of elements.
-    pub count: i64,
-    /// Their type.
-    pub datatype: MPI_Datatype,
-}
-
-impl Data {
-    /// Data of an int-count call.
-    #[inline(always)]
-    pub fn new(address: *const c_void, count: impl Into<i64>, datatype: MPI_Datatype) -> Self {
-        Data { address: address.cast_mut(), count: count.into(), datatype }
-    }
-}
-
 impl Guard {
-    /// The data arguments as a stream of bytes.
-    ///
-    /// # Errors
-    /// MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_BUFFER.
-    #[inline(always)]
-    pub fn buffer(&self, data: Data) -> Result<Buffer> {
-        let count = checked_count(data.count)?;
-        let datatype = self.datatype(data.datatype)?;
-        if datatype.element.is_some() {
-            ensure(!data.address.is_null() || count == 0, MPI_ERR_BUFFER, || {
-                format!("the buffer is a null pointer, expected memory for {count} elements")
-            })?;
-        }
-        Ok(datatype.buffer(data.address.cast(), count)?)
-    }
-
-    /// Contiguous data of a predefined type: address and bytes. `None` for anything else, wrong arguments
-    /// included.
-    #[inline(always)]
-    fn plain(&self, data: Data) -> Option<(*mut u8, usize)> {
-        let size = self.predefined_types.plain_size(data.datatype)?;
-        let count = usize::try_from(data.count).ok().filter(|&count| count < 1 << 20)?;
-        (!data.address.is_null() || count == 0).then_some((data.address.cast(), count * size))
-    }
-
     /// Sends a small message the fast path; false when the general way must be gone.
     #[inline(always)]
     pub fn try_send_small(&mut self, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm) -> bool {
         if dest < 0 || tag < 0 {
             return false;
         }
-        let Some((at, bytes)) = self.plain(data) else { return false };
-        let Ok(communicator) = self.comm(comm) else { return false };
+        let Some((at, bytes)) = self.types.plain(data) else { return false };
+        let Ok(communicator) = self.comms.find(comm) else { return false };
         let Ok(to) = communicator.world_rank(dest) else { return false };
         let context = communicator.context;
         self.engine.try_send_small(to as usize, context, tag, at, bytes)
@@ -95,8 +51,8 @@ impl Guard {
         if source < 0 || (tag < 0 && tag != MPI_ANY_TAG) {
             return None;
         }
-        let (at, capacity) = self.plain(data)?;
-        let communicator = self.comm(comm).ok()?;
+        let (at, capacity) = self.types.plain(data)?;
+        let communicator = self.comms.find(comm).ok()?;
         let from = communicator.world_rank(source).ok()? as usize;
         let context = communicator.context;
         if !self.engine.is_alone(from) {
@@ -122,8 +78,8 @@ impl Guard {
     /// As [`Guard::try_receive_small`].
     #[inline(never)]
     unsafe fn try_receive_any(&mut self, data: Data, tag: c_int, comm: MPI_Comm) -> Option<Outcome> {
-        let (at, capacity) = self.plain(data)?;
-        let context = self.comm(comm).ok()?.context;
+        let (at, capacity) = self.types.plain(data)?;
+        let context = self.comms.find(comm).ok()?.context;
         if (tag < 0 && tag != MPI_ANY_TAG) || !self.engine.has_no_waiter() {
             return None;
         }
@@ -131,7 +87,7 @@ impl Guard {
         // SAFETY: our contract.
         let (from, tag, bytes) =
             unsafe { self.engine.try_take_small_from_any(context, tag, at, capacity, polls)? };
-        let source = self.comm(comm).ok()?.rank_of_world(from as u32)?;
+        let source = self.comms.find(comm).ok()?.rank_of_world(from as u32)?;
         Some(Outcome { source, tag, bytes, ..Outcome::EMPTY })
     }
 
@@ -150,8 +106,8 @@ impl Guard {
         if source < 0 || (tag < 0 && tag != MPI_ANY_TAG) {
             return None;
         }
-        let (at, capacity) = self.plain(data)?;
-        let communicator = self.comm(comm).ok()?;
+        let (at, capacity) = self.types.plain(data)?;
+        let communicator = self.comms.find(comm).ok()?;
         let from = communicator.world_rank(source).ok()? as usize;
         let context = communicator.context;
         if communicator.needs_translation() || capacity > fast_path::CAPACITY_MAX {
@@ -199,11 +155,11 @@ impl Guard {
         comm: MPI_Comm,
         mode: Mode,
     ) -> Result<Option<Message>> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         if tag < 0 {
             return Err(bad_tag(tag, ""));
         }
-        let buffer = self.buffer(data)?;
+        let buffer = self.types.buffer(data)?;
         if dest == MPI_PROC_NULL {
             return Ok(None);
         }
@@ -226,12 +182,12 @@ impl Guard {
         let (source, context) = match self.checked_source(source, tag, comm)? {
             Some(found) => found,
             None => {
-                self.buffer(data)?;
+                self.types.buffer(data)?;
                 return Ok(None);
             }
         };
-        let mut request = Request::new(RequestKind::Receive, self.buffer(data)?, context, source, tag);
-        request.group = self.comm(comm)?.translation();
+        let mut request = Request::new(RequestKind::Receive, self.types.buffer(data)?, context, source, tag);
+        request.group = self.comms.find(comm)?.translation();
         if check_mode::is_on() {
             self.check_overlap(&request.buffer, RequestKind::Receive);
         }
@@ -244,7 +200,7 @@ impl Guard {
     /// MPI_ERR_COMM, MPI_ERR_TAG, MPI_ERR_RANK.
     #[inline(always)]
     pub fn checked_source(&self, source: c_int, tag: c_int, comm: MPI_Comm) -> Result<Option<(c_int, u32)>> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         if tag < 0 && tag != MPI_ANY_TAG {
             return Err(bad_tag(tag, " or MPI_ANY_TAG"));
         }

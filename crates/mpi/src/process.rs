@@ -4,89 +4,46 @@
 //! ([`tutti_runtime::waiting`]). No lock is held and nothing is borrowed while a function of the user runs.
 
 use std::cell::UnsafeCell;
-use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use core::ffi::{CStr, c_int};
-
-use tutti_datatype::Datatype;
 use tutti_runtime::rank::{LOCK, LockedRank};
 
 use crate::abi::*;
-use crate::attached::{Attached, Origin};
 use crate::check_mode;
-use crate::collective::schedules::Schedules;
-use crate::comm::{Comm, Group};
-use crate::datatype::Predefined;
+use crate::collective::state::Collectives;
+use crate::comm::Comms;
+use crate::datatype::Types;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::file::opened::File;
-use crate::handle::Slab;
+use crate::error::Result;
+use crate::file::Files;
 use crate::phase::{AFTER, BEFORE, CHECKED, FORKED, PENDING, PHASE, RUNNING, phase};
 use crate::request::extra::Part;
-use crate::win::window::Window;
+use crate::session::Environment;
+use crate::win::Windows;
 
 /// Everything this process knows.
 #[derive(Debug)]
 pub struct Process {
     /// Point-to-point.
     pub engine: Engine,
-    /// MPI_COMM_WORLD and MPI_COMM_SELF.
-    pub predefined_comms: [Comm; 2],
-    /// Communicators made by the user.
-    pub comms: Slab<Comm>,
-    /// Groups made by the user.
-    pub groups: Slab<Rc<Group>>,
-    /// Predefined datatypes.
-    pub predefined_types: Predefined,
-    /// Datatypes made by the user.
-    pub types: Slab<Datatype>,
+    /// Communicators and groups.
+    pub comms: Comms,
+    /// Datatypes.
+    pub types: Types,
     /// Keys of attributes, and the attributes of datatypes and windows.
     pub attributes: crate::attributes::Table,
-    /// MPI_UNIVERSE_SIZE: how many processes the user expects.
-    pub universe_size: c_int,
-    /// MPI_APPNUM: which of several programs of the job this one is, if the launcher tells.
-    pub app_number: Option<c_int>,
-    /// Reduction operations made by the user.
-    pub ops: Slab<crate::collective::op::UserOperation>,
-    /// Collective operations that were started and are not finished.
-    pub schedules: Schedules,
-    /// Leaders of other groups, with which calls of this process make communicators.
-    pub bridging: Vec<u32>,
+    /// Collective operations.
+    pub colls: Collectives,
     /// Windows.
-    pub wins: Slab<Window>,
-    /// Open files.
-    pub files: Slab<File>,
-    /// The requests of the tasks that keep shared pointers, by the communicators of their files.
-    pub servers: HashMap<usize, u32>,
-    /// Numbers of contexts that this process has led and may use again.
-    pub free_contexts: Vec<u32>,
-    /// Ports that this process has opened.
-    pub ports: crate::comm::open_ports::Ports,
-    /// The intercommunicator with those who started this process, or MPI_COMM_NULL.
-    pub parent: MPI_Comm,
-    /// Open sessions.
-    pub sessions: Slab<Session>,
-    /// Thread level given by Init.
-    pub thread_level: c_int,
-    /// Thread that called Init.
-    pub main_thread: libc::pid_t,
-    /// Number of the next context that this process takes; see `comm/agreement.rs`.
-    pub next_context: u32,
-    /// Later ranks that had ended when this process last looked at them.
-    pub seen_ended: u32,
-    /// Number of the next partition that this process sends; see `partitioned.rs`.
-    pub next_partition: u32,
-    /// The process's buffer for buffered sends.
-    pub buffer: Option<Attached>,
-    /// How persistent requests start, by their index.
-    pub starts: Vec<Option<Starter>>,
-    /// Groups for the translation of sources, of messages taken out of matching, by handle.
-    pub message_groups: HashMap<usize, Option<Rc<Group>>>,
-    /// The function that was called last, if it was not done at once.
-    pub call: &'static CStr,
+    pub wins: Windows,
+    /// Files.
+    pub files: Files,
+    /// What this process was promised and told: threads, sessions, its place among programs.
+    pub env: Environment,
+    /// How persistent requests start.
+    pub persistents: Persistents,
     /// What the checker knows, when there is one.
     pub check: Option<Box<crate::check::state::Check>>,
 }
@@ -104,15 +61,13 @@ impl std::fmt::Debug for Starter {
     }
 }
 
-/// A session of this process.
-#[derive(Debug)]
-pub struct Session {
-    /// Error handler; one of its references is ours.
-    pub errhandler: MPI_Errhandler,
-    /// Thread level that was asked for.
-    pub thread_level: c_int,
-    /// What it shares with the groups and communicators that go back to it.
-    pub origin: Rc<Origin>,
+/// How persistent requests start, and what is counted for them.
+#[derive(Debug, Default)]
+pub struct Persistents {
+    /// By the index of the request.
+    pub(crate) starts: Vec<Option<Starter>>,
+    /// Number of the next partition that this process sends ([`crate::partitioned`]).
+    pub(crate) next_partition: u32,
 }
 
 static PROCESS: Cell = Cell(UnsafeCell::new(None));
@@ -232,7 +187,7 @@ pub fn handler_before_fork() -> Option<MPI_Errhandler> {
     // SAFETY: the copy belongs to this process, none of whose threads changes it any more; a handler is one
     // word.
     let process = unsafe { (*PROCESS.0.get()).as_ref() };
-    process.map(|process| process.predefined_comms[0].errhandler)
+    process.map(|process| process.comms.world().errhandler)
 }
 
 /// The state at the moment of a fork, in the child, for questions that it can answer alone; none: this is no
@@ -266,24 +221,6 @@ impl Guard {
         let process = with_state(std::ptr::from_mut);
         Guard { process, rank }
     }
-
-    /// A datatype by handle.
-    ///
-    /// # Errors
-    /// MPI_ERR_TYPE when it names none.
-    #[inline(always)]
-    pub fn datatype(&self, handle: MPI_Datatype) -> Result<&Datatype> {
-        match self.predefined_types.find(handle) {
-            Some(datatype) => Ok(datatype),
-            None => self.types.find(handle.0).ok_or_else(|| bad_datatype(handle)),
-        }
-    }
-}
-
-#[cold]
-fn bad_datatype(handle: MPI_Datatype) -> Error {
-    let what = if handle == MPI_DATATYPE_NULL { "is MPI_DATATYPE_NULL" } else { "is freed or was never one" };
-    Error::new(MPI_ERR_TYPE, format_args!("datatype {:#x} {what}", handle.0))
 }
 
 impl Deref for Guard {

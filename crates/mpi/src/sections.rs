@@ -27,7 +27,7 @@ impl Guard {
         let stage = Rc::new(stage);
         match self.named_request(request)? {
             Named::Inactive(index) => {
-                let place = self.starts.get_mut(index as usize).and_then(Option::as_mut);
+                let place = self.persistents.starts.get_mut(index as usize).and_then(Option::as_mut);
                 let Some(Starter(start)) = place else { return Ok(()) };
                 let inner = start.clone();
                 *start = Rc::new(move |guard: &mut Guard| {
@@ -51,7 +51,7 @@ impl Guard {
 
     /// The sections are written when this request is done, which it may be already.
     fn finish_stage_with(&mut self, index: u32, stage: &Rc<Stage>) {
-        match self.schedules.of_mut(index) {
+        match self.colls.schedules.of_mut(index) {
             Some(schedule) => schedule.stage = Some(stage.clone()),
             // SAFETY: the operation has ended.
             None => unsafe { stage.finish() },

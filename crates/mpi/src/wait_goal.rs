@@ -128,15 +128,15 @@ pub(crate) fn describe(process: &Process, goal: Goal<'_>, report: &mut SleepRepo
 /// Describes the collective operations that go on by themselves, and what holds besides the waits.
 pub(crate) fn describe_background(process: &Process, report: &mut SleepReport) {
     let mut description = Description { process, report: &mut *report };
-    for schedule in process.schedules.iter() {
+    for schedule in process.colls.schedules.iter() {
         if description.report.is_full() {
             break;
         }
         description.put_alternative(|description| description.put_step(schedule));
     }
-    let multiple = process.thread_level >= MPI_THREAD_MULTIPLE;
+    let multiple = process.env.thread_level >= MPI_THREAD_MULTIPLE;
     // Where any thread may call, the last call need not be the one that waits.
-    let call = if multiple { c"" } else { process.call };
+    let call = if multiple { c"" } else { process.env.call };
     let engine = &process.engine;
     report.put_facts(engine.unasked(), engine.owes(), multiple, call.to_bytes());
 }
@@ -263,7 +263,7 @@ impl Description<'_, '_> {
             RequestKind::Send => What::Send,
             RequestKind::Receive => What::Receive,
             RequestKind::Collective => {
-                match self.process.schedules.of(index) {
+                match self.process.colls.schedules.of(index) {
                     Some(schedule) => self.put_step(schedule),
                     None => self.put(Wait::other(0, false)),
                 }

@@ -73,7 +73,7 @@ impl Guard {
             self.rank.core_sharing = CoreSharing::new(self.engine.job.is_oversubscribed());
         }
         let ended = self.engine.job.ended();
-        if ended != std::mem::replace(&mut self.seen_ended, ended) {
+        if ended != std::mem::replace(&mut self.engine.seen_ended, ended) {
             self.forget_left_ranks();
         }
     }
@@ -155,7 +155,7 @@ impl Interface for Mpi {
     }
 
     fn has_background(&self) -> bool {
-        process::with_state(|process| !process.schedules.is_empty())
+        process::with_state(|process| !process.colls.schedules.is_empty())
     }
 }
 

@@ -166,6 +166,17 @@ impl Rule {
         })
     }
 
+    /// The owners of a process that the function gets, as places, and the function.
+    fn owners(&self) -> (Vec<String>, &str) {
+        let name = self.callee.name.as_str();
+        match name.rsplit_once('.') {
+            Some((owners, function)) if !name.starts_with("guard.") => {
+                (owners.split('.').map(|owner| format!("process.{owner}")).collect(), function)
+            }
+            _ => (Vec::new(), name),
+        }
+    }
+
     /// The text between the braces of a body.
     fn body(&self, table: &Table, prototype: &Prototype, is_large: bool) -> Result<String, String> {
         let name = &prototype.name;
@@ -174,18 +185,20 @@ impl Rule {
         });
         let (safety, block) = if has_addresses { (SAFETY, "unsafe ") } else { ("", "") };
         let arguments = self.callee.arguments.as_deref().unwrap_or_default();
+        let (owners, function) = self.owners();
         let mut given: Vec<String> = match self.entry {
             Entry::Itself => vec![format!("c\"{name}\"")],
-            Entry::Call if !self.callee.name.starts_with("guard.") => vec!["guard".to_owned()],
-            Entry::File if self.callee.name.starts_with("files::") => vec!["guard".to_owned()],
+            Entry::Call if !owners.is_empty() => owners.iter().map(|owner| format!("&mut {owner}")).collect(),
+            Entry::Call if !function.starts_with("guard.") => vec!["guard".to_owned()],
+            Entry::File if function.starts_with("files::") => vec!["guard".to_owned()],
             _ => Vec::new(),
         };
         for argument in arguments {
             given.push(to_rust(argument, is_large)?);
         }
-        let is_path = ["guard.", "crate::"].iter().any(|start| self.callee.name.starts_with(start));
+        let is_path = ["guard.", "crate::"].iter().any(|start| function.starts_with(start));
         let path = if is_path { "" } else { "super::" };
-        let mut callee = format!("{path}{}({})", self.callee.name, given.join(", "));
+        let mut callee = format!("{path}{function}({})", given.join(", "));
         if self.entry == Entry::Itself {
             return Ok(match has_addresses {
                 true => format!("    {SAFETY}    unsafe {{ {callee} }}\n"),
@@ -211,6 +224,9 @@ impl Rule {
         }
         if !self.results.is_empty() {
             inside += "        Ok(())\n";
+        }
+        if !owners.is_empty() {
+            inside = format!("        let process = &mut **guard;\n{inside}");
         }
         let entry = match self.entry {
             Entry::Call => match self.object(table, prototype) {

@@ -44,8 +44,8 @@ fn predefined(guard: &mut Guard, of_session: bool, keyval: c_int) -> Option<Opti
         // One clock for all processes of a node.
         MPI_WTIME_IS_GLOBAL => &YES,
         MPI_LASTUSEDCODE => error_codes::LAST_USED.as_ptr(),
-        MPI_UNIVERSE_SIZE => &guard.universe_size,
-        MPI_APPNUM => match &guard.app_number {
+        MPI_UNIVERSE_SIZE => &guard.env.universe_size,
+        MPI_APPNUM => match &guard.env.app_number {
             Some(number) => number,
             None => return Some(None),
         },
@@ -62,13 +62,13 @@ fn check_not_predefined(guard: &mut Guard, keyval: c_int) -> Result<()> {
 }
 
 pub(super) fn set_of_comm(guard: &mut Guard, comm: MPI_Comm, key: c_int, value: *mut c_void) -> Result<()> {
-    guard.comm(comm)?;
+    guard.comms.find(comm)?;
     check_not_predefined(guard, key)?;
     attribute_calls::set(guard, Owner::Comm(comm), key, value as usize)
 }
 
 pub(super) fn of_comm(guard: &mut Guard, comm: MPI_Comm, key: c_int) -> Result<(Option<*mut c_void>, bool)> {
-    let of_session = guard.comm(comm)?.of_session;
+    let of_session = guard.comms.find(comm)?.of_session;
     Ok(found(match predefined(guard, of_session, key) {
         Some(value) => value,
         None => attribute_calls::get(guard, Owner::Comm(comm), key)?,
@@ -76,7 +76,7 @@ pub(super) fn of_comm(guard: &mut Guard, comm: MPI_Comm, key: c_int) -> Result<(
 }
 
 pub(super) fn delete_of_comm(guard: &mut Guard, comm: MPI_Comm, key: c_int) -> Result<()> {
-    guard.comm(comm)?;
+    guard.comms.find(comm)?;
     check_not_predefined(guard, key)?;
     attribute_calls::delete(guard, Owner::Comm(comm), key)
 }
@@ -104,7 +104,7 @@ pub(super) fn delete_of_type(guard: &mut Guard, datatype: MPI_Datatype, key: c_i
 
 /// Address of the value of a predefined attribute of a window; the value itself for MPI_WIN_BASE.
 fn predefined_of_window(guard: &Guard, win: MPI_Win, keyval: c_int) -> Result<Option<usize>> {
-    let values = &guard.window(win)?.values;
+    let values = &guard.wins.find(win)?.values;
     Ok(Some(match keyval {
         MPI_WIN_BASE => values.base,
         MPI_WIN_SIZE => (&raw const values.bytes).expose_provenance(),

@@ -4,9 +4,9 @@ use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
 use crate::buffered::BufferOwner;
+use crate::datatype::Data;
 use crate::engine::message::Mode;
 use crate::error::Result;
-use crate::point_to_point::Data;
 use crate::process::Guard;
 use crate::request::Started;
 

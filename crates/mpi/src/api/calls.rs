@@ -5,6 +5,8 @@
 
 // A block around a function that takes addresses as they are may do nothing unsafe itself.
 #![allow(unused_unsafe)]
+// A rule names the owners that its function gets, and the function says whether it changes them.
+#![allow(clippy::unnecessary_mut_passed)]
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
@@ -16,10 +18,10 @@ use super::tool_variables::tool_call;
 use crate::abi::*;
 use crate::argument::{self, put_text};
 use crate::attributes;
+use crate::datatype::Data;
 use crate::datatype::constructors::{Form, Unit};
 use crate::engine::message::Mode;
 use crate::errhandler::{self, call, call_anytime, call_file, call_window};
-use crate::point_to_point::Data;
 use crate::tool::Change;
 use crate::type_arguments::{Number, dimensions, numbers, slice};
 use crate::win::operations::Target;

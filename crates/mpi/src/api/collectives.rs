@@ -8,7 +8,7 @@ use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
 use crate::collective::work::{Integers, ReductionArguments, Scattered, Work};
+use crate::datatype::Data;
 use crate::errhandler::call;
-use crate::point_to_point::Data;
 
 include!(concat!(env!("OUT_DIR"), "/collectives.rs"));

@@ -19,7 +19,7 @@ use crate::process::{self, Guard, Process};
 #[inline]
 pub(super) unsafe fn size(name: &'static CStr, comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: our contract.
-    unsafe { ask(name, comm, (size, "size"), |process| Ok(process.comm(comm)?.size())) }
+    unsafe { ask(name, comm, (size, "size"), |process| Ok(process.comms.find(comm)?.size())) }
 }
 
 /// Rank in the local group.
@@ -29,7 +29,7 @@ pub(super) unsafe fn size(name: &'static CStr, comm: MPI_Comm, size: *mut c_int)
 #[inline]
 pub(super) unsafe fn rank(name: &'static CStr, comm: MPI_Comm, rank: *mut c_int) -> c_int {
     // SAFETY: our contract.
-    unsafe { ask(name, comm, (rank, "rank"), |process| Ok(process.comm(comm)?.rank)) }
+    unsafe { ask(name, comm, (rank, "rank"), |process| Ok(process.comms.find(comm)?.rank)) }
 }
 
 /// A number of a communicator, which a forked child may ask for too: a worker names itself by it.
@@ -57,11 +57,11 @@ unsafe fn ask(
 
 /// How two communicators are alike.
 pub(super) fn compare(guard: &Guard, comm: MPI_Comm, other: MPI_Comm) -> Result<c_int> {
-    Ok(guard.comm(comm)?.compare(guard.comm(other)?))
+    Ok(guard.comms.find(comm)?.compare(guard.comms.find(other)?))
 }
 
 pub(super) fn is_inter(guard: &Guard, comm: MPI_Comm) -> Result<bool> {
-    Ok(guard.comm(comm)?.remote.is_some())
+    Ok(guard.comms.find(comm)?.remote.is_some())
 }
 
 /// Size of the remote group.
@@ -71,18 +71,18 @@ pub(super) fn is_inter(guard: &Guard, comm: MPI_Comm) -> Result<bool> {
 #[inline]
 pub(super) unsafe fn remote_size(name: &'static CStr, comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: our contract.
-    unsafe { ask(name, comm, (size, "size"), |process| Ok(process.intercomm(comm)?.1.size())) }
+    unsafe { ask(name, comm, (size, "size"), |process| Ok(process.comms.intercomm(comm)?.1.size())) }
 }
 
 /// The local group.
 pub(super) fn group(guard: &mut Guard, comm: MPI_Comm) -> Result<MPI_Group> {
-    let members = guard.comm(comm)?.group.clone();
-    Ok(guard.keep_group(members))
+    let members = guard.comms.find(comm)?.group.clone();
+    Ok(guard.comms.keep_group(members))
 }
 
 pub(super) fn remote_group(guard: &mut Guard, comm: MPI_Comm) -> Result<MPI_Group> {
-    let members = guard.intercomm(comm)?.1.clone();
-    Ok(guard.keep_group(members))
+    let members = guard.comms.intercomm(comm)?.1.clone();
+    Ok(guard.comms.keep_group(members))
 }
 
 pub(super) fn duplicate_with_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Result<MPI_Comm> {
@@ -101,7 +101,7 @@ pub(super) fn start_duplicate_with_info(
 
 /// The communicator of a subgroup.
 pub(super) fn create(guard: &mut Guard, comm: MPI_Comm, group: MPI_Group) -> Result<MPI_Comm> {
-    let group = guard.group(group)?;
+    let group = guard.comms.group(group)?;
     guard.create_comm(comm, group)
 }
 
@@ -112,7 +112,7 @@ pub(super) fn create_of_group(
     group: MPI_Group,
     tag: c_int,
 ) -> Result<MPI_Comm> {
-    let group = guard.group(group)?;
+    let group = guard.comms.group(group)?;
     guard.create_comm_of_group(comm, group, tag)
 }
 
@@ -178,17 +178,17 @@ unsafe fn end(
 
 /// The communicator with the processes that started this one.
 pub(super) fn parent(guard: &Guard) -> Result<MPI_Comm> {
-    Ok(guard.parent)
+    Ok(guard.comms.parent())
 }
 
 pub(super) fn set_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Result<()> {
-    guard.comm(comm)?;
+    guard.comms.find(comm)?;
     let hints = info::read(info, |info| Ok(info.clone()))?;
-    guard.comm_mut(comm)?.take_hints(&hints);
+    guard.comms.find_mut(comm)?.take_hints(&hints);
     Ok(())
 }
 
 /// The hints that are in use.
 pub(super) fn info(guard: &Guard, comm: MPI_Comm) -> Result<MPI_Info> {
-    Ok(info::keep(guard.comm(comm)?.hints.clone().with_memory_kinds()))
+    Ok(info::keep(guard.comms.find(comm)?.hints.clone().with_memory_kinds()))
 }

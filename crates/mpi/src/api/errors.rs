@@ -9,7 +9,7 @@ use crate::process::Guard;
 use crate::{error_codes, process};
 
 pub(super) fn set_handler_of_comm(guard: &mut Guard, comm: MPI_Comm, handler: MPI_Errhandler) -> Result<()> {
-    let communicator = guard.comm_mut(comm)?;
+    let communicator = guard.comms.find_mut(comm)?;
     errhandler::check_for(Object::Comm, handler)?;
     errhandler::retain(handler);
     errhandler::release(std::mem::replace(&mut communicator.errhandler, handler));
@@ -18,7 +18,7 @@ pub(super) fn set_handler_of_comm(guard: &mut Guard, comm: MPI_Comm, handler: MP
 
 /// The error handler of a communicator; the user gets a reference.
 pub(super) fn handler_of_comm(guard: &Guard, comm: MPI_Comm) -> Result<MPI_Errhandler> {
-    let handler = guard.comm(comm)?.errhandler;
+    let handler = guard.comms.find(comm)?.errhandler;
     errhandler::retain(handler);
     Ok(handler)
 }
@@ -30,7 +30,7 @@ pub(super) fn set_handler_of_session(
 ) -> Result<()> {
     errhandler::check_for(Object::Session, handler)?;
     errhandler::retain(handler);
-    if let Some(session) = guard.sessions.find_mut(session.0) {
+    if let Some(session) = guard.env.sessions.find_mut(session.0) {
         errhandler::release(std::mem::replace(&mut session.errhandler, handler));
     }
     Ok(())
@@ -38,13 +38,13 @@ pub(super) fn set_handler_of_session(
 
 /// The error handler of a session; the user gets a reference.
 pub(super) fn handler_of_session(guard: &Guard, session: MPI_Session) -> Result<MPI_Errhandler> {
-    let handler = guard.session(session)?.errhandler;
+    let handler = guard.env.session(session)?.errhandler;
     errhandler::retain(handler);
     Ok(handler)
 }
 
 pub(super) fn set_handler_of_window(guard: &mut Guard, win: MPI_Win, handler: MPI_Errhandler) -> Result<()> {
-    let window = guard.window_mut(win)?;
+    let window = guard.wins.find_mut(win)?;
     errhandler::check_for(Object::Win, handler)?;
     errhandler::retain(handler);
     errhandler::release(std::mem::replace(&mut window.errhandler, handler));
@@ -53,7 +53,7 @@ pub(super) fn set_handler_of_window(guard: &mut Guard, win: MPI_Win, handler: MP
 
 /// The error handler of a window; the user gets a reference.
 pub(super) fn handler_of_window(guard: &Guard, win: MPI_Win) -> Result<MPI_Errhandler> {
-    let handler = guard.window(win)?.errhandler;
+    let handler = guard.wins.find(win)?.errhandler;
     errhandler::retain(handler);
     Ok(handler)
 }
@@ -61,13 +61,13 @@ pub(super) fn handler_of_window(guard: &Guard, win: MPI_Win) -> Result<MPI_Errha
 /// Calls the error handler of a window.
 pub(super) fn call_handler_of_window(name: &'static CStr, win: MPI_Win, errorcode: c_int) -> c_int {
     if let Some(guard) = process::enter()
-        && let Ok(found) = guard.window(win)
+        && let Ok(found) = guard.wins.find(win)
     {
         let handler = found.errhandler;
         errhandler::call_handler(guard, name, handler, win.0, errorcode);
         return MPI_SUCCESS;
     }
-    call_window(name, win, |guard| guard.window(win).map(drop))
+    call_window(name, win, |guard| guard.wins.find(win).map(drop))
 }
 
 /// Calls the error handler of a communicator (9.5).
@@ -75,13 +75,13 @@ pub(super) fn call_handler_of_window(name: &'static CStr, win: MPI_Win, errorcod
 pub unsafe fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
     const NAME: &CStr = c"MPI_Comm_call_errhandler";
     if let Some(guard) = process::enter()
-        && let Ok(found) = guard.comm(comm)
+        && let Ok(found) = guard.comms.find(comm)
     {
         let handler = found.errhandler;
         errhandler::call_handler(guard, NAME, handler, comm.0, errorcode);
         return MPI_SUCCESS;
     }
-    call(NAME, comm, |guard| guard.comm(comm).map(drop))
+    call(NAME, comm, |guard| guard.comms.find(comm).map(drop))
 }
 
 /// The user lets go of an error handler.

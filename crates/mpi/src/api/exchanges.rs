@@ -3,9 +3,10 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::datatype::Data;
 use crate::engine::message::Mode;
 use crate::error::Result;
-use crate::point_to_point::{Data, outcome_result};
+use crate::point_to_point::outcome_result;
 use crate::process::Guard;
 use crate::request::Started;
 use crate::request::extra::Part;
@@ -29,7 +30,7 @@ pub(super) unsafe fn send_receive(
 ) -> Result<()> {
     // All arguments are checked before anything is posted, so that an error leaves no operation behind.
     guard.checked_source(source, recvtag, comm)?;
-    guard.buffer(to)?;
+    guard.types.buffer(to)?;
     let started = guard.start_send(from, dest, sendtag, comm, Mode::Standard)?;
     // SAFETY: as our caller's.
     let received = unsafe {
@@ -62,7 +63,7 @@ pub(super) unsafe fn send_receive_replace(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    let buffer = guard.buffer(data)?;
+    let buffer = guard.types.buffer(data)?;
     let mut copy = vec![0_u8; buffer.bytes];
     // SAFETY: the user's memory is valid for the length of the message.
     unsafe { buffer.load(0, copy.as_mut_ptr(), buffer.bytes) };

@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
 use crate::argument::put;
+use crate::datatype::Data;
 use crate::datatype::constructors::Form;
 use crate::errhandler::{self, Object, call_file};
 use crate::error::{Result, check};
@@ -12,7 +13,6 @@ use crate::file::independent::Direction::{Read, Write};
 use crate::file::opened::Split;
 use crate::file::representation;
 use crate::info;
-use crate::point_to_point::Data;
 use crate::process::{self, Guard};
 use crate::request::Outcome;
 
@@ -41,7 +41,7 @@ pub unsafe fn MPI_File_close(fh: *mut MPI_File) -> c_int {
     let handle = unsafe { fh.read() };
     call_file(c"MPI_File_close", handle, |guard| {
         let closed = guard.close_file(handle);
-        if guard.file(handle).is_err()
+        if guard.files.find(handle).is_err()
             && closed.as_ref().err().is_none_or(|error| error.class != MPI_ERR_FILE)
         {
             // SAFETY: as above.
@@ -69,13 +69,13 @@ pub(super) fn size(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Offset> {
 }
 
 pub(super) fn group(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Group> {
-    let comm = guard.file(fh)?.comm;
-    let members = guard.comm(comm)?.group.clone();
-    Ok(guard.keep_group(members))
+    let comm = guard.files.find(fh)?.comm;
+    let members = guard.comms.find(comm)?.group.clone();
+    Ok(guard.comms.keep_group(members))
 }
 
 pub(super) fn amode(guard: &mut Guard, fh: MPI_File) -> Result<c_int> {
-    Ok(guard.file(fh)?.amode)
+    Ok(guard.files.find(fh)?.amode)
 }
 
 pub(super) fn set_hints(guard: &mut Guard, fh: MPI_File, info: MPI_Info) -> Result<()> {
@@ -83,7 +83,7 @@ pub(super) fn set_hints(guard: &mut Guard, fh: MPI_File, info: MPI_Info) -> Resu
 }
 
 pub(super) fn hints(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Info> {
-    let file = guard.file(fh)?;
+    let file = guard.files.find(fh)?;
     let used = file.hints.info(file.opened.aggregators_with(&file.hints));
     Ok(info::keep(used.with_memory_kinds()))
 }
@@ -144,7 +144,7 @@ pub(super) fn set_atomic(guard: &mut Guard, fh: MPI_File, flag: bool) -> Result<
 }
 
 pub(super) fn is_atomic(guard: &mut Guard, fh: MPI_File) -> Result<bool> {
-    Ok(guard.file(fh)?.is_atomic)
+    Ok(guard.files.find(fh)?.is_atomic)
 }
 
 pub(super) fn sync(guard: &mut Guard, fh: MPI_File) -> Result<()> {
@@ -156,8 +156,8 @@ pub(super) fn seek(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset, whence: 
 }
 
 pub(super) fn position(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Offset> {
-    guard.file(fh)?.check_not_sequential()?;
-    Ok(guard.file(fh)?.position)
+    guard.files.find(fh)?.check_not_sequential()?;
+    Ok(guard.files.find(fh)?.position)
 }
 
 pub(super) fn seek_shared(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset, whence: c_int) -> Result<()> {
@@ -165,12 +165,12 @@ pub(super) fn seek_shared(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset, w
 }
 
 pub(super) fn position_shared(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Offset> {
-    guard.file(fh)?.check_not_sequential()?;
+    guard.files.find(fh)?.check_not_sequential()?;
     guard.move_shared_pointer(fh)
 }
 
 pub(super) fn byte_offset(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset) -> Result<MPI_Offset> {
-    let file = guard.file(fh)?;
+    let file = guard.files.find(fh)?;
     file.check_not_sequential()?;
     file.offset_of(offset)
 }
@@ -274,7 +274,7 @@ pub(super) fn set_handler(guard: &mut Guard, fh: MPI_File, handler: MPI_Errhandl
         errhandler::set_default_of_files(handler);
         return Ok(());
     }
-    let file = guard.file_mut(fh)?;
+    let file = guard.files.find_mut(fh)?;
     errhandler::retain(handler);
     errhandler::release(std::mem::replace(&mut file.errhandler, handler));
     Ok(())
@@ -284,7 +284,7 @@ pub(super) fn set_handler(guard: &mut Guard, fh: MPI_File, handler: MPI_Errhandl
 pub(super) fn handler(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Errhandler> {
     let handler = match fh {
         MPI_FILE_NULL => errhandler::default_of_files(),
-        _ => guard.file(fh)?.errhandler,
+        _ => guard.files.find(fh)?.errhandler,
     };
     errhandler::retain(handler);
     Ok(handler)
@@ -302,6 +302,8 @@ pub unsafe fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int 
         return MPI_SUCCESS;
     }
     call_file(NAME, fh, |guard| {
-        check(guard.file(fh).is_ok(), MPI_ERR_FILE, || format!("file {:#x} is closed or was never one", fh.0))
+        check(guard.files.find(fh).is_ok(), MPI_ERR_FILE, || {
+            format!("file {:#x} is closed or was never one", fh.0)
+        })
     })
 }

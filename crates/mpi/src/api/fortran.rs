@@ -86,7 +86,7 @@ pub unsafe fn section_type(
         caller.run(|guard| {
             let section = read(descriptor.cast::<Descriptor>())?;
             let made = make(guard, section, count, datatype)?;
-            let made = guard.add_type(made);
+            let made = guard.types.add(made);
             // The caller gives a place for the handle.
             put(newtype, "newtype", made)
         })
@@ -209,7 +209,7 @@ fn make(
     datatype: MPI_Datatype,
 ) -> Result<Datatype> {
     checked_count(count)?;
-    let old = guard.datatype(datatype)?;
+    let old = guard.types.find(datatype)?;
     check(old.is_committed(), MPI_ERR_TYPE, || format!("datatype {:#x} is not committed", datatype.0))?;
     let layout = old.layout.clone();
     let part = layout.part.through(count, &section, bytes).map_err(|misfit| match misfit {

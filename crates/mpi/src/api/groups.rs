@@ -9,16 +9,16 @@ use crate::error::Result;
 use crate::process::Guard;
 
 fn keep(guard: &mut Guard, group: Group) -> Result<MPI_Group> {
-    Ok(guard.keep_group(Rc::new(group)))
+    Ok(guard.comms.keep_group(Rc::new(group)))
 }
 
 pub(super) fn size(guard: &Guard, group: MPI_Group) -> Result<usize> {
-    Ok(guard.group(group)?.size())
+    Ok(guard.comms.group(group)?.size())
 }
 
 /// Rank of this process, or MPI_UNDEFINED.
 pub(super) fn rank(guard: &Guard, group: MPI_Group) -> Result<c_int> {
-    let rank = guard.group(group)?.rank_of(guard.world_rank());
+    let rank = guard.comms.group(group)?.rank_of(guard.world_rank());
     Ok(rank.map_or(MPI_UNDEFINED, |rank| rank as c_int))
 }
 
@@ -29,38 +29,38 @@ pub(super) fn translate(
     ranks: &[c_int],
     other: MPI_Group,
 ) -> Result<Vec<c_int>> {
-    guard.group(group)?.translate(ranks, &*guard.group(other)?)
+    guard.comms.group(group)?.translate(ranks, &*guard.comms.group(other)?)
 }
 
 /// How two groups are alike.
 pub(super) fn compare(guard: &Guard, group: MPI_Group, other: MPI_Group) -> Result<c_int> {
-    Ok(guard.group(group)?.compare(&*guard.group(other)?))
+    Ok(guard.comms.group(group)?.compare(&*guard.comms.group(other)?))
 }
 
 pub(super) fn union(guard: &mut Guard, group: MPI_Group, other: MPI_Group) -> Result<MPI_Group> {
-    let made = guard.group(group)?.union(&*guard.group(other)?);
+    let made = guard.comms.group(group)?.union(&*guard.comms.group(other)?);
     keep(guard, made)
 }
 
 pub(super) fn intersection(guard: &mut Guard, group: MPI_Group, other: MPI_Group) -> Result<MPI_Group> {
-    let made = guard.group(group)?.intersection(&*guard.group(other)?);
+    let made = guard.comms.group(group)?.intersection(&*guard.comms.group(other)?);
     keep(guard, made)
 }
 
 pub(super) fn difference(guard: &mut Guard, group: MPI_Group, other: MPI_Group) -> Result<MPI_Group> {
-    let made = guard.group(group)?.difference(&*guard.group(other)?);
+    let made = guard.comms.group(group)?.difference(&*guard.comms.group(other)?);
     keep(guard, made)
 }
 
 /// The members of these ranks, in this order.
 pub(super) fn include(guard: &mut Guard, group: MPI_Group, ranks: &[c_int]) -> Result<MPI_Group> {
-    let made = guard.group(group)?.include(ranks)?;
+    let made = guard.comms.group(group)?.include(ranks)?;
     keep(guard, made)
 }
 
 /// The members but those of these ranks.
 pub(super) fn exclude(guard: &mut Guard, group: MPI_Group, ranks: &[c_int]) -> Result<MPI_Group> {
-    let made = guard.group(group)?.exclude(ranks)?;
+    let made = guard.comms.group(group)?.exclude(ranks)?;
     keep(guard, made)
 }
 
@@ -70,7 +70,7 @@ pub(super) fn include_ranges(
     group: MPI_Group,
     ranges: &[[c_int; 3]],
 ) -> Result<MPI_Group> {
-    let ranks = guard.group(group)?.expand(ranges)?;
+    let ranks = guard.comms.group(group)?.expand(ranges)?;
     include(guard, group, &ranks)
 }
 
@@ -80,16 +80,15 @@ pub(super) fn exclude_ranges(
     group: MPI_Group,
     ranges: &[[c_int; 3]],
 ) -> Result<MPI_Group> {
-    let ranks = guard.group(group)?.expand(ranges)?;
+    let ranks = guard.comms.group(group)?.expand(ranges)?;
     exclude(guard, group, &ranks)
 }
 
 /// Lets go of a group; gives the handle that the user has then. That of the empty group may be given back
 /// too, and stays.
 pub(super) fn free(guard: &mut Guard, group: MPI_Group) -> Result<MPI_Group> {
-    guard.group(group)?;
-    if let Some(index) = guard.groups.index(group.0) {
-        guard.groups.remove(index);
+    guard.comms.group(group)?;
+    if guard.comms.free_group(group) {
         guard.forget_left_ranks();
     }
     Ok(MPI_GROUP_NULL)

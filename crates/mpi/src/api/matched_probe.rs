@@ -3,9 +3,10 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::datatype::Data;
 use crate::engine::Found;
 use crate::error::{Error, Result};
-use crate::point_to_point::{Data, outcome_result};
+use crate::point_to_point::outcome_result;
 use crate::process::{Guard, Process};
 use crate::request::{Outcome, Request, RequestKind};
 
@@ -16,10 +17,10 @@ fn describe(
     comm: MPI_Comm,
     (found, handle): (Found, MPI_Message),
 ) -> Result<(Outcome, MPI_Message)> {
-    let communicator = guard.comm(comm)?;
+    let communicator = guard.comms.find(comm)?;
     let source = communicator.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
     let group = communicator.translation();
-    guard.message_groups.insert(handle.0, group);
+    guard.comms.keep_message_group(handle, group);
     Ok((Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY }, handle))
 }
 
@@ -37,7 +38,7 @@ fn matched(
 
 /// The receive of an extracted message; `None` for MPI_MESSAGE_NO_PROC.
 fn post(guard: &mut Guard, data: Data, message: &mut MPI_Message) -> Result<Option<u32>> {
-    let buffer = guard.buffer(data)?;
+    let buffer = guard.types.buffer(data)?;
     if *message == MPI_MESSAGE_NO_PROC {
         *message = MPI_MESSAGE_NULL;
         return Ok(None);
@@ -49,7 +50,7 @@ fn post(guard: &mut Guard, data: Data, message: &mut MPI_Message) -> Result<Opti
         )
     })?;
     let mut request = Request::new(RequestKind::Receive, buffer, 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
-    request.group = guard.message_groups.remove(&message.0).flatten();
+    request.group = guard.comms.take_message_group(*message);
     *message = MPI_MESSAGE_NULL;
     Ok(Some(guard.engine.receive_extracted(number, request)))
 }

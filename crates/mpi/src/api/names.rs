@@ -1,6 +1,7 @@
 //! MPI 7.8: names of communicators, datatypes and windows.
 
 use crate::abi::*;
+use crate::datatype::Types;
 use crate::error::Result;
 use crate::process::Guard;
 
@@ -10,34 +11,34 @@ fn kept(name: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn set_of_comm(guard: &mut Guard, comm: MPI_Comm, name: &[u8]) -> Result<()> {
-    guard.comm_mut(comm)?.name = kept(name);
+    guard.comms.find_mut(comm)?.name = kept(name);
     Ok(())
 }
 
 pub(super) fn set_of_window(guard: &mut Guard, win: MPI_Win, name: &[u8]) -> Result<()> {
-    guard.window_mut(win)?.name = kept(name);
+    guard.wins.find_mut(win)?.name = kept(name);
     Ok(())
 }
 
 /// The name of a window; MPI_WIN_NULL has one too.
 pub(super) fn of_window(guard: &Guard, win: MPI_Win) -> Result<&[u8]> {
-    Ok(if win == MPI_WIN_NULL { b"MPI_WIN_NULL" } else { &guard.window(win)?.name })
+    Ok(if win == MPI_WIN_NULL { b"MPI_WIN_NULL" } else { &guard.wins.find(win)?.name })
 }
 
 /// The name of a communicator; MPI_COMM_NULL has one too.
 pub(super) fn of_comm(guard: &Guard, comm: MPI_Comm) -> Result<&[u8]> {
-    Ok(if comm == MPI_COMM_NULL { b"MPI_COMM_NULL" } else { &guard.comm(comm)?.name })
+    Ok(if comm == MPI_COMM_NULL { b"MPI_COMM_NULL" } else { &guard.comms.find(comm)?.name })
 }
 
-pub(super) fn set_of_type(guard: &mut Guard, datatype: MPI_Datatype, name: &[u8]) -> Result<()> {
-    guard.datatype_mut(datatype)?.name = kept(name);
+pub(super) fn set_of_type(types: &mut Types, datatype: MPI_Datatype, name: &[u8]) -> Result<()> {
+    types.find_mut(datatype)?.name = kept(name);
     Ok(())
 }
 
 /// The name of a type; MPI_DATATYPE_NULL has one too.
-pub(super) fn of_type(guard: &Guard, datatype: MPI_Datatype) -> Result<&[u8]> {
+pub(super) fn of_type(types: &Types, datatype: MPI_Datatype) -> Result<&[u8]> {
     Ok(match datatype {
         MPI_DATATYPE_NULL => b"MPI_DATATYPE_NULL",
-        _ => &guard.datatype(datatype)?.name,
+        _ => &types.find(datatype)?.name,
     })
 }

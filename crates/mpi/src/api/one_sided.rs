@@ -4,9 +4,9 @@
 use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
+use crate::datatype::Data;
 use crate::errhandler::{continue_on_window, enter_on_window};
 use crate::error::Result;
-use crate::point_to_point::Data;
 use crate::process::{self, Guard};
 use crate::win::operations::Target;
 

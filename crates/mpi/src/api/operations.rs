@@ -4,26 +4,26 @@ use core::ffi::c_void;
 
 use crate::abi::*;
 use crate::collective::op::{UserOperation, bad_op};
+use crate::datatype::Data;
 use crate::datatype::checked_count;
 use crate::datatype::constructors::Form;
 use crate::error::{Error, Result, check};
-use crate::point_to_point::Data;
 use crate::process::Guard;
 
 /// Makes an operation of a function.
 pub(super) fn create(guard: &mut Guard, function: usize, form: Form, commutative: bool) -> Result<MPI_Op> {
-    let index = guard.ops.insert(UserOperation { function, large: form == Form::Large, commutative });
-    Ok(MPI_Op(guard.ops.handle(index)))
+    let index = guard.colls.ops.insert(UserOperation { function, large: form == Form::Large, commutative });
+    Ok(MPI_Op(guard.colls.ops.handle(index)))
 }
 
 /// Frees an operation; gives the handle that the user has then.
 pub(super) fn free(guard: &mut Guard, op: MPI_Op) -> Result<MPI_Op> {
-    match guard.ops.index(op.0) {
+    match guard.colls.ops.index(op.0) {
         Some(index) => {
-            guard.ops.remove(index);
+            guard.colls.ops.remove(index);
             Ok(MPI_OP_NULL)
         }
-        None if guard.is_commutative(op).is_ok() => Err(Error::new(
+        None if guard.colls.is_commutative(op).is_ok() => Err(Error::new(
             MPI_ERR_OP,
             format_args!("operation {:#x} is predefined and cannot be freed", op.0),
         )),
@@ -40,7 +40,7 @@ pub(super) fn reduce_local(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> Result<()> {
-    let reducer = guard.reducer(op, datatype)?;
+    let reducer = guard.colls.reducer(&guard.types, op, datatype)?;
     if crate::check_mode::is_on() {
         guard.remark_on_reduction(&reducer);
     }
@@ -48,7 +48,7 @@ pub(super) fn reduce_local(
         check(address != MPI_IN_PLACE, MPI_ERR_BUFFER, || {
             format!("{name} is MPI_IN_PLACE, which is not allowed here")
         })?;
-        guard.buffer(Data::new(address, count, datatype))?;
+        guard.types.buffer(Data::new(address, count, datatype))?;
     }
     check(count == 0 || input != inout.cast_const(), MPI_ERR_BUFFER, || {
         "inbuf and inoutbuf are the same memory".into()

@@ -6,8 +6,9 @@ use tutti_datatype::{Buffer, Signature, external};
 
 use crate::abi::*;
 use crate::argument;
+use crate::datatype::Data;
+use crate::datatype::Types;
 use crate::error::{Error, Result, check};
-use crate::point_to_point::Data;
 use crate::process::Guard;
 use crate::type_arguments::Number;
 
@@ -56,32 +57,32 @@ impl<T: Number> Packed<T> {
 
 /// Packs data as they are.
 pub(super) fn pack<T: Number>(guard: &Guard, data: Data, comm: MPI_Comm, packed: Packed<T>) -> Result<()> {
-    guard.comm(comm)?;
-    let buffer = guard.buffer(data)?;
+    guard.comms.find(comm)?;
+    let buffer = guard.types.buffer(data)?;
     // SAFETY: the user's buffer is valid; `take` has checked that the packed one has room.
     packed.take(buffer.bytes, |to| unsafe { buffer.load(0, to, buffer.bytes) })
 }
 
 /// Unpacks what [`pack`] has packed.
 pub(super) fn unpack<T: Number>(guard: &Guard, data: Data, comm: MPI_Comm, packed: Packed<T>) -> Result<()> {
-    guard.comm(comm)?;
-    let buffer = guard.buffer(data)?;
+    guard.comms.find(comm)?;
+    let buffer = guard.types.buffer(data)?;
     // SAFETY: the user's buffer is valid; `take` has checked that the packed one has as much.
     packed.take(buffer.bytes, |from| unsafe { buffer.store(0, from, buffer.bytes) })
 }
 
 /// The room that packing needs: the data themselves, nothing else.
 pub(super) fn size(guard: &Guard, count: i64, datatype: MPI_Datatype, comm: MPI_Comm) -> Result<i128> {
-    guard.comm(comm)?;
+    guard.comms.find(comm)?;
     let count = crate::datatype::checked_count(count)?;
-    Ok(guard.datatype(datatype)?.layout.part.bounds.size.saturating_mul(count as i128))
+    Ok(guard.types.find(datatype)?.layout.part.bounds.size.saturating_mul(count as i128))
 }
 
 /// The data of an external call, their signature, and their bytes in external32.
-fn external(guard: &Guard, representation: &[u8], data: Data) -> Result<(Buffer, Signature, usize)> {
+fn external(types: &Types, representation: &[u8], data: Data) -> Result<(Buffer, Signature, usize)> {
     check_representation(representation)?;
-    let buffer = guard.buffer(data)?;
-    let signature = &guard.datatype(data.datatype)?.layout.part.signature;
+    let buffer = types.buffer(data)?;
+    let signature = &types.find(data.datatype)?.layout.part.signature;
     let (signature, bytes) = signature
         .repeat(data.count.into())
         .and_then(|all| external::external_size(&all).map(|bytes| (all, bytes)))
@@ -91,24 +92,24 @@ fn external(guard: &Guard, representation: &[u8], data: Data) -> Result<(Buffer,
 
 /// Packs data as external32.
 pub(super) fn pack_external<T: Number>(
-    guard: &Guard,
+    types: &Types,
     representation: &[u8],
     data: Data,
     packed: Packed<T>,
 ) -> Result<()> {
-    let (buffer, signature, bytes) = external(guard, representation, data)?;
+    let (buffer, signature, bytes) = external(types, representation, data)?;
     // SAFETY: the user's buffer is valid; `take` has checked that the packed one has room.
     packed.take(bytes, |to| unsafe { external::pack(&buffer, &signature, to) })
 }
 
 /// Unpacks external32.
 pub(super) fn unpack_external<T: Number>(
-    guard: &Guard,
+    types: &Types,
     representation: &[u8],
     data: Data,
     packed: Packed<T>,
 ) -> Result<()> {
-    let (buffer, signature, bytes) = external(guard, representation, data)?;
+    let (buffer, signature, bytes) = external(types, representation, data)?;
     // SAFETY: the user's buffer is valid; `take` has checked that the packed one has as much.
     packed.take(bytes, |from| unsafe { external::unpack(&buffer, &signature, from) })
 }
@@ -125,13 +126,13 @@ fn check_representation(name: &[u8]) -> Result<()> {
 
 /// The bytes of data in external32.
 pub(super) fn external_size(
-    guard: &Guard,
+    types: &Types,
     representation: &[u8],
     count: i64,
     datatype: MPI_Datatype,
 ) -> Result<i128> {
     check_representation(representation)?;
     let count = crate::datatype::checked_count(count)?;
-    let one = external::external_size(&guard.datatype(datatype)?.layout.part.signature);
+    let one = external::external_size(&types.find(datatype)?.layout.part.signature);
     Ok(one.unwrap_or(i128::MAX).saturating_mul(count as i128))
 }

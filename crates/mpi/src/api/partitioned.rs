@@ -3,9 +3,9 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::datatype::Data;
 use crate::error::{Result, check};
 use crate::partitioned::Arguments;
-use crate::point_to_point::Data;
 use crate::process::Guard;
 
 /// Prepares a send whose partitions are declared ready one by one.

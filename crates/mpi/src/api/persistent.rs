@@ -4,9 +4,9 @@ use core::ffi::c_int;
 use std::rc::Rc;
 
 use crate::abi::*;
+use crate::datatype::Data;
 use crate::engine::message::Mode;
 use crate::error::{Error, Result};
-use crate::point_to_point::Data;
 use crate::process::Guard;
 use crate::request::extra::NOTHING;
 use crate::request::{Named, Request, RequestKind, Started};
@@ -54,7 +54,7 @@ pub(super) fn receive(
     comm: MPI_Comm,
 ) -> Result<MPI_Request> {
     let found = guard.checked_source(source, tag, comm)?;
-    let (buffer, group) = (guard.buffer(data)?, guard.comm(comm)?.translation());
+    let (buffer, group) = (guard.types.buffer(data)?, guard.comms.find(comm)?.translation());
     let index = guard.persistent(Rc::new(move |guard: &mut Guard| {
         let started = found.map(|(source, context)| {
             let mut request = Request::new(RequestKind::Receive, buffer.clone(), context, source, tag);

@@ -10,7 +10,8 @@ use crate::request::Outcome;
 
 /// What a probe found, as a status.
 fn outcome(guard: &Guard, comm: MPI_Comm, found: Found) -> Result<Outcome> {
-    let source = guard.comm(comm)?.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
+    let source =
+        guard.comms.find(comm)?.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
     Ok(Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY })
 }
 

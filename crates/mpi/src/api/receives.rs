@@ -3,9 +3,10 @@
 use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
+use crate::datatype::Data;
 use crate::errhandler::{continue_after, outside};
 use crate::error::Result;
-use crate::point_to_point::{Data, outcome_result};
+use crate::point_to_point::outcome_result;
 use crate::process::{self, Guard};
 use crate::request::Outcome;
 

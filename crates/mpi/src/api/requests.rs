@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::datatype::Types;
 use crate::errhandler::call;
 use crate::error::{Error, Result, check};
 use crate::point_to_point::outcome_result;
@@ -547,9 +548,9 @@ pub(super) fn cancel(guard: &mut Guard, request: MPI_Request) -> Result<()> {
 }
 
 /// Elements that a receive has received.
-pub(super) fn count(guard: &Guard, status: &MPI_Status, datatype: MPI_Datatype) -> Result<i128> {
+pub(super) fn count(types: &Types, status: &MPI_Status, datatype: MPI_Datatype) -> Result<i128> {
     let outcome = Outcome::read(status);
-    let size = guard.datatype(datatype)?.size;
+    let size = types.find(datatype)?.size;
     Ok(match size {
         0 if outcome.bytes == 0 => 0,
         0 => MPI_UNDEFINED.into(),

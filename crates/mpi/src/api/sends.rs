@@ -3,9 +3,10 @@
 use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
+use crate::datatype::Data;
 use crate::engine::message::Mode;
 use crate::errhandler::{continue_after, outside};
-use crate::point_to_point::{Data, FINISHED_SEND, outcome_result};
+use crate::point_to_point::{FINISHED_SEND, outcome_result};
 use crate::process::{self, Guard};
 use crate::request::Started;
 

@@ -10,9 +10,8 @@ use crate::errhandler::{self, Object, call};
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
 use crate::lifecycle;
-use crate::process::Session;
 use crate::process::{self, Guard};
-use crate::session::PSETS;
+use crate::session::{PSETS, Session, process_set};
 
 const LEVELS: [(c_int, &[u8]); 4] = [
     (MPI_THREAD_SINGLE, b"MPI_THREAD_SINGLE"),
@@ -28,7 +27,7 @@ pub(super) fn on_session(
     body: impl FnOnce(&mut Guard) -> Result<()>,
 ) -> c_int {
     let Some(mut guard) = process::enter() else { return call(name, MPI_COMM_NULL, |_| Ok(())) };
-    let found = guard.session(handle).map(|session| session.errhandler);
+    let found = guard.env.session(handle).map(|session| session.errhandler);
     let result =
         found.as_ref().map_err(|error| Error::new(error.class, &error.text)).and_then(|_| body(&mut guard));
     match (result, found) {
@@ -76,8 +75,8 @@ pub unsafe fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
     let result =
         on_session(c"MPI_Session_finalize", *handle.as_ref().unwrap_or(&MPI_SESSION_NULL), |guard| {
             let handle = handle?;
-            if let Some(index) = guard.sessions.index(handle.0) {
-                let session = guard.sessions.remove(index);
+            if let Some(index) = guard.env.sessions.index(handle.0) {
+                let session = guard.env.sessions.remove(index);
                 session.origin.buffer.take();
                 errhandler::release(session.errhandler);
             }
@@ -131,7 +130,7 @@ pub unsafe fn MPI_Comm_create_from_group(
     // SAFETY: the user gives a text and a place for the communicator.
     unsafe {
         make(c"MPI_Comm_create_from_group", stringtag, info, errhandler, newcomm, |guard, tag| {
-            let group = guard.group(group)?;
+            let group = guard.comms.group(group)?;
             guard.create_comm_from_group(group, tag)
         })
     }
@@ -152,12 +151,12 @@ pub unsafe fn MPI_Intercomm_create_from_groups(
     // SAFETY: the user gives a text and a place for the communicator.
     unsafe {
         make(c"MPI_Intercomm_create_from_groups", stringtag, info, errhandler, newintercomm, |guard, tag| {
-            let local = guard.group(local_group)?;
+            let local = guard.comms.group(local_group)?;
             // Without members on one side there is none on the other, and nobody to meet (7.6.2).
             if local.size() == 0 || remote_group == MPI_GROUP_EMPTY {
                 return Ok(None);
             }
-            let remote = |guard: &Guard| guard.group(remote_group);
+            let remote = |guard: &Guard| guard.comms.group(remote_group);
             guard.create_intercomm_from_groups(local, local_leader, remote, remote_leader, tag).map(Some)
         })
     }
@@ -165,7 +164,7 @@ pub unsafe fn MPI_Intercomm_create_from_groups(
 
 /// The hints that a session uses.
 pub(super) fn info(guard: &Guard, session: MPI_Session) -> Result<MPI_Info> {
-    let level = guard.session(session)?.thread_level;
+    let level = guard.env.session(session)?.thread_level;
     let mut used = Info::default();
     if let Some((_, name)) = LEVELS.iter().find(|(number, _)| *number == level) {
         used.set(b"thread_level", name);
@@ -181,15 +180,15 @@ pub(super) fn count(_: &Guard) -> Result<usize> {
 /// What is known of a process set: how many processes it has.
 pub(super) fn set_info(guard: &Guard, name: &[u8]) -> Result<MPI_Info> {
     let mut known = Info::default();
-    known.set(b"mpi_size", guard.process_set(name)?.size().to_string().as_bytes());
+    known.set(b"mpi_size", process_set(&guard.comms, name)?.size().to_string().as_bytes());
     Ok(info::keep(known))
 }
 
 /// The group of a process set.
 pub(super) fn group(guard: &mut Guard, session: MPI_Session, name: &[u8]) -> Result<MPI_Group> {
-    let origin = guard.session(session)?.origin.clone();
-    let set = guard.process_set(name)?.of_session(origin);
-    Ok(guard.keep_group(Rc::new(set)))
+    let origin = guard.env.session(session)?.origin.clone();
+    let set = process_set(&guard.comms, name)?.of_session(origin);
+    Ok(guard.comms.keep_group(Rc::new(set)))
 }
 
 /// Runs a call that makes a communicator without a parent; errors go through the error handler that it names.
@@ -226,7 +225,7 @@ unsafe fn make(
 pub unsafe fn MPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int {
     const NAME: &CStr = c"MPI_Session_call_errhandler";
     if let Some(guard) = process::enter()
-        && let Ok(found) = guard.session(session)
+        && let Ok(found) = guard.env.session(session)
     {
         let handler = found.errhandler;
         errhandler::call_handler(guard, NAME, handler, session.0, errorcode);

@@ -115,10 +115,10 @@ pub(super) fn has_ended() -> error::Result<bool> {
 }
 
 pub(super) fn thread_level(guard: &Guard) -> error::Result<c_int> {
-    Ok(guard.thread_level)
+    Ok(guard.env.thread_level)
 }
 
 /// Whether this thread called Init.
 pub(super) fn is_main_thread(guard: &Guard) -> error::Result<bool> {
-    Ok(guard.main_thread == process::thread_id())
+    Ok(guard.env.main_thread == process::thread_id())
 }

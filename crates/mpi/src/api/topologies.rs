@@ -18,7 +18,7 @@ fn check_room(room: c_int, needed: usize, name: &str) -> Result<()> {
 
 /// Which kind of topology.
 pub(super) fn kind(guard: &Guard, comm: MPI_Comm) -> Result<c_int> {
-    Ok(match guard.comm(comm)?.topology.as_deref() {
+    Ok(match guard.comms.find(comm)?.topology.as_deref() {
         None => MPI_UNDEFINED,
         Some(Topology::Cart(_)) => MPI_CART,
         Some(Topology::Graph(_)) => MPI_GRAPH,
@@ -32,7 +32,7 @@ pub(super) fn create_grid(
     dims: &[c_int],
     periods: &[c_int],
 ) -> Result<MPI_Comm> {
-    let grid = Grid::new(dims, periods, guard.intracomm(comm)?.size())?;
+    let grid = Grid::new(dims, periods, guard.comms.intracomm(comm)?.size())?;
     guard.arrange(comm, grid.places(), Topology::Cart(grid))
 }
 
@@ -50,14 +50,14 @@ pub(super) fn place_in_grid(
     dims: &[c_int],
     periods: &[c_int],
 ) -> Result<c_int> {
-    let places = Grid::new(dims, periods, guard.intracomm(comm)?.size())?.places();
-    let rank = guard.comm(comm)?.rank;
+    let places = Grid::new(dims, periods, guard.comms.intracomm(comm)?.size())?.places();
+    let rank = guard.comms.find(comm)?.rank;
     Ok(if rank < places { rank as c_int } else { MPI_UNDEFINED })
 }
 
 /// How many dimensions.
 pub(super) fn dimensions(guard: &Guard, comm: MPI_Comm) -> Result<usize> {
-    Ok(guard.grid(comm)?.dims.len())
+    Ok(guard.comms.grid(comm)?.dims.len())
 }
 
 /// The sizes of a grid, whether they are periodic, and the coordinates of this process.
@@ -66,10 +66,10 @@ pub(super) fn grid(
     comm: MPI_Comm,
     room: c_int,
 ) -> Result<(Vec<c_int>, Vec<c_int>, Vec<c_int>)> {
-    let grid = guard.grid(comm)?;
+    let grid = guard.comms.grid(comm)?;
     check_room(room, grid.dims.len(), "maxdims")?;
     let (sizes, periods) = grid.dims.iter().map(|&(size, period)| (size, c_int::from(period))).unzip();
-    Ok((sizes, periods, grid.coordinates(guard.comm(comm)?.rank)))
+    Ok((sizes, periods, grid.coordinates(guard.comms.find(comm)?.rank)))
 }
 
 /// The rank at these coordinates.
@@ -77,7 +77,7 @@ pub(super) fn grid(
 /// # Safety
 /// `coords` is null or has as many numbers as the grid has dimensions.
 pub(super) unsafe fn rank_at(guard: &Guard, comm: MPI_Comm, coords: *const c_int) -> Result<usize> {
-    let grid = guard.grid(comm)?;
+    let grid = guard.comms.grid(comm)?;
     // SAFETY: our contract.
     let at = unsafe { array(coords, grid.dims.len() as c_int, "coords") }?;
     let wide: Vec<i64> = at.iter().copied().map(i64::from).collect();
@@ -88,8 +88,8 @@ pub(super) unsafe fn rank_at(guard: &Guard, comm: MPI_Comm, coords: *const c_int
 
 /// Where a rank stands.
 pub(super) fn coordinates(guard: &Guard, comm: MPI_Comm, rank: c_int, room: c_int) -> Result<Vec<c_int>> {
-    let grid = guard.grid(comm)?;
-    let rank = guard.checked_member(comm, rank)?;
+    let grid = guard.comms.grid(comm)?;
+    let rank = guard.comms.checked_member(comm, rank)?;
     check_room(room, grid.dims.len(), "maxdims")?;
     Ok(grid.coordinates(rank))
 }
@@ -101,11 +101,11 @@ pub(super) fn shift(
     direction: c_int,
     distance: c_int,
 ) -> Result<(c_int, c_int)> {
-    let grid = guard.grid(comm)?;
+    let grid = guard.comms.grid(comm)?;
     check(direction >= 0 && (direction as usize) < grid.dims.len(), MPI_ERR_ARG, || {
         format!("direction is {direction}, expected 0 to {}", grid.dims.len() as i64 - 1)
     })?;
-    Ok(grid.shift(guard.comm(comm)?.rank, direction as usize, distance))
+    Ok(grid.shift(guard.comms.find(comm)?.rank, direction as usize, distance))
 }
 
 /// The part of a grid that has this process and some of the dimensions.
@@ -117,8 +117,8 @@ pub(super) unsafe fn part_of_grid(
     comm: MPI_Comm,
     remain: *const c_int,
 ) -> Result<MPI_Comm> {
-    guard.intracomm(comm)?;
-    let dimensions = guard.grid(comm)?.dims.len();
+    guard.comms.intracomm(comm)?;
+    let dimensions = guard.comms.grid(comm)?.dims.len();
     // SAFETY: our contract.
     let kept = unsafe { array(remain, dimensions as c_int, "remain_dims") }?;
     let kept: Vec<bool> = kept.iter().map(|&keep| keep != 0).collect();
@@ -133,7 +133,7 @@ unsafe fn graph_argument(
     index: *const c_int,
     edges: *const c_int,
 ) -> Result<Graph> {
-    let size = guard.intracomm(comm)?.size();
+    let size = guard.comms.intracomm(comm)?.size();
     check(nnodes >= 0 && nnodes as usize <= size, MPI_ERR_ARG, || {
         format!("nnodes is {nnodes}, expected 0 to {size}")
     })?;
@@ -173,30 +173,30 @@ pub(super) unsafe fn place_in_graph(
 ) -> Result<c_int> {
     // SAFETY: our contract.
     unsafe { graph_argument(guard, comm, nodes, index, edges) }?;
-    let rank = guard.comm(comm)?.rank as c_int;
+    let rank = guard.comms.find(comm)?.rank as c_int;
     Ok(if rank < nodes { rank } else { MPI_UNDEFINED })
 }
 
 /// How many nodes and edges.
 pub(super) fn graph_sizes(guard: &Guard, comm: MPI_Comm) -> Result<(usize, usize)> {
-    let graph = guard.graph(comm)?;
+    let graph = guard.comms.graph(comm)?;
     Ok((graph.index.len(), graph.edges.len()))
 }
 
 /// The graph: index and edges.
 pub(super) fn graph(guard: &Guard, comm: MPI_Comm) -> Result<(Vec<c_int>, Vec<c_int>)> {
-    let graph = guard.graph(comm)?;
+    let graph = guard.comms.graph(comm)?;
     Ok((graph.index.to_vec(), graph.edges.to_vec()))
 }
 
 /// How many neighbours a node has.
 pub(super) fn neighbours_in_graph(guard: &Guard, comm: MPI_Comm, rank: c_int) -> Result<usize> {
-    Ok(guard.graph(comm)?.neighbours(guard.checked_member(comm, rank)?).len())
+    Ok(guard.comms.graph(comm)?.neighbours(guard.comms.checked_member(comm, rank)?).len())
 }
 
 /// The neighbours of a node.
 pub(super) fn graph_neighbours(guard: &Guard, comm: MPI_Comm, rank: c_int) -> Result<Vec<c_int>> {
-    Ok(guard.graph(comm)?.neighbours(guard.checked_member(comm, rank)?).to_vec())
+    Ok(guard.comms.graph(comm)?.neighbours(guard.comms.checked_member(comm, rank)?).to_vec())
 }
 
 /// Ranks with their weights, which are 1 where the user gives none.
@@ -212,6 +212,7 @@ unsafe fn weighted(
     let ranks = unsafe { array(ranks, degree, name) }?;
     for (i, &rank) in ranks.iter().enumerate() {
         guard
+            .comms
             .checked_member(comm, rank)
             .map_err(|error| Error::new(error.class, format_args!("{name}[{i}]: {}", error.text)))?;
     }
@@ -257,7 +258,7 @@ pub(super) unsafe fn create_adjacent(
     destination_weights: *const c_int,
     info: MPI_Info,
 ) -> Result<MPI_Comm> {
-    let size = guard.intracomm(comm)?.size();
+    let size = guard.comms.intracomm(comm)?.size();
     info::hints(info)?;
     // SAFETY: our contract.
     let (sources, destinations) = unsafe {
@@ -283,11 +284,12 @@ pub(super) unsafe fn create_dist_graph(
     weights: *const c_int,
     info: MPI_Info,
 ) -> Result<MPI_Comm> {
-    let size = guard.intracomm(comm)?.size();
+    let size = guard.comms.intracomm(comm)?.size();
     info::hints(info)?;
     for (i, &degree) in degrees.iter().enumerate() {
         check(degree >= 0, MPI_ERR_ARG, || format!("degrees[{i}] is {degree}, expected 0 or more"))?;
         guard
+            .comms
             .checked_member(comm, sources[i])
             .map_err(|error| Error::new(error.class, format_args!("sources[{i}]: {}", error.text)))?;
     }
@@ -302,7 +304,7 @@ pub(super) unsafe fn create_dist_graph(
 
 /// How many neighbours this process has, in and out, and whether they have weights.
 pub(super) fn degrees(guard: &Guard, comm: MPI_Comm) -> Result<(usize, usize, bool)> {
-    let edges = guard.edges(comm)?;
+    let edges = guard.comms.edges(comm)?;
     Ok((edges.sources.len(), edges.destinations.len(), edges.is_weighted))
 }
 
@@ -320,7 +322,7 @@ pub(super) unsafe fn put_neighbours(
     destinations: *mut c_int,
     destination_weights: *mut c_int,
 ) -> Result<()> {
-    let edges = guard.edges(comm)?;
+    let edges = guard.comms.edges(comm)?;
     // SAFETY: our contract.
     unsafe {
         put_edges(edges, &edges.sources, indegree, sources, source_weights, "sources")?;

@@ -5,14 +5,15 @@ use core::ffi::c_int;
 use tutti_datatype::Description;
 
 use crate::abi::*;
+use crate::datatype::Types;
 use crate::datatype::fortran;
 use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::process::Guard;
 
 /// How a type was made, for the functions that cannot tell large counts.
-fn description_without_counts(guard: &Guard, datatype: MPI_Datatype) -> Result<&Description> {
-    let description = &guard.datatype(datatype)?.layout.description;
+fn description_without_counts(types: &Types, datatype: MPI_Datatype) -> Result<&Description> {
+    let description = &types.find(datatype)?.layout.description;
     check(description.counts.is_empty(), MPI_ERR_TYPE, || {
         format!("datatype {:#x} was made with large counts, expected the function ending in _c", datatype.0)
     })?;
@@ -20,18 +21,18 @@ fn description_without_counts(guard: &Guard, datatype: MPI_Datatype) -> Result<&
 }
 
 /// How many integers, addresses and datatypes a type was made with, and how.
-pub(super) fn envelope(guard: &Guard, datatype: MPI_Datatype) -> Result<(usize, usize, usize, c_int)> {
-    let description = description_without_counts(guard, datatype)?;
+pub(super) fn envelope(types: &Types, datatype: MPI_Datatype) -> Result<(usize, usize, usize, c_int)> {
+    let description = description_without_counts(types, datatype)?;
     let Description { integers, addresses, types, combiner, .. } = description;
     Ok((integers.len(), addresses.len(), types.len(), *combiner))
 }
 
 /// How many integers, addresses, large counts and datatypes a type was made with, and how.
 pub(super) fn large_envelope(
-    guard: &Guard,
+    types: &Types,
     datatype: MPI_Datatype,
 ) -> Result<(i128, i128, i128, i128, c_int)> {
-    let description = &guard.datatype(datatype)?.layout.description;
+    let description = &types.find(datatype)?.layout.description;
     let Description { integers, addresses, counts, types, combiner, .. } = description;
     let [integers, addresses, counts, types] =
         [integers.len(), addresses.len(), counts.len(), types.len()].map(|length| length as i128);
@@ -44,9 +45,9 @@ pub(super) fn match_size(_: &Guard, class: c_int, size: c_int) -> Result<MPI_Dat
 }
 
 /// The predefined pair of a value and an index; MPI_DATATYPE_NULL when there is none.
-pub(super) fn value_index(guard: &Guard, value: MPI_Datatype, index: MPI_Datatype) -> Result<MPI_Datatype> {
-    guard.datatype(value)?;
-    guard.datatype(index)?;
+pub(super) fn value_index(types: &Types, value: MPI_Datatype, index: MPI_Datatype) -> Result<MPI_Datatype> {
+    types.find(value)?;
+    types.find(index)?;
     Ok(fortran::value_index(value, index))
 }
 
@@ -65,17 +66,17 @@ unsafe fn copy_out<T: Copy>(values: &[T], to: *mut T, room: i64, name: &str) -> 
 
 /// Checks that a type has contents, and copies the types; this is last, because it makes handles.
 unsafe fn copy_types_out(
-    guard: &mut Guard,
+    types: &mut Types,
     datatype: MPI_Datatype,
     to: *mut MPI_Datatype,
     room: i64,
 ) -> Result<()> {
-    let layout = guard.layout(datatype)?;
-    let types = &layout.description.types;
+    let layout = types.layout(datatype)?;
+    let parts = &layout.description.types;
     // SAFETY: only the room is checked: nothing is copied yet.
-    unsafe { copy_out::<MPI_Datatype>(&vec![MPI_DATATYPE_NULL; types.len()], to, room, "datatypes")? };
-    for (i, part) in types.iter().enumerate() {
-        let handle = guard.handle_of(part);
+    unsafe { copy_out::<MPI_Datatype>(&vec![MPI_DATATYPE_NULL; parts.len()], to, room, "datatypes")? };
+    for (i, part) in parts.iter().enumerate() {
+        let handle = types.handle_of(part);
         // SAFETY: the user's array has room for as many as was just checked.
         unsafe { to.add(i).write(handle) };
     }
@@ -100,13 +101,13 @@ pub unsafe fn MPI_Type_get_contents(
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
     call(c"MPI_Type_get_contents", MPI_COMM_NULL, |guard| {
-        let description = description_without_counts(guard, datatype)?;
+        let description = description_without_counts(&guard.types, datatype)?;
         check_contents(description, datatype)?;
         // SAFETY: the user's arrays have the lengths given.
         unsafe {
             copy_out(&description.integers, array_of_integers, max_integers.into(), "integers")?;
             copy_out(&description.addresses, array_of_addresses, max_addresses.into(), "addresses")?;
-            copy_types_out(guard, datatype, array_of_datatypes, max_datatypes.into())
+            copy_types_out(&mut guard.types, datatype, array_of_datatypes, max_datatypes.into())
         }
     })
 }
@@ -125,14 +126,14 @@ pub unsafe fn MPI_Type_get_contents_c(
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
     call(c"MPI_Type_get_contents_c", MPI_COMM_NULL, |guard| {
-        let description = &guard.datatype(datatype)?.layout.description;
+        let description = &guard.types.find(datatype)?.layout.description;
         check_contents(description, datatype)?;
         // SAFETY: the user's arrays have the lengths given.
         unsafe {
             copy_out(&description.integers, array_of_integers, max_integers, "integers")?;
             copy_out(&description.addresses, array_of_addresses, max_addresses, "addresses")?;
             copy_out(&description.counts, array_of_large_counts, max_large_counts, "large_counts")?;
-            copy_types_out(guard, datatype, array_of_datatypes, max_datatypes)
+            copy_types_out(&mut guard.types, datatype, array_of_datatypes, max_datatypes)
         }
     })
 }

@@ -6,21 +6,16 @@ use std::rc::Rc;
 use crate::abi::*;
 use crate::attribute_calls;
 use crate::attributes::Owner;
+use crate::datatype::Types;
 use crate::datatype::constructors;
 use crate::error::Result;
 use crate::process::Guard;
 
-/// Makes a type ready for communication.
-pub(super) fn commit(guard: &mut Guard, datatype: MPI_Datatype) -> Result<()> {
-    guard.datatype_mut(datatype)?.commit(crate::check_mode::is_on());
-    Ok(())
-}
-
 /// Lets go of a type; gives the handle that the user has then.
 pub(super) fn free(guard: &mut Guard, datatype: MPI_Datatype) -> Result<MPI_Datatype> {
-    guard.check_not_predefined(datatype)?;
+    guard.types.check_not_predefined(datatype)?;
     attribute_calls::delete_all(guard, Owner::Datatype(datatype))?;
-    guard.free_type(datatype)?;
+    guard.types.free(datatype)?;
     Ok(MPI_DATATYPE_NULL)
 }
 
@@ -28,27 +23,27 @@ pub(super) fn free(guard: &mut Guard, datatype: MPI_Datatype) -> Result<MPI_Data
 pub(super) fn duplicate(guard: &mut Guard, datatype: MPI_Datatype) -> Result<MPI_Datatype> {
     // The callbacks may free types and keys: they come before anything is made.
     let copies = attribute_calls::copy(guard, Owner::Datatype(datatype))?;
-    let old = guard.datatype(datatype)?;
+    let old = guard.types.find(datatype)?;
     let copy = old.duplicate(Rc::new(constructors::duplicate(&old.layout)));
-    let handle = guard.add_type(copy);
+    let handle = guard.types.add(copy);
     attribute_calls::adopt(guard, Owner::Datatype(handle), copies);
     Ok(handle)
 }
 
 /// The bytes of data of one element.
-pub(super) fn size(guard: &Guard, datatype: MPI_Datatype) -> Result<i128> {
-    Ok(guard.datatype(datatype)?.layout.part.bounds.size)
+pub(super) fn size(types: &Types, datatype: MPI_Datatype) -> Result<i128> {
+    Ok(types.find(datatype)?.layout.part.bounds.size)
 }
 
 /// Lower bound and extent.
-pub(super) fn extent(guard: &Guard, datatype: MPI_Datatype) -> Result<(i128, i128)> {
-    let bounds = guard.datatype(datatype)?.layout.part.bounds;
+pub(super) fn extent(types: &Types, datatype: MPI_Datatype) -> Result<(i128, i128)> {
+    let bounds = types.find(datatype)?.layout.part.bounds;
     Ok((bounds.lower(), bounds.extent()))
 }
 
 /// The bounds of the data.
-pub(super) fn true_extent(guard: &Guard, datatype: MPI_Datatype) -> Result<(i128, i128)> {
-    let bounds = guard.datatype(datatype)?.layout.part.bounds;
+pub(super) fn true_extent(types: &Types, datatype: MPI_Datatype) -> Result<(i128, i128)> {
+    let bounds = types.find(datatype)?.layout.part.bounds;
     Ok((bounds.true_lower(), bounds.true_extent()))
 }
 

@@ -39,7 +39,7 @@ pub(super) fn allocate(
     comm: MPI_Comm,
 ) -> Result<(*mut c_void, MPI_Win)> {
     let made = make(guard, Own { flavor, base: 0, bytes: size as i64, disp_unit }, info, comm)?;
-    Ok((guard.window(made)?.values.base as *mut c_void, made))
+    Ok((guard.wins.find(made)?.values.base as *mut c_void, made))
 }
 
 pub(super) fn create_dynamic(guard: &mut Guard, info: MPI_Info, comm: MPI_Comm) -> Result<MPI_Win> {
@@ -91,17 +91,17 @@ pub(super) fn memory(guard: &mut Guard, win: MPI_Win, rank: c_int) -> Result<(MP
 }
 
 pub(super) fn group(guard: &mut Guard, win: MPI_Win) -> Result<MPI_Group> {
-    let members = guard.window(win)?.group.clone();
-    Ok(guard.keep_group(members))
+    let members = guard.wins.find(win)?.group.clone();
+    Ok(guard.comms.keep_group(members))
 }
 
 pub(super) fn set_hints(guard: &mut Guard, win: MPI_Win, info: MPI_Info) -> Result<()> {
-    guard.window(win)?;
+    guard.wins.find(win)?;
     let given = info::read(info, |info| Ok(info.clone()))?;
-    window_hints::take(&mut guard.window_mut(win)?.hints, &given);
+    window_hints::take(&mut guard.wins.find_mut(win)?.hints, &given);
     Ok(())
 }
 
 pub(super) fn hints(guard: &Guard, win: MPI_Win) -> Result<MPI_Info> {
-    Ok(info::keep(guard.window(win)?.hints.clone().with_memory_kinds()))
+    Ok(info::keep(guard.wins.find(win)?.hints.clone().with_memory_kinds()))
 }

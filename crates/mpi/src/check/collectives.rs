@@ -124,7 +124,7 @@ impl Guard {
     /// Says when a reduction works here and in other libraries, but need not work everywhere.
     pub fn remark_on_reduction(&mut self, reducer: &Reducer) {
         let Some((operation, handle)) = reducer.beyond_standard() else { return };
-        let datatype = self.datatype(handle).map_or_else(|_| "?".into(), |found| found.name.clone());
+        let datatype = self.types.find(handle).map_or_else(|_| "?".into(), |found| found.name.clone());
         let datatype = String::from_utf8_lossy(&datatype).into_owned();
         let text = format!("{operation} on {datatype} is beyond the MPI standard; not every library has it");
         self.find(Severity::Remark, text);

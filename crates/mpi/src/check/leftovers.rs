@@ -110,13 +110,22 @@ impl Guard {
     }
 
     fn handles_left(&self) -> Vec<String> {
-        let comms = self.comms.iter().map(|(index, _)| (1, "communicator", self.comms.handle(index), index));
+        let comms = self
+            .comms
+            .made()
+            .iter()
+            .map(|(index, _)| (1, "communicator", self.comms.made().handle(index), index));
         // MPI made it, and the user need not free it.
-        let comms = comms.filter(|(_, _, handle, _)| *handle != self.parent.0);
-        let groups = self.groups.iter().map(|(index, _)| (2, "group", self.groups.handle(index), index));
-        let types = self.types.iter().filter(|(_, datatype)| !datatype.is_predefined());
-        let types = types.map(|(index, _)| (3, "datatype", self.types.handle(index), index));
-        let ops = self.ops.iter().map(|(index, _)| (4, "operation", self.ops.handle(index), index));
+        let comms = comms.filter(|(_, _, handle, _)| *handle != self.comms.parent().0);
+        let groups = self
+            .comms
+            .groups()
+            .iter()
+            .map(|(index, _)| (2, "group", self.comms.groups().handle(index), index));
+        let types = self.types.made().iter().filter(|(_, datatype)| !datatype.is_predefined());
+        let types = types.map(|(index, _)| (3, "datatype", self.types.made().handle(index), index));
+        let ops =
+            self.colls.ops.iter().map(|(index, _)| (4, "operation", self.colls.ops.handle(index), index));
         let mut makers: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for (kind, what, handle, index) in comms.chain(groups).chain(types).chain(ops) {
             *makers.entry((what, self.maker(kind, handle, index))).or_default() += 1;

@@ -66,10 +66,10 @@ fn attribute_created(check: &mut Check, process: &Process) {
     let function = check.last_call;
     let [requests, comms, groups, types, ops] = &mut check.kept;
     requests.look(&process.engine.requests, function);
-    comms.look(&process.comms, function);
-    groups.look(&process.groups, function);
-    types.look(&process.types, function);
-    ops.look(&process.ops, function);
+    comms.look(process.comms.made(), function);
+    groups.look(process.comms.groups(), function);
+    types.look(process.types.made(), function);
+    ops.look(&process.colls.ops, function);
 }
 
 /// Enters the library for a call of a function while the program is being checked, or an event of a tool
@@ -160,12 +160,12 @@ impl Guard {
 
     /// The name of a communicator for the user.
     fn comm_name(&self, handle: MPI_Comm) -> String {
-        let Ok(comm) = self.comm(handle) else { return "no communicator".into() };
+        let Ok(comm) = self.comms.find(handle) else { return "no communicator".into() };
         if !comm.name.is_empty() {
             return String::from_utf8_lossy(&comm.name).into_owned();
         }
         let mut text = format!("a communicator of {} ranks", comm.peers().size());
-        let maker = self.comms.index(handle.0).and_then(|index| self.maker_of_comm(handle, index));
+        let maker = self.comms.made().index(handle.0).and_then(|index| self.maker_of_comm(handle, index));
         if let Some(maker) = maker {
             let _ = write!(text, " (made by {})", name_of(maker));
         }
@@ -178,13 +178,14 @@ impl Guard {
 
     /// The communicator that has a context, as a name.
     fn context_name(&self, context: u32) -> String {
-        self.comm_of_context(context)
+        self.comms
+            .of_context(context)
             .map_or_else(|| "a communicator that is freed".into(), |comm| self.comm_name(comm))
     }
 
     /// The rank in a context's communicator that a world rank has there, as text.
     fn rank_name(&self, context: u32, world: u32) -> String {
-        let comm = self.comm_of_context(context).and_then(|handle| self.comm(handle).ok());
+        let comm = self.comms.of_context(context).and_then(|handle| self.comms.find(handle).ok());
         match comm.and_then(|comm| comm.peers().rank_of(world)) {
             Some(rank) if rank == world => format!("rank {rank}"),
             Some(rank) => format!("rank {rank} (world rank {world})"),
@@ -218,7 +219,7 @@ impl Guard {
 
     /// This process's rank in the communicator of a context.
     fn rank_here(&self, context: u32) -> usize {
-        let comm = self.comm_of_context(context).and_then(|handle| self.comm(handle).ok());
+        let comm = self.comms.of_context(context).and_then(|handle| self.comms.find(handle).ok());
         comm.map_or(self.engine.job.rank(), |comm| comm.rank)
     }
 }

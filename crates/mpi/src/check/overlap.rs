@@ -77,7 +77,7 @@ impl Guard {
     /// Looks whether a collective call reads and writes the same memory, which is what MPI_IN_PLACE is for
     /// (MPI 6.2, 2.6.2).
     pub fn check_aliasing(&mut self, comm: MPI_Comm, work: &Work, function: &'static CStr) {
-        let Ok(ranks) = self.comm(comm).map(|comm| comm.peers().size()) else { return };
+        let Ok(ranks) = self.comms.find(comm).map(|comm| comm.peers().size()) else { return };
         let of_reduction = |reduction: &Reduction| {
             let gets = !reduction.is_in_place && !reduction.receive.is_null() && !reduction.send.is_null();
             if gets {

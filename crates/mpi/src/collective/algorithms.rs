@@ -26,7 +26,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_COMM when there is no such communicator.
     pub fn next_place(&mut self, comm: MPI_Comm, call: Call) -> Result<Place> {
-        let comm = self.comm_mut(comm)?;
+        let comm = self.comms.find_mut(comm)?;
         Ok(Place {
             context: comm.context + Channel::Collective as u32,
             tag: comm.collective.next_tag(call),

@@ -43,7 +43,7 @@ impl Guard {
     /// The block of an intracommunicator of several ranks; none when it uses messages.
     #[inline(always)]
     pub fn block(&mut self, comm: MPI_Comm) -> Option<Rc<Block>> {
-        match &self.comm(comm).ok()?.collective.place {
+        match &self.comms.find(comm).ok()?.collective.place {
             Place::Block(block) => Some(block.clone()),
             Place::Messages => None,
             Place::Unknown => self.assign_block(comm),
@@ -52,7 +52,7 @@ impl Guard {
 
     #[cold]
     fn assign_block(&mut self, handle: MPI_Comm) -> Option<Rc<Block>> {
-        let comm = self.comm(handle).ok()?;
+        let comm = self.comms.find(handle).ok()?;
         let (rank, group, context) = (comm.rank, comm.group.clone(), comm.context);
         let between_groups = comm.remote.is_some();
         let without = between_groups
@@ -64,12 +64,12 @@ impl Guard {
         } else if context == 0 {
             WORLD_BLOCK as u32
         } else {
-            let tag = self.comm_mut(handle).ok()?.collective.next_tag(Call::Blocking);
+            let tag = self.comms.find_mut(handle).ok()?.collective.next_tag(Call::Blocking);
             self.agree_on_block(context, tag, rank, &group)
         };
         let block =
             (index != NO_BLOCK).then(|| Rc::new(Block::new(self, index as usize, rank, context, group)));
-        if let Ok(comm) = self.comm_mut(handle) {
+        if let Ok(comm) = self.comms.find_mut(handle) {
             comm.collective.place = block.clone().map_or(Place::Messages, Place::Block);
         }
         block

@@ -97,7 +97,7 @@ impl Guard {
     #[inline(always)]
     fn allreduce_few(&mut self, comm: MPI_Comm, arguments: &ReductionArguments) -> bool {
         let ReductionArguments { send, receive, count, datatype, op } = *arguments;
-        let Some(datatype) = self.predefined_types.find(datatype) else { return false };
+        let Some(datatype) = self.types.predefined(datatype) else { return false };
         let Some(kernel) = datatype.element.and_then(|element| op::kernel(op, element)) else {
             return false;
         };
@@ -159,7 +159,7 @@ impl Guard {
         check_place(request)?;
         let place = self.next_place(comm, Call::Started)?;
         // Not the function of the checker, which knows none when it is off.
-        let function = self.call;
+        let function = self.env.call;
         let index = self.persistent(Rc::new(move |guard: &mut Guard| {
             let mut schedule = if check_mode::is_on() {
                 guard.plan(comm, &place, &work, function)

@@ -6,8 +6,8 @@ use super::edges::Edges;
 use super::work::{Pieces, Scattered, Work};
 use crate::abi::*;
 use crate::comm::{Comm, Topology};
+use crate::datatype::Data;
 use crate::error::{Error, Result};
-use crate::point_to_point::Data;
 use crate::process::Guard;
 
 /// The neighbours of a process: sources, destinations, and whether they stand in a grid.
@@ -52,21 +52,21 @@ impl Guard {
 
     /// MPI_Neighbor_allgather
     pub fn work_neighbor_allgather(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
-        let neighbours = Neighbours::of(self.comm(comm)?, comm)?;
+        let neighbours = Neighbours::of(self.comms.find(comm)?, comm)?;
         let all = self.pieces(receive, neighbours.sources.len(), "recvbuf")?;
         self.to_all_neighbours(&neighbours, send, &all)
     }
 
     /// MPI_Neighbor_allgatherv
     pub fn work_neighbor_allgatherv(&self, comm: MPI_Comm, send: Data, receive: Scattered) -> Result<Work> {
-        let neighbours = Neighbours::of(self.comm(comm)?, comm)?;
+        let neighbours = Neighbours::of(self.comms.find(comm)?, comm)?;
         let all = self.scattered(receive, neighbours.sources.len(), "recvbuf")?;
         self.to_all_neighbours(&neighbours, send, &all)
     }
 
     /// MPI_Neighbor_alltoall
     pub fn work_neighbor_alltoall(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
-        let neighbours = Neighbours::of(self.comm(comm)?, comm)?;
+        let neighbours = Neighbours::of(self.comms.find(comm)?, comm)?;
         let out = self.pieces(send, neighbours.destinations.len(), "sendbuf")?;
         let all = self.pieces(receive, neighbours.sources.len(), "recvbuf")?;
         Ok(neighbours.edges(|i| out.piece(i), |i| all.piece(i)))
@@ -79,7 +79,7 @@ impl Guard {
         send: Scattered,
         receive: Scattered,
     ) -> Result<Work> {
-        let neighbours = Neighbours::of(self.comm(comm)?, comm)?;
+        let neighbours = Neighbours::of(self.comms.find(comm)?, comm)?;
         let out = self.scattered(send, neighbours.destinations.len(), "sendbuf")?;
         let all = self.scattered(receive, neighbours.sources.len(), "recvbuf")?;
         Ok(neighbours.edges(|i| out.piece(i), |i| all.piece(i)))

@@ -1,18 +1,19 @@
 //! From the handles of a reduction to its [`Reducer`].
 
 use super::op::{Apply, Reducer, bad_op, kernel, predefined_name, undefined};
+use super::state::Collectives;
 use crate::abi::*;
+use crate::datatype::Types;
 use crate::error::Result;
-use crate::process::Guard;
 
-impl Guard {
+impl Collectives {
     /// An operation on elements of a type.
     ///
     /// # Errors
     /// MPI_ERR_OP when there is no such operation or it is not defined for the type; MPI_ERR_TYPE.
     #[inline]
-    pub fn reducer(&self, op: MPI_Op, handle: MPI_Datatype) -> Result<Reducer> {
-        let datatype = self.datatype(handle)?;
+    pub fn reducer(&self, types: &Types, op: MPI_Op, handle: MPI_Datatype) -> Result<Reducer> {
+        let datatype = types.find(handle)?;
         if let Some(user) = self.ops.find(op.0) {
             let (apply, commutative) = (Apply::User(*user), user.commutative);
             return Ok(Reducer { apply, commutative, datatype: datatype.elements(), handle });

@@ -74,7 +74,7 @@ impl Schedule {
                     let proposals: Vec<_> = members.iter().copied().zip(proposed).collect();
                     // Without what a process that has ended would have said there is none.
                     let context = self.error.is_none().then(|| guard.agree_on_context(&proposals));
-                    if let (Ok(made), Some(context)) = (guard.comm_mut(*comm), context) {
+                    if let (Ok(made), Some(context)) = (guard.comms.find_mut(*comm), context) {
                         made.context = context;
                     }
                 }
@@ -130,7 +130,7 @@ impl Schedule {
         if request.error == MPI_ERR_PROC_ABORTED {
             return Error::new(MPI_ERR_PROC_ABORTED, LOST);
         }
-        let from = match guard.rank_in_context(self.context, request.peer as u32) {
+        let from = match guard.comms.rank_in_context(self.context, request.peer as u32) {
             Some(rank) => format!("rank {rank}"),
             None => format!("world rank {}", request.peer),
         };
@@ -168,7 +168,7 @@ impl Guard {
     pub fn launch(&mut self, schedule: Schedule) -> u32 {
         let pending = Request::new(RequestKind::Collective, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
         let request = self.engine.requests.insert(pending);
-        let function = schedule.function.or(Some(self.call));
+        let function = schedule.function.or(Some(self.env.call));
         self.advance_schedule(Box::new(Schedule { request, function, ..schedule }));
         request
     }
@@ -177,8 +177,8 @@ impl Guard {
     #[cold]
     pub fn advance_schedules(&mut self) {
         loop {
-            let Process { schedules, engine, .. } = &mut **self;
-            let Some(schedule) = schedules.take_ready(&mut engine.requests) else { break };
+            let Process { colls, engine, .. } = &mut **self;
+            let Some(schedule) = colls.schedules.take_ready(&mut engine.requests) else { break };
             self.advance_schedule(schedule);
         }
     }
@@ -188,8 +188,8 @@ impl Guard {
         match schedule.advance(self) {
             Advance::Finished => self.conclude(&mut schedule),
             Advance::Blocked(awaited) => {
-                let Process { schedules, engine, .. } = &mut **self;
-                schedules.put(schedule, awaited, &mut engine.requests);
+                let Process { colls, engine, .. } = &mut **self;
+                colls.schedules.put(schedule, awaited, &mut engine.requests);
             }
         }
     }

@@ -7,7 +7,25 @@ use std::rc::Rc;
 use tutti_runtime::job::Job;
 use tutti_shm::collective::Member;
 
+use super::op;
+use super::schedules::Schedules;
 use crate::comm::group::Group;
+use crate::handle::{Kind, Slab};
+
+/// What a process keeps of collective operations.
+#[derive(Debug)]
+pub struct Collectives {
+    /// Reduction operations made by the user.
+    pub ops: Slab<op::UserOperation>,
+    /// Operations that were started and are not finished.
+    pub schedules: Schedules,
+}
+
+impl Default for Collectives {
+    fn default() -> Self {
+        Collectives { ops: Slab::new(Kind::Op), schedules: Schedules::default() }
+    }
+}
 
 /// Block of MPI_COMM_WORLD.
 pub(super) const WORLD_BLOCK: usize = 0;

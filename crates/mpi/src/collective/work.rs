@@ -8,9 +8,9 @@ use tutti_datatype::{Buffer, Elements};
 use super::edges::Edges;
 use crate::abi::*;
 use crate::comm::Comm;
+use crate::datatype::Data;
 use crate::datatype::checked_count;
 use crate::error::{Error, Result, check};
-use crate::point_to_point::Data;
 use crate::process::Guard;
 
 pub use reductions::{Reduction, ReductionArguments};
@@ -268,8 +268,8 @@ impl Guard {
         not_in_place(data.address, name)?;
         let count = checked_count(data.count)?;
         let whole = data.count.checked_mul(ranks as i64).unwrap_or(i64::MAX);
-        self.buffer(Data { count: whole, ..data })?;
-        let datatype = self.datatype(data.datatype)?.elements();
+        self.types.buffer(Data { count: whole, ..data })?;
+        let datatype = self.types.find(data.datatype)?.elements();
         Ok(Pieces::Uniform { at: data.address.cast(), count, datatype })
     }
 
@@ -285,7 +285,7 @@ impl Guard {
         };
         let pieces = counts.iter().zip(&displacements).enumerate().map(|(i, (&count, &displacement))| {
             let (handle, unit) = match data.types {
-                Types::One(handle) => (handle, self.datatype(handle)?.extent),
+                Types::One(handle) => (handle, self.types.find(handle)?.extent),
                 Types::Each(types) => {
                     check(!types.is_null(), MPI_ERR_TYPE, || "the array of types is a null pointer".into())?;
                     // SAFETY: as above.
@@ -300,10 +300,10 @@ impl Guard {
             // With a type for each rank, displacements are bytes: from MPI_BOTTOM, which is a null pointer,
             // they are addresses.
             let base = if let Types::One(_) = data.types { data.address } else { piece.cast() };
-            if base.is_null() && self.datatype(handle)?.element.is_some() {
-                return self.buffer(Data { address: base, count, datatype: handle });
+            if base.is_null() && self.types.find(handle)?.element.is_some() {
+                return self.types.buffer(Data { address: base, count, datatype: handle });
             }
-            Ok(self.datatype(handle)?.buffer(piece, count as usize)?)
+            Ok(self.types.find(handle)?.buffer(piece, count as usize)?)
         });
         Ok(Pieces::Each(pieces.collect::<Result<_>>()?))
     }
@@ -311,13 +311,13 @@ impl Guard {
     /// Data that may not be MPI_IN_PLACE.
     pub(super) fn own(&self, data: Data, name: &str) -> Result<Buffer> {
         not_in_place(data.address, name)?;
-        self.buffer(data)
+        self.types.buffer(data)
     }
 
     /// MPI_Bcast
     #[inline]
     pub fn work_broadcast(&self, comm: MPI_Comm, data: Data, root: c_int) -> Result<Work> {
-        let root = checked_root(self.comm(comm)?, root)?;
+        let root = checked_root(self.comms.find(comm)?, root)?;
         if root == Root::NoRank {
             return Ok(Work::Broadcast { buffer: Buffer::empty(), root });
         }
@@ -326,7 +326,7 @@ impl Guard {
 
     /// MPI_Gather
     pub fn work_gather(&self, comm: MPI_Comm, send: Data, receive: Data, root: c_int) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let root = checked_root(communicator, root)?;
         let all = match root {
             Root::Local(root) if root == communicator.rank => {
@@ -349,7 +349,7 @@ impl Guard {
 
     /// MPI_Gatherv
     pub fn work_gatherv(&self, comm: MPI_Comm, send: Data, receive: Scattered, root: c_int) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let root = checked_root(communicator, root)?;
         let all = match root {
             Root::Local(root) if root == communicator.rank => {
@@ -376,7 +376,7 @@ impl Guard {
 
     /// MPI_Scatter
     pub fn work_scatter(&self, comm: MPI_Comm, send: Data, receive: Data, root: c_int) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let root = checked_root(communicator, root)?;
         let all = match root {
             Root::Local(root) if root == communicator.rank => {
@@ -399,7 +399,7 @@ impl Guard {
 
     /// MPI_Scatterv
     pub fn work_scatterv(&self, comm: MPI_Comm, send: Scattered, receive: Data, root: c_int) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let root = checked_root(communicator, root)?;
         let all = match root {
             Root::Local(root) if root == communicator.rank => {
@@ -426,7 +426,7 @@ impl Guard {
 
     /// MPI_Allgather
     pub fn work_allgather(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let all = self.pieces(receive, communicator.peers().size(), "recvbuf")?;
         let own = if in_place(communicator, send.address, "sendbuf")? {
             None
@@ -443,7 +443,7 @@ impl Guard {
 
     /// MPI_Allgatherv
     pub fn work_allgatherv(&self, comm: MPI_Comm, send: Data, receive: Scattered) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let all = self.scattered(receive, communicator.peers().size(), "recvbuf")?;
         let own = if in_place(communicator, send.address, "sendbuf")? {
             None
@@ -459,7 +459,7 @@ impl Guard {
 
     /// MPI_Alltoall
     pub fn work_alltoall(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let ranks = communicator.peers().size();
         let receive = self.pieces(receive, ranks, "recvbuf")?;
         let send = if in_place(communicator, send.address, "sendbuf")? {
@@ -477,7 +477,7 @@ impl Guard {
 
     /// MPI_Alltoallv, MPI_Alltoallw
     pub fn work_alltoallv(&self, comm: MPI_Comm, send: Scattered, receive: Scattered) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let ranks = communicator.peers().size();
         let receive = self.scattered(receive, ranks, "recvbuf")?;
         let send = if in_place(communicator, send.address, "sendbuf")? {

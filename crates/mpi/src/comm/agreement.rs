@@ -17,7 +17,7 @@
 
 use tutti_datatype::Buffer;
 
-use super::{CONTEXTS_PER_COMM, Channel};
+use super::{CONTEXTS_PER_COMM, Channel, Comms};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
 use crate::engine::LOST;
@@ -88,6 +88,13 @@ impl Meeting {
     }
 }
 
+impl Comms {
+    /// A context that this process has led is used by none any more.
+    pub fn use_again(&mut self, context: u32) {
+        self.contexts.free.push(context / CONTEXTS_PER_COMM);
+    }
+}
+
 impl Guard {
     /// World rank of this process.
     pub fn world_rank(&self) -> u32 {
@@ -100,13 +107,13 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_INTERN when the numbers are used up.
     pub fn new_context(&mut self) -> Result<u32> {
-        if let Some(number) = self.free_contexts.pop() {
+        if let Some(number) = self.comms.contexts.free.pop() {
             return Ok(number * CONTEXTS_PER_COMM);
         }
         let ranks = self.engine.job.ranks() as u64;
-        let number = u64::from(self.next_context) * ranks + u64::from(self.world_rank());
-        self.next_context += 1;
-        self.engine.job.keep_contexts(self.next_context);
+        let number = u64::from(self.comms.contexts.next) * ranks + u64::from(self.world_rank());
+        self.comms.contexts.next += 1;
+        self.engine.job.keep_contexts(self.comms.contexts.next);
         u32::try_from(number * u64::from(CONTEXTS_PER_COMM)).map_err(|_| {
             let text =
                 format_args!("this process has led {} communicators, no number is left", number / ranks);

@@ -5,18 +5,19 @@ use std::rc::Rc;
 
 use core::ffi::c_int;
 
+use super::Comms;
 use super::topology::{Edges, Graph, Grid, Topology};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
 
-impl Guard {
+impl Comms {
     /// The topology of a communicator.
     ///
     /// # Errors
     /// MPI_ERR_COMM; MPI_ERR_TOPOLOGY when it has none.
     pub fn topology(&self, handle: MPI_Comm) -> Result<&Rc<Topology>> {
-        let topology = self.comm(handle)?.topology.as_ref();
+        let topology = self.find(handle)?.topology.as_ref();
         topology.ok_or_else(|| Error::new(MPI_ERR_TOPOLOGY, "the communicator has no topology"))
     }
 
@@ -53,12 +54,26 @@ impl Guard {
         }
     }
 
+    /// Checks a rank argument of an intracommunicator.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM, MPI_ERR_RANK.
+    pub fn checked_member(&self, handle: MPI_Comm, rank: c_int) -> Result<usize> {
+        let size = self.find(handle)?.size();
+        check(rank >= 0 && (rank as usize) < size, MPI_ERR_RANK, || {
+            format!("rank is {rank}, expected 0 to {}", size - 1)
+        })?;
+        Ok(rank as usize)
+    }
+}
+
+impl Guard {
     /// A communicator of the first `places` processes, with a topology; MPI_COMM_NULL for the others.
     ///
     /// # Errors
     /// MPI_ERR_COMM.
     pub fn arrange(&mut self, handle: MPI_Comm, places: usize, topology: Topology) -> Result<MPI_Comm> {
-        let rank = self.intracomm(handle)?.rank;
+        let rank = self.comms.intracomm(handle)?.rank;
         let color = if rank < places { 0 } else { MPI_UNDEFINED };
         self.split_arranged(handle, color, rank as c_int, topology)
     }
@@ -68,7 +83,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_COMM, MPI_ERR_TOPOLOGY.
     pub fn part_of_grid(&mut self, handle: MPI_Comm, kept: &[bool]) -> Result<MPI_Comm> {
-        let (grid, color, key) = self.grid(handle)?.part(self.comm(handle)?.rank, kept);
+        let (grid, color, key) = self.comms.grid(handle)?.part(self.comms.find(handle)?.rank, kept);
         self.split_arranged(handle, color as c_int, key as c_int, Topology::Cart(grid))
     }
 
@@ -81,7 +96,7 @@ impl Guard {
     ) -> Result<MPI_Comm> {
         let made = self.split_comm(handle, color, key)?;
         if made != MPI_COMM_NULL {
-            self.comm_mut(made)?.topology = Some(Rc::new(topology));
+            self.comms.find_mut(made)?.topology = Some(Rc::new(topology));
         }
         Ok(made)
     }
@@ -97,7 +112,7 @@ impl Guard {
         named: &[[c_int; 3]],
         is_weighted: bool,
     ) -> Result<Edges> {
-        let rank = self.intracomm(handle)?.rank as c_int;
+        let rank = self.comms.intracomm(handle)?.rank as c_int;
         let meeting = self.whole(handle)?;
         let mine: Vec<u32> = named.iter().flatten().map(|&number| number as u32).collect();
         let all = self.gather_numbers(&meeting, &mine)?;
@@ -112,17 +127,5 @@ impl Guard {
             }
         }
         Ok(edges)
-    }
-
-    /// Checks a rank argument of an intracommunicator.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM, MPI_ERR_RANK.
-    pub fn checked_member(&self, handle: MPI_Comm, rank: c_int) -> Result<usize> {
-        let size = self.comm(handle)?.size();
-        check(rank >= 0 && (rank as usize) < size, MPI_ERR_RANK, || {
-            format!("rank is {rank}, expected 0 to {}", size - 1)
-        })?;
-        Ok(rank as usize)
     }
 }

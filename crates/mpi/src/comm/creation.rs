@@ -125,7 +125,7 @@ impl Guard {
         attributes: crate::attributes::Set,
         hints: Option<Info>,
     ) -> Result<MPI_Comm> {
-        let parent = self.comm(handle)?;
+        let parent = self.comms.find(handle)?;
         let made = match &parent.remote {
             None => Comm::new(context, parent.rank, parent.group.clone()),
             Some(remote) => Comm::between(context, parent.rank, parent.group.clone(), remote.clone()),
@@ -141,7 +141,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_COMM; MPI_ERR_GROUP when the group has members that the parent has not.
     pub fn create_comm(&mut self, handle: MPI_Comm, group: Rc<Group>) -> Result<MPI_Comm> {
-        let parent = self.comm(handle)?;
+        let parent = self.comms.find(handle)?;
         check_subset(&group, parent)?;
         if parent.remote.is_some() {
             let place = group.rank_of(self.world_rank());
@@ -162,7 +162,7 @@ impl Guard {
         group: Rc<Group>,
         tag: c_int,
     ) -> Result<MPI_Comm> {
-        let parent = self.intracomm(handle)?;
+        let parent = self.comms.intracomm(handle)?;
         check_subset(&group, parent)?;
         check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
         self.create_among(handle, group, Channel::TaggedCreation, tag)
@@ -177,7 +177,7 @@ impl Guard {
         tag: c_int,
     ) -> Result<MPI_Comm> {
         let Some(rank) = group.rank_of(self.world_rank()) else { return Ok(MPI_COMM_NULL) };
-        let parent = self.comm(handle)?.context;
+        let parent = self.comms.find(handle)?.context;
         let meeting = Meeting::new(group.members().to_vec(), self.world_rank(), parent, channel, tag);
         let context = self.new_context_of(&meeting)?;
         Ok(self.keep_child(handle, Comm::new(context, rank as usize, group)))
@@ -188,7 +188,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_COMM; MPI_ERR_ARG when the color is negative.
     pub fn split_comm(&mut self, handle: MPI_Comm, color: c_int, key: c_int) -> Result<MPI_Comm> {
-        let parent = self.comm(handle)?;
+        let parent = self.comms.find(handle)?;
         check(color >= 0 || color == MPI_UNDEFINED, MPI_ERR_ARG, || {
             format!("color is {color}, expected 0 or more, or MPI_UNDEFINED")
         })?;
@@ -209,7 +209,7 @@ impl Guard {
 
     /// The same for an intercommunicator: the members of a color on both sides, none when one side has none.
     fn split_inter(&mut self, handle: MPI_Comm, color: Option<u32>, key: i32) -> Result<MPI_Comm> {
-        let (parent, remote) = self.intercomm(handle)?;
+        let (parent, remote) = self.comms.intercomm(handle)?;
         let (local, remote) = (parent.group.clone(), remote.clone());
         let meeting = self.whole(handle)?;
         let wishes = self.exchange(&meeting, color, key)?;
@@ -249,7 +249,7 @@ impl Guard {
     /// stand in one list, the group with the lower first member first.
     pub fn whole(&mut self, handle: MPI_Comm) -> Result<Meeting> {
         let tag = self.next_creation(handle)?;
-        let comm = self.comm(handle)?;
+        let comm = self.comms.find(handle)?;
         let local = comm.group.members();
         let members = match comm.remote.as_ref().map(|remote| remote.members()) {
             None => local.to_vec(),
@@ -265,7 +265,7 @@ impl Guard {
         if crate::check_mode::is_on() {
             self.compare_creation(handle)?;
         }
-        let comm = self.comm_mut(handle)?;
+        let comm = self.comms.find_mut(handle)?;
         comm.creations = comm.creations.wrapping_add(1) & i32::MAX;
         Ok(comm.creations)
     }
@@ -273,12 +273,12 @@ impl Guard {
     /// Keeps a communicator that inherits its parent's error handler (9.3.1), and whether it goes back to a
     /// session.
     pub(super) fn keep_child(&mut self, parent: MPI_Comm, mut made: Comm) -> MPI_Comm {
-        made.errhandler = self.comm(parent).map_or(MPI_ERRORS_ARE_FATAL, |parent| parent.errhandler);
-        if let Ok(parent) = self.comm(parent) {
+        made.errhandler = self.comms.find(parent).map_or(MPI_ERRORS_ARE_FATAL, |parent| parent.errhandler);
+        if let Ok(parent) = self.comms.find(parent) {
             (made.of_session, made.origin) = (parent.of_session, parent.origin.clone());
         }
         errhandler::retain(made.errhandler);
-        self.keep_comm(made)
+        self.comms.keep(made)
     }
 }
 

@@ -100,7 +100,7 @@ impl Guard {
         made.of_session = true;
         made.errhandler = errhandler;
         errhandler::retain(errhandler);
-        self.keep_comm(made)
+        self.comms.keep(made)
     }
 
     fn own_rank(&self, group: &Group) -> Result<usize> {

@@ -31,7 +31,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG; MPI_ERR_GROUP when the groups overlap.
     pub fn create_intercomm(&mut self, bridge: Bridge) -> Result<MPI_Comm> {
-        let group = self.intracomm(bridge.local)?.group.clone();
+        let group = self.comms.intracomm(bridge.local)?.group.clone();
         let leader = checked_leader(bridge.local_leader, group.size(), "local_leader")?;
         let meeting = self.whole(bridge.local)?;
         let made = self.bridge(&meeting, leader, group, |guard| guard.other_leader(bridge))?;
@@ -42,7 +42,7 @@ impl Guard {
     fn other_leader(&self, bridge: Bridge) -> Result<Meeting> {
         let Bridge { tag, remote_leader, .. } = bridge;
         check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
-        let peer = self.comm(bridge.peer)?;
+        let peer = self.comms.find(bridge.peer)?;
         checked_leader(remote_leader, peer.peers().size(), "remote_leader")?;
         let (other, me) = (peer.world_rank(remote_leader)?, self.world_rank());
         check(other != me, MPI_ERR_RANK, || {
@@ -63,8 +63,8 @@ impl Guard {
     ) -> Result<Comm> {
         let mut other = None;
         let made = self.bridge_to(meeting, leader, group, leaders, &mut other);
-        if let Some(at) = self.bridging.iter().position(|rank| Some(*rank) == other) {
-            self.bridging.swap_remove(at);
+        if let Some(at) = self.comms.bridging.iter().position(|rank| Some(*rank) == other) {
+            self.comms.bridging.swap_remove(at);
         }
         made
     }
@@ -82,7 +82,7 @@ impl Guard {
         if meeting.me == leader {
             let heard = leaders(self).and_then(|leaders| {
                 let rank = leaders.members[1 - leaders.me];
-                self.bridging.push(rank);
+                self.comms.bridging.push(rank);
                 *other = Some(rank);
                 let heard = self.exchange_groups(&leaders, &group)?;
                 Ok((leaders, heard))
@@ -134,7 +134,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_COMM; MPI_ERR_ARG when the members of a group do not agree.
     pub fn merge_intercomm(&mut self, handle: MPI_Comm, high: bool) -> Result<MPI_Comm> {
-        let (comm, remote) = self.intercomm(handle)?;
+        let (comm, remote) = self.comms.intercomm(handle)?;
         let (local, remote) = (comm.group.clone(), remote.clone());
         let meeting = self.whole(handle)?;
         let context = self.new_context()?;

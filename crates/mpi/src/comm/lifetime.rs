@@ -21,14 +21,14 @@ impl Guard {
         self.check_own(handle)?;
         attribute_calls::delete_all(self, Owner::Comm(handle))?;
         // A callback of the user may have freed it itself.
-        self.comm(handle)?;
-        if self.parent == handle {
-            self.parent = MPI_COMM_NULL;
+        self.comms.find(handle)?;
+        if self.comms.parent == handle {
+            self.comms.parent = MPI_COMM_NULL;
             self.engine.job.part();
         }
         let has_guests = self.has_guests(handle)?;
-        if let Some(index) = self.comms.index(handle.0) {
-            let mut comm = self.comms.remove(index);
+        if let Some(index) = self.comms.made.index(handle.0) {
+            let mut comm = self.comms.made.remove(index);
             comm.collective.release(&self.engine.job);
             errhandler::release(comm.errhandler);
         }
@@ -45,14 +45,14 @@ impl Guard {
     /// As [`Guard::free_comm`].
     pub fn disconnect_comm(&mut self, handle: MPI_Comm) -> Result<()> {
         self.check_own(handle)?;
-        let comm = self.comm(handle)?;
+        let comm = self.comms.find(handle)?;
         let contexts = comm.context..comm.context + CONTEXTS_PER_COMM;
         let pending = |request: &Request| !request.done && contexts.contains(&request.context);
         let is_quiet = |process: &mut Process| {
             (!process.engine.requests.iter().any(|(_, request)| pending(request))).then_some(())
         };
         self.wait(None, Goal::Pending(&pending), is_quiet);
-        if self.parent == handle {
+        if self.comms.parent == handle {
             // Before the others know it: they may ask for other ranks at once.
             self.engine.job.part();
         }
@@ -65,7 +65,7 @@ impl Guard {
     }
 
     fn check_own(&self, handle: MPI_Comm) -> Result<()> {
-        self.comm(handle)?;
+        self.comms.find(handle)?;
         let predefined = [(MPI_COMM_WORLD, "MPI_COMM_WORLD"), (MPI_COMM_SELF, "MPI_COMM_SELF")];
         let name = predefined.into_iter().find(|(comm, _)| *comm == handle).map(|(_, name)| name);
         check(name.is_none(), MPI_ERR_COMM, || {

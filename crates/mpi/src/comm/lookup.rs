@@ -1,27 +1,82 @@
 //! From handles to communicators and groups, and back.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::group::Group;
-use super::{CONTEXTS_PER_COMM, Comm};
+use super::{CONTEXTS_PER_COMM, Comm, Comms, Contexts};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
-use crate::process::{Guard, Process};
+use crate::handle::{Kind, Slab};
 
-impl Process {
+impl Comms {
+    /// Those that every process has; `next_context` is the number of the first context that it may take.
+    pub fn new(predefined: [Comm; 2], next_context: u32) -> Self {
+        Comms {
+            predefined,
+            made: Slab::new(Kind::Comm),
+            groups: Slab::new(Kind::Group),
+            parent: MPI_COMM_NULL,
+            bridging: Vec::new(),
+            ports: Default::default(),
+            contexts: Contexts { next: next_context, free: Vec::new() },
+            message_groups: HashMap::new(),
+        }
+    }
+
+    /// MPI_COMM_WORLD.
+    pub fn world(&self) -> &Comm {
+        &self.predefined[0]
+    }
+
+    /// MPI_COMM_SELF.
+    pub fn own(&self) -> &Comm {
+        &self.predefined[1]
+    }
+
+    /// The communicators that the user has made.
+    pub fn made(&self) -> &Slab<Comm> {
+        &self.made
+    }
+
+    /// The groups that the user has made.
+    pub fn groups(&self) -> &Slab<Rc<Group>> {
+        &self.groups
+    }
+
+    /// The intercommunicator with those who started this process, or MPI_COMM_NULL.
+    pub fn parent(&self) -> MPI_Comm {
+        self.parent
+    }
+
+    /// Keeps the group in which the sender of a message counts that was taken out of matching.
+    pub fn keep_message_group(&mut self, message: MPI_Message, group: Option<Rc<Group>>) {
+        self.message_groups.insert(message.0, group);
+    }
+
+    /// Takes it back for the receive of the message.
+    pub fn take_message_group(&mut self, message: MPI_Message) -> Option<Rc<Group>> {
+        self.message_groups.remove(&message.0).flatten()
+    }
+
+    /// Names are those of processes that have not left.
+    pub fn take_names_back(&mut self) {
+        self.ports.take_names_back();
+    }
+
     /// A communicator by handle.
     ///
     /// # Errors
     /// MPI_ERR_COMM when it names none.
     #[inline(always)]
-    pub fn comm(&self, handle: MPI_Comm) -> Result<&Comm> {
+    pub fn find(&self, handle: MPI_Comm) -> Result<&Comm> {
         if handle == MPI_COMM_WORLD {
-            return Ok(&self.predefined_comms[0]);
+            return Ok(&self.predefined[0]);
         }
         if handle == MPI_COMM_SELF {
-            return Ok(&self.predefined_comms[1]);
+            return Ok(&self.predefined[1]);
         }
-        self.comms.find(handle.0).ok_or_else(|| bad_comm(handle))
+        self.made.find(handle.0).ok_or_else(|| bad_comm(handle))
     }
 
     /// The intercommunicator of a handle, with its remote group.
@@ -29,29 +84,27 @@ impl Process {
     /// # Errors
     /// MPI_ERR_COMM when it names none, or an intracommunicator.
     pub fn intercomm(&self, handle: MPI_Comm) -> Result<(&Comm, &Rc<Group>)> {
-        let comm = self.comm(handle)?;
+        let comm = self.find(handle)?;
         let remote = comm.remote.as_ref().ok_or_else(|| {
             let what = "is an intracommunicator, expected an intercommunicator";
             Error::new(MPI_ERR_COMM, format_args!("communicator {:#x} {what}", handle.0))
         })?;
         Ok((comm, remote))
     }
-}
 
-impl Guard {
     /// The communicator that has a context.
-    pub fn comm_of_context(&self, context: u32) -> Option<MPI_Comm> {
+    pub fn of_context(&self, context: u32) -> Option<MPI_Comm> {
         let context = context - context % CONTEXTS_PER_COMM;
-        if let Some(index) = self.predefined_comms.iter().position(|comm| comm.context == context) {
+        if let Some(index) = self.predefined.iter().position(|comm| comm.context == context) {
             return Some([MPI_COMM_WORLD, MPI_COMM_SELF][index]);
         }
-        let found = self.comms.iter().find(|(_, comm)| comm.context == context);
-        found.map(|(index, _)| MPI_Comm(self.comms.handle(index)))
+        let found = self.made.iter().find(|(_, comm)| comm.context == context);
+        found.map(|(index, _)| MPI_Comm(self.made.handle(index)))
     }
 
     /// The rank that a process has in the communicator of a context: a peer's, as it is named in calls.
     pub fn rank_in_context(&self, context: u32, world: u32) -> Option<u32> {
-        let comm = self.comm(self.comm_of_context(context)?).ok()?;
+        let comm = self.find(self.of_context(context)?).ok()?;
         comm.peers().rank_of(world).or_else(|| comm.group.rank_of(world))
     }
 
@@ -59,11 +112,11 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_COMM when it names none.
-    pub fn comm_mut(&mut self, handle: MPI_Comm) -> Result<&mut Comm> {
+    pub fn find_mut(&mut self, handle: MPI_Comm) -> Result<&mut Comm> {
         match handle {
-            MPI_COMM_WORLD => Ok(&mut self.predefined_comms[0]),
-            MPI_COMM_SELF => Ok(&mut self.predefined_comms[1]),
-            _ => self.comms.find_mut(handle.0).ok_or_else(|| bad_comm(handle)),
+            MPI_COMM_WORLD => Ok(&mut self.predefined[0]),
+            MPI_COMM_SELF => Ok(&mut self.predefined[1]),
+            _ => self.made.find_mut(handle.0).ok_or_else(|| bad_comm(handle)),
         }
     }
 
@@ -72,7 +125,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_COMM when it names none, or an intercommunicator.
     pub fn intracomm(&self, handle: MPI_Comm) -> Result<&Comm> {
-        let comm = self.comm(handle)?;
+        let comm = self.find(handle)?;
         check(comm.remote.is_none(), MPI_ERR_COMM, || {
             format!("communicator {:#x} is an intercommunicator, expected an intracommunicator", handle.0)
         })?;
@@ -80,9 +133,9 @@ impl Guard {
     }
 
     /// Keeps a new communicator; gives its handle.
-    pub fn keep_comm(&mut self, comm: Comm) -> MPI_Comm {
-        let index = self.comms.insert(comm);
-        MPI_Comm(self.comms.handle(index))
+    pub fn keep(&mut self, comm: Comm) -> MPI_Comm {
+        let index = self.made.insert(comm);
+        MPI_Comm(self.made.handle(index))
     }
 
     /// A group by handle.
@@ -107,6 +160,11 @@ impl Guard {
         }
         let index = self.groups.insert(group);
         MPI_Group(self.groups.handle(index))
+    }
+
+    /// The user lets go of a group; whether it was there.
+    pub fn free_group(&mut self, handle: MPI_Group) -> bool {
+        self.groups.index(handle.0).map(|index| self.groups.remove(index)).is_some()
     }
 }
 

@@ -59,7 +59,7 @@ impl Guard {
                 _ => MPI_UNDEFINED,
             },
             // Unguided parts must be smaller than the whole.
-            MPI_COMM_TYPE_HW_UNGUIDED if !self.is_on_this_node(&self.comm(handle)?.group) => node,
+            MPI_COMM_TYPE_HW_UNGUIDED if !self.is_on_this_node(&self.comms.find(handle)?.group) => node,
             MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_HW_UNGUIDED => MPI_UNDEFINED,
             other => {
                 check(false, MPI_ERR_ARG, || {
@@ -80,7 +80,7 @@ impl Guard {
         let is_here = |&rank: &u32| {
             !self.engine.is_guest(rank as usize) && job.node_of(rank as usize) == job.node() as usize
         };
-        let first = self.comm(handle)?.group.members().iter().position(is_here);
+        let first = self.comms.find(handle)?.group.members().iter().position(is_here);
         Ok(first.unwrap_or(0) as c_int)
     }
 

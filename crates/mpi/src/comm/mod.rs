@@ -22,6 +22,7 @@ pub mod spanning;
 pub mod spawn;
 pub mod topology;
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use core::ffi::c_int;
@@ -30,6 +31,7 @@ use crate::abi::*;
 use crate::attached::{Attached, Origin};
 use crate::attributes;
 use crate::error::{Error, Result, check};
+use crate::handle::Slab;
 use crate::info::Info;
 
 pub use group::{Group, Likeness};
@@ -69,6 +71,35 @@ pub struct Comm {
     pub buffer: Option<Attached>,
     /// State of collective operations.
     pub collective: crate::collective::state::State,
+}
+
+/// The communicators and groups of a process, and what it needs to make more of them.
+#[derive(Debug)]
+pub struct Comms {
+    /// MPI_COMM_WORLD and MPI_COMM_SELF.
+    predefined: [Comm; 2],
+    /// Those made by the user.
+    made: Slab<Comm>,
+    /// Groups made by the user.
+    groups: Slab<Rc<Group>>,
+    /// The intercommunicator with those who started this process, or MPI_COMM_NULL.
+    parent: MPI_Comm,
+    /// Leaders of other groups, with which calls of this process make communicators.
+    bridging: Vec<u32>,
+    /// Ports that this process has opened.
+    ports: open_ports::Ports,
+    contexts: Contexts,
+    /// Groups for the translation of sources, of messages taken out of matching, by handle.
+    message_groups: HashMap<usize, Option<Rc<Group>>>,
+}
+
+/// Contexts that this process may lead ([`agreement`]).
+#[derive(Debug)]
+struct Contexts {
+    /// Number of the next one that it takes.
+    next: u32,
+    /// Numbers of those that it has led and may use again.
+    free: Vec<u32>,
 }
 
 /// The contexts of a communicator, as distances from its own.

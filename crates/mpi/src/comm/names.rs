@@ -29,7 +29,7 @@ impl Guard {
         let text = match user_names::publish(service, port) {
             Ok(Some(name)) => {
                 let far = self.publish_on_other_nodes(service, port);
-                self.ports.published.insert(service.to_vec(), (name, far));
+                self.comms.ports.published.insert(service.to_vec(), (name, far));
                 return Ok(());
             }
             Ok(None) => "another launch of this user has it published already".to_string(),
@@ -56,7 +56,7 @@ impl Guard {
         check_length("service_name", service, SERVICE_BYTES_MAX, MPI_ERR_SERVICE)?;
         check_length("port_name", port, PORT_BYTES_MAX, MPI_ERR_SERVICE)?;
         self.ask_names(service, Question::Unpublish { service, port }, MPI_ERR_SERVICE)?;
-        self.ports.published.remove(service);
+        self.comms.ports.published.remove(service);
         Ok(())
     }
 

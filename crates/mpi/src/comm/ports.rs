@@ -133,14 +133,16 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_INTERN when this process has too many.
     pub fn open_port(&mut self) -> Result<String> {
-        check(self.ports.open.len() < OPEN_MAX && self.ports.last_port < i32::MAX, MPI_ERR_INTERN, || {
-            format!("this process has {OPEN_MAX} ports open, no more are possible")
-        })?;
+        check(
+            self.comms.ports.open.len() < OPEN_MAX && self.comms.ports.last_port < i32::MAX,
+            MPI_ERR_INTERN,
+            || format!("this process has {OPEN_MAX} ports open, no more are possible"),
+        )?;
         let address = self.own_address()?;
-        self.ports.last_port += 1;
-        let number = self.ports.last_port;
+        self.comms.ports.last_port += 1;
+        let number = self.comms.ports.last_port;
         let port = Rc::new(Port { is_open: Cell::new(true), waiting: RefCell::default() });
-        self.ports.open.insert(number, port.clone());
+        self.comms.ports.open.insert(number, port.clone());
         let mut schedule = Schedule::new(CONTEXT + Channel::TaggedCreation as u32, number);
         schedule.task(Task::new(|turn| receive_requests(port, turn, number)));
         let request = self.launch(schedule);
@@ -155,7 +157,7 @@ impl Guard {
     /// MPI_ERR_PORT when this process has not opened it, or has closed it.
     pub fn close_port(&mut self, name: &[u8]) -> Result<()> {
         let (number, port) = self.own_port(name)?;
-        self.ports.open.remove(&number);
+        self.comms.ports.open.remove(&number);
         port.is_open.set(false);
         let waiting = std::mem::take(&mut *port.waiting.borrow_mut());
         let me = self.world_rank();
@@ -180,7 +182,7 @@ impl Guard {
                 parsed.rank
             )
         })?;
-        let port = self.ports.open.get(&parsed.number).cloned();
+        let port = self.comms.ports.open.get(&parsed.number).cloned();
         let port = port.ok_or_else(|| Error::new(MPI_ERR_PORT, closed(name)))?;
         Ok((parsed.number, port))
     }
@@ -253,7 +255,7 @@ impl Guard {
                 format!("port {} is of this process itself, expected another's", quoted(&name))
             })?;
             let is_behind = guard.precedes(opener, me);
-            let connection = Connection { from: me, number: guard.ports.next_connection(), is_behind };
+            let connection = Connection { from: me, number: guard.comms.ports.next_connection(), is_behind };
             let request = Meeting::new(vec![me, opener], me, CONTEXT, Channel::TaggedCreation, port.number);
             let words = [connection.number, u32::from(is_behind)];
             let send = guard.send_numbers(&request, opener, &words);
@@ -277,7 +279,7 @@ impl Guard {
         comm: MPI_Comm,
         other: impl FnOnce(&mut Guard) -> Result<Meeting>,
     ) -> Result<MPI_Comm> {
-        let intracomm = self.intracomm(comm)?;
+        let intracomm = self.comms.intracomm(comm)?;
         let (root, group) = (intracomm.checked_root(root)?, intracomm.group.clone());
         let meeting = self.whole(comm)?;
         let made = self.bridge(&meeting, root, group, other)?;
@@ -292,7 +294,7 @@ impl Guard {
     /// MPI_ERR_OTHER when that one is this one itself.
     pub fn join(&mut self, socket: c_int) -> Result<MPI_Comm> {
         let me = self.world_rank();
-        let number = self.ports.next_connection();
+        let number = self.comms.ports.next_connection();
         let address = self.own_address()?;
         let mut exchange = Exchange::new(Greeting { address, number });
         let other = self.wait(None, Goal::Outside(Outside::Socket), |_: &mut Process| {

@@ -27,14 +27,14 @@ impl Guard {
     /// its numbers need some too.
     pub fn release_blocks(&mut self) {
         let job = self.engine.job.clone();
-        self.predefined_comms.iter_mut().for_each(|comm| comm.collective.release(&job));
-        self.comms.iter_mut().for_each(|(_, comm)| comm.collective.release(&job));
+        self.comms.predefined.iter_mut().for_each(|comm| comm.collective.release(&job));
+        self.comms.made.iter_mut().for_each(|(_, comm)| comm.collective.release(&job));
     }
 
     /// Whether a collective operation goes on by itself. The tasks of ports and shared file pointers always
     /// do.
     fn has_collectives(&self) -> bool {
-        self.schedules.iter().count() > self.ports.last_port as usize + self.servers.len()
+        self.colls.schedules.iter().count() > self.comms.ports.last_port as usize + self.files.servers()
     }
 
     /// Whether something that the program may use names a rank.
@@ -42,13 +42,13 @@ impl Guard {
         let has = |group: &Group| group.contains(rank);
         let of_comms = |comm: &crate::comm::Comm| has(&comm.group) || comm.remote.as_deref().is_some_and(has);
         let waits_at = |port: &Port| port.waiting.borrow().iter().any(|connection| connection.from == rank);
-        self.bridging.contains(&rank)
-            || self.ports.open.values().any(|port| waits_at(port))
-            || self.predefined_comms.iter().any(of_comms)
-            || self.comms.iter().any(|(_, comm)| of_comms(comm))
-            || self.groups.iter().any(|(_, group)| has(group))
-            || self.wins.iter().any(|(_, window)| has(&window.group))
-            || self.message_groups.values().flatten().any(|group| has(group))
+        self.comms.bridging.contains(&rank)
+            || self.comms.ports.open.values().any(|port| waits_at(port))
+            || self.comms.predefined.iter().any(of_comms)
+            || self.comms.made.iter().any(|(_, comm)| of_comms(comm))
+            || self.comms.groups.iter().any(|(_, group)| has(group))
+            || self.wins.iter().any(|window| has(&window.group))
+            || self.comms.message_groups.values().flatten().any(|group| has(group))
             || self.engine.requests.iter().any(|(_, request)| request.group.as_deref().is_some_and(has))
     }
 }

@@ -32,7 +32,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_COMM.
     pub fn has_guests(&self, handle: MPI_Comm) -> Result<bool> {
-        let comm = self.comm(handle)?;
+        let comm = self.comms.find(handle)?;
         let remote = comm.remote.as_deref().map_or(&[][..], Group::members);
         Ok(self.spans(comm.group.members()) || self.spans(remote))
     }
@@ -90,7 +90,7 @@ impl Guard {
             let remote = comm.remote.as_deref().map_or(&[][..], Group::members);
             [comm.group.members(), remote].concat()
         };
-        let ranks = self.comms.iter().flat_map(|(_, comm)| members(comm));
+        let ranks = self.comms.made.iter().flat_map(|(_, comm)| members(comm));
         let guests = ranks.filter(|rank| self.engine.is_guest(*rank as usize));
         let jobs = guests.map(|rank| self.process_name(rank).job).collect();
         self.engine.keep_connected(&jobs);

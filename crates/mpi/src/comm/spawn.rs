@@ -82,7 +82,7 @@ impl Guard {
     ) -> Result<MPI_Comm> {
         // Their numbers may be what the new ones need.
         self.forget_left_ranks();
-        let intracomm = self.intracomm(comm)?;
+        let intracomm = self.comms.intracomm(comm)?;
         let (root, group) = (intracomm.checked_root(root)?, intracomm.group.clone());
         let meeting = self.whole(comm)?;
         let mut failed = None;
@@ -145,7 +145,7 @@ impl Guard {
         // First with the room of ranks that are about to end: the starter waits for them. Then with what
         // there is room for now.
         let mut ranks = most;
-        let mut request = Request { number: self.ports.next_connection(), context, programs };
+        let mut request = Request { number: self.comms.ports.next_connection(), context, programs };
         let mut answer = self.ask_starter(&request)?;
         let fewer = || numbers(wishes, self.engine.job.room_for_later());
         if answer.first.is_none()
@@ -153,7 +153,7 @@ impl Guard {
             && let Ok(fewer) = fewer()
             && fewer != ranks
         {
-            request.number = self.ports.next_connection();
+            request.number = self.comms.ports.next_connection();
             request.programs.iter_mut().zip(&fewer).for_each(|(program, ranks)| program.ranks = *ranks);
             ranks = fewer;
             answer = self.ask_starter(&request)?;
@@ -196,7 +196,7 @@ impl Guard {
 
     /// Meets those who have started this process, from MPI_Init.
     pub fn meet_parents(&mut self, spawned: &Spawned) {
-        let group = Rc::clone(&self.predefined_comms[0].group);
+        let group = Rc::clone(&self.comms.world().group);
         let made = self.whole(MPI_COMM_WORLD).and_then(|meeting| {
             self.bridge(&meeting, 0, group, |guard| {
                 let Spawned { parent, number, .. } = *spawned;
@@ -208,7 +208,7 @@ impl Guard {
             Ok(mut made) => {
                 // 7.8: the one name of a communicator that is not a constant.
                 made.name = b"MPI_COMM_PARENT".to_vec();
-                self.parent = self.keep_child(MPI_COMM_WORLD, made);
+                self.comms.parent = self.keep_child(MPI_COMM_WORLD, made);
             }
             Err(error) => tutti_runtime::log::line(format_args!(
                 "rank {}: no communicator with those who started this process: {error}",

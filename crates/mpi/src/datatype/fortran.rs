@@ -7,10 +7,10 @@ use core::ffi::c_int;
 
 use tutti_datatype::{Datatype, Description, Element, Layout, Part, Wire};
 
+use super::Types;
 use super::predefined::{TUTTI_2LONG_DOUBLE, TUTTI_2REAL16};
 use crate::abi::*;
 use crate::error::{Error, Result};
-use crate::process::Guard;
 
 /// Kinds of REAL: decimal digits, decimal range.
 const REALS: [(c_int, c_int, Kind); 4] = [
@@ -31,7 +31,7 @@ enum Kind {
 /// Kinds of INTEGER: decimal range, bytes.
 const INTEGERS: [(c_int, u8); 5] = [(2, 1), (4, 2), (9, 4), (18, 8), (38, 16)];
 
-impl Guard {
+impl Types {
     /// MPI_Type_create_f90_real and MPI_Type_create_f90_complex: at least `digits` digits and a range of
     /// `range`.
     ///
@@ -78,7 +78,7 @@ impl Guard {
         wire: Wire,
     ) -> MPI_Datatype {
         let key = (combiner, arguments[0], arguments.get(1).copied().unwrap_or(0));
-        if let Some(handle) = self.predefined_types.f90.get(&key) {
+        if let Some(handle) = self.predefined.f90.get(&key) {
             return *handle;
         }
         let layout = |handle| {
@@ -91,10 +91,9 @@ impl Guard {
             };
             Rc::new(Layout { part: Part::of_element(element, wire), description, handle })
         };
-        let handle =
-            self.add_type(Datatype::predefined(layout(None), element, "", crate::check_mode::is_on()));
-        self.datatype_mut(handle).expect("just made").layout = layout(Some(handle.0));
-        self.predefined_types.f90.insert(key, handle);
+        let handle = self.add(Datatype::predefined(layout(None), element, "", crate::check_mode::is_on()));
+        self.find_mut(handle).expect("just made").layout = layout(Some(handle.0));
+        self.predefined.f90.insert(key, handle);
         handle
     }
 }

@@ -1,8 +1,8 @@
 //! Datatypes (MPI chapter 5): handles, argument checks and errors around [`tutti_datatype`].
 //!
 //! A handle names a [`tutti_datatype::Datatype`], predefined ([`predefined`], [`fortran`]) or made by the
-//! user ([`registry`]). The constructors ([`constructors`], [`arrays`]) check what the user gives and put
-//! layouts together.
+//! user; [`Types`] has both ([`registry`]). The constructors ([`constructors`], [`arrays`]) check what the
+//! user gives and put layouts together.
 
 pub mod arrays;
 pub mod constructors;
@@ -13,11 +13,40 @@ pub mod registry;
 #[cfg(test)]
 mod tests;
 
-use tutti_datatype::{Description, Layout, Part, TooLarge};
+use core::ffi::c_void;
+
+use tutti_datatype::{Datatype, Description, Layout, Part, TooLarge};
 
 use crate::abi::*;
 use crate::error::{Error, Result, check};
+use crate::handle::Slab;
 pub use predefined::Predefined;
+
+/// The datatypes of a process.
+#[derive(Debug)]
+pub struct Types {
+    predefined: Predefined,
+    made: Slab<Datatype>,
+}
+
+/// The data arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    /// Address.
+    pub address: *mut c_void,
+    /// Number of elements.
+    pub count: i64,
+    /// Their type.
+    pub datatype: MPI_Datatype,
+}
+
+impl Data {
+    /// Data of a call, whatever the kind of its counts.
+    #[inline(always)]
+    pub fn new(address: *const c_void, count: impl Into<i64>, datatype: MPI_Datatype) -> Self {
+        Data { address: address.cast_mut(), count: count.into(), datatype }
+    }
+}
 
 /// The layout of a predefined type.
 pub fn named(handle: MPI_Datatype, part: Part) -> Layout {

@@ -2,26 +2,49 @@
 
 use std::rc::Rc;
 
-use tutti_datatype::{Bounds, Datatype, Layout, Part};
+use tutti_datatype::{Bounds, Buffer, Datatype, Element, Layout, Part};
 
-use super::named;
+use super::{Data, Predefined, Types, checked_count, named};
 use crate::abi::*;
-use crate::error::{Result, check};
-use crate::process::Guard;
+use crate::error::{Error, Result, check};
+use crate::handle::{Kind, Slab};
 
-impl Guard {
+impl Types {
+    /// The predefined types.
+    pub fn new() -> Self {
+        Types { predefined: Predefined::new(), made: Slab::new(Kind::Datatype) }
+    }
+
+    /// A datatype by handle.
+    ///
+    /// # Errors
+    /// MPI_ERR_TYPE when it names none.
+    #[inline(always)]
+    pub fn find(&self, handle: MPI_Datatype) -> Result<&Datatype> {
+        match self.predefined.find(handle) {
+            Some(datatype) => Ok(datatype),
+            None => self.made.find(handle.0).ok_or_else(|| bad_datatype(handle)),
+        }
+    }
+
     /// A datatype by handle, to be changed.
     ///
     /// # Errors
     /// MPI_ERR_TYPE when it names none.
-    pub fn datatype_mut(&mut self, handle: MPI_Datatype) -> Result<&mut Datatype> {
-        self.datatype(handle)?;
-        let process = &mut **self;
-        let found = match process.predefined_types.find_mut(handle) {
-            Some(datatype) => Some(datatype),
-            None => process.types.find_mut(handle.0),
-        };
-        Ok(found.expect("the handle names a type, as was just checked"))
+    pub fn find_mut(&mut self, handle: MPI_Datatype) -> Result<&mut Datatype> {
+        match self.predefined.find_mut(handle) {
+            Some(datatype) => Ok(datatype),
+            None => self.made.find_mut(handle.0).ok_or_else(|| bad_datatype(handle)),
+        }
+    }
+
+    /// Makes a type ready for communication.
+    ///
+    /// # Errors
+    /// MPI_ERR_TYPE when the handle names none.
+    pub fn commit(&mut self, handle: MPI_Datatype) -> Result<()> {
+        self.find_mut(handle)?.commit(crate::check_mode::is_on());
+        Ok(())
     }
 
     /// What a type is made of, to make another one of it.
@@ -29,7 +52,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_TYPE when the handle names none.
     pub fn layout(&self, handle: MPI_Datatype) -> Result<Rc<Layout>> {
-        Ok(self.datatype(handle)?.layout.clone())
+        Ok(self.find(handle)?.layout.clone())
     }
 
     /// The same for a member of a structure, which may be one of the markers MPI_LB and MPI_UB of MPI-1.
@@ -46,16 +69,16 @@ impl Guard {
     }
 
     /// A handle for a new type.
-    pub fn add_type(&mut self, datatype: Datatype) -> MPI_Datatype {
-        let index = self.types.insert(datatype);
-        MPI_Datatype(self.types.handle(index))
+    pub fn add(&mut self, datatype: Datatype) -> MPI_Datatype {
+        let index = self.made.insert(datatype);
+        MPI_Datatype(self.made.handle(index))
     }
 
     /// A handle for a part of another type's contents: its own when it is predefined, else a new one.
     pub fn handle_of(&mut self, layout: &Rc<Layout>) -> MPI_Datatype {
         match layout.handle {
             Some(handle) => MPI_Datatype(handle),
-            None => self.add_type(Datatype::new(layout.clone())),
+            None => self.add(Datatype::new(layout.clone())),
         }
     }
 
@@ -64,7 +87,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_TYPE when the handle names no type, or a predefined one.
     pub fn check_not_predefined(&self, handle: MPI_Datatype) -> Result<()> {
-        let datatype = self.datatype(handle)?;
+        let datatype = self.find(handle)?;
         check(!datatype.is_predefined(), MPI_ERR_TYPE, || {
             let name = String::from_utf8_lossy(&datatype.name);
             format!("datatype {:#x} {name} is predefined and cannot be freed", handle.0)
@@ -75,10 +98,80 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_TYPE when it names no type, or a predefined one.
-    pub fn free_type(&mut self, handle: MPI_Datatype) -> Result<()> {
+    pub fn free(&mut self, handle: MPI_Datatype) -> Result<()> {
         self.check_not_predefined(handle)?;
-        let index = self.types.index(handle.0).expect("a type that is not predefined is in the slab");
-        self.types.remove(index);
+        let index = self.made.index(handle.0).expect("a type that is not predefined is in the slab");
+        self.made.remove(index);
         Ok(())
     }
+
+    /// The types that the user has made.
+    pub fn made(&self) -> &Slab<Datatype> {
+        &self.made
+    }
+
+    /// A predefined type.
+    #[inline(always)]
+    pub fn predefined(&self, handle: MPI_Datatype) -> Option<&Datatype> {
+        self.predefined.find(handle)
+    }
+
+    /// What the elements of a predefined type are that fill memory from their address on.
+    #[inline(always)]
+    pub fn plain_element(&self, handle: MPI_Datatype) -> Option<Element> {
+        self.predefined.plain_element(handle)
+    }
+
+    /// Bytes of one of those elements.
+    #[inline(always)]
+    pub fn plain_size(&self, handle: MPI_Datatype) -> Option<usize> {
+        self.predefined.plain_size(handle)
+    }
+
+    /// The predefined type that all elements of a type have.
+    pub fn element_of(&self, datatype: &Datatype) -> Option<Element> {
+        let of_leaf = || {
+            let leaf = datatype.layout.single_leaf()?;
+            self.predefined.find(MPI_Datatype(leaf))?.element
+        };
+        // Several predefined types may be the same elements.
+        datatype.element.or_else(of_leaf).or_else(|| datatype.layout.part.signature.single())
+    }
+
+    /// The data arguments of a call as a stream of bytes.
+    ///
+    /// # Errors
+    /// MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_BUFFER.
+    #[inline(always)]
+    pub fn buffer(&self, data: Data) -> Result<Buffer> {
+        let count = checked_count(data.count)?;
+        let datatype = self.find(data.datatype)?;
+        if datatype.element.is_some() {
+            check(!data.address.is_null() || count == 0, MPI_ERR_BUFFER, || {
+                format!("the buffer is a null pointer, expected memory for {count} elements")
+            })?;
+        }
+        Ok(datatype.buffer(data.address.cast(), count)?)
+    }
+
+    /// Contiguous data of a predefined type: address and bytes. `None` for anything else, wrong arguments
+    /// included.
+    #[inline(always)]
+    pub fn plain(&self, data: Data) -> Option<(*mut u8, usize)> {
+        let size = self.predefined.plain_size(data.datatype)?;
+        let count = usize::try_from(data.count).ok().filter(|&count| count < 1 << 20)?;
+        (!data.address.is_null() || count == 0).then_some((data.address.cast(), count * size))
+    }
+}
+
+impl Default for Types {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cold]
+fn bad_datatype(handle: MPI_Datatype) -> Error {
+    let what = if handle == MPI_DATATYPE_NULL { "is MPI_DATATYPE_NULL" } else { "is freed or was never one" };
+    Error::new(MPI_ERR_TYPE, format_args!("datatype {:#x} {what}", handle.0))
 }

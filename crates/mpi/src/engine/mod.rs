@@ -115,6 +115,8 @@ pub struct Engine {
     /// Receives are told to their senders.
     write_protocol: bool,
     oversubscribed: bool,
+    /// Later ranks that had ended when this process last looked at them.
+    pub seen_ended: u32,
     polls: u32,
     me: usize,
 }
@@ -141,6 +143,7 @@ impl Engine {
             seen_pages: SeenPages::default(),
             write_protocol: std::env::var_os("TUTTI_WRITE_PROTOCOL").is_none_or(|value| value != "off"),
             oversubscribed,
+            seen_ended: 0,
             polls: 0,
             me,
         }

@@ -8,9 +8,9 @@ use super::two_phase::{self, Access, Place};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
 use crate::collective::task::Task;
+use crate::datatype::Data;
 use crate::datatype::checked_count;
 use crate::error::{Error, Result, check};
-use crate::point_to_point::Data;
 use crate::process::Guard;
 use crate::request::{Outcome, Request, RequestKind};
 use crate::wait_goal::{Goal, Outside};
@@ -46,7 +46,7 @@ struct Prepared {
 impl Guard {
     /// Checks the arguments of an access, and converts what is to be written.
     fn prepare(&mut self, handle: MPI_File, direction: Direction, at: At, data: Data) -> Result<Prepared> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         match direction {
             Direction::Read => file.check_readable()?,
             Direction::Write => file.check_writable()?,
@@ -60,12 +60,12 @@ impl Guard {
         }
         let (representation, etype_bytes) = (file.shown.representation.clone(), file.shown.etype_bytes);
         let is_empty = file.shown.view.is_empty();
-        let user = self.buffer(data)?;
+        let user = self.types.buffer(data)?;
         checked_count(data.count)?;
         let mut buffer = user.clone();
         let mut converted = None;
         if !representation.is_plain() {
-            let layout = self.layout(data.datatype)?;
+            let layout = self.types.layout(data.datatype)?;
             let typed = Typed {
                 buffer: user,
                 address: data.address,
@@ -99,7 +99,7 @@ impl Guard {
         match at {
             At::Offset(offset) => Ok(offset),
             At::Individual => {
-                let file = self.file_mut(handle)?;
+                let file = self.files.find_mut(handle)?;
                 let position = file.position;
                 file.position = position.saturating_add(etypes);
                 Ok(position)
@@ -121,7 +121,7 @@ impl Guard {
     ) -> Result<Moved> {
         let Prepared { buffer, mut converted, etypes } = self.prepare(handle, direction, at, data)?;
         let place = self.take_place(handle, at, etypes)?;
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         let (opened, view, hints) = (file.opened.clone(), file.shown.view.clone(), file.hints);
         let locks = file.is_atomic || hints.is_nfs;
         let bytes = buffer.bytes as u64;
@@ -199,8 +199,8 @@ impl Guard {
         at: At,
         data: Data,
     ) -> Result<Schedule> {
-        self.file(handle)?;
-        if self.file(handle)?.is_atomic {
+        self.files.find(handle)?;
+        if self.files.find(handle)?.is_atomic {
             return self.plan_atomic(handle, direction, at, data);
         }
         let prepared = self.prepare(handle, direction, at, data).and_then(|prepared| {
@@ -208,12 +208,12 @@ impl Guard {
                 At::Shared => None,
                 at => {
                     let place = self.take_place(handle, at, prepared.etypes)?;
-                    Some(position_of(self.file(handle)?, place)?)
+                    Some(position_of(self.files.find(handle)?, place)?)
                 }
             };
             Ok((prepared, place))
         });
-        let file = self.file_mut(handle)?;
+        let file = self.files.find_mut(handle)?;
         let tag = file.next_tag();
         let mut access = Access {
             opened: file.opened.clone(),
@@ -253,7 +253,7 @@ impl Guard {
             at => at,
         };
         let moved = self.access_file(handle, direction, at, data)?;
-        let mut schedule = Schedule::new(self.file(handle)?.opened.context, 0);
+        let mut schedule = Schedule::new(self.files.find(handle)?.opened.context, 0);
         schedule.task(Task::new(|_| async move {
             crate::collective::task::Done { bytes: moved.bytes, error: moved.error }
         }));
@@ -264,7 +264,7 @@ impl Guard {
     fn ordered_place(&mut self, handle: MPI_File, direction: Direction, data: Data) -> Result<i64> {
         let prepared = self.prepare(handle, direction, At::Shared, data);
         let etypes = prepared.as_ref().map_or(0, |prepared| prepared.etypes);
-        let (comm, me) = (self.file(handle)?.comm, self.file(handle)?.opened.me);
+        let (comm, me) = (self.files.find(handle)?.comm, self.files.find(handle)?.opened.me);
         let halves = |number: i64| [number as u32, (number >> 32) as u32];
         let number = |record: &[u32; 2]| i64::from(record[0]) | i64::from(record[1]) << 32;
         let all = self.meet(comm, halves(etypes))?;
@@ -286,7 +286,7 @@ impl Guard {
         at: At,
         data: Data,
     ) -> Result<Moved> {
-        self.file(handle)?.check_no_split()?;
+        self.files.find(handle)?.check_no_split()?;
         let mut schedule = self.plan_access(handle, direction, at, data)?;
         let error = self.run(&mut schedule).err();
         Ok(Moved { bytes: schedule.bytes, error })
@@ -303,7 +303,7 @@ impl Guard {
         at: At,
         data: Data,
     ) -> Result<MPI_Request> {
-        self.file(handle)?.check_no_split()?;
+        self.files.find(handle)?.check_no_split()?;
         let schedule = self.plan_access(handle, direction, at, data)?;
         let index = self.launch(schedule);
         Ok(MPI_Request(self.engine.requests.handle(index)))
@@ -314,14 +314,14 @@ impl Guard {
     /// # Errors
     /// As [`Guard::access_together`].
     pub fn begin_split(&mut self, handle: MPI_File, split: Split, at: At, data: Data) -> Result<()> {
-        self.file(handle)?.check_no_split()?;
+        self.files.find(handle)?.check_no_split()?;
         let direction = match split {
             Split::ReadAll | Split::ReadAtAll | Split::ReadOrdered => Direction::Read,
             Split::WriteAll | Split::WriteAtAll | Split::WriteOrdered => Direction::Write,
         };
         let schedule = self.plan_access(handle, direction, at, data)?;
         let request = self.launch(schedule);
-        self.file_mut(handle)?.split = Some((split, request));
+        self.files.find_mut(handle)?.split = Some((split, request));
         Ok(())
     }
 
@@ -330,7 +330,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE; MPI_ERR_OTHER when another one, or none, has begun.
     pub fn end_split(&mut self, handle: MPI_File, split: Split) -> Result<Moved> {
-        let begun = self.file(handle)?.split;
+        let begun = self.files.find(handle)?.split;
         let Some((_, request)) = begun.filter(|(begun, _)| *begun == split) else {
             let text = match begun {
                 Some((other, _)) => format!("{other:?} has begun, not {split:?}"),
@@ -342,7 +342,7 @@ impl Guard {
         self.wait(None, Goal::Request(request), is_done);
         let error = self.failure(request).map(|error| Error { context: None, ..error });
         let Outcome { bytes, .. } = self.take_request(request);
-        self.file_mut(handle)?.split = None;
+        self.files.find_mut(handle)?.split = None;
         Ok(Moved { bytes, error })
     }
 }

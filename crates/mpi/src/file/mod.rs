@@ -26,32 +26,64 @@ pub mod system;
 pub mod two_phase;
 pub mod views;
 
+use std::collections::HashMap;
+
 use crate::abi::*;
 use crate::error::{Error, Result};
-use crate::process::Guard;
+use crate::handle::{Kind, Slab};
 use opened::File;
 
-impl Guard {
+/// The files of a process.
+#[derive(Debug)]
+pub struct Files {
+    open: Slab<File>,
+    /// The requests of the tasks that keep shared pointers, by the communicators of their files.
+    servers: HashMap<usize, u32>,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Files { open: Slab::new(Kind::File), servers: HashMap::new() }
+    }
+}
+
+impl Files {
     /// A file by handle.
     ///
     /// # Errors
     /// MPI_ERR_FILE when it names none.
-    pub fn file(&self, handle: MPI_File) -> Result<&File> {
-        self.files.find(handle.0).ok_or_else(|| bad_file(handle))
+    pub fn find(&self, handle: MPI_File) -> Result<&File> {
+        self.open.find(handle.0).ok_or_else(|| bad_file(handle))
     }
 
     /// A file by handle, to be changed.
     ///
     /// # Errors
     /// MPI_ERR_FILE when it names none.
-    pub fn file_mut(&mut self, handle: MPI_File) -> Result<&mut File> {
-        self.files.find_mut(handle.0).ok_or_else(|| bad_file(handle))
+    pub fn find_mut(&mut self, handle: MPI_File) -> Result<&mut File> {
+        self.open.find_mut(handle.0).ok_or_else(|| bad_file(handle))
     }
 
     /// The file whose ranks meet over a communicator, with its error handler.
-    pub fn file_of_comm(&self, comm: MPI_Comm) -> Option<(MPI_File, MPI_Errhandler)> {
-        let (index, file) = self.files.iter().find(|(_, file)| file.comm == comm)?;
-        Some((MPI_File(self.files.handle(index)), file.errhandler))
+    pub fn of_comm(&self, comm: MPI_Comm) -> Option<(MPI_File, MPI_Errhandler)> {
+        let (index, file) = self.open.iter().find(|(_, file)| file.comm == comm)?;
+        Some((MPI_File(self.open.handle(index)), file.errhandler))
+    }
+
+    /// How many tasks keep shared pointers.
+    pub fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Keeps a new file; gives its handle.
+    fn keep(&mut self, file: File) -> MPI_File {
+        let index = self.open.insert(file);
+        MPI_File(self.open.handle(index))
+    }
+
+    /// Takes a file away, if it is there.
+    fn take(&mut self, handle: MPI_File) -> Option<File> {
+        self.open.index(handle.0).map(|index| self.open.remove(index))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::abi::*;
 use crate::check;
 use crate::collective::schedule::Schedule;
 use crate::collective::task::Task;
-use crate::comm::{CONTEXTS_PER_COMM, Channel};
+use crate::comm::Channel;
 use crate::engine::LOST;
 use crate::engine::message::{Message, Mode};
 use crate::errhandler;
@@ -110,7 +110,7 @@ impl Guard {
         amode: c_int,
         given: Result<Info>,
     ) -> Result<MPI_File> {
-        let group = self.intracomm(comm)?.group.clone();
+        let group = self.comms.intracomm(comm)?.group.clone();
         let inner = self.create_comm(comm, group)?;
         let opened = self.open_over(inner, name, amode, given);
         if opened.is_err() {
@@ -142,7 +142,7 @@ impl Guard {
         let nodes = numbered(records.iter().map(|record| [record[2], record[3], record[4]]));
         let (aggregators, aggregators_wanted) = order_of_aggregators(&nodes);
         let (context, members, me) = {
-            let comm = self.comm(comm)?;
+            let comm = self.comms.find(comm)?;
             (comm.context, comm.group.members().to_vec(), comm.rank)
         };
         let pointer = Rc::new(self.make_pointer(comm, &nodes)?);
@@ -159,7 +159,7 @@ impl Guard {
             is_locked: Cell::new(false),
             locks: FileLocks::of(&self.engine.job),
         });
-        let bytes = self.layout(MPI_BYTE)?;
+        let bytes = self.types.layout(MPI_BYTE)?;
         let shown = Shown {
             view: Rc::new(View::of_bytes()),
             displacement: 0,
@@ -190,15 +190,14 @@ impl Guard {
             let mut schedule = Schedule::new(context, 0);
             schedule.task(Task::new(|turn| pointer.clone().serve(turn, context)));
             let request = self.launch(schedule);
-            self.servers.insert(comm.0, request);
+            self.files.servers.insert(comm.0, request);
         }
         if amode & MPI_MODE_APPEND != 0 {
             file.position = opened.file.metadata().map_or(0, |data| data.len()) as i64;
             file.pointer.set(file.position);
             self.meet(comm, [0])?;
         }
-        let index = self.files.insert(file);
-        Ok(MPI_File(self.files.handle(index)))
+        Ok(self.files.keep(file))
     }
 
     /// Node and launch of this process, equal for those that share memory. The launch is 0 without guests.
@@ -256,7 +255,7 @@ impl Guard {
 
     /// The shared pointer of a new file.
     fn make_pointer(&mut self, comm: MPI_Comm, nodes: &[u32]) -> Result<Pointer> {
-        let me = self.comm(comm)?.rank;
+        let me = self.comms.find(comm)?.rank;
         if nodes.len() == 1 {
             return Ok(Pointer::Own(Cell::new(0)));
         }
@@ -303,19 +302,18 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE; MPI_ERR_OTHER while a split collective access has begun.
     pub fn close_file(&mut self, handle: MPI_File) -> Result<()> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         file.check_no_split()?;
         let comm = file.comm;
         // When a rank of another launch is lost each closes the file by itself.
         let mut met = self.meet(comm, [0]).map(drop);
-        if let Some(request) = self.servers.remove(&comm.0) {
+        if let Some(request) = self.files.servers.remove(&comm.0) {
             if met.is_ok() {
                 met = self.ask_pointer(comm, Pointer::stop()).map(drop);
             }
             self.finish_request(request);
         }
-        let index = self.files.index(handle.0).expect("the file was looked up above");
-        let file = self.files.remove(index);
+        let file = self.files.take(handle).expect("the file was looked up above");
         errhandler::release(file.errhandler);
         if let Pointer::Word { taken, .. } = &*file.pointer {
             self.give_range_back(*taken);
@@ -343,13 +341,13 @@ impl Guard {
     fn free_file_comm(&mut self, comm: MPI_Comm) -> Result<()> {
         let met = self.meet(comm, [0]).map(drop);
         let (context, rank) = {
-            let comm = self.comm(comm)?;
+            let comm = self.comms.find(comm)?;
             (comm.context, comm.rank)
         };
         let has_guests = self.has_guests(comm)?;
         self.free_comm(comm)?;
         if rank == 0 && met.is_ok() && !has_guests {
-            self.free_contexts.push(context / CONTEXTS_PER_COMM);
+            self.comms.use_again(context);
         }
         met
     }
@@ -359,7 +357,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE.
     pub(super) fn move_pointer(&mut self, handle: MPI_File, etypes: i64) -> Result<i64> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         match file.pointer.add(etypes) {
             Some(position) => Ok(position),
             None => {
@@ -380,7 +378,7 @@ impl Guard {
     /// Asks rank 0; a question that stops it has no answer.
     fn ask_pointer(&mut self, comm: MPI_Comm, question: i64) -> Result<i64> {
         let (to, context) = {
-            let comm = self.comm(comm)?;
+            let comm = self.comms.find(comm)?;
             (comm.group.members()[0], comm.context + Channel::Introduction as u32)
         };
         let buffer = |number: &mut i64| Buffer::contiguous((&raw mut *number).cast(), size_of::<i64>());
@@ -424,7 +422,7 @@ impl Guard {
         bytes: i64,
         change: impl FnOnce(&std::fs::File) -> io::Result<()>,
     ) -> Result<()> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         let (comm, opened) = (file.comm, file.opened.clone());
         let refused = file.check_writable().and_then(|()| file.check_no_split()).and_then(|()| {
             ensure(bytes >= 0, MPI_ERR_ARG, || format!("size is {bytes}, expected 0 or more"))
@@ -467,7 +465,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE, or what the kernel says.
     pub fn file_size(&self, handle: MPI_File) -> Result<i64> {
-        let opened = &self.file(handle)?.opened;
+        let opened = &self.files.find(handle)?.opened;
         let data = opened.file.metadata().map_err(|error| cannot("look at", &opened.path, &error))?;
         Ok(data.len() as i64)
     }
@@ -477,7 +475,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE, or what the kernel says.
     pub fn sync_file(&mut self, handle: MPI_File) -> Result<()> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         let refused = file.check_no_split();
         let (comm, opened, is_nfs) = (file.comm, file.opened.clone(), file.hints.is_nfs);
         let synced = if opened.is_writable { self.unlocked(|| opened.file.sync_all()) } else { Ok(()) };
@@ -501,12 +499,12 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE; MPI_ERR_NOT_SAME.
     pub fn set_atomic(&mut self, handle: MPI_File, is_atomic: bool) -> Result<()> {
-        let comm = self.file(handle)?.comm;
+        let comm = self.files.find(handle)?.comm;
         let records = self.meet(comm, [u32::from(is_atomic)])?;
         ensure(records.iter().all(|[other]| *other == u32::from(is_atomic)), MPI_ERR_NOT_SAME, || {
             "the ranks give different flags".into()
         })?;
-        self.file_mut(handle)?.is_atomic = is_atomic;
+        self.files.find_mut(handle)?.is_atomic = is_atomic;
         Ok(())
     }
 
@@ -515,13 +513,13 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE; that of the hints.
     pub fn set_file_hints(&mut self, handle: MPI_File, given: Result<Info>) -> Result<()> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         let (comm, mut hints) = (file.comm, file.hints);
         let wrong = given.as_ref().map_or_else(|_| Vec::new(), |given| hints.take(given));
         check::say_wrong_hints(self, &wrong);
         let meeting = self.whole(comm)?;
         let words = self.broadcast(&meeting, 0, hints.encode().to_vec())?;
-        self.file_mut(handle)?.hints = Hints::decode(&words);
+        self.files.find_mut(handle)?.hints = Hints::decode(&words);
         given.map(drop)
     }
 }

@@ -29,7 +29,7 @@ impl Guard {
         datarep: &[u8],
         given: Result<Info>,
     ) -> Result<()> {
-        let comm = self.file(handle)?.comm;
+        let comm = self.files.find(handle)?.comm;
         let is_here = displacement == MPI_DISPLACEMENT_CURRENT;
         // Where the file stands is not known before all have come: a late rank may move it until then.
         let first = if is_here { 0 } else { displacement };
@@ -53,7 +53,7 @@ impl Guard {
             super::open::refuse_if_any(records.iter().map(|record| record[0]))?;
         }
         self.set_file_hints(handle, Ok(given))?;
-        let file = self.file_mut(handle)?;
+        let file = self.files.find_mut(handle)?;
         file.shown = shown;
         file.position = 0;
         if file.opened.me == 0 {
@@ -64,7 +64,7 @@ impl Guard {
 
     /// Sequential files take MPI_DISPLACEMENT_CURRENT and nothing else, all others anything else.
     fn check_displacement(&self, handle: MPI_File, displacement: MPI_Offset) -> Result<()> {
-        let is_sequential = self.file(handle)?.amode & MPI_MODE_SEQUENTIAL != 0;
+        let is_sequential = self.files.find(handle)?.amode & MPI_MODE_SEQUENTIAL != 0;
         let is_here = displacement == MPI_DISPLACEMENT_CURRENT;
         check(is_here == is_sequential && (is_here || displacement >= 0), MPI_ERR_ARG, || {
             let wanted = if is_sequential { "MPI_DISPLACEMENT_CURRENT" } else { "0 or more" };
@@ -80,14 +80,14 @@ impl Guard {
         filetype: MPI_Datatype,
         datarep: &[u8],
     ) -> Result<Shown> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         file.check_no_split()?;
         let is_writable = file.amode & MPI_MODE_RDONLY == 0;
         for (name, datatype) in [("etype", etype), ("filetype", filetype)] {
-            let is_committed = self.datatype(datatype)?.is_committed();
+            let is_committed = self.types.find(datatype)?.is_committed();
             check(is_committed, MPI_ERR_TYPE, || format!("the {name} is not committed"))?;
         }
-        let (etype, filetype) = (self.layout(etype)?, self.layout(filetype)?);
+        let (etype, filetype) = (self.types.layout(etype)?, self.types.layout(filetype)?);
         let representation = Representation::of_name(datarep)?;
         let (of_etype, of_filetype) =
             (self.part_in(&representation, &etype)?, self.part_in(&representation, &filetype)?);
@@ -124,10 +124,12 @@ impl Guard {
 
     /// Where a sequential file stands, as rank 0 finds it now that all are here: collective.
     fn current_displacement(&mut self, handle: MPI_File) -> Result<i64> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         let (comm, me) = (file.comm, file.opened.me);
         let found = match me {
-            0 => self.move_pointer(handle, 0).and_then(|position| self.file(handle)?.offset_of(position)),
+            0 => {
+                self.move_pointer(handle, 0).and_then(|position| self.files.find(handle)?.offset_of(position))
+            }
             _ => Ok(0),
         };
         let class = found.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
@@ -144,13 +146,13 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE.
     pub fn view_of(&mut self, handle: MPI_File) -> Result<(i64, MPI_Datatype, MPI_Datatype, Vec<u8>)> {
-        let shown = self.file(handle)?.shown.clone();
+        let shown = self.files.find(handle)?.shown.clone();
         let [etype, filetype] = [&shown.etype, &shown.filetype].map(|layout| match layout.handle {
             Some(handle) => MPI_Datatype(handle),
             None => {
                 let mut copy = Datatype::new(layout.clone());
                 copy.commit(check_mode::is_on());
-                self.add_type(copy)
+                self.types.add(copy)
             }
         });
         Ok((shown.displacement, etype, filetype, shown.representation.name().to_vec()))
@@ -161,8 +163,8 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE, MPI_ERR_TYPE; what the user's extent function returns.
     pub fn extent_in_file(&mut self, handle: MPI_File, datatype: MPI_Datatype) -> Result<i128> {
-        let representation = self.file(handle)?.shown.representation.clone();
-        let layout = self.layout(datatype)?;
+        let representation = self.files.find(handle)?.shown.representation.clone();
+        let layout = self.types.layout(datatype)?;
         Ok(self.part_in(&representation, &layout)?.bounds.extent())
     }
 
@@ -171,10 +173,10 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_FILE, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERR_ARG.
     pub fn seek(&mut self, handle: MPI_File, offset: i64, whence: c_int) -> Result<()> {
-        self.file(handle)?.check_not_sequential()?;
-        let from = self.file(handle)?.position;
+        self.files.find(handle)?.check_not_sequential()?;
+        let from = self.files.find(handle)?.position;
         let position = self.target(handle, offset, whence, from)?;
-        self.file_mut(handle)?.position = position;
+        self.files.find_mut(handle)?.position = position;
         Ok(())
     }
 
@@ -183,7 +185,7 @@ impl Guard {
     /// # Errors
     /// As [`Guard::seek`]; MPI_ERR_NOT_SAME.
     pub fn seek_shared(&mut self, handle: MPI_File, offset: i64, whence: c_int) -> Result<()> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         let (comm, me) = (file.comm, file.opened.me);
         let refused = file.check_not_sequential().and_then(|()| check_whence(whence));
         let class = refused.as_ref().map_or_else(|error| error.class, |()| MPI_SUCCESS);
@@ -198,7 +200,7 @@ impl Guard {
         let moved = match me {
             0 => self.move_pointer(handle, 0).and_then(|from| {
                 let target = self.target(handle, offset, whence, from)?;
-                self.file(handle)?.pointer.set(target);
+                self.files.find(handle)?.pointer.set(target);
                 Ok(())
             }),
             _ => Ok(()),
@@ -216,7 +218,7 @@ impl Guard {
 
     /// Where a seek goes, in etypes.
     fn target(&self, handle: MPI_File, offset: i64, whence: c_int, from: i64) -> Result<i64> {
-        let file = self.file(handle)?;
+        let file = self.files.find(handle)?;
         let base = match whence {
             MPI_SEEK_SET => 0,
             MPI_SEEK_CUR => from,

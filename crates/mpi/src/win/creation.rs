@@ -202,7 +202,7 @@ impl Guard {
     /// are on several nodes or of several launches; MPI_ERR_NO_MEM; MPI_ERR_PROC_ABORTED when one of another
     /// launch is lost.
     pub fn make_window(&mut self, comm: MPI_Comm, own: Own, given: &Info) -> Result<MPI_Win> {
-        let group = self.intracomm(comm)?.group.clone();
+        let group = self.comms.intracomm(comm)?.group.clone();
         if own.flavor == MPI_WIN_FLAVOR_SHARED && !self.is_on_this_node(&group) {
             let which = if self.spans(group.members()) { "launches" } else { "nodes" };
             let text = format_args!("ranks of several {which} cannot share memory");
@@ -281,7 +281,7 @@ impl Guard {
             return Err(Error::new(MPI_ERR_NO_MEM, text));
         };
         let mapping = mapping.map_err(|error| Error::new(MPI_ERR_NO_MEM, error))?;
-        let members = self.comm(comm)?.group.clone();
+        let members = self.comms.find(comm)?.group.clone();
         let names = members.members().iter().zip(&have).map(|(world, [_, n0, n1, g0, g1])| {
             match self.engine.is_guest(*world as usize) {
                 true => Name { id: *g0, generation: *g1 },
@@ -298,13 +298,12 @@ impl Guard {
         }
         let made = Made { plan, mates, names, mapping, taken, regions };
         let window = self.put_together(comm, own, &records, made)?;
-        let index = self.wins.insert(Window { hints, ..window });
-        Ok(MPI_Win(self.wins.handle(index)))
+        Ok(self.wins.keep(Window { hints, ..window }))
     }
 
     /// The ranks of a communicator that are on this node.
     fn mates(&self, comm: MPI_Comm) -> Result<Mates> {
-        let comm = self.comm(comm)?;
+        let comm = self.comms.find(comm)?;
         let here = *self.engine.job.local_ranks();
         let members = comm.group.members().iter().enumerate();
         let ranks: Vec<usize> =
@@ -366,7 +365,7 @@ impl Guard {
     fn put_together(&self, comm: MPI_Comm, own: Own, records: &[Record], made: Made) -> Result<Window> {
         let Made { plan, mates, names, mapping, taken, regions } = made;
         let (group, rank) = {
-            let comm = self.comm(comm)?;
+            let comm = self.comms.find(comm)?;
             (comm.group.clone(), comm.rank)
         };
         let is_spread = mates.ranks.len() < records.len();
@@ -462,7 +461,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_WIN; MPI_ERR_RMA_SYNC inside an epoch; whatever a delete callback returned. The window stays.
     pub fn end_window(&mut self, win: MPI_Win) -> Result<Ended> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         window.epochs.check_free()?;
         let comm = window.comm;
         attribute_calls::delete_all(self, Owner::Win(win))?;
@@ -478,8 +477,7 @@ impl Guard {
     /// # Errors
     /// Whatever a delete callback of its communicator returned.
     pub fn remove_window(&mut self, win: MPI_Win, has_met: bool) -> Result<()> {
-        let Some(index) = self.wins.index(win.0) else { return Ok(()) };
-        let window = self.wins.remove(index);
+        let Some(window) = self.wins.take(win) else { return Ok(()) };
         self.forget_names(&window);
         self.close_window(window.regions);
         errhandler::release(window.errhandler);
@@ -551,7 +549,7 @@ impl Guard {
     }
 
     fn own_table(&self, win: MPI_Win) -> Result<Table> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         window.peers[window.rank].attached.ok_or_else(|| {
             Error::new(MPI_ERR_RMA_FLAVOR, "the window was not made by MPI_Win_create_dynamic")
         })
@@ -563,7 +561,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_RMA_FLAVOR for a dynamic window; MPI_ERR_RANK.
     pub fn query_shared(&self, win: MPI_Win, rank: c_int) -> Result<(usize, usize, usize)> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         check(!window.is_dynamic(), MPI_ERR_RMA_FLAVOR, || {
             "the window was made by MPI_Win_create_dynamic, its memory is not shared".into()
         })?;
@@ -577,30 +575,5 @@ impl Guard {
             None => window.peers.iter().find(|peer| peer.memory.bytes() > 0).and_then(mapped),
         };
         Ok(found.unwrap_or((0, 0, 0)))
-    }
-}
-
-impl Guard {
-    /// A window by handle.
-    ///
-    /// # Errors
-    /// MPI_ERR_WIN when it names none.
-    #[inline(always)]
-    pub fn window(&self, handle: MPI_Win) -> Result<&Window> {
-        self.wins.find(handle.0).ok_or_else(|| attribute_calls::bad_win(handle))
-    }
-
-    /// The window that works over a communicator of its own, and its error handler.
-    pub fn window_of_comm(&self, comm: MPI_Comm) -> Option<(MPI_Win, MPI_Errhandler)> {
-        let (index, window) = self.wins.iter().find(|(_, window)| window.comm == comm)?;
-        Some((MPI_Win(self.wins.handle(index)), window.errhandler))
-    }
-
-    /// A window by handle, to be changed.
-    ///
-    /// # Errors
-    /// MPI_ERR_WIN when it names none.
-    pub fn window_mut(&mut self, handle: MPI_Win) -> Result<&mut Window> {
-        self.wins.find_mut(handle.0).ok_or_else(|| attribute_calls::bad_win(handle))
     }
 }

@@ -11,9 +11,9 @@ use tutti_rma::part::{Fault, Part, copy_elements};
 use tutti_rma::wire::Code;
 
 use crate::abi::*;
+use crate::datatype::Data;
 use crate::datatype::checked_count;
 use crate::error::{Error, Result, check};
-use crate::point_to_point::Data;
 use crate::process::Guard;
 use crate::win::window::Window;
 
@@ -156,8 +156,8 @@ impl Guard {
         target: Target,
         win: MPI_Win,
     ) -> Result<Option<(Place, Buffer, Buffer)>> {
-        let origin = self.buffer(origin)?;
-        let datatype = self.datatype(target.datatype)?;
+        let origin = self.types.buffer(origin)?;
+        let datatype = self.types.find(target.datatype)?;
         let Some(place) = self.place(target, datatype, win)? else { return Ok(None) };
         let data = datatype.buffer(std::ptr::without_provenance_mut(place.offset), target.count as usize)?;
         check_lengths(origin.bytes, data.bytes)?;
@@ -167,7 +167,7 @@ impl Guard {
     /// Where the target's data lie, after all checks of the target; none for MPI_PROC_NULL.
     #[inline(always)]
     fn place(&self, target: Target, datatype: &Datatype, win: MPI_Win) -> Result<Option<Place>> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         let count = checked_count(target.count)?;
         let Some(rank) = window.target(target.rank)? else { return Ok(None) };
         window.epochs.check_access(rank)?;
@@ -196,7 +196,7 @@ impl Guard {
     #[inline(always)]
     pub unsafe fn try_put_plain(&self, origin: Data, target: Target, win: MPI_Win) -> Option<()> {
         let bytes = self.plain_bytes(origin, target)?;
-        let window = self.wins.find(win.0)?;
+        let window = self.wins.try_find(win)?;
         let (memory, offset) = window.place_of(target.rank, target.disp)?;
         // SAFETY: our contract: as many bytes on both sides.
         unsafe { memory.store_mapped(offset, origin.address.cast(), bytes)? };
@@ -211,7 +211,7 @@ impl Guard {
     #[inline(always)]
     pub unsafe fn try_get_plain(&self, origin: Data, target: Target, win: MPI_Win) -> Option<()> {
         let bytes = self.plain_bytes(origin, target)?;
-        let (memory, offset) = self.wins.find(win.0)?.place_of(target.rank, target.disp)?;
+        let (memory, offset) = self.wins.try_find(win)?.place_of(target.rank, target.disp)?;
         // SAFETY: our contract: as many bytes on both sides.
         unsafe { memory.load_mapped(offset, origin.address.cast(), bytes) }
     }
@@ -219,7 +219,7 @@ impl Guard {
     /// Bytes of data that are of one predefined type and alike on both sides.
     #[inline(always)]
     fn plain_bytes(&self, origin: Data, target: Target) -> Option<usize> {
-        let size = self.predefined_types.plain_size(target.datatype)?;
+        let size = self.types.plain_size(target.datatype)?;
         let is_alike = origin.datatype == target.datatype && origin.count == target.count;
         let count = usize::try_from(target.count).ok().filter(|&count| is_alike && count > 0)?;
         if origin.address.is_null() { None } else { count.checked_mul(size) }
@@ -244,7 +244,7 @@ impl Guard {
         };
         let is_plain = is_alike(&origin) && result.as_ref().is_none_or(is_alike);
         let count = usize::try_from(target.count).ok().filter(|&count| is_plain && count > 0)?;
-        let window = self.wins.find(win.0)?;
+        let window = self.wins.try_find(win)?;
         let (memory, offset) = window.place_of(target.rank, target.disp)?;
         let change = match window.last_change.get() {
             Some((last, datatype, change)) if last == op && datatype == target.datatype => change,
@@ -260,7 +260,7 @@ impl Guard {
     /// What an operation does to elements of a plain predefined type, if it is defined for them.
     #[inline(never)]
     fn plain_change(&self, window: &Window, op: MPI_Op, datatype: MPI_Datatype) -> Option<Change> {
-        let element = self.predefined_types.plain_element(datatype)?;
+        let element = self.types.plain_element(datatype)?;
         let change = Change::new(update(op), element)?;
         window.last_change.set(Some((op, datatype, change)));
         Some(change)
@@ -278,11 +278,11 @@ impl Guard {
         target: Target,
         win: MPI_Win,
     ) -> Option<()> {
-        let element = self.predefined_types.plain_element(target.datatype)?;
+        let element = self.types.plain_element(target.datatype)?;
         if !is_comparable(element) || origin.is_null() || compare.is_null() || result.is_null() {
             return None;
         }
-        let window = self.wins.find(win.0)?;
+        let window = self.wins.try_find(win)?;
         let (memory, offset) = window.place_of(target.rank, target.disp)?;
         // SAFETY: our contract.
         unsafe { memory.compare_and_swap_mapped(offset, element.bytes(), compare, origin, result)? };
@@ -306,11 +306,11 @@ impl Guard {
         (op, note): (MPI_Op, Option<DoneAt>),
         win: MPI_Win,
     ) -> Result<bool> {
-        let datatype = self.datatype(target.datatype)?;
+        let datatype = self.types.find(target.datatype)?;
         let Some(place) = self.place(target, datatype, win)? else {
             return self.check_op(op).map(|()| false);
         };
-        let element = self.element_of(datatype).ok_or_else(|| mixed("target_datatype"))?;
+        let element = self.types.element_of(datatype).ok_or_else(|| mixed("target_datatype"))?;
         let change = self.change(op, element)?;
         let at = std::ptr::without_provenance_mut(place.offset);
         // A pair may have a gap between its value and its index, which is no part of its data.
@@ -357,7 +357,7 @@ impl Guard {
                 done => done.map_err(fault)?,
             }
             if let Elements::Packed(mut bytes) = found {
-                let result = self.buffer(result)?;
+                let result = self.types.buffer(result)?;
                 copy_elements(&result, element.bytes(), element.stride(), bytes.as_mut_ptr(), false);
             }
         }
@@ -381,7 +381,7 @@ impl Guard {
         for (address, name) in [(origin, "origin_addr"), (compare, "compare_addr"), (result, "result_addr")] {
             check(!address.is_null(), MPI_ERR_BUFFER, || format!("{name} is a null pointer"))?;
         }
-        let datatype = self.datatype(target.datatype)?;
+        let datatype = self.types.find(target.datatype)?;
         let element = datatype.element.filter(|&element| is_comparable(element));
         let element = element.ok_or_else(|| {
             let text = format_args!(
@@ -419,7 +419,7 @@ impl Guard {
         op: MPI_Op,
         win: MPI_Win,
     ) -> Result<()> {
-        let datatype = self.datatype(target.datatype)?;
+        let datatype = self.types.find(target.datatype)?;
         check(datatype.element.is_some(), MPI_ERR_TYPE, || {
             format!("datatype {:#x} is derived, expected a predefined one", target.datatype.0)
         })?;
@@ -433,7 +433,7 @@ impl Guard {
 
     /// Whether an operation is one, where there is nothing that it could be applied to.
     fn check_op(&self, op: MPI_Op) -> Result<()> {
-        self.is_commutative(op).map(drop)
+        self.colls.is_commutative(op).map(drop)
     }
 
     /// What an operation does to elements.
@@ -442,7 +442,7 @@ impl Guard {
         if let Some(change) = Change::new(update(op), element) {
             return Ok(change);
         }
-        let is_user = self.ops.find(op.0).is_some();
+        let is_user = self.colls.ops.find(op.0).is_some();
         self.check_op(op)?;
         let text = if is_user {
             "is made by the program, expected a predefined one"
@@ -464,12 +464,12 @@ impl Guard {
         is_read: bool,
         name: &str,
     ) -> Result<Elements> {
-        let datatype = self.datatype(data.datatype)?;
-        let buffer = self.buffer(data)?;
+        let datatype = self.types.find(data.datatype)?;
+        let buffer = self.types.buffer(data)?;
         if count == 0 && buffer.bytes == 0 {
             return Ok(Elements::At(buffer.at));
         }
-        check(self.element_of(datatype) == Some(element), MPI_ERR_TYPE, || {
+        check(self.types.element_of(datatype) == Some(element), MPI_ERR_TYPE, || {
             format!("{name} has other elements than target_datatype, which has {element:?}")
         })?;
         check_lengths(buffer.bytes, count * element.bytes())?;
@@ -486,16 +486,6 @@ impl Guard {
             unsafe { copy_elements(&buffer, element.bytes(), element.stride(), packed.as_mut_ptr(), true) };
         }
         Ok(Elements::Packed(packed))
-    }
-
-    /// The predefined type that all elements have.
-    fn element_of(&self, datatype: &Datatype) -> Option<Element> {
-        let of_leaf = || {
-            let leaf = datatype.layout.single_leaf()?;
-            self.predefined_types.find(MPI_Datatype(leaf))?.element
-        };
-        // Several predefined types may be the same elements.
-        datatype.element.or_else(of_leaf).or_else(|| datatype.layout.part.signature.single())
     }
 }
 

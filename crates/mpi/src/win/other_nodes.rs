@@ -46,7 +46,7 @@ impl Guard {
 
     /// Marks a target as one that a flush has to wait for.
     fn remote_target(&mut self, win: MPI_Win, rank: usize) -> Result<RemotePeer> {
-        let window = self.window_mut(win)?;
+        let window = self.wins.find_mut(win)?;
         window.peers[rank].is_dirty = true;
         Ok(window.remote(rank).expect(IS_REMOTE))
     }
@@ -84,9 +84,9 @@ impl Guard {
         to: RemotePeer,
         mut is_over: impl FnMut(&mut Way<'_>) -> bool,
     ) -> Result<()> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         let (comm, has_guests) = (window.comm, window.has_guests);
-        let context = self.comm(comm)?.context;
+        let context = self.comms.find(comm)?.context;
         let goal = Goal::OtherNode { context, to: to.world, has_guests };
         self.wait(None, goal, |process| is_over(&mut Way::to(process, to.world)).then_some(()));
         Ok(())
@@ -202,7 +202,7 @@ impl Guard {
         rank: c_int,
         start: impl FnOnce(&mut Self, Option<DoneAt>) -> Result<bool>,
     ) -> Result<MPI_Request> {
-        if !self.window(win)?.is_spread {
+        if !self.wins.find(win)?.is_spread {
             start(self, None)?;
             return Ok(FINISHED_SEND);
         }
@@ -216,14 +216,14 @@ impl Guard {
         rank: c_int,
         start: impl FnOnce(&mut Self, Option<DoneAt>) -> Result<bool>,
     ) -> Result<MPI_Request> {
-        let rank = self.window(win)?.target(rank)?;
-        let Some(rank) = rank.filter(|rank| self.window(win).is_ok_and(|win| win.remote(*rank).is_some()))
+        let rank = self.wins.find(win)?.target(rank)?;
+        let Some(rank) = rank.filter(|rank| self.wins.find(win).is_ok_and(|win| win.remote(*rank).is_some()))
         else {
             start(self, None)?;
             return Ok(FINISHED_SEND);
         };
         // Nothing fails between the start and the request, which keeps the words that the end is noted in.
-        let context = self.comm(self.window(win)?.comm)?.context;
+        let context = self.comms.find(self.wins.find(win)?.comm)?.context;
         let remote = RemoteOperation { done: Noted::new(), rank };
         match start(self, Some(remote.done.at())) {
             Ok(true) => {}
@@ -248,8 +248,8 @@ impl Guard {
     /// MPI_ERR_RMA_RANGE when the target has refused an operation.
     #[cold]
     pub fn await_answers(&mut self, win: MPI_Win, rank: c_int) -> Result<()> {
-        let Some(rank) = self.window(win)?.target(rank)? else { return Ok(()) };
-        let Some(to) = self.window(win)?.remote(rank) else { return Ok(()) };
+        let Some(rank) = self.wins.find(win)?.target(rank)? else { return Ok(()) };
+        let Some(to) = self.wins.find(win)?.remote(rank) else { return Ok(()) };
         let mut way = Way::to(self, to.world);
         way.hurry(to.world);
         if way.has_answers_outstanding(to.world) {
@@ -260,18 +260,18 @@ impl Guard {
 
     /// Asks dynamic windows' targets for what they have refused, behind the operations.
     fn settle_dynamic(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
-        if self.window(win)?.is_dynamic() { self.settle(win, rank) } else { Ok(()) }
+        if self.wins.find(win)?.is_dynamic() { self.settle(win, rank) } else { Ok(()) }
     }
 
     /// Asks a target for an answer behind the operations, where nothing else says that they have ended: those
     /// on guests, and on memory that only the target knows.
     fn settle_last(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
-        let world = self.window(win)?.peers[rank].world as usize;
+        let world = self.wins.find(win)?.peers[rank].world as usize;
         if self.engine.is_guest(world) { self.settle(win, rank) } else { self.settle_dynamic(win, rank) }
     }
 
     fn settle(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         if !window.peers[rank].is_dirty {
             return Ok(());
         }
@@ -280,13 +280,13 @@ impl Guard {
     }
 
     fn await_done(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
-        let Some(to) = self.window(win)?.remote(rank) else { return Ok(()) };
+        let Some(to) = self.wins.find(win)?.remote(rank) else { return Ok(()) };
         let mut way = Way::to(self, to.world);
         way.hurry(to.world);
         if !way.is_done(to.world) {
             self.await_other_node(win, to, |way| way.is_done(to.world))?;
         }
-        self.window_mut(win)?.peers[rank].is_dirty = false;
+        self.wins.find_mut(win)?.peers[rank].is_dirty = false;
         self.check_refusal(rank, to)
     }
 
@@ -302,7 +302,7 @@ impl Guard {
     }
 
     fn dirty(&self, win: MPI_Win) -> Result<Vec<usize>> {
-        let peers = self.window(win)?.peers.iter().enumerate();
+        let peers = self.wins.find(win)?.peers.iter().enumerate();
         Ok(peers.filter(|(_, peer)| peer.is_dirty).map(|(rank, _)| rank).collect())
     }
 
@@ -314,7 +314,7 @@ impl Guard {
     #[cold]
     pub(super) fn flush_nodes(&mut self, win: MPI_Win, rank: Option<usize>) -> Result<()> {
         let ranks = match rank {
-            Some(rank) if self.window(win)?.peers[rank].is_dirty => vec![rank],
+            Some(rank) if self.wins.find(win)?.peers[rank].is_dirty => vec![rank],
             Some(_) => return Ok(()),
             None => self.dirty(win)?,
         };
@@ -322,7 +322,7 @@ impl Guard {
         let mut done = Ok(());
         for rank in &ranks {
             done = done.and(self.settle_last(win, *rank));
-            if let Some(to) = self.window(win)?.remote(*rank) {
+            if let Some(to) = self.wins.find(win)?.remote(*rank) {
                 Way::to(self, to.world).hurry(to.world);
             }
         }
@@ -334,13 +334,13 @@ impl Guard {
 
     /// Ends what is under way in a window that is being freed, or at a fence.
     pub(super) fn end_all(&mut self, win: MPI_Win) -> Result<()> {
-        if self.window(win)?.is_spread { self.flush_nodes(win, None) } else { Ok(()) }
+        if self.wins.find(win)?.is_spread { self.flush_nodes(win, None) } else { Ok(()) }
     }
 
     /// Asks for the lock of a rank of another node; [`Guard::await_lock`] has it.
     #[cold]
     pub(super) fn ask_lock(&mut self, win: MPI_Win, rank: usize, mode: Mode) -> Result<()> {
-        let to = self.window(win)?.remote(rank).expect(IS_REMOTE);
+        let to = self.wins.find(win)?.remote(rank).expect(IS_REMOTE);
         self.hand_over(win, to, |way| way.lock(to.world, to.region, mode))
     }
 
@@ -365,14 +365,14 @@ impl Guard {
     /// before.
     #[cold]
     pub(super) fn count_on_node(&mut self, win: MPI_Win, rank: usize, count: Count) -> Result<()> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         let (to, own) = (window.remote(rank).expect(IS_REMOTE), window.rank as u32);
         if count == Count::Completed {
             self.settle_dynamic(win, rank)?;
         }
         self.hand_over(win, to, |memory| memory.count(to.world, to.region, count, own))?;
         if count == Count::Completed {
-            self.window_mut(win)?.peers[rank].is_dirty = false;
+            self.wins.find_mut(win)?.peers[rank].is_dirty = false;
             return self.await_answers(win, rank as c_int);
         }
         Ok(())
@@ -381,7 +381,7 @@ impl Guard {
     /// Ranks of other nodes that wait for a lock here may be next.
     #[cold]
     pub(super) fn pass_lock_on(&mut self, win: MPI_Win) -> Result<()> {
-        if !self.window(win)?.is_spread {
+        if !self.wins.find(win)?.is_spread {
             return Ok(());
         }
         if let Some(mut memory) = self.rank.remote_memory() {

@@ -32,7 +32,7 @@ impl Guard {
     /// MPI_ERR_RMA_SYNC inside another epoch; MPI_ERR_ASSERT.
     pub fn fence_window(&mut self, win: MPI_Win, assert: c_int) -> Result<()> {
         check_assert(assert, MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED)?;
-        let window = self.window_mut(win)?;
+        let window = self.wins.find_mut(win)?;
         window.epochs.fence(assert)?;
         let comm = window.comm;
         full_fence();
@@ -46,8 +46,8 @@ impl Guard {
     /// MPI_ERR_RMA_SYNC inside another epoch; MPI_ERR_GROUP; MPI_ERR_ASSERT.
     pub fn start_epoch(&mut self, win: MPI_Win, group: MPI_Group, assert: c_int) -> Result<()> {
         check_assert(assert, MPI_MODE_NOCHECK)?;
-        let group = self.group(group)?;
-        let window = self.window_mut(win)?;
+        let group = self.comms.group(group)?;
+        let window = self.wins.find_mut(win)?;
         let ranks = window.ranks_of(&group)?;
         window.epochs.start(ranks.clone())?;
         self.await_counts(win, &ranks, Count::Posted)
@@ -58,7 +58,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_RMA_SYNC without one.
     pub fn complete_epoch(&mut self, win: MPI_Win) -> Result<()> {
-        let window = self.window_mut(win)?;
+        let window = self.wins.find_mut(win)?;
         let ranks = window.epochs.complete()?;
         full_fence();
         self.count_at(win, &ranks, Count::Completed)
@@ -70,8 +70,8 @@ impl Guard {
     /// As [`Guard::start_epoch`].
     pub fn post_epoch(&mut self, win: MPI_Win, group: MPI_Group, assert: c_int) -> Result<()> {
         check_assert(assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT)?;
-        let group = self.group(group)?;
-        let window = self.window_mut(win)?;
+        let group = self.comms.group(group)?;
+        let window = self.wins.find_mut(win)?;
         let ranks = window.ranks_of(&group)?;
         window.epochs.post(ranks.clone())?;
         self.count_at(win, &ranks, Count::Posted)
@@ -82,9 +82,9 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_RMA_SYNC without an exposure epoch.
     pub fn await_epoch(&mut self, win: MPI_Win) -> Result<()> {
-        let ranks = self.window(win)?.epochs.posted()?.to_vec();
+        let ranks = self.wins.find(win)?.epochs.posted()?.to_vec();
         self.await_counts(win, &ranks, Count::Completed)?;
-        self.window_mut(win)?.epochs.end_exposure();
+        self.wins.find_mut(win)?.epochs.end_exposure();
         Ok(())
     }
 
@@ -93,26 +93,26 @@ impl Guard {
     /// # Errors
     /// As [`Guard::await_epoch`].
     pub fn test_epoch(&mut self, win: MPI_Win) -> Result<bool> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         let ranks = window.epochs.posted()?.to_vec();
         let own = window.own_control();
         let is_missing =
             |rank: usize| own.get(rank as u32, Count::Completed) <= window.peers[rank].completions_used;
         if let Some(rank) = ranks.iter().copied().find(|rank| is_missing(*rank)) {
-            let (context, world) = (self.comm(window.comm)?.context, window.peers[rank].world);
+            let (context, world) = (self.comms.find(window.comm)?.context, window.peers[rank].world);
             check(!self.engine.has_lost(context, world), MPI_ERR_PROC_ABORTED, || LOST.into())?;
             self.look();
             return Ok(false);
         }
         self.await_counts(win, &ranks, Count::Completed)?;
-        self.window_mut(win)?.epochs.end_exposure();
+        self.wins.find_mut(win)?.epochs.end_exposure();
         Ok(true)
     }
 
     /// Tells ranks that this one has opened its memory, or ended its operations.
     fn count_at(&mut self, win: MPI_Win, ranks: &[usize], count: Count) -> Result<()> {
         for rank in ranks {
-            let window = self.window(win)?;
+            let window = self.wins.find(win)?;
             let peer = &window.peers[*rank];
             match &peer.control {
                 Some(control) => {
@@ -128,7 +128,7 @@ impl Guard {
     /// Waits until ranks have told so, once for each.
     fn await_counts(&mut self, win: MPI_Win, ranks: &[usize], count: Count) -> Result<()> {
         for rank in ranks {
-            let window = self.window_mut(win)?;
+            let window = self.wins.find_mut(win)?;
             let own = window.own_control();
             let (comm, has_guests) = (window.comm, window.has_guests);
             let peer = &mut window.peers[*rank];
@@ -140,7 +140,7 @@ impl Guard {
             *used += 1;
             let (world, rank) = (peer.world, *rank as u32);
             let missing: &Members<'_> = &|visit| visit(world);
-            let context = self.comm(comm)?.context;
+            let context = self.comms.find(comm)?.context;
             let goal = Goal::Window { context, missing };
             let is_told = || own.get(rank, count) > before;
             if has_guests {
@@ -177,7 +177,7 @@ impl Guard {
             format!("lock_type is {kind}, expected MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED")
         })?;
         check_assert(assert, MPI_MODE_NOCHECK)?;
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         let Some(rank) = window.target(rank)? else { return Ok(()) };
         window.epochs.check_lock(rank)?;
         let held = match mode.filter(|_| assert & MPI_MODE_NOCHECK == 0) {
@@ -189,7 +189,7 @@ impl Guard {
             Some(mode) => Held::Ticket(self.take_lock(win, rank, mode)?),
             None => Held::Unchecked,
         };
-        self.window_mut(win)?.epochs.lock(rank, held);
+        self.wins.find_mut(win)?.epochs.lock(rank, held);
         Ok(())
     }
 
@@ -203,7 +203,7 @@ impl Guard {
             _ => return None,
         };
         let me = self.world_rank();
-        let window = self.wins.find_mut(win.0)?;
+        let window = self.wins.try_find_mut(win)?;
         let rank = usize::try_from(rank).ok().filter(|rank| *rank < window.peers.len())?;
         let control = window.peers[rank].control.filter(|_| assert == 0 && window.epochs.may_lock(rank))?;
         let (ticket, next) = control.lock().try_take(mode, me)?;
@@ -217,7 +217,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_RANK; MPI_ERR_RMA_SYNC when it is not locked.
     pub fn unlock_window(&mut self, win: MPI_Win, rank: c_int) -> Result<()> {
-        let window = self.window_mut(win)?;
+        let window = self.wins.find_mut(win)?;
         let Some(rank) = window.target(rank)? else { return Ok(()) };
         let held = window.epochs.unlock(rank)?;
         self.give_lock_back(win, rank, held)
@@ -230,7 +230,7 @@ impl Guard {
         if !EXCHANGE_ORDERS_ALL {
             return None;
         }
-        let window = self.wins.find_mut(win.0)?;
+        let window = self.wins.try_find_mut(win)?;
         let rank = usize::try_from(rank).ok().filter(|rank| *rank < window.peers.len())?;
         let control = window.peers[rank].control?;
         let ticket = window.epochs.unlock_ticket(rank)?;
@@ -244,7 +244,7 @@ impl Guard {
     /// MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC inside another epoch.
     pub fn lock_window_all(&mut self, win: MPI_Win, assert: c_int) -> Result<()> {
         check_assert(assert, MPI_MODE_NOCHECK)?;
-        let window = self.window_mut(win)?;
+        let window = self.wins.find_mut(win)?;
         window.epochs.check_lock_all()?;
         let mut held = window.epochs.room();
         if assert & MPI_MODE_NOCHECK == 0
@@ -262,13 +262,13 @@ impl Guard {
             }
             return Err(error);
         }
-        self.window_mut(win)?.epochs.lock_all(held);
+        self.wins.find_mut(win)?.epochs.lock_all(held);
         Ok(())
     }
 
     /// Takes the locks of all ranks, shared; `held` says which are taken or asked for.
     fn take_all_locks(&mut self, win: MPI_Win, held: &mut [Option<Held>]) -> Result<()> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         // Those of other nodes are asked all at once.
         let remote: Vec<usize> = match window.is_spread {
             true => (0..held.len()).filter(|rank| window.peers[*rank].region.is_some()).collect(),
@@ -292,7 +292,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_RMA_SYNC without [`Guard::lock_window_all`].
     pub fn unlock_window_all(&mut self, win: MPI_Win) -> Result<()> {
-        let held = self.window_mut(win)?.epochs.unlock_all()?;
+        let held = self.wins.find_mut(win)?.epochs.unlock_all()?;
         let mut done = Ok(());
         if held.iter().all(Option::is_none) {
             // MPI_MODE_NOCHECK: there are no locks behind which the operations end.
@@ -305,19 +305,19 @@ impl Guard {
                 done = done.and(self.give_lock_back(win, rank, *held));
             }
         }
-        self.window_mut(win)?.epochs.keep(held);
+        self.wins.find_mut(win)?.epochs.keep(held);
         done
     }
 
     /// Waits for a place in the queue to come first.
     fn take_lock(&mut self, win: MPI_Win, rank: usize, mode: Mode) -> Result<Ticket> {
         let me = self.world_rank();
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         let (comm, lock, keeper) = (window.comm, window.control_of(rank).lock(), window.peers[rank].world);
         let has_guests = window.has_guests;
         let ticket = lock.ask(mode, me);
         if !lock.is_due(ticket) {
-            let context = self.comm(comm)?.context;
+            let context = self.comms.find(comm)?.context;
             let goal = match has_guests {
                 // A guest may be before.
                 true => Goal::Outside(Outside::Launch),
@@ -334,14 +334,14 @@ impl Guard {
     fn give_lock_back(&mut self, win: MPI_Win, rank: usize, held: Held) -> Result<()> {
         let Held::Ticket(ticket) = held else {
             full_fence();
-            let is_remote = self.window(win)?.peers[rank].control.is_none();
+            let is_remote = self.wins.find(win)?.peers[rank].control.is_none();
             let is_granted = matches!(held, Held::Granted);
             return if is_remote { self.unlock_on_node(win, rank, is_granted) } else { Ok(()) };
         };
         if !EXCHANGE_ORDERS_ALL {
             full_fence();
         }
-        let lock = self.window(win)?.control_of(rank).lock();
+        let lock = self.wins.find(win)?.control_of(rank).lock();
         if let Some(next) = lock.release(ticket) {
             self.ring_next(win, next)?;
         }
@@ -369,7 +369,7 @@ impl Guard {
     /// MPI_ERR_RANK; MPI_ERR_RMA_SYNC outside an epoch opened by a lock.
     #[inline]
     pub fn flush_window(&mut self, win: MPI_Win, rank: Option<c_int>) -> Result<()> {
-        let window = self.window(win)?;
+        let window = self.wins.find(win)?;
         let rank = match rank {
             Some(rank) => match window.target(rank)? {
                 Some(rank) => Some(rank),
@@ -386,7 +386,7 @@ impl Guard {
     /// is done, and the general way must be gone.
     #[inline(always)]
     pub fn try_flush_here(&self, win: MPI_Win, rank: c_int) -> Option<()> {
-        let window = self.wins.find(win.0)?;
+        let window = self.wins.try_find(win)?;
         let rank = usize::try_from(rank).ok().filter(|rank| *rank < window.peers.len())?;
         if window.is_spread || !window.epochs.may_flush(rank) {
             return None;
@@ -400,7 +400,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_WIN.
     pub fn sync_window(&mut self, win: MPI_Win) -> Result<()> {
-        self.window(win)?;
+        self.wins.find(win)?;
         full_fence();
         self.progress(None);
         Ok(())

@@ -8,9 +8,9 @@ use super::{Integers, Root, Work, checked_root, in_place, not_in_place, one_memo
 use crate::abi::*;
 use crate::collective::op::Reducer;
 use crate::comm::Comm;
+use crate::datatype::Data;
 use crate::datatype::checked_count;
 use crate::error::{Error, Result, check};
-use crate::point_to_point::Data;
 use crate::process::Guard;
 
 /// The arguments that all reductions have.
@@ -106,16 +106,16 @@ impl Guard {
         gives: bool,
     ) -> Result<Reduction> {
         let ReductionArguments { send, receive, count, datatype, op } = arguments;
-        let reducer = self.reducer(op, datatype)?;
+        let reducer = self.colls.reducer(&self.types, op, datatype)?;
         let in_place = gets && in_place(comm, send, "sendbuf")?;
         if gives && !in_place {
             not_in_place(send, "sendbuf")?;
-            self.buffer(Data::new(send, count, datatype))?;
+            self.types.buffer(Data::new(send, count, datatype))?;
         }
         let elements = checked_count(count)?;
         if gets {
             not_in_place(receive, "recvbuf")?;
-            self.buffer(Data::new(receive, count, datatype))?;
+            self.types.buffer(Data::new(receive, count, datatype))?;
         }
         let is_one = gets && gives && !in_place && send == receive.cast_const() && elements > 0;
         check(!is_one, MPI_ERR_BUFFER, one_memory)?;
@@ -130,7 +130,7 @@ impl Guard {
     /// MPI_Reduce
     #[inline]
     pub fn work_reduce(&self, comm: MPI_Comm, arguments: ReductionArguments, root: c_int) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let root = checked_root(communicator, root)?;
         let gets = root == Root::Myself || root == Root::Local(communicator.rank);
         let gives = !matches!(root, Root::Myself | Root::NoRank);
@@ -143,12 +143,12 @@ impl Guard {
     /// MPI_Allreduce
     #[inline]
     pub fn work_allreduce(&self, comm: MPI_Comm, arguments: ReductionArguments) -> Result<Work> {
-        Ok(Work::Allreduce(self.reduction(self.comm(comm)?, arguments, true, true)?))
+        Ok(Work::Allreduce(self.reduction(self.comms.find(comm)?, arguments, true, true)?))
     }
 
     /// MPI_Scan, MPI_Exscan
     pub fn work_scan(&self, comm: MPI_Comm, arguments: ReductionArguments, exclusive: bool) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         check(communicator.remote.is_none(), MPI_ERR_COMM, || {
             format!("communicator {:#x} is an intercommunicator, which has no order for a scan", comm.0)
         })?;
@@ -159,7 +159,7 @@ impl Guard {
 
     /// MPI_Reduce_scatter_block
     pub fn work_reduce_scatter_block(&self, comm: MPI_Comm, arguments: ReductionArguments) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         let each = checked_count(arguments.count)?;
         let counts = vec![each; communicator.size()];
         self.reduce_scatter(communicator, arguments, counts)
@@ -172,7 +172,7 @@ impl Guard {
         arguments: ReductionArguments,
         counts: Integers,
     ) -> Result<Work> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.find(comm)?;
         // SAFETY: the array is as long as the standard says.
         let counts = unsafe { counts.read("recvcounts", communicator.size())? };
         let counts = counts.into_iter().map(checked_count).collect::<Result<Vec<_>>>()?;
