@@ -2,10 +2,11 @@
  * The native interface between two ranks: an acknowledged write, a message for a queue, and a signal, of several sizes.
  * Both ranks are on one machine (one node, or two network namespaces), so their clocks are one.
  *
- *   mpiexec -n 2 native [--budget-ms MS]          mpiexec --netns 2 -n 2 native
+ *   mpiexec -n 2 native [--budget-ms MS] [--stream]          mpiexec --netns 2 -n 2 native
  *
  * done_ns: from the call of the sender to its return, when the receiver has acknowledged. there_ns: from the call to the
  * moment at which the receiver has it: tutti_take returns the message, the function of the signal begins.
+ * --stream  writes, and messages for the queue, one after the other, and one fence behind them.
  */
 #include "bench.h"
 
@@ -98,16 +99,59 @@ static void measure(const char *op, const tutti_region *there, size_t bytes, dou
     free(done.ns);
 }
 
+/* Takes so many messages from the queue. */
+static void take_all(const tutti_region *queue, char *data, int messages) {
+    for (int taken = 0; taken < messages; taken++) {
+        size_t room = LONGEST;
+        int from;
+        check(tutti_take(queue, data, &room, &from, 1), "take");
+    }
+}
+
+/* So many operations of a kind, and a fence: again and again. */
+static void stream(const char *op, const tutti_region *there, size_t bytes, double budget_ns, int rank, char *data) {
+    enum { MESSAGES = 2000, LEAST = 3 };
+    struct samples rates = samples_new();
+    double begin = now_ns();
+    int is_queue = strcmp(op, "queue") == 0, more = 1;
+    while (more) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        double start = now_ns();
+        for (int i = 0; rank == 0 && i < MESSAGES;) {
+            int status = is_queue ? tutti_put(there, data, bytes, TUTTI_POSTED)
+                                  : tutti_write(there, i * bytes % (LONGEST - bytes), data, bytes, TUTTI_POSTED);
+            if (status != TUTTI_ERR_FULL) {
+                check(status, op);
+                i++;
+            }
+        }
+        if (rank == 0) {
+            tutti_fence fence;
+            check(tutti_fence_start(&fence), "fence");
+            check(tutti_fence_wait(&fence), "fence");
+        } else if (is_queue) {
+            take_all(there, data, MESSAGES);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        samples_add(&rates, (double)(MESSAGES * bytes) / (now_ns() - start));
+        more = rates.count < LEAST || (rates.count < MAX_BATCHES && now_ns() - begin < budget_ns);
+        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    if (rank == 0) {
+        printf("native stream=%s bytes=%zu median_gbs=%.5f n=%zu\n", op, bytes, samples_quantile(&rates, 0.5),
+               rates.count);
+        fflush(stdout);
+    }
+    free(rates.ns);
+}
+
 int main(int argc, char **argv) {
+    static const size_t streamed[] = {4, 16, 64, 256, 1024, 1408};
     static const size_t sizes[] = {8, 16, 64, 256, 1024, 1408, 4096, 65536, 1 << 20};
-    double budget_ns = 200e6;
+    double budget_ns;
     int rank, ranks, provided;
 
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--budget-ms") == 0) {
-            budget_ns = atof(argv[i + 1]) * 1e6;
-        }
-    }
+    budget_ns = option_number(argc, argv, "--budget-ms", 200) * 1e6;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -126,7 +170,13 @@ int main(int argc, char **argv) {
     memcpy(there, own, sizeof own);
     MPI_Bcast(there, sizeof there, MPI_BYTE, 1, MPI_COMM_WORLD);
     static const char *const ops[] = {"write", "queue", "signal"};
-    for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
+    int is_stream = option(argc, argv, "--stream");
+    for (size_t size = 0; is_stream && size < sizeof streamed / sizeof streamed[0]; size++) {
+        for (int op = 0; op < 2; op++) {
+            stream(ops[op], &there[op], streamed[size], budget_ns, rank, data);
+        }
+    }
+    for (size_t size = 0; !is_stream && size < sizeof sizes / sizeof sizes[0]; size++) {
         for (int op = 0; op < 3; op++) {
             measure(ops[op], &there[op], sizes[size], budget_ns, rank, data);
         }

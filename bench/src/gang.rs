@@ -94,6 +94,15 @@ pub fn run(
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
+/// EP and BAR with these numbers of nodes and these slices only.
+///
+/// # Errors
+/// When a row fails.
+pub fn run_switches(places: &Places, nodes: &[u32], slices_ms: &[u32], rounds: usize) -> Result<(), String> {
+    mpis::compile_more(places, Kind::Tutti, "bench/c/gang.c")?;
+    switches::run_of(places, nodes, slices_ms, rounds)
+}
+
 fn more_jobs(bench: &Bench<'_>) -> Result<(), String> {
     let mut table = Table::new(
         "More jobs at once: slowest / alone / number of jobs",

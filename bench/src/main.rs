@@ -11,6 +11,7 @@ mod child;
 mod figures;
 mod gang;
 mod mpis;
+mod paper;
 mod rows;
 mod sr;
 mod table;
@@ -60,6 +61,9 @@ struct Options {
     /// Only jobs that share the machine, and what the gang switch costs.
     #[arg(long)]
     gang: bool,
+    /// Only a table or figure of a paper, by its name (mbcf/table3); without one, their list.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    paper: Option<String>,
     /// List the names of the rows and leave.
     #[arg(long)]
     list: bool,
@@ -81,7 +85,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     child::become_reaper();
-    let measured = if options.gang { gangs(&options) } else { measure(&options, &rows) };
+    let measured = match &options.paper {
+        Some(what) if what.is_empty() => paper::list(&Places::new()),
+        Some(what) => of_paper(&options, what),
+        None if options.gang => gangs(&options),
+        None => measure(&options, &rows),
+    };
     match measured {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -113,6 +122,17 @@ fn gangs(options: &Options) -> Result<(), String> {
     }
     let results = Results { limits: vec![limits(&places, false)?], ..Results::default() };
     gang::run(&places, &kinds, &chosen, options.quick, options.rounds, loop_ns(&results)?)
+}
+
+fn of_paper(options: &Options, what: &str) -> Result<(), String> {
+    let places = Places::new();
+    paper::check(&places, what)?;
+    mpis::prepare_limits(&places)?;
+    let programs = paper::programs(what);
+    let peers = if programs.is_empty() { &[][..] } else { &options.peers };
+    let kinds = prepare_with(peers, true, |kind| mpis::prepare_programs(&places, kind, &programs))?;
+    let results = Results { limits: vec![limits(&places, false)?], ..Results::default() };
+    paper::run(&places, &kinds, what, options.quick, options.rounds, loop_ns(&results)?)
 }
 
 fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
@@ -185,14 +205,22 @@ fn take_priority() -> Result<(), String> {
 
 /// The MPIs that can be measured; one line for each that cannot.
 fn prepare(places: &Places, options: &Options) -> Result<Vec<Kind>, String> {
+    prepare_with(&options.peers, !options.without_tutti, |kind| mpis::prepare(places, kind))
+}
+
+fn prepare_with(
+    peers: &[String],
+    is_ours_asked: bool,
+    make: impl Fn(Kind) -> Result<(), String>,
+) -> Result<Vec<Kind>, String> {
     let mut kinds = Vec::new();
     for kind in [Kind::Mpich, Kind::OpenMpi, Kind::Tutti] {
         let asked = match kind {
-            Kind::Tutti => !options.without_tutti,
-            peer => options.peers.iter().any(|name| name == peer.name()),
+            Kind::Tutti => is_ours_asked,
+            peer => peers.iter().any(|name| name == peer.name()),
         };
         if asked {
-            match mpis::prepare(places, kind) {
+            match make(kind) {
                 Ok(()) => kinds.push(kind),
                 Err(line) => eprintln!("bench: {line}"),
             }

@@ -118,6 +118,12 @@ const C_FLAGS: [&str; 9] = [
 
 /// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.
 pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
+    let programs: BTreeSet<&str> = cases::all().iter().map(|case| case.program).chain(["sr"]).collect();
+    prepare_programs(places, kind, &programs)
+}
+
+/// The same with these programs of bench/c alone.
+pub fn prepare_programs(places: &Places, kind: Kind, programs: &BTreeSet<&str>) -> Result<(), String> {
     let bin = places.prefix(kind).join("bin");
     if kind != Kind::Tutti && !bin.join("mpiexec").exists() {
         install(places, kind)?;
@@ -133,7 +139,6 @@ pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
     }
     let folder = places.programs(kind);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let programs: BTreeSet<&str> = cases::all().iter().map(|case| case.program).chain(["sr"]).collect();
     for program in programs {
         compile(
             &bin.join("mpicc"),

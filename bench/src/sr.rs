@@ -43,7 +43,8 @@ pub fn run(places: &Places, kinds: &[Kind], rounds: usize, quick: bool) -> Resul
         for round in 0..rounds {
             for (&(name, kind, off), lines) in columns.iter().zip(&mut found) {
                 eprint!("\rbench: {title}: round {} of {rounds}: {name}\x1b[K", round + 1);
-                lines.extend(one(places, kind, off, &args)?);
+                let case = Case { id: "sr", program: "sr", ..PLAIN };
+                lines.extend(one(places, &case, kind, off, &args)?);
             }
         }
         eprint!("\r\x1b[K");
@@ -61,10 +62,18 @@ pub fn run(places: &Places, kinds: &[Kind], rounds: usize, quick: bool) -> Resul
     Ok(())
 }
 
-/// One run of one column.
-fn one(places: &Places, kind: Kind, off: bool, args: &[String]) -> Result<Vec<Line>, String> {
-    let case = Case { id: "sr", program: "sr", ..PLAIN };
-    let mut command = mpis::command(places, kind, &case, case.cores, args);
+/// One run of one column. A peer that fails has no lines.
+///
+/// # Errors
+/// When a program of ours fails.
+pub fn one(
+    places: &Places,
+    case: &Case,
+    kind: Kind,
+    off: bool,
+    args: &[String],
+) -> Result<Vec<Line>, String> {
+    let mut command = mpis::command(places, kind, case, case.cores, args);
     if off {
         command.env("TUTTI_WRITE_PROTOCOL", "off");
     }

@@ -48,15 +48,32 @@ fn checklist_page_is_made_from_the_list_and_the_marks() {
 #[test]
 fn pages_of_the_papers_name_existing_tests() {
     let (_, sources) = read();
-    let pages = ["docs/internals/phases.md", "docs/internals/checklist.md"];
+    let mut pages = vec![root().join("docs/internals/phases.md"), root().join("docs/internals/checklist.md")];
+    let papers = std::fs::read_dir(root().join("docs/papers")).expect("a folder").flatten();
+    pages.extend(papers.map(|page| page.path()));
     let is_name = |word: &&str| word.matches('_').count() >= 3 && !word.contains([' ', '/']);
     let mut count = 0;
     for page in pages {
-        let text = std::fs::read_to_string(root().join(page)).expect("the page");
+        let text = std::fs::read_to_string(&page).expect("the page");
         for name in text.split('`').skip(1).step_by(2).filter(is_name) {
-            assert!(sources.tests.contains(name), "{page}: `{name}` is no test");
+            assert!(sources.tests.contains(name), "{}: `{name}` is no test", page.display());
             count += 1;
         }
     }
     assert!(count >= 100, "{count} names");
+}
+
+/// A page that nobody would read to its end is two pages.
+#[test]
+fn pages_of_the_papers_are_there_and_short() {
+    for paper in ["score-d", "mbcf", "sr8000", "dse", "sss-core"] {
+        let path = root().join("docs/papers").join(paper).with_extension("md");
+        let text =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let words = text.split_whitespace().count();
+        assert!((300..=700).contains(&words), "{}: {words} words", path.display());
+        for part in ["What it has", "What is kept", "What is replaced, and why", "What was measured"] {
+            assert!(text.contains(&format!("\n## {part}\n")), "{}: {part}", path.display());
+        }
+    }
 }

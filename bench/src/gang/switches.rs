@@ -73,18 +73,23 @@ struct Effort {
 
 /// Measures all settings, prints a table for each number of nodes, draws the pictures of what there is.
 pub fn run(bench: &Bench<'_>) -> Result<(), String> {
-    let (sizes, slices, effort): (&[u32], &[u32], Effort) = if bench.quick {
-        (&[2, 8], &[100], Effort { rounds: 1, budget_ms: 1000 })
+    if bench.quick {
+        run_of(bench.places, &[2, 8], &[100], 1)
     } else {
-        (&[2, 4, 8, 16, 32], &[100, 200, 500], Effort { rounds: 3, budget_ms: 1000 })
-    };
-    mpis::prepare_bare_switch(bench.places)?;
+        run_of(bench.places, &[2, 4, 8, 16, 32], &[100, 200, 500], 3)
+    }
+}
+
+/// The same of these numbers of nodes and slices.
+pub fn run_of(places: &Places, sizes: &[u32], slices_ms: &[u32], rounds: usize) -> Result<(), String> {
+    let effort = Effort { rounds, budget_ms: 1000 };
+    mpis::prepare_bare_switch(places)?;
     let (mut all, mut failed) = (Vec::new(), Vec::new());
     for &nodes in sizes {
         let mut table = table(nodes);
-        for &slice_ms in slices {
+        for &slice_ms in slices_ms {
             eprint!("\rbench: EP and BAR: {nodes} nodes, {slice_ms} ms\x1b[K");
-            match side_by_side(bench.places, nodes, slice_ms, effort) {
+            match side_by_side(places, nodes, slice_ms, effort) {
                 Ok(found) => {
                     found.iter().for_each(|found| table.row(found.row()));
                     all.extend(found);
@@ -97,7 +102,7 @@ pub fn run(bench: &Bench<'_>) -> Result<(), String> {
         }
     }
     println!("{PHASES_EXPLAINED}");
-    draw(bench.places, &all)?;
+    draw(places, &all)?;
     if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
 }
 

@@ -1,0 +1,217 @@
+//! `make paper`: the tables and figures of the papers, by their names: ours beside what the paper printed
+//! and today's limit, from one run.
+//!
+//! docs/internals/checklist.toml lists them; what is weak or to come there has no entry here. Each of ours
+//! is a run of the programs of `bench/c`, of an example, or of `make bench-gang`. Figures of the papers are
+//! copied from their tables; a plot whose values are not printed has those that its text names. Between
+//! nodes means two network namespaces of this machine (root), else two virtual nodes.
+
+mod dse;
+mod memory;
+mod messages;
+mod sheet;
+mod switches;
+
+use std::{collections::BTreeSet, process::Command, time::Duration};
+
+use tutti_testkit::papers::{List, State};
+
+use crate::{
+    child::{self, End},
+    figures::Line,
+    mpis::{self, Kind, Places},
+};
+use sheet::{Row, Sheet};
+
+/// What a table needs to be redone.
+pub struct Paper<'a> {
+    places: &'a Places,
+    /// Peers that there are, and ours.
+    kinds: &'a [Kind],
+    quick: bool,
+    rounds: usize,
+    /// Of one loop of `work()` in bench/c.
+    ns_per_loop: f64,
+    /// The name of the table.
+    name: &'static str,
+}
+
+type Run = fn(&Paper<'_>) -> Result<(), String>;
+
+/// The tables and figures that can be redone, and how.
+const RESULTS: [(&str, Run); 20] = [
+    ("score-d/table2", messages::layer),
+    ("score-d/table3", switches::channel),
+    ("score-d/figure4", switches::ep),
+    ("score-d/figure5", switches::bar),
+    ("score-d/figure7", switches::parts),
+    ("score-d/figure8", switches::parts_of_ep),
+    ("mbcf/table1", memory::latency),
+    ("mbcf/table2", memory::bandwidth),
+    ("mbcf/table3", messages::round_trip),
+    ("mbcf/table4", messages::bandwidth),
+    ("mbcf/figure7", messages::bandwidth),
+    ("sr8000/figure6", switches::phases),
+    ("sr8000/figure7", switches::phases),
+    ("dse/table1", dse::access),
+    ("dse/table2", dse::parts),
+    ("dse/figure5", dse::parts),
+    ("sss/table2", memory::bandwidth),
+    ("sss/table3", memory::latency),
+    ("sss/table4", messages::round_trip),
+    ("sss/table5", messages::bandwidth),
+];
+
+/// Prints the names of all tables and figures, with what each is and how far it is here.
+///
+/// # Errors
+/// When the list cannot be read.
+pub fn list(places: &Places) -> Result<(), String> {
+    println!("make paper WHAT=NAME redoes one of these:\n");
+    for table in List::read(&places.root)?.tables {
+        let here = match table.state {
+            State::Held => String::new(),
+            State::Weak(what) => format!(" (not redone: {what})"),
+            State::Next(what) => format!(" (next: {what})"),
+            State::NotHere(why) => format!(" (not here: {why})"),
+        };
+        println!("{:16} {}{here}", table.name, table.text);
+    }
+    Ok(())
+}
+
+/// Whether a table can be redone; else why not, in one line.
+///
+/// # Errors
+/// When no paper has it, or nothing here redoes it.
+pub fn check(places: &Places, what: &str) -> Result<(), String> {
+    let tables = List::read(&places.root)?.tables;
+    let Some(table) = tables.into_iter().find(|table| table.name == what) else {
+        return Err(format!("no paper has {what} (`make paper` lists the tables and figures)"));
+    };
+    match table.state {
+        State::Held => Ok(()),
+        State::Weak(why) | State::Next(why) | State::NotHere(why) => {
+            Err(format!("{what} is not redone here: {why}"))
+        }
+    }
+}
+
+/// The programs of bench/c that the peers run in it: if there are none, no peer has a row.
+pub fn programs(what: &str) -> BTreeSet<&'static str> {
+    let is_of_messages = messages::NAMES.contains(&what);
+    is_of_messages.then_some("sr").into_iter().collect()
+}
+
+/// Redoes one, whose name [`check`] has taken.
+///
+/// # Errors
+/// When it cannot be measured: one line.
+pub fn run(
+    places: &Places,
+    kinds: &[Kind],
+    what: &str,
+    quick: bool,
+    rounds: Option<usize>,
+    ns_per_loop: f64,
+) -> Result<(), String> {
+    let found = RESULTS.iter().find(|(name, _)| *name == what);
+    let &(name, run) = found.ok_or_else(|| format!("{what} is not redone here"))?;
+    let rounds = rounds.unwrap_or(if quick { 1 } else { 3 }).max(1);
+    run(&Paper { places, kinds, quick, rounds, ns_per_loop, name })
+}
+
+impl Paper<'_> {
+    /// Whether two nodes can be two network namespaces.
+    fn has_namespaces(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    /// What the tables say of where the two ranks were.
+    fn between(&self) -> &'static str {
+        if self.has_namespaces() { "two network namespaces of this machine" } else { "two virtual nodes" }
+    }
+
+    /// Options of our mpiexec for two ranks on two nodes.
+    fn two_nodes(&self) -> [&'static str; 4] {
+        [if self.has_namespaces() { "--netns" } else { "--virtual-nodes" }, "2", "-n", "2"]
+    }
+
+    /// A command of our installation tree that hears of no daemon and of no other MPI.
+    fn ours(&self, program: &str) -> Command {
+        let mut command = Command::new(self.places.bin(Kind::Tutti).join(program));
+        mpis::forget_others(&mut command);
+        command.env("TUTTI_DAEMON", "none");
+        command
+    }
+
+    /// Runs it and gives what it printed.
+    fn output(&self, command: &mut Command, limit: Duration) -> Result<String, String> {
+        let ran = child::run(command, limit);
+        match ran.end {
+            End::Well => Ok(ran.stdout),
+            End::Timeout => Err(format!("{}: over {} s", self.name, limit.as_secs())),
+            End::Failed(why) => Err(format!("{}: {why}", self.name)),
+        }
+    }
+
+    /// Its lines of figures.
+    fn lines(&self, command: &mut Command, limit: Duration) -> Result<Vec<Line>, String> {
+        Ok(self.output(command, limit)?.lines().filter_map(Line::parse).collect())
+    }
+
+    /// Bare UDP between two nodes: round trip of 4 B in us and stream of 1 MiB in MB/s. Namespaces only.
+    fn bare_network(&self) -> Result<Option<(f64, f64)>, String> {
+        if !self.has_namespaces() {
+            return Ok(None);
+        }
+        let lines = self.lines(&mut self.places.network_limits(), Duration::from_secs(60))?;
+        let of = |what: &str, key: &str| {
+            lines.iter().filter(|line| line.matches(what)).find_map(|line| line.figure(key))
+        };
+        let round_trip = of("what=network_rtt", "median_ns").map(|ns| ns / 1e3);
+        Ok(round_trip.zip(of("what=network_stream", "median_gbs").map(|gbs| gbs * 1e3)))
+    }
+
+    /// Prints a table, and draws it into `target/paper`.
+    fn show(&self, sheet: &Sheet) -> Result<(), String> {
+        eprint!("\r\x1b[K");
+        println!("{}", sheet.text());
+        let folder = self.places.target.join("paper");
+        let file = folder.join(self.name.replace('/', "-")).with_extension("svg");
+        std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(&file, sheet.picture()))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        println!("picture: {}", file.display());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paper_results_are_those_that_the_list_calls_held() {
+        let list = List::read(&Places::new().root).expect("the list");
+        let held = list.tables.iter().filter(|table| table.state == State::Held);
+        let held: Vec<&str> = held.map(|table| table.name.as_str()).collect();
+        let mut known: Vec<&str> = RESULTS.iter().map(|(name, _)| *name).collect();
+        known.sort_by_key(|name| list.tables.iter().position(|table| table.name == *name));
+        assert_eq!(known, held);
+    }
+
+    #[test]
+    fn paper_that_has_no_such_table_or_whose_table_is_not_redone_is_one_line() {
+        let places = Places::new();
+        for (what, said) in [
+            ("mbcf/table13", "no paper has mbcf/table13 (`make paper` lists the tables and figures)"),
+            ("", "no paper has  (`make paper` lists the tables and figures)"),
+            ("sss/table7", "sss/table7 is not redone here: comes with shared memory"),
+        ] {
+            let refused = check(&places, what).expect_err(what);
+            assert!(refused.starts_with(said) && refused.lines().count() == 1, "{refused}");
+        }
+        assert_eq!(check(&places, "mbcf/table3"), Ok(()));
+    }
+}
