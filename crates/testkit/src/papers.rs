@@ -199,8 +199,8 @@ impl List {
             "# The papers, item by item\n\n\
              Each item of the five papers with the test or the command that shows it here. Made by `make \
              checklist` from\nchecklist.toml and the marks above the tests; CONTRIBUTING.md has the rule. *Weak* \
-             says what is missing of an\nitem, *next* what it waits for, *not here* why it is left out. There \
-             is [a page](../papers/README.md) for each\npaper.\n\n",
+             says what is missing of an\nitem, *next* what it waits for, *not here* why it is left out.\n\
+             Each paper has [a page](../papers/README.md).\n\n",
         );
         text += &self.summary();
         for (letter, _, paper, heading) in PAPERS {
