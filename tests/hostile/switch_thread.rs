@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -46,15 +46,27 @@ impl Drop for Starter {
     }
 }
 
-/// The folder of the daemon's switch thread in /proc.
+/// The folder of a daemon's thread of this name in /proc.
 #[track_caller]
-fn switch_thread(daemon: Pid) -> std::path::PathBuf {
+fn thread(daemon: Pid, name: &str) -> Option<PathBuf> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.as_raw_nonzero())).expect("it lives");
     let mut tasks = tasks.map(|task| task.expect("a thread").path());
-    let is_it = |task: &std::path::PathBuf| {
-        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "switch")
-    };
-    tasks.find(is_it).expect("it has a switch thread")
+    tasks.find(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|found| found.trim() == name))
+}
+
+/// That of the switch thread.
+#[track_caller]
+fn switch_thread(daemon: Pid) -> PathBuf {
+    thread(daemon, "switch").expect("it has a switch thread")
+}
+
+/// How often it has found no memory where it touched some.
+#[track_caller]
+fn faults(thread: &Path) -> u64 {
+    let stat = std::fs::read_to_string(thread.join("stat")).expect("it lives");
+    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name")..].split(' ').collect();
+    // Minor and major ones: fields 10 and 12 of proc(5).
+    [8, 10].iter().map(|field| fields[*field].parse::<u64>().expect("a number")).sum()
 }
 
 /// Processor time that it has had.
@@ -83,6 +95,29 @@ fn switch_thread_does_not_wait_for_who_has_a_lease() {
         job.signal(rustix::process::Signal::INT);
         job.end();
     }
+}
+
+/// Whoever touches memory that its user is about to take away waits until it is away.
+#[test]
+fn switch_thread_touches_no_memory_that_a_user_takes_away() {
+    const TURNS: u64 = 30;
+    let Some(machine) = Machine::up("hostile-taken", 1, 2, &["--slice", "20"]) else { return };
+    let program = machine.compile("tests/hostile/programs/pages.c");
+    let honest = machine.start(HONEST, &["run", "-n", "2", "sh", "-c", "while :; do :; done"]);
+    let starter = Starter::enrol(&machine, &program, 0xabc3_0000, ["taken", "1"]);
+    await_that("both take turns", || machine.row(2)["turns"].as_u64() > Some(2));
+    let (daemon, turns) = (machine.daemon(0), || machine.row(2)["turns"].as_u64().unwrap_or(0));
+    let switch = switch_thread(daemon);
+    let of_proxy = || thread(daemon, "proxy").map_or(0, |proxy| faults(&proxy));
+    let (before, switch_before, proxy_before) = (turns(), faults(&switch), of_proxy());
+    await_that("it has had its turns", || turns() >= before + TURNS);
+    let (by_switch, by_proxy) = (faults(&switch) - switch_before, of_proxy() - proxy_before);
+    println!("{by_switch} faults of the switch thread, {by_proxy} of the proxy");
+    assert!(by_switch < TURNS / 3, "the switch thread has found no memory {by_switch} times");
+    assert!(by_proxy >= TURNS / 3, "the memory was away: {by_proxy}");
+    drop(starter);
+    honest.signal(rustix::process::Signal::INT);
+    honest.end();
 }
 
 #[test]

@@ -290,8 +290,9 @@ impl Job {
         unsafe { self.segment.at(self.layout.report_at(self.numbers.index_of(rank))).as_ref() }
     }
 
-    /// Locks of files that the ranks of this node have, or try to get.
+    /// Locks of files that the ranks of this node have, or try to get: from now on this rank may be one.
     pub(crate) fn node_file_locks(&self) -> &AtomicU32 {
+        self.segment.announce_file_locks();
         self.segment.file_locks()
     }
 

@@ -4,12 +4,13 @@
 //! ```text
 //! starter: DaemonPage::create -> ranks: a descriptor that is open for reading only, Page::read, then clock()
 //!                             -> daemon: opens the starter's, DaemonPage::adopt -> Teller
+//! teller:  draft -> Teller of the switch thread, in the daemon's own memory; Copier of a thread that may wait
 //! teller:  begin (stands still since) ... frozen ... end (how long, how often, until when its slice lasts) -> thaw
 //! ```
 //!
 //! | line | writer |
 //! |---|---|
-//! | turns | the switch thread of the node's daemon; the starter while there is none |
+//! | turns | the node's daemon, by a copier; the starter while there is none |
 //! | holds | the starter: suspended by its user, stopped for a snapshot |
 //!
 //! **Library time** is monotonic time without what a job has stood still. A page of zeros says: never frozen,
@@ -29,6 +30,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -300,7 +302,7 @@ impl DaemonPage {
         // What a daemon has left that died is over: who is adopted runs.
         page.lines().turns.settle(now_ns);
         let sums = Sums::of(&page.lines().turns);
-        Ok(Teller { sums: Sums { frozen_since_ns: 0, ..sums }, page })
+        Ok(Teller { sums: Sums { frozen_since_ns: 0, ..sums }, place: Place::Page(page) })
     }
 
     /// Its descriptor.
@@ -319,34 +321,91 @@ impl DaemonPage {
     }
 }
 
-/// A daemon's way to tell a job of its turns. Stores only; nothing here allocates, waits or fails.
+/// Where a daemon's words stand.
+#[derive(Debug)]
+enum Place {
+    /// On the job's page: who touches it may wait for the job's user.
+    Page(Page),
+    /// In memory of the daemon's own, until a [`Copier`] takes them there.
+    Draft(Arc<Line>),
+}
+
+/// A daemon's way to tell a job of its turns. Stores only; nothing here allocates, waits or fails, but for
+/// the page itself: its user may take it away in the middle of a store, and only [`Teller::draft`] bounds
+/// how long that takes.
 #[derive(Debug)]
 pub struct Teller {
-    page: Page,
+    place: Place,
     sums: Sums,
 }
 
+/// Takes the words of a draft to the job's page, in a thread that may wait for the job's user.
+#[derive(Debug)]
+pub struct Copier {
+    page: Page,
+    draft: Arc<Line>,
+}
+
+impl Copier {
+    /// What stands in the draft by now stands on the page when this returns.
+    pub fn copy(&self) {
+        let (from, to) = (&*self.draft, &self.page.lines().turns);
+        // A count that is newer than its total is allowed, the other way round is not.
+        let frozen_ns_total = from.frozen_ns_total.load(Ordering::Acquire);
+        to.thaw_count.store(from.thaw_count.load(Ordering::Acquire), Ordering::Release);
+        to.frozen_ns_total.store(frozen_ns_total, Ordering::Release);
+        to.frozen_since_ns.store(from.frozen_since_ns.load(Ordering::Acquire), Ordering::Release);
+        to.generation.store(from.generation.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.slice_end_ns.store(from.slice_end_ns.load(Ordering::Relaxed), Ordering::Release);
+        to.file_locks_closed.store(from.file_locks_closed.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+}
+
 impl Teller {
+    /// The same in memory of the daemon's own, and what takes it to the page.
+    pub fn draft(self) -> (Teller, Copier) {
+        let draft = Arc::new(Line::default());
+        draft.thaw_count.store(self.sums.thaw_count, Ordering::Relaxed);
+        draft.frozen_ns_total.store(self.sums.frozen_ns_total, Ordering::Release);
+        let page = match self.place {
+            Place::Page(page) => page,
+            Place::Draft(_) => panic!("a draft is no page"),
+        };
+        let copier = Copier { page, draft: Arc::clone(&draft) };
+        (Teller { place: Place::Draft(draft), sums: self.sums }, copier)
+    }
+
+    fn line(&self) -> &Line {
+        match &self.place {
+            Place::Page(page) => &page.lines().turns,
+            Place::Draft(line) => line,
+        }
+    }
+
     /// It stands still from now on. Told before it does.
     pub fn begin(&mut self, now_ns: u64) {
-        self.sums.begin(&self.page.lines().turns, now_ns);
+        let mut sums = self.sums;
+        sums.begin(self.line(), now_ns);
+        self.sums = sums;
     }
 
     /// It goes on. Told before it does.
     pub fn end(&mut self, now_ns: u64) {
-        self.sums.end(&self.page.lines().turns, now_ns, 0);
+        let mut sums = self.sums;
+        sums.end(self.line(), now_ns, 0);
+        self.sums = sums;
     }
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
     pub fn publish_turns(&self, generation: u64, slice_end_ns: u64) {
-        let line = &self.page.lines().turns;
+        let line = self.line();
         line.generation.store(generation, Ordering::Relaxed);
         line.slice_end_ns.store(slice_end_ns, Ordering::Release);
     }
 
     /// No rank gets a lock of a file from now on, or each may again.
     pub fn close_file_locks(&self, closed: bool) {
-        self.page.lines().turns.file_locks_closed.store(u64::from(closed), Ordering::SeqCst);
+        self.line().file_locks_closed.store(u64::from(closed), Ordering::SeqCst);
     }
 }
 

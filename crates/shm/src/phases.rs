@@ -6,7 +6,7 @@
 //! | 0 | magic, lease, yield_min, bell, namespace | the starter, once | what the job has agreed to; the number of an older daemon's bell there; where its pids are names |
 //! | 0 | `counts` | the starter, once | 1: its ranks ring by `rings` |
 //! | 0 | `rings` (futex) | any process of the job | each ring makes it greater |
-//! | 1 | `others` | the switch thread; the starter when the daemon is gone | jobs beside it; 0: a region is one load |
+//! | 1 | `others` | the node's daemon; the starter when the daemon is gone | jobs beside it; 0: a region is one load |
 //! | 1 | `grant` (futex) | the same | odd: the part has the slots; each change makes it greater |
 //! | 1 | `contended` | the same | another wants the slots: ring when the last region ends |
 //! | 1 | `patience_ns` | the same | how long a wait may last |
@@ -241,7 +241,8 @@ fn ring(page: &Page, bell: RawFd) {
     unsafe { libc::write(bell, [1_u8].as_ptr().cast(), 1) };
 }
 
-/// A daemon's view of a job's page. Nothing here allocates, waits or fails.
+/// A daemon's view of a job's page. Nothing here allocates, waits or fails but for the page itself, which its
+/// user may take away in the middle of a store: no work for a thread that must not wait for users.
 #[derive(Debug)]
 pub struct Grants {
     page: Page,
@@ -304,6 +305,13 @@ impl Grants {
         self.page.is_any_inside()
     }
 
+    /// The daemon rings in place of the job: whoever listens looks at its lines.
+    pub fn ring(&self) {
+        let rings = &self.page.lines().head.rings;
+        rings.fetch_add(1, SeqCst);
+        futex::wake_all(rings);
+    }
+
     /// Ends the lines of processes that are no more.
     pub fn end_dead(&self) {
         for place in self.page.lines().places.iter().filter(|place| place.is_inside()) {
@@ -350,6 +358,11 @@ impl Rings {
     /// Its ranks count them. Those of the version before do not: they are looked at by time.
     pub fn are_counted(&self) -> bool {
         self.page.lines().head.counts.load(SeqCst) == 1
+    }
+
+    /// Whether a process of the job is in a region or waits at the beginning of one.
+    pub fn is_inside(&self) -> bool {
+        self.page.is_any_inside()
     }
 
     /// How many there were.

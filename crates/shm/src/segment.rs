@@ -43,11 +43,11 @@ struct Header {
     next: u64,
 }
 
-/// Locks of files that ranks of this node have, or try to get ([`crate::report`]). Writers: the ranks, by
-/// atomic addition. Reader: the switch thread of the node's daemon.
+/// Locks of files that ranks of this node have, or try to get ([`crate::report`]), and whether one may ever
+/// do so. Writers: the ranks, by atomic addition; by a store. Reader: the node's daemon.
 #[repr(C, align(64))]
 #[derive(Default)]
-struct FileLockCount(AtomicU32);
+struct FileLockCount(AtomicU32, AtomicU32);
 
 /// Ranks of other nodes, at most.
 const RANKS_MAX: u32 = 1 << 20;
@@ -145,6 +145,17 @@ impl Mapping {
     /// How many locks of files the ranks of this node have, or try to get.
     pub fn file_locks(&self) -> &AtomicU32 {
         &self.header().file_locks.0
+    }
+
+    /// A rank of this node has opened a file that it may lock: from now on the daemon looks for locks.
+    pub fn announce_file_locks(&self) {
+        self.header().file_locks.1.store(1, Ordering::SeqCst);
+    }
+
+    #[cfg(not(loom))]
+    fn may_have_file_locks(&self) -> bool {
+        let FileLockCount(count, announced) = &self.header().file_locks;
+        announced.load(Ordering::SeqCst) != 0 || count.load(Ordering::SeqCst) != 0
     }
 
     /// Ranks of the node that have been started, as the header says.
@@ -379,6 +390,11 @@ impl HeaderPage {
     pub fn has_file_locks(&self) -> bool {
         self.0.file_locks().load(Ordering::SeqCst) != 0
     }
+
+    /// Whether a rank may ever have one: until then nobody has to look before it is frozen.
+    pub fn may_have_file_locks(&self) -> bool {
+        self.0.may_have_file_locks()
+    }
 }
 
 #[cfg(not(loom))]
@@ -533,7 +549,9 @@ mod tests {
     fn segment_header_page_shows_file_locks() {
         let made = Segment::create(GEOMETRY).unwrap();
         let page = HeaderPage::read(made.descriptor()).unwrap();
-        assert!(!page.has_file_locks());
+        assert!(!page.has_file_locks() && !page.may_have_file_locks());
+        made.mapping().announce_file_locks();
+        assert!(!page.has_file_locks() && page.may_have_file_locks());
         made.mapping().file_locks().store(2, Ordering::SeqCst);
         assert!(page.has_file_locks());
         let other = crate::daemon_page::create_file("tutti-other").unwrap();

@@ -1,13 +1,16 @@
 /* What a user may have in place of a starter: files that are named as a starter's pages. pages lease N: N of
  * them with a lease, for which whoever opens one waits. pages links N: N descriptors of a file at the end of a
- * path that is as long as can be. Prints the pid of its child, and stays until its stdin ends. */
+ * path that is as long as can be. pages taken N: one whose memory it takes away N thousand times a second,
+ * while its child works. It has a starter's name. Prints the pid of its child, and stays until its stdin ends. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,11 +24,16 @@ static void check(int is_right, const char *what) {
     }
 }
 
-static void lease(void) {
-    char path[64];
-    int made = memfd_create("tutti-turns", MFD_CLOEXEC | MFD_ALLOW_SEALING), kept;
+static int page(void) {
+    int made = memfd_create("tutti-turns", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     check(made >= 0 && !ftruncate(made, 4096), "memfd_create");
     check(!fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), "F_ADD_SEALS");
+    return made;
+}
+
+static void lease(void) {
+    char path[64];
+    int made = page(), kept;
     snprintf(path, sizeof path, "/proc/self/fd/%d", made);
     kept = open(path, O_RDWR);
     check(kept >= 0, path);
@@ -46,11 +54,12 @@ static int deep(void) {
 }
 
 int main(int argc, char **argv) {
-    int count = argc == 3 ? atoi(argv[2]) : 0;
+    int count = argc == 3 ? atoi(argv[2]) : 0, taken = -1;
     struct rlimit limit;
     pid_t child;
     char byte;
-    check(count > 0, "pages lease|links N");
+    check(count > 0, "pages lease|links|taken N");
+    check(!prctl(PR_SET_NAME, "tutti-starter"), "PR_SET_NAME");
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -58,6 +67,8 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "lease")) {
         while (count--)
             lease();
+    } else if (!strcmp(argv[1], "taken")) {
+        taken = page();
     } else {
         int file = deep();
         while (--count)
@@ -66,12 +77,21 @@ int main(int argc, char **argv) {
     child = fork();
     if (!child) {
         /* Ends with its parent's pipe. */
-        while (read(0, &byte, 1) > 0)
+        struct pollfd end = {.fd = 0};
+        while (taken >= 0 && poll(&end, 1, 0) == 0)
+            ;
+        while (taken < 0 && read(0, &byte, 1) > 0)
             ;
         _exit(0);
     }
     printf("%d\n", (int)child);
     fflush(stdout);
+    if (taken >= 0) {
+        struct pollfd end = {.fd = 0};
+        while (poll(&end, 1, 1) == 0)
+            for (int at = 0; at < count; at++)
+                check(!fallocate(taken, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), "fallocate");
+    }
     while (read(0, &byte, 1) > 0)
         ;
     return 0;

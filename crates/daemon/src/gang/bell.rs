@@ -2,7 +2,7 @@
 //! memory, and passes them on to the switch thread by memory and a bell of the daemon's own.
 //!
 //! ```text
-//! rank: rings += 1, futex wake --> this thread: has_rung = true, eventfd --> switch thread: Bell::take
+//! rank: rings += 1, futex wake --> this thread: inside = ..., has_rung = true, eventfd --> switch thread: Bell::take
 //! ```
 //!
 //! | bound | value | beyond it |
@@ -29,21 +29,28 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// A job's rings, as the switch thread hears them.
 #[derive(Debug)]
-pub(super) struct Bell {
-    has_rung: Arc<AtomicBool>,
-    ends: Arc<AtomicBool>,
+pub(super) struct Bell(Arc<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    has_rung: AtomicBool,
+    /// A process of the job is in a region, or waits at the beginning of one. Written before `has_rung`.
+    is_inside: AtomicBool,
+    ends: AtomicBool,
 }
 
 impl Bell {
-    /// Whether it has rung since the last call.
-    pub(super) fn take(&self) -> bool {
-        self.has_rung.load(Ordering::Relaxed) && self.has_rung.swap(false, Ordering::SeqCst)
+    /// Since the last call it has rung, and a process of the job was inside a region by then, or was not.
+    pub(super) fn take(&self) -> Option<bool> {
+        let has_rung =
+            self.0.has_rung.load(Ordering::Relaxed) && self.0.has_rung.swap(false, Ordering::SeqCst);
+        has_rung.then(|| self.0.is_inside.load(Ordering::SeqCst))
     }
 }
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
+        self.0.ends.store(true, Ordering::Relaxed);
     }
 }
 
@@ -89,15 +96,15 @@ impl Bells {
         if self.threads.load(Ordering::Relaxed) >= THREADS_MAX {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let bell = Bell { has_rung: Arc::default(), ends: Arc::default() };
-        let (has_rung, ends) = (Arc::clone(&bell.has_rung), Arc::clone(&bell.ends));
+        let bell = Bell(Arc::default());
+        let heard = Arc::clone(&bell.0);
         let all = self.clone();
         let builder = std::thread::Builder::new().name("bell".into()).stack_size(STACK_BYTES);
         self.threads.fetch_add(1, Ordering::Relaxed);
         let thread = builder.spawn(move || {
             // As soon as the switch thread itself would hear it.
             tutti_os::prefer_this_thread();
-            all.run(&rings, &has_rung, &ends);
+            all.run(&rings, &heard);
             all.threads.fetch_sub(1, Ordering::Relaxed);
         });
         thread.map(drop).inspect_err(|_| {
@@ -106,9 +113,9 @@ impl Bells {
         Ok(bell)
     }
 
-    fn run(&self, rings: &Rings, has_rung: &AtomicBool, ends: &AtomicBool) {
+    fn run(&self, rings: &Rings, bell: &Heard) {
         let mut heard = rings.count();
-        while !ends.load(Ordering::Relaxed) {
+        while !bell.ends.load(Ordering::Relaxed) {
             let are_counted = rings.are_counted();
             rings.wait(heard, if are_counted { LOOK } else { LOOK_UNCOUNTED });
             let count = rings.count();
@@ -119,7 +126,8 @@ impl Bells {
             if !quiet.is_zero() {
                 std::thread::sleep(quiet);
             }
-            if !has_rung.swap(true, Ordering::SeqCst) {
+            bell.is_inside.store(rings.is_inside(), Ordering::SeqCst);
+            if !bell.has_rung.swap(true, Ordering::SeqCst) {
                 // A bell that is full is a bell that rings.
                 let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
             }

@@ -2,8 +2,8 @@
 //! touches it may wait for that user. So a thread of usual priority does it, one for each user.
 //!
 //! ```text
-//! main loop: fetch --> the user's thread: find, check, map --Pages--> main loop --Command::Pages--> switch thread
-//!                            ^------------------- what the switch thread does not need any more ----------'
+//! main loop: fetch --> the user's thread: find, check, map --> the user's proxy, which alone touches them
+//!                                                          --Pages--> main loop --Command::Pages--> switch thread
 //! ```
 //!
 //! The job takes its turns meanwhile, and its ranks do not know of them: what is not there in time is not
@@ -22,20 +22,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 use tutti_sched::JobId;
-use tutti_shm::phases::Grants;
-use tutti_shm::segment::HeaderPage;
 
-use super::bell::{Bell, Bells};
+use super::bell::Bells;
 use super::clock::now_ns;
-use super::lent::{Lent, Returned};
-use super::page::{self, Teller};
+use super::page::{self, Found};
+use super::phases::Shares;
+use super::proxy::{Proxy, Told};
 
 const USERS_MAX: usize = 64;
 const WAITING_MAX: usize = 64;
@@ -43,19 +42,15 @@ const HUNG_NS: u64 = 5_000_000_000;
 const GIVEN_UP_MAX: usize = 2;
 const WORK_MAX: Duration = Duration::from_millis(50);
 const WORK_PART: u32 = 10;
-/// What has gone back is dropped so late at most.
-const LOOK: Duration = Duration::from_millis(500);
 const STACK_BYTES: usize = 256 << 10;
 
 /// What starters of a job have for the switch thread.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    /// Where the job is told of its turns.
-    pub(super) tellers: Vec<Lent<Teller>>,
-    /// Where its ranks say that they have locks of files.
-    pub(super) file_locks: Vec<Lent<HeaderPage>>,
-    /// Where jobs that share parallel slots and the arbiter tell each other, and their bell.
-    pub(super) grants: Option<(Lent<Grants>, Bell)>,
+    /// How the job is told of its turns.
+    pub(super) told: Vec<Told>,
+    /// How jobs that share parallel slots and the arbiter tell each other.
+    pub(super) shares: Option<Shares>,
 }
 
 /// The pages, on their way to the switch thread.
@@ -131,7 +126,7 @@ impl Fetcher {
         if errand.starters.is_empty() {
             return false;
         }
-        // Threads without work end, as soon as nothing of theirs is lent.
+        // Threads without work end; their proxies do when nobody needs them.
         self.desks.retain(|user, desk| {
             desk.given_up.retain(|began_ns| began_ns.load(Ordering::Relaxed) > 0);
             *user == account || !desk.is_idle()
@@ -163,11 +158,9 @@ impl Fetcher {
 
     fn start(&self, given_up: Vec<Arc<AtomicU64>>) -> io::Result<Desk> {
         let (errands, queue) = channel();
-        let (back, returned) = channel();
         let (waiting, began_ns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let bells = Bells::new(Arc::clone(&self.waker));
         let thread = Thread {
-            back,
             bells,
             waiting: Arc::clone(&waiting),
             began_ns: Arc::clone(&began_ns),
@@ -175,7 +168,7 @@ impl Fetcher {
         };
         let builder = std::thread::Builder::new().name("pages".into()).stack_size(STACK_BYTES);
         // Nobody waits for it.
-        drop(builder.spawn(move || thread.run(&queue, &returned))?);
+        drop(builder.spawn(move || thread.run(&queue))?);
         Ok(Desk { errands, waiting, began_ns, given_up })
     }
 }
@@ -188,7 +181,6 @@ impl std::fmt::Debug for Fetcher {
 
 /// A user's thread.
 struct Thread {
-    back: Sender<Returned>,
     bells: Bells,
     waiting: Arc<AtomicUsize>,
     began_ns: Arc<AtomicU64>,
@@ -196,43 +188,34 @@ struct Thread {
 }
 
 impl Thread {
-    fn run(self, queue: &Receiver<Errand>, returned: &Receiver<Returned>) {
-        loop {
-            let errand = queue.recv_timeout(LOOK);
+    fn run(self, queue: &Receiver<Errand>) {
+        // It lives as long as this thread, and until what it has is not needed any more.
+        let mut proxy = None;
+        while let Ok(Errand { job, user, starters }) = queue.recv() {
             self.began_ns.store(now_ns(), Ordering::Relaxed);
             let before = thread_time();
-            returned.try_iter().for_each(drop);
-            let errand = match errand {
-                Ok(errand) => Some(errand),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => break,
-            };
-            if let Some(Errand { job, user, starters }) = errand {
-                (self.emit)(job, Handover::new(self.fetch(user, &starters)));
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
-            }
+            (self.emit)(job, Handover::new(self.fetch(user, &starters, &mut proxy)));
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
             let worked = thread_time().saturating_sub(before);
             self.began_ns.store(0, Ordering::Relaxed);
             std::thread::sleep(worked * (WORK_PART - 1));
         }
-        // The rest comes back when its jobs are over.
-        let Thread { back, began_ns, .. } = self;
-        drop(back);
-        began_ns.store(0, Ordering::Relaxed);
-        returned.iter().for_each(drop);
     }
 
-    fn fetch(&self, user: u32, starters: &[u32]) -> Pages {
+    fn fetch(&self, user: u32, starters: &[u32], proxy: &mut Option<Proxy>) -> Pages {
         let until = thread_time() + WORK_MAX;
         let is_over = || thread_time() > until;
         let mut pages = Pages::default();
         for starter in starters.iter().filter_map(|starter| Pid::from_raw(i32::try_from(*starter).ok()?)) {
-            let found = page::find_all(starter, user, now_ns(), &is_over);
-            pages.tellers.extend(found.teller.map(|teller| Lent::new(teller, &self.back)));
-            pages.file_locks.extend(found.file_locks.map(|page| Lent::new(page, &self.back)));
-            if let ([_], Some((grants, rings))) = (starters, found.grants) {
-                let bell = self.bells.listen(rings).ok();
-                pages.grants = bell.map(|bell| (Lent::new(grants, &self.back), bell));
+            let Found { teller, file_locks, grants } = page::find_all(starter, user, now_ns(), &is_over);
+            if proxy.is_none() {
+                *proxy = Proxy::start().ok();
+            }
+            let Some(proxy) = proxy else { break };
+            pages.told.extend(teller.map(|teller| proxy.told(teller, file_locks)));
+            if let ([_], Some((grants, rings))) = (starters, grants) {
+                let (agreed, bell) = (grants.agreement(), self.bells.listen(rings).ok());
+                pages.shares = bell.map(|bell| Shares { agreed, grants: proxy.slots(grants), bell });
             }
             if is_over() {
                 break;
@@ -271,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn fetcher_finds_pages_and_takes_them_back() {
+    fn fetcher_finds_pages_and_hands_them_to_the_proxy() {
         let page = DaemonPage::create().unwrap();
         let user = rustix::process::geteuid().as_raw();
         let (sender, found) = mpsc::channel();
@@ -279,13 +262,17 @@ mod tests {
         fetcher.fetch(own(7), user);
         let (job, handover) = found.recv_timeout(LIMIT).expect("it is there");
         let mut pages = handover.take().expect("once");
-        assert_eq!((job, pages.tellers.len(), handover.take().is_some()), (JobId(7), 1, false));
-        pages.tellers[0].begin(20);
-        pages.tellers[0].end(25);
-        assert_eq!(page.turns().thaw_count, 1);
-        // Its thread lives until it has all of it.
+        assert_eq!((job, pages.told.len(), handover.take().is_some()), (JobId(7), 1, false));
+        // The proxy outlives the thread that has found them.
         drop(fetcher);
-        drop(pages);
+        pages.told[0].begin(20);
+        pages.told[0].end(25);
+        pages.told[0].send();
+        let until = std::time::Instant::now() + LIMIT;
+        while page.turns().thaw_count != 1 {
+            assert!(std::time::Instant::now() < until, "it is awaited that the page says so");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

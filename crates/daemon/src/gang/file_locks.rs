@@ -8,7 +8,9 @@
 //! open: before the job goes on
 //! ```
 //!
-//! Where no rank has a lock this costs a store and a load for each starter. The others do not wait: who comes
+//! What ranks say is brought by the proxy of their user ([`super::proxy`]). A job whose ranks have never opened
+//! a file that they may lock is frozen at once, and the first time that one has it is too: nobody knows yet.
+//! The others do not wait: who comes
 //! is thawed at once, and for this moment shares its cores with a rank that ends its access. Only strict
 //! switches wait for it, as they do for each freeze.
 //!
@@ -17,10 +19,7 @@
 //! lock back costs others no more than that. If the thread stops right here, the job runs, and gets no lock:
 //! its starter opens them when the daemon is gone.
 
-use tutti_shm::segment::HeaderPage;
-
-use super::lent::Lent;
-use super::page::Teller;
+use super::proxy::Told;
 
 /// A call of the kernel moves 4 MiB at most, which takes some milliseconds, and the kernel may give the core
 /// to another rank for some more.
@@ -44,8 +43,6 @@ pub(super) struct LockWait {
 /// Those of a job's ranks on this node.
 #[derive(Debug)]
 pub(super) struct FileLocks {
-    /// One for each of its starters. Without any nobody looks, and the job is frozen at once.
-    ranks: Vec<Lent<HeaderPage>>,
     budget_ns: u64,
     /// The budget is as of then.
     budgeted_ns: u64,
@@ -59,36 +56,27 @@ pub(super) struct FileLocks {
 
 impl FileLocks {
     /// Of a job's ranks.
-    pub(super) fn of(ranks: Vec<Lent<HeaderPage>>, now_ns: u64) -> Self {
-        FileLocks {
-            ranks,
-            budget_ns: BUDGET_NS,
-            budgeted_ns: now_ns,
-            since_ns: None,
-            poll_ns: 0,
-            unreported: None,
-        }
+    pub(super) fn new(now_ns: u64) -> Self {
+        FileLocks { budget_ns: BUDGET_NS, budgeted_ns: now_ns, since_ns: None, poll_ns: 0, unreported: None }
     }
 
-    /// The job is to be frozen, of which its ranks are told by these pages. `true`: not yet.
-    pub(super) fn try_wait(&mut self, now_ns: u64, pages: &[Lent<Teller>]) -> bool {
-        if self.ranks.is_empty() {
-            return false;
-        }
+    /// The job is to be frozen, of which its ranks are told by these pages. `true`: not yet. `false`: the
+    /// caller sends what it says next, and with it that no locks are to be had.
+    pub(super) fn try_wait(&mut self, now_ns: u64, pages: &[Told]) -> bool {
         pages.iter().for_each(|page| page.close_file_locks(true));
-        if !self.are_held() {
+        if !are_held(pages) {
             return false;
         }
         let refill_ns = now_ns.saturating_sub(self.budgeted_ns) / REFILL_PART;
         self.budget_ns = (self.budget_ns + refill_ns).min(BUDGET_NS);
         (self.budgeted_ns, self.since_ns) = (now_ns, Some(now_ns));
-        !self.try_end_wait(now_ns)
+        !self.try_end_wait(now_ns, pages)
     }
 
     /// `true`: the job is to be frozen now. None of its ranks has a lock, or one has kept it for too long.
-    pub(super) fn try_end_wait(&mut self, now_ns: u64) -> bool {
+    pub(super) fn try_end_wait(&mut self, now_ns: u64, pages: &[Told]) -> bool {
         let Some(since_ns) = self.since_ns else { return true };
-        let is_kept = self.are_held();
+        let is_kept = are_held(pages);
         if is_kept && now_ns.saturating_sub(since_ns) + POLL_NS < self.budget_ns {
             self.poll_ns = now_ns + POLL_NS;
             return false;
@@ -97,8 +85,8 @@ impl FileLocks {
         true
     }
 
-    /// The job goes on; it may have been about to be frozen.
-    pub(super) fn open(&mut self, now_ns: u64, pages: &[Lent<Teller>]) {
+    /// The job goes on; it may have been about to be frozen. The caller sends it.
+    pub(super) fn open(&mut self, now_ns: u64, pages: &[Told]) {
         self.end_wait(now_ns, false);
         pages.iter().for_each(|page| page.close_file_locks(false));
     }
@@ -119,10 +107,14 @@ impl FileLocks {
         self.budgeted_ns = now_ns;
         self.unreported = Some(LockWait { from_ns, to_ns: now_ns, is_kept });
     }
+}
 
-    fn are_held(&self) -> bool {
-        self.ranks.iter().any(|page| page.has_file_locks())
-    }
+/// What is known of a rank's locks once it has been told that it gets none.
+fn are_held(pages: &[Told]) -> bool {
+    let ranks = || pages.iter().filter(|page| page.may_have_file_locks());
+    ranks().for_each(Told::send);
+    ranks().for_each(Told::wait);
+    ranks().any(Told::has_file_locks)
 }
 
 #[cfg(test)]
@@ -132,9 +124,10 @@ mod tests {
 
     use tutti_shm::daemon_page::{DaemonPage, Page};
     use tutti_shm::layout::Geometry;
-    use tutti_shm::segment::Segment;
+    use tutti_shm::segment::{HeaderPage, Segment};
 
     use super::*;
+    use crate::gang::proxy::Proxy;
 
     /// What a starter has: this process is one.
     struct Starter {
@@ -143,17 +136,17 @@ mod tests {
     }
 
     impl Starter {
-        fn new() -> (Self, FileLocks, Vec<Lent<Teller>>) {
+        fn new() -> (Self, FileLocks, Vec<Told>) {
             let geometry = Geometry { world_ranks: 2, local_ranks: 2, ..Geometry::default() };
             let starter =
                 Starter { segment: Segment::create(geometry).unwrap(), page: DaemonPage::create().unwrap() };
             let user = rustix::process::geteuid().as_raw();
-            let (back, _) = std::sync::mpsc::channel();
             let ranks = HeaderPage::read(starter.segment.descriptor()).unwrap();
-            let locks = FileLocks::of(vec![Lent::new(ranks, &back)], 0);
             let page = DaemonPage::adopt(starter.page.descriptor(), user, 0).unwrap();
-            let pages = vec![Lent::new(page, &back)];
-            (starter, locks, pages)
+            let pages = vec![Proxy::inline().told(page, Some(ranks))];
+            starter.segment.mapping().announce_file_locks();
+            pages[0].send();
+            (starter, FileLocks::new(0), pages)
         }
 
         fn hold(&self, count: u32) {
@@ -171,17 +164,32 @@ mod tests {
         let (starter, mut locks, pages) = Starter::new();
         assert!(!locks.try_wait(1_000, &pages) && starter.is_closed(), "no rank has one");
         locks.open(2_000, &pages);
+        pages[0].send();
         assert!(!starter.is_closed());
         assert_eq!(locks.take_wait(), None);
         starter.hold(2);
         assert!(locks.try_wait(10_000, &pages) && starter.is_closed());
         starter.hold(1);
-        assert!(!locks.try_end_wait(200_000), "one of two is given back");
+        assert!(!locks.try_end_wait(200_000, &pages), "one of two is given back");
         assert_eq!(locks.poll_ns(), 200_000 + POLL_NS);
         starter.hold(0);
-        assert!(locks.try_end_wait(300_000));
+        assert!(locks.try_end_wait(300_000, &pages));
         let wait = LockWait { from_ns: 10_000, to_ns: 300_000, is_kept: false };
         assert_eq!((locks.take_wait(), locks.take_wait()), (Some(wait), None));
+    }
+
+    #[test]
+    fn file_locks_of_a_job_that_has_opened_no_file_are_not_looked_at() {
+        let geometry = Geometry { world_ranks: 2, local_ranks: 2, ..Geometry::default() };
+        let (segment, page) = (Segment::create(geometry).unwrap(), DaemonPage::create().unwrap());
+        let user = rustix::process::geteuid().as_raw();
+        let teller = DaemonPage::adopt(page.descriptor(), user, 0).unwrap();
+        let pages = [Proxy::inline().told(teller, Some(HeaderPage::read(segment.descriptor()).unwrap()))];
+        assert!(!FileLocks::new(0).try_wait(1_000, &pages));
+        let is_closed = || Page::read(page.descriptor()).unwrap().are_file_locks_closed();
+        assert!(!is_closed(), "nothing was sent for it");
+        pages[0].send();
+        assert!(is_closed(), "it goes with what is sent next");
     }
 
     #[test]
@@ -192,13 +200,14 @@ mod tests {
         let mut freeze = |turn_ns: u64| {
             let from_ns = now_ns;
             if locks.try_wait(now_ns, &pages) {
-                while !locks.try_end_wait(now_ns) {
+                while !locks.try_end_wait(now_ns, &pages) {
                     now_ns = locks.poll_ns();
                 }
             }
             let wait = locks.take_wait().unwrap();
             assert_eq!((wait.from_ns, wait.to_ns, wait.is_kept), (from_ns, now_ns, true));
             locks.open(now_ns, &pages);
+            pages[0].send();
             now_ns += turn_ns;
             wait.to_ns - wait.from_ns
         };
@@ -215,7 +224,8 @@ mod tests {
         starter.hold(1);
         assert!(locks.try_wait(0, &pages));
         locks.open(50_000, &pages);
-        assert!(!starter.is_closed() && locks.try_end_wait(60_000));
+        pages[0].send();
+        assert!(!starter.is_closed() && locks.try_end_wait(60_000, &pages));
         assert_eq!(locks.take_wait(), Some(LockWait { from_ns: 0, to_ns: 50_000, is_kept: false }));
     }
 }

@@ -7,8 +7,8 @@
 //! [`REFILL_PART`] of the time, it is stopped after all, and gets its turn. So a server that waits for a
 //! question answers while another job has the cores.
 //!
-//! What is done with a job its ranks are told before it is done, on the page that each of its starters has
-//! for that.
+//! What is done with a job its ranks are told on the page that each of its starters has for that, by the proxy
+//! of its user ([`super::proxy`]): that it goes on before it does, that it stands still as soon as can be.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -23,13 +23,11 @@ use super::command::{Filling, LocalRanks};
 use super::file_locks::{FileLocks, LockWait};
 use super::freeze_progress::FreezeProgress;
 use super::freeze_state::FreezeState;
-use super::lent::Lent;
-use super::page::Teller;
+use super::proxy::Told;
 use super::stopper::Stopper;
 use super::worker::Worker;
 use tutti_protocol::users::FreezeMethod;
 use tutti_shm::board::JobLine;
-use tutti_shm::segment::HeaderPage;
 
 /// So long a job that dozes may work at once.
 const BUDGET_NS: u64 = 5_000_000;
@@ -59,7 +57,7 @@ pub(super) struct JobFreezer {
     mechanism: Mechanism,
     state: FreezeState,
     /// The pages of its starters here.
-    pages: Vec<Lent<Teller>>,
+    pages: Vec<Told>,
     file_locks: FileLocks,
     /// It stands still in the middle of its turn.
     is_held_inside: bool,
@@ -124,7 +122,7 @@ impl JobFreezer {
             mechanism,
             state: FreezeState::default(),
             pages: Vec::new(),
-            file_locks: FileLocks::of(Vec::new(), now_ns()),
+            file_locks: FileLocks::new(now_ns()),
             is_held_inside: false,
             line: None,
             starters: starters.clone(),
@@ -137,18 +135,31 @@ impl JobFreezer {
     }
 
     /// Its ranks are told of its turns from now on, and may have locks of files.
-    pub(super) fn tell(&mut self, pages: Vec<Lent<Teller>>, ranks: Vec<Lent<HeaderPage>>) {
+    pub(super) fn tell(&mut self, pages: Vec<Told>) {
         let now_ns = now_ns();
         self.file_locks.open(now_ns, &self.pages);
+        self.send();
         let is_unlocking = self.state == FreezeState::Unlocking;
-        (self.pages, self.file_locks) = (pages, FileLocks::of(ranks, now_ns));
+        (self.pages, self.file_locks) = (pages, FileLocks::new(now_ns));
         if is_unlocking {
             self.request_freeze(now_ns);
         } else if self.is_held() || self.is_held_inside {
             // It stands still already.
             let since_ns = if self.is_held() { self.requested_ns() } else { now_ns };
             self.pages.iter_mut().for_each(|page| page.begin(since_ns));
+            self.send();
         }
+    }
+
+    /// What was said on its pages is on its way to its ranks.
+    fn send(&self) {
+        self.pages.iter().for_each(Told::send);
+    }
+
+    /// The same, and it is there before anything else is done with it, unless its user keeps us waiting.
+    fn send_first(&self) {
+        self.send();
+        self.pages.iter().for_each(Told::wait);
     }
 
     /// It is shown on the board from now on.
@@ -219,6 +230,7 @@ impl JobFreezer {
     fn request_freeze(&mut self, now_ns: u64) {
         self.state = FreezeState::Requested { is_unchecked: true };
         self.pages.iter_mut().for_each(|page| page.begin(now_ns));
+        self.send();
         self.line.iter_mut().for_each(|line| line.freeze(now_ns));
         let refused = match &mut self.mechanism {
             Mechanism::Cgroups(all) => {
@@ -313,9 +325,10 @@ impl JobFreezer {
         self.file_locks.open(now_ns, &self.pages);
         self.is_held_inside = false;
         if before == FreezeState::Unlocking {
-            return;
+            return self.send();
         }
         self.pages.iter_mut().for_each(|page| page.end(now_ns));
+        self.send_first();
         self.line.iter_mut().for_each(|line| line.thaw(now_ns));
         with!(&mut self.mechanism, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
     }
@@ -328,6 +341,7 @@ impl JobFreezer {
             true => self.pages.iter_mut().for_each(|page| page.begin(now_ns)),
             false => self.pages.iter_mut().for_each(|page| page.end(now_ns)),
         }
+        self.send_first();
         all.iter().for_each(|one| one.hold(held));
         self.is_held_inside = held;
         true
@@ -340,7 +354,11 @@ impl JobFreezer {
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
     pub(super) fn publish_turn(&mut self, generation: u64, slice_end_ns: u64) {
-        self.pages.iter().for_each(|page| page.publish_turns(generation, slice_end_ns));
+        self.pages.iter_mut().for_each(|page| page.publish_turns(generation, slice_end_ns));
+        // Who stands still is told when it goes on.
+        if !self.is_held() {
+            self.send();
+        }
         self.line.iter_mut().for_each(|line| line.publish_turn(generation, slice_end_ns, now_ns()));
     }
 
@@ -413,7 +431,7 @@ impl JobFreezer {
     /// `true`: all of it has just been found to stand still.
     pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
         if self.state == FreezeState::Unlocking {
-            if self.file_locks.try_end_wait(now_ns) {
+            if self.file_locks.try_end_wait(now_ns, &self.pages) {
                 self.request_freeze(now_ns);
             }
             return false;

@@ -20,8 +20,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use tutti_os::stat::{Stat, owner};
 use tutti_shm::call_counts::{self, CallCounts};
-pub(crate) use tutti_shm::daemon_page::Teller;
-use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES, Page};
+use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES, Page, Teller};
 use tutti_shm::phases::{self, Grants, Rings};
 use tutti_shm::segment::HeaderPage;
 

@@ -1,16 +1,20 @@
 //! The parallel slots of this node, among jobs that share them ([`tutti_sched::phases`]): what the switch
-//! thread reads on their pages, tells them, and does with who keeps what others want.
+//! thread hears of them, tells them, and does with who keeps what others want.
 //!
-//! Who has rung other threads hear ([`super::bell`]): nobody keeps the switch thread busy.
+//! Their pages other threads touch: rings come from [`super::bell`], words go by [`super::proxy`]. Nobody keeps
+//! the switch thread busy, or waiting.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tutti_sched::JobId;
 use tutti_sched::phases::{Action, Arbiter, Rules, State};
-use tutti_shm::phases::Grants;
+use tutti_shm::phases::Agreement;
 
 use super::bell::Bell;
-use super::lent::Lent;
+use super::proxy::Granted;
+
+/// So long a proxy has to end the lines of dead processes before a lease that is over counts as overstayed.
+const DEAD_NS: u64 = 500_000;
 
 /// A job is to stand still, or to go on, inside its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +23,18 @@ pub(super) struct Hold {
     pub(super) held: bool,
 }
 
+/// A job that shares, as it is found.
+#[derive(Debug)]
+pub(super) struct Shares {
+    /// A claim of its user's.
+    pub(super) agreed: Agreement,
+    pub(super) grants: Granted,
+    pub(super) bell: Bell,
+}
+
 #[derive(Debug)]
 struct Shared {
-    grants: Lent<Grants>,
+    grants: Granted,
     bell: Bell,
     /// Nobody has been told yet that it overstays.
     unreported: bool,
@@ -33,17 +46,20 @@ pub(super) struct Phases {
     arbiter: Arbiter,
     jobs: BTreeMap<JobId, Shared>,
     holds: VecDeque<Hold>,
+    /// For what was due then nothing is done before that moment.
+    asked: Option<(JobId, u64)>,
+    patient_until_ns: u64,
 }
 
 impl Phases {
     /// The ranks of a job that shares run here; `runs`: it is its turn.
-    pub(super) fn adopt(&mut self, now_ns: u64, job: JobId, grants: Lent<Grants>, bell: Bell, runs: bool) {
+    pub(super) fn adopt(&mut self, now_ns: u64, job: JobId, shares: Shares, runs: bool) {
         self.leave(now_ns, job);
-        let agreed = grants.agreement();
+        let Shares { agreed, grants, bell } = shares;
         let rules = Rules { lease_ns: agreed.lease_ns, yield_min_ns: agreed.yield_min_ns };
         if self.arbiter.join(now_ns, job, rules, agreed.weight.clamp(1, tutti_sched::WEIGHT_MAX)) {
             self.jobs.insert(job, Shared { grants, bell, unreported: true });
-            self.settle(now_ns);
+            self.settle();
             if runs {
                 self.set_runs(now_ns, job, true);
             }
@@ -52,11 +68,11 @@ impl Phases {
 
     /// Nothing of the job is left here.
     pub(super) fn leave(&mut self, now_ns: u64, job: JobId) {
-        if let Some(mut shared) = self.jobs.remove(&job) {
+        if let Some(shared) = self.jobs.remove(&job) {
             shared.grants.release();
             self.arbiter.leave(now_ns, job);
             self.holds.retain(|hold| hold.job != job);
-            self.settle(now_ns);
+            self.settle();
         }
     }
 
@@ -66,7 +82,7 @@ impl Phases {
             // A hold that has not been done yet is not to undo what the turn does.
             self.holds.retain(|hold| hold.job != job);
             self.arbiter.set_runs(now_ns, job, runs);
-            self.settle(now_ns);
+            self.settle();
         }
     }
 
@@ -80,19 +96,24 @@ impl Phases {
         if self.jobs.is_empty() {
             return;
         }
-        let rung: Vec<JobId> =
-            self.jobs.iter().filter_map(|(job, one)| one.bell.take().then_some(*job)).collect();
-        for job in rung {
-            self.look(now_ns, job);
+        let rung: Vec<(JobId, bool)> =
+            self.jobs.iter().filter_map(|(job, one)| Some((*job, one.bell.take()?))).collect();
+        for (job, is_inside) in rung {
+            self.look(now_ns, job, is_inside);
         }
-        if self.arbiter.poll_timeout().is_some_and(|due_ns| now_ns >= due_ns) {
-            // Its lease may have been a dead process's.
-            if let Some(holder) = self.arbiter.holder() {
+        if let Some(due_ns) = self.arbiter.poll_timeout().filter(|due_ns| now_ns >= *due_ns) {
+            // Its lease may have been a dead process's: then its bell rings.
+            if let Some(holder) = self.arbiter.holder()
+                && self.asked != Some((holder, due_ns))
+            {
                 self.jobs[&holder].grants.end_dead();
-                self.look(now_ns, holder);
+                (self.asked, self.patient_until_ns) = (Some((holder, due_ns)), now_ns + DEAD_NS);
+            }
+            if now_ns < self.patient_until_ns {
+                return;
             }
             self.arbiter.handle_time(now_ns);
-            self.settle(now_ns);
+            self.settle();
         }
     }
 
@@ -108,23 +129,22 @@ impl Phases {
 
     /// When to look again.
     pub(super) fn timeout_ns(&self) -> Option<u64> {
-        self.arbiter.poll_timeout()
+        self.arbiter.poll_timeout().map(|due_ns| due_ns.max(self.patient_until_ns))
     }
 
     /// What the lines of a job say.
-    fn look(&mut self, now_ns: u64, job: JobId) {
-        let Some(one) = self.jobs.get(&job) else { return };
+    fn look(&mut self, now_ns: u64, job: JobId, is_inside: bool) {
         let has = matches!(self.arbiter.state(job), Some(State::Holds | State::Overdue));
-        match (one.grants.is_inside(), has) {
+        match (is_inside, has) {
             (true, true) => {}
             (true, false) => self.arbiter.handle_request(now_ns, job),
             (false, _) => self.arbiter.handle_idle(now_ns, job),
         }
-        self.settle(now_ns);
+        self.settle();
     }
 
     /// Does what the arbiter says.
-    fn settle(&mut self, now_ns: u64) {
+    fn settle(&mut self) {
         while let Some(action) = self.arbiter.poll_action() {
             let patience_ns = self.arbiter.patience_ns();
             let (Action::Others(job, _)
@@ -137,12 +157,7 @@ impl Phases {
             match action {
                 Action::Others(_, others) => one.grants.set_others(others, patience_ns),
                 Action::Grant(_) => one.grants.set_granted(true),
-                Action::Contended(_, contended) => {
-                    one.grants.set_contended(contended);
-                    if contended && !one.grants.is_inside() {
-                        self.arbiter.handle_idle(now_ns, job);
-                    }
-                }
+                Action::Contended(_, contended) => one.grants.set_contended(contended),
                 Action::Take(_) => {
                     one.grants.set_granted(false);
                     // One that has begun a region just now rings when it has seen that it may not.

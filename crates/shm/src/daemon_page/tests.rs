@@ -147,3 +147,24 @@ fn daemon_page_closed_file_locks_are_open_when_the_daemon_is_gone() {
     let _next = adopt(&made, 20);
     assert!(!rank.are_file_locks_closed(), "by the next daemon");
 }
+
+#[test]
+fn daemon_page_draft_comes_to_the_page_by_its_copier() {
+    let page = DaemonPage::create().unwrap();
+    let mut before = adopt(&page, 0);
+    before.begin(10 * MS);
+    before.end(15 * MS);
+    let (mut draft, copier) = before.draft();
+    draft.begin(20 * MS);
+    draft.end(27 * MS);
+    draft.publish_turns(9, 40 * MS);
+    draft.close_file_locks(true);
+    assert_eq!((page.turns().thaw_count, page.turns().generation), (1, 0), "it is in memory of its own");
+    copier.copy();
+    let told = Turns { thaw_count: 2, frozen_ns_total: 12 * MS, generation: 9, slice_end_ns: 40 * MS };
+    assert_eq!(page.turns(), told);
+    assert!(Page::read(page.reading_end().unwrap().as_fd()).unwrap().are_file_locks_closed());
+    draft.begin(50 * MS);
+    copier.copy();
+    assert_eq!(Page::read(page.descriptor()).unwrap().frozen_ns(53 * MS), 15 * MS, "what lasts is there too");
+}

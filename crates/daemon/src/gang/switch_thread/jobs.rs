@@ -165,18 +165,15 @@ impl SwitchThread {
     /// What a job's starters here have has been found.
     pub(super) fn handle_pages(&mut self, now_ns: u64, id: JobId, pages: &Handover) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let (Some(Pages { tellers, file_locks, grants }), Some(freezer)) = (pages.take(), &mut job.freezer)
-        else {
-            return;
-        };
-        freezer.tell(tellers, file_locks);
+        let (Some(Pages { told, shares }), Some(freezer)) = (pages.take(), &mut job.freezer) else { return };
+        freezer.tell(told);
         let Some(node) = &self.node else { return };
         let runs = node.agent.switch().is_thawed(id);
         if runs {
             self.slice.publish_turn(node, id, freezer);
         }
-        if let Some((grants, bell)) = grants {
-            self.phases.adopt(now_ns, id, grants, bell, runs);
+        if let Some(shares) = shares {
+            self.phases.adopt(now_ns, id, shares, runs);
         }
     }
 
