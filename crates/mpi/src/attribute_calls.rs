@@ -10,6 +10,7 @@ use crate::abi::*;
 use crate::attributes::{Key, Language, Object, Owner, Set, Value, language};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
+use crate::progress::Progress;
 
 type Copy =
     unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;

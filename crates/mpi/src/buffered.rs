@@ -14,6 +14,7 @@ use crate::attached::{Attached, Owned};
 use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::extra::Extra;
 use crate::request::{Request, RequestKind, Started, WhenDone};
 use crate::wait_goal::Goal;

@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, check};
 use crate::point_to_point::outcome_error;
 use crate::process::{Guard, Start, Starter};
+use crate::progress::Progress;
 use crate::request::extra::{Compound, Extra, Generalized, NOTHING, Part};
 use crate::request::partition::Partitioned;
 use crate::request::{Outcome, Request, RequestKind};

@@ -34,6 +34,7 @@ pub mod partitioned;
 pub mod phase;
 pub mod point_to_point;
 pub mod process;
+pub mod progress;
 pub mod request;
 pub mod sections;
 mod session;

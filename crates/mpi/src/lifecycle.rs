@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, check};
 use crate::phase::{self, AFTER, BEFORE, RUNNING};
 use crate::process::{self, Guard, Process};
+use crate::progress::Progress;
 use crate::request::{Request, RequestKind};
 use crate::session::{Environment, Session};
 use crate::wait_goal::{Goal, Outside};
@@ -147,7 +148,6 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
         LOCK.need_while_held();
     }
     let spawned = job.spawned().cloned();
-    let next_context = job.contexts_before().max(2);
     let world_context = spawned.as_ref().map_or(0, |spawned| spawned.context);
     crate::info::remember_ranks(job.world().len());
     let world = Rc::new(Group::new(job.world().to_vec()));
@@ -166,8 +166,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let process = Process {
         env: Environment::new(job.universe() as c_int, app_number, required, process::thread_id()),
         engine,
-        // The predefined communicators have the first two numbers.
-        comms: Comms::new(predefined_comms, next_context),
+        comms: Comms::new(predefined_comms),
         types: Types::new(),
         attributes: Default::default(),
         colls: Default::default(),
@@ -212,15 +211,16 @@ pub(crate) fn finish(mut guard: Guard) {
     // Who sends a message to itself need not have received it.
     let own = guard.engine.job.rank() as c_int;
     let sends = |request: &Request| request.kind == RequestKind::Send && request.peer != own;
-    guard.wait(None, Goal::Pending(&sends), |process| process.engine.is_flushed().then_some(()));
+    guard.wait(None, Goal::Pending(&sends), |engine| engine.is_flushed().then_some(()));
     if guard.engine.may_have_guests() {
         guard.engine.leave_guests();
         let goal = Goal::Outside(Outside::Launch);
-        guard.wait(None, goal, |process| process.engine.is_flushed().then_some(()));
+        guard.wait(None, goal, |engine| engine.is_flushed().then_some(()));
     }
     guard.comms.take_names_back();
     guard.engine.publish_all();
-    guard.release_blocks();
+    let job = guard.engine.job.clone();
+    guard.comms.release_blocks(&job);
     crate::stats::leave(&guard);
     process::end();
     // The state itself is kept: a thread that wrongly still waits must not find freed memory. The process is

@@ -27,6 +27,7 @@ use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result, check};
 use crate::handle::NONE;
 use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::extra::Extra;
 use crate::request::partition::{Introduction, Partitioned, Side};
 use crate::request::{Named, Outcome, Request, RequestKind, Started};

@@ -13,7 +13,6 @@ use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result};
 use crate::process::{Guard, Process};
 use crate::request::{Named, Outcome, Request, RequestKind, Started};
-use crate::wait_goal::Goal;
 
 /// Handle of no request: the operation is finished and had nothing to tell.
 pub const FINISHED_SEND: MPI_Request = MPI_Request((crate::handle::Kind::Request as usize) << 27 | 0xff_ffff);
@@ -209,15 +208,6 @@ impl Guard {
             MPI_ANY_SOURCE => Some((source, communicator.context)),
             _ => Some((communicator.world_rank(source)? as c_int, communicator.context)),
         })
-    }
-
-    /// Waits for a request and frees it.
-    #[inline(always)]
-    pub fn finish_request(&mut self, index: u32) -> Outcome {
-        let request = self.engine.requests.get(index);
-        let hint = usize::try_from(request.peer).ok();
-        self.wait(hint, Goal::Request(index), |process| process.engine.is_done(index).then_some(()));
-        self.take_request(index)
     }
 
     /// Takes the outcome of a request that is done; the request goes.

@@ -216,6 +216,17 @@ pub(crate) fn with_state<T>(action: impl FnOnce(&mut Process) -> T) -> T {
 }
 
 impl Guard {
+    /// Leaves the library: as dropping the guard, in place.
+    #[inline(always)]
+    pub fn leave(self) {
+        drop(self);
+    }
+
+    #[cold]
+    pub(crate) fn offer_core(&mut self) {
+        self.rank.offer_core();
+    }
+
     /// The state for a thread that has locked the rank already.
     pub(crate) fn borrow(rank: LockedRank) -> Self {
         let process = with_state(std::ptr::from_mut);

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::abi::{MPI_Request, MPI_THREAD_MULTIPLE};
 use crate::collective::schedule::Schedule;
 use crate::engine::steps;
-use crate::process::{Guard, Process};
+use crate::process::Process;
 use crate::request::Named as NamedRequest;
 use crate::request::extra::Extra;
 use crate::request::partition::Partitioned;
@@ -284,20 +284,5 @@ impl Description<'_, '_> {
         let (peer, tag, context) = (request.peer, request.tag, request.context);
         let matched = engine.is_matched(index);
         self.put(Wait { what, matched, peer, tag, context, bytes, moved, ..Wait::other(0, false) });
-    }
-}
-
-impl Guard {
-    /// Waits until `find` gives something about a message that no receive was posted for. It runs under the
-    /// lock, maybe on another thread of this process: what it takes, no other wait takes.
-    pub fn await_message<T>(
-        &mut self,
-        context: u32,
-        source: i32,
-        tag: i32,
-        find: impl FnMut(&mut Process) -> Option<T>,
-    ) -> T {
-        let hint = usize::try_from(source).ok();
-        self.wait(hint, Goal::Message { context, source, tag }, find)
     }
 }

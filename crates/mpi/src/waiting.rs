@@ -13,38 +13,53 @@ use tutti_runtime::waiting::{self, Idle, Waiting};
 
 use crate::check;
 use crate::check_mode;
+use crate::collective::schedule::Schedule;
+use crate::engine::Engine;
+use crate::error::Result;
 use crate::events;
 use crate::process::{self, Guard, Process};
+use crate::progress::Progress;
+use crate::request::Outcome;
 use crate::wait_goal::{self, Goal};
 
 /// What is no rank rings no bell: a thread that waits for it looks again after so long.
 const OUTSIDE_NAP: Duration = Duration::from_millis(1);
 
-impl Guard {
-    /// Makes progress until `ready` gives something. `hint` is the world rank waited for; `goal` says what
-    /// for, to an onlooker.
+impl Progress for Guard {
+    #[inline(always)]
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    #[inline(always)]
+    fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    #[inline(always)]
+    fn rank(&mut self) -> &mut LockedRank {
+        &mut self.rank
+    }
+
     #[inline]
-    pub fn wait<T>(
+    fn wait<T>(
         &mut self,
         hint: Option<usize>,
         goal: Goal<'_>,
-        ready: impl FnMut(&mut Process) -> Option<T>,
+        mut ready: impl FnMut(&mut Engine) -> Option<T>,
     ) -> T {
-        waiting::wait(self, hint, goal, ready)
+        waiting::wait(self, hint, goal, |process: &mut Process| ready(&mut process.engine))
     }
 
-    /// Makes progress until a flag in shared memory that others set is `ready`. Whoever sets it rings this
-    /// rank.
     #[cold]
-    pub fn watch(&mut self, goal: Goal<'_>, ready: impl Fn() -> bool) {
+    fn watch(&mut self, goal: Goal<'_>, ready: impl Fn() -> bool) {
         if !ready() {
             waiting::wait_until(self, None, goal, |_| ready());
         }
     }
 
-    /// Makes progress with messages and with collective operations. Returns whether anything moved.
     #[inline(always)]
-    pub fn progress(&mut self, hint: Option<usize>) -> bool {
+    fn progress(&mut self, hint: Option<usize>) -> bool {
         let moved = self.engine.progress(hint);
         if self.engine.requests.has_awaited() {
             self.advance_schedules();
@@ -52,23 +67,15 @@ impl Guard {
         moved
     }
 
-    /// Makes progress for a call that does not wait. A program that calls it again and again in vain lets the
-    /// other ranks of its core do what it looks for.
     #[inline(always)]
-    pub fn look(&mut self) {
-        let moved = self.progress(None);
+    fn look(&mut self) {
+        let moved = Progress::progress(self, None);
         if self.rank.core_sharing.looked(moved) {
             self.offer_core();
         }
     }
 
-    #[cold]
-    fn offer_core(&mut self) {
-        self.rank.offer_core();
-    }
-
-    /// Ranks that have been started since are peers from now on, and need cores too.
-    pub fn meet_new_ranks(&mut self) {
+    fn meet_new_ranks(&mut self) {
         if self.engine.meet_new_ranks() {
             self.rank.core_sharing = CoreSharing::new(self.engine.job.is_oversubscribed());
         }
@@ -78,16 +85,20 @@ impl Guard {
         }
     }
 
-    /// Leaves the library: as dropping the guard, in place.
     #[inline(always)]
-    pub fn leave(self) {
-        drop(self);
+    fn finish_request(&mut self, index: u32) -> Outcome {
+        let request = self.engine.requests.get(index);
+        let hint = usize::try_from(request.peer).ok();
+        self.wait(hint, Goal::Request(index), |engine| engine.is_done(index).then_some(()));
+        self.take_request(index)
     }
 
-    /// Runs `action`, which may take long, without the lock. If this thread waits, another one that waits
-    /// looks meanwhile.
-    pub fn unlocked<T>(&mut self, action: impl FnOnce() -> T) -> T {
-        self.rank.unlocked(action)
+    fn run(&mut self, schedule: &mut Schedule) -> Result<()> {
+        self.run_schedule(schedule)
+    }
+
+    fn launch(&mut self, schedule: Schedule) -> u32 {
+        self.launch_schedule(schedule)
     }
 }
 
@@ -108,7 +119,7 @@ unsafe impl Waiting for Guard {
 
     #[inline(always)]
     fn progress(&mut self, hint: Option<usize>) -> bool {
-        Guard::progress(self, hint)
+        Progress::progress(self, hint)
     }
 
     fn describe(process: &Process, goal: Goal<'_>, report: &mut SleepReport) {
@@ -143,7 +154,7 @@ impl Interface for Mpi {
         // SAFETY: the rank is locked, and used again only when this call has ended.
         let rank = unsafe { rank.lend() };
         let guard = Guard::borrow(ManuallyDrop::into_inner(rank));
-        ManuallyDrop::new(guard).progress(None)
+        Progress::progress(&mut *ManuallyDrop::new(guard), None)
     }
 
     fn publish(&self) {

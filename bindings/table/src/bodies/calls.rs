@@ -171,7 +171,8 @@ impl Rule {
         let name = self.callee.name.as_str();
         match name.rsplit_once('.') {
             Some((owners, function)) if !name.starts_with("guard.") => {
-                (owners.split('.').map(|owner| format!("process.{owner}")).collect(), function)
+                let owners = owners.split('.').filter(|owner| *owner != "nothing");
+                (owners.map(|owner| format!("process.{owner}")).collect(), function)
             }
             _ => (Vec::new(), name),
         }
@@ -186,10 +187,11 @@ impl Rule {
         let (safety, block) = if has_addresses { (SAFETY, "unsafe ") } else { ("", "") };
         let arguments = self.callee.arguments.as_deref().unwrap_or_default();
         let (owners, function) = self.owners();
+        let name_of = self.callee.name.as_str();
         let mut given: Vec<String> = match self.entry {
             Entry::Itself => vec![format!("c\"{name}\"")],
             Entry::Call if !owners.is_empty() => owners.iter().map(|owner| format!("&mut {owner}")).collect(),
-            Entry::Call if !function.starts_with("guard.") => vec!["guard".to_owned()],
+            Entry::Call if function == name_of && !function.starts_with("guard.") => vec!["guard".to_owned()],
             Entry::File if function.starts_with("files::") => vec!["guard".to_owned()],
             _ => Vec::new(),
         };

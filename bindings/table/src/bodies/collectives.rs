@@ -65,6 +65,11 @@ pub fn line(
     Ok(())
 }
 
+/// How a call begins that translates its arguments first.
+const TRANSLATED: &str = "arguments.METHOD(";
+/// How one begins that may be done at once.
+const AT_ONCE: &str = "guard.METHOD(comm, ";
+
 impl Expression {
     /// An argument in Rust.
     fn to_rust(&self) -> Result<String, String> {
@@ -83,11 +88,11 @@ impl Expression {
         Ok(format!("{constructor}({})", list(arguments)?))
     }
 
-    /// The call of a method of the guard.
-    fn to_call(&self) -> Result<String, String> {
+    /// The call of a method.
+    fn to_call(&self, of: &str) -> Result<String, String> {
         let arguments =
             self.arguments.as_deref().ok_or_else(|| format!("`{}` has no arguments", self.name))?;
-        Ok(format!("guard.{}(comm, {})", self.name, list(arguments)?))
+        Ok(format!("{}{})", of.replace("METHOD", &self.name), list(arguments)?))
     }
 }
 
@@ -112,7 +117,7 @@ impl Operation {
     /// The table has all functions, and each expression uses exactly their parameters.
     fn check(&self, functions: &[Function]) -> Result<(), String> {
         for expression in self.expressions() {
-            expression.to_call()?;
+            expression.to_call(TRANSLATED)?;
         }
         for (form, is_large) in FORMS.into_iter().flat_map(|form| [(form, false), (form, true)]) {
             let name = self.function_name(form, is_large);
@@ -155,10 +160,10 @@ impl Operation {
 
     fn body(&self, form: Form) -> Result<String, String> {
         if let (Form::Blocking, Some(all)) = (form, &self.blocking) {
-            return Ok(format!("        {}\n", all.to_call()?));
+            return Ok(format!("        {}\n", all.to_call(AT_ONCE)?));
         }
         let work = match &self.work {
-            Some(work) => work.to_call()? + "?",
+            Some(work) => work.to_call(TRANSLATED)? + "?",
             None => format!("Work::{}", self.name),
         };
         let rest = match form {
@@ -172,7 +177,13 @@ impl Operation {
                  unsafe { guard.prepare_collecting(comm, work, request) }\n"
             }
         };
-        Ok(format!("        let work = {work};\n{rest}"))
+        let translated = match &self.work {
+            Some(_) => {
+                "        let arguments = Arguments::new(&guard.comms, &guard.types, &guard.colls, comm)?;\n"
+            }
+            None => "",
+        };
+        Ok(format!("{translated}        let work = {work};\n{rest}"))
     }
 }
 
@@ -229,7 +240,8 @@ mod tests {
              buffer: *mut c_void,\n    count: MPI_Count,\n    datatype: MPI_Datatype,\n    root: c_int,\n    \
              comm: MPI_Comm,\n    request: *mut MPI_Request,\n) -> c_int {\n    \
              call(c\"MPI_Ibcast_c\", comm, |guard| {\n        \
-             let work = guard.work_broadcast(comm, Data::new(buffer, count, datatype), root)?;\n"
+             let arguments = Arguments::new(&guard.comms, &guard.types, &guard.colls, comm)?;\n        \
+             let work = arguments.work_broadcast(Data::new(buffer, count, datatype), root)?;\n"
         ));
     }
 

@@ -7,7 +7,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::collective::work::{Integers, ReductionArguments, Scattered, Work};
+use crate::collective::work::{Arguments, Integers, ReductionArguments, Scattered, Work};
 use crate::datatype::Data;
 use crate::errhandler::call;
 

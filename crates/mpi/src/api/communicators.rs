@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::argument::{get, put};
+use crate::comm::Comms;
 use crate::comm::intercomm::Bridge;
 use crate::comm::machine::{RESOURCE_KEY, SHARED_MEMORY};
 use crate::errhandler::call;
@@ -56,12 +57,12 @@ unsafe fn ask(
 }
 
 /// How two communicators are alike.
-pub(super) fn compare(guard: &Guard, comm: MPI_Comm, other: MPI_Comm) -> Result<c_int> {
-    Ok(guard.comms.find(comm)?.compare(guard.comms.find(other)?))
+pub(super) fn compare(comms: &Comms, comm: MPI_Comm, other: MPI_Comm) -> Result<c_int> {
+    Ok(comms.find(comm)?.compare(comms.find(other)?))
 }
 
-pub(super) fn is_inter(guard: &Guard, comm: MPI_Comm) -> Result<bool> {
-    Ok(guard.comms.find(comm)?.remote.is_some())
+pub(super) fn is_inter(comms: &Comms, comm: MPI_Comm) -> Result<bool> {
+    Ok(comms.find(comm)?.remote.is_some())
 }
 
 /// Size of the remote group.
@@ -75,14 +76,14 @@ pub(super) unsafe fn remote_size(name: &'static CStr, comm: MPI_Comm, size: *mut
 }
 
 /// The local group.
-pub(super) fn group(guard: &mut Guard, comm: MPI_Comm) -> Result<MPI_Group> {
-    let members = guard.comms.find(comm)?.group.clone();
-    Ok(guard.comms.keep_group(members))
+pub(super) fn group(comms: &mut Comms, comm: MPI_Comm) -> Result<MPI_Group> {
+    let members = comms.find(comm)?.group.clone();
+    Ok(comms.keep_group(members))
 }
 
-pub(super) fn remote_group(guard: &mut Guard, comm: MPI_Comm) -> Result<MPI_Group> {
-    let members = guard.comms.intercomm(comm)?.1.clone();
-    Ok(guard.comms.keep_group(members))
+pub(super) fn remote_group(comms: &mut Comms, comm: MPI_Comm) -> Result<MPI_Group> {
+    let members = comms.intercomm(comm)?.1.clone();
+    Ok(comms.keep_group(members))
 }
 
 pub(super) fn duplicate_with_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Result<MPI_Comm> {
@@ -125,7 +126,8 @@ pub(super) fn split_by_type(
     info: MPI_Info,
 ) -> Result<MPI_Comm> {
     let hints = info::hints(info)?;
-    let part = guard.split_comm_by_type(comm, split_type, key, &hints)?;
+    let color = guard.comms.find(comm)?.part_of_machine(&guard.engine, split_type, &hints)?;
+    let part = guard.split_comm(comm, color, key)?;
     // A call that did not ask for a kind of part learns which one it is.
     if split_type == MPI_COMM_TYPE_HW_UNGUIDED && part != MPI_COMM_NULL && info != MPI_INFO_NULL {
         info::change(info, |info| {
@@ -177,18 +179,28 @@ unsafe fn end(
 }
 
 /// The communicator with the processes that started this one.
-pub(super) fn parent(guard: &Guard) -> Result<MPI_Comm> {
-    Ok(guard.comms.parent())
+pub(super) fn parent(comms: &Comms) -> Result<MPI_Comm> {
+    Ok(comms.parent())
 }
 
-pub(super) fn set_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Result<()> {
-    guard.comms.find(comm)?;
+pub(super) fn set_info(comms: &mut Comms, comm: MPI_Comm, info: MPI_Info) -> Result<()> {
+    comms.find(comm)?;
     let hints = info::read(info, |info| Ok(info.clone()))?;
-    guard.comms.find_mut(comm)?.take_hints(&hints);
+    comms.find_mut(comm)?.take_hints(&hints);
     Ok(())
 }
 
 /// The hints that are in use.
-pub(super) fn info(guard: &Guard, comm: MPI_Comm) -> Result<MPI_Info> {
-    Ok(info::keep(guard.comms.find(comm)?.hints.clone().with_memory_kinds()))
+pub(super) fn info(comms: &Comms, comm: MPI_Comm) -> Result<MPI_Info> {
+    Ok(info::keep(comms.find(comm)?.hints.clone().with_memory_kinds()))
+}
+
+/// Lets go of a group; gives the handle that the user has then. That of the empty group may be given back
+/// too, and stays.
+pub(super) fn free_group(guard: &mut Guard, group: MPI_Group) -> Result<MPI_Group> {
+    guard.comms.group(group)?;
+    if guard.comms.free_group(group) {
+        guard.forget_left_ranks();
+    }
+    Ok(MPI_GROUP_NULL)
 }

@@ -8,7 +8,7 @@ use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::info::host_name;
 use crate::phase::{FORKED, phase};
-use crate::process::{self, Guard, Process};
+use crate::process::{self, Process};
 use tutti_shm::ticket::VIRTUAL_NODE_VARIABLE;
 
 /// The version of the standard.
@@ -51,7 +51,7 @@ fn processor_name(process: &Process) -> Vec<u8> {
 }
 
 /// Allocates memory.
-pub(super) fn allocate(_: &Guard, size: MPI_Aint) -> Result<*mut c_void> {
+pub(super) fn allocate(size: MPI_Aint) -> Result<*mut c_void> {
     check(size >= 0, MPI_ERR_ARG, || format!("size is {size}, expected 0 or more"))?;
     // SAFETY: aligned_alloc takes any size that is a multiple of the alignment.
     let memory = unsafe { libc::aligned_alloc(64, (size as usize).max(1).next_multiple_of(64)) };
@@ -63,7 +63,7 @@ pub(super) fn allocate(_: &Guard, size: MPI_Aint) -> Result<*mut c_void> {
 ///
 /// # Safety
 /// `base` is null or came from there, and is not used any more.
-pub(super) unsafe fn release(_: &Guard, base: *mut c_void) -> Result<()> {
+pub(super) unsafe fn release(base: *mut c_void) -> Result<()> {
     // SAFETY: our contract.
     unsafe { libc::free(base) };
     Ok(())

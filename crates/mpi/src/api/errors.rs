@@ -3,13 +3,15 @@
 use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
+use crate::comm::Comms;
 use crate::errhandler::{self, Object, call, call_window};
 use crate::error::{Error, Result};
-use crate::process::Guard;
+use crate::session::Environment;
+use crate::win::Windows;
 use crate::{error_codes, process};
 
-pub(super) fn set_handler_of_comm(guard: &mut Guard, comm: MPI_Comm, handler: MPI_Errhandler) -> Result<()> {
-    let communicator = guard.comms.find_mut(comm)?;
+pub(super) fn set_handler_of_comm(comms: &mut Comms, comm: MPI_Comm, handler: MPI_Errhandler) -> Result<()> {
+    let communicator = comms.find_mut(comm)?;
     errhandler::check_for(Object::Comm, handler)?;
     errhandler::retain(handler);
     errhandler::release(std::mem::replace(&mut communicator.errhandler, handler));
@@ -17,34 +19,34 @@ pub(super) fn set_handler_of_comm(guard: &mut Guard, comm: MPI_Comm, handler: MP
 }
 
 /// The error handler of a communicator; the user gets a reference.
-pub(super) fn handler_of_comm(guard: &Guard, comm: MPI_Comm) -> Result<MPI_Errhandler> {
-    let handler = guard.comms.find(comm)?.errhandler;
+pub(super) fn handler_of_comm(comms: &Comms, comm: MPI_Comm) -> Result<MPI_Errhandler> {
+    let handler = comms.find(comm)?.errhandler;
     errhandler::retain(handler);
     Ok(handler)
 }
 
 pub(super) fn set_handler_of_session(
-    guard: &mut Guard,
+    env: &mut Environment,
     session: MPI_Session,
     handler: MPI_Errhandler,
 ) -> Result<()> {
     errhandler::check_for(Object::Session, handler)?;
     errhandler::retain(handler);
-    if let Some(session) = guard.env.sessions.find_mut(session.0) {
+    if let Some(session) = env.sessions.find_mut(session.0) {
         errhandler::release(std::mem::replace(&mut session.errhandler, handler));
     }
     Ok(())
 }
 
 /// The error handler of a session; the user gets a reference.
-pub(super) fn handler_of_session(guard: &Guard, session: MPI_Session) -> Result<MPI_Errhandler> {
-    let handler = guard.env.session(session)?.errhandler;
+pub(super) fn handler_of_session(env: &Environment, session: MPI_Session) -> Result<MPI_Errhandler> {
+    let handler = env.session(session)?.errhandler;
     errhandler::retain(handler);
     Ok(handler)
 }
 
-pub(super) fn set_handler_of_window(guard: &mut Guard, win: MPI_Win, handler: MPI_Errhandler) -> Result<()> {
-    let window = guard.wins.find_mut(win)?;
+pub(super) fn set_handler_of_window(wins: &mut Windows, win: MPI_Win, handler: MPI_Errhandler) -> Result<()> {
+    let window = wins.find_mut(win)?;
     errhandler::check_for(Object::Win, handler)?;
     errhandler::retain(handler);
     errhandler::release(std::mem::replace(&mut window.errhandler, handler));
@@ -52,8 +54,8 @@ pub(super) fn set_handler_of_window(guard: &mut Guard, win: MPI_Win, handler: MP
 }
 
 /// The error handler of a window; the user gets a reference.
-pub(super) fn handler_of_window(guard: &Guard, win: MPI_Win) -> Result<MPI_Errhandler> {
-    let handler = guard.wins.find(win)?.errhandler;
+pub(super) fn handler_of_window(wins: &Windows, win: MPI_Win) -> Result<MPI_Errhandler> {
+    let handler = wins.find(win)?.errhandler;
     errhandler::retain(handler);
     Ok(handler)
 }

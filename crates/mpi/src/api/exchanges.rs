@@ -8,6 +8,7 @@ use crate::engine::message::Mode;
 use crate::error::Result;
 use crate::point_to_point::outcome_result;
 use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::Started;
 use crate::request::extra::Part;
 

@@ -4,10 +4,11 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::datatype::Data;
-use crate::engine::Found;
+use crate::engine::{Engine, Found};
 use crate::error::{Error, Result};
 use crate::point_to_point::outcome_result;
-use crate::process::{Guard, Process};
+use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::{Outcome, Request, RequestKind};
 
 /// A message that was taken out of matching, with its handle and the status that describes it. Remembers the
@@ -66,7 +67,7 @@ pub(super) fn probe(
         return Ok((MPI_MESSAGE_NO_PROC, Outcome::PROC_NULL));
     };
     // Found and taken in one step: of several threads that wait for a message, one has it.
-    let take = |process: &mut Process| process.engine.extract(context, source, tag);
+    let take = |engine: &mut Engine| engine.extract(context, source, tag);
     let taken = guard.await_message(context, source, tag, take);
     let (outcome, handle) = describe(guard, comm, taken)?;
     Ok((handle, outcome))

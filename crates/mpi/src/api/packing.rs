@@ -6,10 +6,10 @@ use tutti_datatype::{Buffer, Signature, external};
 
 use crate::abi::*;
 use crate::argument;
+use crate::comm::Comms;
 use crate::datatype::Data;
 use crate::datatype::Types;
 use crate::error::{Error, Result, check};
-use crate::process::Guard;
 use crate::type_arguments::Number;
 
 /// A piece of packed memory with a position in it.
@@ -56,26 +56,44 @@ impl<T: Number> Packed<T> {
 }
 
 /// Packs data as they are.
-pub(super) fn pack<T: Number>(guard: &Guard, data: Data, comm: MPI_Comm, packed: Packed<T>) -> Result<()> {
-    guard.comms.find(comm)?;
-    let buffer = guard.types.buffer(data)?;
+pub(super) fn pack<T: Number>(
+    comms: &Comms,
+    types: &Types,
+    data: Data,
+    comm: MPI_Comm,
+    packed: Packed<T>,
+) -> Result<()> {
+    comms.find(comm)?;
+    let buffer = types.buffer(data)?;
     // SAFETY: the user's buffer is valid; `take` has checked that the packed one has room.
     packed.take(buffer.bytes, |to| unsafe { buffer.load(0, to, buffer.bytes) })
 }
 
 /// Unpacks what [`pack`] has packed.
-pub(super) fn unpack<T: Number>(guard: &Guard, data: Data, comm: MPI_Comm, packed: Packed<T>) -> Result<()> {
-    guard.comms.find(comm)?;
-    let buffer = guard.types.buffer(data)?;
+pub(super) fn unpack<T: Number>(
+    comms: &Comms,
+    types: &Types,
+    data: Data,
+    comm: MPI_Comm,
+    packed: Packed<T>,
+) -> Result<()> {
+    comms.find(comm)?;
+    let buffer = types.buffer(data)?;
     // SAFETY: the user's buffer is valid; `take` has checked that the packed one has as much.
     packed.take(buffer.bytes, |from| unsafe { buffer.store(0, from, buffer.bytes) })
 }
 
 /// The room that packing needs: the data themselves, nothing else.
-pub(super) fn size(guard: &Guard, count: i64, datatype: MPI_Datatype, comm: MPI_Comm) -> Result<i128> {
-    guard.comms.find(comm)?;
+pub(super) fn size(
+    comms: &Comms,
+    types: &Types,
+    count: i64,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<i128> {
+    comms.find(comm)?;
     let count = crate::datatype::checked_count(count)?;
-    Ok(guard.types.find(datatype)?.layout.part.bounds.size.saturating_mul(count as i128))
+    Ok(types.find(datatype)?.layout.part.bounds.size.saturating_mul(count as i128))
 }
 
 /// The data of an external call, their signature, and their bytes in external32.

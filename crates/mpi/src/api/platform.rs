@@ -9,7 +9,6 @@ use crate::comm::machine::SHARED_MEMORY;
 use crate::errhandler::call_anytime;
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
-use crate::process::Guard;
 
 /// Sizes of the types of the binary interface.
 const ABI_SIZES: [(&[u8], usize); 3] = [
@@ -73,7 +72,7 @@ pub(super) fn check_fortran_sizes(info: MPI_Info) -> Result<()> {
 }
 
 /// The kinds of resource that MPI_Comm_split_type knows, and whether this process is bound to one of them.
-pub(super) fn resources(_: &Guard) -> Result<MPI_Info> {
+pub(super) fn resources() -> Result<MPI_Info> {
     let mut kinds = Info::default();
     kinds.set(SHARED_MEMORY, b"true");
     Ok(info::keep(kinds))

@@ -3,9 +3,10 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
-use crate::engine::Found;
+use crate::engine::{Engine, Found};
 use crate::error::Result;
-use crate::process::{Guard, Process};
+use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::Outcome;
 
 /// What a probe found, as a status.
@@ -33,7 +34,7 @@ pub(super) fn probe(guard: &mut Guard, source: c_int, tag: c_int, comm: MPI_Comm
         return Ok(Outcome::PROC_NULL);
     };
     // It may be gone by the time this thread runs again: another one may have received it.
-    let find = |process: &mut Process| process.engine.probe_or_loss(context, source, tag);
+    let find = |engine: &mut Engine| engine.probe_or_loss(context, source, tag);
     let found = guard.await_message(context, source, tag, find)?;
     outcome(guard, comm, found)
 }

@@ -8,6 +8,7 @@ use crate::errhandler::{continue_after, outside};
 use crate::error::Result;
 use crate::point_to_point::outcome_result;
 use crate::process::{self, Guard};
+use crate::progress::Progress;
 use crate::request::Outcome;
 
 /// A blocking receive, the fast path if the message comes soon.

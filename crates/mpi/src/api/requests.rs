@@ -8,6 +8,7 @@ use crate::errhandler::call;
 use crate::error::{Error, Result, check};
 use crate::point_to_point::outcome_result;
 use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::{Named, Outcome};
 use crate::wait_goal::Goal;
 
@@ -86,7 +87,7 @@ pub unsafe fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
             let named = guard.named_request(*request)?;
             let hint = hint(guard, named);
             if let Named::Pending(index) = named {
-                guard.wait(hint, Goal::Request(index), |p| p.engine.is_done(index).then_some(()));
+                guard.wait(hint, Goal::Request(index), |engine| engine.is_done(index).then_some(()));
             }
             complete(guard, &mut *request, named, status)
         }
@@ -210,7 +211,7 @@ unsafe fn wait(
     let named = guard.named_request(*handle)?;
     if let Named::Pending(index) = named {
         let hint = hint(guard, named);
-        guard.wait(hint, Goal::All(index, rest), |p| p.engine.is_done(index).then_some(()));
+        guard.wait(hint, Goal::All(index, rest), |engine| engine.is_done(index).then_some(()));
     }
     // SAFETY: our contract.
     Ok(unsafe { complete(guard, handle, named, status) })
@@ -270,8 +271,8 @@ fn wait_some(guard: &mut Guard, requests: &[MPI_Request]) -> Result<Option<usize
             _ => None,
         })
         .collect::<Vec<_>>();
-    let find = |p: &mut crate::process::Process| {
-        pending.iter().find(|(_, index)| p.engine.is_done(*index)).map(|(i, _)| *i)
+    let find = |engine: &mut crate::engine::Engine| {
+        pending.iter().find(|(_, index)| engine.is_done(*index)).map(|(i, _)| *i)
     };
     Ok(Some(guard.wait(None, Goal::Any(&pending), find)))
 }
@@ -560,6 +561,6 @@ pub(super) fn count(types: &Types, status: &MPI_Status, datatype: MPI_Datatype) 
 }
 
 /// Whether an operation was cancelled.
-pub(super) fn is_cancelled(_: &Guard, status: &MPI_Status) -> Result<bool> {
+pub(super) fn is_cancelled(status: &MPI_Status) -> Result<bool> {
     Ok(Outcome::read(status).cancelled)
 }

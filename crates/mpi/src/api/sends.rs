@@ -8,6 +8,7 @@ use crate::engine::message::Mode;
 use crate::errhandler::{continue_after, outside};
 use crate::point_to_point::{FINISHED_SEND, outcome_result};
 use crate::process::{self, Guard};
+use crate::progress::Progress;
 use crate::request::Started;
 
 /// A blocking send: the fast path here, in registers; anything else, wrong arguments included, in a function

@@ -5,12 +5,14 @@ use std::rc::Rc;
 
 use crate::abi::*;
 use crate::argument::{get, put, text};
+use crate::comm::Comms;
 use crate::comm::from_groups::StringTag;
 use crate::errhandler::{self, Object, call};
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
 use crate::lifecycle;
 use crate::process::{self, Guard};
+use crate::session::Environment;
 use crate::session::{PSETS, Session, process_set};
 
 const LEVELS: [(c_int, &[u8]); 4] = [
@@ -131,7 +133,7 @@ pub unsafe fn MPI_Comm_create_from_group(
     unsafe {
         make(c"MPI_Comm_create_from_group", stringtag, info, errhandler, newcomm, |guard, tag| {
             let group = guard.comms.group(group)?;
-            guard.create_comm_from_group(group, tag)
+            tag.create(guard, group)
         })
     }
 }
@@ -157,14 +159,14 @@ pub unsafe fn MPI_Intercomm_create_from_groups(
                 return Ok(None);
             }
             let remote = |guard: &Guard| guard.comms.group(remote_group);
-            guard.create_intercomm_from_groups(local, local_leader, remote, remote_leader, tag).map(Some)
+            tag.create_intercomm(guard, local, local_leader, remote, remote_leader).map(Some)
         })
     }
 }
 
 /// The hints that a session uses.
-pub(super) fn info(guard: &Guard, session: MPI_Session) -> Result<MPI_Info> {
-    let level = guard.env.session(session)?.thread_level;
+pub(super) fn info(env: &Environment, session: MPI_Session) -> Result<MPI_Info> {
+    let level = env.session(session)?.thread_level;
     let mut used = Info::default();
     if let Some((_, name)) = LEVELS.iter().find(|(number, _)| *number == level) {
         used.set(b"thread_level", name);
@@ -173,14 +175,14 @@ pub(super) fn info(guard: &Guard, session: MPI_Session) -> Result<MPI_Info> {
 }
 
 /// How many process sets there are.
-pub(super) fn count(_: &Guard) -> Result<usize> {
+pub(super) fn count() -> Result<usize> {
     Ok(PSETS.len())
 }
 
 /// What is known of a process set: how many processes it has.
-pub(super) fn set_info(guard: &Guard, name: &[u8]) -> Result<MPI_Info> {
+pub(super) fn set_info(comms: &Comms, name: &[u8]) -> Result<MPI_Info> {
     let mut known = Info::default();
-    known.set(b"mpi_size", process_set(&guard.comms, name)?.size().to_string().as_bytes());
+    known.set(b"mpi_size", process_set(comms, name)?.size().to_string().as_bytes());
     Ok(info::keep(known))
 }
 
@@ -208,7 +210,7 @@ unsafe fn make(
         let tag = StringTag::new(unsafe { text(stringtag, "stringtag") }?)?;
         let hints = info::hints(info)?;
         let made = match body(&mut guard, tag)? {
-            Some(comm) => guard.keep_orphan(comm, &hints, errhandler),
+            Some(comm) => guard.comms.keep_orphan(comm, &hints, errhandler),
             None => MPI_COMM_NULL,
         };
         // SAFETY: the user gives a place for the communicator.

@@ -10,7 +10,7 @@ use crate::error::{self, check};
 use crate::lifecycle::{self, StartError};
 use crate::phase::{self, AFTER, BEFORE, FORKED, RUNNING};
 use crate::process;
-use crate::process::Guard;
+use crate::session::Environment;
 use tutti_runtime::log;
 
 /// A smaller stack may be used up before MPI runs; the signal that follows would not say so. The kernel takes
@@ -114,11 +114,11 @@ pub(super) fn has_ended() -> error::Result<bool> {
     Ok(lifecycle::world_phase() == AFTER)
 }
 
-pub(super) fn thread_level(guard: &Guard) -> error::Result<c_int> {
-    Ok(guard.env.thread_level)
+pub(super) fn thread_level(env: &Environment) -> error::Result<c_int> {
+    Ok(env.thread_level)
 }
 
 /// Whether this thread called Init.
-pub(super) fn is_main_thread(guard: &Guard) -> error::Result<bool> {
-    Ok(guard.env.main_thread == process::thread_id())
+pub(super) fn is_main_thread(env: &Environment) -> error::Result<bool> {
+    Ok(env.main_thread == process::thread_id())
 }

@@ -4,6 +4,7 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::argument::{array, fill};
+use crate::comm::Comms;
 use crate::comm::{Edges, Graph, Grid, Topology, balance};
 use crate::error::{Error, Result, check};
 use crate::info;
@@ -17,8 +18,8 @@ fn check_room(room: c_int, needed: usize, name: &str) -> Result<()> {
 }
 
 /// Which kind of topology.
-pub(super) fn kind(guard: &Guard, comm: MPI_Comm) -> Result<c_int> {
-    Ok(match guard.comms.find(comm)?.topology.as_deref() {
+pub(super) fn kind(comms: &Comms, comm: MPI_Comm) -> Result<c_int> {
+    Ok(match comms.find(comm)?.topology.as_deref() {
         None => MPI_UNDEFINED,
         Some(Topology::Cart(_)) => MPI_CART,
         Some(Topology::Graph(_)) => MPI_GRAPH,
@@ -37,7 +38,7 @@ pub(super) fn create_grid(
 }
 
 /// Balanced dimensions.
-pub(super) fn balanced(_: &Guard, nodes: c_int, dims: &[c_int]) -> Result<Vec<c_int>> {
+pub(super) fn balanced(nodes: c_int, dims: &[c_int]) -> Result<Vec<c_int>> {
     let mut filled = dims.to_vec();
     balance(nodes, &mut filled)?;
     Ok(filled)
@@ -45,39 +46,39 @@ pub(super) fn balanced(_: &Guard, nodes: c_int, dims: &[c_int]) -> Result<Vec<c_
 
 /// The rank that this process would have in a grid.
 pub(super) fn place_in_grid(
-    guard: &Guard,
+    comms: &Comms,
     comm: MPI_Comm,
     dims: &[c_int],
     periods: &[c_int],
 ) -> Result<c_int> {
-    let places = Grid::new(dims, periods, guard.comms.intracomm(comm)?.size())?.places();
-    let rank = guard.comms.find(comm)?.rank;
+    let places = Grid::new(dims, periods, comms.intracomm(comm)?.size())?.places();
+    let rank = comms.find(comm)?.rank;
     Ok(if rank < places { rank as c_int } else { MPI_UNDEFINED })
 }
 
 /// How many dimensions.
-pub(super) fn dimensions(guard: &Guard, comm: MPI_Comm) -> Result<usize> {
-    Ok(guard.comms.grid(comm)?.dims.len())
+pub(super) fn dimensions(comms: &Comms, comm: MPI_Comm) -> Result<usize> {
+    Ok(comms.grid(comm)?.dims.len())
 }
 
 /// The sizes of a grid, whether they are periodic, and the coordinates of this process.
 pub(super) fn grid(
-    guard: &Guard,
+    comms: &Comms,
     comm: MPI_Comm,
     room: c_int,
 ) -> Result<(Vec<c_int>, Vec<c_int>, Vec<c_int>)> {
-    let grid = guard.comms.grid(comm)?;
+    let grid = comms.grid(comm)?;
     check_room(room, grid.dims.len(), "maxdims")?;
     let (sizes, periods) = grid.dims.iter().map(|&(size, period)| (size, c_int::from(period))).unzip();
-    Ok((sizes, periods, grid.coordinates(guard.comms.find(comm)?.rank)))
+    Ok((sizes, periods, grid.coordinates(comms.find(comm)?.rank)))
 }
 
 /// The rank at these coordinates.
 ///
 /// # Safety
 /// `coords` is null or has as many numbers as the grid has dimensions.
-pub(super) unsafe fn rank_at(guard: &Guard, comm: MPI_Comm, coords: *const c_int) -> Result<usize> {
-    let grid = guard.comms.grid(comm)?;
+pub(super) unsafe fn rank_at(comms: &Comms, comm: MPI_Comm, coords: *const c_int) -> Result<usize> {
+    let grid = comms.grid(comm)?;
     // SAFETY: our contract.
     let at = unsafe { array(coords, grid.dims.len() as c_int, "coords") }?;
     let wide: Vec<i64> = at.iter().copied().map(i64::from).collect();
@@ -87,25 +88,25 @@ pub(super) unsafe fn rank_at(guard: &Guard, comm: MPI_Comm, coords: *const c_int
 }
 
 /// Where a rank stands.
-pub(super) fn coordinates(guard: &Guard, comm: MPI_Comm, rank: c_int, room: c_int) -> Result<Vec<c_int>> {
-    let grid = guard.comms.grid(comm)?;
-    let rank = guard.comms.checked_member(comm, rank)?;
+pub(super) fn coordinates(comms: &Comms, comm: MPI_Comm, rank: c_int, room: c_int) -> Result<Vec<c_int>> {
+    let grid = comms.grid(comm)?;
+    let rank = comms.checked_member(comm, rank)?;
     check_room(room, grid.dims.len(), "maxdims")?;
     Ok(grid.coordinates(rank))
 }
 
 /// The partners of a shift: source and destination.
 pub(super) fn shift(
-    guard: &Guard,
+    comms: &Comms,
     comm: MPI_Comm,
     direction: c_int,
     distance: c_int,
 ) -> Result<(c_int, c_int)> {
-    let grid = guard.comms.grid(comm)?;
+    let grid = comms.grid(comm)?;
     check(direction >= 0 && (direction as usize) < grid.dims.len(), MPI_ERR_ARG, || {
         format!("direction is {direction}, expected 0 to {}", grid.dims.len() as i64 - 1)
     })?;
-    Ok(grid.shift(guard.comms.find(comm)?.rank, direction as usize, distance))
+    Ok(grid.shift(comms.find(comm)?.rank, direction as usize, distance))
 }
 
 /// The part of a grid that has this process and some of the dimensions.
@@ -127,13 +128,13 @@ pub(super) unsafe fn part_of_grid(
 
 /// The graph that a call describes.
 unsafe fn graph_argument(
-    guard: &Guard,
+    comms: &Comms,
     comm: MPI_Comm,
     nnodes: c_int,
     index: *const c_int,
     edges: *const c_int,
 ) -> Result<Graph> {
-    let size = guard.comms.intracomm(comm)?.size();
+    let size = comms.intracomm(comm)?.size();
     check(nnodes >= 0 && nnodes as usize <= size, MPI_ERR_ARG, || {
         format!("nnodes is {nnodes}, expected 0 to {size}")
     })?;
@@ -156,7 +157,7 @@ pub(super) unsafe fn create_graph(
     edges: *const c_int,
 ) -> Result<MPI_Comm> {
     // SAFETY: our contract.
-    let graph = unsafe { graph_argument(guard, comm, nodes, index, edges) }?;
+    let graph = unsafe { graph_argument(&guard.comms, comm, nodes, index, edges) }?;
     guard.arrange(comm, nodes as usize, Topology::Graph(graph))
 }
 
@@ -172,36 +173,36 @@ pub(super) unsafe fn place_in_graph(
     edges: *const c_int,
 ) -> Result<c_int> {
     // SAFETY: our contract.
-    unsafe { graph_argument(guard, comm, nodes, index, edges) }?;
+    unsafe { graph_argument(&guard.comms, comm, nodes, index, edges) }?;
     let rank = guard.comms.find(comm)?.rank as c_int;
     Ok(if rank < nodes { rank } else { MPI_UNDEFINED })
 }
 
 /// How many nodes and edges.
-pub(super) fn graph_sizes(guard: &Guard, comm: MPI_Comm) -> Result<(usize, usize)> {
-    let graph = guard.comms.graph(comm)?;
+pub(super) fn graph_sizes(comms: &Comms, comm: MPI_Comm) -> Result<(usize, usize)> {
+    let graph = comms.graph(comm)?;
     Ok((graph.index.len(), graph.edges.len()))
 }
 
 /// The graph: index and edges.
-pub(super) fn graph(guard: &Guard, comm: MPI_Comm) -> Result<(Vec<c_int>, Vec<c_int>)> {
-    let graph = guard.comms.graph(comm)?;
+pub(super) fn graph(comms: &Comms, comm: MPI_Comm) -> Result<(Vec<c_int>, Vec<c_int>)> {
+    let graph = comms.graph(comm)?;
     Ok((graph.index.to_vec(), graph.edges.to_vec()))
 }
 
 /// How many neighbours a node has.
-pub(super) fn neighbours_in_graph(guard: &Guard, comm: MPI_Comm, rank: c_int) -> Result<usize> {
-    Ok(guard.comms.graph(comm)?.neighbours(guard.comms.checked_member(comm, rank)?).len())
+pub(super) fn neighbours_in_graph(comms: &Comms, comm: MPI_Comm, rank: c_int) -> Result<usize> {
+    Ok(comms.graph(comm)?.neighbours(comms.checked_member(comm, rank)?).len())
 }
 
 /// The neighbours of a node.
-pub(super) fn graph_neighbours(guard: &Guard, comm: MPI_Comm, rank: c_int) -> Result<Vec<c_int>> {
-    Ok(guard.comms.graph(comm)?.neighbours(guard.comms.checked_member(comm, rank)?).to_vec())
+pub(super) fn graph_neighbours(comms: &Comms, comm: MPI_Comm, rank: c_int) -> Result<Vec<c_int>> {
+    Ok(comms.graph(comm)?.neighbours(comms.checked_member(comm, rank)?).to_vec())
 }
 
 /// Ranks with their weights, which are 1 where the user gives none.
 unsafe fn weighted(
-    guard: &Guard,
+    comms: &Comms,
     comm: MPI_Comm,
     degree: c_int,
     ranks: *const c_int,
@@ -211,8 +212,7 @@ unsafe fn weighted(
     // SAFETY: the user gives an array of this many ranks.
     let ranks = unsafe { array(ranks, degree, name) }?;
     for (i, &rank) in ranks.iter().enumerate() {
-        guard
-            .comms
+        comms
             .checked_member(comm, rank)
             .map_err(|error| Error::new(error.class, format_args!("{name}[{i}]: {}", error.text)))?;
     }
@@ -263,8 +263,8 @@ pub(super) unsafe fn create_adjacent(
     // SAFETY: our contract.
     let (sources, destinations) = unsafe {
         (
-            weighted(guard, comm, indegree, sources, source_weights, "sources")?,
-            weighted(guard, comm, outdegree, destinations, destination_weights, "destinations")?,
+            weighted(&guard.comms, comm, indegree, sources, source_weights, "sources")?,
+            weighted(&guard.comms, comm, outdegree, destinations, destination_weights, "destinations")?,
         )
     };
     let is_weighted = !is_unweighted(source_weights) && !is_unweighted(destination_weights);
@@ -295,7 +295,7 @@ pub(super) unsafe fn create_dist_graph(
     }
     let total = degrees.iter().sum();
     // SAFETY: our contract.
-    let ends = unsafe { weighted(guard, comm, total, destinations, weights, "destinations") }?;
+    let ends = unsafe { weighted(&guard.comms, comm, total, destinations, weights, "destinations") }?;
     let starts = sources.iter().zip(degrees).flat_map(|(&from, &degree)| (0..degree).map(move |_| from));
     let named: Vec<[c_int; 3]> = starts.zip(ends).map(|(from, (to, weight))| [from, to, weight]).collect();
     let edges = guard.distribute_edges(comm, &named, !is_unweighted(weights))?;
@@ -303,8 +303,8 @@ pub(super) unsafe fn create_dist_graph(
 }
 
 /// How many neighbours this process has, in and out, and whether they have weights.
-pub(super) fn degrees(guard: &Guard, comm: MPI_Comm) -> Result<(usize, usize, bool)> {
-    let edges = guard.comms.edges(comm)?;
+pub(super) fn degrees(comms: &Comms, comm: MPI_Comm) -> Result<(usize, usize, bool)> {
+    let edges = comms.edges(comm)?;
     Ok((edges.sources.len(), edges.destinations.len(), edges.is_weighted))
 }
 
@@ -313,7 +313,7 @@ pub(super) fn degrees(guard: &Guard, comm: MPI_Comm) -> Result<(usize, usize, bo
 /// # Safety
 /// The arrays have the room that is given.
 pub(super) unsafe fn put_neighbours(
-    guard: &Guard,
+    comms: &Comms,
     comm: MPI_Comm,
     indegree: c_int,
     sources: *mut c_int,
@@ -322,7 +322,7 @@ pub(super) unsafe fn put_neighbours(
     destinations: *mut c_int,
     destination_weights: *mut c_int,
 ) -> Result<()> {
-    let edges = guard.comms.edges(comm)?;
+    let edges = comms.edges(comm)?;
     // SAFETY: our contract.
     unsafe {
         put_edges(edges, &edges.sources, indegree, sources, source_weights, "sources")?;

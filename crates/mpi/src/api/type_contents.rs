@@ -9,7 +9,6 @@ use crate::datatype::Types;
 use crate::datatype::fortran;
 use crate::errhandler::call;
 use crate::error::{Result, check};
-use crate::process::Guard;
 
 /// How a type was made, for the functions that cannot tell large counts.
 fn description_without_counts(types: &Types, datatype: MPI_Datatype) -> Result<&Description> {
@@ -40,7 +39,7 @@ pub(super) fn large_envelope(
 }
 
 /// The predefined type of a class and size.
-pub(super) fn match_size(_: &Guard, class: c_int, size: c_int) -> Result<MPI_Datatype> {
+pub(super) fn match_size(class: c_int, size: c_int) -> Result<MPI_Datatype> {
     fortran::match_size(class, size)
 }
 

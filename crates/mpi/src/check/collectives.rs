@@ -25,6 +25,7 @@ use crate::collective::state::Call;
 use crate::collective::work::Work;
 use crate::error::Result;
 use crate::process::Guard;
+use crate::progress::Progress;
 
 impl Exchange {
     /// Puts an exchange in front of a schedule.
@@ -137,7 +138,7 @@ impl Guard {
     /// MPI_ERR_COMM.
     pub fn compare_creation(&mut self, comm: MPI_Comm) -> Result<()> {
         let function = name_of(CALL.get());
-        let place = self.next_place(comm, Call::Blocking)?;
+        let place = Place::next(self.comms.find_mut(comm)?, Call::Blocking);
         let mut schedule = place.schedule();
         Exchange::begin(&mut schedule, comm, &place, |speaker| Record::of_creation(function, speaker));
         if function.starts_with("MPI_Comm_idup") {

@@ -11,6 +11,7 @@ use super::{CALL, Severity, counted, line_up, name_of};
 use crate::abi::*;
 use crate::comm::CONTEXTS_PER_COMM;
 use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::{RequestKind, WhenDone};
 
 /// Looks at the end of MPI_Finalize, before this process leaves its job.
@@ -18,15 +19,15 @@ pub fn look(guard: &mut Guard) {
     CALL.set(c"MPI_Finalize");
     // The world always exists and has no way to fail.
     let Ok(meeting) = guard.whole(MPI_COMM_WORLD) else { return };
-    let _ = guard.allgather(&meeting, [0]);
+    let _ = meeting.allgather(guard, [0]);
     while guard.progress(None) {}
     let mut numbers = Vec::new();
     for line in guard.leftovers() {
-        numbers.push(guard.world_rank());
+        numbers.push(guard.engine.world_rank());
         numbers.push(line.len() as u32);
         numbers.extend(line.bytes().map(u32::from));
     }
-    let Ok(all) = guard.gather_numbers(&meeting, &numbers) else { return };
+    let Ok(all) = meeting.gather_numbers(guard, &numbers) else { return };
     let lines = decode(&all);
     if meeting.me == 0 && !lines.is_empty() {
         let text = format!("left behind at MPI_Finalize{}", line_up(&lines));

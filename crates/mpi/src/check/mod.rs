@@ -149,7 +149,7 @@ impl Guard {
 
     /// Says that an error was raised where MPI-3.1 has it.
     pub fn remark_on_handler(&mut self, function: &CStr) {
-        let rank = self.world_rank();
+        let rank = self.engine.world_rank();
         let text = format!(
             "rank {rank}: the handler of MPI_COMM_WORLD has an error of {}, which names no object; since MPI-4.0 that is \
              MPI_COMM_SELF's, and not every library asks both",

@@ -6,11 +6,8 @@ use super::sizes::{WHOLE_BROADCAST_BYTES_MAX, WHOLE_REDUCE_BYTES_MAX};
 use super::state::Call;
 use super::work::{Root, Work};
 use super::{direct, edges, reduction, remote, tree};
-use crate::abi::MPI_Comm;
-use crate::comm::Channel;
-use crate::error::Result;
+use crate::comm::{Channel, Comm};
 use crate::events::{self, Event};
-use crate::process::Guard;
 use crate::tally::{self, Algorithm};
 
 /// Shows tools the algorithm of an operation of `ranks` ranks.
@@ -19,25 +16,19 @@ pub(super) fn raise(algorithm: Algorithm, ranks: usize) {
     events::raise(Event::Collective, || [algorithm as u64, ranks as u64, 0, 0]);
 }
 
-impl Guard {
+impl Place {
     /// The place for one more operation on a communicator, with a tag of its own; all ranks ask in the same
     /// order for each kind of call.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM when there is no such communicator.
-    pub fn next_place(&mut self, comm: MPI_Comm, call: Call) -> Result<Place> {
-        let comm = self.comms.find_mut(comm)?;
-        Ok(Place {
+    pub fn next(comm: &mut Comm, call: Call) -> Self {
+        Place {
             context: comm.context + Channel::Collective as u32,
             tag: comm.collective.next_tag(call),
             me: comm.rank,
             local: comm.group.clone(),
             remote: comm.remote.clone(),
-        })
+        }
     }
-}
 
-impl Place {
     /// The schedule for work at this place.
     pub fn plan(&self, work: &Work) -> Schedule {
         self.plan_behind(self.schedule(), work)

@@ -25,76 +25,45 @@ use tutti_shm::sync::{AtomicU64, Ordering};
 
 use super::schedule::Schedule;
 use super::sizes::Limits;
-use super::state::{Block, Call, Place, Readers, WORLD_BLOCK};
-use crate::abi::MPI_Comm;
+use super::state::{Block, Readers, WORLD_BLOCK};
 use crate::comm::{Channel, Group};
-use crate::process::Guard;
+use crate::engine::Engine;
+use crate::progress::Progress;
 use crate::wait_goal::Goal;
 
 /// What rank 0 says when there is no free block.
-const NO_BLOCK: u32 = u32::MAX;
+pub(super) const NO_BLOCK: u32 = u32::MAX;
 /// Looks at a flag before anything else is done; more ranks than cores: one.
 const FIRST_LOOKS: u32 = 400;
 /// Looks at members on other cores before the own core is handed on: some five microseconds, two switches of
 /// processes.
 const LOOKS_AT_OTHER_CORES: u32 = 200;
 
-impl Guard {
-    /// The block of an intracommunicator of several ranks; none when it uses messages.
-    #[inline(always)]
-    pub fn block(&mut self, comm: MPI_Comm) -> Option<Rc<Block>> {
-        match &self.comms.find(comm).ok()?.collective.place {
-            Place::Block(block) => Some(block.clone()),
-            Place::Messages => None,
-            Place::Unknown => self.assign_block(comm),
+/// Rank 0 takes a block and tells the others.
+pub(super) fn agree_on_block(
+    call: &mut impl Progress,
+    context: u32,
+    tag: i32,
+    rank: usize,
+    group: &Group,
+) -> u32 {
+    let mut schedule = Schedule::new(context + Channel::Collective as u32, tag);
+    let word = schedule.memory(size_of::<u32>()).cast::<u32>();
+    let buffer = Buffer::contiguous(word.cast(), size_of::<u32>());
+    if rank == 0 {
+        let index = take_block(&call.engine().job, group.size()).unwrap_or(NO_BLOCK);
+        // SAFETY: memory of the schedule.
+        unsafe { word.write(index) };
+        for &to in &group.members()[1..] {
+            schedule.send(to, buffer.clone());
         }
+    } else {
+        schedule.receive(group.members()[0], buffer);
     }
-
-    #[cold]
-    fn assign_block(&mut self, handle: MPI_Comm) -> Option<Rc<Block>> {
-        let comm = self.comms.find(handle).ok()?;
-        let (rank, group, context) = (comm.rank, comm.group.clone(), comm.context);
-        let between_groups = comm.remote.is_some();
-        let without = between_groups
-            || group.size() == 1
-            || !self.is_on_this_node(&group)
-            || crate::check_mode::is_on();
-        let index = if without {
-            NO_BLOCK
-        } else if context == 0 {
-            WORLD_BLOCK as u32
-        } else {
-            let tag = self.comms.find_mut(handle).ok()?.collective.next_tag(Call::Blocking);
-            self.agree_on_block(context, tag, rank, &group)
-        };
-        let block =
-            (index != NO_BLOCK).then(|| Rc::new(Block::new(self, index as usize, rank, context, group)));
-        if let Ok(comm) = self.comms.find_mut(handle) {
-            comm.collective.place = block.clone().map_or(Place::Messages, Place::Block);
-        }
-        block
-    }
-
-    /// Rank 0 takes a block and tells the others.
-    fn agree_on_block(&mut self, context: u32, tag: i32, rank: usize, group: &Group) -> u32 {
-        let mut schedule = Schedule::new(context + Channel::Collective as u32, tag);
-        let word = schedule.memory(size_of::<u32>()).cast::<u32>();
-        let buffer = Buffer::contiguous(word.cast(), size_of::<u32>());
-        if rank == 0 {
-            let index = take_block(&self.engine.job, group.size()).unwrap_or(NO_BLOCK);
-            // SAFETY: memory of the schedule.
-            unsafe { word.write(index) };
-            for &to in &group.members()[1..] {
-                schedule.send(to, buffer.clone());
-            }
-        } else {
-            schedule.receive(group.members()[0], buffer);
-        }
-        schedule.await_all();
-        self.run(&mut schedule).expect("all ranks send and receive one word");
-        // SAFETY: as above; the schedule is finished and still here.
-        unsafe { word.read() }
-    }
+    schedule.await_all();
+    call.run(&mut schedule).expect("all ranks send and receive one word");
+    // SAFETY: as above; the schedule is finished and still here.
+    unsafe { word.read() }
 }
 
 /// Takes a free block for so many members.
@@ -104,9 +73,9 @@ fn take_block(job: &Job, members: usize) -> Option<u32> {
 }
 
 impl Block {
-    fn new(guard: &Guard, index: usize, me: usize, context: u32, group: Rc<Group>) -> Self {
-        let job = &guard.engine.job;
-        let (ranks, oversubscribed) = (group.size(), guard.engine.is_oversubscribed());
+    pub(super) fn new(engine: &Engine, index: usize, me: usize, context: u32, group: Rc<Group>) -> Self {
+        let job = &engine.job;
+        let (ranks, oversubscribed) = (group.size(), engine.is_oversubscribed());
         let base = job.block(index).base.load(Ordering::Acquire);
         Block {
             index,
@@ -132,9 +101,9 @@ impl Block {
     }
 
     /// The process of a member.
-    pub fn process(&self, guard: &Guard, member: usize) -> Process {
+    pub fn process(&self, call: &impl Progress, member: usize) -> Process {
         let world = self.group.members()[member] as usize;
-        guard.engine.job.process_of(world)
+        call.engine().job.process_of(world)
     }
 
     #[inline(always)]
@@ -174,15 +143,15 @@ impl Block {
 
     /// This member's slot for `bytes` bytes, when nobody reads its former content any more.
     #[inline(always)]
-    pub fn prepare(&self, guard: &mut Guard, operation: u64, bytes: usize) -> *mut u8 {
+    pub fn prepare(&self, call: &mut impl Progress, operation: u64, bytes: usize) -> *mut u8 {
         let (before, readers) = self.published[(operation & 1) as usize].get();
         if before >= self.synced.get() && before != 0 {
             match readers {
-                Readers::One(member) => self.await_finished(guard, member, before),
+                Readers::One(member) => self.await_finished(call, member, before),
                 Readers::All => {
                     for member in 0..self.size() {
                         if member != self.me {
-                            self.await_finished(guard, member, before);
+                            self.await_finished(call, member, before);
                         }
                     }
                 }
@@ -193,9 +162,9 @@ impl Block {
 
     /// Waits until a member has left a trace behind `operation`.
     #[inline(always)]
-    fn await_finished(&self, guard: &mut Guard, member: usize, operation: u64) {
+    fn await_finished(&self, call: &mut impl Progress, member: usize, operation: u64) {
         let lines = self.member(member);
-        self.look(guard, member, None, || {
+        self.look(call, member, None, || {
             lines.done.sequence.load(Ordering::Acquire) >= operation
                 || lines.slots[0].sequence.load(Ordering::Acquire) > operation
                 || lines.slots[1].sequence.load(Ordering::Acquire) > operation
@@ -204,20 +173,20 @@ impl Block {
 
     /// Waits until all members have published their slots of an operation.
     #[inline(always)]
-    pub fn meet(&self, guard: &mut Guard, operation: u64) {
-        self.expect_all(guard, operation);
+    pub fn meet(&self, call: &mut impl Progress, operation: u64) {
+        self.expect_all(call, operation);
         for member in 0..self.size() {
             let word = self.word(member, operation);
-            self.look(guard, member, Some(operation), || word.load(Ordering::Acquire) >= operation);
+            self.look(call, member, Some(operation), || word.load(Ordering::Acquire) >= operation);
         }
     }
 
     /// All slots of an operation are about to be read. With more ranks than cores it is better to wait for
     /// all of them at once.
     #[inline(always)]
-    pub fn expect_all(&self, guard: &mut Guard, operation: u64) {
+    pub fn expect_all(&self, call: &mut impl Progress, operation: u64) {
         if self.is_oversubscribed {
-            self.meet_in_turns(guard, operation);
+            self.meet_in_turns(call, operation);
         }
     }
 
@@ -225,15 +194,15 @@ impl Block {
     /// on other cores, they may be about to come, and there is nobody here to hand on to: a short wait spares
     /// a switch of processes.
     #[cold]
-    fn meet_in_turns(&self, guard: &mut Guard, operation: u64) {
-        let core = guard.engine.job.publish_core();
+    fn meet_in_turns(&self, call: &mut impl Progress, operation: u64) {
+        let core = call.engine().job.publish_core();
         let is_missing = |member: &usize| self.word(*member, operation).load(Ordering::Acquire) < operation;
         let (mut first, mut looks) = (0, LOOKS_AT_OTHER_CORES);
         while let Some(missing) = (first..self.size()).find(is_missing) {
             first = missing;
             let last_core = |member: usize| {
                 let world = self.group.members()[member] as usize;
-                guard.engine.job.endpoint(world).core.load(Ordering::Relaxed)
+                call.engine().job.endpoint(world).core.load(Ordering::Relaxed)
             };
             let here =
                 (missing..self.size()).find(|&member| last_core(member) == core && is_missing(&member));
@@ -243,24 +212,24 @@ impl Block {
             }
             if here.is_some() || looks == 0 {
                 let awaited = here.unwrap_or(missing);
-                self.watch(guard, awaited, Some(operation), || !is_missing(&awaited));
+                self.watch(call, awaited, Some(operation), || !is_missing(&awaited));
             }
         }
     }
 
     /// Publishes this member's slot.
     #[inline(always)]
-    pub fn commit(&self, guard: &Guard, operation: u64, readers: Readers) {
+    pub fn commit(&self, call: &impl Progress, operation: u64, readers: Readers) {
         self.published[(operation & 1) as usize].set((operation, readers));
         self.word(self.me, operation).swap(operation, Ordering::SeqCst);
-        self.ring(guard);
+        self.ring(call);
     }
 
     /// Says that this member has finished an operation in which it published nothing.
     #[inline(always)]
-    pub fn finish(&self, guard: &Guard, operation: u64) {
+    pub fn finish(&self, call: &impl Progress, operation: u64) {
         self.member(self.me).done.sequence.swap(operation, Ordering::SeqCst);
-        self.ring(guard);
+        self.ring(call);
     }
 
     /// All members have been seen at `operation`.
@@ -271,35 +240,35 @@ impl Block {
 
     /// Waits for a member's slot of an operation; its `bytes` bytes of data.
     #[inline(always)]
-    pub fn read(&self, guard: &mut Guard, member: usize, operation: u64, bytes: usize) -> *const u8 {
+    pub fn read(&self, call: &mut impl Progress, member: usize, operation: u64, bytes: usize) -> *const u8 {
         let word = self.word(member, operation);
-        self.look(guard, member, None, || word.load(Ordering::Acquire) >= operation);
+        self.look(call, member, None, || word.load(Ordering::Acquire) >= operation);
         self.slot(member, operation, bytes)
     }
 
     /// Wakes members that sleep; any of them may wait for the trace just left.
     #[inline(always)]
-    fn ring(&self, guard: &Guard) {
+    fn ring(&self, call: &impl Progress) {
         for &world in self.group.members() {
-            guard.engine.job.ring_after_swap(world as usize);
+            call.engine().job.ring_after_swap(world as usize);
         }
     }
 
     /// Waits for a flag of a member; `all`: and then for the slots of this operation of all who are missing,
     /// which is for onlookers.
     #[inline(always)]
-    fn look(&self, guard: &mut Guard, member: usize, all: Option<u64>, ready: impl Fn() -> bool) {
+    fn look(&self, call: &mut impl Progress, member: usize, all: Option<u64>, ready: impl Fn() -> bool) {
         for _ in 0..self.looks {
             if ready() {
                 return;
             }
             core::hint::spin_loop();
         }
-        self.watch(guard, member, all, ready);
+        self.watch(call, member, all, ready);
     }
 
     #[cold]
-    fn watch(&self, guard: &mut Guard, member: usize, all: Option<u64>, ready: impl Fn() -> bool) {
+    fn watch(&self, call: &mut impl Progress, member: usize, all: Option<u64>, ready: impl Fn() -> bool) {
         let is_missing = |other: usize, operation| {
             other == member || self.word(other, operation).load(Ordering::Acquire) < operation
         };
@@ -311,6 +280,6 @@ impl Block {
             }
         };
         let context = self.context + Channel::Collective as u32;
-        guard.watch(Goal::Members { context, missing: &missing }, ready);
+        call.watch(Goal::Members { context, missing: &missing }, ready);
     }
 }

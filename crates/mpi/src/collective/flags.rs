@@ -10,70 +10,70 @@ use tutti_shm::collective::SLOT_BYTES;
 use super::memory::Memory;
 use super::state::{Block, Readers};
 use super::work::{Pieces, Reduction, Root, Work};
-use crate::process::Guard;
+use crate::progress::Progress;
 
 /// Does the operation if it is small enough; all ranks decide alike.
 #[inline(always)]
-pub(super) fn try_small(guard: &mut Guard, block: &Block, work: &Work) -> bool {
+pub(super) fn try_small(call: &mut impl Progress, block: &Block, work: &Work) -> bool {
     let limits = &block.limits;
     match work {
-        Work::Barrier => barrier(guard, block),
+        Work::Barrier => barrier(call, block),
         Work::Broadcast { buffer, root: Root::Local(root) } if buffer.bytes <= limits.broadcast => {
-            broadcast(guard, block, buffer, *root);
+            broadcast(call, block, buffer, *root);
         }
         Work::Allreduce(reduction)
             if reduction.bytes <= limits.allreduce && reduction.bytes_per_element() <= SLOT_BYTES =>
         {
-            allreduce(guard, block, reduction);
+            allreduce(call, block, reduction);
         }
         Work::Reduce(reduction, Root::Local(root)) if reduction.bytes <= SLOT_BYTES => {
-            reduce(guard, block, reduction, *root);
+            reduce(call, block, reduction, *root);
         }
         Work::Scan { reduction, exclusive } if reduction.bytes <= SLOT_BYTES => {
-            scan(guard, block, reduction, *exclusive);
+            scan(call, block, reduction, *exclusive);
         }
         Work::Gather { own, all, root: Root::Local(root), each: Some(each) } if *each <= SLOT_BYTES => {
-            gather(guard, block, own.as_ref(), all.as_ref(), *root, *each);
+            gather(call, block, own.as_ref(), all.as_ref(), *root, *each);
         }
         Work::Scatter { all, own, root: Root::Local(root), each: Some(each) }
             if *each * block.size() <= SLOT_BYTES =>
         {
-            scatter(guard, block, all.as_ref(), own.as_ref(), *root, *each);
+            scatter(call, block, all.as_ref(), own.as_ref(), *root, *each);
         }
         Work::Allgather { own, all, each: Some(each) } if *each <= SLOT_BYTES => {
-            allgather(guard, block, own.as_ref(), all, *each);
+            allgather(call, block, own.as_ref(), all, *each);
         }
         Work::Alltoall { send, receive, each: Some(each) } if *each * block.size() <= SLOT_BYTES => {
-            alltoall(guard, block, send.as_ref().unwrap_or(receive), receive, *each);
+            alltoall(call, block, send.as_ref().unwrap_or(receive), receive, *each);
         }
         _ => return false,
     }
     true
 }
 
-fn barrier(guard: &mut Guard, block: &Block) {
+fn barrier(call: &mut impl Progress, block: &Block) {
     let k = block.begin();
     // No data are overwritten, so nobody needs to have finished anything.
-    block.commit(guard, k, Readers::All);
-    block.meet(guard, k);
+    block.commit(call, k, Readers::All);
+    block.meet(call, k);
     block.all_arrived(k);
 }
 
-fn broadcast(guard: &mut Guard, block: &Block, buffer: &Buffer, root: usize) {
+fn broadcast(call: &mut impl Progress, block: &Block, buffer: &Buffer, root: usize) {
     let mut offset = 0;
     while offset < buffer.bytes {
         let bytes = (buffer.bytes - offset).min(SLOT_BYTES);
         let k = block.begin();
         if block.me == root {
-            let slot = block.prepare(guard, k, bytes);
+            let slot = block.prepare(call, k, bytes);
             // SAFETY: the user's buffer is valid during the call; the slot is ours and has room.
             unsafe { buffer.load(offset, slot, bytes) };
-            block.commit(guard, k, Readers::All);
+            block.commit(call, k, Readers::All);
         } else {
-            let data = block.read(guard, root, k, bytes);
+            let data = block.read(call, root, k, bytes);
             // SAFETY: as above; the root does not touch the slot before we have finished.
             unsafe { buffer.store(offset, data, bytes) };
-            block.finish(guard, k);
+            block.finish(call, k);
         }
         offset += bytes;
     }
@@ -81,11 +81,11 @@ fn broadcast(guard: &mut Guard, block: &Block, buffer: &Buffer, root: usize) {
 
 /// Publishes a contribution.
 #[inline(always)]
-fn publish(guard: &mut Guard, block: &Block, k: u64, data: &Buffer, readers: Readers) {
-    let slot = block.prepare(guard, k, data.bytes);
+fn publish(call: &mut impl Progress, block: &Block, k: u64, data: &Buffer, readers: Readers) {
+    let slot = block.prepare(call, k, data.bytes);
     // SAFETY: the user's buffer is valid during the call; the slot is ours and has room.
     unsafe { data.load(0, slot, data.bytes) };
-    block.commit(guard, k, readers);
+    block.commit(call, k, readers);
 }
 
 /// Elements of a predefined type under a predefined operation.
@@ -112,7 +112,7 @@ struct Part {
 /// `result` leads to memory for the elements; it is overwritten.
 #[inline(always)]
 unsafe fn fold(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     k: u64,
     reduction: &Reduction,
@@ -125,17 +125,17 @@ unsafe fn fold(
             let bytes = part.count * reduction.reducer.datatype.extent as usize;
             let elements = Elements { kernel, count: part.count, bytes };
             // SAFETY: our contract.
-            unsafe { fold_elements(guard, block, k, elements, members, result) };
+            unsafe { fold_elements(call, block, k, elements, members, result) };
         }
         // SAFETY: our contract.
-        None => unsafe { fold_with_function(guard, block, k, reduction, part, members, result) },
+        None => unsafe { fold_with_function(call, block, k, reduction, part, members, result) },
     }
 }
 
 /// As [`fold`], with a predefined operation on elements that lie in the slots as in memory.
 #[inline(always)]
 unsafe fn fold_elements(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     k: u64,
     elements: Elements,
@@ -144,11 +144,11 @@ unsafe fn fold_elements(
 ) {
     let Elements { kernel, count, bytes } = elements;
     let (first, last) = (*members.start(), *members.end());
-    let data = block.read(guard, last, k, bytes);
+    let data = block.read(call, last, k, bytes);
     // SAFETY: our contract; a slot stays as it is until we have finished.
     unsafe { copy_few(data, result, bytes) };
     for member in (first..last).rev() {
-        let data = block.read(guard, member, k, bytes);
+        let data = block.read(call, member, k, bytes);
         // SAFETY: as above.
         unsafe { kernel(data, result, count) };
     }
@@ -173,7 +173,7 @@ unsafe fn copy_few(from: *const u8, to: *mut u8, bytes: usize) {
 /// As [`fold`], with a function of the user: it sees elements of its type, so the packed data are laid out
 /// first.
 unsafe fn fold_with_function(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     k: u64,
     reduction: &Reduction,
@@ -188,35 +188,42 @@ unsafe fn fold_with_function(
     let operand = memory.address().wrapping_offset(-low);
     for member in (first..=last).rev() {
         let target = reduction.elements(if member == last { result } else { operand }, part.count);
-        let data = block.read(guard, member, k, target.bytes);
+        let data = block.read(call, member, k, target.bytes);
         // SAFETY: both targets lead to memory for the elements.
         unsafe { target.store(0, data, target.bytes) };
         if member != last {
             // SAFETY: as above; they are two memories.
-            unsafe { reducer.combine(&mut guard.rank, operand, result, part.count) };
+            unsafe { reducer.combine(call.rank(), operand, result, part.count) };
         }
     }
 }
 
 /// Publishes some elements of this process's contribution.
 #[inline(always)]
-fn contribute(guard: &mut Guard, block: &Block, k: u64, reduction: &Reduction, part: Part, readers: Readers) {
+fn contribute(
+    call: &mut impl Progress,
+    block: &Block,
+    k: u64,
+    reduction: &Reduction,
+    part: Part,
+    readers: Readers,
+) {
     let data = reduction.elements(reduction.element(reduction.send, part.first), part.count);
-    publish(guard, block, k, &data, readers);
+    publish(call, block, k, &data, readers);
 }
 
 /// In pieces that fit a slot, one after the other: a piece published ahead would say that the one before was
 /// read.
-fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction) {
+fn allreduce(call: &mut impl Progress, block: &Block, reduction: &Reduction) {
     let room = SLOT_BYTES / reduction.bytes_per_element().max(1);
     let mut first = 0;
     while first < reduction.count {
         let part = Part { first, count: room.min(reduction.count - first) };
         let k = block.begin();
-        contribute(guard, block, k, reduction, part, Readers::All);
-        block.expect_all(guard, k);
+        contribute(call, block, k, reduction, part, Readers::All);
+        block.expect_all(call, k);
         // SAFETY: the user's receive buffer; its own contribution has been published.
-        unsafe { fold(guard, block, k, reduction, part, 0..=block.size() - 1) };
+        unsafe { fold(call, block, k, reduction, part, 0..=block.size() - 1) };
         block.all_arrived(k);
         first += part.count;
     }
@@ -228,7 +235,7 @@ fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction) {
 /// Both addresses lead to the elements; they may be equal.
 #[inline(always)]
 pub(super) unsafe fn allreduce_elements(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     elements: Elements,
     send: *const u8,
@@ -236,40 +243,40 @@ pub(super) unsafe fn allreduce_elements(
 ) {
     let bytes = elements.bytes;
     let k = block.begin();
-    let slot = block.prepare(guard, k, bytes);
+    let slot = block.prepare(call, k, bytes);
     // SAFETY: our contract; the slot is ours and has room.
     unsafe { copy_few(send, slot, bytes) };
-    block.commit(guard, k, Readers::All);
-    block.expect_all(guard, k);
+    block.commit(call, k, Readers::All);
+    block.expect_all(call, k);
     // SAFETY: our contract; this process's contribution has been published.
-    unsafe { fold_elements(guard, block, k, elements, 0..=block.size() - 1, receive) };
+    unsafe { fold_elements(call, block, k, elements, 0..=block.size() - 1, receive) };
     block.all_arrived(k);
 }
 
-fn reduce(guard: &mut Guard, block: &Block, reduction: &Reduction, root: usize) {
+fn reduce(call: &mut impl Progress, block: &Block, reduction: &Reduction, root: usize) {
     let k = block.begin();
     let whole = Part { first: 0, count: reduction.count };
-    contribute(guard, block, k, reduction, whole, Readers::One(root));
+    contribute(call, block, k, reduction, whole, Readers::One(root));
     if block.me == root {
         // SAFETY: the user's receive buffer; its own contribution has been published.
-        unsafe { fold(guard, block, k, reduction, whole, 0..=block.size() - 1) };
+        unsafe { fold(call, block, k, reduction, whole, 0..=block.size() - 1) };
         block.all_arrived(k);
     }
 }
 
-fn scan(guard: &mut Guard, block: &Block, reduction: &Reduction, exclusive: bool) {
+fn scan(call: &mut impl Progress, block: &Block, reduction: &Reduction, exclusive: bool) {
     let k = block.begin();
     let whole = Part { first: 0, count: reduction.count };
-    contribute(guard, block, k, reduction, whole, Readers::All);
+    contribute(call, block, k, reduction, whole, Readers::All);
     let last = if exclusive { block.me.checked_sub(1) } else { Some(block.me) };
     if let Some(last) = last {
         // SAFETY: the user's receive buffer; its own contribution has been published.
-        unsafe { fold(guard, block, k, reduction, whole, 0..=last) };
+        unsafe { fold(call, block, k, reduction, whole, 0..=last) };
     }
 }
 
 fn gather(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     own: Option<&Buffer>,
     all: Option<&Pieces>,
@@ -279,13 +286,13 @@ fn gather(
     let k = block.begin();
     let Some(all) = all else {
         if let Some(own) = own {
-            publish(guard, block, k, own, Readers::One(root));
+            publish(call, block, k, own, Readers::One(root));
         }
         return;
     };
     for member in 0..block.size() {
         if member != root {
-            let data = block.read(guard, member, k, each);
+            let data = block.read(call, member, k, each);
             // SAFETY: the user's receive buffer is valid during the call; the slot stays until we have
             // finished.
             unsafe { all.piece(member).store(0, data, each) };
@@ -295,11 +302,11 @@ fn gather(
         // SAFETY: the user's two buffers are valid and do not overlap.
         unsafe { super::schedule::copy(own, &all.piece(root)) };
     }
-    block.finish(guard, k);
+    block.finish(call, k);
 }
 
 fn scatter(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     all: Option<&Pieces>,
     own: Option<&Buffer>,
@@ -310,39 +317,39 @@ fn scatter(
     let whole = each * block.size();
     match all {
         Some(all) => {
-            let slot = block.prepare(guard, k, whole);
+            let slot = block.prepare(call, k, whole);
             for member in 0..block.size() {
                 // SAFETY: the user's buffer is valid during the call; the slot is ours and has room for all
                 // pieces.
                 unsafe { all.piece(member).load(0, slot.add(member * each), each) };
             }
-            block.commit(guard, k, Readers::All);
+            block.commit(call, k, Readers::All);
             if let Some(own) = own {
                 // SAFETY: the user's two buffers are valid and do not overlap.
                 unsafe { super::schedule::copy(&all.piece(root), own) };
             }
         }
         None => {
-            let data = block.read(guard, root, k, whole);
+            let data = block.read(call, root, k, whole);
             if let Some(own) = own {
                 // SAFETY: as above.
                 unsafe { own.store(0, data.add(block.me * each), each) };
             }
-            block.finish(guard, k);
+            block.finish(call, k);
         }
     }
 }
 
-fn allgather(guard: &mut Guard, block: &Block, own: Option<&Buffer>, all: &Pieces, each: usize) {
+fn allgather(call: &mut impl Progress, block: &Block, own: Option<&Buffer>, all: &Pieces, each: usize) {
     let k = block.begin();
     match own {
-        Some(own) => publish(guard, block, k, own, Readers::All),
-        None => publish(guard, block, k, &all.piece(block.me), Readers::All),
+        Some(own) => publish(call, block, k, own, Readers::All),
+        None => publish(call, block, k, &all.piece(block.me), Readers::All),
     }
-    block.expect_all(guard, k);
+    block.expect_all(call, k);
     for member in 0..block.size() {
         if member != block.me || own.is_some() {
-            let data = block.read(guard, member, k, each);
+            let data = block.read(call, member, k, each);
             // SAFETY: the user's receive buffer is valid during the call; the slot stays until we have
             // finished.
             unsafe { all.piece(member).store(0, data, each) };
@@ -351,18 +358,18 @@ fn allgather(guard: &mut Guard, block: &Block, own: Option<&Buffer>, all: &Piece
     block.all_arrived(k);
 }
 
-fn alltoall(guard: &mut Guard, block: &Block, send: &Pieces, receive: &Pieces, each: usize) {
+fn alltoall(call: &mut impl Progress, block: &Block, send: &Pieces, receive: &Pieces, each: usize) {
     let k = block.begin();
     let whole = each * block.size();
-    let slot = block.prepare(guard, k, whole);
+    let slot = block.prepare(call, k, whole);
     for member in 0..block.size() {
         // SAFETY: the user's buffer is valid during the call; the slot is ours and has room for all pieces.
         unsafe { send.piece(member).load(0, slot.add(member * each), each) };
     }
-    block.commit(guard, k, Readers::All);
-    block.expect_all(guard, k);
+    block.commit(call, k, Readers::All);
+    block.expect_all(call, k);
     for member in 0..block.size() {
-        let data = block.read(guard, member, k, whole);
+        let data = block.read(call, member, k, whole);
         // SAFETY: the user's receive buffer is valid during the call; in place, what it held has been
         // published.
         unsafe { receive.piece(member).store(0, data.add(block.me * each), each) };

@@ -37,12 +37,14 @@ use crate::check;
 use crate::check_mode;
 use crate::error::{Error, Result, check as ensure};
 use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::extra::{NOTHING, Part};
 use crate::tally::{self, Algorithm};
 
+use plan::Place;
 use single_copy::Outcome;
-use state::Call;
-use work::{ReductionArguments, Work};
+use state::{Block, Call, Place as Meets};
+use work::{Arguments, ReductionArguments, Work};
 
 impl Guard {
     /// Does collective work and returns when it is done.
@@ -72,7 +74,7 @@ impl Guard {
 
     /// The schedule of the next operation on a communicator.
     fn next_plan(&mut self, comm: MPI_Comm, work: &Work, call: Call) -> Result<schedule::Schedule> {
-        let place = self.next_place(comm, call)?;
+        let place = Place::next(self.comms.find_mut(comm)?, call);
         if check_mode::is_on() {
             return Ok(self.plan(comm, &place, work, check::collectives::current_function()));
         }
@@ -88,7 +90,8 @@ impl Guard {
         if self.allreduce_few(comm, &arguments) {
             return Ok(());
         }
-        let work = self.work_allreduce(comm, arguments)?;
+        let translated = Arguments::new(&self.comms, &self.types, &self.colls, comm)?;
+        let work = translated.work_allreduce(arguments)?;
         self.collect(comm, &work)
     }
 
@@ -157,7 +160,7 @@ impl Guard {
         request: *mut MPI_Request,
     ) -> Result<()> {
         check_place(request)?;
-        let place = self.next_place(comm, Call::Started)?;
+        let place = Place::next(self.comms.find_mut(comm)?, Call::Started);
         // Not the function of the checker, which knows none when it is off.
         let function = self.env.call;
         let index = self.persistent(Rc::new(move |guard: &mut Guard| {
@@ -172,6 +175,41 @@ impl Guard {
         // SAFETY: our contract; it is not null.
         unsafe { request.write(MPI_Request(self.engine.requests.handle(index))) };
         Ok(())
+    }
+
+    /// The block of an intracommunicator of several ranks; none when it uses messages.
+    #[inline(always)]
+    pub fn block(&mut self, comm: MPI_Comm) -> Option<Rc<Block>> {
+        match &self.comms.find(comm).ok()?.collective.place {
+            Meets::Block(block) => Some(block.clone()),
+            Meets::Messages => None,
+            Meets::Unknown => self.assign_block(comm),
+        }
+    }
+
+    #[cold]
+    fn assign_block(&mut self, handle: MPI_Comm) -> Option<Rc<Block>> {
+        let comm = self.comms.find(handle).ok()?;
+        let (rank, group, context) = (comm.rank, comm.group.clone(), comm.context);
+        let between_groups = comm.remote.is_some();
+        let without = between_groups
+            || group.size() == 1
+            || !self.engine.are_here(group.members())
+            || crate::check_mode::is_on();
+        let index = if without {
+            block::NO_BLOCK
+        } else if context == 0 {
+            state::WORLD_BLOCK as u32
+        } else {
+            let tag = self.comms.find_mut(handle).ok()?.collective.next_tag(Call::Blocking);
+            block::agree_on_block(self, context, tag, rank, &group)
+        };
+        let block = (index != block::NO_BLOCK)
+            .then(|| Rc::new(Block::new(&self.engine, index as usize, rank, context, group)));
+        if let Ok(comm) = self.comms.find_mut(handle) {
+            comm.collective.place = block.clone().map_or(Meets::Messages, Meets::Block);
+        }
+        block
     }
 }
 

@@ -3,12 +3,11 @@
 use tutti_datatype::Buffer;
 
 use super::edges::Edges;
-use super::work::{Pieces, Scattered, Work};
+use super::work::{Arguments, Pieces, Scattered, Work};
 use crate::abi::*;
 use crate::comm::{Comm, Topology};
 use crate::datatype::Data;
 use crate::error::{Error, Result};
-use crate::process::Guard;
 
 /// The neighbours of a process: sources, destinations, and whether they stand in a grid.
 struct Neighbours {
@@ -44,42 +43,37 @@ impl Neighbours {
     }
 }
 
-impl Guard {
-    fn to_all_neighbours(&self, neighbours: &Neighbours, send: Data, all: &Pieces) -> Result<Work> {
+impl Arguments<'_> {
+    fn to_all_neighbours(self, neighbours: &Neighbours, send: Data, all: &Pieces) -> Result<Work> {
         let own = self.own(send, "sendbuf")?;
         Ok(neighbours.edges(|_| own.clone(), |i| all.piece(i)))
     }
 
     /// MPI_Neighbor_allgather
-    pub fn work_neighbor_allgather(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
-        let neighbours = Neighbours::of(self.comms.find(comm)?, comm)?;
+    pub fn work_neighbor_allgather(&self, send: Data, receive: Data) -> Result<Work> {
+        let neighbours = Neighbours::of(self.comm, self.handle)?;
         let all = self.pieces(receive, neighbours.sources.len(), "recvbuf")?;
         self.to_all_neighbours(&neighbours, send, &all)
     }
 
     /// MPI_Neighbor_allgatherv
-    pub fn work_neighbor_allgatherv(&self, comm: MPI_Comm, send: Data, receive: Scattered) -> Result<Work> {
-        let neighbours = Neighbours::of(self.comms.find(comm)?, comm)?;
+    pub fn work_neighbor_allgatherv(&self, send: Data, receive: Scattered) -> Result<Work> {
+        let neighbours = Neighbours::of(self.comm, self.handle)?;
         let all = self.scattered(receive, neighbours.sources.len(), "recvbuf")?;
         self.to_all_neighbours(&neighbours, send, &all)
     }
 
     /// MPI_Neighbor_alltoall
-    pub fn work_neighbor_alltoall(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
-        let neighbours = Neighbours::of(self.comms.find(comm)?, comm)?;
+    pub fn work_neighbor_alltoall(&self, send: Data, receive: Data) -> Result<Work> {
+        let neighbours = Neighbours::of(self.comm, self.handle)?;
         let out = self.pieces(send, neighbours.destinations.len(), "sendbuf")?;
         let all = self.pieces(receive, neighbours.sources.len(), "recvbuf")?;
         Ok(neighbours.edges(|i| out.piece(i), |i| all.piece(i)))
     }
 
     /// MPI_Neighbor_alltoallv, MPI_Neighbor_alltoallw
-    pub fn work_neighbor_alltoallv(
-        &self,
-        comm: MPI_Comm,
-        send: Scattered,
-        receive: Scattered,
-    ) -> Result<Work> {
-        let neighbours = Neighbours::of(self.comms.find(comm)?, comm)?;
+    pub fn work_neighbor_alltoallv(&self, send: Scattered, receive: Scattered) -> Result<Work> {
+        let neighbours = Neighbours::of(self.comm, self.handle)?;
         let out = self.scattered(send, neighbours.destinations.len(), "sendbuf")?;
         let all = self.scattered(receive, neighbours.sources.len(), "recvbuf")?;
         Ok(neighbours.edges(|i| out.piece(i), |i| all.piece(i)))

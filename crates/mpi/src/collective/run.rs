@@ -4,11 +4,12 @@ use std::ptr::NonNull;
 
 use super::schedule::{Operation, Schedule, Step, copy};
 use crate::abi::*;
-use crate::engine::LOST;
 use crate::engine::message::{Message, Mode};
+use crate::engine::{Engine, LOST};
 use crate::error::{Error, Result};
 use crate::handle::NONE;
 use crate::process::{Guard, Process};
+use crate::progress::Progress;
 use crate::request::extra::Extra;
 use crate::request::{Request, RequestKind, Started, WhenDone};
 use crate::wait_goal::Goal;
@@ -73,7 +74,7 @@ impl Schedule {
                     let proposed = (0..members.len()).map(|at| unsafe { contexts.add(at).read() });
                     let proposals: Vec<_> = members.iter().copied().zip(proposed).collect();
                     // Without what a process that has ended would have said there is none.
-                    let context = self.error.is_none().then(|| guard.agree_on_context(&proposals));
+                    let context = self.error.is_none().then(|| guard.engine.agree_on_context(&proposals));
                     if let (Ok(made), Some(context)) = (guard.comms.find_mut(*comm), context) {
                         made.context = context;
                     }
@@ -150,14 +151,13 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_TRUNCATE when a rank sent more than was expected.
-    pub fn run(&mut self, schedule: &mut Schedule) -> Result<()> {
+    pub(crate) fn run_schedule(&mut self, schedule: &mut Schedule) -> Result<()> {
         loop {
             match schedule.advance(self) {
                 Advance::Finished => return schedule.error.take().map_or(Ok(()), Err),
                 Advance::Blocked(index) => {
                     let hint = usize::try_from(self.engine.requests.get(index).peer).ok();
-                    let is_done =
-                        |process: &mut Process| process.engine.requests.get(index).done.then_some(());
+                    let is_done = |engine: &mut Engine| engine.requests.get(index).done.then_some(());
                     self.wait(hint, Goal::Step(schedule), is_done);
                 }
             }
@@ -165,7 +165,7 @@ impl Guard {
     }
 
     /// Leaves a schedule with the process; returns the request that is done when the schedule is.
-    pub fn launch(&mut self, schedule: Schedule) -> u32 {
+    pub(crate) fn launch_schedule(&mut self, schedule: Schedule) -> u32 {
         let pending = Request::new(RequestKind::Collective, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
         let request = self.engine.requests.insert(pending);
         let function = schedule.function.or(Some(self.env.call));

@@ -14,7 +14,7 @@ use tutti_datatype::{Buffer, reduce::Kernel};
 use super::memory::Memory;
 use super::state::{Block, Readers, Right};
 use super::work::{Pieces, Reduction, Root, Work};
-use crate::process::Guard;
+use crate::progress::Progress;
 
 /// Pieces in which a reduction goes on: what was fetched is combined and passed on while it is in the cache.
 const REDUCED_BYTES: usize = 128 << 10;
@@ -33,7 +33,7 @@ pub(super) enum Outcome {
 }
 
 /// Does the operation if it is large enough and the kernel allows it; all members decide alike.
-pub(super) fn try_large(guard: &mut Guard, block: &Block, work: &Work) -> Outcome {
+pub(super) fn try_large(call: &mut impl Progress, block: &Block, work: &Work) -> Outcome {
     let least = block.limits.single_copy;
     let fits = match work {
         Work::Broadcast { buffer, root: Root::Local(_) } => buffer.bytes >= least,
@@ -41,18 +41,18 @@ pub(super) fn try_large(guard: &mut Guard, block: &Block, work: &Work) -> Outcom
         Work::Allreduce(reduction) => reduction.reducer.kernel().is_some() && reduction.bytes >= least,
         _ => false,
     };
-    if !fits || !is_granted(guard, block) {
+    if !fits || !is_granted(call, block) {
         return Outcome::Undone;
     }
     let done = match work {
-        Work::Broadcast { buffer, root: Root::Local(root) } => broadcast(guard, block, buffer, *root),
-        Work::Allgather { own, all, each: Some(each) } => allgather(guard, block, own.as_ref(), all, *each),
+        Work::Broadcast { buffer, root: Root::Local(root) } => broadcast(call, block, buffer, *root),
+        Work::Allgather { own, all, each: Some(each) } => allgather(call, block, own.as_ref(), all, *each),
         Work::Alltoall { send, receive, each: Some(each) } => {
-            alltoall(guard, block, send.as_ref(), receive, *each)
+            alltoall(call, block, send.as_ref(), receive, *each)
         }
         Work::Allreduce(reduction) => {
             let kernel = reduction.reducer.kernel().expect("looked at above");
-            allreduce(guard, block, reduction, kernel)
+            allreduce(call, block, reduction, kernel)
         }
         _ => panic!("only large work of these kinds is done here"),
     };
@@ -66,47 +66,47 @@ pub(super) fn try_large(guard: &mut Guard, block: &Block, work: &Work) -> Outcom
 }
 
 /// Whether all members may copy from each other: tried once.
-fn is_granted(guard: &mut Guard, block: &Block) -> bool {
+fn is_granted(call: &mut impl Progress, block: &Block) -> bool {
     if block.right.get() == Right::Unknown {
-        let right = if trial(guard, block) { Right::Granted } else { Right::Refused };
+        let right = if trial(call, block) { Right::Granted } else { Right::Refused };
         block.right.set(right);
     }
     block.right.get() == Right::Granted
 }
 
 /// Every member fetches a word of every other, and writes it back.
-fn trial(guard: &mut Guard, block: &Block) -> bool {
+fn trial(call: &mut impl Progress, block: &Block) -> bool {
     const WORD: u64 = 0x7475_7474_6921_0000;
     let mut own = Box::new(WORD + block.me as u64);
-    let k = publish(guard, block, Data::new((&raw mut *own).cast(), size_of::<u64>()));
+    let k = publish(call, block, Data::new((&raw mut *own).cast(), size_of::<u64>()));
     let mut granted = true;
     for member in others(block) {
         let mut word = 0_u64;
-        let theirs = published(guard, block, member, k);
+        let theirs = published(call, block, member, k);
         // SAFETY: the word is ours; the member keeps its own until all have agreed, and nobody changes what
         // it holds.
         granted &= unsafe {
-            fetch(guard, block, member, theirs.address, (&raw mut word).cast(), size_of::<u64>())
+            fetch(call, block, member, theirs.address, (&raw mut word).cast(), size_of::<u64>())
                 && word == WORD + member as u64
-                && store(guard, block, member, theirs.address, (&raw const word).cast(), size_of::<u64>())
+                && store(call, block, member, theirs.address, (&raw const word).cast(), size_of::<u64>())
         };
     }
-    agree(guard, block, granted)
+    agree(call, block, granted)
 }
 
 /// Members say whether they have done their part; true when all have. Nobody's memory is looked at any more
 /// afterwards.
-fn agree(guard: &mut Guard, block: &Block, done: bool) -> bool {
+fn agree(call: &mut impl Progress, block: &Block, done: bool) -> bool {
     let k = block.begin();
-    let slot = block.prepare(guard, k, size_of::<u64>());
+    let slot = block.prepare(call, k, size_of::<u64>());
     // SAFETY: the slot is ours, aligned, and has room.
     unsafe { slot.cast::<u64>().write(u64::from(done)) };
-    block.commit(guard, k, Readers::All);
-    block.expect_all(guard, k);
+    block.commit(call, k, Readers::All);
+    block.expect_all(call, k);
     let mut all = done;
     for member in others(block) {
         // SAFETY: the member has written the word before it committed the slot.
-        all &= unsafe { block.read(guard, member, k, size_of::<u64>()).cast::<u64>().read() } != 0;
+        all &= unsafe { block.read(call, member, k, size_of::<u64>()).cast::<u64>().read() } != 0;
     }
     block.all_arrived(k);
     all
@@ -130,19 +130,19 @@ impl Data {
 }
 
 /// Says where this process's data are; the number of the operation.
-fn publish(guard: &mut Guard, block: &Block, data: Data) -> u64 {
+fn publish(call: &mut impl Progress, block: &Block, data: Data) -> u64 {
     let k = block.begin();
-    let slot = block.prepare(guard, k, size_of::<Data>());
+    let slot = block.prepare(call, k, size_of::<Data>());
     // SAFETY: the slot is ours, aligned, and has room.
     unsafe { slot.cast::<Data>().write(data) };
-    block.commit(guard, k, Readers::All);
+    block.commit(call, k, Readers::All);
     k
 }
 
 /// Where a member's data are.
-fn published(guard: &mut Guard, block: &Block, member: usize, k: u64) -> Data {
+fn published(call: &mut impl Progress, block: &Block, member: usize, k: u64) -> Data {
     // SAFETY: the member has written them before it committed the slot.
-    unsafe { block.read(guard, member, k, size_of::<Data>()).cast::<Data>().read() }
+    unsafe { block.read(call, member, k, size_of::<Data>()).cast::<Data>().read() }
 }
 
 /// The other members, beginning behind this one, so that not all begin with the same.
@@ -156,15 +156,15 @@ fn others(block: &Block) -> impl Iterator<Item = usize> + use<> {
 /// # Safety
 /// `to` is valid for writing `bytes` bytes.
 unsafe fn fetch(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     member: usize,
     from: u64,
     to: *mut u8,
     bytes: usize,
 ) -> bool {
-    let process = block.process(guard, member);
-    in_calls(guard, bytes, |offset| {
+    let process = block.process(call, member);
+    in_calls(call, bytes, |offset| {
         // SAFETY: our contract.
         unsafe { tutti_rma::read(process, from + offset as u64, to.add(offset), bytes - offset) }
     })
@@ -175,30 +175,34 @@ unsafe fn fetch(
 /// # Safety
 /// `from` is valid for reading `bytes` bytes, and the member waits for them at `to`.
 unsafe fn store(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     member: usize,
     to: u64,
     from: *const u8,
     bytes: usize,
 ) -> bool {
-    let process = block.process(guard, member);
-    in_calls(guard, bytes, |offset| {
+    let process = block.process(call, member);
+    in_calls(call, bytes, |offset| {
         // SAFETY: our contract.
         unsafe { tutti_rma::write(process, to + offset as u64, from.add(offset), bytes - offset) }
     })
 }
 
 /// Messages go on between the calls.
-fn in_calls(guard: &mut Guard, bytes: usize, mut call: impl FnMut(usize) -> std::io::Result<usize>) -> bool {
+fn in_calls(
+    call: &mut impl Progress,
+    bytes: usize,
+    mut copy: impl FnMut(usize) -> std::io::Result<usize>,
+) -> bool {
     let mut offset = 0;
     while offset < bytes {
-        match call(offset) {
+        match copy(offset) {
             Ok(copied) => offset += copied,
             Err(_) => return false,
         }
         if offset < bytes {
-            guard.progress(None);
+            call.progress(None);
         }
     }
     true
@@ -209,7 +213,7 @@ fn in_calls(guard: &mut Guard, bytes: usize, mut call: impl FnMut(usize) -> std:
 /// # Safety
 /// The user's buffer is valid and has so many bytes of data.
 unsafe fn fetch_into(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     member: usize,
     from: u64,
@@ -218,7 +222,7 @@ unsafe fn fetch_into(
 ) -> bool {
     if to.map.is_none() {
         // SAFETY: our contract.
-        return unsafe { fetch(guard, block, member, from, to.at, bytes) };
+        return unsafe { fetch(call, block, member, from, to.at, bytes) };
     }
     let mut memory = Memory::new(bytes.min(REDUCED_BYTES));
     let mut done = 0;
@@ -226,7 +230,7 @@ unsafe fn fetch_into(
         let part = (bytes - done).min(REDUCED_BYTES);
         // SAFETY: the memory has room for the part; the buffer by our contract.
         unsafe {
-            if !fetch(guard, block, member, from + done as u64, memory.address(), part) {
+            if !fetch(call, block, member, from + done as u64, memory.address(), part) {
                 return false;
             }
             to.store(done, memory.address(), part);
@@ -237,7 +241,7 @@ unsafe fn fetch_into(
 }
 
 /// Every receiver fetches; the root, which would be idle, brings each of them the last part.
-fn broadcast(guard: &mut Guard, block: &Block, buffer: &Buffer, root: usize) -> bool {
+fn broadcast(call: &mut impl Progress, block: &Block, buffer: &Buffer, root: usize) -> bool {
     let bytes = buffer.bytes;
     let (packed, own) = if block.me == root {
         contiguous(buffer)
@@ -245,27 +249,26 @@ fn broadcast(guard: &mut Guard, block: &Block, buffer: &Buffer, root: usize) -> 
         (None, if buffer.map.is_none() { buffer.at } else { std::ptr::null_mut() })
     };
     let mine = Data::new(own, bytes);
-    let k = publish(guard, block, mine);
+    let k = publish(call, block, mine);
     // So many bytes of each receiver are the root's work: then all copy the same amount.
     let share = if block.is_oversubscribed { 0 } else { (bytes / block.size()).next_multiple_of(PAGE_BYTES) };
     let by_root = |receiver: &Data| if receiver.address == 0 { 0 } else { share.min(bytes) };
     let copied = if block.me == root {
         others(block).all(|member| {
-            let theirs = published(guard, block, member, k);
+            let theirs = published(call, block, member, k);
             let part = by_root(&theirs);
             let begin = bytes - part;
             // SAFETY: the data stay until all have agreed; the receiver waits for its last part.
             theirs.bytes == bytes as u64
-                && unsafe { store(guard, block, member, theirs.address + begin as u64, own.add(begin), part) }
+                && unsafe { store(call, block, member, theirs.address + begin as u64, own.add(begin), part) }
         })
     } else {
-        let theirs = published(guard, block, root, k);
+        let theirs = published(call, block, root, k);
         let part = bytes - by_root(&mine);
         // SAFETY: the user's receive buffer is valid during the call.
-        theirs.bytes == bytes as u64
-            && unsafe { fetch_into(guard, block, root, theirs.address, buffer, part) }
+        theirs.bytes == bytes as u64 && unsafe { fetch_into(call, block, root, theirs.address, buffer, part) }
     };
-    let done = agree(guard, block, copied);
+    let done = agree(call, block, copied);
     drop(packed);
     done
 }
@@ -283,28 +286,40 @@ fn contiguous(buffer: &Buffer) -> (Option<Memory>, *mut u8) {
 }
 
 /// Every member fetches every other's contribution.
-fn allgather(guard: &mut Guard, block: &Block, own: Option<&Buffer>, all: &Pieces, each: usize) -> bool {
+fn allgather(
+    call: &mut impl Progress,
+    block: &Block,
+    own: Option<&Buffer>,
+    all: &Pieces,
+    each: usize,
+) -> bool {
     let target = all.piece(block.me);
     let mine = own.unwrap_or(&target);
     let (packed, address) = contiguous(mine);
-    let k = publish(guard, block, Data::new(address, mine.bytes));
+    let k = publish(call, block, Data::new(address, mine.bytes));
     if let Some(own) = own {
         // SAFETY: the user's two buffers are valid and do not overlap.
         unsafe { super::schedule::copy(own, &target) };
     }
     let copied = others(block).all(|member| {
-        let theirs = published(guard, block, member, k);
+        let theirs = published(call, block, member, k);
         // SAFETY: the user's receive buffer is valid during the call.
         theirs.bytes == each as u64
-            && unsafe { fetch_into(guard, block, member, theirs.address, &all.piece(member), each) }
+            && unsafe { fetch_into(call, block, member, theirs.address, &all.piece(member), each) }
     });
-    let done = agree(guard, block, copied);
+    let done = agree(call, block, copied);
     drop(packed);
     done
 }
 
 /// Every member fetches its piece from every other. In place, what is sent is set aside first.
-fn alltoall(guard: &mut Guard, block: &Block, send: Option<&Pieces>, receive: &Pieces, each: usize) -> bool {
+fn alltoall(
+    call: &mut impl Progress,
+    block: &Block,
+    send: Option<&Pieces>,
+    receive: &Pieces,
+    each: usize,
+) -> bool {
     let (me, size) = (block.me, block.size());
     let in_one = send.and_then(|send| in_one_piece(send, size, each));
     let mut aside = Memory::new(if in_one.is_none() { size * each } else { 0 });
@@ -316,19 +331,19 @@ fn alltoall(guard: &mut Guard, block: &Block, send: Option<&Pieces>, receive: &P
         }
         aside.address()
     });
-    let k = publish(guard, block, Data::new(address, each));
+    let k = publish(call, block, Data::new(address, each));
     if let Some(send) = send {
         // SAFETY: the user's two buffers are valid and do not overlap.
         unsafe { super::schedule::copy(&send.piece(me), &receive.piece(me)) };
     }
     let copied = others(block).all(|member| {
-        let theirs = published(guard, block, member, k);
+        let theirs = published(call, block, member, k);
         let from = theirs.address + (me * each) as u64;
         // SAFETY: the user's receive buffer is valid during the call.
         theirs.bytes == each as u64
-            && unsafe { fetch_into(guard, block, member, from, &receive.piece(member), each) }
+            && unsafe { fetch_into(call, block, member, from, &receive.piece(member), each) }
     });
-    let done = agree(guard, block, copied);
+    let done = agree(call, block, copied);
     if !done && send.is_none() {
         // What was contributed is needed once more.
         for to in (0..size).filter(|&to| to != me) {
@@ -351,11 +366,11 @@ fn in_one_piece(pieces: &Pieces, size: usize, each: usize) -> Option<*mut u8> {
 
 /// Every member reduces a part, and stores the result in every member's receive buffer. In place too: a part
 /// of a contribution is fetched by nobody else.
-fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction, kernel: Kernel) -> bool {
+fn allreduce(call: &mut impl Progress, block: &Block, reduction: &Reduction, kernel: Kernel) -> bool {
     let (size, bytes, extent) = (block.size(), reduction.bytes, reduction.bytes_per_element());
     let mine = Data { result: reduction.receive as u64, ..Data::new(reduction.send, bytes) };
-    let k = publish(guard, block, mine);
-    let members: Vec<Data> = (0..size).map(|member| published(guard, block, member, k)).collect();
+    let k = publish(call, block, mine);
+    let members: Vec<Data> = (0..size).map(|member| published(call, block, member, k)).collect();
     let share = bytes.div_ceil(size).next_multiple_of(extent * 64);
     let (begin, end) = ((block.me * share).min(bytes), ((block.me + 1) * share).min(bytes));
     let piece = (REDUCED_BYTES / extent).max(1) * extent;
@@ -367,11 +382,11 @@ fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction, kernel: Ke
         // SAFETY: the user's buffers are valid during the call; both spare memories have room for a piece.
         copied = copied
             && unsafe {
-                reduce_piece(guard, block, reduction, kernel, &members, piece, spare)
-                    && spread_piece(guard, block, reduction, &members, piece)
+                reduce_piece(call, block, reduction, kernel, &members, piece, spare)
+                    && spread_piece(call, block, reduction, &members, piece)
             };
     }
-    agree(guard, block, copied)
+    agree(call, block, copied)
 }
 
 /// Some elements of a reduction.
@@ -388,7 +403,7 @@ struct Piece {
 /// # Safety
 /// The user's buffers are valid, the piece lies inside them, and both spare memories have room for it.
 unsafe fn reduce_piece(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     reduction: &Reduction,
     kernel: Kernel,
@@ -405,7 +420,7 @@ unsafe fn reduce_piece(
     let sum = if in_place && me + 1 < last { aside } else { result };
     let mut get = |member: usize, to: *mut u8| {
         // SAFETY: our contract.
-        unsafe { fetch(guard, block, member, members[member].address + offset as u64, to, bytes) }
+        unsafe { fetch(call, block, member, members[member].address + offset as u64, to, bytes) }
     };
     let combine = |input: *const u8| {
         // SAFETY: our contract.
@@ -448,7 +463,7 @@ unsafe fn reduce_piece(
 /// # Safety
 /// The user's buffers are valid, and the piece lies inside them.
 unsafe fn spread_piece(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     block: &Block,
     reduction: &Reduction,
     members: &[Data],
@@ -457,6 +472,6 @@ unsafe fn spread_piece(
     let result = reduction.receive.wrapping_add(offset);
     // SAFETY: our contract.
     others(block).all(|member| unsafe {
-        store(guard, block, member, members[member].result + offset as u64, result, bytes)
+        store(call, block, member, members[member].result + offset as u64, result, bytes)
     })
 }

@@ -6,12 +6,12 @@ use core::ffi::{c_int, c_void};
 use tutti_datatype::{Buffer, Elements};
 
 use super::edges::Edges;
+use super::state::Collectives;
 use crate::abi::*;
-use crate::comm::Comm;
+use crate::comm::{Comm, Comms};
 use crate::datatype::Data;
 use crate::datatype::checked_count;
 use crate::error::{Error, Result, check};
-use crate::process::Guard;
 
 pub use reductions::{Reduction, ReductionArguments};
 
@@ -259,10 +259,35 @@ fn checked_root(comm: &Comm, root: c_int) -> Result<Root> {
     }
 }
 
+/// What the arguments of a collective call mean: its communicator, and where types and operations are found.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    pub(super) comm: &'a Comm,
+    pub(super) handle: MPI_Comm,
+    types: &'a crate::datatype::Types,
+    colls: &'a Collectives,
+}
+
+impl<'a> Arguments<'a> {
+    /// Those of a call on a communicator.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM.
+    #[inline(always)]
+    pub fn new(
+        comms: &'a Comms,
+        types: &'a crate::datatype::Types,
+        colls: &'a Collectives,
+        handle: MPI_Comm,
+    ) -> Result<Self> {
+        Ok(Arguments { comm: comms.find(handle)?, handle, types, colls })
+    }
+}
+
 /// The calls, as work of this process.
 ///
 /// Array arguments of the user are as long as the standard says; that is the contract of every function here.
-impl Guard {
+impl Arguments<'_> {
     /// Equal pieces, one behind the other.
     pub(super) fn pieces(&self, data: Data, ranks: usize, name: &str) -> Result<Pieces> {
         not_in_place(data.address, name)?;
@@ -316,8 +341,8 @@ impl Guard {
 
     /// MPI_Bcast
     #[inline]
-    pub fn work_broadcast(&self, comm: MPI_Comm, data: Data, root: c_int) -> Result<Work> {
-        let root = checked_root(self.comms.find(comm)?, root)?;
+    pub fn work_broadcast(&self, data: Data, root: c_int) -> Result<Work> {
+        let root = checked_root(self.comm, root)?;
         if root == Root::NoRank {
             return Ok(Work::Broadcast { buffer: Buffer::empty(), root });
         }
@@ -325,8 +350,8 @@ impl Guard {
     }
 
     /// MPI_Gather
-    pub fn work_gather(&self, comm: MPI_Comm, send: Data, receive: Data, root: c_int) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_gather(&self, send: Data, receive: Data, root: c_int) -> Result<Work> {
+        let communicator = self.comm;
         let root = checked_root(communicator, root)?;
         let all = match root {
             Root::Local(root) if root == communicator.rank => {
@@ -348,8 +373,8 @@ impl Guard {
     }
 
     /// MPI_Gatherv
-    pub fn work_gatherv(&self, comm: MPI_Comm, send: Data, receive: Scattered, root: c_int) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_gatherv(&self, send: Data, receive: Scattered, root: c_int) -> Result<Work> {
+        let communicator = self.comm;
         let root = checked_root(communicator, root)?;
         let all = match root {
             Root::Local(root) if root == communicator.rank => {
@@ -375,8 +400,8 @@ impl Guard {
     }
 
     /// MPI_Scatter
-    pub fn work_scatter(&self, comm: MPI_Comm, send: Data, receive: Data, root: c_int) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_scatter(&self, send: Data, receive: Data, root: c_int) -> Result<Work> {
+        let communicator = self.comm;
         let root = checked_root(communicator, root)?;
         let all = match root {
             Root::Local(root) if root == communicator.rank => {
@@ -398,8 +423,8 @@ impl Guard {
     }
 
     /// MPI_Scatterv
-    pub fn work_scatterv(&self, comm: MPI_Comm, send: Scattered, receive: Data, root: c_int) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_scatterv(&self, send: Scattered, receive: Data, root: c_int) -> Result<Work> {
+        let communicator = self.comm;
         let root = checked_root(communicator, root)?;
         let all = match root {
             Root::Local(root) if root == communicator.rank => {
@@ -425,8 +450,8 @@ impl Guard {
     }
 
     /// MPI_Allgather
-    pub fn work_allgather(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_allgather(&self, send: Data, receive: Data) -> Result<Work> {
+        let communicator = self.comm;
         let all = self.pieces(receive, communicator.peers().size(), "recvbuf")?;
         let own = if in_place(communicator, send.address, "sendbuf")? {
             None
@@ -442,8 +467,8 @@ impl Guard {
     }
 
     /// MPI_Allgatherv
-    pub fn work_allgatherv(&self, comm: MPI_Comm, send: Data, receive: Scattered) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_allgatherv(&self, send: Data, receive: Scattered) -> Result<Work> {
+        let communicator = self.comm;
         let all = self.scattered(receive, communicator.peers().size(), "recvbuf")?;
         let own = if in_place(communicator, send.address, "sendbuf")? {
             None
@@ -458,8 +483,8 @@ impl Guard {
     }
 
     /// MPI_Alltoall
-    pub fn work_alltoall(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_alltoall(&self, send: Data, receive: Data) -> Result<Work> {
+        let communicator = self.comm;
         let ranks = communicator.peers().size();
         let receive = self.pieces(receive, ranks, "recvbuf")?;
         let send = if in_place(communicator, send.address, "sendbuf")? {
@@ -476,8 +501,8 @@ impl Guard {
     }
 
     /// MPI_Alltoallv, MPI_Alltoallw
-    pub fn work_alltoallv(&self, comm: MPI_Comm, send: Scattered, receive: Scattered) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_alltoallv(&self, send: Scattered, receive: Scattered) -> Result<Work> {
+        let communicator = self.comm;
         let ranks = communicator.peers().size();
         let receive = self.scattered(receive, ranks, "recvbuf")?;
         let send = if in_place(communicator, send.address, "sendbuf")? {

@@ -1,29 +1,23 @@
 //! How processes that make a communicator exchange a few numbers: over point-to-point messages on the
 //! parent's own contexts.
 //!
-//! **Contexts.** A new communicator's context must be new to each of its members. The *leader*, its first
-//! member, takes one from its own sequence: `(n * ranks that the job has room for + world rank) *
-//! CONTEXTS_PER_COMM` with its private `n`. So contexts are unique in the whole job and for its whole life,
-//! whatever agreements run at the same time in other threads or communicators, and nobody but the leader has
-//! to be asked: a dup costs one broadcast, a split the exchange that it needs anyway.
-//!
 //! | operation | messages |
 //! |---|---|
-//! | [`Guard::broadcast`] | binomial tree, any length |
-//! | [`Guard::allgather`] | Bruck's algorithm, ceil(log2 members) rounds, records of one length |
+//! | [`Meeting::broadcast`] | binomial tree, any length |
+//! | [`Meeting::allgather`] | Bruck's algorithm, ceil(log2 members) rounds, records of one length |
 //!
 //! Both name members by world rank, so that they serve groups, and both groups of an intercommunicator as one
 //! list.
 
 use tutti_datatype::Buffer;
 
-use super::{CONTEXTS_PER_COMM, Channel, Comms};
+use super::{Channel, Comm};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
-use crate::engine::LOST;
 use crate::engine::message::{Message, Mode};
-use crate::error::{Error, Result, check};
-use crate::process::Guard;
+use crate::engine::{Engine, LOST};
+use crate::error::{Result, check};
+use crate::progress::Progress;
 use crate::request::{Request, RequestKind, Started};
 use crate::wait_goal::Goal;
 
@@ -48,6 +42,18 @@ impl Meeting {
     pub fn new(members: Vec<u32>, world: u32, context: u32, channel: Channel, tag: i32) -> Self {
         let me = members.iter().position(|&member| member == world).expect("only members meet");
         Meeting { members, me, context: context + channel as u32, tag }
+    }
+
+    /// A meeting of all processes of a communicator; the first leads. Those of an intercommunicator stand in
+    /// one list, the group with the lower first member first.
+    pub fn whole(comm: &Comm, engine: &Engine, tag: i32) -> Self {
+        let local = comm.group.members();
+        let members = match comm.remote.as_ref().map(|remote| remote.members()) {
+            None => local.to_vec(),
+            Some(remote) if engine.precedes(local[0], remote[0]) => [local, remote].concat(),
+            Some(remote) => [remote, local].concat(),
+        };
+        Meeting::new(members, engine.world_rank(), comm.context, Channel::Creation, tag)
     }
 
     /// A schedule of messages of this meeting.
@@ -88,54 +94,22 @@ impl Meeting {
     }
 }
 
-impl Comms {
-    /// A context that this process has led is used by none any more.
-    pub fn use_again(&mut self, context: u32) {
-        self.contexts.free.push(context / CONTEXTS_PER_COMM);
-    }
-}
-
-impl Guard {
-    /// World rank of this process.
-    pub fn world_rank(&self) -> u32 {
-        self.engine.job.rank() as u32
-    }
-
-    /// Takes a context that no process of the job uses: none has ever used it, or it was that of a file,
-    /// which all have closed.
-    ///
-    /// # Errors
-    /// MPI_ERR_INTERN when the numbers are used up.
-    pub fn new_context(&mut self) -> Result<u32> {
-        if let Some(number) = self.comms.contexts.free.pop() {
-            return Ok(number * CONTEXTS_PER_COMM);
-        }
-        let ranks = self.engine.job.ranks() as u64;
-        let number = u64::from(self.comms.contexts.next) * ranks + u64::from(self.world_rank());
-        self.comms.contexts.next += 1;
-        self.engine.job.keep_contexts(self.comms.contexts.next);
-        u32::try_from(number * u64::from(CONTEXTS_PER_COMM)).map_err(|_| {
-            let text =
-                format_args!("this process has led {} communicators, no number is left", number / ranks);
-            Error::new(MPI_ERR_INTERN, text)
-        })
-    }
-
+impl Meeting {
     /// Everybody gets `data` of the member at `root`.
     ///
     /// # Errors
     /// MPI_ERR_PROC_ABORTED when a process of another launch has ended.
-    pub fn broadcast(&mut self, meeting: &Meeting, root: usize, data: Vec<u32>) -> Result<Vec<u32>> {
-        let data = match meeting.parent(root) {
+    pub fn broadcast(&self, call: &mut impl Progress, root: usize, data: Vec<u32>) -> Result<Vec<u32>> {
+        let data = match self.parent(root) {
             None => data,
-            Some(parent) => self.receive_numbers(meeting, parent)?,
+            Some(parent) => self.receive_numbers(call, parent)?,
         };
         let mut sends = Vec::new();
-        for child in meeting.children(root) {
-            sends.extend(self.send_numbers(meeting, child, &data));
+        for child in self.children(root) {
+            sends.extend(self.send_numbers(call, child, &data));
         }
         for send in sends {
-            self.finish_request(send);
+            call.finish_request(send);
         }
         Ok(data)
     }
@@ -143,25 +117,25 @@ impl Guard {
     /// Everybody gets the records of all, in the order of the members.
     ///
     /// # Errors
-    /// As [`Guard::broadcast`].
+    /// As [`Meeting::broadcast`].
     pub fn allgather<const N: usize>(
-        &mut self,
-        meeting: &Meeting,
+        &self,
+        call: &mut impl Progress,
         record: [u32; N],
     ) -> Result<Vec<[u32; N]>> {
-        let members = meeting.members.len();
+        let members = self.members.len();
         // In round k the first 2^k records that follow my own are known; I give them to the member 2^k before
         // me.
         let mut known = record.to_vec();
         let mut have = 1;
         while have < members {
             let count = have.min(members - have) * N;
-            let before = meeting.members[(meeting.me + members - have) % members];
-            let behind = meeting.members[(meeting.me + have) % members];
-            let send = self.send_numbers(meeting, before, &known[..count]);
-            let more = self.receive_numbers(meeting, behind);
+            let before = self.members[(self.me + members - have) % members];
+            let behind = self.members[(self.me + have) % members];
+            let send = self.send_numbers(call, before, &known[..count]);
+            let more = self.receive_numbers(call, behind);
             if let Some(send) = send {
-                self.finish_request(send);
+                call.finish_request(send);
             }
             let more = more?;
             assert_eq!(more.len(), count, "all members gather records of one length");
@@ -170,33 +144,33 @@ impl Guard {
         }
         let mut records: Vec<[u32; N]> =
             known.chunks_exact(N).map(|chunk| chunk.try_into().expect("chunks of N")).collect();
-        records.rotate_right(meeting.me);
+        records.rotate_right(self.me);
         Ok(records)
     }
 
     /// Everybody gets the numbers of all, in the order of the members; each gives as many as it likes.
     ///
     /// # Errors
-    /// As [`Guard::broadcast`].
-    pub fn gather_numbers(&mut self, meeting: &Meeting, mine: &[u32]) -> Result<Vec<u32>> {
+    /// As [`Meeting::broadcast`].
+    pub fn gather_numbers(&self, call: &mut impl Progress, mine: &[u32]) -> Result<Vec<u32>> {
         let mut all = Vec::new();
-        if meeting.me == 0 {
+        if self.me == 0 {
             all.extend(mine);
-            for &member in &meeting.members[1..] {
-                all.extend(self.receive_numbers(meeting, member)?);
+            for &member in &self.members[1..] {
+                all.extend(self.receive_numbers(call, member)?);
             }
-        } else if let Some(send) = self.send_numbers(meeting, meeting.members[0], mine) {
-            self.finish_request(send);
+        } else if let Some(send) = self.send_numbers(call, self.members[0], mine) {
+            call.finish_request(send);
         }
-        self.broadcast(meeting, 0, all)
+        self.broadcast(call, 0, all)
     }
 
     /// Sends numbers; gives the request while it is pending. `data` must stay until then.
-    pub(super) fn send_numbers(&mut self, meeting: &Meeting, to: u32, data: &[u32]) -> Option<u32> {
-        self.meet_new_ranks();
+    pub(super) fn send_numbers(&self, call: &mut impl Progress, to: u32, data: &[u32]) -> Option<u32> {
+        call.meet_new_ranks();
         let buffer = Buffer::contiguous(data.as_ptr().cast_mut().cast(), size_of_val(data));
-        let (context, tag) = (meeting.context, meeting.tag);
-        match self.engine.send(Message { to, context, tag, buffer, mode: Mode::Standard }) {
+        let (context, tag) = (self.context, self.tag);
+        match call.engine_mut().send(Message { to, context, tag, buffer, mode: Mode::Standard }) {
             Started::Done => None,
             Started::Pending(request) => Some(request),
         }
@@ -205,16 +179,17 @@ impl Guard {
     /// Receives numbers, as many as come.
     ///
     /// # Errors
-    /// As [`Guard::broadcast`].
-    pub(super) fn receive_numbers(&mut self, meeting: &Meeting, from: u32) -> Result<Vec<u32>> {
-        let (context, tag, source) = (meeting.context, meeting.tag, from as i32);
+    /// As [`Meeting::broadcast`].
+    pub(super) fn receive_numbers(&self, call: &mut impl Progress, from: u32) -> Result<Vec<u32>> {
+        let (context, tag, source) = (self.context, self.tag, from as i32);
         let goal = Goal::Message { context, source, tag };
-        let found = self
-            .wait(Some(from as usize), goal, |process| process.engine.probe_or_loss(context, source, tag))?;
+        let found =
+            call.wait(Some(from as usize), goal, |engine| engine.probe_or_loss(context, source, tag))?;
         let mut data = vec![0_u32; found.bytes / size_of::<u32>()];
         let buffer = Buffer::contiguous(data.as_mut_ptr().cast(), found.bytes);
-        let request = self.engine.receive(Request::new(RequestKind::Receive, buffer, context, source, tag));
-        let received = self.finish_request(request);
+        let request =
+            call.engine_mut().receive(Request::new(RequestKind::Receive, buffer, context, source, tag));
+        let received = call.finish_request(request);
         check(received.error == MPI_SUCCESS, received.error, || LOST.into())?;
         Ok(data)
     }

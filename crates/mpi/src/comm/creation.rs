@@ -2,23 +2,19 @@
 
 use std::rc::Rc;
 
-use core::ffi::c_int;
-
 use tutti_datatype::Buffer;
 
 use super::agreement::Meeting;
-use super::{Channel, Comm, Group};
+use super::{Comm, Comms, Group};
 use crate::abi::*;
-use crate::attribute_calls;
-use crate::attributes::Owner;
 use crate::collective::schedule::Schedule;
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::info::Info;
-use crate::process::Guard;
+use crate::progress::Progress;
 
 /// The context of a communicator whose dup is on its way.
-const NOT_YET: u32 = u32::MAX;
+pub(super) const NOT_YET: u32 = u32::MAX;
 
 /// What a process of a parent tells the others about the communicator that it wants to be in.
 #[derive(Clone, Copy, Debug)]
@@ -41,91 +37,136 @@ impl Proposal {
     }
 }
 
-impl Guard {
-    /// A copy of a communicator with its attributes (7.4.2), and with hints when there are some.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM; whatever a copy callback of the user returned.
-    pub fn dup_comm(&mut self, handle: MPI_Comm, hints: Option<Info>) -> Result<MPI_Comm> {
-        let copied = attribute_calls::copy(self, Owner::Comm(handle));
-        // The others wait for us even if our callback has failed.
-        let meeting = self.whole(handle)?;
-        let context = self.new_context_of(&meeting)?;
-        self.keep_duplicate(handle, context, copied?, hints)
-    }
-
-    /// The same without waiting: the communicator is there at once and may be used when the request is done.
-    /// The request belongs to the schedule of the broadcast, which gives the communicator its context.
-    ///
-    /// # Errors
-    /// As [`Guard::dup_comm`].
-    pub fn start_dup_comm(
-        &mut self,
-        handle: MPI_Comm,
-        hints: Option<Info>,
-    ) -> Result<(MPI_Comm, MPI_Request)> {
-        let copied = attribute_calls::copy(self, Owner::Comm(handle));
-        let meeting = self.whole(handle)?;
-        let mut schedule = meeting.schedule();
-        let (contexts, members) = self.propose_context(&meeting, &mut schedule)?;
-        let attributes = match copied {
-            Ok(attributes) => attributes,
-            Err(error) => {
-                // The others wait for us even if our callback has failed.
-                self.run(&mut schedule)?;
-                return Err(error);
-            }
-        };
-        let made = self.keep_duplicate(handle, NOT_YET, attributes, hints)?;
-        schedule.name(made, contexts, members);
-        schedule.await_all();
-        let index = self.launch(schedule);
-        let request = MPI_Request(self.engine.requests.handle(index));
-        Ok((made, request))
-    }
-
+impl Meeting {
     /// Steps after which the first member's context stands in the schedule's memory; of a communicator of
     /// several launches those of all, by these members.
-    fn propose_context(
-        &mut self,
-        meeting: &Meeting,
+    pub(super) fn propose_context(
+        &self,
+        call: &mut impl Progress,
         schedule: &mut Schedule,
     ) -> Result<(*const u32, Vec<u32>)> {
-        let spans = self.spans(&meeting.members);
-        let places = if spans { meeting.members.len() } else { 1 };
+        let spans = call.engine().spans(&self.members);
+        let places = if spans { self.members.len() } else { 1 };
         let contexts = schedule.memory(places * size_of::<u32>()).cast::<u32>();
         // SAFETY: memory of the schedule, of this size, aligned for every number.
         let place = |at: usize| unsafe { contexts.add(if spans { at } else { 0 }) };
         let data = |at: usize| Buffer::contiguous(place(at).cast(), size_of::<u32>());
-        let own = if spans || meeting.me == 0 { self.new_context()? } else { NOT_YET };
+        let own = if spans || self.me == 0 { call.engine_mut().new_context()? } else { NOT_YET };
         // SAFETY: as above.
-        unsafe { place(meeting.me).write(own) };
+        unsafe { place(self.me).write(own) };
         if !spans {
-            if let Some(parent) = meeting.parent(0) {
+            if let Some(parent) = self.parent(0) {
                 let received = schedule.receive(parent, data(0));
                 schedule.await_one(received);
             }
-            for child in meeting.children(0) {
+            for child in self.children(0) {
                 schedule.send(child, data(0));
             }
-            return Ok((contexts, vec![self.world_rank()]));
+            return Ok((contexts, vec![call.engine().world_rank()]));
         }
-        for (at, &member) in meeting.members.iter().enumerate().filter(|(at, _)| *at != meeting.me) {
+        for (at, &member) in self.members.iter().enumerate().filter(|(at, _)| *at != self.me) {
             schedule.receive(member, data(at));
-            schedule.send(member, data(meeting.me));
+            schedule.send(member, data(self.me));
         }
         schedule.await_all();
-        Ok((contexts, meeting.members.clone()))
+        Ok((contexts, self.members.clone()))
     }
 
-    fn keep_duplicate(
+    /// The communicator of the members, of which this process is the one of `rank`.
+    ///
+    /// # Errors
+    /// As [`Meeting::new_context`].
+    pub(super) fn create(&self, call: &mut impl Progress, rank: u32, group: Rc<Group>) -> Result<Comm> {
+        let context = self.new_context(call)?;
+        Ok(Comm::new(context, rank as usize, group))
+    }
+
+    /// The communicator of those members that give the same color; none for those that give none.
+    ///
+    /// # Errors
+    /// As [`Meeting::allgather`].
+    pub(super) fn split(
+        &self,
+        call: &mut impl Progress,
+        color: Option<u32>,
+        key: i32,
+    ) -> Result<Option<Comm>> {
+        let wishes = self.exchange(call, color, key)?;
+        if color.is_none() {
+            return Ok(None);
+        }
+        let chosen = gathered(&self.members, &wishes, color);
+        let (group, context) = (group_of(&chosen), call.engine_mut().agree_on_context(&chosen));
+        let rank = group.rank_of(call.engine().world_rank()).expect("whoever gives a color is in its group");
+        Ok(Some(Comm::new(context, rank as usize, Rc::new(group))))
+    }
+
+    /// The same for an intercommunicator: the members of a color on both sides, none when one side has none.
+    ///
+    /// # Errors
+    /// As [`Meeting::allgather`].
+    pub(super) fn split_inter(
+        &self,
+        call: &mut impl Progress,
+        (local, remote): (&Group, &Group),
+        color: Option<u32>,
+        key: i32,
+    ) -> Result<Option<Comm>> {
+        let wishes = self.exchange(call, color, key)?;
+        if color.is_none() {
+            return Ok(None);
+        }
+        let side = |group: &Group| {
+            let chosen =
+                |(&world, &proposal): (&u32, &Proposal)| group.contains(world).then_some((world, proposal));
+            let (members, wishes): (Vec<u32>, Vec<Proposal>) =
+                self.members.iter().zip(&wishes).filter_map(chosen).unzip();
+            gathered(&members, &wishes, color)
+        };
+        let (local, remote) = (side(local), side(remote));
+        if remote.is_empty() {
+            return Ok(None);
+        }
+        let proposals = match call.engine().precedes(local[0].0, remote[0].0) {
+            true => [&local[..], &remote].concat(),
+            false => [&remote[..], &local].concat(),
+        };
+        let context = call.engine_mut().agree_on_context(&proposals);
+        let (local, remote) = (group_of(&local), group_of(&remote));
+        let rank = local.rank_of(call.engine().world_rank()).expect("whoever gives a color is in its group");
+        Ok(Some(Comm::between(context, rank as usize, Rc::new(local), Rc::new(remote))))
+    }
+
+    /// All members tell all others what they wish.
+    fn exchange(&self, call: &mut impl Progress, color: Option<u32>, key: i32) -> Result<Vec<Proposal>> {
+        let context = call.engine_mut().new_context()?;
+        let records = self.allgather(call, Proposal { color, key, context }.encode())?;
+        Ok(records.into_iter().map(Proposal::decode).collect())
+    }
+}
+
+impl Comm {
+    /// The tag of the next agreement over it. All its members begin their agreements in the same order, so
+    /// they count the same; a nonblocking one may still be on its way when the next begins.
+    pub(super) fn next_creation(&mut self) -> i32 {
+        self.creations = self.creations.wrapping_add(1) & i32::MAX;
+        self.creations
+    }
+}
+
+impl Comms {
+    /// Keeps a duplicate of a communicator with this context.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM.
+    pub(super) fn keep_duplicate(
         &mut self,
         handle: MPI_Comm,
         context: u32,
         attributes: crate::attributes::Set,
         hints: Option<Info>,
     ) -> Result<MPI_Comm> {
-        let parent = self.comms.find(handle)?;
+        let parent = self.find(handle)?;
         let made = match &parent.remote {
             None => Comm::new(context, parent.rank, parent.group.clone()),
             Some(remote) => Comm::between(context, parent.rank, parent.group.clone(), remote.clone()),
@@ -135,150 +176,20 @@ impl Guard {
         Ok(self.keep_child(handle, made))
     }
 
-    /// The communicator of a part of the members (MPI_Comm_create). All members of the parent call it;
-    /// MPI_COMM_NULL for those that are in no group.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM; MPI_ERR_GROUP when the group has members that the parent has not.
-    pub fn create_comm(&mut self, handle: MPI_Comm, group: Rc<Group>) -> Result<MPI_Comm> {
-        let parent = self.comms.find(handle)?;
-        check_subset(&group, parent)?;
-        if parent.remote.is_some() {
-            let place = group.rank_of(self.world_rank());
-            let color = place.map(|_| 0);
-            return self.split_inter(handle, color, place.unwrap_or(0) as i32);
-        }
-        let tag = self.next_creation(handle)?;
-        self.create_among(handle, group, Channel::Creation, tag)
-    }
-
-    /// The same, called by the members of the group only (MPI_Comm_create_group).
-    ///
-    /// # Errors
-    /// As [`Guard::create_comm`]; MPI_ERR_TAG.
-    pub fn create_comm_of_group(
-        &mut self,
-        handle: MPI_Comm,
-        group: Rc<Group>,
-        tag: c_int,
-    ) -> Result<MPI_Comm> {
-        let parent = self.comms.intracomm(handle)?;
-        check_subset(&group, parent)?;
-        check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
-        self.create_among(handle, group, Channel::TaggedCreation, tag)
-    }
-
-    /// The members of the group agree over the parent's channel.
-    fn create_among(
-        &mut self,
-        handle: MPI_Comm,
-        group: Rc<Group>,
-        channel: Channel,
-        tag: c_int,
-    ) -> Result<MPI_Comm> {
-        let Some(rank) = group.rank_of(self.world_rank()) else { return Ok(MPI_COMM_NULL) };
-        let parent = self.comms.find(handle)?.context;
-        let meeting = Meeting::new(group.members().to_vec(), self.world_rank(), parent, channel, tag);
-        let context = self.new_context_of(&meeting)?;
-        Ok(self.keep_child(handle, Comm::new(context, rank as usize, group)))
-    }
-
-    /// One new communicator for each color (MPI_Comm_split); MPI_COMM_NULL for those that give none.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM; MPI_ERR_ARG when the color is negative.
-    pub fn split_comm(&mut self, handle: MPI_Comm, color: c_int, key: c_int) -> Result<MPI_Comm> {
-        let parent = self.comms.find(handle)?;
-        check(color >= 0 || color == MPI_UNDEFINED, MPI_ERR_ARG, || {
-            format!("color is {color}, expected 0 or more, or MPI_UNDEFINED")
-        })?;
-        let color = (color != MPI_UNDEFINED).then_some(color as u32);
-        if parent.remote.is_some() {
-            return self.split_inter(handle, color, key);
-        }
-        let meeting = self.whole(handle)?;
-        let wishes = self.exchange(&meeting, color, key)?;
-        if color.is_none() {
-            return Ok(MPI_COMM_NULL);
-        }
-        let chosen = gathered(&meeting.members, &wishes, color);
-        let (group, context) = (group_of(&chosen), self.agree_on_context(&chosen));
-        let rank = group.rank_of(self.world_rank()).expect("whoever gives a color is in its group");
-        Ok(self.keep_child(handle, Comm::new(context, rank as usize, Rc::new(group))))
-    }
-
-    /// The same for an intercommunicator: the members of a color on both sides, none when one side has none.
-    fn split_inter(&mut self, handle: MPI_Comm, color: Option<u32>, key: i32) -> Result<MPI_Comm> {
-        let (parent, remote) = self.comms.intercomm(handle)?;
-        let (local, remote) = (parent.group.clone(), remote.clone());
-        let meeting = self.whole(handle)?;
-        let wishes = self.exchange(&meeting, color, key)?;
-        if color.is_none() {
-            return Ok(MPI_COMM_NULL);
-        }
-        let side = |group: &Group| {
-            let chosen =
-                |(&world, &proposal): (&u32, &Proposal)| group.contains(world).then_some((world, proposal));
-            let (members, wishes): (Vec<u32>, Vec<Proposal>) =
-                meeting.members.iter().zip(&wishes).filter_map(chosen).unzip();
-            gathered(&members, &wishes, color)
-        };
-        let (local, remote) = (side(&local), side(&remote));
-        if remote.is_empty() {
-            return Ok(MPI_COMM_NULL);
-        }
-        let proposals = match self.precedes(local[0].0, remote[0].0) {
-            true => [&local[..], &remote].concat(),
-            false => [&remote[..], &local].concat(),
-        };
-        let context = self.agree_on_context(&proposals);
-        let (local, remote) = (group_of(&local), group_of(&remote));
-        let rank = local.rank_of(self.world_rank()).expect("whoever gives a color is in its group");
-        let made = Comm::between(context, rank as usize, Rc::new(local), Rc::new(remote));
-        Ok(self.keep_child(handle, made))
-    }
-
-    /// All members tell all others what they wish.
-    fn exchange(&mut self, meeting: &Meeting, color: Option<u32>, key: i32) -> Result<Vec<Proposal>> {
-        let context = self.new_context()?;
-        let records = self.allgather(meeting, Proposal { color, key, context }.encode())?;
-        Ok(records.into_iter().map(Proposal::decode).collect())
-    }
-
-    /// The next meeting of all processes of a communicator; the first leads. Those of an intercommunicator
-    /// stand in one list, the group with the lower first member first.
-    pub fn whole(&mut self, handle: MPI_Comm) -> Result<Meeting> {
-        let tag = self.next_creation(handle)?;
-        let comm = self.comms.find(handle)?;
-        let local = comm.group.members();
-        let members = match comm.remote.as_ref().map(|remote| remote.members()) {
-            None => local.to_vec(),
-            Some(remote) if self.precedes(local[0], remote[0]) => [local, remote].concat(),
-            Some(remote) => [remote, local].concat(),
-        };
-        Ok(Meeting::new(members, self.world_rank(), comm.context, Channel::Creation, tag))
-    }
-
-    /// The tag of the next agreement over a communicator. All its members begin their agreements in the same
-    /// order, so they count the same; a nonblocking one may still be on its way when the next begins.
-    fn next_creation(&mut self, handle: MPI_Comm) -> Result<i32> {
-        if crate::check_mode::is_on() {
-            self.compare_creation(handle)?;
-        }
-        let comm = self.comms.find_mut(handle)?;
-        comm.creations = comm.creations.wrapping_add(1) & i32::MAX;
-        Ok(comm.creations)
-    }
-
     /// Keeps a communicator that inherits its parent's error handler (9.3.1), and whether it goes back to a
     /// session.
     pub(super) fn keep_child(&mut self, parent: MPI_Comm, mut made: Comm) -> MPI_Comm {
-        made.errhandler = self.comms.find(parent).map_or(MPI_ERRORS_ARE_FATAL, |parent| parent.errhandler);
-        if let Ok(parent) = self.comms.find(parent) {
+        made.errhandler = self.find(parent).map_or(MPI_ERRORS_ARE_FATAL, |parent| parent.errhandler);
+        if let Ok(parent) = self.find(parent) {
             (made.of_session, made.origin) = (parent.of_session, parent.origin.clone());
         }
         errhandler::retain(made.errhandler);
-        self.comms.keep(made)
+        self.keep(made)
+    }
+
+    /// Keeps what has been made for this process; MPI_COMM_NULL when that is nothing.
+    pub(super) fn keep_part(&mut self, parent: MPI_Comm, made: Option<Comm>) -> MPI_Comm {
+        made.map_or(MPI_COMM_NULL, |made| self.keep_child(parent, made))
     }
 }
 
@@ -299,7 +210,7 @@ fn group_of(chosen: &[(u32, u32)]) -> Group {
     Group::new(chosen.iter().map(|(world, _)| *world).collect())
 }
 
-fn check_subset(group: &Group, parent: &Comm) -> Result<()> {
+pub(super) fn check_subset(group: &Group, parent: &Comm) -> Result<()> {
     let stranger = group.members().iter().find(|&&world| !parent.group.contains(world));
     check(stranger.is_none(), MPI_ERR_GROUP, || {
         format!("the group has world rank {}, which the communicator has not", stranger.unwrap_or(&0))

@@ -10,12 +10,12 @@ use core::ffi::c_int;
 
 use super::agreement::Meeting;
 use super::intercomm::checked_leader;
-use super::{CONTEXTS_PER_COMM, Channel, Comm, Group};
+use super::{CONTEXTS_PER_COMM, Channel, Comm, Comms, Group};
 use crate::abi::*;
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::info::Info;
-use crate::process::Guard;
+use crate::progress::Progress;
 
 /// A text that names a creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,26 +44,27 @@ impl StringTag {
     }
 }
 
-impl Guard {
+impl StringTag {
     /// The communicator of a group, called by all its members with the same text. MPI_COMM_NULL for the empty
     /// group.
     ///
     /// # Errors
     /// MPI_ERR_GROUP when this process is no member; MPI_ERR_ARG when another creation's messages have come
     /// in between.
-    pub fn create_comm_from_group(&mut self, group: Rc<Group>, tag: StringTag) -> Result<Option<Comm>> {
+    pub fn create(self, call: &mut impl Progress, group: Rc<Group>) -> Result<Option<Comm>> {
         if group.size() == 0 {
             return Ok(None);
         }
-        let rank = self.own_rank(&group)?;
-        let meeting = tag.meeting(group.members(), self.world_rank(), Channel::Creation);
-        if self.spans(group.members()) {
-            let context = self.new_context_of(&meeting)?;
+        let rank = own_rank(&group, call.engine().world_rank())?;
+        let meeting = self.meeting(group.members(), call.engine().world_rank(), Channel::Creation);
+        if call.engine().spans(group.members()) {
+            let context = meeting.new_context(call)?;
             return Ok(Some(Comm::new(context, rank, group)));
         }
-        let said = if rank == 0 { vec![self.new_context()?, tag.hashes[1]] } else { Vec::new() };
-        let said = self.broadcast(&meeting, 0, said)?;
-        check(said[1] == tag.hashes[1], MPI_ERR_ARG, || {
+        let said =
+            if rank == 0 { vec![call.engine_mut().new_context()?, self.hashes[1]] } else { Vec::new() };
+        let said = meeting.broadcast(call, 0, said)?;
+        check(said[1] == self.hashes[1], MPI_ERR_ARG, || {
             "two creations with different stringtags at the same time cannot be told apart".into()
         })?;
         Ok(Some(Comm::new(said[0], rank, group)))
@@ -74,38 +75,40 @@ impl Guard {
     ///
     /// # Errors
     /// MPI_ERR_GROUP, MPI_ERR_RANK.
-    pub fn create_intercomm_from_groups(
-        &mut self,
+    pub fn create_intercomm<C: Progress>(
+        self,
+        call: &mut C,
         group: Rc<Group>,
         local_leader: c_int,
-        remote: impl FnOnce(&Guard) -> Result<Rc<Group>>,
+        remote: impl FnOnce(&C) -> Result<Rc<Group>>,
         remote_leader: c_int,
-        tag: StringTag,
     ) -> Result<Comm> {
-        self.own_rank(&group)?;
+        let me = call.engine().world_rank();
+        own_rank(&group, me)?;
         let leader = checked_leader(local_leader, group.size(), "local_leader")?;
-        let me = self.world_rank();
-        let meeting = tag.meeting(group.members(), me, Channel::Creation);
-        self.bridge(&meeting, leader, group, |guard| {
-            let remote = remote(guard)?;
+        let meeting = self.meeting(group.members(), me, Channel::Creation);
+        meeting.bridge(call, leader, group, |call| {
+            let remote = remote(call)?;
             let other = remote.members()[checked_leader(remote_leader, remote.size(), "remote_leader")?];
             check(other != me, MPI_ERR_RANK, || "remote_leader is the local leader itself".into())?;
-            Ok(tag.meeting(&[me, other], me, Channel::TaggedCreation))
+            Ok(self.meeting(&[me, other], me, Channel::TaggedCreation))
         })
     }
+}
 
+impl Comms {
     /// Keeps a communicator that has no parent, with hints and an error handler.
     pub fn keep_orphan(&mut self, mut made: Comm, hints: &Info, errhandler: MPI_Errhandler) -> MPI_Comm {
         made.take_hints(hints);
         made.of_session = true;
         made.errhandler = errhandler;
         errhandler::retain(errhandler);
-        self.comms.keep(made)
+        self.keep(made)
     }
+}
 
-    fn own_rank(&self, group: &Group) -> Result<usize> {
-        let rank = group.rank_of(self.world_rank());
-        check(rank.is_some(), MPI_ERR_GROUP, || "this process is not in the group".into())?;
-        Ok(rank.unwrap_or(0) as usize)
-    }
+fn own_rank(group: &Group, me: u32) -> Result<usize> {
+    let rank = group.rank_of(me);
+    check(rank.is_some(), MPI_ERR_GROUP, || "this process is not in the group".into())?;
+    Ok(rank.unwrap_or(0) as usize)
 }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use core::ffi::c_int;
 
 use super::agreement::Meeting;
-use super::{Channel, Comm, Group};
+use super::{Channel, Comm, Comms, Group};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
-use crate::process::Guard;
+use crate::progress::Progress;
 
 /// The arguments of MPI_Intercomm_create.
 #[derive(Clone, Copy, Debug)]
@@ -25,66 +25,56 @@ pub struct Bridge {
     pub tag: c_int,
 }
 
-impl Guard {
-    /// An intercommunicator between two groups (7.6.2).
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG; MPI_ERR_GROUP when the groups overlap.
-    pub fn create_intercomm(&mut self, bridge: Bridge) -> Result<MPI_Comm> {
-        let group = self.comms.intracomm(bridge.local)?.group.clone();
-        let leader = checked_leader(bridge.local_leader, group.size(), "local_leader")?;
-        let meeting = self.whole(bridge.local)?;
-        let made = self.bridge(&meeting, leader, group, |guard| guard.other_leader(bridge))?;
-        Ok(self.keep_child(bridge.local, made))
-    }
-
+impl Comms {
     /// The leader's way to the other leader, checked.
-    fn other_leader(&self, bridge: Bridge) -> Result<Meeting> {
+    pub(super) fn other_leader(&self, bridge: Bridge, me: u32) -> Result<Meeting> {
         let Bridge { tag, remote_leader, .. } = bridge;
         check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
-        let peer = self.comms.find(bridge.peer)?;
+        let peer = self.find(bridge.peer)?;
         checked_leader(remote_leader, peer.peers().size(), "remote_leader")?;
-        let (other, me) = (peer.world_rank(remote_leader)?, self.world_rank());
+        let other = peer.world_rank(remote_leader)?;
         check(other != me, MPI_ERR_RANK, || {
             format!("remote_leader is {remote_leader}, which is the local leader itself")
         })?;
         Ok(Meeting::new(vec![me, other], me, peer.context, Channel::TaggedCreation, tag))
     }
+}
 
+impl Meeting {
     /// Bridges two groups. The leaders tell each other their groups and a context each; that of the lower
     /// leader holds. Each leader tells its group. `leaders` is asked at the leader only: its meeting with the
     /// other one.
-    pub(super) fn bridge(
-        &mut self,
-        meeting: &Meeting,
+    pub(super) fn bridge<C: Progress>(
+        &self,
+        call: &mut C,
         leader: usize,
         group: Rc<Group>,
-        leaders: impl FnOnce(&mut Guard) -> Result<Meeting>,
+        leaders: impl FnOnce(&mut C) -> Result<Meeting>,
     ) -> Result<Comm> {
         let mut other = None;
-        let made = self.bridge_to(meeting, leader, group, leaders, &mut other);
-        if let Some(at) = self.comms.bridging.iter().position(|rank| Some(*rank) == other) {
-            self.comms.bridging.swap_remove(at);
+        let made = self.bridge_to(call, leader, group, leaders, &mut other);
+        if let Some(other) = other {
+            call.engine_mut().contexts.end_bridge(other);
         }
         made
     }
 
     /// The same; `other` is the other leader, which counts as named until the caller has what names it.
-    fn bridge_to(
-        &mut self,
-        meeting: &Meeting,
+    fn bridge_to<C: Progress>(
+        &self,
+        call: &mut C,
         leader: usize,
         group: Rc<Group>,
-        leaders: impl FnOnce(&mut Guard) -> Result<Meeting>,
+        leaders: impl FnOnce(&mut C) -> Result<Meeting>,
         other: &mut Option<u32>,
     ) -> Result<Comm> {
         let (mut news, mut others) = (Vec::new(), None);
-        if meeting.me == leader {
-            let heard = leaders(self).and_then(|leaders| {
+        if self.me == leader {
+            let heard = leaders(call).and_then(|leaders| {
                 let rank = leaders.members[1 - leaders.me];
-                self.comms.bridging.push(rank);
+                call.engine_mut().contexts.begin_bridge(rank);
                 *other = Some(rank);
-                let heard = self.exchange_groups(&leaders, &group)?;
+                let heard = leaders.exchange_groups(call, &group)?;
                 Ok((leaders, heard))
             });
             match heard {
@@ -92,16 +82,16 @@ impl Guard {
                 Err(error) => {
                     // The group waits; a class alone is the news that the leader failed.
                     let class = if error.class == MPI_ERR_PORT { MPI_ERR_PORT } else { MPI_ERR_OTHER };
-                    self.broadcast(meeting, leader, vec![class as u32])?;
+                    self.broadcast(call, leader, vec![class as u32])?;
                     return Err(error);
                 }
             }
         }
-        let news = self.broadcast(meeting, leader, news)?;
+        let news = self.broadcast(call, leader, news)?;
         // Those of the other group may be new to this one.
-        self.meet_new_ranks();
+        call.meet_new_ranks();
         if news.is_empty() {
-            return self.bridge_launches(meeting, leader, group, others);
+            return self.bridge_launches(call, leader, group, others);
         }
         if let [class] = news[..] {
             return Err(Error::new(class as c_int, "the leader of the group could not reach the other one"));
@@ -110,17 +100,17 @@ impl Guard {
         check(group.is_disjoint(&remote), MPI_ERR_GROUP, || {
             "the two groups have a process in common, expected groups without".into()
         })?;
-        Ok(Comm::between(context, meeting.me, group, remote))
+        Ok(Comm::between(context, self.me, group, remote))
     }
 
     /// The leader's part: the context that holds, then the remote group. Nothing when processes of several
     /// launches are among them.
-    fn exchange_groups(&mut self, leaders: &Meeting, group: &Group) -> Result<Vec<u32>> {
-        let (me, other) = (leaders.members[leaders.me], leaders.members[1 - leaders.me]);
-        let mine = self.new_context()?;
-        let spans = self.spans(&leaders.members) || self.spans(group.members());
+    fn exchange_groups(&self, call: &mut impl Progress, group: &Group) -> Result<Vec<u32>> {
+        let (me, other) = (self.members[self.me], self.members[1 - self.me]);
+        let mine = call.engine_mut().new_context()?;
+        let spans = call.engine().spans(&self.members) || call.engine().spans(group.members());
         let said = [&[u32::from(spans), mine], group.members()].concat();
-        let heard = self.exchange_numbers(leaders, other, &said)?;
+        let heard = self.exchange_numbers(call, other, &said)?;
         if spans || heard[0] != 0 {
             return Ok(Vec::new());
         }
@@ -132,32 +122,35 @@ impl Guard {
     /// the lower first member stands before.
     ///
     /// # Errors
-    /// MPI_ERR_COMM; MPI_ERR_ARG when the members of a group do not agree.
-    pub fn merge_intercomm(&mut self, handle: MPI_Comm, high: bool) -> Result<MPI_Comm> {
-        let (comm, remote) = self.comms.intercomm(handle)?;
-        let (local, remote) = (comm.group.clone(), remote.clone());
-        let meeting = self.whole(handle)?;
-        let context = self.new_context()?;
-        let records = self.allgather(&meeting, [u32::from(high), context])?;
+    /// MPI_ERR_ARG when the members of a group do not agree.
+    pub(super) fn merge(
+        &self,
+        call: &mut impl Progress,
+        local: &Group,
+        remote: &Group,
+        high: bool,
+    ) -> Result<Comm> {
+        let context = call.engine_mut().new_context()?;
+        let records = self.allgather(call, [u32::from(high), context])?;
         let said = |group: &Group| {
-            let mut flags = meeting.members.iter().zip(&records).filter(|(world, _)| group.contains(**world));
+            let mut flags = self.members.iter().zip(&records).filter(|(world, _)| group.contains(**world));
             let first = flags.next().map_or(0, |(_, record)| record[0]);
             flags.all(|(_, record)| record[0] == first).then_some(first != 0)
         };
-        let (Some(local_high), Some(remote_high)) = (said(&local), said(&remote)) else {
+        let (Some(local_high), Some(remote_high)) = (said(local), said(remote)) else {
             return Err(Error::new(MPI_ERR_ARG, "high is not the same on all processes of a group"));
         };
         let local_first = match (local_high, remote_high) {
             (false, true) => true,
             (true, false) => false,
-            _ => self.precedes(local.members()[0], remote.members()[0]),
+            _ => call.engine().precedes(local.members()[0], remote.members()[0]),
         };
-        let group = if local_first { local.union(&remote) } else { remote.union(&local) };
-        let rank = group.rank_of(self.world_rank()).expect("a member of one of both groups");
+        let group = if local_first { local.union(remote) } else { remote.union(local) };
+        let rank = group.rank_of(call.engine().world_rank()).expect("a member of one of both groups");
         let proposals: Vec<_> =
-            meeting.members.iter().zip(&records).map(|(rank, [_, context])| (*rank, *context)).collect();
-        let context = self.agree_on_context(&proposals);
-        Ok(self.keep_child(handle, Comm::new(context, rank as usize, Rc::new(group))))
+            self.members.iter().zip(&records).map(|(rank, [_, context])| (*rank, *context)).collect();
+        let context = call.engine_mut().agree_on_context(&proposals);
+        Ok(Comm::new(context, rank as usize, Rc::new(group)))
     }
 }
 

@@ -4,22 +4,20 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::group::Group;
-use super::{CONTEXTS_PER_COMM, Comm, Comms, Contexts};
+use super::{CONTEXTS_PER_COMM, Comm, Comms};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
 use crate::handle::{Kind, Slab};
 
 impl Comms {
-    /// Those that every process has; `next_context` is the number of the first context that it may take.
-    pub fn new(predefined: [Comm; 2], next_context: u32) -> Self {
+    /// Those that every process has.
+    pub fn new(predefined: [Comm; 2]) -> Self {
         Comms {
             predefined,
             made: Slab::new(Kind::Comm),
             groups: Slab::new(Kind::Group),
             parent: MPI_COMM_NULL,
-            bridging: Vec::new(),
             ports: Default::default(),
-            contexts: Contexts { next: next_context, free: Vec::new() },
             message_groups: HashMap::new(),
         }
     }
@@ -60,7 +58,7 @@ impl Comms {
     }
 
     /// Names are those of processes that have not left.
-    pub fn take_names_back(&mut self) {
+    pub fn take_names_back(&self) {
         self.ports.take_names_back();
     }
 

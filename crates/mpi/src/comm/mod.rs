@@ -3,15 +3,15 @@
 //! [`group`] is the algebra of groups; [`agreement`] how the members of a communicator exchange a few
 //! numbers; [`creation`] and [`intercomm`] and [`machine`] make communicators with it; [`arranged`] makes
 //! those with a [`topology`]; [`ports`] bring groups together that have no communicator, also of other
-//! launches ([`spanning`]); [`lifetime`] ends them.
+//! launches ([`spanning`]); [`calls`] goes from handles to all of these and back, and ends them.
 
 pub mod agreement;
 mod arranged;
+mod calls;
 mod creation;
 pub mod from_groups;
 pub mod group;
 pub mod intercomm;
-mod lifetime;
 mod lookup;
 pub mod machine;
 mod names;
@@ -84,22 +84,10 @@ pub struct Comms {
     groups: Slab<Rc<Group>>,
     /// The intercommunicator with those who started this process, or MPI_COMM_NULL.
     parent: MPI_Comm,
-    /// Leaders of other groups, with which calls of this process make communicators.
-    bridging: Vec<u32>,
     /// Ports that this process has opened.
-    ports: open_ports::Ports,
-    contexts: Contexts,
+    ports: Rc<open_ports::Ports>,
     /// Groups for the translation of sources, of messages taken out of matching, by handle.
     message_groups: HashMap<usize, Option<Rc<Group>>>,
-}
-
-/// Contexts that this process may lead ([`agreement`]).
-#[derive(Debug)]
-struct Contexts {
-    /// Number of the next one that it takes.
-    next: u32,
-    /// Numbers of those that it has led and may use again.
-    free: Vec<u32>,
 }
 
 /// The contexts of a communicator, as distances from its own.

@@ -7,29 +7,35 @@ use std::rc::Rc;
 use tutti_runtime::cluster_names::ClusterName;
 use tutti_runtime::user_names::UserName;
 
+/// A name that this process has published: on this node, and on others.
+type Published = (UserName, Option<ClusterName>);
+
 /// The ports of this process.
 #[derive(Debug, Default)]
 pub struct Ports {
     /// Those that are open, by their numbers.
-    pub(super) open: HashMap<i32, Rc<Port>>,
+    pub(super) open: RefCell<HashMap<i32, Rc<Port>>>,
     /// Number of the last port.
-    pub(super) last_port: i32,
+    pub(super) last_port: Cell<i32>,
     /// Names that this process has published for other launches, by their services.
-    pub(super) published: HashMap<Vec<u8>, (UserName, Option<ClusterName>)>,
-    /// Number of the last connection or join that this process has begun.
-    last_connection: u32,
+    pub(super) published: RefCell<HashMap<Vec<u8>, Published>>,
 }
 
 impl Ports {
     /// Names are those of processes that have not left.
-    pub fn take_names_back(&mut self) {
-        self.published.clear();
+    pub fn take_names_back(&self) {
+        self.published.borrow_mut().clear();
     }
 
-    /// The number of the next connection: at most 30 bits, so that a tag has room for a direction.
-    pub(super) fn next_connection(&mut self) -> u32 {
-        self.last_connection = self.last_connection.wrapping_add(1) & (u32::MAX >> 2);
-        self.last_connection
+    /// How many have been opened so far; the task of each goes on.
+    pub(super) fn opened(&self) -> usize {
+        self.last_port.get() as usize
+    }
+
+    /// Whether a rank waits for its connection at one of them.
+    pub(super) fn are_asked_by(&self, rank: u32) -> bool {
+        let asks = |port: &Rc<Port>| port.waiting.borrow().iter().any(|connection| connection.from == rank);
+        self.open.borrow().values().any(asks)
     }
 }
 

@@ -26,13 +26,14 @@ use tutti_datatype::Buffer;
 use tutti_runtime::guests::Address;
 
 use super::agreement::Meeting;
-use super::open_ports::{Connection, Port};
-use super::{CONTEXTS_PER_COMM, Channel, Group};
+use super::open_ports::{Connection, Port, Ports};
+use super::{CONTEXTS_PER_COMM, Channel, Comm, Group};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
 use crate::collective::task::{Done, Task, Turn};
+use crate::engine::Engine;
 use crate::error::{Error, Result, check};
-use crate::process::{Guard, Process};
+use crate::progress::Progress;
 use crate::request::WhenDone;
 use crate::wait_goal::{Goal, Outside};
 
@@ -127,54 +128,54 @@ fn key(job: u64, subject: u64) -> u64 {
     mix(mix(job.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ subject)
 }
 
-impl Guard {
+impl Ports {
     /// Opens a port; gives its name.
     ///
     /// # Errors
     /// MPI_ERR_INTERN when this process has too many.
-    pub fn open_port(&mut self) -> Result<String> {
-        check(
-            self.comms.ports.open.len() < OPEN_MAX && self.comms.ports.last_port < i32::MAX,
-            MPI_ERR_INTERN,
-            || format!("this process has {OPEN_MAX} ports open, no more are possible"),
-        )?;
-        let address = self.own_address()?;
-        self.comms.ports.last_port += 1;
-        let number = self.comms.ports.last_port;
+    pub(super) fn open(&self, call: &mut impl Progress) -> Result<String> {
+        let has_room = self.open.borrow().len() < OPEN_MAX && self.last_port.get() < i32::MAX;
+        check(has_room, MPI_ERR_INTERN, || {
+            format!("this process has {OPEN_MAX} ports open, no more are possible")
+        })?;
+        let address = call.engine_mut().own_address()?;
+        let number = self.last_port.get() + 1;
+        self.last_port.set(number);
         let port = Rc::new(Port { is_open: Cell::new(true), waiting: RefCell::default() });
-        self.comms.ports.open.insert(number, port.clone());
+        self.open.borrow_mut().insert(number, port.clone());
         let mut schedule = Schedule::new(CONTEXT + Channel::TaggedCreation as u32, number);
         schedule.task(Task::new(|turn| receive_requests(port, turn, number)));
-        let request = self.launch(schedule);
+        let request = call.launch(schedule);
+        let engine = call.engine_mut();
         // The user has no handle of it.
-        self.engine.requests.get_mut(request).when_done = WhenDone::Free;
-        Ok(Name::new(self.engine.job.id(), number, address).text())
+        engine.requests.get_mut(request).when_done = WhenDone::Free;
+        Ok(Name::new(engine.job.id(), number, address).text())
     }
 
     /// Closes a port; whoever waits for an accept is refused.
     ///
     /// # Errors
     /// MPI_ERR_PORT when this process has not opened it, or has closed it.
-    pub fn close_port(&mut self, name: &[u8]) -> Result<()> {
-        let (number, port) = self.own_port(name)?;
-        self.comms.ports.open.remove(&number);
+    pub(super) fn close(&self, call: &mut impl Progress, name: &[u8]) -> Result<()> {
+        let (number, port) = self.own(call.engine(), name)?;
+        self.open.borrow_mut().remove(&number);
         port.is_open.set(false);
         let waiting = std::mem::take(&mut *port.waiting.borrow_mut());
-        let me = self.world_rank();
+        let me = call.engine().world_rank();
         for connection in waiting {
             let meeting = connection.meeting(me, connection.from);
-            if let Some(send) = self.send_numbers(&meeting, connection.from, &[0]) {
-                self.finish_request(send);
+            if let Some(send) = meeting.send_numbers(call, connection.from, &[0]) {
+                call.finish_request(send);
             }
         }
         Ok(())
     }
 
     /// A port of this process by its name.
-    fn own_port(&self, name: &[u8]) -> Result<(i32, Rc<Port>)> {
-        let parsed = self.port_of(name)?;
-        let is_own = parsed.is_of(self.engine.job.id());
-        check(is_own && parsed.rank == self.world_rank(), MPI_ERR_PORT, || {
+    fn own(&self, engine: &Engine, name: &[u8]) -> Result<(i32, Rc<Port>)> {
+        let parsed = port_of(name)?;
+        let is_own = parsed.is_of(engine.job.id());
+        check(is_own && parsed.rank == engine.world_rank(), MPI_ERR_PORT, || {
             let job = if is_own { "" } else { " of another launch" };
             format!(
                 "port {} was opened by rank {}{job}, expected one of this process",
@@ -182,143 +183,106 @@ impl Guard {
                 parsed.rank
             )
         })?;
-        let port = self.comms.ports.open.get(&parsed.number).cloned();
+        let port = self.open.borrow().get(&parsed.number).cloned();
         let port = port.ok_or_else(|| Error::new(MPI_ERR_PORT, closed(name)))?;
         Ok((parsed.number, port))
     }
 
-    fn port_of(&self, name: &[u8]) -> Result<Name> {
-        Name::parse(name).ok_or_else(|| {
-            let text = format_args!("port_name is {}, expected one that MPI_Open_port gave", quoted(name));
-            Error::new(MPI_ERR_PORT, text)
-        })
-    }
-
-    /// Who has opened a port, as this process numbers it.
-    fn opener(&mut self, port: Name) -> Result<u32> {
-        let job = self.engine.job.id();
-        if port.is_of(job) && self.engine.job.is_present(port.rank as usize) {
-            return Ok(port.rank);
-        }
-        let own = self.own_address()?;
-        let known = self.engine.introduce([port.address]).filter(|_| own.name.job != port.address.name.job);
-        known
-            .map(|numbers| numbers[0])
-            .ok_or_else(|| Error::new(MPI_ERR_PORT, "port_name was not given by this job, which it names"))
-    }
-
-    /// An intercommunicator with the group that connects next to a port of the root's (11.9.2). `name` is
-    /// asked at the root only.
+    /// The root's part of MPI_Comm_accept: its meeting with the root that connects next.
     ///
     /// # Errors
-    /// MPI_ERR_COMM, MPI_ERR_ROOT; MPI_ERR_PORT on all when the root cannot accept there; MPI_ERR_GROUP when
-    /// the groups overlap.
-    pub fn accept(
-        &mut self,
-        name: impl FnOnce() -> Result<Vec<u8>>,
-        root: c_int,
-        comm: MPI_Comm,
-    ) -> Result<MPI_Comm> {
-        self.meet_other_group(root, comm, |guard| {
-            let (number, port) = guard.own_port(&name()?)?;
-            let context = CONTEXT + Channel::TaggedCreation as u32;
-            let goal = Goal::Message { context, source: MPI_ANY_SOURCE, tag: number };
-            let waited = port.clone();
-            let next = guard.wait(None, goal, move |_| {
-                let next = waited.waiting.borrow_mut().pop_front();
-                if next.is_none() && !waited.is_open.get() { Some(None) } else { next.map(Some) }
-            });
-            let connection = next.ok_or_else(|| Error::new(MPI_ERR_PORT, "the port was closed meanwhile"))?;
-            let meeting = connection.meeting(guard.world_rank(), connection.from);
-            if let Some(send) = guard.send_numbers(&meeting, connection.from, &[1]) {
-                guard.finish_request(send);
-            }
-            Ok(meeting)
-        })
-    }
-
-    /// An intercommunicator with the group that accepts at a port (11.9.2). `name` is asked at the root only.
-    ///
-    /// # Errors
-    /// As [`Guard::accept`].
-    pub fn connect(
-        &mut self,
-        name: impl FnOnce() -> Result<Vec<u8>>,
-        root: c_int,
-        comm: MPI_Comm,
-    ) -> Result<MPI_Comm> {
-        self.meet_other_group(root, comm, |guard| {
-            let (name, me) = (name()?, guard.world_rank());
-            let port = guard.port_of(&name)?;
-            let opener = guard.opener(port)?;
-            check(opener != me, MPI_ERR_PORT, || {
-                format!("port {} is of this process itself, expected another's", quoted(&name))
-            })?;
-            let is_behind = guard.precedes(opener, me);
-            let connection = Connection { from: me, number: guard.comms.ports.next_connection(), is_behind };
-            let request = Meeting::new(vec![me, opener], me, CONTEXT, Channel::TaggedCreation, port.number);
-            let words = [connection.number, u32::from(is_behind)];
-            let send = guard.send_numbers(&request, opener, &words);
-            let meeting = connection.meeting(me, opener);
-            let answer = guard.receive_numbers(&meeting, opener);
-            if let Some(send) = send {
-                guard.finish_request(send);
-            }
-            let answer = answer.map_err(|_| {
-                let text = "is of a process that has ended, is not reached from here, or refuses this one";
-                Error::new(MPI_ERR_PORT, format_args!("port {} {text}", quoted(&name)))
-            })?;
-            check(answer.first() == Some(&1), MPI_ERR_PORT, || closed(&name))?;
-            Ok(meeting)
-        })
-    }
-
-    fn meet_other_group(
-        &mut self,
-        root: c_int,
-        comm: MPI_Comm,
-        other: impl FnOnce(&mut Guard) -> Result<Meeting>,
-    ) -> Result<MPI_Comm> {
-        let intracomm = self.comms.intracomm(comm)?;
-        let (root, group) = (intracomm.checked_root(root)?, intracomm.group.clone());
-        let meeting = self.whole(comm)?;
-        let made = self.bridge(&meeting, root, group, other)?;
-        Ok(self.keep_child(comm, made))
-    }
-
-    /// An intercommunicator with the process at the other end of a connected stream socket (11.10.5). It is
-    /// quiet before and after.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG when the descriptor is no such socket or the other end no process that joins;
-    /// MPI_ERR_OTHER when that one is this one itself.
-    pub fn join(&mut self, socket: c_int) -> Result<MPI_Comm> {
-        let me = self.world_rank();
-        let number = self.comms.ports.next_connection();
-        let address = self.own_address()?;
-        let mut exchange = Exchange::new(Greeting { address, number });
-        let other = self.wait(None, Goal::Outside(Outside::Socket), |_: &mut Process| {
-            exchange.advance(socket).transpose()
+    /// MPI_ERR_PORT when this process cannot accept there.
+    pub(super) fn accept(&self, call: &mut impl Progress, name: &[u8]) -> Result<Meeting> {
+        let (number, port) = self.own(call.engine(), name)?;
+        let context = CONTEXT + Channel::TaggedCreation as u32;
+        let goal = Goal::Message { context, source: MPI_ANY_SOURCE, tag: number };
+        let next = call.wait(None, goal, move |_| {
+            let next = port.waiting.borrow_mut().pop_front();
+            if next.is_none() && !port.is_open.get() { Some(None) } else { next.map(Some) }
         });
-        let other =
-            other.map_err(|error| Error::new(MPI_ERR_ARG, format_args!("fd is {socket}: {error}")))?;
-        let rank = self.engine.introduce([other.address]).map(|numbers| numbers[0]);
-        let is_there =
-            |rank: u32| self.engine.is_guest(rank as usize) || self.engine.job.is_present(rank as usize);
-        let rank = rank.filter(|rank| *rank != me && is_there(*rank));
-        let rank = rank.ok_or_else(|| {
-            let text = "is this process itself, expected another one";
-            Error::new(
-                MPI_ERR_OTHER,
-                format_args!("the process at the other end of descriptor {socket} {text}"),
-            )
-        })?;
-        let tag = if self.precedes(me, rank) { number } else { other.number };
-        let meeting = Meeting::new(vec![me, rank], me, CONTEXT, Channel::Introduction, tag as i32);
-        let alone = Meeting::new(vec![me], me, CONTEXT, Channel::Creation, 0);
-        let made = self.bridge(&alone, 0, Rc::new(Group::new(vec![me])), |_| Ok(meeting))?;
-        Ok(self.keep_child(MPI_COMM_SELF, made))
+        let connection = next.ok_or_else(|| Error::new(MPI_ERR_PORT, "the port was closed meanwhile"))?;
+        let meeting = connection.meeting(call.engine().world_rank(), connection.from);
+        if let Some(send) = meeting.send_numbers(call, connection.from, &[1]) {
+            call.finish_request(send);
+        }
+        Ok(meeting)
     }
+}
+
+fn port_of(name: &[u8]) -> Result<Name> {
+    Name::parse(name).ok_or_else(|| {
+        let text = format_args!("port_name is {}, expected one that MPI_Open_port gave", quoted(name));
+        Error::new(MPI_ERR_PORT, text)
+    })
+}
+
+/// The opener of a port, as this process numbers it.
+fn opener(call: &mut impl Progress, port: Name) -> Result<u32> {
+    let engine = call.engine_mut();
+    if port.is_of(engine.job.id()) && engine.job.is_present(port.rank as usize) {
+        return Ok(port.rank);
+    }
+    let own = engine.own_address()?;
+    let known = engine.introduce([port.address]).filter(|_| own.name.job != port.address.name.job);
+    known
+        .map(|numbers| numbers[0])
+        .ok_or_else(|| Error::new(MPI_ERR_PORT, "port_name was not given by this job, which it names"))
+}
+
+/// The root's part of MPI_Comm_connect: its meeting with the opener of the port.
+///
+/// # Errors
+/// MPI_ERR_PORT when it does not accept.
+pub(super) fn connect(call: &mut impl Progress, name: &[u8]) -> Result<Meeting> {
+    let me = call.engine().world_rank();
+    let port = port_of(name)?;
+    let opener = opener(call, port)?;
+    check(opener != me, MPI_ERR_PORT, || {
+        format!("port {} is of this process itself, expected another's", quoted(name))
+    })?;
+    let is_behind = call.engine().precedes(opener, me);
+    let connection = Connection { from: me, number: call.engine_mut().contexts.next_connection(), is_behind };
+    let request = Meeting::new(vec![me, opener], me, CONTEXT, Channel::TaggedCreation, port.number);
+    let words = [connection.number, u32::from(is_behind)];
+    let send = request.send_numbers(call, opener, &words);
+    let meeting = connection.meeting(me, opener);
+    let answer = meeting.receive_numbers(call, opener);
+    if let Some(send) = send {
+        call.finish_request(send);
+    }
+    let answer = answer.map_err(|_| {
+        let text = "is of a process that has ended, is not reached from here, or refuses this one";
+        Error::new(MPI_ERR_PORT, format_args!("port {} {text}", quoted(name)))
+    })?;
+    check(answer.first() == Some(&1), MPI_ERR_PORT, || closed(name))?;
+    Ok(meeting)
+}
+
+/// An intercommunicator with the process at the other end of a connected stream socket (11.10.5). The socket
+/// is quiet before and after.
+///
+/// # Errors
+/// MPI_ERR_ARG when the descriptor is no such socket or the other end no process that joins; MPI_ERR_OTHER
+/// when that one is this one itself.
+pub(super) fn join(call: &mut impl Progress, socket: c_int) -> Result<Comm> {
+    let me = call.engine().world_rank();
+    let number = call.engine_mut().contexts.next_connection();
+    let address = call.engine_mut().own_address()?;
+    let mut exchange = Exchange::new(Greeting { address, number });
+    let other = call.wait(None, Goal::Outside(Outside::Socket), |_| exchange.advance(socket).transpose());
+    let other = other.map_err(|error| Error::new(MPI_ERR_ARG, format_args!("fd is {socket}: {error}")))?;
+    let engine = call.engine_mut();
+    let rank = engine.introduce([other.address]).map(|numbers| numbers[0]);
+    let is_there = |rank: u32| engine.is_guest(rank as usize) || engine.job.is_present(rank as usize);
+    let rank = rank.filter(|rank| *rank != me && is_there(*rank));
+    let rank = rank.ok_or_else(|| {
+        let text = "is this process itself, expected another one";
+        Error::new(MPI_ERR_OTHER, format_args!("the process at the other end of descriptor {socket} {text}"))
+    })?;
+    let tag = if engine.precedes(me, rank) { number } else { other.number };
+    let meeting = Meeting::new(vec![me, rank], me, CONTEXT, Channel::Introduction, tag as i32);
+    let alone = Meeting::new(vec![me], me, CONTEXT, Channel::Creation, 0);
+    alone.bridge(call, 0, Rc::new(Group::new(vec![me])), |_| Ok(meeting))
 }
 
 /// The task of a port, which never ends.

@@ -7,7 +7,7 @@
 //! | broadcast: class, first new rank, number, a code for each process | group of the root |
 //! | groups, over MPI_COMM_SELF's contexts ([`super::ports`]) | root, first new rank in its MPI_Init |
 //!
-//! A new rank is no peer of the others until they meet it ([`Guard::meet_new_ranks`]): in a wait, or when
+//! A new rank is no peer of the others until they meet it ([`Progress::meet_new_ranks`]): in a wait, or when
 //! they learn of a group that it may be in.
 
 use std::ffi::OsStr;
@@ -20,12 +20,14 @@ use core::ffi::c_int;
 
 use tutti_shm::spawn::{Answer, Program, Request, Spawned};
 
+use super::agreement::Meeting;
 use super::open_ports::Connection;
 use super::ports::quoted;
+use super::{Comm, Group};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
-use crate::process::{Guard, Process};
+use crate::progress::Progress;
 use crate::wait_goal::{Goal, Outside};
 
 /// Names that every host has.
@@ -55,167 +57,141 @@ struct Launched {
     codes: Codes,
 }
 
-impl Guard {
-    /// Starts processes, all or none, and makes an intercommunicator with them (11.8.2, 11.8.3). `wishes` is
-    /// asked at the root only. Gives the codes too, if it has come so far.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM, MPI_ERR_ROOT; what is wrong with the wishes; MPI_ERR_SPAWN on all when there is no such
-    /// program, no room, or the kernel refuses.
-    pub fn spawn(
-        &mut self,
-        wishes: impl FnOnce() -> Result<Vec<Wish>>,
-        root: c_int,
-        comm: MPI_Comm,
-    ) -> (Result<MPI_Comm>, Codes) {
-        let mut codes = Vec::new();
-        let made = self.spawn_with(wishes, root, comm, &mut codes);
-        (made, codes)
-    }
-
-    fn spawn_with(
-        &mut self,
-        wishes: impl FnOnce() -> Result<Vec<Wish>>,
-        root: c_int,
-        comm: MPI_Comm,
-        codes: &mut Codes,
-    ) -> Result<MPI_Comm> {
-        // Their numbers may be what the new ones need.
-        self.forget_left_ranks();
-        let intracomm = self.comms.intracomm(comm)?;
-        let (root, group) = (intracomm.checked_root(root)?, intracomm.group.clone());
-        let meeting = self.whole(comm)?;
-        let mut failed = None;
-        let words = if meeting.me == root {
-            let launched = wishes().and_then(|wishes| self.launch_wishes(&wishes, codes));
-            let (class, first, number) = match launched {
-                Ok(Launched { first, number, codes: all }) => {
-                    *codes = all;
-                    (MPI_SUCCESS, first, number)
-                }
-                Err(error) => {
-                    let class = error.class;
-                    failed = Some(error);
-                    (class, 0, 0)
-                }
-            };
-            let codes = codes.iter().map(|code| *code as u32);
-            [class as u32, first, number].into_iter().chain(codes).collect()
-        } else {
-            Vec::new()
+/// Starts processes, all or none, and bridges to them (11.8.2, 11.8.3). `wishes` is asked at the root only.
+/// Gives the codes too, if it has come so far.
+///
+/// # Errors
+/// What is wrong with the wishes; MPI_ERR_SPAWN on all when there is no such program, no room, or the kernel
+/// refuses.
+pub(super) fn spawn(
+    call: &mut impl Progress,
+    meeting: &Meeting,
+    root: usize,
+    group: Rc<Group>,
+    wishes: impl FnOnce() -> Result<Vec<Wish>>,
+    codes: &mut Codes,
+) -> Result<Comm> {
+    let mut failed = None;
+    let words = if meeting.me == root {
+        let launched = wishes().and_then(|wishes| launch_wishes(call, &wishes, codes));
+        let (class, first, number) = match launched {
+            Ok(Launched { first, number, codes: all }) => {
+                *codes = all;
+                (MPI_SUCCESS, first, number)
+            }
+            Err(error) => {
+                let class = error.class;
+                failed = Some(error);
+                (class, 0, 0)
+            }
         };
-        let words = self.broadcast(&meeting, root, words)?;
-        let (class, first, number) = (words[0] as c_int, words[1], words[2]);
-        *codes = words[3..].iter().map(|code| *code as c_int).collect();
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        check(class == MPI_SUCCESS, class, || "the root could not start the processes".into())?;
-        let made = self.bridge(&meeting, root, group, |guard| {
-            let me = guard.world_rank();
-            Ok(Connection { from: me, number, is_behind: me > first }.meeting(me, first))
+        let codes = codes.iter().map(|code| *code as u32);
+        [class as u32, first, number].into_iter().chain(codes).collect()
+    } else {
+        Vec::new()
+    };
+    let words = meeting.broadcast(call, root, words)?;
+    let (class, first, number) = (words[0] as c_int, words[1], words[2]);
+    *codes = words[3..].iter().map(|code| *code as c_int).collect();
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    check(class == MPI_SUCCESS, class, || "the root could not start the processes".into())?;
+    meeting.bridge(call, root, group, |call| {
+        let me = call.engine().world_rank();
+        Ok(Connection { from: me, number, is_behind: me > first }.meeting(me, first))
+    })
+}
+
+/// The root's part. On errors of single processes their codes are in `codes`.
+fn launch_wishes(call: &mut impl Progress, wishes: &[Wish], codes: &mut Codes) -> Result<Launched> {
+    let job = &call.engine().job;
+    let room = job.room_when_ended();
+    let is_whole = job.is_whole();
+    let (mut programs, mut missing) = (Vec::new(), None);
+    let most = numbers(wishes, room)?;
+    for (wish, ranks) in wishes.iter().zip(&most) {
+        check(wish.processes > 0, MPI_ERR_ARG, || {
+            format!("maxprocs is {}, expected 1 or more", wish.processes)
         })?;
-        Ok(self.keep_child(comm, made))
-    }
-
-    /// The root's part. On errors of single processes their codes are in `codes`.
-    fn launch_wishes(&mut self, wishes: &[Wish], codes: &mut Codes) -> Result<Launched> {
-        let job = &self.engine.job;
-        let room = job.room_when_ended();
-        let is_whole = job.is_whole();
-        let (mut programs, mut missing) = (Vec::new(), None);
-        let most = numbers(wishes, room)?;
-        for (wish, ranks) in wishes.iter().zip(&most) {
-            check(wish.processes > 0, MPI_ERR_ARG, || {
-                format!("maxprocs is {}, expected 1 or more", wish.processes)
-            })?;
-            let found = wish.program(*ranks, is_whole);
-            let code = if found.is_ok() { MPI_SUCCESS } else { MPI_ERR_SPAWN };
-            codes.extend(std::iter::repeat_n(code, wish.processes as usize));
-            match found {
-                Ok(program) => programs.push(program),
-                Err(error) => missing = missing.or(Some(error)),
-            }
+        let found = wish.program(*ranks, is_whole);
+        let code = if found.is_ok() { MPI_SUCCESS } else { MPI_ERR_SPAWN };
+        codes.extend(std::iter::repeat_n(code, wish.processes as usize));
+        match found {
+            Ok(program) => programs.push(program),
+            Err(error) => missing = missing.or(Some(error)),
         }
-        if let Some(error) = missing {
+    }
+    if let Some(error) = missing {
+        none_of(codes);
+        return Err(error);
+    }
+    let context = call.engine_mut().new_context()?;
+    // First with the room of ranks that are about to end: the starter waits for them. Then with what
+    // there is room for now.
+    let mut ranks = most;
+    let mut request = Request { number: call.engine_mut().contexts.next_connection(), context, programs };
+    let mut answer = ask_starter(call, &request)?;
+    if answer.first.is_none()
+        && answer.failed.is_empty()
+        && let Ok(fewer) = numbers(wishes, call.engine().job.room_for_later())
+        && fewer != ranks
+    {
+        request.number = call.engine_mut().contexts.next_connection();
+        request.programs.iter_mut().zip(&fewer).for_each(|(program, ranks)| program.ranks = *ranks);
+        ranks = fewer;
+        answer = ask_starter(call, &request)?;
+    }
+    let number = request.number;
+    // The places among the codes of those that were asked for.
+    let mut at = 0;
+    let mut places = Vec::new();
+    for (wish, ranks) in wishes.iter().zip(ranks) {
+        places.extend(at..at + ranks as usize);
+        at += wish.processes as usize;
+    }
+    match answer {
+        Answer { first: Some(first), .. } => {
+            codes.fill(MPI_ERR_SPAWN);
+            places.iter().for_each(|place| codes[*place] = MPI_SUCCESS);
+            Ok(Launched { first, number, codes: std::mem::take(codes) })
+        }
+        Answer { failed, text, .. } => {
+            let of_failed = failed.iter().filter_map(|rank| places.get(*rank as usize));
+            of_failed.for_each(|place| codes[*place] = MPI_ERR_SPAWN);
             none_of(codes);
-            return Err(error);
-        }
-        let context = self.new_context()?;
-        // First with the room of ranks that are about to end: the starter waits for them. Then with what
-        // there is room for now.
-        let mut ranks = most;
-        let mut request = Request { number: self.comms.ports.next_connection(), context, programs };
-        let mut answer = self.ask_starter(&request)?;
-        let fewer = || numbers(wishes, self.engine.job.room_for_later());
-        if answer.first.is_none()
-            && answer.failed.is_empty()
-            && let Ok(fewer) = fewer()
-            && fewer != ranks
-        {
-            request.number = self.comms.ports.next_connection();
-            request.programs.iter_mut().zip(&fewer).for_each(|(program, ranks)| program.ranks = *ranks);
-            ranks = fewer;
-            answer = self.ask_starter(&request)?;
-        }
-        let number = request.number;
-        // The places among the codes of those that were asked for.
-        let mut at = 0;
-        let mut places = Vec::new();
-        for (wish, ranks) in wishes.iter().zip(ranks) {
-            places.extend(at..at + ranks as usize);
-            at += wish.processes as usize;
-        }
-        match answer {
-            Answer { first: Some(first), .. } => {
-                codes.fill(MPI_ERR_SPAWN);
-                places.iter().for_each(|place| codes[*place] = MPI_SUCCESS);
-                Ok(Launched { first, number, codes: std::mem::take(codes) })
-            }
-            Answer { failed, text, .. } => {
-                let of_failed = failed.iter().filter_map(|rank| places.get(*rank as usize));
-                of_failed.for_each(|place| codes[*place] = MPI_ERR_SPAWN);
-                none_of(codes);
-                Err(Error::new(MPI_ERR_SPAWN, text))
-            }
+            Err(Error::new(MPI_ERR_SPAWN, text))
         }
     }
+}
 
-    fn ask_starter(&mut self, request: &Request) -> Result<Answer> {
-        let failed = |error| Error::new(MPI_ERR_SPAWN, format_args!("the starter cannot be asked: {error}"));
-        let gone = "a job with a starter keeps it";
-        let starter = self.engine.job.starter_or_adopted();
-        let starter = starter.map_err(|text| Error::new(MPI_ERR_SPAWN, text))?;
-        starter.ask(request).map_err(failed)?;
-        let goal = Goal::Outside(Outside::Starter);
-        let answer = self.wait(None, goal, |process: &mut Process| {
-            process.engine.job.starter().expect(gone).poll_answer(request.number).transpose()
-        });
-        answer.map_err(failed)
-    }
+fn ask_starter(call: &mut impl Progress, request: &Request) -> Result<Answer> {
+    let failed = |error| Error::new(MPI_ERR_SPAWN, format_args!("the starter cannot be asked: {error}"));
+    let gone = "a job with a starter keeps it";
+    let starter = call.engine().job.starter_or_adopted();
+    let starter = starter.map_err(|text| Error::new(MPI_ERR_SPAWN, text))?;
+    starter.ask(request).map_err(failed)?;
+    let goal = Goal::Outside(Outside::Starter);
+    let answer = call
+        .wait(None, goal, |engine| engine.job.starter().expect(gone).poll_answer(request.number).transpose());
+    answer.map_err(failed)
+}
 
-    /// Meets those who have started this process, from MPI_Init.
-    pub fn meet_parents(&mut self, spawned: &Spawned) {
-        let group = Rc::clone(&self.comms.world().group);
-        let made = self.whole(MPI_COMM_WORLD).and_then(|meeting| {
-            self.bridge(&meeting, 0, group, |guard| {
-                let Spawned { parent, number, .. } = *spawned;
-                let me = guard.world_rank();
-                Ok(Connection { from: parent, number, is_behind: parent > me }.meeting(me, parent))
-            })
-        });
-        match made {
-            Ok(mut made) => {
-                // 7.8: the one name of a communicator that is not a constant.
-                made.name = b"MPI_COMM_PARENT".to_vec();
-                self.comms.parent = self.keep_child(MPI_COMM_WORLD, made);
-            }
-            Err(error) => tutti_runtime::log::line(format_args!(
-                "rank {}: no communicator with those who started this process: {error}",
-                self.world_rank()
-            )),
-        }
-    }
+/// Bridges to those who have started this process, from MPI_Init. What is made has no handle yet.
+///
+/// # Errors
+/// As of every bridge.
+pub(super) fn meet_parents(
+    call: &mut impl Progress,
+    meeting: &Meeting,
+    group: Rc<Group>,
+    spawned: &Spawned,
+) -> Result<Comm> {
+    meeting.bridge(call, 0, group, |call| {
+        let Spawned { parent, number, .. } = *spawned;
+        let me = call.engine().world_rank();
+        Ok(Connection { from: parent, number, is_behind: parent > me }.meeting(me, parent))
+    })
 }
 
 /// None is started: those that could have been are not either.

@@ -26,7 +26,7 @@ use super::remote_client::{RemoteClient, deliver};
 use super::remote_state::{Outgoing, Peer, State};
 use super::unexpected_message::Unexpected;
 use super::{Engine, Found};
-use crate::abi::{MPI_ANY_SOURCE, MPI_ERR_PROC_ABORTED};
+use crate::abi::{MPI_ANY_SOURCE, MPI_ERR_INTERN, MPI_ERR_PROC_ABORTED};
 use crate::error::{Error, Result};
 use crate::request::{Request, RequestKind, Started};
 
@@ -69,6 +69,73 @@ impl Guestbook {
 }
 
 impl Engine {
+    /// World rank of this process.
+    pub fn world_rank(&self) -> u32 {
+        self.me as u32
+    }
+
+    /// Takes a context that no process of the job uses ([`Contexts::take`]).
+    ///
+    /// # Errors
+    /// MPI_ERR_INTERN when the numbers are used up.
+    pub fn new_context(&mut self) -> Result<u32> {
+        self.contexts.take(&self.job)
+    }
+
+    /// Whether some of these processes are guests.
+    pub fn spans(&self, members: &[u32]) -> bool {
+        self.may_have_guests() && members.iter().any(|&rank| self.is_guest(rank as usize))
+    }
+
+    /// Whether all of these processes are ranks of this node.
+    pub fn are_here(&self, members: &[u32]) -> bool {
+        let here = self.job.local_ranks();
+        members.iter().all(|&rank| here.contains(rank as usize))
+    }
+
+    /// Whether a process comes before another one, on both sides of a connection alike.
+    pub fn precedes(&self, one: u32, other: u32) -> bool {
+        if self.spans(&[one, other]) {
+            self.process_name(one) < self.process_name(other)
+        } else {
+            one < other
+        }
+    }
+
+    /// This process's address, from now on open to connections.
+    ///
+    /// # Errors
+    /// MPI_ERR_INTERN when there are no more descriptors or threads.
+    pub fn own_address(&mut self) -> Result<Address> {
+        self.open_to_guests().map_err(|error| {
+            let text = format_args!("this process cannot take connections of other launches: {error}");
+            Error::new(MPI_ERR_INTERN, text)
+        })
+    }
+
+    /// The context here of a communicator of these members, each with what it has proposed, in an order that
+    /// is the same on all of them: of each job the first one's holds.
+    pub fn agree_on_context(&mut self, proposals: &[(u32, u32)]) -> u32 {
+        let is_guest = |rank: u32| self.is_guest(rank as usize);
+        let own = proposals.iter().find(|(rank, _)| !is_guest(*rank));
+        let (_, own) = *own.expect("this process is a member of what it makes");
+        if !self.may_have_guests() {
+            return own;
+        }
+        let mut jobs = Vec::new();
+        for &(rank, context) in proposals {
+            if !self.is_guest(rank as usize) {
+                continue;
+            }
+            let job = self.process_name(rank).job;
+            if !jobs.contains(&job) {
+                jobs.push(job);
+                self.set_context_of_job(own, job, context);
+            }
+        }
+        own
+    }
+
     /// Whether a number is that of a guest.
     #[inline]
     pub fn is_guest(&self, rank: usize) -> bool {

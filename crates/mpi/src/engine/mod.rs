@@ -30,6 +30,7 @@
 
 mod arrival;
 mod backlog;
+pub mod contexts;
 mod copies;
 mod counters;
 pub(crate) mod device_memory;
@@ -76,6 +77,7 @@ use tutti_shm::sync::Ordering;
 use crate::abi::*;
 use crate::check_mode;
 use crate::request::{Request, RequestKind, Requests, Started, WhenDone};
+use contexts::Contexts;
 use device_memory::SeenPages;
 use guests::Guestbook;
 use matching::Matching;
@@ -108,6 +110,8 @@ pub struct Engine {
     remote: Option<Box<Remote>>,
     /// Processes of other launches, once this process may have some.
     guests: Option<Box<Guestbook>>,
+    /// Contexts that this process leads.
+    pub contexts: Contexts,
     matching: Matching,
     /// Peers with copies, each once.
     copying: Vec<usize>,
@@ -132,6 +136,7 @@ impl Engine {
         let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
         let ranks = if job.is_whole() { peers.ranks().len() } else { job.ranks() };
         Engine {
+            contexts: Contexts::new(&job),
             remote: router.map(|router| Box::new(Remote::new(router, &job, lend))),
             job,
             requests: Requests::default(),

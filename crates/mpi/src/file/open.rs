@@ -27,6 +27,7 @@ use crate::errhandler;
 use crate::error::{Error, Result, check as ensure};
 use crate::info::Info;
 use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::Started;
 
 /// Aggregators on each node, if the user does not say it.
@@ -202,8 +203,8 @@ impl Guard {
 
     /// Node and launch of this process, equal for those that share memory. The launch is 0 without guests.
     fn place_of_file(&self, comm: MPI_Comm) -> Result<[u32; 3]> {
-        let job = match self.has_guests(comm)? {
-            true => self.engine.process_name(self.world_rank()).job,
+        let job = match self.comms.find(comm)?.has_guests(&self.engine) {
+            true => self.engine.process_name(self.engine.world_rank()).job,
             false => 0,
         };
         Ok([self.engine.job.node(), job as u32, (job >> 32) as u32])
@@ -232,7 +233,7 @@ impl Guard {
             words.extend(hints.encode());
             first = Some(opened);
         }
-        let words = self.broadcast(&meeting, 0, words)?;
+        let words = meeting.broadcast(self, 0, words)?;
         let hints = Hints::decode(&words[1..=hints::WORDS]);
         if words[0] != 0 {
             return Err(cannot("open", path, &io::Error::from_raw_os_error(words[0] as i32)));
@@ -270,7 +271,7 @@ impl Guard {
         let meeting = self.whole(comm)?;
         let Range { offset, bytes } = taken.unwrap_or_default();
         let halves = |number: u64| [number as u32, (number >> 32) as u32];
-        let words = self.broadcast(&meeting, 0, [halves(offset), halves(bytes)].concat())?;
+        let words = meeting.broadcast(self, 0, [halves(offset), halves(bytes)].concat())?;
         let number = |at: usize| u64::from(words[at]) | u64::from(words[at + 1]) << 32;
         let range = Range { offset: number(0), bytes: number(2) };
         let mapping = if range.bytes == 0 { None } else { self.engine.job.map(range).ok() };
@@ -294,7 +295,7 @@ impl Guard {
     /// All ranks tell each other a few numbers.
     pub(super) fn meet<const N: usize>(&mut self, comm: MPI_Comm, record: [u32; N]) -> Result<Vec<[u32; N]>> {
         let meeting = self.whole(comm)?;
-        self.allgather(&meeting, record)
+        meeting.allgather(self, record)
     }
 
     /// Closes a file (14.2.2). All accesses have ended.
@@ -344,10 +345,10 @@ impl Guard {
             let comm = self.comms.find(comm)?;
             (comm.context, comm.rank)
         };
-        let has_guests = self.has_guests(comm)?;
+        let has_guests = self.comms.find(comm)?.has_guests(&self.engine);
         self.free_comm(comm)?;
         if rank == 0 && met.is_ok() && !has_guests {
-            self.comms.use_again(context);
+            self.engine.contexts.use_again(context);
         }
         met
     }
@@ -518,7 +519,7 @@ impl Guard {
         let wrong = given.as_ref().map_or_else(|_| Vec::new(), |given| hints.take(given));
         check::say_wrong_hints(self, &wrong);
         let meeting = self.whole(comm)?;
-        let words = self.broadcast(&meeting, 0, hints.encode().to_vec())?;
+        let words = meeting.broadcast(self, 0, hints.encode().to_vec())?;
         self.files.find_mut(handle)?.hints = Hints::decode(&words);
         given.map(drop)
     }

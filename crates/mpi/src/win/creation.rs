@@ -203,8 +203,8 @@ impl Guard {
     /// launch is lost.
     pub fn make_window(&mut self, comm: MPI_Comm, own: Own, given: &Info) -> Result<MPI_Win> {
         let group = self.comms.intracomm(comm)?.group.clone();
-        if own.flavor == MPI_WIN_FLAVOR_SHARED && !self.is_on_this_node(&group) {
-            let which = if self.spans(group.members()) { "launches" } else { "nodes" };
+        if own.flavor == MPI_WIN_FLAVOR_SHARED && !self.engine.are_here(group.members()) {
+            let which = if self.engine.spans(group.members()) { "launches" } else { "nodes" };
             let text = format_args!("ranks of several {which} cannot share memory");
             return Err(Error::new(MPI_ERR_RMA_SHARED, text));
         }
@@ -228,7 +228,7 @@ impl Guard {
             disp_unit: own.disp_unit as u64,
         };
         let meeting = self.whole(comm)?;
-        let records = self.allgather(&meeting, record.encode())?;
+        let records = meeting.allgather(self, record.encode())?;
         argument_error?;
         let records: Vec<Record> = records.into_iter().map(Record::decode).collect();
         if let Some(wrong) = records.iter().position(|record| !record.is_right) {
@@ -250,9 +250,9 @@ impl Guard {
         let meeting = self.whole(comm)?;
         let words = if is_spread {
             let ([o0, o1], [b0, b1]) = (halves(offset), halves(bytes));
-            self.allgather(&meeting, [o0, o1, b0, b1])?[mates.ranks[0]].to_vec()
+            meeting.allgather(self, [o0, o1, b0, b1])?[mates.ranks[0]].to_vec()
         } else {
-            self.broadcast(&meeting, 0, [halves(offset), halves(bytes)].concat())?
+            meeting.broadcast(self, 0, [halves(offset), halves(bytes)].concat())?
         };
         let range = Range { offset: number(&words[..2]), bytes: number(&words[2..]) };
         let mapping = match range.bytes {
@@ -268,7 +268,7 @@ impl Guard {
         let [of_nodes, of_guests] = [regions.nodes, regions.guests]
             .map(|name| name.map_or([0, 0], |Name { id, generation }| [id, generation]));
         let [n0, n1, g0, g1] = [of_nodes[0], of_nodes[1], of_guests[0], of_guests[1]];
-        let have = self.allgather(&meeting, [u32::from(mapping.is_ok()), n0, n1, g0, g1])?;
+        let have = meeting.allgather(self, [u32::from(mapping.is_ok()), n0, n1, g0, g1])?;
         let (Some(plan), true) = (plan, have.iter().all(|[has, ..]| *has == 1)) else {
             if let Some(range) = taken {
                 self.give_back(range);
@@ -342,7 +342,7 @@ impl Guard {
         };
         let nodes = self.rank.remote_memory().map(|mut memory| memory.open(region()));
         let mut guests = None;
-        if self.has_guests(comm)? {
+        if self.comms.find(comm)?.has_guests(&self.engine) {
             guests = self.engine.guest_memory().map(|mut memory| memory.open(region()));
             serve_meanwhile(serve_guests);
         }
@@ -369,7 +369,7 @@ impl Guard {
             (comm.group.clone(), comm.rank)
         };
         let is_spread = mates.ranks.len() < records.len();
-        let has_guests = self.has_guests(comm)?;
+        let has_guests = self.comms.find(comm)?.has_guests(&self.engine);
         let (own_control, _) = plan.words(own.flavor, &mapping, mates.me);
         let peers = group.members().iter().zip(records).enumerate().map(|(index, (world, record))| {
             let is_self = index == rank;

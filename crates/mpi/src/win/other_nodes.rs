@@ -22,6 +22,7 @@ use crate::engine::LOST;
 use crate::error::{Error, Result};
 use crate::point_to_point::FINISHED_SEND;
 use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::extra::{Extra, Noted, RemoteOperation, refused};
 use crate::request::{Request, RequestKind};
 use crate::wait_goal::Goal;
@@ -58,7 +59,7 @@ impl Guard {
         to: RemotePeer,
         mut push: impl FnMut(&mut Way<'_>) -> Pushed,
     ) -> Result<()> {
-        let mut way = Way::to(self, to.world);
+        let mut way = Way::to(&mut self.engine, to.world);
         let mut pushed = push(&mut way);
         if pushed == Pushed::Part {
             way.hurry(to.world);
@@ -70,7 +71,7 @@ impl Guard {
         match pushed {
             Pushed::Gone => Err(self.gone(to.world)),
             _ => {
-                Way::to(self, to.world).send(to.world);
+                Way::to(&mut self.engine, to.world).send(to.world);
                 Ok(())
             }
         }
@@ -88,7 +89,7 @@ impl Guard {
         let (comm, has_guests) = (window.comm, window.has_guests);
         let context = self.comms.find(comm)?.context;
         let goal = Goal::OtherNode { context, to: to.world, has_guests };
-        self.wait(None, goal, |process| is_over(&mut Way::to(process, to.world)).then_some(()));
+        self.wait(None, goal, |engine| is_over(&mut Way::to(engine, to.world)).then_some(()));
         Ok(())
     }
 
@@ -250,7 +251,7 @@ impl Guard {
     pub fn await_answers(&mut self, win: MPI_Win, rank: c_int) -> Result<()> {
         let Some(rank) = self.wins.find(win)?.target(rank)? else { return Ok(()) };
         let Some(to) = self.wins.find(win)?.remote(rank) else { return Ok(()) };
-        let mut way = Way::to(self, to.world);
+        let mut way = Way::to(&mut self.engine, to.world);
         way.hurry(to.world);
         if way.has_answers_outstanding(to.world) {
             self.await_other_node(win, to, |way| !way.has_answers_outstanding(to.world))?;
@@ -281,7 +282,7 @@ impl Guard {
 
     fn await_done(&mut self, win: MPI_Win, rank: usize) -> Result<()> {
         let Some(to) = self.wins.find(win)?.remote(rank) else { return Ok(()) };
-        let mut way = Way::to(self, to.world);
+        let mut way = Way::to(&mut self.engine, to.world);
         way.hurry(to.world);
         if !way.is_done(to.world) {
             self.await_other_node(win, to, |way| way.is_done(to.world))?;
@@ -291,7 +292,7 @@ impl Guard {
     }
 
     fn check_refusal(&mut self, rank: usize, to: RemotePeer) -> Result<()> {
-        let mut way = Way::to(self, to.world);
+        let mut way = Way::to(&mut self.engine, to.world);
         if way.has_left(to.world) {
             return Err(self.gone(to.world));
         }
@@ -323,7 +324,7 @@ impl Guard {
         for rank in &ranks {
             done = done.and(self.settle_last(win, *rank));
             if let Some(to) = self.wins.find(win)?.remote(*rank) {
-                Way::to(self, to.world).hurry(to.world);
+                Way::to(&mut self.engine, to.world).hurry(to.world);
             }
         }
         for rank in ranks {

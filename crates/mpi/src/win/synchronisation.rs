@@ -13,6 +13,7 @@ use crate::collective::work::Work;
 use crate::engine::LOST;
 use crate::error::{Result, check};
 use crate::process::Guard;
+use crate::progress::Progress;
 use crate::wait_goal::{Goal, Members, Outside};
 
 /// Asserts that a call may be given.
@@ -159,7 +160,7 @@ impl Guard {
         (context, world): (u32, u32),
         is_over: impl Fn() -> bool,
     ) -> Result<()> {
-        self.wait(None, goal, |process| (is_over() || process.engine.has_lost(context, world)).then_some(()));
+        self.wait(None, goal, |engine| (is_over() || engine.has_lost(context, world)).then_some(()));
         check(is_over(), MPI_ERR_PROC_ABORTED, || LOST.into())
     }
 
@@ -202,7 +203,7 @@ impl Guard {
             MPI_LOCK_SHARED => Mode::Shared,
             _ => return None,
         };
-        let me = self.world_rank();
+        let me = self.engine.world_rank();
         let window = self.wins.try_find_mut(win)?;
         let rank = usize::try_from(rank).ok().filter(|rank| *rank < window.peers.len())?;
         let control = window.peers[rank].control.filter(|_| assert == 0 && window.epochs.may_lock(rank))?;
@@ -311,7 +312,7 @@ impl Guard {
 
     /// Waits for a place in the queue to come first.
     fn take_lock(&mut self, win: MPI_Win, rank: usize, mode: Mode) -> Result<Ticket> {
-        let me = self.world_rank();
+        let me = self.engine.world_rank();
         let window = self.wins.find(win)?;
         let (comm, lock, keeper) = (window.comm, window.control_of(rank).lock(), window.peers[rank].world);
         let has_guests = window.has_guests;
@@ -356,7 +357,7 @@ impl Guard {
 
     /// Rings the rank whose turn may have come: this one for a rank of another node.
     fn ring_next(&mut self, win: MPI_Win, next: u32) -> Result<()> {
-        if next == self.world_rank() {
+        if next == self.engine.world_rank() {
             return self.pass_lock_on(win);
         }
         self.engine.job.ring(next as usize);

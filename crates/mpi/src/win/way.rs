@@ -14,8 +14,7 @@ use tutti_rma::wire::{Name, Refusal};
 use tutti_runtime::remote_memory::RemoteMemory;
 use tutti_shm::window_lock::Mode;
 
-use crate::engine::GuestMemory;
-use crate::process::Process;
+use crate::engine::{Engine, GuestMemory};
 
 /// A way to the memory of ranks.
 #[derive(Debug)]
@@ -38,12 +37,12 @@ macro_rules! either {
 
 impl<'a> Way<'a> {
     /// That to a rank of a window which is not on this node.
-    pub fn to(process: &'a mut Process, rank: usize) -> Self {
-        if process.engine.is_guest(rank) {
-            return Way::Guests(process.engine.guest_memory().expect("a guest is known by its process"));
+    pub fn to(engine: &'a mut Engine, rank: usize) -> Self {
+        if engine.is_guest(rank) {
+            return Way::Guests(engine.guest_memory().expect("a guest is known by its process"));
         }
-        // SAFETY: who has the process holds its lock. A window with ranks of other nodes of the job has
-        // opened memory to them when it was made.
+        // SAFETY: who has the engine holds the process's lock. A window with ranks of other nodes of the job
+        // has opened memory to them when it was made.
         Way::Network(unsafe { RemoteMemory::assume_locked() })
     }
 

@@ -4,14 +4,13 @@ use core::ffi::{c_int, c_void};
 
 use tutti_datatype::Buffer;
 
-use super::{Integers, Root, Work, checked_root, in_place, not_in_place, one_memory};
+use super::{Arguments, Integers, Root, Work, checked_root, in_place, not_in_place, one_memory};
 use crate::abi::*;
 use crate::collective::op::Reducer;
 use crate::comm::Comm;
 use crate::datatype::Data;
 use crate::datatype::checked_count;
 use crate::error::{Error, Result, check};
-use crate::process::Guard;
 
 /// The arguments that all reductions have.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +94,7 @@ impl Reduction {
     }
 }
 
-impl Guard {
+impl Arguments<'_> {
     /// The arguments of a reduction whose result this process gets, or not.
     #[inline(always)]
     fn reduction(
@@ -106,7 +105,7 @@ impl Guard {
         gives: bool,
     ) -> Result<Reduction> {
         let ReductionArguments { send, receive, count, datatype, op } = arguments;
-        let reducer = self.colls.reducer(&self.types, op, datatype)?;
+        let reducer = self.colls.reducer(self.types, op, datatype)?;
         let in_place = gets && in_place(comm, send, "sendbuf")?;
         if gives && !in_place {
             not_in_place(send, "sendbuf")?;
@@ -129,8 +128,8 @@ impl Guard {
 
     /// MPI_Reduce
     #[inline]
-    pub fn work_reduce(&self, comm: MPI_Comm, arguments: ReductionArguments, root: c_int) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_reduce(&self, arguments: ReductionArguments, root: c_int) -> Result<Work> {
+        let communicator = self.comm;
         let root = checked_root(communicator, root)?;
         let gets = root == Root::Myself || root == Root::Local(communicator.rank);
         let gives = !matches!(root, Root::Myself | Root::NoRank);
@@ -142,15 +141,18 @@ impl Guard {
 
     /// MPI_Allreduce
     #[inline]
-    pub fn work_allreduce(&self, comm: MPI_Comm, arguments: ReductionArguments) -> Result<Work> {
-        Ok(Work::Allreduce(self.reduction(self.comms.find(comm)?, arguments, true, true)?))
+    pub fn work_allreduce(&self, arguments: ReductionArguments) -> Result<Work> {
+        Ok(Work::Allreduce(self.reduction(self.comm, arguments, true, true)?))
     }
 
     /// MPI_Scan, MPI_Exscan
-    pub fn work_scan(&self, comm: MPI_Comm, arguments: ReductionArguments, exclusive: bool) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_scan(&self, arguments: ReductionArguments, exclusive: bool) -> Result<Work> {
+        let communicator = self.comm;
         check(communicator.remote.is_none(), MPI_ERR_COMM, || {
-            format!("communicator {:#x} is an intercommunicator, which has no order for a scan", comm.0)
+            format!(
+                "communicator {:#x} is an intercommunicator, which has no order for a scan",
+                self.handle.0
+            )
         })?;
         // Rank 0 gets nothing of an exclusive scan (6.11.2); in place it gives what stands in `recvbuf`.
         let gets = !exclusive || communicator.rank > 0 || arguments.send == MPI_IN_PLACE.cast_const();
@@ -158,21 +160,16 @@ impl Guard {
     }
 
     /// MPI_Reduce_scatter_block
-    pub fn work_reduce_scatter_block(&self, comm: MPI_Comm, arguments: ReductionArguments) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_reduce_scatter_block(&self, arguments: ReductionArguments) -> Result<Work> {
+        let communicator = self.comm;
         let each = checked_count(arguments.count)?;
         let counts = vec![each; communicator.size()];
         self.reduce_scatter(communicator, arguments, counts)
     }
 
     /// MPI_Reduce_scatter; the count of the arguments does not count.
-    pub fn work_reduce_scatter(
-        &self,
-        comm: MPI_Comm,
-        arguments: ReductionArguments,
-        counts: Integers,
-    ) -> Result<Work> {
-        let communicator = self.comms.find(comm)?;
+    pub fn work_reduce_scatter(&self, arguments: ReductionArguments, counts: Integers) -> Result<Work> {
+        let communicator = self.comm;
         // SAFETY: the array is as long as the standard says.
         let counts = unsafe { counts.read("recvcounts", communicator.size())? };
         let counts = counts.into_iter().map(checked_count).collect::<Result<Vec<_>>>()?;
