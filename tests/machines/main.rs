@@ -9,3 +9,4 @@ mod memory;
 mod messages;
 mod processes;
 mod regions;
+mod shared;

@@ -15,6 +15,8 @@ use tutti_mpi::api::fortran::Caller;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dse;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod native;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod shmem {

@@ -43,6 +43,7 @@ compiler=${compiler:-@COMPILER@}
 @FORTRAN@
 mode=run            # run | show | help | one of the -showme: words
 link=yes            # no: the compiler stops before linking
+run_by=exec         # empty: something is left to do behind the compiler
 inputs=no           # whether anything is named that can be compiled or linked
 static=no
 profile=
@@ -115,6 +116,6 @@ run)
         say "@NAME@: ${compiler%% *}, the compiler of @LANGUAGE@, is not there; @NAME@ -help says how to name another" >&2
         exit 127
     }
-    all_flags exec $compiler "$@"
+    all_flags $run_by $compiler "$@"
     ;;
 esac

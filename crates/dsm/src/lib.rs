@@ -1,8 +1,36 @@
-//! Distributed shared memory (SSS-CORE, ADSM): one address space for the ranks of a job on many nodes.
+//! Distributed shared memory (SSS-CORE, ADSM): one address space for the ranks of a job on many nodes, and
+//! what PARMACS macros need of it.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`core`] | the protocol: pages, intervals, vector times, locks, barriers; without I/O, clock and `unsafe` |
+//! | [`arena`] | the memory: one address on all ranks, permissions by mprotect, twins |
+//! | [`fault`] | the handler of SIGSEGV |
+//! | [`executor`] | the member of this rank on the network; calls that wait |
+//! | [`node`] | locks, barriers and flags of a job on one node, which has no protocol |
+//! | [`start`] | the place in the job, and its end |
+//! | [`process`] | the state of a rank |
+//! | [`object`] | locks, barriers, flags and memory as the program names them |
+//! | [`create`] | processes: all ranks run `main` up to CREATE |
+//! | [`replay`] | what `main` gets from outside before CREATE: once for all ranks |
+//! | [`site`] | a line of the program |
+//! | [`failure`] | what cannot go on: one line, and the end of the job |
+//!
+//! `unsafe` is allowed in `os`, `fault`, `executor` and `replay`, and where MPI and the program's functions
+//! are called.
 
+pub mod arena;
 #[deny(unsafe_code)]
 pub mod core;
+pub mod create;
+pub mod executor;
+pub mod failure;
+pub mod fault;
+pub mod node;
+pub mod object;
+mod os;
+pub mod process;
+pub mod replay;
+pub mod site;
+pub mod size;
+pub mod start;

@@ -1,19 +1,28 @@
 //! The process lock: one for the whole library, taken only when several threads may come: those of the
 //! program, or the service thread.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// A futex lock: 0 free, 1 held, 2 held and somebody sleeps.
 #[derive(Debug)]
 pub struct Lock {
     word: AtomicU32,
     needed: AtomicBool,
+    /// Whether `owner` is kept: a handler of faults asks ([`Lock::is_held_by_caller`]).
+    names_owner: AtomicBool,
+    /// The thread that holds the lock, by [`thread_mark`]; 0: none does. Writer: the thread that holds it.
+    owner: AtomicUsize,
 }
 
 impl Lock {
     /// A free lock that is not needed yet.
     pub const fn new() -> Self {
-        Lock { word: AtomicU32::new(0), needed: AtomicBool::new(false) }
+        Lock {
+            word: AtomicU32::new(0),
+            needed: AtomicBool::new(false),
+            names_owner: AtomicBool::new(false),
+            owner: AtomicUsize::new(0),
+        }
     }
 
     /// From now on several threads may come. Called before the second one can.
@@ -40,19 +49,42 @@ impl Lock {
         &self.word
     }
 
+    /// From now on [`Lock::is_held_by_caller`] has an answer. The lock is needed, and held by the caller.
+    pub fn name_owner(&self) {
+        self.owner.store(thread_mark(), Ordering::Relaxed);
+        self.names_owner.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the calling thread holds the lock, as far as the owner is named: in a handler of a signal it
+    /// may have interrupted a call of the library.
+    pub fn is_held_by_caller(&self) -> bool {
+        self.names_owner.load(Ordering::Relaxed) && self.owner.load(Ordering::Relaxed) == thread_mark()
+    }
+
     /// Takes the lock.
     #[inline(always)]
     pub fn acquire(&self) {
-        if self.is_needed() && self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err()
-        {
+        if !self.is_needed() {
+            return;
+        }
+        if self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.acquire_slowly();
+        }
+        if self.names_owner.load(Ordering::Relaxed) {
+            self.owner.store(thread_mark(), Ordering::Relaxed);
         }
     }
 
     /// Gives it back.
     #[inline(always)]
     pub fn release(&self) {
-        if self.is_needed() && self.word.swap(0, Ordering::Release) == 2 {
+        if !self.is_needed() {
+            return;
+        }
+        if self.names_owner.load(Ordering::Relaxed) {
+            self.owner.store(0, Ordering::Relaxed);
+        }
+        if self.word.swap(0, Ordering::Release) == 2 {
             self.wake();
         }
     }
@@ -93,5 +125,30 @@ impl Lock {
 impl Default for Lock {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// A number that no other thread of the process has meanwhile.
+fn thread_mark() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| std::ptr::from_ref(mark).addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lock;
+
+    #[test]
+    fn lock_knows_the_thread_that_holds_it() {
+        let lock = Lock::new();
+        lock.need_while_held();
+        assert!(!lock.is_held_by_caller(), "the owner is not named yet");
+        lock.name_owner();
+        assert!(lock.is_held_by_caller());
+        std::thread::scope(|scope| scope.spawn(|| assert!(!lock.is_held_by_caller())).join()).unwrap();
+        lock.release();
+        assert!(!lock.is_held_by_caller());
+        lock.acquire();
+        assert!(lock.is_held_by_caller());
     }
 }

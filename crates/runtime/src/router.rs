@@ -17,8 +17,8 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use tutti_channel::{BulkError, Event, Mark, Rank, Sink, Source};
-pub use tutti_channel::{SendError, Taken};
+use tutti_channel::{BulkError, Event, Rank, Sink, Source};
+pub use tutti_channel::{Mark, SendError, Taken};
 
 use crate::net::{Memory, Net, Traffic};
 use crate::service_state;

@@ -37,6 +37,12 @@ pub fn sent() {
     }
 }
 
+/// From now on ranks of other nodes work on this rank's memory by records of an interface of its own. The
+/// caller holds the process lock.
+pub fn open() {
+    note_open(true);
+}
+
 /// Whether ranks of other nodes may work on this rank's memory. The caller holds the process lock.
 pub(crate) fn note_open(is_open: bool) {
     OPEN.store(is_open, Ordering::Relaxed);

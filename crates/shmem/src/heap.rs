@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub const ALIGN: usize = 64;
 
 /// Taken and free parts of the heap, by offset.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Heap {
     bytes: usize,
     /// Free parts: offset and bytes; neighbours are one.

@@ -123,6 +123,11 @@ pub fn share(function: &str, job: &Job, pes: Pes, cards: &[Card]) {
     memory::set_statics(std::ptr::with_exposed_provenance_mut(base), bytes, mates);
 }
 
+/// What the linker has made of the contents of the program; 0 if it does not say.
+pub fn build() -> u64 {
+    look().build
+}
+
 /// Finds the program's writable pages.
 fn look() -> Program {
     let mut program = Program::default();

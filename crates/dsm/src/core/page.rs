@@ -1,6 +1,7 @@
 //! What this node has of each unit of the arena.
 //!
 //! ```text
+//! (zero at first)
 //! ABSENT --fetched--> PRESENT --first store--> PRESENT, TWINNED, WRITTEN --release--> PRESENT
 //!   ^                    |                              | flushed early (a notice of it came)
 //!   '----notice----------'                              v
@@ -31,13 +32,13 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// So many units, of which those are present whose home is here.
+    /// So many units. All are present: everything is zero, here and at the homes.
     pub fn new(me: usize, nodes: usize, units: u32) -> Self {
         let homes = Homes::new(nodes);
         Pages {
             me,
             homes,
-            flags: vec![0; units as usize],
+            flags: vec![PRESENT; units as usize],
             twinned: Vec::with_capacity(units as usize),
             written: Vec::with_capacity(units as usize),
         }

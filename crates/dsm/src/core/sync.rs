@@ -245,7 +245,7 @@ impl Kept {
 }
 
 /// Blocks of the arena, and which lines of the program have taken them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Blocks {
     heap: Heap,
     sites: BTreeMap<u64, String>,
@@ -289,6 +289,18 @@ impl Blocks {
         given.map(drop).ok_or_else(|| Violation::NotAllocated { site: site.to_owned() })
     }
 
+    /// How many bytes there are.
+    pub fn bytes(&self) -> u64 {
+        self.heap.bytes() as u64
+    }
+
+    /// Where the last block ends, rounded up to a whole unit.
+    pub fn end(&self) -> u64 {
+        let last = self.sites.keys().next_back().copied();
+        let end = last.map_or(0, |last| last + self.heap.size_of(last as usize).unwrap_or(0) as u64);
+        end.next_multiple_of(UNIT_BYTES as u64)
+    }
+
     /// The three lines that have taken most.
     fn largest_users(&self) -> String {
         let mut by_site: BTreeMap<&str, usize> = BTreeMap::new();
@@ -319,8 +331,8 @@ mod tests {
     fn lock_goes_to_those_who_wait_in_order() {
         let mut kept = Kept::new(3, 0);
         assert_eq!(nodes(&kept.lock(7, asker(1)).unwrap()), [1]);
-        assert_eq!(nodes(&kept.lock(7, asker(0)).unwrap()), []);
-        assert_eq!(nodes(&kept.lock(7, asker(2)).unwrap()), []);
+        assert_eq!(nodes(&kept.lock(7, asker(0)).unwrap()), [0_usize; 0]);
+        assert_eq!(nodes(&kept.lock(7, asker(2)).unwrap()), [0_usize; 0]);
         assert_eq!(kept.lock(7, asker(1)), Err(Violation::HeldAlready { lock: 7, node: 1 }));
         let time = VectorTime::from_entries(vec![0, 4, 0]);
         let (granted, seen) = kept.unlock(7, 1, &time).unwrap();
@@ -333,7 +345,7 @@ mod tests {
     #[test]
     fn barrier_lets_all_go_when_the_last_has_come() {
         let mut kept = Kept::new(3, 0);
-        assert_eq!(nodes(&kept.arrive(1, 2, asker(2)).unwrap()), []);
+        assert_eq!(nodes(&kept.arrive(1, 2, asker(2)).unwrap()), [0_usize; 0]);
         let wrong = kept.arrive(1, 3, asker(0));
         assert_eq!(wrong, Err(Violation::BarrierCount { barrier: 1, node: 0, found: 3, expected: 2 }));
         assert_eq!(nodes(&kept.arrive(1, 2, asker(0)).unwrap()), [2, 0]);
@@ -343,11 +355,11 @@ mod tests {
     #[test]
     fn flag_stays_set_until_it_is_cleared() {
         let mut kept = Kept::new(3, 0);
-        assert_eq!(nodes(&kept.wait(5, asker(1))), []);
+        assert_eq!(nodes(&kept.wait(5, asker(1))), [0_usize; 0]);
         assert_eq!(nodes(&kept.set(5, &VectorTime::zero(3))), [1]);
         assert_eq!(nodes(&kept.wait(5, asker(2))), [2]);
         kept.clear(5);
-        assert_eq!(nodes(&kept.wait(5, asker(2))), []);
+        assert_eq!(nodes(&kept.wait(5, asker(2))), [0_usize; 0]);
     }
 
     #[test]

@@ -93,6 +93,10 @@ const FORTRAN_WRAPPERS: [(&str, &str, &str, &str); 3] = [
     ("mpif90", "Fortran", "gfortran", FORTRAN_VARIABLES),
     ("mpif77", "Fortran", "gfortran", FORTRAN_VARIABLES),
 ];
+/// The wrapper of programs that share memory, and what it links: the object that begins before `main`, and
+/// functions of the C library that stand behind others.
+const PARMACS_WRAPPER: (&str, &str, &str, &str) = ("tutticc", "C", "cc", "TUTTI_CC");
+const PARMACS_LIBRARIES: &str = r#""$libdir/tutti/parmacs_start.o" -ltutti -Wl,--wrap=time,--wrap=getpid,--wrap=gettimeofday,--wrap=clock_gettime,--wrap=fopen,--wrap=fopen64,--wrap=sigaction,--wrap=signal,--wrap=sigprocmask"#;
 const FORTRAN_VARIABLES: &str =
     "TUTTI_FC MPIFORT_FC MPICH_FC MPICH_F90 MPICH_F77 OMPI_FC OMPI_F90 OMPI_F77 FC";
 /// Sources of the modules; the first is `mpif.h`.
@@ -130,6 +134,9 @@ done
 
 "#;
 
+/// What the wrapper of programs that share memory does before it runs the compiler.
+const USE_M4: &str = include_str!("../../../../dsm/tutticc.sh");
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [source, target, on_the_path, commands] = &arguments[..] else {
@@ -163,6 +170,7 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     let filter = filter_library("mpi_abi", &filter::generate(&table), &work)?;
     tree.copy(&filter, "lib/libmpi_abi.so.1", 0o755)?;
     lay_out_shmem(source, &mut tree, &work)?;
+    lay_out_parmacs(&source.join("bindings/dsm"), &mut tree, &work)?;
     for header in ["tutti.h", "tutti_board.h", "tutti_dse.h"] {
         let text = read(&source.join("bindings/native").join(header))?;
         tree.file(&format!("include/{header}"), text.as_bytes(), 0o644)?;
@@ -205,6 +213,16 @@ fn lay_out_shmem(source: &Path, tree: &mut Tree, work: &Path) -> Result<(), Stri
         tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
     }
     Ok(())
+}
+
+/// What programs that share memory have besides the library.
+fn lay_out_parmacs(facts: &Path, tree: &mut Tree, work: &Path) -> Result<(), String> {
+    tree.file("include/tutti/parmacs.h", read(&facts.join("parmacs.h"))?.as_bytes(), 0o644)?;
+    tree.file("share/tutti/parmacs.m4", read(&facts.join("parmacs.m4"))?.as_bytes(), 0o644)?;
+    let text = read(&facts.join("parmacs_start.c"))?;
+    let arguments = ["-c", "-O2", "-fPIC", "parmacs_start.c", "-o", "parmacs_start.o"].map(String::from);
+    let object = compile_in(work, "parmacs_start.c", &text, "parmacs_start.o", &arguments)?;
+    tree.copy(&object, "lib/tutti/parmacs_start.o", 0o644)
 }
 
 /// Manual pages and completions, which `tutti` prints from its command lines.
@@ -282,7 +300,8 @@ fn lay_out_fortran(
 fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
     let compiler = read(&templates.join("compiler.sh"))?;
     let fortran = read(&templates.join("fortran.sh"))?;
-    let all: [(&str, &str, &[_]); 3] = [
+    let all: [(&str, &str, &[_]); 4] = [
+        ("PARMACS", PARMACS_LIBRARIES, &[PARMACS_WRAPPER]),
         ("MPI", "-lmpi_abi", &WRAPPERS),
         ("OpenSHMEM", "-lsma -lmpi_abi", &SHMEM_WRAPPERS),
         ("MPI", "-lmpifort_abi -lmpi_abi", &FORTRAN_WRAPPERS),
@@ -292,11 +311,16 @@ fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
     }) {
         let (name, language, default, variables) = *wrapper;
         let is_fortran = language == "Fortran";
+        let modules = match interface {
+            "PARMACS" => USE_M4,
+            _ if is_fortran => USE_MODULES,
+            _ => "",
+        };
         let flags = r#" ${moddir:+"-I$moddir"} $mismatch"#;
         let text = compiler
             .replace("@INSTALL@", if is_fortran { SHOWME_INSTALL } else { "" })
             .replace("@FORTRAN@", if is_fortran { &fortran } else { "" })
-            .replace("@MODULES@", if is_fortran { USE_MODULES } else { "" })
+            .replace("@MODULES@", modules)
             .replace("@PROFILE@", if is_fortran { PROFILE_OF_FORTRAN } else { r#"${profile:+"-l$profile"}"# })
             .replace("@FLAGS@", if is_fortran { flags } else { "" });
         let text = fill(&text, name)
@@ -322,15 +346,26 @@ fn fill(template: &str, name: &str) -> String {
 /// Builds the filter `libNAME.so.1` in `work`, unless the one there was built from the same text by the same
 /// command.
 fn filter_library(name: &str, text: &str, work: &Path) -> Result<PathBuf, String> {
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let file = format!("{name}.c");
-    let (source, stamp) = (work.join(&file), work.join(format!("{name}.stamp")));
     let soname = format!("lib{name}.so.1");
-    let library = work.join(&soname);
-    let arguments = filter::compiler_arguments(&file, &soname);
+    compile_in(work, &file, text, &soname, &filter::compiler_arguments(&file, &soname))
+}
+
+/// Compiles a text as `file` to `result` in `work`, unless that was made from the same text by the same
+/// command.
+fn compile_in(
+    work: &Path,
+    file: &str,
+    text: &str,
+    result: &str,
+    arguments: &[String],
+) -> Result<PathBuf, String> {
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let (source, stamp) = (work.join(file), work.join(file.replace(".c", ".stamp")));
+    let result = work.join(result);
     let made_by = format!("{compiler} {}\n{text}", arguments.join(" "));
-    if library.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == made_by) {
-        return Ok(library);
+    if result.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == made_by) {
+        return Ok(result);
     }
     let _ = std::fs::remove_file(&stamp);
     write(&source, text)?;
@@ -338,15 +373,15 @@ fn filter_library(name: &str, text: &str, work: &Path) -> Result<PathBuf, String
     let mut words = compiler.split_whitespace();
     let status = Command::new(words.next().unwrap_or("cc"))
         .args(words)
-        .args(&arguments)
+        .args(arguments)
         .current_dir(work)
         .status()
         .map_err(|e| format!("the C compiler `{compiler}` cannot be started: {e}"))?;
     if !status.success() {
-        return Err(format!("`{compiler}` could not build {}: {status}", library.display()));
+        return Err(format!("`{compiler}` could not build {}: {status}", result.display()));
     }
     write(&stamp, &made_by)?;
-    Ok(library)
+    Ok(result)
 }
 
 fn read(path: &Path) -> Result<String, String> {

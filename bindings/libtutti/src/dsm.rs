@@ -1,0 +1,242 @@
+//! The symbols of shared memory; `bindings/dsm/parmacs.h` declares them, and those with `__wrap_` are what
+//! `tutticc` puts in the place of functions of the C library.
+
+use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+
+use tutti_dsm::create::{self, Function};
+use tutti_dsm::object::{self, Kind};
+use tutti_dsm::site::Site;
+use tutti_dsm::{fault, replay, start};
+
+/// The line that a macro stands in.
+///
+/// # Safety
+/// The file is a string that stays during the call.
+unsafe fn site<'a>(file: *const c_char, line: c_uint) -> Site<'a> {
+    // SAFETY: our contract.
+    let file = unsafe { CStr::from_ptr(file) }.to_str().unwrap_or("?");
+    Site { file, line }
+}
+
+/// See `parmacs_start.c`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_begin() {
+    start::begin();
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_make(kind: c_int, file: *const c_char, line: c_uint) -> u64 {
+    let kind = match kind {
+        1 => Kind::Lock,
+        2 => Kind::Barrier,
+        _ => Kind::Flag,
+    };
+    // SAFETY: the macros give a string.
+    object::make(kind, unsafe { site(file, line) })
+}
+
+/// Calls that take an object.
+macro_rules! calls {
+    ($($name:ident: $body:path),* $(,)?) => {
+        $(
+            /// See `parmacs.h`.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $name(word: u64, file: *const c_char, line: c_uint) {
+                // SAFETY: the macros give a string.
+                $body(word, unsafe { site(file, line) });
+            }
+        )*
+    };
+}
+
+calls! {
+    tutti_dsm_lock: object::lock,
+    tutti_dsm_unlock: object::unlock,
+    tutti_dsm_set: object::set,
+    tutti_dsm_clear: object::clear,
+    tutti_dsm_wait: object::wait,
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_barrier(
+    word: u64,
+    count: c_long,
+    file: *const c_char,
+    line: c_uint,
+) {
+    // SAFETY: the macros give a string.
+    object::barrier(word, count, unsafe { site(file, line) });
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_malloc(
+    bytes: usize,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut c_void {
+    // SAFETY: the macros give a string.
+    let address = object::allocate(bytes as u64, unsafe { site(file, line) });
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_free(address: *mut c_void, file: *const c_char, line: c_uint) {
+    // SAFETY: the macros give a string.
+    object::free(address.addr(), unsafe { site(file, line) });
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_create(
+    function: Function,
+    count: c_long,
+    file: *const c_char,
+    line: c_uint,
+) {
+    // SAFETY: the macros give a string.
+    create::create(function, count, unsafe { site(file, line) });
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_wait_for_end(file: *const c_char, line: c_uint) {
+    // SAFETY: the macros give a string.
+    create::wait_for_end(unsafe { site(file, line) });
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_clock() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_micros() as u64)
+}
+
+/// time(2), the same on all ranks before CREATE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_time(place: *mut libc::time_t) -> libc::time_t {
+    // SAFETY: a null place is allowed.
+    let [now, ..] = replay::value(|| [unsafe { libc::time(std::ptr::null_mut()) }, 0, 0]);
+    if !place.is_null() {
+        // SAFETY: the program gives a place for it.
+        unsafe { place.write(now) };
+    }
+    now
+}
+
+/// getpid(2), the same on all ranks before CREATE.
+#[unsafe(no_mangle)]
+pub extern "C" fn __wrap_getpid() -> libc::pid_t {
+    // SAFETY: no arguments.
+    replay::value(|| [i64::from(unsafe { libc::getpid() }), 0, 0])[0] as libc::pid_t
+}
+
+/// gettimeofday(2), the same on all ranks before CREATE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_gettimeofday(time: *mut libc::timeval, zone: *mut c_void) -> c_int {
+    let make = || {
+        let mut now = libc::timeval { tv_sec: 0, tv_usec: 0 };
+        // SAFETY: the place is ours; the zone is the program's, or null.
+        let result = unsafe { libc::gettimeofday(&mut now, zone.cast()) };
+        [now.tv_sec, now.tv_usec, result.into()]
+    };
+    let [seconds, microseconds, result] = replay::value(make);
+    if !time.is_null() {
+        // SAFETY: the program gives a place for it.
+        unsafe { time.write(libc::timeval { tv_sec: seconds, tv_usec: microseconds }) };
+    }
+    result as c_int
+}
+
+/// clock_gettime(2), the same on all ranks before CREATE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
+    let make = || {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the place is ours.
+        let result = unsafe { libc::clock_gettime(clock, &mut now) };
+        [now.tv_sec, now.tv_nsec, result.into()]
+    };
+    let [seconds, nanoseconds, result] = replay::value(make);
+    if !time.is_null() {
+        // SAFETY: the program gives a place for it.
+        unsafe { time.write(libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds }) };
+    }
+    result as c_int
+}
+
+/// fopen(3): before CREATE files are read by rank 0 for all, and written by rank 0 alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    // SAFETY: the program gives strings.
+    unsafe { replay::open(path, mode) }
+}
+
+/// The same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_fopen64(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    // SAFETY: the program gives strings.
+    unsafe { replay::open(path, mode) }
+}
+
+/// sigaction(2): faults of shared memory stay the library's, whatever the program does about others.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_sigaction(
+    signal: c_int,
+    action: *const libc::sigaction,
+    before: *mut libc::sigaction,
+) -> c_int {
+    // SAFETY: the program gives valid structures, or null.
+    unsafe {
+        if signal == libc::SIGSEGV
+            && let Some(kept) = fault::set_program_action(action.as_ref().copied())
+        {
+            if let Some(before) = before.as_mut() {
+                *before = kept;
+            }
+            return 0;
+        }
+        // A handler that touches shared memory faults inside.
+        let mut without_faults = action.as_ref().copied();
+        if let Some(action) = &mut without_faults {
+            libc::sigdelset(&mut action.sa_mask, libc::SIGSEGV);
+        }
+        let action = without_faults.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        libc::sigaction(signal, action, before)
+    }
+}
+
+/// signal(2), the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_signal(signal: c_int, function: libc::sighandler_t) -> libc::sighandler_t {
+    // SAFETY: zeroed is a value of this plain structure; the program gives a function.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = function;
+        action.sa_flags = libc::SA_RESTART;
+        match (signal == libc::SIGSEGV).then(|| fault::set_program_action(Some(action))).flatten() {
+            Some(kept) => kept.sa_sigaction,
+            None => libc::signal(signal, function),
+        }
+    }
+}
+
+/// sigprocmask(2): a fault of shared memory with its signal blocked would end the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_sigprocmask(
+    how: c_int,
+    set: *const libc::sigset_t,
+    before: *mut libc::sigset_t,
+) -> c_int {
+    // SAFETY: the program gives valid sets, or null.
+    unsafe {
+        let Some(set) = set.as_ref().filter(|_| how != libc::SIG_UNBLOCK) else {
+            return libc::sigprocmask(how, set, before);
+        };
+        let mut set = *set;
+        libc::sigdelset(&mut set, libc::SIGSEGV);
+        libc::sigprocmask(how, &set, before)
+    }
+}

@@ -1,0 +1,121 @@
+//! The memory of a rank: the arena at the same address on all ranks, seen twice.
+//!
+//! ```text
+//! application's view   BASE: what the program loads and stores; permission by page (mprotect)
+//! system's view        anywhere: always readable and writable, for the library alone
+//! twins                anywhere: a page for each unit, used while a copy has stores of its own
+//! ```
+//!
+//! The library never touches the application's view: a fault while it holds the process lock would wait for
+//! itself. Where the kernel has no more mappings for single pages (`vm.max_map_count`) the whole arena
+//! loses its permissions, and gets them again page by page, without messages.
+
+use crate::core::member::{Access, Frames};
+use crate::core::unit::{Run, UNIT_BYTES};
+use crate::{failure, os};
+
+/// Where the arena begins, on all ranks. Free under AddressSanitizer and valgrind.
+pub const BASE: usize = 0x2000_0000_0000;
+
+/// Twins after whose use their memory is given back.
+const TWINS_KEPT: usize = 4096;
+
+/// Says what the program may do with pages: one way to do it of several.
+pub trait Permissions: std::fmt::Debug + Send {
+    /// From now on the program may do this with so many bytes from `offset` of the arena on.
+    ///
+    /// # Errors
+    /// When the kernel has no room for it.
+    fn set(&self, offset: usize, bytes: usize, access: Access) -> std::io::Result<()>;
+}
+
+/// Permissions by mprotect; a fault is a SIGSEGV.
+#[derive(Debug)]
+pub struct Mprotect;
+
+impl Permissions for Mprotect {
+    fn set(&self, offset: usize, bytes: usize, access: Access) -> std::io::Result<()> {
+        os::protect(BASE + offset, bytes, access)
+    }
+}
+
+/// The arena of this rank.
+#[derive(Debug)]
+pub struct Arena {
+    bytes: usize,
+    /// Addresses of the system's view and of the twins.
+    system: usize,
+    twins: usize,
+    twins_used: usize,
+    twins_in_use: usize,
+    permissions: Box<dyn Permissions>,
+}
+
+impl Arena {
+    /// An arena of so many bytes whose system's view is at an address.
+    ///
+    /// # Errors
+    /// When there is no address space for twins.
+    pub fn new(bytes: usize, system: usize, permissions: Box<dyn Permissions>) -> std::io::Result<Self> {
+        let twins = os::map_anywhere(bytes)?;
+        Ok(Arena { bytes, system, twins, twins_used: 0, twins_in_use: 0, permissions })
+    }
+
+    /// Takes all permissions away.
+    ///
+    /// # Errors
+    /// When the kernel does not.
+    pub fn close(&self) -> std::io::Result<()> {
+        self.permissions.set(0, self.bytes, Access::None)
+    }
+
+    fn at(&self, unit: u32, offset: usize) -> usize {
+        let offset = unit as usize * UNIT_BYTES + offset;
+        assert!(offset < self.bytes, "byte {offset} of an arena of {}", self.bytes);
+        self.system + offset
+    }
+
+    fn twin_at(&self, unit: u32) -> usize {
+        self.twins + unit as usize * UNIT_BYTES
+    }
+}
+
+impl Frames for Arena {
+    fn allow(&mut self, run: Run, access: Access) {
+        let (offset, bytes) = (run.first as usize * UNIT_BYTES, run.count as usize * UNIT_BYTES);
+        let set = || self.permissions.set(offset, bytes, access);
+        if set().is_ok() {
+            return;
+        }
+        // One mapping for all, then those that are needed.
+        if let Err(error) = self.close().and_then(|()| set()) {
+            failure::end(format_args!("the permissions of shared memory cannot be set: {error}"));
+        }
+    }
+
+    fn make_twin(&mut self, unit: u32) {
+        os::store(self.twin_at(unit), os::bytes(self.at(unit, 0), UNIT_BYTES));
+        self.twins_used += 1;
+        self.twins_in_use += 1;
+    }
+
+    fn drop_twin(&mut self, _unit: u32) {
+        self.twins_in_use -= 1;
+        if self.twins_in_use == 0 && self.twins_used > TWINS_KEPT {
+            os::forget(self.twins, self.bytes);
+            self.twins_used = 0;
+        }
+    }
+
+    fn with_twin(&self, unit: u32) -> (&[u8], &[u8]) {
+        (os::bytes(self.at(unit, 0), UNIT_BYTES), os::bytes(self.twin_at(unit), UNIT_BYTES))
+    }
+
+    fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
+        os::store(self.at(unit, offset), bytes);
+    }
+
+    fn load(&self, unit: u32, offset: usize, into: &mut [u8]) {
+        os::load(self.at(unit, offset), into);
+    }
+}

@@ -1,0 +1,106 @@
+//! CREATE and WAIT_FOR_END: every rank runs `main`, silently, up to the CREATE that makes it a process; from
+//! there on it sees the shared memory as rank 0 has left it, and calls the function.
+//!
+//! | form | who calls the function |
+//! |---|---|
+//! | CREATE(function, n) | n - 1 others, and rank 0 itself |
+//! | CREATE(function) | one other; rank 0 goes on |
+
+use crate::process::{self, Stage, Way};
+use crate::site::Site;
+use crate::{failure, object, os, replay, start};
+
+use std::sync::atomic::Ordering::SeqCst;
+
+/// What a process runs.
+pub type Function = extern "C-unwind" fn();
+
+/// CREATE; `count` is 0 in the form that has none.
+pub fn create(function: Function, count: i64, site: Site<'_>) {
+    let (me, ranks, stage, created) =
+        process::with(|running| (running.me(), running.ranks(), running.stage, running.processes.created));
+    let first = created + 1;
+    let end = if count == 0 { first + 1 } else { count.clamp(0, 1 << 30) as usize };
+    match stage {
+        Stage::Main => {}
+        Stage::Replaying => return become_process(me, function, count, end, site),
+        _ => failure::end(format_args!("{site}: CREATE inside a created process: main alone creates")),
+    }
+    if count < 0 || end > ranks {
+        let wanted = if count < 0 { count } else { end as i64 };
+        failure::end_alone(
+            2,
+            format_args!(
+                "{site}: CREATE of {wanted} processes, but the job has {ranks} ranks: start it with -n {wanted}"
+            ),
+        );
+    }
+    if count > 0 && created > 0 {
+        failure::end(format_args!("{site}: CREATE a second time: processes are created once"));
+    }
+    open_heap();
+    replay::create(first, if count == 0 { end } else { ranks }, count);
+    process::with(|running| running.processes.created = end - 1);
+    (first..end).for_each(|rank| object::set_flag(rank as u64, site));
+    if count > 0 {
+        function();
+    }
+}
+
+/// Before the first process begins, what all ranks know of the heap goes to where all ask from now on.
+fn open_heap() {
+    let blocks = process::with(|running| {
+        if running.processes.created > 0 {
+            return None;
+        }
+        if let Way::Node(words) = &running.way {
+            words.next().store(running.objects, SeqCst);
+            words.taken_bytes().store(running.blocks.end(), SeqCst);
+        }
+        Some(running.blocks.clone())
+    });
+    if let Some(blocks) = blocks {
+        crate::executor::with_member(|member| *member.kept().blocks() = blocks);
+    }
+}
+
+/// WAIT_FOR_END: rank 0 goes on when the others have ended.
+pub fn wait_for_end(site: Site<'_>) {
+    let (stage, ranks, awaited, created) = process::with(|running| {
+        (running.stage, running.ranks(), running.processes.awaited, running.processes.created)
+    });
+    if stage == Stage::Replaying {
+        // It was not created, and is not: rank 0 goes on alone.
+        return;
+    }
+    for rank in awaited + 1..=created {
+        object::wait_flag((ranks + rank) as u64, site);
+    }
+    process::with(|running| running.processes.awaited = running.processes.created);
+}
+
+/// A rank that replays comes to CREATE; it returns when the process is another's.
+fn become_process(me: usize, function: Function, count: i64, end: usize, site: Site<'_>) {
+    replay::expect_create(count, site);
+    if count == 0 && me >= end {
+        process::with(|running| running.processes.created = end - 1);
+        return;
+    }
+    let is_needed = me < end;
+    let ranks = process::with(|running| {
+        start::join(running);
+        running.stage = if is_needed { Stage::Created } else { Stage::Ended };
+        running.processes.created = end - 1;
+        running.ranks()
+    });
+    if is_needed {
+        replay::unsilence();
+        object::wait_flag(me as u64, site);
+        function();
+        os::flush_streams();
+        object::set_flag((ranks + me) as u64, site);
+        process::with(|running| running.stage = Stage::Ended);
+    }
+    // Until all end, this rank is the home of its part of the memory.
+    os::exit(0);
+}

@@ -1,0 +1,260 @@
+//! The member of this rank on its network.
+//!
+//! ```text
+//! register   the records of shared memory have a route; then all ranks meet, before the first one is sent
+//! call       begins a call of the program, and waits until it is over
+//! ```
+//!
+//! Whoever looks at the network (a thread that waits, the service thread while the program computes) hands
+//! records over and sends what is owed. The state is reached under the process lock alone. A wait here
+//! looks at the network and at nothing else: it runs in the handler of faults too, so no function of the
+//! program may run.
+
+use std::cell::{RefCell, UnsafeCell};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use tutti_runtime::rank::{self, LockedRank};
+use tutti_runtime::router::{Client, Mark, Outbox, RouteId, Router, SendError, Taken};
+use tutti_runtime::service_state;
+use tutti_runtime::sleep::SleepReport;
+use tutti_runtime::waiting::{self, Waiting};
+use tutti_runtime::wrong::{self, Wrong};
+use tutti_shm::report::Wait;
+
+use crate::arena::Arena;
+use crate::core::member::{Counters, Member, Port, Sent};
+use crate::core::message::KINDS;
+use crate::failure;
+
+/// Where the last differences to a rank end, and whether it was asked to acknowledge them.
+type Handed = Option<(Mark, bool)>;
+
+#[derive(Debug)]
+struct State {
+    member: Member,
+    arena: Arena,
+    router: Rc<RefCell<Router>>,
+    route: RouteId,
+    /// By rank.
+    marks: Vec<Handed>,
+    record_bytes_max: usize,
+}
+
+static STATE: Cell = Cell(UnsafeCell::new(None));
+
+struct Cell(UnsafeCell<Option<State>>);
+
+// SAFETY: the content is reached only by who holds the process lock.
+unsafe impl Sync for Cell {}
+
+/// The state, once it is there.
+///
+/// # Safety
+/// The caller holds the process lock as long as it uses the value, and has no other one.
+unsafe fn state<'a>() -> Option<&'a mut State> {
+    // SAFETY: our contract.
+    unsafe { (*STATE.0.get()).as_mut() }
+}
+
+/// Lends the state to whoever polls the network.
+fn lend(use_client: &mut dyn FnMut(&mut dyn Client)) {
+    // SAFETY: who polls holds the process lock, and the state is not borrowed meanwhile.
+    let state = unsafe { state() };
+    use_client(state.expect("what is registered has a state"));
+}
+
+struct ToRouter<'a, 'b> {
+    outbox: &'a mut Outbox<'b>,
+    marks: &'a mut [Handed],
+    record_bytes_max: usize,
+}
+
+impl Port for ToRouter<'_, '_> {
+    fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Sent {
+        match self.outbox.try_send(to, head, body) {
+            Ok(()) => Sent::Taken,
+            Err(SendError::Full) => Sent::Full,
+            Err(SendError::Exited(_)) => Sent::Gone,
+            Err(error) => panic!("a record of shared memory to rank {to} cannot be sent: {error}"),
+        }
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        self.record_bytes_max
+    }
+
+    fn note_difference(&mut self, to: usize) {
+        self.marks[to] = self.outbox.completion(to).map(|mark| (mark, false));
+    }
+
+    fn is_applied(&mut self, to: usize) -> bool {
+        let Some((mark, was_asked)) = &mut self.marks[to] else { return true };
+        if self.outbox.is_complete(to, *mark) {
+            self.marks[to] = None;
+            return true;
+        }
+        if !std::mem::replace(was_asked, true) {
+            self.outbox.ask_now(to);
+        }
+        false
+    }
+}
+
+impl State {
+    /// Works with the member, the memory and the way out at once.
+    fn with<T>(
+        &mut self,
+        outbox: &mut Outbox<'_>,
+        action: impl FnOnce(&mut Member, &mut ToRouter<'_, '_>, &mut Arena) -> T,
+    ) -> T {
+        let State { member, arena, marks, record_bytes_max, .. } = self;
+        let port = &mut ToRouter { outbox, marks, record_bytes_max: *record_bytes_max };
+        let value = action(member, port, arena);
+        outbox.note_owing(member.is_owing());
+        if let Some(violation) = member.take_violation() {
+            failure::end(format_args!("{violation}"));
+        }
+        value
+    }
+
+    /// Goes on with the call of the program, and sends; whether it is over.
+    fn advance(&mut self) -> bool {
+        let (router, route) = (self.router.clone(), self.route);
+        let mut router = router.borrow_mut();
+        let is_over = self.with(&mut router.outbox(route), |member, port, arena| member.advance(port, arena));
+        router.transmit_as(route, self);
+        is_over
+    }
+}
+
+// SAFETY: it has no bulk messages.
+unsafe impl Client for State {
+    fn record(&mut self, from: usize, record: &[u8]) -> Taken {
+        if !self.member.handle_record(from, record, &mut self.arena) {
+            wrong::count(from, Wrong::Form);
+        }
+        if let Some(violation) = self.member.take_violation() {
+            failure::end(format_args!("{violation}"));
+        }
+        service_state::note_applied();
+        Taken::Yes
+    }
+
+    fn fragment(&mut self, tag: u64, _offset: u64, _bytes: &[u8]) {
+        panic!("a bulk message {tag:#x} of shared memory, which has none");
+    }
+
+    fn place(&mut self, _tag: u64, _offset: u64, _bytes: usize) -> Option<NonNull<u8>> {
+        None
+    }
+
+    fn read(&mut self, tag: u64, _offset: u64, _into: &mut [u8]) {
+        panic!("a bulk message {tag:#x} of shared memory, which has none");
+    }
+
+    fn slice(&self, _tag: u64, _offset: u64, _bytes: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn bulk_sent(&mut self, _tag: u64) {}
+
+    fn bulk_received(&mut self, _tag: u64) {}
+
+    fn bulk_refused(&mut self, _to: usize, _tag: u64) {}
+
+    fn advance(&mut self, outbox: &mut Outbox<'_>) {
+        self.with(outbox, |member, port, arena| member.pump(port, arena));
+    }
+}
+
+/// A thread in a call of shared memory.
+struct CallWait<'a> {
+    rank: &'a mut LockedRank,
+    router: Rc<RefCell<Router>>,
+}
+
+// SAFETY: there is no state.
+unsafe impl Waiting for CallWait<'_> {
+    type State = ();
+    type Goal<'a> = ();
+
+    fn rank(&mut self) -> &mut LockedRank {
+        self.rank
+    }
+
+    fn state(&mut self) -> NonNull<()> {
+        NonNull::dangling()
+    }
+
+    fn progress(&mut self, _: Option<usize>) -> bool {
+        service_state::polled();
+        self.router.borrow_mut().poll()
+    }
+
+    fn describe((): &(), (): (), report: &mut SleepReport) {
+        report.put_alternative(|report| report.put(Wait::other(0, false)));
+    }
+}
+
+/// From now on this rank takes the records of shared memory.
+pub(crate) fn register(rank: &mut LockedRank, units: u32, arena: Arena) {
+    let router = rank.router.clone().expect("a job on several nodes has a network");
+    let (me, ranks) = (rank.job.rank(), rank.job.ranks());
+    let route = router.borrow_mut().register(KINDS, Some(lend));
+    let record_bytes_max = router.borrow().record_bytes_max();
+    let member = Member::new(me, ranks, units, record_bytes_max);
+    service_state::open();
+    // SAFETY: the lock is ours.
+    let state = unsafe { &mut *STATE.0.get() };
+    let marks = vec![None; ranks];
+    *state = Some(State { member, arena, router, route, marks, record_bytes_max });
+}
+
+/// Whether this rank has a member: the job is on several nodes.
+pub fn is_on(rank: &LockedRank) -> bool {
+    let _ = rank;
+    // SAFETY: the value says that the lock is ours.
+    unsafe { state() }.is_some()
+}
+
+/// Begins a call and waits until it is over; what it gives. None: there is no shared memory any more.
+pub fn call(begin: impl FnOnce(&mut Member)) -> Option<u64> {
+    let mut rank = rank::enter()?;
+    let router = {
+        // SAFETY: the lock is ours, and the value is not used across the wait.
+        let state = unsafe { state() }?;
+        begin(&mut state.member);
+        if state.advance() {
+            return Some(state.member.value());
+        }
+        state.router.clone()
+    };
+    waiting::wait_until(&mut CallWait { rank: &mut rank, router }, None, (), |()| {
+        // SAFETY: tests of waits run under the process lock, and nobody else has the state.
+        unsafe { state() }.is_none_or(State::advance)
+    });
+    // Nobody looks from now on: homes answer by the service thread.
+    service_state::poke();
+    // SAFETY: the lock is ours.
+    unsafe { state() }.map(|state| state.member.value())
+}
+
+/// Works on the member without a wait.
+pub fn with_member<T>(action: impl FnOnce(&mut Member) -> T) -> Option<T> {
+    let _rank = rank::enter()?;
+    // SAFETY: the lock is ours.
+    unsafe { state() }.map(|state| action(&mut state.member))
+}
+
+/// Takes all permissions of the arena away: from now on accesses fault.
+pub(crate) fn close_arena() -> std::io::Result<()> {
+    let Some(_rank) = rank::enter() else { return Ok(()) };
+    // SAFETY: the lock is ours.
+    unsafe { state() }.map_or(Ok(()), |state| state.arena.close())
+}
+
+/// What was done so far.
+pub fn counters() -> Option<Counters> {
+    with_member(|member| member.counters())
+}

@@ -1,0 +1,156 @@
+//! The handler of SIGSEGV: an access to the arena that the memory does not permit is a call of the protocol.
+//!
+//! It runs on a stack of its own with all signals blocked, keeps `errno`, and prints nothing. Faults
+//! elsewhere go to the handler that the program has set ([`set_program_action`]), or end the process as ever.
+
+use core::ffi::{c_int, c_void};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use tutti_runtime::rank::LOCK;
+
+use crate::arena::BASE;
+use crate::core::unit::UNIT_BYTES;
+use crate::{executor, failure, os};
+
+/// The network's calls need tens of KiB.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Bytes of the arena; 0: faults are none of ours.
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+/// The thread that may touch the arena.
+static THREAD: AtomicI32 = AtomicI32::new(0);
+/// What the program does about SIGSEGV elsewhere.
+static PROGRAM: Action = Action(UnsafeCell::new(None));
+
+struct Action(UnsafeCell<Option<libc::sigaction>>);
+
+// SAFETY: written by the program's call of sigaction and read in a handler; a program that does both at once
+// in two threads has no promise of the system either.
+unsafe impl Sync for Action {}
+
+/// From now on faults in so many bytes of the arena are handled, in the calling thread.
+pub(crate) fn install(bytes: usize) -> std::io::Result<()> {
+    let stack = os::map_anywhere(STACK_BYTES)?;
+    THREAD.store(os::thread(), Ordering::Relaxed);
+    BYTES.store(bytes, Ordering::Release);
+    // SAFETY: the stack is a mapping of ours that stays; zeroed is a value of these plain structures.
+    unsafe {
+        let stack = libc::stack_t {
+            ss_sp: std::ptr::with_exposed_provenance_mut(stack),
+            ss_flags: 0,
+            ss_size: STACK_BYTES,
+        };
+        libc::sigaltstack(&stack, std::ptr::null_mut());
+        let mut before: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGSEGV, &own_action(), &mut before) != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        *PROGRAM.0.get() = Some(before);
+    }
+    Ok(())
+}
+
+/// Faults in the arena are the protocol's, so a program that sets an action of SIGSEGV sets that of the
+/// others; the one before. None: there is no arena, and the call is the system's.
+pub fn set_program_action(action: Option<libc::sigaction>) -> Option<libc::sigaction> {
+    if BYTES.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    // SAFETY: see `Action`.
+    let kept = unsafe { &mut *PROGRAM.0.get() };
+    let before = *kept;
+    if action.is_some() {
+        *kept = action;
+    }
+    before
+}
+
+fn own_action() -> libc::sigaction {
+    // SAFETY: zeroed is a value of this plain structure, which is filled here.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction =
+            handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as libc::sighandler_t;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigfillset(&mut action.sa_mask);
+        action
+    }
+}
+
+extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel gives valid structures; errno is this thread's.
+    let (address, error) = unsafe { ((*info).si_addr().addr(), *libc::__errno_location()) };
+    let offset = address.wrapping_sub(BASE);
+    if offset < BYTES.load(Ordering::Acquire) {
+        serve(offset, is_write(context));
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = error };
+    } else {
+        pass_on(signal, info, context);
+    }
+}
+
+fn serve(offset: usize, is_write: bool) {
+    if os::thread() != THREAD.load(Ordering::Relaxed) {
+        failure::end(format_args!(
+            "a second thread of a rank touches shared memory at {:#x}: one thread of each rank may",
+            BASE + offset
+        ));
+    }
+    if LOCK.is_held_by_caller() {
+        failure::end(format_args!(
+            "a call of the library was given shared memory at {:#x} that is not here: copy it to private memory first",
+            BASE + offset
+        ));
+    }
+    let unit = (offset / UNIT_BYTES) as u32;
+    if executor::call(|member| member.begin_fault(unit, is_write)).is_none() {
+        failure::end(format_args!(
+            "shared memory is touched at {:#x} after its end, or in a child of a rank",
+            BASE + offset
+        ));
+    }
+}
+
+/// Whether the access was a store, as far as the processor says so: a store that is taken for a load faults
+/// once more.
+fn is_write(context: *mut c_void) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const WRITE: i64 = 2;
+        // SAFETY: the kernel gives the context of the fault.
+        let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+        context.uc_mcontext.gregs[libc::REG_ERR as usize] & WRITE != 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = context;
+        false
+    }
+}
+
+/// A fault that is none of ours.
+fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: see `Action`. A function that the program has set is called as the kernel would.
+    unsafe {
+        let action = (*PROGRAM.0.get()).filter(|action| action.sa_sigaction != libc::SIG_IGN);
+        match action {
+            Some(action) if action.sa_sigaction != libc::SIG_DFL => {
+                libc::pthread_sigmask(libc::SIG_SETMASK, &action.sa_mask, std::ptr::null_mut());
+                if action.sa_flags & libc::SA_SIGINFO != 0 {
+                    let function: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                        std::mem::transmute(action.sa_sigaction);
+                    function(signal, info, context);
+                } else {
+                    let function: extern "C" fn(c_int) = std::mem::transmute(action.sa_sigaction);
+                    function(signal);
+                }
+            }
+            _ => {
+                // The access is repeated, and ends the process.
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}

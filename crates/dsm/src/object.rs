@@ -1,0 +1,216 @@
+//! Locks, barriers, flags and memory as the program names them: a word with a mark, so that one that was
+//! never made is known, and a line of the program for messages.
+//!
+//! | number of an object | who makes it |
+//! |---|---|
+//! | 0 to 2 x ranks - 1 | CREATE: flags of beginning and end |
+//! | from there | `main` before CREATE, alike on all ranks |
+//! | from `1 << 20` x (rank + 1) on | a rank, in a job on several nodes |
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::arena::BASE;
+use crate::core::member::Member;
+use crate::core::sync::Violation;
+use crate::node::{OBJECTS_MAX, Words};
+use crate::process::{self, Running, Stage, Way};
+use crate::site::Site;
+use crate::{executor, failure};
+
+/// Bits of a word that hold the number; the mark stands above.
+const NUMBER_BITS: u32 = 48;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Kind {
+    /// LOCKDEC, LOCKINIT.
+    Lock = 0x7c01,
+    /// BARDEC, BARINIT.
+    Barrier = 0x7c02,
+    /// PAUSEDEC, PAUSEINIT.
+    Flag = 0x7c03,
+}
+
+/// How a call goes.
+enum Go {
+    /// Before CREATE, on a rank that is not there yet.
+    Nothing,
+    Words(Box<Words>),
+    Protocol,
+}
+
+fn go(running: &Running) -> Go {
+    match &running.way {
+        _ if running.stage == Stage::Replaying => Go::Nothing,
+        Way::Node(words) => Go::Words(words.clone()),
+        Way::Nodes => Go::Protocol,
+    }
+}
+
+/// Does a call by words or by the protocol.
+fn run(
+    site: Site<'_>,
+    by_words: impl FnOnce(&Words) -> Result<(), Violation>,
+    begin: impl FnOnce(&mut Member),
+) -> u64 {
+    match process::with(|running| go(running)) {
+        Go::Nothing => 0,
+        Go::Words(words) => {
+            if let Err(violation) = by_words(&words) {
+                failure::end(format_args!("{site}: {violation}"));
+            }
+            0
+        }
+        Go::Protocol => executor::call(begin).unwrap_or(0),
+    }
+}
+
+/// Makes an object; its word.
+pub fn make(kind: Kind, site: Site<'_>) -> u64 {
+    let number = process::with(|running| {
+        let first = 2 * running.ranks() as u64;
+        let is_common = matches!(running.stage, Stage::Main if running.processes.created == 0)
+            || running.stage == Stage::Replaying;
+        let own = match &running.way {
+            Way::Node(words) if !is_common => words.next().fetch_add(1, SeqCst),
+            _ => {
+                running.objects += 1;
+                running.objects - 1
+            }
+        };
+        match &running.way {
+            Way::Nodes if !is_common => (running.me() as u64 + 1) << 20 | own,
+            Way::Node(_) if first + own >= OBJECTS_MAX => failure::end(format_args!(
+                "{site}: more than {OBJECTS_MAX} locks, barriers and pauses in a job on one node"
+            )),
+            _ => first + own,
+        }
+    });
+    (kind as u64) << NUMBER_BITS | number
+}
+
+/// The number of an object that the program names by its word.
+fn number(word: u64, kind: Kind, name: &str, site: Site<'_>) -> u64 {
+    if word >> NUMBER_BITS != kind as u64 {
+        let maker = match kind {
+            Kind::Lock => "LOCKINIT",
+            Kind::Barrier => "BARINIT",
+            Kind::Flag => "PAUSEINIT",
+        };
+        failure::end(format_args!("{site}: {name} of what {maker} has not made: it holds {word:#x}"));
+    }
+    word & ((1 << NUMBER_BITS) - 1)
+}
+
+/// LOCK.
+pub fn lock(word: u64, site: Site<'_>) {
+    let lock = number(word, Kind::Lock, "LOCK", site);
+    run(site, |words| words.lock(lock), |member| member.begin_lock(lock));
+}
+
+/// UNLOCK.
+pub fn unlock(word: u64, site: Site<'_>) {
+    let lock = number(word, Kind::Lock, "UNLOCK", site);
+    run(site, |words| words.unlock(lock), |member| member.begin_unlock(lock));
+}
+
+/// BARRIER.
+pub fn barrier(word: u64, count: i64, site: Site<'_>) {
+    let barrier = number(word, Kind::Barrier, "BARRIER", site);
+    let ranks = process::with(|running| running.ranks()) as i64;
+    if !(1..=ranks).contains(&count) {
+        failure::end(format_args!("{site}: BARRIER of {count} processes: from 1 to {ranks} can meet"));
+    }
+    run(
+        site,
+        |words| words.barrier(barrier, count as u64),
+        |member| member.begin_barrier(barrier, count as u64),
+    );
+}
+
+/// SETPAUSE.
+pub fn set(word: u64, site: Site<'_>) {
+    set_flag(number(word, Kind::Flag, "SETPAUSE", site), site);
+}
+
+/// CLEARPAUSE.
+pub fn clear(word: u64, site: Site<'_>) {
+    let flag = number(word, Kind::Flag, "CLEARPAUSE", site);
+    let by_words = |words: &Words| {
+        words.set(flag, false);
+        Ok(())
+    };
+    run(site, by_words, |member| member.begin_clear(flag));
+}
+
+/// WAITPAUSE.
+pub fn wait(word: u64, site: Site<'_>) {
+    wait_flag(number(word, Kind::Flag, "WAITPAUSE", site), site);
+}
+
+/// Sets a flag by its number.
+pub(crate) fn set_flag(flag: u64, site: Site<'_>) {
+    let by_words = |words: &Words| {
+        words.set(flag, true);
+        Ok(())
+    };
+    run(site, by_words, |member| member.begin_set(flag));
+}
+
+/// Waits for a flag by its number.
+pub(crate) fn wait_flag(flag: u64, site: Site<'_>) {
+    let by_words = |words: &Words| {
+        words.wait(flag);
+        Ok(())
+    };
+    run(site, by_words, |member| member.begin_wait(flag));
+}
+
+/// G_MALLOC: the address.
+pub fn allocate(bytes: u64, site: Site<'_>) -> usize {
+    let text = site.to_string();
+    let found = process::with(|running| {
+        if running.processes.created == 0 && matches!(running.stage, Stage::Main | Stage::Replaying) {
+            // All ranks come here alike, so each knows what the others get.
+            return Some(running.blocks.allocate(bytes, &text));
+        }
+        match &running.way {
+            Way::Node(words) => Some(allocate_by_words(words, running, bytes, &text)),
+            Way::Nodes => None,
+        }
+    });
+    let offset = match found {
+        Some(found) => found.unwrap_or_else(|violation| failure::end(format_args!("{violation}"))),
+        None => run(site, |_| Ok(()), |member| member.begin_allocate(bytes, &text)),
+    };
+    BASE + offset as usize
+}
+
+/// Memory of a job on one node behind CREATE: what follows the last block.
+fn allocate_by_words(words: &Words, running: &Running, bytes: u64, site: &str) -> Result<u64, Violation> {
+    let (size, length) = (running.blocks.bytes(), bytes.max(1).next_multiple_of(64));
+    let offset = words.taken_bytes().fetch_add(length, SeqCst);
+    if offset.checked_add(length).is_none_or(|end| end > size) {
+        let (site, left) = (site.to_owned(), size.saturating_sub(offset));
+        return Err(Violation::Full { site, bytes, left, size, users: "the blocks before".to_owned() });
+    }
+    Ok(offset)
+}
+
+/// G_FREE.
+pub fn free(address: usize, site: Site<'_>) {
+    let offset = address.wrapping_sub(BASE) as u64;
+    let text = site.to_string();
+    let found = process::with(|running| {
+        if running.processes.created == 0 && matches!(running.stage, Stage::Main | Stage::Replaying) {
+            return Some(running.blocks.free(offset, &text));
+        }
+        matches!(running.way, Way::Node(_)).then_some(Ok(()))
+    });
+    match found {
+        Some(Ok(())) => {}
+        Some(Err(violation)) => failure::end(format_args!("{violation}")),
+        None => drop(run(site, |_| Ok(()), |member| member.begin_free(offset, &text))),
+    }
+}

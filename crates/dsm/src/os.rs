@@ -1,0 +1,146 @@
+//! What the kernel does with memory, signals and descriptors.
+//!
+//! Memory is named by addresses; each function says what its caller knows of them.
+
+use std::io;
+
+use crate::core::member::Access;
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn pointer(address: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+/// Takes address space of which nothing else of the process may be part.
+pub(crate) fn reserve(address: usize, bytes: usize) -> io::Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: the kernel refuses an address where something is.
+    let found = unsafe { libc::mmap(pointer(address).cast(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if found == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    assert_eq!(found.expose_provenance(), address, "a kernel since 4.17 keeps to the address");
+    Ok(())
+}
+
+/// Zeroed memory of this process at an address that was reserved.
+pub(crate) fn map_private(address: usize, bytes: usize) -> io::Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the range is reserved for the arena, which nobody uses yet.
+    let found = unsafe { libc::mmap(pointer(address).cast(), bytes, protection, flags, -1, 0) };
+    if found == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Zeroed memory of this process; it stays until the process ends.
+pub(crate) fn map_anywhere(bytes: usize) -> io::Result<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh mapping at an address that the kernel chooses.
+    let found = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    if found == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let address = found.expose_provenance();
+    // Without effect on what it holds; a core is not to hold it.
+    // SAFETY: the range is the mapping just made.
+    unsafe { libc::madvise(found, bytes, libc::MADV_DONTDUMP) };
+    Ok(address)
+}
+
+/// The application's view of the arena: a child has none, its pages are never joined, and no core holds it.
+pub(crate) fn advise_view(address: usize, bytes: usize) -> io::Result<()> {
+    let mut result = Ok(());
+    for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE] {
+        // SAFETY: the range is the arena; none of these changes what it holds.
+        let advised = check(unsafe { libc::madvise(pointer(address).cast(), bytes, advice) });
+        // A kernel without huge pages does not know the last one.
+        if advice != libc::MADV_NOHUGEPAGE {
+            result = result.and(advised);
+        }
+    }
+    result
+}
+
+/// What loads and stores of the program may do with pages of the arena.
+pub(crate) fn protect(address: usize, bytes: usize, access: Access) -> io::Result<()> {
+    let protection = match access {
+        Access::None => libc::PROT_NONE,
+        Access::Read => libc::PROT_READ,
+        Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+    };
+    // SAFETY: the range is part of the arena, which the library itself reaches by another view.
+    check(unsafe { libc::mprotect(pointer(address).cast(), bytes, protection) })
+}
+
+/// Anonymous memory of ours is zero again, and uses none.
+pub(crate) fn forget(address: usize, bytes: usize) {
+    // SAFETY: the range is a mapping of ours that nobody reads.
+    unsafe { libc::madvise(pointer(address).cast(), bytes, libc::MADV_DONTNEED) };
+}
+
+/// Stores bytes at an address of ours, where so many fit.
+pub(crate) fn store(address: usize, bytes: &[u8]) {
+    // SAFETY: the place is inside a mapping of ours; the program may store to bytes beside these, not to
+    // these (a data race of the program otherwise).
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer(address), bytes.len()) };
+}
+
+/// Loads bytes from an address of ours.
+pub(crate) fn load(address: usize, into: &mut [u8]) {
+    // SAFETY: the place is inside a mapping of ours; a byte that the program stores meanwhile is loaded as
+    // before or after.
+    unsafe { std::ptr::copy_nonoverlapping(pointer(address), into.as_mut_ptr(), into.len()) };
+}
+
+/// Bytes of ours that nobody stores to while the value lives.
+pub(crate) fn bytes<'a>(address: usize, count: usize) -> &'a [u8] {
+    // SAFETY: the place is inside a mapping that stays until the process ends; the callers are inside the
+    // library, and the program's only thread with them.
+    unsafe { std::slice::from_raw_parts(pointer(address), count) }
+}
+
+/// A word that ranks of the node share, or of this process.
+pub(crate) fn word<'a>(address: usize) -> &'a std::sync::atomic::AtomicU64 {
+    // SAFETY: the place is aligned, inside a mapping that stays until the process ends, and only reached so.
+    unsafe { std::sync::atomic::AtomicU64::from_ptr(pointer(address).cast()) }
+}
+
+/// Lets a descriptor be what another one is.
+pub(crate) fn duplicate_onto(from: i32, to: i32) {
+    // SAFETY: numbers alone.
+    unsafe { libc::dup2(from, to) };
+}
+
+/// Another descriptor for the same; -1 when there are no more.
+pub(crate) fn duplicate(from: i32) -> i32 {
+    // SAFETY: numbers alone.
+    unsafe { libc::fcntl(from, libc::F_DUPFD_CLOEXEC, 3) }
+}
+
+/// What the program has printed goes out.
+pub(crate) fn flush_streams() {
+    // SAFETY: it is allowed at any time.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+}
+
+/// The number of the calling thread for the kernel.
+pub(crate) fn thread() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { libc::gettid() }
+}
+
+/// The process ends by `exit`, with what that runs.
+pub(crate) fn exit(status: i32) -> ! {
+    // SAFETY: the library holds no lock here.
+    unsafe { libc::exit(status) }
+}
+
+/// `exit` calls a function.
+pub(crate) fn at_exit(function: extern "C" fn()) {
+    // SAFETY: the function is static, and the library is never unloaded.
+    unsafe { libc::atexit(function) };
+}

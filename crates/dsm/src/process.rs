@@ -1,0 +1,98 @@
+//! This process as one of the shared memory: which rank, by which way, and how far its program is.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tutti_runtime::job::Job;
+use tutti_shm::arena::Range;
+
+use crate::core::sync::Blocks;
+use crate::failure;
+use crate::node::Words;
+
+/// How the ranks of the job share memory.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// By the memory of their node.
+    Node(Box<Words>),
+    /// By the protocol.
+    Nodes,
+}
+
+/// Where a rank is in its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Rank 0: in `main`.
+    Main,
+    /// Another rank: in `main`, before it is created. It has no effect on others.
+    Replaying,
+    /// In the function that CREATE was given.
+    Created,
+    /// Behind it.
+    Ended,
+}
+
+/// A rank that has begun.
+#[derive(Debug)]
+pub struct Running {
+    /// The job.
+    pub job: Job,
+    /// How they share memory.
+    pub way: Way,
+    /// Where the program is.
+    pub stage: Stage,
+    /// Those beside the first.
+    pub processes: Processes,
+    /// Objects that were made here, or by all ranks alike.
+    pub objects: u64,
+    /// The heap as all ranks know it before CREATE.
+    pub blocks: Blocks,
+    /// The memory that the arena's address stands for.
+    pub view: View,
+}
+
+/// Processes beside the first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Processes {
+    /// How many were created.
+    pub created: usize,
+    /// How many of them were waited for.
+    pub awaited: usize,
+}
+
+/// What the program sees at the arena's address.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// How long it is.
+    pub bytes: usize,
+    /// Where it lies in the memory of the node.
+    pub range: Range,
+}
+
+impl Running {
+    /// This rank.
+    pub fn me(&self) -> usize {
+        self.job.world_place()
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> usize {
+        self.job.world().len()
+    }
+}
+
+static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
+
+/// The rank, once it has begun.
+pub fn running() -> MutexGuard<'static, Option<Running>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Something of a rank that has begun; ends the job when it has not, or has left.
+pub fn with<T>(action: impl FnOnce(&mut Running) -> T) -> T {
+    match running().as_mut() {
+        Some(running) => action(running),
+        None => failure::end(format_args!(
+            "a PARMACS macro is used before main or after its end, or the program was not linked by tutticc"
+        )),
+    }
+}

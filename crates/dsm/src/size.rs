@@ -1,0 +1,46 @@
+//! The size of the shared memory, as the environment says it.
+
+use crate::core::unit::UNIT_BYTES;
+
+/// What sets it.
+pub const VARIABLE: &str = "TUTTI_DSM_SIZE";
+/// Address space, not memory: pages come on first use.
+const DEFAULT_BYTES: u64 = 4 << 30;
+/// Units have numbers of 32 bits, and messages lists of them.
+const BYTES_MAX: u64 = 1 << 40;
+
+/// The size that the user wants: whole units.
+///
+/// # Errors
+/// One line when the variable holds no size.
+pub fn wanted() -> Result<usize, String> {
+    let Some(text) = std::env::var_os(VARIABLE) else { return Ok(DEFAULT_BYTES as usize) };
+    let text = text.to_string_lossy();
+    let bytes = parse(&text).filter(|bytes| (1..=BYTES_MAX).contains(bytes)).ok_or_else(|| {
+        format!("{VARIABLE}={text} is no size: a number is expected, then K, M, G, T or nothing, 1T at most")
+    })?;
+    Ok((bytes as usize).next_multiple_of(UNIT_BYTES))
+}
+
+fn parse(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (number, shift) = match text.chars().last()?.to_ascii_uppercase() {
+        'K' => (&text[..text.len() - 1], 10),
+        'M' => (&text[..text.len() - 1], 20),
+        'G' => (&text[..text.len() - 1], 30),
+        'T' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    number.trim().parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn dsm_size_has_a_unit_of_measure_behind_it() {
+        assert_eq!([parse("64M"), parse(" 2g "), parse("4096")], [Some(64 << 20), Some(2 << 30), Some(4096)]);
+        assert_eq!([parse("M"), parse("1.5G"), parse(""), parse("-1"), parse("99999999999T")], [None; 5]);
+    }
+}

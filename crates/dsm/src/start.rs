@@ -1,0 +1,234 @@
+//! Start and end of a rank with shared memory. The object that `tutticc` links calls [`begin`] before `main`.
+//!
+//! ```text
+//! begin    MPI; the arena's address; cards of all ranks; the arena of this job, the protocol if it has
+//! several nodes main     rank 0 on the arena itself; the others on private memory at its address, silent
+//! (replay) CREATE   the others see the arena (create)
+//! leave    at exit: all ranks have come to their end; MPI's end
+//! ```
+//!
+//! | job | arena | locks, barriers, flags |
+//! |---|---|---|
+//! | one node | one range that all ranks map | words in it ([`crate::node`]) |
+//! | one rank on each of several nodes | frames of each rank | the protocol |
+
+use std::ptr::NonNull;
+
+use tutti_mpi::abi::*;
+use tutti_mpi::api;
+use tutti_runtime::job::Job;
+use tutti_runtime::rank::{self, LOCK};
+use tutti_shm::arena::Range;
+
+use crate::arena::{Arena, BASE, Mprotect};
+use crate::core::sync::Blocks;
+use crate::core::unit::UNIT_BYTES;
+use crate::node::{WORDS_BYTES, Words};
+use crate::process::{Processes, Running, Stage, View, Way, running};
+use crate::{executor, failure, fault, os, replay, size};
+
+/// Changes with what ranks tell each other at the start, and with the records.
+const VERSION: u64 = 1;
+
+/// What a rank tells the others at the start.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Card {
+    version: u64,
+    bytes: u64,
+    build: u64,
+    range: [u64; 2],
+}
+
+/// Takes this process's place in its job. Called once, before `main`.
+pub fn begin() {
+    let bytes = size::wanted();
+    // SAFETY: the places are null, which MPI allows.
+    unsafe { api::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) };
+    let job = rank::enter().map(|rank| rank.job.clone()).expect("MPI has started");
+    let (me, ranks, nodes) = (job.world_place(), job.world().len(), job.nodes());
+    let say = |what: std::fmt::Arguments<'_>| -> ! {
+        if me == 0 { failure::end(what) } else { failure::await_end() }
+    };
+    let bytes = bytes.unwrap_or_else(|what| say(format_args!("{what}")));
+    if nodes > 1 && nodes != ranks {
+        say(format_args!(
+            "shared memory needs one rank on each node, or all ranks on one; found {ranks} ranks on {nodes} nodes: -N {nodes} -n {nodes}"
+        ));
+    }
+    if let Err(error) = os::reserve(BASE, bytes) {
+        failure::end(format_args!(
+            "{bytes} bytes of shared memory cannot be at {BASE:#x}: {error}; {} sets the size, ulimit -v the address space",
+            size::VARIABLE
+        ));
+    }
+    let is_owner = nodes > 1 || me == 0;
+    let range = if is_owner { take_range(bytes) } else { Range { offset: 0, bytes: 0 } };
+    let build = tutti_shmem::statics::build();
+    let card = Card { version: VERSION, bytes: bytes as u64, build, range: [range.offset, range.bytes] };
+    let cards = exchange(&card);
+    compare(me, &cards);
+    let range = if is_owner { range } else { Range { offset: cards[0].range[0], bytes: cards[0].range[1] } };
+    let way = if nodes > 1 { begin_protocol(&job, bytes, range) } else { begin_words(&job, bytes, range) };
+    let stage = if me == 0 { Stage::Main } else { Stage::Replaying };
+    let (processes, view) = (Processes::default(), View { bytes, range });
+    let started = Running { job, way, stage, processes, objects: 0, blocks: Blocks::new(bytes), view };
+    show(&started);
+    *running() = Some(started);
+    replay::begin(me, ranks);
+    meet();
+    at_exit(leave);
+}
+
+/// The program has come to its end, by whatever way: `exit` calls it.
+extern "C" fn leave() {
+    let Some((me, stage, created, awaited)) = running()
+        .as_ref()
+        .map(|running| (running.me(), running.stage, running.processes.created, running.processes.awaited))
+    else {
+        return;
+    };
+    match stage {
+        Stage::Main if created != awaited => failure::end(format_args!(
+            "rank 0 ends before WAIT_FOR_END: {created} processes were created beside it"
+        )),
+        Stage::Main => replay::end(),
+        Stage::Replaying => replay::expect_end(),
+        Stage::Created => failure::end(format_args!(
+            "rank {me} ends inside the function that CREATE was given; others may wait for it"
+        )),
+        Stage::Ended => {}
+    }
+    os::flush_streams();
+    meet();
+    *running() = None;
+    // SAFETY: all ranks end MPI, which we have started.
+    unsafe { api::MPI_Finalize() };
+}
+
+/// From now on this rank sees the shared memory.
+pub(crate) fn join(running: &mut Running) {
+    show_arena(running);
+    if let Way::Nodes = running.way
+        && let Err(error) = executor::close_arena()
+    {
+        failure::end(format_args!("shared memory cannot be protected: {error}"));
+    }
+}
+
+/// All ranks have come here. Homes answer meanwhile.
+fn meet() {
+    // SAFETY: the communicator is MPI's; errors end the job.
+    unsafe { api::MPI_Barrier(MPI_COMM_WORLD) };
+}
+
+fn at_exit(function: extern "C" fn()) {
+    os::at_exit(function);
+}
+
+fn take_range(bytes: usize) -> Range {
+    let found = rank::enter().and_then(|mut rank| rank.arena()?.allocate((bytes + WORDS_BYTES) as u64));
+    found.unwrap_or_else(|| {
+        failure::end(format_args!(
+            "there is no room for shared memory of {bytes} bytes: the job's shared file is limited (ulimit -f), or {} is too large",
+            size::VARIABLE
+        ))
+    })
+}
+
+/// What all ranks say, in order.
+fn exchange(own: &Card) -> Vec<Card> {
+    let mut count = 0;
+    // SAFETY: the communicator is MPI's, the place ours.
+    unsafe { api::MPI_Comm_size(MPI_COMM_WORLD, &mut count) };
+    let mut cards = vec![*own; count as usize];
+    let bytes = size_of::<Card>() as core::ffi::c_int;
+    // SAFETY: both places have so many bytes, of numbers alone.
+    unsafe {
+        api::MPI_Allgather(
+            std::ptr::from_ref(own).cast(),
+            bytes,
+            MPI_BYTE,
+            cards.as_mut_ptr().cast(),
+            bytes,
+            MPI_BYTE,
+            MPI_COMM_WORLD,
+        )
+    };
+    cards
+}
+
+/// All ranks are the same program with the same memory; the first that is not is named once.
+fn compare(me: usize, cards: &[Card]) {
+    for (rank, card) in cards.iter().enumerate() {
+        let what = if card.version != cards[0].version {
+            format!("libtutti of version {} of shared memory, rank 0 of {}", card.version, cards[0].version)
+        } else if card.build != cards[0].build {
+            "another program than rank 0: all ranks must run the same file".to_owned()
+        } else if card.bytes != cards[0].bytes {
+            format!("{} of {} bytes, rank 0 of {}", size::VARIABLE, card.bytes, cards[0].bytes)
+        } else {
+            continue;
+        };
+        if me == 0 {
+            failure::end(format_args!("rank {rank} has {what}"));
+        }
+        failure::await_end();
+    }
+}
+
+fn begin_protocol(job: &Job, bytes: usize, range: Range) -> Way {
+    let refuse = |error: std::io::Error| -> ! {
+        failure::end(format_args!("shared memory of {bytes} bytes cannot be mapped: {error}"))
+    };
+    let mapping = job.map(range).unwrap_or_else(|error| refuse(error));
+    let system = mapping.base().as_ptr().expose_provenance();
+    // It stays until the process ends.
+    std::mem::forget(mapping);
+    let arena = Arena::new(bytes, system, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
+    let mut rank = rank::enter().expect("MPI has started");
+    executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, arena);
+    LOCK.name_owner();
+    drop(rank);
+    if let Err(error) = fault::install(bytes) {
+        failure::end(format_args!("faults of shared memory cannot be handled: {error}"));
+    }
+    Way::Nodes
+}
+
+fn begin_words(job: &Job, bytes: usize, range: Range) -> Way {
+    let words = Range { offset: range.offset + bytes as u64, bytes: WORDS_BYTES as u64 };
+    let mapping = job.map(words).unwrap_or_else(|error| {
+        failure::end(format_args!("the words of shared memory cannot be mapped: {error}"))
+    });
+    let address = mapping.base().as_ptr().expose_provenance();
+    std::mem::forget(mapping);
+    Way::Node(Box::new(Words::new(address, job.clone())))
+}
+
+/// What the program sees at the arena's address until it is created: rank 0 the arena itself.
+fn show(running: &Running) {
+    if running.stage == Stage::Replaying {
+        if let Err(error) = os::map_private(BASE, running.view.bytes) {
+            failure::end(format_args!("memory for main before CREATE cannot be mapped: {error}"));
+        }
+        return;
+    }
+    show_arena(running);
+    if let Way::Nodes = running.way
+        && let Err(error) = executor::close_arena()
+    {
+        failure::end(format_args!("shared memory cannot be protected: {error}"));
+    }
+}
+
+fn show_arena(running: &Running) {
+    let range = Range { offset: running.view.range.offset, bytes: running.view.bytes as u64 };
+    let base = NonNull::new(std::ptr::with_exposed_provenance_mut(BASE)).expect("an address");
+    // SAFETY: the address space is reserved for the arena; private memory there is what main has stored
+    // before CREATE, which is to be lost.
+    let mapped = unsafe { running.job.map_over(range, base) };
+    if let Err(error) = mapped.and_then(|()| os::advise_view(BASE, running.view.bytes)) {
+        failure::end(format_args!("shared memory cannot be mapped at {BASE:#x}: {error}"));
+    }
+}

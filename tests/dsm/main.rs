@@ -1,0 +1,177 @@
+//! The promises of shared memory with PARMACS macros, on one node and on virtual nodes. Between machines:
+//! `tests/machines`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tutti_tests::{Ran, Scratch, compile_with, program, root, run};
+
+/// Nothing here takes a tenth of it, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn compile(source: &str, scratch: &Scratch) -> PathBuf {
+    compile_with("tutticc", source, scratch.path())
+}
+
+/// A run on so many ranks and virtual nodes.
+fn launch(program: &Path, ranks: u32, nodes: u32, arguments: &[&str]) -> Ran {
+    let mut command = tutti_tests::program("mpiexec");
+    command.args(["-n", &ranks.to_string(), "--virtual-nodes", &nodes.to_string()]);
+    run(command.arg(program).args(arguments), LIMIT)
+}
+
+/// What the programs of `examples/shared` compute, and where the number of processes stands in their
+/// arguments.
+const PROGRAMS: [(&str, &[&str]); 4] = [
+    ("examples/shared/lu.c.in", &["-n160", "-b16", "-p%"]),
+    ("examples/shared/radix.c.in", &["-n30000", "-r256", "-p%"]),
+    ("examples/shared/sor.c", &["100", "6", "%"]),
+    ("examples/shared/queue.c", &["60", "%"]),
+];
+
+/// What a program prints behind the last colon: a digest of its result.
+#[track_caller]
+fn digest(ran: Ran) -> String {
+    let ran = ran.expect_success();
+    let digest = ran.stdout.trim_end().rsplit(": ").next().unwrap_or_default().to_owned();
+    assert!(digest.len() >= 16, "{ran}");
+    digest
+}
+
+/// The same result on one rank and on these.
+#[track_caller]
+fn results_are_equal(name: &str, runs: &[(u32, u32)]) {
+    let scratch = Scratch::new(&format!("dsm-{name}"));
+    for (source, arguments) in PROGRAMS {
+        let compiled = compile(source, &scratch);
+        let on = |ranks: u32, nodes| {
+            let arguments: Vec<_> =
+                arguments.iter().map(|word| word.replace('%', &ranks.to_string())).collect();
+            let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+            digest(launch(&compiled, ranks, nodes, &arguments))
+        };
+        let alone = on(1, 1);
+        for &(ranks, nodes) in runs {
+            assert_eq!(on(ranks, nodes), alone, "{source} on {ranks} ranks of {nodes} nodes");
+        }
+    }
+}
+
+#[test]
+fn dsm_programs_give_the_sequential_result_inside_a_node() {
+    results_are_equal("node", &[(2, 1), (4, 1)]);
+}
+
+#[test]
+fn dsm_programs_give_the_sequential_result_on_virtual_nodes() {
+    results_are_equal("nodes", &[(2, 2), (4, 4)]);
+}
+
+#[test]
+fn dsm_main_is_replayed_with_one_input_and_one_output() {
+    let scratch = Scratch::new("dsm-replay");
+    let compiled = compile("tests/dsm/programs/replay.c", &scratch);
+    let [input, read, written] = ["input", "read", "written"].map(|name| scratch.path().join(name));
+    std::fs::write(&input, "a line\nword and more\n").expect("a file");
+    std::fs::write(&read, "the file\n").expect("a file");
+    for nodes in ["1", "2"] {
+        let _ = std::fs::remove_file(&written);
+        let mut command = std::process::Command::new("sh");
+        command.env("TUTTI_DAEMON", "none");
+        command.args(["-c", "exec \"$@\" <\"$0\""]).arg(&input).arg(tutti_tests::dist().join("bin/mpiexec"));
+        command.args(["-n", "2", "--virtual-nodes", nodes]).arg(&compiled).args([&read, &written]);
+        let ran = run(&mut command, LIMIT).expect_success();
+        let count = |line: &str| ran.stdout.lines().filter(|found| *found == line).count();
+        assert_eq!((count("before"), count("a process")), (1, 2), "{ran}");
+        assert!(ran.stdout.contains("replay: 2 processes, 0 wrong: a line\nword the file\n"), "{ran}");
+        assert_eq!(std::fs::read_to_string(&written).expect("text"), "once\n", "written by rank 0 alone");
+    }
+}
+
+#[test]
+fn dsm_leaves_the_handler_of_a_program_its_own_faults() {
+    let scratch = Scratch::new("dsm-signals");
+    let compiled = compile("tests/dsm/programs/signals.c", &scratch);
+    for nodes in [1, 2] {
+        let ran = launch(&compiled, 2, nodes, &[]).expect_success();
+        assert_eq!(ran.stdout, "signals: ok\n", "{ran}");
+    }
+}
+
+/// What `wrong.c` does, and what is said about it on one node and on two.
+const WRONG: [(&str, &str); 11] = [
+    ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
+    ("free", "G_FREE of an address that G_MALLOC has not given, or that is free already"),
+    ("unlock", "gives back lock "),
+    ("twice", ", which it holds already: it would wait for ever"),
+    ("unmade", "LOCK of what LOCKINIT has not made: it holds 0x0"),
+    ("count", "others wait at it as one of "),
+    ("many", "BARRIER of 100 processes: from 1 to 2 can meet"),
+    ("none", "BARRIER of 0 processes: from 1 to 2 can meet"),
+    ("full", "G_MALLOC of 1048576 bytes: "),
+    ("inside", "CREATE inside a created process: main alone creates"),
+    ("leave", "rank 0 ends before WAIT_FOR_END: 1 processes were created beside it"),
+];
+
+#[track_caller]
+fn one_line_is_said(compiled: &Path, nodes: u32, what: &str, expected: &str) {
+    let mut command = program("mpiexec");
+    command.args(["-n", "2", "--virtual-nodes", &nodes.to_string()]).arg(compiled).arg(what);
+    let ran = run(command.env("TUTTI_DSM_SIZE", "16M"), LIMIT);
+    let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.contains(expected)).collect();
+    assert!(!ran.status.success() && !ran.stdout.contains("nothing was said"), "{what}: {ran}");
+    assert_eq!(lines.len(), 1, "{what} on {nodes} nodes: {ran}");
+}
+
+#[test]
+fn dsm_wrong_programs_end_with_one_line_that_says_why() {
+    let scratch = Scratch::new("dsm-wrong");
+    let compiled = compile("tests/dsm/programs/wrong.c", &scratch);
+    for (what, expected) in WRONG {
+        for nodes in [1, 2] {
+            one_line_is_said(&compiled, nodes, what, expected);
+        }
+    }
+    // Whose rank is which follows from who comes first.
+    for nodes in [1, 2] {
+        one_line_is_said(&compiled, nodes, "exit", "ends inside the function that CREATE was given");
+    }
+    let library = "a call of the library was given shared memory at 0x2000";
+    one_line_is_said(&compiled, 2, "library", library);
+    one_line_is_said(&compiled, 2, "thread", "a second thread of a rank touches shared memory");
+}
+
+#[test]
+fn dsm_refuses_what_it_cannot_start() {
+    let scratch = Scratch::new("dsm-start");
+    let compiled = compile("examples/shared/sor.c", &scratch);
+    let ran = launch(&compiled, 4, 2, &["100", "6", "4"]);
+    let expected = "one rank on each node, or all ranks on one; found 4 ranks on 2 nodes";
+    assert!(!ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
+    let mut command = program("mpiexec");
+    command.env("TUTTI_DSM_SIZE", "much").args(["-n", "2"]).arg(&compiled);
+    let ran = run(&mut command, LIMIT);
+    assert!(
+        !ran.status.success() && ran.stderr.matches("TUTTI_DSM_SIZE=much is no size").count() == 1,
+        "{ran}"
+    );
+}
+
+#[test]
+fn tutticc_names_a_macro_that_it_does_not_know_and_a_missing_file() {
+    let scratch = Scratch::new("dsm-tutticc");
+    let source = scratch.path().join("x.c.in");
+    let text = "MAIN_ENV\nint main(void) {\n    ASKFOR(0, 1)\n}\n";
+    std::fs::write(&source, text).expect("a file");
+    let ran = run(program("tutticc").arg("-c").arg(&source), LIMIT);
+    assert!(!ran.status.success(), "{ran}");
+    let expected = format!("{}:3: PARMACS macro ASKFOR is not known here", source.display());
+    assert!(ran.stderr.contains(&expected), "{ran}");
+    let ran = run(program("tutticc").arg("-c").arg(scratch.path().join("none.C")), LIMIT);
+    assert!(!ran.status.success() && ran.stderr.contains("none.C cannot be read"), "{ran}");
+    let ran = run(program("tutticc").arg("-fopenmp").arg(&source), LIMIT);
+    assert!(!ran.status.success() && ran.stderr.contains("threads of OpenMP do not share memory"), "{ran}");
+    let shown = run(program("tutticc").args(["-show", "a.c"]), LIMIT).expect_success();
+    assert!(shown.stdout.contains("parmacs_start.o") && shown.stdout.contains("-ltutti"), "{shown}");
+    assert!(root().join("bindings/dsm/parmacs.h").is_file());
+}

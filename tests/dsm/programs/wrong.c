@@ -1,0 +1,93 @@
+/* What a program may not do with PARMACS macros; the first argument says which. Rank 0 makes the processes. */
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <tutti/parmacs.h>
+
+MAIN_ENV
+
+struct shared {
+    LOCKDEC(lock)
+    LOCKDEC(unmade)
+    BARDEC(barrier)
+    LOCKDEC(names)
+    long next;
+    long value;
+    long far[64 * 4096];
+    void *block;
+};
+
+static struct shared *all;
+static const char *what;
+
+static int is(const char *name) {
+    return strcmp(what, name) == 0;
+}
+
+static void *touch(void *place) {
+    *(volatile long *)place = 1;
+    return NULL;
+}
+
+static void run(void) {
+    long me;
+    LOCK(all->names);
+    me = all->next++;
+    UNLOCK(all->names);
+    if (is("unlock") && me == 0)
+        UNLOCK(all->lock);
+    if (is("twice") && me == 0) {
+        LOCK(all->lock);
+        LOCK(all->lock);
+    }
+    if (is("unmade") && me == 0)
+        LOCK(all->unmade);
+    if (is("count"))
+        BARRIER(all->barrier, me == 0 ? 1 + 1 : 1);
+    if (is("many") && me == 0)
+        BARRIER(all->barrier, 100);
+    if (is("none") && me == 0)
+        BARRIER(all->barrier, 0);
+    if (is("full") && me == 0)
+        for (;;)
+            all->block = G_MALLOC(1 << 20);
+    if (is("inside") && me == 1)
+        CREATE(run, 2);
+    if (is("thread") && me == 1) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, touch, &all->value);
+        pthread_join(thread, NULL);
+    }
+    if (is("library")) {
+        for (size_t i = 0; me == 0 && i < sizeof all->far / sizeof(long); i += 512)
+            all->far[i] = 1;
+        BARRIER(all->barrier, 2);
+        for (size_t i = 0; me == 1 && i < sizeof all->far / sizeof(long); i += 512)
+            MPI_Send(&all->far[i], 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+    }
+    if (is("exit") && me == 1)
+        exit(0);
+    BARRIER(all->barrier, 2);
+}
+
+int main(int argc, char **argv) {
+    what = argc > 1 ? argv[1] : "";
+    all = G_MALLOC(sizeof *all);
+    all->next = 0;
+    LOCKINIT(all->lock);
+    LOCKINIT(all->names);
+    BARINIT(all->barrier, 2);
+    if (is("free")) {
+        char *block = G_MALLOC(100);
+        G_FREE(block);
+        G_FREE(block);
+    }
+    CREATE(run, is("create") ? 9 : 2);
+    if (!is("leave")) {
+        WAIT_FOR_END(2);
+        printf("wrong: nothing was said\n");
+    }
+    MAIN_END;
+}

@@ -1,0 +1,66 @@
+//! Shared memory between machines (PARMACS): results are those of one process, whatever the cables do.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tutti_testkit::lab::{Lab, Terms};
+use tutti_tests::machines::Machines;
+use tutti_tests::run;
+
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// Programs and their arguments; `%` is the number of processes.
+const PROGRAMS: [(&str, &[&str]); 4] = [
+    ("examples/shared/lu.c.in", &["-n256", "-b16", "-p%"]),
+    ("examples/shared/radix.c.in", &["-n65536", "-r1024", "-p%"]),
+    ("examples/shared/sor.c", &["128", "10", "%"]),
+    ("examples/shared/queue.c", &["100", "%"]),
+];
+
+/// What a run of a program on so many machines prints behind the last colon: a digest of its result.
+#[track_caller]
+fn digest(machines: &Machines, program: &Path, nodes: u32, arguments: &[&str], options: &[&str]) -> String {
+    let mut command = machines.launch(nodes, nodes);
+    command.args(options).arg(program);
+    command.args(arguments.iter().map(|word| word.replace('%', &nodes.to_string())));
+    let ran = run(&mut command, LIMIT).expect_success();
+    let digest = ran.stdout.trim_end().rsplit(": ").next().unwrap_or_default().to_owned();
+    assert!(digest.len() >= 16, "{ran}");
+    println!("{} on {nodes}: {:.1?}, {}", program.display(), ran.took, ran.stderr.trim());
+    digest
+}
+
+/// All programs give on so many machines what they give on one.
+#[track_caller]
+fn results_are_equal(machines: &Machines, counts: &[u32], options: &[&str]) {
+    for (source, arguments) in PROGRAMS {
+        let program = machines.compile("tutticc", source);
+        let alone = digest(machines, &program, 1, arguments, &[]);
+        for &nodes in counts {
+            let found = digest(machines, &program, nodes, arguments, options);
+            assert_eq!(found, alone, "{source} on {nodes} machines, {options:?}");
+        }
+    }
+}
+
+// Paper: C19, C21
+#[test]
+fn machines_share_memory_and_get_the_sequential_results() {
+    let Some(machines) = Machines::up("shared", 4, &[]) else { return };
+    results_are_equal(&machines, &[2, 4], &[]);
+}
+
+#[test]
+fn machines_share_memory_over_cables_that_lose_and_double_frames() {
+    let terms = Terms::default().loss(1.0).duplication(1.0).seed(tutti_testkit::seed());
+    let plan = Lab::plan(2).cables(terms);
+    let Some(machines) = Machines::up_by("shared-loss", &plan, &["--lost-after", "20"]) else { return };
+    results_are_equal(&machines, &[2], &[]);
+}
+
+#[test]
+#[ignore = "eight machines on two cores take minutes: make test-lab"]
+fn machines_share_memory_on_eight() {
+    let Some(machines) = Machines::up("shared-eight", 8, &[]) else { return };
+    results_are_equal(&machines, &[8], &[]);
+}
