@@ -4,7 +4,7 @@
 # unit (profile release: a chain of compilers on one core); everything else without (profile commands), at the same time.
 PREFIX ?= /usr/local
 
-ON_THE_PATH := --package tutti-libtutti --package tutti-libmpifort --package tutti-libtutti-ompt --package tutti-native --package tutti-dse
+ON_THE_PATH := --package tutti-libtutti --package tutti-libmpifort --package tutti-libmpich --package tutti-libtutti-ompt --package tutti-native --package tutti-dse
 COMMANDS := --package tutti-cli --package tutti-daemon --package tutti-starter --package tutti-table
 
 .PHONY: dist build install uninstall testing

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use tutti_table::shmem::{self, Shmem};
-use tutti_table::{Table, exports};
+use tutti_table::{Table, entries, exports};
 
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -20,6 +20,10 @@ fn main() {
     let text = exports::generate(&table, &bodies).unwrap_or_else(|e| panic!("{e}"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("exports.rs");
     std::fs::write(&out, text).unwrap_or_else(|e| panic!("{}: {e}", out.display()));
+
+    let entries_file = out.with_file_name("entries.rs");
+    std::fs::write(&entries_file, entries::generate(&table))
+        .unwrap_or_else(|e| panic!("{}: {e}", entries_file.display()));
 
     let shmem_dir = here.join("../shmem");
     println!("cargo::rerun-if-changed={}", shmem_dir.join(Shmem::FILE).display());

@@ -15,6 +15,8 @@ mod by_hand;
 mod callbacks;
 mod functions;
 mod handle;
+#[path = "../../shared/lengths.rs"]
+mod lengths;
 mod predefined;
 mod removed;
 mod section;
@@ -22,9 +24,10 @@ mod sentinels;
 mod text;
 
 use abi::*;
-use array::{Handles, Logicals, dimensions, neighbours, put_indices, receives, sends};
+use array::{Handles, Logicals, dimensions, put_indices};
 use core::ffi::{c_char, c_int, c_void};
 use handle::handle;
+use lengths::{neighbours, receives, sends};
 use section::Descriptor;
 use text::{Text, TextPlace};
 

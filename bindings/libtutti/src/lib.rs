@@ -9,6 +9,7 @@
 #![allow(missing_docs)]
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+include!(concat!(env!("OUT_DIR"), "/entries.rs"));
 
 use tutti_mpi::api::fortran::Caller;
 
@@ -88,4 +89,19 @@ pub unsafe extern "C-unwind" fn tutti_section_of_partitions(
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_attribute_language(number: c_int) {
     tutti_mpi::api::fortran::attribute_language(number);
+}
+
+// What the face of MPICH needs beyond C; `bindings/libmpich/build.rs` names them too.
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_callback_state(state: *mut c_void) {
+    tutti_mpi::callback_state::announce(state.expose_provenance());
+}
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_unsupported(name: *const c_char) -> c_int {
+    // SAFETY: the face gives a text that lives as long as the process.
+    tutti_mpi::unsupported(unsafe { core::ffi::CStr::from_ptr(name) })
 }

@@ -62,12 +62,16 @@ pub fn generate(table: &Table, bodies: &BTreeSet<String>) -> Result<String, Stri
         if !written && !returns_error_code(function) {
             return Err(format!("`{}` cannot report an error and needs a body", function.prototype.name));
         }
-        for prefix in ["", "P"] {
+        for prefix in ["", "P", ENTRY] {
             write_export(&mut out, table, function, prefix, written);
         }
     }
     Ok(out)
 }
+
+/// What stands before the name of the function that the table of entries leads to ([`crate::entries`]): it is
+/// no symbol, so no library in front of this one takes its place. The compiler makes the three one.
+pub const ENTRY: &str = "entry_";
 
 /// Whether the function's result is an error code. The exceptions stand in the standard one by one.
 pub fn returns_error_code(function: &Function) -> bool {
@@ -98,10 +102,16 @@ fn write_export(out: &mut String, table: &Table, function: &Function, prefix: &s
     } else {
         format!("tutti_mpi::unsupported(c\"{name}\")")
     };
+    let symbol = match prefix {
+        ENTRY => "",
+        _ => {
+            "// SAFETY: the name is that of the standard, and this library is the only one that may define it.\n\
+             #[unsafe(no_mangle)]\npub "
+        }
+    };
     writeln!(
         out,
-        "// SAFETY: the name is that of the standard, and this library is the only one that may define it.\n\
-         #[unsafe(no_mangle)]\npub unsafe extern \"C-unwind\" fn {prefix}{name}({}) -> {} {{\n    {body}\n}}\n",
+        "{symbol}unsafe extern \"C-unwind\" fn {prefix}{name}({}) -> {} {{\n    {body}\n}}\n",
         params.join(", "),
         rust_base(&prototype.returns),
     )

@@ -19,11 +19,13 @@
 
 pub mod bodies;
 pub mod ctype;
+pub mod entries;
 pub mod exports;
 pub mod filter;
 pub mod fortran;
 pub mod header;
 pub mod manual;
+pub mod mpich;
 pub mod native_manual;
 pub mod nulls;
 mod parse;

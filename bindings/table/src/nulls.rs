@@ -62,6 +62,14 @@ impl Table {
         is_address(self, param).then(|| rule().map_or(Null::Refused, |rule| rule.null.clone()))
     }
 
+    /// The argument that says how long an array is.
+    pub(crate) fn length_of(&self, function: &str, param: &Param) -> Option<String> {
+        match self.null(function, param) {
+            Some(Null::Length(length)) => Some(length),
+            _ => None,
+        }
+    }
+
     /// Each line must mean an argument of some function, and a length one of that function.
     pub(crate) fn check_nulls(&self) -> Result<(), String> {
         let mut used = vec![false; self.nulls.len()];

@@ -154,7 +154,7 @@ pub(crate) fn function_line(
 }
 
 /// Checks that `text` is an integer and gives it back as it is written.
-fn integer(text: &str) -> Result<String, String> {
+pub(crate) fn integer(text: &str) -> Result<String, String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let fine = match digits.strip_prefix("0x") {
         Some(hex) => i64::from_str_radix(hex, 16).is_ok(),

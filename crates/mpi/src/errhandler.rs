@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::*;
+use crate::callback_state;
 use crate::end_job::{By, end_job};
 use crate::error::{Error, Result, check, class_name};
 use crate::handle::{Kind, Slab};
@@ -37,6 +38,8 @@ struct Handler {
     object: Object,
     /// Address of its C function.
     function: usize,
+    /// State that the function gets behind its arguments; 0 for none ([`callback_state`]).
+    state: usize,
     /// Handles of the user and objects that refer to it.
     references: u32,
 }
@@ -253,14 +256,18 @@ pub fn call_handler(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: 
 /// Calls the user's function. No lock is held. Gives the code as the function leaves it: what the call
 /// returns.
 fn run(handler: MPI_Errhandler, object: usize, code: c_int) -> c_int {
-    let Some(function) = table().find(handler.0).map(|handler| handler.function) else { return code };
+    let found = table().find(handler.0).map(|handler| (handler.function, handler.state));
+    let Some((function, state)) = found else { return code };
     let (mut object, mut code) = (object, code);
     // SAFETY: the user gave this address as that of an error handler function; no lock is held and nothing is
     // borrowed while it runs. A handle has the size of a pointer, so its place is that of the type that the
     // function expects.
     unsafe {
         let function = std::mem::transmute::<usize, Function>(function);
-        function(&mut object, &mut code);
+        match state {
+            0 => function(&mut object, &mut code),
+            state => function(&mut object, &mut code, state),
+        }
     }
     code
 }
@@ -272,7 +279,7 @@ fn run(handler: MPI_Errhandler, object: usize, code: c_int) -> c_int {
 pub fn create(object: Object, function: usize) -> Result<MPI_Errhandler> {
     check(function != 0, MPI_ERR_ARG, || "the error handler function is a null pointer".into())?;
     let mut table = table();
-    let index = table.insert(Handler { object, function, references: 1 });
+    let index = table.insert(Handler { object, function, state: callback_state::take(), references: 1 });
     Ok(MPI_Errhandler(table.handle(index)))
 }
 

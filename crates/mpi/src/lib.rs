@@ -11,6 +11,7 @@ pub mod attached;
 mod attribute_calls;
 pub mod attributes;
 pub mod buffered;
+pub mod callback_state;
 pub mod check;
 pub mod check_mode;
 pub mod collective;

@@ -35,7 +35,9 @@ pub fn is_readable(at: *const u8) -> bool {
     const NO_WAY: c_int = -1;
     const MASK_BYTES: usize = 8;
     // SAFETY: the kernel looks itself whether it can read there, and then refuses the way: nothing changes.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_WAY, at, std::ptr::null_mut::<u8>(), MASK_BYTES) };
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, NO_WAY, at.addr(), std::ptr::null_mut::<u8>(), MASK_BYTES)
+    };
     std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 

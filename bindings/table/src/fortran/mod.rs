@@ -163,6 +163,22 @@ impl Fortran {
         Ok(fortran)
     }
 
+    /// Whether a call reads what the argument leads to, and whether it writes it.
+    pub fn direction(&self, function: &str, param: &Param) -> (bool, bool) {
+        let is_place = param.stars > 0 || !param.dims.is_empty();
+        let is_read_only = self.of(READ_ONLY, function, &param.name).is_some();
+        let is_inout = self.of(INOUT, function, &param.name).is_some();
+        (
+            is_read_only || !is_place || param.constant || is_inout,
+            !is_read_only && is_place && !param.constant,
+        )
+    }
+
+    /// The length of an array of handles or logicals, as an expression of Rust over the arguments.
+    pub fn length(&self, function: &str, argument: &str) -> Option<&str> {
+        self.of(LENGTHS, function, argument)
+    }
+
     fn has_function(&self, list: usize, function: &str) -> bool {
         self.lists[list].iter().any(|line| fits(&line.name, function))
     }
@@ -211,17 +227,12 @@ impl Fortran {
                 let kind = self.kind(table, name, param, behind).ok_or_else(|| {
                     format!("fortran.txt: `{}` of MPI_{name} is not understood", param.name)
                 })?;
-                let is_place = param.stars > 0 || !param.dims.is_empty();
-                let is_read_only = self.of(READ_ONLY, name, &param.name).is_some();
-                let is_inout = self.of(INOUT, name, &param.name).is_some();
+                let (is_read, is_written) = self.direction(name, param);
+                let is_procedure = kind == Kind::Procedure;
                 Ok(Argument {
                     param: param.clone(),
-                    is_read: is_read_only
-                        || !is_place
-                        || param.constant
-                        || is_inout
-                        || kind == Kind::Procedure,
-                    is_written: !is_read_only && is_place && !param.constant && kind != Kind::Procedure,
+                    is_read: is_read || is_procedure,
+                    is_written: is_written && !is_procedure,
                     kind,
                 })
             })

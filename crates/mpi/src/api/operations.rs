@@ -3,6 +3,7 @@
 use core::ffi::c_void;
 
 use crate::abi::*;
+use crate::callback_state;
 use crate::collective::op::{UserOperation, bad_op};
 use crate::datatype::Data;
 use crate::datatype::checked_count;
@@ -12,7 +13,9 @@ use crate::process::Guard;
 
 /// Makes an operation of a function.
 pub(super) fn create(guard: &mut Guard, function: usize, form: Form, commutative: bool) -> Result<MPI_Op> {
-    let index = guard.colls.ops.insert(UserOperation { function, large: form == Form::Large, commutative });
+    let state = callback_state::take();
+    let operation = UserOperation { function, state, large: form == Form::Large, commutative };
+    let index = guard.colls.ops.insert(operation);
     Ok(MPI_Op(guard.colls.ops.handle(index)))
 }
 

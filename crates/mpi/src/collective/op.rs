@@ -3,7 +3,7 @@
 //! [`super::reducers`] brings an operation and a datatype together; [`Reducer::combine`] applies it. A
 //! function of the user runs with no lock held and nothing borrowed.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 
 use tutti_datatype::{
     Datatype, Element, Elements,
@@ -19,11 +19,16 @@ use tutti_runtime::rank::LockedRank;
 pub struct UserOperation {
     /// Address of its C function.
     pub function: usize,
+    /// State that the function gets behind its arguments; 0 for none ([`crate::callback_state`]).
+    pub state: usize,
     /// Whether the function takes a large count.
     pub large: bool,
     /// Whether its operands may change places.
     pub commutative: bool,
 }
+
+/// A function that was given with a state.
+type WithState<N> = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut N, *mut MPI_Datatype, usize);
 
 /// An operation on elements of a certain type.
 #[derive(Clone, Debug)]
@@ -201,8 +206,14 @@ impl Reducer {
             // SAFETY: the user gave this address as that of such a function; the data are there by our
             // contract. No lock is held and nothing of the process is borrowed.
             rank.unlocked(|| unsafe {
-                let function = std::mem::transmute::<usize, MPI_User_function_c_fn>(user.function);
-                function(input.cast_mut().cast(), inout.cast(), &mut length, &mut handle);
+                let (input, inout) = (input.cast_mut().cast(), inout.cast());
+                if user.state == 0 {
+                    let function = std::mem::transmute::<usize, MPI_User_function_c_fn>(user.function);
+                    function(input, inout, &mut length, &mut handle);
+                } else {
+                    let function = std::mem::transmute::<usize, WithState<MPI_Count>>(user.function);
+                    function(input, inout, &mut length, &mut handle, user.state);
+                }
             });
             return;
         }
@@ -212,13 +223,15 @@ impl Reducer {
             let (mut length, skip) = (part as c_int, done as isize * extent);
             // SAFETY: as above; a count beyond an int is handed over in pieces.
             rank.unlocked(|| unsafe {
-                let function = std::mem::transmute::<usize, MPI_User_function_fn>(user.function);
-                function(
-                    input.wrapping_offset(skip).cast_mut().cast(),
-                    inout.wrapping_offset(skip).cast(),
-                    &mut length,
-                    &mut handle,
-                );
+                let input = input.wrapping_offset(skip).cast_mut().cast();
+                let inout = inout.wrapping_offset(skip).cast();
+                if user.state == 0 {
+                    let function = std::mem::transmute::<usize, MPI_User_function_fn>(user.function);
+                    function(input, inout, &mut length, &mut handle);
+                } else {
+                    let function = std::mem::transmute::<usize, WithState<c_int>>(user.function);
+                    function(input, inout, &mut length, &mut handle, user.state);
+                }
             });
             done += part;
         }

@@ -19,9 +19,11 @@ use tutti_table::{Table, filter, header, native_manual};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What cargo builds for a message's path: its name there, and its place in the tree.
-const ON_THE_PATH: [(&str, &str); 5] = [
+const ON_THE_PATH: [(&str, &str); 6] = [
     ("libtutti.so", "lib/libtutti.so.1"),
     ("libmpifort_abi.so", "lib/libmpifort_abi.so.1"),
+    // In a folder that the launcher alone puts in front: on the machine's path it would hide a real MPICH.
+    ("libmpich.so", "lib/tutti/mpich/libmpich.so.12"),
     ("libtutti_ompt.so", "lib/libtutti_ompt.so"),
     ("tutti-trace-rank", "libexec/tutti/tutti-trace-rank"),
     ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel"),
@@ -167,6 +169,8 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     for (name, place) in ON_THE_PATH {
         tree.copy(&on_the_path.join(name), place, 0o755)?;
     }
+    let mpich = std::fs::read(on_the_path.join("libmpich.so")).map_err(|e| format!("libmpich.so: {e}"))?;
+    tree.file("lib/tutti/mpich/libmpi.so.12", &renamed(mpich, "libmpich.so.12", "libmpi.so.12")?, 0o755)?;
     let filter = filter_library("mpi_abi", &filter::generate(&table), &work)?;
     tree.copy(&filter, "lib/libmpi_abi.so.1", 0o755)?;
     lay_out_shmem(source, &mut tree, &work)?;
@@ -193,6 +197,23 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
         tree.link(place, to)?;
     }
     tree.finish()
+}
+
+/// A library under another, shorter name: its own name stands once in the file.
+fn renamed(mut library: Vec<u8>, from: &str, to: &str) -> Result<Vec<u8>, String> {
+    let name = [from.as_bytes(), b"\0"].concat();
+    let places: Vec<usize> = (0..library.len().saturating_sub(name.len()))
+        .filter(|at| library[*at..].starts_with(&name))
+        .collect();
+    let [at] = places[..] else {
+        return Err(format!(
+            "{from} stands {} times in the library of this name, expected once",
+            places.len()
+        ));
+    };
+    library[at..at + name.len()].fill(0);
+    library[at..at + to.len()].copy_from_slice(to.as_bytes());
+    Ok(library)
 }
 
 /// What OpenSHMEM has besides MPI.

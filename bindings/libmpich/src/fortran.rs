@@ -1,0 +1,133 @@
+//! What MPICH's own Fortran and C++ libraries call beyond the standard: they stand on the C interface alone,
+//! so they run over this library as they are.
+
+use crate::callbacks::Function;
+use crate::*;
+use core::sync::atomic::Ordering;
+
+unsafe extern "C" {
+    /// In which language the attribute of this thread's next call is set or read.
+    fn tutti_attribute_language(number: c_int);
+}
+
+/// What MPICH calls a value that is an address of Fortran, and one that is an INTEGER; others are C's.
+const AINT: c_int = 1;
+const INT: c_int = 3;
+
+/// Calls ours in the language of a value.
+unsafe fn in_language(kind: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    /// What ours calls the languages.
+    const C: c_int = 0;
+    const ADDRESS: c_int = 1;
+    const INTEGER: c_int = 2;
+    let language = match kind {
+        AINT => ADDRESS,
+        INT => INTEGER,
+        _ => C,
+    };
+    // SAFETY: numbers of ours.
+    unsafe {
+        tutti_attribute_language(language);
+        let code = call();
+        tutti_attribute_language(C);
+        code
+    }
+}
+
+/// A predefined attribute is an integer in Fortran, of which C gives the address.
+unsafe fn put_value(key: c_int, kind: c_int, place: *mut c_void, flag: *const c_int, code: c_int) {
+    let ours = roles::in_key(key);
+    if code != MPI_SUCCESS || !matches!(kind, AINT | INT) || !is_predefined(key) || ours == MPI_WIN_BASE {
+        return;
+    }
+    let place: *mut *const c_void = place.cast();
+    // SAFETY: ours has written the address of a number if there is such an attribute.
+    unsafe {
+        if *flag != 0 {
+            let at = *place;
+            *place.cast::<MPI_Aint>() = match ours {
+                MPI_WIN_SIZE => *at.cast::<MPI_Aint>(),
+                _ => *at.cast::<c_int>() as MPI_Aint,
+            };
+        }
+    }
+}
+
+macro_rules! attributes {
+    ($($get:ident $set:ident $body_get:path, $body_set:path;)*) => { $(
+        // SAFETY: the name is that of MPICH's library, for which this one stands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $get(
+            object: c_int,
+            key: c_int,
+            value: *mut c_void,
+            flag: *mut c_int,
+            kind: c_int,
+        ) -> c_int {
+            // SAFETY: MPICH's library gives places of its own.
+            unsafe {
+                let code = match is_predefined(key) {
+                    true => $body_get(object, key, value, flag),
+                    false => in_language(kind, || $body_get(object, key, value, flag)),
+                };
+                put_value(key, kind, value, flag, code);
+                code
+            }
+        }
+
+        // SAFETY: as above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $set(object: c_int, key: c_int, value: *mut c_void, kind: c_int) -> c_int {
+            // SAFETY: as above.
+            unsafe { in_language(kind, || $body_set(object, key, value)) }
+        }
+    )* };
+}
+
+fn is_predefined(key: c_int) -> bool {
+    let ours = roles::in_key(key);
+    matches!(ours, MPI_TAG_UB..=MPI_UNIVERSE_SIZE | MPI_WIN_BASE..=MPI_WIN_MODEL)
+}
+
+attributes! {
+    MPII_Comm_get_attr MPII_Comm_set_attr by_hand::Comm_get_attr, body_MPI_Comm_set_attr;
+    MPII_Type_get_attr MPII_Type_set_attr body_MPI_Type_get_attr, body_MPI_Type_set_attr;
+    MPII_Win_get_attr MPII_Win_set_attr by_hand::Win_get_attr, body_MPI_Win_set_attr;
+}
+
+/// The functions by which the callbacks of the last key of this thread are called.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPII_Keyval_set_proxy(_key: c_int, copy: usize, delete: usize) {
+    if let Some(key) = by_hand::last_key() {
+        key.copy_proxy.store(copy, Ordering::Relaxed);
+        key.delete_proxy.store(delete, Ordering::Relaxed);
+    }
+}
+
+/// The callbacks of the last generalized request of this thread are procedures of Fortran.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPII_Grequest_set_lang_f77(_request: c_int) {
+    by_hand::mark_last_grequest();
+}
+
+fn set_proxy(function: Option<&'static Function>, proxy: usize) {
+    if let Some(function) = function {
+        function.proxy.store(proxy, Ordering::Relaxed);
+    }
+}
+
+/// The function by which the last operation of this thread is called.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPII_Op_set_cxx(_op: c_int, call: usize) {
+    set_proxy(by_hand::last_function(), call);
+}
+
+/// The function by which the last error handler of this thread is called.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPII_Errhandler_set_cxx(_errhandler: c_int, call: usize) {
+    set_proxy(by_hand::last_function(), call);
+}
