@@ -318,16 +318,19 @@ fn mpich_runs_on(name: &str, more: &[&str]) {
     mpicc.arg("-o").arg(&file).arg(tutti_tests::root().join("tests/foreign/c/foreign.c"));
     tutti_tests::run(&mut mpicc, crate::harness::LIMIT).expect_success();
     let file = file.to_str().expect("UTF-8");
-    for (nodes, on_node) in [("1", 4), ("2", 2)] {
-        let ran = cluster.run(&["run", "-N", nodes, "-n", "4", file]).expect_success();
-        for rank in 0..4 {
-            let line = format!("rank {rank} of 4, {on_node} on its node, sum 6, last 3\n");
-            assert!(ran.stdout.contains(&line), "{line}{ran}");
+    for library in [&["run"][..], &["run", "--own-mpi"]] {
+        for (nodes, on_node) in [("1", 4), ("2", 2)] {
+            let words = [library, &["-N", nodes, "-n", "4", file]].concat();
+            let ran = cluster.run(&words).expect_success();
+            for rank in 0..4 {
+                let line = format!("rank {rank} of 4, {on_node} on its node, sum 6, last 3\n");
+                assert!(ran.stdout.contains(&line), "{line}{ran}");
+            }
         }
+        let ran = cluster.run(&[library, &["-N", "3", "-n", "3", file, "abort"]].concat());
+        assert_eq!(ran.code(), 7, "{ran}");
+        assert!(ran.stderr.contains("called MPI_Abort(7)"), "{ran}");
     }
-    let ran = cluster.run(&["run", "-N", "3", "-n", "3", file, "abort"]);
-    assert_eq!(ran.code(), 7, "{ran}");
-    assert!(ran.stderr.contains("called MPI_Abort(7)"), "{ran}");
 }
 
 #[test]

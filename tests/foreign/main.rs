@@ -1,4 +1,5 @@
-//! Programs that are not ours: MPICH's run unmodified, by PMI; any command is a job.
+//! Programs that are not ours: MPICH's run unmodified, on our library or, by PMI, on their own; any command
+//! is a job.
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod commands;
@@ -7,3 +8,4 @@ mod commands;
 mod harness;
 mod hostile;
 mod mpich;
+mod stand_in;

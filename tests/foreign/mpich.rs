@@ -1,5 +1,5 @@
 //! Binaries of MPICH, from its wheel or from a package of the system, as their own compiler wrapper made
-//! them.
+//! them, on their own library: by PMI.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tutti_tests::{Ran, Scratch, program, root};
 use crate::harness::run;
 
 /// Our test program, compiled by an MPICH's own mpicc; `None` when there is none.
-fn compiled(scratch: &Scratch) -> Option<PathBuf> {
+pub fn compiled(scratch: &Scratch) -> Option<PathBuf> {
     compiled_from(scratch, "foreign")
 }
 
-fn compiled_from(scratch: &Scratch, name: &str) -> Option<PathBuf> {
+pub fn compiled_from(scratch: &Scratch, name: &str) -> Option<PathBuf> {
     let mpicc = match std::env::var_os("TUTTI_FOREIGN_MPICC") {
         Some(mpicc) => PathBuf::from(mpicc),
         None => tutti_tests::peers::mpich()?.join("bin/mpicc"),
@@ -28,12 +28,12 @@ fn compiled_from(scratch: &Scratch, name: &str) -> Option<PathBuf> {
 
 #[track_caller]
 fn mpiexec(words: &[&str], file: &Path, more: &[&str]) -> Ran {
-    run(program("mpiexec").args(words).arg(file).args(more))
+    run(program("mpiexec").arg("--own-mpi").args(words).arg(file).args(more))
 }
 
 /// What `ranks` ranks say, so many of them on each node.
 #[track_caller]
-fn expect_ranks(ran: &Ran, ranks: usize, on_node: &[usize]) {
+pub fn expect_ranks(ran: &Ran, ranks: usize, on_node: &[usize]) {
     let mut lines: Vec<&str> = ran.stdout.lines().collect();
     lines.sort_unstable();
     let sum = ranks * (ranks - 1) / 2;
@@ -56,7 +56,8 @@ fn mpich_program_runs_on_a_node() {
     }
     // Several programs are one world.
     let file = file.to_str().expect("UTF-8");
-    let ran = run(program("mpiexec").args(["-n", "1", file, ":", "-n", "2", file])).expect_success();
+    let ran = run(program("mpiexec").args(["--own-mpi", "-n", "1", file, ":", "--own-mpi", "-n", "2", file]))
+        .expect_success();
     expect_ranks(&ran, 3, &[3; 3]);
 }
 
@@ -86,7 +87,7 @@ fn mpich_program_runs_between_network_namespaces() {
     // Left alone, its library goes through the memory that both nodes share. This is really the network.
     let mut command = program("mpiexec");
     command.env("MPIR_CVAR_CH4_NETMOD", "ofi").env("FI_PROVIDER", "tcp");
-    let ran = run(command.args(["-n", "4", "--netns", "2"]).arg(&file)).expect_success();
+    let ran = run(command.args(["--own-mpi", "-n", "4", "--netns", "2"]).arg(&file)).expect_success();
     expect_ranks(&ran, 4, &[2; 4]);
 }
 
@@ -100,7 +101,8 @@ fn mpich_rank_may_run_several_programs_in_sequence() {
     let Some(file) = compiled(&scratch) else { return };
     let script = format!("{0} && {0}", file.display());
     for nodes in [&[][..], &["--virtual-nodes", "2"]] {
-        let ran = run(program("mpiexec").args(["-n", "2"]).args(nodes).args(["sh", "-c", &script]));
+        let ran =
+            run(program("mpiexec").args(["--own-mpi", "-n", "2"]).args(nodes).args(["sh", "-c", &script]));
         assert_eq!(ran.expect_success().stdout.lines().count(), 4);
     }
 }

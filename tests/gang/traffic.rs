@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(80);
 pub struct Traffic {
     scratch: Scratch,
     program: PathBuf,
+    /// Options of `tutti run`.
+    options: &'static [&'static str],
     env: &'static [(&'static str, &'static str)],
 }
 
@@ -29,7 +31,7 @@ impl Traffic {
     pub fn new(name: &str) -> Self {
         let scratch = Scratch::new(&format!("{name}-files"));
         let program = compile(SOURCE, scratch.path());
-        Traffic { scratch, program, env: &[] }
+        Traffic { scratch, program, options: &[], env: &[] }
     }
 
     /// Linked with MPICH, by its own compiler wrapper; none where there is none.
@@ -42,7 +44,8 @@ impl Traffic {
         tutti_tests::run(&mut command, LIMIT).expect_success();
         // Through UCX, its default, it hangs between nodes of one machine, also under its own mpiexec
         // (MPIR_CVAR_NOLOCAL=1).
-        Some(Traffic { scratch, program, env: &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")] })
+        let env = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")];
+        Some(Traffic { scratch, program, options: &["--own-mpi"], env })
     }
 
     fn go(&self) -> PathBuf {
@@ -61,8 +64,8 @@ impl Traffic {
     ) -> Running {
         let (nodes, ranks, stamp) = (nodes.to_string(), ranks.to_string(), stamp.to_string());
         let (program, go) = (self.program.to_string_lossy(), self.go());
-        let words = ["run", "-N", &nodes, "-n", &ranks, &program, &stamp, &go.to_string_lossy()];
-        let mut command = cluster.command(&words);
+        let words = ["-N", &nodes, "-n", &ranks, &program, &stamp, &go.to_string_lossy()];
+        let mut command = cluster.command(&[&["run"], self.options, &words].concat());
         command.envs(self.env.iter().copied());
         if let Some(faults) = faults {
             command

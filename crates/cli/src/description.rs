@@ -50,6 +50,14 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     if options.programs.len() > 1 && options.programs.iter().any(|program| program.ranks.is_none()) {
         return Err(("each of several programs needs its number of ranks (-n N)".into(), USAGE));
     }
+    if options
+        .programs
+        .iter()
+        .any(|program| program.environment.library != options.programs[0].environment.library)
+    {
+        let text = "--own-mpi stands at some of the programs: ranks of two libraries cannot send each other messages; give it to all or to none";
+        return Err((text.into(), USAGE));
+    }
     let described = options.programs.iter().map(|program| describe_program(program, is_of_cluster));
     let programs = described.collect::<Result<_, _>>()?;
     let to_terminal = options.output_file.is_none() && isatty(stdout());
@@ -138,7 +146,8 @@ fn describe_program(wanted: &Program, is_of_cluster: bool) -> Result<wire::Progr
             1,
         ));
     }
-    let own_path = wanted.variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value);
+    let own_path =
+        wanted.environment.variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value);
     let path = std::env::var_os("PATH");
     let file = program::find(
         &wanted.words[0],
@@ -148,14 +157,16 @@ fn describe_program(wanted: &Program, is_of_cluster: bool) -> Result<wire::Progr
     )
     .map_err(|error| (error.to_string(), error.status()))?;
     let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-    let variables = library::with_own(&wanted.variables);
+    let here =
+        wanted.directory.as_deref().map_or_else(|| file.clone(), |folder| Path::new(folder).join(&file));
+    let variables = library::with_own(&wanted.environment.variables, wanted.environment.library, &here);
     Ok(wire::Program {
         file: file.into_os_string().into(),
         arguments: wanted.words.iter().map(|word| word.clone().into()).collect(),
         // On a cluster one for each slot of its nodes, which only the controller knows.
         ranks: wanted.ranks.unwrap_or_else(|| if is_of_cluster { 0 } else { every_core() }),
         directory: wanted.directory.clone().map(Into::into),
-        inherits: wanted.inherits.clone(),
+        inherits: wanted.environment.inherits.clone(),
         variables: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
     })
 }

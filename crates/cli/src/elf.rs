@@ -14,6 +14,8 @@ const PT_DYNAMIC: u32 = 2;
 const DT_NULL: u64 = 0;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
+const DT_RPATH: u64 = 15;
+const DT_RUNPATH: u64 = 29;
 
 /// Something that gives the bytes at an offset; fewer at its end.
 pub trait ReadAt {
@@ -53,12 +55,26 @@ struct Load {
     bytes: u64,
 }
 
-/// The names of the libraries that a 64-bit little-endian program needs; empty for anything else.
-pub fn needed(file: &(impl ReadAt + ?Sized)) -> Vec<String> {
-    read_needed(file).unwrap_or_default()
+/// What the dynamic section of a program says of its libraries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The names of the libraries that it needs.
+    pub libraries: Vec<String>,
+    /// Folders of its own go before LD_LIBRARY_PATH (DT_RPATH without DT_RUNPATH).
+    pub own_path_first: bool,
 }
 
-fn read_needed(file: &(impl ReadAt + ?Sized)) -> Option<Vec<String>> {
+/// The names of the libraries that a 64-bit little-endian program needs; empty for anything else.
+pub fn needed(file: &(impl ReadAt + ?Sized)) -> Vec<String> {
+    needs(file).libraries
+}
+
+/// What a 64-bit little-endian program says of its libraries; nothing for anything else.
+pub fn needs(file: &(impl ReadAt + ?Sized)) -> Needs {
+    read_needs(file).unwrap_or_default()
+}
+
+fn read_needs(file: &(impl ReadAt + ?Sized)) -> Option<Needs> {
     let head = take(file, 0, 64)?;
     if !head.starts_with(b"\x7fELF\x02\x01") {
         return None;
@@ -91,7 +107,11 @@ fn read_needed(file: &(impl ReadAt + ?Sized)) -> Option<Vec<String>> {
         let end = bytes.iter().position(|byte| *byte == 0)?;
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     });
-    Some(names.take(HEADERS_MAX).collect())
+    let has = |wanted| pairs.iter().any(|(tag, _)| *tag == wanted);
+    Some(Needs {
+        libraries: names.take(HEADERS_MAX).collect(),
+        own_path_first: has(DT_RPATH) && !has(DT_RUNPATH),
+    })
 }
 
 /// An MPI that is not ours.

@@ -1,26 +1,80 @@
-//! The launcher decides which MPI library an ABI program gets: ours. The folder of `libmpi_abi.so.1` beside
-//! this program goes first into LD_LIBRARY_PATH. So a program built by another MPI's `mpicc_abi`, or a wheel
-//! of mpi4py, runs under us as it is. It does not when the library is in a folder that the loader searches
-//! anyway.
+//! The launcher decides which MPI library a program gets: ours. The folder of `libmpi_abi.so.1` beside this
+//! program goes first into LD_LIBRARY_PATH, so a program built by another MPI's `mpicc_abi` runs under us as
+//! it is. It does not when the library is in a folder that the loader searches anyway.
+//!
+//! Before it goes the folder with our `libmpi.so.12` and `libmpich.so.12`, for programs that were compiled
+//! for MPICH or a relative: it is on no other path, so that a real MPICH is never hidden from anybody else. A
+//! program that looks into folders of its own first gets it preloaded, and Python's mpi4py is told by its own
+//! variable. With `--own-mpi` a program runs on its own library, started by PMI.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-const VARIABLE: &str = "LD_LIBRARY_PATH";
-const SEARCHED_ANYWAY: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
+use crate::elf;
 
-/// The variables of a program, with the folder of our library in them. A path that the user gives for the
-/// program itself goes before it.
-pub fn with_own(variables: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+const VARIABLE: &str = "LD_LIBRARY_PATH";
+const PRELOAD: &str = "LD_PRELOAD";
+/// By these a user tells the wheel of mpi4py which library it loads.
+const OF_MPI4PY: [&str; 2] = ["MPI4PY_LIBMPI", "MPI4PY_MPIABI"];
+const SEARCHED_ANYWAY: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
+/// Our files under the names of MPICH's library.
+const AS_MPICH: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
+
+/// Which library a program gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Ours, for programs of every MPI whose binary interface it has.
+    Ours,
+    /// Of programs of MPICH the one that they find by themselves.
+    Own,
+}
+
+/// The variables of a program, with those that give it our library. A path that the user gives for the
+/// program itself goes before ours.
+pub fn with_own(
+    variables: &[(OsString, OsString)],
+    choice: Choice,
+    program: &Path,
+) -> Vec<(OsString, OsString)> {
     let mut all = variables.to_vec();
-    let Some(own) = folder() else { return all };
-    let given = variables.iter().rev().find(|(name, _)| name == VARIABLE).map(|(_, value)| value.clone());
-    let value = match given {
-        Some(given) => joined(&given, own.as_os_str()),
-        None => joined(own.as_os_str(), &std::env::var_os(VARIABLE).unwrap_or_default()),
-    };
-    all.push((VARIABLE.into(), value));
+    let Some(lib) = lib() else { return all };
+    let mpich = Some(lib.join("tutti/mpich")).filter(|mpich| choice == Choice::Ours && mpich.is_dir());
+    let searched = SEARCHED_ANYWAY.iter().any(|known| lib == Path::new(known));
+    let own = (!searched && lib.join("libmpi_abi.so.1").exists()).then(|| lib.clone());
+    let folders = [&mpich, &own].into_iter().flatten().map(|folder| folder.as_os_str());
+    let ours = folders.fold(OsString::new(), |path, folder| joined(&path, folder));
+    if !ours.is_empty() {
+        all.push((VARIABLE.into(), behind_given(variables, VARIABLE, &ours)));
+    }
+    let Some(mpich) = mpich else { return all };
+    if let Some(preloaded) = to_preload(program) {
+        let place = mpich.join(preloaded).into_os_string();
+        all.push((PRELOAD.into(), behind_given(variables, PRELOAD, &place)));
+    }
+    let is_said =
+        |name: &&str| variables.iter().any(|(given, _)| given == name) || std::env::var_os(name).is_some();
+    if !OF_MPI4PY.iter().any(is_said) {
+        all.push((OF_MPI4PY[0].into(), mpich.join(AS_MPICH[0]).into_os_string()));
+    }
     all
+}
+
+/// A list of the user with ours: what is given for the program itself goes first, what is inherited last.
+fn behind_given(variables: &[(OsString, OsString)], name: &str, ours: &OsStr) -> OsString {
+    let given = variables.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.clone());
+    match given {
+        Some(given) => joined(&given, ours),
+        None => joined(ours, &std::env::var_os(name).unwrap_or_default()),
+    }
+}
+
+/// The file that a program of MPICH needs preloaded, since it looks into folders of its own first.
+fn to_preload(program: &Path) -> Option<&'static str> {
+    let needs = elf::needs(&File::open(program).ok()?);
+    AS_MPICH
+        .into_iter()
+        .find(|name| needs.own_path_first && needs.libraries.iter().any(|needed| needed == name))
 }
 
 fn joined(first: &OsStr, second: &OsStr) -> OsString {
@@ -33,11 +87,10 @@ fn joined(first: &OsStr, second: &OsStr) -> OsString {
     path
 }
 
-fn folder() -> Option<PathBuf> {
+/// The folder of libraries of this installation.
+fn lib() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
-    let folder = own.parent()?.parent()?.join("lib");
-    let searched = SEARCHED_ANYWAY.iter().any(|known| folder == Path::new(known));
-    (!searched && folder.join("libmpi_abi.so.1").exists()).then_some(folder)
+    Some(own.parent()?.parent()?.join("lib"))
 }
 
 #[cfg(test)]

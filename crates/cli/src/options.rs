@@ -16,6 +16,7 @@ use tutti_protocol::{size, time_limit};
 use tutti_sched::JobId;
 use tutti_shm::ticket::INITIAL_HANDLER_VARIABLE;
 
+use crate::library::Choice;
 use crate::suggest;
 
 mod completed;
@@ -107,10 +108,19 @@ pub struct Program {
     pub directory: Option<OsString>,
     /// Where to search before PATH.
     pub search_path: Option<OsString>,
+    /// Variables and libraries that it gets.
+    pub environment: Environment,
+}
+
+/// What a program of a command line finds around it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Environment {
     /// Which variables it inherits.
     pub inherits: Inherits,
     /// Variables set for it.
     pub variables: Vec<(OsString, OsString)>,
+    /// The MPI library that it gets.
+    pub library: Choice,
 }
 
 /// The request of a command line.
@@ -274,11 +284,11 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
         check_pattern(pattern, launcher)?;
     }
     for program in &mut options.programs {
-        if program.inherits == Inherits::All {
-            program.inherits = all.inherits.clone();
+        if program.environment.inherits == Inherits::All {
+            program.environment.inherits = all.inherits.clone();
         }
         // What is set for one program wins over what is set for all: later ones win.
-        program.variables.splice(0..0, all.variables.iter().cloned());
+        program.environment.variables.splice(0..0, all.variables.iter().cloned());
     }
     Ok(Request::Run(Box::new(options)))
 }
@@ -309,8 +319,7 @@ fn parse_section(
         words: Vec::new(),
         directory: None,
         search_path: None,
-        inherits: Inherits::All,
-        variables: Vec::new(),
+        environment: Environment { inherits: Inherits::All, variables: Vec::new(), library: Choice::Ours },
     };
     let mut words = section.iter();
     while let Some(word) = words.next() {
@@ -435,9 +444,10 @@ fn for_program(program: &mut Program, key: Key, name: &str, values: &[OsString])
         }
         Key::HostFile => program.host_files.push(values[0].clone()),
         Key::Directory => program.directory = Some(values[0].clone()),
+        Key::OwnMpi => program.environment.library = Choice::Own,
         Key::SearchPath => program.search_path = Some(values[0].clone()),
-        Key::NoneInherited => program.inherits = Inherits::Only(Vec::new()),
-        Key::VariableList => program.inherits = only(&program.inherits, &values[0]),
+        Key::NoneInherited => program.environment.inherits = Inherits::Only(Vec::new()),
+        Key::VariableList => program.environment.inherits = only(&program.environment.inherits, &values[0]),
         Key::InitialHandler => {
             let known = ["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"];
             if !known.iter().any(|known| values[0] == *known) {
@@ -447,9 +457,9 @@ fn for_program(program: &mut Program, key: Key, name: &str, values: &[OsString])
                     expected: "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return",
                 });
             }
-            program.variables.push((INITIAL_HANDLER_VARIABLE.into(), values[0].clone()));
+            program.environment.variables.push((INITIAL_HANDLER_VARIABLE.into(), values[0].clone()));
         }
-        Key::Variable => program.variables.push((values[0].clone(), values[1].clone())),
+        Key::Variable => program.environment.variables.push((values[0].clone(), values[1].clone())),
         Key::Export => {
             // Open MPI: a name without a value passes on what is there, and everything is passed on here
             // anyway.
@@ -462,9 +472,9 @@ fn for_program(program: &mut Program, key: Key, name: &str, values: &[OsString])
                 });
             }
             if let Some(pair) = split(&values[0]) {
-                program.variables.push(pair);
+                program.environment.variables.push(pair);
             } else if let Some(value) = std::env::var_os(&values[0]) {
-                program.variables.push((values[0].clone(), value));
+                program.environment.variables.push((values[0].clone(), value));
             }
         }
         _ => unreachable!("{key:?} is no option of a program"),

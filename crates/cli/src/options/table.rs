@@ -103,6 +103,7 @@ pub enum Key {
     BindToCore,
     BindToNone,
     MemoryKinds,
+    OwnMpi,
     Tagged,
     /// It is always so here.
     Always,
@@ -150,7 +151,7 @@ const fn option(
 }
 
 /// Options that are for one program; the others are for the whole job.
-pub const OF_A_PROGRAM: [Key; 10] = [
+pub const OF_A_PROGRAM: [Key; 11] = [
     Key::Ranks,
     Key::Hosts,
     Key::HostFile,
@@ -160,6 +161,7 @@ pub const OF_A_PROGRAM: [Key; 10] = [
     Key::NoneInherited,
     Key::Directory,
     Key::SearchPath,
+    Key::OwnMpi,
     Key::InitialHandler,
 ];
 
@@ -170,6 +172,7 @@ pub const OPTIONS: &[Spec] = &[
     option(Key::Ranks, &["n", "np"], &["N"], "number of ranks of this program (default: one per core)"),
     option(Key::Directory, &["wdir", "wd", "cwd"], &["DIR"], "working directory"),
     option(Key::SearchPath, &["path"], &["DIRS"], "search the program here before PATH"),
+    option(Key::OwnMpi, &["own-mpi"], &[], "a program of MPICH runs on its own library, not on Tutti's"),
     option(
         Key::InitialHandler,
         &["initial-errhandler"],
@@ -646,6 +649,7 @@ const GROUPS: [(&str, &[Key]); 7] = [
         &[
             Key::Directory,
             Key::SearchPath,
+            Key::OwnMpi,
             Key::Export,
             Key::Variable,
             Key::VariableList,

@@ -46,8 +46,8 @@ fn options_mpmd_programs_have_their_own() {
         pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     };
     assert_eq!((a.ranks, b.ranks, c.ranks), (Some(1), Some(3), Some(2)));
-    assert_eq!(a.variables, set(&[("A", "1"), ("A", "2")]));
-    assert_eq!(b.variables, set(&[("A", "1"), ("B", "b=c")]));
+    assert_eq!(a.environment.variables, set(&[("A", "1"), ("A", "2")]));
+    assert_eq!(b.environment.variables, set(&[("A", "1"), ("B", "b=c")]));
     assert_eq!(a.directory, Some("/tmp".into()));
     assert_eq!(b.directory, None);
     assert!(options.label);
@@ -56,12 +56,12 @@ fn options_mpmd_programs_have_their_own() {
 #[test]
 fn options_select_environment() {
     let only = |names: &[&str]| Inherits::Only(names.iter().map(|name| (*name).into()).collect());
-    assert_eq!(job("a").programs[0].inherits, Inherits::All);
-    assert_eq!(job("-genvlist A,B a").programs[0].inherits, only(&["A", "B"]));
-    assert_eq!(job("-genvnone a : -envlist C b").programs[0].inherits, only(&[]));
-    assert_eq!(job("-genvnone a : -envlist C b").programs[1].inherits, only(&["C"]));
-    assert_eq!(job("-genvnone -genvall a").programs[0].inherits, Inherits::All);
-    assert_eq!(job("-genv A=1 a").programs[0].variables, [("A".into(), "1".into())]);
+    assert_eq!(job("a").programs[0].environment.inherits, Inherits::All);
+    assert_eq!(job("-genvlist A,B a").programs[0].environment.inherits, only(&["A", "B"]));
+    assert_eq!(job("-genvnone a : -envlist C b").programs[0].environment.inherits, only(&[]));
+    assert_eq!(job("-genvnone a : -envlist C b").programs[1].environment.inherits, only(&["C"]));
+    assert_eq!(job("-genvnone -genvall a").programs[0].environment.inherits, Inherits::All);
+    assert_eq!(job("-genv A=1 a").programs[0].environment.variables, [("A".into(), "1".into())]);
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! Binaries of MPICH on our library: as their own compiler wrapper made them, without a setting.
+
+use std::path::Path;
+use std::process::Command;
+
+use tutti_testkit::{Need, skip_part};
+use tutti_tests::{LIMIT, Ran, Scratch, program, root};
+
+use crate::harness::run;
+use crate::mpich::{compiled, compiled_from, expect_ranks};
+
+#[track_caller]
+fn mpiexec(words: &[&str], file: &Path, more: &[&str]) -> Ran {
+    run(program("mpiexec").args(words).arg(file).args(more))
+}
+
+#[test]
+fn mpich_binary_runs_on_our_library_on_nodes() {
+    let scratch = Scratch::new("stand-in-nodes");
+    let Some(file) = compiled(&scratch) else { return };
+    for ranks in [1, 2, 4] {
+        expect_ranks(&mpiexec(&["-n", &ranks.to_string()], &file, &[]).expect_success(), ranks, &[ranks; 4]);
+    }
+    let ran = mpiexec(&["-n", "3", "--virtual-nodes", "2"], &file, &[]).expect_success();
+    expect_ranks(&ran, 3, &[2, 2, 1]);
+}
+
+#[test]
+fn mpich_binary_has_the_numbers_of_its_header() {
+    let scratch = Scratch::new("stand-in-interface");
+    let Some(file) = compiled_from(&scratch, "interface") else { return };
+    let name = scratch.path().join("data");
+    let name = name.to_str().expect("UTF-8");
+    for (ranks, nodes) in [("1", "1"), ("2", "1"), ("3", "1"), ("4", "2")] {
+        let ran = mpiexec(&["-n", ranks, "--virtual-nodes", nodes], &file, &[name]);
+        assert_eq!(
+            (ran.code(), &*ran.stdout, &*ran.stderr),
+            (0, "interface: all right\n", ""),
+            "{ranks}: {ran}"
+        );
+    }
+}
+
+#[test]
+fn mpich_binary_and_one_of_ours_are_one_job() {
+    let scratch = Scratch::new("stand-in-both");
+    let Some(theirs) = compiled(&scratch) else { return };
+    let folder = scratch.path().join("ours");
+    std::fs::create_dir(&folder).expect("a fresh folder");
+    let ours = tutti_tests::compile("tests/foreign/c/foreign.c", &folder);
+    let words =
+        [Path::new("-n"), Path::new("1"), &ours, Path::new(":"), Path::new("-n"), Path::new("2"), &theirs];
+    expect_ranks(&run(program("mpiexec").args(words)).expect_success(), 3, &[3; 3]);
+}
+
+#[test]
+fn mpich_binary_on_its_own_library_beside_one_of_ours_is_refused() {
+    let ran = run(program("mpiexec").args(["-n", "1", "--own-mpi", "true", ":", "-n", "1", "true"]));
+    assert_eq!(ran.code(), 2, "{ran}");
+    assert!(ran.stderr.starts_with("mpiexec: --own-mpi stands at some of the programs"), "{ran}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+}
+
+#[test]
+fn mpich_binary_failure_ends_the_job_with_one_line() {
+    let scratch = Scratch::new("stand-in-ends");
+    let Some(file) = compiled(&scratch) else { return };
+    for (how, status, line) in [
+        ("abort", 7, ") called MPI_Abort(7)"),
+        ("die", 137, ") was killed by signal 9"),
+        ("leave", 1, ") exited without calling MPI_Finalize"),
+    ] {
+        let ran = mpiexec(&["-n", "2"], &file, &[how]);
+        assert_eq!(ran.code(), status, "{how}: {ran}");
+        assert!(ran.stderr.contains("rank 1 (pid ") && ran.stderr.contains(line), "{how}: {ran}");
+    }
+}
+
+#[test]
+fn mpich_binary_starts_processes_also_on_several_nodes() {
+    let scratch = Scratch::new("stand-in-spawn");
+    let Some(file) = compiled_from(&scratch, "spawn") else { return };
+    for nodes in [&[][..], &["--virtual-nodes", "2", "--universe", "6"]] {
+        let ran = mpiexec(&[&["-n", "2"], nodes].concat(), &file, &[]).expect_success();
+        assert_eq!(ran.stdout, "round 0, sum 4\nround 1, sum 4\n", "{ran}");
+    }
+}
+
+/// Its folders go before LD_LIBRARY_PATH (DT_RPATH).
+#[test]
+fn mpich_binary_that_looks_into_its_own_folders_first_runs_on_our_library() {
+    let scratch = Scratch::new("stand-in-rpath");
+    let Some(mpich) = tutti_tests::peers::mpich() else { return };
+    let file = scratch.path().join("rpath");
+    let flag = format!("-Wl,--disable-new-dtags,-rpath,{}", mpich.join("lib").display());
+    let source = root().join("tests/foreign/c/interface.c");
+    let mut mpicc = Command::new(mpich.join("bin/mpicc"));
+    tutti_tests::run(mpicc.arg(&flag).arg("-o").arg(&file).arg(source), LIMIT).expect_success();
+    let dynamic = tutti_tests::run(Command::new("readelf").arg("-d").arg(&file), LIMIT);
+    if !dynamic.stdout.contains("(RPATH)") {
+        skip_part(Need::Setup, "MPICH's wrapper gives its programs a path of the newer kind");
+        return;
+    }
+    let data = scratch.path().join("data");
+    let ran = mpiexec(&["-n", "2"], &file, &[data.to_str().expect("UTF-8")]).expect_success();
+    assert_eq!(ran.stdout, "interface: all right\n", "{ran}");
+}
+
+/// What a binary may name: a function that is missing would end a program when it is loaded.
+#[test]
+fn mpich_library_exports_every_name_of_the_real_one() {
+    let Some(mpich) = tutti_tests::peers::mpich() else { return };
+    let names = |file: &Path| {
+        let listed = tutti_tests::run(
+            Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(file),
+            LIMIT,
+        )
+        .expect_success();
+        let names = listed.stdout.lines().filter_map(|line| Some(line.split([' ', '@']).next()?.to_owned()));
+        names
+            .filter(|name| ["MPI", "PMPI", "QMPI"].iter().any(|start| name.starts_with(start)))
+            .collect::<Vec<_>>()
+    };
+    let ours = names(&root().join("target/dist/lib/tutti/mpich/libmpi.so.12"));
+    let theirs = names(&mpich.join("lib/libmpi.so.12"));
+    assert!(theirs.len() > 1500, "{}", theirs.len());
+    let missing: Vec<&String> = theirs.iter().filter(|name| !ours.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
