@@ -138,6 +138,7 @@ fn dsm_wrong_programs_end_with_one_line_that_says_why() {
     }
     let library = "a call of the library was given shared memory at 0x2000";
     one_line_is_said(&compiled, 2, "library", library);
+    one_line_is_said(&compiled, 2, "beyond", "of shared memory, which is in no block: ");
     one_line_is_said(&compiled, 2, "thread", "a second thread of a rank touches shared memory");
 }
 

@@ -59,7 +59,15 @@ fn machines_share_memory_over_cables_that_lose_and_double_frames() {
 }
 
 #[test]
-#[ignore = "eight machines on two cores take minutes: make test-lab"]
+fn machines_share_memory_through_switches_every_5_ms() {
+    let Some(machines) = Machines::up("shared-switches", 2, &["--slice", "5", "--force-switch"]) else {
+        return;
+    };
+    results_are_equal(&machines, &[2], &[]);
+}
+
+#[test]
+#[ignore = "eight machines on two cores: make test-lab"]
 fn machines_share_memory_on_eight() {
     let Some(machines) = Machines::up("shared-eight", 8, &[]) else { return };
     results_are_equal(&machines, &[8], &[]);

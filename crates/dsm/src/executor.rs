@@ -5,6 +5,9 @@
 //! call       begins a call of the program, and waits until it is over
 //! ```
 //!
+//! A home that computes answers by the service thread, which takes over when its program has not looked for a
+//! tick (docs/internals/dsm.md has what other ways cost).
+//!
 //! Whoever looks at the network (a thread that waits, the service thread while the program computes) hands
 //! records over and sends what is owed. The state is reached under the process lock alone. A wait here
 //! looks at the network and at nothing else: it runs in the handler of faults too, so no function of the
@@ -234,8 +237,6 @@ pub fn call(begin: impl FnOnce(&mut Member)) -> Option<u64> {
         // SAFETY: tests of waits run under the process lock, and nobody else has the state.
         unsafe { state() }.is_none_or(State::advance)
     });
-    // Nobody looks from now on: homes answer by the service thread.
-    service_state::poke();
     // SAFETY: the lock is ours.
     unsafe { state() }.map(|state| state.member.value())
 }

@@ -5,7 +5,7 @@
 
 use core::ffi::{c_int, c_void};
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 use tutti_runtime::rank::LOCK;
 
@@ -18,6 +18,8 @@ const STACK_BYTES: usize = 512 << 10;
 
 /// Bytes of the arena; 0: faults are none of ours.
 static BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Units before this one are known to be given by G_MALLOC, so far as they are.
+static KNOWN_END: AtomicU32 = AtomicU32::new(0);
 /// The thread that may touch the arena.
 static THREAD: AtomicI32 = AtomicI32::new(0);
 /// What the program does about SIGSEGV elsewhere.
@@ -49,6 +51,11 @@ pub(crate) fn install(bytes: usize) -> std::io::Result<()> {
         *PROGRAM.0.get() = Some(before);
     }
     Ok(())
+}
+
+/// The program has got memory that ends before a byte of the arena.
+pub(crate) fn note_allocated(end: usize) {
+    KNOWN_END.fetch_max(end.div_ceil(UNIT_BYTES) as u32, Ordering::Relaxed);
 }
 
 /// Faults in the arena are the protocol's, so a program that sets an action of SIGSEGV sets that of the
@@ -105,6 +112,11 @@ fn serve(offset: usize, is_write: bool) {
         ));
     }
     let unit = (offset / UNIT_BYTES) as u32;
+    if unit >= KNOWN_END.load(Ordering::Relaxed) {
+        // Node 0 knows whether it is part of a block of another rank's; if not, it ends the job.
+        executor::call(|member| member.begin_touch(offset as u64));
+        note_allocated((unit as usize + 1) * UNIT_BYTES);
+    }
     if executor::call(|member| member.begin_fault(unit, is_write)).is_none() {
         failure::end(format_args!(
             "shared memory is touched at {:#x} after its end, or in a child of a rank",

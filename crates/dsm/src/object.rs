@@ -15,7 +15,7 @@ use crate::core::sync::Violation;
 use crate::node::{OBJECTS_MAX, Words};
 use crate::process::{self, Running, Stage, Way};
 use crate::site::Site;
-use crate::{executor, failure};
+use crate::{executor, failure, fault};
 
 /// Bits of a word that hold the number; the mark stands above.
 const NUMBER_BITS: u32 = 48;
@@ -184,6 +184,7 @@ pub fn allocate(bytes: u64, site: Site<'_>) -> usize {
         Some(found) => found.unwrap_or_else(|violation| failure::end(format_args!("{violation}"))),
         None => run(site, |_| Ok(()), |member| member.begin_allocate(bytes, &text)),
     };
+    fault::note_allocated((offset + bytes) as usize);
     BASE + offset as usize
 }
 

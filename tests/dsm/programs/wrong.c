@@ -60,6 +60,8 @@ static void run(void) {
         pthread_create(&thread, NULL, touch, &all->value);
         pthread_join(thread, NULL);
     }
+    if (is("beyond") && me == 1)
+        *((volatile char *)all + (12 << 20)) = 1;
     if (is("library")) {
         for (size_t i = 0; me == 0 && i < sizeof all->far / sizeof(long); i += 512)
             all->far[i] = 1;

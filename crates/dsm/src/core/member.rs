@@ -332,6 +332,11 @@ impl Member {
         self.begin_release(0, Call::Free { offset, site: site.to_owned() }, false);
     }
 
+    /// The program touches a place of which this node does not know that it is part of a block.
+    pub fn begin_touch(&mut self, offset: u64) {
+        self.begin_request(0, Call::Touch { offset });
+    }
+
     /// Goes on with the call; whether it is over.
     pub fn advance(&mut self, port: &mut impl Port, frames: &mut impl Frames) -> bool {
         loop {
@@ -686,6 +691,9 @@ impl Member {
                 }
                 Err(violation) => Err(violation),
             },
+            Call::Touch { offset } => {
+                self.kept.blocks().touch(offset, from).map(|()| (vec![asker()], time.clone()))
+            }
             Call::Free { offset, site } => {
                 self.kept.free(offset, &site, &time).map(|()| (Vec::new(), time.clone()))
             }

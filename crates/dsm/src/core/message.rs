@@ -91,6 +91,11 @@ pub enum Call {
         /// The line of the program.
         site: String,
     },
+    /// A unit was touched of which the toucher does not know that it is part of a block.
+    Touch {
+        /// Where, in the arena.
+        offset: u64,
+    },
     /// The answer to each call that waits.
     Grant {
         /// What was asked for.
@@ -122,6 +127,7 @@ impl Message {
             Call::Allocate { bytes, site } => (6, [*bytes, 0], site),
             Call::Free { offset, site } => (7, [*offset, 0], site),
             Call::Grant { value } => (8, [*value, 0], ""),
+            Call::Touch { offset } => (9, [*offset, 0], ""),
         };
         let mut bytes = vec![kind, 0, 0, 0, 0, 0, 0, 0];
         numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
@@ -168,6 +174,7 @@ impl Message {
             6 => Call::Allocate { bytes: first, site: text },
             7 => Call::Free { offset: first, site: text },
             8 => Call::Grant { value: first },
+            9 => Call::Touch { offset: first },
             _ => return None,
         };
         Some(Message { call, time: VectorTime::from_entries(entries), parts })

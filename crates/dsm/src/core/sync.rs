@@ -51,6 +51,16 @@ pub enum Violation {
         /// The line of the program.
         site: String,
     },
+    /// A load or store beside all blocks.
+    #[error("rank {node} touches byte {offset} of shared memory, which is in no block: {nearest}")]
+    Beyond {
+        /// The rank.
+        node: usize,
+        /// Where, in the arena.
+        offset: u64,
+        /// The last block before it.
+        nearest: String,
+    },
     /// The arena is full.
     #[error(
         "{site}: G_MALLOC of {bytes} bytes: {left} are left of the {size} of TUTTI_DSM_SIZE; most are taken by {users}"
@@ -289,6 +299,27 @@ impl Blocks {
         given.map(drop).ok_or_else(|| Violation::NotAllocated { site: site.to_owned() })
     }
 
+    /// Whether a unit that was touched has some of a block.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn touch(&self, offset: u64, node: usize) -> Result<(), Violation> {
+        let unit = UNIT_BYTES as u64;
+        let (begin, end) = (offset / unit * unit, (offset / unit + 1) * unit);
+        let before = self.sites.range(..end).next_back();
+        let block_end =
+            |block: u64| block + self.heap.size_of(block as usize).map_or(0, |bytes| bytes.max(1) as u64);
+        match before {
+            Some((&block, _)) if block_end(block) > begin => Ok(()),
+            Some((&block, site)) => {
+                let beyond = offset - block_end(block);
+                let nearest = format!("{beyond} bytes behind that of {site}");
+                Err(Violation::Beyond { node, offset, nearest })
+            }
+            None => Err(Violation::Beyond { node, offset, nearest: "there is none before it".to_owned() }),
+        }
+    }
+
     /// How many bytes there are.
     pub fn bytes(&self) -> u64 {
         self.heap.bytes() as u64
@@ -373,6 +404,12 @@ mod tests {
         assert!(
             text.contains("of the 65536 of TUTTI_DSM_SIZE") && text.contains("a.c:2 (8192 bytes), a.c:1"),
             "{text}"
+        );
+        assert_eq!(kept.blocks().touch(4095, 1), Ok(()));
+        assert_eq!(kept.blocks().touch(12287, 1), Ok(()));
+        let text = kept.blocks().touch(12288, 1).unwrap_err().to_string();
+        assert!(
+            text.starts_with("rank 1 touches byte 12288") && text.ends_with("0 bytes behind that of a.c:2")
         );
         assert!(kept.free(4096, "a.c:5", &VectorTime::zero(3)).is_ok());
         assert!(
