@@ -96,3 +96,28 @@ fn machines_jobs_outlast_each_daemon_that_is_killed() {
     names.sort_unstable();
     assert_eq!(names, ["node0", "node1", "node2"]);
 }
+
+/// A list of hosts may name the machine on which it is typed, by any of its names.
+#[test]
+fn machines_jobs_run_where_hosts_say_on_whichever_machine_that_is_said() {
+    let Some(machines) = Machines::up("hosts", 3, &[]) else { return };
+    for from in 0..3 {
+        let own = format!("node{from}");
+        let other = format!("node{}", (from + 1) % 3);
+        let mixed = format!("{other}:1,localhost:1");
+        for (hosts, ranks, expected) in [
+            (own.as_str(), "1", vec![&own]),
+            ("localhost", "2", vec![&own, &own]),
+            ("127.0.0.1", "1", vec![&own]),
+            (&other, "1", vec![&other]),
+            (&mixed, "2", vec![&other, &own]),
+        ] {
+            let ran = machines.tutti(from, &["run", "-H", hosts, "-n", ranks, "hostname"]).expect_success();
+            let mut said: Vec<&str> = ran.stdout.lines().collect();
+            let mut expected: Vec<&str> = expected.into_iter().map(String::as_str).collect();
+            said.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(said, expected, "-H {hosts} on node{from}: {ran}");
+        }
+    }
+}

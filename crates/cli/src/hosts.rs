@@ -11,7 +11,7 @@ use std::path::Path;
 
 use tutti_protocol::spread::{SpreadError, first_ranks};
 
-use crate::cluster::{self, Host};
+use crate::cluster::{self, Answer, Host, Request};
 use crate::options::{Options, Program, USAGE};
 use own::{Machine, short};
 
@@ -147,14 +147,28 @@ pub fn wanted(options: &Options) -> Result<Chosen, HostError> {
     }
     let chosen = Chosen::of(options, &groups)?;
     let other = groups.iter().flat_map(|group| &group.hosts).find(|host| !machine.is(&host.name));
+    let by_cluster = |hosts: &[Host]| named_by_cluster(&machine, hosts);
     match (other, options.nodes) {
+        // A cluster that does not know this machine has virtual nodes: any of them is on it.
+        (None, None) if options.cluster => {
+            Ok(Chosen { hosts: by_cluster(&chosen.hosts).unwrap_or_default(), ..chosen })
+        }
         (None, None) => Ok(Chosen { hosts: Vec::new(), ..chosen }),
-        (None, Some(_)) => Ok(chosen),
+        (None, Some(_)) => Ok(Chosen { hosts: by_cluster(&chosen.hosts).unwrap_or(chosen.hosts), ..chosen }),
         (Some(other), _) => match cluster::connect() {
-            Ok(_) => Ok(chosen),
+            Ok(_) => Ok(Chosen { hosts: by_cluster(&chosen.hosts).unwrap_or(chosen.hosts), ..chosen }),
             Err(text) => Err(HostError::Other(other.name.clone(), machine.name, text)),
         },
     }
+}
+
+/// The hosts with this machine as its cluster calls it, whatever it is called here (`localhost`, an address);
+/// none where the cluster has no node of this machine's name.
+fn named_by_cluster(machine: &Machine, hosts: &[Host]) -> Option<Vec<Host>> {
+    let Ok((Answer::Nodes(rows), _)) = cluster::request(&Request::Nodes) else { return None };
+    let own = rows.into_iter().find(|row| short(&row.name).eq_ignore_ascii_case(short(&machine.name)))?;
+    let name = |host: &Host| if machine.is(&host.name) { own.name.clone() } else { host.name.clone() };
+    Some(hosts.iter().map(|host| Host { name: name(host), ranks: host.ranks }).collect())
 }
 
 impl Chosen {
