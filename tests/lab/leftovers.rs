@@ -66,3 +66,23 @@ fn lab_ends_with_the_process_that_has_started_it() {
     drop(lab);
     assert_eq!((left_of(&mark), processes_of(&mark)), (Vec::new(), 0));
 }
+
+/// As in containers whose first process waits for no orphans.
+#[test]
+fn lab_ends_though_its_dead_are_not_buried() {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("the kernel can");
+    let Some(lab) = Lab::new(1) else { return };
+    let mut command = lab.node(0).command("sleep").arg("1000").spawn().expect("a command");
+    await_that("it runs", || lab.node(0).sh("pidof sleep").status.success());
+    // What it has begun in the machine is left to this process, which looks only later.
+    command.kill().expect("it runs");
+    command.wait().expect("our child");
+    let (over, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(lab);
+        over.send(()).expect("the test waits");
+    });
+    ended.recv_timeout(tutti_tests::LIMIT).expect("the lab ends");
+    let orphan = rustix::process::wait(rustix::process::WaitOptions::empty()).expect("it was left to us");
+    assert!(orphan.is_some());
+}

@@ -69,11 +69,20 @@ pub(super) struct Entry {
     pub(super) words: Vec<OsString>,
 }
 
+/// What a machine's file says.
+fn read_door(machine: &Path) -> io::Result<Door> {
+    serde_json::from_slice(&std::fs::read(machine.join(DOOR))?).map_err(io::Error::other)
+}
+
+/// The first process of the machine with this folder.
+pub(super) fn first_process(machine: &Path) -> io::Result<Pid> {
+    Pid::from_raw(read_door(machine)?.pid).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 /// Runs it.
 pub(super) fn run(entry: &Entry) -> Result<ExitCode, LabError> {
     let off = |error: io::Error| LabError::Off { machine: entry.machine.clone(), error };
-    let text = std::fs::read(entry.machine.join(DOOR)).map_err(off)?;
-    let door: Door = serde_json::from_slice(&text).map_err(io::Error::other).map_err(off)?;
+    let door = read_door(&entry.machine).map_err(off)?;
     let user = etc::user(&entry.user).ok_or_else(|| LabError::NoUser { name: entry.user.clone() })?;
     if user.uid != 0 && !door.has_users {
         return Err(LabError::NoUser { name: entry.user.clone() });

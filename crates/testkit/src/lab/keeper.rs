@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
+use tutti_os::stat::Stat;
 
 use super::cable::{Bridge, Cable, address_of};
 use super::cgroups::Cgroups;
@@ -39,6 +40,10 @@ const BOOT_MAX: Duration = Duration::from_secs(30);
 const CARRIER_MAX: Duration = Duration::from_secs(5);
 /// A client has sent its line in this time.
 const LINE_MAX: Duration = Duration::from_secs(2);
+/// Between two looks whether a machine has ended.
+const END_POLL: Duration = Duration::from_millis(1);
+/// After this time it is looked whether its dead are not buried.
+const BURIAL_MAX: Duration = Duration::from_millis(200);
 /// Uids of a machine, and where those of all labs begin: the range that containers use.
 const UIDS: u32 = 1 << 16;
 const FIRST_UID: u32 = 0x4000_0000;
@@ -474,7 +479,7 @@ impl Keeper {
             Some(first) => drop(kill_process(first, Signal::KILL)),
             None => drop(life.guard.kill()),
         }
-        let _ = life.guard.wait();
+        await_end(&mut life);
         if let Some(cable) = &mut life.cable {
             let _ = cable.remove(&self.bridge);
         }
@@ -652,6 +657,32 @@ impl Machine {
     fn life_mut(&mut self) -> &mut Life {
         self.life.as_mut().expect("it was started")
     }
+}
+
+/// Waits until all that was in a machine is dead. Its guard waits until they are buried too: a process that
+/// was begun from outside, by a command that was killed, is left to whoever takes orphans there, and may stay
+/// for ever. Such a machine has ended all the same.
+fn await_end(life: &mut Life) {
+    let began = Instant::now();
+    while let Ok(None) = life.guard.try_wait() {
+        std::thread::sleep(END_POLL);
+        if began.elapsed() > BURIAL_MAX && life.first.is_some_and(only_dead_are_left) {
+            let _ = life.guard.kill();
+            let _ = life.guard.wait();
+            return;
+        }
+    }
+}
+
+/// Whether a pid namespace has processes beside its first, and all of them are dead.
+fn only_dead_are_left(first: Pid) -> bool {
+    let space = |pid: Pid| fs::read_link(format!("/proc/{}/ns/pid", pid.as_raw_nonzero())).ok();
+    let Some(own) = space(first) else { return false };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    let others = pids.filter(|pid| *pid != first && space(*pid).as_ref() == Some(&own));
+    let mut states = others.filter_map(Stat::of).map(|stat| stat.is_dead()).peekable();
+    states.peek().is_some() && states.all(|is_dead| is_dead)
 }
 
 fn receive(stream: &UnixStream) -> io::Result<Request> {

@@ -4,11 +4,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use rustix::process::Pid;
+
 use super::control::{self, LinkState, Request};
 use super::error::LabError;
 use super::lane::Counts;
 use super::terms::Terms;
-use super::{Lab, cable, cluster, etc, program};
+use super::{Lab, cable, cluster, enter, etc, program};
 
 /// A machine, and who does things there.
 #[derive(Clone, Debug)]
@@ -123,6 +125,35 @@ impl<'a> Machine<'a> {
     pub fn file(&self, path: &str) -> PathBuf {
         let own = self.lab.folder.join("machines").join(self.name());
         own.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
+    }
+
+    /// Its first process as it is seen outside: its files stand in `/proc/PID/root`.
+    ///
+    /// # Panics
+    /// While it is off.
+    #[must_use]
+    #[track_caller]
+    pub fn first_process(&self) -> Pid {
+        enter::first_process(&self.file("")).unwrap_or_else(|error| panic!("{}: {error}", self.name()))
+    }
+
+    /// The process of its daemon as it is seen outside, if it runs.
+    ///
+    /// # Panics
+    /// While the machine is off.
+    #[must_use]
+    #[track_caller]
+    pub fn daemon(&self) -> Option<Pid> {
+        let space = |pid: Pid| std::fs::read_link(format!("/proc/{}/ns/pid", pid.as_raw_nonzero())).ok();
+        let own = space(self.first_process());
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = processes.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+        let is_daemon = |pid: &Pid| {
+            let name = std::fs::read(format!("/proc/{}/comm", pid.as_raw_nonzero())).unwrap_or_default();
+            name == b"tuttid\n" && space(*pid) == own
+        };
+        // What it has forked comes later.
+        pids.filter(is_daemon).min_by_key(|pid| pid.as_raw_nonzero())
     }
 
     fn ask(&self, request: &Request) -> Result<(), LabError> {
