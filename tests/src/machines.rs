@@ -71,6 +71,28 @@ impl Machines {
         run(self.command(node, "tutti").args(words), LIMIT)
     }
 
+    /// Kills the daemon of a machine without warning; gives its command line.
+    ///
+    /// # Panics
+    /// When none runs there.
+    #[track_caller]
+    pub fn kill_daemon(&self, node: u32) -> Vec<String> {
+        let script = "pid=$(pidof -s tuttid) && cat /proc/$pid/cmdline && kill -9 $(pidof tuttid)\n\
+                      while pidof tuttid >/dev/null; do sleep 0.01; done";
+        let line = self.lab.node(node).run(&["sh", "-c", script]);
+        line.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    /// Kills the daemon of a machine and starts this program in its place, as that one was started.
+    #[track_caller]
+    pub fn replace_daemon(&self, node: u32, program: &Path) {
+        let words = self.kill_daemon(node);
+        let mut command = vec!["sh", "-c", "exec \"$0\" \"$@\" </dev/null >>/var/log/tuttid.log 2>&1"];
+        command.push(program.to_str().expect("text"));
+        command.extend(words[1..].iter().map(String::as_str));
+        self.lab.node(node).spawn(&command);
+    }
+
     /// A job on so many machines, from machine 0.
     pub fn launch(&self, nodes: u32, ranks: u32) -> Command {
         let mut command = self.command(0, "tutti");

@@ -5,23 +5,21 @@
 //! message and a field more (`TUTTI_UPGRADE_NEXT`).
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
-#[path = "../cluster/cluster.rs"]
-#[allow(dead_code)]
-mod cluster;
-#[path = "../launch/harness.rs"]
-#[allow(dead_code)]
-mod harness;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use tutti_testkit::lab::Lab;
+use tutti_tests::machines::Machines;
 use tutti_tests::{LIMIT, Scratch, await_that, dist, root, run};
 
-use cluster::{Cluster, SLOWLY_LOST};
-
-/// Nodes of a cluster that is upgraded, and jobs that run meanwhile.
+/// Machines of a cluster that is upgraded, and jobs that run meanwhile.
 const NODES: u32 = 5;
 const JOBS: usize = 20;
+/// On a crowded machine a daemon may need seconds to come back.
+const OPTIONS: [&str; 4] = ["--lost-after", "12", "--slots", "4"];
+/// A job over all machines beside twenty others.
+const JOB_LIMIT: Duration = Duration::from_secs(60);
 
 /// A tree that `make test-upgrade` has built.
 #[track_caller]
@@ -50,64 +48,66 @@ fn compile(tree: &Path, source: &str, folder: &Path, name: &str) -> PathBuf {
     program
 }
 
-/// Where the machine lets us, each node has a network namespace.
-fn apart() -> Vec<&'static str> {
-    let is_root = rustix::process::geteuid().is_root();
-    [&SLOWLY_LOST[..], &["--slots", "4"], if is_root { &["--netns"] } else { &[] }].concat()
-}
-
-fn log(cluster: &Cluster, node: u32) -> String {
-    std::fs::read_to_string(cluster.folder.join(format!("node{node}.log"))).expect("its log")
-}
-
-/// Rows of a command that answers with JSON, on a node.
+/// A cluster with the daemons of a tree; none where there can be no lab.
 #[track_caller]
-fn rows(cluster: &Cluster, node: u32, words: &[&str]) -> Vec<serde_json::Value> {
-    let ran = run(&mut cluster.command_on(node, words), LIMIT).expect_success();
+fn cluster(name: &str, nodes: u32, tree: &Path) -> Option<Machines> {
+    Machines::up_by(name, &Lab::plan(nodes).installation(tree), &OPTIONS)
+}
+
+/// The command of a tree on a machine.
+fn tutti(machines: &Machines, node: u32, tree: &Path) -> Command {
+    machines.command(node, tree.join("bin/tutti"))
+}
+
+/// Rows of a command that answers with JSON, on a machine.
+#[track_caller]
+fn rows(machines: &Machines, node: u32, words: &[&str]) -> Vec<serde_json::Value> {
+    let ran = machines.tutti(node, words).expect_success();
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"))
 }
 
-/// All nodes are there, by the controller's word.
+/// All machines are there, by the controller's word.
 #[track_caller]
-fn await_nodes(cluster: &Cluster) {
+fn await_nodes(machines: &Machines) {
     await_that("all nodes are up", || {
-        let ran = run(&mut cluster.command(&["nodes", "--json"]), LIMIT);
+        let ran = machines.tutti(0, &["nodes", "--json"]);
         let rows: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap_or_default();
         rows.len() == NODES as usize && rows.iter().all(|row| row["alive"] == true)
     });
 }
 
-/// Jobs that run until they may end, some over two nodes and some over three.
-struct Jobs {
+/// Jobs that run until they may end, some over two machines and some over three.
+struct Jobs<'a> {
+    machines: &'a Machines,
     numbers: Vec<String>,
-    go: PathBuf,
 }
 
-impl Jobs {
-    fn start(cluster: &Cluster, programs: &[PathBuf], scratch: &Path, count: usize) -> Self {
-        let go = scratch.join("over");
+impl<'a> Jobs<'a> {
+    /// By the command of a tree.
+    fn start(machines: &'a Machines, tree: &Path, programs: &[PathBuf]) -> Self {
+        let (go, _) = machines.file("over");
         let submit = |index: usize| {
             let origin = index as u32 % NODES;
             let size = if index.is_multiple_of(3) { "3" } else { "2" };
-            let mut command = cluster.command_on(origin, &["submit", "-N", size, "-n", size, "-o"]);
-            command.arg(scratch.join(format!("out-{index}"))).arg(&programs[index % programs.len()]).arg(&go);
-            let said = run(&mut command, LIMIT).expect_success().stdout;
-            said.split_whitespace().last().expect("its number").to_owned()
+            let mut command = tutti(machines, origin, tree);
+            command.args(["submit", "-N", size, "-n", size, "-o"]).arg(machines.file(&out(index)).0);
+            let said = run(command.arg(&programs[index % programs.len()]).arg(&go), LIMIT).expect_success();
+            said.stdout.split_whitespace().last().expect("its number").to_owned()
         };
-        let jobs = Jobs { numbers: (0..count).map(submit).collect(), go };
-        for index in 0..count {
-            let file = scratch.join(format!("out-{index}"));
+        let numbers = (0..JOBS).map(submit).collect();
+        for index in 0..JOBS {
             await_that("the job's ranks go", || {
-                std::fs::read_to_string(&file).is_ok_and(|text| text.contains("rank 0 goes\n"))
+                std::fs::read_to_string(machines.file(&out(index)).1)
+                    .is_ok_and(|text| text.contains("rank 0 goes\n"))
             });
         }
-        jobs
+        Jobs { machines, numbers }
     }
 
-    /// By any node's word.
+    /// By any machine's word.
     #[track_caller]
-    fn assert_run(&self, cluster: &Cluster, node: u32) {
-        let rows = rows(cluster, node, &["ps", "--json"]);
+    fn assert_run(&self, node: u32) {
+        let rows = rows(self.machines, node, &["ps", "--json"]);
         for number in &self.numbers {
             let row = rows.iter().find(|row| row["job"].as_u64() == number.parse().ok());
             assert_eq!(row.map(|row| &row["state"]), Some(&"running".into()), "job {number}: {rows:?}");
@@ -115,14 +115,15 @@ impl Jobs {
     }
 
     #[track_caller]
-    fn end(self, cluster: &Cluster, scratch: &Path) {
-        std::fs::write(&self.go, "").expect("a file");
+    fn end(self) {
+        std::fs::write(self.machines.file("over").1, "").expect("a file");
         for (index, number) in self.numbers.iter().enumerate() {
-            let ran = run(&mut cluster.command_on(index as u32 % NODES, &["wait", number]), LIMIT);
-            let status = cluster.job(number.parse().expect("a number"));
+            let ran =
+                run(self.machines.command(index as u32 % NODES, "tutti").args(["wait", number]), JOB_LIMIT);
+            let status = self.machines.tutti(0, &["status", "--json", number]).stdout;
             assert_eq!(ran.code(), 0, "job {number}: {ran}: {status}");
             let size = if index.is_multiple_of(3) { 3 } else { 2 };
-            let text = std::fs::read_to_string(scratch.join(format!("out-{index}"))).expect("its output");
+            let text = std::fs::read_to_string(self.machines.file(&out(index)).1).expect("its output");
             let mut lines: Vec<&str> = text.lines().collect();
             lines.sort_unstable();
             let mut expected: Vec<String> =
@@ -133,39 +134,63 @@ impl Jobs {
     }
 }
 
-/// Replaces the daemons of a cluster in this order while jobs run; on every mixture of nodes new jobs are
-/// started too, by either release's command.
-fn upgrade(name: &str, old: &Path, new: &Path, order: [u32; NODES as usize]) {
-    let scratch = Scratch::new(name);
-    let folder = scratch.path();
-    let programs = [compile(old, "steps.c", folder, "old"), compile(new, "steps.c", folder, "new")];
-    let cluster = Cluster::up_at(folder.join("cluster"), old.to_owned(), NODES, &apart());
-    await_nodes(&cluster);
-    let jobs = Jobs::start(&cluster, &programs, folder, JOBS);
-    for node in order {
-        cluster.kill_daemon(node).with_program(new.join("bin/tuttid")).start();
-        await_nodes(&cluster);
-        jobs.assert_run(&cluster, node);
-        jobs.assert_run(&cluster, (node + 1) % NODES);
-        let over = folder.join("cluster");
-        for (tree, from) in [(old, node), (new, (node + 2) % NODES)] {
-            for program in &programs {
-                // The file is there: it ends after its first step.
-                let mut command = Command::new(tree.join("bin/tutti"));
-                let socket = if from == 0 { "tuttid.sock".into() } else { format!("node{from}.sock") };
-                command.env("TUTTI_DIR", &over).env("TUTTI_DAEMON", over.join(socket));
-                command.args(["run", "-N", "5", "-n", "5"]).arg(program).arg(&over);
-                let ran = run(&mut command, LIMIT).expect_success();
-                assert_eq!(ran.stdout.matches(" ok\n").count(), 5, "{ran}");
-            }
+/// The file of a job's output.
+fn out(index: usize) -> String {
+    format!("out-{index}")
+}
+
+/// New jobs over all machines, of either tree's programs and by either tree's command.
+#[track_caller]
+fn assert_new_jobs_run(machines: &Machines, trees: [(&Path, u32); 2], programs: &[PathBuf]) {
+    for (tree, from) in trees {
+        for program in programs {
+            // The file is there: it ends after its first step.
+            let mut command = tutti(machines, from, tree);
+            command.args(["run", "-N", "5", "-n", "5"]).arg(program).arg("/home");
+            let ran = run(&mut command, JOB_LIMIT).expect_success();
+            assert_eq!(ran.stdout.matches(" ok\n").count(), 5, "{ran}");
         }
     }
-    jobs.assert_run(&cluster, 0);
-    jobs.end(&cluster, folder);
-    for node in 0..NODES {
-        let log = log(&cluster, node);
-        assert!(!log.contains("invalid message") && !log.contains("refused"), "{node}: {log}");
+}
+
+/// Replaces the daemons of a cluster in this order while jobs run; on every mixture of releases new jobs are
+/// started too. With `TUTTI_UPGRADE_SECONDS` it goes back and forth for so long.
+fn upgrade(name: &str, old: &Path, new: &Path, order: [u32; NODES as usize]) {
+    let scratch = Scratch::new(name);
+    let programs =
+        [compile(old, "steps.c", scratch.path(), "old"), compile(new, "steps.c", scratch.path(), "new")];
+    let Some(machines) = cluster(name, NODES, old) else { return };
+    let seconds = std::env::var("TUTTI_UPGRADE_SECONDS").ok().and_then(|text| text.parse().ok());
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(0));
+    let jobs = Jobs::start(&machines, old, &programs);
+    let (mut from, mut to, mut times) = (old, new, 0);
+    while times == 0 || Instant::now() < end {
+        for node in order {
+            machines.replace_daemon(node, &to.join("bin/tuttid"));
+            await_nodes(&machines);
+            jobs.assert_run(node);
+            jobs.assert_run((node + 1) % NODES);
+            assert_new_jobs_run(&machines, [(from, node), (to, (node + 2) % NODES)], &programs);
+        }
+        (from, to) = (to, from);
+        times += 1;
     }
+    jobs.assert_run(0);
+    jobs.end();
+    println!("{times} times all daemons, {JOBS} jobs, nothing lost");
+    for node in 0..NODES {
+        let log = machines.lab.log(node);
+        // The switch thread of a new daemon may hear a node before that one has said that it is back.
+        let mut lines = log.lines().filter(|line| !line.contains("refused at the switch thread's port"));
+        let is_refusal = |line: &str| line.contains("invalid message") || line.contains("refused");
+        assert!(!lines.any(is_refusal), "{node}: {log}");
+    }
+}
+
+/// The short form, which needs no other release: daemons of this one in the places of each other.
+#[test]
+fn upgrade_of_every_daemon_while_twenty_jobs_run_loses_none() {
+    upgrade("upgrade-same", &dist(), &dist(), [2, 0, 4, 1, 3]);
 }
 
 #[test]
@@ -194,25 +219,23 @@ fn upgrade_from_a_release_that_does_not_speak_is_refused_with_one_line() {
     let (old, new, this) = (tree("TUTTI_UPGRADE_LAST"), dist(), this_release());
     let names_both = |line: &&str| line.contains(&format!("release {release}")) && line.contains(&this);
     // An older daemon in the place of one of this release's: it ends, and both sides say why.
-    let scratch = Scratch::new("upgrade-refused");
-    let cluster = Cluster::up_at(scratch.path().join("cluster"), new.clone(), 2, &[]);
-    let (mut daemon, _namespace) = cluster.kill_daemon(1).with_program(old.join("bin/tuttid")).spawn();
-    let status = daemon.wait().expect("our child");
-    assert_eq!(status.code(), Some(1), "{}", log(&cluster, 1));
-    let (here, there) = (log(&cluster, 0), log(&cluster, 1));
+    let Some(machines) = cluster("upgrade-refused", 2, &new) else { return };
+    let words = machines.kill_daemon(1);
+    let mut daemon = machines.lab.node(1).command(old.join("bin/tuttid"));
+    let ran = run(daemon.args(&words[1..]), JOB_LIMIT);
+    assert_eq!(ran.code(), 1, "{ran}");
+    let here = machines.lab.log(0);
     assert_eq!(here.lines().filter(names_both).count(), 1, "{here}");
-    let said: Vec<&str> = there.lines().filter(names_both).collect();
-    assert!(said.iter().all(|line| line.contains("the controller refuses this node")), "{there}");
-    assert!(!said.is_empty(), "{there}");
-    drop(cluster);
+    let said: Vec<&str> = ran.stderr.lines().filter(names_both).collect();
+    assert!(said.iter().all(|line| line.contains("the controller refuses this node")), "{ran}");
+    assert!(!said.is_empty(), "{ran}");
+    drop(machines);
     // One of this release in the place of an older one: it says why, and tries again.
-    let cluster = Cluster::up_at(scratch.path().join("older"), old, 2, &[]);
-    let (mut daemon, _namespace) = cluster.kill_daemon(1).with_program(new.join("bin/tuttid")).spawn();
-    await_that("the line that names both", || log(&cluster, 1).lines().any(|line| names_both(&line)));
-    let _ = daemon.kill();
-    daemon.wait().expect("our child");
-    let there = log(&cluster, 1);
+    let Some(machines) = cluster("upgrade-older", 2, &old) else { return };
+    machines.replace_daemon(1, &new.join("bin/tuttid"));
+    await_that("the line that names both", || machines.lab.log(1).lines().any(|line| names_both(&line)));
+    let there = machines.lab.log(1);
     assert_eq!(there.lines().filter(names_both).count(), 1, "{there}");
-    let here = log(&cluster, 0);
+    let here = machines.lab.log(0);
     assert!(here.lines().any(|line| line.contains("is not a member of this cluster")), "{here}");
 }
