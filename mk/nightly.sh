@@ -1,7 +1,7 @@
 #!/bin/bash
 # nightly.sh HOURS [PART...]: all that is random, with fresh seeds, within a bound in hours. Parts: channel, sched, daemon,
-# operations (simulators), loom, fuzz, freezes (turns and freezes of real processes), kills (every part of a cluster's and of two
-# users' jobs is killed and stopped, for ten minutes of each hour's share at least).
+# operations (simulators), loom, fuzz, freezes (turns and freezes of real processes), kills (every part of a cluster of lab machines, and of
+# two users' jobs, is killed and stopped, for ten minutes of each hour's share at least).
 #
 # A failure does not end the night: the seed that the test printed is added to tests/seeds.txt, an input that a fuzzer found
 # to tests/fuzz-found/, the output stays in target/nightly. At the end a row is added to docs/benchmarks/nightly.md. The status is

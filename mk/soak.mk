@@ -20,9 +20,9 @@ soak-gang: testing ## run the gang switch's simulator with fresh seeds for SECON
 	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-sched --test simulation -- --nocapture --ignored soak
 	TUTTI_TURNS=$(or $(TURNS),20000) $(CARGO) test -p tutti-tests --test gang -- --nocapture --ignored messages_arrive_once_in_order_soak
 
-# Every fault of a cluster FAULTS times, with two jobs beside that must not notice.
+# Every fault of a cluster FAULTS times, on machines of the lab, with two jobs beside that must not notice.
 .PHONY: soak-cluster
-soak-cluster: dist ## kill and stop all parts of a cluster of daemons, each FAULTS (50) times, and a tenth of that between network namespaces; jobs that only look dead for SECONDS; then the daemons' simulator, SIMS (20) times as long
+soak-cluster: dist ## kill and stop all parts of a cluster of lab machines, each FAULTS (50) times; jobs that only look dead for SECONDS; then the daemons' simulator, SIMS (20) times as long
 	TUTTI_FAULT_TIMES=$(or $(FAULTS),50) $(CARGO) test -p tutti-tests --test cluster -- --nocapture --ignored --test-threads 1 each_fault
 	TUTTI_HEALTHY_SECONDS=$(SECONDS) $(CARGO) test -p tutti-tests --test cluster -- --nocapture --ignored look_dead_soak
 	TUTTI_SIM_TIMES=$(or $(SIMS),20) $(CARGO) test -p tutti-daemon --lib -- --nocapture sim

@@ -78,7 +78,7 @@ fn time_limit_excludes_suspended_time() {
 
 #[test]
 fn time_limit_survives_controller_restart() {
-    let cluster = Cluster::up("batch-head", 2, &crate::cluster::SLOWLY_LOST);
+    let Some(cluster) = Cluster::on_machines(2, &crate::cluster::SLOWLY_LOST) else { return };
     cluster.tutti(&["submit", "--time", "3s", "-N", "2", "-n", "2", RANK, "hang"]).expect_success();
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     cluster.replace(0);
@@ -135,7 +135,7 @@ fn dependency_starts_or_fails_a_job() {
 
 #[test]
 fn dependency_survives_controller_restart() {
-    let cluster = Cluster::up("batch-after-head", 2, &crate::cluster::SLOWLY_LOST);
+    let Some(cluster) = Cluster::on_machines(2, &crate::cluster::SLOWLY_LOST) else { return };
     cluster.tutti(&["submit", "-N", "2", "-n", "2", RANK, "hang"]).expect_success();
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     cluster.tutti(&["submit", "--name", "second", "--after", "1", "-n", "1", "true"]).expect_success();

@@ -1,4 +1,7 @@
-//! Clusters of real daemons on this machine, for tests: each ends with its test.
+//! Clusters of real daemons, for tests: each ends with its test. The nodes of [`Cluster::up`] are virtual:
+//! daemons on this machine, which share its memory, its pids, its files and its users. Those of
+//! [`Cluster::on_machines`] are machines of the lab, which share nothing but a cable: what must hold between
+//! nodes is shown there.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -7,6 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
+use tutti_testkit::lab::Lab;
 use tutti_tests::{Ran, Scratch, dist, program};
 
 use crate::harness::{self, LIMIT, Running};
@@ -28,6 +32,8 @@ pub struct Cluster {
     entrances: Vec<PathBuf>,
     /// None: its folder is somebody else's to remove.
     _scratch: Option<Scratch>,
+    /// Its nodes are machines of a lab, and its folder is that of the lab.
+    lab: Option<Lab>,
 }
 
 impl Cluster {
@@ -37,6 +43,19 @@ impl Cluster {
         let cluster = Self::in_scratch(name);
         cluster.start_daemons(nodes, more);
         cluster
+    }
+
+    /// Machines of a lab, with these options of all daemons, which root starts; none, and the test is counted
+    /// as skipped, where there can be no lab.
+    #[allow(dead_code, reason = "for tests of what must hold between nodes")]
+    #[track_caller]
+    pub fn on_machines(nodes: u32, more: &[&str]) -> Option<Self> {
+        let lab = Lab::new(nodes)?;
+        let folder = lab.folder().to_owned();
+        let cluster =
+            Cluster { folder, programs: dist(), entrances: Vec::new(), _scratch: None, lab: Some(lab) };
+        cluster.lab.as_ref().expect("just made").start_daemons(more).expect("a cluster");
+        Some(cluster)
     }
 
     /// The same in a folder and with the programs of an installation tree that users of the test can reach.
@@ -56,7 +75,7 @@ impl Cluster {
         nodes: u32,
         more: &[&str],
     ) -> Self {
-        let cluster = Cluster { folder, programs, entrances, _scratch: None };
+        let cluster = Cluster { folder, programs, entrances, _scratch: None, lab: None };
         cluster.start_daemons(nodes, more);
         cluster
     }
@@ -65,7 +84,7 @@ impl Cluster {
     #[allow(dead_code, reason = "for tests with several users")]
     #[track_caller]
     pub fn up_with_starter(folder: PathBuf, programs: PathBuf, starter: &std::path::Path) -> Self {
-        let cluster = Cluster { folder, programs, entrances: Vec::new(), _scratch: None };
+        let cluster = Cluster { folder, programs, entrances: Vec::new(), _scratch: None, lab: None };
         let mut up = cluster.command(&["up"]);
         tutti_tests::run(up.env("TUTTI_STARTER", starter), LIMIT).expect_success();
         cluster
@@ -74,7 +93,7 @@ impl Cluster {
     fn in_scratch(name: &str) -> Self {
         let scratch = Scratch::new(name);
         let folder = scratch.path().join("cluster");
-        Cluster { folder, programs: dist(), entrances: Vec::new(), _scratch: Some(scratch) }
+        Cluster { folder, programs: dist(), entrances: Vec::new(), _scratch: Some(scratch), lab: None }
     }
 
     #[track_caller]
@@ -110,14 +129,67 @@ impl Cluster {
 
     /// `tutti` with these words, asking a node.
     pub fn command_on(&self, node: u32, words: &[&str]) -> Command {
-        let socket = if node == 0 { "tuttid.sock".into() } else { format!("node{node}.sock") };
+        if let Some(lab) = &self.lab {
+            let mut command = lab.node(node).command("tutti");
+            command.args(words);
+            return command;
+        }
         let mut command = Command::new(self.programs.join("bin/tutti"));
-        command.args(words).env("TUTTI_DIR", &self.folder).env("TUTTI_DAEMON", self.folder.join(socket));
+        command.args(words).env("TUTTI_DIR", &self.folder).env("TUTTI_DAEMON", self.socket(node));
         if words.first() == Some(&"submit") {
             // Its output is a file in its working directory.
             command.current_dir(&self.folder);
         }
         command
+    }
+
+    /// The machines that are its nodes.
+    #[allow(dead_code, reason = "for tests of what must hold between nodes")]
+    #[track_caller]
+    pub fn lab(&self) -> &Lab {
+        self.lab.as_ref().expect("its nodes are machines")
+    }
+
+    /// Any program on a node, whose daemon it asks.
+    #[allow(dead_code, reason = "for tests of programs without mpiexec")]
+    pub fn program_on(&self, node: u32, program: &std::path::Path) -> Command {
+        if let Some(lab) = &self.lab {
+            return lab.node(node).command(program);
+        }
+        let mut command = Command::new(program);
+        command.env("TUTTI_DIR", &self.folder).env("TUTTI_DAEMON", self.socket(node));
+        command
+    }
+
+    /// The socket of a virtual node's daemon.
+    #[allow(dead_code, reason = "for tests that ask it themselves")]
+    pub fn socket(&self, node: u32) -> PathBuf {
+        self.folder.join(if node == 0 { "tuttid.sock".into() } else { format!("node{node}.sock") })
+    }
+
+    /// The folder of a node's daemon, as it is seen here.
+    #[allow(dead_code, reason = "for tests of what daemons keep")]
+    pub fn folder_of(&self, node: u32) -> PathBuf {
+        match &self.lab {
+            Some(lab) => {
+                let first = lab.node(node).first_process().as_raw_nonzero();
+                PathBuf::from(format!("/proc/{first}/root/run/tutti"))
+            }
+            None => self.folder.clone(),
+        }
+    }
+
+    /// A file that commands on node 0 can write: as they name it, and as it is seen here.
+    #[allow(dead_code, reason = "for tests of files")]
+    pub fn file(&self, name: &str) -> (PathBuf, PathBuf) {
+        match &self.lab {
+            Some(lab) => {
+                let inside = PathBuf::from("/root").join(name);
+                let outside = lab.node(0).file(inside.to_str().expect("a path of text"));
+                (inside, outside)
+            }
+            None => (self.folder.join(name), self.folder.join(name)),
+        }
     }
 
     /// `tutti` with these words, to its end.
@@ -154,6 +226,9 @@ impl Cluster {
     #[track_caller]
     pub fn kill_daemon(&self, node: u32) -> Gone {
         let mut gone = self.kill_daemon_as_it_is(node);
+        if self.lab.is_some() {
+            return gone;
+        }
         let log = std::fs::read_to_string(&gone.log_file).expect("its log");
         let heard = log.lines().rfind(|line| line.contains("listens on ")).expect("its first line");
         let address = heard.rsplit(' ').next().expect("the address").to_owned();
@@ -170,16 +245,25 @@ impl Cluster {
         let mut words: Vec<String> =
             line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         words.pop();
+        if let Some(lab) = &self.lab {
+            let log_file = lab.node(node).file("/var/log/tuttid.log");
+            kill_and_await(pid);
+            let machine = Some(lab.node(node).command("env"));
+            return Gone { words, log_file, namespace: None, entrances: Vec::new(), machine };
+        }
         let log_file = self.folder.join(format!("node{node}.log"));
         let namespace = (net_of(pid) != net_of(rustix::process::getpid()))
             .then(|| File::open(format!("/proc/{}/ns/net", pid.as_raw_nonzero())).expect("its namespace"));
         kill_and_await(pid);
-        Gone { words, log_file, namespace, entrances: self.entrances.clone() }
+        Gone { words, log_file, namespace, entrances: self.entrances.clone(), machine: None }
     }
 
     /// Pid of a node's daemon.
     #[track_caller]
     pub fn daemon(&self, node: u32) -> Pid {
+        if let Some(lab) = &self.lab {
+            return lab.node(node).daemon().unwrap_or_else(|| panic!("no daemon on machine {node}"));
+        }
         let name = format!("node{node}");
         let folder = self.folder.as_os_str().as_encoded_bytes().to_vec();
         let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
@@ -232,6 +316,8 @@ pub struct Gone {
     namespace: Option<File>,
     /// Those of its cluster.
     entrances: Vec<PathBuf>,
+    /// What runs words on its machine of the lab.
+    machine: Option<Command>,
 }
 
 impl Gone {
@@ -275,6 +361,10 @@ impl Gone {
     /// The same, to be waited for.
     pub fn spawn(self) -> (Child, Option<File>) {
         let log = std::fs::OpenOptions::new().append(true).open(self.log_file).expect("its log");
+        if let Some(mut command) = self.machine {
+            command.args(&self.words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+            return (command.spawn().expect("the machine runs"), None);
+        }
         let mut command = match &self.namespace {
             Some(namespace) => {
                 let (mine, number) = (std::process::id(), namespace.as_raw_fd());
@@ -299,20 +389,34 @@ impl Cluster {
         for words in [["nodes"].as_slice(), &["ps", "--all"]] {
             println!("tutti {words:?}: {}", tutti_tests::run(&mut self.command(words), LIMIT));
         }
+        if let Some(lab) = &self.lab {
+            for node in 0..lab.nodes() {
+                tell_end(&format!("the log of node{node}"), &lab.log(node));
+            }
+            return;
+        }
         let logs = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for log in logs.map(|entry| entry.path()).filter(|path| path.extension() == Some("log".as_ref())) {
             let text = std::fs::read_to_string(&log).unwrap_or_default();
-            let lines: Vec<&str> = text.lines().collect();
-            let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-            println!("--- the end of {}\n{}", log.display(), last.join("\n"));
+            tell_end(&log.display().to_string(), &text);
         }
     }
+}
+
+fn tell_end(name: &str, text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    println!("--- the end of {name}\n{}", last.join("\n"));
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.tell();
+        }
+        if self.lab.is_some() {
+            // Its end is the end of all that is in it.
+            return;
         }
         let _ = tutti_tests::run(&mut self.command(&["down"]), LIMIT);
         // Those that a test has cut off from the controller.

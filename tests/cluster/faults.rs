@@ -1,4 +1,4 @@
-//! What happens when a daemon dies.
+//! What happens when a daemon dies, on machines of the lab.
 
 use rustix::process::{Signal, kill_process};
 
@@ -10,7 +10,7 @@ use crate::harness::{RANK, Running, await_that, cgroup_of, state_of};
 
 #[test]
 fn lost_node_ends_its_jobs_with_one_line() {
-    let cluster = Cluster::up("cluster-lost", 4, &["--lost-after", "4", "--keep-for", "1"]);
+    let Some(cluster) = Cluster::on_machines(4, &["--lost-after", "4", "--keep-for", "1"]) else { return };
     // By load: the first two nodes get the first job, the other two the second.
     let lost = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "hang"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -37,7 +37,9 @@ const LINES: usize = 600;
 /// A job of all four nodes, asked for on the third, while the daemons of some of them are replaced.
 #[track_caller]
 fn job_survives(name: &str, replaced: &[u32]) {
-    let cluster = Cluster::up(name, 4, &[&SLOWLY_LOST, &["--arity", "2"][..]].concat());
+    let Some(cluster) = Cluster::on_machines(4, &[&SLOWLY_LOST, &["--arity", "2"][..]].concat()) else {
+        return;
+    };
     let scratch = Scratch::new(&format!("{name}-files"));
     let file = scratch.path().join("go");
     let (spray, go) = (format!("spray={LINES},100"), format!("await={}", file.display()));
@@ -85,7 +87,7 @@ fn daemon_death_of_all_but_the_origin_keeps_the_job() {
 
 #[test]
 fn origin_restart_keeps_job_and_output() {
-    let cluster = Cluster::up("cluster-home", 2, &SLOWLY_LOST);
+    let Some(cluster) = Cluster::on_machines(2, &SLOWLY_LOST) else { return };
     let scratch = Scratch::new("cluster-home-files");
     let file = scratch.path().join("go");
     let go = format!("await={}", file.display());
@@ -102,8 +104,8 @@ fn origin_restart_keeps_job_and_output() {
 /// The daemon of the second node stands still, so that it cannot take its part of the job, and dies; the next
 /// one takes it.
 #[track_caller]
-fn begins_anew(name: &str, words: &[&str]) {
-    let cluster = Cluster::up(name, 2, &SLOWLY_LOST);
+fn begins_anew(words: &[&str]) {
+    let Some(cluster) = Cluster::on_machines(2, &SLOWLY_LOST) else { return };
     kill_process(cluster.daemon(1), Signal::STOP).expect("it lives");
     let job = cluster.start(&[&["run", "-H"], words].concat());
     await_that("it has its nodes", || cluster.job(1).contains("\"starting\""));
@@ -113,13 +115,13 @@ fn begins_anew(name: &str, words: &[&str]) {
 
 #[test]
 fn daemon_restart_starts_a_pending_part() {
-    begins_anew("cluster-unbegun-all", &["node0:2,node1:2", "-n", "4", RANK, "exchange"]);
-    begins_anew("cluster-unbegun-one", &["node1:2", "-n", "2", RANK, "attach", "finalize"]);
+    begins_anew(&["node0:2,node1:2", "-n", "4", RANK, "exchange"]);
+    begins_anew(&["node1:2", "-n", "2", RANK, "attach", "finalize"]);
 }
 
 #[test]
 fn daemon_restart_ends_leftovers() {
-    let cluster = Cluster::up("cluster-sweep", 2, &SLOWLY_LOST);
+    let Some(cluster) = Cluster::on_machines(2, &SLOWLY_LOST) else { return };
     let job = cluster.start(&["run", "-N", "2", "-n", "2", RANK, "hang"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     let ranks: Vec<_> = job.mark.processes();
@@ -136,7 +138,7 @@ fn daemon_restart_ends_leftovers() {
     assert_eq!(status, 1);
     await_that("its cgroups are gone", || cgroups.iter().all(|path| !path.exists()));
     await_that("nothing of it is kept", || {
-        std::fs::read_dir(cluster.folder.join("node1.parts")).expect("its folder").count() == 0
+        std::fs::read_dir(cluster.folder_of(1).join("node1.parts")).expect("its folder").count() == 0
     });
 }
 
@@ -144,6 +146,13 @@ pub fn parent(pid: rustix::process::Pid) -> rustix::process::Pid {
     let text = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     let parent = text.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok()).unwrap_or(1);
     rustix::process::Pid::from_raw(parent).unwrap_or(pid)
+}
+
+/// The pid of a process as it is on its own machine.
+fn number_there(pid: rustix::process::Pid) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).expect("its numbers");
+    line.split_whitespace().last().expect("the innermost").to_owned()
 }
 
 /// What a command says first on stderr.
@@ -158,11 +167,11 @@ fn first_line(command: &mut std::process::Child) -> String {
 /// are not carried out when it goes on.
 #[test]
 fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
-    let cluster = Cluster::up("cluster-headless", 2, &["--lost-after", "2"]);
+    let Some(cluster) = Cluster::on_machines(2, &["--lost-after", "2"]) else { return };
     cluster.tutti(&["submit", "-host", "node1", "-n", "1", RANK, "hang"]).expect_success();
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     let head = cluster.daemon(0);
-    let number = head.as_raw_nonzero();
+    let number = number_there(head);
     kill_process(head, Signal::STOP).expect("it lives");
     await_that("it stands still", || state_of(head) == Some('T'));
     let start = |node: u32, words: &[&str]| {

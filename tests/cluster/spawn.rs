@@ -1,4 +1,5 @@
-//! Ranks that other ranks start (MPI_Comm_spawn) in jobs under daemons, on one node and on several.
+//! Ranks that other ranks start (MPI_Comm_spawn) in jobs under daemons, on one machine of the lab and
+//! on several.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ fn spawn_program(name: &str) -> (Scratch, PathBuf) {
 #[test]
 fn spawn_works_in_jobs_under_daemons() {
     let (_scratch, spawn) = spawn_program("spawn-under-daemons");
-    let cluster = Cluster::up("spawn", 3, &[]);
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
     let program = spawn.to_str().expect("a path of text");
     for (nodes, ranks) in [("1", "2"), ("2", "2"), ("3", "3")] {
         let mut run = cluster.command(&["run", "-N", nodes, "-n", ranks, "--universe", "12", program]);
@@ -36,7 +37,7 @@ fn spawn_works_in_jobs_under_daemons() {
 #[test]
 fn spawn_uses_numbers_of_ended_ranks_again_under_forced_switches_of_5_ms() {
     let (_scratch, spawn) = spawn_program("spawn-again-forced");
-    let cluster = Cluster::up("spawn-again-forced", 2, &["--slice", "5", "--force-switch"]);
+    let Some(cluster) = Cluster::on_machines(2, &["--slice", "5", "--force-switch"]) else { return };
     let program = spawn.to_str().expect("a path of text");
     let again = ["run", "-N", "2", "-n", "2", "--universe", "6", program, "again", "40"];
     let ran = cluster.run(&again).expect_success();
@@ -48,7 +49,7 @@ fn spawn_of_a_program_that_one_node_does_not_have_starts_none() {
     if std::process::Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|ran| ran.success())
     {
         let (scratch, spawn) = spawn_program("spawn-missing");
-        let cluster = Cluster::up("spawn-missing", 2, &crate::cluster::SLOWLY_LOST);
+        let Some(cluster) = Cluster::on_machines(2, &crate::cluster::SLOWLY_LOST) else { return };
         let folder = scratch.path().join("folder");
         std::fs::create_dir(&folder).expect("a folder");
         let file = folder.join("worker");
@@ -70,7 +71,7 @@ fn spawn_of_a_program_that_one_node_does_not_have_starts_none() {
 #[test]
 fn spawn_starts_ranks_on_a_node_whose_ranks_have_all_ended() {
     let (_scratch, spawn) = spawn_program("spawn-emptied");
-    let cluster = Cluster::up("spawn-emptied", 2, &["--slice", "5", "--force-switch"]);
+    let Some(cluster) = Cluster::on_machines(2, &["--slice", "5", "--force-switch"]) else { return };
     let program = spawn.to_str().expect("a path of text");
     let words = ["run", "-N", "2", "-n", "2", "--universe", "6", program, "emptied"];
     let ran = cluster.run(&[&words[..], &["200"]].concat()).expect_success();
@@ -83,7 +84,7 @@ fn spawn_starts_ranks_on_a_node_whose_ranks_have_all_ended() {
 #[test]
 fn spawn_on_a_node_without_ranks_outlasts_its_daemon() {
     let (scratch, spawn) = spawn_program("spawn-emptied-restart");
-    let cluster = Cluster::up("spawn-emptied-restart", 2, &crate::cluster::SLOWLY_LOST);
+    let Some(cluster) = Cluster::on_machines(2, &crate::cluster::SLOWLY_LOST) else { return };
     let program = spawn.to_str().expect("a path of text");
     let go = scratch.path().join("go");
     let words = ["submit", "-N", "2", "-n", "2", "--universe", "6", program, "emptied", "5", "0"];
@@ -115,7 +116,7 @@ fn is_frozen(pid: Pid) -> bool {
 
 /// Whether the controller has logged that a job was thawed on so many nodes.
 fn has_had_turns(cluster: &Cluster, job: u32, nodes: &str) -> bool {
-    let log = std::fs::read_to_string(cluster.folder.join("turns.jsonl")).unwrap_or_default();
+    let log = std::fs::read_to_string(cluster.folder_of(0).join("turns.jsonl")).unwrap_or_default();
     let lines: Vec<serde_json::Value> =
         log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let is_thaw = |turn: &serde_json::Value| turn[0] == "thaw" && turn[3] == job;
@@ -128,8 +129,8 @@ fn has_had_turns(cluster: &Cluster, job: u32, nodes: &str) -> bool {
 /// `tutti timeline` draws the job as one: its row, its nodes, its turns, and that it is suspended.
 #[track_caller]
 fn assert_timeline_shows_one(cluster: &Cluster, job: u32, nodes: &str, command: &str) {
-    let page = cluster.folder.join(format!("spawned-{job}.html"));
-    let file = page.to_str().expect("a path of text");
+    let (file, page) = cluster.file(&format!("spawned-{job}.html"));
+    let file = file.to_str().expect("a path of text");
     cluster.tutti(&["timeline", &job.to_string(), "-o", file]).expect_success();
     let text = std::fs::read_to_string(&page).expect("a page");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("<tr><td><svg ")).collect();
@@ -148,7 +149,7 @@ fn assert_timeline_shows_one(cluster: &Cluster, job: u32, nodes: &str, command: 
 #[test]
 fn deadlock_of_parents_and_spawned_children_is_named_by_its_ranks() {
     let (_scratch, spawn) = spawn_program("spawn-stuck");
-    let cluster = Cluster::up("spawn-stuck", 2, &[]);
+    let Some(cluster) = Cluster::on_machines(2, &[]) else { return };
     let program = spawn.to_str().expect("a path of text");
     for (nodes, how) in [("1", "rank"), ("2", "rank"), ("2", "any")] {
         let words = ["run", "--on-deadlock", "end", "-N", nodes, "-n", "2", "--universe", "8"];
@@ -167,7 +168,7 @@ fn deadlock_of_parents_and_spawned_children_is_named_by_its_ranks() {
 #[test]
 fn deadlock_is_not_seen_while_a_spawned_child_is_busy() {
     let (_scratch, spawn) = spawn_program("spawn-patient");
-    let cluster = Cluster::up("spawn-patient", 2, &[]);
+    let Some(cluster) = Cluster::on_machines(2, &[]) else { return };
     let program = spawn.to_str().expect("a path of text");
     for nodes in ["1", "2"] {
         let words = ["run", "--on-deadlock", "end", "-N", nodes, "-n", "2", "--universe", "8"];
@@ -180,7 +181,7 @@ fn deadlock_is_not_seen_while_a_spawned_child_is_busy() {
 #[test]
 fn spawned_ranks_are_counted_frozen_and_end_with_their_job() {
     let (_scratch, spawn) = spawn_program("spawn-counted");
-    let cluster = Cluster::up("spawn-counted", 2, &["--slice", "5", "--force-switch"]);
+    let Some(cluster) = Cluster::on_machines(2, &["--slice", "5", "--force-switch"]) else { return };
     let program = spawn.to_str().expect("a path of text");
     for (job, nodes) in [(1, "1"), (2, "2")] {
         cluster

@@ -46,7 +46,7 @@ fn dse_elements_keep_their_promises_inside_a_node() {
 
 // Paper: D2, D3, D4, D6
 #[test]
-fn dse_elements_keep_their_promises_between_nodes() {
+fn dse_elements_keep_their_promises_between_virtual_nodes() {
     promises_are_kept("elements", &[("2", "2"), ("4", "2")]);
 }
 
@@ -58,7 +58,7 @@ fn dse_topologies_route_and_programs_give_their_status_inside_a_node() {
 
 // Paper: D5
 #[test]
-fn dse_topologies_route_and_programs_give_their_status_between_nodes() {
+fn dse_topologies_route_and_programs_give_their_status_between_virtual_nodes() {
     promises_are_kept("routes", &[("4", "2"), ("3", "3")]);
 }
 

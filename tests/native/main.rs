@@ -119,7 +119,7 @@ fn keeps_its_promises(program_name: &str, subject: &str) {
 
 // Paper: M1, M2, C2, C4, C6, C8, C9, C10, C13
 #[test]
-fn native_regions_keep_their_promises_inside_a_node_and_between_nodes() {
+fn native_regions_keep_their_promises_inside_a_node_and_between_virtual_nodes() {
     keeps_its_promises("region_operations", "regions");
 }
 
@@ -142,14 +142,14 @@ fn native_operations_on_a_stopped_rank_of_the_node_are_done() {
 /// C11: messages that start a function of a receiver that computes.
 // Paper: C11
 #[test]
-fn native_signals_keep_their_promises_inside_a_node_and_between_nodes() {
+fn native_signals_keep_their_promises_inside_a_node_and_between_virtual_nodes() {
     keeps_its_promises("signals", "signals");
 }
 
 /// C12: the same bytes for many ranks with one combined acknowledgement.
 // Paper: C12
 #[test]
-fn native_multicast_keeps_its_promises_inside_a_node_and_between_nodes() {
+fn native_multicast_keeps_its_promises_inside_a_node_and_between_virtual_nodes() {
     keeps_its_promises("multicast", "multicast");
 }
 

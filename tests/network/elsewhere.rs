@@ -23,7 +23,7 @@ fn ran(
 }
 
 #[test]
-fn wrong_arguments_give_the_same_classes_between_nodes() {
+fn wrong_arguments_give_the_same_classes_between_virtual_nodes() {
     for network in NETWORKS {
         let source = "tests/collectives/c/wrong_arguments.c";
         passes(network, source, 3, &[], "wrong arguments: all right");
@@ -31,7 +31,7 @@ fn wrong_arguments_give_the_same_classes_between_nodes() {
 }
 
 #[test]
-fn fatal_error_between_nodes_is_one_line_and_ends_the_job() {
+fn fatal_error_between_virtual_nodes_is_one_line_and_ends_the_job() {
     let scratch = Scratch::new("network-fatal");
     let compiled = compile("tests/mpi/programs/fatal.c", scratch.path());
     let cases = [
@@ -49,7 +49,7 @@ fn fatal_error_between_nodes_is_one_line_and_ends_the_job() {
 }
 
 #[test]
-fn communicators_are_made_and_freed_between_nodes() {
+fn communicators_are_made_and_freed_between_virtual_nodes() {
     for network in NETWORKS {
         passes(
             network,
@@ -62,21 +62,21 @@ fn communicators_are_made_and_freed_between_nodes() {
 }
 
 #[test]
-fn nonblocking_collectives_never_match_blocking_ones_between_nodes() {
+fn nonblocking_collectives_never_match_blocking_ones_between_virtual_nodes() {
     for network in NETWORKS {
         passes(network, "tests/collectives/c/started_beside.c", 3, &[], "started beside waiting: all right");
     }
 }
 
 #[test]
-fn sessions_work_between_nodes() {
+fn sessions_work_between_virtual_nodes() {
     for network in NETWORKS {
         passes(network, "tests/mpi/programs/sessions.c", 3, &["alone"], "sessions alone: ok");
     }
 }
 
 #[test]
-fn checker_accepts_correct_programs_between_nodes() {
+fn checker_accepts_correct_programs_between_virtual_nodes() {
     // Attributes leaves communicators behind on purpose.
     let conformance = CONFORMANCE.into_iter().filter(|name| *name != "attributes");
     let conformance = conformance.map(|name| (format!("tests/mpi/programs/{name}.c"), &[][..]));

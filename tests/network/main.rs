@@ -97,7 +97,7 @@ fn random_messages_arrive_once_in_order_over_udp() {
 }
 
 #[test]
-fn random_messages_arrive_once_in_order_between_two_nodes() {
+fn random_messages_arrive_once_in_order_between_two_virtual_nodes() {
     random(Network::TwoNodes, 4, "12");
 }
 
@@ -113,7 +113,7 @@ fn random_messages_arrive_once_in_order_over_a_faulty_network() {
 }
 
 #[test]
-fn send_and_receive_modes_work_over_udp_and_between_nodes() {
+fn send_and_receive_modes_work_over_udp_and_between_virtual_nodes() {
     for network in [Network::Udp, Network::TwoNodes, Network::TwoNamespaces, Network::Faulty] {
         passes(network, "tests/point_to_point/programs/modes.c", 3, &[], "checks");
     }
@@ -138,7 +138,7 @@ fn collectives_work_over_udp() {
 }
 
 #[test]
-fn collectives_work_between_two_nodes() {
+fn collectives_work_between_two_virtual_nodes() {
     collectives(Network::TwoNodes, 5, "40");
 }
 
@@ -153,7 +153,7 @@ fn collectives_work_over_a_faulty_network() {
 }
 
 #[test]
-fn neighbor_collectives_work_between_two_nodes() {
+fn neighbor_collectives_work_between_two_virtual_nodes() {
     let source = "tests/collectives/c/neighbours.c";
     passes(Network::TwoNodes, source, 6, &[], "neighbours: all right");
     passes(Network::TwoNamespaces, source, 4, &[], "neighbours: all right");
@@ -172,7 +172,7 @@ fn conformance_programs_pass_over_udp() {
 }
 
 #[test]
-fn conformance_programs_pass_between_two_nodes() {
+fn conformance_programs_pass_between_two_virtual_nodes() {
     conforms(Network::TwoNodes, 3);
 }
 
@@ -183,7 +183,7 @@ fn conformance_programs_pass_between_two_namespaces() {
 
 /// Every fifth datagram of any kind is lost, acknowledgements and what is sent again too.
 #[test]
-fn remote_memory_programs_pass_between_two_nodes_that_lose_a_fifth() {
+fn remote_memory_programs_pass_between_two_virtual_nodes_that_lose_a_fifth() {
     let seed = seed();
     let programs = [
         ("mpicc", "tests/windows/c/operations.c", vec![&*seed, "1"], "operations: all right\n"),

@@ -1,53 +1,46 @@
-//! Launches on different nodes of a cluster, each on one node alone: they find and reach each other by the
-//! word of the daemons, and nobody else does.
+//! Launches on different machines of the lab, each on one alone: they find and reach each other by the word of
+//! the daemons, and nobody else does.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use tutti_testkit::{Need, skip};
-use tutti_tests::users::Users;
-use tutti_tests::{Ran, Scratch, compile, program, run};
+use tutti_tests::{Ran, Scratch, compile, run};
 
 use crate::LIMIT;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, SLOWLY_LOST};
 use crate::harness::Running;
 
-/// Two nodes in network namespaces of their own: nothing but the network is between them.
-fn two_nodes(name: &str) -> Option<Cluster> {
-    has_namespaces().then(|| Cluster::up(name, 2, &["--netns", "--lost-after", "12"]))
-}
-
-fn has_namespaces() -> bool {
-    let probe = program("mpiexec").args(["--netns", "2", "-n", "2", "true"]).output().expect("mpiexec");
-    if !probe.status.success() {
-        skip(Need::NetworkNamespace, String::from_utf8_lossy(&probe.stderr));
-    }
-    probe.status.success()
-}
-
-/// One side on a node, whose files for launches of its own node are in a folder of its own.
-fn side(mut tutti: Command, place: [&str; 2], launches: &Path, folder: &Path, words: [&str; 3]) -> Command {
-    tutti.args(["run", "-H", place[0], "-n", place[1], "env"]);
-    tutti.arg(format!("TUTTI_DIR={}", folder.join(place[0]).display())).arg(launches).args(words);
-    tutti
-}
-
+/// Two machines, and the program that accepts and connects.
 struct Sides {
     cluster: Cluster,
-    scratch: Scratch,
+    _scratch: Scratch,
     launches: PathBuf,
 }
 
 impl Sides {
+    /// None where there can be no lab.
     fn new(name: &str) -> Option<Self> {
-        let cluster = two_nodes(name)?;
+        let cluster = Cluster::on_machines(2, &SLOWLY_LOST)?;
         let scratch = Scratch::new(&format!("{name}-files"));
         let launches = compile("tests/processes/programs/launches.c", scratch.path());
-        Some(Sides { cluster, scratch, launches })
+        Some(Sides { cluster, _scratch: scratch, launches })
+    }
+
+    /// A file that both machines have.
+    fn file(&self, name: &str) -> Shared {
+        let inside = format!("/home/alice/{name}");
+        Shared { inside, outside: self.cluster.lab().home().join("alice").join(name) }
+    }
+
+    fn side_of(&self, user: &'static str, place: [&str; 2], words: [&str; 3]) -> Command {
+        let mut tutti = self.cluster.lab().node(0).user(user).command("tutti");
+        tutti.args(["run", "-H", place[0], "-n", place[1]]).arg(&self.launches).args(words);
+        tutti
     }
 
     fn side(&self, place: [&str; 2], words: [&str; 3]) -> Command {
-        side(self.cluster.command(&[]), place, &self.launches, self.scratch.path(), words)
+        self.side_of("root", place, words)
     }
 
     #[track_caller]
@@ -56,13 +49,19 @@ impl Sides {
     }
 }
 
+/// A file of the shared home: as machines name it, and as it is seen here.
+struct Shared {
+    inside: String,
+    outside: PathBuf,
+}
+
 #[test]
 fn launches_on_two_nodes_connect_by_a_port_and_an_ended_one_is_refused() {
     let Some(sides) = Sides::new("launches-far") else { return };
-    let file = sides.scratch.path().join("port");
-    let file = file.to_str().expect("a path of text");
+    let Shared { inside: file, outside } = sides.file("port");
+    let file = file.as_str();
     for ranks in [["1", "1"], ["2", "3"]] {
-        let _ = std::fs::remove_file(file);
+        let _ = std::fs::remove_file(&outside);
         let mut accept =
             Running::start_command(&mut sides.side(["node1", ranks[0]], ["accept", file, "say"]));
         accept.await_line("found");
@@ -78,8 +77,8 @@ fn launches_on_two_nodes_connect_by_a_port_and_an_ended_one_is_refused() {
 #[test]
 fn launch_that_ends_on_another_node_is_an_error_of_the_other_one() {
     let Some(sides) = Sides::new("launches-far-die") else { return };
-    let file = sides.scratch.path().join("port");
-    let file = file.to_str().expect("a path of text");
+    let Shared { inside: file, .. } = sides.file("port");
+    let file = file.as_str();
     let mut accept = Running::start_command(&mut sides.side(["node1", "2"], ["accept", file, "die"]));
     let connected = sides.run(["node0", "2"], ["connect", file, "die"]).expect_success();
     assert_eq!((connected.stdout.as_str(), accept.try_await_line("accepted")), ("connected\n", false));
@@ -105,14 +104,9 @@ fn launches_on_two_nodes_find_a_name_though_a_daemon_was_killed_since() {
 fn program_without_mpiexec_publishes_a_name_for_other_nodes() {
     let Some(sides) = Sides::new("launches-far-alone") else { return };
     let name = format!("lake-{}", std::process::id());
-    // As a user's shell on that node would start it.
-    let mut alone = sides.cluster.command(&["run", "-H", "node1", "-n", "1", "env"]);
-    for variable in ["TUTTI_TICKET", "TUTTI_BOARD"] {
-        alone.args(["-u", variable]);
-    }
-    alone.arg(format!("TUTTI_DAEMON={}", sides.cluster.folder.join("node1.sock").display()));
-    alone.arg(format!("TUTTI_DIR={}", sides.scratch.path().join("alone").display()));
-    let mut accept = Running::start_command(alone.arg(&sides.launches).args(["accept", &name, "say"]));
+    // As a user's shell on that machine would start it.
+    let mut alone = sides.cluster.program_on(1, &sides.launches);
+    let mut accept = Running::start_command(alone.args(["accept", &name, "say"]));
     accept.await_line("found");
     let connected = sides.run(["node0", "2"], ["connect", &name, ""]).expect_success();
     assert_eq!((&*connected.stdout, &*connected.stderr), ("connected\n", ""), "{connected}");
@@ -123,26 +117,20 @@ fn program_without_mpiexec_publishes_a_name_for_other_nodes() {
 /// Whoever has read the port's name somewhere is another user still.
 #[test]
 fn launch_on_another_node_of_another_user_is_refused() {
-    if !has_namespaces() {
-        return;
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "only root's lab has machines with users");
     }
-    let Some(users) = Users::new("tutti-launches-far", 2) else { return };
-    let scratch = Scratch::new("launches-far-users");
-    let [owner, other] = users.uids() else { panic!("two users") };
-    let launches = users.reachable(&compile("tests/processes/programs/launches.c", scratch.path()));
-    let options = ["--netns", "--lost-after", "12"];
-    let cluster = Cluster::up_at(users.root().join("cluster"), users.programs().to_owned(), 2, &options);
-    let file = users.folder(*owner).join("port");
-    let file = file.to_str().expect("a path of text");
-    let side = |uid: u32, node: &str, words: [&str; 3]| {
-        let mut tutti = users.command(uid, "tutti", &[]);
-        tutti.env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock"));
-        side(tutti, [node, "1"], &launches, &users.folder(uid), words)
-    };
-    let mut accept = Running::start_command(&mut side(*owner, "node1", ["accept", file, "say"]));
+    let Some(sides) = Sides::new("launches-far-users") else { return };
+    let Shared { inside: file, outside } = sides.file("port");
+    let file = file.as_str();
+    let mut accept =
+        Running::start_command(&mut sides.side_of("alice", ["node1", "1"], ["accept", file, "say"]));
     accept.await_line("found");
-    let ran = run(&mut side(*other, "node0", ["connect", file, "refused"]), LIMIT).expect_success();
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(outside.parent().expect("a home"), everybody).expect("it is there");
+    let connect = |user, how| run(&mut sides.side_of(user, ["node0", "1"], ["connect", file, how]), LIMIT);
+    let ran = connect("bob", "refused").expect_success();
     assert_eq!((&*ran.stdout, &*ran.stderr), ("refused\n", ""), "{ran}");
-    run(&mut side(*owner, "node0", ["connect", file, ""]), LIMIT).expect_success();
+    connect("alice", "").expect_success();
     assert_eq!(accept.end(), (0, String::new()));
 }

@@ -132,7 +132,7 @@ fn launches_connect_by_a_port_and_have_all_of_mpi_between_them() {
 }
 
 #[test]
-fn launches_on_several_nodes_connect_by_a_port() {
+fn launches_on_several_virtual_nodes_connect_by_a_port() {
     let launches = Launches::new("launches-nodes");
     let file = launches.port_file();
     let nodes = "--virtual-nodes 2 -n 3";
@@ -285,7 +285,7 @@ fn launches_pass_a_token_by_locks_posts_and_puts() {
 }
 
 #[test]
-fn launches_pass_locks_on_between_nodes_while_the_target_sleeps() {
+fn launches_pass_locks_on_between_virtual_nodes_while_the_target_sleeps() {
     windows_are_right("tests/processes/programs/lock_queue.c", &[], &SIDES[3..]);
 }
 

@@ -190,7 +190,7 @@ fn run_nodes(program_file: &Path, (ranks, nodes, universe): (u32, u32, u32), arg
 }
 
 #[test]
-fn spawn_between_nodes_starts_ranks_with_a_world_of_their_own() {
+fn spawn_between_virtual_nodes_starts_ranks_with_a_world_of_their_own() {
     let scratch = Scratch::new("processes-spawn-nodes");
     let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
     for job in [(2, 2, 10), (3, 2, 11), (3, 3, 12)] {
@@ -200,7 +200,7 @@ fn spawn_between_nodes_starts_ranks_with_a_world_of_their_own() {
 }
 
 #[test]
-fn spawn_between_nodes_starts_all_or_none_and_says_why() {
+fn spawn_between_virtual_nodes_starts_all_or_none_and_says_why() {
     let scratch = Scratch::new("processes-spawn-nodes-refused");
     let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
     let mut mpiexec = program("mpiexec");
@@ -210,7 +210,7 @@ fn spawn_between_nodes_starts_all_or_none_and_says_why() {
 }
 
 #[test]
-fn spawn_between_nodes_places_ranks_where_the_user_wishes() {
+fn spawn_between_virtual_nodes_places_ranks_where_the_user_wishes() {
     let scratch = Scratch::new("processes-spawn-nodes-host");
     let spawn = compile("tests/processes/programs/spawn.c", scratch.path());
     for (host, ranks, places) in [("", "4", "0 1 0 1"), ("node1", "3", "1 1 1"), ("node0", "2", "0 0")] {

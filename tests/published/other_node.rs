@@ -1,5 +1,5 @@
-//! Regions of another node of a cluster: everything that clients of the node have, over the network, by the
-//! word of the daemons.
+//! Regions of another machine of the lab: everything that clients of the node have, over the network, by the
+//! word of the daemons. What attacks the server of regions itself does so on virtual nodes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,13 +11,18 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_shm::published::far::{Admission, Given, Pass, Secret, Wanted, enter};
 use tutti_shm::published::{Ask, Status};
-use tutti_testkit::{Need, has_command, has_command_for_part, skip, skip_part};
-use tutti_tests::users::Users;
-use tutti_tests::{Scratch, program, run};
+use tutti_testkit::{Need, has_command_for_part, skip};
+use tutti_tests::{Scratch, run};
 
 use crate::cluster::Cluster;
 use crate::harness::{self, Running, await_that};
 use crate::{LIMIT, compile};
+
+/// A machine of which nothing is heard is soon lost.
+const SOON_LOST: [&str; 4] = ["--lost-after", "4", "--keep-for", "5"];
+/// Users of all machines of a lab.
+const ALICE: u32 = 1001;
+const BOB: u32 = 1002;
 
 /// A server on node 1, and its clients on the others.
 struct Service {
@@ -30,9 +35,20 @@ struct Service {
 }
 
 impl Service {
+    /// On machines of the lab; none where there can be no lab.
     #[track_caller]
-    fn start(name: &str, nodes: u32, more: &[&str]) -> Self {
-        let cluster = Cluster::up(&format!("published-{name}"), nodes, more);
+    fn start(name: &str) -> Option<Self> {
+        Cluster::on_machines(3, &SOON_LOST).map(|cluster| Self::on(cluster, name))
+    }
+
+    /// On virtual nodes, whose sockets this process reaches.
+    #[track_caller]
+    fn start_virtual(name: &str) -> Self {
+        Self::on(Cluster::up(&format!("published-{name}"), 3, &[]), name)
+    }
+
+    #[track_caller]
+    fn on(cluster: Cluster, name: &str) -> Self {
         let scratch = Scratch::new(&format!("published-{name}-files"));
         let server = compile("tests/published/programs/server.c", scratch.path());
         let client = compile("tests/published/programs/client.c", scratch.path());
@@ -43,9 +59,8 @@ impl Service {
 
     /// A client that is no rank, on a node: what it does, with regions of that node.
     fn command(&self, node: u32, what: &str, of: &str, more: &[&str]) -> Command {
-        let mut command = Command::new(&self.client);
+        let mut command = self.cluster.program_on(node, &self.client);
         command.args([what, &format!("{}@{of}", self.prefix)]).args(more);
-        command.env("TUTTI_DIR", &self.cluster.folder).env("TUTTI_DAEMON", socket(&self.cluster, node));
         command
     }
 
@@ -72,10 +87,6 @@ impl Service {
     }
 }
 
-fn socket(cluster: &Cluster, node: u32) -> PathBuf {
-    cluster.folder.join(if node == 0 { "tuttid.sock".into() } else { format!("node{node}.sock") })
-}
-
 #[track_caller]
 fn start_server(cluster: &Cluster, server: &Path, prefix: &str) -> Running {
     let mut run = cluster.command(&["run", "-H", "node1", "-n", "1"]);
@@ -89,7 +100,7 @@ fn start_server(cluster: &Cluster, server: &Path, prefix: &str) -> Running {
 // Paper: C8
 #[test]
 fn published_region_of_another_node_keeps_its_rights() {
-    let service = Service::start("rights", 3, &[]);
+    let Some(service) = Service::start("rights") else { return };
     service.ask("rights", &[]);
     service.ask("threads", &[]);
     service.ask("work", &["200"]);
@@ -97,21 +108,22 @@ fn published_region_of_another_node_keeps_its_rights() {
     rank.arg(&service.client).args(["rights", &format!("{}@node1", service.prefix)]);
     harness::run(&mut rank).expect_success();
     // On its own node a region is mapped, also if the node is said.
-    let mut near = Command::new(&service.client);
-    near.args(["status", &format!("{}@node1", service.prefix)]);
-    near.env("TUTTI_DAEMON", socket(&service.cluster, 1));
-    assert_eq!(service.status(near), 0);
-    let mut without = service.command(2, "status", "node1", &[]);
-    without.env("TUTTI_DAEMON", service.cluster.folder.join("nothing.sock"));
+    assert_eq!(service.status(service.command(1, "status", "node1", &[])), 0);
+    let mut without = service.cluster.program_on(2, Path::new("env"));
+    without.arg("TUTTI_DAEMON=/no/such.sock").arg(&service.client);
+    without.args(["status", &format!("{}@node1", service.prefix)]);
     assert_eq!(service.status(without), Status::Daemon as i32);
     assert_eq!(service.status(service.command(2, "status", "nowhere", &[])), Status::Node as i32);
     assert_eq!(service.status(service.command(2, "status", "*", &[])), 0);
-    let other = Command::new(&service.client)
-        .args(["status", "no-such-prefix@node1"])
-        .env("TUTTI_DAEMON", socket(&service.cluster, 2))
-        .output()
-        .expect("the client");
-    assert!(String::from_utf8_lossy(&other.stdout).contains(&format!("status {}", Status::Region as i32)));
+    // The name is not there without its node.
+    let mut near = service.cluster.program_on(2, &service.client);
+    near.args(["status", &service.prefix]);
+    assert_eq!(service.status(near), Status::Region as i32);
+    for node in ["node1", "*"] {
+        let mut other = service.cluster.program_on(2, &service.client);
+        other.args(["status", &format!("no-such-prefix@{node}")]);
+        assert_eq!(service.status(other), Status::Region as i32, "{node}");
+    }
     service.end();
 }
 
@@ -119,7 +131,7 @@ fn published_region_of_another_node_keeps_its_rights() {
 // Paper: C3
 #[test]
 fn published_region_answers_another_node_while_its_owner_is_suspended() {
-    let service = Service::start("frozen", 3, &[]);
+    let Some(service) = Service::start("frozen") else { return };
     service.ask("work", &["50"]);
     service.cluster.tutti(&["suspend", "1"]).expect_success();
     let mut client = Running::start_command(&mut service.command(2, "frozen", "node1", &[]));
@@ -132,7 +144,7 @@ fn published_region_answers_another_node_while_its_owner_is_suspended() {
 
 #[test]
 fn published_region_of_another_node_that_is_opened_anew_is_another_one() {
-    let service = Service::start("stale", 3, &[]);
+    let Some(service) = Service::start("stale") else { return };
     for wait in ["", "wait"] {
         let mut client = Running::start_command(&mut service.command(2, "stale", "node1", &[wait]));
         client.await_line("open");
@@ -146,7 +158,7 @@ fn published_region_of_another_node_that_is_opened_anew_is_another_one() {
 /// A rank that dies, then a server of regions that is killed.
 #[test]
 fn published_region_of_another_node_is_gone_with_its_owner_or_its_server() {
-    let mut service = Service::start("gone", 3, &[]);
+    let Some(mut service) = Service::start("gone") else { return };
     let start = |service: &Service| {
         let mut clients = ["", "wait"]
             .map(|wait| Running::start_command(&mut service.command(2, "gone", "node1", &[wait])));
@@ -173,7 +185,7 @@ fn published_region_of_another_node_is_gone_with_its_owner_or_its_server() {
 /// The example of a server with two clients, each on a node of its own.
 #[test]
 fn published_example_serves_clients_of_other_nodes() {
-    let cluster = Cluster::up("published-example-far", 3, &[]);
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
     let scratch = Scratch::new("published-example-far-files");
     let compiled = compile("examples/service.c", scratch.path());
     let name = format!("example-far-{}", std::process::id());
@@ -223,7 +235,7 @@ impl Service {
 
     #[track_caller]
     fn pass(&self, rest: &str) -> (SocketAddr, Pass) {
-        match ask_daemon(&socket(&self.cluster, 2), &self.wanted(rest)) {
+        match ask_daemon(&self.cluster.socket(2), &self.wanted(rest)) {
             Given::There { address, pass, node } if node == "node1" => (address, pass),
             other => panic!("{other:?}"),
         }
@@ -232,8 +244,8 @@ impl Service {
 
 /// A pass is good once; a client of another node that floods is slowed down, and others are answered.
 #[test]
-fn published_region_slows_down_a_client_of_another_node_that_floods_it() {
-    let service = Service::start("flood", 3, &[]);
+fn published_region_slows_down_a_client_of_another_virtual_node_that_floods_it() {
+    let service = Service::start_virtual("flood");
     let (address, pass) = service.pass("atomic");
     let door = enter(address, &pass).expect("it is let in");
     assert!(enter(address, &pass).is_err(), "the pass has been shown");
@@ -265,8 +277,8 @@ fn published_region_slows_down_a_client_of_another_node_that_floods_it() {
 
 /// Passes that nobody shows, and connections without one, keep nobody out.
 #[test]
-fn published_region_of_another_node_survives_rubbish() {
-    let service = Service::start("rubbish", 3, &[]);
+fn published_region_of_another_virtual_node_survives_rubbish() {
+    let service = Service::start_virtual("rubbish");
     let seed = tutti_testkit::seed();
     println!("TUTTI_TEST_SEED={seed}");
     let mut random = tutti_testkit::Random::new(seed);
@@ -289,7 +301,7 @@ fn published_region_of_another_node_survives_rubbish() {
     kept.push(stream);
     let question = service.wanted("all").encode();
     for _ in 0..300 {
-        let mut stream = UnixStream::connect(socket(&service.cluster, 2).with_extension("regions"))
+        let mut stream = UnixStream::connect(service.cluster.socket(2).with_extension("regions"))
             .expect("the daemon's socket");
         let mut bytes = question.clone();
         for _ in 0..random.below(5) {
@@ -305,123 +317,85 @@ fn published_region_of_another_node_survives_rubbish() {
     service.end();
 }
 
-/// Whom a region is for, on any node: by the word of that node's kernel, whatever a client says of itself.
+/// Whom a region is for, on any machine: by the word of that one's kernel, whatever a client says of itself.
 #[test]
 fn published_regions_are_for_whom_their_owner_says_on_other_nodes_too() {
-    let Some(users) = Users::new("tutti-published-far", 2) else { return };
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "only root's lab has machines with users");
+    }
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
     let scratch = Scratch::new("published-far-users");
-    let [owner, other] = users.uids() else { panic!("two users") };
-    let (owner, other) = (*owner, *other);
-    let server = users.reachable(&compile("tests/published/programs/server.c", scratch.path()));
-    let client = users.reachable(&compile("tests/published/programs/client.c", scratch.path()));
-    let cluster = Cluster::up_at(users.root().join("cluster"), users.programs().to_owned(), 3, &[]);
-    let ask = |uid: u32, words: &[&str]| {
-        let mut command = users.foreign(uid, &client);
-        command.env("LD_LIBRARY_PATH", users.programs().join("lib"));
-        run(command.env("TUTTI_DAEMON", socket(&cluster, 2)).args(words), LIMIT)
-    };
+    let server = compile("tests/published/programs/server.c", scratch.path());
+    let client = compile("tests/published/programs/client.c", scratch.path());
+    let ask =
+        |user, words: &[&str]| run(cluster.lab().node(2).user(user).command(&client).args(words), LIMIT);
     let audiences = [
         ("own", "user".to_owned(), false),
-        ("bob", format!("user:{other}"), true),
-        ("group", format!("group:{other}"), true),
+        ("bob", format!("user:{BOB}"), true),
+        ("group", format!("group:{BOB}"), true),
         ("wheel", "group:0".to_owned(), false),
         ("all", "everybody".to_owned(), true),
     ];
     for (name, whom, is_let_in) in audiences {
         let prefix = format!("far-{name}-{}", std::process::id());
-        let mut job = users.command(owner, "tutti", &["run", "-H", "node1", "-n", "1"]);
-        job.env("TUTTI_DAEMON", socket(&cluster, 1)).arg(&server).args([&prefix, &whom]);
+        let mut job = cluster.lab().node(1).user("alice").command("tutti");
+        job.args(["run", "-H", "node1", "-n", "1"]).arg(&server).args([&prefix, &whom]);
         let mut job = Running::start_command(&mut job);
         job.await_line("ready");
-        let named = format!("{owner}/{prefix}@node1");
-        ask(owner, &["rights", &format!("{prefix}@node1")]).expect_success();
+        let named = format!("{ALICE}/{prefix}@node1");
+        ask("alice", &["rights", &format!("{prefix}@node1")]).expect_success();
         if is_let_in {
-            ask(other, &["rights", &named]).expect_success();
+            ask("bob", &["rights", &named]).expect_success();
         } else {
             for rest in ["all", "beat", "write", "atomic", "signal"] {
-                ask(other, &["refused", &named, rest]).expect_success();
+                ask("bob", &["refused", &named, rest]).expect_success();
             }
         }
         // A name of another user's is not found under one's own.
-        assert!(ask(other, &["status", &format!("{prefix}@node1")]).stdout.contains("status -3\n"));
+        assert!(ask("bob", &["status", &format!("{prefix}@node1")]).stdout.contains("status -3\n"));
         if name == "own" {
-            vouches_for_nobody(&users, other, (owner, &prefix));
+            no_other_user_vouches(&cluster, &prefix);
         }
-        ask(owner, &["send", &format!("{prefix}@node1"), "end"]).expect_success();
+        ask("alice", &["send", &format!("{prefix}@node1"), "end"]).expect_success();
         assert_eq!(job.end().0, 0);
     }
 }
 
 /// Another user says to the server what a daemon would, of the owner itself.
 #[track_caller]
-fn vouches_for_nobody(users: &Users, other: u32, (owner, prefix): (u32, &str)) {
+fn no_other_user_vouches(cluster: &Cluster, prefix: &str) {
     if !has_command_for_part(Need::Python, "python3") {
         return;
     }
-    let name = tutti_shm::published::socket_name(owner, &format!("{prefix}-all"));
-    let admission = Admission { at: [127, 0, 0, 1].into(), groups: vec![owner] }.encode();
-    let ask = [&Ask::Admit(owner).encode(admission.len())[..], &admission].concat();
+    let name = tutti_shm::published::socket_name(ALICE, &format!("{prefix}-all"));
+    let admission = Admission { at: [127, 0, 0, 1].into(), groups: vec![ALICE] }.encode();
+    let ask = [&Ask::Admit(ALICE).encode(admission.len())[..], &admission].concat();
     let script = "import socket, sys\n\
                   s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n\
                   s.connect('\\0' + sys.argv[1]); s.send(bytes.fromhex(sys.argv[2]))\n\
                   print(s.recv(99)[:8].hex())";
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let said = run(users.foreign(other, "python3").args(["-c", script, &name, &hex(&ask)]), LIMIT);
+    let mut python = cluster.lab().node(1).user("bob").command("python3");
+    let said = run(python.args(["-c", script, &name, &hex(&ask)]), LIMIT);
     let head = [16_i32.to_le_bytes(), (Status::Right as i32).to_le_bytes()].concat();
     assert_eq!(said.expect_success().stdout.trim(), hex(&head));
 }
 
-/// Nodes in network namespaces of their own: the name is not there without its node, any node finds it, and
-/// when the node is cut off its regions are gone.
+/// When a machine is cut off its regions are gone.
 #[test]
 fn published_region_of_a_node_that_is_lost_is_gone() {
-    if !has_command(Need::Ip, "ip") {
-        return;
-    }
-    let probe = program("mpiexec").args(["--netns", "2", "-n", "2", "true"]).output().expect("mpiexec");
-    if !probe.status.success() {
-        skip(Need::NetworkNamespace, String::from_utf8_lossy(&probe.stderr));
-        return;
-    }
-    let service = Service::start("lost", 3, &["--netns"]);
-    let inside = |node: u32, mut command: Command| {
-        let daemon = service.cluster.daemon(node).as_raw_nonzero();
-        let mut enter = Command::new("nsenter");
-        enter.arg(format!("--net=/proc/{daemon}/ns/net")).arg(command.get_program()).args(command.get_args());
-        enter.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command = enter;
-        command
-    };
-    run(&mut inside(2, service.command(2, "rights", "node1", &[])), LIMIT).expect_success();
-    run(&mut inside(2, service.command(2, "rights", "*", &[])), LIMIT).expect_success();
-    let mut near = Command::new(&service.client);
-    near.args(["status", &service.prefix]);
-    assert_eq!(service.status(inside(2, near)), Status::Region as i32);
-    let none = Wanted { name: "none".into(), node: "*".into(), ..service.wanted("all") };
-    assert_eq!(ask_daemon(&socket(&service.cluster, 2), &none), Given::Refused(Status::Region));
+    let Some(service) = Service::start("lost") else { return };
+    service.ask("rights", &[]);
     let clients = ["", "wait"].map(|wait| {
-        let command = service.command(2, "gone", "node1", &[wait]);
-        let mut client = Running::start_command(&mut inside(2, command));
+        let mut client = Running::start_command(&mut service.command(2, "gone", "node1", &[wait]));
         client.await_line("open");
         client
     });
-    let mut cut = Command::new("ip");
-    cut.args(["link", "set", "tutti", "down"]);
-    let cut = run(&mut inside(1, cut), LIMIT);
-    if !cut.status.success() {
-        skip_part(Need::NetworkNamespace, format!("the cable cannot be cut: {cut}"));
-        return;
-    }
+    service.cluster.lab().node(1).cut();
     for client in clients {
         assert_eq!(client.end(), (0, String::new()));
     }
-    let name = service.wanted("all");
     await_that("the node is lost", || {
-        ask_daemon(&socket(&service.cluster, 2), &name) == Given::Refused(Status::Node)
+        service.status(service.command(2, "status", "node1", &[])) == Status::Node as i32
     });
-    // Nobody can tell the node that the job is over: its starter is ended here, and takes the rest along.
-    for process in service.job.mark.processes() {
-        let _ = kill_process(process, Signal::KILL);
-    }
-    service.job.mark.assert_nothing_left();
 }

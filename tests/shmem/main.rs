@@ -327,7 +327,7 @@ fn shmem_heap_size_comes_from_the_environment() {
 
 /// The same promises where PEs are on several virtual nodes, with several on each.
 #[test]
-fn shmem_between_nodes_keeps_its_promises() {
+fn shmem_between_virtual_nodes_keeps_its_promises() {
     let names = [
         "rma",
         "atomics",
@@ -356,7 +356,7 @@ fn shmem_between_nodes_keeps_its_promises() {
 
 /// A PE that computes and calls nothing is worked on all the same.
 #[test]
-fn shmem_between_nodes_goes_on_while_the_target_computes() {
+fn shmem_between_virtual_nodes_goes_on_while_the_target_computes() {
     let scratch = Scratch::new("shmem-computes");
     let compiled = compile_with("oshcc", "tests/shmem/programs/computes.c", scratch.path());
     let mut command = program("oshrun");

@@ -139,7 +139,7 @@ fn run_on_nodes(
 }
 
 #[test]
-fn window_operations_work_between_nodes() {
+fn window_operations_work_between_virtual_nodes() {
     let scratch = Scratch::new("windows-nodes");
     let operations = compiled(&scratch, "operations");
     for nodes in NODES {
@@ -176,7 +176,7 @@ fn window_operations_are_done_once_where_datagrams_are_lost() {
 }
 
 #[test]
-fn window_long_operations_between_nodes_are_done_in_order() {
+fn window_long_operations_between_virtual_nodes_are_done_in_order() {
     let scratch = Scratch::new("windows-long");
     let long = compiled(&scratch, "long");
     for nodes in NODES {
@@ -219,7 +219,7 @@ fn window_requests_on_a_stopped_rank_do_not_wait() {
 
 // Paper: C3
 #[test]
-fn window_operations_between_nodes_are_done_while_the_target_computes() {
+fn window_operations_between_virtual_nodes_are_done_while_the_target_computes() {
     let scratch = Scratch::new("windows-nodes-progress");
     let progress = compiled(&scratch, "progress");
     let ran = run_on_nodes(&progress, NODES[0], &[]).expect_success();
@@ -227,7 +227,7 @@ fn window_operations_between_nodes_are_done_while_the_target_computes() {
 }
 
 #[test]
-fn window_wrong_calls_between_nodes_give_the_standard_error_class() {
+fn window_wrong_calls_between_virtual_nodes_give_the_standard_error_class() {
     let scratch = Scratch::new("windows-nodes-wrong");
     let wrong = compiled(&scratch, "wrong");
     let ran = run_on_nodes(&wrong, NODES[0], &[]).expect_success();
