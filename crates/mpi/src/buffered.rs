@@ -7,133 +7,70 @@
 
 use core::ffi::c_void;
 
-use tutti_datatype::Buffer;
-
 use crate::abi::*;
-use crate::attached::{Attached, Owned};
-use crate::engine::message::{Message, Mode};
+use crate::attached::Attached;
+use crate::comm::Comms;
 use crate::error::{Error, Result, check};
-use crate::process::Guard;
 use crate::progress::Progress;
-use crate::request::extra::Extra;
-use crate::request::{Request, RequestKind, Started, WhenDone};
+use crate::request::Request;
+use crate::session::Environment;
 use crate::wait_goal::Goal;
 
-impl Guard {
-    /// Sends a message from a copy of its data.
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER when no buffer is attached or it is full; those of the arguments.
-    pub fn send_buffered(&mut self, message: Message, comm: MPI_Comm) -> Result<()> {
-        self.progress(None);
-        let owned = self.attached_buffer(comm)?.take(&message.buffer)?;
-        self.send_owned(message, owned);
-        Ok(())
-    }
+/// The buffer that a buffered send on a communicator counts against.
+///
+/// # Errors
+/// MPI_ERR_COMM; MPI_ERR_BUFFER when there is none.
+pub fn of_send(comms: &Comms, env: &Environment, comm: MPI_Comm) -> Result<Attached> {
+    let comm = comms.find(comm)?;
+    let of_session = || comm.origin.as_ref().and_then(|origin| origin.buffer.borrow().clone());
+    let found = comm.buffer.clone().or_else(of_session).or_else(|| env.buffer.clone());
+    found.ok_or_else(|| {
+        Error::new(MPI_ERR_BUFFER, "no buffer is attached; call MPI_Buffer_attach before a buffered send")
+    })
+}
 
-    /// Sends a message from a copy of its data that counts against no buffer.
-    pub fn send_copied(&mut self, message: Message) {
-        let unlimited = Attached::new(MPI_BUFFER_AUTOMATIC, 0);
-        let owned = unlimited.take(&message.buffer).expect("no buffer without limit is full");
-        self.send_owned(message, owned);
-    }
+/// The buffer of an owner.
+fn buffer_of(comms: &Comms, env: &Environment, owner: BufferOwner) -> Result<Option<Attached>> {
+    Ok(match owner {
+        BufferOwner::Process => env.buffer.clone(),
+        BufferOwner::Comm(comm) => comms.find(comm)?.buffer.clone(),
+        BufferOwner::Session(session) => env.session(session)?.origin.buffer.borrow().clone(),
+    })
+}
 
-    fn send_owned(&mut self, message: Message, mut owned: Owned) {
-        let buffer = Buffer::contiguous(owned.data.as_mut_ptr(), owned.data.len());
-        if let Started::Pending(index) = self.engine.send(Message { buffer, mode: Mode::Standard, ..message })
-        {
-            let request = self.engine.requests.get_mut(index);
-            if request.done {
-                self.engine.release(index);
-                return;
-            }
-            request.extra = Some(Box::new(Extra::Owned(owned)));
-            request.when_done = WhenDone::Free;
-        }
-    }
+/// A buffer to be attached to an owner.
+///
+/// # Errors
+/// MPI_ERR_BUFFER when there is one already, or the address is a null pointer; that of a handle of nothing.
+pub fn prepare(
+    comms: &Comms,
+    env: &Environment,
+    owner: BufferOwner,
+    address: *mut c_void,
+    bytes: i64,
+) -> Result<Attached> {
+    check(bytes >= 0, MPI_ERR_BUFFER, || format!("size is {bytes}, expected 0 or more"))?;
+    check(!address.is_null() || bytes == 0, MPI_ERR_BUFFER, || {
+        format!("the buffer is a null pointer, expected memory of {bytes} bytes")
+    })?;
+    check(buffer_of(comms, env, owner)?.is_none(), MPI_ERR_BUFFER, || {
+        "a buffer is attached already; detach it first".into()
+    })?;
+    Ok(Attached::new(address, bytes as usize))
+}
 
-    fn attached_buffer(&self, comm: MPI_Comm) -> Result<Attached> {
-        let comm = self.comms.find(comm)?;
-        let of_session = || comm.origin.as_ref().and_then(|origin| origin.buffer.borrow().clone());
-        let found = comm.buffer.clone().or_else(of_session).or_else(|| self.env.buffer.clone());
-        found.ok_or_else(|| {
-            Error::new(MPI_ERR_BUFFER, "no buffer is attached; call MPI_Buffer_attach before a buffered send")
-        })
-    }
+/// The buffer that is attached to an owner.
+///
+/// # Errors
+/// MPI_ERR_BUFFER when there is none; that of a handle of nothing.
+pub fn attached_to(comms: &Comms, env: &Environment, owner: BufferOwner) -> Result<Attached> {
+    buffer_of(comms, env, owner)?.ok_or_else(|| Error::new(MPI_ERR_BUFFER, "no buffer is attached"))
+}
 
-    /// The buffer of an owner.
-    fn buffer_of(&self, owner: BufferOwner) -> Result<Option<Attached>> {
-        Ok(match owner {
-            BufferOwner::Process => self.env.buffer.clone(),
-            BufferOwner::Comm(comm) => self.comms.find(comm)?.buffer.clone(),
-            BufferOwner::Session(session) => self.env.session(session)?.origin.buffer.borrow().clone(),
-        })
-    }
-
-    fn set_buffer(&mut self, owner: BufferOwner, buffer: Option<Attached>) -> Result<()> {
-        match owner {
-            BufferOwner::Process => self.env.buffer = buffer,
-            BufferOwner::Comm(comm) => self.comms.find_mut(comm)?.buffer = buffer,
-            BufferOwner::Session(session) => {
-                self.env.session(session)?.origin.buffer.replace(buffer);
-            }
-        }
-        Ok(())
-    }
-
-    /// Attaches a buffer.
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER when there is one already, or the address is a null pointer; that of a handle of
-    /// nothing.
-    pub fn attach_buffer(&mut self, owner: BufferOwner, address: *mut c_void, bytes: i64) -> Result<()> {
-        check(bytes >= 0, MPI_ERR_BUFFER, || format!("size is {bytes}, expected 0 or more"))?;
-        check(!address.is_null() || bytes == 0, MPI_ERR_BUFFER, || {
-            format!("the buffer is a null pointer, expected memory of {bytes} bytes")
-        })?;
-        check(self.buffer_of(owner)?.is_none(), MPI_ERR_BUFFER, || {
-            "a buffer is attached already; detach it first".into()
-        })?;
-        self.set_buffer(owner, Some(Attached::new(address, bytes as usize)))
-    }
-
-    fn attached_to(&self, owner: BufferOwner) -> Result<Attached> {
-        self.buffer_of(owner)?.ok_or_else(|| Error::new(MPI_ERR_BUFFER, "no buffer is attached"))
-    }
-
-    /// A request that is done when all messages have left a buffer.
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER when there is none.
-    pub fn start_flush(&mut self, owner: BufferOwner) -> Result<MPI_Request> {
-        let attached = self.attached_to(owner)?;
-        let mut request =
-            Request::new(RequestKind::Compound, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
-        request.extra = Some(Box::new(Extra::Flush(attached)));
-        let index = self.engine.requests.insert(request);
-        Ok(MPI_Request(self.engine.requests.handle(index)))
-    }
-
-    /// Waits until all messages have left a buffer.
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER when there is none.
-    pub fn flush_buffer(&mut self, owner: BufferOwner) -> Result<Attached> {
-        let attached = self.attached_to(owner)?;
-        let which = |request: &Request| request.is_from(&attached);
-        self.wait(None, Goal::Pending(&which), |_| attached.is_empty().then_some(()));
-        Ok(attached)
-    }
-
-    /// Waits as [`Guard::flush_buffer`], then gives the buffer back to the user.
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER when there is none.
-    pub fn detach_buffer(&mut self, owner: BufferOwner) -> Result<Attached> {
-        let attached = self.flush_buffer(owner)?;
-        self.set_buffer(owner, None)?;
-        Ok(attached)
-    }
+/// Waits until all messages have left a buffer.
+pub fn flush(call: &mut impl Progress, attached: &Attached) {
+    let which = |request: &Request| request.is_from(attached);
+    call.wait(None, Goal::Pending(&which), |_| attached.is_empty().then_some(()));
 }
 
 /// What a buffer is attached to.

@@ -11,113 +11,22 @@
 use core::ffi::c_int;
 use std::rc::Rc;
 
-use tutti_datatype::Buffer;
-
 use crate::abi::*;
-use crate::engine::Engine;
 use crate::error::{Error, Result, check};
-use crate::point_to_point::outcome_error;
 use crate::process::{Guard, Start, Starter};
 use crate::progress::Progress;
+use crate::request::Outcome;
 use crate::request::extra::{Compound, Extra, Generalized, NOTHING, Part};
-use crate::request::partition::Partitioned;
-use crate::request::{Outcome, Request, RequestKind};
-
-impl Engine {
-    /// Whether a request of the user is done.
-    #[inline(always)]
-    pub fn is_done(&self, index: u32) -> bool {
-        let request = self.requests.get(index);
-        request.done || (request.extra.is_some() && self.is_compound_done(request))
-    }
-
-    fn is_compound_done(&self, request: &Request) -> bool {
-        match request.extra.as_deref() {
-            Some(Extra::Compound(compound)) => compound.is_done(&self.requests),
-            Some(Extra::Flush(attached)) => attached.is_empty(),
-            Some(Extra::Remote(remote)) => remote.done.is_over(),
-            Some(Extra::Partitioned(partitioned)) => partitioned.is_done(&self.requests),
-            _ => false,
-        }
-    }
-
-    /// Whether it is a persistent request that is not started.
-    pub fn is_inactive(&self, request: &Request) -> bool {
-        match request.extra.as_deref() {
-            Some(Extra::Compound(compound)) => !compound.active,
-            Some(Extra::Partitioned(partitioned)) => !partitioned.is_active(),
-            _ => false,
-        }
-    }
-
-    /// Whether it can be started again when it is completed.
-    pub fn is_persistent(&self, index: u32) -> bool {
-        match self.requests.get(index).extra.as_deref() {
-            Some(Extra::Compound(compound)) => compound.is_persistent,
-            Some(Extra::Partitioned(_)) => true,
-            _ => false,
-        }
-    }
-
-    /// The partitioned operation behind a request.
-    pub fn partitioned(&self, index: u32) -> Option<&Partitioned> {
-        match self.requests.get(index).extra.as_deref() {
-            Some(Extra::Partitioned(partitioned)) => Some(partitioned),
-            _ => None,
-        }
-    }
-
-    /// The same, to be changed.
-    pub fn partitioned_mut(&mut self, index: u32) -> Option<&mut Partitioned> {
-        match self.requests.get_mut(index).extra.as_deref_mut() {
-            Some(Extra::Partitioned(partitioned)) => Some(partitioned),
-            _ => None,
-        }
-    }
-
-    /// The pending requests that a compound one stands for.
-    pub fn pending_parts(&self, index: u32) -> impl Iterator<Item = u32> {
-        let parts = self.compound(index).into_iter().flat_map(|compound| compound.parts);
-        parts.filter_map(|part| if let Part::Pending(index) = part { Some(index) } else { None })
-    }
-
-    /// The compound behind a request.
-    fn compound(&self, index: u32) -> Option<&Compound> {
-        match self.requests.get(index).extra.as_deref() {
-            Some(Extra::Compound(compound)) => Some(compound),
-            _ => None,
-        }
-    }
-
-    fn compound_mut(&mut self, index: u32) -> Option<&mut Compound> {
-        match self.requests.get_mut(index).extra.as_deref_mut() {
-            Some(Extra::Compound(compound)) => Some(compound),
-            _ => None,
-        }
-    }
-}
 
 impl Guard {
-    /// A request around parts that have been started.
-    pub fn combine(&mut self, parts: [Part; 2]) -> u32 {
-        self.insert_compound(Compound { is_persistent: false, parts, active: true })
-    }
-
     /// An inactive persistent request.
     pub fn persistent(&mut self, start: Rc<Start>) -> u32 {
         let index =
-            self.insert_compound(Compound { is_persistent: true, parts: [NOTHING; 2], active: false });
+            self.engine.insert_compound(Compound { is_persistent: true, parts: [NOTHING; 2], active: false });
         let starts = &mut self.persistents.starts;
         starts.resize_with(starts.len().max(index as usize + 1), || None);
         starts[index as usize] = Some(Starter(start));
         index
-    }
-
-    fn insert_compound(&mut self, compound: Compound) -> u32 {
-        let mut request =
-            Request::new(RequestKind::Compound, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
-        request.extra = Some(Box::new(Extra::Compound(compound)));
-        self.engine.requests.insert(request)
     }
 
     /// Starts a persistent request (3.9).
@@ -126,7 +35,7 @@ impl Guard {
     /// MPI_ERR_REQUEST when it is not persistent or is active already.
     pub fn start_persistent(&mut self, index: u32) -> Result<()> {
         if self.engine.partitioned(index).is_some() {
-            return self.start_partitioned(index);
+            return self.engine.start_partitioned(index);
         }
         let wrong = |text| Err(Error::new(MPI_ERR_REQUEST, text));
         let Some(Compound { is_persistent: true, active, .. }) = self.engine.compound(index) else {
@@ -164,10 +73,13 @@ impl Guard {
                 self.engine.requests.free(index);
                 self.finish_generalized(generalized)
             }
-            Some(Extra::Partitioned(_)) => self.take_partitioned(index),
+            Some(Extra::Partitioned(_)) => self.engine.take_partitioned(index),
             Some(Extra::Suspect(suspect)) => {
                 let suspect = *suspect;
-                self.take_suspect(index, suspect)
+                self.inspect().say_suspect(index, suspect);
+                let outcome = self.engine.requests.get(index).outcome();
+                self.engine.requests.free(index);
+                outcome
             }
             Some(Extra::Remote(remote)) => {
                 let outcome = remote.outcome();
@@ -179,27 +91,6 @@ impl Guard {
                 self.engine.requests.free(index);
                 outcome
             }
-        }
-    }
-
-    /// The error of a request that is done, before its outcome is taken: of itself, or of the first of its
-    /// parts that has one.
-    #[cold]
-    #[inline(never)]
-    pub fn failure(&self, index: u32) -> Option<Error> {
-        let request = self.engine.requests.get(index);
-        match request.extra.as_deref() {
-            Some(Extra::Compound(_)) => self.engine.pending_parts(index).find_map(|part| self.failure(part)),
-            Some(Extra::Partitioned(partitioned)) => {
-                let error = partitioned.under_way().find_map(|part| self.failure(part))?;
-                let text = format!("{}, one partition of it", error.text);
-                Some(Error { text: text.into(), ..error })
-            }
-            Some(Extra::Failed(text)) => Some(Error::new(request.error, text).in_context(request.context)),
-            Some(Extra::Generalized(_)) => None,
-            Some(Extra::Remote(remote)) => remote.error().map(|error| error.in_context(request.context)),
-            _ if request.error == MPI_SUCCESS => None,
-            _ => Some(outcome_error(&request.outcome(), request.buffer.bytes).in_context(request.context)),
         }
     }
 
@@ -230,7 +121,7 @@ impl Guard {
     /// The user lets go of a request (3.7.3); what is under way goes on.
     pub fn release_request(&mut self, index: u32) {
         if self.engine.partitioned(index).is_some() {
-            self.release_partitioned(index);
+            self.engine.release_partitioned(index);
             return;
         }
         let parts = match self.engine.compound(index) {

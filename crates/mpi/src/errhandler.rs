@@ -204,7 +204,7 @@ impl Guard {
         if own != initial || world == initial {
             return (MPI_COMM_SELF, own);
         }
-        self.remark_on_handler(name);
+        self.inspect().remark_on_handler(name);
         (MPI_COMM_WORLD, world)
     }
 }

@@ -14,6 +14,7 @@ use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::ticket::APPLICATION_VARIABLE;
 
 use crate::abi::*;
+use crate::check::leftovers;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Comms, Group};
 use crate::datatype::Types;
 use crate::engine::Engine;
@@ -206,7 +207,7 @@ pub(crate) fn raise_thread_level(required: c_int) {
 /// Leaves the job: what is owed to others is sent, then the state goes.
 pub(crate) fn finish(mut guard: Guard) {
     if crate::check_mode::is_on() {
-        crate::check::leftovers::look(&mut guard);
+        look_for_leftovers(&mut guard);
     }
     // Who sends a message to itself need not have received it.
     let own = guard.engine.job.rank() as c_int;
@@ -226,4 +227,18 @@ pub(crate) fn finish(mut guard: Guard) {
     // The state itself is kept: a thread that wrongly still waits must not find freed memory. The process is
     // about to end anyway.
     guard.rank.leave_job();
+}
+
+/// All ranks meet, and rank 0 says what they have left.
+fn look_for_leftovers(guard: &mut Guard) {
+    leftovers::begin();
+    // The world always exists and has no way to fail.
+    let Ok(meeting) = guard.whole(MPI_COMM_WORLD) else { return };
+    let _ = meeting.allgather(guard, [0]);
+    while guard.progress(None) {}
+    let numbers = guard.inspect().leftover_numbers();
+    let Ok(all) = meeting.gather_numbers(guard, &numbers) else { return };
+    if meeting.me == 0 {
+        guard.inspect().say_leftovers(&all);
+    }
 }

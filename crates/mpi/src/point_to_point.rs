@@ -2,20 +2,14 @@
 
 use core::ffi::c_int;
 
-use tutti_datatype::Buffer;
-
 use crate::abi::*;
 use crate::check_mode;
 use crate::datatype::Data;
-use crate::engine::LOST;
 use crate::engine::fast_path::{self, FastPath};
 use crate::engine::message::{Message, Mode};
 use crate::error::{Error, Result};
-use crate::process::{Guard, Process};
+use crate::process::Guard;
 use crate::request::{Named, Outcome, Request, RequestKind, Started};
-
-/// Handle of no request: the operation is finished and had nothing to tell.
-pub const FINISHED_SEND: MPI_Request = MPI_Request((crate::handle::Kind::Request as usize) << 27 | 0xff_ffff);
 
 impl Guard {
     /// Sends a small message the fast path; false when the general way must be gone.
@@ -133,7 +127,7 @@ impl Guard {
         Ok(match self.message(data, dest, tag, comm, mode)? {
             Some(message) => {
                 if check_mode::is_on() {
-                    self.check_overlap(&message.buffer, RequestKind::Send);
+                    self.inspect().check_overlap(&message.buffer, RequestKind::Send);
                 }
                 self.engine.send(message)
             }
@@ -188,7 +182,7 @@ impl Guard {
         let mut request = Request::new(RequestKind::Receive, self.types.buffer(data)?, context, source, tag);
         request.group = self.comms.find(comm)?.translation();
         if check_mode::is_on() {
-            self.check_overlap(&request.buffer, RequestKind::Receive);
+            self.inspect().check_overlap(&request.buffer, RequestKind::Receive);
         }
         Ok(Some(self.engine.receive(request)))
     }
@@ -221,89 +215,6 @@ impl Guard {
         outcome
     }
 
-    /// A started send as a handle.
-    #[inline(always)]
-    pub fn send_handle(&self, started: Started) -> MPI_Request {
-        match started {
-            Started::Done => FINISHED_SEND,
-            Started::Pending(index) => MPI_Request(self.engine.requests.handle(index)),
-        }
-    }
-
-    /// A started receive as a handle; from MPI_PROC_NULL it is finished at once.
-    #[inline(always)]
-    pub fn receive_handle(&mut self, started: Option<u32>) -> MPI_Request {
-        let index = started.unwrap_or_else(|| {
-            let mut request =
-                Request::new(RequestKind::Receive, Buffer::empty(), 0, MPI_PROC_NULL, MPI_ANY_TAG);
-            request.done = true;
-            self.engine.requests.insert(request)
-        });
-        MPI_Request(self.engine.requests.handle(index))
-    }
-}
-
-impl Process {
-    /// What a request handle names.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST when it names none.
-    #[inline(always)]
-    pub fn named_request(&self, handle: MPI_Request) -> Result<Named> {
-        if handle == MPI_REQUEST_NULL {
-            return Ok(Named::Null);
-        }
-        if handle == FINISHED_SEND {
-            return Ok(Named::FinishedSend);
-        }
-        let index = self.engine.requests.index(handle.0).ok_or_else(|| {
-            Error::new(MPI_ERR_REQUEST, format_args!("request {:#x} is freed or was never one", handle.0))
-        })?;
-        let request = self.engine.requests.get(index);
-        let inactive = request.extra.is_some() && self.engine.is_inactive(request);
-        Ok(if inactive { Named::Inactive(index) } else { Named::Pending(index) })
-    }
-}
-
-impl Guard {
-    /// Completes a request that is done, has no error and stands for itself; false when the general way must
-    /// be gone.
-    ///
-    /// # Safety
-    /// `status` is MPI_STATUS_IGNORE or valid for writing.
-    #[inline(always)]
-    pub unsafe fn try_complete_quickly(&mut self, handle: &mut MPI_Request, status: *mut MPI_Status) -> bool {
-        let outcome = if *handle == FINISHED_SEND {
-            Outcome::EMPTY
-        } else {
-            let Some(index) = self.engine.requests.index(handle.0) else { return false };
-            let request = self.engine.requests.get(index);
-            if !request.done || request.extra.is_some() || request.error != MPI_SUCCESS {
-                return false;
-            }
-            let outcome = if status.is_null() { Outcome::EMPTY } else { request.outcome() };
-            if request.is_plain {
-                self.engine.requests.free_plain(index);
-            } else {
-                self.engine.requests.free(index);
-            }
-            outcome
-        };
-        *handle = MPI_REQUEST_NULL;
-        // SAFETY: our contract.
-        unsafe { outcome.write(status) };
-        true
-    }
-
-    /// Whether a request is finished, without touching it.
-    #[inline(always)]
-    pub fn is_done(&self, named: Named) -> bool {
-        match named {
-            Named::Null | Named::Inactive(_) | Named::FinishedSend => true,
-            Named::Pending(index) => self.engine.is_done(index),
-        }
-    }
-
     /// Takes the outcome of a finished request; the request goes.
     #[inline(always)]
     pub fn take_outcome(&mut self, named: Named) -> Outcome {
@@ -311,31 +222,6 @@ impl Guard {
             Named::Null | Named::Inactive(_) | Named::FinishedSend => Outcome::EMPTY,
             Named::Pending(index) => self.take_request(index),
         }
-    }
-}
-
-/// The error of an outcome, as the result of a call.
-///
-/// # Errors
-/// The outcome's.
-#[inline(always)]
-pub fn outcome_result(outcome: &Outcome, capacity: usize) -> Result<()> {
-    if outcome.error == MPI_SUCCESS { Ok(()) } else { Err(outcome_error(outcome, capacity)) }
-}
-
-/// The error of an outcome that has one.
-#[cold]
-pub fn outcome_error(outcome: &Outcome, capacity: usize) -> Error {
-    match outcome.error {
-        MPI_ERR_TRUNCATE => Error::new(
-            MPI_ERR_TRUNCATE,
-            format_args!(
-                "the message from rank {} with tag {} has {} bytes, the receive buffer has room for {capacity}",
-                outcome.source, outcome.tag, outcome.bytes
-            ),
-        ),
-        MPI_ERR_PROC_ABORTED => Error::new(MPI_ERR_PROC_ABORTED, LOST),
-        class => Error::new(class, "the operation failed"),
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use tutti_runtime::rank::{LOCK, LockedRank};
 
 use crate::abi::*;
+use crate::check::inspection::Inspection;
 use crate::check_mode;
 use crate::collective::state::Collectives;
 use crate::comm::Comms;
@@ -46,6 +47,14 @@ pub struct Process {
     pub persistents: Persistents,
     /// What the checker knows, when there is one.
     pub check: Option<Box<crate::check::state::Check>>,
+}
+
+impl Process {
+    /// The process as the checker sees it.
+    pub fn inspect(&mut self) -> Inspection<'_> {
+        let Process { check, engine, comms, types, colls, .. } = self;
+        Inspection { check: check.as_deref_mut(), engine, comms, types, colls }
+    }
 }
 
 /// Starts the operation of a persistent request: the part that gives the status, then one more.

@@ -47,6 +47,9 @@ pub enum Named {
     Pending(u32),
 }
 
+/// Handle of no request: the operation is finished and had nothing to tell.
+pub const FINISHED_SEND: MPI_Request = MPI_Request((Kind::Request as usize) << 27 | 0xff_ffff);
+
 /// A pending or finished operation.
 ///
 /// In the order of its fields: what a small contiguous receive touches shares a cache line with its slot's

@@ -182,9 +182,11 @@ impl Description<'_, '_> {
             Goal::All(first, rest) => self.put_alternative(|description| {
                 description.put_request(first);
                 let process = description.process;
-                description.put_some(rest.iter().filter_map(|handle| match process.named_request(*handle) {
-                    Ok(NamedRequest::Pending(index)) => Some(index),
-                    _ => None,
+                description.put_some(rest.iter().filter_map(|handle| {
+                    match process.engine.named_request(*handle) {
+                        Ok(NamedRequest::Pending(index)) => Some(index),
+                        _ => None,
+                    }
                 }));
             }),
             Goal::Step(schedule) => self.put_alternative(|description| description.put_step(schedule)),

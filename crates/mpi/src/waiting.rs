@@ -141,7 +141,7 @@ unsafe impl Waiting for Guard {
         if backoff == Backoff::Sleep && (matches!(goal, Goal::Outside(_)) || self.engine.wants_look()) {
             return Idle::Rest(OUTSIDE_NAP);
         }
-        if check_mode::is_on() { check::deadlock::idle(self, backoff) } else { Idle::Usual }
+        if check_mode::is_on() { check::deadlock::idle(self.inspect(), backoff) } else { Idle::Usual }
     }
 }
 

@@ -76,14 +76,14 @@ pub(super) unsafe fn remote_size(name: &'static CStr, comm: MPI_Comm, size: *mut
 }
 
 /// The local group.
-pub(super) fn group(comms: &mut Comms, comm: MPI_Comm) -> Result<MPI_Group> {
-    let members = comms.find(comm)?.group.clone();
-    Ok(comms.keep_group(members))
+pub(super) fn group(guard: &mut Guard, comm: MPI_Comm) -> Result<MPI_Group> {
+    let members = guard.comms.find(comm)?.group.clone();
+    Ok(guard.comms.keep_group(members))
 }
 
-pub(super) fn remote_group(comms: &mut Comms, comm: MPI_Comm) -> Result<MPI_Group> {
-    let members = comms.intercomm(comm)?.1.clone();
-    Ok(comms.keep_group(members))
+pub(super) fn remote_group(guard: &mut Guard, comm: MPI_Comm) -> Result<MPI_Group> {
+    let members = guard.comms.intercomm(comm)?.1.clone();
+    Ok(guard.comms.keep_group(members))
 }
 
 pub(super) fn duplicate_with_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Result<MPI_Comm> {
@@ -183,10 +183,10 @@ pub(super) fn parent(comms: &Comms) -> Result<MPI_Comm> {
     Ok(comms.parent())
 }
 
-pub(super) fn set_info(comms: &mut Comms, comm: MPI_Comm, info: MPI_Info) -> Result<()> {
-    comms.find(comm)?;
+pub(super) fn set_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Result<()> {
+    guard.comms.find(comm)?;
     let hints = info::read(info, |info| Ok(info.clone()))?;
-    comms.find_mut(comm)?.take_hints(&hints);
+    guard.comms.find_mut(comm)?.take_hints(&hints);
     Ok(())
 }
 

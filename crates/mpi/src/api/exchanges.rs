@@ -4,9 +4,9 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::datatype::Data;
+use crate::engine::completion::outcome_result;
 use crate::engine::message::Mode;
 use crate::error::Result;
-use crate::point_to_point::outcome_result;
 use crate::process::Guard;
 use crate::progress::Progress;
 use crate::request::Started;
@@ -87,7 +87,7 @@ pub(super) fn start(
     guard.message(from, dest, sendtag, comm, Mode::Standard)?;
     let received: Part = guard.start_receive(to, source, recvtag, comm)?.into();
     let sent: Part = guard.start_send(from, dest, sendtag, comm, Mode::Standard)?.into();
-    let index = guard.combine([received, sent]);
+    let index = guard.engine.combine([received, sent]);
     Ok(MPI_Request(guard.engine.requests.handle(index)))
 }
 
@@ -103,9 +103,9 @@ pub(super) fn start_replace(
 ) -> Result<MPI_Request> {
     guard.checked_source(source, recvtag, comm)?;
     if let Some(message) = guard.message(data, dest, sendtag, comm, Mode::Standard)? {
-        guard.send_copied(message);
+        guard.engine.send_copied(message);
     }
     // The copy belongs to the send, so the receive alone is what the user waits for.
     let received = guard.start_receive(data, source, recvtag, comm)?;
-    Ok(guard.receive_handle(received))
+    Ok(guard.engine.receive_handle(received))
 }

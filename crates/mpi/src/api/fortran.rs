@@ -13,10 +13,11 @@ use crate::argument::put;
 use crate::attributes;
 use crate::check_mode;
 use crate::collective::stage::{Elements, Stage};
-use crate::datatype::checked_count;
+use crate::datatype::{Types, checked_count};
 use crate::errhandler::{call, call_file, call_window};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
+use crate::sections;
 
 /// A dimension of an array descriptor (`CFI_dim_t`).
 #[repr(C)]
@@ -85,7 +86,7 @@ pub unsafe fn section_type(
     unsafe {
         caller.run(|guard| {
             let section = read(descriptor.cast::<Descriptor>())?;
-            let made = make(guard, section, count, datatype)?;
+            let made = make(&guard.types, section, count, datatype)?;
             let made = guard.types.add(made);
             // The caller gives a place for the handle.
             put(newtype, "newtype", made)
@@ -151,7 +152,11 @@ pub unsafe fn attach_stage(caller: Caller, stage: *mut c_void, request: *const M
         if request.is_null() {
             return MPI_SUCCESS;
         }
-        caller.run(|guard| guard.attach_stage(stage, request.read()))
+        caller.run(|guard| {
+            let process = &mut **guard;
+            let (starts, colls) = (&mut process.persistents, &mut process.colls);
+            sections::attach_stage(&process.engine, starts, colls, stage, request.read())
+        })
     }
 }
 
@@ -170,9 +175,9 @@ pub unsafe fn attach_partitions(
     unsafe {
         caller.run(|guard| {
             let descriptor = descriptor.cast::<Descriptor>();
-            let made = make(guard, read(descriptor)?, count, datatype)?;
+            let made = make(&guard.types, read(descriptor)?, count, datatype)?;
             let whole = made.buffer((*descriptor).address.cast(), 1)?;
-            guard.attach_partitions(whole, request)
+            guard.engine.attach_partitions(whole, request)
         })
     }
 }
@@ -203,13 +208,13 @@ unsafe fn read(descriptor: *const Descriptor) -> Result<(Section, Option<usize>)
 }
 
 fn make(
-    guard: &mut Guard,
+    types: &Types,
     (section, bytes): (Section, Option<usize>),
     count: i64,
     datatype: MPI_Datatype,
 ) -> Result<Datatype> {
     checked_count(count)?;
-    let old = guard.types.find(datatype)?;
+    let old = types.find(datatype)?;
     check(old.is_committed(), MPI_ERR_TYPE, || format!("datatype {:#x} is not committed", datatype.0))?;
     let layout = old.layout.clone();
     let part = layout.part.through(count, &section, bytes).map_err(|misfit| match misfit {

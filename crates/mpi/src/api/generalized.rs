@@ -28,7 +28,7 @@ pub(super) fn start(
 pub(super) fn complete(guard: &mut Guard, request: MPI_Request) -> Result<()> {
     let wrong =
         || Error::new(MPI_ERR_REQUEST, format_args!("request {:#x} is not a generalized one", request.0));
-    let Named::Pending(index) = guard.named_request(request)? else { return Err(wrong()) };
+    let Named::Pending(index) = guard.engine.named_request(request)? else { return Err(wrong()) };
     let made = guard.engine.requests.get_mut(index);
     if made.kind != RequestKind::Generalized {
         return Err(wrong());

@@ -4,9 +4,9 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::datatype::Data;
+use crate::engine::completion::outcome_result;
 use crate::engine::{Engine, Found};
 use crate::error::{Error, Result};
-use crate::point_to_point::outcome_result;
 use crate::process::Guard;
 use crate::progress::Progress;
 use crate::request::{Outcome, Request, RequestKind};
@@ -120,5 +120,5 @@ pub(super) unsafe fn receive(
 /// Starts the receive of a message taken out of matching.
 pub(super) fn start_receive(guard: &mut Guard, data: Data, message: &mut MPI_Message) -> Result<MPI_Request> {
     let index = post(guard, data, message)?;
-    Ok(guard.receive_handle(index))
+    Ok(guard.engine.receive_handle(index))
 }

@@ -45,7 +45,7 @@ pub(super) fn reduce_local(
 ) -> Result<()> {
     let reducer = guard.colls.reducer(&guard.types, op, datatype)?;
     if crate::check_mode::is_on() {
-        guard.remark_on_reduction(&reducer);
+        guard.inspect().remark_on_reduction(&reducer);
     }
     for (address, name) in [(input, "inbuf"), (inout.cast_const(), "inoutbuf")] {
         check(address != MPI_IN_PLACE, MPI_ERR_BUFFER, || {

@@ -27,7 +27,7 @@ pub(super) fn send(
         let started = match (message.clone(), how) {
             (None, _) => Started::Done,
             (Some(message), How::Buffered) => {
-                guard.send_buffered(message, comm)?;
+                super::buffered::send_message(guard, message, comm)?;
                 Started::Done
             }
             (Some(message), _) => guard.engine.send(message),
@@ -68,7 +68,7 @@ pub(super) fn receive(
 
 /// Starts a persistent operation.
 pub(super) fn start(guard: &mut Guard, request: MPI_Request) -> Result<()> {
-    match guard.named_request(request)? {
+    match guard.engine.named_request(request)? {
         Named::Inactive(index) | Named::Pending(index) => guard.start_persistent(index),
         Named::Null | Named::FinishedSend => {
             Err(Error::new(MPI_ERR_REQUEST, "the request is not a persistent one"))

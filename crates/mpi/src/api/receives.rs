@@ -4,9 +4,9 @@ use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::datatype::Data;
+use crate::engine::completion::outcome_result;
 use crate::errhandler::{continue_after, outside};
 use crate::error::Result;
-use crate::point_to_point::outcome_result;
 use crate::process::{self, Guard};
 use crate::progress::Progress;
 use crate::request::Outcome;
@@ -158,7 +158,7 @@ unsafe fn start_receive_slowly(
 ) -> c_int {
     continue_after(guard, name, comm, |guard| {
         let started = guard.start_receive(data, source, tag, comm)?;
-        let handle = guard.receive_handle(started);
+        let handle = guard.engine.receive_handle(started);
         // SAFETY: our caller's contract.
         unsafe { request.write(handle) };
         Ok(())

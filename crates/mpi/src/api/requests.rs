@@ -4,9 +4,9 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::datatype::Types;
+use crate::engine::completion::outcome_result;
 use crate::errhandler::call;
 use crate::error::{Error, Result, check};
-use crate::point_to_point::outcome_result;
 use crate::process::Guard;
 use crate::progress::Progress;
 use crate::request::{Named, Outcome};
@@ -18,7 +18,7 @@ use crate::wait_goal::Goal;
 fn failure(guard: &Guard, named: Named) -> Option<Error> {
     let Named::Pending(index) = named else { return None };
     let request = guard.engine.requests.get(index);
-    if request.error == MPI_SUCCESS && request.extra.is_none() { None } else { guard.failure(index) }
+    if request.error == MPI_SUCCESS && request.extra.is_none() { None } else { guard.engine.failure(index) }
 }
 
 /// The requests of an array call.
@@ -84,7 +84,7 @@ pub unsafe fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
     call(c"MPI_Wait", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives a request, and a status or MPI_STATUS_IGNORE.
         unsafe {
-            let named = guard.named_request(*request)?;
+            let named = guard.engine.named_request(*request)?;
             let hint = hint(guard, named);
             if let Named::Pending(index) = named {
                 guard.wait(hint, Goal::Request(index), |engine| engine.is_done(index).then_some(()));
@@ -100,11 +100,11 @@ pub unsafe fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut
     call(c"MPI_Test", MPI_COMM_NULL, |guard| {
         // SAFETY: the user gives a request, a flag, and a status or MPI_STATUS_IGNORE.
         unsafe {
-            let named = guard.named_request(*request)?;
-            if !guard.is_done(named) {
+            let named = guard.engine.named_request(*request)?;
+            if !guard.engine.is_finished(named) {
                 guard.look();
             }
-            let done = guard.is_done(named);
+            let done = guard.engine.is_finished(named);
             flag.write(c_int::from(done));
             if done { complete(guard, &mut *request, named, status) } else { Ok(()) }
         }
@@ -124,7 +124,7 @@ unsafe fn complete_all(
 ) -> Result<()> {
     let mut failed = None;
     for (i, handle) in requests.iter_mut().enumerate() {
-        let named = guard.named_request(*handle)?;
+        let named = guard.engine.named_request(*handle)?;
         // SAFETY: the user's array of statuses is as long as that of requests.
         let result = unsafe { complete(guard, handle, named, nth(statuses, i)) };
         failed = in_status(failed, result, statuses, i);
@@ -185,7 +185,7 @@ pub unsafe fn MPI_Waitall(
             let status = nth(array_of_statuses, i);
             // SAFETY: as above.
             unsafe {
-                let result = match guard.try_complete_quickly(&mut requests[i], status) {
+                let result = match guard.engine.try_complete_quickly(&mut requests[i], status) {
                     true => Ok(()),
                     false => wait(guard, &mut requests[i..], status)?,
                 };
@@ -208,7 +208,7 @@ unsafe fn wait(
     status: *mut MPI_Status,
 ) -> Result<Result<()>> {
     let Some((handle, rest)) = requests.split_first_mut() else { return Ok(Ok(())) };
-    let named = guard.named_request(*handle)?;
+    let named = guard.engine.named_request(*handle)?;
     if let Named::Pending(index) = named {
         let hint = hint(guard, named);
         guard.wait(hint, Goal::All(index, rest), |engine| engine.is_done(index).then_some(()));
@@ -231,8 +231,8 @@ pub unsafe fn MPI_Testall(
         guard.look();
         let mut all = true;
         for handle in requests.iter() {
-            let named = guard.named_request(*handle)?;
-            all &= guard.is_done(named);
+            let named = guard.engine.named_request(*handle)?;
+            all &= guard.engine.is_finished(named);
         }
         // SAFETY: as above.
         unsafe {
@@ -246,10 +246,10 @@ pub unsafe fn MPI_Testall(
 fn first_done(guard: &Guard, requests: &[MPI_Request]) -> Result<(Option<usize>, bool)> {
     let mut active = false;
     for (i, handle) in requests.iter().enumerate() {
-        let named = guard.named_request(*handle)?;
+        let named = guard.engine.named_request(*handle)?;
         if !matches!(named, Named::Null | Named::Inactive(_)) {
             active = true;
-            if guard.is_done(named) {
+            if guard.engine.is_finished(named) {
                 return Ok((Some(i), true));
             }
         }
@@ -266,7 +266,7 @@ fn wait_some(guard: &mut Guard, requests: &[MPI_Request]) -> Result<Option<usize
     let pending = requests
         .iter()
         .enumerate()
-        .filter_map(|(i, handle)| match guard.named_request(*handle) {
+        .filter_map(|(i, handle)| match guard.engine.named_request(*handle) {
             Ok(Named::Pending(index)) => Some((i, index)),
             _ => None,
         })
@@ -298,7 +298,7 @@ pub unsafe fn MPI_Waitany(
                 }
                 Some(i) => {
                     indx.write(i as c_int);
-                    let named = guard.named_request(requests[i])?;
+                    let named = guard.engine.named_request(requests[i])?;
                     complete(guard, &mut requests[i], named, status)
                 }
             }
@@ -325,7 +325,7 @@ pub unsafe fn MPI_Testany(
             indx.write(done.map_or(MPI_UNDEFINED, |i| i as c_int));
             match done {
                 Some(i) => {
-                    let named = guard.named_request(requests[i])?;
+                    let named = guard.engine.named_request(requests[i])?;
                     complete(guard, &mut requests[i], named, status)
                 }
                 None => {
@@ -349,12 +349,12 @@ unsafe fn complete_some(
 ) -> Result<()> {
     let (mut done, mut active, mut failed) = (0, false, None);
     for (i, handle) in requests.iter_mut().enumerate() {
-        let named = guard.named_request(*handle)?;
+        let named = guard.engine.named_request(*handle)?;
         if matches!(named, Named::Null | Named::Inactive(_)) {
             continue;
         }
         active = true;
-        if guard.is_done(named) {
+        if guard.engine.is_finished(named) {
             // SAFETY: the user's arrays are as long as that of requests.
             unsafe {
                 let result = complete(guard, handle, named, nth(statuses, done));
@@ -447,7 +447,7 @@ pub unsafe fn MPI_Request_get_status_any(
             indx.write(done.map_or(MPI_UNDEFINED, |i| i as c_int));
             match done {
                 Some(i) => {
-                    let named = guard.named_request(requests[i])?;
+                    let named = guard.engine.named_request(requests[i])?;
                     peek(guard, named, status);
                 }
                 None if !active => peek(guard, Named::Null, status),
@@ -471,9 +471,9 @@ pub unsafe fn MPI_Request_get_status_all(
         unsafe {
             let requests = array(count, array_of_requests.cast_mut())?;
             guard.look();
-            let named = requests.iter().map(|&handle| guard.named_request(handle));
+            let named = requests.iter().map(|&handle| guard.engine.named_request(handle));
             let named = named.collect::<Result<Vec<_>>>()?;
-            let all = named.iter().all(|&named| guard.is_done(named));
+            let all = named.iter().all(|&named| guard.engine.is_finished(named));
             flag.write(c_int::from(all));
             if all {
                 for (i, named) in named.into_iter().enumerate() {
@@ -501,12 +501,12 @@ pub unsafe fn MPI_Request_get_status_some(
             guard.look();
             let (mut done, mut active) = (0, false);
             for (i, &handle) in requests.iter().enumerate() {
-                let named = guard.named_request(handle)?;
+                let named = guard.engine.named_request(handle)?;
                 if matches!(named, Named::Null | Named::Inactive(_)) {
                     continue;
                 }
                 active = true;
-                if guard.is_done(named) {
+                if guard.engine.is_finished(named) {
                     array_of_indices.add(done).write(i as c_int);
                     peek(guard, named, nth(array_of_statuses, done));
                     done += 1;
@@ -520,7 +520,7 @@ pub unsafe fn MPI_Request_get_status_some(
 
 /// Lets go of a request; gives the handle that the user has then.
 pub(super) fn free(guard: &mut Guard, request: MPI_Request) -> Result<MPI_Request> {
-    match guard.named_request(request)? {
+    match guard.engine.named_request(request)? {
         Named::Null => return Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
         Named::FinishedSend => {}
         Named::Inactive(index) | Named::Pending(index) => guard.release_request(index),
@@ -530,17 +530,17 @@ pub(super) fn free(guard: &mut Guard, request: MPI_Request) -> Result<MPI_Reques
 
 /// Whether a request is done and what it tells then, without completing it.
 pub(super) fn look(guard: &mut Guard, request: MPI_Request) -> Result<(bool, Option<Outcome>)> {
-    let named = guard.named_request(request)?;
-    if !guard.is_done(named) {
+    let named = guard.engine.named_request(request)?;
+    if !guard.engine.is_finished(named) {
         guard.look();
     }
-    let is_done = guard.is_done(named);
+    let is_done = guard.engine.is_finished(named);
     Ok((is_done, is_done.then(|| outcome(guard, named))))
 }
 
 /// Asks for the cancellation of an operation.
 pub(super) fn cancel(guard: &mut Guard, request: MPI_Request) -> Result<()> {
-    match guard.named_request(request)? {
+    match guard.engine.named_request(request)? {
         Named::Null => Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
         Named::Inactive(_) => Err(Error::new(MPI_ERR_REQUEST, "the persistent request is not started")),
         Named::FinishedSend => Ok(()),

@@ -4,11 +4,12 @@ use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::datatype::Data;
+use crate::engine::completion::outcome_result;
 use crate::engine::message::Mode;
 use crate::errhandler::{continue_after, outside};
-use crate::point_to_point::{FINISHED_SEND, outcome_result};
 use crate::process::{self, Guard};
 use crate::progress::Progress;
+use crate::request::FINISHED_SEND;
 use crate::request::Started;
 
 /// A blocking send: the fast path here, in registers; anything else, wrong arguments included, in a function
@@ -112,7 +113,7 @@ unsafe fn start_send_slowly(
     continue_after(guard, name, comm, |guard| {
         let started = guard.start_send(data, dest, tag, comm, mode)?;
         // SAFETY: our contract.
-        unsafe { request.write(guard.send_handle(started)) };
+        unsafe { request.write(guard.engine.send_handle(started)) };
         Ok(())
     })
 }

@@ -14,27 +14,23 @@ use std::rc::Rc;
 use tutti_datatype::Buffer;
 
 use super::exchange::Exchange;
+use super::inspection::Inspection;
 use super::record::{self, Record, Speaker};
 use super::{CALL, Severity, line_up, name_of};
 use crate::abi::*;
 use crate::check_mode::{self, Mode};
-use crate::collective::op::Reducer;
 use crate::collective::plan::Place;
 use crate::collective::schedule::Schedule;
-use crate::collective::state::Call;
 use crate::collective::work::Work;
-use crate::error::Result;
-use crate::process::Guard;
-use crate::progress::Progress;
 
 impl Exchange {
     /// Puts an exchange in front of a schedule.
     fn begin(
-        schedule: &mut Schedule,
+        mut schedule: Schedule,
         comm: MPI_Comm,
         place: &Place,
         say: impl FnOnce(Speaker) -> Record,
-    ) -> Rc<Self> {
+    ) -> Schedule {
         let (members, me) = place.members();
         let is_inter = place.is_inter();
         let speaker = Speaker { me, ranks: members.len(), is_inter };
@@ -56,9 +52,8 @@ impl Exchange {
             }
         }
         schedule.await_all();
-        let exchange = Rc::new(exchange);
-        schedule.compare(exchange.clone());
-        exchange
+        schedule.compare(Rc::new(exchange));
+        schedule
     }
 
     /// Where a member's record stands.
@@ -70,7 +65,7 @@ impl Exchange {
     ///
     /// # Safety
     /// The schedule of the exchange is alive, and the steps before this one are done.
-    pub unsafe fn compare(&self, guard: &mut Guard) {
+    pub unsafe fn compare(&self, mut inspection: Inspection<'_>) {
         let records: Vec<Record> = (0..self.members.len())
             .map(|rank| {
                 // SAFETY: our contract; each record has so many words.
@@ -79,8 +74,8 @@ impl Exchange {
             .collect();
         let Some((what, details)) = record::mismatch(&records) else { return };
         if self.me == 0 {
-            let text = self.text(guard, what, &records, &details);
-            guard.find(Severity::Error, text);
+            let text = self.text(&inspection, what, &records, &details);
+            inspection.find(Severity::Error, text);
         } else if check_mode::mode() == Mode::On {
             // The first member says it and ends the job; nothing wrong is done meanwhile.
             loop {
@@ -89,8 +84,14 @@ impl Exchange {
         }
     }
 
-    fn text(&self, guard: &Guard, what: &str, records: &[Record], details: &[String]) -> String {
-        let name = guard.comm_name(self.comm);
+    fn text(
+        &self,
+        inspection: &Inspection<'_>,
+        what: &str,
+        records: &[Record],
+        details: &[String],
+    ) -> String {
+        let name = inspection.comm_name(self.comm);
         let mut text = format!("collective calls with {what} on {name}, its collective call {}", self.number);
         let calls: Vec<(usize, String)> =
             records.iter().enumerate().map(|(rank, record)| (rank, record.text())).collect();
@@ -108,46 +109,31 @@ impl Exchange {
     }
 }
 
-impl Guard {
-    /// The schedule for work on a communicator, checked when the program is.
-    pub fn plan(&mut self, comm: MPI_Comm, place: &Place, work: &Work, function: &'static CStr) -> Schedule {
-        if place.members().1 == 0
-            && let Some(reduction) = record::reduction_of(work)
-        {
-            self.remark_on_reduction(&reduction.reducer);
-        }
-        self.check_aliasing(comm, work, function);
-        let mut schedule = place.schedule();
-        Exchange::begin(&mut schedule, comm, place, |speaker| Record::of(name_of(function), speaker, work));
-        place.plan_behind(schedule, work)
+/// The schedule for work on a communicator, behind the exchange that compares it.
+pub fn plan(
+    mut inspection: Inspection<'_>,
+    comm: MPI_Comm,
+    place: &Place,
+    work: &Work,
+    function: &'static CStr,
+) -> Schedule {
+    if place.members().1 == 0
+        && let Some(reduction) = record::reduction_of(work)
+    {
+        inspection.remark_on_reduction(&reduction.reducer);
     }
+    inspection.check_aliasing(comm, work, function);
+    let record = |speaker| Record::of(name_of(function), speaker, work);
+    place.plan_behind(Exchange::begin(place.schedule(), comm, place, record), work)
+}
 
-    /// Says when a reduction works here and in other libraries, but need not work everywhere.
-    pub fn remark_on_reduction(&mut self, reducer: &Reducer) {
-        let Some((operation, handle)) = reducer.beyond_standard() else { return };
-        let datatype = self.types.find(handle).map_or_else(|_| "?".into(), |found| found.name.clone());
-        let datatype = String::from_utf8_lossy(&datatype).into_owned();
-        let text = format!("{operation} on {datatype} is beyond the MPI standard; not every library has it");
-        self.find(Severity::Remark, text);
-    }
-
-    /// Compares calls that make a communicator out of `comm`. One that must not wait leaves that to the
-    /// background.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM.
-    pub fn compare_creation(&mut self, comm: MPI_Comm) -> Result<()> {
-        let function = name_of(CALL.get());
-        let place = Place::next(self.comms.find_mut(comm)?, Call::Blocking);
-        let mut schedule = place.schedule();
-        Exchange::begin(&mut schedule, comm, &place, |speaker| Record::of_creation(function, speaker));
-        if function.starts_with("MPI_Comm_idup") {
-            let request = self.launch(schedule);
-            self.engine.release(request);
-            return Ok(());
-        }
-        self.run(&mut schedule)
-    }
+/// The schedule that compares calls which make a communicator out of `comm`, and whether the call must not
+/// wait for it.
+pub fn creation(comm: MPI_Comm, place: &Place) -> (Schedule, bool) {
+    let function = name_of(CALL.get());
+    let record = |speaker| Record::of_creation(function, speaker);
+    let schedule = Exchange::begin(place.schedule(), comm, place, record);
+    (schedule, function.starts_with("MPI_Comm_idup"))
 }
 
 /// The function that this thread is in; a persistent operation is known by the call that made it.

@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
+use super::inspection::Inspection;
 use super::{LAST_CALL, Severity, function, line_up, ranks_text};
 use crate::abi::*;
 use crate::comm::{CONTEXTS_PER_COMM, Channel};
-use crate::process::Guard;
 use crate::request::{Request, RequestKind};
 use tutti_runtime::log;
 use tutti_runtime::wait::Backoff;
@@ -27,20 +27,20 @@ const OPERATIONS_MAX: usize = 3;
 
 /// A thread has found nothing; before it sleeps the rank's report says for what it waits.
 #[cold]
-pub fn idle(guard: &mut Guard, backoff: Backoff) -> Idle {
+pub fn idle(mut inspection: Inspection<'_>, backoff: Backoff) -> Idle {
     if backoff != Backoff::Sleep {
         return Idle::Usual;
     }
-    let text = guard.waits_text();
-    guard.own_report().write(&text);
-    if guard.own_report().verdict.swap(0, Ordering::Acquire) != 0 {
-        guard.report_deadlock();
+    let text = inspection.waits_text();
+    inspection.own_report().write(&text);
+    if inspection.own_report().verdict.swap(0, Ordering::Acquire) != 0 {
+        inspection.report_deadlock();
     }
-    guard.hint_if_due();
+    inspection.hint_if_due();
     Idle::Rest(PATIENCE)
 }
 
-impl Guard {
+impl Inspection<'_> {
     fn own_report(&self) -> &Report {
         self.engine.job.report(self.engine.job.rank())
     }
@@ -112,7 +112,7 @@ impl Guard {
         let now_ns = self.engine.job.clock().now().ns;
         let first = self.engine.job.present_ranks().iter().find(|&rank| !self.has_left(rank));
         let is_first = first == Some(self.engine.job.rank());
-        let Some(check) = self.check.as_mut() else { return };
+        let Some(check) = self.check.as_deref_mut() else { return };
         let since_ns = *check.waiting.since.get_or_insert(now_ns);
         let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns));
         if waited < PATIENCE || check.waiting.is_hinted || !is_first {

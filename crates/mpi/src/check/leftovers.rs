@@ -7,31 +7,35 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::inspection::Inspection;
 use super::{CALL, Severity, counted, line_up, name_of};
-use crate::abi::*;
 use crate::comm::CONTEXTS_PER_COMM;
-use crate::process::Guard;
-use crate::progress::Progress;
 use crate::request::{RequestKind, WhenDone};
 
-/// Looks at the end of MPI_Finalize, before this process leaves its job.
-pub fn look(guard: &mut Guard) {
+/// MPI_Finalize begins.
+pub fn begin() {
     CALL.set(c"MPI_Finalize");
-    // The world always exists and has no way to fail.
-    let Ok(meeting) = guard.whole(MPI_COMM_WORLD) else { return };
-    let _ = meeting.allgather(guard, [0]);
-    while guard.progress(None) {}
-    let mut numbers = Vec::new();
-    for line in guard.leftovers() {
-        numbers.push(guard.engine.world_rank());
-        numbers.push(line.len() as u32);
-        numbers.extend(line.bytes().map(u32::from));
+}
+
+impl Inspection<'_> {
+    /// What this rank has left, as numbers for rank 0.
+    pub fn leftover_numbers(&self) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        for line in self.leftovers() {
+            numbers.push(self.engine.world_rank());
+            numbers.push(line.len() as u32);
+            numbers.extend(line.bytes().map(u32::from));
+        }
+        numbers
     }
-    let Ok(all) = meeting.gather_numbers(guard, &numbers) else { return };
-    let lines = decode(&all);
-    if meeting.me == 0 && !lines.is_empty() {
-        let text = format!("left behind at MPI_Finalize{}", line_up(&lines));
-        guard.find(Severity::Remark, text);
+
+    /// Says what all have left.
+    pub fn say_leftovers(&mut self, all: &[u32]) {
+        let lines = decode(all);
+        if !lines.is_empty() {
+            let text = format!("left behind at MPI_Finalize{}", line_up(&lines));
+            self.find(Severity::Remark, text);
+        }
     }
 }
 
@@ -48,7 +52,7 @@ fn decode(numbers: &[u32]) -> Vec<(usize, String)> {
     lines
 }
 
-impl Guard {
+impl Inspection<'_> {
     fn leftovers(&self) -> Vec<String> {
         let mut lines = self.messages_left();
         lines.extend(self.requests_left());
@@ -138,7 +142,7 @@ impl Guard {
     }
 
     fn maker(&self, kind: usize, handle: usize, index: u32) -> &'static str {
-        let maker = self.check.as_ref().and_then(|check| check.kept[kind].maker(handle, index));
+        let maker = self.check.as_deref().and_then(|check| check.kept[kind].maker(handle, index));
         maker.map_or("an earlier call", name_of)
     }
 }

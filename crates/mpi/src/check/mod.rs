@@ -18,6 +18,7 @@
 pub mod collectives;
 pub mod deadlock;
 pub mod exchange;
+pub mod inspection;
 pub mod leftovers;
 pub mod overlap;
 pub mod record;
@@ -28,14 +29,9 @@ use core::cell::Cell;
 use core::ffi::CStr;
 use std::fmt::Write;
 
-use crate::abi::*;
-use crate::check_mode::{self, Mode};
-use crate::end_job::{By, end_job};
 use crate::events;
 use crate::phase;
 use crate::process::{self, Guard, Process};
-use crate::request::{Outcome, Suspect};
-use tutti_runtime::log;
 
 pub use start::start;
 use state::Check;
@@ -112,116 +108,6 @@ pub enum Severity {
     Error,
     /// The program is not right, but its results are.
     Remark,
-}
-
-/// Says which hints for a file are ignored, when the program is being checked.
-pub fn say_wrong_hints(guard: &mut Guard, wrong: &[String]) {
-    if check_mode::is_on() && !wrong.is_empty() {
-        let text = format!("a hint for a file is ignored: {}, which is no value of it", wrong.join(", "));
-        guard.find(Severity::Remark, text);
-    }
-}
-
-impl Guard {
-    /// Says a finding as one block and ends the job, if errors end it. The first line of `text` says what it
-    /// is.
-    fn find(&mut self, severity: Severity, mut text: String) {
-        let ends = severity == Severity::Error && check_mode::mode() == Mode::On;
-        let said = self.check.as_mut().map(|check| {
-            let is_new = check.said.insert(text.clone());
-            (is_new, check.said.len())
-        });
-        match said {
-            Some((true, count)) if count <= FINDINGS_MAX => {
-                if ends {
-                    text += "\n    the job is ended; TUTTI_CHECK=warn would only say this";
-                } else if count == FINDINGS_MAX {
-                    text += "\n    this rank has found much and says no more";
-                }
-                log::line(format_args!("check: {text}"));
-            }
-            _ => {}
-        }
-        if ends {
-            end_job(By::Error, STATUS);
-        }
-    }
-
-    /// Says that an error was raised where MPI-3.1 has it.
-    pub fn remark_on_handler(&mut self, function: &CStr) {
-        let rank = self.engine.world_rank();
-        let text = format!(
-            "rank {rank}: the handler of MPI_COMM_WORLD has an error of {}, which names no object; since MPI-4.0 that is \
-             MPI_COMM_SELF's, and not every library asks both",
-            function.to_string_lossy()
-        );
-        self.find(Severity::Remark, text);
-    }
-
-    /// The name of a communicator for the user.
-    fn comm_name(&self, handle: MPI_Comm) -> String {
-        let Ok(comm) = self.comms.find(handle) else { return "no communicator".into() };
-        if !comm.name.is_empty() {
-            return String::from_utf8_lossy(&comm.name).into_owned();
-        }
-        let mut text = format!("a communicator of {} ranks", comm.peers().size());
-        let maker = self.comms.made().index(handle.0).and_then(|index| self.maker_of_comm(handle, index));
-        if let Some(maker) = maker {
-            let _ = write!(text, " (made by {})", name_of(maker));
-        }
-        text
-    }
-
-    fn maker_of_comm(&self, handle: MPI_Comm, index: u32) -> Option<&'static CStr> {
-        self.check.as_ref()?.kept[1].maker(handle.0, index)
-    }
-
-    /// The communicator that has a context, as a name.
-    fn context_name(&self, context: u32) -> String {
-        self.comms
-            .of_context(context)
-            .map_or_else(|| "a communicator that is freed".into(), |comm| self.comm_name(comm))
-    }
-
-    /// The rank in a context's communicator that a world rank has there, as text.
-    fn rank_name(&self, context: u32, world: u32) -> String {
-        let comm = self.comms.of_context(context).and_then(|handle| self.comms.find(handle).ok());
-        match comm.and_then(|comm| comm.peers().rank_of(world)) {
-            Some(rank) if rank == world => format!("rank {rank}"),
-            Some(rank) => format!("rank {rank} (world rank {world})"),
-            None => format!("world rank {world}"),
-        }
-    }
-
-    /// Takes the outcome of a receive whose message has another type signature, and says so.
-    #[cold]
-    pub fn take_suspect(&mut self, index: u32, suspect: Suspect) -> Outcome {
-        let request = self.engine.requests.get(index);
-        let (context, from, tag) = (request.context, request.peer, request.tag);
-        let (wanted, handle) = (request.buffer.describe(), self.engine.requests.handle(index));
-        let maker = self.check.as_ref().and_then(|check| check.kept[0].maker(handle, index));
-        let by = match maker.map(name_of) {
-            Some(maker) if maker != function() => format!("{maker} (completed by {})", function()),
-            _ => function().into(),
-        };
-        let text = format!(
-            "type signatures do not match on {}\n    {} sent {} with tag {tag}\n    rank {} receives it as {wanted} in {by}",
-            self.context_name(context),
-            self.rank_name(context, from as u32),
-            suspect.word.describe(suspect.bytes),
-            self.rank_here(context),
-        );
-        self.find(Severity::Error, text);
-        let outcome = self.engine.requests.get(index).outcome();
-        self.engine.requests.free(index);
-        outcome
-    }
-
-    /// This process's rank in the communicator of a context.
-    fn rank_here(&self, context: u32) -> usize {
-        let comm = self.comms.of_context(context).and_then(|handle| self.comms.find(handle).ok());
-        comm.map_or(self.engine.job.rank(), |comm| comm.rank)
-    }
 }
 
 /// "1 request", "2 requests".

@@ -6,18 +6,18 @@ use core::ffi::CStr;
 use tutti_datatype::Buffer;
 use tutti_rma::device::is_readable;
 
+use super::inspection::Inspection;
 use super::{Severity, function, name_of};
 use crate::abi::MPI_Comm;
 use crate::collective::work::{Reduction, Work};
 use crate::comm::CONTEXTS_PER_COMM;
 use crate::engine::device_memory;
-use crate::process::Guard;
 use crate::request::{Request, RequestKind};
 
 /// Runs of a buffer that are looked at; of a buffer with more nothing is said.
 const RUNS_MAX: usize = 4096;
 
-impl Guard {
+impl Inspection<'_> {
     /// Looks whether a send or receive that is about to start shares memory with a pending one.
     #[cold]
     pub fn check_overlap(&mut self, buffer: &Buffer, kind: RequestKind) {
@@ -41,7 +41,7 @@ impl Guard {
         let request = self.engine.requests.get(other);
         let maker = self
             .check
-            .as_ref()
+            .as_deref()
             .and_then(|check| check.kept[0].maker(self.engine.requests.handle(other), other).map(name_of));
         let (is_users, verb) = (request.context.is_multiple_of(CONTEXTS_PER_COMM), verb(request.kind));
         let earlier = match maker {

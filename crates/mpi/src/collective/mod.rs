@@ -76,7 +76,13 @@ impl Guard {
     fn next_plan(&mut self, comm: MPI_Comm, work: &Work, call: Call) -> Result<schedule::Schedule> {
         let place = Place::next(self.comms.find_mut(comm)?, call);
         if check_mode::is_on() {
-            return Ok(self.plan(comm, &place, work, check::collectives::current_function()));
+            return Ok(check::collectives::plan(
+                self.inspect(),
+                comm,
+                &place,
+                work,
+                check::collectives::current_function(),
+            ));
         }
         Ok(place.plan(work))
     }
@@ -165,7 +171,7 @@ impl Guard {
         let function = self.env.call;
         let index = self.persistent(Rc::new(move |guard: &mut Guard| {
             let mut schedule = if check_mode::is_on() {
-                guard.plan(comm, &place, &work, function)
+                check::collectives::plan(guard.inspect(), comm, &place, &work, function)
             } else {
                 place.plan(&work)
             };

@@ -81,7 +81,7 @@ impl Schedule {
                 }
                 // SAFETY: memory of the schedule, which the steps before have filled.
                 Step::Introduce { receive, words } => unsafe {
-                    guard.introduce(*receive, words.read_unaligned())
+                    guard.engine.introduce_partitions(*receive, words.read_unaligned())
                 },
                 Step::Combine { reducer, input, inout, count } => {
                     let (reducer, input, inout, count) = (reducer.clone(), *input, *inout, *count);
@@ -100,7 +100,7 @@ impl Schedule {
                 Step::Compare(exchange) => {
                     let exchange = exchange.clone();
                     // SAFETY: the memory is this schedule's; everything started before has been awaited.
-                    unsafe { exchange.compare(guard) };
+                    unsafe { exchange.compare(guard.inspect()) };
                 }
             }
             self.next += 1;

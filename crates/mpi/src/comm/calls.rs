@@ -8,7 +8,7 @@ use core::ffi::c_int;
 use tutti_shm::spawn::Spawned;
 
 use super::agreement::Meeting;
-use super::creation::{NOT_YET, check_subset};
+use super::creation::{NOT_YET, Proposed, check_subset};
 use super::intercomm::{Bridge, checked_leader};
 use super::spawn::{Codes, Wish};
 use super::topology::{Edges, Topology};
@@ -16,7 +16,10 @@ use super::{CONTEXTS_PER_COMM, Channel, Group, names, ports, spawn};
 use crate::abi::*;
 use crate::attribute_calls;
 use crate::attributes::Owner;
+use crate::check::collectives;
 use crate::check_mode;
+use crate::collective::plan::Place;
+use crate::collective::state::Call;
 use crate::engine::Engine;
 use crate::errhandler;
 use crate::error::{Result, check};
@@ -38,7 +41,14 @@ impl Guard {
 
     fn next_creation(&mut self, handle: MPI_Comm) -> Result<i32> {
         if check_mode::is_on() {
-            self.compare_creation(handle)?;
+            let place = Place::next(self.comms.find_mut(handle)?, Call::Blocking);
+            let (mut schedule, must_not_wait) = collectives::creation(handle, &place);
+            if must_not_wait {
+                let request = self.launch(schedule);
+                self.engine.release(request);
+            } else {
+                self.run(&mut schedule)?;
+            }
         }
         Ok(self.comms.find_mut(handle)?.next_creation())
     }
@@ -66,8 +76,7 @@ impl Guard {
     ) -> Result<(MPI_Comm, MPI_Request)> {
         let copied = attribute_calls::copy(self, Owner::Comm(handle));
         let meeting = self.whole(handle)?;
-        let mut schedule = meeting.schedule();
-        let (contexts, members) = meeting.propose_context(self, &mut schedule)?;
+        let Proposed { mut schedule, contexts, members } = meeting.propose_context(self)?;
         let attributes = match copied {
             Ok(attributes) => attributes,
             Err(error) => {
@@ -401,8 +410,8 @@ impl Guard {
             errhandler::release(comm.errhandler);
         }
         if has_guests {
-            let process = &mut **self;
-            process.comms.settle_connections(&mut process.engine);
+            let launches = self.comms.launches(&self.engine);
+            self.engine.keep_connected(&launches);
         }
         self.forget_left_ranks();
         Ok(())

@@ -37,14 +37,18 @@ impl Proposal {
     }
 }
 
+/// A schedule after whose steps the first member's context stands in its memory; of a communicator of several
+/// launches those of all, by these members.
+pub(super) struct Proposed {
+    pub(super) schedule: Schedule,
+    pub(super) contexts: *const u32,
+    pub(super) members: Vec<u32>,
+}
+
 impl Meeting {
-    /// Steps after which the first member's context stands in the schedule's memory; of a communicator of
-    /// several launches those of all, by these members.
-    pub(super) fn propose_context(
-        &self,
-        call: &mut impl Progress,
-        schedule: &mut Schedule,
-    ) -> Result<(*const u32, Vec<u32>)> {
+    /// Steps after which what the members have proposed stands in the schedule's memory.
+    pub(super) fn propose_context(&self, call: &mut impl Progress) -> Result<Proposed> {
+        let mut schedule = self.schedule();
         let spans = call.engine().spans(&self.members);
         let places = if spans { self.members.len() } else { 1 };
         let contexts = schedule.memory(places * size_of::<u32>()).cast::<u32>();
@@ -62,14 +66,15 @@ impl Meeting {
             for child in self.children(0) {
                 schedule.send(child, data(0));
             }
-            return Ok((contexts, vec![call.engine().world_rank()]));
+            let members = vec![call.engine().world_rank()];
+            return Ok(Proposed { schedule, contexts, members });
         }
         for (at, &member) in self.members.iter().enumerate().filter(|(at, _)| *at != self.me) {
             schedule.receive(member, data(at));
             schedule.send(member, data(self.me));
         }
         schedule.await_all();
-        Ok((contexts, self.members.clone()))
+        Ok(Proposed { schedule, contexts, members: self.members.clone() })
     }
 
     /// The communicator of the members, of which this process is the one of `rank`.

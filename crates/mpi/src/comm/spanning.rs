@@ -7,6 +7,7 @@
 //! A context is unique in its job only ([`Engine::agree_on_context`]), so every creation of a spanning
 //! communicator begins with the proposals of all members.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use tutti_runtime::guests::Address;
@@ -30,16 +31,16 @@ impl Comm {
 }
 
 impl Comms {
-    /// A communicator with guests has been freed: launches without any are not connected any more.
-    pub(super) fn settle_connections(&self, engine: &mut Engine) {
+    /// The launches of which some communicator has guests: the others are not connected any more when one is
+    /// freed.
+    pub(super) fn launches(&self, engine: &Engine) -> BTreeSet<u64> {
         let members = |comm: &Comm| {
             let remote = comm.remote.as_deref().map_or(&[][..], Group::members);
             [comm.group.members(), remote].concat()
         };
         let ranks = self.made.iter().flat_map(|(_, comm)| members(comm));
         let guests = ranks.filter(|rank| engine.is_guest(*rank as usize));
-        let jobs = guests.map(|rank| engine.process_name(rank).job).collect();
-        engine.keep_connected(&jobs);
+        guests.map(|rank| engine.process_name(rank).job).collect()
     }
 }
 

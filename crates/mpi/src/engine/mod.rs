@@ -30,6 +30,7 @@
 
 mod arrival;
 mod backlog;
+pub mod completion;
 pub mod contexts;
 mod copies;
 mod counters;
@@ -42,7 +43,9 @@ mod matching;
 pub mod message;
 pub mod names;
 pub(crate) mod numbered;
+mod owned;
 mod pace;
+pub mod partitions;
 mod peer;
 mod remote;
 mod remote_client;

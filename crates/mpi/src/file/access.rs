@@ -342,7 +342,7 @@ impl Guard {
         };
         let is_done = |engine: &mut Engine| engine.is_done(request).then_some(());
         self.wait(None, Goal::Request(request), is_done);
-        let error = self.failure(request).map(|error| Error { context: None, ..error });
+        let error = self.engine.failure(request).map(|error| Error { context: None, ..error });
         let Outcome { bytes, .. } = self.take_request(request);
         self.files.find_mut(handle)?.split = None;
         Ok(Moved { bytes, error })

@@ -17,7 +17,6 @@ use super::pointer::{Pointer, TAGS};
 use super::representation::Representation;
 use super::system::{self, Lock};
 use crate::abi::*;
-use crate::check;
 use crate::collective::schedule::Schedule;
 use crate::collective::task::Task;
 use crate::comm::Channel;
@@ -138,7 +137,7 @@ impl Guard {
         })?;
         let mut wanted = Hints::default();
         let wrong = wanted.take(&given);
-        check::say_wrong_hints(self, &wrong);
+        self.inspect().say_wrong_hints(&wrong);
         let (descriptor, hints) = self.open_one_after_the_other(comm, &path, amode, wanted)?;
         let nodes = numbered(records.iter().map(|record| [record[2], record[3], record[4]]));
         let (aggregators, aggregators_wanted) = order_of_aggregators(&nodes);
@@ -517,7 +516,7 @@ impl Guard {
         let file = self.files.find(handle)?;
         let (comm, mut hints) = (file.comm, file.hints);
         let wrong = given.as_ref().map_or_else(|_| Vec::new(), |given| hints.take(given));
-        check::say_wrong_hints(self, &wrong);
+        self.inspect().say_wrong_hints(&wrong);
         let meeting = self.whole(comm)?;
         let words = meeting.broadcast(self, 0, hints.encode().to_vec())?;
         self.files.find_mut(handle)?.hints = Hints::decode(&words);

@@ -1,0 +1,157 @@
+//! Partitioned operations as the engine has them ([`crate::partitioned`] prepares them): each partition is a
+//! message of its own.
+
+use core::ffi::c_int;
+
+use tutti_datatype::Buffer;
+
+use super::Engine;
+use super::message::{Message, Mode};
+use crate::abi::*;
+use crate::error::{Error, Result, check};
+use crate::handle::NONE;
+use crate::request::extra::Extra;
+use crate::request::partition::{Introduction, Partitioned, Side};
+use crate::request::{Named, Outcome, Request, RequestKind, Started};
+
+/// Tags are not negative.
+const TAG_MASK: u32 = c_int::MAX as u32;
+
+/// The tag of partition `index` of a message.
+fn number(first: u32, index: usize) -> i32 {
+    (first.wrapping_add(index as u32) & TAG_MASK) as i32
+}
+
+impl Engine {
+    /// Keeps an operation that has been prepared; gives its handle.
+    pub fn keep_partitioned(&mut self, made: Partitioned) -> MPI_Request {
+        let mut request =
+            Request::new(RequestKind::Compound, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
+        request.extra = Some(Box::new(Extra::Partitioned(made)));
+        let index = self.requests.insert(request);
+        MPI_Request(self.requests.handle(index))
+    }
+
+    /// The sender of a partitioned receive has introduced itself; a receive that is freed by now does not
+    /// mind.
+    pub fn introduce_partitions(&mut self, receive: MPI_Request, words: [u32; 4]) {
+        let Some(index) = self.requests.index(receive.0) else { return };
+        let Some(made) = self.partitioned_mut(index) else { return };
+        let [first, partitions, low, high] = words;
+        let bytes = (u64::from(low) | u64::from(high) << 32) as usize;
+        made.side = Side::Receiver(Some(Introduction { first, partitions: partitions as usize, bytes }));
+        if made.active {
+            self.post_partitions(index);
+        }
+    }
+
+    /// Posts the receives of all partitions, if the sender is known.
+    fn post_partitions(&mut self, index: u32) {
+        let Some(made) = self.partitioned_mut(index) else { return };
+        let (Side::Receiver(Some(sender)), Some(from)) = (&made.side, made.peer) else { return };
+        let sender = *sender;
+        let (context, whole) = (made.context, made.whole.clone());
+        let posted = (0..sender.partitions)
+            .map(|i| {
+                let buffer = whole.part(i * sender.bytes, sender.bytes);
+                let tag = number(sender.first, i);
+                self.receive(Request::new(RequestKind::Receive, buffer, context, from as i32, tag))
+            })
+            .collect();
+        self.partitioned_mut(index).expect("receives do not change it").under_way = posted;
+    }
+
+    /// Starts a partitioned operation (4.2.1).
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST when it is active already.
+    pub fn start_partitioned(&mut self, index: u32) -> Result<()> {
+        let made = self.partitioned_mut(index).expect("the caller has looked");
+        check(!made.active, MPI_ERR_REQUEST, || "the partitioned request has been started already".into())?;
+        (made.active, made.error) = (true, MPI_SUCCESS);
+        made.ended.set(0);
+        if let Side::Sender { ready, declared, .. } = &mut made.side {
+            ready.fill(false);
+            *declared = 0;
+            made.under_way = vec![NONE; made.partitions];
+        }
+        self.post_partitions(index);
+        Ok(())
+    }
+
+    /// Declares a partition ready (4.2.2): it is sent.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST when the request is not an active partitioned send; MPI_ERR_ARG when there is no such
+    /// partition, or it has been declared ready before.
+    pub fn declare_ready(&mut self, request: MPI_Request, partition: c_int) -> Result<()> {
+        let wrong = || Error::new(MPI_ERR_REQUEST, "the request is not an active partitioned send");
+        let Named::Pending(index) = self.named_request(request)? else { return Err(wrong()) };
+        let made = self.partitioned_mut(index).ok_or_else(wrong)?;
+        let i = checked_partition(partition, made.partitions)?;
+        let Side::Sender { first, ready, declared } = &mut made.side else { return Err(wrong()) };
+        check(!ready[i], MPI_ERR_ARG, || format!("partition {partition} has been declared ready already"))?;
+        ready[i] = true;
+        *declared += 1;
+        let tag = number(*first, i);
+        let Some(to) = made.peer else { return Ok(()) };
+        let bytes = made.partition_bytes();
+        let (context, buffer) = (made.context, made.whole.part(i * bytes, bytes));
+        let message = Message { to, context, tag, buffer, mode: Mode::Standard };
+        if let Started::Pending(sent) = self.send(message) {
+            self.partitioned_mut(index).expect("a send does not change it").under_way[i] = sent;
+        }
+        Ok(())
+    }
+
+    /// Takes the outcome of a partitioned operation that is done; it stays, inactive.
+    pub fn take_partitioned(&mut self, index: u32) -> Outcome {
+        let made = self.partitioned_mut(index).expect("the caller has looked");
+        made.active = false;
+        made.ended.set(0);
+        let parts = std::mem::take(&mut made.under_way);
+        let failed = parts.into_iter().filter(|&part| part != NONE).fold(MPI_SUCCESS, |failed, part| {
+            let error = self.requests.remove(part).error;
+            if failed == MPI_SUCCESS { error } else { failed }
+        });
+        let made = self.partitioned_mut(index).expect("as above");
+        made.error = failed;
+        made.outcome()
+    }
+
+    /// The user lets go of it; what is under way goes on.
+    pub fn release_partitioned(&mut self, index: u32) {
+        let made = self.partitioned_mut(index).expect("the caller has looked");
+        for part in std::mem::take(&mut made.under_way) {
+            if part != NONE {
+                self.release(part);
+            }
+        }
+        self.requests.free(index);
+    }
+
+    /// A partitioned message's data lie in an array section: `whole` says how.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST when the request is none.
+    pub fn attach_partitions(&mut self, whole: Buffer, request: MPI_Request) -> Result<()> {
+        if let Named::Inactive(index) = self.named_request(request)?
+            && let Some(made) = self.partitioned_mut(index)
+        {
+            made.whole = whole;
+        }
+        Ok(())
+    }
+}
+
+/// The index of a partition argument.
+///
+/// # Errors
+/// MPI_ERR_ARG when there is no such partition.
+pub fn checked_partition(partition: c_int, partitions: usize) -> Result<usize> {
+    check(partition >= 0 && (partition as usize) < partitions, MPI_ERR_ARG, || match partitions {
+        0 => format!("partition is {partition}, but the request has no partitions"),
+        _ => format!("partition is {partition}, expected 0 to {}", partitions - 1),
+    })?;
+    Ok(partition as usize)
+}
