@@ -1,5 +1,5 @@
-//! Launches on different machines of the lab, each on one alone: they find and reach each other by the word of
-//! the daemons, and nobody else does.
+//! Launches on different machines of the lab, each on one alone: they find and reach each other by the word
+//! of the daemons, and nobody else does.
 
 use std::path::PathBuf;
 use std::process::Command;
