@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tutti_table::fortran::Fortran;
 use tutti_table::mpich::{Mpich, exports, values};
-use tutti_table::{Table, entries, filter, rust_abi};
+use tutti_table::{Table, entries, rust_abi};
 
 fn main() {
     let facts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpi");
@@ -38,7 +38,7 @@ fn main() {
 /// `libtutti.so.1` comes from another build: its names are enough to link.
 fn link_with_our_library(table: &Table, out: &Path) {
     let (source, library) = (out.join("tutti.c"), "libtutti.so.1");
-    std::fs::write(&source, entries::stub(table, &[&entries::BESIDE[..], &filter::FOR_FORTRAN].concat()))
+    std::fs::write(&source, entries::stub(table, &entries::BESIDE))
         .unwrap_or_else(|e| panic!("{}: {e}", source.display()));
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let mut words = compiler.split_whitespace();

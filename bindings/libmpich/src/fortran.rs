@@ -5,34 +5,9 @@ use crate::callbacks::Function;
 use crate::*;
 use core::sync::atomic::Ordering;
 
-unsafe extern "C" {
-    /// In which language the attribute of this thread's next call is set or read.
-    fn tutti_attribute_language(number: c_int);
-}
-
 /// What MPICH calls a value that is an address of Fortran, and one that is an INTEGER; others are C's.
 const AINT: c_int = 1;
 const INT: c_int = 3;
-
-/// Calls ours in the language of a value.
-unsafe fn in_language(kind: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    /// What ours calls the languages.
-    const C: c_int = 0;
-    const ADDRESS: c_int = 1;
-    const INTEGER: c_int = 2;
-    let language = match kind {
-        AINT => ADDRESS,
-        INT => INTEGER,
-        _ => C,
-    };
-    // SAFETY: numbers of ours.
-    unsafe {
-        tutti_attribute_language(language);
-        let code = call();
-        tutti_attribute_language(C);
-        code
-    }
-}
 
 /// A predefined attribute is an integer in Fortran, of which C gives the address.
 unsafe fn put_value(key: c_int, kind: c_int, place: *mut c_void, flag: *const c_int, code: c_int) {
@@ -64,12 +39,10 @@ macro_rules! attributes {
             flag: *mut c_int,
             kind: c_int,
         ) -> c_int {
+            let key = key_of_c(key);
             // SAFETY: MPICH's library gives places of its own.
             unsafe {
-                let code = match is_predefined(key) {
-                    true => $body_get(object, key, value, flag),
-                    false => in_language(kind, || $body_get(object, key, value, flag)),
-                };
+                let code = $body_get(object, key, value, flag);
                 put_value(key, kind, value, flag, code);
                 code
             }
@@ -77,11 +50,16 @@ macro_rules! attributes {
 
         // SAFETY: as above.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $set(object: c_int, key: c_int, value: *mut c_void, kind: c_int) -> c_int {
+        pub unsafe extern "C-unwind" fn $set(object: c_int, key: c_int, value: *mut c_void, _kind: c_int) -> c_int {
             // SAFETY: as above.
-            unsafe { in_language(kind, || $body_set(object, key, value)) }
+            unsafe { $body_set(object, key, value) }
         }
     )* };
+}
+
+/// Predefined keys are one higher in Fortran.
+fn key_of_c(key: c_int) -> c_int {
+    if key & 1 == 0 && is_predefined(key - 1) { key - 1 } else { key }
 }
 
 fn is_predefined(key: c_int) -> bool {
