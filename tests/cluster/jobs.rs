@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use tutti_tests::{Scratch, compile_with};
+use tutti_tests::{Scratch, compile, compile_with};
 
 use crate::Cluster;
 use crate::harness::{RANK, Running, await_that};
@@ -345,4 +345,23 @@ fn run_has_the_status_of_shmem_global_exit_on_all_nodes() {
         let record = cluster.job(job as u32 + 1);
         assert!(record.contains(&format!("\"status\": {status}")), "{record}");
     }
+}
+
+// Paper: M17
+#[test]
+fn run_adds_up_what_the_ranks_of_all_nodes_have_counted() {
+    let cluster = Cluster::up("cluster-counted", 3, &[]);
+    let scratch = Scratch::new("cluster-counted-files");
+    let compiled = compile("tests/mpi/programs/tool_information.c", scratch.path());
+    let mut command = cluster.command(&["run", "-N", "2", "-n", "2", &compiled.to_string_lossy()]);
+    let ran = crate::harness::run(command.env("TUTTI_STATS", "json")).expect_success();
+    let jobs: Vec<&str> =
+        ran.stderr.lines().filter(|line| line.starts_with("{\"job\":{\"ranks\":2,\"nodes\":2,")).collect();
+    assert_eq!(jobs.len(), 1, "{ran}");
+    let job: serde_json::Value = serde_json::from_str(jobs[0]).expect("it is JSON");
+    // Each rank sends 12 messages of 100 bytes, and more at its end.
+    assert!(
+        job["job"]["messages_sent"].as_u64() >= Some(24) && job["job"]["bytes_sent"].as_u64() >= Some(2400),
+        "{ran}"
+    );
 }

@@ -42,3 +42,42 @@ fn stats_report_data_rate_message_rate_and_remote_copy_share() {
     assert!(json.contains("\"messages_per_s\":") && json.contains("\"remote_percent\":"), "{json}");
     assert_eq!(stats("0").stderr, "");
 }
+
+/// Two ranks on two nodes: each node prints the table of its rank, and the front end what both have done.
+// Paper: M17
+#[test]
+fn stats_of_several_nodes_are_added_up_by_table_5_of_the_paper() {
+    let scratch = Scratch::new("mpi-counters-nodes");
+    let compiled = compile("tests/mpi/programs/tool_information.c", scratch.path());
+    let stats = |options: &[&str], form: &str| {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(options).args(["-n", "2"]).arg(&compiled).env("TUTTI_STATS", form);
+        run(&mut mpiexec, LIMIT).expect_success().stderr
+    };
+    for (options, nodes) in [(&["--virtual-nodes", "2"][..], 2), (&[][..], 1)] {
+        let text = stats(options, "json");
+        let lines = text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON"));
+        let lines: Vec<serde_json::Value> = lines.collect();
+        let of_nodes: Vec<_> = lines.iter().filter(|line| line["ranks"].is_array()).collect();
+        let jobs: Vec<_> = lines.iter().map(|line| &line["job"]).filter(|job| job.is_object()).collect();
+        assert_eq!((of_nodes.len(), jobs.len()), (nodes, 1), "{text}");
+        let job = jobs[0];
+        assert_eq!((job["ranks"].as_u64(), job["nodes"].as_u64()), (Some(2), Some(nodes as u64)), "{text}");
+        let ranks = || of_nodes.iter().flat_map(|node| node["ranks"].as_array().expect("ranks"));
+        let counters = of_nodes[0]["ranks"][0].as_object().expect("counters").keys();
+        let counters: Vec<_> =
+            counters.filter(|name| !["rank", "seconds"].contains(&name.as_str())).collect();
+        assert_eq!(counters.len(), 13, "{counters:?}");
+        for name in counters {
+            let sum: u64 = ranks().map(|rank| rank[name].as_u64().expect(name)).sum();
+            assert_eq!(job[name].as_u64(), Some(sum), "{name}: {text}");
+        }
+        let number = |name: &str| job[name].as_f64().expect(name);
+        let share = 100.0 * number("written_bytes") / number("bytes_sent");
+        assert!((number("written_percent") - share).abs() < 0.01, "{text}");
+        let table = stats(options, "1");
+        let line = table.lines().filter(|line| line.starts_with("tutti: the whole job, 2 ranks on ")).count();
+        assert_eq!(line, 1, "{table}");
+    }
+    assert_eq!(stats(&["--virtual-nodes", "2"], "0"), "");
+}

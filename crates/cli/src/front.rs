@@ -28,7 +28,7 @@ use tutti_os::Signals;
 use tutti_os::netns::Namespaces;
 use tutti_os::stderr::{escape_control, print_line};
 use tutti_protocol::variables;
-use tutti_protocol::wire::{Adopted, Input, Kind};
+use tutti_protocol::wire::{Adopted, Counted, Input, Kind};
 
 use crate::cluster::{self, JobId};
 use crate::description::{self, Described};
@@ -302,6 +302,8 @@ struct Front {
     options: Options,
     /// By node.
     links: Vec<Link>,
+    /// What the ranks of the nodes that have left so far have counted, if the user wants to know.
+    counted: Option<Counted>,
     /// The switch between the nodes' namespaces works as long as we hold it.
     _namespaces: Option<Namespaces>,
     signals: Signals,
@@ -403,6 +405,7 @@ impl Front {
             signals,
             input_open,
             floor: None,
+            counted: None,
             end: End::Open,
             ender: None,
             ends_well: false,

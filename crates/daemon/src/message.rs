@@ -26,7 +26,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
-use tutti_protocol::wire::{Ended, Job, Reached, Report, Stalled, Text};
+use tutti_protocol::wire::{Counted, Ended, Job, Reached, Report, Stalled, Text};
 
 use tutti_sched::fill_trial::PutOut;
 use tutti_sched::market::NodeUse;
@@ -395,6 +395,9 @@ pub enum Notice {
         /// Why, if not by itself.
         #[serde(default)]
         cause: Option<String>,
+        /// What the ranks of all nodes have counted, if its user wants to know.
+        #[serde(default)]
+        counted: Option<Counted>,
     },
 }
 
@@ -720,10 +723,42 @@ pub struct PartState {
     pub empty: Option<u32>,
     /// Bytes of output, when it is over and they are known.
     pub written: Option<u64>,
+    /// What its ranks have counted, if its user wants to know.
+    #[serde(default)]
+    counted: Option<Box<Counted>>,
     /// A field more, as a later release may have it.
     #[cfg(feature = "next-wire")]
     #[serde(default)]
     pub next: tutti_protocol::version::Next,
+}
+
+impl PartState {
+    /// The first one of a part, of this version.
+    pub fn of_version(version: u64) -> Self {
+        PartState { version, ..PartState::default() }
+    }
+
+    /// The last one of a part that is over whatever its starter says: the line says why.
+    pub fn given_up(text: String) -> Self {
+        PartState {
+            version: u64::MAX,
+            phase: Phase::Over,
+            ending: Some(1),
+            status: 1,
+            refused: Some(text),
+            ..PartState::default()
+        }
+    }
+
+    /// What its ranks have counted, as its starter says it.
+    pub fn note_counted(&mut self, counted: Counted) {
+        self.counted = Some(Box::new(counted));
+    }
+
+    /// What its ranks have counted, if its user wants to know.
+    pub fn counted(&self) -> Option<Counted> {
+        self.counted.as_deref().copied()
+    }
 }
 
 /// How far a part of a job is.

@@ -55,9 +55,11 @@
 
 use serde::Serialize;
 
+mod counted;
 mod job;
 mod report;
 
+pub use counted::{COUNTERS, Counted};
 pub(crate) use job::BorrowedText;
 pub use job::{
     Adopted, Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, SharedSlots, Text,

@@ -349,6 +349,16 @@ impl Segment {
         std::array::from_fn(|word| flow.words[word].load(Ordering::Acquire))
     }
 
+    /// What the ranks of this node have left of their counters, the first `N` of each; none before all of
+    /// them have left the job.
+    #[cfg(not(loom))]
+    pub fn left_counters<const N: usize>(&self) -> Option<Vec<[u64; N]>> {
+        let ranks = self.present() as usize;
+        let left = self.words_of(0).1.left.load(Ordering::Acquire) as usize;
+        let of = |rank| self.words_of(rank).1.counters(N).try_into().expect("so many were asked for");
+        (left == ranks).then(|| (0..ranks).map(of).collect())
+    }
+
     /// Where it is mapped; not to be used when the segment is gone.
     pub fn mapping(&self) -> Mapping {
         self.mapping

@@ -131,6 +131,26 @@ impl Prepared {
     }
 }
 
+/// Whether the ranks' counters are wanted, and as JSON: `TUTTI_STATS`, as ranks of the job's first program
+/// that has it see it.
+pub fn wants_counters(job: &Job) -> Option<bool> {
+    const NAME: &str = "TUTTI_STATS=";
+    let texts = job.programs.iter().filter_map(|program| Prepared::new(program).ok());
+    let mut values = texts.filter_map(|prepared| {
+        let text = prepared
+            .environment
+            .iter()
+            .rev()
+            .find_map(|text| text.to_bytes().strip_prefix(NAME.as_bytes()))?;
+        Some(text.to_owned())
+    });
+    match values.next()?.as_slice() {
+        b"1" | b"on" | b"yes" | b"table" => Some(false),
+        b"json" => Some(true),
+        _ => None,
+    }
+}
+
 fn variable(name: &OsString, value: &OsString) -> Result<CString, ZeroByte> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.push(b'=');

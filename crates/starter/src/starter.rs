@@ -18,6 +18,7 @@ use std::os::fd::OwnedFd;
 use rustix::process::{DumpableBehavior, Signal};
 use tutti_shm::daemon_page;
 
+use crate::environment::wants_counters;
 use crate::launch::{self, Launched, Ready};
 use crate::memory_watch::MemoryWatch;
 use crate::parts::Parts;
@@ -28,7 +29,7 @@ use tutti_os::Signals;
 use tutti_os::cgroup::Cgroup;
 use tutti_os::descendants;
 use tutti_os::stderr::print_line;
-use tutti_protocol::wire::{Decoder, Report};
+use tutti_protocol::wire::{Counted, Decoder, Report};
 
 mod events;
 mod front;
@@ -130,6 +131,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         hurried: false,
         linger_ns: None,
         alone: job.part.is_none(),
+        counts: wants_counters(&job),
         may_leave: false,
         orphans_ns: None,
         memory_watch: None,
@@ -195,6 +197,8 @@ struct Starter {
     linger_ns: Option<u64>,
     /// This is the job's only node.
     alone: bool,
+    /// The user wants to know what the ranks have counted; true: as JSON.
+    counts: Option<bool>,
     /// No rank of the job is left anywhere.
     may_leave: bool,
     /// When to look for dead orphans.
@@ -250,6 +254,14 @@ impl Starter {
         self.kill();
     }
 
+    /// What the ranks of this node have counted, if the user wants to know and all have left the job.
+    fn counted(&self) -> Option<Counted> {
+        let mut counted = Counted::of_node(self.counts?);
+        let ranks = self.parts.segment.as_ref()?.left_counters()?;
+        ranks.iter().for_each(|values| counted.add_rank(values));
+        Some(counted)
+    }
+
     /// Ends what is left of the job and reports it.
     fn finish(&mut self) {
         // Its clients see that the owners are gone.
@@ -290,6 +302,9 @@ impl Starter {
             } else if self.out.len() > self.sent {
                 self.wait_for_front();
             }
+        }
+        if let Some(counted) = self.counted() {
+            self.report(&Report::Counted(counted));
         }
         if !self.alone {
             self.report(&Report::Left);

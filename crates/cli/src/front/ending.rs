@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tutti_os::stderr::print_line;
 use tutti_os::{cgroup, descendants};
 use tutti_protocol::batch::{DEADLOCKED, IDLE_SUSPENDED, OnDeadlock, OnIdle};
 use tutti_protocol::wire::{Kind, Report};
@@ -79,6 +80,9 @@ impl Front {
         }
         self.links.iter_mut().for_each(|link| drop(link.bury()));
         self.keys.iter_mut().for_each(Keys::give_back);
+        if let Some(counted) = self.counted.take() {
+            print_line(counted);
+        }
         let status = match self.end {
             End::Killed(own) => own,
             _ => self.status,

@@ -179,6 +179,10 @@ impl Front {
             }
             Report::Refused(_) => {}
             Report::Warning(text) => self.complain(&text),
+            Report::Counted(counted) => match &mut self.counted {
+                Some(all) => all.add(&counted),
+                none => *none = Some(counted),
+            },
             Report::Stalled(stalled) => {
                 let is_deadlock = stalled.as_ref().is_some_and(|stalled| stalled.deadlock.is_some());
                 self.judge.iter_mut().for_each(|judge| judge.handle_stalled(index, stalled.clone()));

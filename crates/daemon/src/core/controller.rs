@@ -329,7 +329,7 @@ impl Controller {
                 if ended.is_some() || self.jobs.is_settled(local.now_ms, local.config.lost_ms) {
                     let first = if incarnation == own_incarnation { below } else { 0 };
                     let (status, cause) = ended.unwrap_or((1, None));
-                    let reports = vec![Notice::End { status, written: Vec::new(), cause }];
+                    let reports = vec![Notice::End { status, written: Vec::new(), cause, counted: None }];
                     out.route(
                         from,
                         Routed::Reports {

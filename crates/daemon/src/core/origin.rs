@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tutti_protocol::wire::{self, Kind, Report};
+use tutti_protocol::wire::{self, Counted, Kind, Report};
 
 use super::action::Action;
 use super::event::WriterEvent;
@@ -79,6 +79,8 @@ struct OriginJob {
     end: Option<(u8, Vec<(NodeId, u64)>)>,
     /// Why it has ended, if not by itself.
     cause: Option<String>,
+    /// What its ranks have counted, if its user wants to know.
+    counted: Option<Counted>,
     over: bool,
     input: Input,
 }
@@ -222,11 +224,12 @@ impl Origin {
                     self.report(out, job, &Report::InputUnwanted);
                 }
             }
-            Notice::End { status, written, cause } => {
+            Notice::End { status, written, cause, counted } => {
                 if entry.end.is_none() {
                     entry.requested_ms = local.now_ms;
                 }
                 (entry.end, entry.cause) = (Some((status, written)), cause);
+                entry.counted = counted;
             }
         }
     }
@@ -253,11 +256,12 @@ impl Origin {
         let Some((status, _)) = &entry.end else { return };
         entry.over = true;
         let report = Report::End { status: *status };
+        let counted = entry.counted.take().map(Report::Counted);
         let below = entry.received;
         entry.streams.clear();
         entry.reported.clear();
         self.ack_reports(out, job, below);
-        self.report(out, job, &report);
+        counted.iter().chain([&report]).for_each(|report| self.report(out, job, report));
         if let Some(client) = self.jobs.get_mut(&job).and_then(|entry| entry.client.take()) {
             self.clients.remove(&client);
             // One that stands still with its job is to see the end of it.

@@ -120,7 +120,7 @@ impl Part {
         Part {
             launch,
             outlet,
-            state: PartState { version: daemons_before << 32, ..PartState::default() },
+            state: PartState::of_version(daemons_before << 32),
             alive: true,
             here: true,
             daemons_before,

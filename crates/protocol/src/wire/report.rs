@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::Counted;
 use crate::version::Greeting;
 
 /// The first frame to a daemon that has taken the place of its own. Behind it come again all its reports, and
@@ -123,6 +124,9 @@ pub enum Report {
         /// Exit status of the job as far as this node knows.
         status: u8,
     },
+    /// All ranks of this node have left the job, and its user wants to know what they have counted
+    /// (`TUTTI_STATS`). Comes before [`Report::Left`] and [`Report::End`].
+    Counted(Counted),
 }
 
 /// All ranks of a node sleep until something comes for them.

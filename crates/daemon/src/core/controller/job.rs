@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tutti_os::stderr::is_deceptive;
-use tutti_protocol::wire::{Ended, Inherits, Input, Program, Reached, Report};
+use tutti_protocol::wire::{Counted, Ended, Inherits, Input, Program, Reached, Report};
 use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
 
@@ -76,6 +76,8 @@ pub(super) struct JobRecord {
     pub(super) reported_suspended: bool,
     /// What was told of parts, by node.
     reported: BTreeMap<NodeId, Reported>,
+    /// What the ranks of each part have counted, if its user wants to know.
+    counted: BTreeMap<NodeId, Counted>,
     /// Nodes that were lost.
     pub(super) lost: BTreeSet<NodeId>,
     pub(super) signals: u64,
@@ -164,6 +166,7 @@ impl JobRecord {
             reported_started: false,
             reported_suspended: false,
             reported: BTreeMap::new(),
+            counted: BTreeMap::new(),
             lost: BTreeSet::new(),
             signals: 0,
             notices: placed(&launch).into_iter().collect(),
@@ -487,7 +490,11 @@ impl JobRecord {
     pub(super) fn report_end(&mut self, written: Vec<(NodeId, u64)>) {
         if self.written.as_ref() != Some(&written) {
             let cause = self.cause.clone();
-            self.notices.push(Notice::End { status: self.status, written: written.clone(), cause });
+            let counted = self.counted.values().copied().reduce(|mut all, part| {
+                all.add(&part);
+                all
+            });
+            self.notices.push(Notice::End { status: self.status, written: written.clone(), cause, counted });
             self.written = Some(written);
         }
     }
@@ -521,11 +528,13 @@ impl JobRecord {
         self.order.spawn = Arc::default();
         (self.notices, self.received) = (Vec::new(), 0);
         (self.reported, self.reported_left, self.left) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        self.counted = BTreeMap::new();
         self.cause.iter_mut().for_each(|text| shorten(text, CAUSE_BYTES_MAX));
     }
 
     /// What one part says.
     fn handle_part(&mut self, node: NodeId, part: &PartState) {
+        self.counted.extend(part.counted().map(|counted| (node, counted)));
         if part.phase >= Phase::Left && self.reported_left.insert(node) {
             self.left.push((node, part.status));
         }

@@ -152,14 +152,7 @@ impl Parts {
     pub(super) fn end_part(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, text: String) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         part.alive = false;
-        part.state = PartState {
-            version: u64::MAX,
-            phase: Phase::Over,
-            ending: Some(1),
-            status: 1,
-            refused: Some(text),
-            ..PartState::default()
-        };
+        part.state = PartState::given_up(text);
         out.act(Action::End(job));
         self.publish_part(local, out, job);
     }

@@ -183,6 +183,7 @@ impl Parts {
                 state.ended.push(ended);
             }
             Report::Warning(text) => state.warnings.push(text),
+            Report::Counted(counted) => state.note_counted(counted),
             Report::Connected(mut jobs) => {
                 jobs.truncate(wire::CONNECTED_MAX);
                 state.connected = jobs;
@@ -310,7 +311,8 @@ mod tests {
 
     #[test]
     fn memory_that_a_dying_starter_has_not_told_of_is_a_warning_once() {
-        let mut state = PartState { ending: Some(137), ..PartState::default() };
+        let mut state = PartState::of_version(1);
+        state.ending = Some(137);
         let why = "the starter was killed: the job's memory on node a reached 64 MiB (--memory)";
         warn_of_memory(&mut state, why.to_owned());
         warn_of_memory(&mut state, why.to_owned());
