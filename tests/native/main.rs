@@ -130,6 +130,16 @@ fn native_regions_are_closed_while_others_work_on_them() {
 }
 
 /// C3: what is done to a rank that does not run is done without it.
+// Paper: C13
+#[test]
+fn native_fence_is_pending_until_a_stopped_rank_of_another_node_goes_on() {
+    let scratch = Scratch::new("native-fence");
+    let compiled = compile("mpicc", "fence", scratch.path());
+    let mut mpiexec = program("mpiexec");
+    let ran = run(mpiexec.args(["--virtual-nodes", "2", "-n", "2"]).arg(&compiled), LIMIT).expect_success();
+    assert!(ran.stdout.contains("fence: ok\n"), "{ran}");
+}
+
 // Paper: C3
 #[test]
 fn native_operations_on_a_stopped_rank_of_the_node_are_done() {
