@@ -1,7 +1,13 @@
 //! The programs that users copy do what they say, on one rank and on several, also with more ranks than
 //! cores.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
 
 use tutti_tests::{Ran, Scratch, compile, compile_with, program, run};
 
@@ -49,6 +55,33 @@ fn pi_is_the_same_on_any_number_of_ranks() {
         let ran = mpiexec(ranks, &pi, &["100000"]);
         assert!(ran.stdout.contains("pi is about 3.14159265"), "{ran}");
     }
+}
+
+#[test]
+fn explore_answers_each_question_before_the_next_is_asked() {
+    let scratch = Scratch::new("explore");
+    let explore = compile("examples/explore.c", scratch.path());
+    let mut command = program("mpiexec");
+    command.args(["--timeout", "60", "-n", "3"]).arg(explore);
+    let mut mpiexec = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mpiexec starts");
+    let (mut asked, answered) = (mpiexec.stdin.take().expect("piped"), mpiexec.stdout.take().expect("piped"));
+    let (to_us, answers) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        BufReader::new(answered).lines().map_while(Result::ok).all(|line| to_us.send(line).is_ok())
+    });
+    // Asked one by one: the next question is not there before the answer is.
+    for (question, answer) in [
+        ("0 0 0.1", "1.0000 of it; 3 ranks, "),
+        ("what?", "a question is X Y WIDTH"),
+        ("5 5 1", "0.0000 of it; 3 ranks, "),
+    ] {
+        writeln!(asked, "{question}").expect("it reads");
+        let line = answers.recv_timeout(LIMIT).expect("an answer in time");
+        assert!(line.starts_with(answer), "{question}: {line}");
+    }
+    drop(asked);
+    assert!(mpiexec.wait().expect("it ends").success());
+    reader.join().expect("no panic");
 }
 
 #[test]
