@@ -39,3 +39,8 @@ bench-waiting: dist ## SS-Wait beside spinning, blocking, and spinning then bloc
 .PHONY: bench-native
 bench-native: dist ## writes, queues and signals of tutti.h, of several sizes, inside a node and between two (root; 20 seconds)
 	@mk/native.sh
+
+# NPB's programs, whose sources are the user's: NPB=DIR. BENCH="--class W --only cg,is --rounds 3 --peers mpich".
+.PHONY: bench-npb
+bench-npb: dist bench-setup ## NPB 3.4 with the write protocol on (SR) and off (NSR), beside MPICH (NPB=DIR, its sources for MPI; minutes)
+	@$(CARGO) run --quiet --package tutti-bench -- --npb "$(or $(NPB),no-NPB-given)" $(BENCH)

@@ -4,6 +4,7 @@ checklist: ## write docs/internals/checklist.md, the papers' items and what show
 	@CHECKLIST=write $(CARGO) test --quiet --package tutti-tests --test house checklist_page
 
 # The papers' tables and figures: WHAT=mbcf/table3 redoes one; BENCH="--quick --rounds 1 --peers openmpi" as for make bench.
+# Tables 5 to 12 of MPI/MBCF and table 6 of SSS-CORE run NPB's programs: NPB=DIR, their sources.
 .PHONY: paper
 ifeq ($(WHAT),)
 paper: ## list the tables and figures of the papers; WHAT=mbcf/table3 redoes one, beside the paper's figures and today's limit
@@ -11,5 +12,5 @@ paper: ## list the tables and figures of the papers; WHAT=mbcf/table3 redoes one
 else
 paper: dist bench-setup
 	@$(CARGO) build --quiet --release --package tutti-runtime --example network_limits --package tutti-channel --example save_time
-	@$(CARGO) run --quiet --package tutti-bench -- --paper $(WHAT) $(BENCH)
+	@$(CARGO) run --quiet --package tutti-bench -- --paper $(WHAT) $(if $(NPB),--npb "$(NPB)") $(BENCH)
 endif

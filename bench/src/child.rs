@@ -33,6 +33,8 @@ pub struct Ran {
     pub end: End,
     /// All of its standard output.
     pub stdout: String,
+    /// All of its standard error.
+    pub stderr: String,
     /// From start to end.
     pub took: Duration,
     /// When it ended, also if nobody waited for it then.
@@ -101,7 +103,7 @@ impl Running {
             Ok(Ok(status)) => End::Failed(describe(status, &stderr)),
             Ok(Err(error)) => End::Failed(format!("cannot be waited for: {error}")),
         };
-        Ran { end, stdout, took, ended, left_behind }
+        Ran { end, stdout, stderr, took, ended, left_behind }
     }
 }
 
@@ -116,6 +118,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Ran {
         Err(error) => Ran {
             end: End::Failed(error),
             stdout: String::new(),
+            stderr: String::new(),
             took: Duration::ZERO,
             ended: Instant::now(),
             left_behind: 0,

@@ -7,7 +7,7 @@
 mod cluster;
 mod mixes;
 mod pairs;
-mod phases;
+pub mod phases;
 mod report;
 mod switches;
 mod together;
@@ -31,7 +31,7 @@ const EXAMPLES: [&str; 4] = ["halo", "transpose", "wavefront", "scatter"];
 const SLOWEST_DRAWN: f64 = 6.0;
 
 /// What an experiment has at hand.
-struct Bench<'a> {
+pub struct Bench<'a> {
     places: &'a Places,
     kinds: &'a [Kind],
     quick: bool,

@@ -11,12 +11,14 @@ mod child;
 mod figures;
 mod gang;
 mod mpis;
+mod npb;
 mod paper;
 mod rows;
 mod sr;
 mod table;
 
 use std::{
+    collections::BTreeSet,
     fs,
     process::ExitCode,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -64,6 +66,13 @@ struct Options {
     /// Only a table or figure of a paper, by its name (mbcf/table3); without one, their list.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     paper: Option<String>,
+    /// Only programs of NPB, from this folder of its sources (of MPI, release 3.4), with SR, NSR and MPICH;
+    /// --only cg,is chooses some.
+    #[arg(long, value_name = "DIR")]
+    npb: Option<std::path::PathBuf>,
+    /// How large the problems of NPB are: S, W, A or B.
+    #[arg(long, default_value = "S")]
+    class: String,
     /// List the names of the rows and leave.
     #[arg(long)]
     list: bool,
@@ -88,6 +97,7 @@ fn main() -> ExitCode {
     let measured = match &options.paper {
         Some(what) if what.is_empty() => paper::list(&Places::new()),
         Some(what) => of_paper(&options, what),
+        None if options.npb.is_some() => of_npb(&options),
         None if options.gang => gangs(&options),
         None => measure(&options, &rows),
     };
@@ -124,9 +134,33 @@ fn gangs(options: &Options) -> Result<(), String> {
     gang::run(&places, &kinds, &chosen, options.quick, options.rounds, loop_ns(&results)?)
 }
 
+fn of_npb(options: &Options) -> Result<(), String> {
+    let is_chosen = |program: &&npb::Program| {
+        options.only.is_empty() || options.only.iter().any(|name| name.eq_ignore_ascii_case(program.name))
+    };
+    let programs: Vec<&npb::Program> = npb::PROGRAMS.iter().filter(is_chosen).collect();
+    if programs.is_empty() {
+        return Err("no program has such a name (EP, MG, CG, IS, LU, SP, BT)".into());
+    }
+    run_npb(options, &programs)
+}
+
+/// With ours and MPICH: the wheel of Open MPI has no compiler of Fortran.
+fn run_npb(options: &Options, programs: &[&npb::Program]) -> Result<(), String> {
+    let places = Places::new();
+    let source = npb::check(options.npb.as_deref(), &options.class)?;
+    let peers: Vec<String> = options.peers.iter().filter(|name| *name == "mpich").cloned().collect();
+    let kinds = prepare_with(&peers, true, |kind| mpis::prepare_programs(&places, kind, &BTreeSet::new()))?;
+    let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 3 }).max(1);
+    npb::Npb { places: &places, kinds: &kinds, source, class: options.class.clone(), rounds }.run(programs)
+}
+
 fn of_paper(options: &Options, what: &str) -> Result<(), String> {
     let places = Places::new();
     paper::check(&places, what)?;
+    if let Some(programs) = paper::npb_programs(what) {
+        return run_npb(options, &programs);
+    }
     mpis::prepare_limits(&places)?;
     let programs = paper::programs(what);
     let peers = if programs.is_empty() { &[][..] } else { &options.peers };

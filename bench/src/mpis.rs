@@ -203,6 +203,18 @@ fn install(places: &Places, kind: Kind) -> Result<(), String> {
 /// `cores` are those the job may use. Ranks are bound to cores when there are enough of them; when not, each
 /// MPI gets what is fastest for it (bench/README.md).
 pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[String]) -> Command {
+    command_of(places, kind, case, cores, &places.programs(kind).join(case.program), args)
+}
+
+/// The same of a program that stands elsewhere.
+pub fn command_of(
+    places: &Places,
+    kind: Kind,
+    case: &Case,
+    cores: usize,
+    program: &Path,
+    args: &[String],
+) -> Command {
     // MPICH's proxy opens a session, which the kernel schedules as a group of its own: what --priority has
     // given to this process must be given to that session too.
     const SAME_PRIORITY: &str = "nice=$0; echo $nice 2>/dev/null >/proc/self/autogroup; exec \"$@\"";
@@ -253,7 +265,7 @@ pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[S
     if let (Kind::Mpich, Some(nice), true) = (kind, autogroup_nice(), case.way != Way::FromOutside) {
         command.args(["sh", "-c", SAME_PRIORITY, &nice]);
     }
-    command.arg(places.programs(kind).join(case.program)).args(args);
+    command.arg(program).args(args);
     command
 }
 

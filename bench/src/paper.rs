@@ -20,6 +20,7 @@ use crate::{
     child::{self, End},
     figures::Line,
     mpis::{self, Kind, Places},
+    npb,
 };
 use sheet::{Row, Sheet};
 
@@ -39,7 +40,7 @@ pub struct Paper<'a> {
 type Run = fn(&Paper<'_>) -> Result<(), String>;
 
 /// The tables and figures that can be redone, and how.
-const RESULTS: [(&str, Run); 20] = [
+const RESULTS: [(&str, Run); 23] = [
     ("score-d/table2", messages::layer),
     ("score-d/table3", switches::channel),
     ("score-d/figure4", switches::ep),
@@ -53,14 +54,37 @@ const RESULTS: [(&str, Run); 20] = [
     ("mbcf/figure7", messages::bandwidth),
     ("sr8000/figure6", switches::phases),
     ("sr8000/figure7", switches::phases),
+    ("sr8000/figure8", switches::speed_up),
     ("dse/table1", dse::access),
     ("dse/table2", dse::parts),
     ("dse/figure5", dse::parts),
+    ("sss/table1", memory::pages),
     ("sss/table2", memory::bandwidth),
     ("sss/table3", memory::latency),
+    ("sss/figure4", memory::sockets),
     ("sss/table4", messages::round_trip),
     ("sss/table5", messages::bandwidth),
 ];
+
+/// Tables that are runs of NPB's programs: which of them; none: all.
+const NPB: [(&str, Option<&str>); 9] = [
+    ("mbcf/table5", None),
+    ("mbcf/table6", Some("EP")),
+    ("mbcf/table7", Some("MG")),
+    ("mbcf/table8", Some("CG")),
+    ("mbcf/table9", Some("IS")),
+    ("mbcf/table10", Some("LU")),
+    ("mbcf/table11", Some("SP")),
+    ("mbcf/table12", Some("BT")),
+    ("sss/table6", None),
+];
+
+/// The programs of NPB that a table is about.
+pub fn npb_programs(what: &str) -> Option<Vec<&'static npb::Program>> {
+    let (_, chosen) = NPB.iter().find(|(name, _)| *name == what)?;
+    let is_chosen = |program: &&npb::Program| chosen.is_none_or(|name| program.name == name);
+    Some(npb::PROGRAMS.iter().filter(is_chosen).collect())
+}
 
 /// Prints the names of all tables and figures, with what each is and how far it is here.
 ///
@@ -196,7 +220,8 @@ mod tests {
         let list = List::read(&Places::new().root).expect("the list");
         let held = list.tables.iter().filter(|table| table.state == State::Held);
         let held: Vec<&str> = held.map(|table| table.name.as_str()).collect();
-        let mut known: Vec<&str> = RESULTS.iter().map(|(name, _)| *name).collect();
+        let of_npb = NPB.iter().map(|(name, _)| *name);
+        let mut known: Vec<&str> = RESULTS.iter().map(|(name, _)| *name).chain(of_npb).collect();
         known.sort_by_key(|name| list.tables.iter().position(|table| table.name == *name));
         assert_eq!(known, held);
     }

@@ -1,4 +1,5 @@
-//! Remote memory between two nodes: tables 1 and 2 of MPI/MBCF, which are tables 3 and 2 of SSS-CORE.
+//! Remote memory between two nodes: tables 1 and 2 of MPI/MBCF, which are tables 3 and 2 of SSS-CORE, and its
+//! figure 4 beside sockets; and memory from the system: table 1 of SSS-CORE.
 
 use std::time::Duration;
 
@@ -63,6 +64,62 @@ pub fn bandwidth(paper: &Paper<'_>) -> Result<(), String> {
     let note = format!("2,000 operations, then one fence; median. Nodes: {}.", paper.between());
     let title = "Remote memory, bandwidth, MB/s".into();
     paper.show(&Sheet { title, note, sizes: STREAM.to_vec(), rows })
+}
+
+/// Figure 4: a round trip by queues, beside one by sockets.
+pub fn sockets(paper: &Paper<'_>) -> Result<(), String> {
+    mpis::compile_with(paper.places, Kind::Tutti, "bench/c/sockets.c", &[])?;
+    let native = measured(paper, &[])?;
+    let sizes: Vec<String> = LATENCY.iter().map(u64::to_string).collect();
+    let mut lines = Vec::new();
+    for _ in 0..paper.rounds {
+        let mut command = paper.ours("mpiexec");
+        command.args(paper.two_nodes()).arg(paper.places.programs(Kind::Tutti).join("sockets"));
+        command.args(["--sizes", &sizes.join(","), "--budget-ms", if paper.quick { "10" } else { "50" }]);
+        lines.extend(paper.lines(&mut command, LIMIT)?);
+    }
+    let queue = |size: &u64| figure(&native, &format!("op=queue bytes={}", size.max(&8)), "there_ns", 2e-3);
+    let of = |what: &str| {
+        let figures = |size: &u64| figure(&lines, &format!("what={what} bytes={size}"), "median_ns", 1e-3);
+        LATENCY.iter().map(figures).collect()
+    };
+    let doubled: Vec<f64> = LATENCY_OF_PAPER[1].1.iter().map(|us| 2.0 * us).collect();
+    let rows = vec![
+        Row::paper("MBCF_FIFO, twice one way", &doubled),
+        Row::here("queue, twice one way", LATENCY.iter().map(queue).collect()),
+        Row::here("TCP with TCP_NODELAY", of("tcp")),
+        Row::here("UDP with nothing above it", of("udp")),
+    ];
+    let note = format!("Median; 8 bytes stand for 4 in queues. Nodes: {}.", paper.between());
+    println!("The paper's plot: to 64 B a round trip takes less than a tenth of one by TCP or by UDP with a");
+    println!("reliable protocol above it; ours is itself such a protocol.\n");
+    paper.show(&Sheet { title: "Round trip, us".into(), note, sizes: LATENCY.to_vec(), rows })
+}
+
+/// Table 1 of SSS-CORE: memory from the system and back.
+pub fn pages(paper: &Paper<'_>) -> Result<(), String> {
+    const SIZES: [u64; 5] = [4096, 16384, 65536, 262_144, 1_048_576];
+    mpis::compile_with(paper.places, Kind::Tutti, "bench/c/pages.c", &["-ltutti"])?;
+    let mut lines = Vec::new();
+    for _ in 0..paper.rounds {
+        let mut command = paper.ours("mpiexec");
+        command.args(["-n", "1"]).arg(paper.places.programs(Kind::Tutti).join("pages"));
+        lines.extend(paper.lines(&mut command, LIMIT)?);
+    }
+    let mut rows = vec![
+        Row::paper("alloc", &[23.91, 28.91, 48.77, 123.2, 431.2]),
+        Row::paper("free", &[19.49, 20.36, 23.91, 36.23, 99.06]),
+        Row::paper("sbrk of SunOS", &[133.2, 375.8, 894.3, 1828.0, 2020.0]),
+    ];
+    for (name, what) in [("tutti_alloc", "tutti"), ("limit: mmap", "mmap"), ("limit: sbrk", "sbrk")] {
+        for (kind, key) in [("", "alloc_ns"), (" and back", "free_ns")] {
+            let of = |size: &u64| figure(&lines, &format!("what={what} bytes={size}"), key, 1e-3);
+            rows.push(Row::here(&format!("{name}{kind}"), SIZES.iter().map(of).collect()));
+        }
+    }
+    let note = "Each page is written once; median. No call of ours takes attributes or several page sizes.";
+    let title = "Memory from the system, us".into();
+    paper.show(&Sheet { title, note: note.into(), sizes: SIZES.to_vec(), rows })
 }
 
 /// The lines of bench/c/native.c of all rounds.

@@ -1,7 +1,13 @@
 //! Gang switches and phases: the experiments of `make bench-gang`, one at a time, beside the papers' figures.
 
 use super::Paper;
-use crate::gang;
+use crate::{
+    figures::median,
+    gang::{
+        self,
+        phases::{cg_alone, compile_cg},
+    },
+};
 
 /// Table 3 of SCore-D: a channel's context.
 pub fn channel(paper: &Paper<'_>) -> Result<(), String> {
@@ -48,6 +54,39 @@ pub fn phases(paper: &Paper<'_>) -> Result<(), String> {
     println!("| shared slots with hints | -6.3 to +12.3 % | -56.7 to +21.7 % |\n");
     println!("One job alone takes about 1.7 times as long with hints.");
     experiment(paper, "phases")
+}
+
+/// Figure 8: the speed-up of the solver over processors, beside the paper's formula.
+pub fn speed_up(paper: &Paper<'_>) -> Result<(), String> {
+    let program = compile_cg(paper.places)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let solutions = if paper.quick { 40 } else { 200 };
+    let mut found: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); cores];
+    for _ in 0..paper.rounds {
+        for (at, (parallel, total)) in found.iter_mut().enumerate() {
+            let alone = cg_alone(&program, at + 1, solutions)?;
+            parallel.push(alone.parallel_ms);
+            total.push(alone.total_ms);
+        }
+    }
+    println!(
+        "The paper, CG class A: the acceleration A of the parallel part stays a little over 5; the speed-up S1"
+    );
+    println!("falls behind that of the formula from 6 processors on.\n");
+    println!("### Conjugate gradients by OpenMP, medians\n");
+    println!("| threads | time, ms | S1: measured | A: parallel part | S0: formula with A = threads |");
+    println!("|---|---|---|---|---|");
+    let middle = |figures: &[f64]| median(figures).unwrap_or(f64::NAN);
+    let (parallel, total) = (middle(&found[0].0), middle(&found[0].1));
+    let rate = parallel / total;
+    for (at, (parallels, totals)) in found.iter().enumerate() {
+        let threads = (at + 1) as f64;
+        let (faster, whole) = (parallel / middle(parallels), total / middle(totals));
+        let formula = gang::phases::speed_up(rate, threads);
+        println!("| {threads} | {:.1} | {whole:.2} | {faster:.2} | {formula:.2} |", middle(totals));
+    }
+    println!("\nParallel on one thread: {:.1} % of the time. This machine has {cores} cores.", rate * 100.0);
+    Ok(())
 }
 
 fn experiment(paper: &Paper<'_>, name: &str) -> Result<(), String> {
