@@ -43,4 +43,4 @@ bench-native: dist ## writes, queues and signals of tutti.h, of several sizes, i
 # NPB's programs, whose sources are the user's: NPB=DIR. BENCH="--class W --only cg,is --rounds 3 --peers mpich".
 .PHONY: bench-npb
 bench-npb: dist bench-setup ## NPB 3.4 with the write protocol on (SR) and off (NSR), beside MPICH (NPB=DIR, its sources for MPI; minutes)
-	@$(CARGO) run --quiet --package tutti-bench -- --npb "$(or $(NPB),no-NPB-given)" $(BENCH)
+	@$(CARGO) run --quiet --package tutti-bench -- --npb "$(NPB)" $(BENCH)

@@ -148,7 +148,7 @@ struct Outcome {
 /// # Errors
 /// When not: one line.
 pub fn check(source: Option<&Path>, class: &str) -> Result<PathBuf, String> {
-    let source = source.ok_or(
+    let source = source.filter(|path| !path.as_os_str().is_empty()).ok_or(
         "NPB's programs are not part of this tree: give the folder of NPB 3.4 for MPI (NPB=DIR, the one with config/ and CG/)",
     )?;
     if !source.join("config").is_dir()

@@ -20,6 +20,7 @@ fn npb_sources_that_are_none_and_classes_that_are_none_are_one_line() {
     let folder = scratch.path();
     for (source, class, said) in [
         (None, "S", "NPB's programs are not part of this tree"),
+        (Some(Path::new("")), "S", "NPB's programs are not part of this tree"),
         (Some(folder), "S", "no sources of NPB 3.4 for MPI"),
     ] {
         let refused = check(source, class).expect_err(said);
