@@ -239,7 +239,7 @@ impl Npb<'_> {
         }
         let bin = self.places.bin(kind);
         let settings = format!(
-            "MPIFC={0}/mpifort\nMPIF77=$(MPIFC)\nFLINK=$(MPIFC)\nFFLAGS=-O3 -fallow-argument-mismatch\nFLINKFLAGS=-O3\n\
+            "MPIFC={0}/mpifort\nMPIF77=$(MPIFC)\nFLINK=$(MPIFC)\nFFLAGS=-O3 -fallow-argument-mismatch -fallow-invalid-boz\nFLINKFLAGS=-O3\n\
              MPICC={0}/mpicc\nCLINK=$(MPICC)\nCFLAGS=-O3\nCLINKFLAGS=-O3\nCC=cc\nUCC=cc\nBINDIR=../bin\nRAND=randi8\n",
             bin.display()
         );
