@@ -89,6 +89,21 @@ fn dsm_main_is_replayed_with_one_input_and_one_output() {
 }
 
 #[test]
+fn dsm_processes_are_created_one_by_one_and_no_more_than_are_asked_for() {
+    let scratch = Scratch::new("dsm-each");
+    let compiled = compile("tests/dsm/programs/each.c", &scratch);
+    for (processes, ranks, nodes) in [(3, 3, 1), (3, 3, 3), (2, 4, 1), (2, 4, 4), (1, 2, 2)] {
+        let ran = launch(&compiled, ranks, nodes, &[&processes.to_string()]).expect_success();
+        let sum = processes * (processes + 1) / 2;
+        assert_eq!(
+            ran.stdout,
+            format!("each: {processes} processes, sum {sum}\n"),
+            "{ranks} on {nodes}: {ran}"
+        );
+    }
+}
+
+#[test]
 fn dsm_leaves_the_handler_of_a_program_its_own_faults() {
     let scratch = Scratch::new("dsm-signals");
     let compiled = compile("tests/dsm/programs/signals.c", &scratch);

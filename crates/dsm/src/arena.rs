@@ -119,3 +119,52 @@ impl Frames for Arena {
         os::load(self.at(unit, offset), into);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// Permissions of a kernel that has no room for another mapping once.
+    #[derive(Debug)]
+    struct Full {
+        calls: Arc<Mutex<Vec<(usize, usize, Access)>>>,
+    }
+
+    impl Permissions for Full {
+        fn set(&self, offset: usize, bytes: usize, access: Access) -> std::io::Result<()> {
+            let mut calls = self.calls.lock().expect("a list");
+            calls.push((offset, bytes, access));
+            if calls.len() == 1 { Err(std::io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn arena_without_room_for_mappings_takes_all_permissions_away_first() {
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let bytes = 4 * UNIT_BYTES;
+        let system = os::map_anywhere(bytes).expect("memory");
+        let permissions = Box::new(Full { calls: calls.clone() });
+        let mut arena = Arena::new(bytes, system, permissions).expect("memory");
+        arena.allow(Run { first: 1, count: 2 }, Access::Read);
+        let wanted = (UNIT_BYTES, 2 * UNIT_BYTES, Access::Read);
+        assert_eq!(*calls.lock().expect("a list"), [wanted, (0, bytes, Access::None), wanted]);
+    }
+
+    #[test]
+    fn arena_keeps_a_twin_beside_what_is_stored() {
+        let bytes = 4 * UNIT_BYTES;
+        let system = os::map_anywhere(bytes).expect("memory");
+        let permissions = Box::new(Full { calls: Arc::default() });
+        let mut arena = Arena::new(bytes, system, permissions).expect("memory");
+        arena.store(2, 8, &[1, 2]);
+        arena.make_twin(2);
+        arena.store(2, 9, &[5]);
+        let (frame, twin) = arena.with_twin(2);
+        assert_eq!((&frame[7..11], &twin[7..11]), (&[0, 1, 5, 0][..], &[0, 1, 2, 0][..]));
+        arena.drop_twin(2);
+        let mut found = [0; 2];
+        arena.load(2, 8, &mut found);
+        assert_eq!(found, [1, 5]);
+    }
+}
