@@ -37,11 +37,25 @@ fn wanted_of_shmem() -> BTreeSet<(String, String)> {
     names.flat_map(|function| both(&function.name)).collect()
 }
 
+/// What `tutticc` has the linker put in the place of functions of the C library.
+fn wrapped() -> BTreeSet<(String, String)> {
+    let wrapper = std::fs::read_to_string(dist().join("bin/tutticc")).expect("the wrapper");
+    let names = wrapper.split("--wrap=").skip(1).filter_map(|rest| rest.split([',', ' ', '\n']).next());
+    let wrapped: BTreeSet<_> = names.map(|name| (format!("__wrap_{name}"), "T".to_owned())).collect();
+    assert!(wrapped.len() >= 9, "{wrapped:?}");
+    wrapped
+}
+
 /// The native interface: what its headers declare.
 fn wanted_of_native() -> BTreeSet<(String, String)> {
+    declared(&["native/tutti.h", "native/tutti_board.h", "native/tutti_dse.h"])
+}
+
+/// Functions that files of `bindings` declare.
+fn declared(files: &[&str]) -> BTreeSet<(String, String)> {
     let mut names = BTreeSet::new();
-    for header in ["tutti.h", "tutti_board.h", "tutti_dse.h"] {
-        let text = std::fs::read_to_string(root().join("bindings/native").join(header)).expect("a header");
+    for header in files {
+        let text = std::fs::read_to_string(root().join("bindings").join(header)).expect("a header");
         // A declaration may have a second line; a definition has a brace at the end of its first.
         let begins = |line: &str| line.contains('(') && (line.ends_with(");") || line.ends_with(','));
         let is_other = |line: &str| line.starts_with([' ', '#', '/']) || line.starts_with("typedef ");
@@ -61,6 +75,9 @@ fn symbols_are_exactly_those_of_the_tables() {
     assert_eq!((mpi.len(), shmem.len()), (1328, 3626));
     mpi.extend(FOR_FORTRAN.map(|name| (name.to_owned(), "T".to_owned())));
     let mut all: BTreeSet<_> = mpi.union(&shmem).chain(&wanted_of_native()).cloned().collect();
+    // Behind the macros of PARMACS, which have a page of their own.
+    all.extend(declared(&["dsm/parmacs.h", "dsm/parmacs_start.c"]));
+    all.extend(wrapped());
     // For the face of MPICH alone.
     let table = Table::load(&root().join("bindings/mpi")).unwrap_or_else(|error| panic!("{error}"));
     all.insert((entries::symbol(&table), "D".to_owned()));
