@@ -23,6 +23,7 @@ mod gangs;
 mod harness;
 mod hostile;
 mod jobs;
+mod keeping;
 mod late;
 mod leftovers;
 mod limits;

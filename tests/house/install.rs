@@ -42,6 +42,9 @@ fn install_copies_the_tree_and_uninstall_removes_nothing_else() {
     let version = run(Command::new(prefix.join("bin/tutti")).arg("--version"), LIMIT).expect_success();
     assert!(version.stdout.starts_with("tutti "), "{version}");
 
+    let unit = std::fs::read_to_string(prefix.join("lib/systemd/system/tuttid.service")).expect("the unit");
+    assert!(unit.contains(&format!("\nExecStart={path}/bin/tuttid\n")), "{unit}");
+
     // Once more over it: what an older version had is gone, what others have is not.
     let list = prefix.join("share/tutti/installed");
     let text = std::fs::read_to_string(&list).expect("a list");

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
@@ -20,6 +19,7 @@ use tutti_snapshot::Deadlock;
 use crate::cluster::{self, Answer, Control, FreezeMethod, JobId, JobRow, JobState, NodeRow, Request};
 use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
+use crate::moments::{elapsed, instant};
 use crate::options::{self, Launcher};
 use crate::table::aligned;
 use crate::{
@@ -27,11 +27,15 @@ use crate::{
     timeline, trace_op, up, users,
 };
 
+mod account;
 mod advise;
+mod filter;
 mod logs;
 mod selection;
 mod shares;
 mod why;
+
+use filter::Filter;
 
 /// Characters of another user's command that are shown, as of one's own.
 const COMMAND_CHARS: usize = 60;
@@ -45,12 +49,13 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 29] = [
+const USAGES: [&str; 30] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "wait JOB ...",
     "ps [--all] [-l] [--user USER] [--state STATE] [--name NAME] [--json]",
     "status JOB [--json]",
+    "account [--user USER] [--last TIME] [--by-user] [--json]",
     "why JOB",
     "nodes [--json]",
     "prices [--json]",
@@ -129,6 +134,8 @@ enum Command {
         /// Its number
         job: u64,
     },
+    /// What jobs have used: start, end, processor time, memory of the largest process
+    Account(account::Options),
     /// The nodes of the cluster
     Nodes {
         /// For scripts
@@ -312,6 +319,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Advise { json } => advise::run(json),
         Command::Wait { jobs } => Ok(wait(&jobs)),
         Command::Status { job, json } => status(JobId(job), json),
+        Command::Account(options) => account::run(&options),
         Command::Why { job } => why::run(JobId(job)),
         Command::Nodes { json } => match cluster::request(&Request::Nodes)?.0 {
             Answer::Nodes(rows) => show(&rows, json, print_nodes),
@@ -370,38 +378,6 @@ fn submit(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Which jobs are listed.
-#[derive(Debug)]
-struct Filter {
-    user: Vec<String>,
-    state: Vec<String>,
-    name: Vec<String>,
-}
-
-impl Filter {
-    /// No name of a user is misspelt.
-    ///
-    /// # Errors
-    /// A text for the user.
-    fn check(&self) -> Result<(), String> {
-        let is_known = |user: &&String| user.parse::<u32>().is_ok() || users::is_known("passwd", user);
-        match self.user.iter().find(|user| !is_known(user)) {
-            Some(user) => Err(format!("there is no user {}", escape_control(user))),
-            None => Ok(()),
-        }
-    }
-
-    fn takes(&self, state: &str, name: &str, uid: u32) -> bool {
-        let one_of = |wanted: &[String], is_it: &dyn Fn(&str) -> bool| {
-            wanted.is_empty() || wanted.iter().any(|wanted| is_it(wanted))
-        };
-        // A user without a name, or with one that looks like a number, is shown by the number.
-        one_of(&self.state, &|wanted| wanted == state)
-            && one_of(&self.name, &|wanted| wanted == name)
-            && one_of(&self.user, &|user| user.parse() == Ok(uid) || user == users::name(uid))
-    }
-}
-
 /// Where there is no daemon, nothing runs.
 fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitCode, String> {
     let all = all || filter.state.iter().any(|state| state == "over");
@@ -427,7 +403,7 @@ fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitC
     };
     if all {
         // What the daemon knows of itself is newer.
-        let mut before = history::rows(&paths::of_node(), is_alone);
+        let mut before = history::of_node(is_alone);
         before.retain(|old| rows.iter().all(|row| row.job != old.job));
         rows.extend(before);
         rows.sort_by_key(|row| row.job);
@@ -462,7 +438,7 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
         Ok(Some(_)) => return Err("the daemon is of another version".into()),
         Ok(None) | Err(_) => {}
     }
-    let rows: Vec<JobRow> = history::row(&paths::of_node(), job, is_alone).into_iter().collect();
+    let rows: Vec<JobRow> = history::of_job(job, is_alone).into_iter().collect();
     match answer {
         Err(text) if rows.is_empty() && text.starts_with(&format!("job {job} is over")) => {
             Err(format!("job {job} is over, and the log does not have it any more"))
@@ -476,7 +452,7 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
 /// Waits for all of them; the first status in their order that is not 0. One whose status neither a daemon
 /// nor the log knows gets a line, and counts as [`UNKNOWN_STATUS`].
 fn wait(jobs: &[u64]) -> ExitCode {
-    let from_log = |job| history::row(&paths::of_node(), job, false)?.status;
+    let from_log = |job| history::of_job(job, false)?.status;
     let statuses = jobs.iter().map(|job| {
         let known = match cluster::wait_for(JobId(*job)) {
             Ok(status) => status.ok_or_else(|| format!("the status of job {job} is not known")),
@@ -599,6 +575,19 @@ fn print_status(rows: &[JobRow]) -> String {
             row.limit_ms
                 .map_or_else(String::new, |limit_ms| format!(" of {}", time_limit::text_ms(limit_ms)))
         ));
+        if let Some(started_ms) = row.started_ms {
+            text.push_str(&format!("start    {}\n", instant(started_ms)));
+        }
+        if let Some(ended_ms) = row.ended_ms {
+            text.push_str(&format!("end      {}\n", instant(ended_ms)));
+        }
+        if let Some(used) = history::used().get(&row.job) {
+            let largest = size::text(used.largest_bytes);
+            text.push_str(&format!(
+                "used     {} s of processors, largest process {largest}\n",
+                used.cpu_us as f64 / 1e6
+            ));
+        }
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
         }
@@ -734,16 +723,6 @@ fn suspension(row: &JobRow) -> String {
     format!(" since {} by {by}", instant(suspended.since_ms))
 }
 
-/// A moment of this machine's time zone, to the second.
-fn instant(ms: u64) -> String {
-    let moment = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    let zone = jiff::tz::TimeZone::system();
-    moment.map_or_else(
-        || "-".into(),
-        |moment| moment.to_zoned_datetime(zone).strftime("%Y-%m-%d %H:%M:%S").to_string(),
-    )
-}
-
 /// What is not in the files of a job's output, and why.
 fn lost(row: &JobRow) -> Option<String> {
     let state = &row.output_state;
@@ -754,13 +733,4 @@ fn lost(row: &JobRow) -> Option<String> {
 /// Minutes and seconds since the ranks ran.
 fn duration(row: &JobRow) -> String {
     row.started_ms.map_or_else(|| "-".into(), |started_ms| elapsed(started_ms, row.ended_ms))
-}
-
-fn elapsed(since_ms: u64, until_ms: Option<u64>) -> String {
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let seconds = until_ms.unwrap_or(now_ms).saturating_sub(since_ms) / 1000;
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, minutes, seconds) => format!("{minutes}:{seconds:02}"),
-        (hours, minutes, seconds) => format!("{hours}:{minutes:02}:{seconds:02}"),
-    }
 }

@@ -28,7 +28,7 @@ use tutti_os::Signals;
 use tutti_os::netns::Namespaces;
 use tutti_os::stderr::{escape_control, print_line};
 use tutti_protocol::variables;
-use tutti_protocol::wire::{Adopted, Counted, Input, Kind};
+use tutti_protocol::wire::{Adopted, Counted, Input, Kind, Used};
 
 use crate::cluster::{self, JobId};
 use crate::description::{self, Described};
@@ -343,6 +343,8 @@ struct Front {
     escape: Option<Escape>,
     /// Exit status of the job: the first that was not 0.
     status: u8,
+    /// What the processes of nodes have used, as their starters have said it.
+    used: Option<Used>,
     /// Its rank 0 was there before, and exits with the status that comes here if the job fails.
     adopted: Option<OwnedFd>,
     /// The job is idle, and what its user wants done then has been done.
@@ -423,6 +425,7 @@ impl Front {
             stdio,
             keys,
             status: 0,
+            used: None,
             adopted: None,
             idle_acted: false,
         })

@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use serde::Deserialize;
 use tutti_protocol::paths;
+use tutti_protocol::wire::Used;
 
 use crate::cluster::{JobId, JobRow, JobState, Terms};
 use crate::timeline;
@@ -18,6 +20,9 @@ use crate::timeline;
 const JOBS_MAX: usize = 1000;
 /// Of a job whose daemon ended before it did.
 const UNKNOWN: &str = "its end is not in the log: its daemon ended first";
+/// A controller that began so long ago knows all jobs that outlived the one before it: nodes that come back
+/// later find them ended.
+const KNOWN_MS: u64 = 2 * 60 * 1000;
 
 /// A line of the log.
 #[derive(Deserialize)]
@@ -30,15 +35,49 @@ struct Event {
     #[serde(default)]
     text: String,
     status: Option<u8>,
+    cpu_us: Option<u64>,
+    largest_bytes: Option<u64>,
     uid: Option<u32>,
     ranks: Option<u64>,
     #[serde(default)]
     name: String,
 }
 
+/// The jobs of all logs of this node ([`paths::histories`]) that are over, by number. With `is_alone` no
+/// daemon has answered.
+pub fn of_node(is_alone: bool) -> Vec<JobRow> {
+    let mut found = BTreeMap::new();
+    for folder in paths::histories() {
+        for row in rows(&folder, paths::is_left(&folder, is_alone)) {
+            found.entry(row.job).or_insert(row);
+        }
+    }
+    found.into_values().collect()
+}
+
+/// What jobs have used, by number, as far as the logs of this node have it: those of the controller do.
+pub fn used() -> BTreeMap<JobId, Used> {
+    paths::histories().iter().rev().flat_map(|folder| used_in(folder)).collect()
+}
+
+fn used_in(folder: &Path) -> BTreeMap<JobId, Used> {
+    let events: Vec<Event> = timeline::lines(&folder.join(paths::EVENTS)).unwrap_or_default();
+    let used = |event: &Event| {
+        let (cpu_us, largest_bytes) = event.cpu_us.zip(event.largest_bytes)?;
+        Some((JobId(event.job?), Used { cpu_us, largest_bytes }))
+    };
+    events.iter().filter_map(used).collect()
+}
+
+/// One of them, however long ago it ended; none: no log has it.
+pub fn of_job(job: JobId, is_alone: bool) -> Option<JobRow> {
+    let folders = paths::histories().into_iter();
+    folders.filter_map(|folder| row(&folder, job, paths::is_left(&folder, is_alone))).next()
+}
+
 /// The jobs of the log in a folder that are over, by number, the latest of each user. With `is_alone` no
 /// daemon continues it: then all of them are.
-pub fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
+fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
     let (mut rows, mut counts) = (all(folder, is_alone), BTreeMap::<u32, usize>::new());
     rows.iter().for_each(|row| *counts.entry(row.uid).or_default() += 1);
     rows.retain(|row| {
@@ -50,7 +89,7 @@ pub fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
 }
 
 /// One of them, however long ago it ended; none: the log does not have it.
-pub fn row(folder: &Path, job: JobId, is_alone: bool) -> Option<JobRow> {
+fn row(folder: &Path, job: JobId, is_alone: bool) -> Option<JobRow> {
     all(folder, is_alone).into_iter().find(|row| row.job == job)
 }
 
@@ -61,8 +100,13 @@ fn all(folder: &Path, is_alone: bool) -> Vec<JobRow> {
     if !log.metadata().is_ok_and(|found| found.uid() == own || found.uid() == 0) {
         return Vec::new();
     }
-    let mut rows = from_events(timeline::lines(&log).unwrap_or_default(), own);
-    for row in rows.iter_mut().filter(|row| is_alone && row.state != JobState::Over) {
+    let events: Vec<Event> = timeline::lines(&log).unwrap_or_default();
+    let begun_ms = events.iter().filter(|event| event.event == "begun").map(|event| event.ms).max();
+    let now_ms = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64);
+    let lost_ms = begun_ms.filter(|begun_ms| begun_ms + KNOWN_MS <= now_ms).unwrap_or(0);
+    let mut rows = from_events(events, own);
+    let is_lost = |row: &JobRow| row.state != JobState::Over && (is_alone || row.submitted_ms < lost_ms);
+    for row in rows.iter_mut().filter(|row| is_lost(row)) {
         (row.state, row.cause) = (JobState::Over, Some(UNKNOWN.into()));
     }
     rows.retain(|row| row.state == JobState::Over);
@@ -149,7 +193,7 @@ mod tests {
         let old = r#"{"ms":1,"event":"submitted","job":1,"uid":7,"ranks":4,"nodes":["a"],"text":"./x 3"}
 {"ms":2,"event":"started","job":1}
 "#;
-        let new = r#"{"ms":9,"event":"over","job":1,"status":3,"text":"rank 0 exited with status 3"}
+        let new = r#"{"ms":9,"event":"over","job":1,"status":3,"cpu_us":5,"largest_bytes":6,"text":"rank 0 exited with status 3"}
 {"ms":10,"event":"submitted","job":2,"name":"test","nodes":["a"],"text":"./y"}
 {"ms":11,"event":"started","job":2}
 {"ms":12,"event":"submitted","job":3,"nodes":["a"],"text":"./z"}
@@ -161,6 +205,7 @@ mod tests {
         assert_eq!(found.len(), 1, "job 2 may run");
         let one = &found[0];
         assert_eq!((one.job, one.uid, one.ranks, one.status), (JobId(1), 7, 4, Some(3)));
+        assert_eq!(used_in(&folder), [(JobId(1), Used { cpu_us: 5, largest_bytes: 6 })].into());
         assert_eq!((one.started_ms, one.ended_ms), (Some(2), Some(9)));
         assert_eq!(one.cause.as_deref(), Some("rank 0 exited with status 3"));
         let found = rows(&folder, true);
@@ -168,6 +213,17 @@ mod tests {
             (found[1].state, found[1].status, found[1].cause.as_deref()),
             (JobState::Over, None, Some(UNKNOWN))
         );
+        let begun = r#"{"ms":20,"event":"begun"}"#;
+        let now_ms = UNIX_EPOCH.elapsed().unwrap().as_millis();
+        let lately = format!("{{\"ms\":{now_ms},\"event\":\"begun\"}}");
+        for (line, lost) in [(begun, 2), (&*lately, 1)] {
+            std::fs::write(
+                folder.join("events.jsonl"),
+                format!("{}\n{line}\n", new.replace("\n{\"ms\":13,\"event\":\"ov", "")),
+            )
+            .unwrap();
+            assert_eq!(rows(&folder, false).len(), lost, "{line}");
+        }
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(rows(&folder, true).is_empty());
     }

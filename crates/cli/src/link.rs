@@ -274,5 +274,13 @@ pub fn start_all(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>
 /// The part of a node in a job on several.
 fn part(node: usize, first_ranks: &[u32], address: IpAddr, key: u64) -> Part {
     let names = Vec::new();
-    Part { node: node as u32, first_ranks: first_ranks.to_vec(), address, key, shares_machine: true, names }
+    Part {
+        node: node as u32,
+        first_ranks: first_ranks.to_vec(),
+        address,
+        key,
+        shares_machine: true,
+        names,
+        ports: None,
+    }
 }

@@ -18,6 +18,7 @@ mod hosts;
 mod library;
 mod link;
 mod manual;
+mod moments;
 mod nodes;
 mod options;
 mod others;

@@ -23,7 +23,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("list", "tutti ps"),
     ("ls", "tutti ps"),
     ("top", "tutti ps -l"),
-    ("sacct", "tutti ps --all"),
+    ("sacct", "tutti account"),
     ("history", "tutti ps --all"),
     ("sinfo", "tutti nodes"),
     ("pbsnodes", "tutti nodes"),

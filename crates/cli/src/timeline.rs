@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             ));
         }
     };
-    let folder = options.logs.clone().unwrap_or_else(paths::of_node);
+    let folder = options.logs.clone().unwrap_or_else(|| folder_of(options.job));
     let (events, turns) = (folder.join(paths::EVENTS), folder.join(paths::TURNS));
     let now = SystemTime::now();
     if options.logs.is_none() && [&events, &turns].iter().any(|log| is_fresh(log, now)) {
@@ -93,6 +93,21 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         format!("{}: {} KiB\n", options.output.display(), text.len().div_ceil(1024))
     };
     Ok(stdout::print(Some(printed), ""))
+}
+
+/// The folder whose logs have the job; else that of the node's daemon.
+fn folder_of(job: Option<u64>) -> PathBuf {
+    let folders = paths::histories();
+    let has = |folder: &&PathBuf| {
+        let events = folder.join(paths::EVENTS);
+        let read = || log::read(&events, &folder.join(paths::TURNS), u64::MAX).ok();
+        events.exists() && job.is_some_and(|job| read().is_some_and(|found| found.jobs.contains_key(&job)))
+    };
+    let found = folders
+        .iter()
+        .find(has)
+        .or_else(|| folders.iter().find(|folder| folder.join(paths::EVENTS).exists()));
+    found.or(folders.first()).cloned().unwrap_or_else(paths::of_node)
 }
 
 /// True if it has been written to so lately that what nodes have done since may be on its way.

@@ -217,6 +217,9 @@ impl Daemons {
             .arg(folder)
             .arg("--socket")
             .arg(&socket);
+        if settings::of_node(configuration, &name).text("state").is_none() {
+            command.arg("--state").arg(paths::state(folder));
+        }
         let given = [
             ("--arity", options.arity.map(|arity| arity.to_string())),
             ("--lost-after", options.lost_after.map(|seconds| seconds.to_string())),

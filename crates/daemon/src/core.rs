@@ -473,6 +473,9 @@ impl Core {
                     out.act(Action::Gang(Command::Use(from, found)));
                 }
             }
+            Routed::Used(job, used) => {
+                self.controller.iter_mut().for_each(|controller| controller.handle_used(job, used));
+            }
             Routed::Tunnel { id, to_origin, pipe } => {
                 self.tunnels.handle_tunnel(local, out, from, id, to_origin, pipe);
             }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
-use tutti_protocol::wire::{Counted, Ended, Job, Reached, Report, Stalled, Text};
+use tutti_protocol::wire::{Counted, Ended, Job, Reached, Report, Stalled, Text, Used};
 
 use tutti_sched::fill_trial::PutOut;
 use tutti_sched::market::NodeUse;
@@ -298,6 +298,8 @@ pub enum Routed {
         /// Where it is reached, or the number of a status of `tutti_shm::published`.
         result: Result<RegionPlace, i32>,
     },
+    /// For the controller: what the processes of a job have used on the sender, once, when they are gone.
+    Used(JobId, Used),
 }
 
 /// A client of a published region; its node's daemon vouches for it.

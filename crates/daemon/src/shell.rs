@@ -23,6 +23,7 @@ use crate::core::action::Action;
 use crate::core::config::Config;
 use crate::core::config::Loaded;
 use crate::core::event::{Event, WriterEvent};
+use crate::core::job_event::JobEvent;
 use crate::core::ledger::queue::Rules;
 use crate::gang::fetcher::{Fetcher, Handover};
 use crate::gang::{self, GangSettings, Switcher};
@@ -33,6 +34,8 @@ use clock::{now, now_ms, now_us};
 pub use error::ShellError;
 use error::failed;
 use starters::Starter;
+use tutti_protocol::paths;
+use tutti_protocol::ports::Ports;
 use tutti_protocol::settings::Setting;
 use tutti_protocol::wire::{Kind, Reattach};
 use tutti_shm::published::Status;
@@ -62,6 +65,7 @@ mod records;
 mod regions;
 mod service;
 mod starters;
+mod state;
 mod strangers;
 mod used;
 mod uses;
@@ -83,6 +87,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Address on which its ranks are reached.
     pub data: IpAddr,
+    /// Ports of its ranks' sockets between nodes; none: the kernel chooses.
+    pub ports: Option<Ports>,
     /// Its name.
     pub name: String,
     /// Cores that ranks can hold.
@@ -95,10 +101,8 @@ pub struct Settings {
     pub machine: String,
     /// The local socket.
     pub socket: PathBuf,
-    /// The log of events, on the controller.
-    pub events: PathBuf,
-    /// The log of the turns of gangs, on the controller.
-    pub turns: PathBuf,
+    /// Its files.
+    pub folders: Folders,
     /// The credential.
     pub key: PathBuf,
     /// Children of a node in the control tree.
@@ -111,12 +115,6 @@ pub struct Settings {
     pub board_refresh_ms: u64,
     /// The starter's program.
     pub starter: PathBuf,
-    /// The file that says where it hears others, for the daemon after this one.
-    pub address: PathBuf,
-    /// Folder of what is kept of starters, for the daemon after this one.
-    pub parts: PathBuf,
-    /// Folder of the jobs that wait for nodes, on the controller, for the controller after this one.
-    pub queue: PathBuf,
     /// So long starters wait for it, in ms.
     pub keep_ms: u64,
     /// What the keeper sets.
@@ -125,10 +123,53 @@ pub struct Settings {
     pub loaded: Loaded,
     /// What holds for this node, for people.
     pub shown: Vec<Setting>,
-    /// Where the sections of the cluster are stored.
-    pub cluster_file: PathBuf,
     /// The daemon leaves when nobody has needed it for so long, in ms.
     pub leave_ms: Option<u64>,
+}
+
+/// Where a daemon's files are.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    /// What is of this boot.
+    run: PathBuf,
+    /// What outlives it.
+    state: PathBuf,
+    /// The log of events, on the controller.
+    events: PathBuf,
+    /// The log of the turns of gangs, on the controller.
+    turns: PathBuf,
+    /// Logs of other daemons of this machine, whose numbers of jobs are not given again.
+    other_events: Vec<PathBuf>,
+    /// The file that says where it hears others, for the daemon after this one.
+    address: PathBuf,
+    /// What is kept of starters, for the daemon after this one.
+    parts: PathBuf,
+    /// What is kept of the output of jobs that were submitted here.
+    output: PathBuf,
+    /// The jobs that wait for nodes, on the controller, for the controller after this one.
+    queue: PathBuf,
+    /// Where the sections of the cluster are stored.
+    cluster_file: PathBuf,
+}
+
+impl Folders {
+    /// Of the daemon of this name.
+    #[must_use]
+    pub fn new(run: PathBuf, state: PathBuf, name: &str, is_on_demand: bool) -> Self {
+        let file = name.replace('/', "_");
+        Folders {
+            events: state.join(paths::EVENTS),
+            turns: state.join(paths::TURNS),
+            other_events: paths::other_logs(&run, is_on_demand),
+            address: run.join(paths::address(name)),
+            parts: run.join(format!("{file}.parts")),
+            output: state.join(format!("{file}.output")),
+            queue: state.join(format!("{file}.queue")),
+            cluster_file: state.join(format!("{file}.cluster.toml")),
+            run,
+            state,
+        }
+    }
 }
 
 /// Something for the loop.
@@ -256,11 +297,14 @@ pub fn run(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), She
 async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
     let descriptors = doors::raise_descriptors();
     let credential = Credential::read(&settings.key)?;
+    state::adopt(&settings.folders.run, &settings.folders.state, &settings.name);
     let (local, _lock) = clients::bind(&settings.socket, settings.leave_ms.is_some())?;
     let listener = listen(&settings).await?;
     settings.listen = listener.local_addr().map_err(failed("read its own address"))?;
+    let _ = paths::link_state(&settings.socket, &settings.folders.state)
+        .inspect_err(|error| tracing::warn!("cannot leave a link to the state beside the socket: {error}"));
     // A full disk costs the next one that starts with the same command line the address.
-    let _ = std::fs::write(&settings.address, settings.listen.to_string());
+    let _ = std::fs::write(&settings.folders.address, settings.listen.to_string());
     // What starters leave behind when they die is ours to end.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed("adopt orphans")(error.into()))?;
@@ -280,6 +324,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
             "users can read {path}, and so trace the starters of their jobs before these close themselves: chmod 0711 {path}"
         );
     }
+    shell.events.put(&JobEvent::controller_begun(now_ms()));
     ready(shell.settings.listen);
     let priority_class = shell.switcher.priority_class().name();
     tracing::info!("priority class of the switch thread: {priority_class}");
@@ -290,6 +335,8 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let mut deaths = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child())
         .map_err(failed("catch signals"))?;
     let mut reload = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+        .map_err(failed("catch signals"))?;
+    let mut replaced = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1())
         .map_err(failed("catch signals"))?;
     // Orphans are looked for at this time: one of our children has died, or lived on at the last look.
     let mut orphans_at = None;
@@ -331,6 +378,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
                 orphans_at = shell.wards.end_orphans().then(|| Instant::now() + orphans::PAUSE);
             }
             _ = end.recv() => shell.leaving = true,
+            _ = replaced.recv() => leave_to_next(),
             _ = reload.recv() => shell.reload(None),
             _ = interrupt.recv() => shell.leaving = true,
         }
@@ -357,13 +405,20 @@ async fn until(time: Option<Instant>) {
     }
 }
 
+/// Ends this process alone: the next daemon takes its jobs over, as if this one had been killed.
+fn leave_to_next() -> ! {
+    tracing::info!("replaced (SIGUSR1): jobs wait for the next daemon");
+    // No destructor: what is open is taken over as it is.
+    std::process::exit(0)
+}
+
 /// With port 0 a daemon hears where the one before it did: others look for it there. Where that is taken, a
 /// node of another controller hears elsewhere, and tells the controller so. A controller waits for it, and
 /// ends: at another address it would be the controller of a second cluster.
 async fn listen(settings: &Settings) -> Result<TcpListener, ShellError> {
     let bind_at = async |address: SocketAddr| TcpListener::bind(address).await;
     let before: Option<SocketAddr> =
-        std::fs::read_to_string(&settings.address).ok().and_then(|text| text.trim().parse().ok());
+        std::fs::read_to_string(&settings.folders.address).ok().and_then(|text| text.trim().parse().ok());
     let asked = settings.listen;
     let before =
         before.filter(|before| before.ip() == asked.ip() && [0, before.port()].contains(&asked.port()));
@@ -387,7 +442,7 @@ async fn listen(settings: &Settings) -> Result<TcpListener, ShellError> {
         tokio::time::sleep(PORT_AGAIN).await;
         result = bind_at(before).await;
     }
-    let file = settings.address.display();
+    let file = settings.folders.address.display();
     result.map_err(failed(format!(
         "listen on {before}, where the controller of this cluster was (without {file} a new cluster begins)"
     )))
@@ -403,6 +458,13 @@ fn switch_socket(settings: &Settings) -> Option<UdpSocket> {
             tracing::warn!("no datagrams of switch threads at {listen} (UDP), switches are slower: {error}");
         })
         .ok()
+}
+
+/// One more than the last job of this machine that the logs have.
+fn first_job(settings: &Settings) -> u64 {
+    let others = settings.folders.other_events.iter().filter(|path| **path != settings.folders.events);
+    let last = others.map(|path| events::last_job(path)).max().unwrap_or(0);
+    events::next_job(&settings.folders.events).max(last + 1)
 }
 
 fn config(settings: &Settings) -> Result<Config, ShellError> {
@@ -427,7 +489,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         lost_ms: settings.lost_ms,
         keep_ms: settings.keep_ms,
         owner: rustix::process::geteuid().as_raw(),
-        first_job: events::next_job(&settings.events),
+        first_job: first_job(settings),
         before: None,
         starters: Vec::new(),
         journals: Vec::new(),
@@ -451,18 +513,21 @@ impl Shell {
     ) -> Result<Self, ShellError> {
         let owner = rustix::process::geteuid().as_raw();
         let quota = quota::ConnectionQuota::new(owner, descriptors);
-        let folder = records::Folder::open(&settings.parts)?;
+        let folder = records::Folder::open(&settings.folders.parts)?;
         let mut config = config(&settings)?;
-        let waiting =
-            settings.controller.is_none().then(|| records::Folder::open(&settings.queue)).transpose()?;
+        let waiting = settings
+            .controller
+            .is_none()
+            .then(|| records::Folder::open(&settings.folders.queue))
+            .transpose()?;
         config.queued = waiting.as_ref().map_or_else(Vec::new, records::Folder::queued);
         let filed = shell_events.clone();
         let done = move |job, result| drop(filed.send(ShellEvent::Core(Event::Filed(job, result))));
         let filing = waiting.map(|folder| filing::Filing::start(folder, filing::sync, done)).transpose();
         let filing = filing.map_err(failed("start a thread for the jobs that wait"))?;
-        let mut used = settings.controller.is_none().then(|| used::UsedFile::new(&settings.queue));
+        let mut used = settings.controller.is_none().then(|| used::UsedFile::new(&settings.folders.queue));
         config.used = used.as_mut().map_or_else(Default::default, |file| file.load(now_ms()));
-        let (manifest, before) = records::Manifest::take(&settings.parts, config.about.incarnation);
+        let (manifest, before) = records::Manifest::take(&settings.folders.parts, config.about.incarnation);
         config.before = before;
         let mut starters = HashMap::new();
         for (job, mut file) in folder.sweep() {
@@ -478,7 +543,7 @@ impl Shell {
         if let Some(first) = swept.left.first() {
             tracing::warn!("{} cgroups of jobs that were left stay, the first: {first}", swept.left.len());
         }
-        let mut journals = journals::Journals::open(settings.parts.with_extension("output"))?;
+        let mut journals = journals::Journals::open(settings.folders.output.clone())?;
         config.journals = journals.load();
         let (board, job_lines) = board::Keeper::open(settings.slots, settings.board_refresh_ms)
             .map_or((None, None), |(keeper, jobs)| (Some(keeper), Some(jobs)));
@@ -504,8 +569,8 @@ impl Shell {
             manifest,
             filing,
             used,
-            events: events::Log::open(&settings.events, settings.controller.is_none())?,
-            turns: events::Log::open(&settings.turns, settings.controller.is_none())?,
+            events: events::Log::open(&settings.folders.events, settings.controller.is_none())?,
+            turns: events::Log::open(&settings.folders.turns, settings.controller.is_none())?,
             turns_taken_ms: 0,
             has_board_lines: false,
             credential,
@@ -655,7 +720,9 @@ impl Shell {
                 Action::Release(client) => drop(self.clients.remove(&client)),
                 Action::Start(job, launch, described) => {
                     tracing::debug!("the starter of job {job} is started");
-                    self.start(job, &launch, *described);
+                    let mut described = *described;
+                    described.part.iter_mut().for_each(|part| part.ports = self.settings.ports);
+                    self.start(job, &launch, described);
                 }
                 Action::Enrol(client, job) => self.enrol(client, job),
                 Action::ToStarter(job, kind, number, payload) => {

@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use tutti_os::stderr::escape_control;
 pub use tutti_sched::Policy;
 
+use crate::ports::Ports;
 use crate::terms::SLICE_DEFAULT_MS;
 
 /// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other
@@ -25,9 +26,9 @@ pub struct Options {
     /// Where to listen for other daemons
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7411")]
     pub listen: SocketAddr,
-    /// Address on which the ranks of this node are reached (default: that of --listen)
-    #[arg(long, value_name = "ADDRESS")]
-    pub data: Option<IpAddr>,
+    /// Where its ranks are reached.
+    #[command(flatten)]
+    pub reach: Reach,
     /// Name of the node (default: the host's)
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -44,15 +45,12 @@ pub struct Options {
     /// Nodes with the same text share one machine (default: the machine's boot id)
     #[arg(long, value_name = "TEXT")]
     pub machine: Option<String>,
-    /// Folder of socket, key and logs
-    #[arg(long, value_name = "FOLDER")]
-    pub dir: Option<PathBuf>,
+    /// Where its files are.
+    #[command(flatten)]
+    pub places: Places,
     /// The cluster's key (default: cluster.key in the folder; the controller makes one if there is none)
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// The local socket (default: tuttid.sock in the folder)
-    #[arg(long, value_name = "FILE")]
-    pub socket: Option<PathBuf>,
     /// Children of a node in the control tree
     #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub arity: u32,
@@ -88,6 +86,33 @@ pub struct Options {
     /// info)
     #[arg(long, value_name = "LEVEL", hide_possible_values = true)]
     pub log_level: Option<LogLevel>,
+}
+
+/// Where the ranks of a node are reached.
+#[derive(Debug, clap::Args)]
+pub struct Reach {
+    /// Address on which the ranks of this node are reached (default: that of --listen)
+    #[arg(long, value_name = "ADDRESS")]
+    pub data: Option<IpAddr>,
+    /// The UDP and TCP ports that ranks of this node use between nodes, for a firewall (default: those that
+    /// the kernel chooses)
+    #[arg(long, value_name = "FIRST-LAST")]
+    pub ports: Option<Ports>,
+}
+
+/// Where the files of a daemon are.
+#[derive(Debug, clap::Args)]
+pub struct Places {
+    /// Folder of socket and key, and of the state if nothing else is said
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+    /// Folder of what outlives a boot: history, waiting jobs, use (default: TUTTI_STATE, else that of --dir,
+    /// else /var/lib/tutti for root's daemon and ~/.local/state/tutti/HOST for others')
+    #[arg(long, value_name = "FOLDER")]
+    pub state: Option<PathBuf>,
+    /// The local socket (default: tuttid.sock in the folder)
+    #[arg(long, value_name = "FILE")]
+    pub socket: Option<PathBuf>,
 }
 
 /// How much a daemon logs.

@@ -34,6 +34,7 @@ pub mod log_line;
 pub mod output;
 pub mod paths;
 pub mod pmi;
+pub mod ports;
 pub mod public;
 pub mod settings;
 pub mod size;

@@ -1,5 +1,13 @@
 //! Where the files of daemons are: sockets, keys, logs. The program that starts a daemon and those that look
 //! for one must agree.
+//!
+//! | folder | what is in it | root's | a user's |
+//! |---|---|---|---|
+//! | run | sockets, addresses, records of starters: of this boot | `/run/tutti` | `$XDG_RUNTIME_DIR/tutti` |
+//! | state | history, waiting jobs, use: what outlives a boot | `/var/lib/tutti` | `~/.local/state/tutti/HOST` |
+//!
+//! A run folder that a variable or an option names is the state folder too. A daemon whose state is elsewhere
+//! leaves a link to it beside its socket ([`STATE_LINK`]), so that commands need not know.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +21,16 @@ use rustix::fs::{Mode, OFlags};
 pub const FOLDER_VARIABLE: &str = "TUTTI_DIR";
 /// Environment variable that names the socket of the daemon to be asked.
 pub const SOCKET_VARIABLE: &str = "TUTTI_DAEMON";
+/// Environment variable that names the folder of what outlives a boot.
+pub const STATE_VARIABLE: &str = "TUTTI_STATE";
+/// The link to the state folder, beside the socket.
+pub const STATE_LINK: &str = "state";
+/// The folders of root's daemon.
+const SYSTEM: [&str; 2] = ["/run/tutti", "/var/lib/tutti"];
 /// The socket of a node's daemon, in the folder.
 pub const SOCKET: &str = "tuttid.sock";
+/// How the folders of daemons begin that `mpiexec` has started.
+const ON_DEMAND: &str = "local-";
 /// The controller's log of events, in the folder.
 pub const EVENTS: &str = "events.jsonl";
 /// The controller's log of the turns of gangs, in the folder.
@@ -32,29 +48,80 @@ const BATCH_VARIABLES: [&str; 4] = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "J
 
 /// The folder: `TUTTI_DIR`, else root's, else the user's.
 pub fn folder() -> PathBuf {
-    if let Some(folder) = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
-        return folder.into();
+    if let Some(folder) = path_of(FOLDER_VARIABLE) {
+        return folder;
     }
     let uid = rustix::process::geteuid().as_raw();
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
-        _ if uid == 0 => PathBuf::from("/run/tutti"),
-        Some(runtime) => PathBuf::from(runtime).join("tutti"),
+    match path_of("XDG_RUNTIME_DIR") {
+        _ if uid == 0 => PathBuf::from(SYSTEM[0]),
+        Some(runtime) => runtime.join("tutti"),
         None => std::env::temp_dir().join(format!("tutti-{uid}")),
     }
 }
 
+/// The path that a variable names.
+fn path_of(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// The state folder of a daemon with this run folder, where neither option nor file names one.
+pub fn state(run: &Path) -> PathBuf {
+    path_of(STATE_VARIABLE).unwrap_or_else(|| state_by_default(run))
+}
+
+fn state_by_default(run: &Path) -> PathBuf {
+    if run == Path::new(SYSTEM[0]) {
+        return SYSTEM[1].into();
+    }
+    if path_of(FOLDER_VARIABLE).is_some() || run != folder() {
+        return run.to_owned();
+    }
+    // A home may be that of many machines.
+    let host = rustix::system::uname().nodename().to_string_lossy().replace('/', "_");
+    let base = path_of("XDG_STATE_HOME").or_else(|| Some(path_of("HOME")?.join(".local/state")));
+    base.filter(|base| base.is_absolute())
+        .map_or_else(|| run.to_owned(), |base| base.join("tutti").join(host))
+}
+
+/// Where a daemon whose socket is or was in this folder keeps its state.
+pub fn state_of(run: &Path) -> PathBuf {
+    std::fs::read_link(run.join(STATE_LINK)).unwrap_or_else(|_| state(run))
+}
+
+/// Leaves the link to a state folder beside a socket.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn link_state(socket: &Path, state: &Path) -> io::Result<()> {
+    let run = socket.parent().unwrap_or(Path::new("/"));
+    let link = run.join(STATE_LINK);
+    let state = std::path::absolute(state)?;
+    let before = std::fs::read_link(&link).ok();
+    if before.as_ref() == Some(&state) {
+        return Ok(());
+    }
+    if state == std::path::absolute(run)? {
+        return before.map_or(Ok(()), |_| std::fs::remove_file(link));
+    }
+    // Several daemons of one folder may be at it.
+    let new = run.join(format!("{STATE_LINK}.{}", std::process::id()));
+    let _ = std::fs::remove_file(&new);
+    std::os::unix::fs::symlink(state, &new)?;
+    std::fs::rename(&new, link).inspect_err(|_| drop(std::fs::remove_file(&new)))
+}
+
 /// The user names a daemon, and means no other one.
 pub fn is_named() -> bool {
-    std::env::var_os(SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty())
+    path_of(SOCKET_VARIABLE).is_some()
 }
 
 /// The socket of the daemon for a user's program: `TUTTI_DAEMON`, the user's own, else root's.
 pub fn socket() -> PathBuf {
-    if let Some(socket) = std::env::var_os(SOCKET_VARIABLE).filter(|socket| !socket.is_empty()) {
-        return socket.into();
+    if let Some(socket) = path_of(SOCKET_VARIABLE) {
+        return socket;
     }
     let own = folder().join(SOCKET);
-    let system = Path::new("/run/tutti").join(SOCKET);
+    let system = Path::new(SYSTEM[0]).join(SOCKET);
     // A daemon that was killed leaves its file behind.
     if system.exists() && !is_answered(&own) { system } else { own }
 }
@@ -82,7 +149,7 @@ pub fn on_demand() -> PathBuf {
     let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
     let batch = BATCH_VARIABLES.iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
     let batch: String = batch.chars().filter(char::is_ascii_alphanumeric).take(32).collect();
-    folder().join(format!("local-{space}-{batch}").trim_end_matches('-'))
+    folder().join(format!("{ON_DEMAND}{space}-{batch}").trim_end_matches('-'))
 }
 
 /// The folder of the daemon of this node that a user's program means: the cluster's if there is one, else the
@@ -94,6 +161,40 @@ pub fn of_node() -> PathBuf {
         return own;
     }
     cluster.parent().map_or_else(folder, PathBuf::from)
+}
+
+/// The folders in which logs have jobs of this node: that of the daemon which a user's program means, then
+/// the others.
+pub fn histories() -> Vec<PathBuf> {
+    let first = of_node();
+    let cluster = socket().parent().map_or_else(folder, PathBuf::from);
+    let mut folders = vec![state_of(&first)];
+    if !is_named() {
+        folders.extend([state_of(&cluster), state_of(&folder()), on_demand()]);
+    }
+    let mut known = Vec::new();
+    folders.retain(|folder| {
+        let is_new = !known.contains(folder);
+        known.push(folder.clone());
+        is_new
+    });
+    folders
+}
+
+/// No daemon continues the logs of this folder, which is one of [`histories`]; `is_alone`: none has answered.
+pub fn is_left(history: &Path, is_alone: bool) -> bool {
+    if history == on_demand() { !is_answered(&history.join(SOCKET)) } else { is_alone }
+}
+
+/// Logs in which jobs of this node have numbers, beside the own one of a daemon with this run folder: that of
+/// the same user's cluster, and those of the daemons that `mpiexec` has started for the user.
+pub fn other_logs(run: &Path, is_on_demand: bool) -> Vec<PathBuf> {
+    let base = if is_on_demand { run.parent().unwrap_or(run) } else { run };
+    let is_local =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(ON_DEMAND));
+    let inside = std::fs::read_dir(base).into_iter().flatten().flatten().map(|entry| entry.path());
+    let folders = inside.filter(is_local).chain([state_of(base), state_of(Path::new(SYSTEM[0]))]);
+    folders.map(|folder| folder.join(EVENTS)).collect()
 }
 
 /// The daemon's program, beside this one.

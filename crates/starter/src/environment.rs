@@ -13,6 +13,7 @@ use tutti_shm::ticket::{
 };
 
 use tutti_protocol::linker_variables;
+use tutti_protocol::ports::VARIABLE as PORTS_VARIABLE;
 use tutti_protocol::wire::{Inherits, Job, Program};
 
 /// Variables that a program gets when it inherits only some: without them hardly anything starts.
@@ -224,7 +225,10 @@ pub fn variables(
     let is_given = |name: &&&str| pmi.is_some() || !name.starts_with("PMI_");
     let number =
         job.number.map(|number| CString::new(format!("{NUMBER_VARIABLE}={number}")).expect("no zero byte"));
-    OWN_VARIABLES.iter().filter(is_given).map(text).chain(node).chain(place).chain(number).collect()
+    let ports = job.part.as_ref().and_then(|part| part.ports);
+    let ports = ports.map(|ports| CString::new(format!("{PORTS_VARIABLE}={ports}")).expect("no zero byte"));
+    let more = node.into_iter().chain(place).chain(number).chain(ports);
+    OWN_VARIABLES.iter().filter(is_given).map(text).chain(more).collect()
 }
 
 #[cfg(test)]
@@ -262,6 +266,7 @@ mod tests {
                 key: 7,
                 shares_machine: true,
                 names: Vec::new(),
+                ports: Some("7420-7499".parse().unwrap()),
             }),
             debug: false,
             daemon: None,
@@ -281,6 +286,7 @@ mod tests {
             "TUTTI_APPNUM=1",
             "TUTTI_JOB=00000000000000ab",
             "TUTTI_JOBID=12",
+            "TUTTI_PORTS=7420-7499",
             "TUTTI_RANK=3",
             "TUTTI_SIZE=8",
             "TUTTI_LOCAL_RANK=1",

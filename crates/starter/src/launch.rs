@@ -37,6 +37,7 @@ use crate::tickets::Tickets;
 use tutti_os::cgroup::{self, Cgroup, Entrance};
 use tutti_os::{Child, Failure, Step};
 use tutti_protocol::paths;
+use tutti_protocol::ports::Ports;
 use tutti_protocol::wire::{Adopted, Input, Job, Kind, MemoryLimit, Program, Reached, SharedSlots};
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
@@ -116,6 +117,16 @@ pub enum LaunchError {
     /// The front end's table does not fit the job.
     #[error(transparent)]
     Peers(#[from] BadPeers),
+    /// None of the keeper's ports is free.
+    #[error(
+        "all UDP ports {ports} of {address} are taken: the range that the keeper gives ranks here (--ports) is too small"
+    )]
+    Ports {
+        /// The node's address.
+        address: std::net::IpAddr,
+        /// The range.
+        ports: Ports,
+    },
     /// No socket on the node's address.
     #[error("cannot open a UDP socket on {address}: {source}")]
     Socket {
@@ -267,8 +278,15 @@ fn open_sockets(job: &Job, parts: &mut Parts) -> Result<Reached, LaunchError> {
     let mut addresses = Vec::new();
     let began = job.local_ranks();
     for _ in 0..began.end - began.start + u64::from(later_here(job)) {
-        let refused = |source| LaunchError::Socket { address: part.address, source };
-        let (socket, address) = udp::open(part.address).map_err(refused)?;
+        let at = part.address;
+        let opened = part.ports.map_or_else(|| udp::open(at), |ports| udp::open_within(at, ports.range()));
+        let refused = |source: io::Error| match part.ports {
+            Some(ports) if source.kind() == io::ErrorKind::AddrInUse => {
+                LaunchError::Ports { address: at, ports }
+            }
+            _ => LaunchError::Socket { address: at, source },
+        };
+        let (socket, address) = opened.map_err(refused)?;
         parts.sockets.push(socket);
         addresses.push(address);
     }

@@ -29,7 +29,7 @@ use tutti_os::Signals;
 use tutti_os::cgroup::Cgroup;
 use tutti_os::descendants;
 use tutti_os::stderr::print_line;
-use tutti_protocol::wire::{Counted, Decoder, Report};
+use tutti_protocol::wire::{Counted, Decoder, Report, Used};
 
 mod events;
 mod front;
@@ -314,6 +314,8 @@ impl Starter {
         }
         let status = self.parts.ranks.status();
         self.log_debug(|| format!("the job is over, status {status}"));
+        let (cpu_us, largest_bytes) = tutti_os::used_by_children();
+        self.report(&Report::Used(Used { cpu_us, largest_bytes }));
         self.report(&Report::End { status });
         // A daemon may need it all again, until it sends Leave.
         while self.reconnect.is_some() {

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,27 @@ const RECEIVED_MAX: usize = 8;
 /// # Errors
 /// When the address is not of this node, or the kernel gives no socket.
 pub fn open(address: IpAddr) -> io::Result<(OwnedFd, SocketAddr)> {
-    let socket = UdpSocket::bind((address, 0))?;
+    prepare(UdpSocket::bind((address, 0))?)
+}
+
+/// The same on one of these ports. Others may take and free them at any time: each is tried once, from a
+/// place that differs from process to process.
+///
+/// # Errors
+/// As [`open`]; [`io::ErrorKind::AddrInUse`]: all of them are taken.
+pub fn open_within(address: IpAddr, ports: RangeInclusive<u16>) -> io::Result<(OwnedFd, SocketAddr)> {
+    let count = usize::from(ports.end().saturating_sub(*ports.start())) + 1;
+    let first = std::process::id() as usize % count;
+    for port in ports.clone().cycle().skip(first).take(count) {
+        match UdpSocket::bind((address, port)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            result => return prepare(result?),
+        }
+    }
+    Err(io::ErrorKind::AddrInUse.into())
+}
+
+fn prepare(socket: UdpSocket) -> io::Result<(OwnedFd, SocketAddr)> {
     socket.set_nonblocking(true)?;
     let bound = socket.local_addr()?;
     // The kernel doubles what it is asked for.

@@ -1,7 +1,7 @@
 //! `tutti advise`: which running jobs leave slots, and which jobs could fill them.
 //!
-//! It is made from the list of jobs alone, here: the controller knows of each job how much of its slots' time
-//! it uses ([`JobRow::busy_permille`]). It is advice: nothing is changed by it.
+//! Made from the list of jobs alone, here: the controller knows of each job how much of its slots' time it
+//! uses ([`JobRow::busy_permille`]). It is advice: nothing is changed by it.
 
 use std::process::ExitCode;
 

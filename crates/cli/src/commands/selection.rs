@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use serde_json::json;
 use tutti_os::stderr::{escape_control, print_line};
 
-use super::{Filter, OTHER_VERSION};
+use super::OTHER_VERSION;
+use super::filter::Filter;
 use crate::cluster::{self, Answer, Control, JobId, Request};
 use crate::{states, stdout};
 

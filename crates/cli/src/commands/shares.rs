@@ -9,7 +9,8 @@ use tutti_sched::NodeId;
 use tutti_sched::market::{NodePrices, PRICE_UNIT};
 use tutti_sched::shares::Standing;
 
-use super::{Filter, OTHER_VERSION};
+use super::OTHER_VERSION;
+use super::filter::Filter;
 use crate::cluster::{self, Answer, JobRow, NodeRow, Request};
 use crate::table::aligned;
 use crate::{others, states, stdout, users};

@@ -14,6 +14,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tutti_protocol::ports::{self, Ports};
+
 use crate::doctor::facts::Facts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
@@ -73,8 +75,11 @@ pub fn run(task: &str) -> Result<(), String> {
     let task: Task = serde_json::from_str(task).map_err(|error| format!("no task: {error}"))?;
     let mut pmi = Pmi::open()?;
     let own = task.peers.get(pmi.rank as usize).ok_or("more ranks than peers")?;
-    let socket =
-        UdpSocket::bind((own.data, 0)).map_err(|error| format!("cannot bind {}: {error}", own.data))?;
+    let ports = std::env::var(ports::VARIABLE).ok().and_then(|text| text.parse::<Ports>().ok());
+    let bind = |port| UdpSocket::bind((own.data, port));
+    let free = ports.and_then(|ports| ports.range().find_map(|port| bind(port).ok()));
+    let socket = free.map_or_else(|| bind(0), Ok);
+    let socket = socket.map_err(|error| format!("cannot bind {}: {error}", own.data))?;
     socket.set_nonblocking(true).map_err(|error| error.to_string())?;
     let port = socket.local_addr().map_err(|error| error.to_string())?.port();
     let mut report = Report {

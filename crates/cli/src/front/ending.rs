@@ -87,6 +87,10 @@ impl Front {
             End::Killed(own) => own,
             _ => self.status,
         };
+        let used = self.used.map(Report::Used);
+        used.iter().for_each(|report| {
+            self.enrolment.iter_mut().for_each(|enrolment| enrolment.send_report(report));
+        });
         self.enrolment.iter_mut().for_each(|enrolment| enrolment.send_report(&Report::End { status }));
         let pipe = libc_signal(Signal::PIPE);
         for signal in [libc_signal(Signal::INT), libc_signal(Signal::TERM), libc_signal(Signal::HUP), pipe] {

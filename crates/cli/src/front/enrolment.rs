@@ -395,12 +395,15 @@ fn start_daemon() -> Result<Child, String> {
     let is_long = std::fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX);
     let log = paths::open_log(&log, is_long).map_err(failed)?;
     // It serves all jobs of the user: nothing of this one's environment is its business.
-    let inherited = ["PATH", "HOME", "USER", "LANG", "TUTTI_LOG", "TUTTI_STARTER", ARGUMENTS_VARIABLE];
+    let inherited =
+        ["PATH", "HOME", "USER", "LANG", "TUTTI_LOG", "TUTTI_STARTER", "XDG_STATE_HOME", ARGUMENTS_VARIABLE];
     let inherited = inherited.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     Command::new(&program)
         .env_clear()
         .envs(inherited)
         .args(["--on-demand", "--listen", "127.0.0.1:0", "--leave-after", LEAVE_SECONDS, "--dir"])
+        .arg(&folder)
+        .arg("--state")
         .arg(&folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -205,6 +205,7 @@ impl Front {
                 self.links[index].empty = Some(order);
                 self.send_leave();
             }
+            Report::Used(used) => self.used = Some(self.used.unwrap_or_default().and(used)),
             Report::End { status } => {
                 self.note(status);
                 self.links[index].state = State::Over;

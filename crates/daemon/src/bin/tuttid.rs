@@ -11,7 +11,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use tutti_daemon::configuration::ConfigurationSource;
 use tutti_daemon::gang::GangSettings;
-use tutti_daemon::shell::{self, Settings};
+use tutti_daemon::shell::{self, Folders, Settings};
 use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
 use tutti_protocol::config::section::Section;
@@ -122,10 +122,14 @@ fn daemon_settings(
     let (node, cluster, name) =
         (settings::of_node(config, &source.name), &config.cluster, source.name.clone());
     let is_given = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
-    let folder = options.dir.unwrap_or_else(paths::folder);
+    let folder = options.places.dir.unwrap_or_else(paths::folder);
     let is_root = rustix::process::geteuid().is_root();
-    paths::make(&folder, is_root)
-        .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
+    let state = options.places.state.or_else(|| node.text("state").map(PathBuf::from));
+    let state = state.unwrap_or_else(|| paths::state(&folder));
+    for folder in [&folder, &state] {
+        paths::make(folder, is_root)
+            .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
+    }
     let join = options.join.as_deref().or_else(|| node.text("join"));
     let controller = join.map(resolve).transpose()?;
     let named = options.key.or_else(|| node.text("key").map(PathBuf::from));
@@ -166,21 +170,20 @@ fn daemon_settings(
     let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let listen = node.text("listen").filter(|_| !is_given("listen")).and_then(|text| text.parse().ok());
     let listen = listen.unwrap_or(options.listen);
-    let data = options.data.or_else(|| node.text("data")?.parse().ok());
+    let ports = options.reach.ports.or_else(|| node.text("ports")?.parse().ok());
+    let data = options.reach.data.or_else(|| node.text("data")?.parse().ok());
     let slots = options.slots.or_else(|| node.count("slots").map(|slots| slots as u32));
     let machine = options.machine.or_else(|| node.text("machine").map(str::to_owned));
-    let socket = options.socket.or_else(|| node.text("socket").map(PathBuf::from));
+    let socket = options.places.socket.or_else(|| node.text("socket").map(PathBuf::from));
     let keep_ms = node.ms("keep_for").filter(|_| !is_given("keep_for"));
     let (shown, _) = settings::rows(config, &name, &source.given);
-    let file = name.replace('/', "_");
+    let socket = socket.unwrap_or_else(|| folder.join(paths::SOCKET));
+    let folders = Folders::new(folder, state, &name, options.on_demand);
     Ok(Settings {
         controller,
         listen,
+        ports,
         data: data.unwrap_or(listen.ip()),
-        parts: folder.join(format!("{file}.parts")),
-        address: folder.join(paths::address(&name)),
-        queue: folder.join(format!("{file}.queue")),
-        cluster_file: folder.join(format!("{file}.cluster.toml")),
         keep_ms: keep_ms.unwrap_or((options.keep_for * 1000.0) as u64),
         leave_ms: options.leave_after.map(|seconds| (seconds * 1000.0) as u64),
         name,
@@ -188,9 +191,8 @@ fn daemon_settings(
         memory_bytes: options.memory.or(node.bytes("memory")).unwrap_or_else(tutti_os::memory::for_jobs),
         pids_max: options.pids_max.or(node.count("pids_max")).unwrap_or_else(pids::for_a_job),
         machine: machine.unwrap_or_else(boot_id),
-        socket: socket.unwrap_or_else(|| folder.join(paths::SOCKET)),
-        events: folder.join(paths::EVENTS),
-        turns: folder.join(paths::TURNS),
+        socket,
+        folders,
         key: key_file,
         arity: cluster
             .count("arity")

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tutti_protocol::config::Rules;
 use tutti_protocol::public::PublicRow;
-use tutti_protocol::wire::Report;
+use tutti_protocol::wire::{Report, Used};
 use tutti_sched::controller::Lags;
 
 use super::action::Action;
@@ -274,7 +274,8 @@ impl Controller {
         log::log_left(local, out, id, left);
         if is_over {
             scheduler::leave(out, job);
-            let event = JobEvent { event: "over", status: Some(status), text, ..JobEvent::default() };
+            let used = job.used();
+            let event = JobEvent { event: "over", status: Some(status), text, used, ..JobEvent::default() };
             log::log(local, out, id, event);
             self.jobs.forget_oldest();
         }
@@ -342,6 +343,13 @@ impl Controller {
                     );
                 }
             }
+        }
+    }
+
+    /// Processes of a job are gone on a node.
+    pub(super) fn handle_used(&mut self, id: JobId, used: Used) {
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.add_used(used);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The log of events: what happens to jobs and nodes.
 
 use serde::Serialize;
+use tutti_protocol::wire::Used;
 
 use crate::message::JobId;
 
@@ -20,15 +21,12 @@ pub struct JobEvent {
     /// Anything else.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// Whose job it is, when it is submitted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uid: Option<u32>,
-    /// What its user calls it, when it is submitted.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Its number of ranks, when it is submitted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ranks: Option<u64>,
+    /// Of a job that is submitted.
+    #[serde(flatten)]
+    pub submitted: Option<Submitted>,
+    /// What its processes have used, when it is over.
+    #[serde(flatten)]
+    pub used: Option<Used>,
     /// Exit status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u8>,
@@ -38,15 +36,39 @@ pub struct JobEvent {
     /// Processes, in the order of ranks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
-    /// How a rank ended: signal, status, not-finalized, abort, vanished, no-pmi.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<&'static str>,
+    /// How a rank ended.
+    #[serde(flatten)]
+    pub by: Option<EndedBy>,
+}
+
+/// What is said of a job when it is submitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Submitted {
+    /// Whose job it is.
+    pub uid: u32,
+    /// What its user calls it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Its number of ranks.
+    pub ranks: u64,
+}
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct EndedBy {
+    /// One word: signal, status, not-finalized, abort, vanished, no-pmi.
+    pub cause: &'static str,
     /// The signal that killed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
 }
 
 impl JobEvent {
+    /// A controller begins: jobs of the log that it does not get to know are lost.
+    pub(crate) fn controller_begun(ms: u64) -> Self {
+        JobEvent { ms, event: "begun", ..JobEvent::default() }
+    }
+
     /// Something about a node.
     pub(super) fn node(ms: u64, event: &'static str, name: &str) -> Self {
         JobEvent { ms, event, nodes: vec![name.into()], ..JobEvent::default() }

@@ -23,10 +23,10 @@ impl Shell {
 
     /// Stores the text.
     pub(super) fn keep_configuration(&mut self, text: Arc<str>) {
-        match write(&self.settings.cluster_file, &text) {
+        match write(&self.settings.folders.cluster_file, &text) {
             Ok(()) => self.core.handle(now(), Event::ConfigurationKept(text)),
             Err(error) => {
-                let file = self.settings.cluster_file.display();
+                let file = self.settings.folders.cluster_file.display();
                 tracing::warn!("cannot store the configuration in {file}: {error}");
             }
         }

@@ -2,7 +2,7 @@
 //! has, and of the turns of gangs, apart from it because there are many.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,8 @@ use super::error::{ShellError, failed};
 
 /// Bytes of the log; then the old one is put aside, as `NAME.1`.
 const LOG_BYTES_MAX: u64 = 64 << 20;
+/// Bytes at the end of another daemon's log in which its last job is looked for.
+const TAIL_BYTES: u64 = 1 << 20;
 /// A disk that is nearly full has a little room now and then.
 const SAID_AGAIN: Duration = Duration::from_secs(10);
 
@@ -87,22 +89,37 @@ fn whole_lines(path: &Path, file: &File) -> std::io::Result<u64> {
     Ok(bytes)
 }
 
+/// A line of the log that is of a job.
+#[derive(serde::Deserialize)]
+struct Line {
+    job: Option<u64>,
+}
+
+/// The last job of a log that another daemon writes, as far as its last lines have one.
+pub(super) fn last_job(path: &Path) -> u64 {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES)))?;
+        let mut tail = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+        Ok(tail)
+    };
+    last_of(&mut read().unwrap_or_default().as_slice())
+}
+
+fn last_of(log: &mut impl BufRead) -> u64 {
+    let lines = log.split(b'\n').map_while(Result::ok);
+    let jobs = lines.filter_map(|line| serde_json::from_slice::<Line>(&line).ok()?.job);
+    jobs.max().unwrap_or(0)
+}
+
 /// One more than the last job of the log.
 pub(super) fn next_job(path: &Path) -> u64 {
-    #[derive(serde::Deserialize)]
-    struct Line {
-        job: Option<u64>,
-    }
     let mut aside = path.as_os_str().to_owned();
     aside.push(".1");
-    let mut last = 0;
-    for file in [Path::new(&aside), path].iter().filter_map(|path| File::open(path).ok()) {
-        for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
-            let job = serde_json::from_slice::<Line>(&line).ok().and_then(|line| line.job);
-            last = last.max(job.unwrap_or(0));
-        }
-    }
-    last + 1
+    let files = [Path::new(&aside), path].into_iter().filter_map(|path| File::open(path).ok());
+    files.map(|file| last_of(&mut BufReader::new(file))).max().unwrap_or(0) + 1
 }
 
 #[cfg(test)]
@@ -117,7 +134,7 @@ mod tests {
         let mut log = Log::open(&path, true).unwrap();
         log.put(&serde_json::json!({ "job": 7 }));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"job\":3}\n{\"job\":7}\n");
-        assert_eq!((log.bytes, next_job(&path)), (20, 8));
+        assert_eq!((log.bytes, next_job(&path), last_job(&path)), (20, 8, 7));
         std::fs::remove_file(&path).unwrap();
     }
 }

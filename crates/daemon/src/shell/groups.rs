@@ -141,7 +141,7 @@ impl Shell {
 
     /// Differs between the daemons of a machine, and is the same for one that is started again.
     fn daemon_number(&self) -> u64 {
-        tutti_protocol::settings::version(&self.settings.parts.to_string_lossy())
+        tutti_protocol::settings::version(&self.settings.folders.parts.to_string_lossy())
     }
 
     /// Users who have jobs here are held to the limits that hold now.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
+use crate::ports::Ports;
 use crate::size;
 
 /// Characters of a text, at most.
@@ -34,6 +35,8 @@ pub enum Kind {
     Socket,
     /// An address.
     Address,
+    /// A range of ports.
+    Ports,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A list of names, none twice.
@@ -79,6 +82,9 @@ impl fmt::Display for Kind {
             Kind::Path => f.write_str("a path in quotes that begins with /"),
             Kind::Socket => f.write_str("an address and a port in quotes, such as \"10.0.0.1:7411\""),
             Kind::Address => f.write_str("an address in quotes, such as \"10.0.0.1\""),
+            Kind::Ports => {
+                f.write_str("a range of ports from 1024 to 65535 in quotes, such as \"7420-7499\"")
+            }
             Kind::Choice(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
             Kind::Names => f.write_str("a list of names, such as [\"node1\", \"node2\"]"),
         }
@@ -126,6 +132,10 @@ impl Kind {
             Kind::Address => {
                 let address: IpAddr = text()?.parse().map_err(|_| wrong())?;
                 Ok(Value::Text(address.to_string()))
+            }
+            Kind::Ports => {
+                let ports: Ports = text()?.parse().map_err(|_| wrong())?;
+                Ok(Value::Text(ports.to_string()))
             }
             Kind::Choice(words) => {
                 let text = text()?;

@@ -11,6 +11,8 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tutti_os::cgroup::part_name;
 
+use crate::ports::Ports;
+
 /// A text of the operating system: arguments, paths and values need not be UTF-8.
 ///
 /// In JSON it is a string, or a list of numbers if it is not UTF-8; between daemons it is its bytes.
@@ -229,6 +231,9 @@ pub struct Part {
     /// Names of the nodes, for those who wish processes there; none: `node0`, `node1`, ...
     #[serde(default)]
     pub names: Vec<String>,
+    /// Where the sockets of its ranks are to be; none: where the kernel chooses.
+    #[serde(default)]
+    pub ports: Option<Ports>,
 }
 
 impl Job {

@@ -119,6 +119,8 @@ pub enum Report {
     /// In a job on several nodes: no rank of this one is left, none can come, and all their output is sent;
     /// the starter waits for Leave.
     Left,
+    /// What the processes of this node have used; before the last report.
+    Used(Used),
     /// Nothing of the job is left on this node; the last report.
     End {
         /// Exit status of the job as far as this node knows.
@@ -127,6 +129,26 @@ pub enum Report {
     /// All ranks of this node have left the job, and its user wants to know what they have counted
     /// (`TUTTI_STATS`). Comes before [`Report::Left`] and [`Report::End`].
     Counted(Counted),
+}
+
+/// What processes of a job have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// Time of processors, in us.
+    pub cpu_us: u64,
+    /// Resident memory of the largest one at its largest.
+    pub largest_bytes: u64,
+}
+
+impl Used {
+    /// Of two nodes together.
+    #[must_use]
+    pub fn and(self, other: Used) -> Used {
+        Used {
+            cpu_us: self.cpu_us.saturating_add(other.cpu_us),
+            largest_bytes: self.largest_bytes.max(other.largest_bytes),
+        }
+    }
 }
 
 /// All ranks of a node sleep until something comes for them.

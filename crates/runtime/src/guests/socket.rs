@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// How often the kernel asks again for a connection to another node: after 1 s, and 2 s later it gives up.
@@ -33,12 +34,25 @@ pub(super) fn connect_local(name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// A socket that takes connections of other nodes, and its address.
+/// A socket that takes connections of other nodes, and its address: on one of the ports that the keeper of
+/// the node gives ranks (`TUTTI_PORTS`), or where the kernel chooses.
 pub(super) fn listen_inet(ip: IpAddr) -> io::Result<(OwnedFd, SocketAddr)> {
-    let listener = TcpListener::bind((ip, 0))?;
+    let ports = std::env::var("TUTTI_PORTS").ok().and_then(|text| ports_of(&text)).unwrap_or(0..=0);
+    let bound = ports.map(|port| TcpListener::bind((ip, port)));
+    let is_taken = |bound: &io::Result<TcpListener>| {
+        bound.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+    };
+    let listener =
+        bound.skip_while(is_taken).next().unwrap_or_else(|| Err(io::ErrorKind::AddrInUse.into()))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     Ok((listener.into(), address))
+}
+
+/// A range as `7420-7499`.
+fn ports_of(text: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = text.split_once('-')?;
+    Some(first.parse().ok()?..=last.parse().ok()?)
 }
 
 /// A connection to such a socket, which is under way: what is sent is not taken before it is there, and fails

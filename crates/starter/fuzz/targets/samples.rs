@@ -79,6 +79,7 @@ fn job() -> Job {
         address: [127, 0, 0, 1].into(),
         key: 7,
         shares_machine: true,
+        ports: None,
         names: vec!["a".into(), "b".into()],
     };
     Job {

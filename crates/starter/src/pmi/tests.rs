@@ -45,6 +45,7 @@ fn part(node: u32, first_ranks: &[u32]) -> Option<Part> {
         key: 7,
         shares_machine: true,
         names: Vec::new(),
+        ports: None,
     })
 }
 

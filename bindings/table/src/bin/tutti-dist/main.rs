@@ -193,6 +193,8 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     for (name, page) in manual::pages(&table, &manual, VERSION) {
         tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
     }
+    let unit = read(&source.join("mk/tuttid.service"))?;
+    tree.file("lib/systemd/system/tuttid.service", unit.as_bytes(), 0o644)?;
     for (place, to) in LINKS {
         tree.link(place, to)?;
     }

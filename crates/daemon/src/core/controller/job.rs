@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tutti_os::stderr::is_deceptive;
-use tutti_protocol::wire::{Counted, Ended, Inherits, Input, Program, Reached, Report};
+use tutti_protocol::wire::{Counted, Ended, Inherits, Input, Program, Reached, Report, Used};
 use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
 
@@ -59,6 +59,8 @@ pub(super) struct JobRecord {
     pub(super) command: String,
     pub(super) started_ms: Option<u64>,
     pub(super) ended_ms: Option<u64>,
+    /// What its processes have used, as far as their starters have said it.
+    used: Option<Used>,
     pub(super) status: u8,
     /// A node has ended it with status 0: what the others report is a consequence.
     ends_well: bool,
@@ -173,6 +175,7 @@ impl JobRecord {
             received: 0,
             sent_ms: 0,
             over: false,
+            used: None,
             done: false,
             written: None,
             chosen: false,
@@ -339,6 +342,16 @@ impl JobRecord {
         let is_written = || self.order.forget || self.received >= self.notices.len() as u64;
         let done = self.over && (self.launch.output.is_none() || is_written());
         done && !std::mem::replace(&mut self.done, true)
+    }
+
+    /// What its processes have used, when it is over and that is known.
+    pub(super) fn used(&self) -> Option<Used> {
+        self.used.filter(|_| self.over)
+    }
+
+    /// What its processes have used on one more node.
+    pub(super) fn add_used(&mut self, used: Used) {
+        self.used = Some(self.used.unwrap_or_default().and(used));
     }
 
     /// Nobody may do anything to it that is not the job's own end.

@@ -5,7 +5,7 @@ use tutti_sched::fill_trial::PutOut;
 
 use super::job::JobRecord;
 use crate::core::action::Action;
-use crate::core::job_event::JobEvent;
+use crate::core::job_event::{EndedBy, JobEvent};
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::members::NodeId;
@@ -81,8 +81,7 @@ pub(super) fn log_notice(local: &LocalNode, out: &mut Outbox, job: &JobRecord, n
                 pids: vec![ended.pid],
                 nodes: node.map_or_else(Vec::new, |node| node_name(local, node)),
                 status: Some(ended.cause.status()),
-                cause: Some(name_of(ended.cause)),
-                signal,
+                by: Some(EndedBy { cause: name_of(ended.cause), signal }),
                 ..JobEvent::default()
             };
             log(local, out, job.id, event);

@@ -10,7 +10,7 @@ use super::filings::Filing;
 use super::job::{JobRecord, command, shorten};
 use super::{Controller, allowance, listing, log, placement, scheduler};
 use crate::core::action::Action;
-use crate::core::job_event::JobEvent;
+use crate::core::job_event::{JobEvent, Submitted};
 use crate::core::local::LocalNode;
 use crate::core::outbox::{Effect, Outbox};
 use crate::core::relay::Relay;
@@ -281,9 +281,11 @@ impl Controller {
             job: Some(id),
             nodes: members.names(&launch.nodes),
             text: command(&launch),
-            uid: Some(launch.user.uid),
-            name: launch.batch.name.clone(),
-            ranks: Some(launch.job.ranks()),
+            submitted: Some(Submitted {
+                uid: launch.user.uid,
+                name: launch.batch.name.clone(),
+                ranks: launch.job.ranks(),
+            }),
             ..JobEvent::default()
         };
         out.act(Action::Log(event));

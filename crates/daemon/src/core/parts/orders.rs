@@ -39,6 +39,8 @@ impl Parts {
             address: local.config.about.data,
             key: launch.key,
             shares_machine: launch.nodes.iter().filter(|node| shares(node)).count() > 1,
+            // The shell knows it.
+            ports: None,
             names: launch.nodes.iter().map(|node| members.name(*node)).collect(),
         });
         let bytes = launch.terms.memory_bytes;

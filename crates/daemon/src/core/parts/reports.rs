@@ -16,7 +16,7 @@ use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::members::NodeId;
 use crate::message::{
-    ASK_BYTES_MAX, Control, Fence, Held, JobId, PartState, Phase, Request, Run, SPAWNED_BYTES_MAX,
+    ASK_BYTES_MAX, Control, Fence, Held, JobId, PartState, Phase, Request, Routed, Run, SPAWNED_BYTES_MAX,
     STATE_BYTES_MAX, USER_REPORTED_BYTES_MAX, USER_STATE_BYTES_MAX,
 };
 
@@ -198,6 +198,7 @@ impl Parts {
                 reach(state, Phase::Left);
                 self.forward_part(local, out, job, false);
             }
+            Report::Used(used) => out.route(NodeId::CONTROLLER, Routed::Used(job, used)),
             Report::End { status } => {
                 state.status = status;
                 state.written = Some(part.outlet.end());
