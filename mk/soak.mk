@@ -36,3 +36,9 @@ soak-output: dist ## a submitted job writes 1 GiB into its file, once while each
 soak-hostile: dist ## one of two users attacks the other's jobs and the daemons for HOSTILE (600) seconds, then all parts of two users' jobs are killed and stopped, each FAULTS (20) times
 	TUTTI_HOSTILE_SECONDS=$(or $(HOSTILE),600) $(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 harms_no_job_of_another_user_soak
 	TUTTI_FAULT_TIMES=$(or $(FAULTS),20) $(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 faults_of_two_users_jobs_repeated
+
+# What 1,000 random programs print before they end is delivered, here and by MPICH's launcher.
+.PHONY: endings
+endings: dist ## run ENDINGS (1000) random programs that end in twelve ways, beside MPICH's launcher
+	@mk/peer.sh mpich
+	TUTTI_ENDINGS=$(or $(ENDINGS),1000) $(CARGO) test -p tutti-tests --test launch -- --nocapture --ignored endings

@@ -3,6 +3,7 @@
 
 mod console;
 mod deaths;
+mod endings;
 mod every_option;
 mod far;
 mod filters;
