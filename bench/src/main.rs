@@ -69,7 +69,7 @@ struct Options {
     /// Only programs of NPB, from this folder of its sources (of MPI, release 3.4), with SR, NSR and MPICH;
     /// --only cg,is chooses some.
     #[arg(long, value_name = "DIR")]
-    npb: Option<std::path::PathBuf>,
+    npb: Option<std::ffi::OsString>,
     /// How large the problems of NPB are: S, W, A or B.
     #[arg(long, default_value = "S")]
     class: String,
@@ -148,7 +148,7 @@ fn of_npb(options: &Options) -> Result<(), String> {
 /// With ours and MPICH: the wheel of Open MPI has no compiler of Fortran.
 fn run_npb(options: &Options, programs: &[&npb::Program]) -> Result<(), String> {
     let places = Places::new();
-    let source = npb::check(options.npb.as_deref(), &options.class)?;
+    let source = npb::check(options.npb.as_deref().map(std::path::Path::new), &options.class)?;
     let peers: Vec<String> = options.peers.iter().filter(|name| *name == "mpich").cloned().collect();
     let kinds = prepare_with(&peers, true, |kind| mpis::prepare_programs(&places, kind, &BTreeSet::new()))?;
     let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 3 }).max(1);
