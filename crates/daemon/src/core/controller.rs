@@ -221,6 +221,7 @@ impl Controller {
     /// States of a job have changed, or something else that its order depends on.
     pub(super) fn judge(&mut self, local: &LocalNode, relay: &mut Relay, out: &mut Outbox, id: JobId) {
         let (now_ms, wall_ms, now) = (local.now_ms, local.wall_ms, local.clocks());
+        let puts_bytes_max = self.puts_bytes_max(local, relay, id);
         let (Some(job), Some(members)) = (self.jobs.get_mut(id), &local.members) else { return };
         if job.order.forget {
             return;
@@ -230,7 +231,7 @@ impl Controller {
         let has_reached_limit = job.judge_limit(now.boot_ms);
         let none = BTreeMap::new();
         let states = relay.states(id).unwrap_or(&none);
-        job.judge(states, now);
+        job.judge(states, now, puts_bytes_max);
         let (new, left) = (job.notices[reported..].to_vec(), std::mem::take(&mut job.left));
         let fillings = std::mem::take(&mut job.fillings);
         let is_started = job.reported_started && !was_started;
@@ -286,6 +287,15 @@ impl Controller {
             self.retry_waiting();
         }
         self.send_reports(local, out, id);
+    }
+
+    /// Bytes that the ranks of a job may have put over PMI. The owner of the daemon has no bound.
+    fn puts_bytes_max(&self, local: &LocalNode, relay: &Relay, id: JobId) -> usize {
+        let (Some(job), Some(states)) = (self.jobs.get(id), relay.states(id)) else { return usize::MAX };
+        if job.launch.user.account().uid == local.config.owner || !job.has_new_puts(states) {
+            return usize::MAX;
+        }
+        bounds::room_for_puts(&self.jobs.records, id)
     }
 
     pub(super) fn send_reports(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId) {

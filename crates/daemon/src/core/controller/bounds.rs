@@ -5,17 +5,22 @@
 //! |---|---|
 //! | jobs of a user in memory: arguments, variables, each different environment once | [`USER_BYTES_MAX`] |
 //! | files of a user's jobs that wait, with their environments | [`USER_FILES_BYTES_MAX`] |
+//! | keys and values that a user's jobs on several nodes have put over PMI | [`USER_PUTS_BYTES_MAX`] |
 //! | a line of refusal; why a job that is over has ended | [`REFUSAL_BYTES_MAX`], [`JobRecord::shed`] |
 //!
 //! A job that is over keeps what the list shows ([`JobRecord::shed`]), and there are so many of them at most.
 
+use std::collections::BTreeMap;
+
 use super::job::JobRecord;
-use crate::message::{Environments, Launch};
+use crate::message::{Environments, JobId, Launch};
 
 /// In memory.
 const USER_BYTES_MAX: usize = 16 << 20;
 /// On the controller's disk, which may be memory too (`/run`).
 const USER_FILES_BYTES_MAX: usize = 64 << 20;
+/// Two jobs that have put all they may. A simulation reaches less.
+const USER_PUTS_BYTES_MAX: usize = if cfg!(test) { 3 << 20 } else { 64 << 20 };
 /// A refusal may name what a user has said.
 pub(super) const REFUSAL_BYTES_MAX: usize = 1 << 10;
 /// One more job of its user has room beside these.
@@ -44,4 +49,12 @@ pub(super) fn check_room<'a>(
         return Err(format!("the files of your jobs that wait take {mib} MiB: wait until some have nodes"));
     }
     Ok(())
+}
+
+/// Bytes that the other jobs of a job's user leave to what its ranks have put over PMI.
+pub(super) fn room_for_puts(jobs: &BTreeMap<JobId, JobRecord>, id: JobId) -> usize {
+    let account = |job: &JobRecord| job.launch.user.account().uid;
+    let Some(of_job) = jobs.get(&id).map(account) else { return 0 };
+    let others = jobs.iter().filter(|(other, job)| **other != id && account(job) == of_job);
+    USER_PUTS_BYTES_MAX.saturating_sub(others.map(|(_, job)| job.order.fence.puts.len()).sum())
 }

@@ -371,8 +371,32 @@ impl JobRecord {
         }
     }
 
-    /// What the parts say becomes what is to be.
-    pub(super) fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, now: Clocks) {
+    /// True when parts say what their ranks have newly put over PMI.
+    pub(super) fn has_new_puts(&self, states: &BTreeMap<NodeId, PartState>) -> bool {
+        states.values().any(|part| part.fence.number > self.order.fence.number)
+    }
+
+    /// All ranks are in a barrier of PMI: all nodes get what has been put, as long as there is room.
+    fn judge_fence(&mut self, parts: &[Option<&PartState>], puts_bytes_max: usize) {
+        let next = self.order.fence.number + 1;
+        if self.is_ending() || !parts.iter().all(|part| part.is_some_and(|part| part.fence.number == next)) {
+            return;
+        }
+        let puts: Vec<u8> = parts.iter().flatten().flat_map(|part| part.fence.puts.iter().copied()).collect();
+        if puts.len() <= puts_bytes_max {
+            return self.order.fence = Arc::new(Fence { number: next, puts });
+        }
+        let text = format!(
+            "what the ranks have put over PMI takes {} bytes, and your other jobs leave room for {puts_bytes_max}",
+            puts.len()
+        );
+        self.report(Report::Warning(format!("{text}; the job is ended")));
+        self.record_cause(text);
+        self.end_by(None, 1);
+    }
+
+    /// Makes what is to be of what the parts say. Ranks may have put so much over PMI.
+    pub(super) fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, now: Clocks, puts_bytes_max: usize) {
         let wall_ms = now.wall_ms;
         if self.queued.is_some() {
             return self.judge_waiting(wall_ms);
@@ -408,10 +432,8 @@ impl JobRecord {
         if suspended && !std::mem::replace(&mut self.reported_suspended, true) {
             self.report(Report::Suspended);
         }
-        let next = self.order.fence.number + 1;
-        if whole && parts.iter().all(|part| part.is_some_and(|part| part.fence.number == next)) {
-            let puts = parts.iter().flatten().flat_map(|part| part.fence.puts.iter().copied()).collect();
-            self.order.fence = Arc::new(Fence { number: next, puts });
+        if whole {
+            self.judge_fence(&parts, puts_bytes_max);
         }
         if whole && parts.len() > 1 {
             self.order_ranks(&parts);

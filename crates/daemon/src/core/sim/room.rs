@@ -80,6 +80,26 @@ fn starter_with_too_many_keys_ends_its_job() {
     assert_it_ends_its_job_alone(&[(Kind::Fence, 1, vec![0; 70 << 20])], text);
 }
 
+/// Two ranks of each job may put 2 MiB together; the user's jobs 3 MiB in a simulation.
+#[test]
+fn keys_of_a_users_jobs_over_pmi_are_bounded_by_user() {
+    let (mut world, [first, second]) = two_jobs(&[1, 2]);
+    // The controller's owner has no bound.
+    world.core(0).local.config.owner = 2;
+    let puts = (Kind::Fence, 1, vec![0; 1 << 20]);
+    for (job, node) in JOBS.into_iter().flat_map(|job| [1, 2].map(|node| (job, node))) {
+        world.send_as_starter(node, job, puts.clone());
+        world.run_until(world.now_ms + 2_000);
+    }
+    while !world.has_ended(second) && world.now_ms < 60_000 {
+        world.run_until(world.now_ms + 100);
+    }
+    let text =
+        "what the ranks have put over PMI takes 2097152 bytes, and your other jobs leave room for 1048576";
+    assert_eq!(world.lines(second).last(), Some(&format!("{text}; the job is ended")));
+    assert!(!world.has_ended(first) && world.lines(first).is_empty());
+}
+
 #[test]
 fn starter_with_too_long_output_ends_its_job() {
     let bytes = DATA_BYTES_MAX + 1;

@@ -326,6 +326,8 @@ impl Starter {
                 (self.piece, self.taken) = (number, false);
             }
             Kind::Taken => self.forget(u64::from_le_bytes(payload.try_into().unwrap())),
+            // Its ranks have put nothing themselves.
+            Kind::Fence => {}
             other => panic!("{other:?} to a starter"),
         }
     }
