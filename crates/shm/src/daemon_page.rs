@@ -347,7 +347,7 @@ pub struct Copier {
 }
 
 impl Copier {
-    /// What stands in the draft by now stands on the page when this returns.
+    /// Takes what stands in the draft by now to the page.
     pub fn copy(&self) {
         let (from, to) = (&*self.draft, &self.page.lines().turns);
         // A count that is newer than its total is allowed, the other way round is not.

@@ -8,11 +8,11 @@
 //! open: before the job goes on
 //! ```
 //!
-//! What ranks say is brought by the proxy of their user ([`super::proxy`]). A job whose ranks have never opened
-//! a file that they may lock is frozen at once, and the first time that one has it is too: nobody knows yet.
-//! The others do not wait: who comes
-//! is thawed at once, and for this moment shares its cores with a rank that ends its access. Only strict
-//! switches wait for it, as they do for each freeze.
+//! Words of ranks are brought by the proxy of their user ([`super::proxy`]). A job whose ranks have
+//! never opened a file that they may lock is frozen at once, and the first time that one has it is too:
+//! nobody knows yet. The others do not wait: who comes is thawed at once, and for this moment shares
+//! its cores with a rank that ends its access. Only strict switches wait for it, as they do for each
+//! freeze.
 //!
 //! **Bounds.** What ranks say may be wrong: they have written it themselves. A job is waited for
 //! [`BUDGET_NS`] at most, and gets back one part of the time in [`REFILL_PART`]: a rank that never gives its
@@ -109,7 +109,7 @@ impl FileLocks {
     }
 }
 
-/// What is known of a rank's locks once it has been told that it gets none.
+/// True if a rank has a lock, or is about to, once it has been told that it gets none.
 fn are_held(pages: &[Told]) -> bool {
     let ranks = || pages.iter().filter(|page| page.may_have_file_locks());
     ranks().for_each(Told::send);

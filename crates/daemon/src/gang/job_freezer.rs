@@ -7,8 +7,9 @@
 //! [`REFILL_PART`] of the time, it is stopped after all, and gets its turn. So a server that waits for a
 //! question answers while another job has the cores.
 //!
-//! What is done with a job its ranks are told on the page that each of its starters has for that, by the proxy
-//! of its user ([`super::proxy`]): that it goes on before it does, that it stands still as soon as can be.
+//! Ranks are told of each step with their job on the page that each of its starters has for that, by
+//! the proxy of its user ([`super::proxy`]): that it goes on before it does, that it stands still as
+//! soon as can be.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -151,7 +152,7 @@ impl JobFreezer {
         }
     }
 
-    /// What was said on its pages is on its way to its ranks.
+    /// Sends the words on its pages on their way to its ranks.
     fn send(&self) {
         self.pages.iter().for_each(Told::send);
     }

@@ -1,8 +1,8 @@
 //! The parallel slots of this node, among jobs that share them ([`tutti_sched::phases`]): what the switch
 //! thread hears of them, tells them, and does with who keeps what others want.
 //!
-//! Their pages other threads touch: rings come from [`super::bell`], words go by [`super::proxy`]. Nobody keeps
-//! the switch thread busy, or waiting.
+//! Their pages other threads touch: rings come from [`super::bell`], words go by [`super::proxy`].
+//! Nobody keeps the switch thread busy, or waiting.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +13,7 @@ use tutti_shm::phases::Agreement;
 use super::bell::Bell;
 use super::proxy::Granted;
 
-/// So long a proxy has to end the lines of dead processes before a lease that is over counts as overstayed.
+/// Time that a proxy has to end the lines of dead processes before a lease that is over counts as overstayed.
 const DEAD_NS: u64 = 500_000;
 
 /// A job is to stand still, or to go on, inside its turn.

@@ -1,4 +1,4 @@
-//! What the switch thread tells a job's ranks, and hears from them, by pages that the job's user has made.
+//! Words between the switch thread and a job's ranks, by pages that the job's user has made.
 //! The user can take the memory of such a page away (`MADV_REMOVE`, `fallocate`) while somebody stores to it;
 //! who stores then sleeps until the kernel is through, and whoever has begun to take it away may be kept from
 //! a core meanwhile. So the switch thread touches none of them. A thread of each user's, the proxy, takes its
@@ -17,11 +17,11 @@
 //! | `posted` of a proxy (futex) | the switch thread | something is posted |
 //! | `has_locks`, `may_have_locks` | the proxy, before `done` | what ranks say of locks of files |
 //!
-//! **Order.** A job is told before it goes on: `thaw` waits for `done`. For all waits of a user together there
-//! are [`BUDGET_NS`], of which one part of the time in [`REFILL_PART`] comes back: a user who keeps the proxy
-//! waiting has a clock that is late, and costs others no more than that.
+//! **Order.** A job is told before it goes on: `thaw` waits for `done`. For all waits of a user
+//! together there are [`BUDGET_NS`], of which one part of the time in [`REFILL_PART`] comes back: a
+//! user who keeps the proxy waiting has a clock that is late, and costs others no more than that.
 //!
-//! What if the proxy stops right here: the page says what it said, and the switch goes on without it.
+//! If the proxy stops right here, the page says what it said, and the switch goes on without it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -36,9 +36,9 @@ use tutti_shm::segment::HeaderPage;
 
 use super::clock::now_ns;
 
-/// So long the switch thread waits for a user's proxy at once.
+/// Time that the switch thread waits for a user's proxy at once.
 const BUDGET_NS: u64 = 10_000_000;
-/// It gets back one part of the time in so many.
+/// One part of the time in so many comes back.
 const REFILL_PART: u64 = 50;
 /// A proxy that nobody needs any more ends so late at most, and what nobody has any more is unmapped.
 const LOOK: Duration = Duration::from_millis(500);
@@ -53,10 +53,10 @@ struct Shared {
     posted: AtomicU32,
     /// Writers: the fetcher adds, the proxy takes away. The switch thread does not lock it.
     places: Mutex<Vec<Arc<Place>>>,
-    /// What is left of the time that the switch thread waits, as of then. Writer: the switch thread.
+    /// Rest of the time that the switch thread waits, as of then. Writer: the switch thread.
     budget_ns: AtomicU64,
     budgeted_ns: AtomicU64,
-    /// There is no thread: whoever posts does its work.
+    /// True without a thread: whoever posts does its work.
     #[cfg(test)]
     is_inline: bool,
 }
@@ -72,7 +72,7 @@ struct Place {
     page: Page,
 }
 
-/// What a user has made. The proxy alone touches it.
+/// Memory that a user has made. The proxy alone touches it.
 #[derive(Debug)]
 enum Page {
     /// Where ranks are told of their turns, and where they say that they have locks of files.
@@ -81,7 +81,7 @@ enum Page {
     Slots(Wanted, Mutex<Slots>),
 }
 
-/// What is to stand on a page of parallel slots. Writer: the switch thread.
+/// Words that are to stand on a page of parallel slots. Writer: the switch thread.
 #[derive(Debug, Default)]
 struct Wanted {
     others: AtomicU32,
@@ -91,7 +91,7 @@ struct Wanted {
     end_dead: AtomicBool,
 }
 
-/// What stands there.
+/// Words that stand there.
 #[derive(Debug)]
 struct Slots {
     grants: Grants,
@@ -186,7 +186,7 @@ impl Proxy {
         Post { shared: Arc::clone(&self.0), place }
     }
 
-    /// What has been found of a starter.
+    /// Takes over what has been found of a starter.
     pub(super) fn told(&self, teller: Teller, ranks: Option<HeaderPage>) -> Told {
         let (draft, copier) = teller.draft();
         let post = self.add(Page::Turns(copier, ranks));
@@ -220,7 +220,7 @@ impl Shared {
         places.retain(|place| Arc::strong_count(place) > 1);
     }
 
-    /// What the switch thread may wait, from now on.
+    /// Time that the switch thread may wait, from now on.
     fn refill(&self, now_ns: u64) -> u64 {
         let passed_ns = now_ns.saturating_sub(self.budgeted_ns.swap(now_ns, SeqCst));
         let left_ns = (self.budget_ns.load(SeqCst).saturating_add(passed_ns / REFILL_PART)).min(BUDGET_NS);
@@ -251,7 +251,7 @@ impl Post {
         self.place.done.load(SeqCst) == self.place.posted.load(SeqCst)
     }
 
-    /// What was posted is done when this returns, or the user's budget is used up.
+    /// Returns when what was posted is done, or the user's budget is used up.
     fn wait(&self) {
         if self.is_done() {
             return;
@@ -274,7 +274,7 @@ impl Post {
     }
 }
 
-/// What a starter's ranks are told of their turns.
+/// Words for a starter's ranks on their turns.
 #[derive(Debug)]
 pub(super) struct Told {
     draft: Teller,
@@ -282,12 +282,12 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// They stand still from now on.
+    /// Says that they stand still from now on.
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.draft.begin(now_ns);
     }
 
-    /// They go on.
+    /// Says that they go on.
     pub(super) fn end(&mut self, now_ns: u64) {
         self.draft.end(now_ns);
     }
@@ -302,12 +302,12 @@ impl Told {
         self.draft.close_file_locks(closed);
     }
 
-    /// What was said is on its way.
+    /// Sends what was said on its way.
     pub(super) fn send(&self) {
         self.post.post();
     }
 
-    /// It is there when this returns, or the user's budget is used up.
+    /// Returns when it is there, or the user's budget is used up.
     pub(super) fn wait(&self) {
         self.post.wait();
     }
@@ -323,7 +323,7 @@ impl Told {
     }
 }
 
-/// What a job that shares parallel slots is told of them.
+/// Words for a job that shares parallel slots.
 #[derive(Debug)]
 pub(super) struct Granted {
     post: Post,
@@ -337,7 +337,7 @@ impl Granted {
         }
     }
 
-    /// So many jobs are beside it, and a wait may last so long.
+    /// Says how many jobs are beside it, and how long a wait may last.
     pub(super) fn set_others(&self, others: u32, patience_ns: u64) {
         self.set(|wanted| {
             wanted.patience_ns.store(patience_ns, SeqCst);
@@ -360,7 +360,7 @@ impl Granted {
         self.set(|wanted| wanted.end_dead.store(true, SeqCst));
     }
 
-    /// This daemon has no more say: the job has the slots, and nobody is beside it.
+    /// Ends what this daemon has to say: the job has the slots, and nobody is beside it.
     pub(super) fn release(&self) {
         self.set(|wanted| {
             wanted.others.store(0, SeqCst);
