@@ -190,6 +190,10 @@ impl History {
         let mut node = event.nodes.first().filter(|_| event.job.is_none()).cloned();
         if let Some(id) = event.job {
             let job = self.jobs.entry(id).or_default();
+            // A full disk, or a log that was too long, has lost the entry of its submission.
+            if job.submitted_us == 0 {
+                job.submitted_us = us;
+            }
             match event.event.as_str() {
                 "submitted" => {
                     (job.command, job.nodes, job.submitted_us) =
@@ -318,6 +322,14 @@ half a li
         let history = read_text(events, "");
         assert_eq!(history.nodes[0].lost, [(5000, 8000), (9000, 10_000)]);
         assert_eq!(history.nodes[0].runs[&1], [(3000, 10_000)]);
+    }
+
+    #[test]
+    fn timeline_job_whose_submission_is_lost_begins_with_its_first_entry() {
+        let events = r#"{"ms":20,"event":"placed","job":4,"nodes":["a"]}
+{"ms":30,"event":"over","job":4,"status":0}"#;
+        let history = read_text(events, "");
+        assert_eq!((history.jobs[&4].submitted_us, history.jobs[&4].over_us), (20_000, Some(30_000)));
     }
 
     #[test]
