@@ -23,7 +23,9 @@ mod inheritance;
 #[allow(dead_code)]
 mod leftovers;
 mod machine;
+mod malformed;
 mod memory;
+mod no_room;
 mod nothing_left;
 mod numbers;
 mod orphans;

@@ -1,5 +1,5 @@
-//! Two users, one of them hostile with all that it has, at once: the other one's jobs have their results, the
-//! head its bound of memory, and nothing is left when it is over.
+//! Three users, two of them hostile with all that they have, at once: the third one's jobs have their results
+//! and its questions answers, the daemon its bounds of memory and log, and nothing is left when it is over.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use tutti_testkit::{Need, skip};
 
 use crate::Machine;
 use crate::harness::{RANK, Running, comes_true};
+use crate::malformed;
 use crate::memory::{KIB_MAX, kib, submission};
 use crate::nothing_left::{Before, assert_nothing_left};
 use crate::rubbish::{Sender, Target, targets};
@@ -20,6 +21,15 @@ use crate::rubbish::{Sender, Target, targets};
 /// Who is attacked, and who attacks.
 const HONEST: usize = 0;
 const HOSTILE: usize = 1;
+const ACCOMPLICE: usize = 2;
+/// Bytes of the daemon's log, at most.
+const LOG_BYTES_MAX: usize = 1 << 20;
+/// The honest user asks so often.
+const ASK_PAUSE: Duration = Duration::from_millis(100);
+/// Of 100 of its questions 99 are answered within that.
+const ANSWER_P99: Duration = Duration::from_secs(1);
+/// Part by which the shares of two jobs of a user may differ.
+const SHARE_PART: f64 = 0.1;
 /// Processes that a job may have; the fork bomb has them all.
 const PIDS_MAX: &str = "150";
 /// Jobs of sleepers, and what each of them has.
@@ -174,6 +184,30 @@ fn spread_rubbish(
     sent.lock().expect("no thread has died").rubbish = taken;
 }
 
+/// Frames that are nearly right, by the other hostile user.
+fn send_malformed(machine: &Machine, requests: &[Value], goes_on: &AtomicBool) -> u64 {
+    let seed = tutti_testkit::seed();
+    println!("TUTTI_TEST_SEED={seed}");
+    let (mut random, mut sent) = (tutti_testkit::Random::new(seed), 0);
+    while goes_on.load(Ordering::Relaxed) {
+        sent += malformed::control(machine, ACCOMPLICE, &mut random, requests, 320);
+    }
+    sent
+}
+
+/// How long the honest user waits for answers.
+fn ask(machine: &Machine, goes_on: &AtomicBool) -> Vec<Duration> {
+    let mut took = Vec::new();
+    while goes_on.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        machine.tutti(HONEST, &["ps"]).expect_success();
+        took.push(began.elapsed());
+        std::thread::sleep(ASK_PAUSE);
+    }
+    took.sort();
+    took
+}
+
 /// What is seen of the machine from outside meanwhile.
 #[derive(Default)]
 struct Seen {
@@ -245,7 +279,7 @@ fn compute_pairs(machine: &Machine, program: &Path, siege: &Siege, alone: &Outco
 #[track_caller]
 fn besiege(siege: &Siege) {
     let more = ["--slots", "2", "--pids-max", PIDS_MAX];
-    let Some(machine) = Machine::up_within_groups(siege.name, 1, 2, &more) else { return };
+    let Some(machine) = Machine::up_within_groups(siege.name, 1, 3, &more) else { return };
     let before = Before::note(&machine, 1);
     if !has_pids_limit(&machine) {
         return skip(Need::Cgroup, "the kernel has no controller of processes for us");
@@ -261,15 +295,20 @@ fn besiege(siege: &Siege) {
     let began = Instant::now();
     let attack = Attack::start(&machine, &bomb, siege.time);
     println!("the attack was there after {:.1?}", began.elapsed());
-    let ratios = std::thread::scope(|scope| {
+    let requests = malformed::requests(&machine, ACCOMPLICE);
+    let (ratios, answers, malformed) = std::thread::scope(|scope| {
         let ending = Ending(&goes_on);
+        let asks = scope.spawn(|| ask(&machine, &goes_on));
+        let sends = scope.spawn(|| send_malformed(&machine, &requests, &goes_on));
         scope.spawn(|| submit_in_a_loop(&machine, &request, &goes_on, &sent));
         scope.spawn(|| spread_rubbish(&machine, &all, &goes_on, &sent));
         scope.spawn(|| look(&machine, &all, &goes_on, &seen));
         let ratios = compute_pairs(&machine, &program, siege, &alone);
         drop(ending);
-        ratios
+        (ratios, asks.join().expect("it is answered"), sends.join().expect("it sends"))
     });
+    let p99 = answers[(answers.len() - 1) * 99 / 100];
+    println!("{} answers, 99 of 100 within {p99:.1?}; {malformed} malformed frames", answers.len());
     println!("{} jobs had ended after {:.1?}", ratios.len(), began.elapsed());
     attack.end();
     end_all_jobs(&machine);
@@ -277,6 +316,11 @@ fn besiege(siege: &Siege) {
         (sent.into_inner().expect("all have ended"), seen.into_inner().expect("all have ended"));
     println!("{sent:?}, to {:?}", seen.kinds);
     if siege.is_measured {
+        assert!(p99 < ANSWER_P99, "99 of 100 answers came within {p99:?}");
+        let pairs = ratios.chunks_exact(2).map(|pair| (pair[0] - pair[1]).abs() / pair[0].max(pair[1]));
+        let uneven = pairs.clone().sum::<f64>() / pairs.len() as f64;
+        println!("shares of two jobs differ by {:.1} % on average", uneven * 100.0);
+        assert!(uneven < SHARE_PART, "shares of two jobs differ by {uneven}");
         report(ratios, &alone);
     }
     let log = std::fs::read_to_string(machine.cluster.folder.join("node0.log")).expect("the daemon's log");
@@ -284,6 +328,8 @@ fn besiege(siege: &Siege) {
         !log.contains("share this machine"),
         "turns went to who is under no daemon of the keeper's: {log}"
     );
+    assert!(log.len() < LOG_BYTES_MAX, "{} bytes of log", log.len());
+    assert!(malformed > 0, "the other hostile user has sent something");
     let peak = kib(daemon, "VmHWM");
     println!("the head had at most {peak} KiB, {} KiB locked", seen.locked_kib);
     assert_eq!(machine.daemon(0), daemon, "the head has lived through it");

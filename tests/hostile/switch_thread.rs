@@ -54,7 +54,7 @@ fn thread(daemon: Pid, name: &str) -> Option<PathBuf> {
     tasks.find(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|found| found.trim() == name))
 }
 
-/// That of the switch thread.
+/// The folder of the switch thread.
 #[track_caller]
 fn switch_thread(daemon: Pid) -> PathBuf {
     thread(daemon, "switch").expect("it has a switch thread")
@@ -97,7 +97,7 @@ fn switch_thread_does_not_wait_for_who_has_a_lease() {
     }
 }
 
-/// Whoever touches memory that its user is about to take away waits until it is away.
+/// Memory that is about to be taken away keeps whoever touches it waiting until it is away.
 #[test]
 fn switch_thread_touches_no_memory_that_a_user_takes_away() {
     const TURNS: u64 = 30;

@@ -1,7 +1,8 @@
-/* What a user may have in place of a starter: files that are named as a starter's pages. pages lease N: N of
- * them with a lease, for which whoever opens one waits. pages links N: N descriptors of a file at the end of a
- * path that is as long as can be. pages taken N: one whose memory it takes away N thousand times a second,
- * while its child works. It has a starter's name. Prints the pid of its child, and stays until its stdin ends. */
+/* What a user may have in place of a starter: files that are named as a starter's pages.
+ * pages lease N: N of them with a lease, for which whoever opens one waits.
+ * pages links N: N descriptors of a file at the end of a path that is as long as can be.
+ * pages taken N: one whose memory it takes away N thousand times a second, while its child works.
+ * It has a starter's name. Prints the pid of its child, and stays until its stdin ends. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>

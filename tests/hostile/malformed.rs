@@ -1,0 +1,295 @@
+//! Frames that are nearly right, from a seed, at each door that a hostile user reaches: the daemon's
+//! socket, its socket for regions, the starter of another user's job, the user's own starter by PMI,
+//! and the switch threads' port. Nothing dies, grows, or fills the log.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket};
+use rustix::process::Pid;
+use serde_json::{Value, json};
+use tutti_shm::published::far::{Question, Wanted};
+use tutti_shm::ticket::Attach;
+use tutti_testkit::Random;
+
+use crate::Machine;
+use crate::harness::await_that;
+use crate::machine::ASK;
+use crate::memory::kib;
+use crate::rubbish::{Target, targets};
+
+/// The user that is attacked, and the one that attacks.
+const HONEST: usize = 0;
+const HOSTILE: usize = 1;
+/// Frames on one connection, at most.
+const FRAMES_EACH: u64 = 32;
+/// Lines of PMI for which a job is begun, at most.
+const PMI_LINES_EACH: u64 = 100;
+/// Memory that the daemon may have more than before: of buffers that it keeps.
+const GROWN_KIB_MAX: u64 = 24 << 10;
+/// Lines of the log that say the same.
+const SAME_LINES_MAX: usize = 10;
+/// Words of 4 and 8 bytes that readers have got wrong.
+const WORDS: [u64; 9] =
+    [0, 1, 0x7f, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 40, i64::MAX as u64, u64::MAX];
+
+/// A frame that is nearly one of these.
+fn nearly(random: &mut Random, samples: &[Vec<u8>]) -> Vec<u8> {
+    let one = |random: &mut Random| samples[random.below(samples.len() as u64) as usize].clone();
+    let mut bytes = one(random);
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() as u64 + 1) as usize;
+        let word = WORDS[random.below(WORDS.len() as u64) as usize].to_le_bytes();
+        match random.below(7) {
+            0 => bytes.truncate(at),
+            1 => bytes.splice(at..at, one(random)).for_each(drop),
+            2 => bytes.extend(vec![random.below(256) as u8; random.below(300) as usize]),
+            3 => {
+                drop(bytes.splice((at & !3).min(bytes.len())..(at | 3).min(bytes.len()), word[..4].to_vec()))
+            }
+            4 => drop(bytes.splice((at & !7).min(bytes.len())..(at | 7).min(bytes.len()), word)),
+            _ if at < bytes.len() => bytes[at] = random.below(256) as u8,
+            _ => {}
+        }
+    }
+    if bytes.is_empty() { vec![0] } else { bytes }
+}
+
+/// A value of JSON that is nearly this one.
+fn nearly_value(random: &mut Random, value: &Value) -> Value {
+    let odd = |random: &mut Random| match random.below(9) {
+        0 => Value::Null,
+        1 => json!(u64::MAX),
+        2 => json!(-1),
+        3 => json!(1e308),
+        4 => json!("\u{202e}\u{0}\u{1b}[2J/../.."),
+        5 => json!([]),
+        6 => json!({ "All": [[[[[[{}]]]]]] }),
+        7 => json!("x".repeat(random.below(5000) as usize)),
+        _ => json!(true),
+    };
+    if random.chance(60) {
+        return odd(random);
+    }
+    match value {
+        Value::Array(all) => all.iter().map(|one| nearly_value(random, one)).collect(),
+        Value::Object(all) => {
+            let mut changed = serde_json::Map::new();
+            for (key, one) in all {
+                match random.below(40) {
+                    0 => {}
+                    1 => drop(changed.insert(format!("{key}_"), one.clone())),
+                    _ => drop(changed.insert(key.clone(), nearly_value(random, one))),
+                }
+            }
+            Value::Object(changed)
+        }
+        other => other.clone(),
+    }
+}
+
+/// Sends frames over connections of a few each, as long as the other side takes them; says how many it took.
+fn over_streams(path: &Path, count: u64, mut frame: impl FnMut() -> Vec<u8>) -> u64 {
+    let mut sent = 0;
+    for _ in 0..count.div_ceil(FRAMES_EACH) {
+        let Ok(mut stream) = UnixStream::connect(path) else { continue };
+        stream.set_write_timeout(Some(Duration::from_millis(200))).expect("a socket");
+        for _ in 0..FRAMES_EACH {
+            if stream.write_all(&frame()).is_err() {
+                break;
+            }
+            sent += 1;
+        }
+    }
+    sent
+}
+
+/// Requests of a user.
+#[track_caller]
+pub fn requests(machine: &Machine, user: usize) -> Vec<Value> {
+    let asked: [&[&str]; 6] = [
+        &["submit", "-o", "none", "-n", "1", "true"],
+        &["ps", "--all"],
+        &["kill", "1"],
+        &["nodes"],
+        &["suspend", "1"],
+        &["logs", "1"],
+    ];
+    asked.iter().map(|words| machine.request(user, words)).collect()
+}
+
+/// The daemon's own door: requests, and the frames of front ends and starters.
+pub fn control(machine: &Machine, user: usize, random: &mut Random, requests: &[Value], count: u64) -> u64 {
+    let path = machine.socket();
+    machine.as_user(user, |_| {
+        over_streams(&path, count, || {
+            let request = &requests[random.below(requests.len() as u64) as usize];
+            let text = nearly_value(random, request).to_string();
+            let kind = if random.chance(800) { ASK } else { random.below(40) as u32 };
+            let frame = Machine::frame(kind, text.as_bytes());
+            if random.chance(300) { nearly(random, &[frame]) } else { frame }
+        })
+    })
+}
+
+/// The daemon's door for regions of other nodes.
+fn regions(machine: &Machine, random: &mut Random, count: u64) -> u64 {
+    let wanted = Wanted { owner: 0, name: "region".into(), node: "node1".into() };
+    let samples = [Question::Place.encode(), Question::Region(wanted).encode()];
+    let path = machine.socket().with_extension("regions");
+    machine.as_user(HOSTILE, |_| over_streams(&path, count, || nearly(random, &samples)))
+}
+
+/// The starter of the honest user's job, where its ranks redeem their tickets.
+fn start(machine: &Machine, random: &mut Random, count: u64) -> u64 {
+    let honest = targets(machine.users.processes(machine.uid(HONEST)));
+    let doors: Vec<(Vec<u8>, u32)> = honest
+        .into_iter()
+        .filter_map(|target| match target {
+            Target::Local(name, kind) => Some((name.strip_prefix('@')?.as_bytes().to_vec(), kind)),
+            _ => None,
+        })
+        .collect();
+    assert!(!doors.is_empty(), "the honest user's starter listens");
+    let attach = |rank| Attach { rank, secret: [7; 16] }.encode().to_vec();
+    let samples = [attach(0), attach(1), attach(u32::MAX)];
+    machine.as_user(HOSTILE, |_| {
+        let mut sent = 0;
+        for at in 0..count.div_ceil(FRAMES_EACH) {
+            let (name, kind) = &doors[at as usize % doors.len()];
+            let Ok(socket) = socket(AddressFamily::UNIX, SocketType::from_raw(*kind), None) else { continue };
+            let address = SocketAddrUnix::new_abstract_name(name).expect("a name");
+            if connect(&socket, &address).is_err() {
+                continue;
+            }
+            for _ in 0..FRAMES_EACH {
+                let bytes = nearly(random, &samples);
+                if send(&socket, &bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_err() {
+                    break;
+                }
+                sent += 1;
+            }
+        }
+        sent
+    })
+}
+
+/// The switch thread's port.
+fn switch(machine: &Machine, random: &mut Random, count: u64) -> u64 {
+    let ports = targets([machine.daemon(0)]).into_iter().filter_map(|target| match target {
+        Target::Udp(address) => Some(address),
+        _ => None,
+    });
+    let ports: Vec<_> = ports.collect();
+    assert!(!ports.is_empty(), "the daemon has a port for switch threads");
+    // A tag, a number, what is sealed; as long as datagrams are.
+    let samples: Vec<Vec<u8>> = [16, 40, 64, 120, 700, 1200].map(|bytes| vec![0; bytes]).to_vec();
+    machine.as_user(HOSTILE, |_| {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let mut sent = 0;
+        for at in 0..count {
+            let bytes = nearly(random, &samples);
+            sent += u64::from(socket.send_to(&bytes, ports[at as usize % ports.len()]).is_ok());
+            if at % 100 == 99 {
+                // So that the port is looked at again.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        sent
+    })
+}
+
+/// The hostile user's own starter, over PMI: it may end a job at any of the lines, and another job goes on.
+fn pmi(machine: &Machine, program: &Path, random: &mut Random, count: u64) -> u64 {
+    let (program, mut sent) = (program.to_string_lossy(), 0);
+    for _ in 0..count.div_ceil(PMI_LINES_EACH) {
+        let words = [random.below(u32::MAX.into()), (count - sent).max(1)].map(|word| word.to_string());
+        let words = ["run", "-n", "1", &program, &words[0], &words[1]];
+        let ran = tutti_tests::run(&mut machine.mpi(HOSTILE, 0, &words), Duration::from_secs(3600));
+        assert!(
+            ran.code() != 0 && !ran.stderr.contains("panicked"),
+            "a line that is none ends the job: {ran}"
+        );
+        let answered = ran.stdout.split(' ').next().and_then(|word| word.parse::<u64>().ok());
+        sent += answered.unwrap_or(0);
+        if sent >= count {
+            break;
+        }
+    }
+    sent
+}
+
+/// Open descriptors of a process.
+fn descriptors(pid: Pid) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())).expect("it lives").count()
+}
+
+/// Lines of a log that say the same but for numbers, and how often.
+fn repeated(log: &str) -> BTreeMap<String, usize> {
+    let mut lines = BTreeMap::new();
+    for line in log.lines() {
+        let text = line.split_once(' ').map_or(line, |(_, text)| text);
+        let same: String = text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        *lines.entry(same).or_default() += 1;
+    }
+    lines
+}
+
+/// Sends so many frames to each door.
+#[track_caller]
+fn send_malformed(name: &str, count: u64) {
+    let Some(machine) = Machine::up(name, 1, 2, &[]) else { return };
+    let seed = tutti_testkit::seed();
+    println!("TUTTI_TEST_SEED={seed}");
+    let mut random = Random::new(seed);
+    let program = machine.compile("tests/hostile/programs/lines.c");
+    let mut honest = machine.start(HONEST, &["run", "-n", "2", "sh", "-c", "echo up; exec sleep 3600"]);
+    honest.await_line("up");
+    let requests = requests(&machine, HOSTILE);
+    // What has been kept once is not counted.
+    control(&machine, HOSTILE, &mut random, &requests, 200);
+    let daemon = machine.daemon(0);
+    machine.tutti(HONEST, &["ps"]).expect_success();
+    let before = (kib(daemon, "VmRSS"), descriptors(daemon));
+    let sent = [
+        ("control", control(&machine, HOSTILE, &mut random, &requests, count)),
+        ("region", regions(&machine, &mut random, count)),
+        ("start", start(&machine, &mut random, count)),
+        ("switch", switch(&machine, &mut random, count)),
+        ("PMI", pmi(&machine, &program, &mut random, count)),
+    ];
+    println!("{sent:?}");
+    for (door, sent) in sent {
+        assert!(sent >= count / FRAMES_EACH, "{door} was closed from the beginning: {sent}");
+    }
+    assert_eq!(machine.daemon(0), daemon, "the daemon has lived through it");
+    let number = honest.mark.processes().len();
+    assert!(number >= 3, "the honest job's starter and ranks live: {number}");
+    machine.tutti(HONEST, &["run", "-n", "1", "true"]).expect_success();
+    await_that("descriptors are given back", || descriptors(daemon) <= before.1 + 8);
+    let grown = kib(daemon, "VmRSS").saturating_sub(before.0);
+    println!("the daemon has grown by {grown} KiB");
+    assert!(grown < GROWN_KIB_MAX, "the daemon has grown by {grown} KiB");
+    let log = std::fs::read_to_string(machine.cluster.folder.join("node0.log")).expect("its log");
+    for (line, times) in repeated(&log) {
+        assert!(times <= SAME_LINES_MAX, "{times} times in the log: {line}");
+    }
+    honest.signal(rustix::process::Signal::TERM);
+    honest.end();
+}
+
+#[test]
+fn malformed_frames_at_each_door_harm_nobody() {
+    send_malformed("hostile-malformed", 2_000);
+}
+
+#[test]
+#[ignore = "long: make soak-hostile"]
+fn malformed_frames_at_each_door_harm_nobody_soak() {
+    let frames = std::env::var("TUTTI_HOSTILE_FRAMES").ok().and_then(|text| text.parse().ok());
+    send_malformed("hostile-malformed-soak", frames.unwrap_or(1_000_000));
+}
