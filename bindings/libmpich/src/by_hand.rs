@@ -360,6 +360,15 @@ functions! {
         MPI_SUCCESS
     }
 
+    /// None: what it would say is of the standard's own interface.
+    Abi_get_fortran_info(info: *mut c_int) {
+        if info.is_null() {
+            return roles::out_error(MPI_ERR_ARG);
+        }
+        *info = mpich::MPI_INFO_NULL;
+        MPI_SUCCESS
+    }
+
     Init(argc: *mut c_int, argv: *mut *mut *mut c_char) {
         crate::extensions::refuse_another_launcher();
         c::PMPI_Init(argc, argv)
@@ -582,16 +591,10 @@ unsafe fn put_orders(combiner: c_int, integers: *mut c_int, many: usize, arrays:
         let order = integers.add(many - 1);
         *order = roles::out_order_of_array_dimensions(*order);
         if combiner == MPI_COMBINER_DARRAY {
-            let dims = *integers.add(2) as usize;
-            let first = integers.add(3 + (arrays - 2) * dims);
-            roles::put_all(
-                first,
-                2 * dims as c_int,
-                |value| match roles::out_distribution_of_array_dimensions(value) {
-                    handle::ABSENT => value,
-                    constant => constant,
-                },
-            );
+            let dims = *integers.add(2);
+            let first = integers.add(3 + (arrays - 2) * dims as usize);
+            roles::put_all(first, dims, roles::out_distribution_of_array_dimensions);
+            roles::put_all(first.add(dims as usize), dims, roles::out_block_size);
         }
     }
 }

@@ -58,10 +58,17 @@ pub(crate) fn in_error(code: c_int) -> c_int {
         return code - mpich::MPI_ERR_LASTCODE + MPI_ERR_LASTCODE;
     }
     match in_error_classes(code) {
-        ABSENT => in_error_classes_of_the_tools_interface(code),
+        ABSENT => match in_error_classes_of_the_tools_interface(code) {
+            // A program may keep any number in a status.
+            ABSENT if code >= 0 => code + UNKNOWN,
+            class => class,
+        },
         class => class,
     }
 }
+
+/// Ours of a number that is no error of MPICH's is so much less: none of ours, and it comes back as it was.
+const UNKNOWN: c_int = -mpich::MPI_ERR_LASTCODE - 1;
 
 /// An error class or code that ours gives.
 #[inline(always)]
@@ -74,10 +81,24 @@ fn out_failure(code: c_int) -> c_int {
     if code > MPI_ERR_LASTCODE {
         return code - MPI_ERR_LASTCODE + mpich::MPI_ERR_LASTCODE;
     }
+    if (UNKNOWN..0).contains(&code) {
+        return code - UNKNOWN;
+    }
     match (out_error_classes(code), out_error_classes_of_the_tools_interface(code)) {
         (ABSENT, ABSENT) => mpich::MPI_ERR_OTHER,
         (ABSENT, class) | (class, _) => class,
     }
+}
+
+/// The size of a block of a distributed array, or the default. A size of 19 is the default of the standard's
+/// own interface, so ours cannot tell it from that one.
+pub(crate) fn in_block_size(size: c_int) -> c_int {
+    if size == mpich::MPI_DISTRIBUTE_DFLT_DARG { MPI_DISTRIBUTE_DFLT_DARG } else { size }
+}
+
+/// A size of a block that ours gives.
+pub(crate) fn out_block_size(size: c_int) -> c_int {
+    if size == MPI_DISTRIBUTE_DFLT_DARG { mpich::MPI_DISTRIBUTE_DFLT_DARG } else { size }
 }
 
 /// What a key of ours has that MPICH's predefined ones have not.

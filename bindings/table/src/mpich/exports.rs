@@ -8,7 +8,7 @@ use crate::{Function, Prototype, Table};
 use std::fmt::Write;
 
 /// Bodies that `bindings/libmpich/src/by_hand.rs` has, since they differ by more than numbers.
-const BY_HAND: [&str; 36] = [
+const BY_HAND: [&str; 37] = [
     "Op_create",
     "Op_create_c",
     "Comm_create_keyval",
@@ -31,6 +31,7 @@ const BY_HAND: [&str; 36] = [
     "Open_port",
     "Lookup_name",
     "Info_get_nthkey",
+    "Abi_get_fortran_info",
     "Abi_get_version",
     "File_toint",
     "File_fromint",

@@ -36,6 +36,8 @@ pub enum Role {
     Error,
     /// A key of attributes.
     Key,
+    /// The size of a block of a distributed array, or its default.
+    BlockSize,
     /// One constant of a group.
     One(String),
     /// Constants of a group, added up.
@@ -56,6 +58,7 @@ impl Role {
             "Tags" => Role::Tag,
             "Error codes" => Role::Error,
             "Keys" => Role::Key,
+            "Sizes of blocks" => Role::BlockSize,
             title if !table.constants.iter().any(|group| group.title == title) => {
                 return Err(format!("`{title}` is no group of constants.txt"));
             }
@@ -72,6 +75,7 @@ impl Role {
             Role::Tag => "tag".into(),
             Role::Error => "error".into(),
             Role::Key => "key".into(),
+            Role::BlockSize => "block_size".into(),
             Role::One(title) | Role::Bits(title) => slug(title),
         }
     }

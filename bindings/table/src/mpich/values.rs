@@ -11,6 +11,12 @@ const PREDEFINED_END: usize = 0x300;
 /// The top byte of MPICH's datatypes that are not pairs; the lowest byte tells them apart.
 const BASIC: u32 = 0x4c;
 
+/// MPICH's own datatypes that are one of ours under another name: its number, our constant.
+const EXTENSIONS: [(u32, &str); 1] = [
+    // MPIX_C_FLOAT16
+    (0x4c00_0246, "MPI_REAL2.0"),
+];
+
 /// The text of a Rust module that has the types of our interface.
 ///
 /// # Errors
@@ -23,7 +29,7 @@ pub fn generate(table: &Table, mpich: &Mpich) -> Result<String, String> {
         match role {
             Role::One(title) => write_one(&mut out, mpich, group(table, title), MISSING),
             Role::Bits(title) => write_bits(&mut out, mpich, group(table, title)),
-            Role::Number | Role::Rank | Role::Tag | Role::Error | Role::Key => {}
+            Role::Number | Role::Rank | Role::Tag | Role::Error | Role::Key | Role::BlockSize => {}
         }
     }
     for title in ["Error classes", "Error classes of the tools interface"] {
@@ -151,6 +157,9 @@ fn write_predefined(out: &mut String, class: &str, list: &[Predefined]) -> Resul
             return Err(format!("`{name}` has the number of another {class}"));
         }
         put(out, format_args!("        {} => {ours},\n", *theirs as u32 as i32));
+    }
+    for (theirs, ours) in EXTENSIONS.iter().filter(|_| class == "MPI_Datatype") {
+        put(out, format_args!("        {} => {ours},\n", *theirs as i32));
     }
     out.push_str("        _ => NO_HANDLE,\n    }\n}\n\n");
     Ok(())
