@@ -1,6 +1,6 @@
 //! Functions of the user that ours calls: ours gets one of these, whose state leads to the user's.
 //!
-//! What is kept here lives as long as the process, for there are few; a generalized request's until it is
+//! State lives as long as the process, for there is little of it; a generalized request's until it is
 //! freed.
 
 use crate::abi::*;
@@ -78,7 +78,7 @@ operations! {
     operation_large MPI_Count
 }
 
-/// What MPICH's C++ library calls the kinds of objects that errors are raised on.
+/// Numbers by which MPICH's C++ library calls the kinds of objects that errors are raised on.
 pub(crate) trait Raises: Handle {
     const KIND: c_int;
 }
@@ -378,7 +378,7 @@ pub(crate) unsafe extern "C-unwind" fn event_freed(
     }
 }
 
-/// Who wants to know of dropped events: registrations and functions of the user.
+/// Registrations that want to know of dropped events, each with its function of the user.
 static DROPPED: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 /// The function that ours calls when events of this registration are dropped; 0 for none.

@@ -1,11 +1,11 @@
-//! What MPICH's own Fortran and C++ libraries call beyond the standard: they stand on the C interface alone,
+//! Functions that MPICH's own Fortran and C++ libraries call beyond the standard: they stand on the C interface alone,
 //! so they run over this library as they are.
 
 use crate::callbacks::Function;
 use crate::*;
 use core::sync::atomic::Ordering;
 
-/// What MPICH calls a value that is an address of Fortran, and one that is an INTEGER; others are C's.
+/// MPICH's numbers of a value that is an address of Fortran, and one that is an INTEGER; others are C's.
 const AINT: c_int = 1;
 const INT: c_int = 3;
 

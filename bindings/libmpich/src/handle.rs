@@ -18,16 +18,16 @@ const PREDEFINED_END: usize = 0x2000;
 pub(crate) const NO_HANDLE: usize = 1 << 40;
 /// An integer that is no constant in either interface.
 pub(crate) const ABSENT: c_int = c_int::MIN + 1;
-/// What a handle is before ours has written it.
+/// A handle before ours has written it.
 const UNWRITTEN: usize = usize::MAX;
 
 /// A type of handle of ours.
 pub(crate) trait Handle: Copy {
-    /// What MPICH's functions take for it.
+    /// The type that MPICH's functions take for it.
     type Theirs: Copy;
     /// The handle with these bits.
     fn of(number: usize) -> Self;
-    /// Its bits.
+    /// Bits of the handle.
     fn number(self) -> usize;
     /// Ours of theirs.
     fn ours(theirs: Self::Theirs) -> Self;
@@ -133,7 +133,7 @@ impl<T: Handle> Place<T> {
         Place { place, handle }
     }
 
-    /// What our function gets; null stays null, which it refuses.
+    /// The pointer that our function gets; null stays null, which it refuses.
     #[inline(always)]
     pub(crate) fn address(&mut self) -> *mut T {
         if self.place.is_null() { core::ptr::null_mut() } else { &mut self.handle }

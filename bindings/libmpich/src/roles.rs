@@ -101,7 +101,7 @@ pub(crate) fn out_block_size(size: c_int) -> c_int {
     if size == MPI_DISTRIBUTE_DFLT_DARG { mpich::MPI_DISTRIBUTE_DFLT_DARG } else { size }
 }
 
-/// What a key of ours has that MPICH's predefined ones have not.
+/// Bits that a key of ours has and MPICH's predefined ones have not.
 const OWN_KEY: c_int = 0x1800_0000;
 /// The bits of a handle that say its kind.
 const KIND: c_int = 0x7800_0000;

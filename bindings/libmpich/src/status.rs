@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<Status>() == 20);
 
 /// MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE.
 const IGNORE: usize = 1;
-/// What ours does not write into a source or an error.
+/// A number that ours does not write into a source or an error.
 const UNWRITTEN: c_int = c_int::MIN + 77;
 
 impl Status {
@@ -105,7 +105,7 @@ impl Place {
         Place { place, ours }
     }
 
-    /// What our function gets: a null pointer ignores the status.
+    /// The pointer that our function gets: a null pointer ignores the status.
     #[inline]
     pub(crate) fn address(&mut self) -> *mut MPI_Status {
         if self.place.addr() <= IGNORE { MPI_STATUS_IGNORE } else { &mut self.ours }

@@ -8,7 +8,7 @@ use crate::Table;
 use crate::exports::ENTRY;
 use std::fmt::Write;
 
-/// What a face looks up by name beside the table, and the standard's interfaces do not have.
+/// Names that a face looks up beside the table, and the standard's interfaces do not have.
 pub const BESIDE: [&str; 2] = ["tutti_callback_state", "tutti_unsupported"];
 
 /// The name of the symbol.

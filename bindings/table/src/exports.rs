@@ -69,7 +69,7 @@ pub fn generate(table: &Table, bodies: &BTreeSet<String>) -> Result<String, Stri
     Ok(out)
 }
 
-/// What stands before the name of the function that the table of entries leads to ([`crate::entries`]): it is
+/// Text before the name of the function that the table of entries leads to ([`crate::entries`]): it is
 /// no symbol, so no library in front of this one takes its place. The compiler makes the three one.
 pub const ENTRY: &str = "entry_";
 

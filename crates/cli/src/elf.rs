@@ -55,7 +55,7 @@ struct Load {
     bytes: u64,
 }
 
-/// What the dynamic section of a program says of its libraries.
+/// The dynamic section of a program, as far as it is about libraries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The names of the libraries that it needs.
@@ -69,7 +69,7 @@ pub fn needed(file: &(impl ReadAt + ?Sized)) -> Vec<String> {
     needs(file).libraries
 }
 
-/// What a 64-bit little-endian program says of its libraries; nothing for anything else.
+/// The needs of a 64-bit little-endian program; none for anything else.
 pub fn needs(file: &(impl ReadAt + ?Sized)) -> Needs {
     read_needs(file).unwrap_or_default()
 }

@@ -112,7 +112,7 @@ pub struct Program {
     pub environment: Environment,
 }
 
-/// What a program of a command line finds around it.
+/// Surroundings of a program of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Environment {
     /// Which variables it inherits.

@@ -167,9 +167,9 @@ struct Face<'a> {
 /// The parts of a body.
 #[derive(Default)]
 struct Body {
-    /// What needs no other argument.
+    /// Statements that need no other argument.
     first: String,
-    /// What may need them.
+    /// Statements that may need them.
     then: String,
     after: String,
 }

@@ -14,7 +14,7 @@ use crate::{Constant, ConstantGroup, ConstantValue, Table, TableError};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What `mpich.txt` and `roles.txt` say.
+/// Facts of `mpich.txt` and `roles.txt`.
 #[derive(Debug, Default)]
 pub struct Mpich {
     /// The value of each constant there.
@@ -23,7 +23,7 @@ pub struct Mpich {
     roles: Vec<(Role, Vec<Pattern>)>,
 }
 
-/// What an integer means.
+/// The meaning of an integer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     /// A number that is the same in both.

@@ -44,7 +44,7 @@ pub fn generate(table: &Table, mpich: &Mpich) -> Result<String, String> {
     Ok(out)
 }
 
-/// What a number that means nothing becomes: none of the constants of either side.
+/// The number that one without a meaning becomes: none of the constants of either side.
 const MISSING: &str = "ABSENT";
 
 fn group<'a>(table: &'a Table, title: &str) -> &'a ConstantGroup {
