@@ -3,10 +3,11 @@
 //! Every call enters through [`enter`] and works on the [`Guard`]. A wait gives the lock back between polls
 //! ([`tutti_runtime::waiting`]). No lock is held and nothing is borrowed while a function of the user runs.
 
-use std::cell::UnsafeCell;
+use std::cell::{self, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tutti_runtime::rank::{LOCK, LockedRank};
 
@@ -143,8 +144,8 @@ pub(crate) fn begin(process: Process) {
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at
     // the cell.
     unsafe { *PROCESS.0.get() = Some(process) };
-    // SAFETY: the function is static, and the library is never unloaded (`-z nodelete`).
-    unsafe { libc::pthread_atfork(None, None, Some(enter_child)) };
+    // SAFETY: the functions are static, and the library is never unloaded (`-z nodelete`).
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(enter_child)) };
     let phase = if check_mode::is_on() { CHECKED } else { RUNNING };
     PHASE.store(phase, Ordering::Release);
     crate::events::arm();
@@ -169,9 +170,30 @@ pub(crate) fn come_back() {
     crate::events::arm();
 }
 
+/// So long a fork waits for a thread that is in the library, so that the child's copy of the state is whole.
+/// It may have interrupted its own thread there, which it cannot wait for.
+const FORK_PATIENCE: Duration = Duration::from_millis(20);
+
+thread_local! {
+    /// This thread has taken the lock for its fork.
+    static HOLDS_FOR_FORK: cell::Cell<bool> = const { cell::Cell::new(false) };
+}
+
+extern "C" fn before_fork() {
+    let is_running = matches!(phase(), RUNNING | CHECKED | PENDING);
+    HOLDS_FOR_FORK.set(is_running && LOCK.acquire_within(FORK_PATIENCE));
+}
+
+extern "C" fn after_fork() {
+    if HOLDS_FOR_FORK.replace(false) {
+        LOCK.release();
+    }
+}
+
 /// The first thing that a forked child does. Every call's one test of the phase then finds that the process
 /// is no rank.
 extern "C" fn enter_child() {
+    after_fork();
     if matches!(phase(), RUNNING | CHECKED | PENDING) {
         PHASE.store(FORKED, Ordering::Relaxed);
     }

@@ -2,6 +2,7 @@
 //! program, or the service thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// A futex lock: 0 free, 1 held, 2 held and somebody sleeps.
 #[derive(Debug)]
@@ -75,6 +76,25 @@ impl Lock {
         }
     }
 
+    /// Takes the lock if it is needed and free within `patience`; whether it is held by the caller now. For a
+    /// caller that may have interrupted its own thread inside the library, and must not wait for ever.
+    pub fn acquire_within(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        while self.is_needed() {
+            if self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                if self.names_owner.load(Ordering::Relaxed) {
+                    self.owner.store(thread_mark(), Ordering::Relaxed);
+                }
+                return true;
+            }
+            if Instant::now() >= end {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        false
+    }
+
     /// Gives it back.
     #[inline(always)]
     pub fn release(&self) {
@@ -136,7 +156,19 @@ fn thread_mark() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::Lock;
+    use super::{Duration, Lock};
+
+    #[test]
+    fn lock_that_stays_held_is_not_waited_for_beyond_the_patience() {
+        let (lock, patience) = (Lock::new(), Duration::from_millis(1));
+        assert!(!lock.acquire_within(patience), "it is not needed");
+        lock.need_while_held();
+        assert!(!lock.acquire_within(patience));
+        lock.release();
+        assert!(lock.acquire_within(patience));
+        assert!(!lock.acquire_within(patience));
+        lock.release();
+    }
 
     #[test]
     fn lock_knows_the_thread_that_holds_it() {

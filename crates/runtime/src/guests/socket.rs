@@ -38,12 +38,12 @@ pub(super) fn connect_local(name: &str) -> io::Result<OwnedFd> {
 /// the node gives ranks (`TUTTI_PORTS`), or where the kernel chooses.
 pub(super) fn listen_inet(ip: IpAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let ports = std::env::var("TUTTI_PORTS").ok().and_then(|text| ports_of(&text)).unwrap_or(0..=0);
-    let bound = ports.map(|port| TcpListener::bind((ip, port)));
+    let mut bound = ports.map(|port| TcpListener::bind((ip, port)));
     let is_taken = |bound: &io::Result<TcpListener>| {
         bound.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
     };
     let listener =
-        bound.skip_while(is_taken).next().unwrap_or_else(|| Err(io::ErrorKind::AddrInUse.into()))?;
+        bound.find(|bound| !is_taken(bound)).unwrap_or_else(|| Err(io::ErrorKind::AddrInUse.into()))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     Ok((listener.into(), address))
