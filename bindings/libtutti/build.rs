@@ -32,8 +32,10 @@ fn main() {
     std::fs::write(&out, shmem::exports::generate(&table))
         .unwrap_or_else(|e| panic!("{}: {e}", out.display()));
 
-    // Threads and handlers of the library outlive a dlclose, hence nodelete. Never -Bsymbolic: a tool may
-    // replace MPI_X.
+    // Threads and handlers of the library outlive a dlclose, hence nodelete. Its table of entries leads to
+    // its own functions, whatever library in front has others of the same names; nothing else here names
+    // them, so a tool that replaces MPI_X still sees every call of the program.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libtutti.so.1");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
 }

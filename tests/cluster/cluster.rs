@@ -179,6 +179,18 @@ impl Cluster {
         }
     }
 
+    /// The folder in which a node's daemon keeps what outlives a boot, as it is seen here.
+    #[allow(dead_code, reason = "for tests of the log and the queue")]
+    pub fn state_folder_of(&self, node: u32) -> PathBuf {
+        match &self.lab {
+            Some(lab) => {
+                let first = lab.node(node).first_process().as_raw_nonzero();
+                PathBuf::from(format!("/proc/{first}/root/var/lib/tutti"))
+            }
+            None => self.folder.clone(),
+        }
+    }
+
     /// A file that commands on node 0 can write: as they name it, and as it is seen here.
     #[allow(dead_code, reason = "for tests of files")]
     pub fn file(&self, name: &str) -> (PathBuf, PathBuf) {

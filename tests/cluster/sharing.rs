@@ -44,7 +44,7 @@ impl Cluster {
     /// Where in the log of events the first such event of a job stands; it must be there.
     #[track_caller]
     fn place_in_log(&self, job: u64, event: &str) -> usize {
-        let log = std::fs::read_to_string(self.folder_of(0).join("events.jsonl")).expect("the log");
+        let log = std::fs::read_to_string(self.state_folder_of(0).join("events.jsonl")).expect("the log");
         let is_it = |line: &str| {
             let line: Value = serde_json::from_str(line).expect("JSON");
             line["job"] == job && line["event"] == event
@@ -54,7 +54,9 @@ impl Cluster {
 
     /// Files of jobs that wait.
     fn queued_files(&self) -> usize {
-        std::fs::read_dir(self.folder_of(0).join("node0.queue")).expect("the controller's folder").count()
+        std::fs::read_dir(self.state_folder_of(0).join("node0.queue"))
+            .expect("the controller's folder")
+            .count()
     }
 }
 
@@ -184,7 +186,7 @@ fn waiting_jobs_survive_a_controller_restart() {
     );
     cluster.await_state(4, "over");
     assert_eq!(cluster.queued_files(), 0);
-    let log = std::fs::read_to_string(cluster.folder_of(0).join("events.jsonl")).expect("the log");
+    let log = std::fs::read_to_string(cluster.state_folder_of(0).join("events.jsonl")).expect("the log");
     for job in [2, 3] {
         let placed = format!("\"event\":\"placed\",\"job\":{job},");
         assert_eq!(log.matches(&placed).count(), 1, "{log}");

@@ -116,7 +116,7 @@ fn is_frozen(pid: Pid) -> bool {
 
 /// Whether the controller has logged that a job was thawed on so many nodes.
 fn has_had_turns(cluster: &Cluster, job: u32, nodes: &str) -> bool {
-    let log = std::fs::read_to_string(cluster.folder_of(0).join("turns.jsonl")).unwrap_or_default();
+    let log = std::fs::read_to_string(cluster.state_folder_of(0).join("turns.jsonl")).unwrap_or_default();
     let lines: Vec<serde_json::Value> =
         log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let is_thaw = |turn: &serde_json::Value| turn[0] == "thaw" && turn[3] == job;

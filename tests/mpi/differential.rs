@@ -15,8 +15,8 @@ use tutti_tests::{Scratch, compile, program, run, try_run};
 
 use crate::LIMIT;
 
-/// MPICH hangs now and then (`sessions` on 3 ranks of 2 cores, once in many runs), or fails in MPI_Init on a busy
-/// machine: it is asked again.
+/// MPICH hangs now and then (`sessions` on 3 ranks of 2 cores, once in many runs), or fails in MPI_Init on a
+/// busy machine: it is asked again.
 const MPICH_LIMIT: Duration = Duration::from_secs(20);
 const MPICH_TRIES: usize = 4;
 

@@ -1,5 +1,5 @@
-//! Functions that MPICH's own Fortran and C++ libraries call beyond the standard: they stand on the C interface alone,
-//! so they run over this library as they are.
+//! Functions that MPICH's own Fortran and C++ libraries call beyond the standard: they stand on the C
+//! interface alone, so they run over this library as they are.
 
 use crate::callbacks::Function;
 use crate::*;

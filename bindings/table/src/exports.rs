@@ -69,8 +69,8 @@ pub fn generate(table: &Table, bodies: &BTreeSet<String>) -> Result<String, Stri
     Ok(out)
 }
 
-/// Text before the name of the function that the table of entries leads to ([`crate::entries`]): it is
-/// no symbol, so no library in front of this one takes its place. The compiler makes the three one.
+/// Text before the name of the function that the table of entries leads to ([`crate::entries`]). The compiler
+/// makes it one with the exported two, and the linker binds the table to it.
 pub const ENTRY: &str = "entry_";
 
 /// Whether the function's result is an error code. The exceptions stand in the standard one by one.
