@@ -299,7 +299,7 @@ fn bench_programs_compile_without_a_warning() {
         let name = source.file_name().and_then(|name| name.to_str()).expect("a name");
         let (wrapper, more): (&str, &[&str]) = match name {
             "waiting.c" => ("oshcc", &["-ltutti", "-lpthread"]),
-            "dse.c" | "native.c" => ("mpicc", &["-ltutti"]),
+            "dse.c" | "native.c" | "pages.c" => ("mpicc", &["-ltutti"]),
             name if name.ends_with(".c") => ("mpicc", &["-lm", "-fopenmp"]),
             _ => continue,
         };
