@@ -104,9 +104,18 @@ impl Ending {
     }
 }
 
-/// Lines of a rank, in their order; the last one may be a piece.
+/// Lines of a rank, in their order. The last one may be a piece, behind which another rank's text follows:
+/// every line begins with its rank, and nothing else in it looks so.
 fn of_rank(text: &str, rank: usize) -> String {
-    text.split_inclusive('\n').filter(|line| line.starts_with(&format!("r{rank} "))).collect()
+    let is_head = |at: usize| {
+        let head = &text.as_bytes()[at..];
+        head.len() > 2 && head[0] == b'r' && head[1].is_ascii_digit() && head[2] == b' '
+    };
+    let heads: Vec<usize> = (0..text.len()).filter(|at| is_head(*at)).chain([text.len()]).collect();
+    let lines = heads.windows(2).map(|ends| &text[ends[0]..ends[1]]);
+    // Behind a whole line may stand one of the launcher's.
+    let lines = lines.map(|line| line.split_inclusive('\n').next().unwrap_or_default());
+    lines.filter(|line| line.starts_with(&format!("r{rank} "))).collect()
 }
 
 /// Runs `times` programs; `peer`: a launcher and the program for it.
