@@ -10,7 +10,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`unit`] | units of coherence, runs of them, which node is the home of one |
+//! | [`mod@unit`] | units of coherence, runs of them, which node is the home of one |
 //! | [`time`] | vector times |
 //! | [`interval`] | the log of write notices |
 //! | [`page`] | what this node has of each unit |

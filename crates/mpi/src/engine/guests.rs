@@ -74,7 +74,7 @@ impl Engine {
         self.me as u32
     }
 
-    /// Takes a context that no process of the job uses ([`Contexts::take`]).
+    /// Takes a context that no process of the job uses (`Contexts::take`).
     ///
     /// # Errors
     /// MPI_ERR_INTERN when the numbers are used up.
