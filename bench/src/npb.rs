@@ -135,11 +135,11 @@ pub struct Npb<'a> {
     pub rounds: usize,
 }
 
-/// What one run said.
+/// Figures of one run.
 #[derive(Clone, Debug, PartialEq)]
 struct Outcome {
     seconds: f64,
-    /// What the ranks of ours have counted.
+    /// Counts of our ranks.
     counted: Option<Value>,
 }
 

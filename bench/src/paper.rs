@@ -24,7 +24,7 @@ use crate::{
 };
 use sheet::{Row, Sheet};
 
-/// What a table needs to be redone.
+/// Needs of a table that is redone.
 pub struct Paper<'a> {
     places: &'a Places,
     /// Peers that there are, and ours.
@@ -151,7 +151,7 @@ impl Paper<'_> {
         rustix::process::geteuid().is_root()
     }
 
-    /// What the tables say of where the two ranks were.
+    /// Places of the two ranks, as the tables name them.
     fn between(&self) -> &'static str {
         if self.has_namespaces() { "two network namespaces of this machine" } else { "two virtual nodes" }
     }
@@ -179,7 +179,7 @@ impl Paper<'_> {
         }
     }
 
-    /// Its lines of figures.
+    /// Lines of figures.
     fn lines(&self, command: &mut Command, limit: Duration) -> Result<Vec<Line>, String> {
         Ok(self.output(command, limit)?.lines().filter_map(Line::parse).collect())
     }

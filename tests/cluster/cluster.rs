@@ -328,7 +328,7 @@ pub struct Gone {
     namespace: Option<File>,
     /// Those of its cluster.
     entrances: Vec<PathBuf>,
-    /// What runs words on its machine of the lab.
+    /// Command that runs words on its machine of the lab.
     machine: Option<Command>,
 }
 

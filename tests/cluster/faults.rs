@@ -1,4 +1,4 @@
-//! What happens when a daemon dies, on machines of the lab.
+//! Deaths of daemons, on machines of the lab.
 
 use rustix::process::{Signal, kill_process};
 

@@ -1,4 +1,4 @@
-//! What a keeper needs: state that outlives a boot, ports for a firewall, daemons that are replaced, accounts
+//! Needs of a keeper: state that outlives a boot, ports for a firewall, daemons that are replaced, accounts
 //! of what was used.
 
 use std::path::{Path, PathBuf};

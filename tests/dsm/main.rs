@@ -29,7 +29,7 @@ const PROGRAMS: [(&str, &[&str]); 4] = [
     ("examples/shared/queue.c", &["60", "%"]),
 ];
 
-/// What a program prints behind the last colon: a digest of its result.
+/// Digest of a program's result: the text behind the last colon.
 #[track_caller]
 fn digest(ran: Ran) -> String {
     let ran = ran.expect_success();

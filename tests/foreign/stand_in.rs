@@ -86,7 +86,7 @@ fn mpich_binary_starts_processes_also_on_several_nodes() {
     }
 }
 
-/// Its folders go before LD_LIBRARY_PATH (DT_RPATH).
+/// Folders of the program go before LD_LIBRARY_PATH (DT_RPATH).
 #[test]
 fn mpich_binary_that_looks_into_its_own_folders_first_runs_on_our_library() {
     let scratch = Scratch::new("stand-in-rpath");
@@ -106,7 +106,7 @@ fn mpich_binary_that_looks_into_its_own_folders_first_runs_on_our_library() {
     assert_eq!(ran.stdout, "interface: all right\n", "{ran}");
 }
 
-/// What a binary may name: a function that is missing would end a program when it is loaded.
+/// Names that a binary may need: a function that is missing would end a program when it is loaded.
 #[test]
 fn mpich_library_exports_every_name_of_the_real_one() {
     let Some(mpich) = tutti_tests::peers::mpich() else { return };

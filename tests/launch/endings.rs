@@ -39,7 +39,7 @@ struct Ending {
     steps: Vec<Vec<(char, u64)>>,
 }
 
-/// What a stream of a rank must have, and may have.
+/// Text that a stream of a rank must have, and may have.
 #[derive(Debug, Default)]
 struct Expected {
     all: String,

@@ -38,7 +38,7 @@ type Job = (u64, u64);
 /// The program of the jobs.
 struct Work {
     program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     arguments: fn(&Job) -> Vec<String>,
     /// The share of its time alone that is parallel.
     parallel: f64,
@@ -111,7 +111,7 @@ pub fn compile_cg(places: &Places) -> Result<PathBuf, String> {
     Ok(folder.join("cg"))
 }
 
-/// What the solver says of a run of its own.
+/// Figures that the solver prints of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Alone {
     /// In parallel parts.

@@ -17,7 +17,7 @@ pub struct Row {
 /// The table.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// What is measured, with its unit.
+    /// Measured quantity, with its unit.
     pub title: String,
     /// Where and how.
     pub note: String,
@@ -28,13 +28,13 @@ pub struct Sheet {
 }
 
 impl Row {
-    /// What a paper printed: a figure for each size, NaN where it has none.
+    /// Printed figures of a paper: one for each size, NaN where it has none.
     pub fn paper(name: &str, figures: &[f64]) -> Self {
         let figures = figures.iter().map(|figure| Some(*figure).filter(|figure| figure.is_finite()));
         Row { name: format!("paper: {name}"), figures: figures.collect(), is_published: true }
     }
 
-    /// What was measured here.
+    /// Figures measured here.
     pub fn here(name: &str, figures: Vec<Option<f64>>) -> Self {
         Row { name: name.to_owned(), figures, is_published: false }
     }

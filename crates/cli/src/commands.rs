@@ -134,7 +134,7 @@ enum Command {
         /// Its number
         job: u64,
     },
-    /// What jobs have used: start, end, processor time, memory of the largest process
+    /// Use of jobs: start, end, processor time, memory of the largest process
     Account(account::Options),
     /// The nodes of the cluster
     Nodes {

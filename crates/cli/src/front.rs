@@ -302,7 +302,7 @@ struct Front {
     options: Options,
     /// By node.
     links: Vec<Link>,
-    /// What the ranks of the nodes that have left so far have counted, if the user wants to know.
+    /// Counts of the ranks of nodes that have left so far, if the user wants to know.
     counted: Option<Counted>,
     /// The switch between the nodes' namespaces works as long as we hold it.
     _namespaces: Option<Namespaces>,
@@ -343,7 +343,7 @@ struct Front {
     escape: Option<Escape>,
     /// Exit status of the job: the first that was not 0.
     status: u8,
-    /// What the processes of nodes have used, as their starters have said it.
+    /// Use of the processes of nodes, as their starters have said it.
     used: Option<Used>,
     /// Its rank 0 was there before, and exits with the status that comes here if the job fails.
     adopted: Option<OwnedFd>,

@@ -55,7 +55,7 @@ pub fn of_node(is_alone: bool) -> Vec<JobRow> {
     found.into_values().collect()
 }
 
-/// What jobs have used, by number, as far as the logs of this node have it: those of the controller do.
+/// Use of jobs, by number, as far as the logs of this node have it: those of the controller do.
 pub fn used() -> BTreeMap<JobId, Used> {
     paths::histories().iter().rev().flat_map(|folder| used_in(folder)).collect()
 }

@@ -397,7 +397,7 @@ pub enum Notice {
         /// Why, if not by itself.
         #[serde(default)]
         cause: Option<String>,
-        /// What the ranks of all nodes have counted, if its user wants to know.
+        /// Counts of the ranks of all nodes, if its user wants to know.
         #[serde(default)]
         counted: Option<Counted>,
     },
@@ -725,7 +725,7 @@ pub struct PartState {
     pub empty: Option<u32>,
     /// Bytes of output, when it is over and they are known.
     pub written: Option<u64>,
-    /// What its ranks have counted, if its user wants to know.
+    /// Counts of its ranks, if its user wants to know.
     #[serde(default)]
     counted: Option<Box<Counted>>,
     /// A field more, as a later release may have it.
@@ -752,12 +752,12 @@ impl PartState {
         }
     }
 
-    /// What its ranks have counted, as its starter says it.
+    /// Counts of its ranks, as its starter says it.
     pub fn note_counted(&mut self, counted: Counted) {
         self.counted = Some(Box::new(counted));
     }
 
-    /// What its ranks have counted, if its user wants to know.
+    /// Counts of its ranks, if its user wants to know.
     pub fn counted(&self) -> Option<Counted> {
         self.counted.as_deref().copied()
     }

@@ -101,7 +101,7 @@ pub struct Settings {
     pub machine: String,
     /// The local socket.
     pub socket: PathBuf,
-    /// Its files.
+    /// Files of the daemon.
     pub folders: Folders,
     /// The credential.
     pub key: PathBuf,
@@ -130,9 +130,9 @@ pub struct Settings {
 /// Where a daemon's files are.
 #[derive(Clone, Debug)]
 pub struct Folders {
-    /// What is of this boot.
+    /// Files of this boot.
     run: PathBuf,
-    /// What outlives it.
+    /// Files that outlive it.
     state: PathBuf,
     /// The log of events, on the controller.
     events: PathBuf,
@@ -142,9 +142,9 @@ pub struct Folders {
     other_events: Vec<PathBuf>,
     /// The file that says where it hears others, for the daemon after this one.
     address: PathBuf,
-    /// What is kept of starters, for the daemon after this one.
+    /// Records of starters, for the daemon after this one.
     parts: PathBuf,
-    /// What is kept of the output of jobs that were submitted here.
+    /// Kept output of jobs that were submitted here.
     output: PathBuf,
     /// The jobs that wait for nodes, on the controller, for the controller after this one.
     queue: PathBuf,

@@ -12,7 +12,7 @@ use crate::{failure, object, os, replay, start};
 
 use std::sync::atomic::Ordering::SeqCst;
 
-/// What a process runs.
+/// Function that a process runs.
 pub type Function = extern "C-unwind" fn();
 
 /// CREATE; `count` is 0 in the form that has none.

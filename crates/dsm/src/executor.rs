@@ -255,7 +255,7 @@ pub(crate) fn close_arena() -> std::io::Result<()> {
     unsafe { state() }.map_or(Ok(()), |state| state.arena.close())
 }
 
-/// What was done so far.
+/// Work done so far.
 pub fn counters() -> Option<Counters> {
     with_member(|member| member.counters())
 }

@@ -22,7 +22,7 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 static KNOWN_END: AtomicU32 = AtomicU32::new(0);
 /// The thread that may touch the arena.
 static THREAD: AtomicI32 = AtomicI32::new(0);
-/// What the program does about SIGSEGV elsewhere.
+/// Action of the program on SIGSEGV elsewhere.
 static PROGRAM: Action = Action(UnsafeCell::new(None));
 
 struct Action(UnsafeCell<Option<libc::sigaction>>);

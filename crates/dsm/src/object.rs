@@ -20,7 +20,7 @@ use crate::{executor, failure, fault};
 /// Bits of a word that hold the number; the mark stands above.
 const NUMBER_BITS: u32 = 48;
 
-/// What an object is.
+/// Kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Kind {

@@ -1,4 +1,4 @@
-//! What the kernel does with memory, signals and descriptors.
+//! Calls of the kernel for memory, signals and descriptors.
 //!
 //! Memory is named by addresses; each function says what its caller knows of them.
 
@@ -65,7 +65,7 @@ pub(crate) fn advise_view(address: usize, bytes: usize) -> io::Result<()> {
     result
 }
 
-/// What loads and stores of the program may do with pages of the arena.
+/// Rights of loads and stores of the program on pages of the arena.
 pub(crate) fn protect(address: usize, bytes: usize, access: Access) -> io::Result<()> {
     let protection = match access {
         Access::None => libc::PROT_NONE,
@@ -121,7 +121,7 @@ pub(crate) fn duplicate(from: i32) -> i32 {
     unsafe { libc::fcntl(from, libc::F_DUPFD_CLOEXEC, 3) }
 }
 
-/// What the program has printed goes out.
+/// Sends out the text that the program has printed.
 pub(crate) fn flush_streams() {
     // SAFETY: it is allowed at any time.
     unsafe { libc::fflush(std::ptr::null_mut()) };

@@ -40,7 +40,7 @@ pub struct Running {
     pub way: Way,
     /// Where the program is.
     pub stage: Stage,
-    /// Those beside the first.
+    /// Ranks beside the first.
     pub processes: Processes,
     /// Objects that were made here, or by all ranks alike.
     pub objects: u64,
@@ -59,7 +59,7 @@ pub struct Processes {
     pub awaited: usize,
 }
 
-/// What the program sees at the arena's address.
+/// Memory that the program sees at the arena's address.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     /// How long it is.

@@ -23,7 +23,7 @@ use crate::process::{Stage, running};
 use crate::site::Site;
 use crate::{failure, os};
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Kind {
@@ -60,7 +60,7 @@ pub(crate) fn begin(me: usize, ranks: usize) {
     }
 }
 
-/// What all ranks get alike: rank 0 makes it.
+/// Input that all ranks get alike: rank 0 makes it.
 pub fn shared(kind: Kind, make: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     match running().as_ref().map(|running| running.stage) {
         Some(Stage::Replaying) => {}

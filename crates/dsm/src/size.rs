@@ -2,7 +2,7 @@
 
 use crate::core::unit::UNIT_BYTES;
 
-/// What sets it.
+/// Variable that sets it.
 pub const VARIABLE: &str = "TUTTI_DSM_SIZE";
 /// Address space, not memory: pages come on first use.
 const DEFAULT_BYTES: u64 = 4 << 30;

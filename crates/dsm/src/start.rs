@@ -30,7 +30,7 @@ use crate::{executor, failure, fault, os, replay, size};
 /// Changes with what ranks tell each other at the start, and with the records.
 const VERSION: u64 = 1;
 
-/// What a rank tells the others at the start.
+/// Facts that a rank sends the others at the start.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Card {
@@ -136,7 +136,7 @@ fn take_range(bytes: usize) -> Range {
     })
 }
 
-/// What all ranks say, in order.
+/// Facts of all ranks, in order.
 fn exchange(own: &Card) -> Vec<Card> {
     let mut count = 0;
     // SAFETY: the communicator is MPI's, the place ours.
@@ -206,7 +206,7 @@ fn begin_words(job: &Job, bytes: usize, range: Range) -> Way {
     Way::Node(Box::new(Words::new(address, job.clone())))
 }
 
-/// What the program sees at the arena's address until it is created: rank 0 the arena itself.
+/// Memory that the program sees at the arena's address until it is created: rank 0 the arena itself.
 fn show(running: &Running) {
     if running.stage == Stage::Replaying {
         if let Err(error) = os::map_private(BASE, running.view.bytes) {

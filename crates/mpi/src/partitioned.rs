@@ -99,7 +99,7 @@ pub fn prepare_send(
     Ok((made, introduction))
 }
 
-/// What a partitioned send tells its receiver before its first partition.
+/// Message of a partitioned send to its receiver before its first partition.
 #[derive(Clone, Copy, Debug)]
 pub struct Introductory {
     to: u32,

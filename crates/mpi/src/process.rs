@@ -175,7 +175,7 @@ pub(crate) fn come_back() {
 const FORK_PATIENCE: Duration = Duration::from_millis(20);
 
 thread_local! {
-    /// This thread has taken the lock for its fork.
+    /// Whether this thread has taken the lock for its fork.
     static HOLDS_FOR_FORK: cell::Cell<bool> = const { cell::Cell::new(false) };
 }
 

@@ -20,7 +20,7 @@ pub trait Progress {
     /// Messages, to be started and taken.
     fn engine_mut(&mut self) -> &mut Engine;
 
-    /// What all interfaces of the process share.
+    /// State that all interfaces of the process share.
     fn rank(&mut self) -> &mut LockedRank;
 
     /// Makes progress until `ready` gives something. `hint` is the world rank waited for; `goal` says what

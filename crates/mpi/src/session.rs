@@ -39,7 +39,7 @@ pub struct Session {
     pub errhandler: MPI_Errhandler,
     /// Thread level that was asked for.
     pub thread_level: c_int,
-    /// What it shares with the groups and communicators that go back to it.
+    /// State shared with the groups and communicators that go back to it.
     pub origin: Rc<Origin>,
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn ask() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
 }
 
-/// Those of the calling thread.
+/// Attributes of the calling thread.
 fn attributes() -> Option<SchedulingAttributes> {
     let mut found = SchedulingAttributes::default();
     // SAFETY: the structure is valid for writing of so many bytes; 0 is the calling thread.

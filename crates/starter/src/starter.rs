@@ -254,7 +254,7 @@ impl Starter {
         self.kill();
     }
 
-    /// What the ranks of this node have counted, if the user wants to know and all have left the job.
+    /// Counts of the ranks of this node, if the user wants to know and all have left the job.
     fn counted(&self) -> Option<Counted> {
         let mut counted = Counted::of_node(self.counts?);
         let ranks = self.parts.segment.as_ref()?.left_counters()?;

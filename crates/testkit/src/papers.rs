@@ -72,7 +72,7 @@ pub enum State {
 pub struct Entry {
     /// `M4`, `mbcf/table5`.
     pub name: String,
-    /// What the paper has.
+    /// Contents of the paper.
     pub text: String,
     /// How far it is here.
     pub state: State,
@@ -135,7 +135,7 @@ impl List {
         Ok(List { items, tables })
     }
 
-    /// What is wrong with the list and the marks: a line each.
+    /// Mistakes of the list and the marks: a line each.
     #[must_use]
     pub fn faults(&self, sources: &Sources, targets: &BTreeSet<String>) -> Vec<String> {
         let mut faults = sources.stray.clone();

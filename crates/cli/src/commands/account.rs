@@ -16,7 +16,7 @@ use crate::moments::{elapsed, instant};
 use crate::table::aligned;
 use crate::{history, states, stdout, users};
 
-/// What `tutti account` takes.
+/// Options of `tutti account`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Options {
     /// Only jobs of these users

@@ -24,7 +24,7 @@ pub struct JobEvent {
     /// Of a job that is submitted.
     #[serde(flatten)]
     pub submitted: Option<Submitted>,
-    /// What its processes have used, when it is over.
+    /// Use of its processes, when it is over.
     #[serde(flatten)]
     pub used: Option<Used>,
     /// Exit status.
@@ -41,15 +41,15 @@ pub struct JobEvent {
     pub by: Option<EndedBy>,
 }
 
-/// What is said of a job when it is submitted.
+/// Facts of a job when it is submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Submitted {
-    /// Whose job it is.
+    /// Owner of the job.
     pub uid: u32,
-    /// What its user calls it.
+    /// Name that its user has given.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its number of ranks.
+    /// Number of ranks.
     pub ranks: u64,
 }
 

@@ -79,7 +79,7 @@ struct OriginJob {
     end: Option<(u8, Vec<(NodeId, u64)>)>,
     /// Why it has ended, if not by itself.
     cause: Option<String>,
-    /// What its ranks have counted, if its user wants to know.
+    /// Counts of its ranks, if its user wants to know.
     counted: Option<Counted>,
     over: bool,
     input: Input,

@@ -77,7 +77,7 @@ impl PartialEq for Handover {
 #[derive(Debug)]
 pub(crate) struct Errand {
     pub job: JobId,
-    /// Whose pages they must be.
+    /// Owner that the pages must have.
     pub user: u32,
     /// Pids of the job's starters.
     pub starters: Vec<u32>,

@@ -51,7 +51,7 @@ impl Origin {
     }
 }
 
-/// What is known of all nodes.
+/// Knowledge of all nodes.
 #[derive(Debug)]
 pub struct Log {
     origins: Vec<Origin>,
@@ -77,7 +77,7 @@ impl Log {
         origin.intervals.get(place as usize).map(Vec::as_slice)
     }
 
-    /// What a node lacks that has seen `from` and is to see `upto`.
+    /// Intervals that a node lacks that has seen `from` and is to see `upto`.
     pub fn since(&self, from: &VectorTime, upto: &VectorTime) -> Vec<Part> {
         let mut parts = Vec::new();
         for (node, origin) in self.origins.iter().enumerate() {

@@ -20,10 +20,10 @@ use super::sync::{Granted, Grants, Kept, Violation};
 use super::time::VectorTime;
 use super::unit::{HOME_UNITS, Run, UNIT_BYTES, runs_of};
 
-/// What the program may do with memory.
+/// Rights of the program on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing: each access faults.
+    /// No right: each access faults.
     None,
     /// Loads.
     Read,
@@ -50,9 +50,9 @@ pub trait Frames {
 /// Whether a record was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It goes, in order with those before it.
+    /// Sent, in order with those before it.
     Taken,
-    /// There is no room yet.
+    /// No room yet.
     Full,
     /// The node has left.
     Gone,
@@ -70,7 +70,7 @@ pub trait Port {
     fn is_applied(&mut self, to: usize) -> bool;
 }
 
-/// What a call waits for.
+/// Goal of a call that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Nothing.
@@ -84,12 +84,12 @@ pub enum Goal {
     Applied,
     /// An answer of the node that keeps a lock, barrier or flag.
     Answer {
-        /// That node.
+        /// The node.
         keeper: usize,
     },
 }
 
-/// What was done, counted.
+/// Counts of the work done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Faults of the program.
@@ -129,7 +129,7 @@ impl Flush {
     }
 }
 
-/// What is left of a call.
+/// Rest of a call.
 #[derive(Debug)]
 enum Task {
     Idle,
@@ -171,10 +171,10 @@ struct Outgoing {
     sent_bytes: usize,
 }
 
-/// What others have, and are owed.
+/// Units that others have, and debts to them.
 #[derive(Debug)]
 struct Peer {
-    /// What it knows by messages between us.
+    /// Knowledge by messages between the two.
     told: VectorTime,
     outgoing: VecDeque<Outgoing>,
     incoming: Vec<u8>,
@@ -251,7 +251,7 @@ impl Member {
         }
     }
 
-    /// What was done so far.
+    /// Work done so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -266,12 +266,12 @@ impl Member {
         self.violation.take()
     }
 
-    /// What the last call gave: the place of a block.
+    /// Result of the last call: the place of a block.
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// What the call waits for that is under way.
+    /// Goal of the call that is under way.
     pub fn goal(&self) -> Goal {
         match &self.task {
             Task::Idle => Goal::Nothing,
@@ -444,7 +444,7 @@ impl Member {
         true
     }
 
-    /// What is asked for with a unit: a fault behind the last run asks for one of twice its length.
+    /// Units asked for with one: a fault behind the last run asks for one of twice its length.
     fn predict(&self, unit: u32) -> Run {
         let wanted = if unit == self.streak.end() { (2 * self.streak.count).clamp(1, HOME_UNITS) } else { 1 };
         let end = (unit + wanted).min(self.pages.homes().end_of(unit)).min(self.pages.units());

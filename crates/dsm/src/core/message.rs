@@ -1,4 +1,4 @@
-//! What nodes send each other. All integers are little endian.
+//! Messages between nodes. All integers are little endian.
 //!
 //! | record | content |
 //! |---|---|
@@ -42,7 +42,7 @@ const UNIT_HEAD_BYTES: usize = 6;
 /// Bytes of two varints at most.
 const RUN_HEAD_BYTES: usize = 4;
 
-/// What a message asks for, or answers.
+/// Request or answer of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// A lock is wanted.
@@ -98,7 +98,7 @@ pub enum Call {
     },
     /// The answer to each call that waits.
     Grant {
-        /// What was asked for.
+        /// Thing asked for.
         value: u64,
     },
 }
@@ -106,9 +106,9 @@ pub enum Call {
 /// A call with what its receiver has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What is asked for.
+    /// Thing asked for.
     pub call: Call,
-    /// What the sender has seen, or what the receiver is to see.
+    /// Times that the sender has seen, or the receiver is to see.
     pub time: VectorTime,
     /// Intervals that the receiver lacks.
     pub parts: Vec<Part>,
@@ -243,7 +243,7 @@ pub fn decode_fetch(record: &[u8], units: u32) -> Option<Run> {
     first.checked_add(count).filter(|end| *end <= units && count > 0).map(|_| Run { first, count })
 }
 
-/// What stands before a piece of an answer.
+/// Head of a piece of an answer.
 pub fn encode_page(run: Run, offset: usize) -> [u8; PAGE_HEAD_BYTES] {
     let mut record = [0; PAGE_HEAD_BYTES];
     record[0] = PAGE;

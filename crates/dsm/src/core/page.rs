@@ -1,4 +1,4 @@
-//! What this node has of each unit of the arena.
+//! State of each unit of the arena on this node.
 //!
 //! ```text
 //! (zero at first)

@@ -169,7 +169,7 @@ struct Node {
 
 struct World {
     nodes: Vec<Node>,
-    /// What each byte holds.
+    /// Contents of each byte.
     truth: Vec<u8>,
     random: Random,
 }

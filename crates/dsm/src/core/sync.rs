@@ -10,7 +10,7 @@ use tutti_shmem::heap::Heap;
 use super::time::VectorTime;
 use super::unit::UNIT_BYTES;
 
-/// What a program may not do; it ends the job.
+/// Mistake of a program; it ends the job.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Violation {
     /// UNLOCK by a rank that does not hold it.
@@ -40,12 +40,12 @@ pub enum Violation {
         barrier: u64,
         /// The rank that came last.
         node: usize,
-        /// What it says.
+        /// Text of the message.
         found: u64,
-        /// What the others have said.
+        /// Answers of the others.
         expected: u64,
     },
-    /// There is no such block.
+    /// No such block.
     #[error("{site}: G_FREE of an address that G_MALLOC has not given, or that is free already")]
     NotAllocated {
         /// The line of the program.
@@ -68,11 +68,11 @@ pub enum Violation {
     Full {
         /// The line of the program.
         site: String,
-        /// What was asked for.
+        /// Thing asked for.
         bytes: u64,
-        /// What is free.
+        /// Free memory.
         left: u64,
-        /// What there is.
+        /// All memory.
         size: u64,
         /// The lines that have most.
         users: String,
@@ -84,7 +84,7 @@ pub enum Violation {
 pub struct Granted {
     /// The node.
     pub node: usize,
-    /// What it had seen when it asked.
+    /// Time that it had seen when it asked.
     pub seen: VectorTime,
 }
 
@@ -109,10 +109,10 @@ struct Flag {
     time: VectorTime,
 }
 
-/// Those who go on, and the time that they are to see.
+/// Nodes that go on, and the time that they are to see.
 pub type Grants = (Vec<Granted>, VectorTime);
 
-/// What this node keeps.
+/// State that this node keeps.
 #[derive(Debug)]
 pub struct Kept {
     nodes: usize,
@@ -262,7 +262,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// So many bytes, all free.
+    /// A heap of so many bytes, all free.
     pub fn new(bytes: usize) -> Self {
         Blocks { heap: Heap::new(bytes), sites: BTreeMap::new() }
     }

@@ -15,7 +15,7 @@ impl VectorTime {
         VectorTime(entries)
     }
 
-    /// Its entries.
+    /// Entries of the time.
     pub fn entries(&self) -> &[u32] {
         &self.0
     }

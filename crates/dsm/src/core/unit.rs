@@ -26,7 +26,7 @@ impl Run {
         self.first + self.count
     }
 
-    /// Its units.
+    /// Units of the run.
     pub fn units(self) -> std::ops::Range<u32> {
         self.first..self.end()
     }

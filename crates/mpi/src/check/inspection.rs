@@ -18,10 +18,10 @@ use crate::end_job::{By, end_job};
 use crate::engine::Engine;
 use crate::request::Suspect;
 
-/// What the checker looks at in a call.
+/// State that the checker looks at in a call.
 #[derive(Debug)]
 pub struct Inspection<'a> {
-    /// What it knows; nothing when the program is not checked.
+    /// Knowledge of the checker; none when the program is not checked.
     pub(crate) check: Option<&'a mut Check>,
     pub(crate) engine: &'a Engine,
     pub(crate) comms: &'a Comms,
@@ -121,7 +121,7 @@ impl Inspection<'_> {
         self.find(Severity::Error, text);
     }
 
-    /// This process's rank in the communicator of a context.
+    /// Rank of this process in the communicator of a context.
     pub(super) fn rank_here(&self, context: u32) -> usize {
         let comm = self.comms.of_context(context).and_then(|handle| self.comms.find(handle).ok());
         comm.map_or(self.engine.job.rank(), |comm| comm.rank)

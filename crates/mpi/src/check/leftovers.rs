@@ -18,7 +18,7 @@ pub fn begin() {
 }
 
 impl Inspection<'_> {
-    /// What this rank has left, as numbers for rank 0.
+    /// Leftovers of this rank, as numbers for rank 0.
     pub fn leftover_numbers(&self) -> Vec<u32> {
         let mut numbers = Vec::new();
         for line in self.leftovers() {

@@ -12,7 +12,7 @@ use super::schedules::Schedules;
 use crate::comm::group::Group;
 use crate::handle::{Kind, Slab};
 
-/// What a process keeps of collective operations.
+/// State of collective operations of a process.
 #[derive(Debug)]
 pub struct Collectives {
     /// Reduction operations made by the user.

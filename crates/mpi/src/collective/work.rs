@@ -259,7 +259,7 @@ fn checked_root(comm: &Comm, root: c_int) -> Result<Root> {
     }
 }
 
-/// What the arguments of a collective call mean: its communicator, and where types and operations are found.
+/// Meaning of the arguments of a collective call: its communicator, and where types and operations are found.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     pub(super) comm: &'a Comm,

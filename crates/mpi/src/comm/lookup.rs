@@ -10,7 +10,7 @@ use crate::error::{Error, Result, check};
 use crate::handle::{Kind, Slab};
 
 impl Comms {
-    /// Those that every process has.
+    /// Communicators that every process has.
     pub fn new(predefined: [Comm; 2]) -> Self {
         Comms {
             predefined,

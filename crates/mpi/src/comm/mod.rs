@@ -78,7 +78,7 @@ pub struct Comm {
 pub struct Comms {
     /// MPI_COMM_WORLD and MPI_COMM_SELF.
     predefined: [Comm; 2],
-    /// Those made by the user.
+    /// Communicators made by the user.
     made: Slab<Comm>,
     /// Groups made by the user.
     groups: Slab<Rc<Group>>,

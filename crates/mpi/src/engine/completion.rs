@@ -11,7 +11,7 @@ use crate::request::partition::Partitioned;
 use crate::request::{FINISHED_SEND, Named, Outcome, Request, RequestKind, Started};
 
 impl Engine {
-    /// What a request handle names.
+    /// Object that a request handle names.
     ///
     /// # Errors
     /// MPI_ERR_REQUEST when it names none.

@@ -15,7 +15,7 @@ use tutti_shm::envelope::CONTEXTS_PER_COMM;
 use crate::abi::*;
 use crate::error::{Error, Result};
 
-/// What this process has taken so far.
+/// Contexts that this process has taken so far.
 #[derive(Debug)]
 pub struct Contexts {
     /// Number of the next context.

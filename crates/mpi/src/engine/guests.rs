@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// This process's address, from now on open to connections.
+    /// Address of this process, from now on open to connections.
     ///
     /// # Errors
     /// MPI_ERR_INTERN when there are no more descriptors or threads.

@@ -1,4 +1,4 @@
-//! What the children of this process have used, and their children that they waited for.
+//! Use of the children of this process, and their children that they waited for.
 
 /// Processor time in us, and the resident memory of the largest of them in bytes, of those that are dead and
 /// have been waited for.

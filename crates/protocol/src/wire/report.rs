@@ -119,7 +119,7 @@ pub enum Report {
     /// In a job on several nodes: no rank of this one is left, none can come, and all their output is sent;
     /// the starter waits for Leave.
     Left,
-    /// What the processes of this node have used; before the last report.
+    /// Use of the processes of this node; before the last report.
     Used(Used),
     /// Nothing of the job is left on this node; the last report.
     End {
@@ -131,7 +131,7 @@ pub enum Report {
     Counted(Counted),
 }
 
-/// What processes of a job have used.
+/// Use of the processes of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Used {
     /// Time of processors, in us.

@@ -1,12 +1,12 @@
 //! Silence of all other nodes: a firewall that drops packets tells nobody.
 
-/// So long nothing comes back before the user is told.
+/// Silence after which the user is told, ns.
 pub(super) const SILENCE_NS: u64 = 5_000_000_000;
 
 /// Watches whether anything ever comes from another node. Says once that nothing does.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    /// Something has come, or it was said that nothing comes.
+    /// Whether something has come, or the silence was named.
     is_over: bool,
     /// When it was asked first why nothing comes.
     since_ns: Option<u64>,

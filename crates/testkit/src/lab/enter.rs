@@ -69,7 +69,7 @@ pub(super) struct Entry {
     pub(super) words: Vec<OsString>,
 }
 
-/// What a machine's file says.
+/// Contents of a machine's file.
 fn read_door(machine: &Path) -> io::Result<Door> {
     serde_json::from_slice(&std::fs::read(machine.join(DOOR))?).map_err(io::Error::other)
 }

@@ -127,7 +127,7 @@ impl<'a> Machine<'a> {
         own.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
     }
 
-    /// Its first process as it is seen outside: its files stand in `/proc/PID/root`.
+    /// First process as it is seen outside: its files stand in `/proc/PID/root`.
     ///
     /// # Panics
     /// While it is off.

@@ -136,7 +136,7 @@ done
 
 "#;
 
-/// What the wrapper of programs that share memory does before it runs the compiler.
+/// Steps of the wrapper of programs that share memory before it runs the compiler.
 const USE_M4: &str = include_str!("../../../../dsm/tutticc.sh");
 
 fn main() -> ExitCode {
@@ -238,7 +238,7 @@ fn lay_out_shmem(source: &Path, tree: &mut Tree, work: &Path) -> Result<(), Stri
     Ok(())
 }
 
-/// What programs that share memory have besides the library.
+/// Files of programs that share memory, besides the library.
 fn lay_out_parmacs(facts: &Path, tree: &mut Tree, work: &Path) -> Result<(), String> {
     tree.file("include/tutti/parmacs.h", read(&facts.join("parmacs.h"))?.as_bytes(), 0o644)?;
     tree.file("share/tutti/parmacs.m4", read(&facts.join("parmacs.m4"))?.as_bytes(), 0o644)?;

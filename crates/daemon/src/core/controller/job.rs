@@ -59,7 +59,7 @@ pub(super) struct JobRecord {
     pub(super) command: String,
     pub(super) started_ms: Option<u64>,
     pub(super) ended_ms: Option<u64>,
-    /// What its processes have used, as far as their starters have said it.
+    /// Use of its processes, as far as their starters have said it.
     used: Option<Used>,
     pub(super) status: u8,
     /// A node has ended it with status 0: what the others report is a consequence.
@@ -78,7 +78,7 @@ pub(super) struct JobRecord {
     pub(super) reported_suspended: bool,
     /// What was told of parts, by node.
     reported: BTreeMap<NodeId, Reported>,
-    /// What the ranks of each part have counted, if its user wants to know.
+    /// Counts of the ranks of each part, if its user wants to know.
     counted: BTreeMap<NodeId, Counted>,
     /// Nodes that were lost.
     pub(super) lost: BTreeSet<NodeId>,
@@ -344,12 +344,12 @@ impl JobRecord {
         done && !std::mem::replace(&mut self.done, true)
     }
 
-    /// What its processes have used, when it is over and that is known.
+    /// Use of its processes, when it is over and that is known.
     pub(super) fn used(&self) -> Option<Used> {
         self.used.filter(|_| self.over)
     }
 
-    /// What its processes have used on one more node.
+    /// Use of its processes on one more node.
     pub(super) fn add_used(&mut self, used: Used) {
         self.used = Some(self.used.unwrap_or_default().and(used));
     }
