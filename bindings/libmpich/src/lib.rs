@@ -16,6 +16,7 @@
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments, clippy::unnecessary_cast)]
 #![allow(missing_docs, unreachable_pub, reason = "symbols of the library, which C calls")]
 
+#[path = "../../shared/abi.rs"]
 mod abi;
 mod arrays;
 mod buffers;

@@ -9,6 +9,7 @@
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments, clippy::unnecessary_cast)]
 #![allow(missing_docs, unreachable_pub, reason = "symbols of the library, which Fortran calls")]
 
+#[path = "../../shared/abi.rs"]
 mod abi;
 mod array;
 mod by_hand;
