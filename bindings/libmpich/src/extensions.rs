@@ -1,5 +1,5 @@
 //! MPICH's own functions: the few that programs and its own libraries need are done, the others raise
-//! MPI_ERR_UNSUPPORTED_OPERATION with their name (SPECIFICATION.md has the list).
+//! MPI_ERR_UNSUPPORTED_OPERATION with their name.
 
 use crate::*;
 use std::io::Write;
