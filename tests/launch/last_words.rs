@@ -50,7 +50,8 @@ fn abort_in_a_handler_of_signals_ends_the_job() {
     let scratch = Scratch::new("launch-abort-handler");
     let file = scratch.path().join("file");
     let mpi = compile("tests/launch/programs/last_words.c", scratch.path());
-    for how in ["handler-in-receive", "handler-in-printf"] {
+    // The signal comes while a stream's lock is being taken in one of some ten runs.
+    for how in [&["handler-in-receive"][..], &["handler-in-printf"; RUNS]].concat() {
         let (ran, text) = ends(&mpi, &[how], &file);
         assert_eq!((ran.stdout.as_str(), text.as_str()), ("the reason\n", "to the file\n"), "{how}: {ran}");
         assert_eq!(ran.code(), 6, "{how}: {ran}");

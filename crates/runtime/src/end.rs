@@ -172,16 +172,74 @@ const OTHERS: [(&CStr, Option<&CStr>); 5] = [
     (c"_ZNSt3__113basic_ostreamIcNS_11char_traitsIcEEE5flushEv", Some(c"_ZNSt3__14coutE")),
 ];
 
+/// Functions of glibc that walk the streams: lock the list, its first place, the place behind it, the one behind
+/// the last, a place's stream, unlock.
+const WALK: [&CStr; 6] = [
+    c"_IO_list_lock",
+    c"_IO_iter_begin",
+    c"_IO_iter_next",
+    c"_IO_iter_end",
+    c"_IO_iter_file",
+    c"_IO_list_unlock",
+];
+
+/// Flushes each stream whose lock is free or this thread's.
+///
+/// `fflush(NULL)` waits for the first stream that is held, and what stands behind it is lost with the clock.
+/// The thread that a signal has interrupted may hold one that it can never release: the lock is taken before
+/// its owner is written down.
+///
+/// # Safety
+///
+/// The clock runs.
+unsafe fn flush_free_streams() {
+    let functions = WALK.map(symbol);
+    if functions.iter().any(|function| function.is_null()) {
+        return;
+    }
+    let [lock, first, next, end, stream, unlock] = functions;
+    // SAFETY: the functions have these types (glibc's libioP.h); the list is locked while it is walked.
+    unsafe {
+        let lock = std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(lock);
+        let unlock = std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(unlock);
+        let first = std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(first);
+        let end = std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(end);
+        let next = std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(next);
+        let stream =
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> *mut libc::FILE>(stream);
+        lock();
+        let mut place = first();
+        while place != end() {
+            flush_if_free(stream(place));
+            place = next(place);
+        }
+        unlock();
+    }
+}
+
+/// Flushes a stream unless another thread holds it.
+///
+/// # Safety
+///
+/// It is a stream of the C library, or null; the clock runs.
+unsafe fn flush_if_free(stream: *mut libc::FILE) {
+    // SAFETY: as the caller says.
+    unsafe {
+        if !stream.is_null() && ftrylockfile(stream) == 0 {
+            libc::fflush(stream);
+            funlockfile(stream);
+        }
+    }
+}
+
 /// Streams that are free first: behind one that another thread holds nothing may be waiting that could go.
 fn flush() {
     // SAFETY: flushing is allowed at any time, and the clock runs; the streams are those of the C library.
     unsafe {
         for stream in [stdout, stderr] {
-            if !stream.is_null() && ftrylockfile(stream) == 0 {
-                libc::fflush(stream);
-                funlockfile(stream);
-            }
+            flush_if_free(stream);
         }
+        flush_free_streams();
         for (function, object) in OTHERS {
             let function = symbol(function);
             let object = object.map(symbol);
