@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes the folder, under `target/tmp`; `name` is the test's.
+    /// Makes the folder, under `target/tmp`; `name` is the test's, which has one of it at a time. What a test
+    /// that was killed has left under the same number of a process is removed.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -17,6 +18,7 @@ impl Scratch {
         std::fs::create_dir_all(&tmp).unwrap_or_else(|error| panic!("{}: {error}", tmp.display()));
         let tmp = tmp.canonicalize().expect("just made");
         let path = tmp.join(format!("{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Self(path)
     }
