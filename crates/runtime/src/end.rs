@@ -172,8 +172,8 @@ const OTHERS: [(&CStr, Option<&CStr>); 5] = [
     (c"_ZNSt3__113basic_ostreamIcNS_11char_traitsIcEEE5flushEv", Some(c"_ZNSt3__14coutE")),
 ];
 
-/// Functions of glibc that walk the streams: lock the list, its first place, the place behind it, the one behind
-/// the last, a place's stream, unlock.
+/// Functions of glibc that walk the streams: lock the list, its first place, the place behind it, the one
+/// behind the last, a place's stream, unlock.
 const WALK: [&CStr; 6] = [
     c"_IO_list_lock",
     c"_IO_iter_begin",
