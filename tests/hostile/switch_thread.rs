@@ -120,6 +120,53 @@ fn switch_thread_touches_no_memory_that_a_user_takes_away() {
     honest.end();
 }
 
+/// Daemons of tests end at a call that is not in the list (`TUTTI_SWITCH_CALLS`).
+#[test]
+fn switch_thread_makes_no_call_outside_of_its_list_under_attack() {
+    let Some(machine) = Machine::up("hostile-calls", 1, 2, &["--slice", "20", "--slots", "2"]) else {
+        return;
+    };
+    let program = machine.compile("tests/hostile/programs/pages.c");
+    let daemon = machine.daemon(0);
+    let status = std::fs::read_to_string(switch_thread(daemon).join("status")).expect("it lives");
+    let filter = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+    assert_eq!(filter.map(str::trim), Some("2"), "the kernel holds it to a list");
+    let loops = "while :; do :; done";
+    let computes: &[&str] = &["run", "-n", "2", "sh", "-c", loops];
+    let phases: &[&str] = &["run", "--phases", "-n", "1", "sh", "-c", loops];
+    let sleeps: &[&str] = &["run", "-n", "4", "sleep", "1000"];
+    let programs =
+        [(HONEST, computes), (HONEST, computes), (HOSTILE, phases), (HOSTILE, phases), (HOSTILE, sleeps)];
+    let jobs: Vec<Running> = programs
+        .into_iter()
+        .zip(1..)
+        .map(|((user, words), number)| {
+            let job = machine.start(user, words);
+            machine.await_state(number, "running");
+            job
+        })
+        .collect();
+    let starters: Vec<Starter> = [["lease", "20"], ["links", "500"], ["taken", "1"]]
+        .into_iter()
+        .zip(0xabc4_0000..)
+        .map(|(words, number)| Starter::enrol(&machine, &program, number, words))
+        .collect();
+    let turns = |job: u32| machine.row(job)["turns"].as_u64();
+    await_that("they take turns", || turns(1) > Some(5) && turns(3) > Some(5));
+    machine.tutti(HOSTILE, &["suspend", "3"]).expect_success();
+    machine.tutti(HOSTILE, &["resume", "3"]).expect_success();
+    drop(starters);
+    let before = turns(1);
+    await_that("turns go on", || turns(1) > before.map(|turns| turns + 5));
+    assert_eq!(machine.daemon(0), daemon, "no call has ended it");
+    let log = std::fs::read_to_string(machine.cluster.folder.join("node0.log")).expect("its log");
+    assert!(!log.contains("system call"), "{log}");
+    for job in jobs {
+        job.signal(rustix::process::Signal::INT);
+        job.end();
+    }
+}
+
 #[test]
 fn switch_thread_reads_no_long_links() {
     let Some(machine) = Machine::up("hostile-links", 1, 2, &[]) else { return };

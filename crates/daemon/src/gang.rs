@@ -16,6 +16,7 @@
 pub(crate) mod admission;
 mod bell;
 mod binding;
+mod calls;
 mod cgroup_freezer;
 mod clock;
 mod command;

@@ -10,6 +10,7 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 mod caller;
+mod calls;
 mod children;
 mod fork;
 pub mod kernel;
@@ -20,6 +21,7 @@ mod traffic;
 mod user;
 
 pub use caller::with_file_rights_of;
+pub use calls::{handle_trapped_calls, take_refused_call};
 pub use children::used_by_children;
 pub use fork::{Child, Failure, Step, fork_helper, fork_rank, fork_sibling, hide_process};
 pub(crate) use link::is_running;

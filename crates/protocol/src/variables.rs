@@ -54,6 +54,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_STARTER",
     "TUTTI_STATE",
     "TUTTI_STATS",
+    "TUTTI_SWITCH_CALLS",
     "TUTTI_TEXTS",
     "TUTTI_TICKET",
     "TUTTI_TRANSPORT",

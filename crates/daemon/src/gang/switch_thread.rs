@@ -18,6 +18,7 @@ use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage, Ve
 use tutti_shm::board::JobLines;
 
 use super::admission::{Admission, Verdict};
+use super::calls::Refused;
 use super::clock::now_ns;
 use super::command::{Command, NodeResources, SwitchEvent};
 use super::job_freezer::{FreezeFailure, JobFreezer};
@@ -103,6 +104,7 @@ pub(super) struct SwitchThread {
     phases: Phases,
     worker: Worker,
     poll_pause: PollPause,
+    refused: Refused,
     stop: bool,
 }
 
@@ -137,6 +139,7 @@ impl SwitchThread {
             phases: Phases::default(),
             worker,
             poll_pause: PollPause::default(),
+            refused: Refused::default(),
             stop: false,
         }
     }
@@ -144,6 +147,9 @@ impl SwitchThread {
     pub(super) fn run(&mut self, preferred: &Sender<PriorityClass>) {
         let _ = preferred.send(prefer_this_thread());
         stay_in_memory();
+        if let Some(text) = Refused::restrict_this_thread() {
+            (self.emit)(SwitchEvent::LogLine(text));
+        }
         let (mut turns, mut since) = (0, std::time::Instant::now());
         loop {
             turns += 1;
@@ -182,7 +188,8 @@ impl SwitchThread {
             self.slice.handle_time(now_ns);
             self.publish_slice();
             self.share_slots();
-            if let Some(text) = self.switch_links.poll_log_line(now_ns) {
+            let refused = self.refused.poll_log_line();
+            if let Some(text) = refused.or_else(|| self.switch_links.poll_log_line(now_ns)) {
                 (self.emit)(SwitchEvent::LogLine(text));
             }
             self.publish_served(now_ns);
