@@ -205,6 +205,9 @@ fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
     for given_up in ordered.iter_mut().chain(&mut submits) {
         given_up.kill().expect("it waits");
         given_up.wait().expect("it ends");
+        // The command on the machine ends after the one that has started it there.
+        let mut errors = given_up.stderr.take().expect("piped");
+        std::io::Read::read_to_end(&mut errors, &mut Vec::new()).expect("its end");
     }
     kill_process(head, Signal::CONT).expect("it lives");
     await_that("node1 has its answers again", || {
