@@ -288,6 +288,8 @@ pub(crate) struct Incoming {
     /// The newest order seen, if any was.
     echo: Option<Seq>,
     pub ack_queued: bool,
+    /// It may never come, and nothing of it is here.
+    offered: bool,
 }
 
 /// Why a fragment is not stored.
@@ -314,6 +316,7 @@ impl Incoming {
             owed: 0,
             echo: None,
             ack_queued: false,
+            offered: false,
         }
     }
 
@@ -321,6 +324,23 @@ impl Incoming {
     pub(crate) fn begin(&mut self, flow: u16, tag: u64, bytes: u64, fragment_bytes: usize) {
         let fragments = bytes.div_ceil(fragment_bytes as u64) as u32;
         *self = Incoming { flow: Some(flow), tag, bytes, fragments, ..Incoming::free(self.turn) };
+    }
+
+    /// The message may never come.
+    pub(crate) fn offer(&mut self) {
+        self.offered = true;
+    }
+
+    /// Whether it may never come.
+    #[inline]
+    pub(crate) fn is_offered(&self) -> bool {
+        self.offered
+    }
+
+    /// Something of it is here. Whether it might never have come until then.
+    #[inline]
+    pub(crate) fn end_offer(&mut self) -> bool {
+        std::mem::take(&mut self.offered)
     }
 
     #[inline]

@@ -419,6 +419,34 @@ fn bulk_room_that_is_taken_back_is_free_again() {
     assert!(pair.ends[0].is_flushed() && pair.ends[1].is_flushed());
 }
 
+/// What another message brings is received where one is expected, before it is known whose it is.
+#[test]
+fn bulk_offered_is_expected_from_its_first_bytes_on() {
+    let mut pair = Pair::new();
+    pair.sides[0].bulk = vec![3; 50_000];
+    pair.sides[1].bulk = vec![0; 50_000];
+    // The second has the place of the first, which was the last to be stored.
+    for tag in 0..2 {
+        let id = pair.ends[1].offer_bulk(Rank(0), 50_000, tag).unwrap();
+        pair.settle();
+        assert_eq!(pair.ends[1].expected(), None, "offer {tag}");
+        pair.ends[0].send_bulk(Rank(1), id, 50_000, tag).unwrap();
+        let mut buffer = vec![0; 4 * 1448];
+        let run = pair.ends[0].poll_transmit(at(pair.ns), &mut pair.sides[0], &mut buffer).unwrap();
+        for fragment in buffer[..run.bytes].chunks(run.segment_bytes) {
+            pair.ends[1].handle_datagram(at(pair.ns), fragment, &mut pair.sides[1]).unwrap();
+        }
+        assert!(pair.ends[1].expected().is_some_and(|expected| expected.tag == tag && expected.offset > 0));
+        pair.settle();
+        assert_eq!(pair.ends[1].poll_event(), Some(Event::BulkReceived { from: Rank(0), tag }));
+        assert_eq!(pair.ends[0].poll_event(), Some(Event::BulkSent { to: Rank(1), tag }));
+        assert_eq!(pair.sides[1].bulk, pair.sides[0].bulk);
+    }
+    let id = pair.ends[1].offer_bulk(Rank(0), 50_000, 2).unwrap();
+    pair.ends[1].cancel_bulk(id);
+    assert_eq!((pair.ends[1].expected(), pair.ends[1].poll_event()), (None, None));
+}
+
 #[test]
 fn bulk_resends_only_lost_fragments_of_a_burst() {
     let mut pair = Pair::new();

@@ -11,16 +11,34 @@ impl<M: FlowMemory> Endpoint<M> {
     /// # Errors
     /// Nothing was accepted.
     pub fn accept_bulk(&mut self, from: Rank, bytes: u64, tag: u64) -> Result<BulkId, BulkError> {
-        let flow = self.check_bulk(from, bytes)?;
-        let slot = self.incoming_free.pop().ok_or(BulkError::Full)?;
-        let place = &mut self.incoming[usize::from(slot)];
-        let id = BulkId { slot: u32::from(slot), turn: place.turn };
-        place.begin(flow as u16, tag, bytes, self.config.fragment_bytes());
+        let (slot, id) = self.open_incoming(from, bytes, tag)?;
         self.accepted.push_back(slot);
         if bytes == 0 {
             self.complete_incoming(slot);
         }
         Ok(id)
+    }
+
+    /// Accepts a bulk message of at least a byte that may never come. Until its first bytes are here it is
+    /// not [`expected`](Self::expected): nothing of another message is received into its memory, which so
+    /// stays as it is if [`cancel_bulk`](Self::cancel_bulk) takes the offer back.
+    ///
+    /// # Errors
+    /// Nothing was accepted.
+    pub fn offer_bulk(&mut self, from: Rank, bytes: u64, tag: u64) -> Result<BulkId, BulkError> {
+        assert!(bytes > 0, "an offer for an empty message");
+        let (slot, id) = self.open_incoming(from, bytes, tag)?;
+        self.incoming[usize::from(slot)].offer();
+        Ok(id)
+    }
+
+    fn open_incoming(&mut self, from: Rank, bytes: u64, tag: u64) -> Result<(u16, BulkId), BulkError> {
+        let flow = self.check_bulk(from, bytes)?;
+        let slot = self.incoming_free.pop().ok_or(BulkError::Full)?;
+        let place = &mut self.incoming[usize::from(slot)];
+        let id = BulkId { slot: u32::from(slot), turn: place.turn };
+        place.begin(flow as u16, tag, bytes, self.config.fragment_bytes());
+        Ok((slot, id))
     }
 
     /// Takes an acceptance back: nothing is stored any more, and there is no event. The name is used up, so a

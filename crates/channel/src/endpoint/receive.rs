@@ -54,7 +54,8 @@ impl<M: FlowMemory> Endpoint<M> {
     pub fn expected(&self) -> Option<Expected> {
         let fragment_bytes = self.config.fragment_bytes();
         let continues = |place: &&Incoming| !place.is_tail(fragment_bytes);
-        let last = Some(&self.incoming[usize::from(self.stored)]).filter(|place| place.flow.is_some());
+        let last = Some(&self.incoming[usize::from(self.stored)])
+            .filter(|place| place.flow.is_some() && !place.is_offered());
         let place = last.filter(continues).or_else(|| {
             let mut accepted = self.accepted.iter().map(|slot| &self.incoming[usize::from(*slot)]);
             let first = accepted.clone().next();
@@ -311,6 +312,9 @@ impl<M: FlowMemory> Endpoint<M> {
         if let Ok(fragment) = place.check(offset, bytes.len(), self.config.fragment_bytes()) {
             sink.fragment(place.tag, offset, bytes);
             place.note_stored(fragment);
+            if place.end_offer() {
+                self.accepted.push_back(slot as u16);
+            }
             self.stored = slot as u16;
             self.counters.fragments_in += 1;
         }

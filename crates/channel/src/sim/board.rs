@@ -20,12 +20,14 @@ pub(super) struct Bulk {
     /// The receiver has been told that it is complete.
     pub received: bool,
     pub sent: bool,
+    /// It was accepted for certain, or something of it has come.
+    pub begun: bool,
 }
 
 impl Bulk {
     pub(super) fn new(from: usize, to: usize, id: BulkId, tag: u64, bytes: u64) -> Self {
         let bytes = (0..bytes).map(|offset| !bulk_byte(tag, offset)).collect();
-        Bulk { from, to, id, bytes, received: false, sent: false }
+        Bulk { from, to, id, bytes, received: false, sent: false, begun: true }
     }
 
     /// Its first bytes are there.

@@ -72,6 +72,7 @@ impl Sink for Program {
     fn fragment(&mut self, tag: u64, offset: u64, bytes: &[u8]) {
         let mut board = self.board.borrow_mut();
         let bulk = board.bulk.get_mut(&tag).expect("a message that is under way");
+        bulk.begun = true;
         assert!(bulk.to == self.rank && !bulk.received, "bytes for message {tag}, which is complete");
         for (at, byte) in bytes.iter().enumerate() {
             let offset = offset + at as u64;
@@ -86,6 +87,7 @@ impl Program {
     pub(super) fn place(&mut self, tag: u64, offset: u64, data: &[u8]) {
         let mut board = self.board.borrow_mut();
         let Some(bulk) = board.bulk.get_mut(&tag) else { return };
+        assert!(bulk.begun, "bytes are received into the memory of message {tag}, which may never come");
         bulk.bytes[offset as usize..][..data.len()].copy_from_slice(data);
     }
 }

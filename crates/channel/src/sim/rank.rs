@@ -107,14 +107,19 @@ impl World {
                 self.nodes[from].alive().expect("a live rank").send_bulk(Rank(to as u32), id, bytes + 1, tag);
             return;
         }
-        let accepted =
-            self.nodes[to].alive().expect("a live rank").accept_bulk(Rank(from as u32), bytes, tag);
+        let offers = bytes > 0 && self.random.chance(400);
+        let endpoint = self.nodes[to].alive().expect("a live rank");
+        let accepted = if offers {
+            endpoint.offer_bulk(Rank(from as u32), bytes, tag)
+        } else {
+            endpoint.accept_bulk(Rank(from as u32), bytes, tag)
+        };
         let id = match accepted {
             Ok(id) => id,
             Err(BulkError::Full) => return,
             Err(other) => panic!("{to} cannot accept from {from}: {other}"),
         };
-        let bulk = Bulk::new(from, to, id, tag, bytes);
+        let bulk = Bulk { begun: !offers, ..Bulk::new(from, to, id, tag, bytes) };
         self.board.borrow_mut().bulk.insert(tag, bulk);
         let sent = self.nodes[from].alive().expect("a live rank").send_bulk(Rank(to as u32), id, bytes, tag);
         match sent {
