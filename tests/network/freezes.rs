@@ -129,6 +129,15 @@ fn messages_survive_random_freezes_on_a_faulty_network() {
     survives(Network::Faulty, &scratch, &random, &[&seed(), ROUNDS], &said);
 }
 
+/// Frozen between a told receive, its message, and the end of it.
+#[test]
+fn received_first_survives_random_freezes_on_a_faulty_network() {
+    let scratch = Scratch::new("network-freezes-first");
+    let program = compile("tests/network/programs/received_first.c", scratch.path());
+    let said = format!("received first: 960 messages on {RANKS} ranks\n");
+    survives(Network::Faulty, &scratch, &program, &["80"], &said);
+}
+
 /// On one node a rank stands still with the gate of memory that others change, or with a lock; between nodes
 /// its service thread does too.
 #[test]

@@ -7,6 +7,7 @@
 mod elsewhere;
 mod forged;
 mod freezes;
+mod received_first;
 
 use std::process::Command;
 use std::time::Duration;

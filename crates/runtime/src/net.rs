@@ -241,6 +241,14 @@ impl Net {
         self.endpoint.accept_bulk(Rank(from as u32), bytes as u64, tag).map(BulkId::to_bits)
     }
 
+    /// Makes room for a bulk message that may never come.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::offer_bulk`].
+    pub fn offer_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
+        self.endpoint.offer_bulk(Rank(from as u32), bytes as u64, tag).map(BulkId::to_bits)
+    }
+
     /// Takes the room back: no message comes.
     pub fn cancel_bulk(&mut self, name: u64) {
         self.endpoint.cancel_bulk(BulkId::from_bits(name));

@@ -7,7 +7,7 @@
 //! | the beginning of a head | form, or malformed |
 //! | a message that is shorter or longer than it says, or longer than any | length |
 //! | a part of no message | order |
-//! | an answer to what was not asked | answer |
+//! | an answer to what was not asked, a message to a receive that was not told | answer |
 //! | credit for what was never sent | credit |
 //! | an operation that makes no sense | malformed |
 //! | a right one on memory of another generation | no region |
@@ -17,14 +17,17 @@
 use std::collections::HashMap;
 
 use tutti_rma::wire;
-use tutti_shm::envelope::{CANCELLED, CREDIT, CTS, EAGER, FIN, HEAD_BYTES, Head, NAMED, PART, RTS, STREAM};
+use tutti_shm::envelope::{
+    CANCELLED, CREDIT, CTS, EAGER, FAR_RTR, FAR_WRITE, FIN, HEAD_BYTES, Head, NAMED, PART, RTR_VOID,
+    RTR_VOIDED, RTS, STREAM,
+};
 use tutti_testkit::Random;
 
 /// Environment variable with the number of wrong records behind every record.
 const FORGE_VARIABLE: &str = "TUTTI_FORGE_RECORDS";
 /// Kinds of messages end here; from [`FREE_KIND`] on none is used.
 const MESSAGE_KINDS_END: u8 = 0x20;
-const FREE_KIND: u8 = 14;
+const FREE_KIND: u8 = 18;
 /// Kinds of remote memory that are no answers.
 const OPERATIONS: std::ops::Range<u8> = 0x20..0x28;
 /// Bytes behind a wrong head, at most.
@@ -107,8 +110,9 @@ impl RecordForger {
             4 => (Head { kind: RTS, length: u64::MAX - below(1 << 40), ..any }, &[][..]),
             5 if !streams => (Head { kind: PART, ..any }, &data[..]),
             5 | 6 => {
-                let answers = [CTS, FIN, CANCELLED, NAMED];
-                (Head { kind: answers[below(answers.len() as u64) as usize], ..any }, &[][..])
+                let answers = [CTS, FIN, CANCELLED, NAMED, FAR_RTR, FAR_WRITE, RTR_VOID, RTR_VOIDED];
+                let word = u64::MAX - below(1 << 40);
+                (Head { kind: answers[below(answers.len() as u64) as usize], word, ..any }, &[][..])
             }
             7 => (Head { kind: CREDIT, word: u64::MAX - below(1 << 40), ..any }, &[][..]),
             8 if !operation.is_empty() => {

@@ -149,6 +149,15 @@ impl Outbox<'_> {
         self.net.accept_bulk(from, bytes, self.route.tag(tag))
     }
 
+    /// Makes room for a bulk message that may never come: until it begins nothing is received there, and
+    /// [`Outbox::cancel_bulk`] takes the room back.
+    ///
+    /// # Errors
+    /// Those of [`Net::offer_bulk`].
+    pub fn offer_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
+        self.net.offer_bulk(from, bytes, self.route.tag(tag))
+    }
+
     /// Takes the room back: no message comes.
     pub fn cancel_bulk(&mut self, name: u64) {
         self.net.cancel_bulk(name);

@@ -39,6 +39,15 @@ pub const NAMES: u8 = 12;
 /// Answer.
 pub const NAMED: u8 = 13;
 
+/// Between nodes: a receive is told to its sender.
+pub const FAR_RTR: u8 = 14;
+/// Between nodes: a message that is written to a told receive.
+pub const FAR_WRITE: u8 = 15;
+/// Between nodes: a told receive is to be written to no more.
+pub const RTR_VOID: u8 = 16;
+/// Answer: nothing is written to it that was not announced before.
+pub const RTR_VOIDED: u8 = 17;
+
 /// Contexts of a communicator: messages of the user, collective operations, and four more.
 pub const CONTEXTS_PER_COMM: u32 = 6;
 
@@ -62,7 +71,8 @@ pub struct Head {
     pub number: u32,
     /// Bytes of the whole message.
     pub length: u64,
-    /// CTS: the name of the bulk message; else the eager bytes that the sender of the record has released.
+    /// CTS and FAR_RTR: the name of the bulk message; about a told receive its number; else the eager bytes
+    /// that the sender of the record has released.
     pub word: u64,
     /// What the data are, while the program is being checked; 0 when nothing is known.
     pub signature: u64,

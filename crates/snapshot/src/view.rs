@@ -259,6 +259,8 @@ fn remote(from: u32, to: u32, head: &Head) -> Message {
         envelope::FIN => "done",
         envelope::PART => "part",
         envelope::CREDIT => "credit",
+        envelope::FAR_RTR => "tell",
+        envelope::FAR_WRITE => "write",
         _ => "unknown",
     };
     Message {

@@ -228,6 +228,20 @@ impl Matching {
         Some(index)
     }
 
+    /// The first posted receive that matches a message; it stays posted.
+    pub(super) fn find_posted(
+        &mut self,
+        requests: &Slab<Request>,
+        from: usize,
+        context: u32,
+        tag: i32,
+    ) -> Option<u32> {
+        let any = self.posted.len();
+        let named = self.search(requests, from, self.posted[from], context, tag).map(|(_, index)| index);
+        let any = self.search(requests, any, self.any, context, tag).map(|(_, index)| index);
+        named.into_iter().chain(any).min_by_key(|index| requests.get(*index).posted)
+    }
+
     /// First request of a queue that takes a message: its predecessor and itself. `which` is the number of
     /// the queue's index.
     #[inline(always)]

@@ -35,6 +35,8 @@ pub mod contexts;
 mod copies;
 mod counters;
 pub(crate) mod device_memory;
+mod far_receives;
+mod far_write;
 pub mod fast_path;
 mod guest_memory;
 mod guests;
@@ -319,8 +321,13 @@ impl Engine {
 
     fn cancel_receive(&mut self, index: u32) {
         let request = self.requests.get(index);
-        if request.rtr != 0 && self.matching.is_posted(&self.requests, index) && !self.take_back(index) {
-            return;
+        if request.rtr != 0 && self.matching.is_posted(&self.requests, index) {
+            if !self.peers.has(request.peer as usize) {
+                return self.cancel_told_far(index);
+            }
+            if !self.take_back(index) {
+                return;
+            }
         }
         if self.matching.withdraw(&mut self.requests, index) {
             self.requests.get_mut(index).cancelled = true;

@@ -2,9 +2,14 @@
 
 use proptest::prelude::*;
 use tutti_runtime::wrong::{self, Wrong};
-use tutti_shm::envelope::{CANCEL, CTS, EAGER, FIN, HEAD_BYTES, Head, NAMED, PART, RTS, STREAM};
+use tutti_shm::envelope::{
+    CANCEL, CTS, EAGER, FAR_RTR, FAR_WRITE, FIN, HEAD_BYTES, Head, NAMED, PART, RTR_VOID, RTR_VOIDED, RTS,
+    STREAM,
+};
 
-use super::message::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Mode, REMOTE_EAGER_BYTES_MAX};
+use super::message::{
+    EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Mode, REMOTE_EAGER_BYTES_MAX, REMOTE_WRITE_BYTES_MIN,
+};
 use super::remote_tests::{CONTEXT, receive, send, single};
 use super::*;
 use crate::abi::MPI_ANY_TAG;
@@ -21,6 +26,11 @@ fn take(engine: &mut Engine, record: &[u8]) {
 
 fn record(head: Head, data: &[u8]) -> Vec<u8> {
     [&head.encode()[..HEAD_BYTES], data].concat()
+}
+
+/// What stands behind the head of a told receive.
+fn told(number: u64, pending_from: u64, seen: u64) -> Vec<u8> {
+    [number, pending_from, seen].map(u64::to_le_bytes).concat()
 }
 
 /// How many records are refused for a reason by that.
@@ -48,6 +58,15 @@ fn records_that_are_wrong_are_refused_by_reason() {
         (Wrong::Answer, record(Head { kind: FIN, number: 7, ..head }, &[])),
         (Wrong::Answer, record(Head { kind: NAMED, number: 7, ..head }, &[])),
         (Wrong::Credit, record(Head { kind: EAGER, word: 1, ..head }, &[])),
+        (Wrong::Form, record(Head { kind: FAR_RTR, length: long, ..head }, b"four")),
+        (Wrong::Length, record(Head { kind: FAR_RTR, length: u64::MAX, ..head }, &told(1, 1, 0))),
+        (Wrong::Length, record(Head { kind: FAR_RTR, length: 0, ..head }, &told(1, 1, 0))),
+        (Wrong::Order, record(Head { kind: FAR_RTR, length: long, ..head }, &told(1, 2, 0))),
+        (Wrong::Order, record(Head { kind: FAR_RTR, length: long, ..head }, &told(1, 1, 1))),
+        (Wrong::Order, record(Head { kind: FAR_RTR, length: long, ..head }, &told(0, 0, 0))),
+        (Wrong::Answer, record(Head { kind: FAR_WRITE, length: long, word: 1, ..head }, &[])),
+        (Wrong::Answer, record(Head { kind: RTR_VOID, word: 1, ..head }, &[])),
+        (Wrong::Answer, record(Head { kind: RTR_VOIDED, word: 1, ..head }, &[])),
     ];
     for (reason, record) in cases {
         assert_eq!(refused(reason, || take(&mut engine, &record)), 1, "{reason:?}: {record:?}");
@@ -125,4 +144,33 @@ proptest! {
         let cancel = record(Head { kind: CANCEL, ..Head::default() }, &[]);
         take(&mut engine, &cancel);
     }
+}
+
+#[test]
+fn records_of_a_write_that_does_not_fit_its_receive_are_refused() {
+    let mut engine = single();
+    let bytes = REMOTE_WRITE_BYTES_MIN + 1;
+    let (mut first, mut second) = (vec![GUARD; bytes], vec![GUARD; bytes]);
+    let receives = [&mut first, &mut second].map(|into| receive(&mut engine, FROM as i32, 3, into));
+    assert_eq!(engine.counters.rtr, 2);
+    let head =
+        Head { kind: FAR_WRITE, context: CONTEXT, tag: 3, length: bytes as u64, word: 1, ..Head::default() };
+    let cases = [
+        (Wrong::Length, record(Head { length: head.length - 1, ..head }, &[])),
+        (Wrong::Length, record(head, b"data")),
+        (Wrong::Order, record(Head { tag: 4, ..head }, &[])),
+        (Wrong::Order, record(Head { word: 2, ..head }, &[])),
+        (Wrong::Answer, record(Head { word: 3, ..head }, &[])),
+    ];
+    for (reason, record) in cases {
+        assert_eq!(refused(reason, || take(&mut engine, &record)), 1, "{reason:?}: {record:?}");
+    }
+    take(&mut engine, &record(head, &[]));
+    assert_eq!(refused(Wrong::Length, || take(&mut engine, &record(head, &[]))), 1, "it is written already");
+    assert!(!engine.requests.get(receives[0]).done, "its bytes have not come");
+    // More is told than any right receiver tells.
+    let told = |number| record(Head { kind: FAR_RTR, ..head }, &told(number, 1, 0));
+    (1..=64).for_each(|number| take(&mut engine, &told(number)));
+    assert_eq!(refused(Wrong::Order, || take(&mut engine, &told(65))), 1);
+    assert!(first.iter().chain(&second).all(|byte| *byte == GUARD));
 }

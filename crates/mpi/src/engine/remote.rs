@@ -11,6 +11,7 @@
 //! | CREDIT | receiver | - | nothing new but the credit in `word` |
 //! | CANCEL | sender | - | an announced message is dropped if no receive has taken it |
 //! | CANCELLED | receiver | - | it is dropped |
+//! | FAR_RTR, FAR_WRITE, RTR_VOID, RTR_VOIDED | | | a receive that came first ([`super::far_write`]) |
 //! | NAMES | any | names | a question about published names, to rank 0 ([`super::names`]) |
 //! | NAMED | rank 0 | a name | its answer |
 //!
@@ -41,7 +42,7 @@ use crate::request::{Request, RequestKind, Started};
 
 impl Engine {
     /// The network, and what the engine does with its records and bulk messages.
-    fn network(&mut self) -> (RefMut<'_, Router>, RouteId, RemoteClient<'_>) {
+    pub(super) fn network(&mut self) -> (RefMut<'_, Router>, RouteId, RemoteClient<'_>) {
         let Engine { remote, requests, matching, counters, .. } = self;
         let remote = remote.as_deref_mut().expect("a rank of another node is known by its network");
         let Remote { router, route, state, .. } = remote;
@@ -71,6 +72,7 @@ impl Engine {
         if self.is_guest(to) {
             return self.send_to_guest(message);
         }
+        self.look_for_far_rtr(to, message.buffer.bytes);
         let (mut router, route, mut client) = self.network();
         if !check_mode::is_on() && client.state.try_eager(&mut router.outbox(route), &message) {
             client.counters.eager += 1;
@@ -88,6 +90,9 @@ impl Engine {
         let ticket = client.state.put_off(to, Outgoing::Send { request: index, mode: message.mode });
         client.requests.get_mut(index).posted = ticket;
         client.push_out(&mut router.outbox(route));
+        if !client.state.to_send.is_empty() {
+            client.push_bulk(&mut router.outbox(route));
+        }
         // Of a burst of announcements all but the first go together, as small messages do.
         let message = client.requests.get(index).posted as u32;
         let waits = client.state.has_rendezvous(to, message, index) && router.may_wait(to);

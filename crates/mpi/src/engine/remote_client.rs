@@ -20,7 +20,9 @@ use super::remote_state::{Accept, Cts, Inbound, Outgoing, Outlet, State, Target,
 use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use crate::events::{self, Event};
 use crate::request::Requests;
-use tutti_shm::envelope::{CTS, EAGER, FIN, NAMED, NAMES, RTS, STREAM};
+use tutti_shm::envelope::{
+    CTS, EAGER, FAR_RTR, FAR_WRITE, FIN, NAMED, NAMES, RTR_VOID, RTR_VOIDED, RTS, STREAM,
+};
 
 /// Kinds of records that are messages.
 const KINDS: std::ops::Range<u8> = 1..0x20;
@@ -105,14 +107,15 @@ unsafe impl Client for RemoteClient<'_> {
     }
 
     fn fragment(&mut self, tag: u64, offset: u64, bytes: &[u8]) {
-        let buffer = &self.requests.get(tag as u32).buffer;
+        let Some(receive) = self.state.offers.receive_of(tag) else { return };
+        let buffer = &self.requests.get(receive).buffer;
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); bytes is a
         // slice.
         unsafe { buffer.store(offset as usize, bytes.as_ptr(), bytes.len()) };
     }
 
     fn place(&mut self, tag: u64, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
-        let buffer = &self.requests.get(tag as u32).buffer;
+        let buffer = &self.requests.get(self.state.offers.receive_of(tag)?).buffer;
         let offset = offset as usize;
         let is_inside = buffer.map.is_none() && offset + bytes <= buffer.bytes;
         is_inside.then(|| NonNull::new(buffer.at.wrapping_add(offset)))?
@@ -137,7 +140,9 @@ unsafe impl Client for RemoteClient<'_> {
     }
 
     fn bulk_received(&mut self, tag: u64) {
-        finish_receive(self.requests, tag as u32);
+        if let Some(receive) = self.state.offers.land(tag) {
+            finish_receive(self.requests, receive);
+        }
     }
 
     fn bulk_refused(&mut self, to: usize, tag: u64) {
@@ -153,9 +158,11 @@ unsafe impl Client for RemoteClient<'_> {
     fn peer_exited(&mut self, rank: usize) {
         self.state.peers[rank].has_exited = true;
         self.state.questions.handle_exit(rank);
+        self.withdraw_cancelled(rank);
     }
 
     fn advance(&mut self, outbox: &mut Outbox<'_>) {
+        self.void_rooms(outbox);
         self.push_bulk(outbox);
         self.push_out(outbox);
     }
@@ -163,7 +170,7 @@ unsafe impl Client for RemoteClient<'_> {
 
 impl RemoteClient<'_> {
     /// Applies a record, or nothing of one that is wrong.
-    fn take_record(&mut self, from: usize, record: &[u8]) -> Result<(), Wrong> {
+    pub(super) fn take_record(&mut self, from: usize, record: &[u8]) -> Result<(), Wrong> {
         let (head, data) = Head::decode(record).ok_or(Wrong::Form)?;
         match head.kind {
             EAGER | STREAM | RTS => {
@@ -198,6 +205,7 @@ impl RemoteClient<'_> {
                 self.state.put_off(from, Outgoing::Record(Box::new((head, port))));
             }
             NAMED => self.state.questions.take_answer(from, &head, data)?,
+            FAR_RTR | FAR_WRITE | RTR_VOID | RTR_VOIDED => self.take_of_far_write(from, &head, data)?,
             _ => return Err(Wrong::Kind),
         }
         Ok(())
@@ -231,6 +239,10 @@ impl RemoteClient<'_> {
         };
         let word = SignatureWord(head.signature);
         let found = self.matching.take_posted(self.requests, from, head.context, head.tag);
+        self.state.peers[from].far.note_taken();
+        if let Some(index) = found {
+            self.note_matched(from, index, bytes);
+        }
         match (found, body) {
             (Some(index), None) => {
                 let request = self.requests.get_mut(index);
@@ -315,6 +327,9 @@ impl RemoteClient<'_> {
         match outgoing {
             Outgoing::Control(head) => {
                 let sent = send_record(outbox, to, &head, &Buffer::empty(), 0, 0);
+                if sent && head.kind == RTR_VOIDED {
+                    self.state.peers[to].far.forget(head.word);
+                }
                 (!sent).then_some(Outgoing::Control(head))
             }
             Outgoing::Record(record) => {
@@ -347,6 +362,9 @@ impl RemoteClient<'_> {
 
     /// Starts a message in the way that fits it.
     fn launch(&mut self, to: usize, request: u32, mode: Mode, outbox: &mut impl Outlet) -> Option<Outgoing> {
+        if let Some(left) = self.launch_written(to, request, mode, outbox) {
+            return left;
+        }
         let pending = self.requests.get(request);
         let bytes = pending.buffer.bytes;
         let context = self.state.context_at(to, pending.context);
@@ -372,6 +390,7 @@ impl RemoteClient<'_> {
             return Some(Outgoing::Send { request, mode });
         }
         peer.next_message = peer.next_message.wrapping_add(1);
+        peer.far.note_sent(context, head.tag);
         if asks {
             self.counters.rendezvous += 1;
             events::raise(Event::Announced, || [to as u64, u64::from(head.tag as u32), bytes as u64, 0]);

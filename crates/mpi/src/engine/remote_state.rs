@@ -13,6 +13,7 @@ use tutti_shm::envelope::{CONTEXTS_PER_COMM, CREDIT, EAGER, HEAD_BYTES, Head, SI
 use tutti_shm::names::Names;
 
 use super::backlog::Backlog;
+use super::far_receives::{FarWrites, Offers};
 use super::message::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Message, Mode};
 use super::names::Questions;
 use super::numbered::Numbered;
@@ -36,6 +37,8 @@ pub(super) struct State {
     /// What a communicator's first context is for the processes of another launch, by what it is here and by
     /// the job. Empty without guests.
     pub contexts: HashMap<(u32, u64), u32>,
+    /// Receives that are told to their senders.
+    pub offers: Offers,
 }
 
 /// By what records and bulk messages leave: the network of the job, or the connections to guests.
@@ -44,6 +47,10 @@ pub(super) trait Outlet {
     fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), SendError>;
     /// Makes room for a bulk message; its sender needs the name.
     fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError>;
+    /// Makes room for a bulk message that may never come; the same.
+    fn offer_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError>;
+    /// Takes such room back.
+    fn cancel_bulk(&mut self, name: u64);
     /// Begins to send a bulk message under the name that its receiver gave it.
     fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Result<(), BulkError>;
 }
@@ -55,6 +62,14 @@ impl Outlet for Outbox<'_> {
 
     fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
         Outbox::accept_bulk(self, from, bytes, tag)
+    }
+
+    fn offer_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
+        Outbox::offer_bulk(self, from, bytes, tag)
+    }
+
+    fn cancel_bulk(&mut self, name: u64) {
+        Outbox::cancel_bulk(self, name);
     }
 
     fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Result<(), BulkError> {
@@ -70,6 +85,13 @@ impl Outlet for Guests {
     fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
         Ok(Guests::accept_bulk(self, from, bytes, tag))
     }
+
+    // Guests are told nothing.
+    fn offer_bulk(&mut self, _from: usize, _bytes: usize, _tag: u64) -> Result<u64, BulkError> {
+        Err(BulkError::Full)
+    }
+
+    fn cancel_bulk(&mut self, _name: u64) {}
 
     fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Result<(), BulkError> {
         Guests::send_bulk(self, to, name, bytes, tag);
@@ -94,6 +116,8 @@ pub(super) struct Peer {
     pub job: u64,
     /// It has left the job, and all that it has sent has been taken. Not for guests.
     pub has_exited: bool,
+    /// Receives that came first.
+    pub far: FarWrites,
     eager_sent: u64,
     eager_known_released: u64,
     /// Of the rank, by what its credit allows.
@@ -162,6 +186,7 @@ impl State {
                 - if check_mode::is_on() { SIGNED_HEAD_BYTES } else { HEAD_BYTES },
             questions: Questions::new(names),
             contexts: HashMap::new(),
+            offers: Offers::default(),
         }
     }
 
@@ -334,6 +359,7 @@ impl State {
         let sent = send_record(outbox, to, &head, &message.buffer, 0, bytes);
         if sent {
             peer.charge(bytes);
+            peer.far.note_sent(context, message.tag);
         }
         sent
     }

@@ -17,7 +17,7 @@ use tutti_shm::segment::Segment;
 use tutti_transport::udp;
 
 use super::Engine;
-use super::message::{Message, Mode};
+use super::message::{Message, Mode, REMOTE_WRITE_BYTES_MIN};
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_TRUNCATE};
 use crate::request::{Request, RequestKind, Started};
 
@@ -195,4 +195,111 @@ fn remote_floods_in_both_directions_end() {
         }
     };
     pair(play(0), play(1));
+}
+
+/// Waits until both have come here.
+fn meet(meeting: &AtomicU32, round: u32, engine: &mut Engine) {
+    meeting.fetch_add(1, Ordering::AcqRel);
+    while meeting.load(Ordering::Acquire) < 2 * round {
+        engine.progress(None);
+    }
+}
+
+/// Around the size from which messages are written.
+const WRITTEN: [usize; 4] = [REMOTE_WRITE_BYTES_MIN + 1, REMOTE_WRITE_BYTES_MIN + 8192, 300_000, 3_000_001];
+
+#[test]
+fn remote_write_goes_to_the_receive_that_came_first() {
+    let meeting = AtomicU32::new(0);
+    pair(
+        |engine| {
+            for (round, bytes) in WRITTEN.into_iter().enumerate() {
+                let data = data(round, bytes);
+                meet(&meeting, round as u32 + 1, engine);
+                // The receive is told by a datagram that is on its way.
+                while engine.requests_told(1) == 0 {
+                    engine.progress(None);
+                }
+                let mode = if round == 1 { Mode::Synchronous } else { Mode::Standard };
+                let request = send(engine, 1, 5, &data, mode);
+                finish(engine, request);
+            }
+            let all = WRITTEN.iter().sum::<usize>() as u64;
+            let counters = engine.counters;
+            assert_eq!((counters.remote_write, counters.written_bytes, counters.rendezvous), (4, all, 0));
+        },
+        |engine| {
+            for (round, bytes) in WRITTEN.into_iter().enumerate() {
+                let mut into = vec![0; bytes];
+                let tag = if round == 2 { MPI_ANY_TAG } else { 5 };
+                let request = receive(engine, 0, tag, &mut into);
+                meet(&meeting, round as u32 + 1, engine);
+                let request = finish(engine, Some(request)).unwrap();
+                assert_eq!((request.peer, request.tag, request.bytes, request.error), (0, 5, bytes, 0));
+                assert!(into == data(round, bytes), "{bytes} bytes arrived changed");
+            }
+            assert_eq!(engine.counters.rtr, 4);
+        },
+    );
+}
+
+#[test]
+fn remote_write_leaves_alone_what_another_message_takes() {
+    let meeting = AtomicU32::new(0);
+    let room = WRITTEN[1];
+    // A small message, a shorter one and a longer one that are asked for.
+    let others = [100, room - 1, room + 1];
+    pair(
+        |engine| {
+            for (round, bytes) in others.into_iter().enumerate() {
+                meet(&meeting, round as u32 + 1, engine);
+                let data = data(round, bytes);
+                let request = send(engine, 1, 5, &data, Mode::Standard);
+                finish(engine, request);
+            }
+            assert_eq!(engine.counters.remote_write, 0);
+        },
+        |engine| {
+            for (round, bytes) in others.into_iter().enumerate() {
+                let mut into = vec![0xee; room];
+                let request = receive(engine, 0, 5, &mut into);
+                meet(&meeting, round as u32 + 1, engine);
+                let request = finish(engine, Some(request)).unwrap();
+                assert_eq!((request.bytes, request.error == MPI_ERR_TRUNCATE), (bytes, bytes > room));
+                let here = bytes.min(room);
+                assert!(into[..here] == data(round, bytes)[..here], "{bytes} bytes arrived changed");
+                assert!(into[here..].iter().all(|byte| *byte == 0xee), "bytes behind the message changed");
+            }
+        },
+    );
+}
+
+#[test]
+fn remote_write_is_cancelled_by_agreement() {
+    let meeting = AtomicU32::new(0);
+    let bytes = WRITTEN[0];
+    pair(
+        |engine| {
+            meet(&meeting, 1, engine);
+            meet(&meeting, 2, engine);
+            // The second receive takes what the first would have.
+            let data = data(2, bytes);
+            let request = send(engine, 1, 5, &data, Mode::Standard);
+            finish(engine, request);
+        },
+        |engine| {
+            let (mut first, mut second) = (vec![0xee; bytes], vec![0; bytes]);
+            let cancelled = receive(engine, 0, 5, &mut first);
+            let kept = receive(engine, 0, 5, &mut second);
+            meet(&meeting, 1, engine);
+            engine.cancel(cancelled);
+            // Once is enough.
+            engine.cancel(cancelled);
+            assert!(finish(engine, Some(cancelled)).unwrap().cancelled);
+            meet(&meeting, 2, engine);
+            let request = finish(engine, Some(kept)).unwrap();
+            assert!(!request.cancelled && second == data(2, bytes));
+            assert!(first.iter().all(|byte| *byte == 0xee));
+        },
+    );
 }

@@ -1,5 +1,5 @@
-//! The write protocol: receives are told to their senders, and messages written to them. The rule stands in
-//! [`super::rtr`].
+//! The write protocol inside a node: receives are told to their senders, and messages written to them. The
+//! rule stands in [`super::rtr`].
 //!
 //! ```text
 //! receiver                                    sender
@@ -37,15 +37,18 @@ impl Engine {
     /// Whether a receive of so many bytes from a rank would be told to it.
     #[inline(always)]
     pub fn would_advertise(&self, from: usize, capacity: usize) -> bool {
-        capacity > LOCAL_EAGER_BYTES_MAX && self.write_protocol && self.may_advertise_to(from)
+        capacity > LOCAL_EAGER_BYTES_MAX && self.write_protocol && self.may_advertise_to(from, capacity)
     }
 
     #[inline(never)]
-    fn may_advertise_to(&self, from: usize) -> bool {
+    fn may_advertise_to(&self, from: usize, capacity: usize) -> bool {
+        if from != self.me && !self.peers.has(from) {
+            return self.may_advertise_far(from, capacity);
+        }
         // Ranks that share cores take turns anyway, so an answer saves nothing, and one copy by the receiver
         // alone is faster (docs/benchmarks/2026-11-22.md). A checked message says what its data are, in an
         // envelope that a written one does not have.
-        if self.oversubscribed || from == self.me || !self.peers.has(from) || check_mode::is_on() {
+        if self.oversubscribed || from == self.me || check_mode::is_on() {
             return false;
         }
         let advertising = &self.peers[from].advertising;
@@ -68,6 +71,10 @@ impl Engine {
     /// Before a large receive is posted: what has arrived comes first.
     #[cold]
     pub(super) fn probe_before_rtr(&mut self, from: usize) {
+        if !self.peers.has(from) {
+            self.progress_remote(false);
+            return;
+        }
         if self.peers[from].rings.inbox.is_ready() {
             self.take_envelopes(from);
         }
@@ -78,6 +85,9 @@ impl Engine {
     pub(super) fn send_rtr(&mut self, index: u32) {
         let request = self.requests.get(index);
         let from = request.peer as usize;
+        if !self.peers.has(from) {
+            return self.send_far_rtr(index);
+        }
         if request.buffer.map.is_some() {
             return;
         }

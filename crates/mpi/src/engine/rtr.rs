@@ -114,6 +114,34 @@ pub(super) fn overlap(context: u32, tag: i32, other_context: u32, other_tag: i32
 }
 
 impl RtrSender {
+    /// The same, which remembers however long no request comes.
+    pub(super) fn lasting() -> Self {
+        let limits = Limits { sends_without_request: u32::MAX, ..Limits::default() };
+        RtrSender { limits, ..RtrSender::default() }
+    }
+
+    /// Whether no right receiver would tell one more.
+    pub(super) fn is_full(&self) -> bool {
+        self.requests.len() >= TOLD_MAX as usize
+    }
+
+    /// Remembers little from now on.
+    #[cfg(test)]
+    pub(super) fn limit(&mut self) {
+        self.limits.history = 3;
+    }
+
+    /// Requests that wait for their messages.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// The receiver takes one request back, and waits until it hears that this is done.
+    pub(super) fn withdraw(&mut self, number: u64) {
+        self.requests.retain(|request| request.number != number);
+    }
+
     /// Whether [`RtrSender::record`] must be told of the envelopes that are sent.
     #[inline(always)]
     pub(super) fn remembers(&self) -> bool {
@@ -178,7 +206,7 @@ impl RtrSender {
     }
 
     fn remember(&mut self, sent: Sent) {
-        self.sends_without_request += 1;
+        self.sends_without_request = self.sends_without_request.saturating_add(1);
         if self.sends_without_request > self.limits.sends_without_request && self.requests.is_empty() {
             self.remembers = false;
             self.history.clear();
@@ -255,6 +283,11 @@ impl RtrReceiver {
             self.pending -= 1;
         }
         self.disappointed = !large;
+    }
+
+    /// A told receive is withdrawn, and its sender knows.
+    pub(super) fn withdrawn(&mut self) {
+        self.pending -= 1;
     }
 
     /// A large message has come to a receive that was not told.
