@@ -54,8 +54,8 @@ fn forked_child_that_calls_mpi_gets_one_line_and_an_error() {
     }
 }
 
-/// A job of two or four ranks, started by a shell that has done `first`, fails with lines that say `why`; nothing is
-/// killed by a signal. `within`: namespaces of its own.
+/// A job of two or four ranks, started by a shell that has done `first`, fails with lines that say `why`;
+/// nothing is killed by a signal. `within`: namespaces of its own.
 #[track_caller]
 fn start_is_refused(within: &[&str], first: &str, arguments: &[&str], why: &str) {
     let mut command = Command::new(within.first().copied().unwrap_or("sh"));
