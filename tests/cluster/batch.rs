@@ -116,16 +116,22 @@ fn dependency_starts_or_fails_a_job() {
     submit(&["--after-ok", "1"]);
     submit(&["--after-ok", "2"]);
     submit(&["--after", "2:3"]);
+    submit(&["--after-not-ok", "1"]);
+    submit(&["--after-not-ok", "2"]);
+    submit(&["--after-any", "7"]);
     let ps = cluster.tutti(&["ps"]).expect_success().stdout;
     assert!(ps.contains("job 2 waits: until job 1 is over\n"), "{ps}");
     assert!(ps.contains("job 4 waits: until job 2 has ended with status 0\n"), "{ps}");
     assert!(ps.contains("job 5 waits: until job 2 is over, job 3 is over\n"), "{ps}");
+    assert!(ps.contains("job 6 waits: until job 1 has ended with another status than 0\n"), "{ps}");
+    assert!(ps.contains("job 8 waits: until job 7 is over\n"), "{ps}");
     cluster.tutti(&["kill", "1"]).expect_success();
-    for (job, status) in [(2, 0), (3, 1), (4, 0), (5, 0)] {
+    for (job, status) in [(2, 0), (3, 1), (4, 0), (5, 0), (6, 0), (7, 1), (8, 0)] {
         assert_eq!(cluster.tutti(&["wait", &job.to_string()]).code(), status, "job {job}");
     }
     let cause = "dependency failed: job 1 has ended with status 137";
     assert_eq!(status_line(&cluster, 3, "cause"), cause);
+    assert_eq!(status_line(&cluster, 7, "cause"), "dependency failed: job 2 has ended with status 0");
     let ran = cluster.run(&["run", "--after-ok", "3", "-n", "1", "true"]);
     let line = "tutti run: dependency failed: job 3 has ended with status 1\n";
     assert_eq!((ran.code(), ran.stderr.as_str()), (1, line));
@@ -203,7 +209,7 @@ fn script_lines_are_options_of_submit() {
     let cluster = Cluster::up("batch-script", 2, &["--slots", "4"]);
     let scratch = tutti_tests::Scratch::new("batch-script-file");
     let file = scratch.path().join("job.sh");
-    let text = "#!/bin/sh\n# what it does\n#TUTTI -N 2 -n 4 --name 'from script'\n#TUTTI --time 1h\n\necho $TUTTI_SIZE $1\n#TUTTI -n 9\n";
+    let text = "#!/bin/sh\n# what it does\n#TUTTI -N 2 -n 4 --name 'from script'\n#TUTTI --time 1h\n\necho $TUTTI_ALLOCATION $1\n#TUTTI -n 9\n";
     write_script(&file, text);
     let name = file.to_str().expect("UTF-8");
     cluster.tutti(&["submit", name, "x"]).expect_success();

@@ -34,6 +34,7 @@ mod output;
 mod phases;
 mod polite;
 mod programs;
+mod scripts;
 mod sharing;
 mod spawn;
 #[path = "../gang/steered.rs"]

@@ -111,6 +111,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("name", all(Done("ps_filters_by_user_state_and_name"))),
     ("after", all(Done("dependency_starts_or_fails_a_job"))),
     ("after-ok", all(Done("dependency_starts_or_fails_a_job"))),
+    ("after-not-ok", all(Done("dependency_starts_or_fails_a_job"))),
     ("json", [Refused, Refused, Done("ps_and_nodes_print_tables_and_json")]),
     ("host", all(Done("hosts_select_nodes_order_and_ranks"))),
     ("hostfile", all(Done("hosts_select_nodes_order_and_ranks"))),
@@ -135,7 +136,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
         [
             Done("verbose_prints_which_ranks_start_where"),
             Done("verbose_prints_which_ranks_start_where"),
-            Reported,
+            Done("script_runs_once_and_its_steps_have_its_ranks"),
         ],
     ),
     ("V", with_submit("command_names_select_the_command", THIS)),
@@ -180,6 +181,7 @@ const fn with_submit(test: &'static str, of_submit: &'static str) -> [Fate; 3] {
 fn command(launcher: Launcher) -> (Command, &'static str) {
     let (mut command, name) = match launcher {
         Launcher::Mpiexec => (program("mpiexec"), "mpiexec"),
+        Launcher::Alloc => (program("tutti"), "tutti alloc"),
         Launcher::Run | Launcher::Submit => {
             (program("tutti"), if launcher == Launcher::Run { "tutti run" } else { "tutti submit" })
         }

@@ -318,5 +318,8 @@ pub fn submission(
         groups: Vec::new(),
         session: None,
         key: 0,
+        script: false,
+        step: false,
+        caller: None,
     })
 }

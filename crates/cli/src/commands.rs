@@ -49,9 +49,10 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 30] = [
+const USAGES: [&str; 31] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
+    "alloc [OPTION ...] [-n N] [COMMAND ...]",
     "wait JOB ...",
     "ps [--all] [-l] [--user USER] [--state STATE] [--name NAME] [--json]",
     "status JOB [--json]",
@@ -258,7 +259,9 @@ pub fn command_line() -> clap::Command {
         .about("Run a parallel program on the cluster, with -N on that many nodes");
     let submit =
         options::command("submit", Launcher::Submit).about("The same without waiting for it: a batch job");
-    Line::command().about("time-shared parallel computing").subcommands([run, submit])
+    let alloc = options::command("alloc", Launcher::Alloc)
+        .about("Run a shell or a command that has nodes of the cluster for mpiexec");
+    Line::command().about("time-shared parallel computing").subcommands([run, submit, alloc])
 }
 
 /// The text of `tutti --help`.
@@ -590,6 +593,12 @@ fn print_status(rows: &[JobRow]) -> String {
         }
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
+        }
+        if row.script {
+            text.push_str("script   runs once, on the first node; its steps have the ranks\n");
+        }
+        if let Some(job) = row.step_of {
+            text.push_str(&format!("step     of job {job}\n"));
         }
         if !row.connected.is_empty() {
             let jobs = connected_jobs(row);

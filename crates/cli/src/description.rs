@@ -37,6 +37,10 @@ pub struct Described {
     pub terms: Terms,
     /// Its name, its time and what it waits for.
     pub batch: Batch,
+    /// Its program runs once, on the first of its nodes.
+    pub script: bool,
+    /// It is a step of the job whose script has started this front end.
+    pub step: bool,
 }
 
 /// Checks the options and makes a job of them.
@@ -118,7 +122,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         // Its controller sees to it, also when nobody watches.
         batch.timeout_ms = options.timeout.map(|timeout| timeout.as_millis() as u64);
     } else if !batch.after.is_empty() || !batch.queue.is_empty() {
-        let text = "--queue, --after and --after-ok are for jobs of a cluster (--nodes N, or tutti run)";
+        let text = "--queue, --after, --after-ok and --after-not-ok are for jobs of a cluster (--nodes N, or tutti run)";
         return Err((text.into(), USAGE));
     }
     // A daemon's ranks cannot inherit what only we have.
@@ -128,7 +132,10 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         Input::Rank(rank) if job.ranks() > 0 && u64::from(rank) >= job.ranks() => {
             Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE))
         }
-        _ => Ok(Described { job, nodes, per_node: options.ranks_per_node, terms, batch }),
+        _ => {
+            let (per_node, step) = (options.ranks_per_node, options.step);
+            Ok(Described { job, nodes, per_node, terms, batch, script: false, step })
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::stdio::stdin;
+use rustix::termios::isatty;
 use tutti_os::Signals;
 use tutti_os::netns::Namespaces;
 use tutti_os::stderr::{escape_control, print_line};
@@ -34,8 +35,9 @@ use crate::cluster::{self, JobId};
 use crate::description::{self, Described};
 use crate::link::{self, Link};
 use crate::nodes::{Nodes, Wanted};
-use crate::options::{self, Launcher, Options, Request, USAGE};
+use crate::options::{self, Launcher, OptionError, Options, Request, USAGE};
 use crate::output;
+use crate::script::Head;
 use crate::stdio::Stdio;
 use crate::{program, script, stdout};
 
@@ -60,8 +62,19 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     if arguments.first().is_some_and(|first| first == "--adopt-singleton") {
         return adopt(name, &arguments[1..]);
     }
-    let launcher = if name == "tutti run" { Launcher::Run } else { Launcher::Mpiexec };
-    let mut options = match options::parse_as(&arguments, launcher) {
+    let launcher = match name {
+        "tutti run" => Launcher::Run,
+        "tutti alloc" => Launcher::Alloc,
+        _ => Launcher::Mpiexec,
+    };
+    let mut parsed = options::parse_as(&arguments, launcher);
+    if launcher == Launcher::Alloc && parsed == Err(OptionError::NoProgram) {
+        let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+        let words: Vec<_> =
+            arguments.iter().cloned().chain([shell.unwrap_or_else(|| "/bin/sh".into())]).collect();
+        parsed = options::parse_as(&words, launcher);
+    }
+    let mut options = match parsed {
         Ok(Request::Run(options)) => match with_environment(*options) {
             Ok(options) => options,
             Err(text) => return refuse(name, &text, USAGE),
@@ -70,10 +83,22 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
         Ok(Request::Help) => return stdout::print(Some(options::help(name, launcher)), ""),
         Err(error) => return refuse(name, &error.to_string(), USAGE),
     };
-    options.cluster = launcher == Launcher::Run && is_for_the_cluster(&options);
+    options.step = launcher != Launcher::Alloc && is_step(&options);
+    options.cluster = match launcher {
+        Launcher::Run => is_for_the_cluster(&options),
+        Launcher::Alloc => true,
+        _ => false,
+    };
+    options.cluster |= options.step;
     report_ignored(name, &options);
+    if launcher == Launcher::Alloc
+        && let Err(text) = prepare_allocation(&mut options)
+    {
+        return refuse(name, &text, 1);
+    }
     match description::describe(&options) {
-        Ok(described) => {
+        Ok(mut described) => {
+            described.script = launcher == Launcher::Alloc;
             let is_local = !matches!(described.nodes, Nodes::Cluster(_));
             if let Some(limit) = described.batch.time_ms.filter(|_| is_local).map(Duration::from_millis) {
                 options.timeout = Some(options.timeout.map_or(limit, |timeout| timeout.min(limit)));
@@ -168,6 +193,11 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     let parsed = options::parse_as(arguments, Launcher::Submit);
     let parsed =
         parsed.map_err(|error| error.to_string()).and_then(|request| with_script(request, arguments));
+    let mut head = Head::default();
+    let parsed = parsed.map(|(request, found)| {
+        head = found;
+        request
+    });
     let mut options = match parsed {
         Ok(Request::Run(options)) => with_environment(*options).map_err(|text| refuse(name, &text, USAGE))?,
         Ok(Request::Version) => return Err(stdout::print(Some(format!("{}\n", options::VERSION)), "")),
@@ -176,6 +206,7 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     };
     options.cluster = true;
     report_ignored(name, &options);
+    report_script(name, &options, &head);
     let described = description::describe(&options).map_err(|(text, status)| refuse(name, &text, status))?;
     let mut job = described.job;
     // There is no front end that would do it.
@@ -190,24 +221,25 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     let output = output::wanted(&options).map_err(|text| refuse(name, &text, 1))?;
     let batch = described.batch;
     cluster::submission(&job, &nodes, described.per_node, options.terms, &batch)
-        .map(|submit| (cluster::Submit { output, ..submit }, options.json))
+        .map(|submit| (cluster::Submit { output, script: head.is_script, ..submit }, options.json))
         .map_err(|text| refuse(name, &text, 1))
 }
 
 /// The options of a script count as if they came before those of the command line, which win.
-fn with_script(request: Request, arguments: &[OsString]) -> Result<Request, String> {
-    let Request::Run(given) = &request else { return Ok(request) };
-    let [program] = &given.programs[..] else { return Ok(request) };
+fn with_script(request: Request, arguments: &[OsString]) -> Result<(Request, Head), String> {
+    let Request::Run(given) = &request else { return Ok((request, Head::default())) };
+    let [program] = &given.programs[..] else { return Ok((request, Head::default())) };
     let (word, directory) = (&program.words[0], program.directory.as_deref());
     let path = std::env::var_os("PATH");
     let Ok(file) = program::find(word, directory, program.search_path.as_deref(), path.as_deref()) else {
         // The reason for a refusal is printed later.
-        return Ok(request);
+        return Ok((request, Head::default()));
     };
     let file = directory.map_or_else(|| file.clone(), |directory| Path::new(directory).join(&file));
-    let mut words = script::options(&file).map_err(|error| error.to_string())?;
+    let head = script::head(&file).map_err(|error| error.to_string())?;
+    let mut words = head.options.clone();
     if words.is_empty() {
-        return Ok(request);
+        return Ok((request, head));
     }
     words.extend_from_slice(arguments);
     let mut both = options::parse_as(&words, Launcher::Submit).map_err(|error| error.to_string())?;
@@ -222,15 +254,59 @@ fn with_script(request: Request, arguments: &[OsString]) -> Result<Request, Stri
             both.batch.after.clone_from(&given.batch.after);
         }
     }
-    Ok(both)
+    Ok((both, head))
+}
+
+/// Whether a program runs once, and what of a script is not read.
+fn report_script(name: &str, options: &Options, head: &Head) {
+    let [program] = &options.programs[..] else { return };
+    let file = escape_control(&program.words[0].to_string_lossy());
+    if options.verbose {
+        let how = match head.is_script {
+            true => {
+                "is a script: it runs once, on the first of its nodes, and mpiexec in it starts the ranks"
+            }
+            false => "is no script: it is started on each rank",
+        };
+        print_line(format_args!("{name}: {file} {how}"));
+    }
+    if let Some(line) = head.foreign_line(&file).filter(|_| !options.quiet) {
+        print_line(format_args!("{name}: {line}"));
+    }
+}
+
+/// What is started is a step of a job: its script says so, in whose environment this front end is.
+fn is_step(options: &Options) -> bool {
+    !is_elsewhere(options) && std::env::var_os(variables::ALLOCATION).is_some_and(|value| !value.is_empty())
+}
+
+/// A shell or a command gets the terminal, and there is a daemon.
+fn prepare_allocation(options: &mut Options) -> Result<(), String> {
+    let [program] = &options.programs[..] else {
+        return Err("an allocation has one command: mpiexec in it starts programs".into());
+    };
+    if options.verbose {
+        let word = program.words[0].to_string_lossy();
+        let word = escape_control(&word);
+        print_line(format_args!(
+            "tutti alloc: {word} runs once, on the first of its nodes, and mpiexec in it starts the ranks"
+        ));
+    }
+    let has_terminal = isatty(stdin()) && isatty(rustix::stdio::stdout());
+    options.pty |= has_terminal && options.output_file.is_none() && options.input == Input::Rank(0);
+    start_daemon_if_missing()
 }
 
 /// `tutti run` asks the cluster, if there is one and no option forbids it.
 fn is_for_the_cluster(options: &Options) -> bool {
-    let elsewhere = options.virtual_nodes.is_some()
+    !is_elsewhere(options) && cluster::is_there()
+}
+
+/// An option forbids the cluster.
+fn is_elsewhere(options: &Options) -> bool {
+    options.virtual_nodes.is_some()
         || options.namespaces.is_some()
-        || std::env::var_os(crate::nodes::TRANSPORT_VARIABLE).is_some_and(|value| !value.is_empty());
-    !elsewhere && cluster::is_there()
+        || std::env::var_os(crate::nodes::TRANSPORT_VARIABLE).is_some_and(|value| !value.is_empty())
 }
 
 /// What of the command line has no effect.
@@ -323,6 +399,8 @@ struct Front {
     may_leave: bool,
     /// The first part with a reason why it does not start.
     refuser: Option<usize>,
+    /// Its user has asked for its stop.
+    wants_stop: bool,
     /// When we last got SIGCONT.
     continued: Option<Instant>,
     /// When patience, or the job's time, is over.
@@ -414,6 +492,7 @@ impl Front {
             spawn: (0, false),
             may_leave: false,
             refuser: None,
+            wants_stop: false,
             continued: None,
             deadline,
             job,

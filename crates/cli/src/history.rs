@@ -179,6 +179,8 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         output: Vec::new(),
         origin: String::new(),
         output_state: Default::default(),
+        script: false,
+        step_of: None,
     }
 }
 

@@ -132,7 +132,7 @@ pub fn wanted(options: &Options) -> Result<Chosen, HostError> {
         options.virtual_nodes.is_some() || options.namespaces.is_some() || options.nodes.is_some();
     let groups = groups(&options.programs)?;
     if groups.is_empty() {
-        let found = if elsewhere { None } else { allocation::of_environment()? };
+        let found = if elsewhere || options.step { None } else { allocation::of_environment()? };
         let Some(found) = found else { return Ok(Chosen::anywhere(options)) };
         let groups = [Group { programs: options.programs.len(), hosts: merged(found.hosts) }];
         let hosts = &groups[0].hosts;

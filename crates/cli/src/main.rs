@@ -83,6 +83,7 @@ fn tutti(mut arguments: Vec<OsString>) -> ExitCode {
     let command = if arguments.is_empty() { OsString::from("help") } else { arguments.remove(0) };
     match command.to_str() {
         Some("run") => front::run("tutti run", arguments),
+        Some("alloc") => front::run("tutti alloc", arguments),
         Some(name) if commands::is_known(name) => commands::run(name, arguments),
         Some("--version" | "-V") => commands::run("version", arguments),
         Some("help") if !arguments.is_empty() => {

@@ -43,6 +43,8 @@ pub struct Options {
     pub nodes: Option<u32>,
     /// The job is the cluster's, however many nodes it takes.
     pub cluster: bool,
+    /// It is a step of the job whose script has started this front end.
+    pub step: bool,
     /// Ranks with those that are started later, if given.
     pub universe: Option<u32>,
     /// Virtual nodes of this machine, if given.
@@ -242,6 +244,7 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
         ranks_per_node: None,
         nodes: None,
         cluster: false,
+        step: false,
         universe: None,
         virtual_nodes: None,
         namespaces: None,
@@ -596,11 +599,12 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             }
         }
         Key::Name => options.batch.name = text(),
-        Key::After | Key::AfterOk => {
+        Key::After | Key::AfterOk | Key::AfterNotOk => {
             let jobs = text().split([':', ',']).map(|job| job.parse().ok().filter(|job| *job > 0)).collect();
             let jobs: Option<Vec<u64>> = jobs;
             let jobs = jobs.ok_or_else(|| wrong("numbers of jobs with colons between them"))?;
-            let after = |job| After { job: JobId(job), ok: key == Key::AfterOk };
+            let (ok, not_ok) = (key == Key::AfterOk, key == Key::AfterNotOk);
+            let after = |job| After { job: JobId(job), ok, not_ok };
             options.batch.after.extend(jobs.into_iter().map(after));
             if options.batch.after.len() > BATCH_AFTER_MAX {
                 return Err(wrong("256 jobs at most"));

@@ -5,7 +5,7 @@
 //! #!/bin/sh
 //! #TUTTI -N 2 -n 8
 //! #TUTTI --time 1h          # words as in a shell, with a comment
-//! exec ./a.out
+//! mpiexec ./a.out
 //! ```
 
 use std::ffi::{OsStr, OsString};
@@ -45,34 +45,67 @@ pub enum ScriptError {
     },
 }
 
+/// Lines of options for batch systems, which are not read.
+const FOREIGN_MARKS: [&str; 2] = ["#SBATCH", "#PBS"];
+
+/// What the head of a program says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// It is a script: its first line names an interpreter, or has options.
+    pub is_script: bool,
+    /// Its options.
+    pub options: Vec<OsString>,
+    /// Lines of options for other batch systems above its first command: how they begin, and how many.
+    pub foreign: Vec<(&'static str, usize)>,
+}
+
+impl Head {
+    /// The line for its user about options that are not read, if there are any.
+    pub fn foreign_line(&self, file: &str) -> Option<String> {
+        let lines = self.foreign.iter().map(|(mark, count)| {
+            let plural = if *count == 1 { "" } else { "s" };
+            format!("{count} {mark} line{plural}")
+        });
+        let lines: Vec<String> = lines.collect();
+        let verb = if let [(_, 1)] = self.foreign[..] { "is" } else { "are" };
+        let lines = Some(lines.join(" and ")).filter(|lines| !lines.is_empty())?;
+        Some(format!(
+            "{file}: {lines} {verb} not read: options stand in {MARK} lines, or on the command line"
+        ))
+    }
+}
+
 /// The options in a program, if it is a script that has any.
 ///
 /// # Errors
 /// With one line about the first one that is wrong.
-pub fn options(file: &Path) -> Result<Vec<OsString>, ScriptError> {
+pub fn head(file: &Path) -> Result<Head, ScriptError> {
     let mut head = Vec::new();
     // Whether it can be executed is checked later.
     let read = File::open(file).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
     match read {
         Ok(_) => in_text(&file.to_string_lossy(), &String::from_utf8_lossy(&head)),
-        Err(_) => Ok(Vec::new()),
+        Err(_) => Ok(Head::default()),
     }
 }
 
-fn in_text(file: &str, text: &str) -> Result<Vec<OsString>, ScriptError> {
-    let mut options = Vec::new();
+fn in_text(file: &str, text: &str) -> Result<Head, ScriptError> {
+    let mut head = Head::default();
     if !text.starts_with("#!") && !text.starts_with(MARK) {
-        return Ok(options);
+        return Ok(head);
     }
+    head.is_script = true;
     for (index, line) in text.lines().map(str::trim).enumerate() {
         if !line.is_empty() && !line.starts_with('#') {
             break;
         }
-        let Some(rest) =
-            line.strip_prefix(MARK).filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
-        else {
-            continue;
-        };
+        if let Some(mark) = FOREIGN_MARKS.into_iter().find(|mark| behind(line, mark).is_some()) {
+            match head.foreign.iter_mut().find(|(known, _)| *known == mark) {
+                Some((_, count)) => *count += 1,
+                None => head.foreign.push((mark, 1)),
+            }
+        }
+        let Some(rest) = behind(line, MARK) else { continue };
         let wrong = || ScriptError::Line { file: file.into(), line: index + 1, text: rest.trim().into() };
         let words = shlex::split(rest).ok_or_else(wrong)?;
         let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
@@ -85,9 +118,14 @@ fn in_text(file: &str, text: &str) -> Result<Vec<OsString>, ScriptError> {
             Ok(_) => return Err(wrong()),
             Err(error) => return Err(ScriptError::Option { file: file.into(), line: index + 1, error }),
         }
-        options.extend(words);
+        head.options.extend(words);
     }
-    Ok(options)
+    Ok(head)
+}
+
+/// What stands behind a mark at the beginning of a line.
+fn behind<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
+    line.strip_prefix(mark).filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
 }
 
 #[cfg(test)]
@@ -95,8 +133,8 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Result<Vec<String>, String> {
-        let words = in_text("job.sh", text).map_err(|error| error.to_string())?;
-        Ok(words.into_iter().map(|word| word.into_string().expect("UTF-8")).collect())
+        let head = in_text("job.sh", text).map_err(|error| error.to_string())?;
+        Ok(head.options.into_iter().map(|word| word.into_string().expect("UTF-8")).collect())
     }
 
     #[test]
@@ -106,6 +144,20 @@ mod tests {
         assert_eq!(found(text), Ok(["-N", "2", "-n", "8", "--name", "a b"].map(str::to_owned).to_vec()));
         assert_eq!(found("\u{7f}ELF\n#TUTTI -n 5\n"), Ok(Vec::new()));
         assert_eq!(found(""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn script_lines_of_other_batch_systems_get_one_line() {
+        let head = |text| in_text("job.sh", text).unwrap();
+        let none = head("#!/bin/sh\n#SBATCHED\necho\n#SBATCH -N 2\n");
+        assert_eq!((none.is_script, none.foreign_line("job.sh")), (true, None));
+        let one = head("#!/bin/sh\n#SBATCH -N 2\n");
+        let rest = "not read: options stand in #TUTTI lines, or on the command line";
+        assert_eq!(one.foreign_line("job.sh"), Some(format!("job.sh: 1 #SBATCH line is {rest}")));
+        let both = head("#!/bin/sh\n#SBATCH -N 2\n#PBS -l x\n#SBATCH\n");
+        let line = format!("job.sh: 2 #SBATCH lines and 1 #PBS line are {rest}");
+        assert_eq!(both.foreign_line("job.sh"), Some(line));
+        assert_eq!(head("\u{7f}ELF"), Head::default());
     }
 
     #[test]

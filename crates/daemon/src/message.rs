@@ -469,9 +469,45 @@ pub struct Launch {
     pub incarnations: Vec<u64>,
     /// It runs already, on its origin: its `mpiexec` has started it and has its output.
     pub enrolled: bool,
+    /// Its program is a script that runs once, on the first node. Its steps have these slots.
+    #[serde(default)]
+    pub allocation: Option<Allocation>,
+    /// It is a step of this job, in whose slots it runs, and with which it ends.
+    #[serde(default)]
+    pub step_of: Option<JobId>,
+}
+
+/// What a job has for the steps of its script.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// Ranks on all nodes.
+    pub ranks: u32,
+    /// Ranks on each node, in order; none while it waits for its nodes.
+    pub parts: Vec<(NodeId, u32)>,
 }
 
 impl Launch {
+    /// Its ranks; of a script those that its steps may have.
+    pub fn ranks(&self) -> u64 {
+        self.allocation.as_ref().map_or_else(|| self.job.ranks(), |allocation| u64::from(allocation.ranks))
+    }
+
+    /// Its nodes, in order, with the ranks that it has, or may have, there.
+    pub fn places(&self) -> Vec<(NodeId, u64)> {
+        match &self.allocation {
+            Some(allocation) => {
+                allocation.parts.iter().map(|(node, ranks)| (*node, u64::from(*ranks))).collect()
+            }
+            None => self.nodes.iter().map(|node| (*node, self.ranks_on(*node))).collect(),
+        }
+    }
+
+    /// Whether it has something of a node.
+    pub fn has_node(&self, node: NodeId) -> bool {
+        let parts = self.allocation.iter().flat_map(|allocation| &allocation.parts);
+        self.index(node).is_some() || parts.clone().any(|part| part.0 == node)
+    }
+
     /// Place of a node among the nodes of the job.
     pub fn index(&self, node: NodeId) -> Option<usize> {
         self.nodes.iter().position(|other| *other == node)

@@ -86,6 +86,9 @@ pub struct After {
     pub job: JobId,
     /// Only its status 0 will do (`--after-ok`).
     pub ok: bool,
+    /// Only another status will do (`--after-not-ok`).
+    #[serde(default)]
+    pub not_ok: bool,
 }
 
 impl Batch {

@@ -160,6 +160,16 @@ pub struct Submit {
     /// Random number that every packet of the job carries: the daemon draws it.
     #[serde(default)]
     pub key: u64,
+    /// Its program is a script that runs once, on the first node. The ranks are those that `mpiexec` in the
+    /// script may start, as steps of the job.
+    #[serde(default)]
+    pub script: bool,
+    /// It is to be a step of the job whose script has started this front end, and is refused elsewhere.
+    #[serde(default)]
+    pub step: bool,
+    /// The job whose starter is above the front end's process. As for the groups.
+    #[serde(default)]
+    pub caller: Option<JobId>,
 }
 
 /// A node that a user has named.
@@ -294,6 +304,13 @@ pub struct JobRow {
     /// It is a filler that does not fill on these nodes, since it costs a job there too much.
     #[serde(default)]
     pub put_out: Vec<(String, PutOut)>,
+    /// Its program is a script that runs once, on the first of its nodes; `ranks` are those that its steps
+    /// may have.
+    #[serde(default)]
+    pub script: bool,
+    /// The job whose step it is.
+    #[serde(default)]
+    pub step_of: Option<JobId>,
 }
 
 /// Since when a job is suspended, and by which user.

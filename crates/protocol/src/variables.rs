@@ -5,9 +5,14 @@ const PREFIX: &str = "TUTTI_";
 /// What those of tests begin with.
 const OF_TESTS: &str = "TUTTI_TEST_";
 
+/// What a script may use of its job: `NODE:RANKS`, with commas between nodes. `mpiexec` takes it for a hint
+/// that it is to start a step; of which job the daemons find out.
+pub const ALLOCATION: &str = "TUTTI_ALLOCATION";
+
 /// All that anything here reads or sets (docs/user/environment.md).
 pub const VARIABLES: &[&str] = &[
     "TUTTI_ABI_ONLY",
+    ALLOCATION,
     "TUTTI_APPNUM",
     "TUTTI_BOARD",
     "TUTTI_CC",

@@ -103,6 +103,9 @@ pub struct Demand {
     /// It is a filler: it has turns only while no job that is none wants one.
     #[serde(default)]
     pub fill: bool,
+    /// It is a step of this job: it has slots of that one's and stands in its rows, without room of its own.
+    #[serde(default)]
+    pub within: Option<JobId>,
 }
 
 impl Demand {
@@ -125,6 +128,7 @@ impl Demand {
             owner: Owner::default(),
             phases: None,
             fill: false,
+            within: None,
         }
     }
 

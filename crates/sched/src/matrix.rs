@@ -5,6 +5,8 @@
 //! job keeps running through a change of rows if it is in both. The number of the version grows when, and
 //! only when, some row has other jobs than before.
 
+mod steps;
+
 use crate::connected::Connected;
 use crate::demand::{Demand, Part};
 use crate::dqt::Dqt;
@@ -116,16 +118,23 @@ impl Matrix {
     /// Finds nodes and a row for the job and takes them; false if there is no room now. One that runs already
     /// is told its slots with every plan, as if it had been moved: it has those of an earlier controller.
     pub(crate) fn place(&mut self, machine: &Machine, job: JobId, demand: &Demand, runs: bool) -> bool {
-        let Some(parts) = self.choose(machine, job, demand) else { return false };
+        let owner = demand.within.map(|owner| self.residents.get(&owner));
+        let (parts, exclusive) = match owner {
+            None => (self.choose(machine, job, demand), demand.exclusive),
+            Some(None) => return false,
+            Some(Some(owner)) => (steps::choose(&self.residents, owner, demand), owner.exclusive),
+        };
+        let Some(parts) = parts else { return false };
         let resident = Resident {
             slots: parts.iter().map(|part| u64::from(part.slots.count())).sum(),
             parts,
             weight: demand.weight,
-            exclusive: demand.exclusive,
+            exclusive,
             gang: demand.gang,
             fill: demand.fill,
             active: false,
             moved: runs && demand.gang,
+            within: demand.within,
         };
         self.residents.insert(job, resident);
         self.rows_changed();
@@ -215,7 +224,7 @@ impl Matrix {
         self.stale = true;
         self.rows_changed();
         match &mut self.layout {
-            _ if resident.exclusive => {}
+            _ if resident.exclusive || resident.within.is_some() => {}
             _ if !resident.gang => self.loose.remove(job, &resident.parts),
             Layout::RoundRobin(rows) => {
                 rows.remove(job, &resident.parts);
@@ -234,7 +243,7 @@ impl Matrix {
         self.rows_changed();
         let Some(resident) = self.residents.get_mut(&job) else { return };
         match &mut self.layout {
-            _ if resident.exclusive || !resident.gang => {}
+            _ if resident.exclusive || !resident.gang || resident.within.is_some() => {}
             Layout::RoundRobin(rows) => rows.put_back(machine, job, resident),
             Layout::Dqt(tree) => tree.put_back(machine, job, resident),
         }
@@ -263,6 +272,7 @@ impl Matrix {
         if !std::mem::take(&mut self.stale) {
             return false;
         }
+        steps::follow(&mut self.residents);
         let rows = self.assemble(machine);
         let moved = self.moved();
         let same = rows.len() == self.rows.len() && rows.iter().zip(&self.rows).all(|(a, b)| a.all == b.all);
@@ -302,7 +312,11 @@ impl Matrix {
             Layout::RoundRobin(rows) => rows.home_rows(),
             Layout::Dqt(tree) => tree.home_rows(machine, &self.residents, &self.connected),
         };
+        let steps = steps::by_owner(&self.residents);
         for row in &mut home_rows {
+            // Those of an exclusive job stand in all rows, as it does.
+            let those = row.iter().filter_map(|job| steps.get(job)).flatten().copied().collect::<Vec<_>>();
+            row.extend(those);
             row.retain(|job| self.residents.get(job).is_some_and(|resident| resident.active));
         }
         home_rows.retain(|row| !row.is_empty());
@@ -338,24 +352,53 @@ impl Matrix {
         let weight = |jobs: &[JobId]| jobs.iter().map(|job| u64::from(self.residents[job].weight)).max();
         let part = |jobs: &[JobId]| 1_000_000 / weight(jobs).unwrap_or(1).max(1);
         let is_filler = |jobs: &[JobId]| jobs.iter().all(|job| self.residents[job].fill);
-        let groups = rows.iter().flat_map(|row| self.connected.groups(&row.home));
+        let groups = rows.iter().flat_map(|row| self.bundles(&row.home));
         let mut shares: Vec<(bool, u64, Vec<JobId>)> =
             groups.map(|jobs| (is_filler(&jobs), part(&jobs), jobs)).collect();
         for row in rows {
             let mut space = Row::new(0, u32::MAX);
-            for job in &row.all {
-                space.take(&self.residents[job].parts);
-            }
+            self.owners(&row.all).for_each(|parts| space.take(parts));
             shares.sort_unstable();
             for (_, share, jobs) in &mut shares {
-                // Those of a group have columns of their own each.
-                let is_free = |job: &JobId| space.is_free(&self.residents[job].parts);
-                if !row.all.contains(&jobs[0]) && jobs.iter().all(is_free) {
-                    jobs.iter().for_each(|job| space.take(&self.residents[job].parts));
+                // Those of a group have columns of their own each, but for steps, which have their job's.
+                if !row.all.contains(&jobs[0]) && self.owners(jobs).all(|parts| space.is_free(parts)) {
+                    self.owners(jobs).for_each(|parts| space.take(parts));
                     row.all.extend_from_slice(jobs);
                     *share += part(jobs);
                 }
             }
         }
+    }
+
+    /// The jobs of a row that move between rows as one: those that are connected, and the steps of a job.
+    fn bundles(&self, row: &[JobId]) -> Vec<Vec<JobId>> {
+        let mut bundles: Vec<(Vec<JobId>, Vec<JobId>)> = Vec::new();
+        for jobs in self.connected.groups(row) {
+            let (mut owners, mut jobs) = (self.owners_of(&jobs), jobs);
+            let is_other =
+                |known: &mut (Vec<JobId>, Vec<JobId>)| known.0.iter().any(|owner| owners.contains(owner));
+            let joined: Vec<_> = bundles.extract_if(.., is_other).collect();
+            for (known_owners, known_jobs) in joined {
+                owners.extend(known_owners);
+                jobs.extend(known_jobs);
+            }
+            bundles.push((owners, jobs));
+        }
+        bundles.into_iter().map(|(_, jobs)| jobs).collect()
+    }
+
+    /// The jobs whose columns these have, each once.
+    fn owners_of(&self, jobs: &[JobId]) -> Vec<JobId> {
+        let owner = |job: &JobId| self.residents[job].within.unwrap_or(*job);
+        let mut owners: Vec<_> = jobs.iter().map(owner).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners
+    }
+
+    /// The columns that jobs have.
+    fn owners(&self, jobs: &[JobId]) -> impl Iterator<Item = &[Part]> {
+        let owners = self.owners_of(jobs).into_iter();
+        owners.filter_map(|owner| self.residents.get(&owner)).map(|resident| resident.parts.as_slice())
     }
 }

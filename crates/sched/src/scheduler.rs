@@ -371,6 +371,11 @@ impl Scheduler {
     /// is charged.
     pub fn handle_memory(&mut self, job: JobId, node: NodeId, bytes: u64) {
         let declared = self.jobs.get(&job).map_or(0, |record| record.demand.memory_bytes);
+        // What a step uses is of what its job has declared.
+        let owner = self.jobs.get(&job).and_then(|record| self.jobs.get(&record.demand.within?));
+        if owner.is_some_and(|owner| owner.demand.memory_bytes > 0) {
+            return;
+        }
         let has_part_there = self.parts(job).is_some_and(|parts| parts.iter().any(|part| part.node == node));
         if has_part_there {
             self.machine.charge_memory(job, node, bytes.max(declared));

@@ -23,10 +23,12 @@ pub(crate) struct Resident {
     pub(crate) active: bool,
     /// It had other slots when it began, or may have had: the nodes are told with every plan.
     pub(crate) moved: bool,
+    /// It is a step of this job, which stands in the layout for both.
+    pub(crate) within: Option<JobId>,
 }
 
 impl Resident {
-    fn move_to(&mut self, parts: Option<Vec<Part>>) {
+    pub(crate) fn move_to(&mut self, parts: Option<Vec<Part>>) {
         if let Some(parts) = parts.filter(|parts| *parts != self.parts) {
             self.parts = parts;
             self.moved = true;

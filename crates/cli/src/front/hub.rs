@@ -221,7 +221,10 @@ impl Front {
         // second SIGCONT.
         let outrun = self.links[index].is_daemon()
             && self.continued.take().is_some_and(|when| when.elapsed() < OUTRUN);
-        if outrun {
+        // The front end of a step is frozen with the job whose script has started it: if it stopped too, what
+        // resumes that one would not reach it.
+        let follows = !self.options.step || std::mem::take(&mut self.wants_stop);
+        if outrun || !follows {
             self.links[index].suspended = false;
         } else if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
             self.keys.iter_mut().for_each(Keys::give_back);

@@ -15,6 +15,7 @@ impl Front {
         while let Some((number, sender)) = self.signals.next_signal_from() {
             let Some(signal) = Signal::from_named_raw(number) else { continue };
             if signal == Signal::TSTP {
+                self.wants_stop = true;
                 self.put(Kind::Suspend, 0, &[]);
             } else if signal == Signal::CONT {
                 // Perhaps in the foreground again.

@@ -10,6 +10,8 @@ pub enum Launcher {
     Run,
     /// `tutti submit`.
     Submit,
+    /// `tutti alloc`.
+    Alloc,
 }
 
 impl Launcher {
@@ -36,6 +38,8 @@ pub enum Unfit {
 
 const NO_VIRTUAL_NODES: &str =
     "a submitted job runs on nodes of the cluster; tutti run and mpiexec have virtual nodes";
+const NO_VIRTUAL_NODES_HERE: &str = "an allocation has nodes of the cluster; mpiexec in it has virtual nodes";
+const OF_STEPS: &str = "the command has all cores of the allocation; mpiexec in it binds its ranks";
 const NO_RESTART: &str = "a rank that dies ends the job";
 const MAP: &str = "-v, or tutti status of a submitted job, prints what is started where";
 const START: &str = "a submitted job has no front end; tutti status shows where it runs";
@@ -82,6 +86,7 @@ pub enum Key {
     Name,
     After,
     AfterOk,
+    AfterNotOk,
     Json,
     NoOversubscribe,
     Weight,
@@ -117,13 +122,19 @@ impl Key {
     pub fn unfit(self, launcher: Launcher) -> Option<Unfit> {
         match self {
             Key::Unfit(unfit) => Some(unfit),
+            Key::VirtualNodes | Key::Namespaces | Key::NamespaceMtus if launcher == Launcher::Alloc => {
+                Some(Unfit::Refused(NO_VIRTUAL_NODES_HERE))
+            }
+            Key::BindTo | Key::CoresPerRank | Key::ReportBindings if launcher == Launcher::Alloc => {
+                Some(Unfit::Refused(OF_STEPS))
+            }
             _ if launcher != Launcher::Submit => None,
             Key::VirtualNodes | Key::Namespaces | Key::NamespaceMtus => {
                 Some(Unfit::Refused(NO_VIRTUAL_NODES))
             }
             Key::Pty => Some(Unfit::Refused("a submitted job has no terminal; tutti run has it")),
             Key::DetachOnHangup => Some(Unfit::Ignored("a submitted job needs no terminal in any case")),
-            Key::ReportBindings | Key::Verbose => Some(Unfit::Ignored(START)),
+            Key::ReportBindings => Some(Unfit::Ignored(START)),
             _ => None,
         }
     }
@@ -325,7 +336,7 @@ pub const OPTIONS: &[Spec] = &[
     ),
     option(
         Key::After,
-        &["after"],
+        &["after", "after-any"],
         &["JOB[:JOB...]"],
         "a job of the cluster starts when these are over, however they ended",
     ),
@@ -334,6 +345,12 @@ pub const OPTIONS: &[Spec] = &[
         &["after-ok"],
         &["JOB[:JOB...]"],
         "a job of the cluster starts when these have ended with status 0, and ends if one of them has not",
+    ),
+    option(
+        Key::AfterNotOk,
+        &["after-not-ok"],
+        &["JOB[:JOB...]"],
+        "a job of the cluster starts when these have ended with another status than 0, and ends if one has not",
     ),
     option(Key::Json, &["json"], &[], "`tutti submit` alone: print the job's number as JSON"),
     option(
@@ -605,6 +622,12 @@ pub fn listed(launcher: Launcher) -> impl Iterator<Item = Listed> {
             names.insert(0, "N");
         }
         let help = match option.key {
+            Key::Ranks if launcher == Launcher::Alloc => {
+                "number of ranks that the steps may have (default: one for each slot of the nodes)"
+            }
+            Key::Verbose if matches!(launcher, Launcher::Submit | Launcher::Alloc) => {
+                "say whether the program runs once or on each rank"
+            }
             Key::Ranks if launcher.counts_nodes() => {
                 "number of ranks of this program (default: one for each slot of its nodes)"
             }
@@ -690,7 +713,16 @@ const GROUPS: [(&str, &[Key]); 7] = [
     ),
     (
         "Begin and end",
-        &[Key::Timeout, Key::Time, Key::OnDeadlock, Key::OnIdle, Key::Name, Key::After, Key::AfterOk],
+        &[
+            Key::Timeout,
+            Key::Time,
+            Key::OnDeadlock,
+            Key::OnIdle,
+            Key::Name,
+            Key::After,
+            Key::AfterOk,
+            Key::AfterNotOk,
+        ],
     ),
     ("This command", &[Key::Json, Key::Quiet, Key::Verbose, Key::Version, Key::Help]),
 ];
@@ -713,12 +745,21 @@ pub fn help(name: &str, launcher: Launcher) -> String {
         Launcher::Submit => {
             "Gives the cluster a parallel program to run, and does not wait for it: N processes (ranks) of it, on \
              as many nodes as -N says. Without -n there is one rank for each slot of those nodes (of one node, if \
-             -N is not given). A script may have these options in lines that begin with #TUTTI, above its first \
-             command; those given here come before them."
+             -N is not given). A script (#!) runs once, on the first of the nodes, and mpiexec in it starts the \
+             ranks; it may have these options in lines that begin with #TUTTI, above its first command. Those given \
+             here come before them."
+        }
+        Launcher::Alloc => {
+            "Runs a command, or without one a shell, on the first of N nodes of the cluster. mpiexec in it starts \
+             ranks on all of them, as many as -n says, as often as you like, and several programs side by side. The \
+             nodes are given back when the command ends."
         }
     };
-    let mut text =
-        format!("usage: {name} [OPTION ...] -n N PROGRAM [ARGUMENT ...] [: ...]\n\n{}\n", wrapped(what, 0));
+    let line = match launcher {
+        Launcher::Alloc => "[OPTION ...] [-n N] [COMMAND [ARGUMENT ...]]",
+        _ => "[OPTION ...] -n N PROGRAM [ARGUMENT ...] [: ...]",
+    };
+    let mut text = format!("usage: {name} {line}\n\n{}\n", wrapped(what, 0));
     text += &format!("\nExamples:\n{}", examples(name, launcher));
     let options: Vec<Listed> = listed(launcher).collect();
     for (title, keys) in GROUPS {
@@ -763,6 +804,11 @@ fn examples(name: &str, launcher: Launcher) -> String {
             ("-N 2 -n 8 --time 2h ./a.out", "prints the job's number"),
             ("-o out.%j -n 4 ./a.out", "a file for the output"),
             ("--after-ok 17 -n 4 ./b.out", "when job 17 has ended well"),
+            ("-N 2 -n 8 job.sh", "mpiexec in the script has the ranks"),
+        ],
+        Launcher::Alloc => &[
+            ("-N 2 -n 8", "a shell; mpiexec in it has 8 ranks"),
+            ("-N 2 --time 1h make check", "one command"),
         ],
     };
     lines.iter().map(|(line, what)| format!("  {:46} {what}\n", format!("{name} {line}"))).collect()

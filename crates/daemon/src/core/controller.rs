@@ -33,6 +33,7 @@ use crate::members::NodeId;
 use crate::message::output::OutputState;
 use crate::message::{Answer, Environments, JobId, Launch, Notice, Order, Routed, Run};
 
+mod allocation;
 mod allowance;
 mod answers;
 mod bounds;
@@ -53,6 +54,7 @@ mod requests;
 mod scheduler;
 mod shares;
 mod snapshot;
+mod steps;
 mod stillness;
 mod stuck;
 mod waits;
@@ -62,6 +64,13 @@ pub(super) use answers::Asker;
 use filings::Filings;
 use job::JobRecord;
 use jobs::{Jobs, SETTLE_LOST};
+
+/// Why steps end with the script of their job.
+const SCRIPT_ENDED: &str = "the script of its job has ended";
+/// Why they end with their job.
+const JOB_ENDED: &str = "its job is ended";
+/// Exit status of what is killed.
+const KILLED: u8 = 128 + 9;
 
 /// What the controller knows.
 #[derive(Debug)]
@@ -222,16 +231,17 @@ impl Controller {
     pub(super) fn judge(&mut self, local: &LocalNode, relay: &mut Relay, out: &mut Outbox, id: JobId) {
         let (now_ms, wall_ms, now) = (local.now_ms, local.wall_ms, local.clocks());
         let puts_bytes_max = self.puts_bytes_max(local, relay, id);
+        let has_steps = self.has_steps(id);
         let (Some(job), Some(members)) = (self.jobs.get_mut(id), &local.members) else { return };
         if job.order.forget {
             return;
         }
         let (was_started, reported, was_over) = (job.reported_started, job.notices.len(), job.over);
         job.judge_dependencies();
-        let has_reached_limit = job.judge_limit(now.boot_ms);
+        let has_reached_limit = job.judge_limit(now.boot_ms, has_steps);
         let none = BTreeMap::new();
         let states = relay.states(id).unwrap_or(&none);
-        job.judge(states, now, puts_bytes_max);
+        job.judge(states, now, (puts_bytes_max, has_steps));
         let (new, left) = (job.notices[reported..].to_vec(), std::mem::take(&mut job.left));
         let fillings = std::mem::take(&mut job.fillings);
         let is_started = job.reported_started && !was_started;
@@ -246,8 +256,9 @@ impl Controller {
                 out.route(node, Routed::Answer { request_id, answer: answer.clone() });
             }
         }
-        let is_now_suspended =
-            job.judge_stall(relay.states(id), (now_ms, now)) || job.judge_idle(relay.states(id), now);
+        let is_now_suspended = job.judge_stall(relay.states(id), (now_ms, now))
+                // A script that waits for its steps works.
+                || !has_steps && job.judge_idle(relay.states(id), now);
         let is_connected_otherwise = job.judge_connections(relay.states(id));
         self.jobs.forget_if_received(id, members, now_ms, local.config.keep_ms);
         self.publish(relay, id);
@@ -270,6 +281,7 @@ impl Controller {
         if has_reached_limit {
             log::log_limit(local, out, job);
         }
+        let step_of = job.launch.step_of;
         new.iter().for_each(|notice| log::log_notice(local, out, job, notice));
         log::log_fillings(local, out, id, fillings);
         log::log_left(local, out, id, left);
@@ -280,6 +292,15 @@ impl Controller {
             log::log(local, out, id, event);
             self.jobs.forget_oldest();
         }
+        if has_reached_limit {
+            self.end_steps_at_limit(local, relay, out, id);
+        }
+        if has_steps {
+            self.end_steps_of_ended(local, relay, out, id);
+        }
+        if let Some(owner) = step_of.filter(|_| is_over) {
+            self.judge(local, relay, out, owner);
+        }
         // Whoever waits for the job, or for its output, is to hear that it is over.
         if self.jobs.get_mut(id).is_some_and(JobRecord::poll_done) {
             self.answer_waiters(local, relay, out, id);
@@ -287,6 +308,50 @@ impl Controller {
             self.retry_waiting();
         }
         self.send_reports(local, out, id);
+    }
+
+    /// A job has reached its time limit: its steps get the signal now, and its script later.
+    pub(super) fn end_steps_at_limit(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        owner: JobId,
+    ) {
+        let cause = self.jobs.get(owner).and_then(|job| job.cause.clone()).unwrap_or_default();
+        for id in self.steps_of(owner) {
+            if let Some(step) = self.jobs.get_mut(id) {
+                step.by_user = true;
+                step.record_cause(format!("job {owner}: {cause}"));
+                step.signal(limits::TERM);
+            }
+            self.publish(relay, id);
+            self.judge(local, relay, out, id);
+        }
+    }
+
+    /// Nothing of a job is left after its script, and nothing goes on when it is being ended.
+    pub(super) fn end_steps_of_ended(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        owner: JobId,
+    ) {
+        let Some(job) = self.jobs.get(owner) else { return };
+        let cause = match (job.is_ending(), job.order.leave) {
+            (true, _) => JOB_ENDED,
+            (false, true) => SCRIPT_ENDED,
+            (false, false) => return,
+        };
+        for id in self.steps_of(owner) {
+            let Some(step) = self.jobs.get_mut(id).filter(|step| !step.is_ending()) else { continue };
+            step.by_user = true;
+            step.record_cause(cause.into());
+            step.end_by(None, KILLED);
+            self.publish(relay, id);
+            self.judge(local, relay, out, id);
+        }
     }
 
     /// Bytes that the ranks of a job may have put over PMI. The owner of the daemon has no bound.

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tutti_os::peer_pidfd;
 use tutti_os::session::Session;
+use tutti_os::stat::Stat;
 use tutti_protocol::version::RELEASE;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
 
@@ -46,6 +47,8 @@ pub(super) struct Client {
     pub stopped: bool,
 }
 
+/// A process of a job is so far below its starter at most, to be found.
+const ANCESTORS_MAX: usize = 4096;
 /// What a program may say before its first request is whole: arguments and environment, which the kernel
 /// bounds too.
 const REQUEST_BYTES_MAX: usize = 8 << 20;
@@ -126,7 +129,10 @@ impl Shell {
         let process = PeerProcess::of(&stream, pid, user.uid);
         let groups = tutti_os::peer_groups(stream.as_fd());
         let has_ended = pid.is_some() && process.is_none();
-        let peer = Peer { user, groups, pid, process, has_ended, machine: Arc::clone(&self.machine) };
+        let starters = self.starters.iter().filter_map(|(job, starter)| Some((*job, starter.process()?)));
+        let starters = starters.collect();
+        let peer =
+            Peer { user, groups, pid, process, has_ended, machine: Arc::clone(&self.machine), starters };
         let client = ClientId(self.number());
         drop(tokio::spawn(serve(client, peer, permit, stream, self.shell_events.clone())));
     }
@@ -174,19 +180,26 @@ struct Peer {
     has_ended: bool,
     /// Ours, whose cores its session has.
     machine: Arc<str>,
+    /// The starters of jobs here: number, and when it was started.
+    starters: Vec<(JobId, (u32, u64))>,
 }
 
 impl Peer {
     /// What a job has of its user's that he does not say himself.
     fn vouch(&self, request: &mut Request, socket: BorrowedFd<'_>) -> Result<(), String> {
+        let may_be_step = matches!(request, Request::Run(_));
         let (submit, runs_already) = match request {
             Request::Run(submit) | Request::Submit(submit) => (submit, false),
             Request::Enrol(submit) => (submit, true),
             _ => return Ok(()),
         };
+        submit.caller = None;
         // Whose account it is was asked of the process that has connected.
         if self.has_ended {
             return Err("the process that has connected has ended".into());
+        }
+        if may_be_step {
+            submit.caller = self.job();
         }
         submit.groups = self.groups.clone();
         submit.key = draw_number()?;
@@ -198,6 +211,21 @@ impl Peer {
         let refused = |error| format!("cannot read the limits of the session: {error}");
         submit.session = session.map_err(refused)?.map(Box::new);
         Ok(())
+    }
+
+    /// The job that its process is of: the nearest of its ancestors that is a starter. Starters adopt the
+    /// orphans below them, so nothing of a job has left them.
+    fn job(&self) -> Option<JobId> {
+        let mut pid = self.pid.filter(|_| !self.starters.is_empty())?;
+        for _ in 0..ANCESTORS_MAX {
+            let Stat { parent, since, .. } = Stat::of(pid)?;
+            let number = pid.as_raw_nonzero().get() as u32;
+            if let Some((job, _)) = self.starters.iter().find(|(_, starter)| *starter == (number, since)) {
+                return Some(*job);
+            }
+            pid = Pid::from_raw(parent)?;
+        }
+        None
     }
 
     fn session(&self, socket: BorrowedFd<'_>) -> io::Result<Session> {
@@ -482,6 +510,7 @@ mod tests {
             process: None,
             has_ended: false,
             machine: "here".into(),
+            starters: Vec::new(),
         };
         let vouched = || {
             let mut request = serde_json::from_str(SUBMISSION).unwrap();

@@ -27,6 +27,7 @@ use tutti_os::stderr::escape_control;
 use tutti_os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
 use tutti_os::{cgroup, cpu_list};
 use tutti_protocol::linker_variables::withhold;
+use tutti_protocol::paths::SOCKET_VARIABLE;
 use tutti_protocol::version;
 use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
@@ -151,6 +152,11 @@ impl Starter {
         Starter { child: None, enrolled: false, wire: None, ended: false, group, file, _descriptors: None }
     }
 
+    /// Its number, and when it was started; none: it is a front end of a job without one.
+    pub(super) fn process(&self) -> Option<(u32, u64)> {
+        (!self.enrolled && self.file.pid != 0).then_some((self.file.pid, self.file.since))
+    }
+
     pub(super) fn put(&self, kind: Kind, number: u32, payload: &[u8]) {
         if kind == Kind::Kill {
             self.group.iter().for_each(PartGroup::end_behind);
@@ -271,6 +277,12 @@ impl Shell {
             token,
             reconnect_ms: self.settings.keep_ms,
         });
+        if launch.allocation.is_some() {
+            // What the script starts asks the daemon that knows it, whichever it was submitted to.
+            let socket = self.settings.socket.clone().into_os_string().into();
+            let pair = (SOCKET_VARIABLE.into(), socket);
+            described.programs.iter_mut().for_each(|program| program.variables.push(pair.clone()));
+        }
         let descriptors = match self.quota.take_descriptors(launch.user.account().uid, DESCRIPTORS) {
             Ok(permit) => Some(permit),
             Err(excess) => {

@@ -123,9 +123,14 @@ impl NodeSwitch {
             return false;
         }
         let strict = self.mode() == Mode::Strict && self.alone.is_none();
-        let others = self.jobs.iter().filter(|other| other.job != local.job && !other.dying);
-        let mut neighbours = others.filter(|other| !other.slots.is_disjoint(&local.slots));
-        neighbours.all(|other| other.is_frozen() || !strict && other.freezing_since_ns().is_some())
+        let others = (0..self.jobs.len()).filter(|other| *other != at && !self.jobs[*other].dying);
+        let mut neighbours = others.filter(|other| !self.jobs[*other].slots.is_disjoint(&local.slots));
+        neighbours.all(|other| {
+            let neighbour = &self.jobs[other];
+            // A job and its steps have the same slots, and run at once.
+            let is_mate = local.in_row && neighbour.in_row && self.wanted(other);
+            is_mate || neighbour.is_frozen() || !strict && neighbour.freezing_since_ns().is_some()
+        })
     }
 
     /// The job is frozen: says so, in all the ways that somebody may wait for.

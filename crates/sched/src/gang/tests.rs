@@ -478,3 +478,20 @@ fn strict_switch_runs_no_job_during_restore() {
     node.handle_change(10, B, JobChange::Restored);
     assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, Generation(2)), Action::Thaw(B)]);
 }
+
+/// A job and its step have the same slots, and are thawed together when their row comes.
+#[test]
+fn gang_thaws_a_job_and_its_step_on_the_same_slots() {
+    let mut node = NodeSwitch::new(NodeId(0), Timing::default(), 4);
+    let rows = vec![vec![A, C], vec![B]];
+    node.handle_plan(0, Plan { version: Version(1), rows, moved: Vec::new() });
+    order(&mut node, 0, Order::Switch(to_row(1, 1, 1)));
+    node.handle_job(0, B, Slots::first(2), false, Arrival::Running);
+    for job in [A, C] {
+        node.handle_job(0, job, Slots::first(2), false, Arrival::Frozen);
+    }
+    actions(&mut node);
+    let said = order(&mut node, 0, Order::Switch(to_row(1, 0, 2)));
+    assert!(said.contains(&Action::Thaw(A)) && said.contains(&Action::Thaw(C)), "{said:?}");
+    assert!(said.contains(&Action::Freeze(B)), "{said:?}");
+}

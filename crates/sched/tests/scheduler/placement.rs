@@ -200,3 +200,63 @@ fn placement_bad_demand_is_refused() {
         assert_eq!(bench.try_submit(&demand).unwrap_err().to_string(), line);
     }
 }
+
+/// A job and its steps are in the same rows, whoever of them sleeps, and each step has slots of its own.
+#[test]
+fn step_stands_in_the_rows_of_its_job() {
+    for policy in [Policy::RoundRobin, Policy::Dqt] {
+        let mut bench = Bench::new(2, 4, Config { policy, ..Config::default() });
+        let job = bench.submit(&Demand { memory_bytes: 1000, ..Demand::any(2, 8) });
+        let other = bench.submit(&Demand::any(2, 8));
+        let within = |parts: &[(u32, u32)]| Demand { within: Some(job), ..given(parts) };
+        let steps = [&[(0, 2), (1, 2)][..], &[(0, 2)], &[(0, 4)]].map(|parts| bench.submit(&within(parts)));
+        let slots = |bench: &Bench, step: JobId| bench.scheduler.parts(step).unwrap()[0].slots;
+        let [first, second, third] = steps.map(|step| slots(&bench, step));
+        assert!(first.is_disjoint(&second), "{first:?} {second:?}");
+        assert_eq!(first.with(&second), third, "what has no slots left shares them");
+        let rows = bench.plan().rows;
+        assert_eq!(rows, [vec![job, steps[0], steps[1], steps[2]], vec![other]]);
+        // They share the time as two jobs do.
+        bench.run(100);
+        let (one, two) = (bench.service(steps[0]), bench.service(other));
+        assert!(one.abs_diff(two) <= 2 * SLICE_NS, "{one} {two}");
+        assert_eq!(bench.service(job), one);
+        // What is suspended with its job comes back with it.
+        for id in [job, steps[0], steps[1], steps[2]] {
+            bench.scheduler.suspend(bench.now_ns, id);
+        }
+        assert_eq!(bench.plan().rows, [vec![other]]);
+        for id in [job, steps[0], steps[1], steps[2]] {
+            bench.scheduler.resume(bench.now_ns, id);
+        }
+        assert!(bench.plan().rows.contains(&vec![job, steps[0], steps[1], steps[2]]));
+        // A step goes where its job goes.
+        bench.end(other);
+        let rows = bench.plan().rows;
+        assert_eq!(rows, [vec![job, steps[0], steps[1], steps[2]]]);
+        steps.into_iter().for_each(|step| bench.end(step));
+        assert_eq!(bench.plan().rows, [vec![job]]);
+        // No room is asked for a step, and there is none without its job.
+        let more = bench.submit(&within(&[(1, 1)]));
+        bench.end(job);
+        assert_eq!(bench.plan().rows, Vec::<Vec<JobId>>::new());
+        let orphan = bench.submit(&Demand { within: Some(job), ..given(&[(0, 1)]) });
+        assert_eq!(bench.scheduler.state(orphan), Some(JobState::Waiting));
+        bench.end(more);
+    }
+}
+
+#[test]
+fn step_of_an_exclusive_job_stands_in_all_rows() {
+    let mut bench = Bench::plain(2, 2);
+    let job = bench.submit(&Demand { exclusive: true, ..given(&[(0, 2)]) });
+    let others = [0, 1].map(|_| bench.submit(&given(&[(1, 2)])));
+    let step = bench.submit(&Demand { within: Some(job), ..given(&[(0, 1)]) });
+    let expected = others.map(|other| vec![job, other, step]).map(|mut row| {
+        row.sort_unstable();
+        row
+    });
+    assert_eq!(bench.plan().rows, expected);
+    let outside = bench.submit(&given(&[(0, 1)]));
+    assert_eq!(bench.scheduler.state(outside), Some(JobState::Waiting));
+}

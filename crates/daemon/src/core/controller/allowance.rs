@@ -63,14 +63,19 @@ impl Use {
 
     /// Of a job that has its nodes.
     fn placed(members: &Members, launch: &Launch) -> Self {
-        let slots = |node: &NodeId| {
+        if launch.step_of.is_some() {
+            // It has what its job has.
+            return Use::default();
+        }
+        let slots = |(node, ranks): &(NodeId, u64)| {
             let slots = members.nodes.get(node).map_or(u64::MAX, |member| u64::from(member.about.slots));
-            launch.ranks_on(*node).min(slots)
+            *ranks.min(&slots)
         };
-        let nodes = launch.nodes.len() as u64;
+        let places = launch.places();
+        let nodes = places.len() as u64;
         Use {
-            ranks: launch.job.ranks(),
-            slots: launch.nodes.iter().map(slots).sum(),
+            ranks: launch.ranks(),
+            slots: places.iter().map(slots).sum(),
             nodes,
             memory: launch.terms.memory_bytes.saturating_mul(nodes),
             jobs: 1,

@@ -1,15 +1,16 @@
-//! Jobs that start when others are over (`--after`), or have ended well (`--after-ok`).
+//! Jobs that start when others are over (`--after`), have ended well (`--after-ok`) or not
+//! (`--after-not-ok`).
 //!
 //! ```text
 //! filed --others are over--> the scheduler is asked for it
-//!         \--one that had to end well has not--> over, status 1, one line
+//!         \--one has not ended as it had to--> over, status 1, one line
 //! ```
 //!
 //! The file of a job that waits names those that it waits for, and of which it is known that they are over. A
 //! job that is over is forgotten by its nodes only when that is in the files of all that wait for it
 //! ([`Jobs::is_awaited_by_others`]). So a controller that is started anew has it from the file or from
 //! the nodes, and if neither knows the job, nothing of it is left to wait for: then `--after` is fulfilled,
-//! `--after-ok` is not, since nobody knows how it ended.
+//! the others are not, since nobody knows how it ended.
 
 use std::collections::BTreeMap;
 
@@ -38,9 +39,10 @@ impl JobRecord {
 
     /// For whom it waits, if it does.
     pub(super) fn waits_for(&self) -> Option<String> {
-        let named = |after: &After| match after.ok {
-            true => format!("job {} has ended with status 0", after.job),
-            false => format!("job {} is over", after.job),
+        let named = |after: &After| match (after.ok, after.not_ok) {
+            (true, _) => format!("job {} has ended with status 0", after.job),
+            (_, true) => format!("job {} has ended with another status than 0", after.job),
+            (false, false) => format!("job {} is over", after.job),
         };
         let names: Vec<String> = self.awaited().take(NAMED_MAX).map(named).collect();
         let more = self.awaited().count().saturating_sub(NAMED_MAX);
@@ -55,16 +57,21 @@ impl JobRecord {
         (!std::mem::replace(&mut queued.reported, true)).then_some(why)
     }
 
-    /// One that had to end well has not: which, and how it ended.
+    /// One has not ended as it had to: which, and how it ended.
     pub(super) fn failed_dependency(&self) -> Option<(JobId, Option<u8>)> {
         let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
-        self.launch.batch.after.iter().filter(|after| after.ok).find_map(|after| {
+        self.launch.batch.after.iter().find_map(|after| {
             let outcome = queued.over.get(&after.job)?;
-            (outcome.status != Some(0)).then_some((after.job, outcome.status))
+            let is_wrong = match outcome.status {
+                None => after.ok || after.not_ok,
+                Some(0) => after.not_ok,
+                Some(_) => after.ok,
+            };
+            is_wrong.then_some((after.job, outcome.status))
         })
     }
 
-    /// It ends if one that had to end well has not.
+    /// It ends if one has not ended as it had to.
     pub(super) fn judge_dependencies(&mut self) {
         let Some((job, status)) = self.failed_dependency() else { return };
         let text = match status {

@@ -8,11 +8,12 @@ use tutti_protocol::wire::{Counted, Ended, Inherits, Input, Program, Reached, Re
 use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
 
+use super::allocation;
 use super::answers::Requester;
 use super::stillness::Stuck;
 use super::waits::Waits;
 use crate::core::clocks::Clocks;
-use crate::members::NodeId;
+use crate::members::{Members, NodeId};
 use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
     Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, SpawnOrder,
@@ -202,10 +203,21 @@ impl JobRecord {
         }
     }
 
-    /// It has nodes from now on.
-    pub(super) fn place(&mut self, nodes: Vec<NodeId>, first_ranks: Vec<u32>, incarnations: Vec<u64>) {
+    /// It has nodes from now on, with so many ranks on each. A script runs on the first one.
+    pub(super) fn place(&mut self, parts: &[(NodeId, u32)], members: &Members) {
         (self.queued, self.chosen) = (None, true);
-        self.launch = Arc::new(Launch { nodes, first_ranks, incarnations, ..Launch::clone(&self.launch) });
+        let mut launch = Launch::clone(&self.launch);
+        let mut begun = parts;
+        if let Some(allocation) = &mut launch.allocation {
+            allocation.parts = parts.to_vec();
+            allocation::set_variable(&mut launch, members);
+            begun = &parts[..parts.len().min(1)];
+        }
+        launch.nodes = begun.iter().map(|part| part.0).collect();
+        let firsts = begun.iter().scan(0, |next, part| Some(std::mem::replace(next, *next + part.1)));
+        launch.first_ranks = firsts.collect();
+        launch.incarnations = launch.nodes.iter().map(|node| members.nodes[node].about.incarnation).collect();
+        self.launch = Arc::new(launch);
         self.order.launch = Some(Arc::clone(&self.launch));
         self.notices.extend(placed(&self.launch));
     }
@@ -395,8 +407,14 @@ impl JobRecord {
         self.end_by(None, 1);
     }
 
-    /// Makes what is to be of what the parts say. Ranks may have put so much over PMI.
-    pub(super) fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, now: Clocks, puts_bytes_max: usize) {
+    /// Makes what is to be of what the parts say. Ranks may have put so much over PMI. A job is not over
+    /// before its steps are.
+    pub(super) fn judge(
+        &mut self,
+        states: &BTreeMap<NodeId, PartState>,
+        now: Clocks,
+        (puts_bytes_max, has_steps): (usize, bool),
+    ) {
         let wall_ms = now.wall_ms;
         if self.queued.is_some() {
             return self.judge_waiting(wall_ms);
@@ -446,7 +464,7 @@ impl JobRecord {
             self.pids.iter_mut().for_each(grown);
         }
         self.order.leave |= self.is_left(&parts);
-        if all(Phase::Over) && !self.over {
+        if all(Phase::Over) && !self.over && !has_steps {
             self.over = true;
             self.ended_ms = Some(wall_ms);
             let statuses: Vec<u8> = parts.iter().flatten().map(|part| part.status).collect();

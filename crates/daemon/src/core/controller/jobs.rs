@@ -138,12 +138,15 @@ impl Jobs {
     pub(super) fn lose_node(&mut self, node: NodeId, name: &str, now_ms: u64) {
         for (id, job) in self.records.iter_mut().filter(|(_, job)| !job.order.forget) {
             self.pending.insert(*id);
-            if job.launch.index(node).is_some() && job.lost.insert(node) {
+            if job.launch.has_node(node) && job.lost.insert(node) {
                 let is_news = !job.is_ending() && !job.by_user;
                 job.end_by(Some(node), 1);
                 if is_news {
-                    let text =
-                        format!("node {name} does not answer any more, its ranks are lost; the job is ended");
+                    let what = match job.launch.index(node) {
+                        Some(_) => "its ranks are lost",
+                        None => "which the job was given for its steps",
+                    };
+                    let text = format!("node {name} does not answer any more, {what}; the job is ended");
                     job.record_cause(text.clone());
                     job.report(Report::Warning(text));
                 }
@@ -197,8 +200,9 @@ impl Jobs {
         for job in self.records.values_mut().filter(|job| !job.order.forget) {
             if job.adopted_until_ms.is_some_and(|until_ms| now_ms >= until_ms) {
                 job.adopted_until_ms = None;
-                let nodes = job.launch.nodes.iter().chain([&job.launch.origin]);
-                absent.extend(nodes.filter(|node| !members.is_alive(**node)));
+                let places = job.launch.places().into_iter().map(|(node, _)| node);
+                let nodes = places.chain(job.launch.nodes.iter().copied()).chain([job.launch.origin]);
+                absent.extend(nodes.filter(|node| !members.is_alive(*node)));
             }
         }
         for node in absent {
@@ -207,7 +211,7 @@ impl Jobs {
         let unheard =
             |job: &JobRecord| job.received < job.notices.len() as u64 && now_ms >= job.sent_ms + RESEND_MS;
         let is_due = |job: &JobRecord| {
-            let is_late = job.is_past_limit(boot_ms);
+            let is_late = job.is_past_limit(boot_ms) || job.is_term_due(boot_ms);
             unheard(job) || job.taking.is_some() || job.stuck.is_due(now_ms) || is_late
         };
         let mut ids = std::mem::take(&mut self.pending);

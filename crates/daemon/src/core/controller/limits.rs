@@ -18,6 +18,10 @@ use crate::message::{Run, Suspended};
 use tutti_protocol::time_limit;
 use tutti_protocol::users::SuspendedBy;
 
+/// What a job gets at its limit.
+pub(super) const TERM: u32 = Signal::TERM.as_raw() as u32;
+/// Between TERM to the steps of a script and TERM to the script.
+const SCRIPT_GRACE_MS: u64 = 5_000;
 /// Between TERM and KILL.
 const GRACE_MS: u64 = 10_000;
 /// Exit status of a job that has reached its limit, as timeout(1) has it.
@@ -79,9 +83,21 @@ impl JobRecord {
         }
     }
 
-    /// `true`: it has just reached its limit.
-    pub(super) fn judge_limit(&mut self, boot_ms: u64) -> bool {
+    /// Its steps have had TERM, and its script has had time to see how they end: it gets TERM too.
+    pub(super) fn is_term_due(&self, boot_ms: u64) -> bool {
+        let Some(since_term) = self.order.clock.since_term else { return false };
+        self.launch.allocation.is_some()
+            && !self.is_ending()
+            && since_term.at(boot_ms) >= SCRIPT_GRACE_MS
+            && !self.order.signals.iter().any(|(_, signal)| *signal == TERM)
+    }
+
+    /// `true`: it has just reached its limit. Its steps, if it has any, get TERM before its script does.
+    pub(super) fn judge_limit(&mut self, boot_ms: u64, has_steps: bool) -> bool {
         if !self.is_past_limit(boot_ms) {
+            if self.is_term_due(boot_ms) {
+                self.signal(TERM);
+            }
             return false;
         }
         if self.order.clock.since_term.is_some() {
@@ -92,7 +108,9 @@ impl JobRecord {
         self.record_limit();
         let text = self.cause.clone().unwrap_or_default();
         self.report(Report::Warning(format!("{text}; the job is ended")));
-        self.signal(Signal::TERM.as_raw() as u32);
+        if !has_steps {
+            self.signal(TERM);
+        }
         true
     }
 

@@ -8,11 +8,11 @@ use tutti_sched::fill_trial::PutOut;
 
 use super::job::JobRecord;
 use super::jobs::Jobs;
-use super::{late, placement};
+use super::late;
 use crate::core::local::LocalNode;
 use crate::core::relay::Relay;
 use crate::members::{Members, NodeId};
-use crate::message::{JobId, JobRow, NodeRow, Run};
+use crate::message::{JobId, JobRow, Launch, NodeRow, Run};
 use tutti_protocol::public::{self, PublicRow};
 use tutti_protocol::users::FreezeMethod;
 
@@ -31,9 +31,9 @@ pub(super) fn list(
         state: job.state(),
         name: job.launch.batch.name.clone(),
         limit_ms: job.launch.batch.limit().map(|(limit_ms, _)| limit_ms),
-        ranks: job.launch.job.ranks() + job.later_ranks(),
-        nodes: members.names(&job.launch.nodes),
-        first_ranks: job.launch.first_ranks.clone(),
+        ranks: job.launch.ranks() + job.later_ranks(),
+        nodes: job.launch.places().iter().map(|(node, _)| members.name(*node)).collect(),
+        first_ranks: first_ranks(&job.launch),
         command: job.command.clone(),
         submitted_ms: job.launch.submitted_ms,
         started_ms: job.started_ms,
@@ -67,8 +67,21 @@ pub(super) fn list(
         connected: Vec::new(),
         cause: job.cause.clone(),
         pids: job.pids.iter().map(|(node, pids)| (members.name(*node), pids.clone())).collect(),
+        script: job.launch.allocation.is_some(),
+        step_of: job.launch.step_of,
     };
     jobs.records.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
+}
+
+/// Rank of each node's first one.
+fn first_ranks(launch: &Launch) -> Vec<u32> {
+    match &launch.allocation {
+        None => launch.first_ranks.clone(),
+        Some(allocation) => {
+            let ranks = allocation.parts.iter().map(|part| part.1);
+            ranks.scan(0, |next, ranks| Some(std::mem::replace(next, *next + ranks))).collect()
+        }
+    }
 }
 
 /// What every user of the machine may know of the jobs that are not over.
@@ -144,8 +157,10 @@ pub(super) fn ranks(jobs: &Jobs) -> BTreeMap<NodeId, u64> {
 
 fn load(jobs: &Jobs) -> BTreeMap<NodeId, Load> {
     let mut load: BTreeMap<NodeId, Load> = BTreeMap::new();
-    for launch in jobs.records.values().filter(|job| !job.over).map(|job| &job.launch) {
-        for (node, ranks) in placement::shares(&launch.nodes, &launch.first_ranks, launch.job.ranks()) {
+    let open = jobs.records.values().filter(|job| !job.over).map(|job| &job.launch);
+    // A step has what its job has.
+    for launch in open.filter(|launch| launch.step_of.is_none()) {
+        for (node, ranks) in launch.places() {
             let of_node = load.entry(node).or_default();
             of_node.ranks += ranks;
             of_node.declared_bytes += launch.terms.memory_bytes;

@@ -146,6 +146,7 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
         owner: Owner::default(),
         phases: terms.phases,
         fill: terms.fill,
+        within: None,
     };
     let nodes = members.alive().map(|(node, member)| (node, member.about.slots, member.about.memory_bytes));
     could_hold(nodes, &demand)?;

@@ -186,7 +186,8 @@ impl Controller {
         if queued.held_until_ms.is_some() {
             return;
         }
-        if let Some(text) = self.over_limit(local, id, full) {
+        let is_step = job.launch.step_of.is_some();
+        if let Some(text) = (!is_step).then(|| self.over_limit(local, id, full)).flatten() {
             return self.wait_for_limit(local, out, id, &text);
         }
         let owner = self.jobs.get(id).map(|job| self.owner(local, job.launch.user)).unwrap_or_default();
@@ -285,10 +286,8 @@ impl Controller {
             return out.act(Action::Gang(Command::Submit(id, demand, false)));
         }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
-        let firsts = parts.iter().scan(0, |next, (_, ranks)| Some(std::mem::replace(next, *next + ranks)));
-        let incarnations = nodes.iter().map(|node| members.nodes[node].about.incarnation).collect();
         let nodes_by_name = members.names(&nodes);
-        job.place(nodes, firsts.collect(), incarnations);
+        job.place(parts, members);
         // Those that it has waited for may be forgotten.
         let (before, order): (Vec<JobId>, _) = (job.named_before().collect(), job.order.clone());
         self.jobs.pending.extend(before.into_iter().chain([id]));

@@ -8,7 +8,7 @@ use super::answers::{Asker, Requester};
 use super::bounds::{REFUSAL_BYTES_MAX, check_room};
 use super::filings::Filing;
 use super::job::{JobRecord, command, shorten};
-use super::{Controller, allowance, listing, log, placement, scheduler};
+use super::{Controller, allocation, allowance, listing, log, placement, scheduler};
 use crate::core::action::Action;
 use crate::core::job_event::{JobEvent, Submitted};
 use crate::core::local::LocalNode;
@@ -222,7 +222,15 @@ impl Controller {
                 return Some(Answer::Refused(self.jobs.unknown(after.job)));
             }
         }
-        if !enrolled {
+        let owner = match self.owner_of_step(user, &submit) {
+            Ok(owner) => owner,
+            Err(text) => return Some(Answer::Refused(text)),
+        };
+        if let Some(owner) = owner {
+            if let Err(text) = self.enter_job(members, owner, &mut submit) {
+                return Some(Answer::Refused(text));
+            }
+        } else if !enrolled {
             let entered = allowance::enter_queue(&self.rules, &mut submit);
             if let Err(text) = entered.and_then(|()| self.check_terms(local, user, &mut submit)) {
                 return Some(Answer::Refused(text));
@@ -238,8 +246,8 @@ impl Controller {
         let wanted = match enrolled {
             true => None,
             false => match wanted() {
-                Ok(demand) => match self.check_never(local, user, &demand) {
-                    Ok(()) => Some(demand),
+                Ok(demand) => match self.check_demand(local, user, owner, demand) {
+                    Ok(demand) => Some(demand),
                     Err(text) => return Some(Answer::Refused(text)),
                 },
                 Err(error) => return Some(Answer::Refused(error.to_string())),
@@ -248,6 +256,10 @@ impl Controller {
         let id = self.jobs.next_id();
         let mut environment = submit.environment;
         self.environments.share(&mut environment);
+        let allocation = match allocation::allocate(&mut submit.job, submit.script) {
+            Ok(allocation) => allocation,
+            Err(text) => return Some(Answer::Refused(text)),
+        };
         // Who runs already has his nodes.
         let nodes: Vec<NodeId> = enrolled.then_some(origin).into_iter().collect();
         let launch = Launch {
@@ -271,6 +283,8 @@ impl Controller {
             submitted_ms: local.wall_ms,
             request_id,
             enrolled,
+            allocation,
+            step_of: owner,
         };
         if let Err(text) = check_room(self.jobs.records.values(), &launch) {
             return Some(Answer::Refused(text));
@@ -284,14 +298,20 @@ impl Controller {
             submitted: Some(Submitted {
                 uid: launch.user.uid,
                 name: launch.batch.name.clone(),
-                ranks: launch.job.ranks(),
+                ranks: launch.ranks(),
             }),
             ..JobEvent::default()
         };
         out.act(Action::Log(event));
         match wanted {
             Some(demand) => {
+                let is_suspended = owner
+                    .and_then(|owner| self.jobs.get(owner))
+                    .is_some_and(|owner| owner.order.run == Run::Stop);
                 self.queue(out, id, launch, demand, requester);
+                if let Some(job) = self.jobs.get_mut(id).filter(|_| is_suspended) {
+                    job.set_run(Run::Stop, user.uid, local.clocks());
+                }
                 None
             }
             None => {
@@ -306,7 +326,7 @@ impl Controller {
     }
 
     /// None: it is answered when the job's file is written. Nobody who has `requester` is answered at once.
-    fn control(
+    pub(super) fn control(
         &mut self,
         local: &LocalNode,
         relay: &mut Relay,
@@ -324,6 +344,12 @@ impl Controller {
         if job.over {
             return refused(format!("job {id} is over"));
         }
+        if control == Control::Resume
+            && let Some(owner) = self.suspended_owner(id)
+        {
+            return refused(format!("job {id} is a step of job {owner}, which is suspended"));
+        }
+        let job = self.jobs.get_mut(id)?;
         let (was, was_detached) = (job.order.run, job.detached);
         match control {
             Control::Suspend if was == Run::Go => {
@@ -381,8 +407,29 @@ impl Controller {
             }
             log::log(local, out, id, JobEvent { event, ..JobEvent::default() });
         }
+        self.control_steps(local, relay, out, id, control, user);
         self.judge(local, relay, out, id);
         (!is_filed).then_some(Answer::Done)
+    }
+
+    /// What is done to a job is done to its steps.
+    pub(super) fn control_steps(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        owner: JobId,
+        control: Control,
+        user: User,
+    ) {
+        match control {
+            Control::Suspend | Control::Resume | Control::Signal(_) => {}
+            // Its end ends them; the others are about its front end.
+            Control::Kill | Control::Abandon | Control::Window(..) | Control::Detach => return,
+        }
+        for step in self.steps_of(owner) {
+            self.control(local, relay, out, step, control, (user, None));
+        }
     }
 
     fn shut_down(&mut self, local: &LocalNode, relay: &mut Relay, out: &mut Outbox, user: User) -> Answer {

@@ -4,7 +4,6 @@ use tutti_sched::shares::Owner;
 use tutti_sched::{Demand, Place};
 
 use super::job::JobRecord;
-use super::placement;
 use crate::core::action::Action;
 use crate::core::outbox::Outbox;
 use crate::gang::Command;
@@ -32,8 +31,8 @@ pub(super) fn leave(out: &mut Outbox, job: &JobRecord) {
 /// What it asks for where it is already.
 fn demand_in_place(job: &JobRecord) -> Demand {
     let launch = &job.launch;
-    let shares = placement::shares(&launch.nodes, &launch.first_ranks, launch.job.ranks());
-    let place = Place::Given(shares.map(|(node, ranks)| (node, ranks as u32)).collect());
+    let parts = launch.places().into_iter().map(|(node, ranks)| (node, ranks as u32));
+    let place = Place::Given(parts.collect());
     let terms = launch.terms;
     Demand {
         place,
@@ -41,9 +40,11 @@ fn demand_in_place(job: &JobRecord) -> Demand {
         exclusive: terms.exclusive,
         gang: terms.gang,
         oversubscribe: true,
-        memory_bytes: terms.memory_bytes,
+        // A step's is its job's.
+        memory_bytes: if launch.step_of.is_some() { 0 } else { terms.memory_bytes },
         owner: Owner::default(),
         phases: terms.phases,
         fill: terms.fill,
+        within: launch.step_of,
     }
 }

@@ -120,7 +120,7 @@ fn cluster_sim_dependencies_survive_controller_deaths() {
         let first = world.submit_on(1, &[1, 2], Batch::default());
         await_that(&mut world, seed, "it is submitted", |world| world.job_of(first).is_some());
         await_that(&mut world, seed, "it has begun", |world| world.has_started(JobId(1)));
-        let behind = |job, ok| Batch { after: vec![After { job, ok }], ..Batch::default() };
+        let behind = |job, ok| Batch { after: vec![After { job, ok, not_ok: false }], ..Batch::default() };
         let mut dependents = Vec::new();
         for (job, ok) in [(JobId(1), false), (JobId(1), true), (JobId(3), false)] {
             let submitted = world.submit_on(2, &[1], behind(job, ok));

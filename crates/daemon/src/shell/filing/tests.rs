@@ -54,6 +54,8 @@ fn queued(detached: bool) -> Box<Queued> {
         request_id: 0,
         incarnations: Vec::new(),
         enrolled: false,
+        allocation: None,
+        step_of: None,
     };
     Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false, over: Vec::new() })
 }

@@ -1,6 +1,8 @@
 //! The ledger of shares as the rotation keeps it: who is charged for what, and when weights are others.
 
-use crate::scheduler::Scheduler;
+use std::collections::BTreeSet;
+
+use crate::scheduler::{Job, Scheduler};
 use crate::shares::{Claim, Ledger, Owner, Standing};
 use crate::types::{JobId, Version};
 
@@ -117,7 +119,10 @@ impl Scheduler {
         for (job, home, record) in homes().filter(|(.., record)| only_fillers || !record.demand.fill) {
             let (owner, weight) = (record.demand.owner, record.turn.weight);
             fair.several |= *first_user.get_or_insert(owner.user) != owner.user;
-            wanted += home.slots;
+            // A step is in the slots of its job.
+            let within = record.demand.within.and_then(|owner| jobs.get(&owner));
+            let is_counted = |owner: &Job| owner.home.is_some() && owner.turn.idle_since_ns.is_none();
+            wanted += if within.is_some_and(is_counted) { 0 } else { home.slots };
             fair.ledger.claim(Claim { job, owner, weight, row: home.row, effective: 0 });
         }
         for claim in fair.ledger.weigh() {
@@ -145,18 +150,29 @@ impl Scheduler {
         let running = &self.rotation.running;
         let waits = |job: &JobId| running.binary_search(job).is_err() && self.may_continue(*job);
         // For a filler that waits nobody pays: it wants only what is left.
-        let wants =
-            |record: &crate::scheduler::Job| record.turn.idle_since_ns.is_none() && !record.demand.fill;
+        let wants = |record: &Job| record.turn.idle_since_ns.is_none() && !record.demand.fill;
         let waiting = self.jobs.iter().filter(|(_, record)| wants(record));
         let mut waiting = waiting.filter(|(job, _)| waits(job)).map(|(_, record)| record.demand.owner.user);
         let Some(one) = waiting.next() else { return };
         let is_several = waiting.any(|user| user != one);
-        let slots = |job: &JobId| self.matrix.residents.get(job).map_or(0, |resident| resident.slots);
+        let is_awake = |record: &Job| record.turn.idle_since_ns.is_none();
+        let wakes: BTreeSet<JobId> =
+            running.iter().copied().filter(|job| self.jobs.get(job).is_some_and(is_awake)).collect();
+        let active = running.iter().filter(|job| wakes.contains(job)).filter_map(|job| self.jobs.get(job));
+        let stepping: BTreeSet<JobId> = active.filter_map(|record| record.demand.within).collect();
+        // A step is in the slots of its job: they count once, for who is awake.
+        let slots = |job: &JobId| {
+            let owner = self.jobs.get(job).and_then(|record| record.demand.within);
+            let is_in_another = owner.is_some_and(|owner| wakes.contains(&owner));
+            let is_stepped = stepping.contains(job) && !wakes.contains(job);
+            let resident = self.matrix.residents.get(job).filter(|_| !is_in_another && !is_stepped);
+            resident.map_or(0, |resident| resident.slots)
+        };
         let whole: u64 = running.iter().map(slots).sum();
         for job in running {
             let Some(record) = self.jobs.get(job) else { continue };
             let user = record.demand.owner.user;
-            if record.turn.idle_since_ns.is_none() && (is_several || user != one) {
+            if is_awake(record) && (is_several || user != one) {
                 self.fair.ledger.charge(user, passed_ns, slots(job), whole);
             }
         }

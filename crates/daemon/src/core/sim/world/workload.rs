@@ -140,7 +140,7 @@ impl World {
         if last_job > 0 && random.below(3) == 0 {
             for _ in 0..1 + random.below(3) {
                 let job = JobId(last_job - random.below(last_job.min(6)));
-                after.push(After { job, ok: random.below(2) == 0 });
+                after.push(After { job, ok: random.below(2) == 0, not_ok: false });
             }
         }
         let time_ms = (random.below(5) == 0).then(|| 300 + random.below(6_000));
@@ -227,6 +227,9 @@ impl World {
             groups: Vec::new(),
             session: None,
             key: self.random.number(),
+            script: false,
+            step: false,
+            caller: None,
         }
     }
 }
