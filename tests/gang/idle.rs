@@ -7,7 +7,7 @@ use tutti_tests::{Scratch, compile, compile_with};
 use crate::Cluster;
 use crate::harness::{RANK, Running, await_that};
 use crate::traffic::Traffic;
-use crate::turns::Turns;
+use crate::turns::{Turns, groups};
 
 /// One of our C programs as a job of all nodes; it runs when this returns.
 #[track_caller]
@@ -106,8 +106,11 @@ fn idle_gang_answers_while_exempt() {
     let Some(turns) = Turns::of(&[&asked]) else { return };
     // It has the cores for an hour: nobody else has a turn.
     let busy = cluster.start(&["run", "-n", "2", "sh", "-c", "while :; do :; done"]);
-    let group = || Turns::of(&[&busy]).expect("cgroups can be made");
-    await_that("the other works", || busy.mark.processes().len() >= 3 && !group().is_frozen_anywhere(0));
+    // Its processes are there before they are in their cgroup.
+    let is_in_group = || busy.mark.processes().len() >= 3 && !groups(&busy).is_empty();
+    await_that("the other has begun", is_in_group);
+    let group = Turns::of(&[&busy]).expect("it is in one");
+    await_that("the other works", || !group.is_frozen_anywhere(0));
     for question in 0..20 {
         let line = format!("question {question}");
         writeln!(ask, "{line}").expect("the pipe");
