@@ -60,6 +60,9 @@ pub(super) struct JobFreezer {
     /// The pages of its starters here.
     pages: Vec<Told>,
     file_locks: FileLocks,
+    /// The switch and the end of its slice, as its pages have them or will when it goes on.
+    turn: Option<(u64, u64)>,
+    is_turn_sent: bool,
     /// It stands still in the middle of its turn.
     is_held_inside: bool,
     /// Its line on the board.
@@ -124,6 +127,8 @@ impl JobFreezer {
             state: FreezeState::default(),
             pages: Vec::new(),
             file_locks: FileLocks::new(now_ns()),
+            turn: None,
+            is_turn_sent: false,
             is_held_inside: false,
             line: None,
             starters: starters.clone(),
@@ -141,7 +146,7 @@ impl JobFreezer {
         self.file_locks.open(now_ns, &self.pages);
         self.send();
         let is_unlocking = self.state == FreezeState::Unlocking;
-        (self.pages, self.file_locks) = (pages, FileLocks::new(now_ns));
+        (self.pages, self.file_locks, self.turn) = (pages, FileLocks::new(now_ns), None);
         if is_unlocking {
             self.request_freeze(now_ns);
         } else if self.is_held() || self.is_held_inside {
@@ -325,6 +330,7 @@ impl JobFreezer {
         let now_ns = now_ns();
         self.file_locks.open(now_ns, &self.pages);
         self.is_held_inside = false;
+        self.is_turn_sent = true;
         if before == FreezeState::Unlocking {
             return self.send();
         }
@@ -355,10 +361,15 @@ impl JobFreezer {
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
     pub(super) fn publish_turn(&mut self, generation: u64, slice_end_ns: u64) {
-        self.pages.iter_mut().for_each(|page| page.publish_turns(generation, slice_end_ns));
-        // Who stands still is told when it goes on.
-        if !self.is_held() {
-            self.send();
+        let turn = Some((generation, slice_end_ns));
+        // Mostly it was said before the thaw: nobody is woken up for it again.
+        if self.turn != turn || !self.is_turn_sent {
+            self.pages.iter_mut().for_each(|page| page.publish_turns(generation, slice_end_ns));
+            // Who stands still is told when it goes on.
+            (self.turn, self.is_turn_sent) = (turn, !self.is_held());
+            if self.is_turn_sent {
+                self.send();
+            }
         }
         self.line.iter_mut().for_each(|line| line.publish_turn(generation, slice_end_ns, now_ns()));
     }
