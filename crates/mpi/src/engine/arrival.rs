@@ -5,6 +5,7 @@ use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};
 
 use super::lanes::{Lane, SingleCopy, State};
 use super::message::{LOCAL_EAGER_BYTES_MAX, Message, Mode, finish_receive};
+use super::peer::{CARRIED_AT, CARRIES};
 use super::streams::{Sink, Stream};
 use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use super::{ENVELOPES_PER_TURN, Engine};
@@ -46,6 +47,26 @@ impl Engine {
                 }
             } else {
                 let arguments = std::array::from_fn(|i| message.argument(i));
+                if envelope.kind == RTS && envelope.flags == CARRIES {
+                    let posted =
+                        self.matching.take_posted(&mut self.requests, from, envelope.context, envelope.tag);
+                    if let Some(index) = posted {
+                        let request = self.requests.get_mut(index);
+                        accept(request, from, &envelope);
+                        if request.rtr != 0 {
+                            peer.advertising.matched(request.rtr, false);
+                        }
+                        let bytes = envelope.length as usize;
+                        let data = message.inline(CARRIED_AT + bytes).wrapping_add(CARRIED_AT);
+                        // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7);
+                        // the data lie in the message.
+                        unsafe { request.buffer.store(0, data, bytes) };
+                        message.consume();
+                        finish_receive(&mut self.requests, index);
+                        self.send_control(from, FIN, arguments[0] as u32);
+                        continue;
+                    }
+                }
                 message.consume();
                 self.take_control(from, &envelope, arguments);
             }

@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | EAGER | sender | data | a whole small message |
 //! | STREAM | sender | message number, 0, what the data are (while checking) | an eager message whose data come through the bulk ring |
-//! | RTS | sender | message number, address or 0, as above | a large or synchronous message: the receiver decides how it comes |
+//! | RTS | sender | message number, address or 0, as above | a large or synchronous message: the receiver decides how it comes; a small one brings its data behind the address, in place of what they are |
 //! | CTS | receiver | message number | matched: stream it through the bulk ring |
 //! | DONE | receiver | message number | matched and copied: the send is finished |
 //! | COOP | receiver | message, address, offset, number of the copy | matched: copy these bytes with me |

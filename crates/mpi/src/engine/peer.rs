@@ -250,10 +250,17 @@ impl Peer {
         }
         let message = self.next_message;
         let kind = if asks { RTS } else { STREAM };
-        let envelope = Envelope { kind, flags: 0, context, tag, length: buffer.bytes as u64 };
+        let carries = asks && CARRIED_AT + buffer.bytes <= self.inline_bytes_max;
+        let flags = if carries { CARRIES } else { 0 };
+        let envelope = Envelope { kind, flags, context, tag, length: buffer.bytes as u64 };
         let address = if buffer.map.is_none() { buffer.at as u64 } else { 0 };
         let arguments = [u64::from(message), address, buffer.word().0, 0, 0];
-        if !self.rings.out.try_push(&envelope, &words(&arguments)) {
+        let pushed = if carries {
+            self.push_with_data(&envelope, &words(&arguments)[..CARRIED_AT], buffer)
+        } else {
+            self.rings.out.try_push(&envelope, &words(&arguments))
+        };
+        if !pushed {
             return Launched::Full;
         }
         self.next_message = message.wrapping_add(1);
@@ -263,6 +270,19 @@ impl Peer {
         } else {
             self.charge(buffer.bytes);
             Launched::Streaming(message)
+        }
+    }
+
+    /// Announces a message together with its data, if the ring has room.
+    #[inline(never)]
+    fn push_with_data(&mut self, envelope: &Envelope, arguments: &[u8], buffer: &Buffer) -> bool {
+        // SAFETY: the user's memory is valid (MPI's rule for send buffers); what is written are the arguments
+        // and the data.
+        unsafe {
+            self.rings.out.try_push_with(envelope, arguments.len() + buffer.bytes, |to| {
+                to.copy_from_nonoverlapping(arguments.as_ptr(), arguments.len());
+                buffer.load(0, to.add(arguments.len()), buffer.bytes);
+            })
         }
     }
 
@@ -364,6 +384,11 @@ impl Peer {
         }
     }
 }
+
+/// Flag of an announcement: the data are behind its first arguments.
+pub(super) const CARRIES: u8 = 1;
+/// Bytes of the arguments before them: number and address.
+pub(super) const CARRIED_AT: usize = size_of::<[u64; 2]>();
 
 /// Arguments of a control message as its inline data; with the header they fill one line.
 fn words(arguments: &[u64; 5]) -> [u8; 40] {

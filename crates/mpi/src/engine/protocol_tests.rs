@@ -542,3 +542,28 @@ fn written_message_that_is_opened_while_another_is_read_wakes_its_receiver() {
     world.progress(B);
     assert!(rung && world.is_done(B, takes) && taken == written && read == announced);
 }
+
+#[test]
+fn small_synchronous_message_brings_its_data_to_a_posted_receive() {
+    for bytes in [0, 1, 24, 25, 500, 2032, 2033, 2048, 2049, LOCAL_EAGER_BYTES_MAX + 1] {
+        for is_posted in [true, false] {
+            for room in [bytes, bytes / 2] {
+                let mut world = world(2);
+                let (data, mut place) = (pattern(bytes, 4), vec![0; room]);
+                let early = is_posted.then(|| world.receive(B, A as i32, 3, &mut place));
+                let sent = world.send_synchronously(A, B, 3, &data);
+                world.settle();
+                assert_eq!(world.is_done(A, sent), is_posted, "{bytes} bytes");
+                let received = early.unwrap_or_else(|| world.receive(B, A as i32, 3, &mut place));
+                world.settle();
+                assert!(world.is_done(A, sent) && world.is_done(B, received), "{bytes} bytes");
+                let outcome = world.0[B].requests.get(received).outcome();
+                let error = if room < bytes { crate::abi::MPI_ERR_TRUNCATE } else { crate::abi::MPI_SUCCESS };
+                assert_eq!((outcome.bytes, outcome.tag, outcome.error), (bytes, 3, error));
+                assert_eq!(place, data[..room]);
+                let copied = world.0[B].counters.copied_bytes;
+                assert!(copied == 0 || !is_posted || bytes > 2032, "{copied} of {bytes} bytes copied");
+            }
+        }
+    }
+}
