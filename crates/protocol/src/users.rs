@@ -103,6 +103,22 @@ pub struct Prices {
     /// Jobs that are left out of their rows because they have flooded the network.
     #[serde(default)]
     pub left_out: Vec<JobId>,
+    /// What jobs have had, and where they are in the matrix, by number.
+    #[serde(default)]
+    pub places: Vec<Place>,
+}
+
+/// What a job has had, and where it is in the matrix, as far as is known: up to a second ago.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The job.
+    pub job: JobId,
+    /// Time in which it was to run and was not idle, in ms.
+    pub served_ms: u64,
+    /// The rows that it is in, from 0 on; empty: none, or not known.
+    pub rows: Vec<u32>,
+    /// Its slots by node, from 0 on, of a job that takes turns; empty: not known.
+    pub slots: Vec<(NodeId, Vec<u32>)>,
 }
 
 /// What is done to a job.

@@ -33,7 +33,7 @@ use crate::market::Market;
 use crate::matrix::{Matrix, Policy};
 use crate::message::{Mode, Plan, Switch};
 use crate::scheduler::rotation::{Account, Freeze, Turn};
-use crate::types::{Generation, JobId, NodeId, SLICE_DEFAULT_NS, Version};
+use crate::types::{Generation, JobId, NodeId, SLICE_DEFAULT_NS, Slots, Version};
 use crate::wait::Wait;
 
 /// The shortest and the longest slice.
@@ -420,6 +420,18 @@ impl Scheduler {
     #[must_use]
     pub fn plan(&self) -> Plan {
         self.matrix.plan()
+    }
+
+    /// The jobs of each row of the plan, by the row's number; ascending.
+    pub fn rows(&self) -> impl Iterator<Item = (u32, JobId)> + '_ {
+        let rows = (0..).zip(self.matrix.rows());
+        rows.flat_map(|(at, row)| row.all.iter().map(move |&job| (at, job)))
+    }
+
+    /// The slots of the jobs that take turns, by job and node.
+    pub fn slots(&self) -> impl Iterator<Item = (JobId, NodeId, Slots)> + '_ {
+        let turns = self.matrix.residents.iter().filter(|(_, resident)| resident.gang);
+        turns.flat_map(|(&job, resident)| resident.parts.iter().map(move |part| (job, part.node, part.slots)))
     }
 
     /// The version of [`Self::plan`].

@@ -103,7 +103,7 @@ fn node_json(nodes: &[NodeRow], one: &NodePrices) -> serde_json::Value {
 /// When no daemon answers; a text for the user.
 pub(super) fn prices(in_json: bool) -> Result<ExitCode, String> {
     let (prices, nodes) = (ask()?, nodes()?);
-    let Prices { processor, half_life_ms, users: standings, nodes: found, left_out } = &prices;
+    let Prices { processor, half_life_ms, users: standings, nodes: found, left_out, .. } = &prices;
     let processor_price = price_milli(processor.wanted_milli, processor.slots * 1000);
     if in_json {
         let memory = |node: &NodeRow| {

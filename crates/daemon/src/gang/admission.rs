@@ -153,8 +153,9 @@ impl Admission {
         let served = |job: &JobId| {
             let account = scheduler.account(*job)?;
             let busy_permille = account.busy.permille(BUSY_SEEN_US);
-            let Account { turns, effective_milli, .. } = account;
-            Some(Served { job: *job, turns, effective_milli, busy_permille })
+            let Account { turns, effective_milli, service_ns, .. } = account;
+            let served_ms = service_ns / 1_000_000;
+            Some(Served { job: *job, turns, effective_milli, busy_permille, served_ms })
         };
         self.jobs.keys().filter_map(served)
     }

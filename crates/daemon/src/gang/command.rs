@@ -8,7 +8,9 @@ use tutti_protocol::users::FreezeMethod;
 use tutti_sched::controller::{Lags, Notice};
 use tutti_sched::market::{NodePrices, NodeUse};
 use tutti_sched::shares::{Owner, Standing};
-use tutti_sched::{Demand, JobId, NodeId, Policy, Processor, SLICE_DEFAULT_NS, SubmitError, Wait, Window};
+use tutti_sched::{
+    Demand, JobId, NodeId, Policy, Processor, SLICE_DEFAULT_NS, Slots, SubmitError, Wait, Window,
+};
 
 use super::fetcher::Handover;
 use super::switch_links::Neighbour;
@@ -157,6 +159,8 @@ pub struct Served {
     pub effective_milli: u64,
     /// How much of its slots' time it uses, in thousandths; none: not known yet.
     pub busy_permille: Option<u32>,
+    /// Time in which it was to run and was not idle, in ms.
+    pub served_ms: u64,
 }
 
 /// What jobs and users have had.
@@ -174,6 +178,10 @@ pub struct ServedReport {
     pub prices: Vec<NodePrices>,
     /// Jobs that are left out of their rows because they have flooded the network.
     pub left_out: Vec<JobId>,
+    /// The matrix: row, and a job in it.
+    pub rows: Vec<(u32, JobId)>,
+    /// Slots of the jobs that take turns, of the first [`super::mailbox::PARTS_MAX`] parts.
+    pub slots: Vec<(JobId, NodeId, Slots)>,
 }
 
 /// What the thread says.

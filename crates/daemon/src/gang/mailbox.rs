@@ -38,6 +38,8 @@ const CAPACITY: usize = 64;
 const MESSAGE_BYTES: usize = 1024;
 /// The slices of more jobs take memory.
 const JOBS: usize = 1024;
+/// Places of jobs in rows, and parts of jobs with their slots, that are reported: what is behind them is not.
+pub(super) const PARTS_MAX: usize = 1024;
 
 /// A command, and the next one.
 #[derive(Debug, Default)]
@@ -193,7 +195,9 @@ impl Default for Served {
         let (jobs, users) = (Vec::with_capacity(JOBS), Vec::with_capacity(JOBS));
         let (used, prices) = (Vec::with_capacity(JOBS), Vec::with_capacity(JOBS));
         let (processor, left_out) = (Processor::default(), Vec::with_capacity(JOBS));
-        Served(Arc::new(Mutex::new(ServedReport { jobs, users, used, processor, prices, left_out })))
+        let (rows, slots) = (Vec::with_capacity(JOBS), Vec::with_capacity(PARTS_MAX));
+        let report = ServedReport { jobs, users, used, processor, prices, left_out, rows, slots };
+        Served(Arc::new(Mutex::new(report)))
     }
 }
 
@@ -216,6 +220,10 @@ impl Served {
         slot.prices.extend(scheduler.prices());
         slot.left_out.clear();
         slot.left_out.extend_from_slice(scheduler.left_out());
+        slot.rows.clear();
+        slot.rows.extend(scheduler.rows().take(PARTS_MAX));
+        slot.slots.clear();
+        slot.slots.extend(scheduler.slots().take(PARTS_MAX));
         true
     }
 
@@ -234,6 +242,31 @@ fn lock_uncontended<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mailbox_report_of_places_is_bounded_and_takes_no_memory() {
+        use tutti_sched::{Config, Demand, JobId, NodeId};
+        let mut scheduler = Scheduler::new(Config::default()).unwrap();
+        let jobs = PARTS_MAX as u64 + 100;
+        for number in 0..jobs {
+            scheduler.handle_node(0, NodeId(number as u32), 1, 0);
+            scheduler.submit(0, JobId(number), &Demand::any(1, 1)).unwrap();
+            scheduler.begin(0, JobId(number));
+        }
+        let _ = scheduler.next_row(0);
+        let places: Vec<(u32, JobId)> = scheduler.rows().collect();
+        assert_eq!(places, (0..jobs).map(|job| (0, JobId(job))).collect::<Vec<_>>());
+        assert_eq!(scheduler.plan().rows, [places.iter().map(|(_, job)| *job).collect::<Vec<_>>()]);
+        let served = Served::default();
+        let room = |report: &ServedReport| (report.rows.capacity(), report.slots.capacity());
+        let before = room(&served.0.lock().unwrap());
+        assert!(served.try_put(std::iter::empty(), &scheduler));
+        let report = served.read();
+        assert_eq!((report.rows.len(), report.slots.len()), (PARTS_MAX, PARTS_MAX));
+        assert_eq!(room(&served.0.lock().unwrap()), before);
+        let (job, node, slots) = report.slots[7];
+        assert_eq!((job, scheduler.parts(job).unwrap()[0].node, slots.count()), (JobId(7), node, 1));
+    }
 
     #[test]
     fn mailbox_commands_come_once_in_order() {

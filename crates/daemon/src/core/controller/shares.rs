@@ -1,8 +1,11 @@
 //! Whose share a job has: names of the configuration become numbers when a job is given to the scheduler, and
 //! again when the configuration is another.
 
+use std::collections::BTreeMap;
+
 use tutti_protocol::config::rules::SHARE_DEFAULT;
-use tutti_protocol::users::Prices;
+use tutti_protocol::users::{Place, Prices};
+use tutti_sched::JobId;
 use tutti_sched::shares::Owner;
 
 use super::Controller;
@@ -37,7 +40,26 @@ impl Controller {
     }
 
     pub(super) fn prices(&self) -> Prices {
+        let places = places(&self.served);
         let ServedReport { processor, users, prices, left_out, .. } = self.served.clone();
-        Prices { processor, half_life_ms: self.rules.half_life_ms(), users, nodes: prices, left_out }
+        let half_life_ms = self.rules.half_life_ms();
+        Prices { processor, half_life_ms, users, nodes: prices, left_out, places }
     }
+}
+
+/// What jobs have had, and where they are in the matrix, by number.
+fn places(served: &ServedReport) -> Vec<Place> {
+    let place = |job: JobId| Place { job, ..Place::default() };
+    let mut places: BTreeMap<JobId, Place> = BTreeMap::new();
+    for one in &served.jobs {
+        places.insert(one.job, Place { served_ms: one.served_ms, ..place(one.job) });
+    }
+    for (row, job) in &served.rows {
+        places.entry(*job).or_insert_with(|| place(*job)).rows.push(*row);
+    }
+    for (job, node, slots) in &served.slots {
+        let slots = (*node, slots.iter().collect());
+        places.entry(*job).or_insert_with(|| place(*job)).slots.push(slots);
+    }
+    places.into_values().collect()
 }
