@@ -70,7 +70,7 @@ link('starter','snapshot',40,-40); link('daemon','snapshot',-20,40); link('bindi
 link('protocol','os',-30); link('protocol','sched',40,-40); link('snapshot','os',-60,60)
 link('mpi','runtime',-70,30); link('mpi','rma',40); link('mpi','datatype',-52,-52)
 link('runtime','channel',-60,40); link('runtime','transport',-20,40); link('runtime','shm',56,70)
-c.text(430,440,'also: cli and daemon use os; daemon uses sched; starter uses os; starter and snapshot use channel and shm; rma uses shm')
+c.text(430,440,'cli and top use client, which uses protocol, os and shm; also: cli and daemon use os; daemon uses sched; starter uses os; starter and snapshot use channel and shm; rma uses shm')
 c.text(430,465,'for tests: testkit; for pictures: svg')
 c.text(430,495,'green: no system calls, no clock, no threads: computation on what it is given',fill='#4c8a4c')
 c.save(out+'/crates.svg')

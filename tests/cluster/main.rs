@@ -43,6 +43,7 @@ mod stuck;
 mod stuck_memory;
 mod terminal;
 mod timeline;
+mod top;
 mod trace_op;
 mod two_users;
 mod why;

@@ -69,6 +69,12 @@ impl Terminal {
         }
     }
 
+    /// What comes next on the screen, as it is sent; none within the limit.
+    #[allow(dead_code, reason = "for programs that draw")]
+    pub fn next_bytes(&mut self) -> Option<Vec<u8>> {
+        self.screen.recv_timeout(LIMIT).ok()
+    }
+
     pub fn press(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).expect("the terminal");
     }

@@ -19,6 +19,7 @@ const PAGES: [(&str, &[&[&str]]); 5] = [
         &[
             &["tutti", "wait"],
             &["tutti", "ps"],
+            &["tutti", "top"],
             &["tutti", "status"],
             &["tutti", "nodes"],
             &["tutti", "snapshot"],

@@ -173,7 +173,7 @@ fn as_table(reader: &Reader) -> String {
             line.ranks.to_string(),
         ]);
     }
-    let mut text = crate::table::aligned(
+    let mut text = tutti_client::table::aligned(
         &of_nodes,
         &[true, false, true, true, true, true, true, true, true, true, true, true, true],
     );
@@ -182,7 +182,7 @@ fn as_table(reader: &Reader) -> String {
     }
     if of_jobs.len() > 1 {
         text.push('\n');
-        text += &crate::table::aligned(&of_jobs, &[true, false, true, true, true, true, true]);
+        text += &tutti_client::table::aligned(&of_jobs, &[true, false, true, true, true, true, true]);
     }
     text
 }

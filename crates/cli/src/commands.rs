@@ -19,23 +19,22 @@ use tutti_snapshot::Deadlock;
 use crate::cluster::{self, Answer, Control, FreezeMethod, JobId, JobRow, JobState, NodeRow, Request};
 use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
-use crate::moments::{elapsed, instant};
 use crate::options::{self, Launcher};
-use crate::table::aligned;
 use crate::{
-    board, configuration, doctor, front, history, others, output, simulate, snapshot, states, stdout,
-    timeline, trace_op, up, users,
+    board, configuration, doctor, front, history, output, simulate, snapshot, stdout, timeline, trace_op, up,
 };
+use tutti_client::filter::Filter;
+use tutti_client::moments::{elapsed, instant};
+use tutti_client::table::aligned;
+use tutti_client::{others, states, users};
 
 mod account;
 mod advise;
-mod filter;
 mod logs;
 mod selection;
 mod shares;
+mod top;
 mod why;
-
-use filter::Filter;
 
 /// Characters of another user's command that are shown, as of one's own.
 const COMMAND_CHARS: usize = 60;
@@ -49,12 +48,13 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 31] = [
+const USAGES: [&str; 32] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
     "wait JOB ...",
     "ps [--all] [-l] [--user USER] [--state STATE] [--name NAME] [--json]",
+    "top [-i SECONDS] [--user USER] [--state STATE] [--once | --json]",
     "status JOB [--json]",
     "account [--user USER] [--last TIME] [--by-user] [--json]",
     "why JOB",
@@ -116,6 +116,8 @@ enum Command {
         #[arg(long, requires = "json")]
         others: bool,
     },
+    /// Nodes, jobs and users, live
+    Top(tutti_client::top_options::Options),
     /// Wait until jobs are over; the exit status is the first of theirs that is not 0
     Wait {
         /// Their numbers
@@ -318,6 +320,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             let filter = Filter { user, state, name };
             if long { shares::list(all, &filter) } else { ps(all, &filter, json, others) }
         }
+        Command::Top(_) => top::run(),
         Command::Prices { json } => shares::prices(json),
         Command::Advise { json } => advise::run(json),
         Command::Wait { jobs } => Ok(wait(&jobs)),

@@ -15,7 +15,8 @@ use tutti_protocol::size;
 
 use crate::cluster::{self, Answer, NodeRow, Request};
 use crate::options::USAGE;
-use crate::{stdout, users};
+use crate::stdout;
+use tutti_client::users;
 
 /// Nodes have this time to store what was reloaded.
 const STORED: Duration = Duration::from_secs(2);
@@ -163,7 +164,7 @@ fn show(rows: &[Setting], json: bool) -> Result<ExitCode, String> {
     }
     let mut table = vec![["KEY", "VALUE", "FROM"].map(str::to_owned).to_vec()];
     table.extend(rows.iter().map(|row| vec![row.key.clone(), row.value.clone(), row.source.to_string()]));
-    Ok(stdout::print(Some(crate::table::aligned(&table, &[false; 3])), ""))
+    Ok(stdout::print(Some(tutti_client::table::aligned(&table, &[false; 3])), ""))
 }
 
 /// `tutti reload`: the controller reads its file; says which nodes have it.

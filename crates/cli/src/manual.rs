@@ -15,7 +15,7 @@ use clap_mangen::Man;
 use tutti_protocol::daemon_options;
 
 use crate::options::{self, Launcher};
-use crate::states;
+use tutti_client::states;
 
 /// A manual page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -269,7 +269,10 @@ fn table(rows: &[Row]) -> String {
             format!("{:.1} s", row.took_s),
         ]
     }));
-    crate::table::aligned(&table, &[false, true, true, true, true, true, true, true, true, true, true, true])
+    tutti_client::table::aligned(
+        &table,
+        &[false, true, true, true, true, true, true, true, true, true, true, true],
+    )
 }
 
 fn picture(rows: &[Row], options: &Options) -> String {

@@ -65,7 +65,7 @@ fn take(job: JobId) -> Result<Snapshot, String> {
         return Err("the daemon is of another version".into());
     }
     let mut text = Vec::new();
-    while let Some((head, payload)) = frames.next()? {
+    while let Some((head, payload)) = frames.next_frame()? {
         if head.kind == Kind::Output {
             text.extend(payload);
         }

@@ -22,7 +22,6 @@ const COMMANDS: &[(&str, &str)] = &[
     ("queue", "tutti ps"),
     ("list", "tutti ps"),
     ("ls", "tutti ps"),
-    ("top", "tutti ps -l"),
     ("sacct", "tutti account"),
     ("history", "tutti ps --all"),
     ("sinfo", "tutti nodes"),

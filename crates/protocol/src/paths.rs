@@ -249,6 +249,11 @@ pub fn trace_rank() -> PathBuf {
     libexec("tutti-trace-rank")
 }
 
+/// The program of `tutti top`.
+pub fn top() -> PathBuf {
+    libexec("tutti-top")
+}
+
 fn libexec(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tuttid"));
     let prefix = own.parent().and_then(|bin| bin.parent()).map(PathBuf::from).unwrap_or_default();

@@ -10,11 +10,12 @@ use tutti_os::stderr::escape_control;
 use tutti_protocol::time_limit;
 use tutti_protocol::wire::Used;
 
-use super::filter::Filter;
 use crate::cluster::{self, Answer, JobRow, JobState, Request};
-use crate::moments::{elapsed, instant};
-use crate::table::aligned;
-use crate::{history, states, stdout, users};
+use crate::{history, stdout};
+use tutti_client::filter::Filter;
+use tutti_client::moments::{elapsed, instant};
+use tutti_client::table::aligned;
+use tutti_client::{states, users};
 
 /// Options of `tutti account`.
 #[derive(Clone, Debug, clap::Args)]

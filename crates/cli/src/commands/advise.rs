@@ -9,8 +9,9 @@ use serde_json::json;
 
 use super::OTHER_VERSION;
 use crate::cluster::{self, Answer, JobRow, Request};
-use crate::table::aligned;
-use crate::{states, stdout, users};
+use crate::stdout;
+use tutti_client::table::aligned;
+use tutti_client::{states, users};
 use tutti_protocol::users::JobState;
 
 /// Who uses more of its slots' time, in thousandths, leaves nothing that is worth a word.

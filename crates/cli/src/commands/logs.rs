@@ -94,7 +94,7 @@ impl Lately {
     fn request(job: JobId) -> Result<Self, String> {
         let (_, mut frames) = cluster::request(&Request::Logs(job))?;
         let mut lately = Lately { frames: Vec::new(), ends: Vec::new() };
-        while let Some((FrameHeader { kind, .. }, payload)) = frames.next()? {
+        while let Some((FrameHeader { kind, .. }, payload)) = frames.next_frame()? {
             match kind {
                 Kind::Output | Kind::Errors => lately.frames.push((kind, payload)),
                 Kind::Report => {

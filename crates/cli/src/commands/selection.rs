@@ -7,9 +7,10 @@ use serde_json::json;
 use tutti_os::stderr::{escape_control, print_line};
 
 use super::OTHER_VERSION;
-use super::filter::Filter;
 use crate::cluster::{self, Answer, Control, JobId, Request};
-use crate::{states, stdout};
+use crate::stdout;
+use tutti_client::filter::Filter;
+use tutti_client::states;
 
 /// Numbers in one range, at most.
 const RANGE_MAX: u64 = 10_000;

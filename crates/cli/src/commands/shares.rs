@@ -10,10 +10,11 @@ use tutti_sched::market::{NodePrices, PRICE_UNIT};
 use tutti_sched::shares::Standing;
 
 use super::OTHER_VERSION;
-use super::filter::Filter;
 use crate::cluster::{self, Answer, JobRow, NodeRow, Request};
-use crate::table::aligned;
-use crate::{others, states, stdout, users};
+use crate::stdout;
+use tutti_client::filter::Filter;
+use tutti_client::table::aligned;
+use tutti_client::{others, states, users};
 
 /// Users without root's daemon divide the machine evenly, by its clock; of so many each has at least a share.
 const SHARERS_MAX: usize = 8;

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 use tutti_protocol::turns::{TurnBatch, TurnKind};
 
-use crate::users;
+use tutti_client::users;
 
 /// A span of time, in us since 1970.
 pub type Span = (u64, u64);

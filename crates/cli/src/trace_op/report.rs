@@ -8,7 +8,7 @@ use tutti_svg::{Anchor, COLOURS, GREY, INK, PALE, Svg, short};
 
 use super::parts::{Operation, Shares, Side, Span, Stamp, What, operations};
 use super::{Case, Kernel, Kind, Target};
-use crate::table::aligned;
+use tutti_client::table::aligned;
 
 /// Columns of a bar.
 const COLUMNS: usize = 72;

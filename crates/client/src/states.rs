@@ -1,6 +1,6 @@
 //! The states of a job, as `tutti ps` shows them and the manual page explains them.
 
-use crate::cluster::{JobRow, JobState};
+use tutti_protocol::users::{JobRow, JobState};
 
 /// What `tutti ps --state` takes.
 pub const WORDS: [&str; 7] = ["waiting", "starting", "running", "deadlock", "suspended", "ending", "over"];

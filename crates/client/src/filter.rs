@@ -5,11 +5,14 @@ use tutti_os::stderr::escape_control;
 use crate::users;
 
 /// Which jobs are listed.
-#[derive(Debug)]
-pub(super) struct Filter {
-    pub(super) user: Vec<String>,
-    pub(super) state: Vec<String>,
-    pub(super) name: Vec<String>,
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Of these users, by name or number; empty: of all.
+    pub user: Vec<String>,
+    /// In these states; empty: in any.
+    pub state: Vec<String>,
+    /// With these names; empty: with any.
+    pub name: Vec<String>,
 }
 
 impl Filter {
@@ -17,7 +20,7 @@ impl Filter {
     ///
     /// # Errors
     /// A text for the user.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         let is_known = |user: &&String| user.parse::<u32>().is_ok() || users::is_known("passwd", user);
         match self.user.iter().find(|user| !is_known(user)) {
             Some(user) => Err(format!("there is no user {}", escape_control(user))),
@@ -25,7 +28,8 @@ impl Filter {
         }
     }
 
-    pub(super) fn takes(&self, state: &str, name: &str, uid: u32) -> bool {
+    /// Whether a job in such a state, with such a name, of that user is listed.
+    pub fn takes(&self, state: &str, name: &str, uid: u32) -> bool {
         let one_of = |wanted: &[String], is_it: &dyn Fn(&str) -> bool| {
             wanted.is_empty() || wanted.iter().any(|wanted| is_it(wanted))
         };

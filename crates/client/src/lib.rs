@@ -1,0 +1,12 @@
+//! What the commands of users have in common: requests to the daemon of this node, the jobs of other users on
+//! this machine, and how jobs, users and moments are shown.
+#![forbid(unsafe_code)]
+
+pub mod filter;
+pub mod moments;
+pub mod others;
+pub mod requests;
+pub mod states;
+pub mod table;
+pub mod top_options;
+pub mod users;

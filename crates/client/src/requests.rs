@@ -1,0 +1,309 @@
+//! Requests to the daemon of this node, over its local socket.
+//!
+//! A daemon that is silent is complained of once ([`NOTICE_DELAY`]), and a query is given up after [`QUERY`].
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_os::stderr::print_line;
+use tutti_protocol::paths;
+use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Report};
+use tutti_shm::users::is_own_user;
+
+pub use tutti_protocol::batch::Batch;
+pub use tutti_protocol::terms::Terms;
+pub use tutti_protocol::users::FreezeMethod;
+pub use tutti_protocol::users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit};
+pub use tutti_sched::JobId;
+
+/// A daemon that is silent for so long gets a line: after 3 s it would have reported that it waits itself.
+const NOTICE_DELAY: Duration = Duration::from_millis(3500);
+/// A query is given up then: a live daemon would have answered after 10 s.
+const QUERY: Duration = Duration::from_secs(11);
+
+/// A command that waits for a job awaits a new daemon for so long, with retries so far apart.
+const RECONNECT_MAX: Duration = Duration::from_secs(60);
+const RETRY: Duration = Duration::from_millis(100);
+/// A query to a daemon that closes its connections is tried again for so long.
+const LEAVING_MAX: Duration = Duration::from_secs(2);
+/// The line about a daemon that has died meanwhile.
+const GONE: &str = "the daemon closed the connection without an answer";
+
+/// Connects to the daemon of this node.
+///
+/// # Errors
+/// When there is none; a text for the user.
+pub fn connect() -> Result<OwnedFd, String> {
+    stream().map(OwnedFd::from)
+}
+
+/// A daemon answers here.
+pub fn is_there() -> bool {
+    UnixStream::connect(paths::socket()).is_ok_and(|stream| stranger(&stream).is_none())
+}
+
+/// Something listens where the daemon of this node would, be it one that is not trusted.
+pub fn is_answered() -> bool {
+    UnixStream::connect(paths::socket()).is_ok()
+}
+
+/// Connects to the daemon of this node: the cluster's, else the one that mpiexec has started.
+///
+/// # Errors
+/// When there is none; a text for the user.
+pub fn stream() -> Result<UnixStream, String> {
+    try_stream().map_err(|error| error.to_string())
+}
+
+/// Why there is no connection to a daemon.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    /// There is none.
+    #[error(
+        "no daemon answers at {} ({error}): `tutti up --nodes N` starts a cluster on this machine, tuttid --join one on others; \
+         {} names another socket",
+        path.display(),
+        paths::SOCKET_VARIABLE
+    )]
+    NoDaemon { path: std::path::PathBuf, error: std::io::Error },
+    /// There is one that is not for us.
+    #[error("{0}")]
+    ForeignDaemon(String),
+}
+
+fn try_stream() -> Result<UnixStream, ConnectError> {
+    let path = paths::socket();
+    let own = || {
+        let socket = paths::on_demand().join(paths::SOCKET);
+        (!paths::is_named()).then(|| UnixStream::connect(socket).ok()).flatten()
+    };
+    let found = UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
+        if error.kind() == ErrorKind::PermissionDenied {
+            let text = format!("the daemon at {} is another user's: {error}", path.display());
+            return ConnectError::ForeignDaemon(text);
+        }
+        ConnectError::NoDaemon { path: path.clone(), error }
+    })?;
+    match stranger(&found) {
+        None => Ok(found),
+        Some(uid) => Err(ConnectError::ForeignDaemon(format!(
+            "the daemon at {} is user {uid}'s, which is neither you nor root: it is not asked ({} names another folder)",
+            path.display(),
+            paths::FOLDER_VARIABLE
+        ))),
+    }
+}
+
+/// The user of the listener, if it is neither root nor this user: anyone may have made the folder, and our
+/// request holds our environment. A socket that the user has named is trusted.
+fn stranger(stream: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    let is_trusted = peer.uid.is_root() || is_own_user(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+    (!is_trusted && !paths::is_named()).then(|| peer.uid.as_raw())
+}
+
+/// Sends a request to the cluster; gives the answer, and the frames that may follow it.
+///
+/// # Errors
+/// When there is no daemon or it does not want to; a text for the user.
+pub fn request(request: &Request) -> Result<(Answer, Frames), String> {
+    request_over(stream()?, request, &mut complain)
+}
+
+/// The same; lines about what is waited for go to `notify`.
+///
+/// # Errors
+/// As [`request`].
+pub fn request_with(request: &Request, notify: &mut dyn FnMut(&str)) -> Result<(Answer, Frames), String> {
+    request_over(stream()?, request, notify)
+}
+
+/// The same for a query; none: there is no daemon. One that leaves just now is asked again, or its successor.
+///
+/// # Errors
+/// When a daemon refuses, or is not trusted; a text for the user.
+pub fn request_if_running(request: &Request) -> Result<Option<Answer>, String> {
+    request_if_running_with(request, &mut complain)
+}
+
+/// The same; lines about what is waited for go to `notify`.
+///
+/// # Errors
+/// As [`request_if_running`].
+pub fn request_if_running_with(
+    request: &Request,
+    notify: &mut dyn FnMut(&str),
+) -> Result<Option<Answer>, String> {
+    let deadline = Instant::now() + LEAVING_MAX;
+    loop {
+        let stream = match try_stream() {
+            Ok(stream) => stream,
+            Err(ConnectError::NoDaemon { .. }) => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        match request_over(stream, request, notify) {
+            Err(text) if text == GONE && Instant::now() < deadline => std::thread::sleep(RETRY),
+            answered => return answered.map(|(answer, _)| Some(answer)),
+        }
+    }
+}
+
+/// Waits for the end of a job; gives its exit status, if the controller knows it. A daemon that dies
+/// meanwhile may be started anew.
+///
+/// # Errors
+/// When there is no such job or no daemon; a text for the user.
+pub fn wait_for(job: JobId) -> Result<Option<u8>, String> {
+    let mut stream = stream()?;
+    loop {
+        match request_over(stream, &Request::Wait(job), &mut complain) {
+            Ok((Answer::Jobs(rows), _)) => {
+                let row = rows.first().ok_or("the daemon is of another version")?;
+                return Ok(row.status);
+            }
+            Ok(_) => return Err("the daemon is of another version".into()),
+            Err(text) if text != GONE => return Err(text),
+            Err(_) => stream = reconnect()?,
+        }
+    }
+}
+
+/// A daemon that is started in the place of one that has died.
+fn reconnect() -> Result<UnixStream, String> {
+    let deadline = Instant::now() + RECONNECT_MAX;
+    loop {
+        match stream() {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(RETRY),
+            found => return found,
+        }
+    }
+}
+
+fn request_over(
+    mut stream: UnixStream,
+    request: &Request,
+    notify: &mut dyn FnMut(&str),
+) -> Result<(Answer, Frames), String> {
+    let mut bytes = Vec::new();
+    wire::put_json(&mut bytes, Kind::Request, request);
+    let is_closed = match stream.write_all(&bytes) {
+        Ok(()) => false,
+        Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => true,
+        Err(error) => return Err(format!("cannot ask the daemon: {error}")),
+    };
+    let mut frames = Frames { stream, decoder: Decoder::default() };
+    // Who is not let in is told why before it has asked.
+    let answer = match frames.answer(request, notify) {
+        Ok(answer) => answer,
+        Err(_) if is_closed => None,
+        Err(text) => return Err(text),
+    };
+    match answer {
+        Some(Answer::Refused(text)) => Err(text),
+        Some(answer) => Ok((answer, frames)),
+        None => Err(GONE.into()),
+    }
+}
+
+/// A line for the user of this command.
+fn complain(text: &str) {
+    let command = std::env::args().nth(1).unwrap_or_default();
+    print_line(format_args!("tutti {command}: {text}"));
+}
+
+/// Frames behind the daemon's answer.
+#[derive(Debug)]
+pub struct Frames {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Frames {
+    /// The answer; until it comes, one line tells what is waited for. A query ends without one.
+    fn answer(&mut self, request: &Request, notify: &mut dyn FnMut(&str)) -> Result<Option<Answer>, String> {
+        let changes =
+            matches!(request, Request::Submit(_) | Request::Control(..) | Request::Down | Request::Wait(_));
+        let daemon = rustix::net::sockopt::socket_peercred(&self.stream)
+            .map_or(0, |peer| peer.pid.as_raw_nonzero().get());
+        let waits = matches!(request, Request::Wait(_));
+        // A command that waits for a job gets its answer when the job is over.
+        let (began, mut notified) = (Instant::now(), waits);
+        loop {
+            match self.decoder.next_frame() {
+                Ok(Some((FrameHeader { kind: Kind::Answer, .. }, payload))) => {
+                    return Ok(serde_json::from_slice(payload).ok());
+                }
+                // The daemon reports what it waits for.
+                Ok(Some((FrameHeader { kind: Kind::Report, .. }, payload))) => {
+                    if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {
+                        notified = true;
+                        notify(&text);
+                    }
+                    continue;
+                }
+                Ok(Some(_)) => return Ok(None),
+                Ok(None) => {}
+                Err(error) => return Err(format!("the daemon is of another version: {error}")),
+            }
+            let next = if !notified { Some(NOTICE_DELAY) } else { (!changes).then_some(QUERY) };
+            let left = next.map(|next| (began + next).saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) && notified {
+                return Err(format!(
+                    "the daemon (pid {daemon}) has not answered for {} s; if it is stopped, kill -CONT {daemon} resumes it",
+                    QUERY.as_secs()
+                ));
+            }
+            if left == Some(Duration::ZERO) {
+                notified = true;
+                notify(&format!(
+                    "the daemon (pid {daemon}) has not answered for {} s; Ctrl-C gives up",
+                    NOTICE_DELAY.as_secs()
+                ));
+                continue;
+            }
+            let timeout = left.map(|left| Timespec::try_from(left).expect("less than a century"));
+            let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
+            let is_ready = poll(&mut polled, timeout.as_ref()).is_ok_and(|ready| ready > 0);
+            if is_ready && !self.read()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next frame; none at the end.
+    ///
+    /// # Errors
+    /// When the daemon is of another version; a text for the user.
+    pub fn next_frame(&mut self) -> Result<Option<(FrameHeader, Vec<u8>)>, String> {
+        loop {
+            let frame = self
+                .decoder
+                .next_frame()
+                .map_err(|error| format!("the daemon is of another version: {error}"))?;
+            if let Some((head, payload)) = frame {
+                return Ok(Some((head, payload.to_vec())));
+            }
+            if !self.read()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads once. `false`: nothing more comes.
+    fn read(&mut self) -> Result<bool, String> {
+        let mut bytes = [0; 64 << 10];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Ok(false),
+            Ok(read) => {
+                self.decoder.extend(&bytes[..read]);
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(false),
+            Err(error) => Err(format!("the daemon does not answer: {error}")),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `tutti top`: nodes, jobs and users, once as text or live on a terminal. `tutti` starts it in its own place
+//! (`exec`), so it has the terminal, the signals and the status to itself.
+//!
+//! ```text
+//! gather: daemon, other users' daemons --Answers--> report (pure) --> once: text, JSON
+//!                                                                 \-> model (pure: state + events -> effects)
+//!                                                                      live: threads, terminal <--> screen (pure)
+//! ```
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+#![allow(unreachable_pub, reason = "a program: no other crate uses it")]
+
+mod gather;
+mod live;
+mod model;
+mod once;
+mod report;
+mod screen;
+mod terminal;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tutti_client::top_options::Options;
+use tutti_os::stderr::print_line;
+use tutti_protocol::daemon_options::complaint;
+
+use report::{Before, Report};
+
+#[derive(Debug, Parser)]
+#[command(name = "tutti top", about = "Nodes, jobs and users, live")]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() -> ExitCode {
+    tutti_os::settle_signals();
+    let options = match Line::try_parse() {
+        Ok(line) => line.options,
+        Err(error) if error.use_stderr() => {
+            print_line(format_args!("tutti top: {}", complaint(&error)));
+            return ExitCode::from(error.exit_code() as u8);
+        }
+        Err(error) => {
+            // A reader that has gone wants no more of it.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    match run(&options) {
+        Ok(status) => status,
+        Err(text) => {
+            print_line(format_args!("tutti top: {text}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<ExitCode, String> {
+    let filter = options.filter();
+    filter.check()?;
+    if options.once || options.json { once(options) } else { live::run(options) }
+}
+
+/// One report; shares are those since each job's start.
+fn once(options: &Options) -> Result<ExitCode, String> {
+    let answers = gather::answers(&mut |text| print_line(format_args!("tutti top: {text}")))?;
+    let before = Before::default();
+    let report = Report::new(&answers, &before, &options.filter());
+    let text = match options.json {
+        true => format!("{:#}\n", once::json(&answers, &report)),
+        false => once::text(&report),
+    };
+    // A reader that has gone wants no more of it.
+    Ok(match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    })
+}

@@ -1,0 +1,466 @@
+//! What the daemon of this node and those of other users report at one moment, and what follows from it: jobs
+//! with the shares that they ask for and have, nodes, users. Pure: no clock, no socket.
+//!
+//! | value | from |
+//! |---|---|
+//! | share asked | the job's weight over those of all jobs that have one of its slots too; the least of its slots |
+//! | share had | growth of [`reported::Place::served_ms`] since a report of the last ten seconds, or since the job's start; a job in every row has all |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tutti_client::filter::Filter;
+use tutti_client::{states, users};
+use tutti_protocol::public::PublicRow;
+use tutti_protocol::settings::Setting;
+use tutti_protocol::users::{self as reported, JobRow, JobState, NodeRow, Prices, SuspendedBy};
+use tutti_sched::NodeId;
+use tutti_sched::shares::Standing;
+
+/// Reports that a share is taken over, at most, in ms: long enough for turns of a second.
+const WINDOW_MS: u64 = 10_000;
+/// What a share needs at least: the daemon says once a second what jobs have had.
+const WINDOW_MIN_MS: u64 = 2000;
+
+/// What was answered at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    /// When, in ms since 1970.
+    pub(crate) at_ms: u64,
+    /// A daemon has answered.
+    pub(crate) daemon: bool,
+    /// Its jobs that are not over.
+    pub(crate) jobs: Vec<JobRow>,
+    /// Jobs of other users' daemons on this machine.
+    pub(crate) others: Vec<PublicRow>,
+    /// Its nodes.
+    pub(crate) nodes: Vec<NodeRow>,
+    /// What users have used.
+    pub(crate) prices: Prices,
+    /// What its configuration says.
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// A job by its daemon: one's own, or that of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// Whose daemon has it, if not the one that was asked.
+    pub(crate) other: Option<u32>,
+    /// Its number there.
+    pub(crate) job: u64,
+}
+
+/// A job as it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Job {
+    pub(crate) id: Id,
+    pub(crate) state: &'static str,
+    pub(crate) size: Size,
+    pub(crate) time: Time,
+    pub(crate) share: Share,
+    pub(crate) place: Place,
+    pub(crate) label: Label,
+}
+
+/// Which job it is, and whose.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Id {
+    pub(crate) key: Key,
+    /// Its number as people write it.
+    pub(crate) number: String,
+    pub(crate) uid: u32,
+    pub(crate) user: String,
+}
+
+/// How large it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Size {
+    pub(crate) ranks: u64,
+    pub(crate) nodes: Vec<String>,
+    /// Its ranks on each.
+    pub(crate) node_ranks: Vec<u64>,
+    /// As many nodes as that; other users' daemons do not name them.
+    pub(crate) node_count: u64,
+}
+
+/// How long it has been there.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Time {
+    /// Since when it runs, or waits, in ms since 1970.
+    pub(crate) since_ms: u64,
+    pub(crate) runs: bool,
+}
+
+/// What it wants of the time and what it has, in thousandths; none: it takes no turns, or that is not known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Share {
+    pub(crate) weight: Option<u32>,
+    pub(crate) asked_permille: Option<u32>,
+    pub(crate) had_permille: Option<u32>,
+    /// Of its slots' time what it uses.
+    pub(crate) busy_permille: Option<u32>,
+}
+
+/// Where it is in the matrix.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) served_ms: u64,
+    pub(crate) rows: Vec<u32>,
+    /// Its slots by node; empty: not known.
+    pub(crate) slots: Vec<(String, Vec<u32>)>,
+}
+
+/// What is written beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Label {
+    pub(crate) name: String,
+    pub(crate) command: String,
+    /// What keeps it, and what it has to do with others; a line each.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// A node as it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) alive: bool,
+    pub(crate) slots: u32,
+    pub(crate) ranks: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) declared_bytes: u64,
+    /// The job in each slot of each row that has one, by row and slot.
+    pub(crate) cells: BTreeMap<(u32, u32), Key>,
+    /// Jobs without turns, and those whose slots are not known, with their ranks here.
+    pub(crate) beside: Vec<(Key, u64)>,
+}
+
+/// A user as shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct User {
+    pub(crate) uid: u32,
+    pub(crate) name: String,
+    pub(crate) count: Count,
+    /// What the shares say, if he has jobs that can run at the daemon that was asked.
+    pub(crate) standing: Option<Standing>,
+    /// Of all that was used, in millionths.
+    pub(crate) used_ppm: Option<u32>,
+    /// What the configuration grants him, by name.
+    pub(crate) limits: Vec<(String, String)>,
+}
+
+/// What the jobs of a user are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Count {
+    pub(crate) running: u64,
+    pub(crate) waiting: u64,
+    pub(crate) ranks: u64,
+    /// Slots of nodes that they have.
+    pub(crate) slots: u64,
+}
+
+/// Everything that is shown of one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Report {
+    pub(crate) at_ms: u64,
+    pub(crate) daemon: bool,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) users: Vec<User>,
+    /// Rows of the matrix.
+    pub(crate) row_count: u32,
+}
+
+/// What jobs had been served before: by report its moment, and ms by job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Before {
+    reports: std::collections::VecDeque<(u64, BTreeMap<u64, u64>)>,
+}
+
+impl Before {
+    /// Keeps a report for the next ones.
+    pub(crate) fn add(&mut self, answers: &Answers) {
+        // A clock that was set back makes the old ones useless.
+        let is_old = |at_ms: u64| at_ms > answers.at_ms || at_ms + WINDOW_MS < answers.at_ms;
+        while self.reports.front().is_some_and(|(at_ms, _)| is_old(*at_ms)) {
+            self.reports.pop_front();
+        }
+        let served = answers.prices.places.iter().map(|place| (place.job.0, place.served_ms)).collect();
+        self.reports.push_back((answers.at_ms, served));
+    }
+
+    /// Thousandths of the time from the oldest report that has the job to this one; of the time since its
+    /// start where there is none.
+    fn permille(&self, at_ms: u64, row: &JobRow, served_ms: u64) -> Option<u32> {
+        let part = |had_ms: u64, time_ms: u64| {
+            (u128::from(had_ms) * 1000 / u128::from(time_ms.max(1))).min(1000) as u32
+        };
+        let known = |(then_ms, served): &(u64, BTreeMap<u64, u64>)| {
+            let time_ms = at_ms.checked_sub(*then_ms).filter(|time_ms| *time_ms >= WINDOW_MIN_MS)?;
+            // A new controller counts from 0 on.
+            let had_ms = served_ms.checked_sub(*served.get(&row.job.0)?)?;
+            Some(part(had_ms, time_ms))
+        };
+        let since_start = || {
+            let time_ms = at_ms.checked_sub(row.started_ms?).filter(|time_ms| *time_ms >= WINDOW_MIN_MS)?;
+            Some(part(served_ms, time_ms))
+        };
+        self.reports.iter().find_map(known).or_else(since_start)
+    }
+}
+
+impl Report {
+    /// What is shown of the jobs that the filter takes; nodes and users count all.
+    pub(crate) fn new(answers: &Answers, before: &Before, filter: &Filter) -> Self {
+        let places = places(answers);
+        let row_count = places.values().flat_map(|place| &place.rows).max();
+        let row_count = row_count.map_or(0, |last| last.saturating_add(1));
+        let asked = asked_permille(&answers.jobs, &places);
+        let of_row = |row: &JobRow| {
+            let place = places.get(&row.job.0).cloned().unwrap_or_default();
+            let share = Share {
+                weight: row.gang.then_some(row.weight),
+                asked_permille: asked.get(&row.job.0).copied(),
+                had_permille: had_permille(row, &place, row_count, answers.at_ms, before),
+                busy_permille: row.busy_permille,
+            };
+            job_of_row(row, share, place)
+        };
+        let mut jobs: Vec<Job> = answers.jobs.iter().map(of_row).collect();
+        let nodes = nodes(&answers.nodes, &jobs);
+        let listed: BTreeSet<(u32, u64)> = answers.jobs.iter().map(|row| (row.uid, row.job.0)).collect();
+        // Root's daemon has listed them already.
+        let others = answers.others.iter().filter(|other| !listed.contains(&(other.uid, other.job)));
+        jobs.extend(others.map(job_of_other));
+        let users = all_users(answers, &jobs);
+        jobs.retain(|job| filter.takes(job.state, &job.label.name, job.id.uid));
+        Report { at_ms: answers.at_ms, daemon: answers.daemon, jobs, nodes, users, row_count }
+    }
+
+    /// The job, if it is there.
+    pub(crate) fn job(&self, key: Key) -> Option<&Job> {
+        self.jobs.iter().find(|job| job.id.key == key)
+    }
+}
+
+/// A job that takes its turns and runs.
+fn takes_turns(row: &JobRow) -> bool {
+    row.gang && !row.fill && row.state == JobState::Running
+}
+
+/// Where the daemon says that jobs are, with the names of the nodes.
+fn places(answers: &Answers) -> BTreeMap<u64, Place> {
+    let names: BTreeMap<NodeId, &str> =
+        answers.nodes.iter().map(|node| (node.node, node.name.as_str())).collect();
+    let of = |place: &reported::Place| {
+        let slots = place
+            .slots
+            .iter()
+            .filter_map(|(node, slots)| Some(((*names.get(node)?).to_owned(), slots.clone())));
+        let (served_ms, rows) = (place.served_ms, place.rows.clone());
+        (place.job.0, Place { served_ms, rows, slots: slots.collect() })
+    };
+    answers.prices.places.iter().map(of).collect()
+}
+
+/// Of each job that takes turns the least part of the weights in one of its slots, in thousandths.
+fn asked_permille(rows: &[JobRow], places: &BTreeMap<u64, Place>) -> BTreeMap<u64, u32> {
+    let all = |row: &JobRow| places.get(&row.job.0).map_or(&[][..], |place| &place.slots);
+    let mut weights: BTreeMap<(&str, u32), u64> = BTreeMap::new();
+    for row in rows.iter().filter(|row| takes_turns(row)) {
+        for (node, slots) in all(row) {
+            for slot in slots {
+                *weights.entry((node, *slot)).or_default() += u64::from(row.weight);
+            }
+        }
+    }
+    let mut asked = BTreeMap::new();
+    for row in rows.iter().filter(|row| takes_turns(row)) {
+        let all = all(row).iter().flat_map(|(node, slots)| slots.iter().map(move |slot| (node, *slot)));
+        let most = all.filter_map(|(node, slot)| weights.get(&(node.as_str(), slot))).max();
+        if let Some(most) = most.filter(|most| **most > 0) {
+            asked.insert(row.job.0, (u64::from(row.weight) * 1000 / most) as u32);
+        }
+    }
+    asked
+}
+
+fn had_permille(row: &JobRow, place: &Place, row_count: u32, at_ms: u64, before: &Before) -> Option<u32> {
+    if !row.gang || row.state != JobState::Running {
+        return None;
+    }
+    // The daemon need not count what is never interrupted.
+    if row_count > 0 && place.rows.len() as u32 == row_count {
+        return Some(1000);
+    }
+    before.permille(at_ms, row, place.served_ms)
+}
+
+fn job_of_row(row: &JobRow, share: Share, place: Place) -> Job {
+    Job {
+        id: Id {
+            key: Key { other: None, job: row.job.0 },
+            number: row.job.to_string(),
+            uid: row.uid,
+            user: users::name(row.uid),
+        },
+        state: states::of(row),
+        size: Size {
+            ranks: row.ranks,
+            nodes: row.nodes.clone(),
+            node_ranks: node_ranks(row),
+            node_count: row.nodes.len() as u64,
+        },
+        time: Time { since_ms: row.started_ms.unwrap_or(row.submitted_ms), runs: row.started_ms.is_some() },
+        share,
+        place,
+        label: Label { name: row.name.clone(), command: row.command.clone(), remarks: remarks(row) },
+    }
+}
+
+/// Ranks on each node: those from its first one up to the next node's.
+fn node_ranks(row: &JobRow) -> Vec<u64> {
+    let first = |at: usize| row.first_ranks.get(at).map(|first| u64::from(*first));
+    let of_node = |at: usize| match (first(at), first(at + 1)) {
+        (Some(first), next) => next.unwrap_or(row.ranks).saturating_sub(first),
+        (None, _) => row.ranks / row.nodes.len() as u64,
+    };
+    (0..row.nodes.len()).map(of_node).collect()
+}
+
+/// What keeps a job, and whom it waits for.
+fn remarks(row: &JobRow) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(row.waits.iter().map(|why| format!("waits: {why}")));
+    if let Some(suspended) = &row.suspended {
+        lines.push(match suspended.why {
+            SuspendedBy::User => format!("suspended by {}", users::name(suspended.uid)),
+            SuspendedBy::Deadlock => "suspended: its ranks wait for each other for ever".into(),
+            SuspendedBy::Idle => "suspended: it did no work".into(),
+        });
+    }
+    lines.extend(row.deadlock.clone());
+    if !row.unfrozen.is_empty() {
+        lines.push(format!("not frozen yet on {}", row.unfrozen.join(", ")));
+    }
+    lines.extend(row.put_out.iter().map(|(node, why)| format!("{why} ({node})")));
+    if !row.connected.is_empty() {
+        let jobs: Vec<String> = row.connected.iter().map(ToString::to_string).collect();
+        lines.push(format!("connected to job {}", jobs.join(", ")));
+    }
+    if !row.gang {
+        lines.push("takes no turns: it runs all the time".into());
+    } else if row.fill {
+        lines.push("fills what jobs with turns leave".into());
+    }
+    lines
+}
+
+fn job_of_other(other: &PublicRow) -> Job {
+    let user = users::name(other.uid);
+    Job {
+        id: Id {
+            key: Key { other: Some(other.uid), job: other.job },
+            number: format!("{user}/{}", other.job),
+            uid: other.uid,
+            user,
+        },
+        state: states::word(other.state),
+        size: Size { ranks: other.ranks, nodes: Vec::new(), node_ranks: Vec::new(), node_count: other.nodes },
+        time: Time {
+            since_ms: other.since_ms,
+            runs: [JobState::Running, JobState::Suspended].contains(&other.state),
+        },
+        share: Share::default(),
+        place: Place::default(),
+        label: Label {
+            name: String::new(),
+            command: other.command.clone(),
+            remarks: vec!["of another daemon: that user and root alone control it".into()],
+        },
+    }
+}
+
+fn nodes(rows: &[NodeRow], jobs: &[Job]) -> Vec<Node> {
+    let at: BTreeMap<&str, usize> =
+        rows.iter().enumerate().map(|(at, row)| (row.name.as_str(), at)).collect();
+    let empty = |row: &NodeRow| Node {
+        name: row.name.clone(),
+        alive: row.alive,
+        slots: row.slots,
+        ranks: row.ranks,
+        memory_bytes: row.memory_bytes,
+        declared_bytes: row.declared_bytes,
+        cells: BTreeMap::new(),
+        beside: Vec::new(),
+    };
+    let mut nodes: Vec<Node> = rows.iter().map(empty).collect();
+    for job in jobs {
+        let is_placed = !job.place.rows.is_empty() && !job.place.slots.is_empty();
+        for (name, slots) in job.place.slots.iter().filter(|_| is_placed) {
+            let Some(node) = at.get(name.as_str()).map(|at| &mut nodes[*at]) else { continue };
+            for slot in slots.iter().filter(|slot| **slot < node.slots) {
+                node.cells.extend(job.place.rows.iter().map(|row| ((*row, *slot), job.id.key)));
+            }
+        }
+        for (name, ranks) in job.size.nodes.iter().zip(&job.size.node_ranks).filter(|_| !is_placed) {
+            if let Some(at) = at.get(name.as_str()) {
+                nodes[*at].beside.push((job.id.key, *ranks));
+            }
+        }
+    }
+    nodes
+}
+
+fn all_users(answers: &Answers, jobs: &[Job]) -> Vec<User> {
+    let mut found: BTreeMap<u32, User> = BTreeMap::new();
+    let empty = |uid: u32| User {
+        uid,
+        name: users::name(uid),
+        count: Count::default(),
+        standing: None,
+        used_ppm: None,
+        limits: Vec::new(),
+    };
+    for job in jobs {
+        let user = found.entry(job.id.uid).or_insert_with(|| empty(job.id.uid));
+        if job.state == "waiting" {
+            user.count.waiting += 1;
+            continue;
+        }
+        user.count.running += 1;
+        user.count.ranks += job.size.ranks;
+        let slots: u64 = job.place.slots.iter().map(|(_, slots)| slots.len() as u64).sum();
+        user.count.slots += if slots > 0 { slots } else { job.size.ranks };
+    }
+    let all: u128 = answers.prices.users.iter().map(|one| u128::from(one.used_ns)).sum();
+    for standing in &answers.prices.users {
+        let user = found.entry(standing.user).or_insert_with(|| empty(standing.user));
+        user.used_ppm = Some((u128::from(standing.used_ns) * 1_000_000 / all.max(1)) as u32);
+        user.standing = Some(*standing);
+    }
+    for user in found.values_mut() {
+        user.limits = limits(&answers.settings, &user.name);
+    }
+    found.into_values().collect()
+}
+
+/// The limits of a user: his own go before those of each user.
+fn limits(settings: &[Setting], user: &str) -> Vec<(String, String)> {
+    let own = format!("limits.user.{user}.");
+    let mut limits: BTreeMap<&str, &str> = BTreeMap::new();
+    let of_each = |key: &'_ str| -> Option<usize> {
+        let name = key.strip_prefix("limits.")?;
+        (!name.contains('.')).then_some("limits.".len())
+    };
+    for setting in settings {
+        if let Some(at) = of_each(&setting.key) {
+            limits.entry(&setting.key[at..]).or_insert(&setting.value);
+        }
+    }
+    for setting in settings.iter().filter(|setting| setting.key.starts_with(&own)) {
+        limits.insert(&setting.key[own.len()..], &setting.value);
+    }
+    limits.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

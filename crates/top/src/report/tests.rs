@@ -1,0 +1,172 @@
+//! Reports of two jobs that take turns, one that waits, and another user's.
+
+use serde_json::{Value, json};
+use tutti_client::filter::Filter;
+
+use super::*;
+
+/// A job that runs, with what a test says of it.
+pub(crate) fn row(job: u64, more: Value) -> JobRow {
+    let mut value = json!({
+        "job": job, "uid": 4_000_000_001_u32, "state": "running", "ranks": 2, "nodes": ["n0"],
+        "first_ranks": [0], "command": format!("./job{job}"), "submitted_ms": 500, "started_ms": 1000,
+        "ended_ms": null, "status": null, "weight": 100, "exclusive": false, "memory_bytes": 0,
+        "gang": true, "turns": 1, "waits": null, "pids": [],
+    });
+    for (name, field) in more.as_object().expect("fields") {
+        value[name] = field.clone();
+    }
+    serde_json::from_value(value).expect("a row")
+}
+
+pub(crate) fn node(number: u32, name: &str) -> NodeRow {
+    let value = json!({ "node": number, "name": name, "alive": true, "slots": 4, "ranks": 4,
+        "memory_bytes": 1_u64 << 30, "declared_bytes": 1 << 20, "parent": null, "address": "127.0.0.1" });
+    serde_json::from_value(value).expect("a node")
+}
+
+pub(crate) fn other(job: u64, uid: u32) -> PublicRow {
+    let state = JobState::Running;
+    PublicRow { job, uid, state, ranks: 3, nodes: 1, since_ms: 2000, command: "theirs".into() }
+}
+
+pub(crate) fn place(job: u64, served_ms: u64, rows: &[u32], slots: &[(u32, &[u32])]) -> reported::Place {
+    let slots = slots.iter().map(|(node, slots)| (NodeId(*node), slots.to_vec())).collect();
+    reported::Place { job: tutti_sched::JobId(job), served_ms, rows: rows.to_vec(), slots }
+}
+
+/// Jobs 1 and 2 share the slots 0 and 1 of n0; job 3 has 2 and 3 in both rows; job 4 waits.
+pub(crate) fn answers(at_ms: u64, served: [u64; 2]) -> Answers {
+    let places = vec![
+        place(1, served[0], &[0], &[(0, &[0, 1])]),
+        place(2, served[1], &[1], &[(0, &[0, 1])]),
+        place(3, 0, &[0, 1], &[(0, &[2, 3])]),
+    ];
+    Answers {
+        at_ms,
+        daemon: true,
+        jobs: vec![
+            row(1, json!({ "weight": 300 })),
+            row(2, json!({ "name": "second" })),
+            row(3, json!({ "uid": 4_000_000_002_u32 })),
+            row(
+                4,
+                json!({ "state": "waiting", "started_ms": null, "nodes": [], "first_ranks": [],
+                           "waits": "no node has 9 slots" }),
+            ),
+        ],
+        others: vec![other(1, 4_000_000_009)],
+        nodes: vec![node(0, "n0"), node(1, "n1")],
+        prices: Prices { places, ..Prices::default() },
+        ..Answers::default()
+    }
+}
+
+fn of(answers: &Answers, before: &Before) -> Report {
+    Report::new(answers, before, &Filter::default())
+}
+
+#[test]
+fn report_has_shares_asked_and_had() {
+    let mut before = Before::default();
+    before.add(&answers(10_000, [1000, 1000]));
+    before.add(&answers(11_000, [1700, 1200]));
+    let report = of(&answers(14_000, [4000, 2000]), &before);
+    let shares: Vec<_> =
+        report.jobs.iter().map(|job| (job.share.asked_permille, job.share.had_permille)).collect();
+    assert_eq!(
+        shares,
+        [
+            (Some(750), Some(750)),
+            (Some(250), Some(250)),
+            (Some(1000), Some(1000)),
+            (None, None),
+            (None, None)
+        ]
+    );
+}
+
+#[test]
+fn report_shares_without_an_earlier_report_are_since_the_start() {
+    let report = of(&answers(11_000, [6000, 2500]), &Before::default());
+    assert_eq!(report.jobs[0].share.had_permille, Some(600));
+    assert_eq!(report.jobs[1].share.had_permille, Some(250));
+    // A job of a moment ago has none yet.
+    let report = of(&answers(1500, [400, 100]), &Before::default());
+    assert_eq!(report.jobs[0].share.had_permille, None);
+}
+
+#[test]
+fn report_survives_a_new_controller_and_a_clock_that_jumps() {
+    let mut before = Before::default();
+    before.add(&answers(10_000, [5000, 5000]));
+    // Counted from 0 on again.
+    assert_eq!(of(&answers(13_000, [100, 100]), &before).jobs[0].share.had_permille, Some(8));
+    // Set back: nothing is known of the future.
+    before.add(&answers(4000, [1, 1]));
+    assert_eq!(before.reports.len(), 1);
+    assert_eq!(of(&answers(0, [1, 1]), &before).jobs[0].share.had_permille, None);
+    // Long sleep: what is older than the window is forgotten.
+    before.add(&answers(4000 + WINDOW_MS + 1, [2, 2]));
+    assert_eq!(before.reports.len(), 1);
+    let wide = of(&answers(u64::MAX, [u64::MAX, 0]), &Before::default());
+    assert_eq!(wide.jobs[0].share.had_permille, Some(1000));
+}
+
+#[test]
+fn report_places_jobs_in_slots_of_rows() {
+    let mut found = answers(5000, [0, 0]);
+    found
+        .jobs
+        .push(row(5, json!({ "gang": false, "ranks": 6, "nodes": ["n0", "n1"], "first_ranks": [0, 4] })));
+    // A slot that the node does not have, a node that is not there.
+    found.jobs.push(row(6, json!({})));
+    found.prices.places.push(place(6, 0, &[7], &[(1, &[3, 99]), (9, &[0])]));
+    let report = of(&found, &Before::default());
+    assert_eq!(report.row_count, 8);
+    let cell =
+        |node: usize, row: u32, slot: u32| report.nodes[node].cells.get(&(row, slot)).map(|key| key.job);
+    assert_eq!(
+        [cell(0, 0, 0), cell(0, 1, 0), cell(0, 0, 2), cell(0, 1, 3)],
+        [Some(1), Some(2), Some(3), Some(3)]
+    );
+    assert_eq!((cell(1, 7, 3), cell(1, 7, 99), cell(0, 2, 0)), (Some(6), None, None));
+    let beside: Vec<_> = report.nodes.iter().map(|node| node.beside.clone()).collect();
+    let five = Key { other: None, job: 5 };
+    assert_eq!(beside, [vec![(five, 4)], vec![(five, 2)]]);
+}
+
+#[test]
+fn report_has_users_with_use_and_limits() {
+    let mut found = answers(5000, [0, 0]);
+    let setting = |key: &str, value: &str| {
+        let source = tutti_protocol::settings::Source::Default;
+        Setting { key: key.into(), value: value.into(), source }
+    };
+    found.settings = vec![
+        setting("limits.slots", "8"),
+        setting("limits.user.4000000001.slots", "16"),
+        setting("limits.user.other.slots", "1"),
+        setting("limits.jobs", "4"),
+    ];
+    let standing = |user, used_ns| Standing { user, used_ns, share_ppm: 500_000, ..Standing::default() };
+    found.prices.users = vec![standing(4_000_000_001, 30), standing(4_000_000_002, 10)];
+    let report = of(&found, &Before::default());
+    let first = &report.users[0];
+    assert_eq!(
+        (first.count.running, first.count.waiting, first.count.ranks, first.count.slots),
+        (2, 1, 4, 4)
+    );
+    assert_eq!(first.used_ppm, Some(750_000));
+    assert_eq!(crate::once::limits_of(first), "jobs 2/4, slots 4/16");
+    assert_eq!(crate::once::limits_of(&report.users[1]), "jobs 1/4, slots 2/8");
+    assert_eq!(report.users.len(), 3, "with the user of another daemon");
+}
+
+#[test]
+fn report_filter_leaves_out_jobs_and_counts_them() {
+    let filter = Filter { name: vec!["second".into()], ..Filter::default() };
+    let report = Report::new(&answers(5000, [0, 0]), &Before::default(), &filter);
+    assert_eq!(report.jobs.iter().map(|job| job.id.key.job).collect::<Vec<_>>(), [2]);
+    assert_eq!((report.users.len(), report.nodes[0].cells.len()), (3, 8));
+}
