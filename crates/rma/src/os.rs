@@ -13,6 +13,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::device;
+
 /// Bytes of one call, so that a rank can be frozen soon whatever it copies: 1 MiB takes 0.1 ms. Shorter calls
 /// cost up to 10 % more.
 pub const CALL_BYTES_MAX: usize = 1 << 20;
@@ -128,6 +130,7 @@ pub unsafe fn read(process: Process, from: u64, to: *mut u8, bytes: usize) -> io
         // SAFETY: the detour has room for so many bytes; `to` by our contract.
         unsafe {
             let copied = call(libc::process_vm_readv, process, from, detour, bytes.min(DETOUR_BYTES))?;
+            check_reach(to)?;
             std::ptr::copy_nonoverlapping(detour, to, copied);
             Ok(copied)
         }
@@ -149,6 +152,7 @@ pub unsafe fn write(process: Process, to: u64, from: *const u8, bytes: usize) ->
     }
     with_detour(from.addr(), |detour| {
         let bytes = bytes.min(DETOUR_BYTES);
+        check_reach(from)?;
         // SAFETY: the detour has room for so many bytes; `from` by our contract.
         unsafe {
             std::ptr::copy_nonoverlapping(from, detour, bytes);
@@ -290,6 +294,11 @@ fn is_slow(from: usize, to: usize) -> bool {
     (1..32).contains(&(to.wrapping_sub(from) % PAGE_BYTES))
 }
 
+/// EFAULT, as of the kernel's own copy, for memory of a GPU's: this processor's ends the process there.
+fn check_reach(at: *const u8) -> io::Result<()> {
+    if device::is_readable(at) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EFAULT)) }
+}
+
 /// Memory for a detour that is slow neither on the way in from `from` nor out, where the target is 1 to 31
 /// bytes further.
 fn with_detour<T>(from: usize, copy: impl FnOnce(*mut u8) -> T) -> T {
@@ -307,6 +316,33 @@ fn with_detour<T>(from: usize, copy: impl FnOnce(*mut u8) -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn process_vm_copy_of_memory_out_of_reach_is_refused_at_any_alignment() {
+        let own = Process::of(std::process::id());
+        // SAFETY: a fresh mapping, at an address that the kernel chooses, disturbs no other memory.
+        let away = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), 2 * PAGE_BYTES, libc::PROT_NONE, flags, -1, 0)
+        };
+        assert_ne!(away, libc::MAP_FAILED);
+        let away = away.cast::<u8>();
+        let mut memory = vec![0_u8; 3 * PAGE_BYTES];
+        let page = memory.as_ptr().addr().next_multiple_of(PAGE_BYTES) - memory.as_ptr().addr();
+        // In front of a page as far as behind it: slow to write, slow to read.
+        for at in [page + 16, page + PAGE_BYTES - 16, page] {
+            let memory = memory[at..].as_mut_ptr();
+            let address = memory.addr() as u64;
+            // SAFETY: as much is left of the memory; what is out of reach is refused.
+            let refused =
+                unsafe { [write(own, address, away, PAGE_BYTES), read(own, address, away, PAGE_BYTES)] };
+            for refused in refused {
+                assert_eq!(refused.expect_err("nothing is there").raw_os_error(), Some(libc::EFAULT), "{at}");
+            }
+        }
+        // SAFETY: mapped above, and used by nobody.
+        unsafe { libc::munmap(away.cast(), 2 * PAGE_BYTES) };
+    }
 
     #[test]
     fn process_vm_copy_is_right_at_any_alignment() {
