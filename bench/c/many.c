@@ -9,7 +9,8 @@
  *   late         MPI_Issend of 8 bytes whose receives are posted when all have been announced
  *   backwards    MPI_Isend of 8 bytes, each with its tag, to receives that are posted in the other order
  *   unexpected   MPI_Isend of 8 bytes, each with its tag, received in the other order when all are there
- *   partitions   one message of n partitions of 8 bytes, MPI_Wait
+ *   partitions   one message of n partitions of 8 bytes, ready at once, MPI_Wait
+ *   pready       the same, MPI_Pready for each
  *   wild         the same of any source
  *   probe        MPI_Iprobe for each of n messages, the last one first, before they are received
  *   cancel       receives that are cancelled in the other order
@@ -117,7 +118,7 @@ static void probe(void) {
     arrive_first(0, 1, peer, 1);
 }
 
-static void partitions(void) {
+static void partitioned(int at_once) {
     MPI_Request request;
     if (rank == 0) {
         MPI_Psend_init(memory, n, SMALL, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
@@ -126,11 +127,22 @@ static void partitions(void) {
     }
     MPI_Start(&request);
     together();
-    if (rank == 0) {
+    if (rank == 0 && at_once) {
         MPI_Pready_range(0, n - 1, request);
+    }
+    for (int i = 0; rank == 0 && !at_once && i < n; i++) {
+        MPI_Pready(i, request);
     }
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Request_free(&request);
+}
+
+static void partitions(void) {
+    partitioned(1);
+}
+
+static void pready(void) {
+    partitioned(0);
 }
 
 static void cancel(void) {
@@ -281,10 +293,11 @@ static const struct {
 } cases[] = {
     {"rendezvous", rendezvous, LARGE}, {"issend", issend, SMALL},         {"late", late, SMALL},
     {"backwards", backwards, SMALL},   {"unexpected", unexpected, SMALL}, {"wild", wild, SMALL},
-    {"probe", probe, SMALL},           {"partitions", partitions, SMALL}, {"cancel", cancel, SMALL},
-    {"cancelsend", cancelsend, SMALL}, {"barriers", barriers, SMALL},     {"allreduces", allreduces, SMALL},
-    {"nested", nested, SMALL},         {"persistent", persistent, SMALL}, {"waitany", waitany, SMALL},
-    {"waitsome", waitsome, SMALL},     {"comms", comms, SMALL},           {"buffered", buffered, SMALL},
+    {"probe", probe, SMALL},           {"partitions", partitions, SMALL}, {"pready", pready, SMALL},
+    {"cancel", cancel, SMALL},         {"cancelsend", cancelsend, SMALL}, {"barriers", barriers, SMALL},
+    {"allreduces", allreduces, SMALL}, {"nested", nested, SMALL},         {"persistent", persistent, SMALL},
+    {"waitany", waitany, SMALL},       {"waitsome", waitsome, SMALL},     {"comms", comms, SMALL},
+    {"buffered", buffered, SMALL},
 };
 
 /* Whether a name is in a list separated by commas. */

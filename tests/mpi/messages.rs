@@ -23,6 +23,7 @@ fn request_get_status_and_freed_handles_work() {
 #[test]
 fn partitioned_transfers_work_with_different_partitions() {
     conforms("partitioned", &[1, 2, 3]);
+    between_nodes("partitioned");
 }
 
 #[test]

@@ -12,9 +12,12 @@
 //! that overlap it have. A receive that is started before the introduction has come posts them when it comes
 //! (`Engine::introduce_partitions`).
 //!
-//! What a freeze or a stop leaves behind is what it leaves of ordinary messages: each partition is one.
+//! Small partitions are gathered: those that are ready travel as one message, a piece, which says what it has
+//! (`engine/pieces.rs`). Both sides know from the bytes of the sender's partitions that it is so.
+//!
+//! What a freeze or a stop leaves behind is what it leaves of ordinary messages: each partition or piece is
+//! one.
 
-use core::cell::Cell;
 use core::ffi::c_int;
 
 use tutti_datatype::Buffer;
@@ -28,7 +31,7 @@ use crate::engine::partitions::checked_partition;
 use crate::error::{Error, Result, check};
 use crate::progress::Progress;
 use crate::request::Named;
-use crate::request::partition::{Partitioned, Side};
+use crate::request::partition::{Matching, Partitioned, Side};
 
 /// An introduction in a message: first, partitions, bytes (low, high).
 const INTRODUCTION_BYTES: usize = size_of::<[u32; 4]>();
@@ -61,19 +64,8 @@ fn partitioned(comms: &Comms, types: &Types, arguments: Arguments, side: Side) -
     let communicator = comms.find(comm)?;
     let world = if peer == MPI_PROC_NULL { None } else { Some(communicator.world_rank(peer)?) };
     let context = communicator.context;
-    let made = Partitioned {
-        peer: world,
-        context: context + Channel::Partitions as u32,
-        tag,
-        rank: peer,
-        whole,
-        partitions: partitions as usize,
-        side,
-        active: false,
-        under_way: Vec::new(),
-        ended: Cell::new(0),
-        error: MPI_SUCCESS,
-    };
+    let matching = Matching { context: context + Channel::Partitions as u32, tag, rank: peer, side };
+    let made = Partitioned::new(world, matching, whole, partitions as usize);
     Ok((made, context + Channel::Introduction as u32))
 }
 
@@ -89,10 +81,9 @@ pub fn prepare_send(
     next: &mut u32,
 ) -> Result<(Partitioned, Option<Introductory>)> {
     let first = *next;
-    let ready = vec![false; arguments.partitions.max(0) as usize];
-    let side = Side::Sender { first, ready, declared: 0 };
-    let (made, context) = partitioned(comms, types, arguments, side)?;
-    *next = first.wrapping_add(made.partitions as u32);
+    let (made, context) = partitioned(comms, types, arguments, Side::sender(first))?;
+    let numbers = if made.is_gathered() { 1 } else { made.partitions };
+    *next = first.wrapping_add(numbers as u32);
     let bytes = made.partition_bytes();
     let words = [first, made.partitions as u32, bytes as u32, (bytes as u64 >> 32) as u32];
     let introduction = made.peer.map(|to| Introductory { to, context, tag: made.tag, words });
@@ -167,15 +158,10 @@ pub fn has_arrived(call: &mut impl Progress, request: MPI_Request, partition: c_
     let engine = call.engine();
     let made = engine.partitioned(index).ok_or_else(wrong)?;
     let i = checked_partition(partition, made.partitions)?;
-    let Side::Receiver(sender) = &made.side else { return Err(wrong()) };
-    if !made.active || made.peer.is_none() {
-        return Ok(true);
+    if made.is_sender() {
+        return Err(wrong());
     }
-    let Some(sender) = sender.filter(|sender| made.under_way.len() == sender.partitions) else {
-        return Ok(false);
-    };
-    let parts = &made.under_way[made.overlapping(i, sender.partitions)];
-    Ok(parts.iter().all(|&part| engine.requests.get(part).done))
+    Ok(!made.active || made.peer.is_none() || made.has_arrived(i, &engine.requests))
 }
 
 #[cfg(test)]
@@ -194,20 +180,11 @@ mod tests {
         let under_way: Vec<u32> = (0..PARTITIONS)
             .map(|_| requests.insert(Request::new(RequestKind::Receive, Buffer::empty(), 0, 0, 0)))
             .collect();
-        let introduction = Introduction { first: 0, partitions: PARTITIONS, bytes: 8 };
-        let made = Partitioned {
-            peer: Some(0),
-            context: 0,
-            tag: 0,
-            rank: 0,
-            whole: Buffer::empty(),
-            partitions: 1,
-            side: Side::Receiver(Some(introduction)),
-            active: true,
-            under_way: under_way.clone(),
-            ended: Cell::new(0),
-            error: MPI_SUCCESS,
-        };
+        let introduction = Introduction { first: 0, partitions: PARTITIONS, bytes: 1 << 20 };
+        let matching = Matching { context: 0, tag: 0, rank: 0, side: Side::Receiver(Some(introduction)) };
+        let mut made = Partitioned::new(Some(0), matching, Buffer::empty(), 1);
+        made.activate();
+        made.under_way.clone_from(&under_way);
         let looked_at = steps::of(|| {
             for &index in &under_way {
                 assert!(!made.is_done(&requests));

@@ -121,7 +121,7 @@ pub enum WhenDone {
     Keep,
     /// The user has freed it: it goes.
     Free,
-    /// A schedule waits for it.
+    /// A schedule waits for it, or a partitioned operation.
     Advance,
 }
 

@@ -166,7 +166,9 @@ impl Interface for Mpi {
     }
 
     fn has_background(&self) -> bool {
-        process::with_state(|process| !process.colls.schedules.is_empty())
+        process::with_state(|process| {
+            !process.colls.schedules.is_empty() || process.engine.requests.has_awaited()
+        })
     }
 }
 

@@ -66,6 +66,71 @@ static void cut(int from, int to, int elements, int out, int in)
     free(received);
 }
 
+/* Many small partitions, ready in runs by all three calls, in an order that leaves holes; the receiver is elsewhere meanwhile. */
+static void many(int partitions, int theirs, int elements)
+{
+    int total = partitions * elements, *data = calloc((size_t)total, sizeof *data), *list = calloc((size_t)partitions, sizeof *list);
+    MPI_Request request;
+    if (rank == 0)
+        MPI_Psend_init(data, partitions, elements, MPI_INT, 1, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    else
+        MPI_Precv_init(data, theirs, total / theirs, MPI_INT, 0, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    for (int round = 0; round < 3; round++) {
+        int wrong = 0, flag = 0, count = 0, third = partitions / 3;
+        for (int i = 0; i < total; i++)
+            data[i] = rank == 0 ? round * 1000003 + i : -1;
+        MPI_Start(&request);
+        if (rank == 0) {
+            for (int i = third; i < 2 * third; i += 3)
+                MPI_Pready(i, request);
+            MPI_Pready_range(2 * third, partitions - 1, request);
+            for (int i = third; i < 2 * third; i++)
+                if ((i - third) % 3 != 0)
+                    list[count++] = i;
+            MPI_Pready_list(count, list, request);
+            for (int i = third - 1; i >= 0; i--)
+                MPI_Pready(i, request);
+        }
+        if (round == 1)
+            MPI_Sendrecv(NULL, 0, MPI_INT, 1 - rank, TWO, NULL, 0, MPI_INT, 1 - rank, TWO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int i = 0; rank == 1 && round == 2 && i < theirs; i++)
+            await(request, i);
+        while (!flag)
+            MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+        for (int i = 0; i < total; i++)
+            wrong += data[i] != round * 1000003 + i;
+        CHECK(wrong == 0);
+    }
+    MPI_Request_free(&request);
+    free(data);
+    free(list);
+}
+
+/* Partitions that come while the receiver sleeps in a wait, one by one: each wakes it. */
+static void slowly(void)
+{
+    enum { PARTITIONS = 5 };
+    int data[PARTITIONS], wrong = 0;
+    MPI_Request request;
+    for (int i = 0; i < PARTITIONS; i++)
+        data[i] = rank == 0 ? i + 50 : -1;
+    if (rank == 0)
+        MPI_Psend_init(data, PARTITIONS, 1, MPI_INT, 1, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    else
+        MPI_Precv_init(data, PARTITIONS, 1, MPI_INT, 0, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    for (int i = 0; rank == 0 && i < PARTITIONS; i++) {
+        for (double start = MPI_Wtime(); MPI_Wtime() - start < 0.02;)
+            ;
+        MPI_Pready(i, request);
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < PARTITIONS; i++)
+        wrong += data[i] != i + 50;
+    CHECK(wrong == 0);
+    MPI_Request_free(&request);
+}
+
 /* The first partition is seen before the second one is ready, which the sender makes so only when it has been told. */
 static void early(void)
 {
@@ -316,6 +381,10 @@ int main(int argc, char **argv)
             cut(from, 1 - from, 60, 60, 1);
             cut(from, 1 - from, 300000, 5, 4);
         }
+        slowly();
+        many(30000, 30000, 1);
+        many(3000, 20, 50);
+        many(300, 7, 700);
         /* MPICH 5.0.2 sends nothing before all partitions are ready. */
         if (is_tutti())
             early();

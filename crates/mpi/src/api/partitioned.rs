@@ -53,7 +53,9 @@ pub(super) fn receive(
 
 /// Declares partitions `low` to `high` ready, both included.
 pub(super) fn declare_range(guard: &mut Guard, low: c_int, high: c_int, request: MPI_Request) -> Result<()> {
-    (low..=high).try_for_each(|partition| guard.engine.declare_ready(request, partition))
+    guard.engine.declare_ready(request, low, high)?;
+    guard.engine.send_ready(request);
+    Ok(())
 }
 
 /// Declares some partitions ready.
@@ -69,5 +71,7 @@ pub(super) unsafe fn declare_list(
     check(length >= 0, MPI_ERR_COUNT, || format!("length is {length}, expected 0 or more"))?;
     // SAFETY: our contract.
     let mut all = (0..length as usize).map(|i| unsafe { partitions.add(i).read() });
-    all.try_for_each(|partition| guard.engine.declare_ready(request, partition))
+    let declared = all.try_for_each(|partition| guard.engine.declare_ready(request, partition, partition));
+    guard.engine.send_ready(request);
+    declared
 }

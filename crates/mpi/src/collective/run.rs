@@ -173,13 +173,15 @@ impl Guard {
         request
     }
 
-    /// Goes on with every schedule that was launched and can go on.
+    /// Goes on with every schedule that was launched and can go on, and with partitions that travel in
+    /// pieces.
     #[cold]
     pub fn advance_schedules(&mut self) {
-        loop {
-            let Process { colls, engine, .. } = &mut **self;
-            let Some(schedule) = colls.schedules.take_ready(&mut engine.requests) else { break };
-            self.advance_schedule(schedule);
+        while let Some(done) = self.engine.requests.take_awaited() {
+            match self.colls.schedules.take_ready(done) {
+                Some(schedule) => self.advance_schedule(schedule),
+                None => self.engine.go_on_with_pieces(done),
+            }
         }
     }
 

@@ -36,12 +36,10 @@ impl Schedules {
         self.waiting.insert(schedule.request(), schedule);
     }
 
-    /// Takes one that can go on.
-    pub fn take_ready(&mut self, requests: &mut Requests) -> Option<Box<Schedule>> {
-        let done = requests.take_awaited()?;
+    /// Takes the one that waits for this request, which is done.
+    pub fn take_ready(&mut self, done: u32) -> Option<Box<Schedule>> {
+        let request = self.awaited.remove(&done)?;
         steps::count(1);
-        let request =
-            self.awaited.remove(&done).expect("a request with a successor is awaited by a schedule");
         Some(self.waiting.remove(&request).expect("a schedule that waits is here"))
     }
 
@@ -90,9 +88,10 @@ mod tests {
             for &(receive, whole) in awaited.iter().rev() {
                 requests.finish(receive);
                 assert!(requests.has_awaited());
-                let schedule = schedules.take_ready(&mut requests).expect("what it waits for is done");
+                let done = requests.take_awaited().expect("a schedule waits for it");
+                let schedule = schedules.take_ready(done).expect("what it waits for is done");
                 assert_eq!(schedule.request(), whole);
-                assert!(schedules.take_ready(&mut requests).is_none());
+                assert!(schedules.take_ready(done).is_none() && !requests.has_awaited());
             }
         });
         assert_eq!(looked_at, 4000);

@@ -49,6 +49,7 @@ mod owned;
 mod pace;
 pub mod partitions;
 mod peer;
+mod pieces;
 mod remote;
 mod remote_client;
 mod remote_state;
@@ -66,6 +67,8 @@ mod unexpected_message;
 #[cfg(test)]
 mod many_tests;
 #[cfg(test)]
+mod pieces_tests;
+#[cfg(test)]
 mod protocol_tests;
 #[cfg(test)]
 mod record_tests;
@@ -81,6 +84,7 @@ use tutti_shm::sync::Ordering;
 
 use crate::abi::*;
 use crate::check_mode;
+use crate::request::partition::pieces::PieceBook;
 use crate::request::{Request, RequestKind, Requests, Started, WhenDone};
 use contexts::Contexts;
 use device_memory::SeenPages;
@@ -118,6 +122,8 @@ pub struct Engine {
     /// Contexts that this process leads.
     pub contexts: Contexts,
     matching: Matching,
+    /// Partitions that travel together.
+    pieces: PieceBook,
     /// Peers with copies, each once.
     copying: Vec<usize>,
     seen_pages: SeenPages,
@@ -149,6 +155,7 @@ impl Engine {
             peers,
             guests: None,
             matching: Matching::new(ranks),
+            pieces: PieceBook::default(),
             copying: Vec::new(),
             seen_pages: SeenPages::default(),
             write_protocol: std::env::var_os("TUTTI_WRITE_PROTOCOL").is_none_or(|value| value != "off"),

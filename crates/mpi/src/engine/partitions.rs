@@ -1,5 +1,5 @@
-//! Partitioned operations as the engine has them ([`crate::partitioned`] prepares them): each partition is a
-//! message of its own.
+//! Partitioned operations as the engine has them ([`crate::partitioned`] prepares them): each large partition
+//! is a message of its own, small ones travel in pieces ([`super::pieces`]).
 
 use core::ffi::c_int;
 
@@ -12,15 +12,7 @@ use crate::error::{Error, Result, check};
 use crate::handle::NONE;
 use crate::request::extra::Extra;
 use crate::request::partition::{Introduction, Partitioned, Side};
-use crate::request::{Named, Outcome, Request, RequestKind, Started};
-
-/// Tags are not negative.
-const TAG_MASK: u32 = c_int::MAX as u32;
-
-/// The tag of partition `index` of a message.
-fn number(first: u32, index: usize) -> i32 {
-    (first.wrapping_add(index as u32) & TAG_MASK) as i32
-}
+use crate::request::{Named, Outcome, Request, RequestKind, Started, WhenDone};
 
 impl Engine {
     /// Keeps an operation that has been prepared; gives its handle.
@@ -49,12 +41,20 @@ impl Engine {
     fn post_partitions(&mut self, index: u32) {
         let Some(made) = self.partitioned_mut(index) else { return };
         let (Side::Receiver(Some(sender)), Some(from)) = (&made.side, made.peer) else { return };
-        let sender = *sender;
+        let (sender, is_gathered) = (*sender, made.is_gathered());
         let (context, whole) = (made.context, made.whole.clone());
-        let posted = (0..sender.partitions)
-            .map(|i| {
+        let tags: Vec<i32> = (0..if is_gathered { 1 } else { sender.partitions })
+            .filter_map(|partition| made.tag_of(partition))
+            .collect();
+        if is_gathered {
+            self.receive_pieces(index, from, tags[0]);
+            return;
+        }
+        let posted = tags
+            .into_iter()
+            .enumerate()
+            .map(|(i, tag)| {
                 let buffer = whole.part(i * sender.bytes, sender.bytes);
-                let tag = number(sender.first, i);
                 self.receive(Request::new(RequestKind::Receive, buffer, context, from as i32, tag))
             })
             .collect();
@@ -68,48 +68,70 @@ impl Engine {
     pub fn start_partitioned(&mut self, index: u32) -> Result<()> {
         let made = self.partitioned_mut(index).expect("the caller has looked");
         check(!made.active, MPI_ERR_REQUEST, || "the partitioned request has been started already".into())?;
-        (made.active, made.error) = (true, MPI_SUCCESS);
-        made.ended.set(0);
-        if let Side::Sender { ready, declared, .. } = &mut made.side {
-            ready.fill(false);
-            *declared = 0;
-            made.under_way = vec![NONE; made.partitions];
-        }
+        made.activate();
         self.post_partitions(index);
         Ok(())
     }
 
-    /// Declares a partition ready (4.2.2): it is sent.
+    /// Declares partitions `low` to `high` ready, both included (4.2.2); [`Engine::send_ready`] sends them if
+    /// they are small.
     ///
     /// # Errors
     /// MPI_ERR_REQUEST when the request is not an active partitioned send; MPI_ERR_ARG when there is no such
     /// partition, or it has been declared ready before.
-    pub fn declare_ready(&mut self, request: MPI_Request, partition: c_int) -> Result<()> {
+    pub fn declare_ready(&mut self, request: MPI_Request, low: c_int, high: c_int) -> Result<()> {
         let wrong = || Error::new(MPI_ERR_REQUEST, "the request is not an active partitioned send");
         let Named::Pending(index) = self.named_request(request)? else { return Err(wrong()) };
         let made = self.partitioned_mut(index).ok_or_else(wrong)?;
-        let i = checked_partition(partition, made.partitions)?;
-        let Side::Sender { first, ready, declared } = &mut made.side else { return Err(wrong()) };
-        check(!ready[i], MPI_ERR_ARG, || format!("partition {partition} has been declared ready already"))?;
-        ready[i] = true;
-        *declared += 1;
-        let tag = number(*first, i);
+        let is_gathered = made.is_gathered();
+        let Side::Sender { ready, .. } = &mut made.side else { return Err(wrong()) };
+        if low > high {
+            return Ok(());
+        }
+        let low = checked_partition(low, made.partitions)?;
+        let range = low as u32..checked_partition(high, made.partitions)? as u32 + 1;
+        if let Some(partition) = ready.first_of(&range) {
+            let text = format_args!("partition {partition} has been declared ready already");
+            return Err(Error::new(MPI_ERR_ARG, text));
+        }
+        ready.insert(range.clone());
         let Some(to) = made.peer else { return Ok(()) };
+        if is_gathered {
+            made.pieces.set.insert(range);
+            return Ok(());
+        }
+        range
+            .map(|partition| partition as usize)
+            .for_each(|partition| self.send_partition(index, to, partition));
+        Ok(())
+    }
+
+    /// Sends a partition as a message of its own.
+    fn send_partition(&mut self, index: u32, to: u32, partition: usize) {
+        let Some(made) = self.partitioned(index) else { return };
+        let Some(tag) = made.tag_of(partition) else { return };
         let bytes = made.partition_bytes();
-        let (context, buffer) = (made.context, made.whole.part(i * bytes, bytes));
+        let (context, buffer) = (made.context, made.whole.part(partition * bytes, bytes));
         let message = Message { to, context, tag, buffer, mode: Mode::Standard };
         if let Started::Pending(sent) = self.send(message) {
-            self.partitioned_mut(index).expect("a send does not change it").under_way[i] = sent;
+            self.partitioned_mut(index).expect("a send does not change it").under_way[partition] = sent;
         }
-        Ok(())
+    }
+
+    /// Sends small partitions that have been declared ready.
+    pub fn send_ready(&mut self, request: MPI_Request) {
+        let Ok(Named::Pending(index)) = self.named_request(request) else { return };
+        if let Some(made) = self.partitioned(index)
+            && let (Some(to), Some(tag)) = (made.peer, made.tag_of(0))
+        {
+            self.send_pieces(index, to, tag);
+        }
     }
 
     /// Takes the outcome of a partitioned operation that is done; it stays, inactive.
     pub fn take_partitioned(&mut self, index: u32) -> Outcome {
         let made = self.partitioned_mut(index).expect("the caller has looked");
-        made.active = false;
-        made.ended.set(0);
-        let parts = std::mem::take(&mut made.under_way);
+        let parts = made.deactivate();
         let failed = parts.into_iter().filter(|&part| part != NONE).fold(MPI_SUCCESS, |failed, part| {
             let error = self.requests.remove(part).error;
             if failed == MPI_SUCCESS { error } else { failed }
@@ -122,7 +144,12 @@ impl Engine {
     /// The user lets go of it; what is under way goes on.
     pub fn release_partitioned(&mut self, index: u32) {
         let made = self.partitioned_mut(index).expect("the caller has looked");
-        for part in std::mem::take(&mut made.under_way) {
+        if made.pieces.awaited != NONE {
+            // The next pieces of a message follow this one ([`super::pieces`]), and then it goes.
+            self.requests.get_mut(index).when_done = WhenDone::Free;
+            return;
+        }
+        for part in made.deactivate() {
             if part != NONE {
                 self.release(part);
             }

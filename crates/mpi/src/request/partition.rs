@@ -1,13 +1,22 @@
 //! The state of a partitioned message (MPI 4). What calls do with it: [`crate::partitioned`].
 
+pub(crate) mod pieces;
+mod set;
+
 use core::cell::Cell;
 use core::ffi::c_int;
 
 use tutti_datatype::Buffer;
 
+use crate::abi::MPI_SUCCESS;
 use crate::engine::steps;
 use crate::handle::{NONE, Slab};
 use crate::request::{Outcome, Request};
+use pieces::{Pieces, are_gathered};
+use set::PartitionSet;
+
+/// Tags are not negative.
+const TAG_MASK: u32 = c_int::MAX as u32;
 
 /// One side of a partitioned message.
 #[derive(Debug)]
@@ -28,10 +37,13 @@ pub struct Partitioned {
     /// Started and not completed.
     pub(crate) active: bool,
     /// Requests of the partitions on their way, by the sender's partition; [`NONE`] when finished. Empty
-    /// until they are posted.
+    /// until they are posted. Where partitions travel in pieces: those of messages that were sent and did not
+    /// end at once, and of messages that have failed.
     pub(crate) under_way: Vec<u32>,
     /// So many of them are known to have ended: a wait looks at each once.
-    pub(crate) ended: Cell<usize>,
+    ended: Cell<usize>,
+    /// Where partitions travel in pieces: what is ready, or has come.
+    pub(crate) pieces: Pieces,
     /// First error of a partition.
     pub(crate) error: c_int,
 }
@@ -39,8 +51,8 @@ pub struct Partitioned {
 /// What a side knows.
 #[derive(Debug)]
 pub(crate) enum Side {
-    /// Which partitions the user has declared ready, and how many.
-    Sender { first: u32, ready: Vec<bool>, declared: usize },
+    /// The number of its first partition, and those that the user has declared ready.
+    Sender { first: u32, ready: PartitionSet },
     /// What the sender has told, once it has.
     Receiver(Option<Introduction>),
 }
@@ -56,21 +68,120 @@ pub(crate) struct Introduction {
     pub(crate) bytes: usize,
 }
 
+/// What one side's messages match, and what it knows.
+#[derive(Debug)]
+pub(crate) struct Matching {
+    /// Context of the partitions.
+    pub(crate) context: u32,
+    /// Tag of the user.
+    pub(crate) tag: c_int,
+    /// Rank of the other side in the communicator.
+    pub(crate) rank: c_int,
+    /// Which side.
+    pub(crate) side: Side,
+}
+
+impl Side {
+    /// A sender whose first partition has this number.
+    pub(crate) fn sender(first: u32) -> Self {
+        Side::Sender { first, ready: PartitionSet::default() }
+    }
+}
+
 impl Partitioned {
+    /// An inactive operation.
+    pub(crate) fn new(peer: Option<u32>, matching: Matching, whole: Buffer, partitions: usize) -> Self {
+        let Matching { context, tag, rank, side } = matching;
+        Partitioned {
+            peer,
+            context,
+            tag,
+            rank,
+            whole,
+            partitions,
+            side,
+            active: false,
+            under_way: Vec::new(),
+            ended: Cell::new(0),
+            pieces: Pieces::default(),
+            error: MPI_SUCCESS,
+        }
+    }
+
     /// Whether it is started and not completed.
     pub fn is_active(&self) -> bool {
         self.active
     }
 
+    /// Starts it.
+    pub(crate) fn activate(&mut self) {
+        (self.active, self.error) = (true, MPI_SUCCESS);
+        self.ended.set(0);
+        self.pieces.clear();
+        let (is_gathered, partitions) = (self.is_gathered(), self.partitions);
+        if let Side::Sender { ready, .. } = &mut self.side {
+            ready.clear();
+            self.under_way = vec![NONE; if is_gathered { 0 } else { partitions }];
+        }
+    }
+
+    /// Ends it: gives the requests of its parts.
+    pub(crate) fn deactivate(&mut self) -> Vec<u32> {
+        self.active = false;
+        self.ended.set(0);
+        std::mem::take(&mut self.under_way)
+    }
+
+    pub(crate) fn is_sender(&self) -> bool {
+        matches!(self.side, Side::Sender { .. })
+    }
+
+    /// Whether all partitions of a sender are ready.
+    pub(crate) fn is_all_ready(&self) -> bool {
+        matches!(&self.side, Side::Sender { ready, .. } if ready.count() == self.partitions)
+    }
+
+    /// Whether the sender's partitions travel in pieces; false where it is not known.
+    pub(crate) fn is_gathered(&self) -> bool {
+        match &self.side {
+            Side::Sender { .. } => are_gathered(self.partition_bytes()),
+            Side::Receiver(sender) => sender.is_some_and(|sender| are_gathered(sender.bytes)),
+        }
+    }
+
+    /// The tag of a partition of the sender, where that is known. Pieces have that of the first one.
+    pub(crate) fn tag_of(&self, index: usize) -> Option<i32> {
+        let first = match &self.side {
+            Side::Sender { first, .. } => *first,
+            Side::Receiver(sender) => (*sender)?.first,
+        };
+        Some((first.wrapping_add(index as u32) & TAG_MASK) as i32)
+    }
+
     /// The requests of the parts that have been started.
     pub fn under_way(&self) -> impl Iterator<Item = u32> {
-        self.under_way.iter().copied().filter(|index| *index != NONE)
+        let piece = if self.is_sender() { NONE } else { self.pieces.awaited };
+        self.under_way.iter().copied().chain([piece]).filter(|index| *index != NONE)
+    }
+
+    /// Whether a partition of a started receiver has arrived.
+    pub(crate) fn has_arrived(&self, partition: usize, requests: &Slab<Request>) -> bool {
+        let Side::Receiver(Some(sender)) = &self.side else { return false };
+        let theirs = self.overlapping(partition, sender.partitions);
+        if self.is_gathered() {
+            return self.pieces.set.covers(&(theirs.start as u32..theirs.end as u32));
+        }
+        self.under_way.len() == sender.partitions
+            && self.under_way[theirs].iter().all(|&part| requests.get(part).done)
     }
 
     /// Whether everything has been sent or received.
     pub fn is_done(&self, requests: &Slab<Request>) -> bool {
         let started = match &self.side {
-            Side::Sender { declared, .. } => *declared == self.partitions,
+            Side::Sender { .. } => self.is_all_ready() && self.pieces.awaited == NONE,
+            Side::Receiver(Some(sender)) if self.is_gathered() => {
+                self.pieces.is_broken || self.pieces.set.count() >= sender.partitions
+            }
             Side::Receiver(sender) => sender.is_some_and(|sender| self.under_way.len() == sender.partitions),
         };
         if self.peer.is_none() || !started {

@@ -1,0 +1,300 @@
+//! Partitioned messages between two engines in one process: what arrives, and what it costs, in messages and
+//! in what is looked at (`steps`), not in time.
+
+use tutti_datatype::Buffer;
+use tutti_testkit::Random;
+
+use super::protocol_tests::{World, world};
+use super::*;
+use crate::abi::{MPI_ERR_ARG, MPI_ERR_TRUNCATE, MPI_Request, MPI_SUCCESS};
+use crate::request::partition::{Matching, Partitioned, Side};
+
+const CONTEXT: u32 = 5;
+const FIRST: u32 = 70;
+const A: usize = 0;
+const B: usize = 1;
+
+/// A message from rank 0 to rank 1, started on both sides.
+struct Transfer {
+    world: World,
+    sent: Vec<u8>,
+    received: Vec<u8>,
+    send: MPI_Request,
+    receive: MPI_Request,
+}
+
+fn bytes(count: usize, seed: u8) -> Vec<u8> {
+    (0..count).map(|i| (i * 7 + i / 251) as u8 ^ seed).collect()
+}
+
+impl Transfer {
+    /// So many partitions of so many bytes, taken as `theirs` partitions with room for `room` bytes.
+    fn new(partitions: usize, each: usize, theirs: usize, room: usize) -> Transfer {
+        let mut world = world(2);
+        let (sent, mut received) = (bytes(partitions * each, 3), vec![0; room]);
+        let matching = |side| Matching { context: CONTEXT, tag: 9, rank: 0, side };
+        let out = Buffer::contiguous(sent.as_ptr().cast_mut(), sent.len());
+        let into = Buffer::contiguous(received.as_mut_ptr(), received.len());
+        let send = Partitioned::new(Some(B as u32), matching(Side::sender(FIRST)), out, partitions);
+        let receive = Partitioned::new(Some(A as u32), matching(Side::Receiver(None)), into, theirs);
+        let (send, receive) = (world.0[A].keep_partitioned(send), world.0[B].keep_partitioned(receive));
+        world.0[B].introduce_partitions(receive, [FIRST, partitions as u32, each as u32, 0]);
+        let mut transfer = Transfer { world, sent, received, send, receive };
+        transfer.start();
+        transfer
+    }
+
+    fn start(&mut self) {
+        for (rank, request) in [(A, self.send), (B, self.receive)] {
+            let index = self.world.0[rank].requests.index(request.0).expect("it is kept");
+            self.world.0[rank].start_partitioned(index).expect("it is inactive");
+        }
+    }
+
+    fn ready(&mut self, low: i32, high: i32) {
+        self.world.0[A].declare_ready(self.send, low, high).expect("these are not ready yet");
+        self.world.0[A].send_ready(self.send);
+    }
+
+    fn progress(&mut self, rank: usize) -> bool {
+        let engine = &mut self.world.0[rank];
+        let mut moved = engine.progress(None);
+        while let Some(done) = engine.requests.take_awaited() {
+            engine.go_on_with_pieces(done);
+            moved = true;
+        }
+        moved
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..4 {
+            while self.progress(A) | self.progress(B) {}
+            // A receiver waits some polls for a sender that may come in.
+            (0..100).for_each(|_| _ = self.progress(A) | self.progress(B));
+        }
+    }
+
+    fn is_done(&self, rank: usize) -> bool {
+        let request = if rank == A { self.send } else { self.receive };
+        let engine = &self.world.0[rank];
+        engine.is_done(engine.requests.index(request.0).expect("it is kept"))
+    }
+
+    fn has_arrived(&self, partition: usize) -> bool {
+        let engine = &self.world.0[B];
+        let index = engine.requests.index(self.receive.0).expect("it is kept");
+        let made = engine.partitioned(index).expect("it is one");
+        made.has_arrived(partition, &engine.requests)
+    }
+
+    /// Completes both sides, which are done; gives the receiver's outcome.
+    fn complete(&mut self) -> i32 {
+        assert!(self.is_done(A) && self.is_done(B), "{} {}", self.is_done(A), self.is_done(B));
+        let [_, error] = [(A, self.send), (B, self.receive)].map(|(rank, request)| {
+            let engine = &mut self.world.0[rank];
+            let index = engine.requests.index(request.0).expect("it is kept");
+            engine.take_partitioned(index).error
+        });
+        error
+    }
+
+    fn pending(&self) -> usize {
+        self.world.0.iter().map(|engine| engine.requests.iter().count()).sum()
+    }
+}
+
+#[test]
+fn partitions_ready_at_once_are_two_messages_however_many_there_are() {
+    for partitions in [10, 100, 1000, 100_000] {
+        let mut transfer = Transfer::new(partitions, 8, partitions, 8 * partitions);
+        for _ in 0..3 {
+            let before = transfer.world.0[A].counters.messages;
+            let looked_at = steps::of(|| {
+                transfer.ready(0, partitions as i32 - 1);
+                transfer.settle();
+            });
+            let messages = transfer.world.0[A].counters.messages - before;
+            assert!(messages <= 2, "{messages} messages for {partitions} partitions");
+            assert!(looked_at <= 50, "{looked_at} looks for {partitions} partitions");
+            assert_eq!(transfer.complete(), MPI_SUCCESS);
+            assert!(transfer.received == transfer.sent, "{partitions} partitions");
+            transfer.received.fill(0);
+            transfer.start();
+        }
+    }
+}
+
+#[test]
+fn partitions_ready_one_by_one_are_looked_at_as_often_however_many_there_are() {
+    let cost = |partitions: usize, stride: usize| {
+        let mut transfer = Transfer::new(partitions, 8, partitions, 8 * partitions);
+        steps::of(|| {
+            for offset in 0..stride {
+                for partition in (offset..partitions).step_by(stride) {
+                    transfer.ready(partition as i32, partition as i32);
+                    if partition % 50 == 0 {
+                        transfer.progress(B);
+                    }
+                }
+            }
+            transfer.settle();
+            assert_eq!(transfer.complete(), MPI_SUCCESS);
+            assert!(transfer.received == transfer.sent);
+        })
+    };
+    for stride in [1, 2, 7] {
+        let (few, many) = (cost(500, stride), cost(4000, stride));
+        assert!(many <= 16 * few, "500 partitions take {few} steps, 4000 take {many}");
+        assert!(few <= 500 * 100, "500 partitions take {few} steps");
+    }
+}
+
+#[test]
+fn a_slow_receiver_gets_few_long_pieces() {
+    const PARTITIONS: i32 = 50_000;
+    let mut transfer = Transfer::new(PARTITIONS as usize, 8, 10, 8 * PARTITIONS as usize);
+    (0..PARTITIONS).for_each(|partition| transfer.ready(partition, partition));
+    transfer.settle();
+    let messages = transfer.world.0[A].counters.messages;
+    assert!(messages < PARTITIONS as u64 / 10, "{messages} messages");
+    assert_eq!(transfer.complete(), MPI_SUCCESS);
+    assert!(transfer.received == transfer.sent);
+}
+
+#[test]
+fn a_sender_is_not_done_before_its_pieces_are_followed_up() {
+    const PARTITIONS: i32 = 20_000;
+    let mut transfer = Transfer::new(PARTITIONS as usize, 8, 10, 8 * PARTITIONS as usize);
+    for partition in 0..PARTITIONS {
+        transfer.ready(partition, partition);
+        if partition % 500 == 0 {
+            transfer.progress(B);
+        }
+        if partition % 20 == 0 {
+            // Another thread moves what can be moved, and this one does not yet follow up.
+            transfer.world.0[A].progress(None);
+        }
+        if partition % 700 == 0
+            && let Some(done) = transfer.world.0[A].requests.take_awaited()
+        {
+            transfer.world.0[A].go_on_with_pieces(done);
+        }
+    }
+    for _ in 0..100_000 {
+        transfer.progress(B);
+        transfer.world.0[A].progress(None);
+        if transfer.is_done(A) {
+            break;
+        }
+        if let Some(done) = transfer.world.0[A].requests.take_awaited() {
+            transfer.world.0[A].go_on_with_pieces(done);
+        }
+    }
+    assert!(transfer.is_done(A) && !transfer.world.0[A].requests.has_awaited());
+    assert!(transfer.world.0[A].pieces.owners.is_empty());
+    transfer.settle();
+    assert_eq!(transfer.complete(), MPI_SUCCESS);
+    assert!(transfer.received == transfer.sent);
+}
+
+#[test]
+fn a_partition_arrives_when_all_that_overlap_it_have() {
+    let mut transfer = Transfer::new(6, 4, 4, 24);
+    transfer.ready(0, 0);
+    transfer.settle();
+    assert_eq!([0, 1, 2, 3].map(|partition| transfer.has_arrived(partition)), [false; 4]);
+    transfer.ready(1, 1);
+    transfer.ready(5, 5);
+    transfer.settle();
+    assert_eq!([0, 1, 2, 3].map(|i| transfer.has_arrived(i)), [true, false, false, false]);
+    transfer.ready(3, 4);
+    transfer.settle();
+    assert_eq!([0, 1, 2, 3].map(|i| transfer.has_arrived(i)), [true, false, true, true]);
+    assert!(!transfer.is_done(A) && !transfer.is_done(B));
+    transfer.ready(2, 2);
+    transfer.settle();
+    assert_eq!(transfer.complete(), MPI_SUCCESS);
+    assert!(transfer.received == transfer.sent);
+}
+
+#[test]
+fn partitions_in_any_order_and_size_arrive_whatever_the_receiver_does() {
+    let mut random = Random::new(tutti_testkit::seed());
+    for _ in 0..60 {
+        let partitions = 1 + random.below(300) as usize;
+        let each = [0, 1, 8, 100, 700, 2040, 2041, 5000][random.below(8) as usize];
+        let theirs = 1 + random.below(40) as usize;
+        let mut transfer = Transfer::new(partitions, each, theirs, partitions * each);
+        transfer.world.0[B].peers[A].single_copy_works = random.chance(500);
+        for _ in 0..2 {
+            let mut left: Vec<(i32, i32)> = Vec::new();
+            let mut at = 0;
+            while at < partitions {
+                let end = (at + 1 + random.below(40) as usize).min(partitions);
+                left.push((at as i32, end as i32 - 1));
+                at = end;
+            }
+            while !left.is_empty() {
+                let (low, high) = left.swap_remove(random.below(left.len() as u64) as usize);
+                transfer.ready(low, high);
+                if random.chance(300) {
+                    transfer.progress(A);
+                    transfer.progress(B);
+                }
+            }
+            transfer.settle();
+            assert_eq!(transfer.complete(), MPI_SUCCESS, "{partitions} of {each} bytes");
+            assert!(transfer.received == transfer.sent, "{partitions} of {each} bytes");
+            transfer.received.fill(0);
+            transfer.start();
+        }
+    }
+}
+
+#[test]
+fn a_receiver_without_room_is_told_and_gets_what_fits() {
+    for (partitions, each, room) in [(100, 8, 404), (3, 8, 20), (1000, 8, 4000)] {
+        let mut transfer = Transfer::new(partitions, each, 4, room);
+        transfer.ready(0, partitions as i32 - 1);
+        transfer.settle();
+        assert_eq!(transfer.complete(), MPI_ERR_TRUNCATE, "{partitions} of {each} bytes");
+        assert!(transfer.received == transfer.sent[..room], "{partitions} of {each} bytes");
+        assert_eq!(transfer.pending(), 2);
+    }
+}
+
+#[test]
+fn partitions_are_declared_ready_once() {
+    let mut transfer = Transfer::new(10, 8, 10, 80);
+    transfer.ready(3, 5);
+    let [none, twice] = ["expected 0 to 9", "has been declared ready already"];
+    for (low, high, named) in [
+        (5, 5, format!("partition 5 {twice}")),
+        (0, 9, format!("partition 3 {twice}")),
+        (4, 9, format!("partition 4 {twice}")),
+        (10, 10, format!("partition is 10, {none}")),
+        (8, 11, format!("partition is 11, {none}")),
+        (-1, 0, format!("partition is -1, {none}")),
+    ] {
+        let error = transfer.world.0[A].declare_ready(transfer.send, low, high).expect_err("one is wrong");
+        assert_eq!((error.class, &*error.text), (MPI_ERR_ARG, named.as_str()));
+    }
+    transfer.ready(0, 2);
+    transfer.ready(6, 9);
+    transfer.settle();
+    assert_eq!(transfer.complete(), MPI_SUCCESS);
+}
+
+#[test]
+fn what_is_freed_while_pieces_wait_goes_on_and_goes() {
+    const PARTITIONS: usize = 20_000;
+    let mut transfer = Transfer::new(PARTITIONS, 8, PARTITIONS, 8 * PARTITIONS);
+    (0..PARTITIONS as i32).for_each(|partition| transfer.ready(partition, partition));
+    for (rank, request) in [(A, transfer.send), (B, transfer.receive)] {
+        let index = transfer.world.0[rank].requests.index(request.0).expect("it is kept");
+        transfer.world.0[rank].release_partitioned(index);
+    }
+    transfer.settle();
+    assert!(transfer.received == transfer.sent);
+    assert_eq!(transfer.pending(), 0);
+}
