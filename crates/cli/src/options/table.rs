@@ -804,7 +804,7 @@ fn examples(name: &str, launcher: Launcher) -> String {
             ("-N 2 -n 8 --time 2h ./a.out", "prints the job's number"),
             ("-o out.%j -n 4 ./a.out", "a file for the output"),
             ("--after-ok 17 -n 4 ./b.out", "when job 17 has ended well"),
-            ("-N 2 -n 8 job.sh", "mpiexec in the script has the ranks"),
+            ("-N 2 -n 8 job.sh", "mpiexec in it has the ranks"),
         ],
         Launcher::Alloc => &[
             ("-N 2 -n 8", "a shell; mpiexec in it has 8 ranks"),

@@ -152,7 +152,7 @@ fn options_of_submit_that_need_a_front_end_are_refused_or_said() {
         panic!("they are said, not refused")
     };
     let names: Vec<&str> = options.ignored.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["-v", "--report-bindings", "--detach-on-hangup", "--display-map"]);
+    assert_eq!(names, ["--report-bindings", "--detach-on-hangup", "--display-map"]);
 }
 
 #[test]
