@@ -284,3 +284,49 @@ fn submit_output_file_of_1_gib_is_complete() {
 fn submit_output_file_of_1_gib_is_complete_when_each_daemon_is_killed() {
     survives_each_daemon("output-gib-kills", 1024, true);
 }
+
+#[test]
+fn submit_output_of_filters_is_kept_however_ranks_end() {
+    let cluster = Cluster::up("output-filters", 2, &[]);
+    // As long as a shell has not made the filter it has no input of its own.
+    let begin = "exec > >(touch begun.$$; sleep 0.3; cat); until [ -e begun.$$ ]; do sleep 0.02; done";
+    let filter = format!("{begin}; seq 500");
+    let ends = [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137), ("exec true", 0)];
+    let jobs = ends.map(|(end, status)| {
+        (submit(&cluster, &["-n", "1", "bash", "-c", &format!("{filter}; {end}")]), 1, status)
+    });
+    // A rank that has ended well, on another node than the one that ends the job.
+    let await_end =
+        "until [ -e first ] && ! grep -qs State:.[^ZX] /proc/$(cat first)/status; do sleep 0.02; done";
+    let script =
+        format!("{filter}; if [ $PMI_RANK = 1 ]; then {await_end}; exit 4; fi; echo $$ > new; mv new first");
+    let apart = submit(&cluster, &["-N", "2", "-n", "2", "bash", "-c", &script]);
+    for (job, ranks, status) in jobs.into_iter().chain([(apart, 2, 4)]) {
+        let row = await_over(&cluster, job);
+        let text = read(cluster.folder.join(format!("tutti-{job}.out")));
+        assert_eq!((text.lines().count(), &row["status"]), (500 * ranks, &status.into()), "{job}: {row}");
+    }
+    // More than there is room for on its way.
+    let job = submit(&cluster, &["-n", "1", "sh", "-c", "seq 300000; exit 3"]);
+    let row = await_over(&cluster, job);
+    let lines = read(cluster.folder.join(format!("tutti-{job}.out"))).lines().count();
+    assert_eq!((lines, &row["status"]), (300_000, &3.into()), "{row}");
+}
+
+#[test]
+fn submit_output_that_is_lost_is_said_and_a_kill_waits_for_no_filter() {
+    let cluster = Cluster::up("output-kept", 1, &[]);
+    let kept = submit(&cluster, &["-n", "1", "sh", "-c", "sleep 1000 & echo early"]);
+    let script = "exec > >(touch begun; while sleep 0.05; do echo; done); until [ -e begun ]; do sleep 0.02; done; exit 3";
+    let killed = submit(&cluster, &["-n", "1", "bash", "-c", script]);
+    let state = |job| row(&cluster, job)["state"].clone();
+    await_that("the job that has ended waits for its filter", || state(killed) == "ending");
+    cluster.tutti(&["kill", &killed.to_string()]).expect_success();
+    await_over(&cluster, killed);
+    let logs = cluster.tutti(&["logs", &killed.to_string()]).expect_success();
+    assert!(!logs.stderr.contains("still held"), "{logs}");
+    await_over(&cluster, kept);
+    let logs = cluster.tutti(&["logs", &kept.to_string()]).expect_success();
+    assert!(logs.stderr.starts_with("tutti logs: sleep (pid "), "{logs}");
+    assert!(logs.stderr.contains("still held the output of ranks"), "{logs}");
+}

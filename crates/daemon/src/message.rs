@@ -668,7 +668,8 @@ pub struct SpawnOrder {
 /// What the controller knows of the end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// The node whose part ended it.
+    /// The node whose part ended it: filters of dead ranks may still write what they have. None: all is
+    /// killed at once.
     pub by: Option<NodeId>,
     /// Exit status.
     pub status: u8,

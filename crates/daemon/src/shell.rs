@@ -37,7 +37,7 @@ use starters::Starter;
 use tutti_protocol::paths;
 use tutti_protocol::ports::Ports;
 use tutti_protocol::settings::Setting;
-use tutti_protocol::wire::{Kind, Reattach};
+use tutti_protocol::wire::{self, Kind, Reattach};
 use tutti_shm::published::Status;
 use tutti_shm::published::far::{Given, Place};
 
@@ -728,7 +728,7 @@ impl Shell {
                 Action::ToStarter(job, kind, number, payload) => {
                     if let Some(starter) = self.starters.get(&job) {
                         starter.put(kind, number, &payload);
-                        if kind == Kind::Kill {
+                        if kind == Kind::Kill && number != wire::SPARE_FILTERS {
                             starter.kill_later(job, &self.shell_events);
                         }
                     }

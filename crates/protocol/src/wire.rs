@@ -79,6 +79,10 @@ pub const LATER: std::ops::RangeInclusive<u32> = 1..=255;
 /// In place of a rank in [`Kind::Leave`]: no daemon will follow this one.
 pub const FOR_GOOD: u32 = 1;
 
+/// In place of a rank in [`Kind::Kill`]: the job has ended itself, here or elsewhere. All is killed but the
+/// filters of dead ranks, which write what they have.
+pub const SPARE_FILTERS: u32 = 1;
+
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]

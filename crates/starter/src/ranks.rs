@@ -30,6 +30,7 @@ use tutti_shm::ticket::Notice;
 
 use crate::pmi::PmiEvent;
 use crate::tickets::Event;
+use tutti_os::stat::Stat;
 use tutti_protocol::wire::{Cause, Ended};
 
 /// After the death of a process that called MPI_Init below a wrapper, its wrapper has this time to end by
@@ -470,6 +471,14 @@ impl Ranks {
     /// Whether a process is a rank's own, or the one that called MPI_Init below its wrapper.
     pub fn has_process(&self, pid: Pid) -> bool {
         self.ranks.iter().any(|rank| rank.pid() == Some(pid) || rank.inner_pid == Some(pid))
+    }
+
+    /// Whether a process group is that of a rank that is dead, also where its death has not been handled yet.
+    pub fn is_group_of_dead(&self, group: i32) -> bool {
+        let is_dead =
+            |rank: &Rank| rank.dead || rank.pid().and_then(Stat::of).is_some_and(|stat| stat.is_dead());
+        let named = |rank: &&Rank| rank.pid().is_some_and(|pid| pid.as_raw_nonzero().get() == group);
+        self.ranks.iter().find(named).is_some_and(is_dead)
     }
 
     /// Kills every rank, but not what else is in its process group.

@@ -191,7 +191,7 @@ struct Starter {
     later: Later,
     /// The front end knows that the job is over.
     ending_reported: bool,
-    /// The job is killed by its user, or cannot start: nothing is waited for.
+    /// The job is killed by its user or its cluster, or cannot start: nothing is waited for.
     hurried: bool,
     /// When to look again at what holds the output of dead ranks.
     linger_ns: Option<u64>,
@@ -327,9 +327,14 @@ impl Starter {
         }
     }
 
-    /// Kills every process of the job at once. Their deaths are seen by the loop.
+    /// Ends the job at once, and waits for nothing.
     fn kill(&mut self) {
         self.hurried = true;
+        self.kill_all();
+    }
+
+    /// Kills every process of the job. Their deaths are seen by the loop.
+    fn kill_all(&mut self) {
         self.announce_ending();
         if self.reaped {
             // Their numbers may be those of strangers by now.

@@ -20,7 +20,7 @@ use rustix::process::Pid;
 use tutti_os::cgroup;
 use tutti_protocol::paths;
 use tutti_protocol::public::ARGUMENTS_VARIABLE;
-use tutti_protocol::wire::{CONNECTED_MAX, FrameHeader, Job, Kind, Report, Stalled};
+use tutti_protocol::wire::{self, CONNECTED_MAX, FrameHeader, Job, Kind, Report, Stalled};
 use tutti_snapshot::DEADLOCK_ENDED;
 
 use super::watch::Watch;
@@ -264,6 +264,8 @@ impl Enrolment {
                 Ok(Some((FrameHeader { kind: Kind::Answer, .. }, payload))) => {
                     answer = serde_json::from_slice::<Answer>(payload).ok();
                 }
+                // It is being ended here already.
+                Ok(Some((FrameHeader { kind: Kind::Kill, rank: wire::SPARE_FILTERS, .. }, _))) => {}
                 Ok(Some((FrameHeader { kind: Kind::Kill, .. }, _))) => actions.push(EnrolAction::Kill),
                 Ok(Some((FrameHeader { kind: Kind::Report, .. }, payload))) => {
                     if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {

@@ -40,6 +40,9 @@ const SILENCE_MS: u64 = 5000;
 const WRITING_MS: u64 = 60_000;
 /// Reports that are remembered, so that a new controller does not say them again to the front end.
 const REPORTED_MAX: usize = 1024;
+/// Warnings of a job that are kept when it is over, and bytes of each.
+const WARNINGS_MAX: usize = 8;
+const WARNING_BYTES_MAX: usize = 1 << 10;
 
 #[derive(Debug, Default)]
 struct OriginJob {
@@ -76,6 +79,8 @@ struct OriginJob {
     requested_ms: u64,
     /// What the front end has been told.
     reported: Vec<Report>,
+    /// The first warnings since its ranks have started, for who looks at it later.
+    warnings: Vec<String>,
     end: Option<(u8, Vec<(NodeId, u64)>)>,
     /// Why it has ended, if not by itself.
     cause: Option<String>,
@@ -214,6 +219,14 @@ impl Origin {
             Notice::Report(report) => {
                 if entry.reported.contains(&report) {
                     return;
+                }
+                let has_started = |report: &Report| matches!(report, Report::Started { .. });
+                if let Report::Warning(text) = &report
+                    && entry.warnings.len() < WARNINGS_MAX
+                    && entry.reported.iter().any(has_started)
+                {
+                    let end = text.floor_char_boundary(WARNING_BYTES_MAX);
+                    entry.warnings.push(text[..end].to_owned());
                 }
                 if entry.reported.len() < REPORTED_MAX {
                     entry.reported.push(report.clone());

@@ -57,6 +57,8 @@ struct Part {
     /// Numbers of the last order of new ranks that was handed on, and of the last end of one.
     sent_spawn: (u32, u32),
     run: Run,
+    /// It was told to end since the job has ended itself: filters of dead ranks write what they have.
+    spares_filters: bool,
     /// The snapshot for which it was told to stand still.
     sent_hold: Option<Hold>,
     /// Whether its mpiexec was told that its ranks wait for each other for ever.
@@ -111,6 +113,11 @@ impl Parts {
 }
 
 impl Part {
+    /// All of it is killed, so its output waits for no room.
+    fn is_killed(&self) -> bool {
+        self.run == Run::Kill && !self.spares_filters
+    }
+
     /// The starter has bound each rank to one core.
     fn is_bound(&self) -> bool {
         self.state.cores.iter().all(|cores| cores.parse::<u32>().is_ok())
@@ -131,6 +138,7 @@ impl Part {
             sent_fence: 0,
             sent_spawn: (0, 0),
             run: Run::Go,
+            spares_filters: false,
             sent_hold: None,
             sent_stuck: false,
             window: None,

@@ -158,7 +158,7 @@ impl Starter {
     }
 
     pub(super) fn put(&self, kind: Kind, number: u32, payload: &[u8]) {
-        if kind == Kind::Kill {
+        if kind == Kind::Kill && number != wire::SPARE_FILTERS {
             self.group.iter().for_each(PartGroup::end_behind);
         }
         let Some(wire) = &self.wire else { return };

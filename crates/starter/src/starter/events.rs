@@ -273,7 +273,7 @@ impl Starter {
         // Before its cgroup is killed by us.
         let used_up = self.used_up_behind(ended.cause);
         if self.parts.ranks.is_ending() {
-            self.kill_but_filters(ended.rank);
+            self.kill_but_filters(Some(ended.rank));
         }
         match (used_up, &self.parts.memory) {
             (Some(UsedUp::User), _) => ended.cause = wire::Cause::UserMemory,

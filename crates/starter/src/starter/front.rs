@@ -113,6 +113,7 @@ impl Starter {
             Kind::Hold => self.handle_hold(payload),
             Kind::Release => self.handle_release(payload),
             Kind::Window => self.parts.streams.set_window((head.rank >> 16) as u16, head.rank as u16),
+            Kind::Kill if head.rank == wire::SPARE_FILTERS => self.end_but_filters(),
             Kind::Kill => {
                 self.parts.ranks.set_ending(1);
                 self.kill();
@@ -189,7 +190,7 @@ impl Starter {
         self.sent = 0;
         if self.is_jammed() {
             // The output of a job that is killed does not wait for room.
-            let drops = self.parts.ranks.is_ending();
+            let drops = self.hurried;
             self.reconnect.iter_mut().for_each(|reconnect| reconnect.drops |= drops && reconnect.is_full());
         } else {
             let before = self.out.len();

@@ -2,7 +2,7 @@
 //! write what it has left.
 //!
 //! ```text
-//! a rank ends the job: all are killed but the filters of that rank, which read the end of file
+//! a rank ends the job: all are killed but filters of that rank and of dead ones, which read the end of file
 //! all ranks dead:      the output is at its end, or nothing holds it      -> finish
 //!                      nothing was written or worked for long enough, or the user is in a hurry
 //!                                                                         -> one line, the rest is killed
@@ -69,17 +69,31 @@ impl Starter {
         self.report(&Report::Warning(text));
     }
 
-    /// Kills all but the filters of a rank that has ended the job, whose last words they may have.
-    pub(super) fn kill_but_filters(&mut self, rank: u32) {
-        let group = self.parts.ranks.index_of(rank).and_then(|at| self.parts.ranks.pid_of(at as u32));
+    /// The job has ended itself, here or on another node.
+    pub(super) fn end_but_filters(&mut self) {
+        if !self.ending_reported {
+            self.parts.ranks.set_ending(1);
+            self.kill_but_filters(None);
+        }
+        if self.suspended {
+            self.resume();
+        }
+    }
+
+    /// Kills all but the filters of a rank that has ended the job, and of those that are dead: they may have
+    /// what these have written last.
+    pub(super) fn kill_but_filters(&mut self, ender: Option<u32>) {
+        let index = ender.and_then(|rank| self.parts.ranks.index_of(rank));
+        let group = index.and_then(|at| self.parts.ranks.pid_of(at as u32));
         let mut spared = holders::find(&self.parts.streams, &self.parts.inputs);
         spared.retain(|holder| {
             holder.is_filter
-                && Some(holder.group.cast_unsigned()) == group
+                && (Some(holder.group.cast_unsigned()) == group
+                    || self.parts.ranks.is_group_of_dead(holder.group))
                 && !self.parts.ranks.has_process(holder.pid)
         });
         let all = descendants::some_of(getpid(), PROCESSES_MAX);
-        let Some(all) = all.filter(|_| !spared.is_empty() && !self.reaped) else { return self.kill() };
+        let Some(all) = all.filter(|_| !spared.is_empty() && !self.reaped) else { return self.kill_all() };
         self.announce_ending();
         let is_spared = |pid: &Pid| spared.iter().any(|holder| holder.pid == *pid);
         for pid in all.into_iter().filter(|pid| !is_spared(pid)) {

@@ -222,12 +222,15 @@ impl JobRecord {
         self.notices.extend(placed(&self.launch));
     }
 
-    /// The job ends everywhere; the first who says so gives the status.
+    /// The job ends everywhere; the first who says so gives the status. Without an ender it is killed at
+    /// once, also one that ends itself.
     pub(super) fn end_by(&mut self, ender: Option<NodeId>, status: u8) {
         if self.order.run != Run::Kill {
             self.order.run = Run::Kill;
             self.ender = ender;
             self.ends_well = ender.is_some() && status == 0;
+        } else if ender.is_none() {
+            self.ender = None;
         }
         self.record_status(status);
     }
@@ -369,6 +372,11 @@ impl JobRecord {
     /// Nobody may do anything to it that is not the job's own end.
     pub(super) fn is_ending(&self) -> bool {
         self.over || self.order.run == Run::Kill
+    }
+
+    /// It is over, or all of it is being killed: nothing of it may go on by itself.
+    pub(super) fn is_killed(&self) -> bool {
+        self.over || self.order.run == Run::Kill && self.ender.is_none()
     }
 
     /// A job without parts stands still and ends by word alone.

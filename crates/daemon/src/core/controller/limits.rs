@@ -73,10 +73,10 @@ impl JobRecord {
     pub(super) fn is_past_limit(&self, boot_ms: u64) -> bool {
         let clock = &self.order.clock;
         let Some((limit_ms, _)) = self.launch.batch.limit() else { return false };
-        if self.is_ending() || self.queued.is_some() {
+        if self.is_killed() || self.queued.is_some() {
             return false;
         }
-        let runs = self.order.run == Run::Go && clock.ran.since_ms.is_some();
+        let runs = self.order.run != Run::Stop && clock.ran.since_ms.is_some();
         match clock.since_term {
             Some(since_term) => since_term.at(boot_ms) >= GRACE_MS,
             None => runs && clock.ran.at(boot_ms) >= limit_ms,
@@ -100,7 +100,8 @@ impl JobRecord {
             }
             return false;
         }
-        if self.order.clock.since_term.is_some() {
+        // What ranks that have ended left behind hears no signal.
+        if self.order.clock.since_term.is_some() || self.is_ending() {
             self.end_by(None, TIMED_OUT);
             return false;
         }

@@ -12,7 +12,14 @@ use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, User};
 
 impl OriginJob {
-    /// For who looks at what it has written, if it did not end well.
+    /// For who looks at what it has written when it is over: what it was warned of while it ran, and how it
+    /// has ended if that was not well.
+    fn lines(&self, job: JobId) -> Vec<String> {
+        let is_cause = |text: &&String| self.cause.as_ref().is_some_and(|cause| text.contains(cause));
+        let warnings = self.warnings.iter().filter(|text| self.over && !is_cause(text));
+        warnings.cloned().chain(self.how_it_ended(job)).collect()
+    }
+
     fn how_it_ended(&self, job: JobId) -> Option<String> {
         let (status, _) = self.end.as_ref().filter(|(status, _)| self.over && *status != 0)?;
         let cause = self.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
@@ -120,7 +127,7 @@ impl Origin {
             Err(text) => out.act(Action::Answer(client, Answer::Refused(text))),
             Ok(entry) => {
                 let mut frames: Vec<Vec<u8>> = entry.log.iter().cloned().collect();
-                if let Some(text) = entry.how_it_ended(job) {
+                for text in entry.lines(job) {
                     let mut frame = Vec::new();
                     wire::put_json(&mut frame, Kind::Report, &Report::Warning(text));
                     frames.push(frame);

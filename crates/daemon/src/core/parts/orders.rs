@@ -64,7 +64,8 @@ impl Part {
         {
             frames.push((Kind::Peers, 0, serde_json::to_vec(peers).expect("addresses are serialisable")));
         }
-        frames.extend(self.take_run(order.run));
+        let has_ended_itself = order.end.is_some_and(|end| end.by.is_some());
+        frames.extend(self.take_run(order.run, has_ended_itself));
         self.take_hold(order, &mut frames);
         frames.extend(self.take_stuck(order));
         if let Some((rows, columns)) = order.window
@@ -108,19 +109,25 @@ impl Part {
         }
     }
 
-    /// Whether it is to run; who is being killed does nothing else any more.
-    fn take_run(&mut self, run: Run) -> Option<Frame> {
-        if self.run == run || self.run == Run::Kill {
-            return None;
+    /// Whether it is to run; who is being killed does nothing else any more. What was spared may be killed
+    /// later.
+    fn take_run(&mut self, run: Run, spares_filters: bool) -> Option<Frame> {
+        match (self.run, run) {
+            (Run::Kill, Run::Kill) if self.spares_filters && !spares_filters => {}
+            (Run::Kill, _) => return None,
+            (known, run) if known == run => return None,
+            _ => {}
         }
         self.run = run;
-        self.state.suspended &= run != Run::Go;
-        let kind = match run {
-            Run::Go => Kind::Resume,
-            Run::Stop => Kind::Suspend,
-            Run::Kill => Kind::Kill,
+        self.spares_filters = run == Run::Kill && spares_filters;
+        self.state.suspended &= run != Run::Go && !self.spares_filters;
+        let (kind, how) = match run {
+            Run::Go => (Kind::Resume, 0),
+            Run::Stop => (Kind::Suspend, 0),
+            Run::Kill if spares_filters => (Kind::Kill, wire::SPARE_FILTERS),
+            Run::Kill => (Kind::Kill, 0),
         };
-        Some((kind, 0, Vec::new()))
+        Some((kind, how, Vec::new()))
     }
 
     /// Whether it is to stand still for a snapshot.

@@ -60,9 +60,7 @@ impl Parts {
                     return self.silence_part(local, out, job, &text);
                 }
                 // Of a job that is being killed only what there is room for is kept: its end must be heard.
-                Kind::Output | Kind::Errors
-                    if part.drops || part.run == Run::Kill && !part.outlet.has_room() =>
-                {
+                Kind::Output | Kind::Errors if part.drops || part.is_killed() && !part.outlet.has_room() => {
                     part.drops = true;
                 }
                 Kind::Output | Kind::Errors => {

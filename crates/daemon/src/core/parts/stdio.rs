@@ -6,7 +6,7 @@ use super::Parts;
 use crate::core::action::Action;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
-use crate::message::{JobId, Routed, Run};
+use crate::message::{JobId, Routed};
 
 impl Parts {
     pub(in crate::core) fn handle_room(
@@ -47,7 +47,7 @@ impl Parts {
     /// A starter whose output has room is listened to.
     pub(in crate::core) fn listen(&mut self, out: &mut Outbox, job: JobId) {
         let Some(part) = self.parts.get_mut(&job) else { return };
-        let listens = part.alive && (part.outlet.has_room() || part.run == Run::Kill);
+        let listens = part.alive && (part.outlet.has_room() || part.is_killed());
         if listens && std::mem::take(&mut part.ready) {
             out.act(Action::Listen(job));
         }
