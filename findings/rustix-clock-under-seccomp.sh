@@ -1,9 +1,10 @@
 #!/bin/bash
-# rustix 1.1.6 (its own system calls, the default on x86-64 Linux) finds the kernel's code for clocks when a program first asks for
-# the time, in whichever thread that is: by prctl(PR_GET_AUXV), before Linux 6.4 by opening /proc/self/auxv. A seccomp filter of
-# a thread that only looks at a clock meets both, or neither if any thread has asked before: so a list of system calls that was
-# found by watching may be right in one start and wrong in the next. Seen with rustix 1.1.6, seccompiler 0.5.0, libc 0.2.191.
-# The filter here lets everything pass; prctl alone is handed to a handler, which writes its first argument down.
+# rustix 1.1.6 (its own system calls, the default on x86-64 Linux) finds the kernel's code for clocks when a program
+# first asks for the time, in whichever thread that is: by prctl(PR_GET_AUXV), before Linux 6.4 by opening
+# /proc/self/auxv. A seccomp filter of a thread that only looks at a clock meets both, or neither if any thread has
+# asked before: so a list of system calls that was found by watching may be right in one start and wrong in the next.
+# Seen with rustix 1.1.6, seccompiler 0.5.0, libc 0.2.191. The filter here lets everything pass; prctl alone is handed
+# to a handler, which writes its first argument down.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
