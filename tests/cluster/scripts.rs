@@ -121,7 +121,7 @@ fn script_runs_once_and_its_steps_have_its_ranks() {
     assert_eq!(cluster.tutti(&["logs", &number]).stdout, "2\n2\n");
 }
 
-/// What a step may not have is one line, and so is a step outside of a script.
+/// Refusals of what a step may not have are one line, and so is a step outside of a script.
 #[test]
 fn steps_cannot_leave_what_their_job_has() {
     let cluster = Cluster::up("script-refusals", 3, &["--slots", "2"]);

@@ -190,7 +190,7 @@ fn top_live_shows_jobs_at_any_size_and_kills_one() {
 }
 
 #[test]
-fn top_live_outlives_its_daemon() {
+fn top_live_goes_on_without_its_daemon() {
     let cluster = Cluster::up("top-daemon", 1, &[]);
     let script = format!("$tutti top -i 0.5; echo status $?; {AS_BEFORE}");
     let mut screen = Screen::run(&cluster, &script, (24, 80));

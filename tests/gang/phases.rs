@@ -124,8 +124,8 @@ struct Gaps {
 /// A stretch in which a rank looked at no clock, in us.
 type Gap = (u64, u64);
 
-/// What is not longer, the ranks do not write down (GAP_US in gaps.c). Two jobs that begin within a slice are
-/// frozen for as long.
+/// Gaps that are not longer the ranks do not write down (GAP_US in gaps.c). Two jobs that begin within a
+/// slice are frozen for as long.
 const GAP_US: u64 = 1_000;
 
 impl Gaps {

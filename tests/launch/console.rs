@@ -69,7 +69,7 @@ impl Terminal {
         }
     }
 
-    /// What comes next on the screen, as it is sent; none within the limit.
+    /// Reads what comes next on the screen, as it is sent; none within the limit.
     #[allow(dead_code, reason = "for programs that draw")]
     pub fn next_bytes(&mut self) -> Option<Vec<u8>> {
         self.screen.recv_timeout(LIMIT).ok()

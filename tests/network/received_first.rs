@@ -9,7 +9,7 @@ const SOURCE: &str = "tests/network/programs/received_first.c";
 /// Messages of each of the program's four sizes.
 const EACH: u64 = 3;
 
-/// What the job has counted: messages that were written, their bytes, those that were announced, receives
+/// Counters of the job: messages that were written, their bytes, those that were announced, receives
 /// that were told.
 #[derive(Debug, PartialEq)]
 struct Counted {

@@ -288,7 +288,7 @@ pub(crate) struct Incoming {
     /// The newest order seen, if any was.
     echo: Option<Seq>,
     pub ack_queued: bool,
-    /// It may never come, and nothing of it is here.
+    /// May never come; nothing of it is here.
     offered: bool,
 }
 

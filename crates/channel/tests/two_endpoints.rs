@@ -419,7 +419,7 @@ fn bulk_room_that_is_taken_back_is_free_again() {
     assert!(pair.ends[0].is_flushed() && pair.ends[1].is_flushed());
 }
 
-/// What another message brings is received where one is expected, before it is known whose it is.
+/// Data of another message is received where one is expected, before it is known whose it is.
 #[test]
 fn bulk_offered_is_expected_from_its_first_bytes_on() {
     let mut pair = Pair::new();

@@ -37,9 +37,9 @@ pub struct Described {
     pub terms: Terms,
     /// Its name, its time and what it waits for.
     pub batch: Batch,
-    /// Its program runs once, on the first of its nodes.
+    /// Runs its program once, on the first of its nodes.
     pub script: bool,
-    /// It is a step of the job whose script has started this front end.
+    /// Step of the job whose script has started this front end.
     pub step: bool,
 }
 

@@ -275,7 +275,7 @@ fn report_script(name: &str, options: &Options, head: &Head) {
     }
 }
 
-/// What is started is a step of a job: its script says so, in whose environment this front end is.
+/// Makes what is started a step of a job: its script says so, in whose environment this front end is.
 fn is_step(options: &Options) -> bool {
     !is_elsewhere(options) && std::env::var_os(variables::ALLOCATION).is_some_and(|value| !value.is_empty())
 }
@@ -399,7 +399,7 @@ struct Front {
     may_leave: bool,
     /// The first part with a reason why it does not start.
     refuser: Option<usize>,
-    /// Its user has asked for its stop.
+    /// Says that its user has asked for its stop.
     wants_stop: bool,
     /// When we last got SIGCONT.
     continued: Option<Instant>,

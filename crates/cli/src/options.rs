@@ -43,7 +43,7 @@ pub struct Options {
     pub nodes: Option<u32>,
     /// The job is the cluster's, however many nodes it takes.
     pub cluster: bool,
-    /// It is a step of the job whose script has started this front end.
+    /// Step of the job whose script has started this front end.
     pub step: bool,
     /// Ranks with those that are started later, if given.
     pub universe: Option<u32>,

@@ -48,12 +48,12 @@ pub enum ScriptError {
 /// Lines of options for batch systems, which are not read.
 const FOREIGN_MARKS: [&str; 2] = ["#SBATCH", "#PBS"];
 
-/// What the head of a program says.
+/// Head of a program, as it was read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// It is a script: its first line names an interpreter, or has options.
+    /// Whether it is a script: its first line names an interpreter, or has options.
     pub is_script: bool,
-    /// Its options.
+    /// Options in it.
     pub options: Vec<OsString>,
     /// Lines of options for other batch systems above its first command: how they begin, and how many.
     pub foreign: Vec<(&'static str, usize)>,
@@ -123,7 +123,7 @@ fn in_text(file: &str, text: &str) -> Result<Head, ScriptError> {
     Ok(head)
 }
 
-/// What stands behind a mark at the beginning of a line.
+/// Text behind a mark at the beginning of a line.
 fn behind<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
     line.strip_prefix(mark).filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
 }

@@ -1,4 +1,4 @@
-//! What the commands of users have in common: requests to the daemon of this node, the jobs of other users on
+//! Common parts of the commands of users: requests to the daemon of this node, the jobs of other users on
 //! this machine, and how jobs, users and moments are shown.
 #![forbid(unsafe_code)]
 

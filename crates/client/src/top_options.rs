@@ -8,7 +8,7 @@ use crate::states;
 /// The shortest and the longest time between two reports, in seconds.
 const INTERVAL_S: std::ops::RangeInclusive<f64> = 0.5..=3600.0;
 
-/// What is shown, and how.
+/// Options of `tutti top`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// Print what there is once, as text, and end; no terminal is needed
@@ -32,7 +32,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Which jobs are shown.
+    /// Filter of the jobs that are shown.
     pub fn filter(&self) -> Filter {
         Filter { user: self.user.clone(), state: self.state.clone(), name: self.name.clone() }
     }

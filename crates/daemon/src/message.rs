@@ -469,15 +469,15 @@ pub struct Launch {
     pub incarnations: Vec<u64>,
     /// It runs already, on its origin: its `mpiexec` has started it and has its output.
     pub enrolled: bool,
-    /// Its program is a script that runs once, on the first node. Its steps have these slots.
+    /// Slots where its program is a script that runs once, on the first node. Its steps have these slots.
     #[serde(default)]
     pub allocation: Option<Allocation>,
-    /// It is a step of this job, in whose slots it runs, and with which it ends.
+    /// Job of which it is a step, in whose slots it runs, and with which it ends.
     #[serde(default)]
     pub step_of: Option<JobId>,
 }
 
-/// What a job has for the steps of its script.
+/// Slots that a job has for the steps of its script.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
     /// Ranks on all nodes.
@@ -487,12 +487,12 @@ pub struct Allocation {
 }
 
 impl Launch {
-    /// Its ranks; of a script those that its steps may have.
+    /// Number of ranks; of a script those that its steps may have.
     pub fn ranks(&self) -> u64 {
         self.allocation.as_ref().map_or_else(|| self.job.ranks(), |allocation| u64::from(allocation.ranks))
     }
 
-    /// Its nodes, in order, with the ranks that it has, or may have, there.
+    /// Nodes, in order, with the ranks that it has, or may have, there.
     pub fn places(&self) -> Vec<(NodeId, u64)> {
         match &self.allocation {
             Some(allocation) => {

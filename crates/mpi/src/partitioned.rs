@@ -15,7 +15,7 @@
 //! Small partitions are gathered: those that are ready travel as one message, a piece, which says what it has
 //! (`engine/pieces.rs`). Both sides know from the bytes of the sender's partitions that it is so.
 //!
-//! What a freeze or a stop leaves behind is what it leaves of ordinary messages: each partition or piece is
+//! A freeze or a stop leaves behind what it leaves of ordinary messages: each partition or piece is
 //! one.
 
 use core::ffi::c_int;

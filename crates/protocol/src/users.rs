@@ -103,12 +103,12 @@ pub struct Prices {
     /// Jobs that are left out of their rows because they have flooded the network.
     #[serde(default)]
     pub left_out: Vec<JobId>,
-    /// What jobs have had, and where they are in the matrix, by number.
+    /// Time that jobs have had, and where they are in the matrix, by number.
     #[serde(default)]
     pub places: Vec<Place>,
 }
 
-/// What a job has had, and where it is in the matrix, as far as is known: up to a second ago.
+/// Time that a job has had, and where it is in the matrix, as far as is known: up to a second ago.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The job.
@@ -117,7 +117,7 @@ pub struct Place {
     pub served_ms: u64,
     /// The rows that it is in, from 0 on; empty: none, or not known.
     pub rows: Vec<u32>,
-    /// Its slots by node, from 0 on, of a job that takes turns; empty: not known.
+    /// Slots by node, from 0 on, of a job that takes turns; empty: not known.
     pub slots: Vec<(NodeId, Vec<u32>)>,
 }
 
@@ -176,11 +176,12 @@ pub struct Submit {
     /// Random number that every packet of the job carries: the daemon draws it.
     #[serde(default)]
     pub key: u64,
-    /// Its program is a script that runs once, on the first node. The ranks are those that `mpiexec` in the
-    /// script may start, as steps of the job.
+    /// Set where its program is a script that runs once, on the first node. The ranks are those that
+    /// `mpiexec` in the script may start, as steps of the job.
     #[serde(default)]
     pub script: bool,
-    /// It is to be a step of the job whose script has started this front end, and is refused elsewhere.
+    /// Set for what is to be a step of the job whose script has started this front end, and is refused
+    /// elsewhere.
     #[serde(default)]
     pub step: bool,
     /// The job whose starter is above the front end's process. As for the groups.
@@ -320,8 +321,8 @@ pub struct JobRow {
     /// It is a filler that does not fill on these nodes, since it costs a job there too much.
     #[serde(default)]
     pub put_out: Vec<(String, PutOut)>,
-    /// Its program is a script that runs once, on the first of its nodes; `ranks` are those that its steps
-    /// may have.
+    /// Set where its program is a script that runs once, on the first of its nodes; `ranks` are those that
+    /// its steps may have.
     #[serde(default)]
     pub script: bool,
     /// The job whose step it is.

@@ -5,8 +5,8 @@ const PREFIX: &str = "TUTTI_";
 /// What those of tests begin with.
 const OF_TESTS: &str = "TUTTI_TEST_";
 
-/// What a script may use of its job: `NODE:RANKS`, with commas between nodes. `mpiexec` takes it for a hint
-/// that it is to start a step; of which job the daemons find out.
+/// Slots that a script may use of its job: `NODE:RANKS`, with commas between nodes. `mpiexec` takes it for a
+/// hint that it is to start a step; of which job the daemons find out.
 pub const ALLOCATION: &str = "TUTTI_ALLOCATION";
 
 /// All that anything here reads or sets (docs/user/environment.md).

@@ -221,7 +221,7 @@ unsafe fn flush_free_streams() {
 ///
 /// # Safety
 ///
-/// It is a stream of the C library, or null; the clock runs.
+/// `stream` is one of the C library, or null; the clock runs.
 unsafe fn flush_if_free(stream: *mut libc::FILE) {
     // SAFETY: as the caller says.
     unsafe {

@@ -244,7 +244,7 @@ impl Net {
     /// Makes room for a bulk message that may never come.
     ///
     /// # Errors
-    /// Those of [`Endpoint::offer_bulk`].
+    /// As of [`Endpoint::offer_bulk`].
     pub fn offer_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
         self.endpoint.offer_bulk(Rank(from as u32), bytes as u64, tag).map(BulkId::to_bits)
     }

@@ -153,7 +153,7 @@ impl Outbox<'_> {
     /// [`Outbox::cancel_bulk`] takes the room back.
     ///
     /// # Errors
-    /// Those of [`Net::offer_bulk`].
+    /// As of [`Net::offer_bulk`].
     pub fn offer_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
         self.net.offer_bulk(from, bytes, self.route.tag(tag))
     }

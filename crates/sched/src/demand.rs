@@ -103,7 +103,7 @@ pub struct Demand {
     /// It is a filler: it has turns only while no job that is none wants one.
     #[serde(default)]
     pub fill: bool,
-    /// It is a step of this job: it has slots of that one's and stands in its rows, without room of its own.
+    /// Job of which it is a step: it has slots of that one's and stands in its rows, without room of its own.
     #[serde(default)]
     pub within: Option<JobId>,
 }

@@ -23,7 +23,7 @@ pub(crate) struct Resident {
     pub(crate) active: bool,
     /// It had other slots when it began, or may have had: the nodes are told with every plan.
     pub(crate) moved: bool,
-    /// It is a step of this job, which stands in the layout for both.
+    /// Job of which it is a step, which stands in the layout for both.
     pub(crate) within: Option<JobId>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// What is answered at this moment. Lines about a daemon that keeps silent go to `notify`.
+/// Answers at this moment. Lines about a daemon that keeps silent go to `notify`.
 ///
 /// # Errors
 /// When a daemon refuses, is not trusted, or keeps silent; when there is none although one is named. A text

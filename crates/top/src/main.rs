@@ -64,7 +64,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
     if options.once || options.json { once(options) } else { live::run(options) }
 }
 
-/// One report; shares are those since each job's start.
+/// Shows one report; shares are those since each job's start.
 fn once(options: &Options) -> Result<ExitCode, String> {
     let answers = gather::answers(&mut |text| print_line(format_args!("tutti top: {text}")))?;
     let before = Before::default();

@@ -1,4 +1,4 @@
-//! What the live screen knows, and what each event makes of it. Pure: time comes with the events, and what is
+//! State of the live screen, and what each event makes of it. Pure: time comes with the events, and what is
 //! to be done comes back as effects.
 //!
 //! ```text
@@ -23,7 +23,7 @@ const WHEEL: i64 = 3;
 /// Characters of a filter.
 const FILTER_CHARS: usize = 64;
 
-/// What may be done to a job.
+/// Order that may be given to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Suspend,
@@ -51,7 +51,7 @@ impl Deed {
     }
 }
 
-/// What keys mean at the moment.
+/// Meaning of keys at the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Browse,
@@ -64,22 +64,22 @@ pub(crate) enum Mode {
     Details,
 }
 
-/// What comes.
+/// Event of the screen.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Key(KeyEvent),
     Mouse(MouseEvent),
     /// Columns and lines of the window.
     Resize(u16, u16),
-    /// What is there, or why that is not known.
+    /// Report, or why there is none.
     Report(Result<Report, String>),
     /// A daemon keeps silent: a line about it.
     Silence(String),
-    /// What was asked for has been done, or has been refused with a line.
+    /// Answer: what was asked for has been done, or has been refused with a line.
     Done(Deed, JobId, Result<(), String>),
 }
 
-/// What is to be done.
+/// Effect of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Quit,
@@ -444,7 +444,7 @@ impl Model {
         }
     }
 
-    /// What is selected is in view, and there is no empty space below the last line.
+    /// Brings what is selected into view; there is no empty space below the last line.
     fn keep_in_view(&mut self) {
         let height = usize::from(self.layout().lines.height);
         let most = self.line_count().saturating_sub(height.max(1));

@@ -51,7 +51,7 @@ pub(crate) fn memory_of(node: &Node) -> String {
     }
 }
 
-/// What a user has, of what he may have: `slots 3/16`.
+/// Use of a limit by a user: `slots 3/16`.
 pub(crate) fn limits_of(user: &User) -> String {
     let limit = |(name, value): &(String, String)| {
         let has = match name.as_str() {

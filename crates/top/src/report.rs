@@ -1,5 +1,5 @@
-//! What the daemon of this node and those of other users report at one moment, and what follows from it: jobs
-//! with the shares that they ask for and have, nodes, users. Pure: no clock, no socket.
+//! Reports of the daemon of this node and those of other users report at one moment, and what follows from
+//! it: jobs with the shares that they ask for and have, nodes, users. Pure: no clock, no socket.
 //!
 //! | value | from |
 //! |---|---|
@@ -18,34 +18,34 @@ use tutti_sched::shares::Standing;
 
 /// Reports that a share is taken over, at most, in ms: long enough for turns of a second.
 const WINDOW_MS: u64 = 10_000;
-/// What a share needs at least: the daemon says once a second what jobs have had.
+/// Shortest time that a share needs: the daemon says once a second what jobs have had.
 const WINDOW_MIN_MS: u64 = 2000;
 
-/// What was answered at one moment.
+/// Answers at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answers {
     /// When, in ms since 1970.
     pub(crate) at_ms: u64,
     /// A daemon has answered.
     pub(crate) daemon: bool,
-    /// Its jobs that are not over.
+    /// Jobs that are not over.
     pub(crate) jobs: Vec<JobRow>,
     /// Jobs of other users' daemons on this machine.
     pub(crate) others: Vec<PublicRow>,
-    /// Its nodes.
+    /// Nodes.
     pub(crate) nodes: Vec<NodeRow>,
-    /// What users have used.
+    /// Use by users.
     pub(crate) prices: Prices,
-    /// What its configuration says.
+    /// Configuration.
     pub(crate) settings: Vec<Setting>,
 }
 
 /// A job by its daemon: one's own, or that of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// Whose daemon has it, if not the one that was asked.
+    /// User whose daemon has it, if not the one that was asked.
     pub(crate) other: Option<u32>,
-    /// Its number there.
+    /// Number there.
     pub(crate) job: u64,
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Job {
     pub(crate) label: Label,
 }
 
-/// Which job it is, and whose.
+/// Number of a job, and its user.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Id {
     pub(crate) key: Key,
-    /// Its number as people write it.
+    /// Number as people write it.
     pub(crate) number: String,
     pub(crate) uid: u32,
     pub(crate) user: String,
@@ -76,7 +76,7 @@ pub(crate) struct Id {
 pub(crate) struct Size {
     pub(crate) ranks: u64,
     pub(crate) nodes: Vec<String>,
-    /// Its ranks on each.
+    /// Ranks on each.
     pub(crate) node_ranks: Vec<u64>,
     /// As many nodes as that; other users' daemons do not name them.
     pub(crate) node_count: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Time {
     pub(crate) runs: bool,
 }
 
-/// What it wants of the time and what it has, in thousandths; none: it takes no turns, or that is not known.
+/// Parts of the time that it wants and has, in thousandths; none: it takes no turns, or that is not known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Share {
     pub(crate) weight: Option<u32>,
@@ -105,16 +105,16 @@ pub(crate) struct Share {
 pub(crate) struct Place {
     pub(crate) served_ms: u64,
     pub(crate) rows: Vec<u32>,
-    /// Its slots by node; empty: not known.
+    /// Slots by node; empty: not known.
     pub(crate) slots: Vec<(String, Vec<u32>)>,
 }
 
-/// What is written beside it.
+/// Text beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Label {
     pub(crate) name: String,
     pub(crate) command: String,
-    /// What keeps it, and what it has to do with others; a line each.
+    /// Reasons why it waits, and its ties with others; a line each.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -139,15 +139,15 @@ pub(crate) struct User {
     pub(crate) uid: u32,
     pub(crate) name: String,
     pub(crate) count: Count,
-    /// What the shares say, if he has jobs that can run at the daemon that was asked.
+    /// Figures of the shares, if he has jobs that can run at the daemon that was asked.
     pub(crate) standing: Option<Standing>,
     /// Of all that was used, in millionths.
     pub(crate) used_ppm: Option<u32>,
-    /// What the configuration grants him, by name.
+    /// Limits that the configuration grants him, by name.
     pub(crate) limits: Vec<(String, String)>,
 }
 
-/// What the jobs of a user are.
+/// Sums over the jobs of a user.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Count {
     pub(crate) running: u64,
@@ -169,7 +169,7 @@ pub(crate) struct Report {
     pub(crate) row_count: u32,
 }
 
-/// What jobs had been served before: by report its moment, and ms by job.
+/// Time that jobs had been served before: by report its moment, and ms by job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     reports: std::collections::VecDeque<(u64, BTreeMap<u64, u64>)>,
@@ -208,7 +208,7 @@ impl Before {
 }
 
 impl Report {
-    /// What is shown of the jobs that the filter takes; nodes and users count all.
+    /// Rows to show of the jobs that the filter takes; nodes and users count all.
     pub(crate) fn new(answers: &Answers, before: &Before, filter: &Filter) -> Self {
         let places = places(answers);
         let row_count = places.values().flat_map(|place| &place.rows).max();
@@ -326,7 +326,7 @@ fn node_ranks(row: &JobRow) -> Vec<u64> {
     (0..row.nodes.len()).map(of_node).collect()
 }
 
-/// What keeps a job, and whom it waits for.
+/// Reasons why a job waits, and jobs that it waits for.
 fn remarks(row: &JobRow) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(row.waits.iter().map(|why| format!("waits: {why}")));

@@ -16,7 +16,7 @@ use crate::once::{limits_of, memory_of, percent, percent_ppm, rows_of, time_of};
 use crate::report::{Job, Key, Node, Report, User};
 use layout::{Column, Layout, SIZE_MIN, View};
 
-/// What the keys do.
+/// Help on the keys.
 const HELP: [&str; 17] = [
     "1 2 3 Tab      jobs, nodes, users",
     "Up Down        select a job; Page Up, Page Down, Home, End",

@@ -31,7 +31,7 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// What the environment says of colours and letters.
+/// Wishes of the environment of colours and letters.
 pub(crate) fn look() -> Look {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let names = ["LC_ALL", "LC_CTYPE", "LANG"];

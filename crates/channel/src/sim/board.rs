@@ -20,7 +20,7 @@ pub(super) struct Bulk {
     /// The receiver has been told that it is complete.
     pub received: bool,
     pub sent: bool,
-    /// It was accepted for certain, or something of it has come.
+    /// Accepted for certain, or something of it has come.
     pub begun: bool,
 }
 

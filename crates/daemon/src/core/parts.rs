@@ -57,7 +57,7 @@ struct Part {
     /// Numbers of the last order of new ranks that was handed on, and of the last end of one.
     sent_spawn: (u32, u32),
     run: Run,
-    /// It was told to end since the job has ended itself: filters of dead ranks write what they have.
+    /// Told to end since the job has ended itself: filters of dead ranks write what they have.
     spares_filters: bool,
     /// The snapshot for which it was told to stand still.
     sent_hold: Option<Hold>,
@@ -113,7 +113,7 @@ impl Parts {
 }
 
 impl Part {
-    /// All of it is killed, so its output waits for no room.
+    /// Whether all of it is killed, so its output waits for no room.
     fn is_killed(&self) -> bool {
         self.run == Run::Kill && !self.spares_filters
     }

@@ -152,7 +152,7 @@ impl Starter {
         Starter { child: None, enrolled: false, wire: None, ended: false, group, file, _descriptors: None }
     }
 
-    /// Its number, and when it was started; none: it is a front end of a job without one.
+    /// Number, and when it was started; none: it is a front end of a job without one.
     pub(super) fn process(&self) -> Option<(u32, u64)> {
         (!self.enrolled && self.file.pid != 0).then_some((self.file.pid, self.file.since))
     }

@@ -72,7 +72,7 @@ pub enum Violation {
         bytes: u64,
         /// Free memory.
         left: u64,
-        /// All memory.
+        /// The whole memory.
         size: u64,
         /// The lines that have most.
         users: String,

@@ -11,7 +11,7 @@ use super::rtr::{AdvertisedReceive, Arrived, RtrReceiver, RtrSender};
 const OFFERS_MAX: usize = 64;
 /// Tags of bulk messages into told receives have it; the rest is the number of the offer.
 pub(super) const OFFERED: u64 = 1 << 40;
-/// What two ranks of different nodes know of each other's receives.
+/// Knowledge that two ranks of different nodes have of each other's receives.
 #[derive(Debug)]
 pub(super) struct FarWrites {
     /// Receives of the peer.
@@ -44,7 +44,7 @@ impl Default for FarWrites {
 
 impl FarWrites {
     /// Whether the peer has ever told a receive.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_advertised(&self) -> bool {
         self.heard > 0
     }
 
@@ -113,7 +113,7 @@ pub(super) struct Offer {
     pub name: u64,
     /// FAR_WRITE has come.
     pub written: bool,
-    /// All bytes are there.
+    /// Complete: all bytes are there.
     pub landed: bool,
     /// To be withdrawn when its sender agrees.
     pub cancelled: bool,
@@ -157,7 +157,7 @@ impl Offers {
         self.list[at].written.then(|| self.list.swap_remove(at).request)
     }
 
-    /// Its message has been announced: whether all its bytes are there.
+    /// Notes that its message has been announced: whether all its bytes are there.
     pub(super) fn write(&mut self, at: usize) -> bool {
         self.list[at].written = true;
         let landed = self.list[at].landed;

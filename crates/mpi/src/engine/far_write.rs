@@ -47,8 +47,8 @@ impl Engine {
 
     /// Before a message is sent that may be written: what has arrived tells where to.
     pub(super) fn look_for_far_rtr(&mut self, to: usize, bytes: usize) {
-        let is_told = |remote: &Remote| remote.state.peers[to].far.is_told();
-        if bytes > REMOTE_WRITE_BYTES_MIN && self.remote.as_deref().is_some_and(is_told) {
+        let is_advertised = |remote: &Remote| remote.state.peers[to].far.is_advertised();
+        if bytes > REMOTE_WRITE_BYTES_MIN && self.remote.as_deref().is_some_and(is_advertised) {
             self.progress_remote(false);
         }
     }
@@ -69,11 +69,11 @@ impl Engine {
 
     /// Withdraws a receive that was told and has no message, when its sender agrees.
     #[cold]
-    pub(super) fn cancel_told_far(&mut self, index: u32) {
+    pub(super) fn cancel_advertised_far(&mut self, index: u32) {
         let request = self.requests.get(index);
         let (from, number) = (request.peer as usize, request.rtr);
         let (mut router, route, mut client) = self.network();
-        client.cancel_told(from, number);
+        client.cancel_advertised(from, number);
         client.push_out(&mut router.outbox(route));
         router.transmit_as(route, &mut client);
     }
@@ -82,7 +82,7 @@ impl Engine {
 #[cfg(test)]
 impl Engine {
     /// How many receives of a rank of another node wait for messages.
-    pub(super) fn requests_told(&self, by: usize) -> usize {
+    pub(super) fn requests_advertised(&self, by: usize) -> usize {
         self.remote.as_deref().map_or(0, |remote| remote.state.peers[by].far.waiting())
     }
 }
@@ -148,7 +148,7 @@ impl RemoteClient<'_> {
         }
     }
 
-    fn cancel_told(&mut self, from: usize, number: u64) {
+    fn cancel_advertised(&mut self, from: usize, number: u64) {
         let Some(at) = self.state.offers.position(from, number) else { return };
         if self.state.peers[from].has_exited {
             return self.withdraw(from, number);

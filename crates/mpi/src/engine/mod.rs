@@ -330,7 +330,7 @@ impl Engine {
         let request = self.requests.get(index);
         if request.rtr != 0 && self.matching.is_posted(&self.requests, index) {
             if !self.peers.has(request.peer as usize) {
-                return self.cancel_told_far(index);
+                return self.cancel_advertised_far(index);
             }
             if !self.take_back(index) {
                 return;

@@ -252,7 +252,7 @@ fn partitions_in_any_order_and_size_arrive_whatever_the_receiver_does() {
 }
 
 #[test]
-fn a_receiver_without_room_is_told_and_gets_what_fits() {
+fn a_receiver_without_room_gets_what_fits_and_an_error() {
     for (partitions, each, room) in [(100, 8, 404), (3, 8, 20), (1000, 8, 4000)] {
         let mut transfer = Transfer::new(partitions, each, 4, room);
         transfer.ready(0, partitions as i32 - 1);

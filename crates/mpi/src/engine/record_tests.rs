@@ -28,8 +28,8 @@ fn record(head: Head, data: &[u8]) -> Vec<u8> {
     [&head.encode()[..HEAD_BYTES], data].concat()
 }
 
-/// What stands behind the head of a told receive.
-fn told(number: u64, pending_from: u64, seen: u64) -> Vec<u8> {
+/// Bytes behind the head of a receive that is told.
+fn body_of_rtr(number: u64, pending_from: u64, seen: u64) -> Vec<u8> {
     [number, pending_from, seen].map(u64::to_le_bytes).concat()
 }
 
@@ -59,11 +59,11 @@ fn records_that_are_wrong_are_refused_by_reason() {
         (Wrong::Answer, record(Head { kind: NAMED, number: 7, ..head }, &[])),
         (Wrong::Credit, record(Head { kind: EAGER, word: 1, ..head }, &[])),
         (Wrong::Form, record(Head { kind: FAR_RTR, length: long, ..head }, b"four")),
-        (Wrong::Length, record(Head { kind: FAR_RTR, length: u64::MAX, ..head }, &told(1, 1, 0))),
-        (Wrong::Length, record(Head { kind: FAR_RTR, length: 0, ..head }, &told(1, 1, 0))),
-        (Wrong::Order, record(Head { kind: FAR_RTR, length: long, ..head }, &told(1, 2, 0))),
-        (Wrong::Order, record(Head { kind: FAR_RTR, length: long, ..head }, &told(1, 1, 1))),
-        (Wrong::Order, record(Head { kind: FAR_RTR, length: long, ..head }, &told(0, 0, 0))),
+        (Wrong::Length, record(Head { kind: FAR_RTR, length: u64::MAX, ..head }, &body_of_rtr(1, 1, 0))),
+        (Wrong::Length, record(Head { kind: FAR_RTR, length: 0, ..head }, &body_of_rtr(1, 1, 0))),
+        (Wrong::Order, record(Head { kind: FAR_RTR, length: long, ..head }, &body_of_rtr(1, 2, 0))),
+        (Wrong::Order, record(Head { kind: FAR_RTR, length: long, ..head }, &body_of_rtr(1, 1, 1))),
+        (Wrong::Order, record(Head { kind: FAR_RTR, length: long, ..head }, &body_of_rtr(0, 0, 0))),
         (Wrong::Answer, record(Head { kind: FAR_WRITE, length: long, word: 1, ..head }, &[])),
         (Wrong::Answer, record(Head { kind: RTR_VOID, word: 1, ..head }, &[])),
         (Wrong::Answer, record(Head { kind: RTR_VOIDED, word: 1, ..head }, &[])),
@@ -169,7 +169,7 @@ fn records_of_a_write_that_does_not_fit_its_receive_are_refused() {
     assert_eq!(refused(Wrong::Length, || take(&mut engine, &record(head, &[]))), 1, "it is written already");
     assert!(!engine.requests.get(receives[0]).done, "its bytes have not come");
     // More is told than any right receiver tells.
-    let told = |number| record(Head { kind: FAR_RTR, ..head }, &told(number, 1, 0));
+    let told = |number| record(Head { kind: FAR_RTR, ..head }, &body_of_rtr(number, 1, 0));
     (1..=64).for_each(|number| take(&mut engine, &told(number)));
     assert_eq!(refused(Wrong::Order, || take(&mut engine, &told(65))), 1);
     assert!(first.iter().chain(&second).all(|byte| *byte == GUARD));

@@ -217,7 +217,7 @@ fn remote_write_goes_to_the_receive_that_came_first() {
                 let data = data(round, bytes);
                 meet(&meeting, round as u32 + 1, engine);
                 // The receive is told by a datagram that is on its way.
-                while engine.requests_told(1) == 0 {
+                while engine.requests_advertised(1) == 0 {
                     engine.progress(None);
                 }
                 let mode = if round == 1 { Mode::Synchronous } else { Mode::Standard };

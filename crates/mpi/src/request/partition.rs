@@ -68,7 +68,7 @@ pub(crate) struct Introduction {
     pub(crate) bytes: usize,
 }
 
-/// What one side's messages match, and what it knows.
+/// Matching and state of one side.
 #[derive(Debug)]
 pub(crate) struct Matching {
     /// Context of the partitions.
@@ -77,7 +77,7 @@ pub(crate) struct Matching {
     pub(crate) tag: c_int,
     /// Rank of the other side in the communicator.
     pub(crate) rank: c_int,
-    /// Which side.
+    /// Sender or receiver.
     pub(crate) side: Side,
 }
 

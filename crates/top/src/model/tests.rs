@@ -1,4 +1,4 @@
-//! What keys and reports do.
+//! Effects of keys and reports.
 
 use serde_json::json;
 use tutti_client::filter::Filter;

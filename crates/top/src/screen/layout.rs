@@ -19,7 +19,7 @@ pub(crate) const SIZE_MIN: (u16, u16) = (40, 8);
 /// Width of a view's name, with its number and blanks.
 const VIEW_WIDTH: u16 = 9;
 
-/// What is shown in the large part of the screen.
+/// View in the large part of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     Jobs,
@@ -74,7 +74,7 @@ pub(crate) struct Layout {
     pub(crate) head: u16,
     /// The lines of the view.
     pub(crate) lines: Rect,
-    /// What keeps the selected job.
+    /// Reasons of the selected job.
     pub(crate) remark: u16,
     /// The last line.
     pub(crate) foot: u16,
@@ -97,7 +97,7 @@ fn width(column: Column) -> u16 {
 
 /// Columns that a narrow screen goes without, the first ones first.
 const DISPENSABLE: [Column; 5] = [Column::Busy, Column::Row, Column::Ranks, Column::Asked, Column::Time];
-/// What the command is to have before columns are left out for it.
+/// Columns that the command is to have before columns are left out for it.
 const COMMAND_WIDTH: u16 = 12;
 
 fn columns(all: u16) -> Vec<(Column, u16, u16)> {
@@ -171,7 +171,7 @@ impl Layout {
         found.map(|(column, ..)| *column)
     }
 
-    /// Which of the lines is there, from the first that is shown on.
+    /// Index of the line there, from the first that is shown on.
     pub(crate) fn line_at(&self, line: u16) -> Option<usize> {
         let at = line.checked_sub(self.lines.y)?;
         (at < self.lines.height).then_some(usize::from(at))

@@ -84,7 +84,7 @@ fn screen_of_40_by_8_and_of_132_by_50() {
 }
 
 #[test]
-fn screen_says_when_it_is_too_small_and_never_fails() {
+fn screen_that_is_too_small_has_a_line_and_never_fails() {
     assert!(text(&model((39, 24))).starts_with("tutti top needs 40 columns, 8 lines\n"));
     assert!(text(&model((20, 24))).starts_with("tutti top needs 40 c\n"));
     for size in [(0, 0), (1, 1), (40, 8), (80, 9), (80, 11), (80, 12), (500, 8), (41, 200)] {
@@ -184,7 +184,7 @@ fn screen_of_many_nodes_and_slots_is_cut_where_it_ends() {
 }
 
 #[test]
-fn screen_says_how_old_a_report_is() {
+fn screen_has_the_age_of_a_report() {
     let mut shown = model((80, 24));
     shown.handle(17_500, Event::Report(Err("the daemon closed the connection".into())));
     assert!(text(&shown).starts_with("7 s old: the daemon closed the connection\n"), "{}", text(&shown));

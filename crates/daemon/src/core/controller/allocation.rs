@@ -1,4 +1,4 @@
-//! What a job has for the steps of its script ([`super::steps`]).
+//! Slots that a job has for the steps of its script ([`super::steps`]).
 
 use tutti_protocol::variables;
 use tutti_protocol::wire::{Binding, Job};
@@ -6,8 +6,8 @@ use tutti_protocol::wire::{Binding, Job};
 use crate::members::{Members, NodeId};
 use crate::message::{Allocation, Launch};
 
-/// What a job has for the steps of its script, whose only rank is the script; none: its program runs on each
-/// rank.
+/// Slots that a job has for the steps of its script, whose only rank is the script; none: its program runs on
+/// each rank.
 ///
 /// # Errors
 /// When it has several programs: a text for the user.

@@ -57,7 +57,7 @@ impl JobRecord {
         (!std::mem::replace(&mut queued.reported, true)).then_some(why)
     }
 
-    /// One has not ended as it had to: which, and how it ended.
+    /// At least one has not ended as it had to: which, and how it ended.
     pub(super) fn failed_dependency(&self) -> Option<(JobId, Option<u8>)> {
         let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
         self.launch.batch.after.iter().find_map(|after| {
@@ -71,7 +71,7 @@ impl JobRecord {
         })
     }
 
-    /// It ends if one has not ended as it had to.
+    /// Ends if one has not ended as it had to.
     pub(super) fn judge_dependencies(&mut self) {
         let Some((job, status)) = self.failed_dependency() else { return };
         let text = match status {

@@ -203,7 +203,7 @@ impl JobRecord {
         }
     }
 
-    /// It has nodes from now on, with so many ranks on each. A script runs on the first one.
+    /// Gives it nodes from now on, with so many ranks on each. A script runs on the first one.
     pub(super) fn place(&mut self, parts: &[(NodeId, u32)], members: &Members) {
         (self.queued, self.chosen) = (None, true);
         let mut launch = Launch::clone(&self.launch);
@@ -374,7 +374,7 @@ impl JobRecord {
         self.over || self.order.run == Run::Kill
     }
 
-    /// It is over, or all of it is being killed: nothing of it may go on by itself.
+    /// Whether it is over, or all of it is being killed: nothing of it may go on by itself.
     pub(super) fn is_killed(&self) -> bool {
         self.over || self.order.run == Run::Kill && self.ender.is_none()
     }

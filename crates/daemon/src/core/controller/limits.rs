@@ -18,7 +18,7 @@ use crate::message::{Run, Suspended};
 use tutti_protocol::time_limit;
 use tutti_protocol::users::SuspendedBy;
 
-/// What a job gets at its limit.
+/// Order that a job gets at its limit.
 pub(super) const TERM: u32 = Signal::TERM.as_raw() as u32;
 /// Between TERM to the steps of a script and TERM to the script.
 const SCRIPT_GRACE_MS: u64 = 5_000;
@@ -83,7 +83,8 @@ impl JobRecord {
         }
     }
 
-    /// Its steps have had TERM, and its script has had time to see how they end: it gets TERM too.
+    /// Step of the limit at which its steps have had TERM, and its script has had time to see how they end:
+    /// it gets TERM too.
     pub(super) fn is_term_due(&self, boot_ms: u64) -> bool {
         let Some(since_term) = self.order.clock.since_term else { return false };
         self.launch.allocation.is_some()

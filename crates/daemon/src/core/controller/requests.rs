@@ -412,7 +412,7 @@ impl Controller {
         (!is_filed).then_some(Answer::Done)
     }
 
-    /// What is done to a job is done to its steps.
+    /// Does to the steps of a job what is done to the job.
     pub(super) fn control_steps(
         &mut self,
         local: &LocalNode,

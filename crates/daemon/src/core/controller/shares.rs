@@ -47,7 +47,7 @@ impl Controller {
     }
 }
 
-/// What jobs have had, and where they are in the matrix, by number.
+/// Time that jobs have had, and where they are in the matrix, by number.
 fn places(served: &ServedReport) -> Vec<Place> {
     let place = |job: JobId| Place { job, ..Place::default() };
     let mut places: BTreeMap<JobId, Place> = BTreeMap::new();

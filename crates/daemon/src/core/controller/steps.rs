@@ -116,7 +116,7 @@ impl Controller {
         Ok(())
     }
 
-    /// What is asked of the scheduler for a job, or for a step of one.
+    /// Demand that is asked of the scheduler for a job, or for a step of one.
     ///
     /// # Errors
     /// When it could never be: a text for the user.

@@ -73,7 +73,7 @@ struct Channel {
     ending: bool,
 }
 
-/// What one rank sends by.
+/// Send of one rank.
 struct Port<'a> {
     me: usize,
     channel: &'a mut Channel,
@@ -257,7 +257,7 @@ impl Run {
         }
     }
 
-    /// What a rank does at a look at its network.
+    /// Steps of a rank at a look at its network.
     fn advance(&mut self, rank: usize) {
         let mut port = Port { me: rank, channel: &mut self.channel };
         let mut client = self.ranks[rank].client();
@@ -336,7 +336,7 @@ impl Run {
         }
         let (from, number) = (request.peer, request.rtr);
         if number != 0 {
-            client.cancel_told(from as usize, number);
+            client.cancel_advertised(from as usize, number);
         } else if client.matching.withdraw(client.requests, index) {
             client.requests.get_mut(index).cancelled = true;
             client.requests.finish(index);

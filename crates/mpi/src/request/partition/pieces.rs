@@ -25,7 +25,7 @@ const GATHERED_BYTES_MAX: usize = PIECE_BYTES_MAX - RECORD_BYTES;
 /// The data of a record are a message of their own, the next one. No number of partitions is that large.
 const BULK: u32 = 1 << 31;
 
-/// What is kept for all operations.
+/// State that is kept for all operations.
 #[derive(Debug, Default)]
 pub(crate) struct PieceBook {
     /// By the request of a piece: the operation that goes on when it is done.
@@ -34,7 +34,7 @@ pub(crate) struct PieceBook {
     pub(crate) memory: Box<[u8]>,
 }
 
-/// What a side that gathers keeps.
+/// State of a side that gathers.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     /// Of a sender: ready and not sent. Of a receiver: arrived.

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_say_what_a_list_of_marks_says() {
+    fn sets_agree_with_a_list_of_marks() {
         let mut random = Random::new(44);
         for _ in 0..50 {
             let (mut set, mut marks) = (PartitionSet::default(), vec![false; 40]);
