@@ -14,6 +14,8 @@ include!(concat!(env!("OUT_DIR"), "/entries.rs"));
 use tutti_mpi::api::fortran::Caller;
 
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod call;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dse;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm;

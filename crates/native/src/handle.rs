@@ -18,7 +18,8 @@ pub const QUEUE: c_int = 8;
 pub(crate) const WORDS: usize = 6;
 
 /// Names a region to whoever has it; plain data that may be sent to any rank of the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The default names none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Handle {
     pub(crate) rank: u32,

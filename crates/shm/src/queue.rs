@@ -95,14 +95,20 @@ impl Reservation {
     }
 }
 
-fn lines_of(bytes: usize) -> u64 {
-    1 + bytes.saturating_sub(FIRST_BYTES).div_ceil(NEXT_BYTES) as u64
-}
-
 impl Queue {
+    /// Lines that a message of so many bytes takes.
+    pub fn lines_of(bytes: usize) -> u64 {
+        1 + bytes.saturating_sub(FIRST_BYTES).div_ceil(NEXT_BYTES) as u64
+    }
+
+    /// Bytes of the longest message in a queue of so many lines, at least one.
+    pub fn message_bytes_of(lines: u64) -> usize {
+        FIRST_BYTES + (lines as usize - 1) * NEXT_BYTES
+    }
+
     /// Bytes of memory for a queue that holds a message of so many bytes, or several shorter ones.
     pub fn bytes_for(bytes: usize) -> usize {
-        BEGIN + lines_of(bytes) as usize * LINE_BYTES
+        BEGIN + Queue::lines_of(bytes) as usize * LINE_BYTES
     }
 
     /// Makes an empty queue of zeroed memory.
@@ -121,7 +127,7 @@ impl Queue {
 
     /// Bytes of the longest message.
     pub fn message_bytes_max(&self) -> usize {
-        FIRST_BYTES + (self.lines as usize - 1) * NEXT_BYTES
+        Queue::message_bytes_of(self.lines)
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
@@ -138,7 +144,7 @@ impl Queue {
 
     /// Room for a message; none while the queue is full.
     pub fn reserve(&self, from: u32, bytes: usize) -> Option<Reservation> {
-        let lines = lines_of(bytes);
+        let lines = Queue::lines_of(bytes);
         let tail = self.word(TAIL);
         let mut at = tail.load(Relaxed);
         loop {
@@ -220,7 +226,7 @@ impl Queue {
         let head = self.word(self.line(at) + 8).load(Relaxed);
         let (bytes, from) = (head as u32 as usize, (head >> 32) as u32);
         let given_out = self.word(TAIL).load(Acquire).wrapping_sub(at);
-        if lines_of(bytes) > given_out.min(self.lines) {
+        if Queue::lines_of(bytes) > given_out.min(self.lines) {
             // Somebody has written what no sender writes.
             self.word(HEAD).store(at.wrapping_add(1), Release);
             return None;
@@ -237,7 +243,7 @@ impl Queue {
             // SAFETY: our contract.
             unsafe { self.memory.load(place, to.add(done), some) };
         });
-        self.word(HEAD).store(message.at.wrapping_add(lines_of(message.bytes)), Release);
+        self.word(HEAD).store(message.at.wrapping_add(Queue::lines_of(message.bytes)), Release);
     }
 
     /// The receiver has done what the messages that it has taken ask for. Called by a receiver that acts on

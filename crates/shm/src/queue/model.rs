@@ -287,7 +287,7 @@ fn queue_model_that_is_full_refuses_whole_messages() {
     ];
     run("queue: two senders, full, refused", 3, 3, senders, 2, move |queue, accepted, taken| {
         assert_eq!(taken, in_order(accepted), "what was refused is not there");
-        let lines: u64 = taken.iter().map(|(_, (_, _, bytes))| lines_of(*bytes)).sum();
+        let lines: u64 = taken.iter().map(|(_, (_, _, bytes))| Queue::lines_of(*bytes)).sum();
         assert_eq!(queue.word(TAIL).load(Relaxed), lines, "nothing of what was refused is there");
         counted.fetch_add(3 - taken.len(), Relaxed);
     });
