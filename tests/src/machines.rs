@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use tutti_testkit::lab::{Lab, Plan};
@@ -136,10 +137,44 @@ impl Machines {
             command.arg(&program);
             command.args(case.arguments.iter().map(|word| if *word == "%" { &seed } else { *word }));
             command.envs(variables.iter().copied());
-            let ran = run(&mut command, LIMIT);
+            let ran = self.run_watched(&mut command, &program);
             let is_right = ran.status.success() && ran.stdout.contains(case.says);
             assert!(is_right, "{} on {ranks} ranks, {variables:?}: {ran}", case.source);
             println!("{} on {ranks} ranks: {:.1?}", case.source, ran.took);
+        }
+    }
+}
+
+impl Machines {
+    /// Runs a job; where it does not end, what the cluster and its processes say is printed before it is killed.
+    #[track_caller]
+    fn run_watched(&self, command: &mut Command, program: &Path) -> Ran {
+        std::thread::scope(|scope| {
+            let (ended, watched) = mpsc::channel::<()>();
+            scope.spawn(move || {
+                if watched.recv_timeout(LIMIT * 2 / 3) == Err(RecvTimeoutError::Timeout) {
+                    self.show_standstill(program);
+                }
+            });
+            let ran = run(command, LIMIT);
+            drop(ended);
+            ran
+        })
+    }
+
+    /// Jobs and nodes, who waits for whom in each job, and where its processes stand.
+    fn show_standstill(&self, program: &Path) {
+        let tell = "tutti ps --all; tutti nodes\n\
+                    for job in $(tutti ps | awk 'NR > 1 { print $1 }'); do timeout 8 tutti snapshot $job; done";
+        let ran = crate::try_run(self.command(0, "sh").args(["-c", tell]), LIMIT / 3);
+        println!("--- {} has not ended: {}", program.display(), ran.unwrap_or_else(|ran| ran));
+        let name = program.file_name().expect("a program").to_string_lossy();
+        let stand = format!(
+            "for pid in $(pidof {name}); do for task in /proc/$pid/task/*; do\n\
+             echo \"$task $(cut -d' ' -f3 $task/stat) $(cat $task/wchan) $(cat $task/syscall)\"; done; done"
+        );
+        for node in 0..self.lab.nodes() {
+            println!("--- node{node}\n{}", self.lab.node(node).run(&["sh", "-c", &stand]));
         }
     }
 }
