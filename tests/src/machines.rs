@@ -146,7 +146,7 @@ impl Machines {
 }
 
 impl Machines {
-    /// Runs a job; where it does not end, what the cluster and its processes say is printed before it is killed.
+    /// Runs a job; where it does not end, what cluster and processes say is printed before it is killed.
     #[track_caller]
     fn run_watched(&self, command: &mut Command, program: &Path) -> Ran {
         std::thread::scope(|scope| {
