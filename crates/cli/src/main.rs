@@ -66,7 +66,8 @@ fn run() -> ExitCode {
     let name =
         Path::new(&called).file_name().map_or("mpiexec".into(), |name| name.to_string_lossy().into_owned());
     let arguments: Vec<OsString> = arguments.collect();
-    match name.as_str() {
+    // Beside other MPIs, packages install it as `mpiexec.tutti`.
+    match name.trim_end_matches(".tutti") {
         "mpirun" => front::run("mpirun", arguments),
         "oshrun" => front::run("oshrun", arguments),
         "mpiexec" => front::run("mpiexec", arguments),

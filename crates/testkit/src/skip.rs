@@ -45,6 +45,8 @@ pub enum Need {
     Cmake,
     /// `fortran`: gfortran is installed.
     Fortran,
+    /// `dpkg`: the system's packages are Debian's.
+    Dpkg,
     /// `libomp`: LLVM's OpenMP run time is installed, or can be had from Debian.
     Libomp,
     /// `cores`: two cores or more.
@@ -56,7 +58,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 16] = [
+    const ALL: [Need; 17] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
@@ -69,6 +71,7 @@ impl Need {
         Need::Ip,
         Need::Cmake,
         Need::Fortran,
+        Need::Dpkg,
         Need::Libomp,
         Need::Cores,
         Need::Kernel,
@@ -90,6 +93,7 @@ impl Need {
             Need::Ip => "ip",
             Need::Cmake => "cmake",
             Need::Fortran => "fortran",
+            Need::Dpkg => "dpkg",
             Need::Libomp => "libomp",
             Need::Cores => "cores",
             Need::Kernel => "kernel",
