@@ -1,7 +1,6 @@
 //! The way to other nodes: what is wrong with it, or with what a program gives it, is the user's line.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use tutti_testkit::{Need, skip};
 use tutti_tests::{Scratch, compile, program};
@@ -17,13 +16,11 @@ fn missing_way_to_other_nodes_is_named_for_any_number_of_ranks() {
     let scratch = Scratch::new("launch-no-way");
     let path = compile("tests/mpi/programs/start.c", scratch.path());
     for ranks in ["2", "4", "7"] {
-        let begun = Instant::now();
         let mut command = Command::new("unshare");
         command.env("TUTTI_DAEMON", "none").arg("--net").arg(mpiexec_path());
         let ran = run(command.args(["--virtual-nodes", "2", "-n", ranks]).arg(&path));
         assert!(ran.code() != 0, "{ranks}: {ran}");
         assert!(ran.stderr.contains("Network is unreachable"), "{ranks}: {ran}");
-        assert!(begun.elapsed() < Duration::from_secs(20), "{ranks}: {ran}");
     }
 }
 

@@ -1,8 +1,6 @@
 //! A rank's filters (`exec > >(tee log)`, an idiom of job scripts) get the end of file when it ends, and time
 //! to write what they have; what is lost all the same is said.
 
-use std::time::{Duration, Instant};
-
 use tutti_tests::{Scratch, program};
 
 use crate::harness::run;
@@ -39,11 +37,9 @@ fn filters_of_ranks_that_have_ended_write_what_they_have() {
 
 #[test]
 fn process_that_keeps_the_output_for_ever_is_ended_with_a_line() {
-    let begun = Instant::now();
     let ran = run(program("mpiexec").args(["-n", "1", "sh", "-c", "sleep 1000 & echo early"]));
     assert_eq!((ran.stdout.as_str(), ran.code()), ("early\n", 0), "{ran}");
     assert!(ran.stderr.contains("sleep (pid ") && ran.stderr.contains("still held the output"), "{ran}");
-    assert!(begun.elapsed() < Duration::from_secs(20), "{ran}");
     // A job that its user ends waits for nothing, and one that writes nowhere either.
     let script = "sleep 1000 > /dev/null 2>&1 & echo early";
     let ran = run(program("mpiexec").args(["-n", "1", "sh", "-c", script])).expect_success();

@@ -1,15 +1,11 @@
 //! What the caller of `mpiexec` ignores and blocks is inherited, and hinders no job.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tutti_testkit::{Need, skip};
 use tutti_tests::program;
 
 use crate::harness::run;
-
-/// A job that never ends would take the whole limit of a test.
-const END_MAX: Duration = Duration::from_secs(20);
 
 /// `env` with these options in front of a program of ours; none where it does not know them.
 fn env(options: &[&str], name: &str) -> Option<Command> {
@@ -29,11 +25,9 @@ fn ignored_and_blocked_signals_of_the_caller_hinder_no_job() {
     let all = ["--ignore-signal=CHLD"];
     for options in [&all[..], &["--block-signal"], &["--block-signal", "--ignore-signal=CHLD"]] {
         for arguments in [&["-n", "2"][..], &["-n", "2", "--virtual-nodes", "2"]] {
-            let begun = Instant::now();
             let Some(mut mpiexec) = env(options, "mpiexec") else { return };
             let ran = run(mpiexec.args(arguments).args(["sh", "-c", "exit 3"]));
             assert_eq!(ran.code(), 3, "{options:?}, {arguments:?}: {ran}");
-            assert!(begun.elapsed() < END_MAX, "{options:?}, {arguments:?}: {ran}");
         }
     }
     // A rank gets the deaths of its children, and may be ended.

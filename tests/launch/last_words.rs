@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tutti_testkit::{Need, skip_part};
 use tutti_tests::{Ran, Scratch, compile, compile_with, program};
@@ -12,15 +11,12 @@ use crate::harness::run;
 
 /// Without the flush a third of the runs lost the line.
 const RUNS: usize = 8;
-/// A second for the flush, and what a busy machine adds.
-const END_MAX: Duration = Duration::from_secs(10);
 
+/// A job that waited for what never comes would be over the limit of [`run`].
 fn ends(path: &Path, words: &[&str], file: &Path) -> (Ran, String) {
-    let begun = Instant::now();
     let mut mpiexec = program("mpiexec");
     mpiexec.args(["-n", "2"]).arg(path).args(&words[..1]).arg(file).args(&words[1..]);
     let ran = run(&mut mpiexec);
-    assert!(begun.elapsed() < END_MAX, "{words:?}: {ran}");
     (ran, std::fs::read_to_string(file).unwrap_or_default())
 }
 
