@@ -21,6 +21,13 @@ pub const RANK: &str = env!("CARGO_BIN_EXE_test-rank");
 /// A number for each job of this process.
 static JOBS: AtomicU32 = AtomicU32::new(0);
 
+/// Whether a rank that sprays lines was away in the middle of one for so long that what it had written of it
+/// was taken for all that comes: then lines may be cut.
+#[allow(dead_code, reason = "not every program that has these jobs looks at lines")]
+pub fn has_paused_in_a_line(ran: &Ran) -> bool {
+    ran.stderr.contains(" has paused in a line")
+}
+
 /// Text that only processes of one job have in their environment.
 pub struct Mark(String);
 

@@ -13,7 +13,7 @@
 //! | hang | never ends |
 //! | say=TEXT, warn=TEXT | prints a line on stdout, on stderr |
 //! | raw=TEXT | prints without a newline |
-//! | spray=N,M | prints N lines of M bytes, all its rank's letter |
+//! | spray=N,M | prints N lines of M bytes, all its rank's letter; on stderr that it has paused long in one |
 //! | stray | leaves a grandchild in a session of its own behind |
 //! | fork | leaves a grandchild behind that ignores every polite signal |
 //! | strays=N | the same for N that sleep, each in a session of its own |
@@ -42,6 +42,8 @@ use tutti_transport::{Datagram, Outgoing, Transport};
 
 /// No test lasts longer.
 const LIMIT: Duration = Duration::from_secs(60);
+/// A part of a line waits so long for the rest of it in a starter (`PART_NS`).
+const PAUSE: Duration = Duration::from_millis(500);
 
 fn main() {
     let rank = std::env::var("TUTTI_RANK").unwrap_or_default();
@@ -207,11 +209,20 @@ fn spray(value: &str, rank: &str) {
     let mut line = vec![letter; bytes - 1];
     line.push(b'\n');
     let mut stdout = std::io::stdout().lock();
+    let mut longest = Duration::ZERO;
     for _ in 0..lines {
+        let mut before = None;
         // Cut as C's stdio cuts: in the middle of lines.
         for part in line.chunks(4093) {
+            let begun = Instant::now();
             stdout.write_all(part).expect("stdout");
             stdout.flush().expect("stdout");
+            // Whoever reads has seen nothing for no longer than from this begin to the next part's end.
+            longest = longest.max(before.map_or(Duration::ZERO, |before: Instant| before.elapsed()));
+            before = Some(begun);
         }
+    }
+    if longest >= PAUSE {
+        eprintln!("rank {rank} has paused in a line");
     }
 }
