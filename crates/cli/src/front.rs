@@ -44,6 +44,7 @@ use crate::{program, script, stdout};
 mod ending;
 mod enrolment;
 mod escape;
+mod floor;
 mod hub;
 mod signals;
 mod stall;
@@ -53,6 +54,7 @@ mod watch;
 
 use enrolment::Enrolment;
 use escape::Escape;
+use floor::Floor;
 use stall::StallJudge;
 use terminal::{Keys, in_foreground};
 use watch::Watch;
@@ -386,8 +388,8 @@ struct Front {
     stdio: Stdio,
     /// Stdin has not ended.
     input_open: bool,
-    /// The link that has begun a line longer than a frame, and until when the others wait for its rest.
-    floor: Option<(usize, Instant)>,
+    /// Which link is in the middle of a line longer than a frame.
+    floor: Floor,
     end: End,
     /// The node on which the job ended by itself: only it is asked why.
     ender: Option<usize>,
@@ -484,7 +486,7 @@ impl Front {
             _namespaces: namespaces,
             signals,
             input_open,
-            floor: None,
+            floor: Floor::default(),
             counted: None,
             end: End::Open,
             ender: None,
@@ -552,7 +554,7 @@ impl Front {
     /// Whether frames of a link may be taken now: not reading the wire is what makes ranks wait when our
     /// stdout does.
     fn can_read(&self, index: usize) -> bool {
-        self.stdio.is_idle() && self.floor.is_none_or(|(holder, _)| holder == index)
+        self.stdio.is_idle() && self.floor.may_speak(index)
     }
 
     fn wait(&mut self) -> Ready {
@@ -585,7 +587,8 @@ impl Front {
         let wake_at = self.enrolment.as_ref().and_then(Enrolment::wake_at);
         let watch = self.daemon.as_ref().map(Watch::wake_at);
         let judge = self.judge.as_ref().and_then(|judge| judge.wake_at(self.may_judge()));
-        let wakes = [self.deadline, self.floor.map(|(_, until)| until), wake_at, watch, judge];
+        let floor = self.floor.wake_at().filter(|_| idle);
+        let wakes = [self.deadline, floor, wake_at, watch, judge];
         let mut left =
             wakes.into_iter().flatten().min().map(|wake| wake.saturating_duration_since(Instant::now()));
         if !idle && output_at.is_none() {

@@ -16,25 +16,33 @@ use crate::link::{Link, State};
 
 /// A frame of this length without a newline at its end is a part of a long line.
 const LONG_BYTES: usize = wire::DATA_BYTES_MAX / 2;
-/// The rest of a long line has this time to follow before others speak.
-const FLOOR: Duration = Duration::from_millis(500);
 /// A report of this age may be older than the SIGCONT that came before it.
 const OUTRUN: Duration = Duration::from_millis(200);
 
 impl Front {
     /// Takes frames until one has to wait for our stdout.
     pub(super) fn handle_frames(&mut self) {
-        if self.floor.is_some_and(|(_, until)| Instant::now() >= until) {
-            self.floor = None;
-        }
+        self.judge_floor();
         let mut index = 0;
         while index < self.links.len() && self.stdio.is_idle() {
-            let held = self.floor.is_some();
+            let held = self.floor.is_held();
             if !self.can_read(index) || !self.handle_frame(index) {
                 index += 1;
-            } else if held && self.floor.is_none() {
+            } else if held && !self.floor.is_held() {
                 // Links that waited for the end of the long line.
                 index = 0;
+            }
+        }
+    }
+
+    /// Looks what a link that has the floor and seems to be silent has sent, and was not read yet.
+    fn judge_floor(&mut self) {
+        while self.stdio.is_idle()
+            && let Some(holder) = self.floor.poll_silent(Instant::now())
+        {
+            if !self.handle_frame(holder) {
+                let link = &self.links[holder];
+                self.floor.judge(link.is_alive() && link.has_input(), Instant::now());
             }
         }
     }
@@ -44,9 +52,9 @@ impl Front {
         let (head, report) = match self.links[index].decoder.next_frame() {
             Ok(Some((head @ FrameHeader { kind: Kind::Output | Kind::Errors, .. }, payload))) => {
                 let continues =
-                    payload.last() != Some(&b'\n') && (self.floor.is_some() || head.bytes >= LONG_BYTES);
+                    payload.last() != Some(&b'\n') && (self.floor.is_held() || head.bytes >= LONG_BYTES);
                 self.stdio.take(head.kind, head.rank, payload);
-                self.floor = continues.then(|| (index, Instant::now() + FLOOR));
+                self.floor.handle_frame(index, continues, Instant::now());
                 // A file takes it at once; for a pipe the poll decides.
                 while self.stdio.waits_for().is_none() && !self.stdio.is_idle() {
                     self.write();
@@ -209,7 +217,7 @@ impl Front {
             Report::End { status } => {
                 self.note(status);
                 self.links[index].state = State::Over;
-                self.floor = self.floor.filter(|(holder, _)| *holder != index);
+                self.floor.handle_end(index);
             }
         }
     }
