@@ -302,10 +302,10 @@ mod tests {
         assert!(!substitute.polls_on(true, false), "nothing has come");
         assert!(!substitute.polls_on(false, true), "the core is somebody's");
         assert!(!substitute.polls_on(true, false), "nothing has come since");
-        assert!(substitute.polls_on(true, true));
         let began = Instant::now();
+        assert!(substitute.polls_on(true, true));
         while substitute.polls_on(true, false) {
-            assert!(began.elapsed() < Duration::from_secs(5), "it does not end");
+            assert!(began.elapsed() < Duration::from_secs(40), "it does not end");
         }
         assert!(began.elapsed() >= SPIN);
         assert!(!substitute.polls_on(true, false), "it has ended");

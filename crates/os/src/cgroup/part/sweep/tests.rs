@@ -141,8 +141,9 @@ fn part_groups_that_were_never_finished_are_swept() {
             unlinkat(&part.directory, path, AtFlags::REMOVEDIR).unwrap();
         }
         let parent = part.parent.try_clone().unwrap();
-        drop(part);
         assert!(open(&parent, &place.directory_name()).is_ok());
+        // From now on tests beside this one may sweep it, too.
+        drop(part);
         let deadline = Instant::now() + REMOVAL_MAX;
         while open(&parent, &place.directory_name()).is_ok() && Instant::now() < deadline {
             sweep_blocking();
