@@ -3,3 +3,10 @@
 deb: dist ## Debian packages in target/deb: tutti, tutti-dev, tutti-dbgsym
 	@mk/setup.sh dpkg-deb readelf
 	@mk/deb.sh
+
+# WHEEL_VERSION names another version than the release with the day and the name of the commit.
+.PHONY: wheel
+wheel: dist ## the Python wheel tutti-mpi in target/wheel
+	@mk/setup.sh python3 readelf
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date +%s) python3 mk/wheel.py $(DIST) $(TARGET)/wheel \
+		"$(or $(WHEEL_VERSION),$(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$$/\1/p' Cargo.toml)$(shell git log -1 --format=+git%cd.%h --date=format:%Y%m%d 2>/dev/null))"

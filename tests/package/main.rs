@@ -3,3 +3,4 @@
 
 mod deb;
 mod root;
+mod wheel;
