@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use rustix::process::Pid;
 use serde_json::json;
@@ -69,10 +68,13 @@ fn faults(thread: &Path) -> u64 {
     [8, 10].iter().map(|field| fields[*field].parse::<u64>().expect("a number")).sum()
 }
 
-/// Processor time that it has had.
-fn worked(thread: &Path) -> Duration {
-    let text = std::fs::read_to_string(thread.join("schedstat")).expect("it lives");
-    Duration::from_nanos(text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number"))
+/// The kernel holds this thread to a list of system calls. Daemons of tests end at one that is not in it
+/// (`TUTTI_SWITCH_CALLS`).
+#[track_caller]
+fn assert_held_to_its_list(thread: &Path) {
+    let status = std::fs::read_to_string(thread.join("status")).expect("it lives");
+    let filter = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+    assert_eq!(filter.map(str::trim), Some("2"), "the kernel holds it to a list");
 }
 
 #[test]
@@ -100,27 +102,26 @@ fn switch_thread_does_not_wait_for_who_has_a_lease() {
 /// Memory that is about to be taken away keeps whoever touches it waiting until it is away.
 #[test]
 fn switch_thread_touches_no_memory_that_a_user_takes_away() {
-    const TURNS: u64 = 30;
+    const TAKEN: u64 = 30;
     let Some(machine) = Machine::up("hostile-taken", 1, 2, &["--slice", "20"]) else { return };
     let program = machine.compile("tests/hostile/programs/pages.c");
     let honest = machine.start(HONEST, &["run", "-n", "2", "sh", "-c", "while :; do :; done"]);
     let starter = Starter::enrol(&machine, &program, 0xabc3_0000, ["taken", "1"]);
     await_that("both take turns", || machine.row(2)["turns"].as_u64() > Some(2));
-    let (daemon, turns) = (machine.daemon(0), || machine.row(2)["turns"].as_u64().unwrap_or(0));
+    let daemon = machine.daemon(0);
     let switch = switch_thread(daemon);
     let of_proxy = || thread(daemon, "proxy").map_or(0, |proxy| faults(&proxy));
-    let (before, switch_before, proxy_before) = (turns(), faults(&switch), of_proxy());
-    await_that("it has had its turns", || turns() >= before + TURNS);
-    let (by_switch, by_proxy) = (faults(&switch) - switch_before, of_proxy() - proxy_before);
-    println!("{by_switch} faults of the switch thread, {by_proxy} of the proxy");
-    assert!(by_switch < TURNS / 3, "the switch thread has found no memory {by_switch} times");
-    assert!(by_proxy >= TURNS / 3, "the memory was away: {by_proxy}");
+    let (switch_before, proxy_before) = (faults(&switch), of_proxy());
+    // As many turns as it takes: on a busy machine the memory is not taken away before each of them.
+    await_that("the proxy has found the memory away", || of_proxy() >= proxy_before + TAKEN);
+    let by_switch = faults(&switch) - switch_before;
+    println!("{by_switch} faults of the switch thread, {} of the proxy", of_proxy() - proxy_before);
+    assert!(by_switch < TAKEN / 3, "the switch thread has found no memory {by_switch} times");
     drop(starter);
     honest.signal(rustix::process::Signal::INT);
     honest.end();
 }
 
-/// Daemons of tests end at a call that is not in the list (`TUTTI_SWITCH_CALLS`).
 #[test]
 fn switch_thread_makes_no_call_outside_of_its_list_under_attack() {
     let Some(machine) = Machine::up("hostile-calls", 1, 2, &["--slice", "20", "--slots", "2"]) else {
@@ -128,9 +129,7 @@ fn switch_thread_makes_no_call_outside_of_its_list_under_attack() {
     };
     let program = machine.compile("tests/hostile/programs/pages.c");
     let daemon = machine.daemon(0);
-    let status = std::fs::read_to_string(switch_thread(daemon).join("status")).expect("it lives");
-    let filter = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
-    assert_eq!(filter.map(str::trim), Some("2"), "the kernel holds it to a list");
+    assert_held_to_its_list(&switch_thread(daemon));
     let loops = "while :; do :; done";
     let computes: &[&str] = &["run", "-n", "2", "sh", "-c", loops];
     let phases: &[&str] = &["run", "--phases", "-n", "1", "sh", "-c", loops];
@@ -167,21 +166,23 @@ fn switch_thread_makes_no_call_outside_of_its_list_under_attack() {
     }
 }
 
+/// The call that reads a link is not in its list, so one link that it had read would have ended the daemon.
 #[test]
 fn switch_thread_reads_no_long_links() {
     let Some(machine) = Machine::up("hostile-links", 1, 2, &[]) else { return };
     let program = machine.compile("tests/hostile/programs/pages.c");
-    let thread = switch_thread(machine.daemon(0));
-    let before = worked(&thread);
+    let daemon = machine.daemon(0);
+    let thread = switch_thread(daemon);
+    assert_held_to_its_list(&thread);
     let starters: Vec<Starter> =
-        (0..8).map(|at| Starter::enrol(&machine, &program, 0xabc2_0000 + at, ["links", "1000"])).collect();
-    for job in 1..=8 {
+        (0..2).map(|at| Starter::enrol(&machine, &program, 0xabc2_0000 + at, ["links", "1000"])).collect();
+    for job in 1..=2 {
         await_that("its job is there", || machine.row(job)["state"] == "running");
     }
     machine.tutti(HONEST, &["run", "-n", "1", "true"]).expect_success();
-    let took = worked(&thread) - before;
-    println!("the switch thread has worked for {took:?}");
-    assert!(took < Duration::from_millis(150), "the switch thread has worked for {took:?}");
+    assert_eq!((machine.daemon(0), switch_thread(daemon)), (daemon, thread), "no call has ended it");
+    let log = std::fs::read_to_string(machine.cluster.folder.join("node0.log")).expect("its log");
+    assert!(!log.contains("system call"), "{log}");
     drop(starters);
 }
 
