@@ -96,7 +96,9 @@ fn shares_of_the_machine_are_only_for_users_that_work() {
     worker.kill().expect("it is ours");
     worker.wait().expect("it is ours");
     assert!(shares("no other user's jobs share this machine"), "{}", log());
-    assert_eq!(log().matches("share this machine").count(), 2, "the others count for nobody: {}", log());
+    // The one that works may be seen to rest on a busy machine, and to work again.
+    let of_more = |line: &&str| line.contains("users' jobs share") && !line.contains(" 2 users' jobs share");
+    assert_eq!(log().lines().find(of_more), None, "the others count for nobody: {}", log());
     job.signal(rustix::process::Signal::INT);
     assert_eq!(job.end().0, 130);
     drop(listeners);
@@ -169,12 +171,11 @@ fn shares_one_job_beside_four_of_another_user_has_half_of_the_slices() {
         serde_json::from_str(&text).expect("JSON")
     };
     let turns = || {
-        let of = |uid: u32| {
-            rows().iter().filter(|row| row["uid"] == uid).map(|row| &row["turns"]).cloned().collect()
-        };
+        // One answer for both: turns go on between two.
+        let rows = rows();
         [0, 1].map(|user| -> u64 {
-            let turns: Vec<serde_json::Value> = of(machine.uid(user));
-            turns.iter().filter_map(serde_json::Value::as_u64).sum()
+            let own = rows.iter().filter(|row| row["uid"] == machine.uid(user));
+            own.filter_map(|row| row["turns"].as_u64()).sum()
         })
     };
     let weights = || rows().iter().filter_map(|row| row["effective_milli"].as_u64()).collect::<Vec<_>>();
@@ -183,8 +184,11 @@ fn shares_one_job_beside_four_of_another_user_has_half_of_the_slices() {
         weights.len() == 5 && weights[1..].iter().all(|weight| weight.abs_diff(weights[0] / 4) * 10 < *weight)
     });
     let before = turns();
-    await_that("the one job has had some slices", || turns()[0] > before[0] + 100);
-    let after = turns();
+    let mut after = before;
+    await_that("the one job has had some slices", || {
+        after = turns();
+        after[0] > before[0] + 100
+    });
     let (one, four) = (after[0] - before[0], after[1] - before[1]);
     assert!(one.abs_diff(four) * 10 <= one + four, "{one} slices of the one job, {four} of the four");
     let listed = machine.tutti(0, &["ps", "-l"]).expect_success().stdout;
