@@ -21,7 +21,7 @@ use crate::orphans::children;
 const NODES: u32 = 4;
 const USERS: usize = 2;
 /// As in the soak of a cluster: time for a daemon that is started anew to come back, on a busy machine.
-const OPTIONS: [&str; 4] = ["--lost-after", "6", "--keep-for", "30"];
+const OPTIONS: [&str; 4] = ["--lost-after", "20", "--keep-for", "60"];
 /// Nobody is lost that stands still for less than this, in ms.
 const PAUSE_MAX_MS: u64 = 300;
 /// A fault that comes early comes within so many ms of the job's start.

@@ -45,6 +45,6 @@ fn hundreds_of_waiting_jobs_of_a_user_hold_up_no_other_users() {
         text.matches("\"status\": 0").count()
     };
     let first = over();
-    await_that("the next of them end", || over() >= first + 10);
+    await_that("the next of them end", || over() >= first + 10 || machine.jobs().is_empty());
     machine.tutti(1, &["run", "-n", "1", "true"]).expect_success();
 }

@@ -32,7 +32,8 @@ fn hold(address: SocketAddr, goes_on: &AtomicBool, is_full: &AtomicBool) {
 
 #[test]
 fn daemon_comes_back_while_strangers_hold_all_places_of_the_control_port() {
-    let Some(machine) = Machine::up("hostile-strangers", 2, 1, &["--lost-after", "5"]) else { return };
+    // Longer than the test waits for the node: the wait decides, and no time limit of the cluster's.
+    let Some(machine) = Machine::up("hostile-strangers", 2, 1, &["--lost-after", "60"]) else { return };
     let log = std::fs::read_to_string(machine.cluster.folder.join("node0.log")).expect("its log");
     let line = log.lines().find(|line| line.contains("listens on ")).expect("its first line");
     let address: SocketAddr = line.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("an address");
