@@ -12,12 +12,13 @@ use serde_json::Value;
 use tutti_testkit::{Need, skip};
 
 use crate::Machine;
-use crate::harness::{Running, await_that, cgroup_of};
+use crate::harness::{Running, await_that, cgroup_of, comes_true};
 
-/// So many pauses of a job are looked at, of at most so many that it has: on a busy machine the test may have
-/// no core in some of them.
+/// So many pauses of a job are looked at. On a busy machine the test may have no core in some others.
 const PAUSES: usize = 4;
-const PAUSES_MAX: usize = 60;
+/// CPU time for which a rank may still be on its way to a standstill when the kernel says that it is frozen.
+/// One that escapes works for all of a pause of 200 ms.
+const REST_US_MAX: u64 = 2000;
 
 /// A rank that works.
 const SPIN: &str = "while :; do :; done";
@@ -97,7 +98,7 @@ fn enforced(machine: &Machine, job: u32) -> Value {
 
 #[test]
 fn turns_of_a_users_job_cannot_be_escaped_by_sigcont() {
-    let Some(machine) = Machine::up("hostile-turns", 1, 2, &["--slice", "50"]) else { return };
+    let Some(machine) = Machine::up("hostile-turns", 1, 2, &["--slice", "200"]) else { return };
     let Some((honest, _, _)) = start_spinning(&machine, 0) else { return };
     let Some((hostile, ranks, group)) = start_spinning(&machine, 1) else { return };
     assert!(
@@ -117,28 +118,28 @@ fn turns_of_a_users_job_cannot_be_escaped_by_sigcont() {
             });
         });
         // In each of its pauses, from when it stands still to just before it goes on.
-        let mut worked = Vec::new();
-        for _ in 0..PAUSES_MAX {
-            await_that("it stands still while others run", || freezes.is_frozen());
-            let (before, mut after) = (worked_us(&group), None);
-            await_that("it has its turn", || {
-                let now = worked_us(&group);
-                let goes_on = freezes.have_changed() || read(&group, "cgroup.freeze").trim() != "1";
-                if !goes_on {
-                    after = Some(now);
+        let (mut worked, mut pause) = (Vec::new(), None);
+        let has_seen_all = comes_true(|| {
+            let now = worked_us(&group);
+            pause = match pause {
+                None => freezes.is_frozen().then(|| (worked_us(&group), None)),
+                Some((before, after)) => {
+                    if freezes.have_changed() || read(&group, "cgroup.freeze").trim() != "1" {
+                        worked.extend(after.map(|after: u64| after - before));
+                        None
+                    } else {
+                        Some((before, Some(now)))
+                    }
                 }
-                goes_on
-            });
-            worked.extend(after.map(|after| after - before));
-            if worked.len() == PAUSES {
-                break;
-            }
-        }
+            };
+            worked.len() == PAUSES
+        });
         goes_on.store(false, Ordering::Relaxed);
+        assert!(has_seen_all, "pauses were seen: {worked:?}");
         worked
     });
-    assert_eq!(worked.len(), PAUSES, "pauses were seen: {worked:?}");
-    assert_eq!(worked.iter().sum::<u64>(), 0, "us of CPU time in {worked:?}");
+    println!("us of CPU time in its pauses: {worked:?}");
+    assert!(worked.iter().all(|us| *us < REST_US_MAX), "us of CPU time in its pauses: {worked:?}");
     for job in [honest, hostile] {
         job.signal(Signal::TERM);
         job.end();
