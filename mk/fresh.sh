@@ -3,7 +3,7 @@
 # pids, mounts, IPC, name and cgroups, and the network of this machine. Nothing is there but Debian's minimum, ca-certificates,
 # make, git, and this machine's Rust toolchain, mounted read-only.
 #
-# The bare root is made once (target/fresh/debian-12.tar) and unpacked for each run; what a run left stays in target/fresh/VERSION-WHO
+# The bare root (mk/bare-root.sh) is made once and unpacked for each run; what a run left stays in target/fresh/VERSION-WHO
 # until the next one. As `user` what the packages give has to be there first: root installs what `make` names in its line, once,
 # as an administrator would. Each target has TIME_LIMIT_S (3 hours).
 set -euo pipefail
@@ -21,24 +21,10 @@ case $user in root | user) ;; *) echo "fresh: FRESH_AS=$user: root or user" >&2;
 mk/setup.sh rust mmdebstrap git unshare
 limit_s=${TIME_LIMIT_S:-10800}
 place=$PWD/target/fresh
-base=$place/debian-$debian.tar
 root=$place/$debian-$user
 mkdir -p "$place"
 
-if [ ! -f "$base" ]; then
-    echo "fresh: making a bare root of Debian $debian (about 1 min)"
-    # This machine's own source of packages, with the other version's name where it is another.
-    here=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    sources=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | grep -E '^deb ' | sed "s/\b$here\b/$suite/g") || true
-    if [ -z "$sources" ] && ls /etc/apt/sources.list.d/*.sources >/dev/null 2>&1; then
-        sources=$(cat /etc/apt/sources.list.d/*.sources | sed "s/\b$here\b/$suite/g")
-    fi
-    settings=()
-    while read -r setting; do settings+=(--aptopt="$setting"); done < <(apt-config dump 2>/dev/null | grep -E '^Acquire::(https?|Retries)[:: ]' | grep -v '""' || true)
-    mmdebstrap --quiet --format=tar --variant=minbase --include=ca-certificates,make,git,sudo "${settings[@]}" \
-        "$suite" "$base.new" - <<<"$sources" || { rm -f "$base.new"; echo "fresh: no root of Debian $debian could be made" >&2; exit 1; }
-    mv "$base.new" "$base"
-fi
+base=$(mk/bare-root.sh "$suite")
 
 umount_all() {
     local at

@@ -4,6 +4,11 @@ deb: dist ## Debian packages in target/deb: tutti, tutti-dev, tutti-dbgsym
 	@mk/setup.sh dpkg-deb readelf
 	@mk/deb.sh
 
+DEBIAN ?= 12
+.PHONY: deb-bare
+deb-bare: deb ## the packages in a bare root of Debian (DEBIAN=12|13; needs root, mmdebstrap, the network)
+	@mk/deb-bare.sh "$(DEBIAN)"
+
 # WHEEL_VERSION names another version than the release with the day and the name of the commit.
 .PHONY: wheel
 wheel: dist ## the Python wheel tutti-mpi in target/wheel
