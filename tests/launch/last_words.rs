@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use tutti_testkit::{Need, skip_part};
+use tutti_testkit::{Need, has_command, skip_part};
 use tutti_tests::{Ran, Scratch, compile, compile_with, program};
 
 use crate::harness::run;
@@ -88,4 +88,18 @@ fn abort_loses_no_output_of_fortran_and_cpp() {
             assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), "to the unit\n", "{ran}");
         }
     }
+}
+
+/// Such a program has streams of C++ that were never constructed.
+#[test]
+fn abort_of_a_cpp_program_without_streams_gives_its_status() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("launch-last-words-without-streams");
+    let path = scratch.path().join("program");
+    let source = tutti_tests::root().join("tests/launch/programs/last_words_without_streams.cc");
+    run(program("mpicxx").arg("-o").arg(&path).arg(source)).expect_success();
+    let ran = run(program("mpiexec").args(["-n", "1"]).arg(&path));
+    assert_eq!((ran.stdout.as_str(), ran.code()), ("the reason\n", 6), "{ran}");
 }

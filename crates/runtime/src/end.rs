@@ -243,13 +243,24 @@ fn flush() {
         for (function, object) in OTHERS {
             let function = symbol(function);
             let object = object.map(symbol);
-            if !function.is_null() && object.is_none_or(|object| !object.is_null()) {
+            if !function.is_null() && object.is_none_or(|object| is_constructed(object)) {
                 let flush = std::mem::transmute::<*mut c_void, Flush>(function);
                 flush(object.unwrap_or(std::ptr::null_mut()));
             }
         }
         libc::fflush(std::ptr::null_mut());
     }
+}
+
+/// Whether there is such an object of C++, and its constructor has run: until then it is zero. libstdc++
+/// before version 13 leaves its streams so in a program that does not include `<iostream>`.
+///
+/// # Safety
+///
+/// `object` is null or begins with a word.
+unsafe fn is_constructed(object: *const c_void) -> bool {
+    // SAFETY: as the caller says.
+    !object.is_null() && unsafe { object.cast::<usize>().read_volatile() } != 0
 }
 
 fn symbol(name: &CStr) -> *mut c_void {

@@ -1,0 +1,17 @@
+// Ends the job by MPI_Abort in a program that uses the library of C++, but none of its streams.
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+#include <mpi.h>
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    try {
+        throw std::runtime_error(std::string(argv[0]));
+    } catch (const std::exception &) {
+        std::printf("the reason\n");
+    }
+    MPI_Abort(MPI_COMM_WORLD, 6);
+}
