@@ -62,7 +62,7 @@ split() {
     (
         cd "$main$prefix"
         find include share/pkgconfig share/man/man3 share/tutti lib/tutti/fortran lib/tutti/parmacs_start.o ! -type d 2>/dev/null || true
-        find bin -name 'mpi[cCf]*' -o -name 'osh[cC]*' -o -name tutticc
+        find bin -name 'mpi[cCf]*' -o -name 'osh[cC]*' -o -name tutticc -o -name tutticxx
         find lib -maxdepth 1 -type l
     ) >"$work/dev"
     mkdir -p "$dev$prefix"
@@ -117,7 +117,7 @@ lay_out() {
     link "$main" /usr/bin/tutti ../lib/tutti/bin/tutti
     link "$main" /usr/sbin/tuttid ../lib/tutti/bin/tuttid
     for name in mpicc mpicxx mpifort oshcc oshcxx; do link "$dev" /usr/bin/$name.tutti ../lib/tutti/bin/$name; done
-    link "$dev" /usr/bin/tutticc ../lib/tutti/bin/tutticc
+    for name in tutticc tutticxx; do link "$dev" /usr/bin/$name ../lib/tutti/bin/$name; done
     put "$main" lib/systemd/system/tuttid.service /usr/lib/systemd/system/tuttid.service
     sed -i -e "s|@PREFIX@|$prefix|" -e 's|^# Installed by .make install.\. |# Of the Debian package. |' \
         "$main/usr/lib/systemd/system/tuttid.service"

@@ -1,8 +1,11 @@
 //! The promises of remote invocation (`tutti_call.h`, `tutti.hpp`) inside a job. Each program in `programs/`
 //! checks one subject and prints "name: ok".
 
+mod wrong;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tutti_testkit::{Need, has_command};
 use tutti_tests::{Scratch, program, root, run};
 
 /// Nothing here takes a tenth of it, even on a busy machine.
@@ -17,7 +20,7 @@ fn compile(wrapper: &str, options: &[&str], source: &str, folder: &Path) -> Path
     let source = root().join(source);
     let path = folder.join(source.file_stem().expect("a file"));
     let mut compiler = program(wrapper);
-    compiler.args(options).args(["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o"]);
+    compiler.arg("-O1").args(options).args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o"]);
     run(compiler.arg(&path).arg(&source).arg("-ltutti"), LIMIT).expect_success();
     path
 }
@@ -36,4 +39,63 @@ fn calls_are_answered_in_order_within_their_credit() {
     let scratch = Scratch::new("cxx-calls");
     let compiled = compile("mpicc", &["-std=c11"], "tests/cxx/programs/calls.c", scratch.path());
     keeps_its_promises(&compiled, "calls");
+}
+
+// Paper: C28
+#[test]
+fn tasks_and_invocations_keep_their_promises() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-tasks");
+    let compiled = compile("tutticxx", &[], "tests/cxx/programs/tasks.cpp", scratch.path());
+    keeps_its_promises(&compiled, "tasks");
+}
+
+/// Without optimization a compiler keeps each call of a coroutine on the stack.
+#[test]
+fn tasks_go_on_without_optimization() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-tasks-plain");
+    let compiled = compile("tutticxx", &["-O0"], "tests/cxx/programs/tasks.cpp", scratch.path());
+    let ran = run(program("mpiexec").args(["-n", "2"]).arg(compiled), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "tasks: ok\n", "{ran}");
+}
+
+// Paper: C28
+#[test]
+fn hash_map_over_all_ranks_is_right() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-hashmap");
+    let compiled = compile("tutticxx", &[], "examples/hashmap.cpp", scratch.path());
+    for way in WAYS {
+        let ran = run(program("mpiexec").args(way).arg(&compiled).arg("2000"), LIMIT).expect_success();
+        assert_eq!(ran.stdout, format!("2000 keys on {} ranks: right\n", way[1]), "{way:?}: {ran}");
+    }
+}
+
+/// One line, whoever is at fault: a post that throws, ranks of different programs.
+#[test]
+fn wrong_posts_end_the_job_with_one_line() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-wrong-posts");
+    let one = compile("tutticxx", &[], "tests/cxx/programs/wrong_posts.cpp", scratch.path());
+    let two = scratch.path().join("other");
+    std::fs::rename(&one, &two).expect("a scratch file");
+    let one = compile("tutticxx", &["-DOTHER"], "tests/cxx/programs/wrong_posts.cpp", scratch.path());
+    let ran = run(program("mpiexec").args(["-n", "2"]).arg(&one).arg("throw"), LIMIT);
+    let line = "tutti: rank 1: a posted function has thrown std::logic_error wrong on purpose\n";
+    assert_eq!(ran.code(), 1, "{ran}");
+    assert_eq!(ran.stderr.matches(line).count(), 1, "{ran}");
+    let mut mpiexec = program("mpiexec");
+    let ran = run(mpiexec.args(["-n", "1"]).arg(&one).args([":", "-n", "1"]).arg(&two), LIMIT);
+    let line = "tutti: rank 1 has been sent a function by rank 0 that it does not have: they run different programs or libraries\n";
+    assert_eq!(ran.code(), 1, "{ran}");
+    assert_eq!(ran.stderr.matches(line).count(), 1, "{ran}");
 }

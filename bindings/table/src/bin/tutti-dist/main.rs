@@ -100,6 +100,8 @@ const FORTRAN_WRAPPERS: [(&str, &str, &str, &str); 3] = [
 /// functions of the C library that stand behind others.
 const PARMACS_WRAPPER: (&str, &str, &str, &str) = ("tutticc", "C", "cc", "TUTTI_CC");
 const PARMACS_LIBRARIES: &str = r#""$libdir/tutti/parmacs_start.o" -ltutti -Wl,--wrap=time,--wrap=getpid,--wrap=gettimeofday,--wrap=clock_gettime,--wrap=fopen,--wrap=fopen64,--wrap=sigaction,--wrap=signal,--wrap=sigprocmask"#;
+/// The wrapper of programs of `tutti.hpp`.
+const INVOCATION_WRAPPER: (&str, &str, &str, &str) = ("tutticxx", "C++", "c++", "TUTTI_CXX");
 const FORTRAN_VARIABLES: &str =
     "TUTTI_FC MPIFORT_FC MPICH_FC MPICH_F90 MPICH_F77 OMPI_FC OMPI_F90 OMPI_F77 FC";
 /// Sources of the modules; the first is `mpif.h`.
@@ -139,6 +141,9 @@ done
 
 /// Steps of the wrapper of programs that share memory before it runs the compiler.
 const USE_M4: &str = include_str!("../../../../dsm/tutticc.sh");
+
+/// Steps of the wrapper of programs of `tutti.hpp` before it uses a flag.
+const USE_STANDARD: &str = include_str!("../../../../cxx/tutticxx.sh");
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -183,6 +188,7 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
             tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
         }
     }
+    tree.file("include/tutti.hpp", read(&source.join("bindings/cxx/tutti.hpp"))?.as_bytes(), 0o644)?;
     for (name, place, mode) in COMMANDS {
         tree.copy(&commands.join(name), place, mode)?;
     }
@@ -324,7 +330,8 @@ fn lay_out_fortran(
 fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
     let compiler = read(&templates.join("compiler.sh"))?;
     let fortran = read(&templates.join("fortran.sh"))?;
-    let all: [(&str, &str, &[_]); 4] = [
+    let all: [(&str, &str, &[_]); 5] = [
+        ("Tutti", "-lmpi_abi -ltutti", &[INVOCATION_WRAPPER]),
         ("PARMACS", PARMACS_LIBRARIES, &[PARMACS_WRAPPER]),
         ("MPI", "-lmpi_abi", &WRAPPERS),
         ("OpenSHMEM", "-lsma -lmpi_abi", &SHMEM_WRAPPERS),
@@ -337,16 +344,21 @@ fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
         let is_fortran = language == "Fortran";
         let modules = match interface {
             "PARMACS" => USE_M4,
+            "Tutti" => USE_STANDARD,
             _ if is_fortran => USE_MODULES,
             _ => "",
         };
-        let flags = r#" ${moddir:+"-I$moddir"} $mismatch"#;
+        let flags = match interface {
+            "Tutti" => r#" ${standard:+"$standard"}"#,
+            _ if is_fortran => r#" ${moddir:+"-I$moddir"} $mismatch"#,
+            _ => "",
+        };
         let text = compiler
             .replace("@INSTALL@", if is_fortran { SHOWME_INSTALL } else { "" })
             .replace("@FORTRAN@", if is_fortran { &fortran } else { "" })
             .replace("@MODULES@", modules)
             .replace("@PROFILE@", if is_fortran { PROFILE_OF_FORTRAN } else { r#"${profile:+"-l$profile"}"# })
-            .replace("@FLAGS@", if is_fortran { flags } else { "" });
+            .replace("@FLAGS@", flags);
         let text = fill(&text, name)
             .replace("@INTERFACE@", interface)
             .replace("@LIBRARIES@", libraries)

@@ -1,0 +1,27 @@
+// A function of another program is refused: where somebody waits, by an exception; else the job ends. "throw": a post throws.
+#include <cstdio>
+#include <cstring>
+
+#include <tutti.hpp>
+
+#ifdef OTHER
+static int other(int x) { return x + 1; }
+#else
+static int other(int x) { return x - 1; }
+#endif
+
+int main(int argc, char **argv)
+{
+    tutti::init();
+    if (tutti::this_rank() == 0) {
+        if (argc > 1 && std::strcmp(argv[1], "throw") == 0) tutti::post(1, [] { throw std::logic_error("wrong on purpose"); });
+        try {
+            tutti::invoke(1, tutti::fn<other>{}, 1);
+            std::fprintf(stderr, "the function has run\n");
+        } catch (const tutti::error &thrown) {
+            if (thrown.code() != tutti::fault::unknown_function) std::fprintf(stderr, "%s\n", thrown.what());
+        }
+        tutti::post(1, tutti::fn<other>{}, 1);
+    }
+    tutti::quit();
+}

@@ -1,0 +1,217 @@
+//! Programs that must not compile, each with the sentence that the compiler has to say first.
+
+use std::path::Path;
+use std::process::Command;
+
+use tutti_testkit::{Need, has_command};
+use tutti_tests::{Scratch, program, run};
+
+use super::LIMIT;
+
+/// What stands in front of `main`, what stands in it, and the sentence.
+const WRONG: [(&str, &str, &str); 30] = [
+    ("", "int x = 1; invoke(0, [](int *) {}, &x);", "a pointer means nothing at another rank"),
+    ("", "invoke(0, [](const char *) {}, \"text\");", "a pointer means nothing at another rank"),
+    ("", "invoke(0, [](std::nullptr_t) {}, nullptr);", "a pointer means nothing at another rank"),
+    ("static int x;", "invoke(0, [] { return &x; });", "a pointer means nothing at another rank"),
+    ("struct in { int *p; };", "invoke(0, [](in) {}, in{});", "a pointer means nothing at another rank"),
+    (
+        "struct in { int a; struct { char b[3]; std::array<void *, 2> c; } d; };",
+        "post(0, [](in) {}, in{});",
+        "a pointer means nothing at another rank",
+    ),
+    ("", "invoke(0, [](void (*)()) {}, +[] {});", "a pointer means nothing at another rank"),
+    ("struct in { int a; };", "invoke(0, [](int in::*) {}, &in::a);", "a pointer to a member cannot travel"),
+    ("static int x;", "invoke(0, []() -> int & { return x; });", "a reference means nothing at another rank"),
+    (
+        "struct in { int &r; };",
+        "int x = 1; invoke(0, [](in) {}, in{x});",
+        "a class with a reference or a const member cannot travel",
+    ),
+    (
+        "struct in { const int c; };",
+        "post(0, [](in) {}, in{1});",
+        "a class with a reference or a const member cannot travel",
+    ),
+    (
+        "struct in { virtual void f() {} };",
+        "invoke(0, [](in) {}, in{});",
+        "a class with virtual functions cannot travel",
+    ),
+    ("union in { int a; void *b; };", "invoke(0, [](in) {}, in{});", "a union can hide a pointer"),
+    (
+        "",
+        "invoke(0, [](std::string) {}, std::string());",
+        "a type that is not trivially copyable cannot travel",
+    ),
+    (
+        "",
+        "invoke(0, [](std::map<int, int>) {}, std::map<int, int>());",
+        "a type that is not trivially copyable",
+    ),
+    (
+        "",
+        "invoke(0, [] { return std::vector<int>(); });",
+        "a type that is not trivially copyable cannot travel",
+    ),
+    (
+        "class in { int a = 0; public: int f() { return a; } };",
+        "invoke(0, [](in) {}, in{});",
+        "the class has private members or constructors",
+    ),
+    ("", "invoke(0, [](std::string_view) {}, std::string_view());", "the class has private members"),
+    (
+        "struct base { int a; }; struct in : base { int b; };",
+        "post(0, [](in) {}, in{});",
+        "the class has a base",
+    ),
+    (
+        "struct in { int a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q; };",
+        "invoke(0, [](in) {}, in{});",
+        "the class has more than 16 members",
+    ),
+    (
+        "struct in { char a[65]; };",
+        "invoke(0, [](in) {}, in{});",
+        "arrays of the class have more than 64 elements",
+    ),
+    ("", "int x = 1; invoke(0, [x] { return x; });", "the function has captures or members"),
+    ("", "int x = 1; invoke(0, [&x] { x = 2; });", "the function has captures or members"),
+    ("", "invoke(0, std::function<void()>());", "the function has captures or members"),
+    (
+        "static int f(int x) { return x; }",
+        "invoke(0, f, 1);",
+        "a pointer to a function means nothing at another rank",
+    ),
+    ("", "invoke(0, [](int) {}, 1, 2);", "the function cannot be called with copies of these arguments"),
+    ("", "int x = 1; invoke(0, [](int &y) { y = 2; }, x);", "the function cannot be called with copies"),
+    (
+        "using in = std::array<char, 2049>;",
+        "post(0, [](const in &) {}, in());",
+        "the arguments are longer than 2048 bytes",
+    ),
+    (
+        "using in = std::array<char, 2049>;",
+        "invoke(0, [] { return in(); });",
+        "the result is longer than 2048 bytes",
+    ),
+    ("", "invoke_async(0, []() -> task<int> { co_return 1; }).get();", "start it by tutti::spawn"),
+];
+
+/// Programs much like the wrong ones that compile.
+const RIGHT: [(&str, &str); 9] = [
+    ("", "invoke(0, [](int) {}, 1);"),
+    (
+        "enum class e { a }; struct in { int a; e b; double c[2][3]; };",
+        "invoke(0, [](const in &i) { return i.b; }, in{});",
+    ),
+    (
+        "struct in { struct { int a, b; } c[2]; std::array<char, 2000> d; bool e; };",
+        "post(0, [](in) {}, in{});",
+    ),
+    (
+        "class in { int a = 0; public: int f() { return a; } }; template <> constexpr bool tutti::wire_as_bytes<in> = true;",
+        "invoke(0, [](in i) { return i.f(); }, in{});",
+    ),
+    ("static int f(int x) { return x; }", "invoke(0, fn<f>{}, 1);"),
+    ("struct in {};", "invoke(0, [](in) {}, in{});"),
+    ("", "invoke(0, [](auto x) { return x; }, 2.5);"),
+    ("", "invoke(0, [](long x) { return x; }, 1);"),
+    ("", "spawn(0, [](int x) -> task<int> { co_return x; }, 1).get();"),
+];
+
+/// The first error of a program that opens both namespaces; none if it compiles.
+fn first_error(folder: &Path, before: &str, inside: &str) -> Option<String> {
+    let text = format!(
+        "#include \"all.hpp\"\nusing namespace std;\nusing namespace tutti;\n{before}\nint main() {{ {inside} }}\n"
+    );
+    let source = folder.join("program.cpp");
+    std::fs::write(&source, text).expect("a scratch file");
+    let ran = run(wrapper(folder).arg("-fsyntax-only").arg(&source), LIMIT);
+    if ran.status.success() {
+        assert_eq!(ran.stderr, "", "{before} {inside}");
+        return None;
+    }
+    let error = ran.stderr.lines().find(|line| line.contains("error: "));
+    Some(error.unwrap_or_else(|| panic!("{before} {inside}: {ran}")).to_owned())
+}
+
+fn wrapper(folder: &Path) -> Command {
+    let mut wrapper = program("tutticxx");
+    wrapper.args(["-Wall", "-Wextra", "-Wpedantic"]).arg("-I").arg(folder);
+    wrapper
+}
+
+/// No name of the header is ambiguous beside those of the C++ library and of the system.
+#[test]
+fn names_of_the_header_do_not_clash() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-names");
+    let folder = scratch.path();
+    let all = "#include <bits/stdc++.h>\n#include <mpi.h>\n#include <shmem.h>\n#include <unistd.h>\n#include <tutti.hpp>\n";
+    std::fs::write(folder.join("all.hpp"), all).expect("a scratch file");
+    let before = "static dist<int> d(1); static sync_var<int> s; static int f(int x) { return x; }\n\
+        task<int> t() { co_await yield(); int a = co_await s.take(); co_return a + *d; }";
+    let inside = "try { init(); post(this_rank(), [] {}); awaiter<int> a = invoke_async(0, fn<f>{}, 1); quiet(); meet(); t().get(); \
+        invoke(ranks() - 1, [] {}); quit(); return a.get(); } \
+        catch (const remote_error &e) { return e.type().empty(); } \
+        catch (const tutti::error &e) { return e.code() == fault::gone; }";
+    assert_eq!(first_error(folder, before, inside), None);
+}
+
+#[test]
+fn wrong_programs_do_not_compile_and_say_why_first() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-wrong");
+    let folder = scratch.path();
+    let all = "#include <functional>\n#include <map>\n#include <vector>\n#include <tutti.hpp>\n";
+    std::fs::write(folder.join("all.hpp"), all).expect("a scratch file");
+    // Read once for all programs.
+    let mut compiler = wrapper(folder);
+    compiler
+        .args(["-c", "-x", "c++-header", "-o"])
+        .arg(folder.join("all.hpp.gch"))
+        .arg(folder.join("all.hpp"));
+    run(&mut compiler, LIMIT).expect_success();
+    let mut wrong = Vec::new();
+    for (before, inside) in RIGHT {
+        if let Some(error) = first_error(folder, before, inside) {
+            wrong.push(format!("{before} {inside}\n    is right, and refused: {error}"));
+        }
+    }
+    for (before, inside, sentence) in WRONG {
+        match first_error(folder, before, inside) {
+            Some(error) if error.contains(sentence) => {}
+            other => wrong.push(format!("{before} {inside}\n    expected `{sentence}`, found {other:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn wrapper_names_the_standard_and_the_header_what_it_needs() {
+    let shows = |options: &[&str]| {
+        let ran = run(program("tutticxx").args(options).args(["-show", "a.cpp"]), LIMIT).expect_success();
+        (ran.stdout.contains(" -std=c++20 "), ran.stdout.contains(" -ltutti"))
+    };
+    assert_eq!(shows(&[]), (true, true));
+    assert_eq!(shows(&["-std=c++23"]), (false, true));
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-wrapper");
+    let source = scratch.path().join("a.cpp");
+    std::fs::write(&source, "#include <tutti.hpp>\n").expect("a scratch file");
+    for (option, sentence) in [
+        ("-std=c++17", "tutti.hpp needs C++20: compile with tutticxx, or with -std=c++20"),
+        ("-fno-exceptions", "tutti.hpp needs exceptions: compile without -fno-exceptions"),
+    ] {
+        let ran = run(program("tutticxx").args([option, "-fsyntax-only"]).arg(&source), LIMIT);
+        let first = ran.stderr.lines().find(|line| line.contains("error: "));
+        assert!(first.is_some_and(|line| line.contains(sentence)), "{option}: {ran}");
+    }
+}
