@@ -28,6 +28,7 @@ COMMANDS = {
     "tuttid": "tuttid",
     **{f"{name}.tutti": name for name in ("mpiexec", "mpirun", "oshrun", "mpicc", "mpicxx", "mpifort", "oshcc", "oshcxx")},
     "tutticc": "tutticc",
+    "tutticxx": "tutticxx",
 }
 CALLED = """#!/bin/bash
 # The same program as tutti, which behaves by its name.

@@ -86,3 +86,8 @@ def oshcxx() -> None:
 def tutticc() -> None:
     """``tutticc``."""
     _begin("tutticc", "tutticc")
+
+
+def tutticxx() -> None:
+    """``tutticxx``."""
+    _begin("tutticxx", "tutticxx")
