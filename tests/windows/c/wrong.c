@@ -48,6 +48,8 @@ int main(int argc, char **argv)
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     MPI_Win_set_errhandler(dynamic, MPI_ERRORS_RETURN);
     memset(memory, 0, 40);
+    /* The other rank puts into it. */
+    MPI_Barrier(MPI_COMM_WORLD);
 
     /* Outside an epoch. */
     EXPECT(MPI_Put(&value, 1, MPI_INT, other, 0, 1, MPI_INT, win), MPI_ERR_RMA_SYNC);
