@@ -1,6 +1,7 @@
 /* Rank 0 writes to a rank of another node that stands still (SIGSTOP): the fence behind the write begins at once, is pending as long
  * as the target stands, and is over once it goes on. */
 #define _POSIX_C_SOURCE 200809L
+#include "../../windows/c/stopped.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,18 +15,6 @@
             MPI_Abort(MPI_COMM_WORLD, 1);                                             \
         }                                                                             \
     } while (0)
-
-static char state_of(int pid)
-{
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = 0;
-    if (file)
-        fclose(file);
-    return state;
-}
 
 int main(int argc, char **argv)
 {
@@ -43,13 +32,13 @@ int main(int argc, char **argv)
         CHECK(tutti_fence_start(&fence) == TUTTI_OK);
         CHECK(tutti_fence_wait(&fence) == TUTTI_OK);
         CHECK(kill(pid, SIGSTOP) == 0);
-        while (state_of(pid) != 'T')
+        while (!is_stopped(pid))
             ;
         CHECK(tutti_write(&regions[1], 0, &value, sizeof value, TUTTI_POSTED) == TUTTI_OK);
         CHECK(tutti_fence_start(&fence) == TUTTI_OK);
         for (int look = 0; look < 1000; look++)
             CHECK(tutti_fence_test(&fence) == TUTTI_PENDING);
-        CHECK(state_of(pid) == 'T');
+        CHECK(is_stopped(pid));
         CHECK(kill(pid, SIGCONT) == 0);
         CHECK(tutti_fence_wait(&fence) == TUTTI_OK);
         CHECK(tutti_fence_test(&fence) == TUTTI_OK);

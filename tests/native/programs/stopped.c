@@ -1,5 +1,6 @@
 /* Rank 0 works on the memory of a rank of its node that stands still (SIGSTOP), and lets it go on. */
 #define _POSIX_C_SOURCE 200809L
+#include "../../windows/c/stopped.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,18 +15,6 @@
             MPI_Abort(MPI_COMM_WORLD, 1);                                             \
         }                                                                             \
     } while (0)
-
-static char state_of(int pid)
-{
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = 0;
-    if (file)
-        fclose(file);
-    return state;
-}
 
 int main(int argc, char **argv)
 {
@@ -44,7 +33,7 @@ int main(int argc, char **argv)
         char text[4000], back[4000];
         memset(text, 'x', sizeof text);
         CHECK(kill(pid, SIGSTOP) == 0);
-        while (state_of(pid) != 'T')
+        while (!is_stopped(pid))
             ;
         for (int round = 0; round < 1000; round++)
             CHECK(tutti_fetch_add(&regions[1], 0, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == round);
@@ -53,7 +42,7 @@ int main(int argc, char **argv)
         CHECK(tutti_read(&regions[1], 16, back, sizeof back, TUTTI_WAIT) == TUTTI_OK);
         CHECK(memcmp(text, back, sizeof text) == 0);
         CHECK(tutti_put(&queues[1], "go on", 5, TUTTI_WAIT) == TUTTI_OK);
-        CHECK(state_of(pid) == 'T');
+        CHECK(is_stopped(pid));
         CHECK(kill(pid, SIGCONT) == 0);
     } else {
         char message[64];

@@ -1,6 +1,7 @@
 #define _DEFAULT_SOURCE
 /* Operations with requests on a rank that is stopped: the calls return, the requests are not done, and when the
    rank goes on they end. Then requests on memory that is not there. */
+#include "stopped.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,17 +23,6 @@ enum { BYTES = 1 << 20, PART = 256 << 10 };
 
 static pid_t other;
 
-static int is_stopped(void)
-{
-    char path[64], text[512] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)other);
-    FILE *file = fopen(path, "r");
-    CHECK(file && fread(text, 1, sizeof text - 1, file) > 0);
-    fclose(file);
-    char *behind = strrchr(text, ')');
-    return behind && behind[2] == 'T';
-}
-
 int main(int argc, char **argv)
 {
     int me;
@@ -53,7 +43,7 @@ int main(int argc, char **argv)
         MPI_Get(&first, 1, MPI_BYTE, 1, 0, 1, MPI_BYTE, win);
         MPI_Win_flush(1, win);
         CHECK(first == 2 && kill(other, SIGSTOP) == 0);
-        while (!is_stopped())
+        while (!is_stopped(other))
             usleep(1000);
         MPI_Request requests[4];
         long fetched = 0, one = 1;
@@ -72,7 +62,7 @@ int main(int argc, char **argv)
         MPI_Waitall(2, requests + 1, MPI_STATUSES_IGNORE);
         CHECK(here[PART] == 2 && here[PART + 7] == 2 && here[PART + 8] == 0 && here[3 * PART - 1] == 2);
         CHECK(kill(other, SIGSTOP) == 0);
-        while (!is_stopped())
+        while (!is_stopped(other))
             usleep(1000);
         MPI_Rput(from, PART, MPI_BYTE, 1, PART, PART, MPI_BYTE, win, &requests[0]);
         MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
