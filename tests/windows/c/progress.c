@@ -1,15 +1,15 @@
-/* A target that calls nothing: 10,000 operations on each kind of memory are done meanwhile. It spins on a flag
-   that the origin puts behind them, so without progress this never ends. */
+/* A target that calls nothing: operations on each kind of memory are done meanwhile. It spins on a flag that the
+   origin puts behind them, so without progress this never ends. Argument: how many times; 10,000 without. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TIMES = 10000 };
-
 int main(int argc, char **argv)
 {
-    int me;
+    int me, times = 10000;
     MPI_Init(&argc, &argv);
+    if (argc > 1)
+        times = atoi(argv[1]);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     static long memory[64];
     for (int flavour = 0; flavour < 3; flavour++) {
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
         if (me == 0) {
             long one = 1, found, values[8] = {0};
             MPI_Win_lock_all(0, win);
-            for (long i = 0; i < TIMES; i++) {
+            for (long i = 0; i < times; i++) {
                 MPI_Fetch_and_op(&one, &found, MPI_LONG, 1, base, MPI_SUM, win);
                 MPI_Put(&i, 1, MPI_LONG, 1, base + 8, 1, MPI_LONG, win);
                 MPI_Accumulate(&one, 1, MPI_LONG, 1, base + 16, 1, MPI_LONG, MPI_SUM, win);
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
             double sum = 0;
             while (!cells[3])
                 sum += 1.0;
-            if (cells[0] != TIMES || cells[1] != TIMES - 1 || cells[2] != TIMES)
+            if (cells[0] != times || cells[1] != times - 1 || cells[2] != times)
                 printf("%ld %ld %ld (%g)\n", cells[0], cells[1], cells[2], sum), MPI_Abort(MPI_COMM_WORLD, 1);
         }
         if (flavour == 2)
