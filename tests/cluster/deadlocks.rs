@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::process::{Signal, kill_process};
 
 use crate::Cluster;
+use crate::cluster::SLOWLY_LOST;
 use crate::harness::{Running, await_that};
 use crate::steered::Steered;
 
@@ -149,7 +150,7 @@ const HEALTHY: [&str; 11] =
 /// another one is killed and replaced, again and again. None is ever said to be in a deadlock.
 #[track_caller]
 fn none_is_named(name: &str, time: Duration) {
-    let cluster = Cluster::up(name, 2, &[]);
+    let cluster = Cluster::up(name, 2, &SLOWLY_LOST);
     let program = Steered::of(name, "healthy.c");
     program.touch("lock");
     let lock = File::options().write(true).open(program.folder().join("lock")).expect("a file");
