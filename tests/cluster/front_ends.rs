@@ -15,15 +15,16 @@ use crate::Cluster;
 use crate::harness::{LIMIT, RANK, Running, await_that};
 
 /// A front end on a node whose stderr can be read while it lives.
-struct Said {
+pub struct Said {
     job: Running,
     file: PathBuf,
     _scratch: Scratch,
 }
 
 impl Said {
+    /// Starts one; the name is that of a folder for its stderr.
     #[track_caller]
-    fn start(cluster: &Cluster, node: u32, name: &str, words: &[&str]) -> Self {
+    pub fn start(cluster: &Cluster, node: u32, name: &str, words: &[&str]) -> Self {
         let scratch = Scratch::new(&format!("{name}-said"));
         let file = scratch.path().join("stderr");
         let front = cluster.command_on(node, words);
@@ -33,19 +34,28 @@ impl Said {
         Said { job: Running::start_command(&mut shell), file, _scratch: scratch }
     }
 
+    /// Waits until stderr has this text.
     #[track_caller]
-    fn await_said(&self, text: &str) {
+    pub fn await_said(&self, text: &str) {
         await_that(text, || self.read().contains(text));
     }
 
+    /// Text of stderr until now.
     fn read(&self) -> String {
         std::fs::read_to_string(&self.file).unwrap_or_default()
+    }
+
+    /// Waits for the end; gives the status, stderr and the lines of stdout.
+    #[track_caller]
+    pub fn end(self) -> (i32, String, Vec<String>) {
+        let (status, _, lines) = self.job.end_with_output();
+        (status, std::fs::read_to_string(&self.file).unwrap_or_default(), lines)
     }
 }
 
 #[test]
 fn front_end_reports_controller_lost_and_back_once() {
-    let cluster = Cluster::up("cluster-told", 2, &["--lost-after", "2"]);
+    let cluster = Cluster::up("cluster-told", 2, &["--lost-after", "6"]);
     let words = ["run", "-N", "1", "-host", "node1", "-n", "1", RANK, "hang"];
     let front = Said::start(&cluster, 1, "cluster-told", &words);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -79,7 +89,7 @@ fn front_end_reports_its_stopped_daemon() {
 
 #[test]
 fn front_end_given_up_without_controller_gets_no_job() {
-    let cluster = Cluster::up("cluster-given-up", 2, &["--lost-after", "1"]);
+    let cluster = Cluster::up("cluster-given-up", 2, &["--lost-after", "3"]);
     let head = cluster.kill_daemon(0);
     let front = Said::start(&cluster, 1, "cluster-given-up", &["run", "-n", "1", RANK, "hang"]);
     front.await_said("tutti run: node1 waits for the controller, ");
@@ -91,7 +101,7 @@ fn front_end_given_up_without_controller_gets_no_job() {
     assert_eq!(ended.0, 0, "{}", ended.1);
     // A controller that is new waits for what its nodes know of what they have asked before, twice as long as
     // for a node. A duration is what is tested: no request that was given up may come in it.
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(Duration::from_secs(8));
     let jobs = cluster.tutti(&["ps", "--all"]).expect_success().stdout;
     assert_eq!(jobs.lines().count(), 2, "{jobs}");
 }

@@ -119,10 +119,15 @@ fn limits_of_a_group_are_for_all_its_users_and_an_mpiexec_over_them_runs_without
     let large = cluster.tutti(&["run", "-n", "1", "--memory", "2G", "true"]);
     assert!(large.stderr.contains("memory: 2 GiB is more than the 1 GiB that root may have"), "{large}");
     cluster.tutti(&["run", "-n", "1", "--memory", "100M", "true"]).expect_success();
-    let mut mpiexec = program("mpiexec");
-    mpiexec.args(["-n", "2", "sleep", "1"]).env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock"));
-    let ran = tutti_tests::run(mpiexec.env("TUTTI_DIR", &cluster.folder), LIMIT).expect_success();
+    // Its ranks run until that has been said.
+    let said = cluster.folder.join("said");
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", "exec \"$@\" 2>\"$SAID\"", "bash"]).arg(program("mpiexec").get_program());
+    shell.args(["-n", "2", "sh", "-c", "until grep -q 'takes no turns' \"$SAID\"; do sleep 0.05; done"]);
+    shell.env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock")).env("TUTTI_DIR", &cluster.folder);
+    tutti_tests::run(shell.env("SAID", &said), LIMIT).expect_success();
+    let said = std::fs::read_to_string(said).expect("what it said");
     let line = "the job takes no turns: slots: 2 is more than the 1 that group root may have";
-    assert!(ran.stderr.contains(line) && ran.stderr.lines().count() == 1, "{ran}");
+    assert!(said.contains(line) && said.lines().count() == 1, "{said}");
     let _ = std::fs::remove_file(file);
 }

@@ -66,10 +66,11 @@ fn down_is_one_line_for_a_waiting_front_end() {
     let here = cluster.start(&[&["run", "-N", "2"], &sleeps[..]].concat());
     let there =
         Running::start_command(&mut cluster.command_on(1, &[&["run", "-N", "2"], &sleeps[..]].concat()));
+    let scratch = Scratch::new("cluster-down-go");
+    let go = scratch.path().join("go");
+    let script = format!("echo runs; until [ -e {} ]; do sleep 0.05; done; echo went on", go.display());
     let mut alone = program("mpiexec");
-    alone
-        .args(["-n", "1", "sh", "-c", "echo runs; sleep 1; echo went on"])
-        .env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock"));
+    alone.args(["-n", "1", "sh", "-c", &script]).env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock"));
     let mut alone = Running::start_command(&mut alone);
     alone.await_line("runs");
     await_that("all run", || (1..=3).all(|job| cluster.job(job).contains("\"running\"")));
@@ -83,6 +84,7 @@ fn down_is_one_line_for_a_waiting_front_end() {
     let (status, said) = waits.end();
     assert!(status == 137 && said.lines().count() == 2 && said.ends_with(line), "{status}: {said}");
     // Who was started without daemons goes on without them.
+    std::fs::write(go, "").expect("a file");
     let (status, said, lines) = alone.end_with_output();
     assert_eq!((status, said.as_str(), lines.last().map(String::as_str)), (0, "", Some("went on")));
     let left =

@@ -1,7 +1,7 @@
 //! The output of a submitted job is in files: whose, under which names, and that every byte is there once,
 //! whatever is killed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::Cluster;
 use crate::cluster::SLOWLY_LOST;
+use crate::front_ends::Said;
 use crate::harness::{LIMIT, RANK, await_that};
 
 /// What `tutti status --json` says of a job.
@@ -89,18 +90,28 @@ fn submit_output_names_hold_job_rank_and_node() {
     run(&["--output", "twice"]);
     assert_eq!(lines("twice").len(), 8);
     // No file: the last of it is kept.
-    let files = || std::fs::read_dir(&cluster.folder).expect("the folder").count();
+    // Daemons have theirs there, which come and go.
+    let is_of_daemon =
+        |name: &str| name.starts_with("node") || name.starts_with("tuttid") || name.contains(".json");
+    let files = || {
+        let entries = std::fs::read_dir(&cluster.folder).expect("the folder").flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| !is_of_daemon(name)).collect::<BTreeSet<_>>()
+    };
     let before = files();
     let (_, logs) = run(&["-o", "none"]);
     assert_eq!((logs.stdout.lines().count(), logs.stderr.lines().count()), (4, 4), "{logs}");
     assert_eq!(files(), before);
     // Whoever follows it is told that there is nothing to follow.
-    let job = submit(&cluster, &["-o", "none", "-n", "1", "sh", "-c", "sleep 1; echo out"]);
-    let followed = cluster.tutti(&["logs", "-f", &job.to_string()]).expect_success();
+    let script = "until [ -e go ]; do sleep 0.05; done; echo out";
+    let job = submit(&cluster, &["-o", "none", "-n", "1", "sh", "-c", script]);
+    let follower = Said::start(&cluster, 0, "output-names", &["logs", "-f", &job.to_string()]);
     let line = format!(
         "tutti logs: job {job} writes no file (-o none): what it has written last (1 MiB) follows at its end\n"
     );
-    assert_eq!((followed.stdout.as_str(), followed.stderr), ("out\n", line), "of job {job}");
+    follower.await_said(&line);
+    std::fs::write(cluster.folder.join("go"), "").expect("a file");
+    assert_eq!(follower.end(), (0, line, vec!["out".to_owned()]), "of job {job}");
 }
 
 #[test]
@@ -223,24 +234,31 @@ fn logs_follow_a_job_to_its_end_also_when_its_daemon_is_killed() {
     assert_eq!(follower.end(), (0, String::new()));
 }
 
-/// Each rank of a job on all of four nodes writes its own letter, `mib` MiB together, while each daemon is
-/// killed and replaced in turn.
+/// Each rank of a job on all of four nodes writes its own letter, `mib` MiB together, in six parts, of which
+/// each begins when a file is there; each daemon is killed and replaced while a part is under way.
 #[track_caller]
 fn survives_each_daemon(name: &str, mib: usize, kills: bool) {
     const BYTES: usize = 1024;
+    const PARTS: usize = 6;
     let cluster = Cluster::up(name, 4, &SLOWLY_LOST);
-    let lines = mib * (1 << 20) / BYTES / 4;
-    let spray = format!("spray={lines},{BYTES}");
-    let job = submit(&cluster, &["-N", "4", "-n", "4", RANK, &spray]);
+    let part = mib * (1 << 20) / BYTES / 4 / PARTS;
+    let (lines, spray) = (part * PARTS, format!("spray={part},{BYTES}"));
+    let go = |part: usize| cluster.folder.join(format!("go{part}"));
+    let begin = |part: usize| std::fs::write(go(part), "").expect("a file");
+    let awaits = (0..PARTS).map(|part| format!("await={}", go(part).display()));
+    let parts: Vec<String> = awaits.flat_map(|wait| [wait, spray.clone()]).collect();
+    let words = ["-N", "4", "-n", "4", RANK].into_iter().chain(parts.iter().map(String::as_str));
+    let job = submit(&cluster, &words.collect::<Vec<_>>());
     let file = cluster.folder.join("tutti-1.out");
     let length = || std::fs::metadata(&file).map_or(0, |found| found.len());
     let total = (4 * lines * BYTES) as u64;
     for node in if kills { 0..4 } else { 0..0 } {
-        let enough = total * u64::from(node + 1) / 6;
-        await_that("so much is written", || length() >= enough);
-        assert!(length() < total, "it is under way when the daemon of node {node} is killed");
+        begin(node as usize);
+        let begun = total / PARTS as u64 * u64::from(node);
+        await_that("the next part is being written", || length() > begun);
         cluster.replace(node);
     }
+    (0..PARTS).for_each(begin);
     let mut seen = 0;
     while row(&cluster, job)["state"] != "over" {
         await_that("it goes on", || length() > seen || row(&cluster, job)["state"] == "over");
