@@ -412,6 +412,8 @@ fn submit_without_a_cluster_starts_the_daemon_and_its_jobs_are_remembered() {
     let lines = "tutti kill: job 1 is over\ntutti kill: there is no job 999\n";
     assert_eq!((ran.code(), &*ran.stderr), (1, lines), "{ran}");
     assert_eq!(ran.stdout, "job 2 is killed\njob 3 is killed\n");
+    // As long as they are ending they are meant by their names, too.
+    assert_eq!(laptop.tutti(&["wait", "2", "3"]).code(), 137);
     assert_eq!(
         laptop.tutti(&["suspend", "--name", "a,c"]).stdout,
         "job 4 is suspended\njob 5 is suspended\n"
