@@ -122,7 +122,7 @@ fn detach_on_hangup() {
 #[test]
 fn attach_survives_broken_links_without_loss() {
     // A chain: what the ranks of node 0 write goes through node 1 to the front end on node 2.
-    let cluster = Cluster::up("cluster-break", 3, &["--arity", "1", "--lost-after", "2"]);
+    let cluster = Cluster::up("cluster-break", 3, &["--arity", "1", "--lost-after", "8"]);
     let words =
         ["run", "-host", "node0,node2", "-n", "2", "-l", RANK, "say=up", "spray=3000,1000", "say=down"];
     let mut job = Running::start_command(&mut cluster.command_on(2, &words));
@@ -141,5 +141,5 @@ fn attach_survives_broken_links_without_loss() {
         assert_eq!(job.seen().iter().filter(|seen| **seen == line).count(), 3000);
     }
     assert_eq!(job.end().0, 0);
-    assert!(cluster.tutti(&["nodes"]).expect_success().stdout.contains("lost"));
+    await_that("the dead node is lost", || cluster.tutti(&["nodes"]).stdout.contains("lost"));
 }

@@ -155,19 +155,24 @@ fn number_there(pid: rustix::process::Pid) -> String {
     line.split_whitespace().last().expect("the innermost").to_owned()
 }
 
-/// What a command says first on stderr.
-fn first_line(command: &mut std::process::Child) -> String {
-    let mut line = String::new();
-    let errors = command.stderr.as_mut().expect("piped");
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(errors), &mut line).expect("a line");
-    line
+/// A line that a command writes by itself: its daemon has not answered, which one on a crowded machine may
+/// come to before the daemon reports what is waited for.
+fn is_of_slow_daemon(line: &str) -> bool {
+    line.contains(": the daemon (pid ")
+}
+
+/// First line of a command's stderr; on another node than the controller's, the first of its daemon.
+fn first_line(node: u32, command: &mut std::process::Child) -> String {
+    let errors = std::io::BufReader::new(command.stderr.as_mut().expect("piped"));
+    let mut lines = std::io::BufRead::lines(errors).map(|line| line.expect("text"));
+    lines.find(|line| node == 0 || !is_of_slow_daemon(line)).expect("a line")
 }
 
 /// The controller stands still: who asks hears for whom he waits, queries end, and orders that were given up
 /// are not carried out when it goes on.
 #[test]
 fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
-    let Some(cluster) = Cluster::on_machines(2, &["--lost-after", "2"]) else { return };
+    let Some(cluster) = Cluster::on_machines(2, &["--lost-after", "4"]) else { return };
     cluster.tutti(&["submit", "-host", "node1", "-n", "1", RANK, "hang"]).expect_success();
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     let head = cluster.daemon(0);
@@ -186,21 +191,28 @@ fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
     let mut submits = [0, 1].map(|node| start(node, &["submit", "-n", "1", RANK, "hang"]));
     let queries =
         [(0, "ps"), (1, "ps"), (1, "nodes")].map(|(node, query)| (node, query, start(node, &[query])));
-    for ((_, order, text), ordered) in orders.iter().zip(&mut ordered) {
-        assert_eq!(first_line(ordered), format!("tutti {order}: {text}\n"));
+    for ((node, order, text), ordered) in orders.iter().zip(&mut ordered) {
+        assert_eq!(first_line(*node, ordered), format!("tutti {order}: {text}"));
     }
     for (node, query, asked) in queries {
         let ended = asked.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&ended.stderr).into_owned();
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!((ended.status.code(), lines.len()), (Some(1), 2), "{query} on node{node}: {text}");
-        let end = match node {
-            0 => format!(
-                "the daemon (pid {number}) has not answered for 11 s; if it is stopped, kill -CONT {number} resumes it"
+        let (end, begin) = match node {
+            0 => (
+                format!(
+                    "the daemon (pid {number}) has not answered for 11 s; if it is stopped, kill -CONT {number} resumes it"
+                ),
+                silent.as_str(),
             ),
-            _ => "the controller has not answered node1 for 10 s: requests wait until it does".into(),
+            _ => {
+                ("the controller has not answered node1 for 10 s: requests wait until it does".into(), waits)
+            }
         };
-        assert_eq!(lines[1], format!("tutti {query}: {end}"));
+        let expected = [begin, &end].map(|line| format!("tutti {query}: {line}"));
+        let lines: Vec<&str> = text.lines().filter(|line| node == 0 || !is_of_slow_daemon(line)).collect();
+        // One whose daemon is slow gives up by itself.
+        let is_right = lines == expected || node != 0 && lines == expected[..1];
+        assert!(is_right && ended.status.code() == Some(1), "{query} on node{node}: {text}");
     }
     for given_up in ordered.iter_mut().chain(&mut submits) {
         given_up.kill().expect("it waits");

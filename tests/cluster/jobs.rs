@@ -239,7 +239,7 @@ fn event_log_has_every_rank_exit() {
 /// What a front end would have said, of jobs that have none.
 #[test]
 fn status_and_event_log_name_the_cause_of_the_end() {
-    let cluster = Cluster::up("cluster-causes", 2, &["--lost-after", "2", "--keep-for", "1"]);
+    let cluster = Cluster::up("cluster-causes", 2, &["--lost-after", "6", "--keep-for", "1"]);
     let words = ["submit", "-host", "node1", "-n", "1", crate::harness::RANK, "hang"];
     let start = |job: u32| {
         let running = cluster.start(&words);
