@@ -272,11 +272,20 @@ impl Cluster {
         Gone { words, log_file, namespace, entrances: self.entrances.clone(), machine: None }
     }
 
-    /// Pid of a node's daemon.
+    /// Pid of a node's daemon; one that was just started may not execute its program yet.
     #[track_caller]
     pub fn daemon(&self, node: u32) -> Pid {
+        let mut found = None;
+        harness::await_that(&format!("node{node} has a daemon"), || {
+            found = self.find_daemon(node);
+            found.is_some()
+        });
+        found.expect("just found")
+    }
+
+    fn find_daemon(&self, node: u32) -> Option<Pid> {
         if let Some(lab) = &self.lab {
-            return lab.node(node).daemon().unwrap_or_else(|| panic!("no daemon on machine {node}"));
+            return lab.node(node).daemon();
         }
         let name = format!("node{node}");
         let folder = self.folder.as_os_str().as_encoded_bytes().to_vec();
@@ -287,8 +296,7 @@ impl Cluster {
             let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
             words[0].ends_with(b"tuttid") && words.contains(&&folder[..]) && words.contains(&name.as_bytes())
         };
-        let pid = pids.into_iter().find(is_it).unwrap_or_else(|| panic!("no daemon of {name}"));
-        Pid::from_raw(pid).expect("a pid")
+        pids.into_iter().find(is_it).and_then(Pid::from_raw)
     }
 }
 

@@ -42,7 +42,9 @@ fn turns(cluster: &Cluster, job: u32) -> u64 {
 /// What the log of events says of a node since it came, in order.
 fn events(cluster: &Cluster, node: &str) -> Vec<String> {
     let log = std::fs::read_to_string(cluster.folder.join("events.jsonl")).expect("the log");
-    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    // The last line may be on its way.
+    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+    let lines = whole.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let of_node = lines.filter(|line| line["job"].is_null() && line["nodes"][0] == node);
     of_node.map(|line| line["event"].as_str().expect("a word").to_owned()).skip(1).collect()
 }
