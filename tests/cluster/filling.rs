@@ -143,7 +143,7 @@ fn filler_that_halves_the_calls_of_a_gang_is_put_out() {
 
 #[test]
 fn filler_that_costs_a_gang_nothing_is_tried_and_fills_on() {
-    let Some((cluster, _scratch)) = gang_beside_a_filler("filler-even", "even") else { return };
+    let Some((cluster, _scratch)) = gang_beside_a_filler("filler-gains", "gains") else { return };
     let group = cluster.frozen_group(1);
     await_that("it is tried", || is_frozen(&group));
     // A trial stops it for a window of 250 ms in each pair.
