@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use harness::{Running, without_cgroups};
-use rustix::process::Signal;
+use harness::{Running, await_that, cgroup_of, state_of, without_cgroups};
+use rustix::process::{Pid, Signal};
 use tutti_shm::published::door::Door;
 use tutti_shm::published::{Ask, Status};
 use tutti_testkit::{Need, skip_part};
@@ -116,11 +116,28 @@ fn published_memory_for_readers_cannot_be_written_by_its_descriptor() {
     service.end();
 }
 
+/// Waits until the rank of a server's job is frozen, or stopped where there is no cgroup.
+#[track_caller]
+fn await_standstill(job: &Running) {
+    let is_server = |pid: &Pid| {
+        std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()))
+            .is_ok_and(|name| name == "server\n")
+    };
+    let server = job.mark.processes().into_iter().find(is_server).expect("the server");
+    let is_frozen = |cgroup: PathBuf| {
+        std::fs::read_to_string(cgroup.join("cgroup.events")).is_ok_and(|text| text.contains("frozen 1"))
+    };
+    await_that("the server stands still", || {
+        cgroup_of(server).is_some_and(is_frozen) || state_of(server) == Some('T')
+    });
+}
+
 #[track_caller]
 fn answers_while_its_owner_is_frozen(name: &str, mpiexec: Command) {
     let service = Service::start(name, mpiexec);
     service.ask(&["work", "100"]);
     service.job.signal(Signal::TSTP);
+    await_standstill(&service.job);
     let mut client = Running::start_command(&mut service.command(&["frozen"]));
     client.await_line("frozen");
     service.job.signal(Signal::CONT);
@@ -247,8 +264,10 @@ fn published_regions_end_with_their_job() {
     assert!(mark >= 2, "mpiexec, its starter and its rank");
     service.job.signal(Signal::TERM);
     assert_eq!(service.job.end().0, 143);
-    let names = std::fs::read_to_string("/proc/net/unix").expect("/proc");
-    assert!(!names.contains(&prefix), "{names}");
+    // A process that ends has no environment any more before it closes its sockets.
+    await_that("no name of it is left", || {
+        !std::fs::read_to_string("/proc/net/unix").expect("/proc").contains(&prefix)
+    });
 }
 
 /// Whom a region is for, by the kernel's word.

@@ -16,10 +16,10 @@ use tutti_tests::{Scratch, run};
 
 use crate::cluster::Cluster;
 use crate::harness::{self, Running, await_that};
-use crate::{LIMIT, compile};
+use crate::{LIMIT, await_standstill, compile};
 
-/// A machine of which nothing is heard is soon lost.
-const SOON_LOST: [&str; 4] = ["--lost-after", "4", "--keep-for", "5"];
+/// A machine of which nothing is heard is lost after a while, also on a crowded machine.
+const LOST: [&str; 4] = ["--lost-after", "8", "--keep-for", "5"];
 /// Users of all machines of a lab.
 const ALICE: u32 = 1001;
 const BOB: u32 = 1002;
@@ -38,7 +38,7 @@ impl Service {
     /// On machines of the lab; none where there can be no lab.
     #[track_caller]
     fn start(name: &str) -> Option<Self> {
-        Cluster::on_machines(3, &SOON_LOST).map(|cluster| Self::on(cluster, name))
+        Cluster::on_machines(3, &LOST).map(|cluster| Self::on(cluster, name))
     }
 
     /// On virtual nodes, whose sockets this process reaches.
@@ -134,6 +134,7 @@ fn published_region_answers_another_node_while_its_owner_is_suspended() {
     let Some(service) = Service::start("frozen") else { return };
     service.ask("work", &["50"]);
     service.cluster.tutti(&["suspend", "1"]).expect_success();
+    await_standstill(&service.job);
     let mut client = Running::start_command(&mut service.command(2, "frozen", "node1", &[]));
     client.await_line("frozen");
     service.cluster.tutti(&["resume", "1"]).expect_success();

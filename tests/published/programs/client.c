@@ -217,7 +217,7 @@ static void until(int status, int with_wait)
     } else {
         /* What was opened anew is another region. */
         int tries = 0;
-        while (tutti_open_published(name_of("all"), 0, &part, NULL) == TUTTI_ERR_REGION && ++tries < 5000)
+        while (tutti_open_published(name_of("all"), 0, &part, NULL) == TUTTI_ERR_REGION && ++tries < 60000)
             usleep(1000);
         CHECK(tutti_read(&part, 520, &found, 8, TUTTI_WAIT) == TUTTI_OK && found == 0);
         CHECK(tutti_read(&all, 520, &found, 8, TUTTI_WAIT) == status);
