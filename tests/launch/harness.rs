@@ -209,12 +209,14 @@ pub fn assert_kill_of_rank_0_ends(command: &mut Command) {
     let is_said = line.ends_with(") was killed by signal 9 (Killed)\n") && ran.stderr.lines().count() == 1;
     assert!(is_said, "{command:?}: {ran}");
     let job = ran.stdout.trim().strip_prefix("job ").expect("the program's line");
-    let sockets = std::fs::read_to_string("/proc/net/unix").expect("/proc/net/unix");
-    assert!(!sockets.contains(&format!("tutti-{job}")), "the socket is left");
-    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
-        let cgroup = Path::new(root).join(format!("tutti-job-{job}"));
-        assert!(!cgroup.exists(), "{} is left", cgroup.display());
-    }
+    // A process that ends has no environment any more before it closes its sockets.
+    await_that("no socket of it is left", || {
+        let sockets = std::fs::read_to_string("/proc/net/unix").expect("/proc/net/unix");
+        !sockets.contains(&format!("tutti-{job}"))
+    });
+    let cgroups = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+        .map(|root| Path::new(root).join(format!("tutti-job-{job}")));
+    await_that("no cgroup of it is left", || cgroups.iter().all(|cgroup| !cgroup.exists()));
 }
 
 /// The folder of the job's cgroup, if it has one: as seen by a process in it.
