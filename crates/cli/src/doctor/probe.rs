@@ -65,6 +65,9 @@ pub struct Report {
     pub silent: Vec<u32>,
     /// How far the own clock is ahead of rank 0's, in us.
     pub ahead_us: Option<i64>,
+    /// Doubt of that, in us: half of the time that the answer took.
+    #[serde(default)]
+    pub doubt_us: u64,
 }
 
 /// The rank: probes, and prints its report.
@@ -187,8 +190,10 @@ fn exchange(
                 continue;
             }
             if datagram.rank == 0 && report.ahead_us.is_none() {
-                let middle_us = (datagram.sent_us + clock_us()) / 2;
+                let now_us = clock_us();
+                let middle_us = (datagram.sent_us + now_us) / 2;
                 report.ahead_us = Some(middle_us as i64 - datagram.clock_us as i64);
+                report.doubt_us = now_us.saturating_sub(datagram.sent_us) / 2;
             }
             silent.retain(|rank| *rank != datagram.rank);
         }
