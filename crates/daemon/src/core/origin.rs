@@ -22,11 +22,13 @@ use crate::message::{Account, Answer, JobId, Notice, Routed, User};
 mod files;
 mod front_end;
 mod input;
+mod late_stop;
 mod output;
 mod requests;
 
 use files::{FileActions, Files};
 use input::Input;
+use late_stop::LateStop;
 use output::Stream;
 use requests::PendingRequest;
 
@@ -54,6 +56,8 @@ struct OriginJob {
     coupled: bool,
     /// The front end's process is stopped.
     front_stopped: bool,
+    /// Whether it may do so though its job goes on again.
+    late_stop: LateStop,
     /// The job stands still.
     suspended: bool,
     streams: BTreeMap<NodeId, Stream>,
@@ -207,12 +211,14 @@ impl Origin {
                 entry.suspended = false;
                 if let Some(client) = entry.client {
                     entry.front_stopped = false;
+                    entry.late_stop.handle_resumed(local.now_ms);
                     out.act(Action::Continue(client));
                 }
             }
             Notice::Report(Report::Suspended) => {
                 let was_told = std::mem::replace(&mut entry.suspended, true);
                 if !was_told && self.stops_front_end(job) {
+                    self.jobs.get_mut(&job).into_iter().for_each(|entry| entry.late_stop.handle_asked());
                     self.report(out, job, &Report::Suspended);
                 }
             }

@@ -3,7 +3,7 @@
 
 use tutti_protocol::wire::{self, Kind, Report};
 
-use super::{Origin, OriginJob};
+use super::{LateStop, Origin, OriginJob};
 use crate::core::action::Action;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
@@ -70,6 +70,11 @@ impl Origin {
     ) {
         let Some(&job) = self.clients.get(&client) else { return };
         let Some(entry) = self.jobs.get_mut(&job) else { return };
+        if !stopped {
+            entry.late_stop.handle_running();
+        } else if !entry.suspended && entry.late_stop.take(local.now_ms) {
+            return out.act(Action::Continue(client));
+        }
         entry.front_stopped = stopped;
         if let Some(user) = entry.user.filter(|_| stopped && !entry.suspended) {
             self.post_request(local, out, user, Request::Control(job, Control::Suspend));
@@ -107,6 +112,7 @@ impl Origin {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.client = None;
         entry.front_stopped = false;
+        entry.late_stop = LateStop::default();
         entry.in_flight_bytes = 0;
         let nodes: Vec<NodeId> = entry.streams.keys().copied().collect();
         if let Some(user) = entry.user.filter(|_| entry.coupled && !entry.over) {
