@@ -41,8 +41,6 @@ pub fn submission(
         groups: Vec::new(),
         session: None,
         key: 0,
-        script: false,
-        step: false,
-        caller: None,
+        script: Script::default(),
     })
 }

@@ -597,11 +597,8 @@ fn print_status(rows: &[JobRow]) -> String {
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
         }
-        if row.script {
-            text.push_str("script   runs once, on the first node; its steps have the ranks\n");
-        }
-        if let Some(job) = row.step_of {
-            text.push_str(&format!("step     of job {job}\n"));
+        if let Some(line) = row.part_in_script() {
+            text.push_str(&format!("{line}\n"));
         }
         if !row.connected.is_empty() {
             let jobs = connected_jobs(row);

@@ -10,6 +10,7 @@ use rustix::termios::{isatty, tcgetwinsize};
 use tutti_os::random::fill_random;
 use tutti_protocol::batch::Batch;
 use tutti_protocol::terms::Terms;
+use tutti_protocol::users::Script;
 use tutti_protocol::wire::{self, Input, Job};
 
 use crate::hosts;
@@ -37,10 +38,8 @@ pub struct Described {
     pub terms: Terms,
     /// Its name, its time and what it waits for.
     pub batch: Batch,
-    /// Runs its program once, on the first of its nodes.
-    pub script: bool,
-    /// Step of the job whose script has started this front end.
-    pub step: bool,
+    /// Scripts and their steps.
+    pub script: Script,
 }
 
 /// Checks the options and makes a job of them.
@@ -64,7 +63,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     }
     let described = options.programs.iter().map(|program| describe_program(program, is_of_cluster));
     let programs = described.collect::<Result<_, _>>()?;
-    let to_terminal = options.output_file.is_none() && isatty(stdout());
+    let to_terminal = options.output.stdout.is_none() && isatty(stdout());
     if options.pty && !(to_terminal && isatty(stdin()) && options.input == Input::Rank(0)) {
         let text = "--pty needs a terminal as stdin and stdout, and stdin for rank 0";
         return Err((text.into(), USAGE));
@@ -133,8 +132,9 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
             Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE))
         }
         _ => {
-            let (per_node, step) = (options.ranks_per_node, options.step);
-            Ok(Described { job, nodes, per_node, terms, batch, script: false, step })
+            let per_node = options.ranks_per_node;
+            let script = Script { is_step: options.step, ..Script::default() };
+            Ok(Described { job, nodes, per_node, terms, batch, script })
         }
     }
 }

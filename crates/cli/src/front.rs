@@ -31,7 +31,7 @@ use tutti_os::stderr::{escape_control, print_line};
 use tutti_protocol::variables;
 use tutti_protocol::wire::{Adopted, Counted, Input, Kind, Used};
 
-use crate::cluster::{self, JobId};
+use crate::cluster::{self, JobId, Script};
 use crate::description::{self, Described};
 use crate::link::{self, Link};
 use crate::nodes::{Nodes, Wanted};
@@ -100,7 +100,7 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     }
     match description::describe(&options) {
         Ok(mut described) => {
-            described.script = launcher == Launcher::Alloc;
+            described.script.is_script = launcher == Launcher::Alloc;
             let is_local = !matches!(described.nodes, Nodes::Cluster(_));
             if let Some(limit) = described.batch.time_ms.filter(|_| is_local).map(Duration::from_millis) {
                 options.timeout = Some(options.timeout.map_or(limit, |timeout| timeout.min(limit)));
@@ -212,7 +212,7 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     let described = description::describe(&options).map_err(|(text, status)| refuse(name, &text, status))?;
     let mut job = described.job;
     // There is no front end that would do it.
-    job.label = options.label;
+    job.label = options.output.label;
     job.terminal = None;
     // It has no input of its own; a front end that attaches only watches.
     job.input = Input::None;
@@ -221,9 +221,9 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
         _ => Wanted::default(),
     };
     let output = output::wanted(&options).map_err(|text| refuse(name, &text, 1))?;
-    let batch = described.batch;
+    let (batch, script) = (described.batch, Script { is_script: head.is_script, ..described.script });
     cluster::submission(&job, &nodes, described.per_node, options.terms, &batch)
-        .map(|submit| (cluster::Submit { output, script: head.is_script, ..submit }, options.json))
+        .map(|submit| (cluster::Submit { output, script, ..submit }, options.json))
         .map_err(|text| refuse(name, &text, 1))
 }
 
@@ -263,7 +263,7 @@ fn with_script(request: Request, arguments: &[OsString]) -> Result<(Request, Hea
 fn report_script(name: &str, options: &Options, head: &Head) {
     let [program] = &options.programs[..] else { return };
     let file = escape_control(&program.words[0].to_string_lossy());
-    if options.verbose {
+    if options.remarks.verbose {
         let how = match head.is_script {
             true => {
                 "is a script: it runs once, on the first of its nodes, and mpiexec in it starts the ranks"
@@ -272,7 +272,7 @@ fn report_script(name: &str, options: &Options, head: &Head) {
         };
         print_line(format_args!("{name}: {file} {how}"));
     }
-    if let Some(line) = head.foreign_line(&file).filter(|_| !options.quiet) {
+    if let Some(line) = head.foreign_line(&file).filter(|_| !options.remarks.quiet) {
         print_line(format_args!("{name}: {line}"));
     }
 }
@@ -287,7 +287,7 @@ fn prepare_allocation(options: &mut Options) -> Result<(), String> {
     let [program] = &options.programs[..] else {
         return Err("an allocation has one command: mpiexec in it starts programs".into());
     };
-    if options.verbose {
+    if options.remarks.verbose {
         let word = program.words[0].to_string_lossy();
         let word = escape_control(&word);
         print_line(format_args!(
@@ -295,7 +295,7 @@ fn prepare_allocation(options: &mut Options) -> Result<(), String> {
         ));
     }
     let has_terminal = isatty(stdin()) && isatty(rustix::stdio::stdout());
-    options.pty |= has_terminal && options.output_file.is_none() && options.input == Input::Rank(0);
+    options.pty |= has_terminal && options.output.stdout.is_none() && options.input == Input::Rank(0);
     start_daemon_if_missing()
 }
 
@@ -306,23 +306,23 @@ fn is_for_the_cluster(options: &Options) -> bool {
 
 /// An option forbids the cluster.
 fn is_elsewhere(options: &Options) -> bool {
-    options.virtual_nodes.is_some()
-        || options.namespaces.is_some()
+    options.virtual_nodes.count.is_some()
+        || options.virtual_nodes.namespaces.is_some()
         || std::env::var_os(crate::nodes::TRANSPORT_VARIABLE).is_some_and(|value| !value.is_empty())
 }
 
 /// What of the command line has no effect.
 fn report_ignored(name: &str, options: &Options) {
-    if options.quiet {
+    if options.remarks.quiet {
         return;
     }
-    if !options.foreign.is_empty() {
+    if !options.remarks.foreign.is_empty() {
         print_line(format_args!(
             "{name}: {} controls another launcher and is ignored here",
-            options.foreign.join(", ")
+            options.remarks.foreign.join(", ")
         ));
     }
-    for (option, why) in &options.ignored {
+    for (option, why) in &options.remarks.ignored {
         print_line(format_args!("{name}: {option} is ignored: {why}"));
     }
     for (variable, value) in std::env::vars_os() {
@@ -334,7 +334,7 @@ fn report_ignored(name: &str, options: &Options) {
 /// Ranks of several cores each have them only where there are so many.
 fn report_cores(name: &str, options: &Options, described: &Described) {
     let is_here = !matches!(described.nodes, Nodes::Cluster(_));
-    let Some(cores) = options.cores_per_rank.filter(|_| is_here && !options.quiet) else { return };
+    let Some(cores) = options.cores_per_rank.filter(|_| is_here && !options.remarks.quiet) else { return };
     let wanted = described.job.ranks() * u64::from(cores);
     let there = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     if wanted > there {
@@ -451,8 +451,9 @@ impl Front {
             libc_signal(Signal::USR2),
             libc_signal(Signal::WINCH),
         ];
-        let mut stdio = Stdio::new(options.label, options.output_file.clone(), options.errors_file.clone())
-            .map_err(system("use standard output"))?;
+        let mut stdio =
+            Stdio::new(options.output.label, options.output.stdout.clone(), options.output.stderr.clone())
+                .map_err(system("use standard output"))?;
         // If a starter dies, what it leaves behind is ours to end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| format!("cannot adopt orphans: {error}"))?;

@@ -128,8 +128,9 @@ struct Group {
 /// When a list is wrong, or names nodes and there is no cluster.
 pub fn wanted(options: &Options) -> Result<Chosen, HostError> {
     let machine = Machine::this();
-    let elsewhere =
-        options.virtual_nodes.is_some() || options.namespaces.is_some() || options.nodes.is_some();
+    let elsewhere = options.virtual_nodes.count.is_some()
+        || options.virtual_nodes.namespaces.is_some()
+        || options.nodes.is_some();
     let groups = groups(&options.programs)?;
     if groups.is_empty() {
         let found = if elsewhere || options.step { None } else { allocation::of_environment()? };
@@ -217,7 +218,7 @@ impl Chosen {
         for (program, ranks) in options.programs.iter_mut().zip(&self.ranks) {
             program.ranks = program.ranks.or(*ranks);
         }
-        let nodes = options.virtual_nodes.or(options.namespaces).unwrap_or(1);
+        let nodes = options.virtual_nodes.count.or(options.virtual_nodes.namespaces).unwrap_or(1);
         let of_nodes = options.ranks_per_node.map(|ranks| ranks.saturating_mul(nodes));
         if let ([program], Some(ranks), false) = (&mut options.programs[..], of_nodes, is_of_cluster) {
             program.ranks.get_or_insert(ranks);

@@ -246,8 +246,7 @@ pub fn start_all(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>
     let Described { job, nodes, .. } = described;
     if let Nodes::Cluster(nodes) = nodes {
         let submit = cluster::submission(job, nodes, described.per_node, described.terms, &described.batch)?;
-        let (script, step) = (described.script, described.step);
-        let submit = cluster::Submit { script, step, ..submit };
+        let submit = cluster::Submit { script: described.script, ..submit };
         return Ok((vec![Link::request(&cluster::Request::Run(Box::new(submit)))?], None));
     }
     let firsts = nodes.first_ranks();

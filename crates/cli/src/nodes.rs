@@ -77,7 +77,7 @@ impl Nodes {
 
     /// They are those of the cluster.
     pub fn are_of_cluster(options: &Options, hosts: &[Host]) -> bool {
-        let is_virtual = options.virtual_nodes.is_some() || options.namespaces.is_some();
+        let is_virtual = options.virtual_nodes.count.is_some() || options.virtual_nodes.namespaces.is_some();
         !is_virtual && (options.nodes.is_some() || !hosts.is_empty() || options.cluster)
     }
 
@@ -89,8 +89,8 @@ impl Nodes {
     ) -> Result<Self, NodesError> {
         let named = options.nodes.is_some() || !hosts.is_empty();
         let firsts = |nodes| first_ranks(nodes, ranks, options.ranks_per_node);
-        match (options.virtual_nodes, options.namespaces, transport) {
-            _ if !options.namespace_mtus.is_empty() && options.namespaces.is_none() => {
+        match (options.virtual_nodes.count, options.virtual_nodes.namespaces, transport) {
+            _ if !options.virtual_nodes.mtus.is_empty() && options.virtual_nodes.namespaces.is_none() => {
                 Err(NodesError::MtuOfNothing)
             }
             _ if Nodes::are_of_cluster(options, &hosts) => {
@@ -103,7 +103,7 @@ impl Nodes {
             (Some(_), Some(_), _) => Err(NodesError::Both),
             (None, Some(nodes), _) if nodes > NAMESPACES_MAX => Err(NodesError::TooMany(nodes)),
             (None, Some(nodes), _) => {
-                Ok(Nodes::Namespaces { firsts: firsts(nodes)?, mtus: options.namespace_mtus.clone() })
+                Ok(Nodes::Namespaces { firsts: firsts(nodes)?, mtus: options.virtual_nodes.mtus.clone() })
             }
             (Some(nodes), None, _) => Ok(Nodes::Virtual(firsts(nodes)?)),
             // Every rank is a node of its own.

@@ -47,12 +47,8 @@ pub struct Options {
     pub step: bool,
     /// Ranks with those that are started later, if given.
     pub universe: Option<u32>,
-    /// Virtual nodes of this machine, if given.
-    pub virtual_nodes: Option<u32>,
-    /// Virtual nodes with a network namespace each, if given.
-    pub namespaces: Option<u32>,
-    /// MTU of each one's cable; the last holds for the rest, none: the kernel's choice.
-    pub namespace_mtus: Vec<u32>,
+    /// Nodes that are made on this machine.
+    pub virtual_nodes: VirtualNodes,
     /// Ranks are dealt out to nodes one by one: the option that says so.
     pub by_node: Option<String>,
     /// Which cores a rank may use.
@@ -69,14 +65,8 @@ pub struct Options {
     pub batch: Batch,
     /// The answer is for scripts.
     pub json: bool,
-    /// Begin lines with the rank.
-    pub label: bool,
-    /// Files for stdout, with %r.
-    pub output_file: Option<OsString>,
-    /// Files for stderr, with %r.
-    pub errors_file: Option<OsString>,
-    /// Such files keep what is in them.
-    pub append: bool,
+    /// Where its output goes.
+    pub output: OutputOptions,
     /// Which ranks get stdin.
     pub input: Input,
     /// The terminal is rank 0's.
@@ -85,6 +75,37 @@ pub struct Options {
     pub detach_on_hangup: bool,
     /// End of the job.
     pub timeout: Option<Duration>,
+    /// What the user is told beside the output.
+    pub remarks: Remarks,
+}
+
+/// Nodes that a job has made on this machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VirtualNodes {
+    /// How many, if given.
+    pub count: Option<u32>,
+    /// How many with a network namespace each, if given.
+    pub namespaces: Option<u32>,
+    /// MTU of each one's cable; the last holds for the rest, none: the kernel's choice.
+    pub mtus: Vec<u32>,
+}
+
+/// Where the output of a job goes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OutputOptions {
+    /// Begin lines with the rank.
+    pub label: bool,
+    /// Files for stdout, with %r.
+    pub stdout: Option<OsString>,
+    /// Files for stderr, with %r.
+    pub stderr: Option<OsString>,
+    /// Such files keep what is in them.
+    pub append: bool,
+}
+
+/// What the user of a command line is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Remarks {
     /// No remarks.
     pub quiet: bool,
     /// More remarks.
@@ -246,9 +267,7 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
         cluster: false,
         step: false,
         universe: None,
-        virtual_nodes: None,
-        namespaces: None,
-        namespace_mtus: Vec::new(),
+        virtual_nodes: VirtualNodes::default(),
         by_node: None,
         binding: Binding::Share,
         cores_per_rank: None,
@@ -257,18 +276,12 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
         terms: Terms::default(),
         batch: Batch::default(),
         json: false,
-        label: false,
-        output_file: None,
-        errors_file: None,
-        append: false,
+        output: OutputOptions::default(),
         input: Input::Rank(0),
         pty: false,
         detach_on_hangup: false,
         timeout: None,
-        quiet: false,
-        verbose: false,
-        foreign: Vec::new(),
-        ignored: Vec::new(),
+        remarks: Remarks::default(),
     };
     let mut all = ForAll { variables: Vec::new(), inherits: Inherits::All };
     let sections: Vec<&[OsString]> = arguments.split(|word| word == ":").collect();
@@ -283,7 +296,7 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
         }
         options.programs.push(program);
     }
-    for pattern in options.output_file.iter().chain(&options.errors_file) {
+    for pattern in options.output.stdout.iter().chain(&options.output.stderr) {
         check_pattern(pattern, launcher)?;
     }
     for program in &mut options.programs {
@@ -340,7 +353,7 @@ fn parse_section(
         match option.key.unfit(launcher) {
             Some(Unfit::Refused(why)) => return Err(OptionError::Unsupported { option: name, why }),
             Some(Unfit::Ignored(why)) => {
-                options.ignored.push((name, why));
+                options.remarks.ignored.push((name, why));
                 continue;
             }
             None => {}
@@ -504,14 +517,15 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             let is_there = |kind: &str| ["mpi", "system"].contains(&kind.split(':').next().unwrap_or(kind));
             if !text().split(',').all(is_there) {
                 options
+                    .remarks
                     .ignored
                     .push((format!("{name} {}", text()), "the kinds that are there are mpi and system"));
             }
         }
-        Key::VirtualNodes => options.virtual_nodes = Some(number(name, &values[0])?),
-        Key::Namespaces => options.namespaces = Some(number(name, &values[0])?),
+        Key::VirtualNodes => options.virtual_nodes.count = Some(number(name, &values[0])?),
+        Key::Namespaces => options.virtual_nodes.namespaces = Some(number(name, &values[0])?),
         Key::NamespaceMtus => {
-            options.namespace_mtus =
+            options.virtual_nodes.mtus =
                 text().split(',').map(|mtu| number(name, mtu.as_ref())).collect::<Result<_, _>>()?
         }
         Key::BindTo => options.binding = binding(&text()).ok_or_else(|| wrong("none, core or share"))?,
@@ -537,24 +551,24 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             let policy = values.first().map_or_else(|| "hints".into(), |_| text());
             options.terms.phases = Some(policy.parse().map_err(wrong)?);
         }
-        Key::Label => options.label = true,
-        Key::OutputFile | Key::SubmitOutput => options.output_file = Some(values[0].clone()),
+        Key::Label => options.output.label = true,
+        Key::OutputFile | Key::SubmitOutput => options.output.stdout = Some(values[0].clone()),
         Key::OpenMode => {
-            options.append = match text().as_str() {
+            options.output.append = match text().as_str() {
                 "append" => true,
                 "truncate" => false,
                 _ => return Err(wrong("append or truncate")),
             }
         }
-        Key::ErrorsFile | Key::SubmitErrors => options.errors_file = Some(values[0].clone()),
+        Key::ErrorsFile | Key::SubmitErrors => options.output.stderr = Some(values[0].clone()),
         Key::OutputFolder => {
             let with = |end: &str| {
                 let mut name = values[0].clone();
                 name.push(end);
                 Some(name)
             };
-            options.output_file = with(".%r.out");
-            options.errors_file = with(".%r.err");
+            options.output.stdout = with(".%r.out");
+            options.output.stderr = with(".%r.err");
         }
         Key::Stdin => {
             options.input = match text().as_str() {
@@ -613,12 +627,13 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::Json => options.json = true,
         Key::Pty => options.pty = true,
         Key::DetachOnHangup => options.detach_on_hangup = true,
-        Key::Quiet => options.quiet = true,
-        Key::Verbose => options.verbose = true,
+        Key::Quiet => options.remarks.quiet = true,
+        Key::Verbose => options.remarks.verbose = true,
         Key::Oversubscribe => options.no_oversubscribe = false,
         Key::MapBy => {
             if let Some(part) = map_by(options, &text()).ok_or_else(|| wrong(MAPPINGS))? {
                 options
+                    .remarks
                     .ignored
                     .push((format!("{name} {part}"), "ranks are bound to cores in their own order"));
             }
@@ -629,11 +644,11 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             _ => return Err(wrong("slot, core, hwthread or fill: ranks are numbered node by node")),
         },
         Key::Tagged => match text().as_str() {
-            "tag" => options.label = true,
+            "tag" => options.output.label = true,
             _ => return Err(wrong("tag; --outfile-pattern and --output-filename write files")),
         },
         Key::Always => {}
-        Key::Foreign => options.foreign.push(name.to_owned()),
+        Key::Foreign => options.remarks.foreign.push(name.to_owned()),
         _ => unreachable!("{key:?} is no option of a job"),
     }
     Ok(())

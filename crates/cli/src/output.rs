@@ -26,15 +26,15 @@ const NONE: &str = "none";
 /// # Errors
 /// When it is known already that one cannot be written; a text for the user.
 pub fn wanted(options: &Options) -> Result<Option<Output>, String> {
-    let out = options.output_file.clone().unwrap_or_else(|| DEFAULT.into());
-    let errors = options.errors_file.clone().unwrap_or_else(|| out.clone());
+    let out = options.output.stdout.clone().unwrap_or_else(|| DEFAULT.into());
+    let errors = options.output.stderr.clone().unwrap_or_else(|| out.clone());
     for pattern in [&out, &errors].into_iter().filter(|pattern| *pattern != NONE) {
         check(pattern).map_err(|text| {
             format!("{text}; -o FILE names another file, -o none keeps only the last of what the job writes")
         })?;
     }
     let named = |pattern: OsString| (pattern != NONE).then(|| pattern.into());
-    let output = Output { out: named(out), errors: named(errors), append: options.append };
+    let output = Output { out: named(out), errors: named(errors), append: options.output.append };
     Ok((output.out.is_some() || output.errors.is_some()).then_some(output))
 }
 

@@ -16,7 +16,7 @@ use tutti_shm::users::is_own_user;
 pub use tutti_protocol::batch::Batch;
 pub use tutti_protocol::terms::Terms;
 pub use tutti_protocol::users::FreezeMethod;
-pub use tutti_protocol::users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit};
+pub use tutti_protocol::users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Script, Submit};
 pub use tutti_sched::JobId;
 
 /// A daemon that is silent for so long gets a line: after 3 s it would have reported that it waits itself.

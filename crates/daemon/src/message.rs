@@ -48,7 +48,7 @@ pub use tutti_protocol::environment::{Environment, Environments};
 pub use tutti_protocol::output;
 pub use tutti_protocol::terms::Terms;
 pub use tutti_protocol::users::{
-    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit, Suspended,
+    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Script, Submit, Suspended,
 };
 
 /// From daemon to daemon.
@@ -469,12 +469,18 @@ pub struct Launch {
     pub incarnations: Vec<u64>,
     /// It runs already, on its origin: its `mpiexec` has started it and has its output.
     pub enrolled: bool,
-    /// Slots where its program is a script that runs once, on the first node. Its steps have these slots.
+    /// Part that it has in scripts and their steps.
     #[serde(default)]
+    pub steps: Steps,
+}
+
+/// Part that a job has in scripts and their steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steps {
+    /// Slots where its program is a script that runs once, on the first node. Its steps have these slots.
     pub allocation: Option<Allocation>,
     /// Job of which it is a step, in whose slots it runs, and with which it ends.
-    #[serde(default)]
-    pub step_of: Option<JobId>,
+    pub owner: Option<JobId>,
 }
 
 /// Slots that a job has for the steps of its script.
@@ -489,12 +495,15 @@ pub struct Allocation {
 impl Launch {
     /// Number of ranks; of a script those that its steps may have.
     pub fn ranks(&self) -> u64 {
-        self.allocation.as_ref().map_or_else(|| self.job.ranks(), |allocation| u64::from(allocation.ranks))
+        self.steps
+            .allocation
+            .as_ref()
+            .map_or_else(|| self.job.ranks(), |allocation| u64::from(allocation.ranks))
     }
 
     /// Nodes, in order, with the ranks that it has, or may have, there.
     pub fn places(&self) -> Vec<(NodeId, u64)> {
-        match &self.allocation {
+        match &self.steps.allocation {
             Some(allocation) => {
                 allocation.parts.iter().map(|(node, ranks)| (*node, u64::from(*ranks))).collect()
             }
@@ -504,7 +513,7 @@ impl Launch {
 
     /// Whether it has something of a node.
     pub fn has_node(&self, node: NodeId) -> bool {
-        let parts = self.allocation.iter().flat_map(|allocation| &allocation.parts);
+        let parts = self.steps.allocation.iter().flat_map(|allocation| &allocation.parts);
         self.index(node).is_some() || parts.clone().any(|part| part.0 == node)
     }
 

@@ -176,16 +176,22 @@ pub struct Submit {
     /// Random number that every packet of the job carries: the daemon draws it.
     #[serde(default)]
     pub key: u64,
+    /// Scripts and their steps.
+    #[serde(default)]
+    pub script: Script,
+}
+
+/// Part that a job has in scripts and their steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Script {
     /// Set where its program is a script that runs once, on the first node. The ranks are those that
     /// `mpiexec` in the script may start, as steps of the job.
-    #[serde(default)]
-    pub script: bool,
+    pub is_script: bool,
     /// Set for what is to be a step of the job whose script has started this front end, and is refused
     /// elsewhere.
-    #[serde(default)]
-    pub step: bool,
-    /// The job whose starter is above the front end's process. As for the groups.
-    #[serde(default)]
+    pub is_step: bool,
+    /// The job whose starter is above the front end's process. A value from the program does not count: the
+    /// daemon asks the kernel.
     pub caller: Option<JobId>,
 }
 
@@ -328,6 +334,19 @@ pub struct JobRow {
     /// The job whose step it is.
     #[serde(default)]
     pub step_of: Option<JobId>,
+}
+
+impl JobRow {
+    /// Part that the job has in scripts: a line of `tutti status`.
+    #[must_use]
+    pub fn part_in_script(&self) -> Option<String> {
+        match self.step_of {
+            Some(owner) => Some(format!("step     of job {owner}")),
+            None => {
+                self.script.then(|| "script   runs once, on the first node; its steps have the ranks".into())
+            }
+        }
+    }
 }
 
 /// Since when a job is suspended, and by which user.

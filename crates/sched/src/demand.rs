@@ -95,14 +95,22 @@ pub struct Demand {
     /// Memory that it declares to need on each node; 0 is not known.
     pub memory_bytes: u64,
     /// Whose it is.
-    #[serde(default)]
-    pub owner: Owner,
+    #[serde(flatten)]
+    pub holder: Holder,
     /// It has serial and parallel phases, and shares its node by this policy with others that have.
     #[serde(default)]
     pub phases: Option<Phases>,
     /// It is a filler: it has turns only while no job that is none wants one.
     #[serde(default)]
     pub fill: bool,
+}
+
+/// Whose a job is.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its user.
+    #[serde(default)]
+    pub owner: Owner,
     /// Job of which it is a step: it has slots of that one's and stands in its rows, without room of its own.
     #[serde(default)]
     pub within: Option<JobId>,
@@ -125,10 +133,9 @@ impl Demand {
             gang: true,
             oversubscribe: false,
             memory_bytes: 0,
-            owner: Owner::default(),
+            holder: Holder::default(),
             phases: None,
             fill: false,
-            within: None,
         }
     }
 

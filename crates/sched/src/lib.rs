@@ -41,7 +41,7 @@ pub mod tree;
 mod types;
 mod wait;
 
-pub use demand::{Demand, Part, Place, RANKS_MAX, SubmitError, WEIGHT_DEFAULT, WEIGHT_MAX};
+pub use demand::{Demand, Holder, Part, Place, RANKS_MAX, SubmitError, WEIGHT_DEFAULT, WEIGHT_MAX};
 pub use machine::could_hold;
 pub use matrix::Policy;
 pub use message::{Down, Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};

@@ -118,7 +118,7 @@ impl Matrix {
     /// Finds nodes and a row for the job and takes them; false if there is no room now. One that runs already
     /// is told its slots with every plan, as if it had been moved: it has those of an earlier controller.
     pub(crate) fn place(&mut self, machine: &Machine, job: JobId, demand: &Demand, runs: bool) -> bool {
-        let owner = demand.within.map(|owner| self.residents.get(&owner));
+        let owner = demand.holder.within.map(|owner| self.residents.get(&owner));
         let (parts, exclusive) = match owner {
             None => (self.choose(machine, job, demand), demand.exclusive),
             Some(None) => return false,
@@ -134,7 +134,7 @@ impl Matrix {
             fill: demand.fill,
             active: false,
             moved: runs && demand.gang,
-            within: demand.within,
+            within: demand.holder.within,
         };
         self.residents.insert(job, resident);
         self.rows_changed();

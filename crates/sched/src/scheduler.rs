@@ -372,7 +372,7 @@ impl Scheduler {
     pub fn handle_memory(&mut self, job: JobId, node: NodeId, bytes: u64) {
         let declared = self.jobs.get(&job).map_or(0, |record| record.demand.memory_bytes);
         // What a step uses is of what its job has declared.
-        let owner = self.jobs.get(&job).and_then(|record| self.jobs.get(&record.demand.within?));
+        let owner = self.jobs.get(&job).and_then(|record| self.jobs.get(&record.demand.holder.within?));
         if owner.is_some_and(|owner| owner.demand.memory_bytes > 0) {
             return;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tutti_sched::market::{JobUse, NodeUse, Wanted};
-use tutti_sched::{Config, Demand, Event, JobId, NodeId, Scheduler};
+use tutti_sched::{Config, Demand, Event, Holder, JobId, NodeId, Scheduler};
 
 const SLICE_NS: u64 = 100_000_000;
 /// Bytes that the link takes in a slice.
@@ -30,7 +30,13 @@ impl Narrow {
         scheduler.handle_node(0, NodeId(0), slots, 0);
         for job in 1..=wants.len() as u64 {
             let owner = tutti_sched::shares::Owner { user: job as u32, ..Default::default() };
-            scheduler.submit(0, JobId(job), &Demand { owner, ..Demand::any(1, 1) }).unwrap();
+            scheduler
+                .submit(
+                    0,
+                    JobId(job),
+                    &Demand { holder: Holder { owner, within: None }, ..Demand::any(1, 1) },
+                )
+                .unwrap();
             while let Some(Event::Placed(job, _)) = scheduler.poll_event() {
                 scheduler.begin(0, job);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tutti_sched::shares::Owner;
-use tutti_sched::{Config, Demand, Event, JobId, NodeId, Scheduler};
+use tutti_sched::{Config, Demand, Event, Holder, JobId, NodeId, Scheduler};
 
 const SLICE_NS: u64 = 100_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -25,8 +25,10 @@ impl Cluster {
 
     fn submit(&mut self, user: u32, demand: Demand) -> JobId {
         let job = JobId(self.owners.len() as u64 + 1);
-        let owner = Owner { user, ..demand.owner };
-        self.scheduler.submit(self.now_ns, job, &Demand { owner, ..demand }).unwrap();
+        let owner = Owner { user, ..demand.holder.owner };
+        self.scheduler
+            .submit(self.now_ns, job, &Demand { holder: Holder { owner, within: None }, ..demand })
+            .unwrap();
         self.owners.insert(job, user);
         self.waits.insert(job, (self.now_ns, 0));
         while let Some(Event::Placed(job, _)) = self.scheduler.poll_event() {
@@ -149,7 +151,10 @@ fn shares_let_nobody_starve() {
             let wide = 1 + random(u64::from(nodes)) as u32;
             let ranks = wide * (1 + random(u64::from(slots)) as u32);
             let owner = Owner { user, share, group };
-            cluster.submit(user, Demand { weight, owner, ..Demand::any(wide, ranks) });
+            cluster.submit(
+                user,
+                Demand { weight, holder: Holder { owner, within: None }, ..Demand::any(wide, ranks) },
+            );
         }
         cluster.run(120);
         let longest = cluster.waits.values().map(|(_, longest_ns)| *longest_ns).max().unwrap();

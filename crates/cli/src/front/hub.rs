@@ -110,7 +110,7 @@ impl Front {
         match answer {
             Some(Answer::Job(job)) => {
                 self.number = Some(job);
-                if self.options.verbose {
+                if self.options.remarks.verbose {
                     self.complain(&format!("this is job {job}"));
                 }
             }
@@ -307,7 +307,7 @@ impl Front {
         let node = node.map_or_else(String::new, |node| format!(" on node {node}"));
         for (rank, (pid, cores)) in (*first_rank..).zip(pids.iter().zip(cores)) {
             let place = if cores.is_empty() { "not bound".into() } else { format!("bound to cores {cores}") };
-            if self.options.verbose {
+            if self.options.remarks.verbose {
                 self.complain(&format!("rank {rank} is pid {pid}{node}, {place}"));
             } else if self.options.report_bindings {
                 self.complain(&format!("rank {rank} is{node} {place}"));
@@ -366,7 +366,7 @@ impl Front {
         }
         let read = ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
         let actions = if read { enrolment.handle_readable() } else { Vec::new() };
-        let is_told = |text: &String| self.options.verbose || text.starts_with(WITHOUT_TURNS);
+        let is_told = |text: &String| self.options.remarks.verbose || text.starts_with(WITHOUT_TURNS);
         let refusal = enrolment.refusal.take().filter(is_told);
         if let Some(text) = refusal {
             self.complain(&format!("the job runs without turns: {text}"));

@@ -50,7 +50,7 @@ fn options_mpmd_programs_have_their_own() {
     assert_eq!(b.environment.variables, set(&[("A", "1"), ("B", "b=c")]));
     assert_eq!(a.directory, Some("/tmp".into()));
     assert_eq!(b.directory, None);
-    assert!(options.label);
+    assert!(options.output.label);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn options_of_both_families_are_accepted() {
          -ppn 2 --host localhost,127.0.0.1 -f hosts --tag-output -launcher ssh --report-bindings -stdin all -c 2 \
          --timeout 1.5 -outfile-pattern o.%r a",
     );
-    assert_eq!(options.foreign, ["--mca", "-iface", "-launcher"]);
+    assert_eq!(options.remarks.foreign, ["--mca", "-iface", "-launcher"]);
     assert_eq!(options.binding, Binding::Core);
     assert_eq!(options.ranks_per_node, Some(2));
     assert_eq!(options.programs[0].hosts, ["localhost", "127.0.0.1"]);
@@ -79,7 +79,7 @@ fn options_of_both_families_are_accepted() {
     assert_eq!(options.input, Input::All);
     assert_eq!(options.cores_per_rank, Some(2));
     assert_eq!(options.timeout, Some(Duration::from_millis(1500)));
-    assert!(options.label && options.report_bindings);
+    assert!(options.output.label && options.report_bindings);
 }
 
 /// Options that MPICH's and Open MPI's launchers take, with their number of values.
@@ -119,9 +119,9 @@ fn options_of_other_launchers_take_their_own_number_of_values() {
     assert_eq!(job("--pernode a").ranks_per_node, Some(1));
     assert_eq!(job("--timeout 1m a").timeout, Some(Duration::from_secs(60)));
     assert_eq!(job("--timeout 1.5 a").timeout, Some(Duration::from_millis(1500)));
-    assert_eq!(job("-memory-alloc-kinds cuda a").ignored.len(), 1);
+    assert_eq!(job("-memory-alloc-kinds cuda a").remarks.ignored.len(), 1);
     assert_eq!(
-        job("-map-by socket a").ignored,
+        job("-map-by socket a").remarks.ignored,
         [("-map-by socket".into(), "ranks are bound to cores in their own order")]
     );
 }
@@ -151,7 +151,7 @@ fn options_of_submit_that_need_a_front_end_are_refused_or_said() {
     let Ok(Request::Run(options)) = submit("-v --report-bindings --detach-on-hangup --display-map a") else {
         panic!("they are said, not refused")
     };
-    let names: Vec<&str> = options.ignored.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = options.remarks.ignored.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["--report-bindings", "--detach-on-hangup", "--display-map"]);
 }
 

@@ -281,7 +281,7 @@ impl Controller {
         if has_reached_limit {
             log::log_limit(local, out, job);
         }
-        let step_of = job.launch.step_of;
+        let step_of = job.launch.steps.owner;
         new.iter().for_each(|notice| log::log_notice(local, out, job, notice));
         log::log_fillings(local, out, id, fillings);
         log::log_left(local, out, id, left);

@@ -193,13 +193,13 @@ impl Peer {
             Request::Enrol(submit) => (submit, true),
             _ => return Ok(()),
         };
-        submit.caller = None;
+        submit.script.caller = None;
         // Whose account it is was asked of the process that has connected.
         if self.has_ended {
             return Err("the process that has connected has ended".into());
         }
         if may_be_step {
-            submit.caller = self.job();
+            submit.script.caller = self.job();
         }
         submit.groups = self.groups.clone();
         submit.key = draw_number()?;

@@ -277,7 +277,7 @@ impl Shell {
             token,
             reconnect_ms: self.settings.keep_ms,
         });
-        if launch.allocation.is_some() {
+        if launch.steps.allocation.is_some() {
             // What the script starts asks the daemon that knows it, whichever it was submitted to.
             let socket = self.settings.socket.clone().into_os_string().into();
             let pair = (SOCKET_VARIABLE.into(), socket);

@@ -13,7 +13,7 @@ use crate::types::{JobId, NodeId};
 /// The parts that a step of a job gets; none: its job is not on one of the nodes.
 pub(super) fn choose(residents: &Residents, owner: &Resident, demand: &Demand) -> Option<Vec<Part>> {
     let Place::Given(wanted) = &demand.place else { return None };
-    let others: Vec<_> = residents.values().filter(|other| other.within == demand.within).collect();
+    let others: Vec<_> = residents.values().filter(|other| other.within == demand.holder.within).collect();
     wanted.iter().map(|wanted| part(&others, owner, *wanted)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! On which nodes and in which row a job comes, and which demands are refused.
 
 use tutti_sched::phases::Phases;
-use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Place, Policy, Slots, SubmitError};
+use tutti_sched::{Config, Demand, Holder, JobId, JobState, NodeId, Place, Policy, Slots, SubmitError};
 
 use crate::{Bench, SLICE_NS, given};
 
@@ -208,7 +208,10 @@ fn step_stands_in_the_rows_of_its_job() {
         let mut bench = Bench::new(2, 4, Config { policy, ..Config::default() });
         let job = bench.submit(&Demand { memory_bytes: 1000, ..Demand::any(2, 8) });
         let other = bench.submit(&Demand::any(2, 8));
-        let within = |parts: &[(u32, u32)]| Demand { within: Some(job), ..given(parts) };
+        let within = |parts: &[(u32, u32)]| Demand {
+            holder: Holder { within: Some(job), ..Holder::default() },
+            ..given(parts)
+        };
         let steps = [&[(0, 2), (1, 2)][..], &[(0, 2)], &[(0, 4)]].map(|parts| bench.submit(&within(parts)));
         let slots = |bench: &Bench, step: JobId| bench.scheduler.parts(step).unwrap()[0].slots;
         let [first, second, third] = steps.map(|step| slots(&bench, step));
@@ -240,7 +243,10 @@ fn step_stands_in_the_rows_of_its_job() {
         let more = bench.submit(&within(&[(1, 1)]));
         bench.end(job);
         assert_eq!(bench.plan().rows, Vec::<Vec<JobId>>::new());
-        let orphan = bench.submit(&Demand { within: Some(job), ..given(&[(0, 1)]) });
+        let orphan = bench.submit(&Demand {
+            holder: Holder { within: Some(job), ..Holder::default() },
+            ..given(&[(0, 1)])
+        });
         assert_eq!(bench.scheduler.state(orphan), Some(JobState::Waiting));
         bench.end(more);
     }
@@ -251,7 +257,8 @@ fn step_of_an_exclusive_job_stands_in_all_rows() {
     let mut bench = Bench::plain(2, 2);
     let job = bench.submit(&Demand { exclusive: true, ..given(&[(0, 2)]) });
     let others = [0, 1].map(|_| bench.submit(&given(&[(1, 2)])));
-    let step = bench.submit(&Demand { within: Some(job), ..given(&[(0, 1)]) });
+    let step = bench
+        .submit(&Demand { holder: Holder { within: Some(job), ..Holder::default() }, ..given(&[(0, 1)]) });
     let expected = others.map(|other| vec![job, other, step]).map(|mut row| {
         row.sort_unstable();
         row

@@ -26,7 +26,7 @@ pub(super) fn allocate(job: &mut Job, is_script: bool) -> Result<Option<Allocati
 
 /// The script finds in its environment what it may use; nothing follows from it but what `mpiexec` asks for.
 pub(super) fn set_variable(launch: &mut Launch, members: &Members) {
-    let Some(allocation) = &launch.allocation else { return };
+    let Some(allocation) = &launch.steps.allocation else { return };
     let part = |(node, ranks): &(NodeId, u32)| format!("{}:{ranks}", members.name(*node));
     let text: Vec<String> = allocation.parts.iter().map(part).collect();
     let pair = (variables::ALLOCATION.into(), text.join(",").as_str().into());

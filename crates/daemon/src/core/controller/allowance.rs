@@ -63,7 +63,7 @@ impl Use {
 
     /// Of a job that has its nodes.
     fn placed(members: &Members, launch: &Launch) -> Self {
-        if launch.step_of.is_some() {
+        if launch.steps.owner.is_some() {
             // It has what its job has.
             return Use::default();
         }

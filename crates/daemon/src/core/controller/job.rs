@@ -208,7 +208,7 @@ impl JobRecord {
         (self.queued, self.chosen) = (None, true);
         let mut launch = Launch::clone(&self.launch);
         let mut begun = parts;
-        if let Some(allocation) = &mut launch.allocation {
+        if let Some(allocation) = &mut launch.steps.allocation {
             allocation.parts = parts.to_vec();
             allocation::set_variable(&mut launch, members);
             begun = &parts[..parts.len().min(1)];

@@ -87,7 +87,7 @@ impl JobRecord {
     /// it gets TERM too.
     pub(super) fn is_term_due(&self, boot_ms: u64) -> bool {
         let Some(since_term) = self.order.clock.since_term else { return false };
-        self.launch.allocation.is_some()
+        self.launch.steps.allocation.is_some()
             && !self.is_ending()
             && since_term.at(boot_ms) >= SCRIPT_GRACE_MS
             && !self.order.signals.iter().any(|(_, signal)| *signal == TERM)

@@ -67,15 +67,15 @@ pub(super) fn list(
         connected: Vec::new(),
         cause: job.cause.clone(),
         pids: job.pids.iter().map(|(node, pids)| (members.name(*node), pids.clone())).collect(),
-        script: job.launch.allocation.is_some(),
-        step_of: job.launch.step_of,
+        script: job.launch.steps.allocation.is_some(),
+        step_of: job.launch.steps.owner,
     };
     jobs.records.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
 }
 
 /// Rank of each node's first one.
 fn first_ranks(launch: &Launch) -> Vec<u32> {
-    match &launch.allocation {
+    match &launch.steps.allocation {
         None => launch.first_ranks.clone(),
         Some(allocation) => {
             let ranks = allocation.parts.iter().map(|part| part.1);
@@ -159,7 +159,7 @@ fn load(jobs: &Jobs) -> BTreeMap<NodeId, Load> {
     let mut load: BTreeMap<NodeId, Load> = BTreeMap::new();
     let open = jobs.records.values().filter(|job| !job.over).map(|job| &job.launch);
     // A step has what its job has.
-    for launch in open.filter(|launch| launch.step_of.is_none()) {
+    for launch in open.filter(|launch| launch.steps.owner.is_none()) {
         for (node, ranks) in launch.places() {
             let of_node = load.entry(node).or_default();
             of_node.ranks += ranks;

@@ -2,8 +2,7 @@
 //! Which ones those are is the scheduler's to say (`tutti_sched`).
 
 use tutti_protocol::wire::Input;
-use tutti_sched::shares::Owner;
-use tutti_sched::{Demand, Place, SubmitError, could_hold};
+use tutti_sched::{Demand, Holder, Place, SubmitError, could_hold};
 
 use crate::members::{Members, NodeId};
 use crate::message::{Host, Submit};
@@ -143,10 +142,9 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
         gang: terms.gang,
         oversubscribe: !submit.job.no_oversubscribe,
         memory_bytes: terms.memory_bytes,
-        owner: Owner::default(),
+        holder: Holder::default(),
         phases: terms.phases,
         fill: terms.fill,
-        within: None,
     };
     let nodes = members.alive().map(|(node, member)| (node, member.about.slots, member.about.memory_bytes));
     could_hold(nodes, &demand)?;

@@ -186,14 +186,14 @@ impl Controller {
         if queued.held_until_ms.is_some() {
             return;
         }
-        let is_step = job.launch.step_of.is_some();
+        let is_step = job.launch.steps.owner.is_some();
         if let Some(text) = (!is_step).then(|| self.over_limit(local, id, full)).flatten() {
             return self.wait_for_limit(local, out, id, &text);
         }
         let owner = self.jobs.get(id).map(|job| self.owner(local, job.launch.user)).unwrap_or_default();
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = job.queued.as_mut() else { return };
-        queued.demand.owner = owner;
+        queued.demand.holder.owner = owner;
         queued.submitted = true;
         let demand = Box::new(queued.demand.clone());
         out.act(Action::Gang(Command::Submit(id, demand, false)));

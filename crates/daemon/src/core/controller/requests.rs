@@ -16,7 +16,8 @@ use crate::core::outbox::{Effect, Outbox};
 use crate::core::relay::Relay;
 use crate::members::NodeId;
 use crate::message::{
-    Answer, BATCH_AFTER_MAX, Control, JobId, JobRow, Launch, Notice, Request, Routed, Run, Submit, User,
+    Answer, BATCH_AFTER_MAX, Control, JobId, JobRow, Launch, Notice, Request, Routed, Run, Steps, Submit,
+    User,
 };
 
 /// Why a job ended whose front end was there no more.
@@ -256,7 +257,7 @@ impl Controller {
         let id = self.jobs.next_id();
         let mut environment = submit.environment;
         self.environments.share(&mut environment);
-        let allocation = match allocation::allocate(&mut submit.job, submit.script) {
+        let allocation = match allocation::allocate(&mut submit.job, submit.script.is_script) {
             Ok(allocation) => allocation,
             Err(text) => return Some(Answer::Refused(text)),
         };
@@ -283,8 +284,7 @@ impl Controller {
             submitted_ms: local.wall_ms,
             request_id,
             enrolled,
-            allocation,
-            step_of: owner,
+            steps: Steps { allocation, owner },
         };
         if let Err(text) = check_room(self.jobs.records.values(), &launch) {
             return Some(Answer::Refused(text));

@@ -1,7 +1,7 @@
 //! What the scheduler is told of jobs that have their nodes.
 
 use tutti_sched::shares::Owner;
-use tutti_sched::{Demand, Place};
+use tutti_sched::{Demand, Holder, Place};
 
 use super::job::JobRecord;
 use crate::core::action::Action;
@@ -10,7 +10,7 @@ use crate::gang::Command;
 
 /// The scheduler is told of a job that runs already.
 pub(super) fn submit_running(out: &mut Outbox, job: &JobRecord, owner: Owner) {
-    let demand = Demand { owner, ..demand_in_place(job) };
+    let demand = demand_in_place(job, owner);
     out.act(Action::Gang(Command::Submit(job.id, Box::new(demand), true)));
 }
 
@@ -29,7 +29,7 @@ pub(super) fn leave(out: &mut Outbox, job: &JobRecord) {
 }
 
 /// What it asks for where it is already.
-fn demand_in_place(job: &JobRecord) -> Demand {
+fn demand_in_place(job: &JobRecord, owner: Owner) -> Demand {
     let launch = &job.launch;
     let parts = launch.places().into_iter().map(|(node, ranks)| (node, ranks as u32));
     let place = Place::Given(parts.collect());
@@ -41,10 +41,9 @@ fn demand_in_place(job: &JobRecord) -> Demand {
         gang: terms.gang,
         oversubscribe: true,
         // A step's is its job's.
-        memory_bytes: if launch.step_of.is_some() { 0 } else { terms.memory_bytes },
-        owner: Owner::default(),
+        memory_bytes: if launch.steps.owner.is_some() { 0 } else { terms.memory_bytes },
+        holder: Holder { owner, within: launch.steps.owner },
         phases: terms.phases,
         fill: terms.fill,
-        within: launch.step_of,
     }
 }

@@ -10,14 +10,14 @@
 //! (`tutti_sched`, `matrix/steps.rs`), and neither limits of users nor the load of nodes count it again. A
 //! job is over when its script and all its steps are.
 //!
-//! Which job a front end belongs to the daemon of its node asks the kernel ([`Submit::caller`]): whatever the
+//! Which job a front end belongs to the daemon of its node asks the kernel (`Script::caller`): whatever the
 //! environment says, a step cannot be of another job, and what is started in a script with `mpiexec` or
 //! `tutti run` cannot leave the job's nodes. A new controller learns both from the launches that nodes keep.
 
 use std::collections::BTreeMap;
 
 use tutti_protocol::variables;
-use tutti_sched::{Demand, Place};
+use tutti_sched::{Demand, Holder, Place};
 
 use super::Controller;
 use crate::core::local::LocalNode;
@@ -33,20 +33,20 @@ impl Controller {
     /// # Errors
     /// When it can be no step: a text for the user.
     pub(super) fn owner_of_step(&self, user: User, submit: &Submit) -> Result<Option<JobId>, String> {
-        let caller = submit.caller.and_then(|id| Some((id, self.jobs.get(id)?)));
+        let caller = submit.script.caller.and_then(|id| Some((id, self.jobs.get(id)?)));
         // What a rank of a step starts is a step beside it.
-        let owner = caller.and_then(|(id, job)| match job.launch.step_of {
+        let owner = caller.and_then(|(id, job)| match job.launch.steps.owner {
             Some(owner) => Some((owner, self.jobs.get(owner)?)),
             None => Some((id, job)),
         });
         let owner =
-            owner.filter(|(_, job)| job.launch.allocation.is_some() && job.launch.user.uid == user.uid);
+            owner.filter(|(_, job)| job.launch.steps.allocation.is_some() && job.launch.user.uid == user.uid);
         match owner {
             Some((id, job)) if job.is_ending() || job.over || job.order.clock.since_term.is_some() => {
                 Err(format!("job {id} is being ended: it starts no more steps"))
             }
             Some((id, _)) => Ok(Some(id)),
-            None if submit.step => Err(format!(
+            None if submit.script.is_step => Err(format!(
                 "{} is set, but this process is not part of a job's script: unset it to start a job of its own",
                 variables::ALLOCATION
             )),
@@ -65,7 +65,7 @@ impl Controller {
         submit: &mut Submit,
     ) -> Result<(), String> {
         let Some(launch) = self.jobs.get(owner).map(|job| &job.launch) else { return Ok(()) };
-        let Some(allocation) = &launch.allocation else { return Ok(()) };
+        let Some(allocation) = &launch.steps.allocation else { return Ok(()) };
         let (terms, batch) = (&submit.terms, &submit.batch);
         let own = [
             (terms.exclusive, "--exclusive"),
@@ -76,7 +76,7 @@ impl Controller {
             (batch.weight.is_some(), "--weight"),
             (!batch.queue.is_empty(), "--queue"),
             (!batch.after.is_empty(), "--after"),
-            (submit.script, "tutti alloc"),
+            (submit.script.is_script, "tutti alloc"),
         ];
         if let Some((_, option)) = own.iter().find(|(is_given, _)| *is_given) {
             return Err(format!("{option} is for jobs: a step has what its job {owner} has"));
@@ -133,7 +133,8 @@ impl Controller {
         if ranks > most {
             return Err(too_many(ranks, most, owner));
         }
-        Ok(Demand { within: Some(owner), memory_bytes: 0, ..demand })
+        let holder = Holder { within: Some(owner), ..demand.holder };
+        Ok(Demand { holder, memory_bytes: 0, ..demand })
     }
 
     /// Ranks of a job's steps on each node.
@@ -154,12 +155,12 @@ impl Controller {
 
     /// The steps of a job that are not over.
     pub(super) fn steps_of(&self, owner: JobId) -> Vec<JobId> {
-        if self.jobs.get(owner).is_none_or(|job| job.launch.allocation.is_none()) {
+        if self.jobs.get(owner).is_none_or(|job| job.launch.steps.allocation.is_none()) {
             return Vec::new();
         }
         // A step has a higher number than its job.
         let later = self.jobs.records.range(owner..);
-        let steps = later.filter(|(_, job)| job.launch.step_of == Some(owner) && !job.over);
+        let steps = later.filter(|(_, job)| job.launch.steps.owner == Some(owner) && !job.over);
         steps.map(|(id, _)| *id).collect()
     }
 
@@ -170,7 +171,7 @@ impl Controller {
 
     /// The job of a step, if that is suspended.
     pub(super) fn suspended_owner(&self, step: JobId) -> Option<JobId> {
-        let owner = self.jobs.get(step)?.launch.step_of?;
+        let owner = self.jobs.get(step)?.launch.steps.owner?;
         self.jobs.get(owner).filter(|job| job.order.run == Run::Stop).map(|_| owner)
     }
 }

@@ -54,8 +54,7 @@ fn queued(detached: bool) -> Box<Queued> {
         request_id: 0,
         incarnations: Vec::new(),
         enrolled: false,
-        allocation: None,
-        step_of: None,
+        steps: Default::default(),
     };
     Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false, over: Vec::new() })
 }

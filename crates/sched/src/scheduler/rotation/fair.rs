@@ -75,7 +75,7 @@ impl Scheduler {
     /// The shares of a job's user are others.
     pub fn set_owner(&mut self, job: JobId, owner: Owner) {
         if let Some(record) = self.jobs.get_mut(&job) {
-            record.demand.owner = owner;
+            record.demand.holder.owner = owner;
             self.fair.expire();
         }
     }
@@ -117,10 +117,10 @@ impl Scheduler {
         // Who only fills takes nothing from the share that his user's other jobs divide.
         let only_fillers = homes().all(|(.., record)| record.demand.fill);
         for (job, home, record) in homes().filter(|(.., record)| only_fillers || !record.demand.fill) {
-            let (owner, weight) = (record.demand.owner, record.turn.weight);
+            let (owner, weight) = (record.demand.holder.owner, record.turn.weight);
             fair.several |= *first_user.get_or_insert(owner.user) != owner.user;
             // A step is in the slots of its job.
-            let within = record.demand.within.and_then(|owner| jobs.get(&owner));
+            let within = record.demand.holder.within.and_then(|owner| jobs.get(&owner));
             let is_counted = |owner: &Job| owner.home.is_some() && owner.turn.idle_since_ns.is_none();
             wanted += if within.is_some_and(is_counted) { 0 } else { home.slots };
             fair.ledger.claim(Claim { job, owner, weight, row: home.row, effective: 0 });
@@ -152,17 +152,18 @@ impl Scheduler {
         // For a filler that waits nobody pays: it wants only what is left.
         let wants = |record: &Job| record.turn.idle_since_ns.is_none() && !record.demand.fill;
         let waiting = self.jobs.iter().filter(|(_, record)| wants(record));
-        let mut waiting = waiting.filter(|(job, _)| waits(job)).map(|(_, record)| record.demand.owner.user);
+        let mut waiting =
+            waiting.filter(|(job, _)| waits(job)).map(|(_, record)| record.demand.holder.owner.user);
         let Some(one) = waiting.next() else { return };
         let is_several = waiting.any(|user| user != one);
         let is_awake = |record: &Job| record.turn.idle_since_ns.is_none();
         let wakes: BTreeSet<JobId> =
             running.iter().copied().filter(|job| self.jobs.get(job).is_some_and(is_awake)).collect();
         let active = running.iter().filter(|job| wakes.contains(job)).filter_map(|job| self.jobs.get(job));
-        let stepping: BTreeSet<JobId> = active.filter_map(|record| record.demand.within).collect();
+        let stepping: BTreeSet<JobId> = active.filter_map(|record| record.demand.holder.within).collect();
         // A step is in the slots of its job: they count once, for who is awake.
         let slots = |job: &JobId| {
-            let owner = self.jobs.get(job).and_then(|record| record.demand.within);
+            let owner = self.jobs.get(job).and_then(|record| record.demand.holder.within);
             let is_in_another = owner.is_some_and(|owner| wakes.contains(&owner));
             let is_stepped = stepping.contains(job) && !wakes.contains(job);
             let resident = self.matrix.residents.get(job).filter(|_| !is_in_another && !is_stepped);
@@ -171,7 +172,7 @@ impl Scheduler {
         let whole: u64 = running.iter().map(slots).sum();
         for job in running {
             let Some(record) = self.jobs.get(job) else { continue };
-            let user = record.demand.owner.user;
+            let user = record.demand.holder.owner.user;
             if is_awake(record) && (is_several || user != one) {
                 self.fair.ledger.charge(user, passed_ns, slots(job), whole);
             }

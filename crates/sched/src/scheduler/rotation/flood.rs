@@ -43,7 +43,7 @@ impl Scheduler {
     pub fn handle_use(&mut self, now_ns: u64, node: NodeId, found: &NodeUse) {
         self.charge(now_ns);
         let (jobs, ledger) = (&self.jobs, &mut self.fair.ledger);
-        let owner = |job| jobs.get(&job).map(|record| record.demand.owner.user);
+        let owner = |job| jobs.get(&job).map(|record| record.demand.holder.owner.user);
         let slots = (self.machine.slots_of(node), self.machine.slots());
         self.market.handle_use(node, found, owner, slots, |charge| {
             ledger.charge(charge.user, charge.ns, charge.part, charge.whole);

@@ -227,9 +227,7 @@ impl World {
             groups: Vec::new(),
             session: None,
             key: self.random.number(),
-            script: false,
-            step: false,
-            caller: None,
+            script: Default::default(),
         }
     }
 }
