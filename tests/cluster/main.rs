@@ -12,6 +12,7 @@ mod connected;
 mod console;
 mod deadlocks;
 mod doctor;
+mod drains;
 mod each_fault;
 mod faults;
 mod filling;

@@ -30,6 +30,7 @@ use tutti_client::{others, states, users};
 
 mod account;
 mod advise;
+mod drain;
 mod logs;
 mod selection;
 mod shares;
@@ -48,7 +49,7 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 32] = [
+const USAGES: [&str; 34] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
@@ -59,6 +60,8 @@ const USAGES: [&str; 32] = [
     "account [--user USER] [--last TIME] [--by-user] [--json]",
     "why JOB",
     "nodes [--json]",
+    "drain NODE ... --why TEXT",
+    "undrain NODE ...",
     "prices [--json]",
     "advise [--json]",
     "board [--json]",
@@ -144,6 +147,21 @@ enum Command {
         /// For scripts
         #[arg(long)]
         json: bool,
+    },
+    /// Send no new ranks to nodes: those that are there stay
+    Drain {
+        /// Their names
+        #[arg(required = true, value_name = "NODE")]
+        nodes: Vec<String>,
+        /// The reason, as `tutti nodes` shows it
+        #[arg(long, value_name = "TEXT")]
+        why: String,
+    },
+    /// Send ranks to drained nodes again
+    Undrain {
+        /// Their names
+        #[arg(required = true, value_name = "NODE")]
+        nodes: Vec<String>,
     },
     /// What is wanted of the nodes, and what users have used of their shares
     Prices {
@@ -331,6 +349,10 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             Answer::Nodes(rows) => show(&rows, json, print_nodes),
             _ => Err("the daemon is of another version".into()),
         },
+        Command::Drain { nodes, why } => {
+            Ok(drain::run("drain", &nodes, |node| Request::Drain(node, why.clone())))
+        }
+        Command::Undrain { nodes } => Ok(drain::run("undrain", &nodes, Request::Undrain)),
         Command::Board { json } => board::run(json),
         Command::Attach { job } => Ok(front::attach(JobId(job))),
         Command::Logs { job, follow } => logs::run(JobId(job), follow),
@@ -668,7 +690,7 @@ fn print_nodes(rows: &[NodeRow]) -> String {
         table.push(vec![
             row.node.0.to_string(),
             row.name.clone(),
-            if row.alive { "up" } else { "lost" }.to_owned(),
+            row.state().to_owned(),
             row.slots.to_string(),
             row.ranks.to_string(),
             row.parent.map_or_else(|| "-".into(), |parent| parent.to_string()),
@@ -685,7 +707,7 @@ fn print_nodes(rows: &[NodeRow]) -> String {
         ]);
     }
     let right = [true, false, false, true, true, true, true, false, false, false, false, false, false];
-    aligned(&table, &right) + &releases(rows)
+    aligned(&table, &right) + &drain::reasons(rows) + &releases(rows)
 }
 
 /// A line about the daemons' releases, in the middle of an upgrade.

@@ -115,6 +115,7 @@ impl Core {
         let now_ms = now.wall_ms;
         let journals = std::mem::take(&mut config.journals);
         let (starters, queued) = (std::mem::take(&mut config.starters), std::mem::take(&mut config.queued));
+        let drains = config.take_drains();
         let is_controller = config.controller.is_none();
         let mut core = Core {
             ticked_ms: now_ms,
@@ -147,6 +148,8 @@ impl Core {
         }
         if let Some(controller) = &mut core.controller {
             controller.take_queue(&core.local, queued);
+            controller.take_drains(drains);
+            core.out.act(controller.drain_command(&core.local));
         }
         core.origin.begin(core.local.config.about.incarnation, now_ms, journals);
         for (job, record) in starters {
@@ -291,6 +294,15 @@ impl Core {
                     controller.handle_filed(local, out, job, &filed);
                 }
             }
+            Event::DrainsKept(kept) => {
+                let controller = self.controller.as_mut();
+                if let Some(kept) =
+                    controller.and_then(|controller| controller.handle_drains_kept(local, kept))
+                {
+                    kept.actions.into_iter().for_each(|action| out.act(action));
+                    out.route(kept.answer.0, kept.answer.1);
+                }
+            }
             Event::ConfigurationKept(text) => self.kept.handle_kept(local, out, &text),
             Event::Reloaded(requester, result) => self.handle_reloaded(requester, result),
             // Only the log misses them, should they not arrive.
@@ -386,6 +398,8 @@ impl Core {
             Effect::MembersChanged => {
                 self.relay.members_changed();
                 self.kept.members_changed(local, out);
+                // A node that comes takes nothing before it is known to be drained.
+                self.controller.iter().for_each(|controller| out.act(controller.drain_command(local)));
                 gangs::forward_members(local, out);
             }
             Effect::NumberLost => {

@@ -48,6 +48,7 @@ mod clock;
 mod complaints;
 mod configuration;
 mod doors;
+mod drains;
 mod error;
 mod events;
 mod filing;
@@ -495,6 +496,10 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         journals: Vec::new(),
         queued: Vec::new(),
         used: Default::default(),
+        drained_nodes: match settings.controller {
+            None => drains::load(&drains::file(&settings.folders.queue)),
+            Some(_) => Default::default(),
+        },
         policy: settings.gangs.policy,
         loaded: settings.loaded.clone(),
         settings: settings.shown.clone(),
@@ -772,6 +777,11 @@ impl Shell {
                 }
                 Action::RanksStarted(job, residents) => self.send_residents(job, residents),
                 Action::OpenSwitchLink(link, node, is_parent) => self.open_switch_link(link, node, is_parent),
+                Action::KeepDrains(nodes) => {
+                    let events = self.shell_events.clone();
+                    let done = move |kept| drop(events.send(ShellEvent::Core(Event::DrainsKept(kept))));
+                    drains::keep(drains::file(&self.settings.folders.queue), nodes, done);
+                }
                 Action::KeepConfiguration(text) => self.keep_configuration(text),
                 Action::LimitUsers => self.limit_users(),
                 Action::Reload(requester) => self.reload(requester),

@@ -57,6 +57,24 @@ pub enum Request {
     /// In place of [`Self::Run`], under its number, from a node to the controller: who has asked for the job
     /// has gone. If it has no number it gets none.
     Withdraw,
+    /// No new ranks come to the node of this name, for this reason; those that are there stay.
+    Drain(String, String),
+    /// They may come again.
+    Undrain(String),
+}
+
+/// Characters of the reason for which a node is drained, at most.
+pub const WHY_CHARS_MAX: usize = 200;
+
+/// Since when a node is drained, by which user, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drained {
+    /// Since when, in ms since 1970.
+    pub since_ms: u64,
+    /// By which user.
+    pub uid: u32,
+    /// Why.
+    pub why: String,
 }
 
 /// How a refusal to let a job of `mpiexec` take part begins, that its user is told in any case.
@@ -448,4 +466,26 @@ pub struct NodeRow {
     /// The release of its daemon; empty: not known.
     #[serde(default)]
     pub release: String,
+    /// Set where no new ranks come to it.
+    #[serde(default)]
+    pub drained: Option<Drained>,
+}
+
+impl NodeRow {
+    /// Since when no new ranks come to it, and why; none: they come.
+    #[must_use]
+    pub fn drain(&self) -> Option<&Drained> {
+        self.drained.as_ref()
+    }
+
+    /// The state of the node in one word: `up`, `lost`, `draining` (with ranks of earlier jobs) or `drained`.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match (self.alive, &self.drained) {
+            (false, _) => "lost",
+            (true, None) => "up",
+            (true, Some(_)) if self.ranks > 0 => "draining",
+            (true, Some(_)) => "drained",
+        }
+    }
 }

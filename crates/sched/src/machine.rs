@@ -1,5 +1,6 @@
 //! The nodes: their slots, their memory, and who has been let in.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::demand::{Demand, Part, Place, RANKS_MAX, Split, SubmitError};
@@ -13,6 +14,8 @@ pub(crate) struct Node {
     /// 0 is not known: then memory keeps nobody out.
     memory_bytes: u64,
     pub(crate) here: bool,
+    /// Nothing new comes here: what is here stays.
+    closed: bool,
     /// Memory of the jobs that are here, suspended ones too.
     charged_bytes: u64,
     residents: u32,
@@ -31,18 +34,51 @@ impl Machine {
     /// Adds a node, or changes what a known one has.
     pub(crate) fn set(&mut self, node: NodeId, slots: u32, memory_bytes: u64) {
         let at = node.0 as usize;
-        while self.nodes.len() <= at {
+        self.know(node);
+        let known = &mut self.nodes[at];
+        (known.slots, known.memory_bytes, known.here) = (slots.min(SLOTS_MAX), memory_bytes, true);
+    }
+
+    /// Numbers may have gaps: nodes before this one may not be here.
+    fn know(&mut self, node: NodeId) {
+        while self.nodes.len() <= node.0 as usize {
             self.nodes.push(Node {
                 slots: 0,
                 memory_bytes: 0,
                 here: false,
+                closed: false,
                 charged_bytes: 0,
                 residents: 0,
                 exclusive: None,
             });
         }
-        let known = &mut self.nodes[at];
-        (known.slots, known.memory_bytes, known.here) = (slots.min(SLOTS_MAX), memory_bytes, true);
+    }
+
+    /// Nothing new comes to these nodes, of which some may not be here yet, and something may to all others.
+    pub(crate) fn drain(&mut self, nodes: &[NodeId]) {
+        nodes.iter().for_each(|node| self.know(*node));
+        for (node, known) in (0..).map(NodeId).zip(&mut self.nodes) {
+            known.closed = nodes.contains(&node);
+        }
+    }
+
+    /// The nodes as they are for a job that runs there already.
+    pub(crate) fn undrained(&self) -> Cow<'_, Machine> {
+        self.with_drained(|node| node.closed = false)
+    }
+
+    /// The nodes to which something new may come.
+    pub(crate) fn open(&self) -> Cow<'_, Machine> {
+        self.with_drained(|node| node.here = false)
+    }
+
+    fn with_drained(&self, change: impl Fn(&mut Node)) -> Cow<'_, Machine> {
+        if self.nodes.iter().all(|node| !node.closed) {
+            return Cow::Borrowed(self);
+        }
+        let mut machine = self.clone();
+        machine.nodes.iter_mut().filter(|node| node.closed).for_each(change);
+        Cow::Owned(machine)
     }
 
     /// The node is gone.
@@ -87,7 +123,8 @@ impl Machine {
     pub(crate) fn admits(&self, node: NodeId, demand: &Demand) -> bool {
         self.could_admit(node, demand)
             && self.node(node).is_some_and(|known| {
-                known.exclusive.is_none()
+                !known.closed
+                    && known.exclusive.is_none()
                     && !(demand.exclusive && known.residents > 0)
                     && (known.memory_bytes == 0
                         || known.charged_bytes + demand.memory_bytes <= known.memory_bytes)
@@ -238,7 +275,11 @@ impl Machine {
         if up < requested {
             return Some(Wait::Nodes { requested, there: up });
         }
-        let is_open = |node: &Node| node.here && node.exclusive.is_none();
+        let undrained = count(&|node| node.here && !node.closed);
+        if undrained < requested {
+            return Some(Wait::Drained { requested, there: undrained });
+        }
+        let is_open = |node: &Node| node.here && !node.closed && node.exclusive.is_none();
         let open = count(&is_open);
         if open < requested {
             let owners = nodes.iter().filter_map(|&node| self.node(node)?.exclusive);

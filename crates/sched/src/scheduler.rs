@@ -25,6 +25,7 @@
 
 pub(crate) mod rotation;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::demand::{Demand, Part, SubmitError, WEIGHT_MAX};
@@ -231,6 +232,15 @@ impl Scheduler {
         self.charge(now_ns);
         self.expelled.retain(|&expelled| expelled != node);
         self.stall_jobs();
+    }
+
+    /// Jobs get no room on these nodes, of which some may not be here yet, and may on all others. Those that
+    /// have some keep it, with room for their steps. A job that needs one of the nodes waits, and is passed
+    /// by all.
+    pub fn drain(&mut self, now_ns: u64, nodes: &[NodeId]) {
+        self.charge(now_ns);
+        self.machine.drain(nodes);
+        self.serve_queue();
     }
 
     /// Takes a job. [`Event::Placed`] says when it has nodes: at once, if there is room.
@@ -543,7 +553,8 @@ impl Scheduler {
         while at < self.queue.len() {
             let Waiting { job, runs, .. } = self.queue[at];
             let demand = &self.jobs[&job].demand;
-            if self.matrix.place(&self.machine, job, demand, runs) {
+            let machine = if runs { self.machine.undrained() } else { Cow::Borrowed(&self.machine) };
+            if self.matrix.place(&machine, job, demand, runs) {
                 self.machine.charge(job, demand, &self.matrix.residents[&job].parts);
                 let parts = self.matrix.residents[&job].parts.clone();
                 self.jobs.get_mut(&job).expect("it waits").state = JobState::Placed;
@@ -561,10 +572,10 @@ impl Scheduler {
         }
     }
 
-    /// Nobody passes it any more. It must be able to be placed when others have ended: for lost nodes nobody
-    /// waits with it.
+    /// Nobody passes it any more. It must be able to be placed when others have ended: for lost and drained
+    /// nodes nobody waits with it.
     fn blocks(&self, waiting: &Waiting) -> bool {
-        let is_able = || self.machine.settle(&self.jobs[&waiting.job].demand).is_ok();
+        let is_able = || self.machine.open().settle(&self.jobs[&waiting.job].demand).is_ok();
         !waiting.runs && waiting.passed >= self.config.bypass_max && is_able()
     }
 }

@@ -14,6 +14,13 @@ pub enum Wait {
         /// Up.
         there: u32,
     },
+    /// Nodes that it needs are drained: they take nothing new.
+    Drained {
+        /// Asked for.
+        requested: u32,
+        /// Up and not drained.
+        there: u32,
+    },
     /// An exclusive job has the nodes.
     Taken {
         /// Asked for.
@@ -52,6 +59,9 @@ impl fmt::Display for Wait {
         match *self {
             Wait::Nodes { requested, there } => {
                 write!(f, "{} of the {} that it needs up", is(there), nodes(requested))
+            }
+            Wait::Drained { requested, there } => {
+                write!(f, "it needs {}, {} not drained (tutti nodes)", nodes(requested), is(there))
             }
             Wait::Taken { requested, there, owner } => write!(
                 f,

@@ -1,6 +1,9 @@
 //! What a daemon's thinking gives out.
 
+use std::collections::BTreeMap;
+
 use tutti_protocol::turns::TurnBatch;
+use tutti_protocol::users::Drained;
 use tutti_protocol::wire::{Job, Kind};
 use tutti_protocol::writer::Open;
 use tutti_shm::published::far::Given;
@@ -63,6 +66,8 @@ pub enum Action {
     /// On the controller: keep a job that waits for nodes, for the controller after this one; none: it waits
     /// no more.
     Queue(JobId, Option<Box<Queued>>),
+    /// On the controller: keep which nodes are drained, by name, for the controller after this one.
+    KeepDrains(BTreeMap<String, Drained>),
     /// Keep the sections of the configuration that hold for all nodes.
     KeepConfiguration(std::sync::Arc<str>),
     /// The limits of users on this node may be others: those who have jobs are held to what holds now.

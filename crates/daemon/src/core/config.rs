@@ -1,9 +1,11 @@
 //! What a daemon is told at its start, and the times that follow from it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tutti_protocol::config::Rules;
 use tutti_protocol::settings::Setting;
+use tutti_protocol::users::Drained;
 use tutti_sched::Policy;
 
 use super::journal::Journal;
@@ -59,6 +61,8 @@ pub struct Config {
     pub queued: Vec<(JobId, Queued)>,
     /// On the controller: what users had used so long ago, in ns, under an earlier incarnation of it.
     pub used: (Vec<(u32, u64)>, u64),
+    /// On the controller: the nodes that were drained in an earlier incarnation of it, by name.
+    pub drained_nodes: BTreeMap<String, Drained>,
     /// On the controller: how jobs get their nodes and rows, for who asks.
     pub policy: Policy,
     /// On the controller: the configuration of the cluster.
@@ -72,6 +76,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// Hands over which nodes were drained in an earlier incarnation.
+    pub(super) fn take_drains(&mut self) -> BTreeMap<String, Drained> {
+        std::mem::take(&mut self.drained_nodes)
+    }
+
     /// So often each link is told that we live.
     pub fn alive_ms(&self) -> u64 {
         (self.lost_ms / 4).clamp(TICK_MS / 2, ALIVE_MS_MAX)

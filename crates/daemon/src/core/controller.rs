@@ -40,6 +40,7 @@ mod bounds;
 mod configuration;
 mod connections;
 mod dependencies;
+mod drains;
 mod filings;
 mod idle;
 mod job;
@@ -88,6 +89,7 @@ pub(super) struct Controller {
     versions: BTreeMap<NodeId, u64>,
     /// What jobs and users have had, as the switch thread has said last.
     served: ServedReport,
+    drains: drains::Drains,
     /// Jobs that are connected to each other, as the scheduler knows it.
     connections: BTreeSet<connections::Pair>,
 }
@@ -104,6 +106,7 @@ impl Controller {
             rules,
             versions: BTreeMap::new(),
             served: ServedReport::default(),
+            drains: drains::Drains::default(),
             connections: BTreeSet::new(),
         }
     }

@@ -60,6 +60,8 @@ pub enum Event {
     Turns(TurnBatch),
     /// The sections of the configuration that hold for all nodes are on the disk.
     ConfigurationKept(std::sync::Arc<str>),
+    /// On the controller: the list of drained nodes is kept (`Action::KeepDrains`), or why not.
+    DrainsKept(Result<(), String>),
     /// On the controller: the configuration has been read anew, or has these mistakes.
     Reloaded(Option<(NodeId, u64)>, Result<Box<Loaded>, Vec<String>>),
     /// How loaded this node is, each time its board is refreshed.

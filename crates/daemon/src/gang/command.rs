@@ -63,6 +63,8 @@ pub enum Command {
         /// By number.
         nodes: Vec<NodeResources>,
     },
+    /// On the controller: no new ranks come to these nodes, and to all others they do.
+    Drain(Vec<NodeId>),
     /// A job with parts on this node or below.
     Job(JobId, Vec<NodeId>),
     /// The ranks of a job run here.

@@ -348,6 +348,10 @@ impl SwitchThread {
             Command::Submit(job, demand, runs) => {
                 admission.submit(now_ns, controller.scheduler_mut(), job, &demand, runs);
             }
+            Command::Drain(nodes) => {
+                controller.scheduler_mut().drain(now_ns, &nodes);
+                admission.nodes_changed();
+            }
             Command::JobStarted(job) => admission.begin(now_ns, controller.scheduler_mut(), job),
             Command::JobOver(job) => {
                 controller.handle_job_ended(now_ns, job);

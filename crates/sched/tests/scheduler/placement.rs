@@ -252,6 +252,50 @@ fn step_stands_in_the_rows_of_its_job() {
     }
 }
 
+/// What is there stays, with its steps; what comes goes elsewhere or waits, and others pass it.
+#[test]
+fn drained_node_takes_nothing_new_and_keeps_what_it_has() {
+    for policy in [Policy::RoundRobin, Policy::Dqt] {
+        let mut bench = Bench::new(2, 2, Config { policy, bypass_max: 2, ..Config::default() });
+        let old = bench.submit(&given(&[(0, 2)]));
+        bench.scheduler.drain(0, &[NodeId(0), NodeId(7)]);
+        let state = |bench: &Bench, job| bench.scheduler.state(job);
+        let elsewhere = bench.submit(&Demand::any(1, 2));
+        assert_eq!(bench.nodes(elsewhere), [1]);
+        let named = bench.submit(&given(&[(0, 1)]));
+        let wide = bench.submit(&Demand::any(2, 2));
+        let why = |bench: &Bench, job| bench.scheduler.why_waits(job).unwrap().to_string();
+        assert_eq!(why(&bench, named), "it needs 1 node, 0 are not drained (tutti nodes)");
+        assert_eq!(why(&bench, wide), "it needs 2 nodes, 1 is not drained (tutti nodes)");
+        // Nobody waits behind those.
+        for _ in 0..5 {
+            let passes = bench.submit(&Demand::any(1, 1));
+            assert_eq!(bench.nodes(passes), [1]);
+            bench.end(passes);
+        }
+        let holder = Holder { within: Some(old), ..Holder::default() };
+        let step = bench.submit(&Demand { holder, ..given(&[(0, 1)]) });
+        // One that ran under an earlier scheduler has its place too.
+        bench.scheduler.submit_running(0, JobId(99), &given(&[(0, 1)])).unwrap();
+        bench.begin_placed();
+        assert_eq!([old, step, JobId(99)].map(|job| state(&bench, job)), [Some(JobState::Active); 3]);
+        bench.run(10);
+        assert!(bench.service(old) > 0);
+        // It shares the slots of its job, which no other may.
+        bench.end(step);
+        for job in [old, JobId(99), elsewhere] {
+            bench.scheduler.suspend(bench.now_ns, job);
+            bench.scheduler.resume(bench.now_ns, job);
+            assert_eq!(state(&bench, job), Some(JobState::Active));
+        }
+        bench.check();
+        bench.scheduler.drain(bench.now_ns, &[]);
+        bench.begin_placed();
+        assert_eq!([named, wide].map(|job| state(&bench, job)), [Some(JobState::Active); 2]);
+        bench.check();
+    }
+}
+
 #[test]
 fn step_of_an_exclusive_job_stands_in_all_rows() {
     let mut bench = Bench::plain(2, 2);

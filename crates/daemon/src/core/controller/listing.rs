@@ -6,6 +6,7 @@ use tutti_os::cgroup::Enforced;
 use tutti_sched::controller::Lags;
 use tutti_sched::fill_trial::PutOut;
 
+use super::drains::Drains;
 use super::job::JobRecord;
 use super::jobs::Jobs;
 use super::late;
@@ -119,7 +120,12 @@ fn put_out(relay: &Relay, job: JobId, members: &Members) -> Vec<(String, PutOut)
     states.filter_map(|(node, part)| Some((members.name(*node), part.put_out?))).collect()
 }
 
-pub(super) fn list_nodes(jobs: &Jobs, versions: &BTreeMap<NodeId, u64>, local: &LocalNode) -> Vec<NodeRow> {
+pub(super) fn list_nodes(
+    jobs: &Jobs,
+    versions: &BTreeMap<NodeId, u64>,
+    drains: &Drains,
+    local: &LocalNode,
+) -> Vec<NodeRow> {
     let Some(members) = &local.members else { return Vec::new() };
     let load = load(jobs);
     let row = |(node, member): (&NodeId, &crate::members::Member)| NodeRow {
@@ -139,6 +145,7 @@ pub(super) fn list_nodes(jobs: &Jobs, versions: &BTreeMap<NodeId, u64>, local: &
         address: member.about.data.to_string(),
         control: Some(member.about.control),
         release: member.about.release.clone(),
+        drained: drains.of(&member.about.name).cloned(),
     };
     members.nodes.iter().map(row).collect()
 }

@@ -200,22 +200,31 @@ fn on_hosts(
 fn named(members: &Members, hosts: &[Host]) -> Result<Vec<(NodeId, Option<u32>)>, PlacementError> {
     let mut nodes: Vec<(NodeId, Option<u32>)> = Vec::new();
     for host in hosts {
-        let is_it = |name: &str| name == host.name || short(name) == short(&host.name);
-        let Some((node, member)) = members.nodes.iter().find(|(_, member)| is_it(&member.about.name)) else {
-            let known: Vec<&str> =
-                members.nodes.values().take(NAMES_MAX).map(|member| member.about.name.as_str()).collect();
-            return Err(PlacementError::Unknown { name: host.name.clone(), known: known.join(" ") });
-        };
-        if !member.alive {
+        let (node, _) = named_node(members, &host.name)?;
+        if !members.is_alive(node) {
             return Err(PlacementError::Lost(host.name.clone()));
         }
-        match nodes.iter_mut().find(|(known, _)| known == node) {
-            None => nodes.push((*node, host.ranks)),
+        match nodes.iter_mut().find(|(known, _)| *known == node) {
+            None => nodes.push((node, host.ranks)),
             // Both families: a name said again is one more rank there.
             Some((_, ranks)) => *ranks = Some(ranks.unwrap_or(1) + host.ranks.unwrap_or(1)),
         }
     }
     Ok(nodes)
+}
+
+/// The node that a user has named, and the name by which it goes.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn named_node(members: &Members, wanted: &str) -> Result<(NodeId, String), PlacementError> {
+    let named =
+        |is_it: &dyn Fn(&str) -> bool| members.nodes.iter().find(|(_, member)| is_it(&member.about.name));
+    let found = named(&|name| name == wanted).or_else(|| named(&|name| short(name) == short(wanted)));
+    found.map(|(node, member)| (*node, member.about.name.clone())).ok_or_else(|| {
+        let names = members.nodes.values().take(NAMES_MAX).map(|member| member.about.name.as_str());
+        PlacementError::Unknown { name: wanted.to_owned(), known: names.collect::<Vec<_>>().join(" ") }
+    })
 }
 
 /// A name without its domain.

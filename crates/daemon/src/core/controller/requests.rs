@@ -64,7 +64,7 @@ impl Controller {
         }
         let mut answer = match request {
             // It is answered when its file is written.
-            _ if self.filings.answers(requester) => return,
+            _ if self.filings.answers(requester) || self.drains.answers(requester) => return,
             Request::Run(submit) => match self.submit(local, relay, out, asker, *submit, Kind::Attached) {
                 Some(answer) => answer,
                 None => return,
@@ -96,12 +96,22 @@ impl Controller {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Nodes => Answer::Nodes(listing::list_nodes(&self.jobs, &self.versions, local)),
+            Request::Nodes => {
+                Answer::Nodes(listing::list_nodes(&self.jobs, &self.versions, &self.drains, local))
+            }
             Request::Configuration => Answer::Configuration(local.config.loaded.settings.clone()),
             Request::Prices => Answer::Prices(Box::new(self.prices())),
             Request::Reload => match self.reload(local, out, user, requester) {
                 Some(answer) => answer,
                 None => return,
+            },
+            Request::Drain(node, why) => match self.change_drain(local, asker, (node, Some(why)), again) {
+                Ok(action) => return action.into_iter().for_each(|action| out.act(action)),
+                Err(text) => Answer::Refused(text),
+            },
+            Request::Undrain(node) => match self.change_drain(local, asker, (node, None), again) {
+                Ok(action) => return action.into_iter().for_each(|action| out.act(action)),
+                Err(text) => Answer::Refused(text),
             },
             Request::Down => self.shut_down(local, relay, out, user),
             // This answer is remembered: should what was asked still be on its way, it is not done.
@@ -240,7 +250,8 @@ impl Controller {
             return Some(Answer::Refused(format!("{WITHOUT_TURNS}{text}")));
         }
         let ranks = listing::ranks(&self.jobs);
-        let ranks = |node| ranks.get(&node).copied().unwrap_or(0);
+        let is_drained = |node| self.drains.of(&members.name(node)).is_some();
+        let ranks = |node| if is_drained(node) { u64::MAX } else { ranks.get(&node).copied().unwrap_or(0) };
         let mut wanted = || {
             placement::fill(members, ranks, &mut submit).and_then(|()| placement::demand(members, &submit))
         };

@@ -46,6 +46,8 @@ impl PendingRequest {
                 | Request::Control(..)
                 | Request::Down
                 | Request::Reload
+                | Request::Drain(..)
+                | Request::Undrain(_)
                 // It may take days, and outlives a controller.
                 | Request::Wait(_)
                 | Request::Withdraw

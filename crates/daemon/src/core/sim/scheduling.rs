@@ -42,6 +42,10 @@ impl Scheduling {
             Command::Submit(job, demand, runs) => {
                 self.admission.submit(now_ns, scheduler, job, &demand, runs);
             }
+            Command::Drain(nodes) => {
+                scheduler.drain(now_ns, &nodes);
+                self.admission.nodes_changed();
+            }
             Command::JobStarted(job) => self.admission.begin(now_ns, scheduler, job),
             Command::Suspend(job, true) => scheduler.suspend(now_ns, job),
             Command::Suspend(job, false) => scheduler.resume(now_ns, job),

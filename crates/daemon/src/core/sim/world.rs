@@ -327,6 +327,7 @@ impl World {
             }
             Action::Continue(_)
             | Action::Reload(_)
+            | Action::KeepDrains(_)
             | Action::Info(_)
             | Action::Warn(_)
             | Action::OpenSwitchLink(..)

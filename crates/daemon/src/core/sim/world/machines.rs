@@ -123,6 +123,7 @@ impl World {
             starters: record,
             journals: machine.journals.iter().map(|(job, journal)| (*job, journal.clone())).collect(),
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
+            drained_nodes: Default::default(),
             used: Default::default(),
             policy: Default::default(),
             loaded: Default::default(),
