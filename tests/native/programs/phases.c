@@ -1,6 +1,6 @@
 /* Serial and parallel phases on virtual processors: computing is sleeping. phases ROUNDS SERIAL_US PARALLEL_US [HOW [FILE]]:
  * never: its phase never ends; dies: it dies in its third phase; waits: its third phase lasts until FILE is there;
- * forks: a child has phases of its own. Prints the time of all rounds in ms. */
+ * forks: a child has phases of its own. Prints the time of all rounds in ms, and what together.h counts. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +11,8 @@
 #include <time.h>
 #include <tutti.h>
 #include <unistd.h>
+
+#include "together.h"
 
 static void compute(long us) {
     struct timespec time = {us / 1000000, us % 1000000 * 1000};
@@ -31,10 +33,13 @@ int main(int argc, char **argv) {
     /* A sleep is as long as it is said to be. */
     prctl(PR_SET_TIMERSLACK, 1);
     const char *how = argc > 4 ? argv[4] : "";
+    together_begin();
     double began = now();
     for (long round = 0; round < rounds; ++round) {
         compute(serial);
+        together_worked();
         tutti_parallel_begin();
+        together_enter();
         compute(parallel);
         if (round == 2 && !strcmp(how, "never")) {
             puts("in its phase");
@@ -64,8 +69,10 @@ int main(int argc, char **argv) {
             if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
                 return 3;
         }
+        together_leave();
         tutti_parallel_end();
     }
     printf("phases: %.1f ms\n", now() - began);
+    together_end();
     return 0;
 }
