@@ -6,7 +6,7 @@
 //! named. People hear of a node once it has kept a job for [`PATIENCE_NS`] or ten slices, whichever is more,
 //! and again when it has frozen all that it was named for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{Controller, Notice};
 use crate::message::Stage;
@@ -14,6 +14,8 @@ use crate::types::{JobId, NodeId};
 
 /// A machine that others keep busy may take this long to freeze somebody without anything being wrong.
 const PATIENCE_NS: u64 = 1_000_000_000;
+/// Pairs of a node and a job for which room is kept: on a busy machine somebody is late now and then.
+const NAMED: usize = 64;
 
 /// Whom jobs wait for that stand still.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -25,23 +27,35 @@ pub struct Lags {
 }
 
 /// What the controller knows of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Late {
-    /// Who has not frozen which job, and whether it counts as said.
-    named: BTreeMap<(NodeId, JobId), bool>,
+    /// Nodes that have not frozen a job, in order, and whether it counts as said.
+    named: Vec<((NodeId, JobId), bool)>,
     /// It is otherwise than [`Controller::poll_lags`] has said.
     pub(super) changed: bool,
     /// The last change of the tree, after which all is reported anew.
     pub(super) tree_ns: u64,
 }
 
+impl Default for Late {
+    fn default() -> Self {
+        Late { named: Vec::with_capacity(NAMED), changed: false, tree_ns: 0 }
+    }
+}
+
 impl Late {
     fn knows(&self, job: JobId) -> bool {
-        self.named.keys().any(|named| named.1 == job)
+        self.named.iter().any(|(named, _)| named.1 == job)
+    }
+
+    fn name(&mut self, named: (NodeId, JobId)) {
+        if let Err(at) = self.named.binary_search_by_key(&named, |(named, _)| *named) {
+            self.named.insert(at, (named, false));
+        }
     }
 
     fn nodes(&self) -> BTreeSet<NodeId> {
-        self.named.iter().filter(|(_, reported)| **reported).map(|((node, _), _)| *node).collect()
+        self.named.iter().filter(|(_, reported)| *reported).map(|((node, _), _)| *node).collect()
     }
 }
 
@@ -51,7 +65,7 @@ impl Controller {
         if !std::mem::take(&mut self.late.changed) {
             return None;
         }
-        let reported = self.late.named.iter().filter(|(_, reported)| **reported);
+        let reported = self.late.named.iter().filter(|(_, reported)| *reported);
         Some(Lags {
             unfrozen: reported.map(|((node, job), _)| (*job, *node)).collect(),
             expelled: self.tree.members().expelled.clone(),
@@ -74,8 +88,8 @@ impl Controller {
         let deeper = |named: &(NodeId, JobId)| {
             named.1 == job && named.0 != node && self.tree.next_hop(node, named.0).is_some()
         };
-        if self.scheduler.is_leaving(job) && !self.late.named.keys().any(deeper) {
-            self.late.named.entry((node, job)).or_default();
+        if self.scheduler.is_leaving(job) && !self.late.named.iter().any(|(named, _)| deeper(named)) {
+            self.late.name((node, job));
         }
     }
 
@@ -85,7 +99,7 @@ impl Controller {
             let parts = self.scheduler.parts(job).unwrap_or_default();
             let nodes: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
             let counting = nodes.into_iter().filter(|node| self.tree.counts(*node));
-            self.late.named.extend(counting.map(|node| ((node, job), false)));
+            counting.for_each(|node| self.late.name((node, job)));
         }
         let tolerance_ns = self.tolerance_ns();
         let (scheduler, tree) = (&self.scheduler, &self.tree);
@@ -98,7 +112,7 @@ impl Controller {
             return;
         }
         let before = self.late.nodes();
-        self.late.named.retain(|named, reported| {
+        self.late.named.retain_mut(|(named, reported)| {
             let (stays, is_due) = (stays(named), is_due(named));
             self.late.changed |= *reported != (stays && (*reported || is_due));
             *reported |= is_due;
@@ -106,7 +120,7 @@ impl Controller {
         });
         let after = self.late.nodes();
         for &node in after.difference(&before) {
-            let job = self.late.named.iter().find(|(named, reported)| named.0 == node && **reported);
+            let job = self.late.named.iter().find(|(named, reported)| named.0 == node && *reported);
             self.notices.extend(job.map(|((_, job), _)| Notice::Late(node, *job)));
         }
         let over = before.difference(&after).filter(|node| tree.counts(**node));
