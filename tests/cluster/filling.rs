@@ -54,6 +54,8 @@ fn filler_has_what_a_gang_leaves() {
     let gang: Vec<&str> = ["-n", "2"].into_iter().chain(SPIN).collect();
     cluster.submit(2, &gang, "running");
     assert!(cluster.tutti(&["ps"]).stdout.contains(" fills "));
+    // Until its ranks are there all that is left is the filler's.
+    await_that("the gang works", || worked(&cluster, 2) > 50);
     let (filled, had) = (worked(&cluster, 1), worked(&cluster, 2));
     await_that("the gang has worked", || worked(&cluster, 2) > had + 300);
     let (filled, had) = (worked(&cluster, 1) - filled, worked(&cluster, 2) - had);
@@ -70,8 +72,7 @@ fn filler_has_what_a_gang_leaves() {
         assert!(!is_frozen(place.parent().expect("the job's")), "it fills while the gang has its turns");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    let turns = cluster.row(3)["turns"].as_u64();
-    assert!(turns > Some(0), "{turns:?}");
+    await_that("the gang has its turns", || cluster.row(3)["turns"].as_u64() > Some(0));
 }
 
 /// A process that takes what it gets of the cores, until it is dropped.
@@ -146,10 +147,11 @@ fn filler_that_costs_a_gang_nothing_is_tried_and_fills_on() {
     let Some((cluster, _scratch)) = gang_beside_a_filler("filler-gains", "gains") else { return };
     let group = cluster.frozen_group(1);
     await_that("it is tried", || is_frozen(&group));
-    // A trial stops it for a window of 250 ms in each pair.
+    // A trial stops it for a window of 250 ms in each pair. Other load of the machine may be taken for the
+    // filler's: then it is out for 10 s, and is tried again. One that costs a gang something never fills for
+    // so long.
     let mut since = Instant::now();
     await_that("its trial is over, and it fills", || {
-        assert!(cluster.row(1)["put_out"][0].is_null(), "{}", cluster.row(1));
         if is_frozen(&group) {
             since = Instant::now();
         }
