@@ -225,11 +225,18 @@ fn step_ends_with_its_script_and_at_the_limit_of_its_job() {
     assert_eq!(row(&cluster, 2)["state"], "over");
     let text = "\nmpiexec -n 2 sh -c 'trap \"echo saved; exit 0\" TERM; while :; do sleep 0.05; done'\n";
     let file = script(&scratch, "limit.sh", text);
-    cluster.tutti(&["submit", "--time", "4s", "-n", "2", &file]).expect_success();
-    assert_eq!(cluster.tutti(&["wait", "3"]).code(), 124);
-    // It has had TERM, and was not killed with its script; a rank may not have come as far as to the trap.
-    let status = &row(&cluster, 4)["status"];
-    assert!([0, 143].iter().any(|expected| status == expected), "{status}");
+    await_that("a step has begun before the limit of its job", || {
+        let ran = cluster.tutti(&["submit", "--time", "4s", "-n", "2", &file]).expect_success();
+        let job = ran.stdout.trim().trim_start_matches("job ").to_owned();
+        assert_eq!(cluster.tutti(&["wait", &job]).code(), 124);
+        // Where the machine is crowded there may be none.
+        let step = row(&cluster, job.parse::<u32>().expect("a number") + 1);
+        // It has had TERM, and was not killed with its script; a rank may not have come as far as to the
+        // trap.
+        let status = &step["status"];
+        assert!(step.is_null() || [0, 143].iter().any(|expected| status == expected), "{step}");
+        !step.is_null()
+    });
 }
 
 #[test]
@@ -261,9 +268,11 @@ fn script_and_step_outlive_the_controller_and_end_with_a_node() {
     let alloc = crate::harness::Running::start_command(&mut alloc);
     await_state(&cluster, 2, "running");
     cluster.replace(0);
-    await_that("the next controller knows the step", || row(&cluster, 2)["state"] == "running");
-    assert_eq!(row(&cluster, 2)["step_of"], 1);
-    assert_eq!(row(&cluster, 1)["nodes"], serde_json::json!(["node1", "node2"]));
+    await_that("the next controller knows the step, and all nodes of its job", || {
+        let (job, step) = (row(&cluster, 1), row(&cluster, 2));
+        let is_whole = job["nodes"] == serde_json::json!(["node1", "node2"]);
+        step["state"] == "running" && step["step_of"] == 1 && is_whole
+    });
     let gone = cluster.kill_daemon(2);
     let (status, said) = alloc.end();
     assert!(status == 1 && said.contains("node2 does not answer any more"), "{status} {said}");

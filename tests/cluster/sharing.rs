@@ -52,11 +52,14 @@ impl Cluster {
         log.lines().position(is_it).unwrap_or_else(|| panic!("job {job} {event} is not in\n{log}"))
     }
 
-    /// Files of jobs that wait.
-    fn queued_files(&self) -> usize {
-        std::fs::read_dir(self.state_folder_of(0).join("node0.queue"))
-            .expect("the controller's folder")
-            .count()
+    /// Waits until so many jobs that wait have files: those of jobs with a front end are written while it
+    /// waits already.
+    #[track_caller]
+    fn await_queued_files(&self, expected: usize) {
+        let folder = self.state_folder_of(0).join("node0.queue");
+        await_that(&format!("{expected} jobs have their files"), || {
+            std::fs::read_dir(&folder).expect("the controller's folder").count() == expected
+        });
     }
 }
 
@@ -129,7 +132,7 @@ fn waiting_job_can_be_suspended_and_killed() {
     let waits = cluster.start(&["run", "-n", "1", RANK, "hang"]);
     cluster.await_state(2, "waiting");
     cluster.submit(3, &["-n", "1", RANK, "hang"], "waiting");
-    assert_eq!(cluster.queued_files(), 2);
+    cluster.await_queued_files(2);
     cluster.tutti(&["suspend", "2"]).expect_success();
     cluster.await_state(2, "suspended");
     cluster.tutti(&["resume", "2"]).expect_success();
@@ -142,10 +145,10 @@ fn waiting_job_can_be_suspended_and_killed() {
     waits.signal(rustix::process::Signal::KILL);
     cluster.await_state(4, "over");
     let _ = waits.end();
-    assert_eq!(cluster.queued_files(), 1);
+    cluster.await_queued_files(1);
     cluster.tutti(&["kill", "1"]).expect_success();
     cluster.await_state(3, "running");
-    assert_eq!(cluster.queued_files(), 0);
+    cluster.await_queued_files(0);
     cluster.tutti(&["kill", "3"]).expect_success();
     cluster.await_state(3, "over");
 }
@@ -164,7 +167,7 @@ fn waiting_jobs_survive_a_controller_restart() {
     // The front end of this one dies with the daemon that it asks.
     let fourth = cluster.start(&[&["run"][..], &on_1(&[RANK, "say=four"])].concat());
     cluster.await_state(4, "waiting");
-    assert_eq!(cluster.queued_files(), 3);
+    cluster.await_queued_files(3);
     cluster.replace(0);
     let (status, said) = fourth.end();
     assert_eq!(status, 1);
@@ -185,7 +188,7 @@ fn waiting_jobs_survive_a_controller_restart() {
         "in the order in which they came"
     );
     cluster.await_state(4, "over");
-    assert_eq!(cluster.queued_files(), 0);
+    cluster.await_queued_files(0);
     let log = std::fs::read_to_string(cluster.state_folder_of(0).join("events.jsonl")).expect("the log");
     for job in [2, 3] {
         let placed = format!("\"event\":\"placed\",\"job\":{job},");
@@ -289,7 +292,7 @@ fn policies_run_the_same_jobs_to_their_ends() {
             assert_eq!(cluster.row(job)["status"], 0, "job {job}, {policy}");
             assert!(cluster.tutti(&["logs", &job.to_string()]).stdout.contains("done\n"));
         }
-        assert_eq!(cluster.queued_files(), 0);
+        cluster.await_queued_files(0);
         let nodes = cluster.tutti(&["nodes", "--json"]).expect_success().stdout;
         assert!(nodes.contains(&format!("\"policy\": \"{policy}\"")), "{nodes}");
     }

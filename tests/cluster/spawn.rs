@@ -1,7 +1,7 @@
 //! Ranks that other ranks start (MPI_Comm_spawn) in jobs under daemons, on one machine of the lab and
 //! on several.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
@@ -114,16 +114,18 @@ fn is_frozen(pid: Pid) -> bool {
     }
 }
 
-/// Whether the controller has logged that a job was thawed on so many nodes.
+/// True when the controller has logged that a job was thawed several times on so many nodes.
 fn has_had_turns(cluster: &Cluster, job: u32, nodes: &str) -> bool {
     let log = std::fs::read_to_string(cluster.state_folder_of(0).join("turns.jsonl")).unwrap_or_default();
     let lines: Vec<serde_json::Value> =
         log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let is_thaw = |turn: &serde_json::Value| turn[0] == "thaw" && turn[3] == job;
-    let thawed =
-        lines.iter().filter(|line| line["turns"].as_array().is_some_and(|turns| turns.iter().any(is_thaw)));
-    let found: BTreeSet<_> = thawed.filter_map(|line| line["node"].as_str()).collect();
-    found.len().to_string() == nodes
+    let is_thaw = |turn: &&serde_json::Value| turn[0] == "thaw" && turn[3] == job;
+    let mut thaws = BTreeMap::<&str, usize>::new();
+    for line in &lines {
+        let turns = line["turns"].as_array().into_iter().flatten();
+        *thaws.entry(line["node"].as_str().unwrap_or_default()).or_default() += turns.filter(is_thaw).count();
+    }
+    thaws.values().filter(|thaws| **thaws > 5).count().to_string() == nodes
 }
 
 /// `tutti timeline` draws the job as one: its row, its nodes, its turns, and that it is suspended.
