@@ -31,7 +31,7 @@ fn state_of_the_tree(number: u64) -> SwitchMessage {
 
 /// Waits until the thread has said this to the child; says whether it did.
 fn has_sent(switcher: &Switcher, expected: &SwitchMessage) -> bool {
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(40);
     while Instant::now() < until {
         while let Some((link, _, message)) = switcher.outbox().take() {
             if link == CHILD
