@@ -8,15 +8,15 @@
 //! | [`State::Out`] | no region, no grant | a request |
 //! | [`State::Wants`] | waits at the beginning of a region | a grant; it gives up |
 //! | [`State::Holds`] | has the slots, in a region or not | it is found outside of a region when somebody wants |
-//! | [`State::Overdue`] | the same, longer than its lease, and somebody wants | the same; revocation |
+//! | [`State::Overdue`] | the same, while somebody has wanted them for longer than its lease | the same; revocation |
 //! | [`State::Revoked`] | its part is frozen in the midst of a region; it stands in the queue | a grant |
 //!
 //! **Who is next**: the least granted time, divided by weight. Nobody comes with more credit than a lease, or
 //! with more debt than two. Who has waited for a lease of each job and one more goes before
 //! all.
 //!
-//! **Leases.** Without others that want, a lease lasts for ever. Who holds for twice its lease while others
-//! want is revoked: its part is frozen whole, and gets slices of one lease like anybody's turn, until it is
+//! **Leases.** Without others that want, a lease lasts for ever, and begins when somebody wants. Who holds for
+//! twice its lease while others want is revoked: its part is frozen whole, and gets slices of one lease like anybody's turn, until it is
 //! found outside of a region in time. A yield counts only [`Rules::yield_min_ns`] after the grant (the rate
 //! limit of the SR8000's scheduler).
 //!
@@ -147,6 +147,8 @@ struct Member {
     state: State,
     /// Since when it is in this state, but Overdue counts on from the grant.
     since_ns: u64,
+    /// Since when others want what it has.
+    wanted_ns: Option<u64>,
     /// Granted time, divided by weight.
     granted: u64,
     /// It was revoked, and has not yielded in time since.
@@ -167,10 +169,15 @@ impl Member {
     }
 
     fn enter(&mut self, now_ns: u64, state: State) {
-        (self.state, self.since_ns) = (state, now_ns);
+        (self.state, self.since_ns, self.wanted_ns) = (state, now_ns, None);
     }
 
-    /// So long after the grant it is revoked.
+    /// Begin of its lease: the grant, or when another began to want the slots.
+    fn lease_began_ns(&self) -> u64 {
+        self.since_ns.max(self.wanted_ns.unwrap_or(0))
+    }
+
+    /// So long after the begin of its lease it is revoked.
     fn revoked_after_ns(&self) -> u64 {
         self.rules.lease_ns * if self.sliced { 1 } else { 2 }
     }
@@ -195,10 +202,17 @@ impl Arbiter {
             return false;
         }
         let granted = self.members.values().map(|member| member.granted).min().unwrap_or(0);
-        let (rules, state) = (rules.checked(), State::Out);
-        let since_ns = now_ns;
-        let member =
-            Member { rules, weight, state, since_ns, granted, sliced: false, runs: true, contended: false };
+        let member = Member {
+            rules: rules.checked(),
+            weight,
+            state: State::Out,
+            since_ns: now_ns,
+            wanted_ns: None,
+            granted,
+            sliced: false,
+            runs: true,
+            contended: false,
+        };
         self.members.insert(job, member);
         self.tell_others();
         true
@@ -297,9 +311,8 @@ impl Arbiter {
             State::Holds => member.rules.lease_ns,
             _ => member.revoked_after_ns(),
         };
-        let since_ns = member.since_ns;
-        let counts = (!member.contended).then(|| since_ns.saturating_add(member.rules.yield_min_ns));
-        [Some(since_ns.saturating_add(lease_ns)), counts].into_iter().flatten().min()
+        let counts = (!member.contended).then(|| member.since_ns.saturating_add(member.rules.yield_min_ns));
+        [Some(member.lease_began_ns().saturating_add(lease_ns)), counts].into_iter().flatten().min()
     }
 
     /// Where the job is.
@@ -364,16 +377,18 @@ impl Arbiter {
         let wanted = self.is_wanted(job);
         let member = self.members.get_mut(&job).expect("it is a member");
         let held_ns = now_ns.saturating_sub(member.since_ns);
+        member.wanted_ns = wanted.then(|| member.wanted_ns.unwrap_or(now_ns));
+        let leased_ns = now_ns.saturating_sub(member.lease_began_ns());
         let contended = wanted && held_ns >= member.rules.yield_min_ns;
         if contended != member.contended {
             member.contended = contended;
             self.out.push_back(Action::Contended(job, contended));
         }
-        member.state = match wanted && held_ns >= member.rules.lease_ns {
+        member.state = match wanted && leased_ns >= member.rules.lease_ns {
             true => State::Overdue,
             false => State::Holds,
         };
-        if wanted && held_ns >= member.revoked_after_ns() {
+        if wanted && leased_ns >= member.revoked_after_ns() {
             member.charge(now_ns);
             member.enter(now_ns, State::Revoked);
             (member.sliced, member.contended) = (true, false);

@@ -152,6 +152,31 @@ fn phases_who_overstays_is_frozen_and_stands_in_the_queue() {
 }
 
 #[test]
+fn phases_lease_begins_when_another_wants_the_slots() {
+    let (mut arbiter, mut said, a, b) = two();
+    arbiter.handle_request(0, a);
+    said.hear(&mut arbiter);
+    // Alone in a region of a second; then another comes, and it is out of its region in time.
+    arbiter.handle_request(1000 * MS, b);
+    assert_eq!(said.hear(&mut arbiter), [Action::Contended(a, true)], "it is asked, not frozen");
+    assert_eq!(arbiter.poll_timeout(), Some(1000 * MS + LEASE_NS));
+    arbiter.handle_time(1000 * MS + LEASE_NS);
+    assert_eq!((said.hear(&mut arbiter), arbiter.state(a)), (vec![], Some(State::Overdue)));
+    arbiter.handle_idle(1000 * MS + 2 * LEASE_NS - 1, a);
+    said.hear(&mut arbiter);
+    assert_eq!((said.frozen.as_slice(), said.granted.as_slice()), ([].as_slice(), [b].as_slice()));
+    // Who stays longer is frozen; while nobody runs that wants, no lease is counted.
+    arbiter.handle_request(1010 * MS, a);
+    arbiter.set_runs(1011 * MS, a, false);
+    arbiter.set_runs(1012 * MS, a, true);
+    arbiter.handle_time(1012 * MS + 2 * LEASE_NS - 1);
+    assert_eq!(arbiter.state(b), Some(State::Overdue));
+    arbiter.handle_time(1012 * MS + 2 * LEASE_NS);
+    said.hear(&mut arbiter);
+    assert_eq!((said.frozen.as_slice(), said.granted.as_slice()), ([b].as_slice(), [a].as_slice()));
+}
+
+#[test]
 fn phases_who_stands_still_with_a_grant_holds_nobody_up() {
     let (mut arbiter, mut said, a, b) = two();
     arbiter.handle_request(0, a);
