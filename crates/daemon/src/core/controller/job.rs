@@ -127,8 +127,18 @@ pub(super) struct JobRecord {
     pub(super) busy_permille: Option<u32>,
     /// What is with the files of its output, as its origin has said last.
     pub(super) output: OutputState,
-    /// Its origin was lost when it was over: until then it is waited for.
-    origin_until_ms: Option<u64>,
+    absence: Absence,
+}
+
+/// How long the origin of a job that is over, whose files it writes, is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Absence {
+    /// It was there when it was needed last.
+    None,
+    /// It is lost, and may come back until then.
+    Until(u64),
+    /// It did not come back: the job is over without it.
+    Final,
 }
 
 impl JobRecord {
@@ -198,7 +208,7 @@ impl JobRecord {
             effective_milli: 0,
             busy_permille: None,
             output: OutputState::default(),
-            origin_until_ms: None,
+            absence: Absence::None,
             launch,
         }
     }
@@ -321,7 +331,10 @@ impl JobRecord {
     /// The node is lost whose files it writes to: what it wrote is kept a while for a daemon that comes back.
     pub(super) fn waits_for_origin(&mut self, now_ms: u64, keep_ms: u64) -> bool {
         let has_files = self.launch.output.is_some() && !self.launch.enrolled;
-        has_files && now_ms < *self.origin_until_ms.get_or_insert(now_ms + keep_ms)
+        if self.absence == Absence::None {
+            self.absence = Absence::Until(now_ms + keep_ms);
+        }
+        has_files && matches!(self.absence, Absence::Until(until_ms) if now_ms < until_ms)
     }
 
     /// It has ended, or is about to, and what it wrote is nowhere: it has not ended well.
@@ -332,7 +345,8 @@ impl JobRecord {
     }
 
     /// It is waited for no longer.
-    pub(super) fn lose_output(&mut self, origin: &str) {
+    pub(super) fn lose_origin(&mut self, origin: &str) {
+        self.absence = Absence::Final;
         if self.launch.output.is_some() {
             let text = format!(
                 "node {origin}, where the job was submitted, did not come back: the end of the output is lost"
@@ -354,7 +368,8 @@ impl JobRecord {
 
     /// Whether that is new.
     pub(super) fn poll_done(&mut self) -> bool {
-        let is_written = || self.order.forget || self.received >= self.notices.len() as u64;
+        let is_received = || self.order.forget || self.received >= self.notices.len() as u64;
+        let is_written = || self.absence == Absence::Final || is_received();
         let done = self.over && (self.launch.output.is_none() || is_written());
         done && !std::mem::replace(&mut self.done, true)
     }

@@ -157,23 +157,24 @@ impl Jobs {
         }
     }
 
-    /// A job that is over is kept by its nodes until its origin has everything, or is lost itself.
+    /// A job that is over is kept by its nodes until its origin has everything, or is lost itself, and the
+    /// files of those that wait for it say so.
     pub(super) fn forget_if_received(&mut self, id: JobId, members: &Members, now_ms: u64, keep_ms: u64) {
-        if self.get(id).is_none_or(|job| !job.over) || self.is_awaited_by_others(id) {
-            return;
-        }
-        let Some(job) = self.records.get_mut(&id) else { return };
-        if job.received >= job.notices.len() as u64 {
-            job.order.forget = true;
-            job.shed();
-        } else if !members.is_alive(job.launch.origin)
-            // Nodes are still coming back to a controller that has just begun.
-            && job.adopted_until_ms.is_none()
-            && !job.waits_for_origin(now_ms, keep_ms)
-        {
-            job.lose_output(&members.name(job.launch.origin));
+        let is_awaited = self.is_awaited_by_others(id);
+        let Some(job) = self.records.get_mut(&id).filter(|job| job.over) else { return };
+        if job.received < job.notices.len() as u64 {
+            let is_lost = !members.is_alive(job.launch.origin)
+                // Nodes are still coming back to a controller that has just begun.
+                && job.adopted_until_ms.is_none()
+                && !job.waits_for_origin(now_ms, keep_ms);
+            if !is_lost {
+                return;
+            }
+            job.lose_origin(&members.name(job.launch.origin));
             // Should it come back, it ends with what it has.
             job.report_end(Vec::new());
+        }
+        if !is_awaited && !job.order.forget {
             job.order.forget = true;
             job.shed();
         }

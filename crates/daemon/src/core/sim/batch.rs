@@ -106,6 +106,30 @@ fn cluster_sim_time_limit_is_not_changed_by_clocks_that_are_set() {
     assert!(tried > 25 || seeds(2).len() == 1, "{tried} jobs reached their limit");
 }
 
+/// The node that writes a job's files is lost for good: the job is over without it, and the next one starts.
+#[test]
+fn cluster_sim_job_behind_one_whose_origin_is_lost_starts() {
+    for seed in seeds(20) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..3);
+        let first = world.submit_on(3, &[1], Batch::default());
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(first).is_some());
+        await_that(&mut world, seed, "it has begun", |world| world.has_started(JobId(1)));
+        let behind = vec![After { job: JobId(1), ok: false, not_ok: false }];
+        let second = world.submit_on(2, &[1], Batch { after: behind, ..Batch::default() });
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(second).is_some());
+        world.remove_daemon(3);
+        let kill = world.user_requests(2, Request::Control(JobId(1), Control::Kill));
+        await_that(&mut world, seed, "it is killed", |world| world.is_answered(kill));
+        await_that(&mut world, seed, "the next one starts", |world| world.has_started(JobId(2)));
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
+
 /// Three jobs wait for one: until it is over, until it has ended well, and until the second is over. Heads
 /// die at any time.
 #[test]
