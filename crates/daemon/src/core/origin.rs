@@ -177,9 +177,13 @@ impl Origin {
             // Who has heard the end, and waits for output that no node has any more, asks for it until the
             // controller has forgotten the job.
             let is_last = request_id == 0 && matches!(notice, Notice::End { .. });
+            let has_ended_well = matches!(notice, Notice::End { status: 0, .. });
             let is_next = |entry: &&mut OriginJob| number == entry.received || is_last && entry.end.is_some();
             let Some(entry) = self.jobs.get_mut(&job).filter(is_next) else { continue };
             entry.received = entry.received.max(number + 1);
+            if is_last && has_ended_well {
+                self.report_loss(out, job);
+            }
             self.handle_notice(local, out, job, notice);
         }
         self.try_to_end(local, out, job);
@@ -250,6 +254,22 @@ impl Origin {
                 (entry.end, entry.cause) = (Some((status, written)), cause);
                 entry.counted = counted;
             }
+        }
+    }
+
+    /// The controller has forgotten a job whose end is not here: its nodes no longer have what it wrote.
+    fn report_loss(&mut self, out: &mut Outbox, job: JobId) {
+        let Some(entry) = self.jobs.get(&job).filter(|entry| !entry.over) else { return };
+        let has_all = |written: &[(NodeId, u64)]| {
+            let have = |node| entry.streams.get(node).map_or(0, |stream| stream.have);
+            written.iter().all(|(node, end)| have(node) >= *end)
+        };
+        if entry.end.as_ref().is_none_or(|(_, written)| !has_all(written)) {
+            let text = format!(
+                "the end of the output of job {job} may be lost: this node was away when it ended, or nodes \
+                 of it are gone"
+            );
+            self.report(out, job, &Report::Warning(text));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Time limits, jobs that wait for others, and users that wait for jobs: also when heads die.
 
 use super::world::World;
-use super::{ALL, Faults, NONE, run_all, seeds};
+use super::{ALL, Faults, NONE, run, run_all, seeds};
 use crate::message::{After, Batch, Control, JobId, Request};
 
 const BATCH: Faults = Faults { batch: true, ..NONE };
@@ -19,6 +19,12 @@ fn cluster_sim_batch_jobs_end_despite_link_and_daemon_faults() {
 #[test]
 fn cluster_sim_batch_jobs_end_despite_controller_deaths() {
     run_all(40, None, Faults { batch: true, ..ALL });
+}
+
+/// A job is over and forgotten while its origin is away: the front end hears that output may be lost.
+#[test]
+fn cluster_sim_origin_that_was_away_reports_lost_output() {
+    run(2372, None, Faults { batch: true, ..ALL });
 }
 
 /// Ends the run if it takes too long.
