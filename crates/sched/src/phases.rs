@@ -16,9 +16,9 @@
 //! all.
 //!
 //! **Leases.** Without others that want, a lease lasts for ever, and begins when somebody wants. Who holds for
-//! twice its lease while others want is revoked: its part is frozen whole, and gets slices of one lease like anybody's turn, until it is
-//! found outside of a region in time. A yield counts only [`Rules::yield_min_ns`] after the grant (the rate
-//! limit of the SR8000's scheduler).
+//! twice its lease while others want is revoked: its part is frozen whole, and gets slices of one lease like
+//! anybody's turn, until it is found outside of a region in time. A yield counts only
+//! [`Rules::yield_min_ns`] after the grant (the rate limit of the SR8000's scheduler).
 //!
 //! A grant is about speed, never about correctness: who gives up waiting goes on without one.
 
