@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use tutti_os::netns::Namespaces;
 use tutti_os::random::fill_random;
 use tutti_protocol::wire::{self, Decoder, Input, Job, Kind, Part, Reached};
@@ -219,8 +219,7 @@ impl Link {
 
     /// Whether something that it has sent, or its end, waits to be read.
     pub fn has_input(&self) -> bool {
-        let mut polled = [PollFd::new(&self.wire, PollFlags::IN)];
-        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        tutti_os::look(&mut [PollFd::new(&self.wire, PollFlags::IN)]).is_ok_and(|ready| ready > 0)
     }
 
     /// Kills the starter. A daemon sees that we have gone.

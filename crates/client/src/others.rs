@@ -85,6 +85,8 @@ fn read_some(daemons: &mut Vec<Daemon>, deadline: Instant) -> bool {
         .map(|daemon| PollFd::new(&daemon.socket, PollFlags::IN))
         .collect();
     match poll(&mut polled, Some(&timeout)) {
+        // The caller's signal, for instance of a window that has changed its size.
+        Err(rustix::io::Errno::INTR) => return true,
         Ok(0) | Err(_) => return false,
         Ok(_) => {}
     }

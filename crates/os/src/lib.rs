@@ -21,6 +21,7 @@ pub mod cgroup;
 pub mod cpu_list;
 pub mod descendants;
 pub mod load;
+mod look;
 pub mod memory;
 pub mod netns;
 pub mod random;
@@ -31,6 +32,7 @@ pub mod stat;
 pub mod stderr;
 mod sys;
 
+pub use look::look;
 pub use sys::{
     Child, Entry, EntryFailure, EntryStep, Failure, Identity, PriorityClass, Signals, Step, TrafficCounter,
     become_this_user, close_inherited_on_exec, fork_helper, fork_rank, fork_sibling, fork_starter,

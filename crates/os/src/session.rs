@@ -9,7 +9,7 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
@@ -100,15 +100,7 @@ impl Session {
 
 /// It has not ended.
 fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
-    let mut polled = [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    loop {
-        // A signal that waits ends even a look without time.
-        match poll(&mut polled, Some(&now)) {
-            Err(rustix::io::Errno::INTR) => {}
-            ready => return ready == Ok(0),
-        }
-    }
+    crate::look(&mut [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)]) == Ok(0)
 }
 
 fn read(folder: &OwnedFd, name: &str) -> io::Result<String> {

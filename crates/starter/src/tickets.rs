@@ -12,7 +12,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -336,7 +336,7 @@ impl Tickets {
 /// The other side has ended, whatever it has said before.
 fn is_closed(connection: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(connection, PollFlags::empty())];
-    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::HUP)
+    tutti_os::look(&mut polled).is_ok() && polled[0].revents().contains(PollFlags::HUP)
 }
 
 /// Receives a message, and the descriptor that may come with it.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::SendFlags;
 use rustix::process::Pid;
 use tokio::io::AsyncWriteExt;
@@ -409,9 +409,8 @@ fn draw_number() -> Result<u64, String> {
 fn has_gone(reader: &OwnedReadHalf) -> bool {
     let stream: &UnixStream = reader.as_ref();
     let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(gone)
+    tutti_os::look(&mut polled).is_ok() && polled[0].revents().intersects(gone)
 }
 
 /// What a program begins with.

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::net::UnixStream;
 use tutti_os::namespace_owner;
@@ -116,8 +116,7 @@ impl PeerProcess {
         let pidfd = tutti_os::peer_pidfd(stream.as_fd(), pid?, uid).ok()?;
         let process = PeerProcess { pid: pid?, uid, since: Stat::of(pid?)?.since };
         // While it lives its number is its own.
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let is_alive = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&now)) == Ok(0);
+        let is_alive = tutti_os::look(&mut [PollFd::new(&pidfd, PollFlags::IN)]) == Ok(0);
         is_alive.then_some(process)
     }
 

@@ -240,3 +240,32 @@ fn starter_has_no_descriptor_keyring_or_signal_of_the_daemon() {
         "{output_text}"
     );
 }
+
+extern "C" fn ignore(_signal: c_int) {}
+
+#[test]
+fn look_is_not_ended_by_signals() {
+    use rustix::event::{PollFd, PollFlags};
+    use rustix::process::{PidfdFlags, getpid, pidfd_open};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let pidfd = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    // SAFETY: the handler does nothing, and no other test uses this signal.
+    unsafe { libc::signal(libc::SIGUSR2, ignore as *const () as libc::sighandler_t) };
+    // SAFETY: the call only gives this thread's name.
+    let thread = unsafe { libc::pthread_self() };
+    let is_over = AtomicBool::new(false);
+    let wrong = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // SAFETY: the thread waits for the end of this scope.
+                unsafe { libc::pthread_kill(thread, libc::SIGUSR2) };
+            }
+        });
+        let looks = (0..2_000).map(|_| crate::look(&mut [PollFd::new(&pidfd, PollFlags::IN)]));
+        let wrong = looks.filter(|found| *found != Ok(0)).count();
+        is_over.store(true, Ordering::Relaxed);
+        wrong
+    });
+    assert_eq!(wrong, 0, "looks at a living process");
+}
