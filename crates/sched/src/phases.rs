@@ -15,7 +15,7 @@
 //! with more debt than two. Who has waited for a lease of each job and one more goes before
 //! all.
 //!
-//! **Leases.** Without others that want, a lease lasts for ever, and begins when somebody wants. Who holds for
+//! **Leases.** A lease begins when another job wants the slots; without one it lasts for ever. Who holds for
 //! twice its lease while others want is revoked: its part is frozen whole, and gets slices of one lease like
 //! anybody's turn, until it is found outside of a region in time. A yield counts only
 //! [`Rules::yield_min_ns`] after the grant (the rate limit of the SR8000's scheduler).
