@@ -8,7 +8,7 @@ use std::time::Duration;
 use tutti_testkit::{Need, has_command};
 use tutti_tests::{Scratch, program, root, run};
 
-/// Nothing here takes a tenth of it, even on a busy machine.
+/// Limit of which nothing here takes a tenth, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Ways to run a program: inside a node and on virtual nodes.
@@ -78,7 +78,7 @@ fn hash_map_over_all_ranks_is_right() {
     }
 }
 
-/// One line, whoever is at fault: a post that throws, ranks of different programs.
+/// Gives one line, whoever is at fault: a post that throws, ranks of different programs.
 #[test]
 fn wrong_posts_end_the_job_with_one_line() {
     if !has_command(Need::Cxx, "c++") {

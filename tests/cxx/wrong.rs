@@ -8,7 +8,7 @@ use tutti_tests::{Scratch, program, run};
 
 use super::LIMIT;
 
-/// What stands in front of `main`, what stands in it, and the sentence.
+/// Text in front of `main`, text in it, and the sentence.
 const WRONG: [(&str, &str, &str); 30] = [
     ("", "int x = 1; invoke(0, [](int *) {}, &x);", "a pointer means nothing at another rank"),
     ("", "invoke(0, [](const char *) {}, \"text\");", "a pointer means nothing at another rank"),

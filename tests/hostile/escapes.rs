@@ -17,7 +17,7 @@ use crate::harness::{Running, await_that, cgroup_of, comes_true};
 /// So many pauses of a job are looked at. On a busy machine the test may have no core in some others.
 const PAUSES: usize = 4;
 /// CPU time for which a rank may still be on its way to a standstill when the kernel says that it is frozen.
-/// One that escapes works for all of a pause of 200 ms.
+/// Work of a process that escapes fills a whole pause of 200 ms.
 const REST_US_MAX: u64 = 2000;
 
 /// A rank that works.

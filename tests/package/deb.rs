@@ -57,7 +57,7 @@ fn await_state(inside: &Root, job: &str, state: &str) {
     });
 }
 
-/// What is installed is whole, and has its places.
+/// Checks that what is installed is whole, and has its places.
 fn check_installed(inside: &Root) {
     let checked = inside.sh("tutti config check");
     assert!(checked.contains("/etc/tutti/tutti.toml: no mistakes"), "{checked}");

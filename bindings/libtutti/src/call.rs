@@ -18,7 +18,7 @@ fn number(result: Result<usize, c_int>) -> c_int {
 /// Bytes of the program; none where null is given for some.
 ///
 /// # Safety
-/// They are valid during the call.
+/// Valid during the call.
 unsafe fn slice<'a>(data: *const c_void, bytes: usize) -> Option<&'a [u8]> {
     match NonNull::new(data.cast_mut().cast::<u8>()) {
         // SAFETY: our contract.

@@ -22,7 +22,7 @@ pub(crate) fn lines_per_peer(ranks: usize) -> u64 {
     2 * credit_lines(ranks) + 8
 }
 
-/// This rank and another one.
+/// State between this rank and another one.
 #[derive(Debug)]
 pub(crate) struct Flow {
     credit: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Nothing is under way.
+    /// Whether nothing is under way.
     pub(crate) fn new(ranks: usize) -> Self {
         Flow { credit: credit_lines(ranks), sent: 0, returned: 0, reserved: 0, taken: 0, told: 0 }
     }
@@ -84,7 +84,7 @@ mod tests {
 
     /// Whatever was not told yet, the longest call finds credit when nothing is in the queue.
     #[test]
-    fn flow_never_stops_for_what_was_not_told() {
+    fn flow_never_stops_for_credit_not_returned() {
         for ranks in [1, 2, 5, 16, 17, 1000] {
             let (mut caller, mut target) = (Flow::new(ranks), Flow::new(ranks));
             let longest = Queue::lines_of(MESSAGE_BYTES_MAX);
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    /// What is in the queue of the target is bounded by the credit, and so are the messages that return it.
+    /// Credit bounds what is in the queue of the target, and the messages that return it.
     #[test]
     fn flow_bounds_what_is_in_a_queue() {
         let mut random = 7_u64;

@@ -29,7 +29,7 @@ pub struct Reply {
     pub reserved: u32,
 }
 
-/// What runs at the target: arguments, their length, whom to answer.
+/// Code that runs at the target: arguments, their length, whom to answer.
 pub type Run = unsafe extern "C" fn(*const c_void, usize, Reply);
 
 /// A function that ranks start on each other: `tutti_descriptor` of `tutti_call.h`.
@@ -49,7 +49,7 @@ pub(crate) struct Function {
     pub(crate) signature: u64,
 }
 
-/// What a message says of a function.
+/// Name of a function in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) module: u32,
@@ -105,7 +105,7 @@ impl Functions {
         Some(function)
     }
 
-    /// What is loaded later is found by a second look.
+    /// Libraries loaded later are found by a second look.
     fn module_by(&mut self, is_it: impl Fn(&Module) -> bool) -> Option<&Module> {
         if !self.modules.iter().any(&is_it) {
             self.modules = loaded();
@@ -114,7 +114,7 @@ impl Functions {
     }
 }
 
-/// What stands at an address of constant memory.
+/// Contents at an address of constant memory.
 fn checked(address: usize) -> Option<Function> {
     let descriptor = std::ptr::with_exposed_provenance::<Descriptor>(address);
     // SAFETY: the callers have found the whole descriptor, aligned, in memory of a module that stays loaded.

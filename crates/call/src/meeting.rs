@@ -11,7 +11,7 @@
 
 use crate::wire::Sums;
 
-/// What is to be sent now.
+/// Message to be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Send {
     /// To the parent.
@@ -20,7 +20,7 @@ pub(crate) enum Send {
     Down(Sums),
 }
 
-/// This rank's part in the meetings of all.
+/// Part of this rank in the meetings of all.
 #[derive(Debug)]
 pub(crate) struct Meeting {
     me: usize,
@@ -55,7 +55,7 @@ impl Meeting {
         self.last
     }
 
-    /// This rank comes.
+    /// Enters the meeting for this rank.
     pub(crate) fn arrive(&mut self, own: Sums) -> Option<Send> {
         self.has_arrived = true;
         self.add(own);

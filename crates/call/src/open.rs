@@ -16,7 +16,7 @@ pub(crate) struct OpenCall {
     pub(crate) answer: Option<usize>,
 }
 
-/// All that are open.
+/// Table of all open calls.
 #[derive(Debug, Default)]
 pub(crate) struct OpenCalls {
     slots: Vec<(u16, Option<OpenCall>)>,
@@ -29,7 +29,7 @@ impl OpenCalls {
         self.slots.len() - self.free.len()
     }
 
-    /// One more; none when [`OPEN_MAX`] are open.
+    /// Opens one more; none when [`OPEN_MAX`] are open.
     pub(crate) fn insert(&mut self, call: OpenCall) -> Option<Number> {
         let index = match self.free.pop() {
             Some(index) => index,

@@ -1,4 +1,4 @@
-//! This process among those that invoke each other's functions: what the calls of `tutti_call.h` do.
+//! Process among those that invoke each other's functions: what the calls of `tutti_call.h` do.
 //!
 //! ```text
 //! init       MPI if nobody has started it; the queue; everybody's queues
@@ -45,7 +45,7 @@ const BACKLOG_BYTES_MAX: usize = 64 << 20;
 /// Messages that one call of [`progress`] takes at most.
 const MESSAGES_MAX: usize = 256;
 
-/// What is told when a call has ended: `tutti_answer` of `tutti_call.h`.
+/// End of a call as its caller hears it: `tutti_answer` of `tutti_call.h`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Answer {
@@ -192,7 +192,7 @@ fn start_mpi() -> Result<bool, c_int> {
     Ok(initialized == 0)
 }
 
-/// What all ranks say, in order.
+/// Words of all ranks, in order.
 fn exchange(own: &Card, ranks: usize) -> Vec<Card> {
     let mut cards = vec![*own; ranks];
     let bytes = size_of::<Card>() as c_int;
@@ -233,7 +233,7 @@ pub fn quit() -> Result<(), c_int> {
     Ok(())
 }
 
-/// This rank among those that were started together, and how many they are.
+/// Number of this rank among those that were started together, and how many they are.
 ///
 /// # Errors
 /// Before [`init`], after [`quit`], and in another thread.
@@ -354,7 +354,7 @@ pub fn arrive() -> Result<(), c_int> {
     })
 }
 
-/// What all had sent and ended when they came to the last meeting.
+/// Calls that all had sent and ended when they came to the last meeting.
 ///
 /// # Errors
 /// [`PENDING`]: it is not over.
@@ -362,7 +362,7 @@ pub fn arrived() -> Result<Sums, c_int> {
     with(|state| if state.meeting.is_under_way() { Err(PENDING) } else { Ok(state.meeting.last()) })
 }
 
-/// What is left to do with a message outside of the state.
+/// Work left to do with a message outside of the state.
 enum Act {
     Nothing,
     Run(Function, Reply, usize),

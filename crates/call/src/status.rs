@@ -1,4 +1,4 @@
-//! What calls give back besides the numbers of `tutti.h`: those of `tutti_call.h`.
+//! Results of calls besides the numbers of `tutti.h`: those of `tutti_call.h`.
 
 use core::ffi::c_int;
 
@@ -10,7 +10,7 @@ pub const NO_FUNCTION: c_int = -17;
 pub const NO_THREAD: c_int = -18;
 /// Arguments or a result are longer than a message, or than what the caller has room for.
 pub const TOO_LONG: c_int = -19;
-/// There is no such rank.
+/// No rank has this number.
 pub const NO_RANK: c_int = -20;
 /// The function has ended with an exception; the data of the answer are its text.
 pub const THREW: c_int = -21;

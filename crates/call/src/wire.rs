@@ -56,9 +56,9 @@ pub(crate) enum Message<'a> {
     Answer { number: Number, status: i8, returned: u64, data: &'a [u8] },
     /// The sender has taken more of the receiver's calls.
     Credit { returned: u64 },
-    /// All below the sender have come to the meeting.
+    /// Word that all below the sender have come to the meeting.
     Up(Sums),
-    /// All have come to the meeting.
+    /// Word that all have come to the meeting.
     Down(Sums),
 }
 

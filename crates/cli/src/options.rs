@@ -75,7 +75,7 @@ pub struct Options {
     pub detach_on_hangup: bool,
     /// End of the job.
     pub timeout: Option<Duration>,
-    /// What the user is told beside the output.
+    /// Remarks to the user beside the output.
     pub remarks: Remarks,
 }
 
@@ -103,7 +103,7 @@ pub struct OutputOptions {
     pub append: bool,
 }
 
-/// What the user of a command line is told.
+/// Remarks to the user of a command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Remarks {
     /// No remarks.

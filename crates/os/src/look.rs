@@ -6,7 +6,7 @@ use rustix::event::{PollFd, Timespec, poll};
 /// without time, so it is taken again.
 ///
 /// # Errors
-/// Those of `poll`, without `EINTR`.
+/// Errors of `poll`, without `EINTR`.
 pub fn look(polled: &mut [PollFd<'_>]) -> rustix::io::Result<usize> {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::io::retry_on_intr(|| poll(polled, Some(&now)))

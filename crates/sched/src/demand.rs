@@ -108,7 +108,7 @@ pub struct Demand {
 /// Whose a job is.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its user.
+    /// User of the job.
     #[serde(default)]
     pub owner: Owner,
     /// Job of which it is a step: it has slots of that one's and stands in its rows, without room of its own.

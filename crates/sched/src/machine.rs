@@ -14,7 +14,7 @@ pub(crate) struct Node {
     /// 0 is not known: then memory keeps nobody out.
     memory_bytes: u64,
     pub(crate) here: bool,
-    /// Nothing new comes here: what is here stays.
+    /// Takes nothing new: what is here stays.
     closed: bool,
     /// Memory of the jobs that are here, suspended ones too.
     charged_bytes: u64,

@@ -24,7 +24,7 @@ pub(super) fn file(folder: &Path) -> PathBuf {
     folder.with_extension("drained")
 }
 
-/// What an earlier controller has left.
+/// Reads what an earlier controller has left.
 pub(super) fn load(path: &Path) -> BTreeMap<String, Drained> {
     let read = || -> io::Result<_> {
         let mut text = String::new();

@@ -46,7 +46,7 @@ impl Drains {
         self.nodes.get(name)
     }
 
-    /// This question is answered when the file is written.
+    /// Question that is answered when the file is written.
     pub(super) fn answers(&self, requester: Requester) -> bool {
         self.changes.iter().any(|change| change.requester == requester)
     }
@@ -62,7 +62,7 @@ impl Drains {
         Some(nodes)
     }
 
-    /// What is to be written next.
+    /// Contents to be written next.
     fn write_next(&self) -> Option<Action> {
         self.changed().map(Action::KeepDrains)
     }
@@ -72,7 +72,7 @@ impl Drains {
         self.nodes = nodes;
     }
 
-    /// What tells the scheduler which nodes take nothing new.
+    /// Word to the scheduler which nodes take nothing new.
     fn command(&self, local: &LocalNode) -> Action {
         let members = local.members.iter().flat_map(|members| &members.nodes);
         let drained = members.filter(|(_, member)| self.of(&member.about.name).is_some());
@@ -80,7 +80,7 @@ impl Drains {
     }
 }
 
-/// What follows when a change is kept, or cannot be.
+/// Steps that follow when a change is kept, or cannot be.
 pub(in crate::core) struct Kept {
     pub(in crate::core) actions: Vec<Action>,
     /// Who has asked, and what it is answered.
@@ -93,7 +93,7 @@ impl Controller {
         self.drains.restore(nodes);
     }
 
-    /// What tells the scheduler which nodes take nothing new.
+    /// Word to the scheduler which nodes take nothing new.
     pub(in crate::core) fn drain_command(&self, local: &LocalNode) -> Action {
         self.drains.command(local)
     }

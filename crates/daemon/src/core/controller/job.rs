@@ -133,11 +133,11 @@ pub(super) struct JobRecord {
 /// How long the origin of a job that is over, whose files it writes, is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Absence {
-    /// It was there when it was needed last.
+    /// Present when it was needed last.
     None,
-    /// It is lost, and may come back until then.
+    /// Lost, and may come back until then.
     Until(u64),
-    /// It did not come back: the job is over without it.
+    /// Gone for good: the job is over without it.
     Final,
 }
 
