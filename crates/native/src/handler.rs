@@ -70,6 +70,14 @@ pub(crate) fn end(slot: u32) {
     }
 }
 
+/// Ends a sleep of the thread of a region.
+pub(crate) fn wake(slot: u32) {
+    let server = lock(&SERVERS).get(&slot).cloned();
+    if let Some(server) = server {
+        server.queue.wake();
+    }
+}
+
 /// Runs a function of the program, after those that run already.
 pub(crate) fn run(function: impl FnOnce()) {
     let _one = lock(&ONE);

@@ -27,6 +27,8 @@ use crate::status::*;
 
 /// How often a thread without work looks whether its process has left the job.
 const LOOK: Duration = Duration::from_secs(1);
+/// Stack of a thread that runs handlers of the program.
+const STACK_BYTES: usize = 256 << 10;
 
 /// What a function gets as its last argument.
 struct Context(*mut c_void);
@@ -34,11 +36,45 @@ struct Context(*mut c_void);
 // SAFETY: it is the program's, which knows that the function runs in another thread.
 unsafe impl Send for Context {}
 
+/// Work of a signal's thread: a message, what there is to do without one, how soon to look again.
+pub trait Body: Send + 'static {
+    /// A message has come from a rank. Functions of the program run here.
+    fn handle(&mut self, data: &[u8], from: u32);
+
+    /// Nothing has come: how long the thread sleeps at most. It is called before each sleep.
+    fn rest(&mut self) -> Duration {
+        LOOK
+    }
+
+    /// Whether there is work besides messages, so that the thread does not fall asleep.
+    fn has_work(&self) -> bool {
+        false
+    }
+}
+
+/// Function of the program, and its last argument.
+struct Function(Handler, Context);
+
+impl Body for Function {
+    fn handle(&mut self, data: &[u8], from: u32) {
+        // SAFETY: contract of `open`.
+        unsafe { (self.0)(data.as_ptr().cast(), data.len(), from as c_int, self.1.0) };
+    }
+}
+
 /// Opens a signal: whoever has the handle starts the function by a message of at most so many bytes.
 ///
 /// # Safety
 /// The function may be called by any thread until the signal is closed.
 pub unsafe fn open(bytes: usize, function: Handler, context: *mut c_void) -> Result<Handle, c_int> {
+    open_with(bytes, STACK_BYTES, Function(function, Context(context)))
+}
+
+/// Opens a signal whose messages a body of the library handles, in a thread with so large a stack.
+///
+/// # Errors
+/// [`MEMORY`], [`INVALID`] for a length of 0, [`NOT_RUNNING`].
+pub fn open_with(bytes: usize, stack_bytes: usize, mut body: impl Body) -> Result<Handle, c_int> {
     let handle = region::open_queue(bytes, Taker::Handler)?;
     sleep::note_handlers();
     let queue = {
@@ -46,13 +82,12 @@ pub unsafe fn open(bytes: usize, function: Handler, context: *mut c_void) -> Res
         region::own_queue(&handle, Taker::Handler)?
     };
     let server = handler::begin(handle.slot, queue);
-    let (own, context) = (server.clone(), Context(context));
-    let body = move || {
-        let context = context;
-        serve(&own, function, context.0);
+    let own = server.clone();
+    let run = move || {
+        serve(&own, &mut body);
         own.note_end();
     };
-    if background::spawn("tutti-signal", body).is_err() {
+    if background::spawn_with_stack("tutti-signal", stack_bytes, run).is_err() {
         server.note_end();
         region::close(&handle);
         return Err(MEMORY);
@@ -60,7 +95,12 @@ pub unsafe fn open(bytes: usize, function: Handler, context: *mut c_void) -> Res
     Ok(handle)
 }
 
-fn serve(server: &Server, function: Handler, context: *mut c_void) {
+/// Ends a sleep of a signal's thread, which looks whether its body has work.
+pub fn wake(handle: &Handle) {
+    handler::wake(handle.slot);
+}
+
+fn serve(server: &Server, body: &mut impl Body) {
     let mut data = Vec::new();
     while !server.is_closed() {
         let Some(rank) = rank::enter() else { return };
@@ -74,11 +114,11 @@ fn serve(server: &Server, function: Handler, context: *mut c_void) {
         }
         drop(rank);
         match taken {
-            // SAFETY: contract of `open`.
-            Some(message) => server.run(|| unsafe {
-                function(data.as_ptr().cast(), message.bytes, message.from as c_int, context);
-            }),
-            None => server.queue().sleep(LOOK, || server.is_closed()),
+            Some(message) => server.run(|| body.handle(&data, message.from)),
+            None => {
+                let at_most = body.rest();
+                server.queue().sleep(at_most, || server.is_closed() || body.has_work());
+            }
         }
     }
 }

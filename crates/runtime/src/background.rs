@@ -7,7 +7,19 @@ use std::io;
 /// # Errors
 /// When there can be no more threads.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let builder = std::thread::Builder::new().name(name.into()).stack_size(256 << 10);
+    spawn_with_stack(name, 256 << 10, body)
+}
+
+/// Starts such a thread with a stack of so many bytes: functions of the program may need a large one.
+///
+/// # Errors
+/// When there can be no more threads, or no memory for the stack.
+pub fn spawn_with_stack(
+    name: &str,
+    stack_bytes: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.into()).stack_size(stack_bytes);
     with_signals_blocked(|| builder.spawn(body)).map(drop)
 }
 
