@@ -5,7 +5,8 @@
 //     tutti::quit();
 //
 // Functions and tasks of a rank run one at a time, inside waits of its main: invoke, post, get, meet, quiet. What runs is a lambda
-// without captures, or tutti::fn<f>{}; arguments and results are copied as bytes. One thread of a rank calls all of this.
+// without captures, or tutti::fn<f>{}; tutti::quick(f) runs at once, beside main. Arguments and results are copied. One thread of a
+// rank calls all of this; quick functions post.
 #ifndef TUTTI_HPP
 #define TUTTI_HPP
 
@@ -25,15 +26,20 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <limits>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
+#include <source_location>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 #ifdef __GXX_RTTI
 #include <cxxabi.h>
 #include <typeinfo>
@@ -47,8 +53,8 @@ namespace tutti {
 enum class fault {
     gone,             // the rank has left the job
     unknown_function, // the rank does not have the function, or it lies in memory that can be written
-    too_long,         // more bytes than a message has
-    wait_in_function, // a function or a task waits as only main may
+    too_long,         // more bytes than a call may have
+    wait_in_function, // a function or a task waits as only main may, or a quick function does more than post
     closed,           // before init or behind quit; init a second time
     busy,             // 64 MiB of calls wait, or 65535 are open
     no_rank,          // there is no such rank
@@ -95,6 +101,20 @@ template <auto F> struct fn {
     }
 };
 
+// A function that runs at once, in a thread of the library: invoke(rank, quick(f), x), post(rank, quick(f), x).
+template <class F> struct quick_function {
+    template <class... A>
+        requires std::is_invocable_v<const F, A...>
+    decltype(auto) operator()(A &&...arguments) const
+    {
+        return F{}(std::forward<A>(arguments)...);
+    }
+};
+struct quick_t {
+    template <class F> constexpr quick_function<F> operator()(F) const noexcept { return {}; }
+};
+inline constexpr quick_t quick;
+
 template <class R = void> class task;
 template <class R> class awaiter;
 
@@ -113,7 +133,8 @@ enum class why {
     is_closed,
     has_base,
     members,
-    elements
+    elements,
+    view
 };
 
 struct any {
@@ -162,6 +183,207 @@ template <class T, std::size_t All, std::size_t Before = 0> consteval std::size_
 }
 
 template <class T> consteval why check();
+
+// Bytes of a message: counted, written, read. Views begin at multiples of 8.
+struct counter {
+    std::size_t bytes = 0;
+    void put(const void *, std::size_t some) noexcept { bytes += some; }
+    void align() noexcept { bytes = (bytes + 7) / 8 * 8; }
+};
+struct writer {
+    std::byte *begin, *at;
+    void put(const void *from, std::size_t some) noexcept
+    {
+        if (some > 0) std::memcpy(at, from, some);
+        at += some;
+    }
+    void align() noexcept
+    {
+        while ((at - begin) % 8 != 0) *at++ = std::byte{0};
+    }
+};
+struct reader {
+    const std::byte *begin, *at, *end;
+    reader(const void *data, std::size_t bytes) noexcept : begin(static_cast<const std::byte *>(data)), at(begin), end(begin + bytes) {}
+    const std::byte *take(std::size_t some)
+    {
+        if (some > static_cast<std::size_t>(end - at)) throw std::length_error("tutti: a message of another length");
+        return std::exchange(at, at + some);
+    }
+    void align() { take(static_cast<std::size_t>((8 - (at - begin) % 8) % 8)); }
+    // Elements of so many bytes at least are left.
+    std::size_t count(std::size_t bytes_min)
+    {
+        std::uint64_t found;
+        std::memcpy(&found, take(sizeof found), sizeof found);
+        if (found > static_cast<std::size_t>(end - at) / bytes_min) throw std::length_error("tutti: a message of another length");
+        return static_cast<std::size_t>(found);
+    }
+    void expect_end() const
+    {
+        if (at != end) throw std::length_error("tutti: a message of another length");
+    }
+};
+
+inline constexpr std::size_t any_length = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t sum(std::size_t a, std::size_t b) { return a == any_length || b == any_length ? any_length : a + b; }
+
+// How a type travels. What has no special way does so as its bytes.
+template <class T> struct codec {
+    static constexpr bool has_parts = false, is_view = false;
+    static consteval std::size_t bytes_max() { return sizeof(T); }
+    template <class Out> static void put(Out &out, const T &value) { out.put(std::addressof(value), sizeof(T)); }
+    static T get(reader &in)
+    {
+        std::array<std::byte, sizeof(T)> bytes;
+        std::memcpy(bytes.data(), in.take(sizeof(T)), sizeof(T));
+        return std::bit_cast<T>(bytes);
+    }
+};
+
+// Elements one behind another, behind their number.
+template <class C, class T> struct codec_of_elements {
+    static constexpr bool has_parts = true, is_view = false;
+    static consteval why check_parts() { return check<T>(); }
+    static consteval std::size_t bytes_max() { return any_length; }
+    // Their bytes lie in memory as they travel.
+    static constexpr bool is_bytes = std::is_trivially_copyable_v<T> && !codec<T>::has_parts && !std::is_same_v<T, bool>;
+    template <class Out> static void put(Out &out, const C &values)
+    {
+        const std::uint64_t count = values.size();
+        out.put(&count, sizeof count);
+        if constexpr (is_bytes) out.put(values.data(), values.size() * sizeof(T));
+        else
+            for (const auto &value : values) codec<T>::put(out, value);
+    }
+    static C get(reader &in)
+    {
+        std::size_t left = in.count(is_bytes ? sizeof(T) : 1);
+        C values;
+        if constexpr (is_bytes && std::is_default_constructible_v<T>) {
+            values.resize(left);
+            const std::byte *from = in.take(left * sizeof(T));
+            if (left > 0) std::memcpy(values.data(), from, left * sizeof(T));
+        } else
+            for (; left > 0; --left) values.push_back(codec<T>::get(in));
+        return values;
+    }
+};
+template <class T, class R, class A> struct codec<std::basic_string<T, R, A>> : codec_of_elements<std::basic_string<T, R, A>, T> {};
+template <class T, class A> struct codec<std::vector<T, A>> : codec_of_elements<std::vector<T, A>, T> {};
+
+template <class T> struct codec<std::optional<T>> {
+    static constexpr bool has_parts = true, is_view = false;
+    static consteval why check_parts() { return check<T>(); }
+    static consteval std::size_t bytes_max() { return sum(1, codec<T>::bytes_max()); }
+    template <class Out> static void put(Out &out, const std::optional<T> &value)
+    {
+        codec<bool>::put(out, value.has_value());
+        if (value) codec<T>::put(out, *value);
+    }
+    static std::optional<T> get(reader &in)
+    {
+        if (codec<bool>::get(in)) return codec<T>::get(in);
+        return std::nullopt;
+    }
+};
+
+// One behind another.
+template <class C, class... T> struct codec_of_parts {
+    static constexpr bool has_parts = true, is_view = false;
+    static consteval why check_parts()
+    {
+        why first = why::fine;
+        ((first = first == why::fine ? check<T>() : first), ...);
+        return first;
+    }
+    static consteval std::size_t bytes_max()
+    {
+        std::size_t all = 0;
+        ((all = sum(all, codec<T>::bytes_max())), ...);
+        return all;
+    }
+    template <class Out> static void put(Out &out, const C &parts)
+    {
+        std::apply([&](const T &...part) { (codec<T>::put(out, part), ...); }, parts);
+    }
+    // In the order of a list in braces.
+    static C get([[maybe_unused]] reader &in) { return C{codec<T>::get(in)...}; }
+};
+template <class... T> struct codec<std::tuple<T...>> : codec_of_parts<std::tuple<T...>, T...> {};
+template <class A, class B> struct codec<std::pair<A, B>> : codec_of_parts<std::pair<A, B>, A, B> {};
+template <class T, std::size_t N, class I = std::make_index_sequence<N>> struct codec_of_array;
+template <class T, std::size_t N, std::size_t... I> struct codec_of_array<T, N, std::index_sequence<I...>> {
+    static constexpr bool has_parts = true, is_view = false;
+    static consteval why check_parts() { return check<T>(); }
+    static consteval std::size_t bytes_max() { return codec<T>::bytes_max() == any_length ? any_length : N * codec<T>::bytes_max(); }
+    template <class Out> static void put(Out &out, const std::array<T, N> &values)
+    {
+        for (const T &value : values) codec<T>::put(out, value);
+    }
+    static std::array<T, N> get(reader &in) { return {((void)I, codec<T>::get(in))...}; }
+};
+template <class T, std::size_t N>
+    requires codec<T>::has_parts
+struct codec<std::array<T, N>> : codec_of_array<T, N> {};
+
+// Arguments that the function sees in the message, while it runs.
+template <class C, class T> struct codec_of_view {
+    static constexpr bool has_parts = true, is_view = true;
+    static consteval why check_parts() { return check<T>(); }
+    static consteval std::size_t bytes_max() { return any_length; }
+    template <class Out> static void put(Out &out, const C &view)
+    {
+        out.align();
+        const std::uint64_t count = view.size();
+        out.put(&count, sizeof count);
+        out.put(view.data(), view.size() * sizeof(T));
+    }
+    static C get(reader &in)
+    {
+        in.align();
+        const std::size_t count = in.count(sizeof(T));
+        return C(reinterpret_cast<const T *>(in.take(count * sizeof(T))), count);
+    }
+};
+template <class T, class R> struct codec<std::basic_string_view<T, R>> : codec_of_view<std::basic_string_view<T, R>, T> {};
+template <class T> struct codec<std::span<const T>> : codec_of_view<std::span<const T>, T> {
+    static_assert(codec<T>::is_view || alignof(T) <= 8, "tutti: elements of a span are aligned to 8 bytes at most: send a std::vector");
+    static_assert(!codec<T>::has_parts, "tutti: elements of a span are seen in the message: send a std::vector of strings, vectors or tuples");
+};
+
+// What an argument is at the target: it cannot be written through a view.
+template <class T> struct arriving { using type = T; };
+template <class T, std::size_t N> struct arriving<std::span<T, N>> { using type = std::span<const std::remove_cv_t<T>>; };
+template <class T> using arriving_t = typename arriving<std::decay_t<T>>::type;
+
+// Values as they travel.
+template <class... T> class encoded {
+    static constexpr std::size_t bytes_max()
+    {
+        std::size_t all = 0;
+        ((all = sum(all, codec<T>::bytes_max())), ...);
+        return all;
+    }
+    static constexpr bool is_short = bytes_max() <= TUTTI_CALL_BYTES_MAX;
+    std::conditional_t<is_short, std::array<std::byte, is_short ? bytes_max() + 1 : 1>, std::vector<std::byte>> bytes_;
+    std::size_t size_;
+
+  public:
+    explicit encoded(const T &...values)
+    {
+        if constexpr (!is_short) {
+            counter all;
+            (codec<T>::put(all, values), ...);
+            bytes_.resize(all.bytes);
+        }
+        writer out{bytes_.data(), bytes_.data()};
+        (codec<T>::put(out, values), ...);
+        size_ = static_cast<std::size_t>(out.at - out.begin);
+    }
+    const std::byte *data() const noexcept { return bytes_.data(); }
+    std::size_t size() const noexcept { return size_; }
+};
 
 // The first member of these types that may not travel.
 template <class... T> consteval why of_members()
@@ -266,6 +488,8 @@ template <class T> consteval why check()
     else if constexpr (std::is_pointer_v<T> || std::is_null_pointer_v<T>) return why::pointer;
     else if constexpr (std::is_member_pointer_v<T>) return why::member_pointer;
     else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) return why::fine;
+    else if constexpr (codec<T>::is_view) return why::view;
+    else if constexpr (codec<T>::has_parts) return codec<T>::check_parts();
     else if constexpr (std::is_polymorphic_v<T>) return why::has_virtual;
     else if constexpr (!std::is_trivially_copyable_v<T>) return why::not_copyable;
     else if constexpr (wire_as_bytes<T> || std::is_empty_v<T>) return why::fine;
@@ -276,16 +500,24 @@ template <class T> consteval why check()
     else return check_class<T>();
 }
 
-// One sentence for each reason.
-template <class T> consteval bool may_travel()
+template <class T> consteval why check_argument()
 {
-    constexpr why reason = check<T>();
+    if constexpr (codec<T>::is_view) return codec<T>::check_parts();
+    else return check<T>();
+}
+
+// One sentence for each reason.
+template <why reason> consteval bool may_travel()
+{
     static_assert(reason != why::pointer, "tutti: a pointer means nothing at another rank: send what it points to");
     static_assert(reason != why::member_pointer, "tutti: a pointer to a member cannot travel: choose by a number");
     static_assert(reason != why::reference, "tutti: a reference means nothing at another rank: send a value");
     static_assert(reason != why::has_virtual, "tutti: a class with virtual functions cannot travel");
     static_assert(reason != why::is_union, "tutti: a union can hide a pointer: if none is in it, say tutti::wire_as_bytes<T> = true");
-    static_assert(reason != why::not_copyable, "tutti: a type that is not trivially copyable cannot travel: send its elements");
+    static_assert(reason != why::not_copyable,
+                  "tutti: a type that is not trivially copyable cannot travel: send its elements, as std::vector, std::string or std::tuple");
+    static_assert(reason != why::view,
+                  "tutti: a view can be an argument, and nothing else: what it looks at may be gone; use std::string or std::vector");
     static_assert(reason != why::not_assignable, "tutti: a class with a reference or a const member cannot travel");
     static_assert(reason != why::is_closed,
                   "tutti: the class has private members or constructors: if no pointer is in it, say tutti::wire_as_bytes<T> = true");
@@ -296,6 +528,12 @@ template <class T> consteval bool may_travel()
                   "tutti: arrays of the class have more than 64 elements: make them std::array, or say tutti::wire_as_bytes<T> = true");
     return reason == why::fine;
 }
+
+template <class F> inline constexpr bool is_quick = false;
+template <class F> inline constexpr bool is_quick<quick_function<F>> = true;
+// The function that a quick one wraps.
+template <class F> struct bare { using type = F; };
+template <class F> struct bare<quick_function<F>> { using type = F; };
 
 template <class T> inline constexpr bool is_task = false;
 template <class R> inline constexpr bool is_task<task<R>> = true;
@@ -323,25 +561,46 @@ template <class F, class... A> consteval auto result_type()
 
 // All that is checked of a call.
 template <class F, class... A> struct checked {
-    using given = typename decltype(result_type<F, A...>())::type;
+    using given = typename decltype(result_type<typename bare<F>::type, A...>())::type;
     using result = typename result_of<given>::type;
-    static constexpr bool arguments_travel = (may_travel<A>() && ... && true);
-    static_assert((sizeof(A) + ... + 0) <= TUTTI_CALL_BYTES_MAX, "tutti: the arguments are longer than 2048 bytes");
+    static constexpr bool arguments_travel = (may_travel<check_argument<A>()>() && ... && true);
+    template <class T> static consteval std::size_t bytes() { return codec<T>::bytes_max() == any_length ? 0 : codec<T>::bytes_max(); }
+    static_assert((bytes<A>() + ... + 0) <= TUTTI_CALL_BYTES_MAX, "tutti: the arguments are longer than 2048 bytes: send a std::vector");
+    static_assert(!(is_quick<F> && is_task<given>), "tutti: a quick function does not wait: it cannot be a tutti::task");
     static consteval bool result_travels()
     {
         if constexpr (std::is_void_v<result>) return true;
         else {
-            static_assert(sizeof(result) <= TUTTI_CALL_BYTES_MAX, "tutti: the result is longer than 2048 bytes");
-            return may_travel<result>();
+            static_assert(bytes<result>() <= TUTTI_CALL_BYTES_MAX, "tutti: the result is longer than 2048 bytes: give a std::vector");
+            return may_travel<check<result>()>();
         }
     }
     static constexpr bool is_fine = arguments_travel && result_travels();
 };
 
-template <class T> consteval std::size_t size()
+// The result is kept as its bytes until it is taken.
+template <class R> consteval bool is_plain()
 {
-    if constexpr (std::is_void_v<T>) return 0;
-    else return sizeof(T);
+    if constexpr (std::is_void_v<R>) return true;
+    else return !codec<R>::has_parts;
+}
+template <class R> consteval std::size_t size()
+{
+    if constexpr (std::is_void_v<R> || !is_plain<R>()) return 0;
+    else return sizeof(R);
+}
+// Room for the result of a function in one message, and how it is started.
+template <class F, class R> consteval std::size_t room()
+{
+    if constexpr (std::is_void_v<R>) return 0;
+    else if constexpr (codec<R>::bytes_max() != any_length) return codec<R>::bytes_max();
+    else return is_quick<F> ? TUTTI_CALL_BYTES_MAX : 0;
+}
+template <class F, class R> consteval int flags()
+{
+    if constexpr (is_quick<F>) return TUTTI_CALL_QUICK;
+    else if constexpr (std::is_void_v<R>) return 0;
+    else return codec<R>::bytes_max() == any_length ? TUTTI_CALL_LONG : 0;
 }
 
 // What may run, in its order. A node leaves the list when it is destroyed.
@@ -387,6 +646,12 @@ struct scheduler {
     scheduler() { list.be_list(); }
 };
 inline scheduler own;
+// This thread runs quick functions: the scheduler is not its own.
+inline constinit thread_local bool is_quick_thread = false;
+
+inline bool is_in_function() noexcept { return is_quick_thread || own.is_inside; }
+inline int own_rank() noexcept { return is_quick_thread ? tutti_call_rank() : own.me; }
+inline int own_ranks() noexcept { return is_quick_thread ? tutti_call_ranks() : own.ranks; }
 
 class inside {
   public:
@@ -397,6 +662,9 @@ class inside {
 
   private:
     bool before_;
+};
+struct inside_quick {
+    inside_quick() noexcept { is_quick_thread = true; }
 };
 
 [[noreturn]] inline void refuse(int status, int rank = -1)
@@ -413,23 +681,31 @@ class inside {
                     "tutti: the function is not known" + to +
                         ": ranks run different programs or libraries, or it is linked with -z norelro");
     case TUTTI_ERR_THREAD: throw error(fault::wrong_thread, rank, "tutti: another thread has called tutti::init");
-    case TUTTI_ERR_LONG: throw error(fault::too_long, rank, "tutti: more than 2048 bytes" + to);
+    case TUTTI_ERR_LONG: throw error(fault::too_long, rank, "tutti: more than 16 MiB, or than 2048 bytes of a quick function" + to);
     case TUTTI_ERR_RANK:
         throw error(fault::no_rank, rank,
-                    "tutti: there is no rank " + std::to_string(rank) + ", they are 0 to " + std::to_string(own.ranks - 1));
+                    "tutti: there is no rank " + std::to_string(rank) + ", they are 0 to " + std::to_string(own_ranks() - 1));
     default: throw error(fault::closed, rank, "tutti: error " + std::to_string(status) + to);
     }
 }
 
 inline void expect_main(const char *what)
 {
-    if (own.is_inside)
+    if (is_in_function())
         throw error(fault::wait_in_function, -1,
                     std::string("tutti: ") + what + " waits, which only main may: make the function a tutti::task and co_await");
 }
 
-// Takes what has come, and runs some of what is ready.
-inline void step(bool may_sleep)
+// Tasks, and what they wait for, are of the thread of main.
+inline void expect_no_quick(const char *what)
+{
+    if (is_quick_thread)
+        throw error(fault::wait_in_function, -1,
+                    std::string("tutti: ") + what + " is not for quick functions: post a function to this rank that does it");
+}
+
+// Takes what has come, and runs some of what is ready. In a post packed ones stay.
+inline void step(bool may_sleep, bool is_post = false)
 {
     constexpr int tasks_max = 64;
     for (int count = 0; count < tasks_max && own.list.first() != nullptr; ++count) {
@@ -439,7 +715,8 @@ inline void step(bool may_sleep)
         first->handle.resume();
         may_sleep = false;
     }
-    const int status = tutti_call_progress(may_sleep && own.list.first() == nullptr);
+    const bool sleeps = may_sleep && own.list.first() == nullptr;
+    const int status = tutti_call_progress(sleeps ? 1 : is_post ? TUTTI_CALL_KEEP : 0);
     if (status < 0) refuse(status);
 }
 
@@ -476,23 +753,18 @@ inline void answer_exception(tutti_reply reply) noexcept
     std::string text = text_of_exception();
     if (reply.to < 0) {
         text[text.find('\0')] = ' ';
-        tutti_call_fail(("rank " + std::to_string(own.me) + ": a posted function has thrown " + text).c_str());
+        tutti_call_fail(("rank " + std::to_string(own_rank()) + ": a posted function has thrown " + text).c_str());
     }
     tutti_call_answer(reply, TUTTI_THREW, text.data(), text.size() < reply.room ? text.size() : reply.room);
 }
 
-template <class T> T from_bytes(const std::byte *&at)
+template <class R> void answer_value(tutti_reply reply, const R &result)
 {
-    std::array<std::byte, sizeof(T)> bytes;
-    std::memcpy(bytes.data(), at, sizeof(T));
-    at += sizeof(T);
-    return std::bit_cast<T>(bytes);
-}
-
-template <class T> void to_bytes(std::byte *&at, const T &value)
-{
-    std::memcpy(at, std::addressof(value), sizeof(T));
-    at += sizeof(T);
+    const encoded<R> bytes(result);
+    const int status = tutti_call_answer(reply, TUTTI_OK, bytes.data(), bytes.size());
+    if (status == TUTTI_ERR_LONG)
+        throw std::length_error("the result has " + std::to_string(bytes.size()) + " bytes, of " + std::to_string(reply.room) +
+                                " that may travel");
 }
 
 consteval std::uint64_t hash(std::string_view text)
@@ -512,7 +784,7 @@ struct detached {
         void unhandled_exception() noexcept { std::terminate(); }
     };
 };
-template <class R> detached serve(task<R> running, tutti_reply reply);
+template <class K, class R> detached serve(std::unique_ptr<K> kept, task<R> running, tutti_reply reply);
 
 // A function with the types of its arguments: what runs at the target, and its name.
 template <class F, class... A> struct call_site {
@@ -522,12 +794,30 @@ template <class F, class... A> struct call_site {
 
     static void run(const void *arguments, std::size_t bytes, tutti_reply reply) noexcept
     {
-        inside mark;
+        [[maybe_unused]] const std::conditional_t<is_quick<F>, inside_quick, inside> mark;
         try {
-            if (bytes != (sizeof(A) + ... + 0)) throw std::length_error("arguments of another length");
-            [[maybe_unused]] const std::byte *at = static_cast<const std::byte *>(arguments);
-            // In the order of a list in braces.
-            call{from_bytes<A>(at)...}(reply);
+            if constexpr (is_task<given>) {
+                // What the task looks at stays until it has ended.
+                auto message = std::make_unique<std::byte[]>(bytes + 1);
+                if (bytes > 0) std::memcpy(message.get(), arguments, bytes);
+                reader in(message.get(), bytes);
+                auto kept = std::make_unique<values>(std::move(message), in);
+                in.expect_end();
+                auto running = std::apply(F{}, std::move(kept->of_call));
+                serve(std::move(kept), std::move(running), reply);
+            } else {
+                reader in(arguments, bytes);
+                values all(nullptr, in);
+                in.expect_end();
+                if constexpr (std::is_void_v<given>) {
+                    std::apply(F{}, std::move(all.of_call));
+                    tutti_call_answer(reply, TUTTI_OK, nullptr, 0);
+                } else if (const given result = std::apply(F{}, std::move(all.of_call)); reply.to >= 0) {
+                    answer_value(reply, result);
+                } else {
+                    tutti_call_answer(reply, TUTTI_OK, nullptr, 0);
+                }
+            }
         } catch (...) {
             answer_exception(reply);
         }
@@ -536,35 +826,26 @@ template <class F, class... A> struct call_site {
     static constexpr tutti_descriptor descriptor{TUTTI_CALL_MAGIC, hash(name()), run, name()};
 
   private:
-    struct call {
-        std::tuple<A...> arguments;
-        explicit call(A... values) : arguments(std::move(values)...) {}
-        void operator()(tutti_reply reply)
+    struct values {
+        std::unique_ptr<std::byte[]> message;
+        std::tuple<A...> of_call;
+        // In the order of a list in braces.
+        values(std::unique_ptr<std::byte[]> of, [[maybe_unused]] reader &in)
+            : message(std::move(of)), of_call{codec<A>::get(in)...}
         {
-            if constexpr (is_task<given>) {
-                serve(std::apply(F{}, std::move(arguments)), reply);
-            } else if constexpr (std::is_void_v<given>) {
-                std::apply(F{}, std::move(arguments));
-                tutti_call_answer(reply, TUTTI_OK, nullptr, 0);
-            } else {
-                const given result = std::apply(F{}, std::move(arguments));
-                tutti_call_answer(reply, TUTTI_OK, std::addressof(result), sizeof result);
-            }
         }
     };
 };
 
 // Sends; in main it waits while there is no room, in a function it throws.
-template <class F, class... A> void send(int rank, std::size_t result_bytes, tutti_answer *answer, const A &...arguments)
+template <class F, class... A> void send(int rank, int flags, std::size_t result_bytes, tutti_answer *answer, const A &...arguments)
 {
-    std::array<std::byte, (sizeof(A) + ... + 0) + 1> bytes;
-    [[maybe_unused]] std::byte *at = bytes.data();
-    (to_bytes(at, arguments), ...);
+    const encoded<A...> bytes(arguments...);
     for (;;) {
         const int status =
-            tutti_call_send(rank, &call_site<F, A...>::descriptor, bytes.data(), bytes.size() - 1, result_bytes, answer);
+            tutti_call_send(rank, &call_site<F, A...>::descriptor, flags, bytes.data(), bytes.size(), result_bytes, answer);
         if (status == TUTTI_OK) return;
-        if (status != TUTTI_ERR_BUSY || own.is_inside) refuse(status, rank);
+        if (status != TUTTI_ERR_BUSY || is_in_function()) refuse(status, rank);
         step(true);
     }
 }
@@ -618,15 +899,16 @@ template <class R> class [[nodiscard("the answer is dropped: co_await it, get() 
     awaiter(std::type_identity<F>, int rank, const A &...arguments) : call_{{&ended, 0}, this}, rank_(rank)
     {
         status_ = TUTTI_OK;
-        detail::send<F>(rank, detail::size<R>(), &call_.answer, arguments...);
+        detail::expect_no_quick("waiting for a call");
+        detail::send<F>(rank, detail::flags<F, R>(), detail::room<F, R>(), &call_.answer, arguments...);
         status_ = TUTTI_PENDING;
     }
 
     static void ended(tutti_answer *answer, int status, const void *data, std::size_t bytes)
     {
         awaiter &self = *reinterpret_cast<call *>(answer)->of;
-        if (status == TUTTI_OK && bytes != detail::size<R>()) status = TUTTI_ERR_LONG;
-        if (status == TUTTI_OK) {
+        if (detail::is_plain<R>() && status == TUTTI_OK && bytes != detail::size<R>()) status = TUTTI_ERR_LONG;
+        if (detail::is_plain<R>() && status == TUTTI_OK) {
             if constexpr (has_result) std::memcpy(self.bytes_.data(), data, bytes);
         } else {
             self.text_.assign(static_cast<const char *>(data), bytes);
@@ -642,12 +924,17 @@ template <class R> class [[nodiscard("the answer is dropped: co_await it, get() 
             throw remote_error(rank_, text_.substr(0, zero), zero == std::string::npos ? "" : text_.substr(zero + 1));
         }
         if (status_ != TUTTI_OK) detail::refuse(status_, rank_);
-        if constexpr (has_result) return std::bit_cast<R>(bytes_);
+        if constexpr (has_result && detail::is_plain<R>()) return std::bit_cast<R>(bytes_);
+        else if constexpr (has_result) {
+            detail::reader in(text_.data(), text_.size());
+            return detail::codec<R>::get(in);
+        }
     }
 
     call call_;
     int rank_;
     int status_;
+    // The result, where it is plain; else text_ has its bytes.
     alignas(std::conditional_t<has_result, R, char>) std::array<std::byte, detail::size<R>()> bytes_;
     std::string text_;
     detail::ready waiting_;
@@ -656,20 +943,20 @@ template <class R> class [[nodiscard("the answer is dropped: co_await it, get() 
 // Starts a function at a rank; it is sent when this returns.
 template <class F, class... A> auto invoke_async(int rank, F, A &&...arguments)
 {
-    using call = detail::checked<F, std::decay_t<A>...>;
+    using call = detail::checked<F, detail::arriving_t<A>...>;
     static_assert(!detail::is_task<typename call::given>, "tutti: the function is a coroutine: start it by tutti::spawn");
     if constexpr (call::is_fine && !detail::is_task<typename call::given>)
-        return awaiter<typename call::result>(std::type_identity<F>{}, rank, std::decay_t<A>(std::forward<A>(arguments))...);
+        return awaiter<typename call::result>(std::type_identity<F>{}, rank, detail::arriving_t<A>(std::forward<A>(arguments))...);
     else return awaiter<void>(detail::empty{});
 }
 
 // Starts a function that gives a task at a rank, and gives the result of the task.
 template <class F, class... A> auto spawn(int rank, F, A &&...arguments)
 {
-    using call = detail::checked<F, std::decay_t<A>...>;
+    using call = detail::checked<F, detail::arriving_t<A>...>;
     static_assert(detail::is_task<typename call::given>, "tutti: the function gives no tutti::task: start it by tutti::invoke_async");
     if constexpr (call::is_fine && detail::is_task<typename call::given>)
-        return awaiter<typename call::result>(std::type_identity<F>{}, rank, std::decay_t<A>(std::forward<A>(arguments))...);
+        return awaiter<typename call::result>(std::type_identity<F>{}, rank, detail::arriving_t<A>(std::forward<A>(arguments))...);
     else return awaiter<void>(detail::empty{});
 }
 
@@ -683,11 +970,12 @@ template <class F, class... A> auto invoke(int rank, F function, A &&...argument
 // Starts a function at a rank and forgets it; an exception of it ends the job. In main this is a wait: functions of others may run.
 template <class F, class... A> void post(int rank, F, A &&...arguments)
 {
-    using call = detail::checked<F, std::decay_t<A>...>;
+    using call = detail::checked<F, detail::arriving_t<A>...>;
     if constexpr (call::is_fine) {
-        detail::send<F, std::decay_t<A>...>(rank, 0, nullptr, std::decay_t<A>(std::forward<A>(arguments))...);
-        if (detail::own.is_inside) return;
-        do detail::step(tutti_call_backlog_bytes() > 0);
+        constexpr int flags = detail::is_quick<F> ? TUTTI_CALL_QUICK : TUTTI_CALL_PACKED;
+        detail::send<F, detail::arriving_t<A>...>(rank, flags, 0, nullptr, detail::arriving_t<A>(std::forward<A>(arguments))...);
+        if (detail::is_in_function()) return;
+        do detail::step(tutti_call_backlog_bytes() > 0, true);
         while (tutti_call_backlog_bytes() > 0);
     }
 }
@@ -792,7 +1080,11 @@ template <class R> class [[nodiscard("a task that is not awaited never begins")]
     }
 
     // It is ready to run from now on.
-    void start() noexcept { handle_.promise().start(); }
+    void start()
+    {
+        detail::expect_no_quick("a task");
+        handle_.promise().start();
+    }
     bool is_done() const noexcept { return handle_.promise().is_done; }
     // Runs it to its end, and what else is ready. Only main may.
     R get()
@@ -810,7 +1102,7 @@ template <class R> class [[nodiscard("a task that is not awaited never begins")]
 };
 
 namespace detail {
-template <class R> detached serve(task<R> running, tutti_reply reply)
+template <class K, class R> detached serve(std::unique_ptr<K>, task<R> running, tutti_reply reply)
 {
     try {
         if constexpr (std::is_void_v<R>) {
@@ -818,7 +1110,8 @@ template <class R> detached serve(task<R> running, tutti_reply reply)
             tutti_call_answer(reply, TUTTI_OK, nullptr, 0);
         } else {
             const R result = co_await running;
-            tutti_call_answer(reply, TUTTI_OK, std::addressof(result), sizeof result);
+            if (reply.to >= 0) answer_value(reply, result);
+            else tutti_call_answer(reply, TUTTI_OK, nullptr, 0);
         }
     } catch (...) {
         answer_exception(reply);
@@ -846,31 +1139,36 @@ inline detail::yielding yield() noexcept { return detail::yielding(); }
 
 // Values of one rank that tasks of it wait for, in their order (MPC++: Sync). Others post to it.
 template <class T> class sync_var {
+    enum class wish { take, peek };
+    struct entry {
+        wish wants;
+        std::optional<T> value;
+        detail::ready node;
+        bool is_waiting;
+    };
+
   public:
-    class taking {
+    template <wish Wish> class waiting {
       public:
-        explicit taking(sync_var &of) noexcept : of_(&of) {}
-        taking(const taking &) = delete;
-        taking &operator=(const taking &) = delete;
-        ~taking()
+        explicit waiting(sync_var &of) noexcept : of_(&of) {}
+        waiting(const waiting &) = delete;
+        waiting &operator=(const waiting &) = delete;
+        ~waiting()
         {
-            if (is_waiting_) std::erase(of_->waiting_, this);
+            if (entry_.is_waiting) std::erase(of_->waiting_, &entry_);
         }
         bool await_ready()
         {
-            if (!value_ && !of_->values_.empty()) {
-                value_.emplace(std::move(of_->values_.front()));
-                of_->values_.pop_front();
-            }
-            return value_.has_value();
+            if (!entry_.value && !of_->values_.empty()) of_->give(entry_);
+            return entry_.value.has_value();
         }
         void await_suspend(std::coroutine_handle<> handle)
         {
-            node_.handle = handle;
-            of_->waiting_.push_back(this);
-            is_waiting_ = true;
+            entry_.node.handle = handle;
+            of_->waiting_.push_back(&entry_);
+            entry_.is_waiting = true;
         }
-        T await_resume() { return std::move(*value_); }
+        T await_resume() { return std::move(*entry_.value); }
         T get()
         {
             detail::wait_until("get", [this] { return await_ready(); });
@@ -880,9 +1178,7 @@ template <class T> class sync_var {
       private:
         friend class sync_var;
         sync_var *of_;
-        std::optional<T> value_;
-        detail::ready node_;
-        bool is_waiting_ = false;
+        entry entry_{Wish, {}, {}, false};
     };
 
     sync_var() = default;
@@ -892,23 +1188,175 @@ template <class T> class sync_var {
     // Never waits.
     void put(T value)
     {
-        if (waiting_.empty()) {
-            values_.push_back(std::move(value));
-            return;
+        detail::expect_no_quick("sync_var::put");
+        values_.push_back(std::move(value));
+        while (!waiting_.empty() && !values_.empty()) {
+            entry *first = waiting_.front();
+            waiting_.pop_front();
+            first->is_waiting = false;
+            give(*first);
+            first->node.push_to(detail::own.list);
         }
-        taking *first = waiting_.front();
-        waiting_.pop_front();
-        first->is_waiting_ = false;
-        first->value_.emplace(std::move(value));
-        first->node_.push_to(detail::own.list);
+    }
+    // Where there is a value already, it changes nothing and gives false.
+    bool try_put(T value)
+    {
+        if (!values_.empty()) return false;
+        put(std::move(value));
+        return true;
     }
     // The next value, which is its own from then on: co_await it, or get() it in main.
-    taking take() { return taking(*this); }
+    waiting<wish::take> take() { return waiting<wish::take>(*this); }
+    // A copy of the next value, which stays.
+    waiting<wish::peek> peek() { return waiting<wish::peek>(*this); }
     std::size_t size() const noexcept { return values_.size(); }
 
   private:
+    void give(entry &to)
+    {
+        if (to.wants == wish::peek) {
+            to.value.emplace(values_.front());
+            return;
+        }
+        to.value.emplace(std::move(values_.front()));
+        values_.pop_front();
+    }
+
     std::deque<T> values_;
-    std::deque<taking *> waiting_;
+    std::deque<entry *> waiting_;
+};
+
+// Values of one rank in their order, at most so many: put waits for room, take for a value. Both are co_awaited, or got in main.
+template <class T> class fifo {
+    struct entry {
+        std::optional<T> value;
+        detail::ready node;
+        bool is_done = false, is_waiting = false;
+    };
+
+  public:
+    class [[nodiscard("nothing is put before it is awaited")]] putting {
+      public:
+        putting(fifo &of, T value) : of_(&of) { entry_.value.emplace(std::move(value)); }
+        putting(const putting &) = delete;
+        putting &operator=(const putting &) = delete;
+        ~putting()
+        {
+            if (entry_.is_waiting) std::erase(of_->putting_, &entry_);
+        }
+        bool await_ready()
+        {
+            if (!entry_.is_done && of_->has_room()) of_->move_in(entry_);
+            return entry_.is_done;
+        }
+        void await_suspend(std::coroutine_handle<> handle) { of_->wait(of_->putting_, entry_, handle); }
+        void await_resume() const noexcept {}
+        void get()
+        {
+            detail::wait_until("get", [this] { return await_ready(); });
+        }
+
+      private:
+        fifo *of_;
+        entry entry_;
+    };
+    class taking {
+      public:
+        explicit taking(fifo &of) noexcept : of_(&of) {}
+        taking(const taking &) = delete;
+        taking &operator=(const taking &) = delete;
+        ~taking()
+        {
+            if (entry_.is_waiting) std::erase(of_->taking_, &entry_);
+        }
+        bool await_ready()
+        {
+            if (!entry_.is_done && !of_->values_.empty()) of_->move_out(entry_);
+            return entry_.is_done;
+        }
+        void await_suspend(std::coroutine_handle<> handle) { of_->wait(of_->taking_, entry_, handle); }
+        T await_resume() { return std::move(*entry_.value); }
+        T get()
+        {
+            detail::wait_until("get", [this] { return await_ready(); });
+            return await_resume();
+        }
+
+      private:
+        fifo *of_;
+        entry entry_;
+    };
+
+    explicit fifo(std::size_t capacity) : capacity_(capacity)
+    {
+        if (capacity == 0) throw std::invalid_argument("tutti: a fifo holds one value at least");
+    }
+    fifo(const fifo &) = delete;
+    fifo &operator=(const fifo &) = delete;
+
+    putting put(T value) { return putting(*this, std::move(value)); }
+    taking take() { return taking(*this); }
+    // Where there is no room it changes nothing and gives false.
+    bool try_put(T value)
+    {
+        if (!has_room()) return false;
+        entry one;
+        one.value.emplace(std::move(value));
+        move_in(one);
+        return true;
+    }
+    std::optional<T> try_take()
+    {
+        if (values_.empty()) return std::nullopt;
+        entry one;
+        move_out(one);
+        return std::move(one.value);
+    }
+    std::size_t size() const noexcept { return values_.size(); }
+    std::size_t capacity() const noexcept { return capacity_; }
+
+  private:
+    bool has_room() const noexcept { return values_.size() < capacity_; }
+    void wait(std::deque<entry *> &list, entry &one, std::coroutine_handle<> handle)
+    {
+        one.node.handle = handle;
+        list.push_back(&one);
+        one.is_waiting = true;
+    }
+    static void wake(std::deque<entry *> &list, entry &first)
+    {
+        list.pop_front();
+        first.is_waiting = false;
+        first.node.push_to(detail::own.list);
+    }
+    void move_in(entry &from)
+    {
+        detail::expect_no_quick("fifo::put");
+        values_.push_back(std::move(*from.value));
+        from.is_done = true;
+        if (taking_.empty()) return;
+        entry &first = *taking_.front();
+        first.value.emplace(std::move(values_.front()));
+        values_.pop_front();
+        first.is_done = true;
+        wake(taking_, first);
+    }
+    void move_out(entry &to)
+    {
+        detail::expect_no_quick("fifo::take");
+        to.value.emplace(std::move(values_.front()));
+        values_.pop_front();
+        to.is_done = true;
+        if (putting_.empty()) return;
+        entry &first = *putting_.front();
+        values_.push_back(std::move(*first.value));
+        first.is_done = true;
+        wake(putting_, first);
+    }
+
+    std::size_t capacity_;
+    std::deque<T> values_;
+    std::deque<entry *> putting_, taking_;
 };
 
 // An object that each rank has one of; a variable outside of functions, which functions at other ranks name.
@@ -932,13 +1380,15 @@ template <class T> class dist {
 
 inline int this_rank()
 {
-    if (detail::own.me < 0) detail::refuse(TUTTI_ERR_RUNNING);
-    return detail::own.me;
+    const int rank = detail::own_rank();
+    if (rank < 0) detail::refuse(TUTTI_ERR_RUNNING);
+    return rank;
 }
 inline int ranks()
 {
-    if (detail::own.ranks < 0) detail::refuse(TUTTI_ERR_RUNNING);
-    return detail::own.ranks;
+    const int ranks = detail::own_ranks();
+    if (ranks < 0) detail::refuse(TUTTI_ERR_RUNNING);
+    return ranks;
 }
 
 // Called by all ranks that were started together; starts MPI unless the program has.
@@ -977,6 +1427,188 @@ inline void quiet()
     }
 }
 
+namespace detail {
+// A reduction or a broadcast. Calls are numbered, so that the same number is the same call on all ranks.
+struct collective {
+    std::uint64_t key = 0;
+    // The call that has been heard of first.
+    std::string where;
+    bool is_called = false, is_done = false;
+    // Reduction: children whose values are here, their values, and what makes one of all.
+    std::size_t risen = 0;
+    std::array<std::string, 2> below;
+    std::string (*combine)(const collective &) = nullptr;
+    // The own value, then the result, as they travel.
+    std::string value;
+    ready *waiting = nullptr;
+};
+struct collectives {
+    std::map<std::uint64_t, std::shared_ptr<collective>> open;
+    std::uint64_t next = 0;
+};
+inline collectives own_collectives;
+
+// Names a call to other ranks.
+struct collective_name {
+    std::uint64_t number, key;
+    int root;
+};
+
+inline std::shared_ptr<collective> collective_of(const collective_name &name, const std::string &where)
+{
+    std::shared_ptr<collective> &place = own_collectives.open[name.number];
+    if (!place) {
+        place = std::make_shared<collective>();
+        place->key = name.key;
+        place->where = where;
+    }
+    if (place->key != name.key)
+        tutti_call_fail((where + " meets " + place->where + ": all ranks call the same collectives in the same order").c_str());
+    return place;
+}
+
+inline void settle(collective_name name, std::string where, std::string value);
+inline void rise(collective_name name, std::string where, std::size_t child, std::string value);
+
+// The result is here: the ranks below get it.
+inline void finish(const collective_name &name, const std::shared_ptr<collective> &of, const std::string &where)
+{
+    of->is_done = true;
+    const long ranks = own.ranks, me = (own.me - name.root + ranks) % ranks;
+    for (long child = 2 * me + 1; child <= 2 * me + 2 && child < ranks; ++child)
+        send<fn<settle>>(static_cast<int>((child + name.root) % ranks), TUTTI_CALL_PACKED, 0, nullptr, name, where, of->value);
+    if (of->waiting != nullptr) of->waiting->push_to(own.list);
+    if (of->is_called) own_collectives.open.erase(name.number);
+}
+
+inline void settle(collective_name name, std::string where, std::string value)
+{
+    const std::shared_ptr<collective> of = collective_of(name, where);
+    of->value = std::move(value);
+    finish(name, of, where);
+}
+
+// Reduction: once the own value and those of the children are here, one of them all goes up, or is the result.
+inline void combine(const collective_name &name, const std::shared_ptr<collective> &of, const std::string &where)
+{
+    const long first = 2L * own.me + 1, children = first >= own.ranks ? 0 : first + 1 >= own.ranks ? 1 : 2;
+    if (!of->is_called || of->risen < static_cast<std::size_t>(children)) return;
+    of->value = of->combine(*of);
+    if (own.me == 0) finish(name, of, where);
+    else send<fn<rise>>((own.me - 1) / 2, TUTTI_CALL_PACKED, 0, nullptr, name, where, static_cast<std::size_t>((own.me - 1) % 2), of->value);
+}
+
+inline void rise(collective_name name, std::string where, std::size_t child, std::string value)
+{
+    const std::shared_ptr<collective> of = collective_of(name, where);
+    of->below.at(child) = std::move(value);
+    ++of->risen;
+    combine(name, of, where);
+}
+
+template <class T> std::string text_of(const T &value)
+{
+    const encoded<T> bytes(value);
+    return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+}
+template <class T> T of_text(const std::string &text)
+{
+    reader in(text.data(), text.size());
+    return codec<T>::get(in);
+}
+
+// The lower children come in their order, so that a result is the same each time.
+template <class T, class Op> std::string combine_all(const collective &of)
+{
+    T all = of_text<T>(of.value);
+    for (std::size_t child = 0; child < of.risen; ++child) all = Op{}(std::move(all), of_text<T>(of.below[child]));
+    return text_of<T>(all);
+}
+
+template <class... T> consteval std::uint64_t key_of() { return hash(__PRETTY_FUNCTION__); }
+
+// Enters a collective call of this rank.
+inline std::shared_ptr<collective> enter(const char *what, const collective_name &name, std::string &where, const std::source_location &place)
+{
+    expect_no_quick(what);
+    if (own.me < 0) refuse(TUTTI_ERR_RUNNING);
+    const std::string_view file = place.file_name();
+    where = std::string(what) + " at " + std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(place.line()) + " of rank " +
+            std::to_string(own.me);
+    std::shared_ptr<collective> of = collective_of(name, where);
+    of->is_called = true;
+    return of;
+}
+} // namespace detail
+
+// The result of a reduction or a broadcast: co_await it, or get() it in main.
+template <class T> class [[nodiscard("co_await it, or get() it")]] collected {
+  public:
+    explicit collected(std::shared_ptr<detail::collective> of) noexcept : of_(std::move(of)) {}
+    collected(const collected &) = delete;
+    collected &operator=(const collected &) = delete;
+    ~collected() { of_->waiting = nullptr; }
+
+    bool await_ready() const noexcept { return of_->is_done; }
+    void await_suspend(std::coroutine_handle<> handle) noexcept
+    {
+        node_.handle = handle;
+        of_->waiting = &node_;
+    }
+    T await_resume() const { return detail::of_text<T>(of_->value); }
+    T get() const
+    {
+        detail::wait_until("get", [this] { return await_ready(); });
+        return await_resume();
+    }
+
+  private:
+    std::shared_ptr<detail::collective> of_;
+    detail::ready node_;
+};
+
+// One value of all ranks' values, on all of them; all call it, in the same order among such calls. The operation is associative.
+template <class T, class Op>
+collected<T> reduce(T value, Op, const std::source_location &place = std::source_location::current())
+{
+    constexpr bool is_closed = std::is_class_v<Op> && std::is_empty_v<Op> && std::is_default_constructible_v<Op>;
+    static_assert(is_closed, "tutti: the operation has captures or members: a lambda without, or std::plus<>{}");
+    constexpr bool gives = std::is_invocable_r_v<T, const Op, T, T>;
+    static_assert(gives, "tutti: the operation takes two values of the type and gives one");
+    const detail::collective_name name{detail::own_collectives.next, detail::key_of<T, Op>(), 0};
+    std::string where;
+    if constexpr (is_closed && gives && detail::may_travel<detail::check<T>()>()) {
+        std::shared_ptr<detail::collective> of = detail::enter("reduce", name, where, place);
+        ++detail::own_collectives.next;
+        of->value = detail::text_of<T>(value);
+        of->combine = detail::combine_all<T, Op>;
+        detail::combine(name, of, where);
+        return collected<T>(std::move(of));
+    }
+    else return collected<T>(nullptr);
+}
+
+// The value of one rank, on all ranks; all call it, in the same order among such calls. The values of the others are not looked at.
+template <class T> collected<T> broadcast(T value, int root, const std::source_location &place = std::source_location::current())
+{
+    if (root < 0 || root >= ranks()) detail::refuse(TUTTI_ERR_RANK, root);
+    const std::uint64_t key = detail::key_of<T>() + static_cast<std::uint64_t>(root) + 1;
+    const detail::collective_name name{detail::own_collectives.next, key, root};
+    std::string where;
+    if constexpr (detail::may_travel<detail::check<T>()>()) {
+        std::shared_ptr<detail::collective> of = detail::enter("broadcast", name, where, place);
+        ++detail::own_collectives.next;
+        if (root == detail::own.me) {
+            of->value = detail::text_of<T>(value);
+            detail::finish(name, of, where);
+        } else if (of->is_done) {
+            detail::own_collectives.open.erase(name.number);
+        }
+        return collected<T>(std::move(of));
+    }
+    else return collected<T>(nullptr);
+}
+
 // Ends what init has begun, on all ranks, when nothing is under way any more.
 inline void quit()
 {
@@ -985,6 +1617,7 @@ inline void quit()
     meet();
     if (const int status = tutti_call_quit(); status != TUTTI_OK) detail::refuse(status);
     detail::own.me = detail::own.ranks = -1;
+    detail::own_collectives = {};
 }
 
 } // namespace tutti

@@ -11,26 +11,38 @@ extern "C" {
 
 #define TUTTI_ERR_FUNCTION (-17) /* here: the descriptor can be written; there: the rank does not have the function */
 #define TUTTI_ERR_THREAD (-18)   /* another thread has called tutti_call_init */
-#define TUTTI_ERR_LONG (-19)     /* arguments or result are longer than 2048 bytes; the caller has less room */
+#define TUTTI_ERR_LONG (-19)     /* arguments or result are too long; the caller has less room */
 #define TUTTI_ERR_RANK (-20)     /* there is no such rank */
 #define TUTTI_THREW (-21)        /* the function has ended with an exception, whose text is the data of the answer */
 
 /* First word of a descriptor. */
 #define TUTTI_CALL_MAGIC UINT64_C(0x5455545449434c01)
-/* Bytes of arguments, and of a result, at most. */
+/* Bytes of arguments, and of a result, that one message has room for: all that a quick function takes and gives. */
 #define TUTTI_CALL_BYTES_MAX 2048
+/* Bytes of arguments, and of a result by TUTTI_CALL_LONG, at most. */
+#define TUTTI_CALL_LONG_MAX 16777216
 /* Bytes for which every answer has room. */
 #define TUTTI_CALL_TEXT_BYTES 200
 
-/* Whom a function answers; `to` is -1 if nobody waits. */
+/* How a function is started: a sum of these.
+ * QUICK: by a thread of the library, at once, also while its rank computes or waits elsewhere; one quick function of a rank runs at a
+ * time, beside the program. It may send and answer; it neither waits nor calls tutti_call_progress (TUTTI_ERR_BUSY).
+ * PACKED, without an answer: it may leave together with others to the same rank: with the next tutti_call_progress of this rank that is
+ * not TUTTI_CALL_KEEP, with the next call to that rank, when a message is full, or after about half a millisecond.
+ * LONG: the result may be longer than `result_bytes`, up to TUTTI_CALL_LONG_MAX; what is within them has its room reserved. */
+#define TUTTI_CALL_QUICK 1
+#define TUTTI_CALL_PACKED 2
+#define TUTTI_CALL_LONG 4
+
+/* Whom a function answers; `to` is -1 if nobody waits. `room` is the bytes of the answer at most, `direct` those of one message. */
 typedef struct tutti_reply {
     int32_t to;
-    uint32_t number, room, reserved;
+    uint32_t number, room, direct;
 } tutti_reply;
 
 /* A function that ranks start on each other: a constant of the program or of a library of it. `signature` says which types it takes
  * and gives: a rank refuses a call with another one. `run` answers each call once, before it returns or later. It may send, and may
- * not wait. */
+ * not wait. `arguments` are aligned to 8 bytes, and valid until it returns. */
 typedef struct tutti_descriptor {
     uint64_t magic, signature;
     void (*run)(const void *arguments, size_t bytes, tutti_reply reply);
@@ -56,9 +68,10 @@ int tutti_call_rank(void);
 int tutti_call_ranks(void);
 
 /* Starts a function at a rank. Never waits: what finds no credit is kept, in order, up to 64 MiB (TUTTI_ERR_BUSY). With an answer the
- * call is open until tutti_call_progress has told it; at most 65535 are (TUTTI_ERR_BUSY). `result_bytes` is the room for its result.
- * Calls of one rank run at another in the order in which they were sent. */
-int tutti_call_send(int rank, const tutti_descriptor *function, const void *arguments, size_t bytes, size_t result_bytes,
+ * call is open until tutti_call_progress has told it; at most 65535 are (TUTTI_ERR_BUSY). `result_bytes` is the room for its result,
+ * `flags` a sum of TUTTI_CALL_... or 0; those that do not go together are TUTTI_ERR_ARG. Calls of one rank run at another in the order
+ * in which they were sent, the quick ones in an order of their own. */
+int tutti_call_send(int rank, const tutti_descriptor *function, int flags, const void *arguments, size_t bytes, size_t result_bytes,
                     tutti_answer *answer);
 
 /* From now on `to` is told instead, or nobody (NULL). TUTTI_ERR_ARG: the call is not open. */
@@ -68,8 +81,9 @@ int tutti_call_redirect(tutti_answer *answer, tutti_answer *to);
  * TUTTI_ERR_LONG: the caller has less room, and the call can still be answered. */
 int tutti_call_answer(tutti_reply reply, int status, const void *data, size_t bytes);
 
-/* Takes what has come: runs functions, tells answers. With `wait` it waits until something comes. Gives how much it was.
- * TUTTI_ERR_BUSY: called inside a function. */
+/* Takes what has come: runs functions, tells answers. Gives how much it was. `wait` is 1: it waits until something comes; 0: it does
+ * not; TUTTI_CALL_KEEP: it does not, and packed posts stay. TUTTI_ERR_BUSY: called inside a function. */
+#define TUTTI_CALL_KEEP (-1)
 int tutti_call_progress(int wait);
 
 /* Calls that are open here, and bytes of calls that wait for credit. */

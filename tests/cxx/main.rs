@@ -52,6 +52,51 @@ fn tasks_and_invocations_keep_their_promises() {
     keeps_its_promises(&compiled, "tasks");
 }
 
+// Paper: C28
+#[test]
+fn values_quick_functions_and_collectives_keep_their_promises() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-values");
+    let compiled = compile("tutticxx", &[], "tests/cxx/programs/values.cpp", scratch.path());
+    keeps_its_promises(&compiled, "values");
+}
+
+/// Another compiler lays out coroutines and calls in its own way.
+#[test]
+fn tasks_and_values_keep_their_promises_with_clang() {
+    if !has_command(Need::Cxx, "clang++-19") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-clang");
+    for subject in ["tasks", "values"] {
+        let source = root().join(format!("tests/cxx/programs/{subject}.cpp"));
+        let compiled = scratch.path().join(subject);
+        let mut compiler = program("tutticxx");
+        compiler.env("TUTTI_CXX", "clang++-19").args(["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+        run(compiler.arg("-o").arg(&compiled).arg(source), LIMIT).expect_success();
+        for way in [WAYS[1], WAYS[3]] {
+            let ran = run(program("mpiexec").args(way).arg(&compiled), LIMIT).expect_success();
+            assert_eq!(ran.stdout, format!("{subject}: ok\n"), "{way:?}: {ran}");
+        }
+    }
+}
+
+// Paper: C28
+#[test]
+fn work_stealing_counts_each_node_of_a_tree_once() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-steal");
+    let compiled = compile("tutticxx", &[], "examples/steal.cpp", scratch.path());
+    for way in WAYS {
+        let ran = run(program("mpiexec").args(way).arg(&compiled).arg("12"), LIMIT).expect_success();
+        assert!(ran.stdout.starts_with("326441 nodes, "), "{way:?}: {ran}");
+    }
+}
+
 /// Without optimization a compiler keeps each call of a coroutine on the stack.
 #[test]
 fn tasks_go_on_without_optimization() {
@@ -78,7 +123,8 @@ fn hash_map_over_all_ranks_is_right() {
     }
 }
 
-/// Gives one line, whoever is at fault: a post that throws, ranks of different programs.
+/// Gives one line, whoever is at fault: a post that throws, collectives that differ, ranks of different
+/// programs.
 #[test]
 fn wrong_posts_end_the_job_with_one_line() {
     if !has_command(Need::Cxx, "c++") {
@@ -93,6 +139,13 @@ fn wrong_posts_end_the_job_with_one_line() {
     let line = "tutti: rank 1: a posted function has thrown std::logic_error wrong on purpose\n";
     assert_eq!(ran.code(), 1, "{ran}");
     assert_eq!(ran.stderr.matches(line).count(), 1, "{ran}");
+    let ran = run(program("mpiexec").args(["-n", "2"]).arg(&one).arg("collectives"), LIMIT);
+    assert_eq!(ran.code(), 1, "{ran}");
+    let lines: Vec<_> = ran.stderr.lines().filter(|line| line.starts_with("tutti: ")).collect();
+    let [line] = lines[..] else { panic!("one line: {ran}") };
+    let end = ": all ranks call the same collectives in the same order";
+    assert!(line.contains("reduce at wrong_posts.cpp:") && line.contains("broadcast at "), "{ran}");
+    assert!(line.contains(" meets ") && line.ends_with(end), "{ran}");
     let mut mpiexec = program("mpiexec");
     let ran = run(mpiexec.args(["-n", "1"]).arg(&one).args([":", "-n", "1"]).arg(&two), LIMIT);
     let line = "tutti: rank 1 has been sent a function by rank 0 that it does not have: they run different programs or libraries\n";

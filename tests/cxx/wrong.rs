@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::Command;
 
-use tutti_testkit::{Need, has_command};
+use tutti_testkit::{Need, has_command, has_command_for_part};
 use tutti_tests::{Scratch, program, run};
 
 use super::LIMIT;
 
 /// Text in front of `main`, text in it, and the sentence.
-const WRONG: [(&str, &str, &str); 30] = [
+const WRONG: [(&str, &str, &str); 51] = [
     ("", "int x = 1; invoke(0, [](int *) {}, &x);", "a pointer means nothing at another rank"),
     ("", "invoke(0, [](const char *) {}, \"text\");", "a pointer means nothing at another rank"),
     ("", "invoke(0, [](std::nullptr_t) {}, nullptr);", "a pointer means nothing at another rank"),
@@ -41,25 +41,102 @@ const WRONG: [(&str, &str, &str); 30] = [
     ("union in { int a; void *b; };", "invoke(0, [](in) {}, in{});", "a union can hide a pointer"),
     (
         "",
-        "invoke(0, [](std::string) {}, std::string());",
-        "a type that is not trivially copyable cannot travel",
-    ),
-    (
-        "",
         "invoke(0, [](std::map<int, int>) {}, std::map<int, int>());",
-        "a type that is not trivially copyable",
+        "a type that is not trivially copyable cannot travel: send its elements",
     ),
     (
         "",
-        "invoke(0, [] { return std::vector<int>(); });",
+        "invoke(0, [](std::list<int>) {}, std::list<int>());",
         "a type that is not trivially copyable cannot travel",
     ),
+    (
+        "",
+        "invoke(0, [] { return std::make_unique<int>(1); });",
+        "a type that is not trivially copyable cannot travel",
+    ),
+    (
+        "struct in { std::string name; };",
+        "post(0, [](const in &) {}, in{});",
+        "a type that is not trivially copyable cannot travel",
+    ),
+    (
+        "",
+        "post(0, quick([](std::shared_ptr<int>) {}), std::shared_ptr<int>());",
+        "a type that is not trivially copyable cannot travel",
+    ),
+    (
+        "",
+        "invoke(0, [](std::vector<int *>) {}, std::vector<int *>());",
+        "a pointer means nothing at another rank",
+    ),
+    (
+        "",
+        "invoke(0, [] { return std::optional<const char *>(); });",
+        "a pointer means nothing at another rank",
+    ),
+    (
+        "",
+        "int x = 1; invoke(0, [](std::pair<int, int *>) {}, std::pair(1, &x));",
+        "a pointer means nothing at another rank",
+    ),
+    (
+        "",
+        "int x = 1; invoke(0, [](std::tuple<int &>) {}, std::tie(x));",
+        "a reference means nothing at another rank",
+    ),
+    (
+        "",
+        "invoke(0, [](std::span<int *const>) {}, std::span<int *>());",
+        "a pointer means nothing at another rank",
+    ),
+    (
+        "struct in { virtual void f() {} };",
+        "invoke(0, [](std::vector<in>) {}, std::vector<in>());",
+        "a class with virtual functions cannot travel",
+    ),
+    (
+        "union in { int a; void *b; };",
+        "invoke(0, [](std::array<in, 2>) {}, std::array<in, 2>());",
+        "a union can hide a pointer",
+    ),
+    ("", "invoke(0, [] { return std::string_view(); });", "a view can be an argument, and nothing else"),
+    ("", "invoke(0, [] { return std::span<const int>(); });", "a view can be an argument, and nothing else"),
+    (
+        "",
+        "post(0, [](std::vector<std::string_view>) {}, std::vector<std::string_view>());",
+        "a view can be an argument, and nothing else",
+    ),
+    ("", "spawn(0, []() -> task<std::string_view> { co_return \"\"; });", "a view can be an argument"),
+    (
+        "",
+        "int x[1]; invoke(0, [](std::span<int> s) { s[0] = 1; }, std::span<int>(x));",
+        "the function cannot be called with copies of these arguments",
+    ),
+    (
+        "",
+        "invoke(0, [](std::span<const std::string>) {}, std::span<const std::string>());",
+        "elements of a span are seen in the message: send a std::vector",
+    ),
+    (
+        "struct alignas(16) in { int a[4]; };",
+        "invoke(0, [](std::span<const in>) {}, std::span<const in>());",
+        "elements of a span are aligned to 8 bytes at most: send a std::vector",
+    ),
+    ("", "invoke(0, quick([]() -> task<int> { co_return 1; }));", "a quick function does not wait"),
+    ("", "int x = 1; invoke(0, quick([x] { return x; }));", "the function has captures or members"),
+    ("static int f(int x) { return x; }", "post(0, quick(f), 1);", "a pointer to a function means nothing"),
+    (
+        "",
+        "int x = 1; reduce(1, [&x](int a, int b) { return a + b + x; }).get();",
+        "the operation has captures",
+    ),
+    ("", "reduce(1, [](int a) { return a; }).get();", "the operation takes two values of the type"),
+    ("", "broadcast(\"text\", 0).get();", "a pointer means nothing at another rank"),
     (
         "class in { int a = 0; public: int f() { return a; } };",
         "invoke(0, [](in) {}, in{});",
         "the class has private members or constructors",
     ),
-    ("", "invoke(0, [](std::string_view) {}, std::string_view());", "the class has private members"),
     (
         "struct base { int a; }; struct in : base { int b; };",
         "post(0, [](in) {}, in{});",
@@ -99,7 +176,7 @@ const WRONG: [(&str, &str, &str); 30] = [
 ];
 
 /// Programs much like the wrong ones that compile.
-const RIGHT: [(&str, &str); 9] = [
+const RIGHT: [(&str, &str); 18] = [
     ("", "invoke(0, [](int) {}, 1);"),
     (
         "enum class e { a }; struct in { int a; e b; double c[2][3]; };",
@@ -118,28 +195,63 @@ const RIGHT: [(&str, &str); 9] = [
     ("", "invoke(0, [](auto x) { return x; }, 2.5);"),
     ("", "invoke(0, [](long x) { return x; }, 1);"),
     ("", "spawn(0, [](int x) -> task<int> { co_return x; }, 1).get();"),
+    ("", "invoke(0, [](std::string) {}, std::string());"),
+    ("", "invoke(0, [](std::string_view) {}, std::string());"),
+    ("", "invoke(0, [](std::string_view) {}, std::string_view(\"text\"));"),
+    ("", "int x[1]; invoke(0, [](std::span<const int>) {}, std::span<int>(x));"),
+    ("", "invoke(0, [] { return std::vector<std::tuple<int, std::optional<std::string>>>(); });"),
+    ("", "invoke(0, quick([](std::string_view s) { return s.size(); }), std::string());"),
+    ("static int f(int x) { return x; }", "post(0, quick(fn<f>{}), 1);"),
+    (
+        "",
+        "return reduce(1, std::plus<>{}).get() + static_cast<int>(broadcast(std::string(), 0).get().size());",
+    ),
+    ("", "fifo<std::string> f(2); f.put(\"a\").get(); f.take().get();"),
 ];
 
-/// The first error of a program that opens both namespaces; none if it compiles.
-fn first_error(folder: &Path, before: &str, inside: &str) -> Option<String> {
-    let text = format!(
-        "#include \"all.hpp\"\nusing namespace std;\nusing namespace tutti;\n{before}\nint main() {{ {inside} }}\n"
-    );
-    let source = folder.join("program.cpp");
-    std::fs::write(&source, text).expect("a scratch file");
-    let ran = run(wrapper(folder).arg("-fsyntax-only").arg(&source), LIMIT);
-    if ran.status.success() {
-        assert_eq!(ran.stderr, "", "{before} {inside}");
-        return None;
-    }
-    let error = ran.stderr.lines().find(|line| line.contains("error: "));
-    Some(error.unwrap_or_else(|| panic!("{before} {inside}: {ran}")).to_owned())
+/// A compiler of C++, and a folder with a header that all programs read, `all.hpp`.
+struct Compiler<'a> {
+    name: &'static str,
+    folder: &'a Path,
 }
 
-fn wrapper(folder: &Path) -> Command {
-    let mut wrapper = program("tutticxx");
-    wrapper.args(["-Wall", "-Wextra", "-Wpedantic"]).arg("-I").arg(folder);
-    wrapper
+/// Compilers that the header is for, as far as they are here.
+fn compilers() -> Vec<&'static str> {
+    ["c++", "clang++-19"].into_iter().filter(|name| has_command_for_part(Need::Cxx, name)).collect()
+}
+
+impl Compiler<'_> {
+    fn wrapper(&self) -> Command {
+        let mut wrapper = program("tutticxx");
+        wrapper.env("TUTTI_CXX", self.name).args(["-Wall", "-Wextra", "-Wpedantic"]);
+        wrapper
+    }
+
+    /// The header is read once for all programs.
+    fn read_once(&self) {
+        // Each compiler looks for a name of its own.
+        let read = if self.name == "c++" { "all.hpp.gch" } else { "all.hpp.pch" };
+        let mut compiler = self.wrapper();
+        compiler.args(["-c", "-x", "c++-header", "-o"]).arg(self.folder.join(read));
+        run(compiler.arg(self.folder.join("all.hpp")), LIMIT).expect_success();
+    }
+
+    /// The first error of a program that opens both namespaces; none if it compiles.
+    fn first_error(&self, before: &str, inside: &str) -> Option<String> {
+        let text =
+            format!("using namespace std;\nusing namespace tutti;\n{before}\nint main() {{ {inside} }}\n");
+        let source = self.folder.join("program.cpp");
+        std::fs::write(&source, text).expect("a scratch file");
+        let mut compiler = self.wrapper();
+        compiler.arg("-include").arg(self.folder.join("all.hpp"));
+        let ran = run(compiler.arg("-fsyntax-only").arg(&source), LIMIT);
+        if ran.status.success() {
+            assert_eq!(ran.stderr, "", "{before} {inside}");
+            return None;
+        }
+        let error = ran.stderr.lines().find(|line| line.contains("error: "));
+        Some(error.unwrap_or_else(|| panic!("{before} {inside}: {ran}")).to_owned())
+    }
 }
 
 /// No name of the header is ambiguous beside those of the C++ library and of the system.
@@ -152,44 +264,55 @@ fn names_of_the_header_do_not_clash() {
     let folder = scratch.path();
     let all = "#include <bits/stdc++.h>\n#include <mpi.h>\n#include <shmem.h>\n#include <unistd.h>\n#include <tutti.hpp>\n";
     std::fs::write(folder.join("all.hpp"), all).expect("a scratch file");
-    let before = "static dist<int> d(1); static sync_var<int> s; static int f(int x) { return x; }\n\
+    let before = "static dist<int> d(1); static sync_var<int> s; static fifo<int> q(4); static int f(int x) { return x; }\n\
         task<int> t() { co_await yield(); int a = co_await s.take(); co_return a + *d; }";
     let inside = "try { init(); post(this_rank(), [] {}); awaiter<int> a = invoke_async(0, fn<f>{}, 1); quiet(); meet(); t().get(); \
+        q.put(1).get(); q.take().get(); post(0, quick(fn<f>{}), reduce(1, std::plus<>{}).get() + broadcast(1, 0).get()); \
         invoke(ranks() - 1, [] {}); quit(); return a.get(); } \
         catch (const remote_error &e) { return e.type().empty(); } \
         catch (const tutti::error &e) { return e.code() == fault::gone; }";
-    assert_eq!(first_error(folder, before, inside), None);
+    for name in compilers() {
+        assert_eq!(Compiler { name, folder }.first_error(before, inside), None, "{name}");
+    }
 }
 
 #[test]
 fn wrong_programs_do_not_compile_and_say_why_first() {
-    if !has_command(Need::Cxx, "c++") {
-        return;
+    if has_command(Need::Cxx, "c++") {
+        expect_sentences("c++");
     }
-    let scratch = Scratch::new("cxx-wrong");
+}
+
+#[test]
+fn wrong_programs_do_not_compile_with_clang_and_say_why_first() {
+    if has_command(Need::Cxx, "clang++-19") {
+        expect_sentences("clang++-19");
+    }
+}
+
+/// Wrong programs give their sentences, right ones compile.
+#[track_caller]
+fn expect_sentences(name: &'static str) {
+    let scratch = Scratch::new(&format!("cxx-wrong-{name}"));
     let folder = scratch.path();
-    let all = "#include <functional>\n#include <map>\n#include <vector>\n#include <tutti.hpp>\n";
+    let all =
+        "#include <functional>\n#include <list>\n#include <map>\n#include <vector>\n#include <tutti.hpp>\n";
     std::fs::write(folder.join("all.hpp"), all).expect("a scratch file");
-    // Read once for all programs.
-    let mut compiler = wrapper(folder);
-    compiler
-        .args(["-c", "-x", "c++-header", "-o"])
-        .arg(folder.join("all.hpp.gch"))
-        .arg(folder.join("all.hpp"));
-    run(&mut compiler, LIMIT).expect_success();
+    let compiler = Compiler { name, folder };
+    compiler.read_once();
     let mut wrong = Vec::new();
     for (before, inside) in RIGHT {
-        if let Some(error) = first_error(folder, before, inside) {
+        if let Some(error) = compiler.first_error(before, inside) {
             wrong.push(format!("{before} {inside}\n    is right, and refused: {error}"));
         }
     }
     for (before, inside, sentence) in WRONG {
-        match first_error(folder, before, inside) {
+        match compiler.first_error(before, inside) {
             Some(error) if error.contains(sentence) => {}
             other => wrong.push(format!("{before} {inside}\n    expected `{sentence}`, found {other:?}")),
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "{name}: {}", wrong.join("\n"));
 }
 
 #[test]

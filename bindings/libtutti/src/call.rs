@@ -3,8 +3,9 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
+use tutti_call::failure::fail;
 use tutti_call::function::{Descriptor, Reply};
-use tutti_call::process::{self, Answer, Sums};
+use tutti_call::process::{self, Answer, Progress, Sums};
 use tutti_call::status::{INVALID, OK};
 
 fn status(result: Result<(), c_int>) -> c_int {
@@ -57,6 +58,7 @@ pub extern "C" fn tutti_call_ranks() -> c_int {
 pub unsafe extern "C" fn tutti_call_send(
     rank: c_int,
     function: *const Descriptor,
+    flags: c_int,
     arguments: *const c_void,
     bytes: usize,
     result_bytes: usize,
@@ -65,7 +67,7 @@ pub unsafe extern "C" fn tutti_call_send(
     // SAFETY: as the user's.
     unsafe {
         let Some(arguments) = slice(arguments, bytes) else { return INVALID };
-        status(process::send(rank, function, arguments, result_bytes, NonNull::new(answer)))
+        status(process::send(rank, function, flags, arguments, result_bytes, NonNull::new(answer)))
     }
 }
 
@@ -93,7 +95,13 @@ pub unsafe extern "C" fn tutti_call_answer(
 /// See `tutti_call.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_call_progress(wait: c_int) -> c_int {
-    number(process::progress(wait != 0))
+    let how = match wait {
+        -1 => Progress::Keep,
+        0 => Progress::Look,
+        1 => Progress::Wait,
+        _ => return INVALID,
+    };
+    number(process::progress(how))
 }
 
 /// See `tutti_call.h`.
@@ -137,5 +145,5 @@ pub unsafe extern "C" fn tutti_call_fail(line: *const c_char) {
         // SAFETY: as the user's.
         false => unsafe { CStr::from_ptr(line) }.to_string_lossy(),
     };
-    process::fail(format_args!("{line}"))
+    fail(format_args!("{line}"))
 }

@@ -8,18 +8,36 @@
 //! | `taken` | by the lines of a call of the other one that has been taken out of the own queue |
 //! | `told` | to `taken`, with each answer, or by a message of its own for a quarter of the credit |
 //!
-//! A queue has room for [`lines_per_peer`] lines of every rank, so what has credit finds room.
+//! Each of the two queues of a rank ([`Lane`]) has a credit of its own. A queue has room for so many lines of
+//! every rank ([`Lane::lines_per_peer`]) that what has credit finds room.
+
+/// Queue of a rank that a call goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lane {
+    /// Taken by `progress`: calls, answers and all other messages.
+    Ordinary,
+    /// Taken by a thread of the library: calls of quick functions alone.
+    Quick,
+}
+
+impl Lane {
+    /// Both, in the order of their numbers.
+    pub(crate) const ALL: [Lane; 2] = [Lane::Ordinary, Lane::Quick];
+
+    /// Lines of the queue for each rank. The ordinary one has its calls, answers to calls of both lanes, at
+    /// most four messages of each lane that return credit, and those of meetings.
+    pub(crate) fn lines_per_peer(self, ranks: usize) -> u64 {
+        match self {
+            Lane::Ordinary => 3 * credit_lines(ranks) + 12,
+            Lane::Quick => credit_lines(ranks),
+        }
+    }
+}
 
 /// Lines of calls that may be under way from one rank to another in a job of so many ranks; as many again for
 /// answers.
 pub(crate) fn credit_lines(ranks: usize) -> u64 {
     (1024 / ranks.max(1) as u64).clamp(64, 256)
-}
-
-/// Lines of a queue for each rank: its calls, its answers, at most four messages that say what was taken, and
-/// those of meetings.
-pub(crate) fn lines_per_peer(ranks: usize) -> u64 {
-    2 * credit_lines(ranks) + 8
 }
 
 /// State between this rank and another one.

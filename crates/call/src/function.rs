@@ -25,8 +25,8 @@ pub struct Reply {
     pub number: u32,
     /// Bytes that the answer has at most.
     pub room: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Bytes of it that have room in one message; longer ones come in parts.
+    pub direct: u32,
 }
 
 /// Code that runs at the target: arguments, their length, whom to answer.

@@ -1,5 +1,6 @@
 //! Calls whose answers have not come; pure. An answer names its call by index and check, never by an address.
 
+use crate::flow::Lane;
 use crate::wire::Number;
 
 /// Calls that may be open at a time.
@@ -10,6 +11,8 @@ pub(crate) const OPEN_MAX: usize = 65_535;
 pub(crate) struct OpenCall {
     /// Place of the target.
     pub(crate) to: usize,
+    /// Queue that it went to.
+    pub(crate) lane: Lane,
     /// Lines that are reserved for its answer.
     pub(crate) answer_lines: u64,
     /// Address of what is told; none: nobody waits any more.
@@ -57,6 +60,11 @@ impl OpenCalls {
         Some(call)
     }
 
+    /// Whether a part of an answer is for a call to the rank at this place.
+    pub(crate) fn is_open(&mut self, number: Number, from: usize) -> bool {
+        matches!(self.slot(number), Some(Some(call)) if call.to == from)
+    }
+
     /// From now on another address is told, or nobody. False: there is no such call.
     pub(crate) fn redirect(&mut self, number: Number, answer: Option<usize>) -> bool {
         match self.slot(number) {
@@ -74,9 +82,10 @@ mod tests {
     #[test]
     fn open_calls_are_found_once_and_by_their_target() {
         let mut open = OpenCalls::default();
-        let call = OpenCall { to: 3, answer_lines: 4, answer: Some(64) };
+        let call = OpenCall { to: 3, lane: Lane::Quick, answer_lines: 4, answer: Some(64) };
         let first = open.insert(call).expect("room");
         assert_eq!(open.take(first, 2), None, "another rank cannot answer");
+        assert!(open.is_open(first, 3) && !open.is_open(first, 2));
         assert!(open.redirect(first, None));
         assert_eq!(open.take(first, 3), Some(OpenCall { answer: None, ..call }));
         assert_eq!(open.take(first, 3), None);
@@ -91,7 +100,7 @@ mod tests {
     #[test]
     fn open_calls_are_bounded() {
         let mut open = OpenCalls::default();
-        let call = OpenCall { to: 0, answer_lines: 1, answer: None };
+        let call = OpenCall { to: 0, lane: Lane::Ordinary, answer_lines: 1, answer: None };
         let last = (0..OPEN_MAX).map(|_| open.insert(call).expect("room")).last().expect("some");
         assert_eq!((open.insert(call), open.len()), (None, OPEN_MAX));
         assert!(open.take(last, 0).is_some());

@@ -1,6 +1,8 @@
 // A function of another program is refused: where somebody waits, by an exception; else the job ends. "throw": a post throws.
+// "collectives": ranks call different ones.
 #include <cstdio>
 #include <cstring>
+#include <functional>
 
 #include <tutti.hpp>
 
@@ -13,6 +15,11 @@ static int other(int x) { return x - 1; }
 int main(int argc, char **argv)
 {
     tutti::init();
+    if (argc > 1 && std::strcmp(argv[1], "collectives") == 0) {
+        if (tutti::this_rank() == 0) tutti::broadcast(1, 0).get();
+        else tutti::reduce(1, std::plus<>{}).get();
+        tutti::meet();
+    }
     if (tutti::this_rank() == 0) {
         if (argc > 1 && std::strcmp(argv[1], "throw") == 0) tutti::post(1, [] { throw std::logic_error("wrong on purpose"); });
         try {
