@@ -444,3 +444,71 @@ fn submit_without_a_cluster_starts_the_daemon_and_its_jobs_are_remembered() {
     assert_eq!(laptop.tutti(&["wait", "1"]).code(), 3, "the log knows it");
     assert!(laptop.tutti(&["ps", "--all"]).expect_success().stdout.contains("over(3)"));
 }
+
+/// The rows of `tutti ps --json` of jobs that run: number, and number of ranks.
+fn running(laptop: &Laptop) -> Vec<u64> {
+    let ran = laptop.tutti(&["ps", "--json"]);
+    // Where a daemon has just died there is an error.
+    let listed = if ran.code() == 0 { &ran.stdout } else { "[]" };
+    let listed: serde_json::Value = serde_json::from_str(listed).expect("JSON");
+    let rows = listed.as_array().expect("a list").iter();
+    rows.filter(|row| row["state"] == "running").map(|row| row["job"].as_u64().expect("a number")).collect()
+}
+
+/// `TUTTI_JOBID` is what `tutti ps` shows, whether a daemon was there when the job began or not.
+#[test]
+fn mpiexec_jobs_and_submitted_ones_have_numbers_of_one_series() {
+    const SHOWS: &str = "echo number $TUTTI_JOBID; while :; do :; done";
+    let laptop = Laptop::new("laptop-numbers");
+    let alone = ["-n", "2", "sh", "-c", "echo number $TUTTI_JOBID"];
+    let ran = tutti_tests::run(laptop.command("mpiexec", &alone).env("TUTTI_DAEMON", "none"), LIMIT);
+    assert_eq!(ran.expect_success().stdout, "number 1\nnumber 1\n");
+    let start = || Running::start_command(&mut laptop.command("mpiexec", &["-n", "1", "sh", "-c", SHOWS]));
+    let mut first = start();
+    first.await_line("number 2");
+    await_that("it takes part under its number", || running(&laptop) == [2]);
+    let ran = laptop.tutti(&["submit", "-o", "none", "-n", "1", "sleep", "1000"]).expect_success();
+    assert_eq!(ran.stdout, "job 3\n", "{ran}");
+    let mut second = start();
+    second.await_line("number 4");
+    await_that("all have their numbers", || running(&laptop) == [2, 3, 4]);
+    laptop.tutti(&["kill", "2-3"]).expect_success();
+    assert_eq!(first.end().0, 137);
+    // The next daemon hears of it anew, and the number in its environment is still its own.
+    laptop.signal_daemon(Signal::KILL);
+    await_that("it takes part again", || running(&laptop) == [4]);
+    let ran = laptop.tutti(&["submit", "-o", "none", "-n", "1", "true"]).expect_success();
+    assert_eq!(ran.stdout, "job 5\n", "{ran}");
+    laptop.tutti(&["kill", "4"]).expect_success();
+    assert_eq!(second.end().0, 137);
+    // A job that is part of another one has that one's number.
+    let inner = program("mpiexec").get_program().to_string_lossy().into_owned();
+    let nested = ["-n", "1", &inner, "-n", "1", "sh", "-c", "echo number $TUTTI_JOBID"];
+    let ran = tutti_tests::run(&mut laptop.command("mpiexec", &nested), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "number 6\n");
+}
+
+#[test]
+fn logs_of_a_job_are_shown_when_its_daemon_has_left() {
+    let laptop = Laptop::new("laptop-logs");
+    let name = |name: &str| laptop.folder().join(name).to_string_lossy().into_owned();
+    let script = "echo out $TUTTI_RANK; echo err $TUTTI_RANK >&2";
+    let (out, errors) = (name("%r.%j.out"), name("errors"));
+    let words = ["submit", "-o", &out, "-e", &errors, "-n", "2", "sh", "-c", script];
+    laptop.tutti(&words).expect_success();
+    laptop.tutti(&["submit", "-o", "none", "-n", "1", "echo", "lost"]).expect_success();
+    laptop.tutti(&["wait", "1", "2"]).expect_success();
+    laptop.end_daemon();
+    for words in [&["logs", "1"][..], &["logs", "-f", "1"]] {
+        let ran = laptop.tutti(words).expect_success();
+        let mut errors: Vec<&str> = ran.stderr.lines().collect();
+        errors.sort_unstable();
+        assert_eq!((&*ran.stdout, &errors[..]), ("out 0\nout 1\n", &["err 0", "err 1"][..]), "{ran}");
+    }
+    std::fs::remove_file(laptop.folder().join("0.1.out")).expect("it is there");
+    for (job, text) in [("1", "is not here"), ("2", "wrote no file"), ("9", "there is no job 9")] {
+        let ran = laptop.tutti(&["logs", job]);
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+        assert!(ran.stderr.contains(text), "{ran}");
+    }
+}

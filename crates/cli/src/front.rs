@@ -102,6 +102,9 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
         Ok(mut described) => {
             described.script.is_script = launcher == Launcher::Alloc;
             let is_local = !matches!(described.nodes, Nodes::Cluster(_));
+            if is_local {
+                described.job.number = enrolment::draw_number();
+            }
             if let Some(limit) = described.batch.time_ms.filter(|_| is_local).map(Duration::from_millis) {
                 options.timeout = Some(options.timeout.map_or(limit, |timeout| timeout.min(limit)));
             }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::Deserialize;
+use tutti_protocol::output::OutputState;
 use tutti_protocol::paths;
 use tutti_protocol::wire::Used;
 
@@ -41,6 +42,11 @@ struct Event {
     ranks: Option<u64>,
     #[serde(default)]
     name: String,
+    #[serde(default)]
+    output: Vec<String>,
+    #[serde(default)]
+    first_ranks: Vec<u32>,
+    output_state: Option<OutputState>,
 }
 
 /// The jobs of all logs of this node ([`paths::histories`]) that are over, by number. With `is_alone` no
@@ -129,6 +135,10 @@ fn from_events(events: Vec<Event>, own: u32) -> Vec<JobRow> {
         let Some(job) = jobs.get_mut(&id) else { continue };
         match event.event.as_str() {
             "placed" => job.nodes = event.nodes,
+            "output" => {
+                (job.output, job.first_ranks) = (event.output, event.first_ranks);
+                job.output_state = event.output_state.unwrap_or_default();
+            }
             "started" => (job.started_ms, job.state) = (Some(event.ms), JobState::Running),
             "over" => {
                 (job.ended_ms, job.state) = (Some(event.ms), JobState::Over);

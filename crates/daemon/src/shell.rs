@@ -34,6 +34,7 @@ use clock::{now, now_ms, now_us};
 pub use error::ShellError;
 use error::failed;
 use starters::Starter;
+use tutti_protocol::job_numbers::{self, JobNumbers};
 use tutti_protocol::paths;
 use tutti_protocol::ports::Ports;
 use tutti_protocol::settings::Setting;
@@ -141,6 +142,10 @@ pub struct Folders {
     turns: PathBuf,
     /// Logs of other daemons of this machine, whose numbers of jobs are not given again.
     other_events: Vec<PathBuf>,
+    /// The series of its user's numbers.
+    numbers: Arc<JobNumbers>,
+    /// Whether `mpiexec` has started it.
+    is_on_demand: bool,
     /// The file that says where it hears others, for the daemon after this one.
     address: PathBuf,
     /// Records of starters, for the daemon after this one.
@@ -162,6 +167,8 @@ impl Folders {
             events: state.join(paths::EVENTS),
             turns: state.join(paths::TURNS),
             other_events: paths::other_logs(&run, is_on_demand),
+            numbers: JobNumbers::of(run.parent().filter(|_| is_on_demand).unwrap_or(&run)).into(),
+            is_on_demand,
             address: run.join(paths::address(name)),
             parts: run.join(format!("{file}.parts")),
             output: state.join(format!("{file}.output")),
@@ -461,11 +468,14 @@ fn switch_socket(settings: &Settings) -> Option<UdpSocket> {
         .ok()
 }
 
-/// One more than the last job of this machine that the logs have.
+/// One more than the last job of this machine that the logs have, and the series of its user.
 fn first_job(settings: &Settings) -> u64 {
-    let others = settings.folders.other_events.iter().filter(|path| **path != settings.folders.events);
-    let last = others.map(|path| events::last_job(path)).max().unwrap_or(0);
-    events::next_job(&settings.folders.events).max(last + 1)
+    let folders = &settings.folders;
+    let others = folders.other_events.iter().filter(|path| **path != folders.events);
+    let last = others.map(|path| job_numbers::last_job(path)).max().unwrap_or(0);
+    // An on-demand daemon draws from the series itself, and a job that asks to take part may have begun it.
+    let drawn = if folders.is_on_demand { 0 } else { folders.numbers.last() };
+    job_numbers::next_job(&folders.events).max(last.max(drawn) + 1)
 }
 
 fn config(settings: &Settings) -> Result<Config, ShellError> {

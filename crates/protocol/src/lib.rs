@@ -15,6 +15,7 @@
 //! | [`size`], [`time_limit`] | memory and time as users write them |
 //! | [`turns`], [`log_line`], [`public`] | what daemons publish: switches, log, jobs of all users |
 //! | [`paths`] | folder, sockets and logs of daemons |
+//! | [`job_numbers`] | numbers of the jobs of a user on a machine |
 //! | [`variables`] | names of environment variables |
 //! | `key`, `daemon_options`, `config` | with feature `cluster`: the key, the command line of `tuttid`, `tutti.toml` |
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod config;
 #[cfg(feature = "cluster")]
 pub mod daemon_options;
 pub mod environment;
+pub mod job_numbers;
 #[cfg(feature = "cluster")]
 pub mod key;
 pub mod linker_variables;

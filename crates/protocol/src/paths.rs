@@ -197,6 +197,12 @@ pub fn other_logs(run: &Path, is_on_demand: bool) -> Vec<PathBuf> {
     folders.map(|folder| folder.join(EVENTS)).collect()
 }
 
+/// Whether a log is that of a daemon which `mpiexec` has started.
+pub(crate) fn is_on_demand_log(log: &Path) -> bool {
+    let folder = log.parent().and_then(Path::file_name);
+    folder.is_some_and(|name| name.to_string_lossy().starts_with(ON_DEMAND))
+}
+
 /// The daemon's program, beside this one.
 pub fn daemon() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tutti"));

@@ -1,15 +1,16 @@
 //! `tutti logs`: what a job has written. The files of a submitted job are read here, as the user; where they
 //! are not to be had, and of a job without files, the daemon of the node where it was submitted has the last
-//! MiB.
+//! MiB. Of a job that no daemon knows any more, the log of events has the names of the files.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tutti_os::stderr::print_line;
+use tutti_os::stderr::{escape_control, print_line};
 use tutti_protocol::wire::{FrameHeader, Kind, Report};
 
 use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
+use crate::history;
 use crate::output::{self, Reader};
 
 /// Between two looks at the files of a job that runs.
@@ -21,7 +22,14 @@ const UNANSWERED_MAX: u32 = 60;
 
 /// Shows what a job has written; with `follow` until it is over.
 pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
-    let mut row = row_of(job)?;
+    let mut row = match cluster::request_if_running(&Request::Job(job)) {
+        Ok(answer) => match answer.map(only_row).transpose()? {
+            Some(row) => row,
+            None => return show_from_log(job, true).ok_or_else(|| unknown(job))?,
+        },
+        // The daemon knows it no longer.
+        Err(text) => return show_from_log(job, false).ok_or(text)?,
+    };
     let mut unanswered = 0;
     // The daemon decides what this user may see.
     let follows = follow && row.state != JobState::Over;
@@ -77,10 +85,34 @@ pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
 }
 
 fn row_of(job: JobId) -> Result<JobRow, String> {
-    match cluster::request(&Request::Job(job))?.0 {
+    only_row(cluster::request(&Request::Job(job))?.0)
+}
+
+fn only_row(answer: Answer) -> Result<JobRow, String> {
+    match answer {
         Answer::Jobs(mut rows) if rows.len() == 1 => Ok(rows.remove(0)),
-        _ => Err("the daemon is of another version".into()),
+        _ => Err(super::OTHER_VERSION.into()),
     }
+}
+
+fn unknown(job: JobId) -> String {
+    format!("there is no job {job} in the log, and no daemon to ask")
+}
+
+/// Shows the files of a job that no daemon knows; none: no log has it. The last MiB of a job without files is
+/// lost with its daemon.
+fn show_from_log(job: JobId, is_alone: bool) -> Option<Result<ExitCode, String>> {
+    let row = history::of_job(job, is_alone)?;
+    let Some(mut reader) = Reader::open(&row) else {
+        return Some(Err(match row.output.first() {
+            None => format!("job {job} wrote no file, and what its daemon had of its output went with it"),
+            Some(name) => format!("{} is not here, or is another file by now", output::shown(name)),
+        }));
+    };
+    let shown = reader.copy().map(|is_open| if is_open { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    let remarks = super::lost(&row).into_iter().chain(row.cause.clone());
+    remarks.for_each(|text| print_line(format_args!("tutti logs: {}", escape_control(&text))));
+    Some(shown)
 }
 
 /// What the daemon has.

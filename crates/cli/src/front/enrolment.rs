@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use tutti_os::cgroup;
+use tutti_protocol::job_numbers::JobNumbers;
 use tutti_protocol::paths;
 use tutti_protocol::public::ARGUMENTS_VARIABLE;
 use tutti_protocol::wire::{self, CONNECTED_MAX, FrameHeader, Job, Kind, Report, Stalled};
@@ -92,9 +93,8 @@ impl Enrolment {
     /// For a job on this machine alone, with so many virtual nodes if it has any; none: the user wants no
     /// daemon.
     pub fn new(job: &Job, nodes: usize, terms: Terms, name: &str) -> Option<Self> {
-        let named = std::env::var_os(paths::SOCKET_VARIABLE);
         // What a rank of a job starts has that job's turns.
-        if named.is_some_and(|socket| socket == paths::NO_DAEMON) || std::env::var_os("TUTTI_JOB").is_some() {
+        if is_unused() || std::env::var_os("TUTTI_JOB").is_some() {
             return None;
         }
         let numbers: Vec<_> = if nodes == 0 { vec![None] } else { (0..nodes as u32).map(Some).collect() };
@@ -358,6 +358,24 @@ impl Enrolment {
         self.between = (self.between * 2).min(RETRY.1);
         vec![EnrolAction::Put(Kind::Thaw, 0, Vec::new())]
     }
+}
+
+/// The number of a job of this machine, before any daemon knows of it. That of the job of which it is a part,
+/// else the next one of the series. None: a cluster gives it one when it takes part, or there is no folder
+/// for the series.
+pub fn draw_number() -> Option<u64> {
+    if std::env::var_os("TUTTI_JOB").is_some() {
+        return std::env::var("TUTTI_JOBID").ok()?.parse().ok();
+    }
+    if !is_unused() && cluster::is_there() {
+        return None;
+    }
+    JobNumbers::of(&paths::folder()).draw().ok()
+}
+
+/// The user wants no daemon.
+fn is_unused() -> bool {
+    std::env::var_os(paths::SOCKET_VARIABLE).is_some_and(|socket| socket == paths::NO_DAEMON)
 }
 
 /// The wire to the daemon of this node: the cluster's, else the one that was started on demand.

@@ -306,6 +306,8 @@ impl Controller {
         }
         // Whoever waits for the job, or for its output, is to hear that it is over.
         if self.jobs.get_mut(id).is_some_and(JobRecord::poll_done) {
+            let with_losses = self.jobs.get(id).filter(|job| job.output.lost_bytes > 0);
+            with_losses.into_iter().for_each(|job| log::log_files(local, out, job));
             self.answer_waiters(local, relay, out, id);
             self.release_dependents(out, id);
             self.retry_waiting();
@@ -442,6 +444,9 @@ impl Controller {
         let Some(output) = output else { return };
         let Some(job) = self.jobs.get_mut(id) else { return };
         let before = std::mem::replace(&mut job.output, *output);
+        if before.inode.is_none() && job.output.inode.is_some() {
+            log::log_files(local, out, job);
+        }
         let is_news =
             |before: &Option<String>, now: &Option<String>| now.clone().filter(|_| before.is_none());
         let refused = is_news(&before.refused, &job.output.refused);

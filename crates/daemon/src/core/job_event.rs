@@ -1,6 +1,7 @@
 //! The log of events: what happens to jobs and nodes.
 
 use serde::Serialize;
+use tutti_protocol::output::OutputState;
 use tutti_protocol::wire::Used;
 
 use crate::message::JobId;
@@ -24,6 +25,9 @@ pub struct JobEvent {
     /// Of a job that is submitted.
     #[serde(flatten)]
     pub submitted: Option<Submitted>,
+    /// The files of its output, when they are open, and when something of it is lost.
+    #[serde(flatten)]
+    pub output_files: Option<Files>,
     /// Use of its processes, when it is over.
     #[serde(flatten)]
     pub used: Option<Used>,
@@ -53,6 +57,17 @@ pub struct Submitted {
     pub ranks: u64,
 }
 
+/// Files of a job's output, for commands that find no daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Files {
+    /// Patterns with their folder and the job's number in them.
+    pub output: Vec<String>,
+    /// Rank of each node's first one, by which a pattern has a node's name.
+    pub first_ranks: Vec<u32>,
+    /// What became of them.
+    pub output_state: OutputState,
+}
+
 /// How a rank ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EndedBy {
@@ -67,6 +82,11 @@ impl JobEvent {
     /// A controller begins: jobs of the log that it does not get to know are lost.
     pub(crate) fn controller_begun(ms: u64) -> Self {
         JobEvent { ms, event: "begun", ..JobEvent::default() }
+    }
+
+    /// The files of a job's output.
+    pub(super) fn output(files: Files) -> Self {
+        JobEvent { event: "output", output_files: Some(files), ..JobEvent::default() }
     }
 
     /// Something about a node.

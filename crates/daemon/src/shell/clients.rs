@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use tutti_os::peer_pidfd;
 use tutti_os::session::Session;
 use tutti_os::stat::Stat;
+use tutti_protocol::job_numbers::JobNumbers;
 use tutti_protocol::version::RELEASE;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
 
@@ -131,8 +132,9 @@ impl Shell {
         let has_ended = pid.is_some() && process.is_none();
         let starters = self.starters.iter().filter_map(|(job, starter)| Some((*job, starter.process()?)));
         let starters = starters.collect();
-        let peer =
-            Peer { user, groups, pid, process, has_ended, machine: Arc::clone(&self.machine), starters };
+        let (machine, folders) = (Arc::clone(&self.machine), &self.settings.folders);
+        let numbers = folders.is_on_demand.then(|| Arc::clone(&folders.numbers));
+        let peer = Peer { user, groups, pid, process, has_ended, machine, numbers, starters };
         let client = ClientId(self.number());
         drop(tokio::spawn(serve(client, peer, permit, stream, self.shell_events.clone())));
     }
@@ -180,6 +182,8 @@ struct Peer {
     has_ended: bool,
     /// Ours, whose cores its session has.
     machine: Arc<str>,
+    /// The series of numbers of an on-demand daemon, which has jobs of one user.
+    numbers: Option<Arc<JobNumbers>>,
     /// The starters of jobs here: number, and when it was started.
     starters: Vec<(JobId, (u32, u64))>,
 }
@@ -203,6 +207,7 @@ impl Peer {
         }
         submit.groups = self.groups.clone();
         submit.key = draw_number()?;
+        submit.job.number = self.number(submit.job.number.filter(|_| runs_already));
         // It names the job's sockets and cgroups. That of one that runs already names nothing here.
         if !runs_already {
             submit.job.id = draw_number()?;
@@ -211,6 +216,14 @@ impl Peer {
         let refused = |error| format!("cannot read the limits of the session: {error}");
         submit.session = session.map_err(refused)?.map(Box::new);
         Ok(())
+    }
+
+    /// The number of a job, where the controller does not count alone: the one that the job has drawn, if it
+    /// is of the same series.
+    fn number(&self, drawn: Option<u64>) -> Option<u64> {
+        let numbers = self.numbers.as_ref()?;
+        let is_own = self.user.uid == rustix::process::geteuid().as_raw();
+        drawn.filter(|_| is_own).or_else(|| numbers.draw().ok())
     }
 
     /// The job that its process is of: the nearest of its ancestors that is a starter. Starters adopt the
@@ -509,6 +522,7 @@ mod tests {
             process: None,
             has_ended: false,
             machine: "here".into(),
+            numbers: None,
             starters: Vec::new(),
         };
         let vouched = || {

@@ -2,7 +2,7 @@
 //! has, and of the turns of gangs, apart from it because there are many.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,6 @@ use super::error::{ShellError, failed};
 
 /// Bytes of the log; then the old one is put aside, as `NAME.1`.
 const LOG_BYTES_MAX: u64 = 64 << 20;
-/// Bytes at the end of another daemon's log in which its last job is looked for.
-const TAIL_BYTES: u64 = 1 << 20;
 /// A disk that is nearly full has a little room now and then.
 const SAID_AGAIN: Duration = Duration::from_secs(10);
 
@@ -89,42 +87,11 @@ fn whole_lines(path: &Path, file: &File) -> std::io::Result<u64> {
     Ok(bytes)
 }
 
-/// A line of the log that is of a job.
-#[derive(serde::Deserialize)]
-struct Line {
-    job: Option<u64>,
-}
-
-/// The last job of a log that another daemon writes, as far as its last lines have one.
-pub(super) fn last_job(path: &Path) -> u64 {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let bytes = file.metadata()?.len();
-        file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES)))?;
-        let mut tail = Vec::new();
-        file.take(TAIL_BYTES).read_to_end(&mut tail)?;
-        Ok(tail)
-    };
-    last_of(&mut read().unwrap_or_default().as_slice())
-}
-
-fn last_of(log: &mut impl BufRead) -> u64 {
-    let lines = log.split(b'\n').map_while(Result::ok);
-    let jobs = lines.filter_map(|line| serde_json::from_slice::<Line>(&line).ok()?.job);
-    jobs.max().unwrap_or(0)
-}
-
-/// One more than the last job of the log.
-pub(super) fn next_job(path: &Path) -> u64 {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".1");
-    let files = [Path::new(&aside), path].into_iter().filter_map(|path| File::open(path).ok());
-    files.map(|file| last_of(&mut BufReader::new(file))).max().unwrap_or(0) + 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use tutti_protocol::job_numbers::{last_job, next_job};
 
     #[test]
     fn event_log_continues_behind_a_truncated_line() {

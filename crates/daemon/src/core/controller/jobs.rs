@@ -9,6 +9,8 @@ use crate::core::fair::fair_share;
 use crate::members::{Members, NodeId};
 use crate::message::{Account, Answer, JobId, User};
 
+/// Numbers that jobs draw themselves end here.
+const JOB_MAX: u64 = 1 << 53;
 /// Jobs of a user that are over and still listed.
 const OVER_MAX: usize = 1000;
 /// Jobs of all users that are over and still listed. Whoever has most of them loses its oldest first.
@@ -68,6 +70,13 @@ impl Jobs {
     /// The number that the next new job gets.
     pub(super) fn next_id(&self) -> JobId {
         JobId(self.next_job)
+    }
+
+    /// The number of a new job that has drawn this one from the series of its user: another one, where that
+    /// is taken or none.
+    pub(super) fn id_of(&self, drawn: Option<u64>) -> JobId {
+        let is_free = |id: &JobId| (1..=JOB_MAX).contains(&id.0) && !self.records.contains_key(id);
+        drawn.map(JobId).filter(is_free).unwrap_or(self.next_id())
     }
 
     /// This job, which waited, is an earlier controller's.

@@ -75,7 +75,7 @@ pub(super) fn list(
 }
 
 /// Rank of each node's first one.
-fn first_ranks(launch: &Launch) -> Vec<u32> {
+pub(super) fn first_ranks(launch: &Launch) -> Vec<u32> {
     match &launch.steps.allocation {
         None => launch.first_ranks.clone(),
         Some(allocation) => {

@@ -4,8 +4,9 @@ use tutti_protocol::wire::{Cause, Report};
 use tutti_sched::fill_trial::PutOut;
 
 use super::job::JobRecord;
+use super::listing;
 use crate::core::action::Action;
-use crate::core::job_event::{EndedBy, JobEvent};
+use crate::core::job_event::{EndedBy, Files, JobEvent};
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::members::NodeId;
@@ -36,6 +37,13 @@ pub(super) fn log_start(local: &LocalNode, out: &mut Outbox, job: &JobRecord) {
             JobEvent { event: "ranks-started", rank, pids, nodes, ..JobEvent::default() },
         );
     }
+}
+
+/// The files of a job's output are open, or something of it is lost.
+pub(super) fn log_files(local: &LocalNode, out: &mut Outbox, job: &JobRecord) {
+    let (output, first_ranks) = (job.shown_output(), listing::first_ranks(&job.launch));
+    let files = Files { output, first_ranks, output_state: job.output.clone() };
+    log(local, out, job.id, JobEvent::output(files));
 }
 
 /// No rank of a node is left there.

@@ -265,7 +265,7 @@ impl Controller {
                 Err(error) => return Some(Answer::Refused(error.to_string())),
             },
         };
-        let id = self.jobs.next_id();
+        let id = self.jobs.id_of(submit.job.number.take());
         let mut environment = submit.environment;
         self.environments.share(&mut environment);
         let allocation = match allocation::allocate(&mut submit.job, submit.script.is_script) {
