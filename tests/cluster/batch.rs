@@ -60,6 +60,39 @@ fn time_limit_kills_after_a_grace() {
     assert!(began.elapsed() > Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
+/// A cluster's ranks have 10 s after TERM at the limit; `tutti kill` gives none.
+#[test]
+fn kill_after_is_between_term_and_kill_of_a_job_of_the_cluster() {
+    let cluster = Cluster::up("batch-kill-after", 1, &["--slots", "2"]);
+    let deaf = "trap '' TERM; echo here; while :; do sleep 0.05; done";
+    let words = ["run", "--time", "2s", "--kill-after", "0.5", "-n", "1", "sh", "-c", deaf];
+    assert_eq!(cluster.run(&words).code(), 124);
+    let submit = |words: &[&str], script: &str| {
+        let words = [&["submit", "-o", "none"], words, &["-n", "2", "sh", "-c", script]].concat();
+        cluster.tutti(&words).expect_success();
+    };
+    let says = |job: &str, text: &str| {
+        await_that("the ranks are ready", || cluster.tutti(&["logs", job]).stdout.matches(text).count() == 2);
+    };
+    submit(&[], "trap 'echo saved; exit 7' TERM; echo here; while :; do sleep 0.05; done");
+    says("2", "here\n");
+    let ran = cluster.tutti(&["kill", "--kill-after", "1h", "2", "99"]);
+    assert_eq!(ran.stderr, "tutti kill: there is no job 99\n", "{ran}");
+    assert_eq!(ran.stdout, "job 2 is asked to end\n", "{ran}");
+    assert_eq!(cluster.tutti(&["wait", "2"]).code(), 7);
+    assert!(cluster.tutti(&["logs", "2"]).stdout.contains("saved\n"), "the first to end, at least");
+    submit(&[], deaf);
+    says("3", "here\n");
+    submit(&["--exclusive"], "true");
+    // What waits hears no signal.
+    cluster.tutti(&["kill", "--kill-after", "1h", "4"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "4"]).code(), 137);
+    // Suspended, it would not even know.
+    cluster.tutti(&["suspend", "3"]).expect_success();
+    cluster.tutti(&["kill", "--kill-after", "0.5", "3"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "3"]).code(), 137);
+}
+
 #[test]
 fn time_limit_excludes_suspended_time() {
     let cluster = Cluster::up("batch-suspended", 1, &[]);

@@ -106,6 +106,14 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("detach-on-hangup", [Done("detach_on_hangup"), Done("detach_on_hangup"), Reported]),
     ("timeout", with_submit("virtual_nodes_timeout_ends_the_job", TIME)),
     ("time", all(Done(TIME))),
+    (
+        "kill-after",
+        [
+            Done("kill_after_gives_ranks_time_to_clean_up"),
+            Done("kill_after_is_between_term_and_kill_of_a_job_of_the_cluster"),
+            Done("kill_after_is_between_term_and_kill_of_a_job_of_the_cluster"),
+        ],
+    ),
     ("on-deadlock", all(Done("on_deadlock_end_kills_a_job_of_the_cluster_with_status_35"))),
     ("on-idle", all(Done("on_idle_suspends_a_job_of_the_cluster_until_it_is_resumed"))),
     ("name", all(Done("ps_filters_by_user_state_and_name"))),

@@ -53,6 +53,39 @@ fn sigterm_ignored_is_followed_by_kill() {
     assert_eq!(code, 130, "{stderr}");
 }
 
+/// Longer than ranks have without the option; and what ends no job ends it never here.
+#[test]
+fn kill_after_gives_ranks_time_to_clean_up() {
+    let slow = "trap 'sleep 2; echo cleaned; exit 0' TERM; echo here; while :; do sleep 0.05; done";
+    let mut job = Running::start(&["--kill-after", "1h", "-n", "1", "sh", "-c", slow]);
+    job.await_line("here");
+    job.signal(Signal::TERM);
+    job.await_line("cleaned");
+    assert_eq!(job.end().0, 0);
+    let quick = "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done";
+    let words = ["--timeout", "1", "--kill-after", "60", "-n", "2", "sh", "-c", quick];
+    let ran = run(program("mpiexec").args(words));
+    assert_eq!((ran.code(), &*ran.stdout), (124, "cleaned\ncleaned\n"), "{ran}");
+    assert!(ran.stderr.contains("did not finish within 1 second"), "{ran}");
+    let deaf = "trap '' TERM; while :; do sleep 0.05; done";
+    let ran = run(program("mpiexec").args([
+        "--timeout",
+        "0.1",
+        "--kill-after",
+        "0.1",
+        "-n",
+        "1",
+        "sh",
+        "-c",
+        deaf,
+    ]));
+    assert_eq!(ran.code(), 124, "{ran}");
+    for wrong in ["0", "-1", "soon", ""] {
+        let ran = run(program("mpiexec").args(["--kill-after", wrong, "-n", "1", "true"]));
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (2, 1), "{ran}");
+    }
+}
+
 #[test]
 fn sigusr_signals_are_forwarded() {
     let script =

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
@@ -75,7 +76,7 @@ const USAGES: [&str; 34] = [
     "suspend JOB ... | --user USER [--json]",
     "resume JOB ... | --user USER [--json]",
     "signal SIGNAL JOB ... [--json]",
-    "kill JOB ... | --user USER [--json]",
+    "kill [--kill-after SECONDS] JOB ... | --user USER [--json]",
     "config check [FILE] | config show",
     "reload",
     "up --nodes N [--netns]",
@@ -206,7 +207,13 @@ enum Command {
         selection: selection::Options,
     },
     /// Kill jobs
-    Kill(selection::Options),
+    Kill {
+        #[command(flatten)]
+        selection: selection::Options,
+        /// Send TERM first, and KILL so long after it: seconds, or 2m, 1h
+        #[arg(long, value_name = "SECONDS", value_parser = kill_after)]
+        kill_after: Option<Duration>,
+    },
     /// Write and print the state of all channels of a job: messages in flight, which ranks wait for which
     Snapshot(snapshot::Options),
     /// Draw which job ran where and when
@@ -361,7 +368,12 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Signal { signal, selection } => {
             selection::control(&selection, Control::Signal(signal_number(&signal)?), "sent the signal")
         }
-        Command::Kill(selection) => selection::control(&selection, Control::Kill, "killed"),
+        Command::Kill { selection, kill_after: None } => {
+            selection::control(&selection, Control::Kill, "killed")
+        }
+        Command::Kill { selection, kill_after: Some(after) } => {
+            selection::control(&selection, Control::End(after.as_millis() as u64), "asked to end")
+        }
         Command::Snapshot(options) => snapshot::run(&options),
         Command::Timeline(options) => timeline::run(&options),
         Command::Simulate(options) => simulate::run(&options),
@@ -502,6 +514,10 @@ fn show<T: serde::Serialize>(rows: &[T], json: bool, print: fn(&[T]) -> String) 
         print(rows)
     };
     Ok(stdout::print(Some(text), ""))
+}
+
+fn kill_after(text: &str) -> Result<Duration, String> {
+    options::seconds(text).ok_or_else(|| format!("{} is expected", options::SECONDS))
 }
 
 /// A signal's number from its name, with or without SIG, or its number.

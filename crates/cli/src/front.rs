@@ -372,6 +372,8 @@ enum End {
     Open,
     /// It was asked to end by this signal.
     Requested(i32),
+    /// Its time is over, and it was asked to end.
+    TimedOut,
     /// We detach, it continues.
     Detaching,
     /// It is being killed; this is our exit status.

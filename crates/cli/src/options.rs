@@ -578,15 +578,11 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             }
         }
         Key::Timeout => {
-            let seconds =
-                text().parse::<f64>().map(|seconds| (seconds > 0.0 && seconds < 1e9).then_some(seconds));
-            let limit = match seconds {
-                Ok(seconds) => seconds.map(Duration::from_secs_f64),
-                // With a unit it is what --time takes.
-                Err(_) => time_limit::parse(&text()).filter(|limit| *limit > Duration::ZERO),
-            };
-            options.timeout =
-                Some(limit.ok_or_else(|| wrong("a number of seconds above 0, or 10m, 2h, 1d"))?);
+            options.timeout = Some(seconds(&text()).ok_or_else(|| wrong(SECONDS))?);
+        }
+        Key::KillAfter => {
+            let time = seconds(&text()).ok_or_else(|| wrong(SECONDS))?;
+            options.batch.set_kill_after(time);
         }
         Key::Time => {
             let limit = time_limit::parse(&text()).ok_or_else(|| wrong(time_limit::EXPECTED))?;
@@ -723,6 +719,17 @@ fn only(before: &Inherits, list: &OsStr) -> Inherits {
     let parts = list.as_bytes().split(|byte| *byte == b',').filter(|name| !name.is_empty());
     names.extend(parts.map(|name| OsString::from_vec(name.to_vec()).into()));
     Inherits::Only(names)
+}
+
+/// What [`seconds`] reads, for the line about what it cannot.
+pub const SECONDS: &str = "a number of seconds above 0, or 10m, 2h, 1d";
+
+/// Reads seconds, or a time with a unit as --time takes it; none: it is none above 0.
+pub fn seconds(text: &str) -> Option<Duration> {
+    match text.parse::<f64>() {
+        Ok(seconds) => (seconds > 0.0 && seconds < 1e9).then(|| Duration::from_secs_f64(seconds)),
+        Err(_) => time_limit::parse(text).filter(|limit| *limit > Duration::ZERO),
+    }
 }
 
 #[cfg(test)]

@@ -592,9 +592,12 @@ pub struct Clock {
     /// How long it has run, without the time suspended; counted of a job with a time limit.
     #[serde(default)]
     pub ran: Elapsed,
-    /// It has reached its limit, and TERM was sent so long ago.
+    /// It has reached its limit, or a user ends it, and TERM was sent so long ago.
     #[serde(default)]
     pub since_term: Option<Elapsed>,
+    /// A user ends it: KILL comes so long after TERM, in ms.
+    #[serde(default)]
+    pub grace_ms: Option<u64>,
 }
 
 impl Clock {

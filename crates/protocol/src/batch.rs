@@ -1,6 +1,8 @@
 //! What a batch user sets for a job beside what it runs and where: its name, its time limit, the jobs behind
 //! which it starts.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use tutti_sched::JobId;
@@ -75,6 +77,9 @@ pub struct Batch {
     /// What is done when they do no work.
     #[serde(default)]
     pub on_idle: OnIdle,
+    /// `--kill-after`: between TERM at its limit and KILL; none: as long as usual.
+    #[serde(default)]
+    pub kill_after_ms: Option<u64>,
     /// It starts when these are over.
     pub after: Vec<After>,
 }
@@ -98,6 +103,17 @@ impl Batch {
         let shown = |c: char| if tutti_os::stderr::is_deceptive(c) { ' ' } else { c };
         self.name = self.name.trim().chars().take(NAME_CHARS_MAX).map(shown).collect();
         self
+    }
+
+    /// Sets the time between TERM at its limit and KILL (`--kill-after`).
+    pub fn set_kill_after(&mut self, time: Duration) {
+        self.kill_after_ms = Some(time.as_millis() as u64);
+    }
+
+    /// Time between TERM at its limit and KILL, as its user has said it.
+    #[must_use]
+    pub fn kill_after(&self) -> Option<Duration> {
+        self.kill_after_ms.map(Duration::from_millis)
     }
 
     /// How long its ranks may run, and by which option.

@@ -156,6 +156,8 @@ pub enum Control {
     Detach,
     /// Its front end is gone without a word, and takes it along.
     Abandon,
+    /// Every rank gets TERM; what is left of the job after so many ms is killed.
+    End(u64),
 }
 
 /// A job as a user submits it.

@@ -26,6 +26,13 @@ impl Front {
                 self.complain(&format!(
                     "the job is ended: it did not finish within {seconds} second{plural}"
                 ));
+                match self.kill_after() {
+                    Some(_) => self.request_end(End::TimedOut, libc_signal(Signal::TERM)),
+                    None => self.kill(TIMED_OUT),
+                }
+                None
+            }
+            End::TimedOut => {
                 self.kill(TIMED_OUT);
                 None
             }
@@ -85,6 +92,7 @@ impl Front {
         }
         let status = match self.end {
             End::Killed(own) => own,
+            End::TimedOut => TIMED_OUT,
             _ => self.status,
         };
         let used = self.used.map(Report::Used);

@@ -7,7 +7,8 @@ use tutti_protocol::wire::Kind;
 
 use super::{End, Front, Keys, terminal};
 
-/// A job that was asked to end has this time before it is killed.
+/// A job that was asked to end has this time before it is killed, where the user has not said another one
+/// (`--kill-after`); and so long a daemon has for a job that is left alone.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Front {
@@ -38,14 +39,24 @@ impl Front {
             } else if signal == Signal::USR1 || signal == Signal::USR2 {
                 self.put(Kind::Signal, number as u32, &[]);
             } else if self.end == End::Open {
-                self.end = End::Requested(number);
-                self.deadline = Some(Instant::now() + TIMEOUT);
-                self.put(Kind::Resume, 0, &[]);
-                self.put(Kind::Signal, number as u32, &[]);
+                self.request_end(End::Requested(number), number);
             } else {
                 self.kill(128 + number as u8);
             }
         }
+    }
+
+    /// The ranks get a signal that ends them, and what is left a while later is killed.
+    pub(super) fn request_end(&mut self, end: End, signal: i32) {
+        self.end = end;
+        self.deadline = Some(Instant::now() + self.kill_after().unwrap_or(TIMEOUT));
+        self.put(Kind::Resume, 0, &[]);
+        self.put(Kind::Signal, signal as u32, &[]);
+    }
+
+    /// Time between such a signal and KILL, as the user has said it.
+    pub(super) fn kill_after(&self) -> Option<Duration> {
+        self.options.batch.kill_after()
     }
 
     /// We detach, the job continues.

@@ -81,6 +81,7 @@ pub enum Key {
     DetachOnHangup,
     Timeout,
     Time,
+    KillAfter,
     OnDeadlock,
     OnIdle,
     Name,
@@ -315,6 +316,12 @@ pub const OPTIONS: &[Spec] = &[
         &["time", "t"],
         &["LIMIT"],
         "time limit of a job of the cluster: 10m, 2h, minutes, HH:MM:SS, D-HH:MM; then TERM, 10 s later KILL, status 124",
+    ),
+    option(
+        Key::KillAfter,
+        &["kill-after"],
+        &["SECONDS"],
+        "between the signal that ends the job, or TERM at its limit, and KILL: seconds, or 2m, 1h (default: 1 s; at --time 10 s; at --timeout no TERM)",
     ),
     option(
         Key::OnDeadlock,
@@ -716,6 +723,7 @@ const GROUPS: [(&str, &[Key]); 7] = [
         &[
             Key::Timeout,
             Key::Time,
+            Key::KillAfter,
             Key::OnDeadlock,
             Key::OnIdle,
             Key::Name,

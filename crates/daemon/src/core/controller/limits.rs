@@ -1,7 +1,8 @@
 //! The time of jobs: how long they may run, since when they are suspended.
 //!
 //! ```text
-//! all ranks run --limit, without the time suspended--> TERM, one line, status 124 --GRACE_MS--> killed
+//! all ranks run --limit, without the time suspended--> TERM, one line, status 124 --grace--> killed
+//!               --`tutti kill --kill-after`---------> TERM                        --grace--> killed
 //! ```
 //!
 //! What is known of it is in the order ([`Clock`](crate::message::Clock)), so the controller that takes the
@@ -20,10 +21,11 @@ use tutti_protocol::users::SuspendedBy;
 
 /// Order that a job gets at its limit.
 pub(super) const TERM: u32 = Signal::TERM.as_raw() as u32;
-/// Between TERM to the steps of a script and TERM to the script.
-const SCRIPT_GRACE_MS: u64 = 5_000;
-/// Between TERM and KILL.
+/// Between TERM and KILL, where the user has not said it (`--kill-after`). A script gets TERM when half of it
+/// has passed since its steps got it.
 const GRACE_MS: u64 = 10_000;
+/// Exit status of a job that a user has ended and that did not end by TERM.
+const KILLED: u8 = 128 + 9;
 /// Exit status of a job that has reached its limit, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
 
@@ -43,7 +45,7 @@ impl JobRecord {
     pub(super) fn learn_clock(&mut self) {
         let clock = self.order.clock;
         self.started_ms = self.started_ms.or(clock.started_ms);
-        if clock.since_term.is_some() {
+        if clock.since_term.is_some() && clock.grace_ms.is_none() {
             self.record_limit();
         }
     }
@@ -72,15 +74,29 @@ impl JobRecord {
     /// Something is to be done because of its limit.
     pub(super) fn is_past_limit(&self, boot_ms: u64) -> bool {
         let clock = &self.order.clock;
-        let Some((limit_ms, _)) = self.launch.batch.limit() else { return false };
         if self.is_killed() || self.queued.is_some() {
             return false;
         }
         let runs = self.order.run != Run::Stop && clock.ran.since_ms.is_some();
-        match clock.since_term {
-            Some(since_term) => since_term.at(boot_ms) >= GRACE_MS,
-            None => runs && clock.ran.at(boot_ms) >= limit_ms,
+        match (clock.since_term, self.launch.batch.limit()) {
+            (Some(since_term), _) => since_term.at(boot_ms) >= self.grace_ms(),
+            (None, Some((limit_ms, _))) => runs && clock.ran.at(boot_ms) >= limit_ms,
+            (None, None) => false,
         }
+    }
+
+    /// Time between TERM and KILL.
+    fn grace_ms(&self) -> u64 {
+        let by_user = self.order.clock.grace_ms;
+        let by_option = || Some(self.launch.batch.kill_after()?.as_millis() as u64);
+        by_user.or_else(by_option).unwrap_or(GRACE_MS)
+    }
+
+    /// A user ends it: its ranks get TERM, and KILL follows after this time.
+    pub(super) fn end_within(&mut self, kill_after_ms: u64, now: Clocks) {
+        let clock = &mut self.order.clock;
+        clock.since_term.get_or_insert(Elapsed { ms: 0, since_ms: Some(now.boot_ms) });
+        clock.grace_ms = Some(clock.grace_ms.map_or(kill_after_ms, |ms| ms.min(kill_after_ms)));
     }
 
     /// Step of the limit at which its steps have had TERM, and its script has had time to see how they end:
@@ -89,7 +105,7 @@ impl JobRecord {
         let Some(since_term) = self.order.clock.since_term else { return false };
         self.launch.steps.allocation.is_some()
             && !self.is_ending()
-            && since_term.at(boot_ms) >= SCRIPT_GRACE_MS
+            && since_term.at(boot_ms) >= self.grace_ms() / 2
             && !self.order.signals.iter().any(|(_, signal)| *signal == TERM)
     }
 
@@ -103,7 +119,8 @@ impl JobRecord {
         }
         // What ranks that have ended left behind hears no signal.
         if self.order.clock.since_term.is_some() || self.is_ending() {
-            self.end_by(None, TIMED_OUT);
+            let by_user = self.order.clock.grace_ms.is_some();
+            self.end_by(None, if by_user { KILLED } else { TIMED_OUT });
             return false;
         }
         self.order.clock.since_term = Some(Elapsed { ms: 0, since_ms: Some(boot_ms) });

@@ -8,6 +8,7 @@ use super::answers::{Asker, Requester};
 use super::bounds::{REFUSAL_BYTES_MAX, check_room};
 use super::filings::Filing;
 use super::job::{JobRecord, command, shorten};
+use super::limits::TERM;
 use super::{Controller, allocation, allowance, listing, log, placement, scheduler};
 use crate::core::action::Action;
 use crate::core::job_event::{JobEvent, Submitted};
@@ -362,6 +363,13 @@ impl Controller {
         }
         let job = self.jobs.get_mut(id)?;
         let (was, was_detached) = (job.order.run, job.detached);
+        // What has no ranks yet hears no signal.
+        let control =
+            if job.queued.is_some() && matches!(control, Control::End(_)) { Control::Kill } else { control };
+        if let Control::End(kill_after_ms) = control {
+            job.end_within(kill_after_ms, now);
+        }
+        let control = if matches!(control, Control::End(_)) { Control::Signal(TERM) } else { control };
         match control {
             Control::Suspend if was == Run::Go => {
                 job.set_run(Run::Stop, user.uid, now);
@@ -385,6 +393,8 @@ impl Controller {
                 });
                 job.end_by(None, 128 + 9);
             }
+            // It is a signal by now.
+            Control::End(_) => {}
             Control::Signal(signal) => {
                 job.signal(signal);
                 // Who is to end must be able to hear it.
@@ -434,7 +444,7 @@ impl Controller {
         user: User,
     ) {
         match control {
-            Control::Suspend | Control::Resume | Control::Signal(_) => {}
+            Control::Suspend | Control::Resume | Control::Signal(_) | Control::End(_) => {}
             // Its end ends them; the others are about its front end.
             Control::Kill | Control::Abandon | Control::Window(..) | Control::Detach => return,
         }

@@ -75,6 +75,48 @@ fn cluster_sim_time_limit_survives_controller_death() {
     assert!(tried > 40 || seeds(2).len() == 1, "{tried} jobs reached their limit");
 }
 
+/// Between TERM and KILL passes what the user has said, at a limit and when the user ends the job, also where
+/// the controller dies meanwhile.
+#[test]
+fn cluster_sim_kill_comes_as_long_after_term_as_the_user_says() {
+    const KILL_AFTER_MS: u64 = 20_000;
+    let mut tried = [0; 2];
+    for seed in seeds(60) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_jobs_hang(1..2);
+        let by_user = seed % 2 == 0;
+        let batch = match by_user {
+            true => Batch::default(),
+            false => Batch { time_ms: Some(1_000), kill_after_ms: Some(KILL_AFTER_MS), ..Batch::default() },
+        };
+        let submitted = world.submit_on(1, &[1, 2], batch);
+        await_that(&mut world, seed, "it is submitted", |world| world.is_answered(submitted));
+        await_that(&mut world, seed, "it has begun", |world| world.has_started(JobId(1)));
+        if by_user {
+            let end = world.user_requests(2, Request::Control(JobId(1), Control::End(KILL_AFTER_MS)));
+            await_that(&mut world, seed, "it gets TERM", |world| world.is_answered(end));
+        }
+        let began_ms = world.now_ms;
+        let waits = world.user_requests(2, Request::Wait(JobId(1)));
+        world.run_until(began_ms + 3_000 + seed % 8 * 1_000);
+        if seed % 3 > 0 {
+            world.replace_daemon(0, 800);
+        }
+        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
+        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        if row.status == Some(1) {
+            // A starter has died.
+            continue;
+        }
+        tried[usize::from(by_user)] += 1;
+        assert_eq!(row.status, Some(if by_user { 137 } else { 124 }), "TUTTI_SIM_SEED={seed}: {row:?}");
+        let took_ms = world.now_ms - began_ms;
+        assert!((19_500..29_000).contains(&took_ms), "TUTTI_SIM_SEED={seed}: {took_ms} ms");
+    }
+    assert!(tried.iter().all(|tried| *tried > 15) || seeds(2).len() == 1, "{tried:?} jobs were killed");
+}
+
 /// Clocks that are set neither end a job before its limit nor let it run on behind it, also where the
 /// controller dies and the next one has it from nodes whose clocks show anything.
 #[test]
