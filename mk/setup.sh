@@ -13,6 +13,7 @@ package_of() {
     taskset | setpriv | unshare | nsenter) echo util-linux ;;
     gcc) echo gcc libc6-dev ;;
     nm | readelf) echo binutils ;;
+    llvm-config-19) echo llvm-19-dev ;;
     dpkg-deb) echo dpkg ;;
     ip) echo iproute2 ;;
     pgrep) echo procps ;;

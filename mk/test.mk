@@ -1,7 +1,7 @@
 # All that must hold before a change lands. What tests need comes first, before anything is built; the tests come last, so that
 # the runner's closing lines are in view.
 .PHONY: test fmt clippy doc unit
-test: test-setup peer-setup fmt testing clippy doc loom unit ## build target/dist, then format, lints, documentation, all tests
+test: test-setup peer-setup fmt dsm-plugin testing clippy doc loom unit ## build target/dist, then format, lints, documentation, all tests
 
 fmt: setup ## the format is rustfmt's
 	$(CARGO) fmt --all --check

@@ -2,9 +2,27 @@
 macros=$prefix/share/tutti/parmacs.m4
 translated=
 count=0
+dsm=            # adsm: the plugin makes notes of stores; twin: pages are compared; empty: as there is
+switches=       # of the plugin
+compiles=no     # whether anything is compiled here
+strangers=      # objects that make no notes
 for arg do
     shift
     case $arg in
+    --dsm=adsm | --dsm=twin) dsm=${arg#*=}; continue ;;
+    --dsm=*) say "tutticc: $arg: adsm and twin are known" >&2; exit 1 ;;
+    --rcop=*)
+        for word in $(printf %s "${arg#*=}" | tr , ' '); do
+            case $word in
+            all) switches= ;;
+            none) switches="-mllvm -rcop-ia=false -mllvm -rcop-re=false -mllvm -rcop-private=false" ;;
+            ia | re | private) switches="$switches -mllvm -rcop-$word=true" ;;
+            no-ia | no-re | no-private) switches="$switches -mllvm -rcop-${word#no-}=false" ;;
+            *) say "tutticc: $arg: $word is not known; all, none, ia, re, private, and these with no- are" >&2; exit 1 ;;
+            esac
+        done
+        continue
+        ;;
     -fopenmp | -fopenmp=*)
         say "tutticc: $arg: threads of OpenMP do not share memory between nodes; CREATE makes processes that do" >&2
         exit 1
@@ -27,11 +45,55 @@ for arg do
             case $arg in */*) folder=${arg%/*} ;; esac
             mkdir "$translated/$count" || exit 1
             m4 -s -Ulen -Uindex -- "$macros" "$arg" >"$translated/$count/$name.c" || exit 1
+            compiles=yes
             set -- "$@" -iquote "$folder" "$translated/$count/$name.c"
             continue
+        fi
+        compiles=yes
+        ;;
+    -flto=thin) thin=$arg ;;
+    -) compiles=yes ;;
+    -*) ;;
+    *.c | *.i | *.cc | *.cpp | *.cxx | *.c++ | *.ii | *.bc | *.ll) compiles=yes ;;
+    *.s | *.S) strangers=$arg ;;
+    *.o) [ ! -r "$arg" ] || grep -qa tutti_rcop_object -- "$arg" || strangers=$arg ;;
+    *.a)
+        # One name of a member a line, and one mark in each that makes notes.
+        if [ -r "$arg" ] && [ "$(ar t "$arg" | wc -l)" != "$(nm -- "$arg" 2>/dev/null | grep -c ' tutti_rcop_object$')" ]; then
+            strangers=$arg
         fi
         ;;
     esac
     set -- "$@" "$arg"
 done
+
+# The plugin is one of clang 19. Without it any compiler serves: pages are compared.
+plugin=$libdir/tutti/rcop.so noted=
+case $compiler in
+cc) [ "$dsm" = twin ] || ! command -v clang-19 >/dev/null 2>&1 || [ ! -r "$plugin" ] || compiler=clang-19 ;;
+esac
+case ${compiler%% *} in
+clang-19 | */clang-19) ;;
+*) plugin= ;;
+esac
+[ "$dsm" != twin ] && [ -r "$plugin" ] || plugin=
+if [ -n "$plugin" ]; then
+    if [ -n "${thin:-}" ]; then
+        say "tutticc: $thin: no notes would be made at the link; -flto, or --dsm=twin" >&2
+        exit 1
+    fi
+    noted=$libdir/tutti/parmacs_noted.o
+    if [ -n "$strangers" ] && [ $link$inputs = yesyes ]; then
+        [ $mode != run ] || say "tutticc: $strangers makes no notes of its stores: pages are compared (--dsm=twin)" >&2
+        noted=
+    fi
+elif [ "$dsm" = adsm ]; then
+    say "tutticc: --dsm=adsm needs clang-19 and its plugin, which \`make dsm\` builds" >&2
+    exit 1
+elif [ -z "$dsm$strangers" ] && [ $mode$compiles = runyes ]; then
+    say "tutticc: without clang-19 and its plugin (\`make dsm\`) pages are compared (--dsm=twin)" >&2
+fi
+[ -n "$plugin" ] || switches=
+loads=$plugin
+[ $compiles = yes ] || [ $mode != run ] || loads= switches=
 

@@ -1,6 +1,9 @@
 //! The promises of shared memory with PARMACS macros, on one node and on virtual nodes. Between machines:
 //! `tests/machines`.
 
+mod nests;
+mod rcop;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +14,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn compile(source: &str, scratch: &Scratch) -> PathBuf {
     compile_with("tutticc", source, scratch.path())
+}
+
+/// A program whose pages are compared, by whatever compiler. With notes: [`rcop`].
+fn compile_twin(source: &str, scratch: &Scratch) -> PathBuf {
+    let compiled = scratch.path().join(Path::new(source).file_stem().expect("a file"));
+    let mut command = program("tutticc");
+    command.args(["--dsm=twin", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]).arg(root().join(source));
+    run(command.arg("-o").arg(&compiled), LIMIT).expect_success();
+    compiled
 }
 
 /// A run on so many ranks and virtual nodes.
@@ -43,7 +55,7 @@ fn digest(ran: Ran) -> String {
 fn results_are_equal(name: &str, runs: &[(u32, u32)]) {
     let scratch = Scratch::new(&format!("dsm-{name}"));
     for (source, arguments) in PROGRAMS {
-        let compiled = compile(source, &scratch);
+        let compiled = compile_twin(source, &scratch);
         let on = |ranks: u32, nodes| {
             let arguments: Vec<_> =
                 arguments.iter().map(|word| word.replace('%', &ranks.to_string())).collect();

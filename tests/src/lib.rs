@@ -239,6 +239,12 @@ fn compile_by(wrapper: &str, header: Option<&str>, source: &str, folder: &Path) 
     let script = std::fs::read(compiler().get_program()).expect("the wrapper is a file");
     let mut key = DefaultHasher::new();
     (format!("{:?}", compiler()), script, &text).hash(&mut key);
+    if wrapper == "tutticc" {
+        // What it links, and the plugin that it compiles with.
+        for name in ["parmacs_start.o", "parmacs_noted.o", "rcop.so"] {
+            std::fs::read(dist().join("lib/tutti").join(name)).ok().hash(&mut key);
+        }
+    }
     let kept = root().join("target/tmp/programs");
     let kept = kept.join(format!("{}-{:016x}", source.replace('/', "-"), key.finish()));
     let _ = std::fs::remove_file(&program);

@@ -2,11 +2,13 @@
 //! `tutticc` puts in the place of functions of the C library.
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use core::ptr::NonNull;
 
 use tutti_dsm::create::{self, Function};
+use tutti_dsm::note::OpenRange;
 use tutti_dsm::object::{self, Kind};
 use tutti_dsm::site::Site;
-use tutti_dsm::{fault, replay, start};
+use tutti_dsm::{executor, fault, note, replay, start};
 
 /// The line that a macro stands in.
 ///
@@ -21,7 +23,31 @@ unsafe fn site<'a>(file: *const c_char, line: c_uint) -> Site<'a> {
 /// See `parmacs_start.c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_dsm_begin() {
-    start::begin();
+    start::begin(None);
+}
+
+/// The same for a program all of whose stores are noted. The open range is the calling thread's.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_begin_noted(open: NonNull<OpenRange>) {
+    start::begin(Some(open));
+}
+
+/// A store of so many bytes follows; compiled code calls it for addresses with the arena's tag.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_note(address: *mut c_void, bytes: usize) {
+    note::add(address.addr(), bytes);
+}
+
+/// Stores to rows of so many bytes follow, whose beginnings are a stride apart.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_note_rows(address: *mut c_void, bytes: usize, stride: isize, rows: usize) {
+    note::add_rows(address.addr(), bytes, stride, rows);
+}
+
+/// A call of a function follows that makes no notes.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_rearm() {
+    executor::rearm();
 }
 
 /// See `parmacs.h`.

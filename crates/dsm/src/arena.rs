@@ -12,7 +12,8 @@
 
 use crate::core::member::{Access, Frames};
 use crate::core::unit::{Run, UNIT_BYTES};
-use crate::{failure, os};
+use crate::{failure, note, os};
+use std::ops::Range;
 
 /// Where the arena begins, on all ranks. Free under AddressSanitizer and valgrind.
 pub const BASE: usize = 0x2000_0000_0000;
@@ -107,8 +108,24 @@ impl Frames for Arena {
         }
     }
 
-    fn with_twin(&self, unit: u32) -> (&[u8], &[u8]) {
-        (os::bytes(self.at(unit, 0), UNIT_BYTES), os::bytes(self.twin_at(unit), UNIT_BYTES))
+    fn frame(&self, unit: u32) -> &[u8] {
+        os::bytes(self.at(unit, 0), UNIT_BYTES)
+    }
+
+    fn twin(&self, unit: u32) -> &[u8] {
+        os::bytes(self.twin_at(unit), UNIT_BYTES)
+    }
+
+    fn next_noted(&self, unit: u32, from: usize) -> Option<Range<usize>> {
+        note::next(unit, from)
+    }
+
+    fn drop_notes(&mut self, unit: u32) {
+        note::drop_unit(unit);
+    }
+
+    fn drop_all_notes(&mut self) -> usize {
+        note::drop_all()
     }
 
     fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
@@ -160,7 +177,7 @@ mod tests {
         arena.store(2, 8, &[1, 2]);
         arena.make_twin(2);
         arena.store(2, 9, &[5]);
-        let (frame, twin) = arena.with_twin(2);
+        let (frame, twin) = (arena.frame(2), arena.twin(2));
         assert_eq!((&frame[7..11], &twin[7..11]), (&[0, 1, 5, 0][..], &[0, 1, 2, 0][..]));
         arena.drop_twin(2);
         let mut found = [0; 2];

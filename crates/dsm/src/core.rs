@@ -14,6 +14,7 @@
 //! | [`time`] | vector times |
 //! | [`interval`] | the log of write notices |
 //! | [`page`] | what this node has of each unit |
+//! | [`notes`] | which bytes compiled code has noted as stored |
 //! | [`difference`] | which bytes of a copy are not those of its twin |
 //! | [`message`] | records and messages between nodes |
 //! | [`sync`] | locks, barriers, flags and the heap, at the node that keeps them |
@@ -27,6 +28,7 @@ pub mod difference;
 pub mod interval;
 pub mod member;
 pub mod message;
+pub mod notes;
 pub mod page;
 pub mod sync;
 pub mod time;

@@ -28,7 +28,7 @@ use tutti_shm::report::Wait;
 use crate::arena::Arena;
 use crate::core::member::{Counters, Member, Port, Sent};
 use crate::core::message::KINDS;
-use crate::failure;
+use crate::{failure, note};
 
 /// Where the last differences to a rank end, and whether it was asked to acknowledge them.
 type Handed = Option<(Mark, bool)>;
@@ -253,6 +253,18 @@ pub(crate) fn close_arena() -> std::io::Result<()> {
     let Some(_rank) = rank::enter() else { return Ok(()) };
     // SAFETY: the lock is ours.
     unsafe { state() }.map_or(Ok(()), |state| state.arena.close())
+}
+
+/// Code that makes no notes is about to run: its stores have to fault. Compiled code calls this.
+pub fn rearm() {
+    if !note::count_rearm() {
+        return;
+    }
+    let Some(_rank) = rank::enter() else { return };
+    // SAFETY: the lock is ours.
+    if let Some(state) = unsafe { state() } {
+        state.member.rearm(&mut state.arena);
+    }
 }
 
 /// Work done so far.

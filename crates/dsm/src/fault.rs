@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use tutti_runtime::rank::LOCK;
 
 use crate::arena::BASE;
+use crate::core::member::Touch;
+use crate::core::page::Store;
 use crate::core::unit::UNIT_BYTES;
-use crate::{executor, failure, os};
+use crate::{executor, failure, note, os};
 
 /// The network's calls need tens of KiB.
 const STACK_BYTES: usize = 512 << 10;
@@ -117,7 +119,12 @@ fn serve(offset: usize, is_write: bool) {
         executor::call(|member| member.begin_touch(offset as u64));
         note_allocated((unit as usize + 1) * UNIT_BYTES);
     }
-    if executor::call(|member| member.begin_fault(unit, is_write)).is_none() {
+    let touch = match is_write {
+        true if note::contains(offset) => Touch::Store(Store::Noted),
+        true => Touch::Store(Store::Unnoted),
+        false => Touch::Load,
+    };
+    if executor::call(|member| member.begin_fault(unit, touch)).is_none() {
         failure::end(format_args!(
             "shared memory is touched at {:#x} after its end, or in a child of a rank",
             BASE + offset

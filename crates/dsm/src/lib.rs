@@ -6,6 +6,7 @@
 //! | [`core`] | the protocol: pages, intervals, vector times, locks, barriers; without I/O, clock and `unsafe` |
 //! | [`arena`] | the memory: one address on all ranks, permissions by mprotect, twins |
 //! | [`fault`] | the handler of SIGSEGV |
+//! | [`note`] | stores that compiled code has noted |
 //! | [`executor`] | the member of this rank on the network; calls that wait |
 //! | [`node`] | locks, barriers and flags of a job on one node, which has no protocol |
 //! | [`start`] | the place in the job, and its end |
@@ -14,10 +15,11 @@
 //! | [`create`] | processes: all ranks run `main` up to CREATE |
 //! | [`replay`] | what `main` gets from outside before CREATE: once for all ranks |
 //! | [`site`] | a line of the program |
+//! | `statistics` | what each rank has counted, at the end |
 //! | [`failure`] | what cannot go on: one line, and the end of the job |
 //!
-//! `unsafe` is allowed in `os`, `fault`, `executor` and `replay`, and where MPI and the program's functions
-//! are called.
+//! `unsafe` is allowed in `os`, `fault`, `note`, `executor` and `replay`, and where MPI and the program's
+//! functions are called.
 
 pub mod arena;
 #[deny(unsafe_code)]
@@ -27,6 +29,7 @@ pub mod executor;
 pub mod failure;
 pub mod fault;
 pub mod node;
+pub mod note;
 pub mod object;
 mod os;
 pub mod process;
@@ -34,3 +37,4 @@ pub mod replay;
 pub mod site;
 pub mod size;
 pub mod start;
+mod statistics;

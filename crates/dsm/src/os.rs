@@ -103,6 +103,12 @@ pub(crate) fn bytes<'a>(address: usize, count: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(pointer(address), count) }
 }
 
+/// Words of ours, zero at first, that one user has.
+pub(crate) fn words_mut(address: usize, count: usize) -> &'static mut [u64] {
+    // SAFETY: the place is a fresh mapping that stays until the process ends; the caller has just made it.
+    unsafe { std::slice::from_raw_parts_mut(pointer(address).cast(), count) }
+}
+
 /// A word that ranks of the node share, or of this process.
 pub(crate) fn word<'a>(address: usize) -> &'a std::sync::atomic::AtomicU64 {
     // SAFETY: the place is aligned, inside a mapping that stays until the process ends, and only reached so.

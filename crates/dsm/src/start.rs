@@ -24,8 +24,9 @@ use crate::arena::{Arena, BASE, Mprotect};
 use crate::core::sync::Blocks;
 use crate::core::unit::UNIT_BYTES;
 use crate::node::{WORDS_BYTES, Words};
+use crate::note::OpenRange;
 use crate::process::{Processes, Running, Stage, View, Way, running};
-use crate::{executor, failure, fault, os, replay, size};
+use crate::{executor, failure, fault, note, os, replay, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
 const VERSION: u64 = 1;
@@ -40,8 +41,9 @@ struct Card {
     range: [u64; 2],
 }
 
-/// Takes this process's place in its job. Called once, before `main`.
-pub fn begin() {
+/// Takes this process's place in its job. Called once, before `main`; with the open range of notes where all
+/// of the program's stores are noted.
+pub fn begin(open: Option<NonNull<OpenRange>>) {
     let bytes = size::wanted();
     // SAFETY: the places are null, which MPI allows.
     unsafe { api::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) };
@@ -69,7 +71,8 @@ pub fn begin() {
     let cards = exchange(&card);
     compare(me, &cards);
     let range = if is_owner { range } else { Range { offset: cards[0].range[0], bytes: cards[0].range[1] } };
-    let way = if nodes > 1 { begin_protocol(&job, bytes, range) } else { begin_words(&job, bytes, range) };
+    let way =
+        if nodes > 1 { begin_protocol(&job, bytes, range, open) } else { begin_words(&job, bytes, range) };
     let stage = if me == 0 { Stage::Main } else { Stage::Replaying };
     let (processes, view) = (Processes::default(), View { bytes, range });
     let started = Running { job, way, stage, processes, objects: 0, blocks: Blocks::new(bytes), view };
@@ -82,12 +85,11 @@ pub fn begin() {
 
 /// The program has come to its end, by whatever way: `exit` calls it.
 extern "C" fn leave() {
-    let Some((me, stage, created, awaited)) = running()
-        .as_ref()
-        .map(|running| (running.me(), running.stage, running.processes.created, running.processes.awaited))
-    else {
-        return;
+    let facts = |running: &Running| {
+        let Processes { created, awaited } = running.processes;
+        (running.me(), running.ranks(), running.stage, created, awaited)
     };
+    let Some((me, ranks, stage, created, awaited)) = running().as_ref().map(facts) else { return };
     match stage {
         Stage::Main if created != awaited => failure::end(format_args!(
             "rank 0 ends before WAIT_FOR_END: {created} processes were created beside it"
@@ -101,6 +103,7 @@ extern "C" fn leave() {
     }
     os::flush_streams();
     meet();
+    statistics::print(me, ranks);
     *running() = None;
     // SAFETY: all ranks end MPI, which we have started.
     unsafe { api::MPI_Finalize() };
@@ -109,10 +112,11 @@ extern "C" fn leave() {
 /// From now on this rank sees the shared memory.
 pub(crate) fn join(running: &mut Running) {
     show_arena(running);
-    if let Way::Nodes = running.way
-        && let Err(error) = executor::close_arena()
-    {
-        failure::end(format_args!("shared memory cannot be protected: {error}"));
+    if let Way::Nodes = running.way {
+        if let Err(error) = executor::close_arena() {
+            failure::end(format_args!("shared memory cannot be protected: {error}"));
+        }
+        note::open();
     }
 }
 
@@ -177,7 +181,7 @@ fn compare(me: usize, cards: &[Card]) {
     }
 }
 
-fn begin_protocol(job: &Job, bytes: usize, range: Range) -> Way {
+fn begin_protocol(job: &Job, bytes: usize, range: Range, open: Option<NonNull<OpenRange>>) -> Way {
     let refuse = |error: std::io::Error| -> ! {
         failure::end(format_args!("shared memory of {bytes} bytes cannot be mapped: {error}"))
     };
@@ -186,6 +190,9 @@ fn begin_protocol(job: &Job, bytes: usize, range: Range) -> Way {
     // It stays until the process ends.
     std::mem::forget(mapping);
     let arena = Arena::new(bytes, system, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
+    if let Some(open) = open {
+        note::install(open, BASE, bytes).unwrap_or_else(|error| refuse(error));
+    }
     let mut rank = rank::enter().expect("MPI has started");
     executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, arena);
     LOCK.name_owner();
@@ -215,10 +222,11 @@ fn show(running: &Running) {
         return;
     }
     show_arena(running);
-    if let Way::Nodes = running.way
-        && let Err(error) = executor::close_arena()
-    {
-        failure::end(format_args!("shared memory cannot be protected: {error}"));
+    if let Way::Nodes = running.way {
+        if let Err(error) = executor::close_arena() {
+            failure::end(format_args!("shared memory cannot be protected: {error}"));
+        }
+        note::open();
     }
 }
 

@@ -45,6 +45,8 @@ pub enum Need {
     Cmake,
     /// `fortran`: gfortran is installed.
     Fortran,
+    /// `rcop`: clang 19 is installed, and the plugin is built (`make dsm`).
+    Rcop,
     /// `dpkg`: the system's packages are Debian's.
     Dpkg,
     /// `libomp`: LLVM's OpenMP run time is installed, or can be had from Debian.
@@ -58,7 +60,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 17] = [
+    const ALL: [Need; 18] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
@@ -71,6 +73,7 @@ impl Need {
         Need::Ip,
         Need::Cmake,
         Need::Fortran,
+        Need::Rcop,
         Need::Dpkg,
         Need::Libomp,
         Need::Cores,
@@ -93,6 +96,7 @@ impl Need {
             Need::Ip => "ip",
             Need::Cmake => "cmake",
             Need::Fortran => "fortran",
+            Need::Rcop => "rcop",
             Need::Dpkg => "dpkg",
             Need::Libomp => "libomp",
             Need::Cores => "cores",
@@ -147,7 +151,8 @@ pub fn has_command_for_part(need: Need, command: &str) -> bool {
     found
 }
 
-fn is_in_path(command: &str) -> bool {
+/// Whether a command is in `PATH`.
+pub fn is_in_path(command: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(command).is_file())
 }

@@ -11,11 +11,12 @@
 //! differences allocate nothing: a fault may come while the program is inside its allocator.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::difference;
 use super::interval::{Log, Part};
 use super::message::{self, Call, Differences, Message};
-use super::page::Pages;
+use super::page::{Pages, Store};
 use super::sync::{Granted, Grants, Kept, Violation};
 use super::time::VectorTime;
 use super::unit::{HOME_UNITS, Run, UNIT_BYTES, runs_of};
@@ -39,8 +40,16 @@ pub trait Frames {
     fn make_twin(&mut self, unit: u32);
     /// The twin is not needed any more.
     fn drop_twin(&mut self, unit: u32);
-    /// A unit that has a twin, and the twin. The program does not run meanwhile.
-    fn with_twin(&self, unit: u32) -> (&[u8], &[u8]);
+    /// A unit. The program does not run meanwhile.
+    fn frame(&self, unit: u32) -> &[u8];
+    /// The twin of a unit that has one.
+    fn twin(&self, unit: u32) -> &[u8];
+    /// The first run of bytes of a unit from `from` on that the program has noted.
+    fn next_noted(&self, unit: u32, from: usize) -> Option<Range<usize>>;
+    /// The notes of a unit are not needed any more.
+    fn drop_notes(&mut self, unit: u32);
+    /// The interval ends: no note is needed any more. How many units still had some.
+    fn drop_all_notes(&mut self) -> usize;
     /// Stores bytes from `offset` of a unit on, byte by byte: the program may store to others beside them.
     fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]);
     /// Loads bytes from `offset` of a unit on; the program may be storing.
@@ -89,6 +98,15 @@ pub enum Goal {
     },
 }
 
+/// What the program was about to do when it faulted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// A load, or an access of which the processor does not say what it is.
+    Load,
+    /// A store.
+    Store(Store),
+}
+
 /// Counts of the work done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -100,6 +118,12 @@ pub struct Counters {
     pub fetched_units: u64,
     /// Twins made.
     pub twins: u64,
+    /// Units whose first store in an interval was noted.
+    pub noted_stores: u64,
+    /// Units whose first store in an interval was not.
+    pub unnoted_stores: u64,
+    /// Units with notes to which nothing was stored in the interval.
+    pub notes_without_store: u64,
     /// Records of differences, and the bytes that the program had stored in them.
     pub difference_records: u64,
     /// See above.
@@ -110,6 +134,26 @@ pub struct Counters {
     pub dropped_units: u64,
     /// Messages of locks, barriers and flags.
     pub messages: u64,
+}
+
+impl Counters {
+    /// The counts with their names, as they are printed.
+    pub fn named(&self) -> [(&'static str, u64); 12] {
+        [
+            ("noted_stores", self.noted_stores),
+            ("unnoted_stores", self.unnoted_stores),
+            ("notes_without_store", self.notes_without_store),
+            ("faults", self.faults),
+            ("fetches", self.fetches),
+            ("fetched_units", self.fetched_units),
+            ("twins", self.twins),
+            ("difference_records", self.difference_records),
+            ("difference_bytes", self.difference_bytes),
+            ("intervals", self.intervals),
+            ("dropped_units", self.dropped_units),
+            ("messages", self.messages),
+        ]
+    }
 }
 
 /// Copies whose stores go to their homes.
@@ -133,7 +177,7 @@ impl Flush {
 #[derive(Debug)]
 enum Task {
     Idle,
-    Fault { unit: u32, is_write: bool },
+    Fault { unit: u32, touch: Touch },
     Release { flush: Flush, then: Option<Request> },
     Await { keeper: usize, is_full: bool },
     Acquire { flush: Flush, drops: Vec<u32>, grant: Message, is_full: bool },
@@ -287,9 +331,18 @@ impl Member {
     }
 
     /// The program has touched a unit that it may not touch.
-    pub fn begin_fault(&mut self, unit: u32, is_write: bool) {
+    pub fn begin_fault(&mut self, unit: u32, touch: Touch) {
         self.counters.faults += 1;
-        self.begin(Task::Fault { unit, is_write });
+        self.begin(Task::Fault { unit, touch });
+    }
+
+    /// Code that makes no notes is about to run: its first store to a unit faults, also where noted stores
+    /// have made the unit writable.
+    pub fn rearm(&mut self, frames: &mut impl Frames) {
+        if mutated!(self, ForeignStoreUnnoted) {
+            return;
+        }
+        runs_of(&mut self.pages.rearm()).into_iter().for_each(|run| frames.allow(run, Access::Read));
     }
 
     /// The program wants a lock.
@@ -403,14 +456,14 @@ impl Member {
     /// A call that releases, and perhaps acquires then.
     fn begin_release(&mut self, keeper: usize, call: Call, is_answered: bool) {
         let is_full = matches!(call, Call::Arrive { count, .. } if count == self.nodes as u64);
-        let flush = Flush::new(self.pages.twinned().to_vec(), &self.pages);
+        let flush = Flush::new(self.pages.pending().to_vec(), &self.pages);
         let then = Some(Request { keeper, call, is_answered, is_full });
         self.begin(Task::Release { flush, then });
     }
 
     /// One step of a fault; whether the call is over, or another step may follow.
     fn advance_fault(&mut self, port: &mut impl Port, frames: &mut impl Frames) -> bool {
-        let Task::Fault { unit, is_write } = self.task else { return false };
+        let Task::Fault { unit, touch } = self.task else { return false };
         if !self.pages.is_present(unit) {
             let run = self.predict(unit);
             let fetch = self.fetch.get_or_insert(Fetch { run, is_sent: false, got_bytes: 0 });
@@ -429,19 +482,28 @@ impl Member {
             frames.allow(fetch.run, Access::Read);
         }
         let is_silent = mutated!(self, HomeUnnoticed) && self.pages.is_home(unit);
-        if is_write && !is_silent {
-            if self.pages.note_store(unit) {
-                frames.make_twin(unit);
-                self.counters.twins += 1;
+        match touch {
+            Touch::Store(store) if !is_silent => {
+                self.note_store(unit, store, frames);
+                frames.allow(Run::of(unit), Access::Write);
             }
-            frames.allow(Run::of(unit), Access::Write);
-        } else if is_write || self.pages.is_writable(unit) {
-            frames.allow(Run::of(unit), Access::Write);
-        } else {
-            frames.allow(self.readable_run(unit), Access::Read);
+            Touch::Store(_) => frames.allow(Run::of(unit), Access::Write),
+            Touch::Load if self.pages.is_writable(unit) => frames.allow(Run::of(unit), Access::Write),
+            Touch::Load => frames.allow(self.readable_run(unit), Access::Read),
         }
         self.task = Task::Idle;
         true
+    }
+
+    fn note_store(&mut self, unit: u32, store: Store, frames: &mut impl Frames) {
+        match store {
+            Store::Noted => self.counters.noted_stores += 1,
+            Store::Unnoted => self.counters.unnoted_stores += 1,
+        }
+        if self.pages.note_store(unit, store) {
+            frames.make_twin(unit);
+            self.counters.twins += 1;
+        }
     }
 
     /// Units asked for with one: a fault behind the last run asks for one of twice its length.
@@ -486,10 +548,16 @@ impl Member {
     /// The stores of this interval are at their homes. What was written may be stored to again by a fault
     /// only, so that the next interval notices.
     fn close_interval(&mut self, flushed: &[u32], frames: &mut impl Frames) {
-        if !self.pages.has_written() {
+        let has_written = self.pages.has_written();
+        let mut units = self.pages.take_written();
+        if !mutated!(self, NotesKept) {
+            // Those of units that have their home here go nowhere.
+            units.iter().for_each(|unit| frames.drop_notes(*unit));
+            self.counters.notes_without_store += frames.drop_all_notes() as u64;
+        }
+        if !has_written {
             return;
         }
-        let mut units = self.pages.take_written();
         let early = |unit: &u32| !self.pages.is_home(*unit) && !flushed.contains(unit);
         if mutated!(self, EarlyFlushUnnoticed) {
             let kept = units.iter().copied().filter(|unit| !early(unit)).collect();
@@ -509,8 +577,8 @@ impl Member {
         let Task::Await { is_full, .. } = self.task else { return false };
         let drops = self.drops_of(&grant);
         let hit = |unit: &&u32| drops.binary_search(unit).is_ok();
-        let twinned: Vec<u32> = self.pages.twinned().iter().filter(hit).copied().collect();
-        let flush = Flush::new(twinned, &self.pages);
+        let pending: Vec<u32> = self.pages.pending().iter().filter(hit).copied().collect();
+        let flush = Flush::new(pending, &self.pages);
         self.task = Task::Acquire { flush, drops, grant, is_full };
         true
     }
@@ -544,8 +612,7 @@ impl Member {
         };
         if mutated!(self, StoresDropped) {
             while let Some(unit) = flush.units.pop() {
-                self.pages.note_flushed(unit);
-                frames.drop_twin(unit);
+                self.end_flush(unit, frames);
             }
             self.pages.drop_flushed();
         }
@@ -598,8 +665,7 @@ impl Member {
                 self.counters.difference_bytes += self.differences.record().len() as u64;
             }
             for &unit in &flush.units[flush.next..next] {
-                self.pages.note_flushed(unit);
-                frames.drop_twin(unit);
+                self.end_flush(unit, frames);
             }
             (flush.next, flush.offset) = (next, offset);
         }
@@ -609,21 +675,47 @@ impl Member {
 
     /// Adds what of a unit fits from `offset` on; where to go on in the next record.
     fn put_unit(&mut self, unit: u32, mut offset: usize, frames: &impl Frames) -> Option<usize> {
-        let (frame, twin) = frames.with_twin(unit);
-        while let Some(mut run) = difference::next(frame, twin, offset) {
+        while let Some(mut run) = self.next_stored(unit, offset, frames) {
             if mutated!(self, WholeWords) {
                 run = run.start / 8 * 8..run.end.next_multiple_of(8);
             }
             if mutated!(self, WholeUnits) {
                 run = if offset == 0 { 0..UNIT_BYTES } else { offset..UNIT_BYTES };
             }
-            let count = self.differences.put(run.start, &frame[run.clone()]);
+            let count = self.differences.put(run.start, &frames.frame(unit)[run.clone()]);
             offset = run.start + count;
             if offset < run.end {
                 return Some(offset);
             }
         }
         None
+    }
+
+    /// The first run of bytes of a copy from `from` on that the program has stored: by notes, by its twin, or
+    /// by both.
+    fn next_stored(&self, unit: u32, from: usize, frames: &impl Frames) -> Option<Range<usize>> {
+        let is_noted = self.pages.is_noted(unit) && !mutated!(self, NotesForgotten);
+        let noted = is_noted.then(|| frames.next_noted(unit, from)).flatten();
+        let is_compared = self.pages.is_twinned(unit);
+        let compared =
+            is_compared.then(|| difference::next(frames.frame(unit), frames.twin(unit), from)).flatten();
+        match (noted, compared) {
+            (Some(noted), Some(compared)) => {
+                Some(if noted.start <= compared.start { noted } else { compared })
+            }
+            (noted, compared) => noted.or(compared),
+        }
+    }
+
+    /// The stores of a copy have gone to its home: a twin and notes are not needed any more.
+    fn end_flush(&mut self, unit: u32, frames: &mut impl Frames) {
+        if self.pages.is_twinned(unit) {
+            frames.drop_twin(unit);
+        }
+        if !mutated!(self, NotesKept) {
+            frames.drop_notes(unit);
+        }
+        self.pages.note_flushed(unit);
     }
 
     fn handle_fetch(&mut self, from: usize, record: &[u8]) -> Option<()> {

@@ -2,12 +2,16 @@
 //!
 //! ```text
 //! (zero at first)
-//! ABSENT --fetched--> PRESENT --first store--> PRESENT, TWINNED, WRITTEN --release--> PRESENT
-//!   ^                    |                              | flushed early (a notice of it came)
+//! ABSENT --fetched--> PRESENT --first store--> PRESENT, WRITTEN, and --release--> PRESENT
+//!   ^                    |                     TWINNED or NOTED
+//!   |                    |                              | flushed early (a notice of it came)
 //!   '----notice----------'                              v
 //!   '--------------------------------------------- WRITTEN (named in the notice of the interval)
-//! home: always PRESENT, never TWINNED: what others send is stored into it
+//! home: always PRESENT, never TWINNED or NOTED: what others send is stored into it
 //! ```
+//!
+//! A copy whose first store was noted needs no twin: its notes say which bytes go home. It gets one besides
+//! when code without notes may store to it (`rearm`); then both count.
 //!
 //! Which accesses the memory permits is another matter ([`super::member::Frames::allow`]): a unit that is
 //! present may lack permission, and gets it by a fault without a message.
@@ -17,6 +21,18 @@ use super::unit::Homes;
 const PRESENT: u8 = 1;
 const TWINNED: u8 = 2;
 const WRITTEN: u8 = 4;
+const NOTED: u8 = 8;
+/// Code without notes may store to a copy, so the next fault there makes a twin, wherever it is.
+const REARMED: u8 = 16;
+
+/// How the program stores to a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// The byte is noted.
+    Noted,
+    /// It is not: a comparison has to find it.
+    Unnoted,
+}
 
 /// The units of an arena, as seen from a node. Its lists have room for all of them from the start, so that a
 /// fault allocates nothing.
@@ -25,8 +41,8 @@ pub struct Pages {
     me: usize,
     homes: Homes,
     flags: Vec<u8>,
-    /// Copies that have a twin.
-    twinned: Vec<u32>,
+    /// Copies that have a twin or notes.
+    pending: Vec<u32>,
     /// Units that this interval has written.
     written: Vec<u32>,
 }
@@ -39,7 +55,7 @@ impl Pages {
             me,
             homes,
             flags: vec![PRESENT; units as usize],
-            twinned: Vec::with_capacity(units as usize),
+            pending: Vec::with_capacity(units as usize),
             written: Vec::with_capacity(units as usize),
         }
     }
@@ -64,12 +80,18 @@ impl Pages {
         self.is_home(unit) || self.flags[unit as usize] & PRESENT != 0
     }
 
-    /// Whether a copy has stores that its home does not have yet.
+    /// Whether a copy has a twin.
     pub fn is_twinned(&self, unit: u32) -> bool {
         self.flags[unit as usize] & TWINNED != 0
     }
 
-    /// Whether stores of this interval are known already, so that more need no notice.
+    /// Whether notes say which bytes of a copy its home does not have yet.
+    pub fn is_noted(&self, unit: u32) -> bool {
+        self.flags[unit as usize] & NOTED != 0
+    }
+
+    /// Whether any store of this interval may follow without a fault. A copy that has notes alone faults
+    /// again when it has lost its permission.
     pub fn is_writable(&self, unit: u32) -> bool {
         let flags = self.flags[unit as usize];
         flags & WRITTEN != 0 && (self.is_home(unit) || flags & TWINNED != 0)
@@ -81,40 +103,54 @@ impl Pages {
     }
 
     /// The program is about to store to a unit; whether it needs a twin.
-    pub fn note_store(&mut self, unit: u32) -> bool {
+    pub fn note_store(&mut self, unit: u32, store: Store) -> bool {
         assert!(self.is_present(unit), "a store to unit {unit}, which is absent");
-        let needs_twin = !self.is_home(unit) && !self.is_twinned(unit);
+        let is_home = self.is_home(unit);
         let flags = &mut self.flags[unit as usize];
+        let store = if *flags & REARMED != 0 { Store::Unnoted } else { store };
         if *flags & WRITTEN == 0 {
             *flags |= WRITTEN;
             self.written.push(unit);
         }
-        if needs_twin {
-            *flags |= TWINNED;
-            self.twinned.push(unit);
+        let wanted = match store {
+            _ if is_home => return false,
+            Store::Noted => NOTED,
+            Store::Unnoted => TWINNED,
+        };
+        let needs_twin = store == Store::Unnoted && *flags & TWINNED == 0;
+        if *flags & (NOTED | TWINNED) == 0 {
+            self.pending.push(unit);
         }
+        *flags |= wanted;
         needs_twin
     }
 
-    /// The copies that have twins.
-    pub fn twinned(&self) -> &[u32] {
-        &self.twinned
+    /// Copies that have stores which their homes do not have yet.
+    pub fn pending(&self) -> &[u32] {
+        &self.pending
+    }
+
+    /// Copies without a twin, whose next store has to fault and to make one.
+    pub fn rearm(&mut self) -> Vec<u32> {
+        let units: Vec<u32> = self.pending.iter().copied().filter(|&unit| !self.is_twinned(unit)).collect();
+        units.iter().for_each(|&unit| self.flags[unit as usize] |= REARMED);
+        units
     }
 
     /// The stores of a copy have gone to its home.
     pub fn note_flushed(&mut self, unit: u32) {
-        self.flags[unit as usize] &= !TWINNED;
+        self.flags[unit as usize] &= !(TWINNED | NOTED | REARMED);
     }
 
-    /// All twins have gone that [`Pages::note_flushed`] was called for.
+    /// Takes all copies off the list that [`Pages::note_flushed`] was called for.
     pub fn drop_flushed(&mut self) {
         let flags = &self.flags;
-        self.twinned.retain(|&unit| flags[unit as usize] & TWINNED != 0);
+        self.pending.retain(|&unit| flags[unit as usize] & (TWINNED | NOTED) != 0);
     }
 
     /// Another node has written: the copy is worth nothing.
     pub fn drop_copy(&mut self, unit: u32) {
-        assert!(!self.is_twinned(unit), "stores to unit {unit} would be lost");
+        assert!(!self.is_twinned(unit) && !self.is_noted(unit), "stores to unit {unit} would be lost");
         self.flags[unit as usize] &= !PRESENT;
     }
 

@@ -18,8 +18,10 @@ use std::collections::VecDeque;
 
 use tutti_testkit::random::Random;
 
-use super::member::{Access, Frames, Member, Port, Sent};
+use super::member::{Access, Frames, Member, Port, Sent, Touch};
 use super::message::{PAGE, decode_page};
+use super::notes::{Notes, words_of};
+use super::page::Store;
 use super::unit::{HOME_UNITS, Run, UNIT_BYTES};
 use program::{Op, Program};
 
@@ -44,9 +46,15 @@ pub(crate) enum Mutation {
     OwnNoticesAlone,
     /// Who takes memory does not see what was done by who gave it back (D7).
     AllocateWithoutTime,
+    /// Noted stores do not go home.
+    NotesForgotten,
+    /// Notes of an interval that has ended count in the next one.
+    NotesKept,
+    /// Code without notes stores to units that noted stores have opened.
+    ForeignStoreUnnoted,
 }
 
-const MUTATIONS: [Mutation; 9] = [
+const MUTATIONS: [Mutation; 12] = [
     Mutation::RecordBeforeApplied,
     Mutation::WholeWords,
     Mutation::WholeUnits,
@@ -56,6 +64,9 @@ const MUTATIONS: [Mutation; 9] = [
     Mutation::GrantWithoutTime,
     Mutation::OwnNoticesAlone,
     Mutation::AllocateWithoutTime,
+    Mutation::NotesForgotten,
+    Mutation::NotesKept,
+    Mutation::ForeignStoreUnnoted,
 ];
 
 /// Bytes of the longest record: a page goes in many pieces.
@@ -68,6 +79,7 @@ struct Memory {
     bytes: Vec<u8>,
     twins: Vec<Option<Vec<u8>>>,
     access: Vec<Access>,
+    notes: Notes<Vec<u64>>,
 }
 
 impl Memory {
@@ -77,6 +89,7 @@ impl Memory {
             bytes: vec![0; count * UNIT_BYTES],
             twins: vec![None; count],
             access: vec![Access::None; count],
+            notes: Notes::new(vec![0; words_of(count * UNIT_BYTES)]),
         }
     }
 
@@ -99,9 +112,24 @@ impl Frames for Memory {
         self.twins[unit as usize] = None;
     }
 
-    fn with_twin(&self, unit: u32) -> (&[u8], &[u8]) {
-        let twin = self.twins[unit as usize].as_deref().expect("a unit that is flushed has a twin");
-        (&self.bytes[Memory::range(unit, 0, UNIT_BYTES)], twin)
+    fn frame(&self, unit: u32) -> &[u8] {
+        &self.bytes[Memory::range(unit, 0, UNIT_BYTES)]
+    }
+
+    fn twin(&self, unit: u32) -> &[u8] {
+        self.twins[unit as usize].as_deref().expect("a unit that is compared has a twin")
+    }
+
+    fn next_noted(&self, unit: u32, from: usize) -> Option<std::ops::Range<usize>> {
+        self.notes.next(unit, from)
+    }
+
+    fn drop_notes(&mut self, unit: u32) {
+        self.notes.drop_unit(unit);
+    }
+
+    fn drop_all_notes(&mut self) -> usize {
+        self.notes.drop_all()
     }
 
     fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
@@ -154,7 +182,19 @@ impl Port for Ports<'_> {
     }
 }
 
+/// Code of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Code {
+    /// Makes no notes.
+    Plain,
+    /// Makes a note before each store.
+    Noted,
+    /// The same, but some stores are those of functions that make none.
+    Mixed,
+}
+
 struct Node {
+    code: Code,
     member: Member,
     memory: Memory,
     /// By receiver.
@@ -187,7 +227,8 @@ impl World {
             assert_eq!(place, Ok(0), "the heap begins behind the fixed bytes");
             let channels = (0..count).map(|_| Channel::default()).collect();
             let memory = Memory::new(units);
-            Node { member, memory, channels, program, at: 0, is_calling: false, blocks: Vec::new() }
+            let code = [Code::Plain, Code::Noted, Code::Mixed][(seed as usize + me) % 3];
+            Node { code, member, memory, channels, program, at: 0, is_calling: false, blocks: Vec::new() }
         };
         let nodes = scripts.into_iter().enumerate().map(node).collect();
         World { nodes, truth: vec![0; units as usize * UNIT_BYTES], random }
@@ -245,7 +286,7 @@ impl World {
     /// One step of a program.
     fn go_on(&mut self, me: usize) -> Result<(), String> {
         let World { nodes, random, .. } = self;
-        let Node { member, memory, channels, program, at, is_calling, blocks } = &mut nodes[me];
+        let Node { code, member, memory, channels, program, at, is_calling, blocks } = &mut nodes[me];
         let Some(op) = program.get(*at).cloned() else { return Ok(()) };
         if *is_calling {
             if member.advance(&mut Ports { channels, random }, memory) {
@@ -262,11 +303,19 @@ impl World {
             let address = place.address(blocks);
             let unit = (address / UNIT_BYTES) as u32;
             let is_write = matches!(op, Op::Store { .. });
+            if is_write {
+                match code {
+                    Code::Plain => {}
+                    Code::Mixed if *at % 3 == 0 => member.rearm(memory),
+                    Code::Noted | Code::Mixed => memory.notes.add(address..address + 1),
+                }
+            }
             let access = memory.access[unit as usize];
             if access == Access::Write || (access == Access::Read && !is_write) {
                 return self.access(me, address, &op);
             }
-            member.begin_fault(unit, is_write);
+            let store = if memory.notes.contains(address) { Store::Noted } else { Store::Unnoted };
+            member.begin_fault(unit, if is_write { Touch::Store(store) } else { Touch::Load });
         } else {
             op.begin(member, blocks);
         }
@@ -329,12 +378,14 @@ fn dsm_simulation_exercises_each_part_of_the_protocol() {
             sum.fetches += counters.fetches;
             sum.fetched_units += counters.fetched_units;
             sum.twins += counters.twins;
+            sum.noted_stores += counters.noted_stores;
             sum.difference_records += counters.difference_records;
             sum.dropped_units += counters.dropped_units;
             sum.intervals += counters.intervals;
         }
     }
     assert!(sum.fetched_units > sum.fetches, "no run of units was fetched at once: {sum:?}");
-    let least = [sum.fetches, sum.twins, sum.difference_records, sum.dropped_units, sum.intervals];
+    let least =
+        [sum.fetches, sum.twins, sum.noted_stores, sum.difference_records, sum.dropped_units, sum.intervals];
     assert!(least.iter().all(|count| *count > 100), "{sum:?}");
 }

@@ -99,7 +99,9 @@ const FORTRAN_WRAPPERS: [(&str, &str, &str, &str); 3] = [
 /// The wrapper of programs that share memory, and what it links: the object that begins before `main`, and
 /// functions of the C library that stand behind others.
 const PARMACS_WRAPPER: (&str, &str, &str, &str) = ("tutticc", "C", "cc", "TUTTI_CC");
-const PARMACS_LIBRARIES: &str = r#""$libdir/tutti/parmacs_start.o" -ltutti -Wl,--wrap=time,--wrap=getpid,--wrap=gettimeofday,--wrap=clock_gettime,--wrap=fopen,--wrap=fopen64,--wrap=sigaction,--wrap=signal,--wrap=sigprocmask"#;
+const PARMACS_LIBRARIES: &str = r#""$libdir/tutti/parmacs_start.o" ${noted:+"$noted"} -ltutti -Wl,--wrap=time,--wrap=getpid,--wrap=gettimeofday,--wrap=clock_gettime,--wrap=fopen,--wrap=fopen64,--wrap=sigaction,--wrap=signal,--wrap=sigprocmask"#;
+/// Options by which clang 19 loads the plugin, twice: as passes, and for their switches.
+const PARMACS_FLAGS: &str = r#" ${loads:+"-fpass-plugin=$loads" -Xclang -load -Xclang "$loads"} $switches"#;
 /// The wrapper of programs of `tutti.hpp`.
 const INVOCATION_WRAPPER: (&str, &str, &str, &str) = ("tutticxx", "C++", "c++", "TUTTI_CXX");
 const FORTRAN_VARIABLES: &str =
@@ -249,10 +251,19 @@ fn lay_out_shmem(source: &Path, tree: &mut Tree, work: &Path) -> Result<(), Stri
 fn lay_out_parmacs(facts: &Path, tree: &mut Tree, work: &Path) -> Result<(), String> {
     tree.file("include/tutti/parmacs.h", read(&facts.join("parmacs.h"))?.as_bytes(), 0o644)?;
     tree.file("share/tutti/parmacs.m4", read(&facts.join("parmacs.m4"))?.as_bytes(), 0o644)?;
-    let text = read(&facts.join("parmacs_start.c"))?;
-    let arguments = ["-c", "-O2", "-fPIC", "parmacs_start.c", "-o", "parmacs_start.o"].map(String::from);
-    let object = compile_in(work, "parmacs_start.c", &text, "parmacs_start.o", &arguments)?;
-    tree.copy(&object, "lib/tutti/parmacs_start.o", 0o644)
+    for name in ["parmacs_start", "parmacs_noted"] {
+        let [source, object] = [format!("{name}.c"), format!("{name}.o")];
+        let text = read(&facts.join(&source))?;
+        let arguments = ["-c", "-O2", "-fPIC", &source, "-o", &object].map(String::from);
+        let made = compile_in(work, &source, &text, &object, &arguments)?;
+        tree.copy(&made, &format!("lib/tutti/{object}"), 0o644)?;
+    }
+    // What `make dsm` has built, which needs LLVM.
+    let plugin = work.join("../rcop/rcop.so");
+    if plugin.is_file() {
+        tree.copy(&plugin, "lib/tutti/rcop.so", 0o755)?;
+    }
+    Ok(())
 }
 
 /// Manual pages and completions, which `tutti` prints from its command lines.
@@ -349,6 +360,7 @@ fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
             _ => "",
         };
         let flags = match interface {
+            "PARMACS" => PARMACS_FLAGS,
             "Tutti" => r#" ${standard:+"$standard"}"#,
             _ if is_fortran => r#" ${moddir:+"-I$moddir"} $mismatch"#,
             _ => "",

@@ -1,0 +1,39 @@
+// A note of a store: which bytes, and where in the function it stands. Made by writers, changed by the optimisations,
+// turned into code by place.
+#ifndef TUTTI_RCOP_NOTE_H
+#define TUTTI_RCOP_NOTE_H
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Analysis/ScalarEvolution.h"
+#include "llvm/IR/DebugLoc.h"
+#include "llvm/IR/Instruction.h"
+
+namespace rcop {
+
+// A condition under which a note counts that left its loop: an invariant comparison, or any invariant value.
+struct Guard {
+    llvm::Value *value = nullptr;
+    llvm::CmpInst::Predicate predicate = llvm::CmpInst::BAD_ICMP_PREDICATE;
+    const llvm::SCEV *left = nullptr, *right = nullptr;
+    bool is_negated = false;
+};
+
+struct Note {
+    // The note comes before this instruction.
+    llvm::Instruction *before = nullptr;
+    // Where the store stands, for remarks.
+    llvm::Instruction *store = nullptr;
+    // As long as it has not left a loop: address and length.
+    llvm::Value *pointer = nullptr, *bytes = nullptr;
+    // Afterwards: a run, or rows when `stride` is there. All are 64 bits wide.
+    const llvm::SCEV *start = nullptr, *length = nullptr, *stride = nullptr, *rows = nullptr;
+    llvm::SmallVector<Guard, 2> guards;
+    // Loops that it has left.
+    unsigned levels = 0;
+};
+
+using Notes = llvm::SmallVector<Note, 16>;
+
+} // namespace rcop
+
+#endif

@@ -1,0 +1,20 @@
+// Switches of the plugin: -mllvm -rcop-ia=false, or tutticc --rcop=no-ia.
+#ifndef TUTTI_RCOP_OPTIONS_H
+#define TUTTI_RCOP_OPTIONS_H
+
+#include "llvm/Support/CommandLine.h"
+
+namespace rcop {
+
+// Proofs that memory is private.
+extern llvm::cl::opt<bool> use_proofs;
+// Notes of affine stores leave loops.
+extern llvm::cl::opt<bool> use_gathering;
+// Notes that an earlier one covers go away.
+extern llvm::cl::opt<bool> use_redundancy;
+// Plain stores make no notes: nothing but a test of what finds them has a use for that.
+extern llvm::cl::opt<bool> breaks_stores;
+
+} // namespace rcop
+
+#endif

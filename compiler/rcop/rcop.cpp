@@ -1,0 +1,263 @@
+// RCOP, a pass plugin for LLVM 19: notes of stores to shared memory (docs/internals/dsm.md).
+//
+//     for each function, where the vectoriser begins
+//         writers    every instruction that may write memory is noted, private by proof, or compared by page
+//         loops      notes of affine stores leave loop nests
+//         redundant  notes that earlier ones cover go away
+//         place      the rest becomes code
+//     for the module, at its end: marks of functions whose stores are noted
+//
+// The run time gets a note before the store, so a fault finds it. Nothing flushes but calls that synchronise, and no
+// note crosses one.
+#include "loops.h"
+#include "note.h"
+#include "options.h"
+#include "place.h"
+#include "redundant.h"
+#include "writers.h"
+
+#include "llvm/Analysis/AssumptionCache.h"
+#include "llvm/Analysis/DomTreeUpdater.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/OptimizationRemarkEmitter.h"
+#include "llvm/Analysis/ScalarEvolution.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/Dominators.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/PassPlugin.h"
+#include "llvm/Transforms/Utils/LoopSimplify.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
+#include "llvm/Transforms/Utils/ScalarEvolutionExpander.h"
+
+using namespace llvm;
+using namespace rcop;
+
+namespace {
+
+constexpr const char *noted_attribute = "tutti-rcop";
+constexpr const char *object_mark = "tutti_rcop_object";
+
+void remark(OptimizationRemarkEmitter &emitter, const Note &note) {
+    emitter.emit([&] {
+        OptimizationRemark remark("rcop", note.levels ? "Gathered" : "Noted", note.store);
+        if (note.levels)
+            remark << "one note for " << ore::NV("Levels", note.levels) << " levels of loops";
+        else
+            remark << "a note for each store";
+        return remark;
+    });
+}
+
+// A value that is invariant from the note on, at its place.
+class Expander {
+public:
+    Expander(ScalarEvolution &evolution, const DataLayout &layout, Instruction *before)
+        : expander(evolution, layout, "rcop"), before(before) {}
+
+    // Frozen: a condition may say that it does not count.
+    Value *value(const SCEV *wanted, Type *type) {
+        Value *expanded = expander.expandCodeFor(wanted, type, before);
+        return IRBuilder<>(before).CreateFreeze(expanded);
+    }
+
+    Value *guard(const Guard &guard) {
+        Value *condition = guard.value;
+        IRBuilder<> builder(before);
+        if (!condition) {
+            Value *left = value(guard.left, guard.left->getType()), *right = value(guard.right, guard.right->getType());
+            condition = builder.CreateICmp(guard.predicate, left, right);
+        }
+        return guard.is_negated ? builder.CreateNot(condition) : condition;
+    }
+
+private:
+    SCEVExpander expander;
+    Instruction *before;
+};
+
+// A gathered note as values.
+struct Expanded {
+    Instruction *before;
+    Value *pointer, *bytes, *stride, *rows;
+};
+
+Expanded expand(const Note &note, ScalarEvolution &evolution) {
+    LLVMContext &context = note.before->getContext();
+    auto *wide = Type::getInt64Ty(context);
+    Expander expander(evolution, note.before->getModule()->getDataLayout(), note.before);
+    Expanded expanded{note.before, expander.value(note.start, PointerType::getUnqual(context)),
+                      expander.value(note.length, wide), nullptr, nullptr};
+    if (note.rows) {
+        expanded.stride = expander.value(note.stride, wide);
+        expanded.rows = expander.value(note.rows, wide);
+    }
+    for (const Guard &guard : note.guards) {
+        Value *condition = expander.guard(guard);
+        IRBuilder<> builder(note.before);
+        expanded.bytes = builder.CreateSelect(builder.CreateFreeze(condition), expanded.bytes, builder.getInt64(0));
+    }
+    return expanded;
+}
+
+struct Writers {
+    Notes notes;
+    SmallVector<std::pair<Instruction *, Writer>, 8> compared;
+};
+
+Writers find_writers(Function &function, const TargetLibraryInfo &library) {
+    Writers writers;
+    for (Instruction &instruction : instructions(function)) {
+        if (!instruction.mayWriteToMemory())
+            continue;
+        Writer writer = classify(instruction, library, use_proofs);
+        switch (writer.kind) {
+        case Kind::Nothing:
+        case Kind::Private:
+            break;
+        case Kind::Noted:
+            if (breaks_stores && isa<StoreInst>(instruction))
+                break;
+            writers.notes.emplace_back();
+            writers.notes.back().before = writers.notes.back().store = &instruction;
+            writers.notes.back().pointer = writer.pointer;
+            writers.notes.back().bytes = writer.bytes;
+            break;
+        default:
+            writers.compared.push_back({&instruction, writer});
+        }
+    }
+    return writers;
+}
+
+struct NotePass : PassInfoMixin<NotePass> {
+    static bool isRequired() { return true; }
+
+    PreservedAnalyses run(Function &function, FunctionAnalysisManager &manager) {
+        if (function.hasFnAttribute(noted_attribute))
+            return PreservedAnalyses::all();
+        if (function.hasFnAttribute(Attribute::Naked))
+            return PreservedAnalyses::all();
+        function.addFnAttr(noted_attribute);
+        auto &library = manager.getResult<TargetLibraryAnalysis>(function);
+        auto &tree = manager.getResult<DominatorTreeAnalysis>(function);
+        auto &loops = manager.getResult<LoopAnalysis>(function);
+        auto &emitter = manager.getResult<OptimizationRemarkEmitterAnalysis>(function);
+        auto &evolution = manager.getResult<ScalarEvolutionAnalysis>(function);
+        auto &assumptions = manager.getResult<AssumptionAnalysis>(function);
+        bool changes_loops = false;
+        if (use_gathering)
+            for (Loop *loop : loops)
+                changes_loops |= simplifyLoop(loop, &tree, &loops, &evolution, &assumptions, nullptr, false);
+        Writers writers = find_writers(function, library);
+        if (writers.notes.empty() && writers.compared.empty())
+            return changes_loops ? PreservedAnalyses::none() : PreservedAnalyses::all();
+        Nest nest{loops, tree, evolution, library, emitter};
+        if (use_gathering)
+            gather(writers.notes, nest);
+        if (use_redundancy)
+            drop_redundant(writers.notes, tree, library);
+        place(writers, function, nest);
+        return PreservedAnalyses::none();
+    }
+
+    static void place(Writers &writers, Function &function, Nest &nest) {
+        // Values first: code that splits blocks would take their loops from ScalarEvolution.
+        SmallVector<Expanded, 8> gathered;
+        SmallVector<const Note *, 16> plain;
+        for (const Note &note : writers.notes) {
+            remark(nest.emitter, note);
+            if (note.start && note.levels)
+                gathered.push_back(expand(note, nest.evolution));
+            else
+                plain.push_back(&note);
+        }
+        DomTreeUpdater updater(nest.tree, DomTreeUpdater::UpdateStrategy::Eager);
+        Placer placer(function, updater, nest.loops);
+        for (const Expanded &note : gathered) {
+            if (note.rows)
+                placer.place_rows(note.before, note.pointer, note.bytes, note.stride, note.rows);
+            else
+                placer.place(note.before, note.pointer, note.bytes);
+        }
+        for (const Note *note : plain)
+            placer.place(note->before, note->pointer, note->bytes);
+        for (auto &[before, writer] : writers.compared)
+            placer.compare(before, writer);
+    }
+};
+
+// Before any function is noted: a function that stores will call the run time, so nothing may rely on which memory it
+// leaves alone.
+struct ForgetPass : PassInfoMixin<ForgetPass> {
+    static bool isRequired() { return true; }
+
+    PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
+        for (Function &function : module) {
+            if (function.isDeclaration() || function.onlyReadsMemory())
+                continue;
+            function.removeFnAttr(Attribute::Memory);
+            for (User *user : function.users())
+                if (auto *call = dyn_cast<CallBase>(user))
+                    call->removeFnAttr(Attribute::Memory);
+        }
+        return PreservedAnalyses::none();
+    }
+};
+
+// Marks for other sources, and for who links: each function whose stores are noted, and the object when all are.
+struct MarkPass : PassInfoMixin<MarkPass> {
+    static bool isRequired() { return true; }
+
+    PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
+        if (module.getGlobalVariable(object_mark, true))
+            return PreservedAnalyses::all();
+        bool are_all_noted = true;
+        SmallVector<Function *, 16> noted;
+        for (Function &function : module) {
+            if (function.isDeclaration() || function.hasAvailableExternallyLinkage())
+                continue;
+            if (!function.hasFnAttribute(noted_attribute))
+                are_all_noted = false;
+            else if (!function.hasLocalLinkage())
+                noted.push_back(&function);
+        }
+        auto *byte = Type::getInt8Ty(module.getContext());
+        for (Function *function : noted) {
+            auto *mark = cast<GlobalVariable>(module.getOrInsertGlobal(("tutti_rcop_noted." + function->getName()).str(), byte));
+            bool is_weak = function->isWeakForLinker();
+            mark->setLinkage(is_weak ? GlobalValue::WeakAnyLinkage : GlobalValue::ExternalLinkage);
+            mark->setVisibility(function->getVisibility());
+            mark->setInitializer(ConstantInt::get(byte, 1));
+            mark->setConstant(true);
+        }
+        if (are_all_noted) {
+            auto *mark = new GlobalVariable(module, byte, true, GlobalValue::InternalLinkage, ConstantInt::get(byte, 1), object_mark);
+            mark->setSection(".tutti.rcop");
+            appendToUsed(module, {mark});
+        }
+        return PreservedAnalyses::none();
+    }
+};
+
+} // namespace
+
+extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
+    return {LLVM_PLUGIN_API_VERSION, "rcop", "1", [](PassBuilder &builder) {
+                builder.registerOptimizerEarlyEPCallback(
+                    [](ModulePassManager &manager, OptimizationLevel) { manager.addPass(ForgetPass()); });
+                builder.registerVectorizerStartEPCallback(
+                    [](FunctionPassManager &manager, OptimizationLevel) { manager.addPass(NotePass()); });
+                builder.registerOptimizerLastEPCallback(
+                    [](ModulePassManager &manager, OptimizationLevel) { manager.addPass(MarkPass()); });
+                builder.registerPipelineParsingCallback(
+                    [](StringRef name, FunctionPassManager &manager, ArrayRef<PassBuilder::PipelineElement>) {
+                        if (name != "rcop")
+                            return false;
+                        manager.addPass(NotePass());
+                        return true;
+                    });
+            }};
+}

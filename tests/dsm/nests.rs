@@ -1,0 +1,244 @@
+//! Random loop nests: the plugin notes what is stored, byte by byte, and results are those without it.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+use tutti_testkit::random::{self, Random};
+use tutti_tests::{Scratch, dist, root, run};
+
+use super::LIMIT;
+use super::rcop::has_plugin;
+
+/// Nests of a run of the test.
+const NESTS: usize = 100;
+/// Options of the compilations, each of which is checked.
+const OPTIONS: [&[&str]; 4] = [
+    &["-O2"],
+    &["-O0"],
+    &["-O1", "-fno-strict-aliasing", "-mllvm", "-rcop-re=false"],
+    &["-O1", "-mllvm", "-rcop-ia=false", "-mllvm", "-rcop-private=false"],
+];
+
+/// The author of one function.
+struct Author<'a> {
+    random: &'a mut Random,
+    text: String,
+    depth: usize,
+    /// Loops without what keeps notes inside.
+    is_plain: bool,
+}
+
+/// Counters of loops, from outside in.
+const COUNTERS: [&str; 3] = ["i", "j", "k"];
+
+impl Author<'_> {
+    fn line(&mut self, line: &str) {
+        let _ = writeln!(self.text, "{:indent$}{line}", "", indent = 4 * (self.depth + 1));
+    }
+
+    fn one_of(&mut self, list: &[&str]) -> String {
+        self.random.pick(list).expect("a list of some").to_owned()
+    }
+
+    /// A number that does not change in the function.
+    fn invariant(&mut self) -> String {
+        self.one_of(&["n", "m", "s", "n", "m", "3", "4", "(n + 1)"])
+    }
+
+    fn nest(&mut self, levels: usize) {
+        if levels == 0 {
+            return self.body();
+        }
+        let counter = COUNTERS[self.depth];
+        let kind = self.one_of(&["long", "long", "int", "unsigned"]);
+        let mut bound = self.invariant();
+        if self.depth > 0 && self.random.chance(250) {
+            bound = format!("({} + 1)", COUNTERS[self.depth - 1]);
+        }
+        if !self.is_plain && self.random.chance(150) {
+            bound = "*limit".to_owned();
+        }
+        // A negative bound of an unsigned counter would be a huge one.
+        let bound = format!("({kind})clamp({bound})");
+        if self.random.chance(200) {
+            let condition = self.one_of(&["n > 3", "m != s", "n > m", "s == 1"]);
+            self.line(&format!("if ({condition})"));
+        }
+        let header = match self.random.below(6) {
+            0 if kind != "unsigned" => {
+                format!("for ({kind} {counter} = {bound} - 1; {counter} >= 0; {counter}--) {{")
+            }
+            1 => format!("for ({kind} {counter} = 0; {counter} < {bound}; {counter} += 2) {{"),
+            2 => format!("for ({kind} {counter} = 1; {counter} <= {bound}; {counter}++) {{"),
+            _ => format!("for ({kind} {counter} = 0; {counter} < {bound}; {counter}++) {{"),
+        };
+        self.line(&header);
+        self.depth += 1;
+        if self.random.chance(150) {
+            self.body();
+        }
+        self.nest(levels - 1);
+        if self.random.chance(200) {
+            self.body();
+        }
+        match self.random.below(12) {
+            _ if self.is_plain => {}
+            0 => self.line("opaque();"),
+            1 => self.line(&format!("if ({counter} == m) break;")),
+            2 => self.line(&format!("if ({counter} == 2) continue;")),
+            3 => self.line(&format!("if ({counter} == 3 && n == 6) return;")),
+            _ => {}
+        }
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    /// A place, affine in the counters mostly.
+    fn place(&mut self) -> String {
+        let mut place = self.random.below(40).to_string();
+        for counter in COUNTERS.into_iter().take(self.depth) {
+            let factor = match self.random.below(7) {
+                0 => continue,
+                1 => self.invariant(),
+                2 => "-1".to_owned(),
+                3 => format!("{}", self.random.between((2, 9))),
+                4 => "16".to_owned(),
+                _ => "1".to_owned(),
+            };
+            let _ = write!(place, " + {factor} * (long){counter}");
+        }
+        if !self.is_plain && self.depth > 0 && self.random.chance(80) {
+            let _ = write!(place, " + ((long){0} * {0} & 7)", COUNTERS[self.depth - 1]);
+        }
+        place
+    }
+
+    fn body(&mut self) {
+        for _ in 0..=self.random.below(3) {
+            let condition = match self.random.below(8) {
+                1.. if self.is_plain => String::new(),
+                0 => "if (n > 2) ".to_owned(),
+                1 if self.depth > 0 => format!("if ({} & 1) ", COUNTERS[self.depth - 1]),
+                2 => format!("if (((unsigned char *)base)[{}] == 0) ", self.place()),
+                _ => String::new(),
+            };
+            let place = self.place();
+            let store = match self.random.below(11) {
+                0 => format!("((unsigned char *)base)[{place}] = 7;"),
+                1 => format!("((unsigned short *)base)[{place}] = 0x0202;"),
+                2 => format!("((unsigned *)base)[{place}] |= 0x03030303u;"),
+                3 => format!("((struct triple *)base)[{place}].b = 0x04040404;"),
+                4 => format!("((struct triple *)base)[{place}] = triple;"),
+                5 => format!("memset(base + ({place}), 9, (size_t)clamp({}));", self.invariant()),
+                6 => format!("local[({place}) & 15] = 5;"),
+                7 => {
+                    format!("__atomic_fetch_or((unsigned *)base + ({place}), 0x05050505u, __ATOMIC_SEQ_CST);")
+                }
+                8 => format!("*(volatile unsigned *)(base + 4 * ({place})) = 0x06060606;"),
+                _ => format!("((long *)base)[{place}] = 0x0b0b0b0b0b0b0b0b;"),
+            };
+            self.line(&format!("{condition}{store}"));
+        }
+    }
+}
+
+/// The functions as text: `NEST(number)` is the name of each.
+fn author(random: &mut Random) -> String {
+    let mut text = String::from(
+        "#include <string.h>\n#include \"nests.h\"\n\
+         struct triple { int a, b, c; };\n\
+         static const struct triple triple = {0x01010101, 0x01020304, 0x0a0a0a0a};\n\
+         static inline long clamp(long count) { return count < 0 ? 0 : count > 9 ? 9 : count; }\n",
+    );
+    for nest in 0..NESTS {
+        let levels = random.between((1, 3)) as usize;
+        let is_plain = random.chance(600);
+        let mut author = Author { random, text: String::new(), depth: 0, is_plain };
+        if author.random.chance(200) {
+            author.body();
+        }
+        author.nest(levels);
+        if author.random.chance(200) {
+            author.nest(1);
+        }
+        let _ = write!(
+            text,
+            "void NEST({nest})(unsigned char *base, long n, long m, long s, const long *limit) {{\n    \
+             volatile int local[16] = {{0}};\n    (void)local, (void)n, (void)m, (void)s, (void)limit, (void)base;\n{}}}\n",
+            author.text
+        );
+    }
+    text
+}
+
+fn header() -> String {
+    let mut text = String::from(
+        "typedef void nest_function(unsigned char *, long, long, long, const long *);\nvoid opaque(void);\n",
+    );
+    let _ = writeln!(text, "enum {{ NESTS = {NESTS} }};");
+    for kind in ["plain", "noted"] {
+        let names: Vec<_> = (0..NESTS).map(|nest| format!("{kind}_nest_{nest}")).collect();
+        let _ = writeln!(text, "nest_function {};", names.join(", "));
+        let _ = writeln!(
+            text,
+            "static nest_function *const {kind}_nests[] __attribute__((unused)) = {{{}}};",
+            names.join(", ")
+        );
+    }
+    text
+}
+
+/// Compiles in a folder.
+#[track_caller]
+fn clang(folder: &Path, arguments: &[&str]) {
+    let mut command = Command::new("clang-19");
+    run(command.current_dir(folder).args(arguments), LIMIT).expect_success();
+}
+
+/// Counts that the program prints: notes, gathered, extended, synchronised.
+#[track_caller]
+fn check(folder: &Path, options: &[&str], more: &[&str]) -> Result<[u64; 4], String> {
+    let plugin = dist().join("lib/tutti/rcop.so").display().to_string();
+    let load = format!("-fpass-plugin={plugin}");
+    let common = [options, &["-c", "nests_random.c"]].concat();
+    let loads =
+        [&load[..], "-Xclang", "-load", "-Xclang", &plugin, "-DNEST(n)=noted_nest_##n", "-o", "noted.o"];
+    clang(folder, &[&common[..], &loads, more].concat());
+    clang(folder, &["-O1", "nests.o", "plain.o", "noted.o", "-o", "nests"]);
+    let ran = run(&mut Command::new(folder.join("nests")), LIMIT);
+    let last = ran.stdout.lines().last().unwrap_or_default();
+    if !ran.status.success() {
+        return Err(format!("{options:?} {more:?}: {ran}"));
+    }
+    let numbers: Vec<u64> =
+        last.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+    Ok([numbers[1], numbers[2], numbers[3], numbers[4]])
+}
+
+#[test]
+fn rcop_notes_exactly_what_random_loop_nests_store() {
+    if !has_plugin() {
+        return;
+    }
+    let seed = random::seed();
+    let scratch = Scratch::new("rcop-nests");
+    let folder = scratch.path();
+    std::fs::write(folder.join("nests.h"), header()).expect("a file");
+    std::fs::write(folder.join("nests_random.c"), author(&mut Random::new(seed))).expect("a file");
+    let harness = root().join("tests/dsm/programs/nests.c").display().to_string();
+    clang(folder, &["-O2", "-I.", "-c", &harness, "-o", "nests.o"]);
+    clang(folder, &["-O1", "-c", "nests_random.c", "-DNEST(n)=plain_nest_##n", "-o", "plain.o"]);
+    let kept = |what: String| -> [u64; 4] {
+        let text = std::fs::read_to_string(folder.join("nests_random.c")).unwrap_or_default();
+        panic!("seed {seed}: {what}\n{text}")
+    };
+    let counts = OPTIONS.map(|options| check(folder, options, &[]).unwrap_or_else(kept));
+    println!("notes, gathered, extended, synchronised: {counts:?}");
+    let notes = |counts: [u64; 4]| counts[0] + counts[2];
+    assert!(counts.iter().all(|counts| counts[3] > 0), "no nest synchronises: {counts:?}");
+    assert!(notes(counts[0]) * 4 < notes(counts[3]) * 3, "little is gathered: {counts:?}");
+    // A plugin that leaves stores out is found.
+    let broken = check(folder, &["-O0"], &["-mllvm", "-rcop-broken=true"]);
+    assert!(broken.is_err_and(|what| what.contains("stored, and not noted")));
+}

@@ -1,0 +1,117 @@
+/* Runs the functions that tests/dsm/nests.rs has written, once compiled with notes and once without, in the place of the
+ * run time: at each call that may synchronise and at the end, the bytes noted must be those stored, and both the same.
+ * All stores are of bytes that are not 0, to memory that is 0. */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "nests.h"
+
+enum { REGION = 1 << 18 };
+
+struct open {
+    uintptr_t tag, end, begin;
+    uint64_t extended;
+};
+
+__thread struct open tutti_dsm_open = {UINTPTR_MAX, 0, 0, 0};
+
+static unsigned char *const region = (unsigned char *)0x200000000000;
+static unsigned char noted[REGION], expected[REGION];
+static long notes, gathered, synchronised;
+static int is_checked, nest, wrong;
+static long arguments[3];
+
+static void add(uintptr_t address, size_t bytes) {
+    uintptr_t offset = address - (uintptr_t)region;
+    if (bytes > 0 && (offset >= REGION || bytes > REGION - offset)) {
+        printf("nest %d (%ld %ld %ld): %zu bytes from %#jx on are noted\n", nest, arguments[0], arguments[1], arguments[2],
+               bytes, (uintmax_t)address);
+        exit(1);
+    }
+    memset(noted + offset, 1, bytes);
+}
+
+static void close_range(void) {
+    if (tutti_dsm_open.begin != tutti_dsm_open.end)
+        add(tutti_dsm_open.begin, tutti_dsm_open.end - tutti_dsm_open.begin);
+    tutti_dsm_open.begin = tutti_dsm_open.end;
+}
+
+void tutti_dsm_note(void *address, size_t bytes);
+void tutti_dsm_note_rows(void *address, size_t bytes, ptrdiff_t stride, size_t rows);
+void tutti_dsm_rearm(void);
+
+void tutti_dsm_note(void *address, size_t bytes) {
+    notes++;
+    gathered += bytes > 8;
+    close_range();
+    tutti_dsm_open.begin = (uintptr_t)address;
+    tutti_dsm_open.end = tutti_dsm_open.begin + bytes;
+}
+
+void tutti_dsm_note_rows(void *address, size_t bytes, ptrdiff_t stride, size_t rows) {
+    notes++;
+    gathered++;
+    close_range();
+    for (size_t row = 0; bytes > 0 && row < rows; row++)
+        add((uintptr_t)address + (uintptr_t)stride * row, bytes);
+}
+
+void tutti_dsm_rearm(void) {}
+
+static void check(const char *where) {
+    close_range();
+    for (size_t byte = 0; byte < REGION; byte++)
+        if ((region[byte] != 0) != noted[byte]) {
+            wrong++;
+            printf("nest %d (%ld %ld %ld): %s byte %zu is %s\n", nest, arguments[0], arguments[1], arguments[2], where, byte,
+                   noted[byte] ? "noted, and not stored" : "stored, and not noted");
+            break;
+        }
+    memset(noted, 0, sizeof noted);
+}
+
+/* A call that may synchronise. */
+void opaque(void) {
+    if (is_checked)
+        check("at a call");
+    synchronised++;
+    memset(region, 0, REGION);
+}
+
+static void run(nest_function *function, int checks) {
+    long limit = 5;
+    memset(region, 0, REGION);
+    is_checked = checks;
+    tutti_dsm_open.tag = checks ? (uintptr_t)region >> 40 : UINTPTR_MAX;
+    function(region + REGION / 2, arguments[0], arguments[1], arguments[2], &limit);
+}
+
+int main(void) {
+    static const long sets[][3] = {{0, 0, 1}, {1, 1, 1}, {4, 3, 1}, {7, 5, 2}, {5, 7, 40}, {6, 6, -3}, {-2, 4, 5}, {3, 0, 0}};
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    if (mmap(region, REGION, PROT_READ | PROT_WRITE, flags, -1, 0) != region) {
+        perror("the arena's address");
+        return 1;
+    }
+    for (nest = 0; nest < NESTS; nest++)
+        for (size_t set = 0; set < sizeof sets / sizeof sets[0]; set++) {
+            memcpy(arguments, sets[set], sizeof arguments);
+            run(plain_nests[nest], 0);
+            memcpy(expected, region, REGION);
+            run(noted_nests[nest], 1);
+            if (memcmp(expected, region, REGION) != 0) {
+                wrong++;
+                printf("nest %d (%ld %ld %ld): another result\n", nest, arguments[0], arguments[1], arguments[2]);
+            }
+            check("at the end");
+        }
+    printf("nests: %d wrong, %ld notes, %ld gathered, %ld extended, %ld synchronised\n", wrong, notes, gathered,
+           (long)tutti_dsm_open.extended, synchronised);
+    return wrong != 0;
+}
