@@ -1,5 +1,5 @@
-//! Programs that are not ours: MPICH's run unmodified, on our library or, by PMI, on their own; any command
-//! is a job.
+//! Programs that are not ours: MPICH's run unmodified, on our library or, by PMI, on their own; Open MPI's by
+//! PMIx; any command is a job.
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod commands;
@@ -8,4 +8,5 @@ mod commands;
 mod harness;
 mod hostile;
 mod mpich;
+mod open_mpi;
 mod stand_in;

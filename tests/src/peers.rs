@@ -16,12 +16,20 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(100);
 #[track_caller]
 pub fn mpich() -> Option<&'static PathBuf> {
     static PLACE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let place = PLACE.get_or_init(|| {
-        let ran = run(Command::new(root().join("mk/peer.sh")).arg("mpich"), INSTALL_LIMIT);
-        match ran.status.success() {
-            true => Ok(root().join("target/peers/mpich")),
-            false => Err(ran.stderr.trim().to_owned()),
-        }
-    });
-    place.as_ref().inspect_err(|why| skip(Need::Mpich, why)).ok()
+    PLACE.get_or_init(|| installed("mpich")).as_ref().inspect_err(|why| skip(Need::Mpich, why)).ok()
+}
+
+/// The same of Open MPI.
+#[track_caller]
+pub fn open_mpi() -> Option<&'static PathBuf> {
+    static PLACE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PLACE.get_or_init(|| installed("openmpi")).as_ref().inspect_err(|why| skip(Need::OpenMpi, why)).ok()
+}
+
+fn installed(peer: &str) -> Result<PathBuf, String> {
+    let ran = run(Command::new(root().join("mk/peer.sh")).arg(peer), INSTALL_LIMIT);
+    match ran.status.success() {
+        true => Ok(root().join("target/peers").join(peer)),
+        false => Err(ran.stderr.trim().to_owned()),
+    }
 }

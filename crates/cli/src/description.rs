@@ -62,7 +62,8 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         return Err((text.into(), USAGE));
     }
     let described = options.programs.iter().map(|program| describe_program(program, is_of_cluster));
-    let programs = described.collect::<Result<_, _>>()?;
+    let programs = described.collect::<Result<Vec<wire::Program>, _>>()?;
+    refuse_two_libraries(&programs)?;
     let to_terminal = options.output.stdout.is_none() && isatty(stdout());
     if options.pty && !(to_terminal && isatty(stdin()) && options.input == Input::Rank(0)) {
         let text = "--pty needs a terminal as stdin and stdout, and stdin for rank 0";
@@ -137,6 +138,27 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
             Ok(Described { job, nodes, per_node, terms, batch, script })
         }
     }
+}
+
+/// Ranks of Open MPI send each other messages through its own library, which no other has.
+fn refuse_two_libraries(programs: &[wire::Program]) -> Result<(), Refusal> {
+    let files = programs.iter().map(|program| {
+        let file = OsString::from(&program.file);
+        let folder = program.directory.as_ref().map(OsString::from);
+        folder.map_or_else(|| file.clone().into(), |folder| Path::new(&folder).join(&file))
+    });
+    let files: Vec<std::path::PathBuf> = files.collect();
+    let of_open_mpi = files.iter().find(|file| library::is_of_open_mpi(file));
+    let of_other = files.iter().find(|file| library::is_of_other_mpi(file));
+    if let (Some(one), Some(other)) = (of_open_mpi, of_other) {
+        let text = format!(
+            "{} was built for Open MPI and {} was not: ranks of two libraries cannot send each other messages",
+            one.display(),
+            other.display()
+        );
+        return Err((text, USAGE));
+    }
+    Ok(())
 }
 
 fn describe_program(wanted: &Program, is_of_cluster: bool) -> Result<wire::Program, Refusal> {

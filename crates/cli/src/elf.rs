@@ -60,7 +60,9 @@ struct Load {
 pub struct Needs {
     /// The names of the libraries that it needs.
     pub libraries: Vec<String>,
-    /// Folders of its own go before LD_LIBRARY_PATH (DT_RPATH without DT_RUNPATH).
+    /// Folders of its own in which it searches, as they are written there.
+    pub own_path: Vec<String>,
+    /// They go before LD_LIBRARY_PATH (DT_RPATH without DT_RUNPATH).
     pub own_path_first: bool,
 }
 
@@ -102,14 +104,18 @@ fn read_needs(file: &(impl ReadAt + ?Sized)) -> Option<Needs> {
     let (_, strings) = *pairs.iter().find(|(tag, _)| *tag == DT_STRTAB)?;
     let load = loads.iter().find(|load| strings >= load.address && strings - load.address < load.bytes)?;
     let strings = load.offset.checked_add(strings - load.address)?;
-    let names = pairs.iter().filter(|(tag, _)| *tag == DT_NEEDED).filter_map(|(_, at)| {
-        let bytes = take_most(file, strings.checked_add(*at)?, NAME_BYTES_MAX);
-        let end = bytes.iter().position(|byte| *byte == 0)?;
-        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
-    });
+    let texts = |wanted| {
+        pairs.iter().filter(move |(tag, _)| *tag == wanted).filter_map(|(_, at)| {
+            let bytes = take_most(file, strings.checked_add(*at)?, NAME_BYTES_MAX);
+            let end = bytes.iter().position(|byte| *byte == 0)?;
+            Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+        })
+    };
+    let paths = texts(DT_RUNPATH).next().or_else(|| texts(DT_RPATH).next()).unwrap_or_default();
     let has = |wanted| pairs.iter().any(|(tag, _)| *tag == wanted);
     Some(Needs {
-        libraries: names.take(HEADERS_MAX).collect(),
+        libraries: texts(DT_NEEDED).take(HEADERS_MAX).collect(),
+        own_path: paths.split(':').filter(|folder| !folder.is_empty()).map(Into::into).collect(),
         own_path_first: has(DT_RPATH) && !has(DT_RUNPATH),
     })
 }
@@ -120,8 +126,10 @@ pub enum OtherMpi {
     /// MPICH and what has its library's name (Intel MPI, MVAPICH): its programs start by PMI-1, which our
     /// starter speaks.
     Mpich,
-    /// Open MPI: its programs start by PMIx.
+    /// Open MPI from version 3 on, whose libraries have this number: its programs start by PMIx.
     OpenMpi,
+    /// An Open MPI whose way to start is not known here.
+    OtherOpenMpi,
     /// None that is known here.
     Unknown,
 }
@@ -130,15 +138,14 @@ pub enum OtherMpi {
 pub fn other_mpi(library: &str) -> Option<OtherMpi> {
     match library {
         "libmpi.so.12" | "libmpifort.so.12" | "libmpicxx.so.12" => Some(OtherMpi::Mpich),
-        "libmpi.so.0" | "libmpi.so.1" | "libmpi.so.20" | "libmpi.so.40" | "libmpi.so.80" => {
-            Some(OtherMpi::OpenMpi)
-        }
+        "libmpi.so.40" => Some(OtherMpi::OpenMpi),
+        "libmpi.so.0" | "libmpi.so.1" | "libmpi.so.20" | "libmpi.so.80" => Some(OtherMpi::OtherOpenMpi),
         name if name.starts_with("libmpich") => Some(OtherMpi::Mpich),
-        name if name.starts_with("libmpi_mpifh.so") || name.starts_with("libmpi_usempi") => {
-            Some(OtherMpi::OpenMpi)
-        }
-        name if name.starts_with("libmpi_cxx.so") || name.starts_with("libopen-rte.so") => {
-            Some(OtherMpi::OpenMpi)
+        name if ["libmpi_mpifh.so", "libmpi_usempi", "libmpi_cxx.so", "libopen-rte.so"]
+            .iter()
+            .any(|start| name.starts_with(start)) =>
+        {
+            Some(if name.ends_with(".so.40") { OtherMpi::OpenMpi } else { OtherMpi::OtherOpenMpi })
         }
         name if ["libmpi.so", "libmpifort.so", "libmpicxx.so"]
             .iter()

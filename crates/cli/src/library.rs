@@ -6,6 +6,9 @@
 //! for MPICH or a relative: it is on no other path, so that a real MPICH is never hidden from anybody else. A
 //! program that looks into folders of its own first gets it preloaded, and Python's mpi4py is told by its own
 //! variable. With `--own-mpi` a program runs on its own library, started by PMI.
+//!
+//! A program of Open MPI always runs on its own library. Its variables name the files of libpmix that its
+//! PMIx server may load: the one that came with that Open MPI, else the machine's.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,6 +23,12 @@ const OF_MPI4PY: [&str; 2] = ["MPI4PY_LIBMPI", "MPI4PY_MPIABI"];
 const SEARCHED_ANYWAY: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
 /// Our files under the names of MPICH's library.
 const AS_MPICH: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
+
+/// By this a job gets the server of PMIx: files of libpmix, with colons between them.
+pub const OF_PMIX: &str = "TUTTI_LIBPMIX";
+
+/// By this Open MPI finds its texts where it stands in another folder than it was built for.
+const OF_OPEN_MPI: &str = "OPAL_PREFIX";
 
 /// Which library a program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +47,18 @@ pub fn with_own(
     program: &Path,
 ) -> Vec<(OsString, OsString)> {
     let mut all = variables.to_vec();
+    let is_given =
+        |name: &str| variables.iter().any(|(given, _)| given == name) || std::env::var_os(name).is_some();
+    if !is_given(OF_PMIX)
+        && let Some(list) = libpmix(program, variables)
+    {
+        all.push((OF_PMIX.into(), list));
+        if !is_given(OF_OPEN_MPI)
+            && let Some(prefix) = prefix_of_open_mpi(program, variables)
+        {
+            all.push((OF_OPEN_MPI.into(), prefix));
+        }
+    }
     let Some(lib) = lib() else { return all };
     let mpich = Some(lib.join("tutti/mpich")).filter(|mpich| choice == Choice::Ours && mpich.is_dir());
     let searched = SEARCHED_ANYWAY.iter().any(|known| lib == Path::new(known));
@@ -52,9 +73,7 @@ pub fn with_own(
         let place = mpich.join(preloaded).into_os_string();
         all.push((PRELOAD.into(), behind_given(variables, PRELOAD, &place)));
     }
-    let is_said =
-        |name: &&str| variables.iter().any(|(given, _)| given == name) || std::env::var_os(name).is_some();
-    if !OF_MPI4PY.iter().any(is_said) {
+    if !OF_MPI4PY.iter().any(|name| is_given(name)) {
         all.push((OF_MPI4PY[0].into(), mpich.join(AS_MPICH[0]).into_os_string()));
     }
     all
@@ -75,6 +94,54 @@ fn to_preload(program: &Path) -> Option<&'static str> {
     AS_MPICH
         .into_iter()
         .find(|name| needs.own_path_first && needs.libraries.iter().any(|needed| needed == name))
+}
+
+/// Whether a program needs Open MPI's library.
+pub fn is_of_open_mpi(program: &Path) -> bool {
+    File::open(program).is_ok_and(|file| of_open_mpi(&elf::needs(&file)))
+}
+
+/// Whether a program needs the library of another MPI than Open MPI, ours among them.
+pub fn is_of_other_mpi(program: &Path) -> bool {
+    let is_other = |library: &String| {
+        library.starts_with("libmpi_abi.so") || elf::other_mpi(library) == Some(elf::OtherMpi::Mpich)
+    };
+    File::open(program).is_ok_and(|file| elf::needed(&file).iter().any(is_other))
+}
+
+fn of_open_mpi(needs: &elf::Needs) -> bool {
+    needs.libraries.iter().any(|library| elf::other_mpi(library) == Some(elf::OtherMpi::OpenMpi))
+}
+
+/// Files of libpmix for a program of Open MPI, as they are tried on its node: in the folders in which it
+/// searches for libraries, and where Open MPI's wheel has it below one; else where the loader finds it.
+fn libpmix(program: &Path, variables: &[(OsString, OsString)]) -> Option<OsString> {
+    if !is_of_open_mpi(program) {
+        return None;
+    }
+    let beside = |folder: PathBuf| [folder.join("openmpi/libpmix.so.2"), folder.join("libpmix.so.2")];
+    let files = searched(program, variables).into_iter().flat_map(beside);
+    std::env::join_paths(files.chain([PathBuf::from("libpmix.so.2")])).ok()
+}
+
+/// The folder above that of the library, if Open MPI's texts are there.
+fn prefix_of_open_mpi(program: &Path, variables: &[(OsString, OsString)]) -> Option<OsString> {
+    let mut folders = searched(program, variables).into_iter();
+    let lib = folders.find(|folder| folder.join("libmpi.so.40").exists())?;
+    let prefix = lib.parent().filter(|prefix| prefix.join("share/openmpi").is_dir())?;
+    Some(prefix.as_os_str().to_owned())
+}
+
+/// Folders in which a program searches for libraries before the machine's: its own, and LD_LIBRARY_PATH.
+fn searched(program: &Path, variables: &[(OsString, OsString)]) -> Vec<PathBuf> {
+    let needs = File::open(program).map(|file| elf::needs(&file)).unwrap_or_default();
+    let absolute = std::path::absolute(program).unwrap_or_default();
+    let origin = absolute.parent().map(|folder| folder.to_string_lossy().into_owned()).unwrap_or_default();
+    let own = needs.own_path.iter();
+    let own = own.map(|folder| folder.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin).into());
+    let path = behind_given(variables, VARIABLE, OsStr::new(""));
+    let path = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
+    own.chain(path).collect()
 }
 
 fn joined(first: &OsStr, second: &OsStr) -> OsString {

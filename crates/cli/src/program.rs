@@ -45,9 +45,9 @@ pub enum ProgramError {
         /// Named in its first line.
         interpreter: String,
     },
-    /// A program of Open MPI.
+    /// A program of an Open MPI that is not known.
     #[error(
-        "{program} was built for Open MPI (needs {library}), whose programs need PMIx, which is not supported yet; recompile it with mpicc of Tutti, or link it with libmpi_abi"
+        "{program} was built for a version of Open MPI that is not known here (needs {library}; known are those with libmpi.so.40: 4 and 5); recompile it with mpicc of Tutti"
     )]
     OpenMpi {
         /// As given.
@@ -149,10 +149,10 @@ fn check(name: &str, file: &Path) -> Result<(), ProgramError> {
     for library in elf::needed(&opened) {
         let program = name.into();
         match elf::other_mpi(&library) {
-            Some(OtherMpi::OpenMpi) => return Err(ProgramError::OpenMpi { program, library }),
+            Some(OtherMpi::OtherOpenMpi) => return Err(ProgramError::OpenMpi { program, library }),
             Some(OtherMpi::Unknown) => return Err(ProgramError::OtherMpi { program, library }),
-            // It starts by PMI.
-            Some(OtherMpi::Mpich) | None => {}
+            // They start by PMI and by PMIx.
+            Some(OtherMpi::Mpich | OtherMpi::OpenMpi) | None => {}
         }
     }
     Ok(())

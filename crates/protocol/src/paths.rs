@@ -250,6 +250,12 @@ pub fn starter() -> PathBuf {
     libexec("tutti-starter")
 }
 
+/// The PMIx server of a job, beside its starter.
+pub fn pmix() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_else(|_| starter());
+    own.with_file_name("tutti-pmix")
+}
+
 /// The program of the ranks of `tutti trace-op`, beside the starter of this installation.
 pub fn trace_rank() -> PathBuf {
     libexec("tutti-trace-rank")

@@ -31,12 +31,29 @@ const ALWAYS_INHERITED: [&str; 11] = [
     "XDG_RUNTIME_DIR",
 ];
 
+/// Files of libpmix for programs of Open MPI, with colons between them: a job with a program that has it gets
+/// the server of PMIx. Ranks do not see it: a launcher inside of one decides for itself.
+pub const LIBRARY_VARIABLE: &str = "TUTTI_LIBPMIX";
+
+/// Variables of PMIx of a launcher above us begin with these; others are parameters of the user.
+const PMIX_PREFIXES: [&str; 11] = [
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
+    "PMIX_SERVER_",
+    "PMIX_GDS_MODULE",
+    "PMIX_SECURITY_MODE",
+    "PMIX_PTL_MODULE",
+    "PMIX_BFROP_BUFFER_TYPE",
+    "PMIX_DSTORE_",
+    "PMIX_HOSTNAME",
+    "PMIX_VERSION",
+    "PMIX_SYSTEM_TMPDIR",
+];
+
 /// Variables of a launcher above us that would make another library believe it is that launcher's child.
-const NEVER_INHERITED: [&str; 10] = [
+const NEVER_INHERITED: [&str; 8] = [
     "PMI_PORT",
     "PMI_ID",
-    "PMIX_RANK",
-    "PMIX_NAMESPACE",
     "HYDI_CONTROL_FD",
     // Of a job around this one.
     INITIAL_HANDLER_VARIABLE,
@@ -68,6 +85,8 @@ pub struct Prepared {
     pub arguments: Vec<CString>,
     /// `NAME=value`.
     pub environment: Vec<CString>,
+    /// The value of [`LIBRARY_VARIABLE`], which is not among them.
+    pub libpmix: Option<OsString>,
     /// Working directory, if not ours.
     pub directory: Option<CString>,
 }
@@ -83,6 +102,9 @@ impl Prepared {
         let set: Vec<(OsString, OsString)> =
             program.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let mut environment = Vec::new();
+        let given =
+            set.iter().rev().find(|(name, _)| name == LIBRARY_VARIABLE).map(|(_, value)| value.clone());
+        let libpmix = given.or_else(|| std::env::var_os(LIBRARY_VARIABLE)).filter(|list| !list.is_empty());
         for (name, value) in std::env::vars_os().map(|(name, value)| (linker_variables::restore(name), value))
         {
             let wanted = match &program.inherits {
@@ -93,6 +115,8 @@ impl Prepared {
                 }
             };
             let replaced = NEVER_INHERITED.iter().any(|never| name == *never)
+                || PMIX_PREFIXES.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()))
+                || name == LIBRARY_VARIABLE
                 || OWN_VARIABLES.iter().any(|own| name == *own)
                 || name == NUMBER_VARIABLE
                 || set.iter().any(|(other, _)| *other == name);
@@ -102,7 +126,7 @@ impl Prepared {
         }
         for (index, (name, value)) in set.iter().enumerate() {
             // The last one given wins.
-            if set[index + 1..].iter().all(|(later, _)| later != name) {
+            if name != LIBRARY_VARIABLE && set[index + 1..].iter().all(|(later, _)| later != name) {
                 environment.push(variable(name, value)?);
             }
         }
@@ -111,6 +135,7 @@ impl Prepared {
             file: text(program.file.as_bytes(), "name")?,
             arguments: arguments.collect::<Result<_, _>>()?,
             environment,
+            libpmix,
             directory: program
                 .directory
                 .as_ref()

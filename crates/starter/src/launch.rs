@@ -26,10 +26,12 @@ use tutti_transport::udp;
 
 use crate::binding::Machine;
 use crate::environment::{Prepared, ZeroByte, variables};
+use crate::foreign::Foreign;
 use crate::keeper::Keeper;
 use crate::output::{PART_NS, PROMPT_NS};
 use crate::parts::Parts;
 use crate::pmi::Pmi;
+use crate::pmix::{self, Pmix};
 use crate::ranks::{Origin, Ranks};
 use crate::readiness::now_ns;
 use crate::spawning::SpawnedRank;
@@ -217,7 +219,10 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     let tickets =
         Tickets::create(&job.name(), numbers, ranks as usize).map_err(failed("open the job's socket"))?;
     parts.tickets = Some(tickets);
-    parts.pmi = Some(Pmi::new(&job, universe));
+    let crowded = on_machine > machine.usable as u64;
+    let pmix = pmix::wanted(&job).map(|wanted| Pmix::start(&job, wanted, universe, crowded)).transpose();
+    let pmix = pmix.map_err(failed("start the PMIx server"))?;
+    parts.foreign = Some(Foreign { pmi: Pmi::new(&job, universe), pmix });
     if parts.cgroup.is_none() {
         parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
     }
@@ -351,7 +356,7 @@ fn adopt(adopted: &Adopted, parts: &mut Parts) -> io::Result<()> {
     let connection = tutti_os::take_descriptor(adopted.connection)?;
     parts.ranks.adopt(Pid::from_raw(adopted.pid.cast_signed()).ok_or_else(gone)?)?;
     parts.names.push("the program".into());
-    parts.pmi.iter_mut().for_each(|pmi| pmi.add_silent(0));
+    parts.foreign.iter_mut().for_each(|foreign| foreign.pmi.add_silent(0));
     if let Some(tickets) = &mut parts.tickets {
         tickets.adopt(0, connection);
     }
@@ -470,8 +475,12 @@ fn start_rank(
     }
     let ends = if job.pty && rank == 0 { own_terminal(job, parts) } else { open_streams(job, rank, parts) }?;
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
-    let pmi = parts.pmi.as_mut().expect("the server is made before any rank");
+    let Foreign { pmi, pmix } = parts.foreign.as_mut().expect("the servers are made before any rank");
     let pmi_end = match spawned.map(|spawned| spawned.group) {
+        None if pmix.is_some() => {
+            pmi.add_silent(index);
+            None
+        }
         None => Some(pmi.add()),
         Some(Some(group)) => Some(pmi.add_to(index, group)),
         Some(None) => {
@@ -481,6 +490,7 @@ fn start_rank(
     };
     let pmi_end = pmi_end.transpose().map_err(failed("open a socket for PMI"))?;
     let mut own = variables(job, index, &ticket, pmi_end.as_ref().map(AsRawFd::as_raw_fd), spawned);
+    own.extend(pmix.iter().flat_map(|pmix| pmix.variables(index)).cloned());
     own.extend(board_variable(job, parts.board.as_ref().map(|(_, file)| file.as_raw_fd())));
     let mut kept: Vec<_> = pmi_end.iter().map(AsFd::as_fd).collect();
     if let Some(page) = &parts.phases {

@@ -14,7 +14,9 @@
 //! | [`connections`] | which other launches its ranks are connected to |
 //! | [`output`] | stdout and stderr of the ranks: whole lines, back-pressure |
 //! | [`input`] | stdin of the ranks that get one |
-//! | [`pmi`] | by which programs of other MPIs start |
+//! | [`foreign`] | the servers by which programs of other MPIs start |
+//! | [`pmi`] | the one for MPICH and its relatives |
+//! | [`pmix`] | the one for Open MPI, a process of its own |
 //! | [`binding`] | which rank may run on which cores |
 //! | [`regions`] | regions of this job for other jobs, and the process that serves them |
 //! | [`memory_watch`] | whether the job is hit when the memory of its user is used up |
@@ -27,6 +29,7 @@ pub mod binding;
 pub mod connections;
 pub mod environment;
 pub mod exited;
+pub mod foreign;
 pub mod holders;
 pub mod input;
 pub mod keeper;
@@ -35,6 +38,7 @@ pub mod memory_watch;
 pub mod output;
 pub mod parts;
 pub mod pmi;
+pub mod pmix;
 pub mod ranks;
 pub mod readiness;
 pub mod regions;

@@ -71,6 +71,18 @@ impl Streams {
         });
     }
 
+    /// Adds whole lines to a rank's error output that have come by another way, as far as there is room.
+    pub fn add_lines(&mut self, rank: u32, text: &[u8], now_ns: u64) {
+        let of_rank = |stream: &&mut Stream| stream.rank == rank && stream.kind == Kind::Errors;
+        let Some(stream) = self.streams.iter_mut().find(of_rank) else { return };
+        let is_ended = text.ends_with(b"\n");
+        if stream.bytes.len() + text.len() < BUFFER_BYTES {
+            stream.bytes.extend_from_slice(text);
+            stream.bytes.extend_from_slice(if is_ended { b"" } else { b"\n" });
+            stream.last_read_ns = now_ns;
+        }
+    }
+
     /// Those that have room, to be polled and given to [`Self::handle_readable`].
     pub fn readable(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         self.streams.iter().enumerate().filter_map(|(index, stream)| {

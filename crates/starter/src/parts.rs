@@ -13,10 +13,10 @@ use tutti_shm::segment::Segment;
 
 use crate::connections::Connections;
 use crate::exited::Exited;
+use crate::foreign::Foreign;
 use crate::input::Inputs;
 use crate::keeper::Keeper;
 use crate::output::Streams;
-use crate::pmi::Pmi;
 use crate::ranks::Ranks;
 use crate::regions::Regions;
 use crate::spawning::Spawning;
@@ -31,8 +31,8 @@ pub struct Parts {
     pub streams: Streams,
     /// Their input.
     pub inputs: Inputs,
-    /// The server by which programs of other MPIs start.
-    pub pmi: Option<Pmi>,
+    /// The servers by which programs of other MPIs start.
+    pub foreign: Option<Foreign>,
     /// The socket for their tickets.
     pub tickets: Option<Tickets>,
     /// The terminal of rank 0, both sides, where it is the controlling one: held until the end, since its

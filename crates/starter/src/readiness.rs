@@ -24,6 +24,8 @@ pub enum Source {
     Connection(u32),
     /// A rank's socket for PMI.
     Pmi(u32),
+    /// The server of PMIx.
+    Pmix,
     /// A rank's death.
     Rank(u32),
     /// The death of a process below a rank's wrapper.

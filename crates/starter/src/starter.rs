@@ -22,6 +22,7 @@ use crate::environment::wants_counters;
 use crate::launch::{self, Launched, Ready};
 use crate::memory_watch::MemoryWatch;
 use crate::parts::Parts;
+use crate::pmix::Pmix;
 use crate::readiness::now_ns;
 use crate::spawning::Later;
 use reconnect::Reconnect;
@@ -36,6 +37,7 @@ mod front;
 mod hold;
 mod idle;
 mod linger;
+mod pmix;
 mod reconnect;
 mod spawn;
 mod stuck;
@@ -139,13 +141,12 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     };
     starter.parts.cgroup = granted.map(Cgroup::from);
     match launch::prepare(job, &mut starter.parts) {
-        Ok(ready) if starter.alone => {
-            starter.launch(&ready);
-            starter.allow_later_ranks(ready.job);
-        }
         Ok(ready) => {
-            starter.report(&Report::Addresses(ready.reached.clone()));
+            if !starter.alone {
+                starter.report(&Report::Addresses(ready.reached.clone()));
+            }
             starter.ready = Some(ready);
+            starter.launch_if_ready();
         }
         Err(error) => starter.refuse(error.to_string(), 1),
     }
@@ -232,6 +233,20 @@ impl Starter {
         self.report_emptiness();
     }
 
+    /// Starts the ranks as soon as everything is there that they need: on several nodes the addresses of all,
+    /// for programs of Open MPI their server.
+    fn launch_if_ready(&mut self) {
+        let is_served =
+            self.parts.foreign.iter().all(|foreign| foreign.pmix.as_ref().is_none_or(Pmix::is_ready));
+        if !is_served || !(self.alone || self.parts.peers.is_some()) {
+            return;
+        }
+        if let Some(ready) = self.ready.take() {
+            self.launch(&ready);
+            self.allow_later_ranks(ready.job);
+        }
+    }
+
     fn launch(&mut self, ready: &Ready) {
         match launch::launch(ready, &mut self.parts) {
             Ok(Launched { pids, cores }) => {
@@ -266,6 +281,7 @@ impl Starter {
     fn finish(&mut self) {
         // Its clients see that the owners are gone.
         self.parts.regions = None;
+        self.end_pmix();
         self.linger();
         let parts = &self.parts;
         if parts.ranks.all_dead() {
@@ -342,7 +358,7 @@ impl Starter {
         }
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.kill(),
-            None => descendants::signal_all(None, Signal::KILL),
+            None => descendants::signal_all(self.pmix_server(), Signal::KILL),
         }
         // A child that has just been made is not in its cgroup yet.
         self.parts.ranks.kill();

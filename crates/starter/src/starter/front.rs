@@ -125,6 +125,9 @@ impl Starter {
     }
 
     fn handle_fence(&mut self, fence: u32, puts: &[u8]) {
+        if let Some(pmix) = self.parts.foreign.as_mut().and_then(|foreign| foreign.pmix.as_mut()) {
+            return pmix.handle_fence(fence, puts.to_vec());
+        }
         let mut wrong = false;
         self.run_pmi(|pmi| {
             pmi.handle_fence(fence, puts).unwrap_or_else(|_| {
@@ -141,7 +144,7 @@ impl Starter {
         if let Some(reconnect) = &mut self.reconnect {
             reconnect.has_peers = true;
         }
-        let Some(ready) = self.ready.take() else {
+        let Some(ready) = self.ready.as_ref().filter(|_| self.parts.peers.is_none()) else {
             if self.parts.ranks.is_ending() {
                 return;
             }
@@ -150,11 +153,8 @@ impl Starter {
         let Ok(reached) = serde_json::from_slice(payload) else {
             return self.lose_front("sent invalid addresses");
         };
-        match launch::take_peers(&ready, reached, &mut self.parts) {
-            Ok(()) => {
-                self.launch(&ready);
-                self.allow_later_ranks(ready.job);
-            }
+        match launch::take_peers(ready, reached, &mut self.parts) {
+            Ok(()) => self.launch_if_ready(),
             Err(error) => self.refuse(error.to_string(), 1),
         }
     }

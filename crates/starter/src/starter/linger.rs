@@ -95,7 +95,8 @@ impl Starter {
         let all = descendants::some_of(getpid(), PROCESSES_MAX);
         let Some(all) = all.filter(|_| !spared.is_empty() && !self.reaped) else { return self.kill_all() };
         self.announce_ending();
-        let is_spared = |pid: &Pid| spared.iter().any(|holder| holder.pid == *pid);
+        let server = self.pmix_server();
+        let is_spared = |pid: &Pid| Some(*pid) == server || spared.iter().any(|holder| holder.pid == *pid);
         for pid in all.into_iter().filter(|pid| !is_spared(pid)) {
             let _ = kill_process(pid, Signal::KILL);
         }

@@ -246,7 +246,7 @@ impl Starter {
         let mut spawning = Spawning::new(order, asker.map(|asker| (asker as u32, ask.request.number)));
         spawning.asked = asked;
         let programs: Vec<u32> = ask.request.programs.iter().map(|program| program.ranks).collect();
-        let pmi = self.parts.pmi.as_mut().zip(preput);
+        let pmi = self.parts.foreign.as_mut().map(|foreign| &mut foreign.pmi).zip(preput);
         spawning.group = pmi.map(|(pmi, preput)| pmi.begin_group(&programs, preput));
         if let Err(text) = self.try_spawn(ask, &mut spawning) {
             self.log_debug(|| format!("rank {} gets no more ranks: {text}", ask.parent));
@@ -483,7 +483,7 @@ impl Starter {
         }
         if let (Some(group), Some((rank, wanted))) = (group, asker) {
             if !is_good {
-                self.parts.pmi.iter_mut().for_each(|pmi| pmi.end_group(group));
+                self.parts.foreign.iter_mut().for_each(|foreign| foreign.pmi.end_group(group));
                 let line = format!("rank {rank} gets no more processes (MPI_Comm_spawn): {text}");
                 self.report(&Report::Warning(line));
             }

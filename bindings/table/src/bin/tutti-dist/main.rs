@@ -30,10 +30,11 @@ const ON_THE_PATH: [(&str, &str); 6] = [
 ];
 /// The rest, with its mode. The starter cannot be read but by its owner: so the kernel lets no user trace one
 /// of its own from its first instruction on, and take root's descriptors from it.
-const COMMANDS: [(&str, &str, u32); 4] = [
+const COMMANDS: [(&str, &str, u32); 5] = [
     ("tutti", "bin/tutti", 0o755),
     ("tuttid", "bin/tuttid", 0o755),
     ("tutti-top", "libexec/tutti/tutti-top", 0o755),
+    ("tutti-pmix", "libexec/tutti/tutti-pmix", 0o755),
     ("tutti-starter", "libexec/tutti/tutti-starter", 0o711),
 ];
 

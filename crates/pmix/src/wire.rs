@@ -1,0 +1,205 @@
+//! Messages between starter and PMIx server: `bytes: u32, lowest first | value`, the value as
+//! [`tutti_protocol::codec`] writes it. Both ends are of one installation.
+//!
+//! The server is a process of the job's user, so the starter believes none of its numbers: it checks every
+//! rank.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tutti_protocol::codec;
+
+/// Bytes of a message, at most: what all ranks of a node give in one fence.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+const HEAD_BYTES: usize = size_of::<u32>();
+
+/// The job, as the server describes it to libpmix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Files of libpmix in the order in which they are tried. A name without a slash is searched for by the
+    /// loader; a path that does not exist is passed over.
+    pub libraries: Vec<String>,
+    /// The namespace: no other start of a job on this machine has had that name.
+    pub space: String,
+    /// Names of the nodes.
+    pub nodes: Vec<String>,
+    /// World rank of each node's first rank.
+    pub first_ranks: Vec<u32>,
+    /// Which of the nodes this is.
+    pub node: u32,
+    /// Ranks of each program, in their order.
+    pub programs: Vec<u32>,
+    /// How many ranks the user expects.
+    pub universe: u32,
+    /// A folder of this job and node alone, for all files of server and ranks.
+    pub folder: String,
+}
+
+impl Description {
+    /// Ranks of the job.
+    pub fn ranks(&self) -> u32 {
+        self.programs.iter().sum()
+    }
+
+    /// World ranks of a node.
+    pub fn ranks_of(&self, node: usize) -> std::ops::Range<u32> {
+        let end = self.first_ranks.get(node + 1).copied().unwrap_or_else(|| self.ranks());
+        self.first_ranks[node]..end
+    }
+
+    /// World ranks of this node.
+    pub fn local(&self) -> std::ops::Range<u32> {
+        self.ranks_of(self.node as usize)
+    }
+
+    /// Which program a rank runs.
+    pub fn program_of(&self, rank: u32) -> u32 {
+        let mut end = 0;
+        let ends = self.programs.iter().map(|ranks| {
+            end += ranks;
+            end
+        });
+        ends.take_while(|end| *end <= rank).count() as u32
+    }
+}
+
+/// A message from starter to server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToServer {
+    /// The job; the first message.
+    Begin(Description),
+    /// What the ranks of all nodes have given in the fence that all are in.
+    Fenced(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// Ranks have ended: what they have sent before is to come before [`FromServer::Flushed`].
+    Flush,
+}
+
+/// A message from server to starter. Ranks are world ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromServer {
+    /// The ranks may start, with these variables (`NAME=value`), in the order of this node's ranks.
+    Ready(Vec<Vec<String>>),
+    /// There is no server: one line of why.
+    Refused(String),
+    /// A rank has called PMIx_Init.
+    Connected(u32),
+    /// A rank has called PMIx_Finalize.
+    Finalized(u32),
+    /// A rank wants the job to end.
+    Abort {
+        /// Which.
+        rank: u32,
+        /// With this status.
+        status: i32,
+    },
+    /// A rank has a text for the user.
+    Log {
+        /// Which.
+        rank: u32,
+        /// The text, which need not be UTF-8.
+        #[serde(with = "serde_bytes")]
+        text: Vec<u8>,
+    },
+    /// All ranks of this node are in a fence of all ranks, and have given this.
+    Fence(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// The answer to [`ToServer::Flush`].
+    Flushed,
+    /// The ranks have put more than the server may hold.
+    Full,
+}
+
+/// A message as it travels.
+pub fn encode(message: &impl Serialize) -> Vec<u8> {
+    let mut bytes = codec::encode_behind(message, vec![0; HEAD_BYTES]);
+    let length = (bytes.len() - HEAD_BYTES) as u32;
+    bytes[..HEAD_BYTES].copy_from_slice(&length.to_le_bytes());
+    bytes
+}
+
+/// Bytes that are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadMessage;
+
+/// Bytes that have come, until they are messages.
+#[derive(Debug, Default)]
+pub struct Incoming(Vec<u8>);
+
+impl Incoming {
+    /// Adds bytes that have come.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// The next message, if it is whole.
+    ///
+    /// # Errors
+    /// When it is too long, or none.
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, BadMessage> {
+        let Some(head) = self.0.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*head) as usize;
+        if length > MESSAGE_BYTES_MAX {
+            return Err(BadMessage);
+        }
+        let end = HEAD_BYTES + length;
+        if self.0.len() < end {
+            return Ok(None);
+        }
+        let message = codec::decode(&self.0[HEAD_BYTES..end]).map_err(|_| BadMessage)?;
+        self.0.drain(..end);
+        Ok(Some(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description() -> Description {
+        Description {
+            libraries: vec!["libpmix.so.2".into()],
+            space: "tutti".into(),
+            nodes: vec!["a".into(), "b".into()],
+            first_ranks: vec![0, 2],
+            node: 1,
+            programs: vec![1, 2, 2],
+            universe: 5,
+            folder: "/f".into(),
+        }
+    }
+
+    #[test]
+    fn description_counts_ranks_of_nodes_and_programs() {
+        let job = description();
+        assert_eq!((job.ranks(), job.local(), job.ranks_of(0)), (5, 2..5, 0..2));
+        let programs: Vec<u32> = (0..5).map(|rank| job.program_of(rank)).collect();
+        assert_eq!(programs, [0, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn messages_arrive_whole_from_any_pieces() {
+        let messages =
+            [FromServer::Ready(vec![vec!["A=1".into()]]), FromServer::Fence(vec![0, 255]), FromServer::Full];
+        let bytes = messages.iter().flat_map(encode).collect::<Vec<u8>>();
+        for piece in 1..bytes.len() {
+            let (mut incoming, mut taken) = (Incoming::default(), Vec::new());
+            for part in bytes.chunks(piece) {
+                incoming.extend(part);
+                while let Some(message) = incoming.take::<FromServer>().unwrap() {
+                    taken.push(message);
+                }
+            }
+            assert_eq!(taken, messages);
+        }
+    }
+
+    #[test]
+    fn messages_that_are_none_are_refused() {
+        for bytes in [&[255; 8][..], &[1, 0, 0, 0, 99], &[0, 0, 0, 0]] {
+            let mut incoming = Incoming::default();
+            incoming.extend(bytes);
+            assert_eq!(incoming.take::<FromServer>(), Err(BadMessage), "{bytes:?}");
+        }
+        let mut incoming = Incoming::default();
+        incoming.extend(&encode(&ToServer::Begin(description())));
+        assert_eq!(incoming.take(), Ok(Some(ToServer::Begin(description()))));
+    }
+}

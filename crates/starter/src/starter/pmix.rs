@@ -1,0 +1,48 @@
+//! What the starter does about its PMIx server ([`crate::pmix`]).
+
+use rustix::process::Pid;
+
+use super::Starter;
+use crate::pmix::{Pmix, PmixEvent};
+use crate::readiness::now_ns;
+
+impl Starter {
+    /// The server, which lives until its ranks are dead and what they have sent has come.
+    pub(super) fn pmix_server(&self) -> Option<Pid> {
+        self.parts.foreign.as_ref().and_then(|foreign| foreign.pmix.as_ref()).map(Pmix::pid)
+    }
+
+    /// All ranks are dead. What a rank has sent to explain its end may still be on its way.
+    pub(super) fn end_pmix(&mut self) {
+        if self.parts.ranks.status() != 0 && !self.hurried {
+            self.run_pmix(Pmix::flush_blocking);
+        }
+        self.parts.foreign.iter_mut().for_each(|foreign| foreign.pmix = None);
+    }
+
+    /// Runs a step of the server and acts on its events.
+    pub(super) fn run_pmix(&mut self, step: impl FnOnce(&mut Pmix) -> Vec<PmixEvent>) {
+        let Some(pmix) = self.parts.foreign.as_mut().and_then(|foreign| foreign.pmix.as_mut()) else {
+            return;
+        };
+        for event in step(pmix) {
+            match event {
+                PmixEvent::Ready => self.launch_if_ready(),
+                // The kernel may have refused a process to it.
+                PmixEvent::Rank(rank, _) if rank as usize >= self.parts.ranks.count() => {}
+                PmixEvent::Rank(_, event) => {
+                    self.log_debug(|| format!("PMIx: {event:?}"));
+                    if let Some(ended) = self.parts.ranks.handle_pmi(&event) {
+                        self.handle_ended(ended);
+                    }
+                }
+                PmixEvent::Text(rank, text) => self.parts.streams.add_lines(rank, &text, now_ns()),
+                PmixEvent::Fence(fence, given) => self.send_fence(fence, &given),
+                PmixEvent::Flushed => {}
+                // A job that ends anyway kills its server.
+                PmixEvent::Failed(line) if !self.parts.ranks.is_ending() => self.refuse(line, 1),
+                PmixEvent::Failed(_) => {}
+            }
+        }
+    }
+}
