@@ -145,6 +145,7 @@ pub fn all() -> Vec<Case> {
         Case { id: "cross_8", ranks: 8, long: true, ..cross },
         Case { id: "launch", way: Way::FromOutside, program: "initfini", budget_ms: 0, ..PLAIN },
         Case { id: "spawn", program: "spawn", ranks: 1, budget_ms: 0, ..PLAIN },
+        Case { id: "instructions", program: "instructions", budget_ms: 0, ..PLAIN },
     ]
     .into_iter()
     .chain(many_pending())

@@ -35,6 +35,7 @@ pub fn all() -> Vec<Row> {
         windows,
         files,
         launch,
+        instructions,
         many_pending,
         between_nodes,
         windows_between_nodes,
@@ -325,6 +326,26 @@ fn launch(add: &mut Add<'_>) {
     );
     let spawn = Line("spawn", "", "median_ns");
     add("spawn", "MPI_Comm_spawn of 4 processes by one", "ms", spawn, Limit::Unknown, Beat(1.0));
+}
+
+/// Instructions of one call whose partner has done its part: the same however busy the machine is.
+fn instructions(add: &mut Add<'_>) {
+    for (name, select) in [
+        ("send 8 B", "call=send"),
+        ("isend and wait", "call=isend_wait"),
+        ("start of a persistent send of 8 B", "call=start"),
+        ("receive of a message that is there", "call=recv"),
+        ("start of a receive", "call=irecv"),
+        ("completion of a receive", "call=wait"),
+        ("allreduce 8 B, the last of two", "call=allreduce"),
+        ("barrier, the last of two", "call=barrier"),
+        ("put 8 B, flush", "call=put_flush"),
+        ("fetch-and-op, flush", "call=fetch_and_op_flush"),
+    ] {
+        let id = format!("instructions/{}", select.trim_start_matches("call="));
+        let source = Line("instructions", select, "median_ins");
+        add(&id, &format!("instructions: {name}"), "ins", source, Limit::Unknown, Beat(1.0));
+    }
 }
 
 /// What one of n pending operations costs: the same whatever n is, where nothing is looked through.
