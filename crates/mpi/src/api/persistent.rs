@@ -24,13 +24,14 @@ pub(super) fn send(
     // Translated now: the user may free datatype and communicator before the operation starts.
     let message = guard.message(data, dest, tag, comm, mode)?;
     let index = guard.persistent(Rc::new(move |guard: &mut Guard| {
-        let started = match (message.clone(), how) {
-            (None, _) => Started::Done,
-            (Some(message), How::Buffered) => {
-                super::buffered::send_message(guard, message, comm)?;
+        let started = match &message {
+            None => Started::Done,
+            Some(message) if how == How::Buffered => {
+                super::buffered::send_message(guard, message.clone(), comm)?;
                 Started::Done
             }
-            (Some(message), _) => guard.engine.send(message),
+            Some(message) if how == How::Standard && guard.engine.try_send_quickly(message) => Started::Done,
+            Some(message) => guard.engine.send(message.clone()),
         };
         Ok([started.into(), NOTHING])
     }));

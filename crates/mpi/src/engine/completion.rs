@@ -153,6 +153,22 @@ impl Engine {
         true
     }
 
+    /// The same of a request whose message may be there and was not looked at yet.
+    ///
+    /// # Safety
+    /// As [`Engine::try_complete_quickly`].
+    #[inline(always)]
+    pub unsafe fn try_complete_soon(&mut self, handle: &mut MPI_Request, status: *mut MPI_Status) -> bool {
+        if let Some(index) = self.requests.index(handle.0) {
+            let request = self.requests.get(index);
+            if !request.done && request.is_plain {
+                self.progress_with(request.peer);
+            }
+        }
+        // SAFETY: our contract.
+        unsafe { self.try_complete_quickly(handle, status) }
+    }
+
     /// Whether a request is finished, without touching it.
     #[inline(always)]
     pub fn is_finished(&self, named: Named) -> bool {

@@ -5,10 +5,13 @@
 //! nothing else under way between the two ranks, or messages that come in the order in which their receives
 //! were posted. A blocking receive looks into the ring for a few microseconds before it posts anything.
 
-use super::message::LOCAL_EAGER_BYTES_MAX;
+use super::Engine;
+use super::matching::Matching;
+use super::message::{LOCAL_EAGER_BYTES_MAX, Message, Mode};
+use super::peer::Peer;
 use super::unexpected_message::small_matches;
-use super::{ENVELOPES_PER_TURN, Engine};
-use crate::handle::NONE;
+use crate::check_mode;
+use crate::handle::{NONE, Slab};
 use crate::request::Request;
 use tutti_shm::envelope::EAGER;
 
@@ -33,10 +36,10 @@ impl Engine {
     /// Sends a small message if ring and credit have room and nothing waits in front of it.
     #[inline(always)]
     pub fn try_send_small(&mut self, to: usize, context: u32, tag: i32, at: *const u8, bytes: usize) -> bool {
-        if to == self.me || !self.peers.has(to) {
+        if to == self.me {
             return false;
         }
-        let peer = &mut self.peers[to];
+        let Some(peer) = self.peers.find_mut(to) else { return false };
         if !peer.backlog.is_empty() || !peer.push_small(context, tag, at, bytes) {
             return false;
         }
@@ -45,6 +48,16 @@ impl Engine {
         self.counters.bytes += bytes as u64;
         self.counters.eager += 1;
         true
+    }
+
+    /// The same of a message whose arguments are translated already. A checked one takes the general way.
+    #[inline(always)]
+    pub fn try_send_quickly(&mut self, message: &Message) -> bool {
+        let Message { to, context, tag, ref buffer, mode } = *message;
+        mode == Mode::Standard
+            && buffer.map.is_none()
+            && !check_mode::is_on()
+            && self.try_send_small(to as usize, context, tag, buffer.at, buffer.bytes)
     }
 
     /// Whether a receive from this rank would be the only one that the rank's next message can match.
@@ -124,41 +137,6 @@ impl Engine {
         None
     }
 
-    /// Takes messages of a rank for as long as each is small and for the oldest receive that is posted for
-    /// the rank.
-    #[inline(always)]
-    pub(super) fn take_expected(&mut self, from: usize) {
-        let Engine { peers, matching, requests, .. } = self;
-        let peer = &mut peers[from];
-        for _ in 0..ENVELOPES_PER_TURN {
-            let Some(index) = matching.only_candidate(from) else { return };
-            let Some(message) = peer.rings.inbox.peek() else { return };
-            let (envelope, request) = (message.envelope, requests.get_mut(index));
-            let bytes = envelope.length as usize;
-            let is_expected = envelope.kind == EAGER
-                && request.is_plain
-                && small_matches(
-                    (request.context, request.tag, request.buffer.bytes),
-                    (envelope.context, envelope.tag, bytes),
-                );
-            if !is_expected {
-                return;
-            }
-            // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); the message
-            // fits.
-            unsafe { message.read_inline_to(request.buffer.at, bytes) };
-            if request.next == NONE {
-                message.consume();
-            } else {
-                message.consume_among_many();
-            }
-            (request.tag, request.bytes) = (envelope.tag, bytes);
-            matching.take_candidate(from, std::mem::replace(&mut request.next, NONE));
-            peer.release_credit(bytes);
-            requests.finish(index);
-        }
-    }
-
     /// Starts a receive from a world rank into contiguous memory. `None` when a message waits that the
     /// general way must take.
     ///
@@ -199,5 +177,43 @@ impl Engine {
         self.release_credit(from, bytes);
         (request.tag, request.bytes, request.done) = (tag, bytes, true);
         Some(self.requests.insert(request))
+    }
+}
+
+impl Peer {
+    /// Takes the next message of this peer, whose world rank is `from`, if it is small and for the oldest
+    /// receive that is posted for the peer: which receive that was.
+    #[inline(always)]
+    pub(super) fn take_expected(
+        &mut self,
+        from: usize,
+        matching: &mut Matching,
+        requests: &mut Slab<Request>,
+    ) -> Option<u32> {
+        let index = matching.only_candidate(from)?;
+        let message = self.rings.inbox.peek()?;
+        let (envelope, request) = (message.envelope, requests.get_mut(index));
+        let bytes = envelope.length as usize;
+        let is_expected = envelope.kind == EAGER
+            && request.is_plain
+            && small_matches(
+                (request.context, request.tag, request.buffer.bytes),
+                (envelope.context, envelope.tag, bytes),
+            );
+        if !is_expected {
+            return None;
+        }
+        // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7), and the message
+        // fits.
+        unsafe { message.read_inline_to(request.buffer.at, bytes) };
+        if request.next == NONE {
+            message.consume();
+        } else {
+            message.consume_among_many();
+        }
+        (request.tag, request.bytes) = (envelope.tag, bytes);
+        matching.take_candidate(from, std::mem::replace(&mut request.next, NONE));
+        self.release_credit(bytes);
+        Some(index)
     }
 }

@@ -405,23 +405,52 @@ impl Engine {
         moved
     }
 
+    /// Moves what the rings with one peer hold; now and then, and for a peer that has none, all that can be
+    /// moved.
+    #[inline(always)]
+    fn progress_with(&mut self, peer: i32) {
+        self.polls = self.polls.wrapping_add(1);
+        let from = peer as u32 as usize;
+        if self.polls.is_multiple_of(POLLS_PER_ROUND) || !self.peers.has(from) {
+            self.progress(None);
+        } else {
+            self.poll(from);
+        }
+    }
+
     /// One peer's rings, in both directions.
     #[inline(always)]
     fn poll(&mut self, from: usize) -> bool {
-        let peer = &self.peers[from];
-        let mut moved = false;
-        if peer.rings.inbox.is_ready() {
-            self.take_expected(from);
-            if self.peers[from].rings.inbox.needs_attention() {
-                self.take_envelopes(from);
+        let Engine { peers, matching, requests, .. } = self;
+        let peer = &mut peers[from];
+        let is_ready = peer.rings.inbox.is_ready();
+        let mut needs_attention = false;
+        if is_ready {
+            for _ in 0..ENVELOPES_PER_TURN {
+                let Some(index) = peer.take_expected(from, matching, requests) else { break };
+                requests.finish(index);
             }
-            moved = true;
+            needs_attention = peer.rings.inbox.needs_attention();
         }
-        if self.peers[from].is_busy() {
-            moved |= self.drain_bulk(from);
-            moved |= self.push_out(from);
+        let is_busy = peer.is_busy();
+        let mut moved = is_ready;
+        if needs_attention || is_busy {
+            moved |= self.poll_slowly(from, needs_attention);
         }
         moved
+    }
+
+    /// What is no small message for the oldest receive, and what is on its way.
+    #[inline(never)]
+    fn poll_slowly(&mut self, from: usize, needs_attention: bool) -> bool {
+        if needs_attention {
+            self.take_envelopes(from);
+        }
+        if !self.peers[from].is_busy() {
+            return false;
+        }
+        let drained = self.drain_bulk(from);
+        self.push_out(from) || drained
     }
 
     /// Before sleeping: tells all peers what was consumed, so that nobody waits for room that is there.

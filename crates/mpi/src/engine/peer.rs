@@ -52,6 +52,12 @@ impl Peers {
         self.numbers.contains(rank)
     }
 
+    /// The one of a world rank, if it is one of them.
+    #[inline(always)]
+    pub(super) fn find_mut(&mut self, rank: usize) -> Option<&mut Peer> {
+        self.list.get_mut(self.numbers.index_of(rank))
+    }
+
     /// Gives one other rings: its rank is another process from now on.
     pub(super) fn renew(&mut self, rank: usize, rings: Rings) {
         self[rank] = Peer::new(rings);

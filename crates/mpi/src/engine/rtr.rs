@@ -26,13 +26,14 @@ use crate::abi::MPI_ANY_TAG;
 struct Limits {
     /// Envelopes.
     history: usize,
-    /// Sends without any request after which the sender stops to remember.
+    /// Sends without any request after which the sender stops to remember. Few: a sender without requests
+    /// pays for each, and a request that crosses no message needs no memory.
     sends_without_request: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { history: 256, sends_without_request: 1024 }
+        Limits { history: 256, sends_without_request: 64 }
     }
 }
 
