@@ -59,7 +59,10 @@ enum class fault {
     busy,             // 64 MiB of calls wait, or 65535 are open
     no_rank,          // there is no such rank
     wrong_thread,     // another thread has called init
-    no_memory,        // there is none for the queue
+    no_memory,        // there is none for the queue, or for an object of make
+    freed,            // the object of a global_ptr has been destroyed, or it points to none
+    out_of_range,     // a global_ptr points behind its object
+    not_own,          // the object of a global_ptr is of another rank
     threw             // the function has ended with an exception
 };
 
@@ -1426,6 +1429,214 @@ inline void quiet()
         sums = detail::meet_with_sums("quiet");
     }
 }
+
+namespace detail {
+struct pointers;
+}
+
+// Points to objects of a rank, which make has made; it travels, and any rank reads, writes and changes them while their rank computes.
+template <class T> class global_ptr {
+  public:
+    global_ptr() noexcept : region_{}, offset_(0), first_(0), rank_(-1) {}
+    template <class U>
+        requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
+    global_ptr(const global_ptr<U> &other) noexcept
+        : region_(other.region_), offset_(other.offset_), first_(other.first_), rank_(other.rank_)
+    {
+    }
+
+    // The rank of the object; -1: it points to none.
+    int where() const noexcept { return rank_; }
+    explicit operator bool() const noexcept { return rank_ >= 0; }
+    // The object in the memory of this rank, whose it is.
+    T *local() const
+    {
+        if (rank_ < 0 || rank_ != this_rank()) throw error(fault::not_own, rank_, "tutti: the object is of another rank: read it");
+        return reinterpret_cast<T *>(first_ + static_cast<std::uintptr_t>(offset_) * sizeof(T));
+    }
+
+    global_ptr &operator+=(std::ptrdiff_t by) noexcept
+    {
+        offset_ += by;
+        return *this;
+    }
+    global_ptr &operator-=(std::ptrdiff_t by) noexcept { return *this += -by; }
+    global_ptr &operator++() noexcept { return *this += 1; }
+    global_ptr &operator--() noexcept { return *this += -1; }
+    friend global_ptr operator+(global_ptr of, std::ptrdiff_t by) noexcept { return of += by; }
+    friend global_ptr operator-(global_ptr of, std::ptrdiff_t by) noexcept { return of -= by; }
+    // Elements between two that point into the same object.
+    friend std::ptrdiff_t operator-(const global_ptr &a, const global_ptr &b) noexcept { return a.offset_ - b.offset_; }
+    friend bool operator==(const global_ptr &a, const global_ptr &b) noexcept
+    {
+        return a.rank_ == b.rank_ && a.first_ == b.first_ && a.offset_ == b.offset_;
+    }
+
+    // For the functions of this header: the region, and the place in it.
+    const tutti_region *region() const
+    {
+        if (rank_ < 0) throw error(fault::freed, -1, "tutti: a global_ptr that points to nothing");
+        return &region_;
+    }
+    std::uint64_t offset_bytes() const
+    {
+        if (offset_ < 0) throw error(fault::out_of_range, rank_, "tutti: a global_ptr before its object");
+        return static_cast<std::uint64_t>(offset_) * sizeof(T);
+    }
+
+  private:
+    template <class U> friend class global_ptr;
+    friend struct detail::pointers;
+
+    tutti_region region_;
+    std::int64_t offset_;
+    std::uintptr_t first_;
+    int rank_;
+};
+template <class T> inline constexpr bool wire_as_bytes<global_ptr<T>> = true;
+
+namespace detail {
+// Makes pointers, and looks into them.
+struct pointers {
+    template <class T> static global_ptr<T> of(const tutti_region &region, void *memory)
+    {
+        global_ptr<T> made;
+        made.region_ = region;
+        made.first_ = reinterpret_cast<std::uintptr_t>(memory);
+        made.rank_ = own_rank();
+        return made;
+    }
+    template <class T> static bool is_first(const global_ptr<T> &one) { return one.offset_ == 0; }
+};
+
+inline void expect_done(int status, int rank)
+{
+    const std::string of = rank < 0 ? "" : " of rank " + std::to_string(rank);
+    switch (status) {
+    case TUTTI_OK: return;
+    case TUTTI_ERR_REGION: throw error(fault::freed, rank, "tutti: the object" + of + " has been destroyed");
+    case TUTTI_ERR_RANGE: throw error(fault::out_of_range, rank, "tutti: the object" + of + " ends before");
+    case TUTTI_ERR_MEMORY: throw error(fault::no_memory, rank, "tutti: no memory is left, or 4096 objects of make are there");
+    default: refuse(status, rank);
+    }
+}
+
+template <class T> consteval bool may_be_shared()
+{
+    return may_travel<check<std::remove_const_t<T>>()>() && !codec<std::remove_const_t<T>>::has_parts;
+}
+template <class T> inline constexpr bool is_shared = may_be_shared<T>();
+} // namespace detail
+
+// Objects of this rank, one behind another and zero, that all ranks reach. 4096 of them are there at most.
+template <class T> global_ptr<T> make(std::size_t count = 1)
+{
+    static_assert(detail::is_shared<T>, "tutti: other ranks see the bytes of an object: no strings, vectors or tuples");
+    static_assert(alignof(T) <= 64, "tutti: objects of make are aligned to 64 bytes at most");
+    if (detail::own_rank() < 0) detail::refuse(TUTTI_ERR_RUNNING);
+    if (count == 0 || count > (std::size_t{1} << 46) / sizeof(T)) detail::expect_done(TUTTI_ERR_MEMORY, -1);
+    void *memory = tutti_alloc(count * sizeof(T));
+    if (memory == nullptr) detail::expect_done(TUTTI_ERR_MEMORY, -1);
+    tutti_region region;
+    const int status = tutti_open(memory, count * sizeof(T), TUTTI_READ | TUTTI_WRITE | TUTTI_ATOMIC, &region);
+    if (status != TUTTI_OK) {
+        tutti_free(memory);
+        detail::expect_done(status, -1);
+    }
+    return detail::pointers::of<T>(region, memory);
+}
+
+// Gives objects of this rank back; a rank that still points to them gets fault::freed.
+template <class T> void destroy(const global_ptr<T> &of)
+{
+    auto *memory = const_cast<std::remove_const_t<T> *>(of.local());
+    if (!detail::pointers::is_first(of)) throw error(fault::out_of_range, of.where(), "tutti: destroy takes what make has given");
+    detail::expect_done(tutti_close(of.region()), of.where());
+    tutti_free(memory);
+}
+
+// These wait for the network alone: no function runs meanwhile, and functions, tasks and quick functions may call them, too.
+template <class T> void read(const global_ptr<T> &from, std::span<std::remove_const_t<T>> into)
+{
+    detail::expect_done(tutti_read(from.region(), from.offset_bytes(), into.data(), into.size_bytes(), TUTTI_WAIT), from.where());
+}
+template <class T> std::remove_const_t<T> read(const global_ptr<T> &from)
+{
+    alignas(T) std::array<std::byte, sizeof(T)> bytes;
+    detail::expect_done(tutti_read(from.region(), from.offset_bytes(), bytes.data(), sizeof(T), TUTTI_WAIT), from.where());
+    return std::bit_cast<std::remove_const_t<T>>(bytes);
+}
+template <class T>
+    requires(!std::is_const_v<T>)
+void write(const global_ptr<T> &to, std::type_identity_t<std::span<const T>> from)
+{
+    detail::expect_done(tutti_write(to.region(), to.offset_bytes(), from.data(), from.size_bytes(), TUTTI_WAIT), to.where());
+}
+template <class T>
+    requires(!std::is_const_v<T>)
+void write(const global_ptr<T> &to, const std::type_identity_t<T> &value)
+{
+    write(to, std::span<const T>(&value, 1));
+}
+
+// Writes, then adds to a word of the same rank: who sees the sum there sees what was written. It waits once, for both; what was wrong with
+// the write is thrown by the next fence.
+template <class T>
+    requires(!std::is_const_v<T>)
+void write_signal(const global_ptr<T> &to, std::type_identity_t<std::span<const T>> from, const global_ptr<std::int64_t> &word, std::int64_t add)
+{
+    if (word.where() != to.where())
+        throw error(fault::not_own, word.where(), "tutti: write_signal writes and adds at one rank, not at " + std::to_string(to.where()) +
+                                                      " and " + std::to_string(word.where()));
+    detail::expect_done(tutti_write(to.region(), to.offset_bytes(), from.data(), from.size_bytes(), TUTTI_POSTED), to.where());
+    std::int64_t found;
+    detail::expect_done(tutti_fetch_add(word.region(), word.offset_bytes(), add, &found, TUTTI_WAIT), word.where());
+}
+
+// What this rank has written before is in place at all ranks.
+inline void fence()
+{
+    tutti_fence all;
+    int status = tutti_fence_start(&all);
+    if (status == TUTTI_OK) status = tutti_fence_wait(&all);
+    detail::expect_done(status, -1);
+}
+
+// A number at a global_ptr that ranks change at the same time.
+template <class T> class global_atomic {
+    static_assert(std::is_integral_v<T> && sizeof(T) == 8, "tutti: ranks change numbers of 8 bytes: std::int64_t or std::uint64_t");
+
+  public:
+    explicit global_atomic(const global_ptr<T> &of) noexcept : of_(of) {}
+    T load() const { return fetch_add(0); }
+    void store(T value) const { exchange(value); }
+    T fetch_add(T value) const
+    {
+        std::int64_t found = 0;
+        expect(tutti_fetch_add(of_.region(), of_.offset_bytes(), static_cast<std::int64_t>(value), &found, TUTTI_WAIT));
+        return static_cast<T>(found);
+    }
+    T exchange(T value) const
+    {
+        std::int64_t found = 0;
+        expect(tutti_swap(of_.region(), of_.offset_bytes(), static_cast<std::int64_t>(value), &found, TUTTI_WAIT));
+        return static_cast<T>(found);
+    }
+    // As that of std::atomic: what was there goes to `expected` if it is another number.
+    bool compare_exchange(T &expected, T value) const
+    {
+        std::int64_t found = 0;
+        const auto old = static_cast<std::int64_t>(expected);
+        expect(tutti_compare_swap(of_.region(), of_.offset_bytes(), old, static_cast<std::int64_t>(value), &found, TUTTI_WAIT));
+        const bool is_done = found == old;
+        expected = static_cast<T>(found);
+        return is_done;
+    }
+
+  private:
+    void expect(int status) const { detail::expect_done(status, of_.where()); }
+    global_ptr<T> of_;
+};
 
 namespace detail {
 // A reduction or a broadcast. Calls are numbered, so that the same number is the same call on all ranks.

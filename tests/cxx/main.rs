@@ -5,7 +5,7 @@ mod wrong;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tutti_testkit::{Need, has_command};
+use tutti_testkit::{Need, has_command, has_command_for_part};
 use tutti_tests::{Scratch, program, root, run};
 
 /// Limit of which nothing here takes a tenth, even on a busy machine.
@@ -63,6 +63,16 @@ fn values_quick_functions_and_collectives_keep_their_promises() {
     keeps_its_promises(&compiled, "values");
 }
 
+#[test]
+fn global_pointers_reach_objects_of_other_ranks() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-memory");
+    let compiled = compile("tutticxx", &[], "tests/cxx/programs/memory.cpp", scratch.path());
+    keeps_its_promises(&compiled, "memory");
+}
+
 /// Another compiler lays out coroutines and calls in its own way.
 #[test]
 fn tasks_and_values_keep_their_promises_with_clang() {
@@ -107,6 +117,28 @@ fn tasks_go_on_without_optimization() {
     let compiled = compile("tutticxx", &["-O0"], "tests/cxx/programs/tasks.cpp", scratch.path());
     let ran = run(program("mpiexec").args(["-n", "2"]).arg(compiled), LIMIT).expect_success();
     assert_eq!(ran.stdout, "tasks: ok\n", "{ran}");
+}
+
+/// Runs where datagrams are lost, come twice and out of order: each function runs once.
+// Paper: C28
+#[test]
+fn invocations_are_exact_where_datagrams_are_lost() {
+    let scratch = Scratch::new("cxx-faults");
+    let mut programs =
+        vec![("calls", compile("mpicc", &["-std=c11"], "tests/cxx/programs/calls.c", scratch.path()))];
+    if has_command_for_part(Need::Cxx, "c++") {
+        for subject in ["tasks", "values", "memory"] {
+            let source = format!("tests/cxx/programs/{subject}.cpp");
+            programs.push((subject, compile("tutticxx", &[], &source, scratch.path())));
+        }
+    }
+    for (subject, compiled) in programs {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.env("TUTTI_TRANSPORT", "udp").env("LD_PRELOAD", tutti_tests::testing_library());
+        mpiexec.env("TUTTI_FAULTS", format!("loss=2%,dup=1%,reorder=3%,seed={}", tutti_testkit::seed()));
+        let ran = run(mpiexec.args(["-n", "3"]).arg(&compiled), LIMIT).expect_success();
+        assert_eq!(ran.stdout, format!("{subject}: ok\n"), "{ran}");
+    }
 }
 
 // Paper: C28

@@ -9,7 +9,7 @@ use tutti_tests::{Scratch, program, run};
 use super::LIMIT;
 
 /// Text in front of `main`, text in it, and the sentence.
-const WRONG: [(&str, &str, &str); 51] = [
+const WRONG: [(&str, &str, &str); 55] = [
     ("", "int x = 1; invoke(0, [](int *) {}, &x);", "a pointer means nothing at another rank"),
     ("", "invoke(0, [](const char *) {}, \"text\");", "a pointer means nothing at another rank"),
     ("", "invoke(0, [](std::nullptr_t) {}, nullptr);", "a pointer means nothing at another rank"),
@@ -132,6 +132,10 @@ const WRONG: [(&str, &str, &str); 51] = [
     ),
     ("", "reduce(1, [](int a) { return a; }).get();", "the operation takes two values of the type"),
     ("", "broadcast(\"text\", 0).get();", "a pointer means nothing at another rank"),
+    ("", "make<std::string>();", "other ranks see the bytes of an object: no strings"),
+    ("", "make<int *>();", "a pointer means nothing at another rank"),
+    ("", "make<std::map<int, int>>();", "a type that is not trivially copyable cannot travel"),
+    ("", "global_atomic<int> a{global_ptr<int>()}; a.load();", "ranks change numbers of 8 bytes"),
     (
         "class in { int a = 0; public: int f() { return a; } };",
         "invoke(0, [](in) {}, in{});",
@@ -176,7 +180,7 @@ const WRONG: [(&str, &str, &str); 51] = [
 ];
 
 /// Programs much like the wrong ones that compile.
-const RIGHT: [(&str, &str); 18] = [
+const RIGHT: [(&str, &str); 19] = [
     ("", "invoke(0, [](int) {}, 1);"),
     (
         "enum class e { a }; struct in { int a; e b; double c[2][3]; };",
@@ -206,6 +210,7 @@ const RIGHT: [(&str, &str); 18] = [
         "",
         "return reduce(1, std::plus<>{}).get() + static_cast<int>(broadcast(std::string(), 0).get().size());",
     ),
+    ("", "auto p = make<int>(3); write(p + 1, read(p)); post(0, [](global_ptr<int> q) { read(q); }, p);"),
     ("", "fifo<std::string> f(2); f.put(\"a\").get(); f.take().get();"),
 ];
 
@@ -267,7 +272,7 @@ fn names_of_the_header_do_not_clash() {
     let before = "static dist<int> d(1); static sync_var<int> s; static fifo<int> q(4); static int f(int x) { return x; }\n\
         task<int> t() { co_await yield(); int a = co_await s.take(); co_return a + *d; }";
     let inside = "try { init(); post(this_rank(), [] {}); awaiter<int> a = invoke_async(0, fn<f>{}, 1); quiet(); meet(); t().get(); \
-        q.put(1).get(); q.take().get(); post(0, quick(fn<f>{}), reduce(1, std::plus<>{}).get() + broadcast(1, 0).get()); \
+        auto p = make<long>(2); global_atomic(p).fetch_add(1); write(p, read(p + 1)); fence(); destroy(p); q.put(1).get(); q.take().get(); post(0, quick(fn<f>{}), reduce(1, std::plus<>{}).get() + broadcast(1, 0).get()); \
         invoke(ranks() - 1, [] {}); quit(); return a.get(); } \
         catch (const remote_error &e) { return e.type().empty(); } \
         catch (const tutti::error &e) { return e.code() == fault::gone; }";

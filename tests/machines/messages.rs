@@ -87,6 +87,19 @@ fn machines_messages_arrive_once_in_order_over_cables_that_lose_them() {
     assert!(frames.iter().all(|counts| counts.lost > 0), "{frames:?}");
 }
 
+#[test]
+fn machines_invocations_are_right_over_cables_that_lose_them() {
+    let plan = Lab::plan(3).cables(bad_cables());
+    let Some(machines) = Machines::up_by("invocations", &plan, &["--lost-after", "20"]) else { return };
+    machines.pass(&[mpi("tests/cxx/programs/calls.c", &[2, 4], "calls: ok")]);
+    if tutti_testkit::has_command_for_part(tutti_testkit::Need::Cxx, "c++") {
+        let values = mpi("tests/cxx/programs/values.cpp", &[2, 4], "values: ok");
+        machines.pass(&[Case { wrapper: "tutticxx", ..values }]);
+    }
+    let frames = machines.lab.node(1).frames().expect("a lab").expect("counted");
+    assert!(frames.iter().all(|counts| counts.lost > 0), "{frames:?}");
+}
+
 /// All of it, on several numbers of ranks.
 #[track_caller]
 fn all(name: &str, terms: Terms) {

@@ -161,3 +161,17 @@ fn shmem_programs_survive_random_freezes_on_one_node_and_on_a_faulty_network() {
         }
     }
 }
+
+/// Frozen while they send, run and answer, with calls in both queues.
+#[test]
+fn invocations_survive_random_freezes_on_one_node_and_on_a_faulty_network() {
+    let scratch = Scratch::new("network-freezes-calls");
+    let calls = compile("tests/cxx/programs/calls.c", scratch.path());
+    for network in [Network::OneNode, Network::Faulty] {
+        survives(network, &scratch, &calls, &[], "calls: ok\n");
+    }
+    if tutti_testkit::has_command_for_part(tutti_testkit::Need::Cxx, "c++") {
+        let values = compile_with("tutticxx", "tests/cxx/programs/values.cpp", scratch.path());
+        survives(Network::Faulty, &scratch, &values, &[], "values: ok\n");
+    }
+}

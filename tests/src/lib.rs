@@ -227,7 +227,16 @@ fn compile_by(wrapper: &str, header: Option<&str>, source: &str, folder: &Path) 
     let program = folder.join(path.file_stem().expect("a file"));
     let compiler = || {
         let mut compiler = self::program(wrapper);
-        compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]).arg(&path);
+        compiler
+            .args([
+                if wrapper == "tutticxx" { "-std=c++20" } else { "-std=c11" },
+                "-O2",
+                "-Wall",
+                "-Wextra",
+                "-pedantic",
+                "-Werror",
+            ])
+            .arg(&path);
         if let Some(header) = header {
             compiler.arg("-include").arg(root().join(header));
         }
