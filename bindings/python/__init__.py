@@ -12,8 +12,22 @@ or the one that ``mpiexec`` has started. A job is named by its number. Errors ar
 one line for people. :mod:`tutti.aio` has the same functions as coroutines.
 """
 
-from ._api import cancel, job, jobs, submit, wait, why
+from ._api import cancel, hold, job, jobs, release, submit, wait, why
 from ._job import Job, State
 from ._wire import Error, NoDaemon, Refused
 
-__all__ = ["Error", "Job", "NoDaemon", "Refused", "State", "cancel", "job", "jobs", "submit", "wait", "why"]
+__all__ = [
+    "Error",
+    "Job",
+    "NoDaemon",
+    "Refused",
+    "State",
+    "cancel",
+    "hold",
+    "job",
+    "jobs",
+    "release",
+    "submit",
+    "wait",
+    "why",
+]

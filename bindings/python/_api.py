@@ -160,6 +160,22 @@ def cancel(job: SupportsInt) -> None:
     _ask_once({"Control": [int(job), "Kill"]}, None)
 
 
+def hold(job: SupportsInt) -> None:
+    """Holds a job that waits: it gets no nodes until it is released.
+
+    :raises Refused: where it has its nodes, is another user's, is over, or does not exist.
+    """
+    _ask_once({"Control": [int(job), "Hold"]}, None)
+
+
+def release(job: SupportsInt) -> None:
+    """Releases a job that is held.
+
+    :raises Refused: where root holds it, or it is another user's, is over, or does not exist.
+    """
+    _ask_once({"Control": [int(job), "Release"]}, None)
+
+
 def why(job: SupportsInt) -> List[str]:
     """Why a job does not go on, or that it does: lines for people, the reason first, as ``tutti why`` has them.
 

@@ -16,7 +16,7 @@ from . import _submit, _wire
 from ._job import Job, job_of
 from ._submit import Path, Program
 
-__all__ = ["cancel", "job", "jobs", "submit", "wait", "why"]
+__all__ = ["cancel", "hold", "job", "jobs", "release", "submit", "wait", "why"]
 
 
 async def _ask_once(request: Any) -> Any:
@@ -120,6 +120,16 @@ async def wait(job: SupportsInt) -> Job:
 async def cancel(job: SupportsInt) -> None:
     """As :func:`tutti.cancel`."""
     await _ask_once({"Control": [int(job), "Kill"]})
+
+
+async def hold(job: SupportsInt) -> None:
+    """As :func:`tutti.hold`."""
+    await _ask_once({"Control": [int(job), "Hold"]})
+
+
+async def release(job: SupportsInt) -> None:
+    """As :func:`tutti.release`."""
+    await _ask_once({"Control": [int(job), "Release"]})
 
 
 async def why(job: SupportsInt) -> List[str]:

@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use std::os::unix::process::CommandExt;
+
+use tutti_testkit::{Need, skip};
+
 use crate::Cluster;
+use crate::cluster::SLOWLY_LOST;
 use crate::harness::{RANK, await_that};
 
 fn is_over(cluster: &Cluster, job: u32) {
@@ -91,6 +96,102 @@ fn kill_after_is_between_term_and_kill_of_a_job_of_the_cluster() {
     cluster.tutti(&["suspend", "3"]).expect_success();
     cluster.tutti(&["kill", "--kill-after", "0.5", "3"]).expect_success();
     assert_eq!(cluster.tutti(&["wait", "3"]).code(), 137);
+}
+
+/// What of a job's row says why it waits.
+fn waits(cluster: &Cluster, job: u32) -> String {
+    let rows: serde_json::Value = serde_json::from_str(&cluster.job(job)).unwrap_or_default();
+    rows[0]["waits"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn held_job_starts_when_it_is_released() {
+    let cluster = Cluster::up("batch-hold", 2, &[&["--slots", "1"], &SLOWLY_LOST[..]].concat());
+    cluster.tutti(&["submit", "-o", "none", "--hold", "-n", "1", "true"]).expect_success();
+    let held = |job: u32| waits(&cluster, job).ends_with(&format!(", until `tutti release {job}`"));
+    await_that("it is held", || held(1));
+    // One that waits for nodes is held too, and loses its place.
+    cluster
+        .tutti(&["submit", "-o", "none", "--exclusive", "-N", "2", "-n", "2", RANK, "hang"])
+        .expect_success();
+    await_that("it runs", || cluster.job(2).contains("\"running\""));
+    cluster.tutti(&["submit", "-o", "none", "-n", "1", "true"]).expect_success();
+    await_that("it waits for nodes", || waits(&cluster, 3).contains("exclusive"));
+    cluster.tutti(&["hold", "3"]).expect_success();
+    cluster.tutti(&["hold", "3"]).expect_success();
+    assert!(held(3), "{}", cluster.job(3));
+    let ran = cluster.tutti(&["hold", "2"]);
+    let line = "tutti hold: job 2 has its nodes already: `tutti suspend 2` stops it\n";
+    assert_eq!((ran.code(), ran.stderr.as_str()), (1, line));
+    cluster.tutti(&["kill", "2"]).expect_success();
+    cluster.tutti(&["wait", "2"]);
+    // The next controller knows it.
+    cluster.replace(0);
+    await_that("they are held", || held(1) && held(3));
+    if rustix::process::geteuid().is_root() {
+        let mut command = cluster.command(&["release", "3"]);
+        let ran = tutti_tests::run(command.uid(54321).gid(54321), crate::harness::LIMIT);
+        assert_eq!((ran.code(), ran.stderr.as_str()), (1, "tutti release: job 3 is another user's\n"));
+    } else {
+        skip(Need::Root, "only root can be another user");
+    }
+    let ran = cluster.tutti(&["release", "1", "3"]).expect_success();
+    assert_eq!(ran.stdout, "job 1 is released\njob 3 is released\n");
+    assert_eq!(cluster.tutti(&["wait", "1", "3"]).code(), 0);
+    assert_eq!(cluster.tutti(&["release", "1"]).stderr, "tutti release: job 1 is over\n");
+}
+
+#[test]
+fn array_runs_each_task_and_is_over_with_the_last() {
+    let cluster = Cluster::up("batch-array", 2, &[&["--slots", "1"], &SLOWLY_LOST[..]].concat());
+    // Each task waits for a file of its own: no more of them begin than may at once.
+    let script = "touch began-$TUTTI_ARRAY_TASK; until [ -e go-$TUTTI_ARRAY_TASK ]; do sleep 0.05; done; \
+                  echo $TUTTI_ARRAY_ID $TUTTI_ARRAY_TASK of $TUTTI_ARRAY_COUNT, $TUTTI_ARRAY_MIN-$TUTTI_ARRAY_MAX; \
+                  exit $((TUTTI_ARRAY_TASK / 7))";
+    let words = ["submit", "--array", "1-5:2,7%2", "-n", "1", "sh", "-c", script];
+    let ran = cluster.tutti(&words).expect_success();
+    assert_eq!(ran.stdout, "job 1\n");
+    let began = |task: u32| cluster.folder.join(format!("began-{task}")).exists();
+    await_that("two tasks begin", || began(1) && began(3));
+    let rows = cluster.tutti(&["ps"]).stdout;
+    let why = "job 1_[5,7] waits: 2 tasks of its array have nodes, which are as many as may at once";
+    assert!(rows.contains("1_3") && rows.contains(why), "{rows}");
+    assert_eq!(waits(&cluster, 1), "0 of its 4 tasks are over");
+    // A task is held and killed alone; what is done to the array is done to all that are not over.
+    cluster.tutti(&["hold", "1_5"]).expect_success();
+    let refused = cluster.tutti(&["kill", "1_4"]);
+    assert_eq!(refused.stderr, "tutti kill: job 1 has no task 4: it has 1,3,5,7%2\n");
+    cluster.replace(0);
+    await_that("the next controller knows them", || waits(&cluster, 1) == "0 of its 4 tasks are over");
+    for task in [1, 3] {
+        std::fs::write(cluster.folder.join(format!("go-{task}")), "").expect("our folder");
+        assert_eq!(cluster.tutti(&["wait", &format!("1_{task}")]).code(), 0);
+    }
+    await_that("the task that is not held begins", || began(7));
+    assert!(!began(5) && waits(&cluster, 4).contains("it is held by"), "{}", cluster.job(4));
+    std::fs::write(cluster.folder.join("go-5"), "").expect("our folder");
+    cluster.tutti(&["release", "1"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "1_5"]).code(), 0);
+    std::fs::write(cluster.folder.join("go-7"), "").expect("our folder");
+    assert_eq!(cluster.tutti(&["wait", "1"]).code(), 1);
+    assert_eq!(status_line(&cluster, 1, "cause"), "task 7 (job 5) has ended with status 1");
+    assert_eq!(status_line(&cluster, 3, "array"), "1, task 3");
+    let read = |task: u32| {
+        std::fs::read_to_string(cluster.folder.join(format!("tutti-1_{task}.out"))).expect("its file")
+    };
+    for task in [1, 3, 5, 7] {
+        assert_eq!(read(task), format!("1 {task} of 4, 1-7\n"));
+    }
+    let shown: String = [1, 3, 5, 7].map(|task| format!("==> 1_{task} <==\n1 {task} of 4, 1-7\n")).concat();
+    assert_eq!(cluster.tutti(&["logs", "1"]).expect_success().stdout, shown);
+    // All at once; nothing is left to wait.
+    cluster.tutti(&["submit", "-o", "none", "--array", "0-99%1", "-n", "1", RANK, "hang"]).expect_success();
+    await_that("its first task runs", || cluster.job(7).contains("\"running\""));
+    cluster.tutti(&["kill", "6"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "6", "6_99"]).code(), 137);
+    let refused = cluster.tutti(&["submit", "--array", "1-1000000", "true"]);
+    let line = "tutti submit: --array: 1000000 tasks are more than the 1000 that an array may have\n";
+    assert_eq!((refused.code(), refused.stderr.as_str()), (2, line));
 }
 
 #[test]

@@ -120,6 +120,8 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("after", all(Done("dependency_starts_or_fails_a_job"))),
     ("after-ok", all(Done("dependency_starts_or_fails_a_job"))),
     ("after-not-ok", all(Done("dependency_starts_or_fails_a_job"))),
+    ("hold", [Refused, Refused, Done("held_job_starts_when_it_is_released")]),
+    ("array", [Refused, Refused, Done("array_runs_each_task_and_is_over_with_the_last")]),
     ("json", [Refused, Refused, Done("ps_and_nodes_print_tables_and_json")]),
     ("host", all(Done("hosts_select_nodes_order_and_ranks"))),
     ("hostfile", all(Done("hosts_select_nodes_order_and_ranks"))),

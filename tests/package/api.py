@@ -105,6 +105,14 @@ class Blocking(unittest.TestCase):
         for number in (first, second):
             self.assertNotEqual(tutti.wait(number, timeout=LIMIT_S).status, 0)
 
+    def test_held_job_waits_until_it_is_released(self):
+        number = tutti.submit(["true"], ranks=1, output="none", options=["--hold"])
+        self.assertIn("it is held by", tutti.job(number).waits)
+        tutti.release(number)
+        self.assertEqual(tutti.wait(number, timeout=LIMIT_S).status, 0)
+        with self.assertRaises(tutti.Refused):
+            tutti.hold(number)
+
     def test_refusals_are_one_line(self):
         refused = [
             lambda: tutti.job(10**9),

@@ -1,6 +1,6 @@
 //! The commands of `tutti` that ask the cluster something, or do something to a job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
 use tutti_os::stderr::{escape_control, print_line};
+use tutti_protocol::array::{Array, ArrayTask};
 use tutti_protocol::daemon_options::complaint;
 use tutti_protocol::paths;
 use tutti_protocol::public::PublicRow;
@@ -25,6 +26,7 @@ use crate::{
     board, configuration, doctor, front, history, output, simulate, snapshot, stdout, timeline, trace_op, up,
 };
 use tutti_client::filter::Filter;
+use tutti_client::job_name::JobName;
 use tutti_client::moments::{elapsed, instant};
 use tutti_client::table::aligned;
 use tutti_client::{others, states, users};
@@ -50,7 +52,7 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 34] = [
+const USAGES: [&str; 36] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
@@ -77,6 +79,8 @@ const USAGES: [&str; 34] = [
     "resume JOB ... | --user USER [--json]",
     "signal SIGNAL JOB ... [--json]",
     "kill [--kill-after SECONDS] JOB ... | --user USER [--json]",
+    "hold JOB ... | --user USER [--json]",
+    "release JOB ... | --user USER [--json]",
     "config check [FILE] | config show",
     "reload",
     "up --nodes N [--netns]",
@@ -126,12 +130,12 @@ enum Command {
     Wait {
         /// Their numbers
         #[arg(required = true, value_name = "JOB")]
-        jobs: Vec<u64>,
+        jobs: Vec<JobName>,
     },
     /// One job
     Status {
         /// Its number
-        job: u64,
+        job: JobName,
         /// For scripts
         #[arg(long)]
         json: bool,
@@ -139,7 +143,7 @@ enum Command {
     /// Why a job does not go on, or that it does
     Why {
         /// Its number
-        job: u64,
+        job: JobName,
     },
     /// Use of jobs: start, end, processor time, memory of the largest process
     Account(account::Options),
@@ -185,12 +189,12 @@ enum Command {
     /// Become the front end of a job that has none
     Attach {
         /// Its number
-        job: u64,
+        job: JobName,
     },
     /// What a job has written: all that is in its files, of one without files the last MiB
     Logs {
         /// Its number
-        job: u64,
+        job: JobName,
         /// What it writes from now on too, until it is over
         #[arg(long, short)]
         follow: bool,
@@ -214,6 +218,10 @@ enum Command {
         #[arg(long, value_name = "SECONDS", value_parser = kill_after)]
         kill_after: Option<Duration>,
     },
+    /// Keep waiting jobs from getting nodes until they are released
+    Hold(selection::Options),
+    /// Let held jobs have nodes again
+    Release(selection::Options),
     /// Write and print the state of all channels of a job: messages in flight, which ranks wait for which
     Snapshot(snapshot::Options),
     /// Draw which job ran where and when
@@ -349,9 +357,9 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Prices { json } => shares::prices(json),
         Command::Advise { json } => advise::run(json),
         Command::Wait { jobs } => Ok(wait(&jobs)),
-        Command::Status { job, json } => status(JobId(job), json),
+        Command::Status { job, json } => status(job.resolve()?, json),
         Command::Account(options) => account::run(&options),
-        Command::Why { job } => why::run(JobId(job)),
+        Command::Why { job } => why::run(job.resolve()?),
         Command::Nodes { json } => match cluster::request(&Request::Nodes)?.0 {
             Answer::Nodes(rows) => show(&rows, json, print_nodes),
             _ => Err("the daemon is of another version".into()),
@@ -361,8 +369,8 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         }
         Command::Undrain { nodes } => Ok(drain::run("undrain", &nodes, Request::Undrain)),
         Command::Board { json } => board::run(json),
-        Command::Attach { job } => Ok(front::attach(JobId(job))),
-        Command::Logs { job, follow } => logs::run(JobId(job), follow),
+        Command::Attach { job } => Ok(front::attach(job.resolve()?)),
+        Command::Logs { job, follow } => logs::run(job.resolve()?, follow),
         Command::Suspend(selection) => selection::control(&selection, Control::Suspend, "suspended"),
         Command::Resume(selection) => selection::control(&selection, Control::Resume, "resumed"),
         Command::Signal { signal, selection } => {
@@ -374,6 +382,8 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Kill { selection, kill_after: Some(after) } => {
             selection::control(&selection, Control::End(after.as_millis() as u64), "asked to end")
         }
+        Command::Hold(selection) => selection::control(&selection, Control::Hold, "held"),
+        Command::Release(selection) => selection::control(&selection, Control::Release, "released"),
         Command::Snapshot(options) => snapshot::run(&options),
         Command::Timeline(options) => timeline::run(&options),
         Command::Simulate(options) => simulate::run(&options),
@@ -491,14 +501,17 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
 
 /// Waits for all of them; the first status in their order that is not 0. One whose status neither a daemon
 /// nor the log knows gets a line, and counts as [`UNKNOWN_STATUS`].
-fn wait(jobs: &[u64]) -> ExitCode {
+fn wait(jobs: &[JobName]) -> ExitCode {
     let from_log = |job| history::of_job(job, false)?.status;
-    let statuses = jobs.iter().map(|job| {
-        let known = match cluster::wait_for(JobId(*job)) {
-            Ok(status) => status.ok_or_else(|| format!("the status of job {job} is not known")),
-            Err(text) => from_log(JobId(*job)).ok_or(text),
-        };
-        known.unwrap_or_else(|text| {
+    let status_of = |name: &JobName| {
+        let job = name.resolve()?;
+        match cluster::wait_for(job) {
+            Ok(status) => status.ok_or_else(|| format!("the status of job {name} is not known")),
+            Err(text) => from_log(job).ok_or(text),
+        }
+    };
+    let statuses = jobs.iter().map(|name| {
+        status_of(name).unwrap_or_else(|text| {
             print_line(format_args!("tutti wait: {text}"));
             UNKNOWN_STATUS
         })
@@ -541,7 +554,7 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
             _ => states::of(row).to_owned(),
         };
         table.push(vec![
-            row.job.to_string(),
+            row.number(),
             state,
             row.ranks.to_string(),
             row.nodes.len().to_string(),
@@ -573,9 +586,7 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
         ]);
     }
     let mut text = aligned(&table, &[true, false, true, true, true, false, false, false, false]);
-    for (job, why) in rows.iter().filter_map(|row| Some((row.job, row.waits.as_ref()?))) {
-        text.push_str(&format!("job {job} waits: {}\n", escape_control(why)));
-    }
+    text.push_str(&reasons(rows));
     for row in rows.iter().filter(|row| !row.unfrozen.is_empty()) {
         text.push_str(&format!("job {} is not frozen yet on {}\n", row.job, row.unfrozen.join(", ")));
     }
@@ -586,6 +597,29 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
     }
     for (job, deadlock) in rows.iter().filter_map(|row| Some((row.job, row.deadlock.as_ref()?))) {
         text.push_str(&format!("job {job}: {}\n", escape_control(deadlock)));
+    }
+    text
+}
+
+/// Why jobs wait, a line for each; for several tasks of an array that wait for the same, one.
+fn reasons(rows: &[JobRow]) -> String {
+    let mut of_tasks: BTreeMap<(JobId, &str), Vec<u32>> = BTreeMap::new();
+    for (row, why) in rows.iter().filter_map(|row| Some((row, row.waits.as_deref()?))) {
+        if let Some(ArrayTask { array, task }) = row.array_task() {
+            of_tasks.entry((array, why)).or_default().push(task);
+        }
+    }
+    let mut text = String::new();
+    for (row, why) in rows.iter().filter_map(|row| Some((row, row.waits.as_deref()?))) {
+        let number = match row.array_task() {
+            None => row.number(),
+            Some(task) => match of_tasks.remove(&(task.array, why)) {
+                None => continue,
+                Some(tasks) if tasks.len() == 1 => row.number(),
+                Some(tasks) => format!("{}_[{}]", task.array, Array { tasks, at_once: 0 }),
+            },
+        };
+        text.push_str(&format!("job {number} waits: {}\n", escape_control(why)));
     }
     text
 }
@@ -634,6 +668,12 @@ fn print_status(rows: &[JobRow]) -> String {
         }
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
+        }
+        if let Some(array) = row.array() {
+            text.push_str(&format!("array    {array}\n"));
+        }
+        if let Some(task) = row.array_task() {
+            text.push_str(&format!("array    {}, task {}\n", task.array, task.task));
         }
         if let Some(line) = row.part_in_script() {
             text.push_str(&format!("{line}\n"));

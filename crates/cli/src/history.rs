@@ -191,6 +191,8 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         output_state: Default::default(),
         script: false,
         step_of: None,
+        on_hold: None,
+        in_array: Default::default(),
     }
 }
 

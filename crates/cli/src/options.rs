@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
+use tutti_protocol::array::{Array, InArray};
 use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, IDLE_DEFAULT_MS, OnDeadlock, OnIdle};
 use tutti_protocol::terms::Terms;
 use tutti_protocol::wire::{Binding, Inherits, Input};
@@ -207,6 +208,9 @@ pub enum OptionError {
         /// Why, or what to do instead.
         why: &'static str,
     },
+    /// An array that cannot be.
+    #[error("{0}: {1}")]
+    Array(String, String),
     /// No program.
     #[error("no program is given: -n N PROGRAM [ARGUMENT ...] (see --help)")]
     NoProgram,
@@ -228,7 +232,11 @@ fn hint_of_letter(letter: char) -> &'static str {
 /// Every letter behind a percent sign means something.
 fn check_pattern(pattern: &OsStr, launcher: Launcher) -> Result<(), OptionError> {
     let (letters, known) = match launcher {
-        Launcher::Submit => ("jrN", "%j (the job), %r (the rank), %N (its node), %% (a percent sign)"),
+        Launcher::Submit => {
+            let known =
+                "%j (the job), %r (the rank), %N (its node), %A and %a (array and task), %% (a percent sign)";
+            ("jrNAa", known)
+        }
         _ => ("r", "%r (the rank), %% (a percent sign)"),
     };
     let text = pattern.to_string_lossy();
@@ -620,6 +628,11 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
                 return Err(wrong("256 jobs at most"));
             }
         }
+        Key::Array => {
+            let array = Array::parse(&text()).map_err(|text| OptionError::Array(name.to_owned(), text))?;
+            options.batch.set_array(InArray::Whole(array));
+        }
+        Key::Hold => options.batch.rules_mut().held = true,
         Key::Json => options.json = true,
         Key::Pty => options.pty = true,
         Key::DetachOnHangup => options.detach_on_hangup = true,

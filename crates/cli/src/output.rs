@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
-use tutti_protocol::output::{Output, expand, is_of_ranks};
+use tutti_protocol::output::{Output, expand, is_of_ranks, is_of_tasks};
 
 use crate::cluster::JobRow;
 use crate::file;
@@ -18,6 +18,8 @@ use crate::options::Options;
 
 /// Where the output goes by default.
 const DEFAULT: &str = "tutti-%j.out";
+/// The same of an array.
+const DEFAULT_OF_TASKS: &str = "tutti-%A_%a.out";
 /// In place of a file: no file.
 const NONE: &str = "none";
 
@@ -26,9 +28,14 @@ const NONE: &str = "none";
 /// # Errors
 /// When it is known already that one cannot be written; a text for the user.
 pub fn wanted(options: &Options) -> Result<Option<Output>, String> {
-    let out = options.output.stdout.clone().unwrap_or_else(|| DEFAULT.into());
+    let is_array = options.batch.array().is_some();
+    let default = if is_array { DEFAULT_OF_TASKS } else { DEFAULT };
+    let out = options.output.stdout.clone().unwrap_or_else(|| default.into());
     let errors = options.output.stderr.clone().unwrap_or_else(|| out.clone());
     for pattern in [&out, &errors].into_iter().filter(|pattern| *pattern != NONE) {
+        if !is_array && is_of_tasks(pattern.as_bytes()) {
+            return Err(format!("{}: %A and %a are for the tasks of --array", pattern.to_string_lossy()));
+        }
         check(pattern).map_err(|text| {
             format!("{text}; -o FILE names another file, -o none keeps only the last of what the job writes")
         })?;

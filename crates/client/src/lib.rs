@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod filter;
+pub mod job_name;
 pub mod moments;
 pub mod others;
 pub mod requests;

@@ -147,7 +147,7 @@ impl Core {
             core.out.act(Action::Gang(Command::RestoreUse(used, age_ns)));
         }
         if let Some(controller) = &mut core.controller {
-            controller.take_queue(&core.local, queued);
+            controller.take_queue(&core.local, &mut core.out, queued);
             controller.take_drains(drains);
             core.out.act(controller.drain_command(&core.local));
         }

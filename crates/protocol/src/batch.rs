@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use tutti_sched::JobId;
 
+use crate::array::{Array, ArrayTask, InArray};
+
 /// Characters of a job's name, at most.
 pub const NAME_CHARS_MAX: usize = 64;
 /// Jobs that one job may wait for, at most.
@@ -82,6 +84,19 @@ pub struct Batch {
     pub kill_after_ms: Option<u64>,
     /// It starts when these are over.
     pub after: Vec<After>,
+    /// Conditions of its start besides.
+    #[serde(default)]
+    pub start_rules: StartRules,
+    /// Part that it has in an array.
+    #[serde(default)]
+    pub array_part: InArray,
+}
+
+/// Conditions under which a job starts, besides the ends of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartRules {
+    /// Set for a job that is held from its submission on (`--hold`).
+    pub held: bool,
 }
 
 /// A job that another one waits for.
@@ -114,6 +129,40 @@ impl Batch {
     #[must_use]
     pub fn kill_after(&self) -> Option<Duration> {
         self.kill_after_ms.map(Duration::from_millis)
+    }
+
+    /// Conditions of its start besides the ends of others.
+    #[must_use]
+    pub fn rules(&self) -> &StartRules {
+        &self.start_rules
+    }
+
+    /// The same, to be changed.
+    pub fn rules_mut(&mut self) -> &mut StartRules {
+        &mut self.start_rules
+    }
+
+    /// Tasks of the array that it stands for.
+    #[must_use]
+    pub fn array(&self) -> Option<&Array> {
+        if let InArray::Whole(array) = &self.array_part { Some(array) } else { None }
+    }
+
+    /// Which task of an array it is.
+    #[must_use]
+    pub fn array_task(&self) -> Option<ArrayTask> {
+        if let InArray::Task(task) = self.array_part { Some(task) } else { None }
+    }
+
+    /// Part that it has in an array.
+    #[must_use]
+    pub fn part_in_array(&self) -> &InArray {
+        &self.array_part
+    }
+
+    /// Gives it a part in an array, or none.
+    pub fn set_array(&mut self, part: InArray) {
+        self.array_part = part;
     }
 
     /// How long its ranks may run, and by which option.

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod array;
 pub mod batch;
 pub mod codec;
 #[cfg(feature = "cluster")]

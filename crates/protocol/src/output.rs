@@ -3,6 +3,8 @@
 //! | in a name | is |
 //! |---|---|
 //! | `%j` | the job's number |
+//! | `%A` | of a task of an array: the number of the array's job; [`name_task`] |
+//! | `%a` | of a task of an array: the task's number in it; [`name_task`] |
 //! | `%r` | the rank: one file for each |
 //! | `%N` | the name of the rank's node: one file for each |
 //! | `%%` | a percent sign |
@@ -87,6 +89,31 @@ pub fn expand(pattern: &[u8], job: JobId, rank: Option<(u32, &str)>) -> Vec<u8> 
     name
 }
 
+/// Puts the numbers of a task of an array into a name; the other patterns stay.
+#[must_use]
+pub fn name_task(pattern: &Text, array: JobId, task: u32) -> Text {
+    let mut name = Vec::new();
+    let mut rest = pattern.as_bytes();
+    while let [byte, behind @ ..] = rest {
+        let (put, taken) = match (byte, behind.first()) {
+            (b'%', Some(b'A')) => (array.to_string().into_bytes(), 2),
+            (b'%', Some(b'a')) => (task.to_string().into_bytes(), 2),
+            (b'%', Some(b'%')) => (b"%%".to_vec(), 2),
+            _ => (vec![*byte], 1),
+        };
+        name.extend_from_slice(&put);
+        rest = &rest[taken..];
+    }
+    Text::from(OsString::from_vec(name))
+}
+
+/// Whether each task of an array has its own.
+#[must_use]
+pub fn is_of_tasks(pattern: &[u8]) -> bool {
+    let pattern = Text::from(OsString::from_vec(pattern.to_vec()));
+    name_task(&pattern, JobId(0), 0) != pattern
+}
+
 /// Each rank has its own, or each node.
 pub fn is_of_ranks(pattern: &[u8]) -> bool {
     let mut rest = pattern;
@@ -139,6 +166,15 @@ mod tests {
             assert_eq!(whole(pattern), expected);
         }
         assert_eq!(expand(b"%j.%r%%%N", JobId(12), None), b"12.%r%%%N");
+    }
+
+    #[test]
+    fn output_names_of_tasks_hold_array_and_task() {
+        for (pattern, expected) in
+            [("tutti-%A_%a.out", "tutti-12_3.out"), ("%j.%r%%A", "%j.%r%%A"), ("%", "%"), ("%%%a", "%%3")]
+        {
+            assert_eq!(name_task(&pattern.into(), JobId(12), 3), expected.into(), "{pattern}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tutti_sched::market::NodePrices;
 use tutti_sched::shares::Standing;
 use tutti_sched::{JobId, NodeId, Processor};
 
+use crate::array::{Array, ArrayTask, InArray};
 use crate::batch::Batch;
 use crate::environment::Environment;
 use crate::output::{Output, OutputState};
@@ -158,6 +159,19 @@ pub enum Control {
     Abandon,
     /// Every rank gets TERM; what is left of the job after so many ms is killed.
     End(u64),
+    /// It gets no nodes while it is held. A job that has its nodes cannot be held.
+    Hold,
+    /// It may have nodes again.
+    Release,
+}
+
+/// Since when a waiting job is held, and by which user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldBy {
+    /// Since when, in ms since 1970.
+    pub since_ms: u64,
+    /// By which user.
+    pub uid: u32,
 }
 
 /// A job as a user submits it.
@@ -354,9 +368,39 @@ pub struct JobRow {
     /// The job whose step it is.
     #[serde(default)]
     pub step_of: Option<JobId>,
+    /// Set while it waits and is held.
+    #[serde(default)]
+    pub on_hold: Option<HeldBy>,
+    /// Part that it has in an array.
+    #[serde(default)]
+    pub in_array: InArray,
 }
 
 impl JobRow {
+    /// Tasks of the array that it stands for.
+    #[must_use]
+    pub fn array(&self) -> Option<&Array> {
+        if let InArray::Whole(array) = &self.in_array { Some(array) } else { None }
+    }
+
+    /// Which task of an array it is.
+    #[must_use]
+    pub fn array_task(&self) -> Option<ArrayTask> {
+        if let InArray::Task(task) = self.in_array { Some(task) } else { None }
+    }
+
+    /// The number of the job as users write it: `12`, or `12_3` for a task of an array.
+    #[must_use]
+    pub fn number(&self) -> String {
+        self.array_task().map_or_else(|| self.job.to_string(), |task| task.to_string())
+    }
+
+    /// Since when it is held, and by which user; none: it is not, or has its nodes.
+    #[must_use]
+    pub fn hold(&self) -> Option<HeldBy> {
+        self.on_hold
+    }
+
     /// Part that the job has in scripts: a line of `tutti status`.
     #[must_use]
     pub fn part_in_script(&self) -> Option<String> {

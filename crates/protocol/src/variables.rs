@@ -9,11 +9,27 @@ const OF_TESTS: &str = "TUTTI_TEST_";
 /// hint that it is to start a step; of which job the daemons find out.
 pub const ALLOCATION: &str = "TUTTI_ALLOCATION";
 
+/// The job that stands for the array, in each of its tasks.
+pub const ARRAY_ID: &str = "TUTTI_ARRAY_ID";
+/// Number of the task.
+pub const ARRAY_TASK: &str = "TUTTI_ARRAY_TASK";
+/// How many tasks there are, and the lowest and highest number of one.
+pub const ARRAY_COUNT: &str = "TUTTI_ARRAY_COUNT";
+/// See [`ARRAY_COUNT`].
+pub const ARRAY_MIN: &str = "TUTTI_ARRAY_MIN";
+/// See [`ARRAY_COUNT`].
+pub const ARRAY_MAX: &str = "TUTTI_ARRAY_MAX";
+
 /// All that anything here reads or sets (docs/user/environment.md).
 pub const VARIABLES: &[&str] = &[
     "TUTTI_ABI_ONLY",
     ALLOCATION,
     "TUTTI_APPNUM",
+    ARRAY_COUNT,
+    ARRAY_ID,
+    ARRAY_MAX,
+    ARRAY_MIN,
+    ARRAY_TASK,
     "TUTTI_BOARD",
     "TUTTI_CC",
     "TUTTI_CHECK",

@@ -20,9 +20,10 @@ const POLLS_MAX: u32 = 5;
 /// Questions that a daemon may fail to answer, one after the other: another may take its place.
 const UNANSWERED_MAX: u32 = 60;
 
-/// Shows what a job has written; with `follow` until it is over.
+/// Shows what a job has written; with `follow` until it is over. Of an array what each task has, below a line
+/// that names it.
 pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
-    let mut row = match cluster::request_if_running(&Request::Job(job)) {
+    let row = match cluster::request_if_running(&Request::Job(job)) {
         Ok(answer) => match answer.map(only_row).transpose()? {
             Some(row) => row,
             None => return show_from_log(job, true).ok_or_else(|| unknown(job))?,
@@ -30,6 +31,30 @@ pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
         // The daemon knows it no longer.
         Err(text) => return show_from_log(job, false).ok_or(text)?,
     };
+    match row.array() {
+        None => show(job, row, follow),
+        Some(_) if follow => Err(format!("job {job} is an array: follow one task of it, such as {job}_TASK")),
+        Some(array) => {
+            let mut status = ExitCode::SUCCESS;
+            for task in &array.tasks {
+                let Some(row) = array.job_of(job, *task).and_then(|id| row_of(id).ok()) else { continue };
+                if row.state == JobState::Waiting {
+                    continue;
+                }
+                let heading = format!("==> {} <==\n", row.number());
+                if io::stdout().write_all(heading.as_bytes()).is_err() {
+                    return Ok(ExitCode::FAILURE);
+                }
+                if show(row.job, row, false)? != ExitCode::SUCCESS {
+                    status = ExitCode::FAILURE;
+                }
+            }
+            Ok(status)
+        }
+    }
+}
+
+fn show(job: JobId, mut row: JobRow, follow: bool) -> Result<ExitCode, String> {
     let mut unanswered = 0;
     // The daemon decides what this user may see.
     let follows = follow && row.state != JobState::Over;

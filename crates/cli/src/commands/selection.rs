@@ -7,9 +7,10 @@ use serde_json::json;
 use tutti_os::stderr::{escape_control, print_line};
 
 use super::OTHER_VERSION;
-use crate::cluster::{self, Answer, Control, JobId, Request};
+use crate::cluster::{self, Answer, Control, JobRow, Request};
 use crate::stdout;
 use tutti_client::filter::Filter;
+use tutti_client::job_name::JobName;
 use tutti_client::states;
 
 /// Numbers in one range, at most.
@@ -18,7 +19,7 @@ const RANGE_MAX: u64 = 10_000;
 /// Which jobs are meant.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Options {
-    /// Their numbers: 7, 7-12 or 7,9
+    /// Their numbers: 7, 7-12 or 7,9; 12_3 or 12_[3-5]: tasks of an array
     #[arg(value_name = "JOB", required_unless_present_any = ["user", "name", "state"], value_parser = numbers)]
     jobs: Vec<Numbers>,
     /// Those of these users
@@ -37,7 +38,7 @@ pub(super) struct Options {
 
 /// The numbers of one word of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Numbers(Vec<u64>);
+struct Numbers(Vec<JobName>);
 
 fn numbers(text: &str) -> Result<Numbers, String> {
     if let Some((user, number)) = text.split_once('/').filter(|(_, number)| number.parse::<u64>().is_ok()) {
@@ -46,8 +47,15 @@ fn numbers(text: &str) -> Result<Numbers, String> {
             "job {number} of {user} has another daemon: {user} and root alone can do this to it"
         ));
     }
+    if let Some(tasks) = JobName::tasks(text) {
+        return tasks.map(Numbers);
+    }
     let mut found = Vec::new();
     for part in text.split(',') {
+        if part.contains('_') {
+            found.push(part.parse()?);
+            continue;
+        }
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number =
             |text: &str| text.parse::<u64>().map_err(|_| "a number is expected, or a range such as 7-12");
@@ -55,14 +63,14 @@ fn numbers(text: &str) -> Result<Numbers, String> {
         if last < first || last - first >= RANGE_MAX {
             return Err(format!("{part} is no range of at most {RANGE_MAX} numbers"));
         }
-        found.extend(first..=last);
+        found.extend((first..=last).map(JobName::Number));
     }
     Ok(Numbers(found))
 }
 
 /// Does it to each; a line for each of several, and for each refusal.
 pub(super) fn control(options: &Options, control: Control, done: &str) -> Result<ExitCode, String> {
-    let mut jobs: Vec<u64> = options.jobs.iter().flat_map(|numbers| numbers.0.iter().copied()).collect();
+    let mut jobs: Vec<JobName> = options.jobs.iter().flat_map(|numbers| numbers.0.iter().copied()).collect();
     let is_filtered = !(options.user.is_empty() && options.name.is_empty() && options.state.is_empty());
     if is_filtered {
         let filter =
@@ -71,25 +79,36 @@ pub(super) fn control(options: &Options, control: Control, done: &str) -> Result
         let Answer::Jobs(rows) = cluster::request(&Request::Jobs { all: false })?.0 else {
             return Err(OTHER_VERSION.into());
         };
-        let is_named = |job: u64| jobs.is_empty() || jobs.contains(&job);
-        let taken = rows.iter().filter(|row| filter.takes(states::of(row), &row.name, row.uid));
-        jobs = taken.map(|row| row.job.0).filter(|job| is_named(*job)).collect();
+        let is_named = |row: &JobRow| {
+            let task = row.array_task().map(|task| JobName::Task(task.array.0, task.task));
+            jobs.is_empty()
+                || jobs.contains(&JobName::Number(row.job.0))
+                || task.is_some_and(|task| jobs.contains(&task))
+        };
+        let taken =
+            rows.iter().filter(|row| filter.takes(states::of(row), &row.name, row.uid) && is_named(row));
+        jobs = taken.map(|row| JobName::Number(row.job.0)).collect();
         if jobs.is_empty() {
             return Err("no job is meant".into());
         }
     }
     let command = std::env::args().nth(1).unwrap_or_default();
-    let (mut text, mut refused) = (String::new(), Vec::new());
-    for job in &jobs {
-        match cluster::request(&Request::Control(JobId(*job), control)) {
-            Ok(_) if jobs.len() > 1 || is_filtered => text.push_str(&format!("job {job} is {done}\n")),
+    let (mut text, mut refused, mut numbers) = (String::new(), Vec::new(), Vec::new());
+    for name in &jobs {
+        let job = name.resolve();
+        numbers.extend(job.as_ref().map(|job| job.0));
+        match job.and_then(|job| cluster::request(&Request::Control(job, control))) {
+            Ok(_) if jobs.len() > 1 || is_filtered => text.push_str(&format!("job {name} is {done}\n")),
             Ok(_) => {}
             Err(why) => {
                 print_line(format_args!("tutti {command}: {why}"));
+                let job =
+                    if let JobName::Number(number) = name { json!(number) } else { json!(name.to_string()) };
                 refused.push(json!({ "job": job, "why": why }));
             }
         }
     }
+    let jobs = numbers;
     let is_well = refused.is_empty();
     if options.json {
         let value =
@@ -106,10 +125,15 @@ mod tests {
 
     #[test]
     fn jobs_are_numbers_ranges_and_lists() {
-        let of = |text: &str| numbers(text).map(|numbers| numbers.0);
-        assert_eq!(of("7"), Ok(vec![7]));
-        assert_eq!(of("7-9,12"), Ok(vec![7, 8, 9, 12]));
-        for wrong in ["", "x", "9-7", "1-", "-3", "0-99999999"] {
+        let of = |text: &str| {
+            numbers(text)
+                .map(|numbers| numbers.0.iter().map(JobName::to_string).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(of("7"), Ok("7".into()));
+        assert_eq!(of("7-9,12"), Ok("7 8 9 12".into()));
+        assert_eq!(of("12_3,14"), Ok("12_3 14".into()));
+        assert_eq!(of("12_[1-2,5]"), Ok("12_1 12_2 12_5".into()));
+        for wrong in ["12_", "12_[5-1]", "", "x", "9-7", "1-", "-3", "0-99999999"] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
         assert!(of("bob/5").is_err_and(|text| text.contains("bob and root alone")));

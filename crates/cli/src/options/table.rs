@@ -88,6 +88,8 @@ pub enum Key {
     After,
     AfterOk,
     AfterNotOk,
+    Hold,
+    Array,
     Json,
     NoOversubscribe,
     Weight,
@@ -178,7 +180,8 @@ pub const OF_A_PROGRAM: [Key; 11] = [
 ];
 
 /// Options that only `tutti submit` has.
-pub const OF_SUBMIT: [Key; 4] = [Key::Json, Key::SubmitOutput, Key::SubmitErrors, Key::OpenMode];
+pub const OF_SUBMIT: [Key; 6] =
+    [Key::Json, Key::SubmitOutput, Key::SubmitErrors, Key::OpenMode, Key::Hold, Key::Array];
 
 pub const OPTIONS: &[Spec] = &[
     option(Key::Ranks, &["n", "np"], &["N"], "number of ranks of this program (default: one per core)"),
@@ -358,6 +361,14 @@ pub const OPTIONS: &[Spec] = &[
         &["after-not-ok"],
         &["JOB[:JOB...]"],
         "a job of the cluster starts when these have ended with another status than 0, and ends if one has not",
+    ),
+    option(Key::Hold, &["hold"], &[], "`tutti submit` alone: the job gets no nodes until `tutti release`"),
+    option(
+        Key::Array,
+        &["array", "a"],
+        &["TASKS"],
+        "`tutti submit` alone: a job for each number, such as 1-100, 0-9:3 or 1,5,7; %N behind it: N at once at \
+         most. The number is in TUTTI_ARRAY_TASK, and %a of the name of an output file",
     ),
     option(Key::Json, &["json"], &[], "`tutti submit` alone: print the job's number as JSON"),
     option(
@@ -730,6 +741,8 @@ const GROUPS: [(&str, &[Key]); 7] = [
             Key::After,
             Key::AfterOk,
             Key::AfterNotOk,
+            Key::Hold,
+            Key::Array,
         ],
     ),
     ("This command", &[Key::Json, Key::Quiet, Key::Verbose, Key::Version, Key::Help]),

@@ -36,6 +36,7 @@ use crate::message::{Answer, Environments, JobId, Launch, Notice, Order, Routed,
 mod allocation;
 mod allowance;
 mod answers;
+mod arrays;
 mod bounds;
 mod configuration;
 mod connections;
@@ -209,6 +210,7 @@ impl Controller {
         match event {
             SwitchEvent::Placed(job, parts) => self.handle_placed(local, relay, out, job, &parts),
             SwitchEvent::Waits(job, why) => self.handle_waits(local, out, job, &why),
+            SwitchEvent::Withdrawn(job) => self.handle_withdrawn(job),
             SwitchEvent::Refused(job, why) => self.handle_refused(local, relay, out, job, &why),
             SwitchEvent::Served(served) => {
                 for served in &served.jobs {
@@ -241,6 +243,7 @@ impl Controller {
         }
         let (was_started, reported, was_over) = (job.reported_started, job.notices.len(), job.over);
         job.judge_dependencies();
+        job.judge_array();
         let has_reached_limit = job.judge_limit(now.boot_ms, has_steps);
         let none = BTreeMap::new();
         let states = relay.states(id).unwrap_or(&none);

@@ -55,6 +55,9 @@ pub struct Submitted {
     pub name: String,
     /// Number of ranks.
     pub ranks: u64,
+    /// Its number as a task of an array, such as 12_3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array_task: Option<String>,
 }
 
 /// Files of a job's output, for commands that find no daemon.

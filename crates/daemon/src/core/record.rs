@@ -1,6 +1,7 @@
 //! What a daemon leaves in files for the one that follows it.
 
 use serde::{Deserialize, Serialize};
+use tutti_protocol::users::HeldBy;
 use tutti_sched::Demand;
 
 use crate::members::NodeId;
@@ -18,6 +19,9 @@ pub struct Queued {
     /// Of the jobs that it waits for: those that are over, with their status if that is known.
     #[serde(default)]
     pub over: Vec<(JobId, Option<u8>)>,
+    /// Since when it is held, and by which user.
+    #[serde(default)]
+    pub on_hold: Option<HeldBy>,
 }
 
 /// What is kept of a starter beyond the daemon's death.

@@ -46,6 +46,8 @@ struct Faults {
     vanishing: u64,
     /// Nothing that fails: users are batch users.
     batch: bool,
+    /// They hold jobs and release them, and submit arrays, too.
+    holds: bool,
 }
 
 const NONE: Faults = Faults {
@@ -56,6 +58,7 @@ const NONE: Faults = Faults {
     jumps: 0,
     vanishing: 0,
     batch: false,
+    holds: false,
 };
 const ALL: Faults = Faults {
     breaks: 12,
@@ -65,6 +68,7 @@ const ALL: Faults = Faults {
     jumps: 3,
     vanishing: 10,
     batch: false,
+    holds: false,
 };
 
 fn seeds(runs: u64) -> Vec<u64> {
@@ -86,6 +90,7 @@ fn run(seed: u64, nodes: Option<usize>, faults: Faults) -> u64 {
     });
     let mut world = World::new(seed, nodes, 2 + random.below(3) as u32);
     world.batch = faults.batch.then(|| Random::new(seed ^ 0xba7c4));
+    world.holds = faults.holds.then(|| Random::new(seed ^ 0x401d5));
     world.run_until(3_000);
     let end_ms = world.now_ms + 6_000 + random.below(14_000);
     while world.now_ms < end_ms {

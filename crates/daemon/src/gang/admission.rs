@@ -102,6 +102,14 @@ impl Admission {
         self.changed |= self.jobs.remove(&job).is_some();
     }
 
+    /// A job that waited wants no nodes any more. The scheduler has been told. It may have placed the job
+    /// before: that is said first.
+    pub(crate) fn withdraw(&mut self, now_ns: u64, scheduler: &mut Scheduler, job: JobId) {
+        self.take_placed(now_ns, scheduler);
+        self.end(job);
+        self.verdicts.push_back(Verdict::Emit(SwitchEvent::Withdrawn(job)));
+    }
+
     /// Nodes have come or gone.
     pub(crate) fn nodes_changed(&mut self) {
         self.changed = true;
@@ -109,17 +117,7 @@ impl Admission {
 
     /// What comes next of what has been told.
     pub(crate) fn poll(&mut self, now_ns: u64, scheduler: &mut Scheduler) -> Option<Verdict> {
-        while let Some(Event::Placed(job, parts)) = scheduler.poll_event() {
-            self.changed = true;
-            let Some(entry) = self.jobs.get_mut(&job) else { continue };
-            entry.waits = None;
-            if entry.begun {
-                self.enter(now_ns, scheduler, job);
-            } else if entry.runs.is_none() {
-                let nodes = parts.iter().map(|part| (part.node, part.ranks)).collect();
-                self.verdicts.push_back(Verdict::Emit(SwitchEvent::Placed(job, nodes)));
-            }
-        }
+        self.take_placed(now_ns, scheduler);
         if std::mem::take(&mut self.changed) {
             for job in scheduler.queue().take(REASONS_MAX) {
                 let (entry, why) = (self.jobs.entry(job).or_default(), scheduler.why_waits(job));
@@ -132,6 +130,21 @@ impl Admission {
             }
         }
         self.verdicts.pop_front()
+    }
+
+    /// Jobs that have got their places since the last look.
+    fn take_placed(&mut self, now_ns: u64, scheduler: &mut Scheduler) {
+        while let Some(Event::Placed(job, parts)) = scheduler.poll_event() {
+            self.changed = true;
+            let Some(entry) = self.jobs.get_mut(&job) else { continue };
+            entry.waits = None;
+            if entry.begun {
+                self.enter(now_ns, scheduler, job);
+            } else if entry.runs.is_none() {
+                let nodes = parts.iter().map(|part| (part.node, part.ranks)).collect();
+                self.verdicts.push_back(Verdict::Emit(SwitchEvent::Placed(job, nodes)));
+            }
+        }
     }
 
     /// The job begins, if it has its place and has not begun.
@@ -202,6 +215,20 @@ mod tests {
             all(&mut admission, &mut scheduler),
             [Verdict::Emit(SwitchEvent::Placed(other, vec![(NodeId(0), 1)]))]
         );
+    }
+
+    /// Nodes that were chosen before the job was taken back and given again are none of the second time.
+    #[test]
+    fn admission_says_what_is_void_before_it_answers_a_withdrawal() {
+        let (mut admission, mut scheduler) = bench(1);
+        let (job, demand) = (JobId(1), Demand::any(1, 1));
+        admission.submit(0, &mut scheduler, job, &demand, false);
+        scheduler.end(0, job);
+        admission.withdraw(0, &mut scheduler, job);
+        admission.submit(0, &mut scheduler, job, &demand, false);
+        let placed = Verdict::Emit(SwitchEvent::Placed(job, vec![(NodeId(0), 1)]));
+        let withdrawn = Verdict::Emit(SwitchEvent::Withdrawn(job));
+        assert_eq!(all(&mut admission, &mut scheduler), [placed.clone(), withdrawn, placed]);
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub enum Command {
     JobStarted(JobId),
     /// On the controller: no rank of a job is left anywhere, or it does not wait any more.
     JobOver(JobId),
+    /// On the controller: a job that waits wants no nodes any more; it is answered.
+    Withdraw(JobId),
     /// On the controller: a job is suspended, or goes on.
     Suspend(JobId, bool),
     /// On the controller: two jobs are connected to each other, or no longer.
@@ -201,6 +203,8 @@ pub enum SwitchEvent {
     Waits(JobId, Wait),
     /// On the controller: it will never have any.
     Refused(JobId, SubmitError),
+    /// On the controller: a job that waited was taken back, and what was said of it before is void.
+    Withdrawn(JobId),
     /// On the controller: the slices that jobs have had.
     Served(ServedReport),
     /// On the controller: a node has become late, is expelled, is back, or in time again.

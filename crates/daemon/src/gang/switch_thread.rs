@@ -357,6 +357,10 @@ impl SwitchThread {
                 controller.handle_job_ended(now_ns, job);
                 admission.end(job);
             }
+            Command::Withdraw(job) => {
+                controller.handle_job_ended(now_ns, job);
+                admission.withdraw(now_ns, controller.scheduler_mut(), job);
+            }
             Command::Suspend(job, true) => controller.suspend(now_ns, job),
             Command::Suspend(job, false) => controller.resume(now_ns, job),
             Command::Connected(one, other, connected) => {

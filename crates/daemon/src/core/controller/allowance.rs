@@ -17,6 +17,7 @@ use tutti_protocol::size;
 use tutti_sched::{Demand, Place, WEIGHT_DEFAULT};
 
 use super::Controller;
+use super::arrays::FullArrays;
 use super::job::JobRecord;
 use crate::core::local::LocalNode;
 use crate::members::{Members, NodeId};
@@ -104,7 +105,10 @@ impl Use {
 /// first that did not fit, and why. Whoever asks for no less does not fit either, and is not worth another
 /// count of all jobs: a user may have thousands that wait.
 #[derive(Debug, Default)]
-pub(super) struct Full(BTreeMap<Account, (Use, String)>);
+pub(super) struct Full {
+    accounts: BTreeMap<Account, (Use, String)>,
+    pub(super) arrays: FullArrays,
+}
 
 /// A user or group in words.
 fn owner(scope: &Scope, name: &str) -> String {
@@ -217,6 +221,7 @@ impl Controller {
         local: &LocalNode,
         user: User,
         submit: &mut Submit,
+        jobs: u64,
     ) -> Result<(), String> {
         let (rules, person) = (&self.rules, Person::of(local, user));
         for (_, most_ms, place) in person.limits(rules, "time") {
@@ -252,7 +257,7 @@ impl Controller {
             let is_his = |job: &&JobRecord| is_in(&scope, user, job.launch.user);
             let waiting = self.jobs.records.values().filter(is_his);
             let waiting = waiting.filter(|job| job.queued.is_some() && !job.is_ending()).count() as u64;
-            if waiting >= most {
+            if waiting.saturating_add(jobs) > most {
                 let whose = owner(&scope, &person.shown());
                 return Err(format!("{whose} has {waiting} of {most} waiting jobs: {place}"));
             }
@@ -298,13 +303,13 @@ impl Controller {
         let job = self.jobs.get(id)?;
         let (demand, user) = (&job.queued.as_ref()?.demand, job.launch.user);
         let (asked, account) = (Use::asked(members, demand), user.account());
-        if let Some((least, text)) = full.0.get(&account)
+        if let Some((least, text)) = full.accounts.get(&account)
             && asked.is_no_less_than(least)
         {
             return Some(text.clone());
         }
         if let Some(text) = self.over_with(local, members, user, asked) {
-            full.0.entry(account).or_insert_with(|| (asked, text.clone()));
+            full.accounts.entry(account).or_insert_with(|| (asked, text.clone()));
             return Some(text);
         }
         self.over_on_nodes(local, members, user, demand)
@@ -364,6 +369,7 @@ impl Controller {
             (batch.limit().is_some(), "--time"),
             (!batch.queue.is_empty(), "--queue"),
             (!batch.after.is_empty(), "--after"),
+            (batch.rules().held, "--hold"),
         ];
         if let Some((_, option)) = asks.into_iter().find(|(asks, _)| *asks) {
             return Some(format!("{option} is for jobs that are given to the cluster"));

@@ -23,18 +23,20 @@ const USER_FILES_BYTES_MAX: usize = 64 << 20;
 const USER_PUTS_BYTES_MAX: usize = if cfg!(test) { 3 << 20 } else { 64 << 20 };
 /// A refusal may name what a user has said.
 pub(super) const REFUSAL_BYTES_MAX: usize = 1 << 10;
-/// One more job of its user has room beside these.
+/// So many jobs more of its user have room beside these.
 ///
 /// # Errors
 /// When it has not: a text for the user.
 pub(super) fn check_room<'a>(
     jobs: impl Iterator<Item = &'a JobRecord>,
     launch: &Launch,
+    more: usize,
 ) -> Result<(), String> {
     let account = launch.user.account().uid;
     let open = |job: &&JobRecord| job.launch.user.account().uid == account && !job.order.forget;
     let jobs: Vec<&JobRecord> = jobs.filter(open).collect();
-    let all = || jobs.iter().map(|job| &*job.launch).chain([launch]);
+    let new = || std::iter::repeat_n(launch, more);
+    let all = || jobs.iter().map(|job| &*job.launch).chain(new());
     let environments = Environments::bytes_of(all().map(|launch| &launch.environment));
     if environments + all().map(Launch::memory_bytes_held).sum::<usize>() > USER_BYTES_MAX {
         let mib = USER_BYTES_MAX >> 20;
@@ -44,7 +46,7 @@ pub(super) fn check_room<'a>(
         ));
     }
     let waiting = jobs.iter().filter(|job| job.queued.is_some()).map(|job| &*job.launch);
-    if waiting.chain([launch]).map(Launch::bytes).sum::<usize>() > USER_FILES_BYTES_MAX {
+    if waiting.chain(new()).map(Launch::bytes).sum::<usize>() > USER_FILES_BYTES_MAX {
         let mib = USER_FILES_BYTES_MAX >> 20;
         return Err(format!("the files of your jobs that wait take {mib} MiB: wait until some have nodes"));
     }

@@ -6,21 +6,27 @@ use super::answers::Requester;
 use crate::message::JobId;
 
 /// What follows when the file of a job is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Filing {
     /// The job is new: its user gets its number.
     New(Requester),
     /// Its user has changed it, and hears that it is so.
     Changed(Requester),
+    /// It is a new task of this array, whose file comes behind those of all its tasks.
+    Task(JobId),
+    /// It is an array, and these of its tasks are over.
+    Outcomes(Vec<JobId>),
+    /// It was changed, and nobody is answered.
+    Noted,
     /// This job, which it waits for, is over: it may be forgotten.
     Over(JobId),
 }
 
 impl Filing {
-    fn requester(self) -> Option<Requester> {
+    fn requester(&self) -> Option<Requester> {
         match self {
-            Filing::New(requester) | Filing::Changed(requester) => Some(requester),
-            Filing::Over(_) => None,
+            Filing::New(requester) | Filing::Changed(requester) => Some(*requester),
+            Filing::Noted | Filing::Over(_) | Filing::Task(_) | Filing::Outcomes(_) => None,
         }
     }
 }
@@ -29,6 +35,8 @@ impl Filing {
 #[derive(Debug, Default)]
 pub(super) struct Filings {
     filings: BTreeMap<JobId, VecDeque<Filing>>,
+    /// Arrays of which a task cannot be kept, and why.
+    failures: BTreeMap<JobId, String>,
 }
 
 impl Filings {
@@ -44,6 +52,22 @@ impl Filings {
             self.filings.remove(&id);
         }
         filing
+    }
+
+    /// A task of an array cannot be kept.
+    pub(super) fn fail(&mut self, array: JobId, why: String) {
+        self.failures.entry(array).or_insert(why);
+    }
+
+    /// Why a task of the array cannot be kept.
+    pub(super) fn take_failure(&mut self, array: JobId) -> Option<String> {
+        self.failures.remove(&array)
+    }
+
+    /// The file of an array is on its way that says which of its tasks are over.
+    pub(super) fn has_outcomes(&self, array: JobId) -> bool {
+        let filings = self.filings.get(&array);
+        filings.is_some_and(|filings| filings.iter().any(|filing| matches!(filing, Filing::Outcomes(_))))
     }
 
     /// A file of the job is on its way.

@@ -19,6 +19,8 @@ use crate::message::{
     Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, SpawnOrder,
 };
 
+mod starting;
+
 /// Signals of an order; older ones have long been handed on.
 const SIGNALS_MAX: usize = 16;
 /// Characters of a command that are listed.

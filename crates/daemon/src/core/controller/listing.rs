@@ -61,7 +61,7 @@ pub(super) fn list(
         busy_permille: job.busy_permille,
         effective_milli: job.effective_milli,
         suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
-        waits: job.waits(),
+        waits: job.waits(local),
         unfrozen: late::keepers(lags, members, *id, job),
         deadlock: job.stuck.deadlock().map(str::to_owned),
         // Which job is connected to which is known to the controller as a whole.
@@ -70,6 +70,8 @@ pub(super) fn list(
         pids: job.pids.iter().map(|(node, pids)| (members.name(*node), pids.clone())).collect(),
         script: job.launch.steps.allocation.is_some(),
         step_of: job.launch.steps.owner,
+        on_hold: job.user_hold(),
+        in_array: job.launch.batch.part_in_array().clone(),
     };
     jobs.records.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
 }

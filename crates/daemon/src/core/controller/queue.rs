@@ -18,11 +18,16 @@
 //! node's daemon that dies before it begins its part is no loss: the next one begins it
 //! ([`JobRecord::judge`]).
 
+use std::collections::BTreeSet;
+
+use tutti_protocol::array::{Array, InArray};
+use tutti_protocol::users::HeldBy;
 use tutti_protocol::wire::Report;
 use tutti_sched::{Demand, NodeId, SubmitError, Wait};
 
 use super::allowance::Full;
 use super::answers::Requester;
+use super::arrays::task_of;
 use super::filings::Filing;
 use super::job::JobRecord;
 use super::jobs::SETTLE_LOST;
@@ -35,7 +40,7 @@ use crate::core::outbox::Outbox;
 use crate::core::record::Queued;
 use crate::core::relay::Relay;
 use crate::gang::Command;
-use crate::message::{Answer, JobId, Launch, Routed, Run};
+use crate::message::{After, Answer, Batch, JobId, Launch, Routed, Run, User};
 
 impl JobRecord {
     /// A job that has no nodes yet.
@@ -51,23 +56,31 @@ impl JobRecord {
     }
 
     /// Why it has no nodes.
-    pub(super) fn waits(&self) -> Option<String> {
+    pub(super) fn waits(&self, local: &LocalNode) -> Option<String> {
         let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
         if queued.held_until_ms.is_some() {
             return Some("the controller was restarted and waits for the reports of its nodes".into());
         }
-        self.waits_for().or_else(|| Some(queued.why.clone().unwrap_or_else(|| "others wait longer".into())))
+        let why = self.tasks_text().or_else(|| self.hold_text(local)).or_else(|| self.waits_for());
+        why.or_else(|| Some(queued.why.clone().unwrap_or_else(|| "others wait longer".into())))
     }
 }
 
 impl Controller {
     /// The jobs that waited in an earlier incarnation of the controller.
-    pub(in crate::core) fn take_queue(&mut self, local: &LocalNode, queued: Vec<(JobId, Queued)>) {
+    pub(in crate::core) fn take_queue(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        queued: Vec<(JobId, Queued)>,
+    ) {
+        queued.iter().for_each(|(id, _)| self.jobs.begin_behind(*id));
+        let queued = without_unfinished(out, queued);
         let held_until_ms = Some(local.now_ms + SETTLE_LOST * local.config.lost_ms);
-        for (id, Queued { launch, demand, suspended, over }) in queued {
-            self.jobs.begin_behind(id);
+        for (id, Queued { launch, demand, suspended, over, on_hold }) in queued {
             self.answers.remember((launch.origin, launch.request_id), Answer::Job(id));
             let mut waits = Waits::new(demand, held_until_ms);
+            waits.user_hold = on_hold;
             waits.over =
                 over.into_iter().map(|(job, status)| (job, Outcome { status, filed: true })).collect();
             let mut job = JobRecord::waiting(id, launch, waits);
@@ -91,26 +104,30 @@ impl Controller {
         let launch = Launch { detached: job.detached, ..Launch::clone(&job.launch) };
         let over = queued.over.iter().map(|(job, outcome)| (*job, outcome.status)).collect();
         let suspended = job.order.run == Run::Stop;
-        let file = Queued { launch, demand: queued.demand.clone(), suspended, over };
+        let (demand, on_hold) = (queued.demand.clone(), queued.user_hold);
+        let file = Queued { launch, demand, suspended, over, on_hold };
         self.filings.push(id, filing);
         out.act(Action::Queue(id, Some(Box::new(file))));
         true
     }
 
-    /// A new job wants nodes. Its user, `requester`, gets its number when the file is written.
+    /// A new job wants nodes. Its user gets its number when the file is written, as `filing` says.
     pub(super) fn queue(
         &mut self,
+        local: &LocalNode,
         out: &mut Outbox,
         id: JobId,
         launch: Launch,
         demand: Demand,
-        requester: Requester,
+        filing: Filing,
     ) {
         let held_until_ms = self.jobs.records.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
         let mut waits = Waits::new(demand, held_until_ms);
         waits.over = self.jobs.outcomes(&launch.batch.after);
+        let hold = HeldBy { since_ms: local.wall_ms, uid: launch.user.uid };
+        waits.user_hold = launch.batch.rules().held.then_some(hold);
         self.jobs.insert(id, JobRecord::waiting(id, launch, waits));
-        self.file(out, id, Filing::New(requester));
+        self.file(out, id, filing);
     }
 
     /// The file of a job is there, or cannot be.
@@ -122,12 +139,21 @@ impl Controller {
         filed: &Result<(), String>,
     ) {
         let (requester, answer) = match self.filings.pop(id) {
-            Some(Filing::New(requester)) => (requester, self.begin_filed(local, out, id, filed)),
+            Some(Filing::New(requester)) => {
+                let of_tasks = self.filings.take_failure(id).map_or(Ok(()), Err);
+                (requester, self.begin_filed(local, out, id, &filed.clone().and(of_tasks)))
+            }
+            Some(Filing::Task(array)) => {
+                return if let Err(why) = filed {
+                    self.filings.fail(array, why.clone())
+                };
+            }
             // What cannot be kept is so in this incarnation, and the log of the daemon says that it is in no
             // other.
             Some(Filing::Changed(requester)) => (requester, Answer::Done),
             Some(Filing::Over(job)) => return self.jobs.record_filed(id, job),
-            None => return,
+            Some(Filing::Outcomes(jobs)) => return self.record_outcomes(out, id, &jobs),
+            Some(Filing::Noted) | None => return,
         };
         self.answers.remember(requester, answer.clone());
         let (from, request_id) = requester;
@@ -146,6 +172,10 @@ impl Controller {
         let job = self.jobs.get(id);
         // It may have been killed meanwhile.
         let Some(job) = job.filter(|job| !job.is_ending()) else { return Answer::Job(id) };
+        if job.is_array() {
+            self.begin_array(local, out, id, filed);
+        }
+        let Some(job) = self.jobs.get(id) else { return Answer::Job(id) };
         if let Err(why) = filed
             && job.detached
         {
@@ -169,10 +199,12 @@ impl Controller {
     }
 
     fn try_to_schedule_beside(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, full: &mut Full) {
-        if self.filings.has_new(id) {
+        let array = self.jobs.get(id).and_then(JobRecord::array_id);
+        if self.filings.has_new(array.unwrap_or(id)) {
             return;
         }
-        let Some(job) = self.jobs.get_mut(id).filter(|job| !job.is_ending()) else { return };
+        let is_one = |job: &&mut JobRecord| !job.is_ending() && !job.is_array();
+        let Some(job) = self.jobs.get_mut(id).filter(is_one) else { return };
         let is_suspended = job.order.run == Run::Stop;
         if let Some(text) = job.take_waiting_text() {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
@@ -186,9 +218,18 @@ impl Controller {
         if queued.held_until_ms.is_some() {
             return;
         }
+        if let Some(text) = job.hold_text(local) {
+            return self.wait_since(local, out, id, &text);
+        }
         let is_step = job.launch.steps.owner.is_some();
+        if let Some(text) = full.arrays.why_waits(&self.jobs, id) {
+            if let Some(queued) = self.jobs.get_mut(id).and_then(|job| job.queued.as_mut()) {
+                queued.why = Some(text);
+            }
+            return;
+        }
         if let Some(text) = (!is_step).then(|| self.over_limit(local, id, full)).flatten() {
-            return self.wait_for_limit(local, out, id, &text);
+            return self.wait_since(local, out, id, &text);
         }
         let owner = self.jobs.get(id).map(|job| self.owner(local, job.launch.user)).unwrap_or_default();
         let Some(job) = self.jobs.get_mut(id) else { return };
@@ -202,8 +243,9 @@ impl Controller {
         }
     }
 
-    /// Its user or group has as much as it may. Its user is told once, the log when the reason is another.
-    fn wait_for_limit(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, text: &str) {
+    /// A job waits for another reason than the scheduler's: its user or group has as much as it may, or it is
+    /// held. Its user is told once, the log when the reason is another.
+    fn wait_since(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, text: &str) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = &mut job.queued else { return };
         let is_new = queued.why.as_deref() != Some(text);
@@ -263,8 +305,29 @@ impl Controller {
 
     fn file_over(&mut self, out: &mut Outbox, over: JobId, dependents: Vec<JobId>) {
         for dependent in dependents {
-            self.file(out, dependent, Filing::Over(over));
+            if self.jobs.get(dependent).is_some_and(JobRecord::is_array) {
+                self.file_outcomes(out, dependent);
+            } else {
+                self.file(out, dependent, Filing::Over(over));
+            }
         }
+    }
+
+    /// Tasks of an array are over, perhaps hundreds at once: its file is written once for all that have ended
+    /// while it was written before.
+    fn file_outcomes(&mut self, out: &mut Outbox, array: JobId) {
+        let outcomes = self.jobs.get(array).and_then(|job| job.queued.as_ref()).map(|queued| &queued.over);
+        let new = outcomes.into_iter().flatten().filter(|(_, outcome)| !outcome.filed);
+        let new: Vec<JobId> = new.map(|(id, _)| *id).collect();
+        if !new.is_empty() && !self.filings.has_outcomes(array) {
+            self.file(out, array, Filing::Outcomes(new));
+        }
+    }
+
+    /// The file of an array says that these tasks are over.
+    fn record_outcomes(&mut self, out: &mut Outbox, array: JobId, over: &[JobId]) {
+        over.iter().for_each(|task| self.jobs.record_filed(array, *task));
+        self.file_outcomes(out, array);
     }
 
     /// The scheduler has found nodes for a job.
@@ -278,7 +341,7 @@ impl Controller {
     ) {
         let Some(members) = &local.members else { return };
         let Some(job) = self.jobs.get_mut(id).filter(|job| !job.is_ending()) else { return };
-        let Some(queued) = &job.queued else { return };
+        let Some(queued) = job.queued.as_ref().filter(|queued| queued.is_asked()) else { return };
         if parts.iter().any(|(node, _)| !members.is_alive(*node)) {
             // Lost meanwhile, which the scheduler was told too: once more.
             let demand = Box::new(queued.demand.clone());
@@ -307,7 +370,7 @@ impl Controller {
         let text = why.to_string();
         let job = self.jobs.get_mut(id);
         let Some(job) = job.filter(|job| !job.is_ending()) else { return };
-        let Some(queued) = &mut job.queued else { return };
+        let Some(queued) = job.queued.as_mut().filter(|queued| queued.is_asked()) else { return };
         queued.why = Some(text.clone());
         if !std::mem::replace(&mut queued.reported, true) {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
@@ -326,9 +389,125 @@ impl Controller {
         why: &SubmitError,
     ) {
         let job = self.jobs.get_mut(id);
-        let Some(job) = job.filter(|job| job.queued.is_some() && !job.is_ending()) else { return };
+        let is_asked = |job: &JobRecord| job.queued.as_ref().is_some_and(Waits::is_asked);
+        let Some(job) = job.filter(|job| is_asked(job) && !job.is_ending()) else { return };
         job.report(Report::Refused(why.to_string()));
         job.end_by(None, 1);
         self.judge(local, relay, out, id);
     }
+
+    /// A user holds a job, or releases it. None: it is answered when the job's file is written.
+    pub(super) fn change_hold(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        id: JobId,
+        holds: bool,
+        (user, requester): (User, Option<Requester>),
+    ) -> Option<Answer> {
+        let job = self.jobs.get_mut(id)?;
+        let (owner, is_step) = (job.launch.user, job.launch.steps.owner.is_some());
+        let is_ending = job.is_ending();
+        let Some(queued) = job.queued.as_mut().filter(|_| !is_ending && !is_step) else {
+            let refusal = match (holds, is_step) {
+                (true, true) => format!("job {id} is a step: its job is held, or nothing"),
+                (true, false) => format!("job {id} has its nodes already: `tutti suspend {id}` stops it"),
+                // It was released before, perhaps by this very question.
+                (false, _) => return Some(Answer::Done),
+            };
+            return Some(Answer::Refused(refusal));
+        };
+        if let Some(hold) = queued.user_hold
+            && !holds
+            && hold.uid != owner.uid
+            && !local.may(user, None)
+        {
+            let actor = local.actor(User::new(hold.uid, hold.uid));
+            return Some(Answer::Refused(format!("job {id} is held by {actor}, who alone releases it")));
+        }
+        if queued.user_hold.is_some() == holds {
+            return Some(Answer::Done);
+        }
+        queued.user_hold = holds.then_some(HeldBy { since_ms: local.wall_ms, uid: user.uid });
+        queued.why = None;
+        if std::mem::take(&mut queued.submitted) {
+            queued.withdrawing += 1;
+            out.act(Action::Gang(Command::Withdraw(id)));
+        }
+        let event = if holds { "held" } else { "released" };
+        let text = format!("by {}", local.actor(user));
+        log::log(local, out, id, JobEvent { event, text, ..JobEvent::default() });
+        let filing = requester.map_or(Filing::Noted, Filing::Changed);
+        let is_filed = self.file(out, id, filing) && requester.is_some();
+        self.try_to_schedule(local, out, id);
+        (!is_filed).then_some(Answer::Done)
+    }
+
+    /// The scheduler has taken a job back: what it says of it from now on holds.
+    pub(super) fn handle_withdrawn(&mut self, id: JobId) {
+        if let Some(queued) = self.jobs.get_mut(id).and_then(|job| job.queued.as_mut()) {
+            queued.withdrawing = queued.withdrawing.saturating_sub(1);
+        }
+        // Its nodes, or its place before others, are free.
+        self.retry_waiting();
+    }
+
+    /// A new array: its tasks want nodes. Its user, `requester`, gets the number of the whole when the files
+    /// of all are written.
+    pub(super) fn queue_array(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        (number, launch, array): (JobId, Launch, Array),
+        demand: Demand,
+        requester: Requester,
+    ) {
+        // Those of its tasks follow.
+        let whole = number.max(self.jobs.next_id());
+        let numbered = (whole.0 + 1..).map(JobId).zip(array.tasks.iter().copied());
+        let tasks: Vec<(JobId, u32)> = numbered.collect();
+        for (id, task) in &tasks {
+            let of_task = task_of(&launch, &array, whole, (*id, *task));
+            self.log_submission(local, out, *id, &of_task);
+            self.queue(local, out, *id, of_task, demand.clone(), Filing::Task(whole));
+        }
+        let after = tasks.iter().map(|(id, _)| After { job: *id, ok: false, not_ok: false }).collect();
+        let batch = Batch { after, name: launch.batch.name.clone(), ..Batch::default() };
+        let mut launch = Launch { batch, output: None, ..launch };
+        launch.batch.set_array(InArray::Whole(array));
+        self.log_submission(local, out, whole, &launch);
+        self.queue(local, out, whole, launch, demand, Filing::New(requester));
+    }
+
+    /// The file of an array is there, or cannot be, or that of one of its tasks cannot.
+    pub(super) fn begin_array(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        whole: JobId,
+        filed: &Result<(), String>,
+    ) {
+        let tasks = self.jobs.tasks_of(whole);
+        for id in tasks {
+            if filed.is_err() {
+                self.jobs.remove(id);
+                out.act(Action::Queue(id, None));
+            } else {
+                self.jobs.pending.insert(id);
+                self.try_to_schedule(local, out, id);
+            }
+        }
+    }
+}
+
+/// Jobs that waited without those tasks of arrays whose submission nobody was told of; those go.
+fn without_unfinished(out: &mut Outbox, queued: Vec<(JobId, Queued)>) -> Vec<(JobId, Queued)> {
+    let is_whole = |(id, queued): &(JobId, Queued)| queued.launch.batch.array().map(|_| *id);
+    let wholes: BTreeSet<JobId> = queued.iter().filter_map(is_whole).collect();
+    let is_finished = |(_, queued): &(JobId, Queued)| {
+        queued.launch.batch.array_task().is_none_or(|task| wholes.contains(&task.array))
+    };
+    let (kept, unfinished): (Vec<_>, Vec<_>) = queued.into_iter().partition(is_finished);
+    unfinished.into_iter().for_each(|(id, _)| out.act(Action::Queue(id, None)));
+    kept
 }

@@ -9,8 +9,7 @@ use super::bounds::{REFUSAL_BYTES_MAX, check_room};
 use super::filings::Filing;
 use super::job::{JobRecord, command, shorten};
 use super::limits::TERM;
-use super::{Controller, allocation, allowance, listing, log, placement, scheduler};
-use crate::core::action::Action;
+use super::{Controller, allocation, allowance, arrays, listing, log, placement, scheduler};
 use crate::core::job_event::{JobEvent, Submitted};
 use crate::core::local::LocalNode;
 use crate::core::outbox::{Effect, Outbox};
@@ -234,6 +233,12 @@ impl Controller {
                 return Some(Answer::Refused(self.jobs.unknown(after.job)));
             }
         }
+        let array = match arrays::asked(&mut submit, kind == Kind::Detached) {
+            Ok(array) => array,
+            Err(text) => return Some(Answer::Refused(text)),
+        };
+        // One more stands for all tasks.
+        let jobs = array.as_ref().map_or(1, |array| array.tasks.len() + 1);
         let owner = match self.owner_of_step(user, &submit) {
             Ok(owner) => owner,
             Err(text) => return Some(Answer::Refused(text)),
@@ -244,7 +249,8 @@ impl Controller {
             }
         } else if !enrolled {
             let entered = allowance::enter_queue(&self.rules, &mut submit);
-            if let Err(text) = entered.and_then(|()| self.check_terms(local, user, &mut submit)) {
+            if let Err(text) = entered.and_then(|()| self.check_terms(local, user, &mut submit, jobs as u64))
+            {
                 return Some(Answer::Refused(text));
             }
         } else if let Some(text) = self.refuse_in_place(local, origin, user, &submit) {
@@ -298,29 +304,20 @@ impl Controller {
             enrolled,
             steps: Steps { allocation, owner },
         };
-        if let Err(text) = check_room(self.jobs.records.values(), &launch) {
+        if let Err(text) = check_room(self.jobs.records.values(), &launch, jobs) {
             return Some(Answer::Refused(text));
         }
-        let event = JobEvent {
-            ms: local.wall_ms,
-            event: "submitted",
-            job: Some(id),
-            nodes: members.names(&launch.nodes),
-            text: command(&launch),
-            submitted: Some(Submitted {
-                uid: launch.user.uid,
-                name: launch.batch.name.clone(),
-                ranks: launch.ranks(),
-            }),
-            ..JobEvent::default()
-        };
-        out.act(Action::Log(event));
+        if let Some((array, demand)) = array.zip(wanted.clone()) {
+            self.queue_array(local, out, (id, launch, array), demand, requester);
+            return None;
+        }
+        self.log_submission(local, out, id, &launch);
         match wanted {
             Some(demand) => {
                 let is_suspended = owner
                     .and_then(|owner| self.jobs.get(owner))
                     .is_some_and(|owner| owner.order.run == Run::Stop);
-                self.queue(out, id, launch, demand, requester);
+                self.queue(local, out, id, launch, demand, Filing::New(requester));
                 if let Some(job) = self.jobs.get_mut(id).filter(|_| is_suspended) {
                     job.set_run(Run::Stop, user.uid, local.clocks());
                 }
@@ -335,6 +332,25 @@ impl Controller {
                 Some(Answer::Job(id))
             }
         }
+    }
+
+    /// The log has a job that is new.
+    pub(super) fn log_submission(&self, local: &LocalNode, out: &mut Outbox, id: JobId, launch: &Launch) {
+        let nodes = local.members.as_ref().map(|members| members.names(&launch.nodes));
+        let submitted = Submitted {
+            uid: launch.user.uid,
+            name: launch.batch.name.clone(),
+            ranks: launch.ranks(),
+            array_task: launch.batch.array_task().map(|task| task.to_string()),
+        };
+        let event = JobEvent {
+            event: "submitted",
+            nodes: nodes.unwrap_or_default(),
+            text: command(launch),
+            submitted: Some(submitted),
+            ..JobEvent::default()
+        };
+        log::log(local, out, id, event);
     }
 
     /// None: it is answered when the job's file is written. Nobody who has `requester` is answered at once.
@@ -355,6 +371,12 @@ impl Controller {
         let job = self.jobs.get_mut(id)?;
         if job.over {
             return refused(format!("job {id} is over"));
+        }
+        if job.is_array() {
+            return self.control_tasks(local, relay, out, id, control, (user, requester));
+        }
+        if matches!(control, Control::Hold | Control::Release) {
+            return self.change_hold(local, out, id, control == Control::Hold, (user, requester));
         }
         if control == Control::Resume
             && let Some(owner) = self.suspended_owner(id)
@@ -379,7 +401,7 @@ impl Controller {
                 job.set_run(Run::Go, user.uid, now);
                 job.notices.push(Notice::Resumed);
             }
-            Control::Suspend | Control::Resume => {}
+            Control::Suspend | Control::Resume | Control::Hold | Control::Release => {}
             Control::Detach => job.detached = true,
             Control::Window(rows, columns) => {
                 job.order.window = Some((rows, columns));
@@ -413,8 +435,8 @@ impl Controller {
         let run = job.order.run;
         // A file may take a disk's time: only if there is something new in it.
         let is_new = (run, job.detached) != (was, was_detached);
-        let is_filed =
-            is_new && requester.is_some_and(|requester| self.file(out, id, Filing::Changed(requester)));
+        let filing = requester.map_or(Filing::Noted, Filing::Changed);
+        let is_filed = is_new && self.file(out, id, filing) && requester.is_some();
         self.publish(relay, id);
         if run != was {
             let event = match run {
@@ -446,11 +468,37 @@ impl Controller {
         match control {
             Control::Suspend | Control::Resume | Control::Signal(_) | Control::End(_) => {}
             // Its end ends them; the others are about its front end.
-            Control::Kill | Control::Abandon | Control::Window(..) | Control::Detach => return,
+            Control::Kill
+            | Control::Abandon
+            | Control::Window(..)
+            | Control::Detach
+            | Control::Hold
+            | Control::Release => return,
         }
         for step in self.steps_of(owner) {
             self.control(local, relay, out, step, control, (user, None));
         }
+    }
+
+    /// Does to the tasks of an array what is done to it. None: it is answered when its file is written.
+    pub(super) fn control_tasks(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        whole: JobId,
+        control: Control,
+        (user, requester): (User, Option<Requester>),
+    ) -> Option<Answer> {
+        if !matches!(control, Control::Window(..) | Control::Detach | Control::Abandon) {
+            for id in self.jobs.tasks_of(whole) {
+                // What cannot be done to one of them, such as a hold of one that runs, is no matter.
+                self.control(local, relay, out, id, control, (user, None));
+            }
+        }
+        // The disk has their files before this one.
+        let is_filed = requester.is_some_and(|requester| self.file(out, whole, Filing::Changed(requester)));
+        (!is_filed).then_some(Answer::Done)
     }
 
     fn shut_down(&mut self, local: &LocalNode, relay: &mut Relay, out: &mut Outbox, user: User) -> Answer {

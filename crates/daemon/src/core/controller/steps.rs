@@ -76,6 +76,8 @@ impl Controller {
             (batch.weight.is_some(), "--weight"),
             (!batch.queue.is_empty(), "--queue"),
             (!batch.after.is_empty(), "--after"),
+            (batch.rules().held, "--hold"),
+            (batch.array().is_some(), "--array"),
             (submit.script.is_script, "tutti alloc"),
         ];
         if let Some((_, option)) = own.iter().find(|(is_given, _)| *is_given) {

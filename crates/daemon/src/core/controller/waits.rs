@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tutti_protocol::users::HeldBy;
 use tutti_sched::Demand;
 
 use crate::message::JobId;
@@ -20,11 +21,29 @@ pub(super) struct Waits {
     pub(super) why: Option<String>,
     /// Its user has been told that it does.
     pub(super) reported: bool,
+    /// Since when it is held, and by which user.
+    pub(super) user_hold: Option<HeldBy>,
+    /// What the scheduler says of it means nothing before it has answered so many withdrawals.
+    pub(super) withdrawing: u32,
 }
 
 impl Waits {
     pub(super) fn new(demand: Demand, held_until_ms: Option<u64>) -> Self {
-        Waits { demand, held_until_ms, submitted: false, over: BTreeMap::new(), why: None, reported: false }
+        Waits {
+            demand,
+            held_until_ms,
+            submitted: false,
+            over: BTreeMap::new(),
+            why: None,
+            reported: false,
+            user_hold: None,
+            withdrawing: 0,
+        }
+    }
+
+    /// Whether the scheduler has been asked for it, and what it says is newer than that.
+    pub(super) fn is_asked(&self) -> bool {
+        self.submitted && self.withdrawing == 0
     }
 }
 

@@ -1,5 +1,7 @@
 //! Time limits, jobs that wait for others, and users that wait for jobs: also when heads die.
 
+use tutti_protocol::array::{Array, InArray};
+
 use super::world::World;
 use super::{ALL, Faults, NONE, run, run_all, seeds};
 use crate::message::{After, Batch, Control, JobId, Request};
@@ -21,6 +23,18 @@ fn cluster_sim_batch_jobs_end_despite_controller_deaths() {
     run_all(40, None, Faults { batch: true, ..ALL });
 }
 
+const HOLDS: Faults = Faults { holds: true, ..BATCH };
+
+#[test]
+fn cluster_sim_held_jobs_end_well_without_faults() {
+    run_all(30, None, HOLDS);
+}
+
+#[test]
+fn cluster_sim_held_jobs_end_despite_controller_deaths() {
+    run_all(30, None, Faults { batch: true, holds: true, ..ALL });
+}
+
 /// A job is over and forgotten while its origin is away: the front end hears that output may be lost.
 #[test]
 fn cluster_sim_origin_that_was_away_reports_lost_output() {
@@ -34,6 +48,85 @@ fn await_that(world: &mut World, seed: u64, what: &str, is_so: impl Fn(&World) -
         assert!(world.now_ms < end_ms, "TUTTI_SIM_SEED={seed}: {what}: {}", world.clients_text());
         world.run_until(world.now_ms + 10);
     }
+}
+
+/// A held job starts when it is released and not before, also under the next controller.
+#[test]
+fn cluster_sim_hold_survives_controller_death() {
+    for seed in seeds(40) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_jobs_end_well(1..3);
+        let mut batch = Batch::default();
+        batch.rules_mut().held = seed % 2 == 0;
+        // The second one waits for the first, so that it can be held before it has nodes.
+        let submitted = world.submit_on(1, &[1, 2], batch);
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        let after = vec![After { job: JobId(1), ok: true, not_ok: false }];
+        let submitted = world.submit_on(2, &[3], Batch { after, ..Batch::default() });
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        let is_first_held = seed % 2 == 0;
+        let held = JobId(if is_first_held { 1 } else { 2 });
+        let hold = world.user_requests(3, Request::Control(held, Control::Hold));
+        if seed % 4 > 1 {
+            world.replace_daemon_after(0, seed / 4 % 8, 800);
+        }
+        await_that(&mut world, seed, "it is held, or has nodes", |world| world.is_answered(hold));
+        world.run_until(world.now_ms + 20_000);
+        let started = [JobId(1), JobId(2)].map(|job| world.has_started(job));
+        let refused = world.refusal(hold).is_some();
+        // What was answered holds. A job that had its nodes before was not held.
+        assert_eq!(started[held.0 as usize - 1], refused, "TUTTI_SIM_SEED={seed}: {started:?}");
+        assert!(is_first_held || started[0], "TUTTI_SIM_SEED={seed}: {started:?}");
+        assert!(!(is_first_held && refused), "TUTTI_SIM_SEED={seed}: it was held before it had nodes");
+        let release = world.user_requests(1, Request::Control(held, Control::Release));
+        await_that(&mut world, seed, "it is released", |world| world.is_answered(release));
+        let waits = world.user_requests(2, Request::Wait(JobId(2)));
+        await_that(&mut world, seed, "both are over", |world| world.is_answered(waits));
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
+
+/// An array is over when its tasks are, as many run at once as may, and its status is that of the first that
+/// failed, whichever daemon dies meanwhile. A submission that a dead controller left half done is none.
+#[test]
+fn cluster_sim_array_runs_each_task_once_despite_controller_deaths() {
+    let mut tried = 0;
+    for seed in seeds(60) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_end_well(1..100);
+        world.at_once = Some(2);
+        let mut batch = Batch::default();
+        batch.set_array(InArray::Whole(Array { tasks: (3..8).collect(), at_once: 2 }));
+        let submitted = world.submit_on(1, &[2], batch);
+        if seed % 3 > 0 {
+            // While its files are written, or while its tasks run.
+            world.run_until(world.now_ms + seed % 3 * seed * 7 % 400);
+            world.replace_daemon_after(0, seed % 5, 800);
+        }
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        let array = world.job_of(submitted).expect("it has a number");
+        let waits = world.user_requests(2, Request::Wait(array));
+        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
+        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        let status = row.status;
+        let tasks: Vec<u32> = world.tasks_started(array);
+        // One whose nodes were just chosen is lost with the controller, and nothing is known of it.
+        let is_lost = status == Some(1) && seed % 3 > 0;
+        assert!(
+            is_lost || (status, &tasks[..]) == (Some(0), &[3, 4, 5, 6, 7]),
+            "TUTTI_SIM_SEED={seed}: {row:?} {tasks:?}"
+        );
+        tried += usize::from(!is_lost);
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+    assert!(tried > 40 || seeds(2).len() == 1, "{tried} arrays ended well");
 }
 
 /// The limit goes on under the next controller: TERM once (the starter holds that), then KILL, and the status

@@ -56,6 +56,10 @@ impl Scheduling {
                 scheduler.end(now_ns, job);
                 self.admission.end(job);
             }
+            Command::Withdraw(job) => {
+                scheduler.end(now_ns, job);
+                self.admission.withdraw(now_ns, scheduler, job);
+            }
             _ => {}
         }
         let verdicts = std::iter::from_fn(|| self.admission.poll(now_ns, &mut self.scheduler));

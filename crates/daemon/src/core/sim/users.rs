@@ -18,6 +18,8 @@ pub(super) struct Client {
     pub answered: bool,
     /// What it has been told of jobs, or that there are none.
     pub rows: Option<Vec<JobRow>>,
+    /// Why it was refused what it wants.
+    pub refusal: Option<String>,
     /// It has heard that the controller does not answer.
     sent: bool,
     pub released: bool,
@@ -44,6 +46,7 @@ impl Client {
             job: None,
             answered: false,
             rows: None,
+            refusal: None,
             sent: false,
             released: false,
             gone: false,
@@ -64,6 +67,7 @@ impl Client {
         match answer {
             Answer::Job(job) => self.job = Some(*job),
             Answer::Jobs(rows) => self.rows = Some(rows.clone()),
+            Answer::Refused(text) => self.refusal = Some(text.clone()),
             _ => {}
         }
     }

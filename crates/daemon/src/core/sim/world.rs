@@ -77,6 +77,10 @@ pub(super) struct World {
     /// Users also say how long jobs may run and which others they wait for, and wait for jobs themselves:
     /// from this number.
     pub batch: Option<Random>,
+    /// Users also hold jobs and release them: from this number.
+    pub holds: Option<Random>,
+    /// Tasks of an array that may have ranks at once, if that is to be held.
+    pub at_once: Option<usize>,
     /// Starters of jobs that others wait for live as long as their daemons say.
     pub strict_order: bool,
     /// Nothing fails any more, and jobs end soon.
@@ -112,6 +116,8 @@ impl World {
             states_at_controller: 0,
             refilled: 0,
             batch: None,
+            holds: None,
+            at_once: None,
             strict_order: false,
             peace: false,
             troubled: false,

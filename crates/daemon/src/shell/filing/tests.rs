@@ -56,7 +56,7 @@ fn queued(detached: bool) -> Box<Queued> {
         enrolled: false,
         steps: Default::default(),
     };
-    Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false, over: Vec::new() })
+    Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false, over: Vec::new(), on_hold: None })
 }
 
 /// A folder on a disk that has nothing for good before it is let.

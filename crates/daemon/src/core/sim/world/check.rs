@@ -102,6 +102,33 @@ impl World {
         self.clients[client].rows.as_deref()
     }
 
+    /// Tasks of an array that have begun somewhere.
+    pub(in crate::core::sim) fn tasks_started(&self, array: JobId) -> Vec<u32> {
+        let tasks = self.launches.values().filter_map(|launch| launch.batch.array_task());
+        tasks.filter(|task| task.array == array).map(|task| task.task).collect()
+    }
+
+    /// Tasks of an array with ranks, by their numbers.
+    fn tasks_alive(&self, array: JobId) -> BTreeSet<u32> {
+        let alive = self.machines.iter().flat_map(|machine| &machine.starters);
+        let alive = alive.filter(|(_, starter)| !starter.is_dead()).map(|(job, _)| &self.launches[job]);
+        let tasks = alive.filter_map(|launch| launch.batch.array_task());
+        tasks.filter(|task| task.array == array).map(|task| task.task).collect()
+    }
+
+    /// No more tasks of an array have ranks than may at once.
+    pub(super) fn check_array(&self, launch: &Launch) {
+        let Some((task, at_once)) = launch.batch.array_task().zip(self.at_once) else { return };
+        let mut alive = self.tasks_alive(task.array);
+        alive.insert(task.task);
+        assert!(alive.len() <= at_once, "tasks {alive:?} of job {} at once", task.array);
+    }
+
+    /// Why a user's program was refused what it wants.
+    pub(in crate::core::sim) fn refusal(&self, client: usize) -> Option<&str> {
+        self.clients[client].refusal.as_deref()
+    }
+
     pub(in crate::core::sim) fn is_answered(&self, client: usize) -> bool {
         self.clients[client].answered
     }

@@ -260,6 +260,7 @@ impl World {
         assert!(other.is_none_or(|other| other == job), "one question, jobs {other:?} and {job}");
         self.check_exclusive(node, launch);
         self.check_order(job, launch);
+        self.check_array(launch);
         let (fate, lines) = self.fate(job, launch, node);
         if self.random.below(60) == 0 && !self.peace {
             let gone = Event::StarterGone(job, StarterEnd::Died("the starter died".into()));

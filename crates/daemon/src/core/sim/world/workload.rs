@@ -1,5 +1,6 @@
 //! What users do: they submit, run, stop, attach, type and vanish.
 
+use tutti_protocol::array::{Array, InArray};
 use tutti_protocol::wire::{Binding, Inherits, Input, Job, Kind, Program};
 
 use super::{Next, World};
@@ -29,10 +30,21 @@ impl World {
             self.user_requests(node, Request::Wait(job));
             return;
         }
+        if let (Some(random), Some(job)) = (&mut self.holds, some_job)
+            && random.below(6) == 0
+        {
+            let control = if random.below(2) == 0 { Control::Hold } else { Control::Release };
+            self.user_requests(node, Request::Control(job, control));
+            return;
+        }
         let request = match (self.random.below(15), some_job) {
             (14, _) => return self.user_enrols(node),
             (0..=3, _) => Request::Run(Box::new(self.submit())),
-            (4..=5, _) => Request::Submit(Box::new(self.submit())),
+            (4..=5, _) => {
+                let mut submit = self.submit();
+                self.make_array(&mut submit);
+                Request::Submit(Box::new(submit))
+            }
             (6, Some(job)) => Request::Control(job, Control::Suspend),
             (7, Some(job)) => Request::Control(job, Control::Resume),
             (8, Some(job)) if self.random.below(3) == 0 => Request::Control(job, Control::Kill),
@@ -44,6 +56,17 @@ impl World {
             _ => Request::Nodes,
         };
         self.user_requests(node, request);
+    }
+
+    /// Some submissions are arrays, of users that hold jobs.
+    fn make_array(&mut self, submit: &mut Submit) {
+        let Some(random) = self.holds.as_mut() else { return };
+        if random.below(3) == 0 {
+            let first = random.below(9) as u32;
+            let tasks = (first..=first + random.below(5) as u32).collect();
+            let array = Array { tasks, at_once: random.below(3) as u32 };
+            submit.batch.set_array(InArray::Whole(array));
+        }
     }
 
     /// A job runs on a node and is to take part; perhaps it is over before the answer.
@@ -119,6 +142,14 @@ impl World {
     /// No job stands still, and none that waits for a part that has failed.
     pub(in crate::core::sim) fn resume_all(&mut self) {
         let jobs: Vec<JobId> = self.launches.keys().copied().collect();
+        if self.holds.is_some() {
+            for job in (1..=self.last_job).map(JobId) {
+                let client = ClientId(self.number());
+                self.clients.push(Client::new(client, 0, false));
+                let request = Request::Control(job, Control::Release);
+                self.deliver(0, Event::Request(client, User::new(1, 1), request));
+            }
+        }
         for control in [Control::Resume, Control::Kill] {
             for job in &jobs {
                 let is_stuck = self.fates.get(job).is_some_and(|(fate, _)| *fate == Fate::Hangs);
@@ -144,7 +175,9 @@ impl World {
             }
         }
         let time_ms = (random.below(5) == 0).then(|| 300 + random.below(6_000));
-        Batch { time_ms, after, ..Batch::default() }
+        let mut batch = Batch { time_ms, after, ..Batch::default() };
+        batch.rules_mut().held = self.holds.as_mut().is_some_and(|random| random.below(12) == 0);
+        batch
     }
 
     /// A user of a node asks for something; gives his program.

@@ -1,0 +1,115 @@
+//! Arrays (`tutti submit --array`): one submission, many tasks, each a job with a number of its own.
+//!
+//! ```text
+//! job 12, the whole: no ranks, behind all its tasks as behind `--after`   over when all tasks are
+//! jobs 13, 14, ...: its tasks 12_1, 12_2, ...                             as any job that waits
+//!
+//! submitted -> a file of each task, then that of the whole -> the user has its number; tasks start
+//! ```
+//!
+//! The whole keeps how its tasks have ended as a job does that waits for others ([`super::dependencies`]): a
+//! new controller has it from its file or from the nodes, and no task is forgotten before it is in the file.
+//! Its file is written last, and goes last. So a controller that finds tasks without it has found a
+//! submission that nobody was told of, which is asked for again: it removes them.
+//!
+//! What is done to the whole is done to its tasks that are not over.
+
+use std::collections::BTreeSet;
+
+use tutti_protocol::array::{Array, ArrayTask, InArray};
+use tutti_protocol::output::name_task;
+use tutti_protocol::variables;
+use tutti_protocol::wire::Text;
+
+use super::jobs::Jobs;
+use crate::message::{JobId, Launch, Submit};
+
+impl Jobs {
+    /// Tasks of an array that are not over.
+    pub(super) fn tasks_of(&self, array: JobId) -> Vec<JobId> {
+        let Some(whole) = self.get(array) else { return Vec::new() };
+        let is_open = |id: &JobId| self.get(*id).is_some_and(|job| !job.over);
+        whole.named_before().filter(|_| whole.is_array()).filter(is_open).collect()
+    }
+
+    /// As many tasks of the array have nodes, or are about to, as may at once.
+    fn is_array_full(&self, array: JobId) -> bool {
+        let at_once =
+            self.get(array).and_then(|whole| whole.launch.batch.array()).map_or(0, |array| array.at_once);
+        let has_nodes = |id: &JobId| {
+            let job = self.get(*id).filter(|job| !job.over);
+            job.is_some_and(|job| job.queued.as_ref().is_none_or(|queued| queued.submitted))
+        };
+        at_once > 0 && self.tasks_of(array).iter().filter(|id| has_nodes(id)).count() >= at_once as usize
+    }
+}
+
+/// Arrays that have as many tasks at once as they may, while waiting jobs are looked at one after the other.
+#[derive(Debug, Default)]
+pub(super) struct FullArrays(BTreeSet<JobId>);
+
+impl FullArrays {
+    /// Why a task of an array has to wait for others of it.
+    pub(super) fn why_waits(&mut self, jobs: &Jobs, id: JobId) -> Option<String> {
+        let array = jobs.get(id)?.array_id()?;
+        if !self.0.contains(&array) && !jobs.is_array_full(array) {
+            return None;
+        }
+        self.0.insert(array);
+        let at_once = jobs.get(array)?.launch.batch.array()?.at_once;
+        Some(format!("{at_once} tasks of its array have nodes, which are as many as may at once"))
+    }
+}
+
+/// The array that a user asks for.
+///
+/// # Errors
+/// When it could not be: a text for the user.
+pub(super) fn asked(submit: &mut Submit, is_detached: bool) -> Result<Option<Array>, String> {
+    let Some(array) = submit.batch.array().cloned() else {
+        // Which job is a task the controller alone says.
+        submit.batch.set_array(InArray::None);
+        return Ok(None);
+    };
+    if !is_detached {
+        return Err("--array is for tutti submit".into());
+    }
+    array.checked().map(Some).map_err(|text| format!("--array: {text}"))
+}
+
+/// A random number of a task that follows from that of the submission: what one user's tasks know of each
+/// other is that user's.
+fn mixed(number: u64, task: u64) -> u64 {
+    // SplitMix64.
+    let word = number.wrapping_add(task.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (word ^ word >> 31).max(1)
+}
+
+/// One task of the array that is submitted as `launch`.
+pub(super) fn task_of(launch: &Launch, array: &Array, whole: JobId, (id, task): (JobId, u32)) -> Launch {
+    let mut launch = launch.clone();
+    launch.batch.set_array(InArray::Task(ArrayTask { array: whole, task }));
+    (launch.key, launch.job.id) = (mixed(launch.key, id.0), mixed(launch.job.id, id.0));
+    // The submission itself has the number of the whole for an answer.
+    launch.request_id = mixed(launch.request_id, id.0) | 1 << 63;
+    let (count, first, last) = (array.tasks.len(), array.tasks.first(), array.tasks.last());
+    let variables = [
+        (variables::ARRAY_ID, whole.to_string()),
+        (variables::ARRAY_TASK, task.to_string()),
+        (variables::ARRAY_COUNT, count.to_string()),
+        (variables::ARRAY_MIN, first.copied().unwrap_or_default().to_string()),
+        (variables::ARRAY_MAX, last.copied().unwrap_or_default().to_string()),
+    ];
+    for program in &mut launch.job.programs {
+        let pair = |(name, value): &(&str, String)| (Text::from(*name), Text::from(value.as_str()));
+        program.variables.extend(variables.iter().map(pair));
+    }
+    if let Some(output) = &mut launch.output {
+        for name in [&mut output.out, &mut output.errors].into_iter().flatten() {
+            *name = name_task(name, whole, task);
+        }
+    }
+    launch
+}

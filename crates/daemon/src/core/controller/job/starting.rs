@@ -1,0 +1,71 @@
+//! What keeps a job from its start beside other jobs: it is held (`tutti hold`, `tutti submit --hold`), or it
+//! stands for an array and never starts ([`super::super::arrays`]).
+//!
+//! ```text
+//! waits --Hold--> held, kept in its file; taken back from the scheduler --Release--> the scheduler is asked
+//! ```
+//!
+//! The scheduler may have chosen nodes while the word that takes the job back was on its way. It answers each
+//! such word with `Withdrawn`; what it has said of the job before means nothing any more. A job that has its
+//! nodes is not held: its user suspends it. What root or the owner of the daemons holds, its user does not
+//! release.
+
+use tutti_protocol::users::HeldBy;
+use tutti_protocol::wire::Report;
+
+use super::JobRecord;
+use crate::core::local::LocalNode;
+use crate::message::{JobId, User};
+
+impl JobRecord {
+    /// Since when it is held while it waits, and by which user.
+    pub(in crate::core::controller) fn user_hold(&self) -> Option<HeldBy> {
+        self.queued.as_ref().filter(|_| !self.is_ending())?.user_hold
+    }
+
+    /// Why a held job waits.
+    pub(in crate::core::controller) fn hold_text(&self, local: &LocalNode) -> Option<String> {
+        let hold = self.user_hold()?;
+        let actor = local.actor(User::new(hold.uid, hold.uid));
+        Some(format!("it is held by {actor}, until `tutti release {}`", self.id))
+    }
+
+    /// Whether it stands for an array, and so never gets nodes.
+    pub(in crate::core::controller) fn is_array(&self) -> bool {
+        self.launch.batch.array().is_some()
+    }
+
+    /// The array of which it is a task.
+    pub(in crate::core::controller) fn array_id(&self) -> Option<JobId> {
+        self.launch.batch.array_task().map(|task| task.array)
+    }
+
+    /// What an array waits for.
+    pub(in crate::core::controller) fn tasks_text(&self) -> Option<String> {
+        let (tasks, over) = (&self.launch.batch.array()?.tasks, &self.queued.as_ref()?.over);
+        Some(format!("{} of its {} tasks are over", over.len(), tasks.len()))
+    }
+
+    /// An array whose tasks are over is over: with the first of their status that is not 0.
+    pub(in crate::core::controller) fn judge_array(&mut self) {
+        let Some(queued) = self.queued.as_ref().filter(|_| self.is_array() && !self.is_ending()) else {
+            return;
+        };
+        if self.waits_for().is_some() {
+            return;
+        }
+        let ended = queued.over.iter().map(|(id, outcome)| (*id, outcome.status));
+        let failed: Vec<_> = ended.filter(|(_, status)| *status != Some(0)).collect();
+        let Some((first, status)) = failed.first().copied() else { return self.end_by(None, 0) };
+        let count = failed.len();
+        let named = self.launch.batch.after.iter().position(|after| after.job == first);
+        let task = named.and_then(|at| self.launch.batch.array()?.tasks.get(at).copied()).unwrap_or_default();
+        let how = match status {
+            Some(status) => format!("has ended with status {status}"),
+            None => "is known no more".to_owned(),
+        };
+        let more = if count > 1 { format!(", as have {} more", count - 1) } else { String::new() };
+        self.report(Report::Refused(format!("task {task} (job {first}) {how}{more}")));
+        self.end_by(None, status.unwrap_or(1));
+    }
+}
