@@ -2,10 +2,10 @@
 
 use std::process::{Command, Stdio};
 
-use tutti_testkit::{Need, skip};
+use tutti_testkit::{Need, has_command, skip};
 use tutti_tests::{Scratch, compile, program};
 
-use crate::harness::{mpiexec_path, run};
+use crate::harness::{Running, await_that, mpiexec_path, run};
 
 #[test]
 fn missing_way_to_other_nodes_is_named_for_any_number_of_ranks() {
@@ -35,5 +35,35 @@ fn bad_memory_of_a_message_between_nodes_is_the_user_s_line() {
         assert!(ran.code() != 0 && !ran.stderr.contains("broken invariant"), "{what}: {ran}");
         let is_signal = ran.code() == 139;
         assert!(is_signal || ran.stderr.contains(why), "{what}: {ran}");
+    }
+}
+
+/// A firewall that is closed while the job runs, or a node that goes: of this nothing tells but silence.
+#[test]
+fn way_to_another_node_that_is_cut_is_named_within_seconds() {
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "nodes with networks of their own are made by root");
+    }
+    if !has_command(Need::Ip, "ip") {
+        return;
+    }
+    let scratch = Scratch::new("launch-cut");
+    let path = compile("tests/launch/programs/goes_silent.c", scratch.path());
+    let ways = ["refuse", "drop"].map(|way| {
+        let said = scratch.path().join(way);
+        let mut shell = Command::new("bash");
+        shell.env("TUTTI_DAEMON", "none").env("SAID", &said);
+        shell.args(["-c", "exec \"$@\" 2>\"$SAID\"", "bash"]).arg(mpiexec_path());
+        let mut job = Running::start_command(shell.args(["--netns", "2", "-n", "2"]).arg(&path).arg(way));
+        job.await_line("cut");
+        (job, said, way)
+    });
+    for (job, said, way) in ways {
+        let text = || std::fs::read_to_string(&said).expect("what it said");
+        await_that("the user is told", || text().contains("nothing has come from rank 0 of another node"));
+        assert_eq!(text().contains("Permission denied"), way == "refuse", "{}", text());
+        assert_eq!(text().lines().count(), 1, "{}", text());
+        job.signal(rustix::process::Signal::KILL);
+        job.end();
     }
 }

@@ -193,6 +193,8 @@ pub struct Endpoint<M> {
     /// Deadline of each flow, and a time before which none is due.
     deadlines: Vec<u64>,
     next_deadline: u64,
+    /// Since when the other side of each flow has said nothing, though it was asked; [`NEVER`]: it answers.
+    silent_since: Vec<u64>,
     last_ns: u64,
     thaw_count: u32,
     counters: Counters,
@@ -245,6 +247,7 @@ impl<M: FlowMemory> Endpoint<M> {
             pieces: Pieces::new(config.datagram_bytes),
             whole: vec![0; config.datagram_bytes].into_boxed_slice(),
             deadlines: vec![NEVER; flows.len()],
+            silent_since: vec![NEVER; flows.len()],
             next_deadline: NEVER,
             last_ns: now.ns,
             thaw_count: now.thaw_count,
@@ -347,6 +350,19 @@ impl<M: FlowMemory> Endpoint<M> {
         (self.next_deadline != NEVER).then_some(self.next_deadline)
     }
 
+    /// A rank that has said nothing for `for_ns` of library time, though an answer is awaited and it was
+    /// asked again and again. None: all answer, or have left.
+    #[must_use]
+    pub fn silent_peer(&self, now: Now, for_ns: u64) -> Option<Rank> {
+        let is_silent = |(since_ns, flow): &(&u64, &Flow<M>)| {
+            **since_ns != NEVER
+                && now.ns.saturating_sub(**since_ns) >= for_ns
+                && flow.awaits()
+                && !flow.exited
+        };
+        self.silent_since.iter().zip(&self.flows).find(is_silent).map(|(_, flow)| flow.rank)
+    }
+
     /// Lets timers fire that are due.
     #[inline]
     pub fn handle_timeout(&mut self, now: Now) {
@@ -429,6 +445,7 @@ impl<M: FlowMemory> Endpoint<M> {
     fn rearm(&mut self, now: Now) {
         self.thaw_count = now.thaw_count;
         self.next_deadline = NEVER;
+        self.silent_since.fill(NEVER);
         for at in 0..self.flows.len() {
             self.flows[at].rearm(now.ns, &self.config);
             self.note_deadline(at);
@@ -444,6 +461,9 @@ impl<M: FlowMemory> Endpoint<M> {
         if flow.probe_at <= now_ns {
             flow.wants.probe = flow.tx.is_outstanding() || flow.tx.waiting == crate::stream::Waiting::Room;
             flow.wants.bulk_probe = flow.bulk_flight != 0;
+            if self.silent_since[at] == NEVER && (flow.wants.probe || flow.wants.bulk_probe) {
+                self.silent_since[at] = now_ns;
+            }
             // The last answer may have come with nothing new in it: then nothing is awaited any more.
             flow.probe_at =
                 if flow.awaits() && !flow.exited { now_ns + flow.probe_interval_ns } else { NEVER };

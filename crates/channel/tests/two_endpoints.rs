@@ -49,6 +49,30 @@ impl Pair {
     }
 }
 
+#[test]
+fn silent_peer_is_known_by_time_and_by_its_first_answer() {
+    const FOR_NS: u64 = 10_000_000_000;
+    let mut pair = Pair::new();
+    let silent = |pair: &Pair| pair.ends[0].silent_peer(at(pair.ns), FOR_NS);
+    pair.ends[0].try_send(Rank(1), b"x", &[]).unwrap();
+    pair.settle();
+    assert_eq!(silent(&pair), None, "it has answered");
+    pair.ends[0].try_send(Rank(1), b"y", &[]).unwrap();
+    // Nothing arrives any more.
+    pair.carry(0, |_| false);
+    pair.wait();
+    let asked_ns = pair.ns;
+    while pair.ns < asked_ns + FOR_NS {
+        assert_eq!(silent(&pair), None, "{} ns", pair.ns - asked_ns);
+        pair.carry(0, |_| false);
+        pair.wait();
+    }
+    assert_eq!(silent(&pair), Some(Rank(1)));
+    pair.carry(0, |_| true);
+    pair.carry(1, |_| true);
+    assert_eq!(silent(&pair), None, "it is back");
+}
+
 // Paper: S10
 #[test]
 fn record_arrives_only_on_its_own_channel() {

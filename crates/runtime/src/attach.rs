@@ -118,6 +118,12 @@ fn hint(error: &io::Error) -> &'static str {
         Some(libc::ENETUNREACH | libc::ENETDOWN | libc::EADDRNOTAVAIL) => {
             "; is the interface with this node's address up (of virtual nodes the loopback: ip link set lo up)?"
         }
+        Some(libc::EPERM | libc::EACCES) => {
+            "; a firewall of this node, or a route of the kind `prohibit`, forbids UDP to them (nft list ruleset, ip route)"
+        }
+        Some(libc::EHOSTUNREACH | libc::EINVAL) => {
+            "; this node has no route to them, or one that leads nowhere (ip route get ADDRESS)"
+        }
         _ => "",
     }
 }

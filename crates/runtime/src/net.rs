@@ -26,7 +26,7 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::flow::SegmentFlow;
 use crate::job::Job;
 use crate::polite::Politeness;
-use silence::{SILENCE_NS, Silence};
+use silence::{PEER_SILENCE_NS, SILENCE_NS, Silence};
 
 /// Datagrams are not longer than this, however much the path takes: what is lost is lost whole.
 pub const DATAGRAM_BYTES_MAX: usize = 8 << 10;
@@ -323,7 +323,7 @@ impl Net {
         }
     }
 
-    /// Says once that nothing comes back, whatever is asked.
+    /// Says once that nothing comes back, whatever is asked: from anywhere since the start, or from one rank.
     fn watch_silence(&mut self) {
         let counters = self.endpoint.counters();
         if self.silence.has_lasted(now(&self.clock).ns, counters.datagrams_in, counters.probes) {
@@ -332,6 +332,19 @@ impl Net {
                  or a firewall drops UDP between the nodes",
                 self.endpoint.identity().rank.0,
                 SILENCE_NS / 1_000_000_000
+            ));
+        } else if let Some(peer) = self.endpoint.silent_peer(now(&self.clock), PEER_SILENCE_NS) {
+            let why = self.transport.refusal().map_or_else(String::new, |error| {
+                format!(
+                    "; the kernel has refused to send there: {error} (a firewall or a route of this node)"
+                )
+            });
+            remark(format_args!(
+                "rank {}: nothing has come from rank {} of another node for {} s, whatever it was asked: it has not called MPI_Init yet, \
+                 it is stopped, its node is away, or a firewall drops UDP between the nodes{why}",
+                self.endpoint.identity().rank.0,
+                peer.0,
+                PEER_SILENCE_NS / 1_000_000_000
             ));
         }
     }

@@ -168,6 +168,12 @@ pub trait Transport: Send {
     /// When a peer is not in the table or a datagram is empty.
     fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize>;
 
+    /// Why a datagram was last refused that counts as lost: a firewall, a route, a peer that has gone. None:
+    /// none was.
+    fn refusal(&self) -> Option<io::Error> {
+        None
+    }
+
     /// Hands datagrams that have arrived to `take`, without waiting, at most some dozens (a full call means
     /// that there may be more). Returns how many there were.
     ///
@@ -220,6 +226,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize> {
         (**self).send(batch)
+    }
+
+    fn refusal(&self) -> Option<io::Error> {
+        (**self).refusal()
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {

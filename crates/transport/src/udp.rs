@@ -111,6 +111,8 @@ pub struct Udp {
     settled_on: Option<u32>,
     /// The last look found something.
     busy: bool,
+    /// Why the kernel has last refused a datagram that counts as lost.
+    refusal: Option<i32>,
     /// Where the user is told of a path that has become narrower; once.
     remark: Option<fn(fmt::Arguments<'_>)>,
     sender: Sender,
@@ -165,6 +167,7 @@ impl Udp {
             runs: Runs::Never,
             settled_on: None,
             busy: false,
+            refusal: None,
             remark: None,
             sender: Sender::new(),
             receiver: Receiver::new(RECEIVED_MAX),
@@ -274,14 +277,17 @@ impl Udp {
                 Ok(Verdict::Lost)
             }
             Some(
-                libc::ECONNREFUSED
+                errno @ (libc::ECONNREFUSED
                 | libc::EHOSTUNREACH
                 | libc::ENETUNREACH
                 | libc::EHOSTDOWN
                 | libc::ENETDOWN
                 | libc::EPERM
-                | libc::EACCES,
-            ) => Ok(Verdict::Lost),
+                | libc::EACCES),
+            ) => {
+                self.refusal = Some(errno);
+                Ok(Verdict::Lost)
+            }
             _ => Err(error),
         }
     }
@@ -412,6 +418,10 @@ impl Transport for Udp {
             }
         }
         Ok(gone)
+    }
+
+    fn refusal(&self) -> Option<io::Error> {
+        self.refusal.map(io::Error::from_raw_os_error)
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {

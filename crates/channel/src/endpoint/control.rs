@@ -3,7 +3,7 @@
 use super::{BulkReply, Endpoint, Pending};
 use crate::counters::FlowState;
 use crate::credit::Shares;
-use crate::flow::Flow;
+use crate::flow::{Flow, NEVER};
 use crate::ports::FlowMemory;
 use crate::stream::Waiting;
 use crate::types::{Incarnation, Now, Rank};
@@ -75,6 +75,7 @@ impl<M: FlowMemory> Endpoint<M> {
             BulkReply::Done { flow, .. } | BulkReply::Refused { flow, .. } => usize::from(flow) != at,
         });
         self.pieces.forget();
+        self.silent_since[at] = NEVER;
         let credit = Shares::least_bytes(&self.config, self.flows.len());
         let incarnation = self.identity.incarnation.after(processes);
         // The last one has its place until the new one is there.

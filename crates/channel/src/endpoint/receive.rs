@@ -209,6 +209,7 @@ impl<M: FlowMemory> Endpoint<M> {
     /// What every packet says: acknowledgement, credit, room. Returns whether it was progress.
     #[inline]
     fn take_ack(&mut self, at: usize, now: Now, header: &Header) -> Result<bool, Drop> {
+        self.silent_since[at] = NEVER;
         let flow = &mut self.flows[at];
         flow.window.credit = u32::from(header.credit) * CREDIT_UNIT_BYTES;
         let mut progress = match flow.tx.handle_ack(&mut flow.memory, header.ack) {
