@@ -146,6 +146,15 @@ int tutti_multicast(const tutti_region *regions, int count, uint64_t offset, con
 typedef void (*tutti_handler)(const void *data, size_t bytes, int from, void *context);
 int tutti_signal_open(size_t bytes, tutti_handler function, void *context, tutti_region *signal);
 
+/* Global termination, for a message-driven program: its ranks wait for whatever comes, and it ends when nothing can come any more.
+ * The function runs once on each rank, when all ranks that have not left have given one and wait for a message of any rank, for one
+ * of several messages, or for a word of their memory that calls alone change (tutti_take, shmem_wait_until); no message
+ * is under way and no function runs. It runs in a thread of the library; it may store what a wait of its own process is for, and
+ * call what functions of signals may. For the next time a function is given again, in the function itself or later. A wait for a
+ * certain rank, or in a collective call, is no such wait: the job is in a deadlock then, as without functions. NULL takes it back. */
+typedef void (*tutti_termination)(void *context);
+int tutti_on_termination(tutti_termination function, void *context);
+
 /* Regions for other jobs. tutti_publish makes zeroed memory of `bytes` bytes and publishes it under a name (letters, digits and
  * . _ -; 64 at most): `rights` for `whom`, which is NULL (this user), "user:NAME", "group:NAME" or "everybody". Its owner reaches it
  * at *memory and by the handle, with all rights. tutti_publish_signal publishes a signal: messages of at most 32 KiB start the

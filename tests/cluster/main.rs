@@ -43,6 +43,7 @@ mod steered;
 mod stuck;
 mod stuck_memory;
 mod terminal;
+mod termination;
 mod timeline;
 mod top;
 mod trace_op;

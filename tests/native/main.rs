@@ -163,6 +163,42 @@ fn native_multicast_keeps_its_promises_inside_a_node_and_between_virtual_nodes()
     keeps_its_promises("multicast", "multicast");
 }
 
+/// Nothing counts the tasks, which start each other; the status is as the program chooses.
+// Paper: S22
+#[test]
+fn native_termination_reaches_every_rank_once() {
+    let scratch = Scratch::new("native-terminated");
+    let compiled = compile("mpicc", "terminated", scratch.path());
+    let kinds = [("queue", &WAYS[..]), ("receive", &WAYS[2..4]), ("busy", &WAYS[2..4])];
+    for (kind, way) in kinds.iter().flat_map(|(kind, ways)| ways.iter().map(move |way| (kind, way))) {
+        let ran = run(program("mpiexec").args(*way).arg(&compiled).args([kind, "7"]), LIMIT);
+        assert_eq!(ran.status.code(), Some(7), "{kind} {way:?}: {ran}");
+        assert!(
+            ran.stdout.contains("terminated: ok\n") && !ran.stderr.contains("for ever"),
+            "{kind} {way:?}: {ran}"
+        );
+    }
+}
+
+/// A wait for a certain rank, a rank that gives no function, a function that changes nothing.
+// Paper: S22
+#[test]
+fn native_termination_is_no_excuse_for_a_deadlock() {
+    let scratch = Scratch::new("native-deadlock");
+    let compiled = compile("mpicc", "terminated", scratch.path());
+    for (kind, is_told) in [("nothing", true), ("certain", false), ("half", false), ("withdrawn", false)] {
+        for way in &WAYS[1..4] {
+            let mut mpiexec = program("mpiexec");
+            mpiexec.args(["--on-deadlock", "end"]).args(*way).arg(&compiled).arg(kind);
+            let ran = run(&mut mpiexec, LIMIT);
+            assert_eq!(ran.status.code(), Some(35), "{kind} {way:?}: {ran}");
+            let expected = if is_told { way[1].parse().expect("ranks") } else { 0 };
+            assert_eq!(ran.stdout.matches("terminated: told\n").count(), expected, "{kind} {way:?}: {ran}");
+            assert!(ran.stderr.contains("the ranks wait for each other for ever: "), "{kind} {way:?}: {ran}");
+        }
+    }
+}
+
 /// Runs a program where datagrams are lost, come twice and out of order.
 #[track_caller]
 fn survives_faults(program_name: &str, subject: &str) {

@@ -137,6 +137,12 @@ fn graph_search_finds_the_levels_of_one_pe() {
     one_sided("search", "oshcc", &["300", "4"]);
 }
 
+// Paper: S22
+#[test]
+fn queens_end_when_no_task_is_left_anywhere() {
+    one_sided("queens", "mpicc", &["8"]);
+}
+
 #[test]
 fn spawn_workers_add_up_what_the_master_gives() {
     let scratch = Scratch::new("spawn");

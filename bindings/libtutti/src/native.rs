@@ -13,6 +13,7 @@ use tutti_native::phases::TeamBarrier;
 use tutti_native::region::{self, Taker};
 use tutti_native::signal::{self, Handler};
 use tutti_native::status::{INVALID, OK};
+use tutti_native::termination::{self, Function};
 use tutti_native::{board, phases, published, wait};
 
 /// See `tutti_board.h`.
@@ -37,6 +38,13 @@ pub unsafe extern "C" fn tutti_wait_until(
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_progress(steps: u64, patience: u64) -> c_int {
     wait::progress(steps, patience)
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_on_termination(function: Option<Function>, context: *mut c_void) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { termination::on_termination(function, context) }
 }
 
 /// See `tutti.h`.

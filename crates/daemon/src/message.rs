@@ -555,10 +555,9 @@ pub struct Order {
     /// The last of the ranks that other ranks have asked for.
     #[serde(default)]
     pub spawn: Arc<SpawnOrder>,
-    /// Its ranks wait for each other for ever: a line for the user of a job that its `mpiexec` has started on
-    /// several virtual nodes.
-    #[serde(default)]
-    pub stuck: Option<Arc<str>>,
+    /// Why none of its ranks goes on.
+    #[serde(flatten)]
+    pub standstill: Standstill,
     /// Its time, for a controller that takes it over.
     #[serde(default)]
     pub clock: Clock,
@@ -569,6 +568,18 @@ pub struct Order {
     pub renewed: Vec<Renewed>,
     /// The job is over everywhere: forget it.
     pub forget: bool,
+}
+
+/// Why no rank of a job goes on, for its parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standstill {
+    /// They wait for each other for ever: a line for the user of a job that its `mpiexec` has started on
+    /// several virtual nodes.
+    #[serde(default)]
+    pub stuck: Option<Arc<str>>,
+    /// The job had terminated as of the hold of this number: its ranks are told.
+    #[serde(default)]
+    pub terminated: Option<u64>,
 }
 
 impl Order {

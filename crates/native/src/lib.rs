@@ -14,6 +14,7 @@
 //! | [`handle`], [`completion`] | what names a region; how an operation ends |
 //! | [`stamps`] | when what happened to operations |
 //! | [`status`] | what calls give back |
+//! | [`termination`] | what runs when a message-driven program has terminated |
 //! | [`wait`] | waiting for a word with a look at who is to change it (SS-Wait) |
 //!
 //! It works beside MPI and OpenSHMEM: who calls it has started one of them.
@@ -32,4 +33,5 @@ pub mod region;
 pub mod signal;
 pub mod stamps;
 pub mod status;
+pub mod termination;
 pub mod wait;

@@ -131,6 +131,9 @@ pub enum Kind {
     Released = 20,
     /// From a daemon: the snapshot of this number (u64) is complete, or given up.
     Release = 21,
+    /// To a starter: the job had terminated when the ranks were frozen for the hold of this number (u64);
+    /// those that wanted to be told are told.
+    Terminated = 28,
     /// From root's daemon, first: the cgroup of the job, as descriptors ([`tutti_os::cgroup::Granted`]).
     Group = 27,
     /// To a writer of output files: which ([`crate::writer`]).
@@ -179,6 +182,7 @@ const KINDS: &[Kind] = &[
     Kind::Thaw,
     Kind::Hold,
     Kind::Release,
+    Kind::Terminated,
     Kind::Output,
     Kind::Errors,
     Kind::Report,

@@ -18,8 +18,10 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tutti_shm::arena::Arena;
+use tutti_shm::doorbell;
 use tutti_shm::endpoint::Endpoint;
 use tutti_shm::report::Sleep;
+use tutti_shm::termination::Termination;
 use tutti_shm::waits::Waits;
 
 use crate::attach::{self, AttachError};
@@ -211,6 +213,17 @@ impl Rank {
     pub(crate) fn own_endpoint<'a>(&self) -> &'a Endpoint {
         // SAFETY: it lies in the segment, which stays mapped until the process ends.
         unsafe { self.endpoint.as_ref() }
+    }
+
+    /// The words by which this rank is told that the job has terminated.
+    pub fn termination(&self) -> &'static Termination {
+        // SAFETY: they lie in the segment, which stays mapped until the process ends; all are atomics.
+        unsafe { &*std::ptr::from_ref(&self.job.report(self.job.rank()).termination) }
+    }
+
+    /// Has the threads of this process that sleep in the library look again at what they wait for.
+    pub fn wake_own(&self) {
+        doorbell::wake(self.own_endpoint());
     }
 
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = &'static dyn Interface> + use<> {

@@ -48,6 +48,7 @@ pub mod segment;
 pub mod spawn;
 pub mod sync;
 pub mod team_barrier;
+pub mod termination;
 pub mod ticket;
 pub mod unexpected;
 #[cfg(not(loom))]

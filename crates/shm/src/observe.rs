@@ -55,6 +55,9 @@ impl Segment {
             FINALIZED => return Doing::HasLeft,
             _ => return Doing::NotHere,
         }
+        if report.termination.is_running() {
+            return Doing::Runs;
+        }
         if is_asleep(endpoint, report) { Doing::Sleeps(report.sleep.read()) } else { Doing::Runs }
     }
 
@@ -74,9 +77,10 @@ impl Segment {
     /// # Panics
     /// When there is no such rank.
     pub fn rest(&self, rank: usize) -> Option<u32> {
-        let (endpoint, _) = self.words_of(rank);
+        let (endpoint, report) = self.words_of(rank);
         match endpoint.state.load(Ordering::Acquire) {
             FINALIZED => Some(1),
+            ATTACHED if report.termination.is_running() => None,
             ATTACHED => {
                 let bell = endpoint.bell.load(Ordering::Acquire);
                 (endpoint.sleeping.load(Ordering::Acquire) == bell.wrapping_add(1)).then_some(bell)

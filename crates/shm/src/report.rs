@@ -47,6 +47,7 @@
 //! dies takes its job with it. When a daemon dies, the starter opens what it has closed.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::termination::Termination;
 
 /// Bytes of a rank's text, at most.
 pub const TEXT_BYTES: usize = 56 * 8;
@@ -380,7 +381,9 @@ pub struct Report {
     pub kept: AtomicU64,
     /// Where in the segment's file its [`crate::directory`] lies; 0: it has opened no region yet.
     pub directory: AtomicU64,
-    _line13: [u32; 10],
+    /// Whether it wants to be told that the job has terminated.
+    pub termination: Termination,
+    _line13: [u32; 6],
     /// What it waits for in its sleep.
     pub sleep: Sleep,
 }

@@ -1,11 +1,13 @@
-//! What the starter tells ranks that are being checked: that all of them wait for each other for ever
-//! ([`crate::report`], the checker). Ranks may write anything into the segment, so everything here is bounded
+//! What the starter tells ranks: those that are being checked, that all of them wait for each other for ever
+//! ([`crate::report`], the checker); those that are armed, that the job has terminated
+//! ([`crate::termination`]). Ranks may write anything into the segment, so everything here is bounded
 //! and total.
 
 use crate::doorbell;
 use crate::endpoint::FINALIZED;
 use crate::segment::Segment;
 use crate::sync::Ordering;
+use crate::termination::Termination;
 
 /// `check` in the report of a rank that checks nothing.
 const UNCHECKED: u32 = 1;
@@ -29,6 +31,28 @@ impl Segment {
             report.verdict.store(1, Ordering::Release);
             doorbell::wake(endpoint);
         }
+    }
+
+    /// The number that each rank of this node is armed with.
+    pub fn armed(&self) -> Vec<Option<u32>> {
+        (0..self.ranks()).map(|rank| self.termination(rank).armed()).collect()
+    }
+
+    /// Signals the ranks of this node, each with the number that it was armed with when the job was judged.
+    pub fn announce_terminated(&self, armed: &[Option<u32>]) {
+        for (rank, number) in armed.iter().enumerate().take(self.ranks()) {
+            if let Some(number) = number {
+                self.termination(rank).signal(*number);
+            }
+        }
+    }
+
+    /// The words of a rank about termination; ranks are counted on this node.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn termination(&self, rank: usize) -> &Termination {
+        &self.words_of(rank).1.termination
     }
 
     fn ranks(&self) -> usize {

@@ -267,6 +267,7 @@ mod tests {
                 background: Vec::new(),
                 more: false,
                 signals: false,
+                armed: false,
                 sure: true,
                 unasked: 0,
             }),

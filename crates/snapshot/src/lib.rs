@@ -17,6 +17,7 @@ mod locks;
 mod reduction;
 mod stall;
 mod state;
+mod termination;
 mod text;
 mod view;
 mod waits;
@@ -28,4 +29,5 @@ pub use stall::Stall;
 pub use state::{
     Alternative, BulkIn, Doing, Flow, Message, RankView, Snapshot, VIEWS_BYTES_MAX, View, Wait, What,
 };
+pub use termination::has_terminated;
 pub use view::view;

@@ -91,8 +91,16 @@ mod tests {
     fn rank(rank: u32, waits: &[Wait], places: &[Alternative], sure: bool) -> View {
         let any = vec![Alternative { all: waits.to_vec(), more: false }];
         let background = places.to_vec();
-        let doing =
-            Doing::Waits { call: None, any, background, more: false, signals: false, sure, unasked: 0 };
+        let doing = Doing::Waits {
+            call: None,
+            any,
+            background,
+            more: false,
+            signals: false,
+            armed: false,
+            sure,
+            unasked: 0,
+        };
         View { ranks: vec![RankView { rank, pid: 1, doing, taking: false, unread: None }], ..View::default() }
     }
 

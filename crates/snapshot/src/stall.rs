@@ -2,7 +2,7 @@
 //! deadlock, and which. The cluster's controller has one for each job, and `mpiexec` for its virtual nodes.
 //!
 //! ```text
-//! record(numbers of all nodes) -> is_due -> begin, and a snapshot without data -> handle_snapshot -> deadlock
+//! record(numbers of all nodes) -> is_due -> begin, and a snapshot without data -> handle_snapshot -> deadlock, has_terminated
 //!                                    ^------------- later, while they are as still as before --'
 //! ```
 //!
@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use crate::state::Snapshot;
+use crate::termination::has_terminated;
 
 /// After a snapshot that could not be had, or has found nothing, the next is tried so much later, and twice
 /// that the next time, up to the last of these: threads of a program may work while those that wait in the
@@ -34,6 +35,8 @@ pub struct Stall {
     judged_ms: u64,
     /// Who waits for whom.
     deadlock: Option<Arc<str>>,
+    /// It is no deadlock: the job has terminated, and its ranks want to be told.
+    has_terminated: bool,
 }
 
 impl Stall {
@@ -42,22 +45,28 @@ impl Stall {
         self.deadlock.as_ref()
     }
 
+    /// Whether the job has terminated, as of the last snapshot that was handled.
+    pub fn has_terminated(&self) -> bool {
+        self.has_terminated
+    }
+
     /// By these numbers, one of each node, it is still; none: it is not. `own`: a starter of a job of one
     /// node has found this deadlock. Whether that is another stillness than before: what was found, or is
     /// being looked for, is not of it.
     pub fn record(&mut self, numbers: Vec<u64>, own: Option<Arc<str>>) -> bool {
         let is_new = numbers != self.stalled;
         if is_new {
-            (self.stalled, self.deadlock) = (numbers, own);
+            (self.stalled, self.deadlock, self.has_terminated) = (numbers, own, false);
             let (next_ms, after_ms) = self.again_ms;
             self.again_ms = (next_ms.min(self.judged_ms + RETRY_MS), after_ms.min(RETRY_MS));
         }
         is_new
     }
 
-    /// From when on a snapshot is to be tried; none: it is not still, or its deadlock is known.
+    /// From when on a snapshot is to be tried; none: it is not still, or it is known why.
     pub fn due_ms(&self) -> Option<u64> {
-        (!self.stalled.is_empty() && self.deadlock.is_none()).then_some(self.again_ms.0)
+        let is_known = self.deadlock.is_some() || self.has_terminated;
+        (!self.stalled.is_empty() && !is_known).then_some(self.again_ms.0)
     }
 
     /// A snapshot is to be tried.
@@ -73,8 +82,11 @@ impl Stall {
     /// The snapshot that was taken for this; none: there is none to be had.
     pub fn handle_snapshot(&mut self, snapshot: Option<&Snapshot>, now_ms: u64) {
         let snapshot = snapshot.filter(|_| self.examined == self.stalled);
-        if let Some(found) = snapshot.and_then(Snapshot::deadlock) {
-            (self.deadlock, self.again_ms) = (Some(found.line().into()), (0, 0));
+        if let Some((snapshot, found)) = snapshot.and_then(|snapshot| Some((snapshot, snapshot.deadlock()?)))
+        {
+            self.has_terminated = has_terminated(snapshot, &found);
+            self.deadlock = (!self.has_terminated).then(|| found.line().into());
+            self.again_ms = (0, 0);
             return;
         }
         let after_ms = self.again_ms.1.clamp(RESEND_MS.0, RESEND_MS.1);

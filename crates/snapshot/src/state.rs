@@ -135,6 +135,9 @@ pub enum Doing {
         /// A message of any rank may start a function of it ([`tutti_shm::observe::Signals`]).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         signals: bool,
+        /// It is to be told when the job has terminated ([`tutti_shm::termination`]).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        armed: bool,
         /// Messages that it has and no receive has asked for.
         unasked: u32,
     },

@@ -7,6 +7,7 @@ use tutti_os::stderr::escape_control;
 use super::flight::{InFlight, Place};
 use super::waits::communicator;
 use crate::state::{BulkIn, Doing, Message, RankView, Snapshot};
+use crate::termination::has_terminated;
 
 /// Messages that are listed one by one between the same two ranks; the others are counted.
 const LISTED_MAX: usize = 8;
@@ -60,6 +61,9 @@ impl Snapshot {
         self.put_graph(found.as_ref(), &mut text);
         self.put_messages(&mut text);
         match found {
+            Some(found) if has_terminated(self, &found) => {
+                text.push_str("terminated: all ranks wait for whatever comes, and nothing is under way\n");
+            }
             Some(found) => {
                 let _ = writeln!(text, "deadlock of {} ranks: {}", found.ranks.len(), found.sentence());
             }
@@ -230,6 +234,7 @@ mod tests {
             background: Vec::new(),
             more: false,
             signals: false,
+            armed: false,
             sure: true,
             unasked: 0,
         };

@@ -162,7 +162,9 @@ fn rank_view(segment: &Segment, rank: usize) -> RankView {
             let has_service = geometry.world_ranks > geometry.local_ranks;
             let signals = segment.signals(rank);
             let handlers = signals.map_or(0, |signals| signals.at_rest);
-            let threads = asleep.threads.saturating_add(u32::from(has_service)).saturating_add(handlers);
+            let termination = segment.termination(rank);
+            let own = u32::from(has_service) + u32::from(termination.has_thread());
+            let threads = asleep.threads.saturating_add(own).saturating_add(handlers);
             Doing::Waits {
                 call: Some(asleep.call.clone()).filter(|call| !call.is_empty()),
                 sure: !asleep.more
@@ -171,6 +173,7 @@ fn rank_view(segment: &Segment, rank: usize) -> RankView {
                     && signals.is_some()
                     && sleeps_for_good(pid, threads, asleep.multiple),
                 signals: signals.is_none_or(|signals| signals.open > 0),
+                armed: termination.armed().is_some(),
                 more: asleep.more,
                 unasked: asleep.unasked,
                 any: alternatives(&asleep, false),

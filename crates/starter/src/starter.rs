@@ -123,6 +123,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         owes_continue: false,
         hold: None,
         last_hold: 0,
+        armed: None,
         watch: None,
         idle: None,
         refused: false,
@@ -179,6 +180,8 @@ struct Starter {
     hold: Option<hold::Hold>,
     /// Number of the last one.
     last_hold: u64,
+    /// What each rank was armed with in the last hold that was reported (`tutti_shm::termination`).
+    armed: Option<(u64, Vec<Option<u32>>)>,
     refused: bool,
     /// All ranks are dead, and nobody has their numbers for them any more.
     reaped: bool,

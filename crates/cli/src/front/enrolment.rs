@@ -275,7 +275,12 @@ impl Enrolment {
                 Ok(Some((
                     FrameHeader {
                         kind:
-                            kind @ (Kind::Suspend | Kind::Resume | Kind::Signal | Kind::Hold | Kind::Release),
+                            kind @ (Kind::Suspend
+                            | Kind::Resume
+                            | Kind::Signal
+                            | Kind::Hold
+                            | Kind::Release
+                            | Kind::Terminated),
                         rank,
                         ..
                     },

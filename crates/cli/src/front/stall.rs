@@ -4,6 +4,7 @@
 //! ```text
 //! Stalled of all starters -> Hold n -> Held n of all -> Release n -> Released n of all, each whole -> one line
 //!                                                                                   (none: again after a while)
+//!                                                                       (terminated: Terminated n)
 //! a starter says that its ranks go on --> taken back
 //! ```
 //!
@@ -64,11 +65,11 @@ pub struct StallJudge {
 }
 
 impl StallJudge {
-    /// Of a job on so many virtual nodes; none: its one starter judges.
+    /// Of a job on so many virtual nodes; none: it has none, and its one starter judges.
     pub fn new(job: &Job, nodes: usize) -> Option<Self> {
         let ranks = job.ranks();
         let room = job.universe.map(u64::from).filter(|universe| *universe > ranks);
-        (nodes > 1).then(|| StallJudge {
+        (nodes > 0).then(|| StallJudge {
             ranks,
             room,
             began: Instant::now(),
@@ -136,6 +137,10 @@ impl StallJudge {
                 let snapshot = taking.snapshot(self.ranks, self.room);
                 self.taking = None;
                 self.stall.handle_snapshot(snapshot.as_ref(), now_ms);
+                if self.stall.has_terminated() {
+                    let number = self.last_hold.to_le_bytes().to_vec();
+                    actions.push(StallAction::Put(Kind::Terminated, number));
+                }
             }
         } else if may_begin && self.stall.is_due(now_ms) {
             actions.push(self.begin(now_ms));

@@ -256,7 +256,7 @@ impl Controller {
         let (status, text) = (job.status, job.cause.clone().unwrap_or_default());
         if let Some((requesters, answer)) = job.judge_snapshot(states, members, (now_ms, wall_ms)) {
             if requesters.is_empty() {
-                job.stuck.handle_snapshot(&answer, now_ms);
+                job.stuck.handle_snapshot(&answer, job.last_hold, now_ms);
             }
             for (node, request_id) in requesters {
                 out.route(node, Routed::Answer { request_id, answer: answer.clone() });

@@ -63,6 +63,8 @@ struct Part {
     sent_hold: Option<Hold>,
     /// Whether its mpiexec was told that its ranks wait for each other for ever.
     sent_stuck: bool,
+    /// Number of the last hold at which it was told to have terminated.
+    sent_terminated: u64,
     /// The size of the terminals that was handed on.
     window: Option<(u16, u16)>,
     /// Number of the last signal that was handed on.
@@ -141,6 +143,7 @@ impl Part {
             spares_filters: false,
             sent_hold: None,
             sent_stuck: false,
+            sent_terminated: 0,
             window: None,
             signals: 0,
             piece: 0,

@@ -112,6 +112,7 @@ impl Starter {
             }
             Kind::Hold => self.handle_hold(payload),
             Kind::Release => self.handle_release(payload),
+            Kind::Terminated => self.handle_terminated(payload),
             Kind::Window => self.parts.streams.set_window((head.rank >> 16) as u16, head.rank as u16),
             Kind::Kill if head.rank == wire::SPARE_FILTERS => self.end_but_filters(),
             Kind::Kill => {

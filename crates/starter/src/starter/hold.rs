@@ -12,6 +12,7 @@ use super::Starter;
 use crate::readiness::now_ns;
 use tutti_os::stat::Stat;
 use tutti_protocol::wire::{self, Kind};
+use tutti_shm::segment::Segment;
 use tutti_snapshot::{VIEWS_BYTES_MAX, View, view};
 
 /// A hold lasts at most so long.
@@ -61,6 +62,17 @@ impl Starter {
         self.put(&frame);
     }
 
+    /// The job had terminated as of a snapshot: the ranks that were armed then are told, whatever they do
+    /// now. One of them may have been woken already by another that was told before.
+    pub(super) fn handle_terminated(&mut self, payload: &[u8]) {
+        let number = payload.first_chunk::<8>().map(|number| u64::from_le_bytes(*number));
+        if let (Some((_, armed)), Some(segment)) =
+            (self.armed.take_if(|(hold, _)| Some(*hold) == number), &self.parts.segment)
+        {
+            segment.announce_terminated(&armed);
+        }
+    }
+
     /// All ranks run again, unless a user has suspended the job.
     pub(super) fn end_hold(&mut self) {
         if self.hold.take().is_some() {
@@ -89,6 +101,8 @@ impl Starter {
             let world = geometry.world_ranks + (here - began);
             View::bytes_max(here.into(), world.into(), hold.data_bytes as u64)
         });
+        let armed = self.parts.segment.as_ref().map_or_else(Vec::new, Segment::armed);
+        self.armed = Some((hold.number, armed));
         let mut payload = hold.number.to_le_bytes().to_vec();
         let json = serde_json::to_string(&seen).expect("views are serialisable");
         payload.extend(View::fitting(json, bytes_max).into_bytes());

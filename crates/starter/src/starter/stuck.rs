@@ -4,6 +4,7 @@
 //! ```text
 //! every half a second: bells of all ranks, all asleep? -> a quarter of a second later, the same?
 //!     one node:      -> view -> bells again, the same? -> deadlock()? -> one line, Still(deadlock)
+//!                                                                     -> all armed, for whatever comes? -> the ranks are told
 //!                                    (the job is checked, and all are in it -> one rank prints what each waits for)
 //!     several nodes: -> Still                                              (the controller takes a snapshot when all nodes have said so)
 //!     a bell rung or a function begun or ended since -> Still(none), and a line if one was said
@@ -37,6 +38,14 @@ const LINES_MAX: usize = 8;
 /// What is seen of a rank that sleeps or has left: its bell, and its signals, unless one is about to start a
 /// function.
 type Rest = (u32, Option<Signals>);
+
+/// Why no rank of a job goes on.
+enum Stuck {
+    /// They wait for each other.
+    Deadlock(Deadlock),
+    /// The job has terminated; what each rank is armed with.
+    Terminated(Vec<Option<u32>>),
+}
 
 /// What was seen so far.
 #[derive(Debug)]
@@ -114,7 +123,11 @@ impl Starter {
         if watch.stalled.is_some() || self.alone && !watch.may_judge() {
             return;
         }
-        let found = if self.alone { self.judge_alone() } else { None };
+        let found = match self.judge_alone() {
+            Some(Stuck::Terminated(armed)) => return segment.announce_terminated(&armed),
+            Some(Stuck::Deadlock(found)) => Some(found),
+            None => None,
+        };
         if found.as_ref().is_some_and(|found| found.cycle.is_empty())
             && let Some(ended) = self.parts.ranks.handle_wait_for_absent()
         {
@@ -144,14 +157,14 @@ impl Starter {
         }
     }
 
-    /// Whether the ranks of a job of this node alone wait for each other for ever.
-    fn judge_alone(&self) -> Option<Deadlock> {
-        let segment = self.parts.segment.as_ref()?;
+    /// Whether the ranks of a job of this node alone wait for ever.
+    fn judge_alone(&self) -> Option<Stuck> {
+        let segment = self.parts.segment.as_ref().filter(|_| self.alone)?;
         let ranks = segment.present() as usize;
         // Functions that signals start run while the rank's own threads sleep.
         let still = |rank| Some((segment.stillness(rank)?, segment.signals(rank)?));
         let bells = || -> Option<Vec<_>> { (0..ranks).map(still).collect() };
-        let before = bells()?;
+        let (before, armed) = (bells()?, segment.armed());
         let snapshot = Snapshot {
             job: 0,
             command: String::new(),
@@ -160,7 +173,9 @@ impl Starter {
             room: None,
             nodes: vec![view(segment, 0)],
         };
-        snapshot.deadlock().filter(|_| bells() == Some(before))
+        let found = snapshot.deadlock().filter(|_| bells() == Some(before))?;
+        let has_terminated = tutti_snapshot::has_terminated(&snapshot, &found);
+        Some(if has_terminated { Stuck::Terminated(armed) } else { Stuck::Deadlock(found) })
     }
 
     /// A job that is being checked says by itself that no rank can go on, once: it knows the names of

@@ -8,6 +8,8 @@ use crate::message::Answer;
 #[derive(Debug, Default)]
 pub(super) struct Stuck {
     pub(super) stall: Stall,
+    /// Number of the hold of the last snapshot that was taken for this.
+    pub(super) judged_hold: u64,
     /// Its starter has found the deadlock, and tells the user.
     pub(super) by_starter: bool,
     /// What its user wants done with a job in a deadlock has been done.
@@ -28,8 +30,9 @@ impl Stuck {
         self.stall.is_due(now_ms)
     }
 
-    /// The snapshot that was taken for this.
-    pub(super) fn handle_snapshot(&mut self, answer: &Answer, now_ms: u64) {
+    /// The snapshot that was taken for this, with the number of its hold.
+    pub(super) fn handle_snapshot(&mut self, answer: &Answer, hold: u64, now_ms: u64) {
+        self.judged_hold = hold;
         // Its views are as long as their ranks need, whoever speaks in the place of starters
         // (`View::bytes_max`).
         let snapshot: Option<Snapshot> = match answer {

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! parts: Still(n) each --all of them--> hold, snapshot without data --deadlock()--> one line; STATE deadlock
+//!                                                                  \--terminated-> order.terminated = number of the hold
 //!                                                                  \--none-------> again after a while, as long as they are still
 //! a part says that its ranks go on --> taken back
 //! ```
@@ -39,6 +40,9 @@ impl JobRecord {
         let nodes = self.launch.nodes.clone();
         if self.record_stall(nodes.iter().map(|node| states?.get(node)), now_ms) {
             self.hold(Vec::new(), 0, now_ms, now.wall_ms);
+        }
+        if self.stuck.stall.has_terminated() && self.order.run != Run::Kill {
+            self.order.standstill.terminated = Some(self.stuck.judged_hold);
         }
         self.report_stall();
         self.act_on_deadlock(now)
@@ -90,7 +94,7 @@ impl JobRecord {
     fn report_stall(&mut self) {
         let line = self.stuck.stall.deadlock().filter(|_| !self.stuck.by_starter).cloned();
         if self.launch.enrolled {
-            self.order.stuck.clone_from(&line);
+            self.order.standstill.stuck.clone_from(&line);
         }
         if std::mem::replace(&mut self.stuck.reported, line.is_some()) == line.is_some() || self.is_ending() {
             return;

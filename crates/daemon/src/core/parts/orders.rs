@@ -68,6 +68,12 @@ impl Part {
         frames.extend(self.take_run(order.run, has_ended_itself));
         self.take_hold(order, &mut frames);
         frames.extend(self.take_stuck(order));
+        if let Some(number) = order.standstill.terminated
+            && number > self.sent_terminated
+        {
+            self.sent_terminated = number;
+            frames.push((Kind::Terminated, 0, number.to_le_bytes().to_vec()));
+        }
         if let Some((rows, columns)) = order.window
             && std::mem::replace(&mut self.window, order.window) != order.window
         {
@@ -149,8 +155,8 @@ impl Part {
 
     /// Whether its ranks wait for each other for ever, for an mpiexec that runs them itself.
     fn take_stuck(&mut self, order: &Order) -> Option<Frame> {
-        let sent_stuck = std::mem::replace(&mut self.sent_stuck, order.stuck.is_some());
-        let line = order.stuck.as_deref().filter(|_| self.launch.enrolled && !sent_stuck)?;
+        let sent_stuck = std::mem::replace(&mut self.sent_stuck, order.standstill.stuck.is_some());
+        let line = order.standstill.stuck.as_deref().filter(|_| self.launch.enrolled && !sent_stuck)?;
         let warning = serde_json::to_vec(&Report::Warning(line.to_owned()));
         Some((Kind::Report, 0, warning.expect("reports are serialisable")))
     }
