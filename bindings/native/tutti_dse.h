@@ -25,6 +25,7 @@ extern "C" {
 #define TUTTI_DSE_NOTHING_STARTED 9 /* there is no process to wait for */
 #define TUTTI_DSE_NO_MEMORY 10
 #define TUTTI_DSE_NO_PROGRAM 11     /* a program cannot be started: the one asked for, or the element's kernel */
+#define TUTTI_DSE_ENDED 12          /* what was started was ended before it had begun */
 
 #define TUTTI_DSE_LOCKS 64
 #define TUTTI_DSE_SEMAPHORES 64
@@ -63,16 +64,27 @@ int tutti_dse_confirm(void);
 
 /* A process on another element: a function that all have registered in the same order (-1: null). It runs when that
  * element serves; an element has one at a time on each other. Wait gives what the function returned. Dismiss ends the
- * serving of an element, after all that has been started there. */
+ * call by which an element serves, after all that has been started there. */
 int tutti_dse_register(tutti_dse_function *function);
 int tutti_dse_start(int element, int function, int64_t argument);
 int tutti_dse_wait(int element, int64_t *value);
 int tutti_dse_serve(void);
 int tutti_dse_dismiss(int element);
 
+/* From now on, until the end, this element serves while its program computes: what others start runs at once. Functions run one at a
+ * time in a thread of the library and may call what this header declares; with a kernel apart, programs alone run so, and functions
+ * wait for tutti_dse_serve. */
+int tutti_dse_serve_beside(void);
+
+/* Asks for the end of what this element has started there; tutti_dse_wait gives its end as ever. A program gets SIGTERM, and
+ * SIGKILL when it is asked again. A function asks tutti_dse_is_ended: 1 if it is to end, else 0, -1 while elements do not run.
+ * What has not begun never does, and tutti_dse_wait returns TUTTI_DSE_ENDED. */
+int tutti_dse_end(int element);
+int tutti_dse_is_ended(void);
+
 /* A program as a process on another element: its words, a null behind the last, 2048 bytes with their ends at most. The
- * first is searched for in PATH. It runs when that element serves, and is no element itself; its standard input is empty
- * and its output that of the element. Wait gives its exit status, 128 and its number if a signal ended it, or returns
+ * first is searched for in PATH. It runs when that element serves, beside others' and beside a function, and is no element
+ * itself; its standard input is empty and its output that of the element. Wait gives its exit status, 128 and its number if a signal ended it, or returns
  * TUTTI_DSE_NO_PROGRAM. */
 int tutti_dse_start_program(int element, const char *const *words);
 

@@ -62,6 +62,12 @@ fn dse_topologies_route_and_programs_give_their_status_between_virtual_nodes() {
     promises_are_kept("routes", &[("4", "2"), ("3", "3")]);
 }
 
+// Paper: D5
+#[test]
+fn dse_processes_run_on_elements_that_compute_and_are_ended_from_elsewhere() {
+    promises_are_kept("beside", &[("1", "1"), ("3", "1"), ("2", "2"), ("3", "2")]);
+}
+
 /// The program of the paper computes what one element computes alone.
 // Paper: D11
 #[test]

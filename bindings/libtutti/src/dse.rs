@@ -71,6 +71,24 @@ pub extern "C-unwind" fn tutti_dse_dismiss(element: c_int) -> c_int {
 
 /// See `tutti_dse.h`.
 #[unsafe(no_mangle)]
+pub extern "C-unwind" fn tutti_dse_end(element: c_int) -> c_int {
+    status(process::end(element))
+}
+
+/// See `tutti_dse.h`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn tutti_dse_serve_beside() -> c_int {
+    status(process::serve_beside())
+}
+
+/// See `tutti_dse.h`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn tutti_dse_is_ended() -> c_int {
+    process::is_ended().map_or(-1, c_int::from)
+}
+
+/// See `tutti_dse.h`.
+#[unsafe(no_mangle)]
 pub extern "C-unwind" fn tutti_dse_serve() -> c_int {
     status(process::serve())
 }

@@ -3,9 +3,10 @@
 //! ```text
 //! global memory        | bytes that the program asked for, the same at each element           |
 //! words of an element  | locks | of each semaphore: lock, count, head, tail, woken, queue     |
-//!                      | of each element: function and argument that it starts here           |
+//!                      | of each element: function and argument that it starts here, and how  |
+//!                      |                  often it has asked for the end of that              |
 //!                      | of each element: end and value of the process that was started there |
-//!                      | end of forwarding                                                    |
+//!                      | end of forwarding, end of serving beside the program                 |
 //!                      | of each element: the words of the program that it starts here        |
 //! ```
 //!
@@ -14,6 +15,7 @@
 
 pub mod exclusion;
 pub mod relay;
+pub mod serving;
 pub mod topology;
 
 use core::ffi::c_int;
@@ -112,6 +114,7 @@ pub fn finish() -> Result<(), Code> {
         topology::forget();
         return Ok(());
     }
+    serving::stop(&elements);
     memory::quiet("finish");
     start::barrier();
     relay::forget(&elements);
@@ -201,26 +204,32 @@ impl Elements {
         self.semaphore_first(SEMAPHORES)
     }
 
-    /// What `starter` starts at an element: function and argument.
-    pub(crate) fn started(&self, function: &'static str, element: usize, starter: usize) -> [Word; 2] {
-        let first = self.processes_first() + 2 * starter;
-        [first, first + 1].map(|number| self.word(function, element, number))
+    /// What `starter` starts at an element: function, argument, and how often it has asked for its end.
+    pub(crate) fn started(&self, function: &'static str, element: usize, starter: usize) -> [Word; 3] {
+        let first = self.processes_first() + 3 * starter;
+        [first, first + 1, first + 2].map(|number| self.word(function, element, number))
     }
 
     /// How the process that `starter` started at an element has ended, in the memory of the starter: state
     /// and value.
     pub(crate) fn ended(&self, function: &'static str, starter: usize, element: usize) -> [Word; 2] {
-        let first = self.processes_first() + 2 * self.count + 2 * element;
+        let first = self.processes_first() + 3 * self.count + 2 * element;
         [first, first + 1].map(|number| self.word(function, starter, number))
     }
+
     /// The word that ends the forwarding of this element.
     pub(crate) fn forwarding_ends(&self, function: &'static str) -> Word {
-        self.word(function, self.me, self.processes_first() + 4 * self.count)
+        self.word(function, self.me, self.processes_first() + 5 * self.count)
+    }
+
+    /// The word that ends the serving of this element beside its program.
+    pub(crate) fn serving_ends(&self, function: &'static str) -> Word {
+        self.word(function, self.me, self.processes_first() + 5 * self.count + 1)
     }
 
     /// Bytes from the first word to where the words of the program begin that `starter` starts at an element.
     pub(crate) fn program_words(&self, starter: usize) -> usize {
-        (self.processes_first() + 4 * self.count + 1) * size_of::<u64>() + starter * WORDS_MAX
+        (self.processes_first() + 5 * self.count + 2) * size_of::<u64>() + starter * WORDS_MAX
     }
 
     /// The address in this element's own memory of a byte behind the first word.

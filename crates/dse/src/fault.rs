@@ -31,10 +31,12 @@ pub enum Code {
     NoMemory = 10,
     /// A program cannot be started.
     NoProgram = 11,
+    /// What was started was ended before it had begun.
+    Ended = 12,
 }
 
 impl Code {
-    const ALL: [Code; 11] = [
+    const ALL: [Code; 12] = [
         Code::NotRunning,
         Code::NoElement,
         Code::OutOfRange,
@@ -46,6 +48,7 @@ impl Code {
         Code::NothingStarted,
         Code::NoMemory,
         Code::NoProgram,
+        Code::Ended,
     ];
 
     /// The code of a number.

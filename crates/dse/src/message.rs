@@ -47,8 +47,14 @@ pub(crate) enum Question {
     StartProgram { element: i32, bytes: u64 },
     /// Waits for the end of either.
     Wait(i32),
+    /// Asks for the end of what was started on an element.
+    End(i32),
     /// Lets an element end its serving.
     Dismiss(i32),
+    /// From now on programs that others start run beside the process.
+    ServeBeside,
+    /// Whether the function that runs here is to end.
+    IsEnded,
     /// The next function to run here.
     Next,
     /// It has returned a value, or there is none of its number.
@@ -90,6 +96,9 @@ impl Question {
             Question::Finish => (18, 0, [0; 3]),
             Question::StampsStart { room, inner } => (19, 0, [room, u64::from(inner), 0]),
             Question::StampsStop => (20, 0, [0; 3]),
+            Question::End(element) => (21, element, [0; 3]),
+            Question::ServeBeside => (22, 0, [0; 3]),
+            Question::IsEnded => (23, 0, [0; 3]),
         };
         let (operation, number): (u32, i32) = (operation, number);
         let mut bytes = [0; HEAD];
@@ -128,6 +137,9 @@ impl Question {
             18 => Question::Finish,
             19 => Question::StampsStart { room: a, inner: b != 0 },
             20 => Question::StampsStop,
+            21 => Question::End(number),
+            22 => Question::ServeBeside,
+            23 => Question::IsEnded,
             _ => return None,
         };
         (question.encode() == *bytes).then_some(question)
@@ -216,6 +228,9 @@ mod tests {
             Question::StartProgram { element: 1, bytes: 9 },
             Question::Wait(4),
             Question::Dismiss(5),
+            Question::End(6),
+            Question::ServeBeside,
+            Question::IsEnded,
             Question::Next,
             Question::Ended { starter: 6, value: -1, is_known: true },
             Question::Finish,
@@ -237,7 +252,7 @@ mod tests {
         /// Bytes of another process are a question, and then its only form, or are refused.
         #[test]
         fn kernel_takes_any_bytes_as_a_question_or_refuses_them(
-            operation in 0_u32..24, number: i32, values: [u64; 3], flip in 0_usize..HEAD, by: u8,
+            operation in 0_u32..27, number: i32, values: [u64; 3], flip in 0_usize..HEAD, by: u8,
         ) {
             let mut bytes = [0; HEAD];
             bytes[..4].copy_from_slice(&operation.to_ne_bytes());

@@ -1,23 +1,20 @@
-//! Processes: functions and programs that run on other elements, which serve.
+//! Processes: functions and programs that run on other elements, as their starter sees them. How they run
+//! there is [`crate::element::serving`].
 //!
 //! An element has one process at a time on each other element. What it starts there is a function, written
 //! last, and an argument in words that only it sets and only the other clears; of a program the words are
-//! written before. The end comes back into its own words: a state, written last, and a value.
-//!
-//! A function runs in the DSE process. A program is a child of the kernel, and no element: it does not find
-//! the place in the job, its standard input is empty, and its output is the element's.
+//! written before. It asks for the end of it by a count that only it sets. The end comes back into its own
+//! words: a state, written last, and a value.
 
 use core::ffi::c_int;
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_shmem::memory;
 
 pub use crate::element::WORDS_MAX;
+use crate::element::serving::{self, DISMISSED, NOT_BEGUN, NOT_STARTED, Next, PROGRAM, RUNS, UNKNOWN};
 use crate::element::topology::{self, Way};
 use crate::element::{Elements, relay, running};
 use crate::fault::{Code, refuse};
@@ -29,36 +26,12 @@ pub type Function = unsafe extern "C-unwind" fn(i64) -> i64;
 
 static FUNCTIONS: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 
-const DISMISSED: u64 = u64::MAX;
-const PROGRAM: u64 = u64::MAX - 1;
-/// A process of this element there.
-const RUNS: u64 = 1;
-const ENDED: u64 = 2;
-/// The element there has no function of the number.
-const UNKNOWN: u64 = 3;
-/// The program cannot be started; the value is the kernel's number of the error.
-const NOT_STARTED: u64 = 4;
+/// Elements of which this one has asked the end of a process.
+static ENDED_AT: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
-/// Variables by which a rank finds its place in the job, or a program of another library believes to have
-/// one.
-const OF_RANKS: [&str; 16] = [
-    "TUTTI_TICKET",
-    "TUTTI_RANK",
-    "TUTTI_SIZE",
-    "TUTTI_LOCAL_RANK",
-    "TUTTI_LOCAL_SIZE",
-    "TUTTI_APPNUM",
-    "TUTTI_SPAWNED",
-    "TUTTI_VIRTUAL_NODE",
-    "TUTTI_PHASES",
-    "TUTTI_BOARD",
-    "PMI_FD",
-    "PMI_RANK",
-    "PMI_SIZE",
-    "PMI_SPAWNED",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-];
+fn ended_at() -> MutexGuard<'static, BTreeSet<usize>> {
+    ENDED_AT.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn functions() -> MutexGuard<'static, Vec<Function>> {
     FUNCTIONS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -91,10 +64,13 @@ fn order(
 ) -> Result<(), Code> {
     let (elements, there, way) = other(function, element)?;
     let [state, _] = elements.ended(function, elements.me, there);
-    let [order, argument_word] = elements.started(function, there, elements.me);
+    let [order, argument_word, end] = elements.started(function, there, elements.me);
     if state.load() != 0 || relay::load(&elements, way, order) != 0 {
         let what = format_args!("what this element started on element {element} has not been waited for");
         return Err(refuse(Code::Busy, function, what));
+    }
+    if ended_at().remove(&there) {
+        relay::set(&elements, way, end, 0);
     }
     if !program.is_empty() {
         relay::write_words(&elements, way, there, elements.program_words(elements.me), program);
@@ -109,7 +85,7 @@ fn order(
     Ok(())
 }
 
-/// Starts a registered function on an element that serves, or will.
+/// Starts a registered function on an element that serves, beside its program or in a call, or will.
 pub fn start(element: c_int, number: c_int, argument: i64) -> Result<(), Code> {
     running("start")?;
     let count = functions().len();
@@ -129,7 +105,8 @@ pub(crate) fn order_function(element: c_int, function: u32, argument: i64) -> Re
     order("start", element, u64::from(function) + 1, argument, &[])
 }
 
-/// Starts a program on an element that serves, or will: its words, the first of which names it.
+/// Starts a program on an element that serves, beside its program or in a call, or will: its words, the first
+/// of which names it.
 pub fn start_program(element: c_int, words: &[&[u8]]) -> Result<(), Code> {
     other("start_program", element)?;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.iter().chain(&[0])).copied().collect();
@@ -177,8 +154,30 @@ pub fn wait(element: c_int) -> Result<i64, Code> {
             let what = format_args!("element {element} cannot start the program: {error}");
             Err(refuse(Code::NoProgram, "wait", what))
         }
+        NOT_BEGUN => {
+            let what = format_args!("what was started on element {element} was ended before it had begun");
+            Err(refuse(Code::Ended, "wait", what))
+        }
         _ => Ok(value),
     }
+}
+
+/// Asks for the end of what this element has started there, which is waited for as ever. A program gets TERM,
+/// and KILL when it is asked again; a function sees it by [`is_ended`]; what has not begun never does.
+pub fn end(element: c_int) -> Result<(), Code> {
+    let (elements, there, way) = other("end", element)?;
+    if let Some(answer) = link::ask(Question::End(element)) {
+        return answer.map(drop);
+    }
+    let [state, _] = elements.ended("end", elements.me, there);
+    if state.load() == 0 {
+        let what = format_args!("this element has started nothing on element {element}");
+        return Err(refuse(Code::NothingStarted, "end", what));
+    }
+    let [.., end] = elements.started("end", there, elements.me);
+    let asked = if ended_at().insert(there) { 0 } else { relay::load(&elements, way, end) };
+    relay::set(&elements, way, end, asked + 1);
+    Ok(())
 }
 
 /// Lets an element end its serving.
@@ -194,23 +193,31 @@ pub fn dismiss(element: c_int) -> Result<(), Code> {
 pub fn serve() -> Result<(), Code> {
     running("serve")?;
     while let Some(next) = next()? {
-        let function = functions().get(next.function as usize).copied();
-        // SAFETY: the program has registered it for such calls.
-        let value = function.map(|function| unsafe { function(next.argument) });
-        note_end(next.starter, value)?;
+        note_end(next.starter, call(next))?;
     }
     Ok(())
 }
 
-/// A function to run here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Next {
-    /// Who has started it.
-    pub(crate) starter: usize,
-    /// Its number.
-    pub(crate) function: u64,
-    /// What it gets.
-    pub(crate) argument: i64,
+/// Calls a function; none: there is none of its number.
+fn call(next: Next) -> Option<i64> {
+    let function = functions().get(next.function as usize).copied();
+    // SAFETY: the program has registered it for such calls.
+    function.map(|function| unsafe { function(next.argument) })
+}
+
+/// From now on what others start here runs at once, beside the program: in threads, until the elements end.
+/// Where the kernel is a process of its own it starts programs; functions wait for [`serve`].
+pub fn serve_beside() -> Result<(), Code> {
+    running("serve_beside")?;
+    match link::ask(Question::ServeBeside) {
+        Some(answer) => answer.map(drop),
+        None => serving::begin_beside(Some(call)),
+    }
+}
+
+/// The same in a kernel, which has no functions.
+pub(crate) fn serve_programs_beside() -> Result<(), Code> {
+    serving::begin_beside(None)
 }
 
 /// Waits for the next function that is started here; programs that come first run here. `None`: this element
@@ -223,34 +230,7 @@ pub(crate) fn next() -> Result<Option<Next>, Code> {
             Some(Next { starter, function: function as u64, argument })
         });
     }
-    let order_of = |starter| elements.started("serve", elements.me, starter)[0];
-    let find =
-        |is_wanted: fn(u64) -> bool| (0..elements.count).find(|starter| is_wanted(order_of(*starter).load()));
-    loop {
-        memory::wait_until(|| find(|order| order != 0).is_some());
-        let Some(starter) = find(|order| order != 0 && order != DISMISSED) else {
-            let Some(starter) = find(|order| order == DISMISSED) else { continue };
-            order_of(starter).set(0);
-            return Ok(None);
-        };
-        let [order, argument] = elements.started("serve", elements.me, starter);
-        let (number, argument) = (order.load(), argument.load() as i64);
-        if number != PROGRAM {
-            order.set(0);
-            return Ok(Some(Next { starter, function: number - 1, argument }));
-        }
-        let mut words = vec![0; usize::try_from(argument).unwrap_or(0).min(WORDS_MAX)];
-        let from = elements.words_at(elements.program_words(starter));
-        // SAFETY: the starter has so many bytes there, and changes none before the order is taken.
-        unsafe { memory::get("serve", words.as_mut_ptr(), from, words.len(), elements.me as c_int) };
-        order.set(0);
-        match run(&words) {
-            Ok(status) => end(&elements, starter, ENDED, i64::from(status)),
-            Err(error) => {
-                end(&elements, starter, NOT_STARTED, i64::from(error.raw_os_error().unwrap_or(libc::EINVAL)));
-            }
-        }
-    }
+    Ok(serving::next(&elements))
 }
 
 /// A function that was started here has returned a value, or there is none of its number.
@@ -262,28 +242,15 @@ pub(crate) fn note_end(starter: usize, value: Option<i64>) -> Result<(), Code> {
         return answer.map(drop);
     }
     let starter = elements.index("serve", starter as c_int)?;
-    end(&elements, starter, if is_known { ENDED } else { UNKNOWN }, known);
+    serving::note_function_end(&elements, starter, value);
     Ok(())
 }
 
-fn end(elements: &Elements, starter: usize, how: u64, value: i64) {
-    // What the process wrote is done when its end is seen.
-    memory::quiet("serve");
-    let [state, value_word] = elements.ended("serve", starter, elements.me);
-    // The topology connects the two, or routes: otherwise the starter would have been refused.
-    let way = topology::check("serve", elements, starter).unwrap_or(Way::Direct);
-    relay::set(elements, way, value_word, value as u64);
-    relay::set(elements, way, state, how);
-}
-
-/// Runs a program to its end; its exit status as a shell gives it.
-fn run(words: &[u8]) -> io::Result<i32> {
-    let mut words = words.split(|byte| *byte == 0).map(OsStr::from_bytes);
-    let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words.collect::<Vec<_>>().split_last().map_or(&[][..], |(_, words)| words));
-    OF_RANKS.iter().for_each(|name| {
-        command.env_remove(name);
-    });
-    let status = command.stdin(Stdio::null()).status()?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+/// Whether who has started the function that runs here wants it to end.
+pub fn is_ended() -> Result<bool, Code> {
+    let elements = running("is_ended")?;
+    match link::ask(Question::IsEnded) {
+        Some(answer) => answer.map(|[is_ended, ..]| is_ended != 0),
+        None => Ok(serving::is_function_ended(&elements)),
+    }
 }

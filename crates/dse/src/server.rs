@@ -180,6 +180,9 @@ fn obey(question: Question) -> Values {
         }
         Question::Wait(element) => process::wait(element).map(|value| [value, 0, 0]),
         Question::Dismiss(element) => nothing(process::dismiss(element)),
+        Question::End(element) => nothing(process::end(element)),
+        Question::ServeBeside => nothing(process::serve_programs_beside()),
+        Question::IsEnded => process::is_ended().map(|is_ended| [is_ended.into(), 0, 0]),
         Question::Next => process::next().map(|next| match next {
             Some(next) => [next.starter as i64, next.function as i64, next.argument],
             None => [-1, 0, 0],

@@ -38,6 +38,8 @@ const SLOT: usize = HEAD_BYTES + DATA;
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// Hops that the last message of this element has gone.
 static HOPS: AtomicU32 = AtomicU32::new(0);
+/// Held by the thread whose message is under way.
+static CALL: Mutex<()> = Mutex::new(());
 /// Ends with the thread that forwards.
 static FORWARDER: Mutex<Option<Receiver<()>>> = Mutex::new(None);
 
@@ -147,8 +149,10 @@ fn take(elements: &Elements, origin: usize) -> (Message, Vec<u8>) {
     (message, data)
 }
 
-/// Sends a message of this element and waits for the answer: its value, and what it carries.
+/// Sends a message of this element and waits for the answer: its value, and what it carries. One thread does
+/// so at a time.
 fn call(elements: &Elements, message: Message, data: &[u8]) -> (u64, Vec<u8>) {
+    let _one = CALL.lock().unwrap_or_else(PoisonError::into_inner);
     let next = topology::next_of(elements, message.target);
     send(next, elements.me, Message { hops: 1, ..message }, data);
     let own = state("topology", elements.me, elements.me);
