@@ -135,8 +135,9 @@ int tutti_queue_open(size_t bytes, tutti_region *queue);
 int tutti_put(const tutti_region *queue, const void *from, size_t bytes, tutti_done *done);
 int tutti_take(const tutti_region *queue, void *into, size_t *bytes, int *from, int wait);
 
-/* Writes the same bytes at the same offset of many regions, each with TUTTI_WRITE: one packet goes to each node. It ends once, when
- * all have been written or have refused; its status is that of the first one that refused. `done` is not TUTTI_POSTED. */
+/* Writes the same bytes at the same offset of many regions, each with TUTTI_WRITE, over a tree of nodes: a node gets each packet
+ * once, and the origin sends at most four, as long as ranks have opened the regions in the same order. It ends once, when all have
+ * been written or have refused; its status is that of one that refused. `done` is not TUTTI_POSTED. */
 int tutti_multicast(const tutti_region *regions, int count, uint64_t offset, const void *from, size_t bytes, tutti_done *done);
 
 /* Signals: messages of at most `bytes` bytes, each of which starts a function of their receiver while it computes. They are sent by

@@ -199,6 +199,23 @@ fn native_termination_is_no_excuse_for_a_deadlock() {
     }
 }
 
+/// C12: what the origin sends and is answered does not grow with the nodes.
+// Paper: C12
+#[test]
+fn native_multicast_over_a_tree_costs_the_origin_four_records_on_any_number_of_nodes() {
+    let scratch = Scratch::new("native-tree");
+    let compiled = compile("mpicc", "multicast_tree", scratch.path());
+    for nodes in ["5", "6", "17", "64"] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", nodes, "--virtual-nodes", nodes]).arg(&compiled);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(
+            ran.stdout.contains("tree: 40 records, 40 answers of 10 multicasts: ok\n"),
+            "{nodes} nodes: {ran}"
+        );
+    }
+}
+
 /// Runs a program where datagrams are lost, come twice and out of order.
 #[track_caller]
 fn survives_faults(program_name: &str, subject: &str) {

@@ -10,7 +10,7 @@
 //! | [`change`] | pieces and atomic changes |
 //! | [`operation`] | operations on it, their completion, the elastic barrier |
 //! | [`signal`] | messages that start a function of the receiver |
-//! | [`multicast`] | the same bytes for many ranks, with one completion |
+//! | [`multicast`] | the same bytes for many ranks, with one completion, over a tree of nodes |
 //! | [`handle`], [`completion`] | what names a region; how an operation ends |
 //! | [`stamps`] | when what happened to operations |
 //! | [`status`] | what calls give back |
@@ -33,5 +33,6 @@ pub mod region;
 pub mod signal;
 pub mod stamps;
 pub mod status;
+mod targets;
 pub mod termination;
 pub mod wait;

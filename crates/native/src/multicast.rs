@@ -1,54 +1,73 @@
-//! Multicast (SSS-CORE): the same bytes for many ranks, with one completion.
+//! Multicast (SSS-CORE): the same bytes for many ranks, with one completion, over a tree of nodes.
 //!
 //! ```text
-//! origin --WRITE (targets, bytes)--> one rank of each node --stores--> its mates' memory
-//!        <--ANSWER (first failure)--
+//! origin --WRITE (targets, bytes)--> a rank of each of a few nodes --stores--> its mates' memory
+//!                                                                  --WRITE---> a rank of each of a few further nodes ...
+//!        <--ANSWER (a failure)------                               <--ANSWER--
 //! ```
 //!
 //! | record | content |
 //! |---|---|
-//! | WRITE | kind 1, zero 3, number 4, offset 8, targets 4, bytes 4; 48 bytes for each target; the bytes |
+//! | WRITE | kind 1, zero 3, number 4, offset 8, runs 4, bytes 4; 56 bytes for each run: targets 4, zero 4, the handle of the first; the bytes |
 //! | ANSWER | kind 1, zero 3, number 4, status 4, zero 4 |
 //!
-//! A record is applied to all its targets inside [`Client::record`], so it is done once. The rank that takes
-//! it checks each target as for an operation of a mate. What is longer than a record goes in several.
-//! The state is reached under the process lock alone.
+//! Who has nodes to reach hands them in at most [`FANOUT`] parts to a rank of the first node of each, which
+//! does the same with the rest of its part. So what the origin sends and is answered does not grow with the
+//! nodes, as long as the targets of a part fit a record: handles that differ in their rank alone are one run
+//! ([`crate::targets`]).
+//!
+//! A record is applied to the targets of its node inside [`Client::record`], so it is done once, and is
+//! answered when all that it was handed on to has been answered. The rank that takes it checks each target as
+//! for an operation of a mate. What is longer than a record goes in several. The state is reached under the
+//! process lock alone.
 
 use core::ffi::{c_int, c_void};
 use std::cell::{Cell, RefCell, UnsafeCell};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ptr::NonNull;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering::*;
 
 use tutti_rma::done::DoneAt;
 use tutti_runtime::job::Job;
 use tutti_runtime::rank::{self, LockedRank};
 use tutti_runtime::router::{Client, Outbox, RouteId, Router, SendError, Taken};
+use tutti_runtime::stamps::{self, Mark};
 use tutti_runtime::wrong::{self, Wrong};
 use tutti_runtime::{remote_memory, service_state};
 
 use crate::completion::{Done, End, TOUCHED, note_once};
-use crate::handle::{Handle, WORDS};
+use crate::handle::Handle;
 use crate::mates;
 use crate::status::*;
+use crate::targets::{self, RUN_BYTES};
 
 const KINDS: std::ops::Range<u8> = 0x40..0x42;
 const WRITE: u8 = 0x40;
 const ANSWER: u8 = 0x41;
 const HEAD_BYTES: usize = 24;
 const ANSWER_BYTES: usize = 16;
-const HANDLE_BYTES: usize = 8 * WORDS;
-/// Targets of one record.
-const TARGETS_MAX: usize = 32;
+/// Parts into which nodes are divided.
+const FANOUT: usize = 4;
 
-/// One operation on many ranks.
+/// What learns the end of an operation.
+#[derive(Debug)]
+enum Receiver {
+    /// The memory of this process.
+    Own(DoneAt),
+    /// The rank whose record of this number it was.
+    Sender(usize, u32),
+}
+
+/// One operation on many ranks, or the part of it that was handed to this one.
 #[derive(Debug)]
 struct Operation {
     /// Records that have not been answered; one more while they are being made.
     left: Cell<usize>,
     status: Cell<c_int>,
-    done: DoneAt,
+    receiver: Receiver,
+    /// Fences that cover it.
+    fences: RefCell<Vec<DoneAt>>,
 }
 
 impl Operation {
@@ -58,15 +77,30 @@ impl Operation {
         }
     }
 
-    fn end_part(&self) {
+    fn new(receiver: Receiver) -> Rc<Self> {
+        Rc::new(Operation { left: Cell::new(1), status: Cell::new(OK), receiver, fences: RefCell::default() })
+    }
+
+    /// Ends a part of it. When that was the last: the answer for another rank, if there is one.
+    #[must_use]
+    fn end_part(&self) -> Option<(usize, u32, c_int)> {
         self.left.set(self.left.get() - 1);
-        if self.left.get() == 0 {
-            let (done, status) = (self.done.get(), self.status.get());
-            if status != OK {
-                let _ = done.status.compare_exchange(0, status, AcqRel, Relaxed);
-            }
-            done.end();
+        if self.left.get() > 0 {
+            return None;
         }
+        let status = self.status.get();
+        self.fences.borrow().iter().for_each(|fence| fence.get().end());
+        match &self.receiver {
+            Receiver::Sender(to, id) => return Some((*to, *id, status)),
+            Receiver::Own(done) => {
+                let done = done.get();
+                if status != OK {
+                    let _ = done.status.compare_exchange(0, status, AcqRel, Relaxed);
+                }
+                done.end();
+            }
+        }
+        None
     }
 }
 
@@ -74,6 +108,15 @@ impl Operation {
 #[derive(Debug)]
 struct Pending {
     to: usize,
+    operation: Rc<Operation>,
+}
+
+/// A part of an operation that is to be handed on.
+#[derive(Debug)]
+struct Forward {
+    targets: Vec<Handle>,
+    offset: u64,
+    data: Rc<[u8]>,
     operation: Rc<Operation>,
 }
 
@@ -86,6 +129,9 @@ struct State {
     pending: HashMap<u32, Pending>,
     /// For whom, number and status.
     answers: VecDeque<(usize, u32, c_int)>,
+    forwards: VecDeque<Forward>,
+    /// Operations of this rank; those that have ended are forgotten now and then.
+    own: Vec<Weak<Operation>>,
 }
 
 static STATE: StateCell = StateCell(UnsafeCell::new(None));
@@ -110,8 +156,16 @@ pub(crate) fn register(rank: &mut LockedRank) {
     if state.is_none() {
         let route = router.borrow_mut().register(KINDS, Some(lend));
         let job = rank.job.clone();
-        *state =
-            Some(State { job, router, route, last: 0, pending: HashMap::new(), answers: VecDeque::new() });
+        *state = Some(State {
+            job,
+            router,
+            route,
+            last: 0,
+            pending: HashMap::new(),
+            answers: VecDeque::new(),
+            forwards: VecDeque::new(),
+            own: Vec::new(),
+        });
     }
 }
 
@@ -128,48 +182,94 @@ fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
     bytes.get(at..at + BYTES)?.try_into().ok()
 }
 
-impl State {
-    /// Applies a record to its targets, which are ranks of this node; none: it is none that we would send.
-    fn apply(&self, record: &[u8]) -> Option<(u32, c_int)> {
+/// A record as its receiver has read it.
+struct Read<'a> {
+    id: u32,
+    offset: u64,
+    targets: Vec<Handle>,
+    data: &'a [u8],
+}
+
+impl<'a> Read<'a> {
+    /// None: it is none that we would send.
+    fn of(record: &'a [u8], job: &Job) -> Option<Read<'a>> {
         let id = u32::from_ne_bytes(number(record, 4)?);
         let offset = u64::from_ne_bytes(number(record, 8)?);
-        let targets = u32::from_ne_bytes(number(record, 16)?) as usize;
+        let runs = u32::from_ne_bytes(number(record, 16)?) as usize;
         let bytes = u32::from_ne_bytes(number(record, 20)?) as usize;
-        let behind = targets.checked_mul(HANDLE_BYTES).filter(|_| targets <= TARGETS_MAX)? + HEAD_BYTES;
+        let behind = runs.checked_mul(RUN_BYTES)?.checked_add(HEAD_BYTES)?;
         let data = record.get(behind..).filter(|data| data.len() == bytes)?;
-        let mut first = OK;
-        for target in record[HEAD_BYTES..behind].chunks_exact(HANDLE_BYTES) {
-            let mut words = [0; WORDS];
-            for (word, part) in words.iter_mut().zip(target.chunks_exact(8)) {
-                *word = u64::from_ne_bytes(number(part, 0)?);
-            }
-            let handle = Handle::from_words(words);
-            let is_here = handle.is_right(&self.job) && self.job.local_ranks().contains(handle.rank as usize);
+        let targets = targets::decode(&record[HEAD_BYTES..behind], job.id(), job.ranks())?;
+        Some(Read { id, offset, targets, data })
+    }
+}
+
+impl State {
+    /// Applies a record to the targets of this node, and hands the rest on.
+    fn apply(&mut self, from: usize, record: Read<'_>) {
+        let Read { id, offset, targets, data } = record;
+        let operation = Operation::new(Receiver::Sender(from, id));
+        let (here, rest) = targets.into_iter().partition::<Vec<Handle>, _>(|target| self.is_here(target));
+        for target in here {
             // SAFETY: a slice.
-            let write = || unsafe { mates::write(&self.job, &handle, offset, data.as_ptr(), data.len()) };
-            let status = if is_here { write() } else { NO_REGION_STATUS };
-            if first == OK {
-                first = status;
+            operation.note(unsafe { mates::write(&self.job, &target, offset, data.as_ptr(), data.len()) });
+        }
+        if !rest.is_empty() {
+            let data: Rc<[u8]> = data.into();
+            for targets in self.parts(rest) {
+                operation.left.set(operation.left.get() + 1);
+                let (data, operation) = (data.clone(), operation.clone());
+                self.forwards.push_back(Forward { targets, offset, data, operation });
             }
         }
-        Some((id, first))
+        self.end_part(&operation);
+    }
+
+    fn is_here(&self, target: &Handle) -> bool {
+        self.job.local_ranks().contains(target.rank as usize)
+    }
+
+    /// Targets of other nodes in parts, each for a rank of its first node.
+    fn parts(&self, targets: Vec<Handle>) -> Vec<Vec<Handle>> {
+        targets::parts(targets, FANOUT, |target| self.job.node_of(target.rank as usize))
+    }
+
+    fn end_part(&mut self, operation: &Operation) {
+        self.answers.extend(operation.end_part());
     }
 
     fn end(&mut self, id: u32, status: c_int) {
         if let Some(pending) = self.pending.remove(&id) {
             pending.operation.note(status);
-            pending.operation.end_part();
+            self.end_part(&pending.operation);
         }
+    }
+
+    /// The rank to which a part was to go has left: a rank behind it takes its place. The operation lasts on
+    /// for as many parts as are left of it.
+    fn reroute(&mut self, forward: Forward) {
+        let Forward { targets, offset, data, operation } = forward;
+        let (lost, rest) =
+            targets.split_at(targets.iter().take_while(|one| one.rank == targets[0].rank).count());
+        debug_assert!(!lost.is_empty(), "a part has targets");
+        operation.note(GONE);
+        for targets in if rest.is_empty() { Vec::new() } else { self.parts(rest.to_vec()) } {
+            operation.left.set(operation.left.get() + 1);
+            let (data, operation) = (data.clone(), operation.clone());
+            self.forwards.push_back(Forward { targets, offset, data, operation });
+        }
+        self.end_part(&operation);
     }
 }
 
 // SAFETY: it has no bulk messages.
 unsafe impl Client for State {
     fn record(&mut self, from: usize, record: &[u8]) -> Taken {
+        let begun_ns = stamps::begin();
         match (record[0], number(record, 4), number(record, 8)) {
-            (WRITE, ..) => match self.apply(record) {
-                Some((id, status)) => {
-                    self.answers.push_back((from, id, status));
+            (WRITE, ..) => match Read::of(record, &self.job) {
+                Some(record) => {
+                    self.apply(from, record);
                     service_state::note_applied();
                 }
                 None => wrong::count(from, Wrong::Form),
@@ -183,6 +283,9 @@ unsafe impl Client for State {
                 }
             }
             _ => wrong::count(from, Wrong::Form),
+        }
+        if let Some(begun_ns) = begun_ns {
+            stamps::note(Mark::Applied, begun_ns, record.len());
         }
         Taken::Yes
     }
@@ -227,37 +330,63 @@ unsafe impl Client for State {
             }
             self.answers.pop_front();
         }
-        outbox.note_owing(!self.answers.is_empty());
+        // One whose FIFO is full holds up no other.
+        for _ in 0..self.forwards.len() {
+            let Some(forward) = self.forwards.pop_front() else { break };
+            let to = forward.targets[0].rank as usize;
+            let id = self.last.wrapping_add(1);
+            let mut head = head_of(forward.offset, &forward.targets, forward.data.len());
+            head[4..8].copy_from_slice(&id.to_ne_bytes());
+            match outbox.try_send(to, &head, &forward.data) {
+                Ok(()) => {
+                    note_handed(head.len() + forward.data.len());
+                    self.last = id;
+                    self.pending.insert(id, Pending { to, operation: forward.operation });
+                }
+                Err(SendError::Full) => self.forwards.push_back(forward),
+                Err(_) => self.reroute(forward),
+            }
+        }
+        outbox.note_owing(!self.answers.is_empty() || !self.forwards.is_empty());
     }
 }
 
 /// What a record says before its bytes; its number follows when it leaves.
-fn head_of(offset: u64, targets: &[&Handle], bytes: usize) -> Vec<u8> {
+fn head_of(offset: u64, targets: &[Handle], bytes: usize) -> Vec<u8> {
+    let runs = targets::encode(targets);
     let mut head = vec![WRITE, 0, 0, 0, 0, 0, 0, 0];
     head.extend(offset.to_ne_bytes());
-    head.extend((targets.len() as u32).to_ne_bytes());
+    head.extend(((runs.len() / RUN_BYTES) as u32).to_ne_bytes());
     head.extend((bytes as u32).to_ne_bytes());
-    head.extend(targets.iter().flat_map(|target| target.words()).flat_map(u64::to_ne_bytes));
+    head.extend(runs);
     head
 }
 
-/// Hands a record over; false: there is no room yet.
-fn try_send(to: usize, head: &mut [u8], data: &[u8], operation: &Rc<Operation>) -> bool {
+/// A record of so many bytes was handed to the network.
+fn note_handed(bytes: usize) {
+    if let Some(now_ns) = stamps::begin() {
+        stamps::note(Mark::Handed, now_ns, bytes);
+    }
+}
+
+/// Hands a record over; none: there is no room yet. False: its rank has left.
+fn try_send(to: usize, head: &mut [u8], data: &[u8], operation: &Rc<Operation>) -> Option<bool> {
     // SAFETY: the callers hold the process lock.
-    let Some(state) = (unsafe { state() }) else { return true };
+    let Some(state) = (unsafe { state() }) else { return Some(false) };
     let id = state.last.wrapping_add(1);
     head[4..8].copy_from_slice(&id.to_ne_bytes());
     let sent = state.router.borrow_mut().outbox(state.route).try_send(to, head, data);
     match sent {
         Ok(()) => {
+            note_handed(head.len() + data.len());
             state.last = id;
             operation.left.set(operation.left.get() + 1);
             state.pending.insert(id, Pending { to, operation: operation.clone() });
         }
-        Err(SendError::Full) => return false,
-        Err(_) => operation.note(GONE),
+        Err(SendError::Full) => return None,
+        Err(_) => return Some(false),
     }
-    true
+    Some(true)
 }
 
 fn transmit() {
@@ -285,18 +414,17 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
         // SAFETY: this call waits for the end.
         End::Wait => unsafe { DoneAt::new(NonNull::from(&own)) },
     };
-    let operation = Rc::new(Operation { left: Cell::new(1), status: Cell::new(OK), done });
-    let mut nodes: BTreeMap<usize, Vec<&Handle>> = BTreeMap::new();
+    let operation = Operation::new(Receiver::Own(done));
     let job = rank.job.clone();
-    for handle in handles {
-        if job.local_ranks().contains(handle.rank as usize) {
-            // SAFETY: our contract.
-            operation.note(unsafe { mates::write(&job, handle, offset, from.cast(), bytes) });
-        } else {
-            nodes.entry(job.node_of(handle.rank as usize)).or_default().push(handle);
-        }
+    let (here, rest) = handles
+        .iter()
+        .copied()
+        .partition::<Vec<Handle>, _>(|handle| job.local_ranks().contains(handle.rank as usize));
+    for handle in here {
+        // SAFETY: our contract.
+        operation.note(unsafe { mates::write(&job, &handle, offset, from.cast(), bytes) });
     }
-    let router = if nodes.is_empty() { None } else { rank.router.clone() };
+    let router = if rest.is_empty() { None } else { rank.router.clone() };
     if let Some(router) = router {
         register(&mut rank);
         // Waits below look at it too.
@@ -307,18 +435,32 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
             // SAFETY: our contract.
             _ => unsafe { std::slice::from_raw_parts(from.cast(), bytes) },
         };
-        for targets in nodes.values().flat_map(|targets| targets.chunks(TARGETS_MAX)) {
+        let node = |handle: &Handle| job.node_of(handle.rank as usize);
+        let mut parts: VecDeque<Vec<Handle>> = targets::parts(rest, FANOUT, node).into();
+        while let Some(targets) = parts.pop_front() {
             let to = targets[0].rank as usize;
-            note_once(&TOUCHED, to);
-            let piece_bytes = record_bytes_max - HEAD_BYTES - targets.len() * HANDLE_BYTES;
+            let piece_bytes = record_bytes_max - HEAD_BYTES - targets::encode(&targets).len();
             let mut skip = 0;
             loop {
                 let piece = &data[skip..bytes.min(skip + piece_bytes)];
-                let mut head = head_of(offset.wrapping_add(skip as u64), targets, piece.len());
-                if !try_send(to, &mut head, piece, &operation) {
+                let mut head = head_of(offset.wrapping_add(skip as u64), &targets, piece.len());
+                let mut sent = try_send(to, &mut head, piece, &operation);
+                if sent.is_none() {
                     transmit();
-                    remote_memory::wait(&mut rank, |_| try_send(to, &mut head, piece, &operation));
+                    remote_memory::wait(&mut rank, |_| {
+                        sent = try_send(to, &mut head, piece, &operation);
+                        sent.is_some()
+                    });
                 }
+                if sent == Some(false) {
+                    operation.note(GONE);
+                    // The others of this part are reached by another one of them, from the first byte on.
+                    let rest: Vec<Handle> =
+                        targets.iter().copied().filter(|target| target.rank as usize != to).collect();
+                    parts.extend(targets::parts(rest, FANOUT, node));
+                    break;
+                }
+                note_once(&TOUCHED, to);
                 skip += piece.len();
                 if skip >= bytes {
                     break;
@@ -326,8 +468,14 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
             }
         }
         transmit();
+        // SAFETY: the lock is ours.
+        if let Some(state) = unsafe { state() } {
+            state.own.retain(|own| own.upgrade().is_some_and(|own| own.left.get() > 0));
+            state.own.push(Rc::downgrade(&operation));
+        }
     }
-    operation.end_part();
+    let unsent = operation.end_part();
+    debug_assert!(unsent.is_none(), "an operation of this rank ends in this process");
     match end {
         End::Wait => {
             if own.count.load(Acquire) == 0 {
@@ -337,4 +485,15 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
         }
         _ => OK,
     }
+}
+
+/// Has a fence cover the operations of this rank that have not ended: how many they are.
+///
+/// # Safety
+/// The caller holds the process lock, and the fence stays where it is until all have ended.
+pub(crate) unsafe fn cover(fence: DoneAt) -> i64 {
+    // SAFETY: our contract.
+    let Some(state) = (unsafe { state() }) else { return 0 };
+    let open = state.own.iter().filter_map(Weak::upgrade).filter(|own| own.left.get() > 0);
+    open.map(|own| own.fences.borrow_mut().push(fence)).count() as i64
 }

@@ -29,6 +29,7 @@ pub use crate::change::{Change, Piece};
 use crate::completion::{Done, End, POSTED, TOUCHED, note_once};
 use crate::handle::{ATOMIC, Handle, QUEUE, READ, WRITE};
 use crate::mates::{self, check};
+use crate::multicast;
 use crate::published;
 use crate::region::{self, Taker};
 use crate::status::*;
@@ -353,6 +354,11 @@ pub unsafe fn start_barrier(barrier: NonNull<Barrier>) -> c_int {
     let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
     // SAFETY: our contract.
     let done = unsafe { DoneAt::new(barrier.cast()) };
+    // A rank that has acknowledged a multicast may have to hand it on.
+    // SAFETY: the lock is ours; our contract.
+    let covered = unsafe { multicast::cover(done) };
+    // SAFETY: our contract.
+    unsafe { (*barrier.as_ptr()).expected += covered };
     for to in touched {
         let Some(mut memory) = rank.remote_memory() else { break };
         let mut pushed = memory.settle_all(to, done);
