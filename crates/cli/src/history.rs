@@ -47,6 +47,8 @@ struct Event {
     #[serde(default)]
     first_ranks: Vec<u32>,
     output_state: Option<OutputState>,
+    #[serde(default)]
+    note: String,
 }
 
 /// The jobs of all logs of this node ([`paths::histories`]) that are over, by number. With `is_alone` no
@@ -157,6 +159,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         uid: event.uid.unwrap_or(own),
         state: JobState::Waiting,
         name: event.name,
+        kept_note: event.note,
         limit_ms: None,
         ranks: event.ranks.unwrap_or(0),
         nodes: event.nodes,

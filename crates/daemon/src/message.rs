@@ -43,7 +43,7 @@ pub(crate) use room::{
     ASK_BYTES_MAX, MESSAGE_BYTES_MAX, SPAWNED_BYTES_MAX, STATE_BYTES_MAX, USER_REPORTED_BYTES_MAX,
     USER_STATE_BYTES_MAX,
 };
-pub use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, NAME_CHARS_MAX};
+pub use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, NAME_CHARS_MAX, NOTE_BYTES_MAX};
 pub use tutti_protocol::environment::{Environment, Environments};
 pub use tutti_protocol::output;
 pub use tutti_protocol::terms::Terms;

@@ -11,6 +11,8 @@ use crate::array::{Array, ArrayTask, InArray};
 
 /// Characters of a job's name, at most.
 pub const NAME_CHARS_MAX: usize = 64;
+/// Bytes of a job's note, at most.
+pub const NOTE_BYTES_MAX: usize = 4096;
 /// Jobs that one job may wait for, at most.
 pub const BATCH_AFTER_MAX: usize = 256;
 
@@ -90,6 +92,10 @@ pub struct Batch {
     /// Part that it has in an array.
     #[serde(default)]
     pub array_part: InArray,
+    /// Text that the submitting program keeps with the job, and daemons do not read; [`NOTE_BYTES_MAX`]
+    /// bytes at most.
+    #[serde(default)]
+    pub annotation: String,
 }
 
 /// Conditions under which a job starts, besides the ends of others.
@@ -112,6 +118,12 @@ pub struct After {
 }
 
 impl Batch {
+    /// Text that the submitting program keeps with the job.
+    #[must_use]
+    pub fn note(&self) -> &str {
+        &self.annotation
+    }
+
     /// As the controller keeps it: others read the name on their terminals.
     #[must_use]
     pub fn cleaned(mut self) -> Self {

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::variables;
+
 /// Environment variable that names the folder.
 pub const FOLDER_VARIABLE: &str = "TUTTI_DIR";
 /// Environment variable that names the socket of the daemon to be asked.
@@ -147,7 +149,9 @@ pub fn regions(daemon: &Path) -> PathBuf {
 /// The folder of the daemon that `mpiexec` starts by itself: one for each user, pid namespace and batch job.
 pub fn on_demand() -> PathBuf {
     let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
-    let batch = BATCH_VARIABLES.iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
+    let is_real = |name: &&&str| !name.starts_with("SLURM_") || !variables::is_slurm_stand_in();
+    let batch = BATCH_VARIABLES.iter().filter(is_real).find_map(|name| std::env::var(name).ok());
+    let batch = batch.unwrap_or_default();
     let batch: String = batch.chars().filter(char::is_ascii_alphanumeric).take(32).collect();
     folder().join(format!("{ON_DEMAND}{space}-{batch}").trim_end_matches('-'))
 }

@@ -374,6 +374,9 @@ pub struct JobRow {
     /// Part that it has in an array.
     #[serde(default)]
     pub in_array: InArray,
+    /// Text that the program which submitted it keeps with it; empty: none.
+    #[serde(default)]
+    pub kept_note: String,
 }
 
 impl JobRow {
@@ -399,6 +402,24 @@ impl JobRow {
     #[must_use]
     pub fn hold(&self) -> Option<HeldBy> {
         self.on_hold
+    }
+
+    /// Text that the program which submitted it keeps with it; empty: none.
+    #[must_use]
+    pub fn note(&self) -> &str {
+        &self.kept_note
+    }
+
+    /// Whether its program is a script that runs once.
+    #[must_use]
+    pub fn is_script(&self) -> bool {
+        self.script
+    }
+
+    /// The job whose step it is.
+    #[must_use]
+    pub fn owner(&self) -> Option<JobId> {
+        self.step_of
     }
 
     /// Part that the job has in scripts: a line of `tutti status`.

@@ -20,6 +20,16 @@ pub const ARRAY_MIN: &str = "TUTTI_ARRAY_MIN";
 /// See [`ARRAY_COUNT`].
 pub const ARRAY_MAX: &str = "TUTTI_ARRAY_MAX";
 
+/// Variable that jobs of the stand-ins for Slurm's commands have beside the variables that Slurm sets: those
+/// are not a real Slurm's. Only the stand-ins read its value.
+pub const SLURM: &str = "TUTTI_SLURM";
+
+/// Whether the variables of a Slurm around this process are those of the stand-ins for its commands.
+#[must_use]
+pub fn is_slurm_stand_in() -> bool {
+    std::env::var_os(SLURM).is_some_and(|value| !value.is_empty())
+}
+
 /// All that anything here reads or sets (docs/user/environment.md).
 pub const VARIABLES: &[&str] = &[
     "TUTTI_ABI_ONLY",
@@ -73,6 +83,8 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_SINGLETON",
     "TUTTI_SIZE",
     "TUTTI_SKIPPED",
+    SLURM,
+    "TUTTI_SLURM_SCRIPT",
     "TUTTI_SPAWNED",
     "TUTTI_STARTER",
     "TUTTI_STATE",

@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
+use tutti_protocol::variables;
+
 /// What this machine is called.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -19,7 +21,7 @@ impl Machine {
     pub fn this() -> Self {
         Machine {
             name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            slurm: std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()),
+            slurm: slurm_name(),
             known: std::fs::read_to_string("/etc/hosts").unwrap_or_default(),
         }
     }
@@ -43,6 +45,12 @@ impl Machine {
             words.any(|name| name.eq_ignore_ascii_case(host)).then(|| address(first))?
         })
     }
+}
+
+/// What a real Slurm calls this machine; none: there is none, or its commands are stand-ins.
+fn slurm_name() -> Option<String> {
+    let name = || std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
+    (!variables::is_slurm_stand_in()).then(name).flatten()
 }
 
 /// A name without its domain.

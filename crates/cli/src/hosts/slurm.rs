@@ -1,5 +1,7 @@
 //! The nodes of a Slurm allocation, as its environment names them.
 
+use tutti_protocol::variables;
+
 use crate::cluster::Host;
 
 /// Nodes, at most: a list that names more is none.
@@ -7,6 +9,10 @@ const NODES_MAX: usize = 100_000;
 
 /// The nodes of the allocation that this process is in, with the tasks of each; none: there is no allocation.
 pub fn allocation(variable: &impl Fn(&str) -> Option<String>) -> Option<Vec<Host>> {
+    // The stand-ins for Slurm's commands set the same variables.
+    if variable(variables::SLURM).is_some() {
+        return None;
+    }
     let names = nodes(&variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST"))?)?;
     let all = || variable("SLURM_NTASKS").or_else(|| variable("SLURM_NPROCS"));
     let tasks = match &names[..] {
@@ -106,5 +112,6 @@ mod tests {
         assert_eq!(of(&[("SLURM_JOB_NODELIST", "n1"), ("SLURM_NTASKS", "3")]), Some(vec![Some(3)]));
         assert_eq!(of(&[("SLURM_NODELIST", "n[1-2]"), ("SLURM_NTASKS", "3")]), Some(vec![None, None]));
         assert_eq!(of(&[("SLURM_NTASKS", "3")]), None);
+        assert_eq!(of(&[("SLURM_JOB_NODELIST", "n1"), (variables::SLURM, "{}")]), None);
     }
 }

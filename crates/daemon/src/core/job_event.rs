@@ -53,6 +53,9 @@ pub struct Submitted {
     /// Name that its user has given.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// Text that the program which submitted it keeps with it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
     /// Number of ranks.
     pub ranks: u64,
     /// Its number as a task of an array, such as 12_3.

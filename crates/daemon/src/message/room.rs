@@ -58,7 +58,7 @@ impl Launch {
 
     /// What it takes in memory beside its environment, about.
     pub(crate) fn memory_bytes_held(&self) -> usize {
-        JOB_BYTES + programs_bytes(&self.job)
+        JOB_BYTES + programs_bytes(&self.job) + self.batch.note().len()
     }
 
     /// Bytes that the part of a node may say in lines, pids, cores, addresses and ends

@@ -31,6 +31,7 @@ pub(super) fn list(
         uid: job.launch.user.uid,
         state: job.state(),
         name: job.launch.batch.name.clone(),
+        kept_note: job.launch.batch.note().to_owned(),
         limit_ms: job.launch.batch.limit().map(|(limit_ms, _)| limit_ms),
         ranks: job.launch.ranks() + job.later_ranks(),
         nodes: job.launch.places().iter().map(|(node, _)| members.name(*node)).collect(),

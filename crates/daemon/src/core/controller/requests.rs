@@ -16,8 +16,8 @@ use crate::core::outbox::{Effect, Outbox};
 use crate::core::relay::Relay;
 use crate::members::NodeId;
 use crate::message::{
-    Answer, BATCH_AFTER_MAX, Control, JobId, JobRow, Launch, Notice, Request, Routed, Run, Steps, Submit,
-    User,
+    Answer, BATCH_AFTER_MAX, Control, JobId, JobRow, Launch, NOTE_BYTES_MAX, Notice, Request, Routed, Run,
+    Steps, Submit, User,
 };
 
 /// Why a job ended whose front end was there no more.
@@ -224,6 +224,9 @@ impl Controller {
         if submit.batch.after.len() > BATCH_AFTER_MAX {
             return Some(Answer::Refused(format!("a job can wait for {BATCH_AFTER_MAX} others at most")));
         }
+        if submit.batch.note().len() > NOTE_BYTES_MAX {
+            return Some(Answer::Refused(format!("the note of a job has {NOTE_BYTES_MAX} bytes at most")));
+        }
         for after in &submit.batch.after {
             if self.jobs.get(after.job).is_some() {
             } else if self.jobs.may_learn(after.job, local.now_ms, local.config.lost_ms) {
@@ -340,6 +343,7 @@ impl Controller {
         let submitted = Submitted {
             uid: launch.user.uid,
             name: launch.batch.name.clone(),
+            note: launch.batch.note().to_owned(),
             ranks: launch.ranks(),
             array_task: launch.batch.array_task().map(|task| task.to_string()),
         };
