@@ -47,6 +47,8 @@ const NAME: &std::ffi::CStr = c"tutti-pmix";
 const START_NS: u64 = 60_000_000_000;
 /// Between two looks at whether it has been stopped.
 const LOOK_NS: u64 = 1_000_000_000;
+/// A freeze of the job by signals, which reaches one process after the other, is not seen so often in a row.
+const STOPPED_LOOKS: u32 = 3;
 /// From the end of its socket to that of the process, about.
 const END_WAIT_NS: i64 = 200_000_000;
 /// From the end of the ranks to that of what they have sent, at most.
@@ -104,8 +106,8 @@ pub struct Pmix {
     fences: Fences,
     started_ns: u64,
     look_ns: u64,
-    /// It was stopped at the last look.
-    was_stopped: bool,
+    /// At so many looks one after the other it was stopped.
+    stopped_looks: u32,
 }
 
 /// Fences of all ranks of the job.
@@ -162,7 +164,7 @@ impl Pmix {
             fences: Fences { alone: job.part.is_none(), ..Fences::default() },
             started_ns: now_ns(),
             look_ns: now_ns() + LOOK_NS,
-            was_stopped: false,
+            stopped_looks: 0,
         };
         pmix.flush();
         Ok(pmix)
@@ -239,16 +241,22 @@ impl Pmix {
         self.control.as_ref().map(|_| self.look_ns)
     }
 
-    /// Looks whether it still works. `is_frozen`: the job is, and perhaps the server with it.
-    pub fn handle_time(&mut self, now_ns: u64, is_frozen: bool) -> Vec<PmixEvent> {
+    /// Whether a signal has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        Stat::of(self.pid).is_some_and(|stat| stat.is_stopped())
+    }
+
+    /// The time of [`Self::due_ns`]. `is_stopped`: a signal has stopped it, and not the job with it. The job
+    /// ends when that is so at [`STOPPED_LOOKS`] looks one after the other.
+    pub fn handle_time(&mut self, now_ns: u64, is_stopped: bool) -> Vec<PmixEvent> {
         let mut events = Vec::new();
         if now_ns < self.look_ns || self.control.is_none() {
             return events;
         }
         self.look_ns = now_ns + LOOK_NS;
-        let is_stopped = !is_frozen && Stat::of(self.pid).is_some_and(|stat| stat.is_stopped());
+        self.stopped_looks = if is_stopped { self.stopped_looks + 1 } else { 0 };
         let pid = self.pid.as_raw_nonzero();
-        if is_stopped && self.was_stopped {
+        if self.stopped_looks >= STOPPED_LOOKS {
             let line = format!(
                 "the PMIx server (tutti-pmix, pid {pid}) has been stopped by a signal: its ranks would wait for ever"
             );
@@ -260,7 +268,6 @@ impl Pmix {
             );
             self.fail(line, &mut events);
         }
-        self.was_stopped = is_stopped;
         events
     }
 

@@ -473,6 +473,12 @@ impl Ranks {
         self.ranks.iter().any(|rank| rank.pid() == Some(pid) || rank.inner_pid == Some(pid))
     }
 
+    /// Whether a signal has stopped a rank.
+    pub fn are_any_stopped(&self) -> bool {
+        let living = self.ranks.iter().filter(|rank| !rank.dead).filter_map(Rank::pid);
+        living.filter_map(Stat::of).any(|stat| stat.is_stopped())
+    }
+
     /// Whether a process group is that of a rank that is dead, also where its death has not been handled yet.
     pub fn is_group_of_dead(&self, group: i32) -> bool {
         let is_dead =

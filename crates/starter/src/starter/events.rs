@@ -366,8 +366,7 @@ impl Starter {
         self.handle_watch_time(now_ns);
         self.handle_idle_time(now_ns);
         self.handle_spawn_time(now_ns);
-        let is_frozen = self.frozen || self.suspended;
-        self.run_pmix(|pmix| pmix.handle_time(now_ns, is_frozen));
+        self.look_at_pmix(now_ns);
         self.watch_memory(now_ns);
         self.parts.tickets.iter_mut().for_each(|tickets| tickets.handle_time(now_ns));
         if let Some(jobs) = self.parts.connections.poll(now_ns) {

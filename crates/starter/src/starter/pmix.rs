@@ -3,6 +3,7 @@
 use rustix::process::Pid;
 
 use super::Starter;
+use crate::parts::Parts;
 use crate::pmix::{Pmix, PmixEvent};
 use crate::readiness::now_ns;
 
@@ -10,6 +11,21 @@ impl Starter {
     /// The server, which lives until its ranks are dead and what they have sent has come.
     pub(super) fn pmix_server(&self) -> Option<Pid> {
         self.parts.foreign.as_ref().and_then(|foreign| foreign.pmix.as_ref()).map(Pmix::pid)
+    }
+
+    /// Looks whether the server still works. Where jobs are frozen by signals it is stopped with the ranks,
+    /// and a daemon that does it for its turns tells nobody.
+    pub(super) fn look_at_pmix(&mut self, now_ns: u64) {
+        let due_ns = self.parts.foreign.as_ref().and_then(|foreign| foreign.pmix.as_ref()?.due_ns());
+        if due_ns.is_some_and(|due_ns| now_ns >= due_ns) {
+            let is_frozen = self.frozen || self.suspended;
+            let Parts { foreign, ranks, .. } = &mut self.parts;
+            let pmix = foreign.as_mut().and_then(|foreign| foreign.pmix.as_mut());
+            let is_stopped = pmix.is_some_and(|pmix| pmix.is_stopped());
+            // The ranks after the server: they are stopped in one go, and go on in one.
+            let is_alone = is_stopped && !is_frozen && !ranks.are_any_stopped();
+            self.run_pmix(|pmix| pmix.handle_time(now_ns, is_alone));
+        }
     }
 
     /// All ranks are dead. What a rank has sent to explain its end may still be on its way.
