@@ -337,6 +337,40 @@ fn mpich_runs_on(name: &str, more: &[&str]) {
 }
 
 #[test]
+fn open_mpi_program_runs_on_a_cluster() {
+    open_mpi_runs_on("cluster-open-mpi", &[]);
+}
+
+#[test]
+fn open_mpi_program_runs_on_a_cluster_of_network_namespaces() {
+    if crate::nodes::have_namespaces() {
+        open_mpi_runs_on("cluster-open-mpi-netns", &["--netns"]);
+    }
+}
+
+#[track_caller]
+fn open_mpi_runs_on(name: &str, more: &[&str]) {
+    let Some(open_mpi) = tutti_tests::peers::open_mpi() else { return };
+    let cluster = Cluster::up(name, 3, more);
+    let scratch = tutti_tests::Scratch::new(&format!("{name}-program"));
+    let file = scratch.path().join("foreign");
+    let mut mpicc = std::process::Command::new(open_mpi.join("bin/mpicc"));
+    mpicc.arg("-o").arg(&file).arg(tutti_tests::root().join("tests/foreign/c/foreign.c"));
+    tutti_tests::run(&mut mpicc, crate::harness::LIMIT).expect_success();
+    let file = file.to_str().expect("UTF-8");
+    for (nodes, on_node) in [("1", 4), ("2", 2)] {
+        let ran = cluster.run(&["run", "-N", nodes, "-n", "4", file]).expect_success();
+        for rank in 0..4 {
+            let line = format!("rank {rank} of 4, {on_node} on its node, sum 6, last 3\n");
+            assert!(ran.stdout.contains(&line), "{line}{ran}");
+        }
+    }
+    let ran = cluster.run(&["run", "-N", "3", "-n", "3", file, "abort"]);
+    assert_eq!(ran.code(), 7, "{ran}");
+    assert!(ran.stderr.contains("called MPI_Abort(7)"), "{ran}");
+}
+
+#[test]
 fn run_has_the_status_of_shmem_global_exit_on_all_nodes() {
     let cluster = Cluster::up("cluster-global-exit", 2, &[]);
     let scratch = Scratch::new("cluster-global-exit-programs");

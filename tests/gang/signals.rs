@@ -59,6 +59,20 @@ fn signals_switch_jobs_without_cgroups() {
     traffic.end(jobs);
 }
 
+/// Their PMIx servers are stopped with them, which is no fault of these.
+#[test]
+fn signals_switch_jobs_of_open_mpi_without_cgroups() {
+    let Some(traffic) = Traffic::of_open_mpi("gang-signals-open-mpi") else { return };
+    let Some(cluster) = up("gang-signals-open-mpi", 2, &["--slice", "100"]) else { return };
+    let jobs: Vec<_> = (1..=2).map(|job| traffic.start(&cluster, job, 2, 4, None)).collect();
+    let ranks: Vec<Vec<Pid>> = jobs.iter().map(ranks_of).collect();
+    for _ in 0..30 {
+        await_that("the second stands still", || is_stopped(&ranks[1]));
+        await_that("the first stands still", || is_stopped(&ranks[0]));
+    }
+    traffic.end(jobs);
+}
+
 #[test]
 fn signals_idle_gang_is_found_without_cgroups() {
     // Its slice is an hour: whoever runs beside it runs because it was found idle.

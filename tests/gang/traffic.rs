@@ -48,6 +48,17 @@ impl Traffic {
         Some(Traffic { scratch, program, options: &["--own-mpi"], env })
     }
 
+    /// The same with Open MPI.
+    pub fn of_open_mpi(name: &str) -> Option<Self> {
+        let mpicc = tutti_tests::peers::open_mpi()?.join("bin/mpicc");
+        let scratch = Scratch::new(&format!("{name}-files"));
+        let program = scratch.path().join("traffic");
+        let mut command = Command::new(mpicc);
+        command.arg("-O2").arg("-o").arg(&program).arg(tutti_tests::root().join(SOURCE));
+        tutti_tests::run(&mut command, LIMIT).expect_success();
+        Some(Traffic { scratch, program, options: &[], env: &[] })
+    }
+
     fn go(&self) -> PathBuf {
         self.scratch.path().join("go")
     }
@@ -179,6 +190,19 @@ fn mpich_programs_take_turns() {
     let Some(foreign) = Traffic::of_mpich("gang-mpich") else { return };
     let own = Traffic::new("gang-mpich-own");
     let cluster = Cluster::up("gang-mpich", 2, &["--slice", "5"]);
+    let jobs: Vec<_> = (1..=2).map(|job| foreign.start(&cluster, job, job, 2, None)).collect();
+    let beside = own.start(&cluster, 3, 2, 2, None);
+    let Some(mut seen) = Turns::of(&[&jobs[0], &jobs[1], &beside]) else { return };
+    seen.await_more(200, PATIENCE);
+    foreign.end(jobs);
+    own.end(vec![beside]);
+}
+
+#[test]
+fn open_mpi_programs_take_turns() {
+    let Some(foreign) = Traffic::of_open_mpi("gang-open-mpi") else { return };
+    let own = Traffic::new("gang-open-mpi-own");
+    let cluster = Cluster::up("gang-open-mpi", 2, &["--slice", "5"]);
     let jobs: Vec<_> = (1..=2).map(|job| foreign.start(&cluster, job, job, 2, None)).collect();
     let beside = own.start(&cluster, 3, 2, 2, None);
     let Some(mut seen) = Turns::of(&[&jobs[0], &jobs[1], &beside]) else { return };
