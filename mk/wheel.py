@@ -31,9 +31,9 @@ COMMANDS = {
     "tutticxx": "tutticxx",
 }
 CALLED = """#!/bin/bash
-# The same program as tutti, which behaves by its name.
+# One program, which behaves by its name.
 self=$(readlink -f -- "$0") || exit 1
-exec -a {name} "${{self%/*}}/tutti" "$@"
+exec -a {name} "${{self%/*}}/{program}" "$@"
 """
 METADATA = """Metadata-Version: 2.1
 Name: tutti-mpi
@@ -76,7 +76,9 @@ def in_place_of_link(path, place):
     """The text that stands for a link of the tree; none: a copy does."""
     name = path.name
     if place.startswith("bin/") and os.readlink(path) == "tutti":
-        return CALLED.format(name=name)
+        return CALLED.format(name=name, program="tutti")
+    if place.startswith("share/tutti/slurm/bin/"):
+        return CALLED.format(name=name, program=os.readlink(path))
     if place.startswith("lib/") and name.endswith(".so"):
         return f"/* For the linker. */\nINPUT({os.readlink(path)})\n"
     if place.startswith("include/"):

@@ -30,16 +30,17 @@ const ON_THE_PATH: [(&str, &str); 6] = [
 ];
 /// The rest, with its mode. The starter cannot be read but by its owner: so the kernel lets no user trace one
 /// of its own from its first instruction on, and take root's descriptors from it.
-const COMMANDS: [(&str, &str, u32); 5] = [
+const COMMANDS: [(&str, &str, u32); 6] = [
     ("tutti", "bin/tutti", 0o755),
     ("tuttid", "bin/tuttid", 0o755),
     ("tutti-top", "libexec/tutti/tutti-top", 0o755),
     ("tutti-pmix", "libexec/tutti/tutti-pmix", 0o755),
+    ("tutti-slurm", "libexec/tutti/tutti-slurm", 0o755),
     ("tutti-starter", "libexec/tutti/tutti-starter", 0o711),
 ];
 
 /// Other names of files: place, and what it leads to as seen from there.
-const LINKS: [(&str, &str); 16] = [
+const LINKS: [(&str, &str); 24] = [
     // Where the headers of OpenSHMEM stood before version 1.1; programs may still include them there
     // (annex F).
     ("include/mpp/shmem.h", "../shmem.h"),
@@ -49,6 +50,15 @@ const LINKS: [(&str, &str); 16] = [
     ("bin/mpiexec", "tutti"),
     ("bin/mpirun", "tutti"),
     ("bin/oshrun", "tutti"),
+    // Slurm's commands, in a folder that only those put on their path who want them.
+    ("share/tutti/slurm/bin/sacct", "../../../../libexec/tutti/tutti-slurm"),
+    ("share/tutti/slurm/bin/salloc", "../../../../libexec/tutti/tutti-slurm"),
+    ("share/tutti/slurm/bin/sbatch", "../../../../libexec/tutti/tutti-slurm"),
+    ("share/tutti/slurm/bin/scancel", "../../../../libexec/tutti/tutti-slurm"),
+    ("share/tutti/slurm/bin/scontrol", "../../../../libexec/tutti/tutti-slurm"),
+    ("share/tutti/slurm/bin/sinfo", "../../../../libexec/tutti/tutti-slurm"),
+    ("share/tutti/slurm/bin/squeue", "../../../../libexec/tutti/tutti-slurm"),
+    ("share/tutti/slurm/bin/srun", "../../../../libexec/tutti/tutti-slurm"),
     ("share/man/man1/oshrun.1", "mpiexec.1"),
     ("lib/libsma.so", "libsma.so.1"),
     ("bin/oshc++", "oshcxx"),
@@ -203,6 +213,8 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     for (name, page) in manual::pages(&table, &manual, VERSION) {
         tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
     }
+    let page = read(&source.join("crates/slurm/tutti-slurm.7"))?.replace("@VERSION@", VERSION);
+    tree.file("share/man/man7/tutti-slurm.7", page.as_bytes(), 0o644)?;
     let unit = read(&source.join("mk/tuttid.service"))?;
     tree.file("lib/systemd/system/tuttid.service", unit.as_bytes(), 0o644)?;
     for (place, to) in LINKS {

@@ -1,0 +1,31 @@
+//! Users and this machine by name and number.
+
+/// The number of a user of this name, or the number itself; none: there is no such user.
+#[must_use]
+pub fn uid_of(name: &str) -> Option<u32> {
+    if let Ok(uid) = name.parse() {
+        return Some(uid);
+    }
+    let of_line = |line: &str| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    };
+    let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let from_getent = || {
+        let found = std::process::Command::new("getent").args(["passwd", "--", name]).output().ok()?;
+        of_line(std::str::from_utf8(&found.stdout).ok()?.trim())
+    };
+    list.lines().find_map(of_line).or_else(from_getent)
+}
+
+/// This user.
+#[must_use]
+pub fn own_uid() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+/// The name of this machine.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

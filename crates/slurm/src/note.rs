@@ -1,0 +1,173 @@
+//! What the stand-ins keep with a job: what was asked for, in Slurm's terms, where Tutti has no word of its
+//! own for it. The controller holds it as the job's note and gives it back with the job; inside of the job
+//! it is the variable [`MARK`], by which `mpiexec` knows that the Slurm around it is none.
+
+use serde::{Deserialize, Serialize};
+use tutti_protocol::batch::NOTE_BYTES_MAX;
+
+pub use tutti_protocol::variables::SLURM as MARK;
+
+pub mod inside;
+
+/// A job, as its user asked for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Note {
+    /// How large it is.
+    #[serde(flatten)]
+    pub size: Size,
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub source: Origin,
+    /// The element of an array that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<Element>,
+    /// What was asked for as dependency.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub dependency: String,
+    /// A remark of the user's.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub comment: String,
+    /// The account that was named.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub account: String,
+}
+
+/// Tasks, nodes, cores and memory of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Size {
+    /// Tasks, if they were named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u32>,
+    /// Tasks on each node, if they were named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_node: Option<u32>,
+    /// Cores of a task, if they were named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// Nodes.
+    pub nodes: u32,
+    /// Memory of a node or of a core in MiB, if it was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
+    /// Whether the memory is that of a core.
+    #[serde(skip_serializing_if = "is_false")]
+    pub memory_per_core: bool,
+}
+
+/// Script, folders and host of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Origin {
+    /// The script's file; empty: none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub script: String,
+    /// The folder in which it runs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub folder: String,
+    /// The folder of submission.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub submit_folder: String,
+    /// The host of submission.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub submit_host: String,
+}
+
+/// An element of an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Element {
+    /// The array's number, which is that of its first element; 0: this is the first one.
+    pub job: u64,
+    /// Its index.
+    pub task: u32,
+    /// Elements of the array.
+    pub count: u32,
+    /// The smallest index.
+    pub min: u32,
+    /// The largest index.
+    pub max: u32,
+    /// From one index to the next.
+    pub step: u32,
+    /// So many run at once; 0: all.
+    pub at_once: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Note {
+    /// The text that is kept.
+    ///
+    /// # Errors
+    /// When it is too long; a text for the user.
+    pub fn text(&self) -> Result<String, String> {
+        let text = serde_json::to_string(self).expect("it is serialisable");
+        if text.len() > NOTE_BYTES_MAX {
+            return Err(format!(
+                "the names of script and folders and the comment take {} bytes, {NOTE_BYTES_MAX} at most are kept",
+                text.len()
+            ));
+        }
+        Ok(text)
+    }
+
+    /// Folder in which it runs; empty: none.
+    #[must_use]
+    pub fn folder(&self) -> &str {
+        &self.source.folder
+    }
+
+    /// Remark of its user; empty: none.
+    #[must_use]
+    pub fn comment(&self) -> &str {
+        &self.comment
+    }
+
+    /// Account that was named; empty: none.
+    #[must_use]
+    pub fn account(&self) -> &str {
+        &self.account
+    }
+
+    /// File of its script; empty: none.
+    #[must_use]
+    pub fn script(&self) -> &str {
+        &self.source.script
+    }
+
+    /// Host of submission; empty: none.
+    #[must_use]
+    pub fn submit_host(&self) -> &str {
+        &self.source.submit_host
+    }
+
+    /// Dependency that was asked for; empty: none.
+    #[must_use]
+    pub fn dependency(&self) -> &str {
+        &self.dependency
+    }
+
+    /// A note of the stand-ins'; none: the job is not theirs.
+    #[must_use]
+    pub fn of(text: &str) -> Option<Note> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn note_is_read_as_it_was_written() {
+        let element = Element { job: 7, task: 3, count: 4, min: 0, max: 3, step: 1, at_once: 2 };
+        let note = Note { array: Some(element), comment: "a\"b".into(), ..Note::default() };
+        assert_eq!(Note::of(&note.text().unwrap()), Some(note.clone()));
+        assert_eq!(Note::of(""), None);
+        let long = Note { comment: "x".repeat(NOTE_BYTES_MAX), ..note };
+        assert!(long.text().unwrap_err().contains("bytes"));
+    }
+}

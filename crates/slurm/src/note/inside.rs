@@ -1,0 +1,350 @@
+//! Where a job runs: this program sets Slurm's variables from what Tutti says, then becomes the script, the
+//! task or the command of an allocation. No process of it stays.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use rustix::fs::MemfdFlags;
+
+use crate::names::{CLUSTER, SCRIPT_NAME};
+use crate::note::{MARK, Note};
+use crate::output::{complain, refuse};
+use crate::patterns::{self, Values};
+use crate::wanted::submit::PIECE;
+use crate::{hostlist, identity};
+
+/// Status of a program that cannot be executed.
+const NOT_EXECUTED: u8 = 126;
+/// Status of a program that is not there.
+const NOT_FOUND: u8 = 127;
+
+/// The job around this process, as its environment says it.
+#[derive(Debug)]
+struct Around {
+    note: Note,
+    /// Its number.
+    job: u64,
+    /// Its nodes, with the slots of each.
+    nodes: Vec<(String, u32)>,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl Around {
+    fn of_environment() -> Option<Around> {
+        let note = variable(MARK).and_then(|text| Note::of(&text)).unwrap_or_default();
+        let job = variable("SLURM_JOB_ID").or_else(|| variable("TUTTI_JOBID"))?.parse().ok()?;
+        let nodes = variable("TUTTI_ALLOCATION").unwrap_or_default();
+        let nodes = nodes.split(',').filter_map(|word| {
+            let (name, slots) = word.rsplit_once(':')?;
+            Some((name.to_owned(), slots.parse().ok()?))
+        });
+        Some(Around { note, job, nodes: nodes.collect() })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.nodes.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Tasks of each node.
+    fn tasks(&self) -> Vec<u32> {
+        let cores = self.note.size.cores.unwrap_or(1).max(1);
+        self.nodes.iter().map(|(_, slots)| (slots / cores).max(1)).collect()
+    }
+
+    /// Variables of the job, as Slurm sets them.
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        let note = &self.note;
+        let slots: Vec<u32> = self.nodes.iter().map(|(_, slots)| *slots).collect();
+        let (list, count) = (hostlist::fold(&self.names()), self.nodes.len().max(1).to_string());
+        let uid = identity::own_uid();
+        let job = self.job.to_string();
+        let mut all = vec![
+            ("SLURM_JOB_ID", job.clone()),
+            ("SLURM_JOBID", job.clone()),
+            ("SLURM_JOB_NODELIST", list.clone()),
+            ("SLURM_NODELIST", list),
+            ("SLURM_JOB_NUM_NODES", count.clone()),
+            ("SLURM_NNODES", count),
+            ("SLURM_JOB_CPUS_PER_NODE", hostlist::counts(&slots)),
+            ("SLURM_TASKS_PER_NODE", hostlist::counts(&self.tasks())),
+            ("SLURM_CPUS_ON_NODE", slots.first().copied().unwrap_or(1).to_string()),
+            ("SLURM_JOB_PARTITION", CLUSTER.into()),
+            ("SLURM_JOB_QOS", "normal".into()),
+            ("SLURM_JOB_USER", tutti_client::users::name(uid)),
+            ("SLURM_JOB_UID", uid.to_string()),
+            ("SLURM_JOB_GID", rustix::process::getgid().as_raw().to_string()),
+            ("SLURM_SUBMIT_DIR", note.source.submit_folder.clone()),
+            ("SLURM_SUBMIT_HOST", note.source.submit_host.clone()),
+            ("SLURM_CLUSTER_NAME", CLUSTER.into()),
+            ("SLURM_WORKING_CLUSTER", format!("{CLUSTER}:{}:6817:9728:102", identity::host_name())),
+            ("SLURM_CONF", "/dev/null".into()),
+            ("SLURM_PRIO_PROCESS", "0".into()),
+            ("SLURM_NODE_ALIASES", "(null)".into()),
+        ];
+        if let Some(tasks) = note.size.tasks {
+            all.extend([("SLURM_NTASKS", tasks.to_string()), ("SLURM_NPROCS", tasks.to_string())]);
+        }
+        all.extend(note.size.per_node.map(|count| ("SLURM_NTASKS_PER_NODE", count.to_string())));
+        all.extend(note.size.cores.map(|count| ("SLURM_CPUS_PER_TASK", count.to_string())));
+        let memory = if note.size.memory_per_core { "SLURM_MEM_PER_CPU" } else { "SLURM_MEM_PER_NODE" };
+        all.extend(note.size.memory_mib.map(|mib| (memory, mib.to_string())));
+        if !note.account.is_empty() {
+            all.push(("SLURM_JOB_ACCOUNT", note.account.clone()));
+        }
+        if let Some(element) = note.array {
+            let array = if element.job == 0 { job } else { element.job.to_string() };
+            all.extend([
+                ("SLURM_ARRAY_JOB_ID", array),
+                ("SLURM_ARRAY_TASK_ID", element.task.to_string()),
+                ("SLURM_ARRAY_TASK_COUNT", element.count.to_string()),
+                ("SLURM_ARRAY_TASK_MIN", element.min.to_string()),
+                ("SLURM_ARRAY_TASK_MAX", element.max.to_string()),
+                ("SLURM_ARRAY_TASK_STEP", element.step.to_string()),
+            ]);
+        }
+        all
+    }
+}
+
+/// Variables of a process of the job on this node.
+fn of_process(node: &str, node_index: usize, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
+    vec![
+        ("SLURM_NODEID", node_index.to_string()),
+        ("SLURM_PROCID", rank.to_string()),
+        ("SLURM_LOCALID", local_rank.to_string()),
+        ("SLURM_TASK_PID", std::process::id().to_string()),
+        ("SLURMD_NODENAME", node.to_owned()),
+        ("SLURM_TOPOLOGY_ADDR", node.to_owned()),
+        ("SLURM_TOPOLOGY_ADDR_PATTERN", "node".into()),
+    ]
+}
+
+/// Becomes the script of a job.
+pub fn run_script(words: &[String]) -> ExitCode {
+    let Some(around) = Around::of_environment().filter(|_| variable(MARK).is_some()) else {
+        complain("sbatch", "slurm_script is started by jobs of sbatch alone");
+        return ExitCode::FAILURE;
+    };
+    let mut pieces: Vec<OsString> = Vec::new();
+    while let Some(piece) = std::env::var_os(format!("{PIECE}_{}", pieces.len())) {
+        pieces.push(piece);
+    }
+    let script = match script_file(&pieces) {
+        Ok(file) => file,
+        Err(error) => {
+            return refuse("sbatch", &format!("cannot make the script's file: {error}"), NOT_EXECUTED);
+        }
+    };
+    let mut command = Command::new(format!("/proc/self/fd/{}", script.as_raw_fd()));
+    command.args(words);
+    for index in 0..pieces.len() {
+        command.env_remove(format!("{PIECE}_{index}"));
+    }
+    let node = around.nodes.first().map(|(name, _)| name.clone()).unwrap_or_default();
+    command.envs(around.variables()).envs(of_process(&node, 0, 0, 0));
+    command.env("SLURM_JOB_NAME", job_name(&around)).env("SLURM_GTIDS", "0").env("ENVIRONMENT", "BATCH");
+    execute(command, "the script's interpreter")
+}
+
+/// A name is the row's, which the job does not see: it is in the variable that `sbatch` sets.
+fn job_name(_around: &Around) -> String {
+    variable("SLURM_JOB_NAME").unwrap_or_else(|| SCRIPT_NAME.into())
+}
+
+/// The script in memory: nothing of it stays behind, however the job ends. It is inherited on purpose: the
+/// interpreter opens it by its number.
+fn script_file(pieces: &[OsString]) -> std::io::Result<File> {
+    let file = rustix::fs::memfd_create(SCRIPT_NAME, MemfdFlags::empty())?;
+    let mut file = File::from(file);
+    for piece in pieces {
+        file.write_all(piece.as_bytes())?;
+    }
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Becomes a task of a step: `task [--output PATTERN] [--error PATTERN] [--append] [--first N:COUNT] --
+/// PROGRAM ...`.
+pub fn run_task(words: &[String]) -> ExitCode {
+    let Some(at) = words.iter().position(|word| word == "--") else {
+        return refuse("srun", "a task has no program", NOT_FOUND);
+    };
+    let (options, program) = (&words[..at], &words[at + 1..]);
+    let Some((file, arguments)) = program.split_first() else {
+        return refuse("srun", "a task has no program", NOT_FOUND);
+    };
+    let number = |name: &str| variable(name).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+    let (rank, size, local) = (number("TUTTI_RANK"), number("TUTTI_SIZE").max(1), number("TUTTI_LOCAL_RANK"));
+    let step = variable("TUTTI_JOBID").unwrap_or_default();
+    let around = Around::of_environment();
+    let names = around.as_ref().map(Around::names).unwrap_or_default();
+    let index =
+        node_index(&names, &identity::host_name(), rank.saturating_sub(local), number("TUTTI_LOCAL_SIZE"));
+    let node = names.get(index).cloned().unwrap_or_else(identity::host_name);
+    let mut command = Command::new(file);
+    command.args(arguments);
+    let step_id = variable("SLURM_STEP_ID").unwrap_or_else(|| "0".into());
+    match &around {
+        Some(around) => {
+            command.envs(around.variables());
+        }
+        None => {
+            command.env("SLURM_JOB_ID", &step).env("SLURM_JOBID", &step);
+        }
+    }
+    command.envs(of_process(&node, index, rank, local));
+    let size = size.to_string();
+    for name in ["SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"] {
+        command.env(name, &size);
+    }
+    command.env("SLURM_STEP_ID", &step_id).env("SLURM_STEPID", &step_id);
+    let values = Values {
+        job: around.as_ref().map_or_else(|| step.clone(), |around| around.job.to_string()),
+        array: around.as_ref().map_or_else(
+            || step.clone(),
+            |around| match around.note.array {
+                Some(element) if element.job > 0 => element.job.to_string(),
+                _ => around.job.to_string(),
+            },
+        ),
+        task_of_array: around.as_ref().and_then(|around| around.note.array).map(|element| element.task),
+        rank: rank.to_string(),
+        node_index: index.to_string(),
+        node,
+        name: variable("SLURM_JOB_NAME").unwrap_or_default(),
+        user: tutti_client::users::name(identity::own_uid()),
+        step: step_id,
+    };
+    let value = |name: &str| options.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let append = options.iter().any(|word| word == "--append");
+    for (option, is_error) in [("--output", false), ("--error", true)] {
+        let Some(pattern) = value(option) else { continue };
+        let path = patterns::expand(pattern, &values, true);
+        let is_own = patterns::is_of_tasks(pattern);
+        let opened = OpenOptions::new().create(true).append(true).open(&path).and_then(|file| {
+            // A file of several tasks has been emptied by srun.
+            if is_own && !append && file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
+            Ok(file)
+        });
+        match opened {
+            Ok(file) if is_error => drop(command.stderr(file)),
+            Ok(file) => {
+                if value("--error").is_none() {
+                    match file.try_clone() {
+                        Ok(file) => drop(command.stderr(file)),
+                        Err(error) => return refuse("srun", &format!("cannot write {path}: {error}"), 1),
+                    }
+                }
+                command.stdout(file);
+            }
+            Err(error) => return refuse("srun", &format!("cannot write {path}: {error}"), 1),
+        }
+    }
+    execute(command, file)
+}
+
+/// Becomes the command of an allocation: `allocation [--quiet] [--name NAME] -- COMMAND ...`.
+pub fn run_allocation(words: &[String]) -> ExitCode {
+    let Some(at) = words.iter().position(|word| word == "--") else {
+        return refuse("salloc", "an allocation has no command", NOT_FOUND);
+    };
+    let (options, program) = (&words[..at], &words[at + 1..]);
+    let (Some((file, arguments)), Some(around)) = (program.split_first(), Around::of_environment()) else {
+        return refuse("salloc", "an allocation has no command", NOT_FOUND);
+    };
+    if !options.iter().any(|word| word == "--quiet") {
+        complain("salloc", &format!("Granted job allocation {}", around.job));
+    }
+    let mut command = Command::new(file);
+    command.args(arguments).envs(around.variables());
+    command.env("SLURM_JOB_NAME", job_name(&around));
+    execute(command, file)
+}
+
+/// Place of a task's node among those of the job: by the machine's name, else by the ranks before it, which
+/// are evenly spread. `first` is the first rank of the node, `count` the ranks on it.
+fn node_index(names: &[String], host: &str, first: u32, count: u32) -> usize {
+    let short = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
+    let by_name = names.iter().position(|name| short(name) == short(host));
+    let by_rank = || first.checked_div(count).map_or(0, |index| index as usize);
+    by_name.unwrap_or_else(|| by_rank().min(names.len().saturating_sub(1)))
+}
+
+fn execute(mut command: Command, shown: &str) -> ExitCode {
+    let error = command.exec();
+    let status = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTED };
+    let program = command.get_program();
+    let shown = if program == OsStr::new(shown) {
+        shown.to_owned()
+    } else {
+        format!("{shown} ({})", program.to_string_lossy())
+    };
+    refuse("slurmstepd", &format!("execve(): {shown}: {error}"), status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::note::{Element, Size};
+
+    fn around(note: Note) -> Around {
+        Around { note, job: 7, nodes: vec![("n1".into(), 4), ("n2".into(), 2)] }
+    }
+
+    #[test]
+    fn environment_has_what_was_asked_for_and_no_more() {
+        let value = |around: &Around, name: &str| {
+            around.variables().into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        };
+        let plain = around(Note::default());
+        assert_eq!(value(&plain, "SLURM_JOB_NODELIST").as_deref(), Some("n[1-2]"));
+        assert_eq!(value(&plain, "SLURM_TASKS_PER_NODE").as_deref(), Some("4,2"));
+        for name in ["SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "SLURM_MEM_PER_NODE", "SLURM_ARRAY_TASK_ID"] {
+            assert_eq!(value(&plain, name), None, "{name}");
+        }
+        let element = Element { job: 0, task: 3, count: 2, min: 1, max: 3, step: 2, at_once: 0 };
+        let asked = around(Note {
+            size: Size { tasks: Some(3), cores: Some(2), ..Size::default() },
+            array: Some(element),
+            ..Note::default()
+        });
+        for (name, expected) in [
+            ("SLURM_NTASKS", "3"),
+            ("SLURM_CPUS_PER_TASK", "2"),
+            ("SLURM_TASKS_PER_NODE", "2,1"),
+            ("SLURM_JOB_CPUS_PER_NODE", "4,2"),
+            ("SLURM_ARRAY_JOB_ID", "7"),
+            ("SLURM_ARRAY_TASK_ID", "3"),
+            ("SLURM_ARRAY_TASK_STEP", "2"),
+        ] {
+            assert_eq!(value(&asked, name).as_deref(), Some(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn task_finds_its_node_by_name_or_by_rank() {
+        let names = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(node_index(&names, "b.example.org", 0, 1), 1);
+        assert_eq!(node_index(&names, "host", 2, 2), 1);
+        assert_eq!(node_index(&names, "host", 9, 1), 1);
+        assert_eq!(node_index(&[], "host", 0, 0), 0);
+    }
+
+    #[test]
+    fn script_in_memory_is_what_was_submitted() {
+        let file = script_file(&["#!/bin/sh\n".into(), "exit 3\n".into()]).unwrap();
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "#!/bin/sh\nexit 3\n");
+        assert_eq!(Command::new(path).status().unwrap().code(), Some(3));
+    }
+}

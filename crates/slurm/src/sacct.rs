@@ -1,0 +1,540 @@
+//! `sacct`: jobs and their steps with states, times and use.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use crate::forms::{self, NamedJob};
+use crate::getopt::{self, Ends, Spec, Takes};
+use crate::names::{CLUSTER, VERSION};
+use crate::output::{complain, print, refuse};
+use crate::query;
+use crate::table;
+use crate::view::{Job, State, states};
+use crate::{hostlist, identity};
+
+use Takes::{Nothing, Value};
+
+const NAME: &str = "sacct";
+
+const SPECS: &[Spec] = &[
+    ("accounts", 'A', Value),
+    ("allclusters", 'L', Nothing),
+    ("allocations", 'X', Nothing),
+    ("allusers", 'a', Nothing),
+    ("array", '\0', Nothing),
+    ("brief", 'b', Nothing),
+    ("clusters", 'M', Value),
+    ("completion", 'c', Nothing),
+    ("delimiter", '\0', Value),
+    ("duplicates", 'D', Nothing),
+    ("endtime", 'E', Value),
+    ("format", 'o', Value),
+    ("group", 'g', Value),
+    ("help", 'h', Nothing),
+    ("helpformat", 'e', Nothing),
+    ("jobs", 'j', Value),
+    ("json", '\0', Nothing),
+    ("local", '\0', Nothing),
+    ("long", 'l', Nothing),
+    ("name", '\0', Value),
+    ("ncpus", 'I', Value),
+    ("nnodes", 'i', Value),
+    ("noconvert", '\0', Nothing),
+    ("nodelist", 'N', Value),
+    ("noheader", 'n', Nothing),
+    ("parsable", 'p', Nothing),
+    ("parsable2", 'P', Nothing),
+    ("partition", 'r', Value),
+    ("qos", 'q', Value),
+    ("starttime", 'S', Value),
+    ("state", 's', Value),
+    ("truncate", 'T', Nothing),
+    ("uid", '\0', Value),
+    ("units", '\0', Value),
+    ("usage", '\0', Nothing),
+    ("user", 'u', Value),
+    ("verbose", 'v', Nothing),
+    ("version", 'V', Nothing),
+    ("yaml", '\0', Nothing),
+];
+
+/// Columns: name and width, as Slurm has them.
+const COLUMNS: [(&str, usize); 46] = [
+    ("Account", 10),
+    ("AllocCPUS", 10),
+    ("AllocNodes", 10),
+    ("AllocTRES", 10),
+    ("AveCPU", 10),
+    ("AveRSS", 10),
+    ("Cluster", 10),
+    ("Comment", 14),
+    ("CPUTime", 10),
+    ("CPUTimeRAW", 10),
+    ("DerivedExitCode", 15),
+    ("Elapsed", 10),
+    ("ElapsedRaw", 10),
+    ("Eligible", 19),
+    ("End", 19),
+    ("ExitCode", 8),
+    ("Flags", 20),
+    ("GID", 6),
+    ("Group", 9),
+    ("JobID", 12),
+    ("JobIDRaw", 12),
+    ("JobName", 10),
+    ("MaxRSS", 10),
+    ("MaxVMSize", 10),
+    ("NCPUS", 10),
+    ("NNodes", 8),
+    ("NodeList", 15),
+    ("NTasks", 8),
+    ("Partition", 10),
+    ("Priority", 10),
+    ("QOS", 10),
+    ("Reason", 22),
+    ("ReqCPUS", 8),
+    ("ReqMem", 10),
+    ("ReqNodes", 8),
+    ("ReqTRES", 10),
+    ("Start", 19),
+    ("State", 10),
+    ("Submit", 19),
+    ("Suspended", 10),
+    ("SystemCPU", 10),
+    ("Timelimit", 10),
+    ("TotalCPU", 10),
+    ("UID", 6),
+    ("User", 9),
+    ("UserCPU", 10),
+];
+/// Columns that are listed and always empty here.
+const EMPTY: [&str; 1] = ["WorkDir"];
+const DEFAULT: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
+const BRIEF: &str = "JobID,State,ExitCode";
+
+/// What is asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    columns: Vec<(&'static str, i64)>,
+    jobs: Option<Vec<NamedJob>>,
+    names: Option<Vec<String>>,
+    users: Option<Vec<u32>>,
+    states: Option<Vec<State>>,
+    since_ms: Option<u64>,
+    until_ms: Option<u64>,
+    manner: Manner,
+}
+
+/// How the table looks.
+#[derive(Debug, Default)]
+struct Manner {
+    no_header: bool,
+    jobs_alone: bool,
+    /// Between columns; none: columns have their widths.
+    delimiter: Option<String>,
+    /// One stands behind the last column too.
+    closes: bool,
+    units: Option<char>,
+}
+
+/// Runs the command.
+pub fn run(words: &[String]) -> ExitCode {
+    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+        Ok(line) => line,
+        Err(error) => {
+            complain(NAME, &error.to_string());
+            complain(NAME, "Try \"sacct --help\" for more information");
+            return ExitCode::FAILURE;
+        }
+    };
+    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
+    if given("version") {
+        return print(&format!("{VERSION}\n"));
+    }
+    if given("helpformat") {
+        let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).chain(EMPTY).collect();
+        let lines = names.chunks(4).map(|row| {
+            let row: String = row.iter().map(|name| format!("{name:<20}")).collect();
+            format!("{}\n", row.trim_end())
+        });
+        return print(&lines.collect::<String>());
+    }
+    if given("help") || given("usage") {
+        return print(
+            "Usage: sacct [-X] [-n] [-P|-p] [-j jobs] [-o columns] [-S start] [-E end] [-s states] [-u users] [--name names]\n",
+        );
+    }
+    let listed = read(&line).and_then(|asked| list(&asked));
+    match listed {
+        Ok(text) => print(&text),
+        Err(text) => refuse(NAME, &text, 1),
+    }
+}
+
+fn read(line: &getopt::Line) -> Result<Asked, String> {
+    let mut asked = Asked::default();
+    let mut delimiter = "|".to_owned();
+    let (mut is_parsable, mut format) = (false, DEFAULT.to_owned());
+    let list = |value: &str| value.split(',').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
+    for (name, value) in &line.options {
+        match *name {
+            "allocations" => asked.manner.jobs_alone = true,
+            "noheader" => asked.manner.no_header = true,
+            "parsable" => (is_parsable, asked.manner.closes) = (true, true),
+            "parsable2" => (is_parsable, asked.manner.closes) = (true, false),
+            "delimiter" => delimiter = value.clone(),
+            "brief" => format = BRIEF.into(),
+            "long" => {
+                let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+                format = names.join(",");
+            }
+            "format" => format = value.clone(),
+            "jobs" => {
+                let jobs = forms::job_ids(value).map_err(|word| format!("Invalid job id: {word}"))?;
+                asked.jobs.get_or_insert_default().extend(jobs);
+            }
+            "name" => asked.names = Some(list(value)),
+            "user" | "uid" => {
+                let uids = list(value).into_iter().map(|user| identity::uid_of(&user).ok_or(user));
+                let uids: Result<Vec<u32>, String> = uids.collect();
+                asked.users = Some(uids.map_err(|user| format!("Invalid user id: {user}"))?);
+            }
+            "state" => {
+                asked.states = Some(states(value).ok_or_else(|| format!("Invalid state: {value}"))?);
+            }
+            "starttime" => asked.since_ms = Some(moment(value)?),
+            "endtime" => asked.until_ms = Some(moment(value)?),
+            "units" => {
+                let unit = value.chars().next().map(|unit| unit.to_ascii_uppercase());
+                let unit = unit.filter(|unit| "KMGT".contains(*unit));
+                asked.manner.units = Some(unit.ok_or_else(|| format!("Invalid units: {value}"))?);
+            }
+            "clusters" if value != CLUSTER && value != "all" => {
+                return Err(format!("--clusters={value}: there is one cluster: {CLUSTER}"));
+            }
+            "json" | "yaml" => {
+                return Err("--json and --yaml are not there: `tutti account --json` has all jobs".into());
+            }
+            _ => {}
+        }
+    }
+    if is_parsable {
+        asked.manner.delimiter = Some(delimiter);
+    }
+    for (name, width) in table::columns(&format, '%') {
+        let found = COLUMNS.iter().copied().chain(EMPTY.map(|name| (name, 10)));
+        let found =
+            found.filter(|(known, _)| known.to_ascii_lowercase().starts_with(&name.to_ascii_lowercase()));
+        // The shortest name that begins so: `Job` is none of two, `State` is one.
+        let (known, usual) = found
+            .min_by_key(|(known, _)| known.len())
+            .ok_or_else(|| format!("Invalid field requested: \"{name}\""))?;
+        asked.columns.push((known, width.unwrap_or(usual as i64)));
+    }
+    Ok(asked)
+}
+
+/// A moment as users write it, in ms since 1970.
+///
+/// # Errors
+/// With the text for the user.
+fn moment(text: &str) -> Result<u64, String> {
+    let wrong = || format!("Invalid time specification: {text}");
+    let now_ms = query::now_ms();
+    if text == "now" {
+        return Ok(now_ms);
+    }
+    if let Some(back) = text.strip_prefix("now-") {
+        let split = back.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(back.len());
+        let count: u64 = back[..split].parse().map_err(|_| wrong())?;
+        let unit = match &back[split..] {
+            "" | "seconds" | "second" => 1,
+            "minutes" | "minute" => 60,
+            "hours" | "hour" => 3600,
+            "days" | "day" => 86_400,
+            "weeks" | "week" => 604_800,
+            _ => return Err(wrong()),
+        };
+        return Ok(now_ms.saturating_sub(count.saturating_mul(unit * 1000)));
+    }
+    let zone = jiff::tz::TimeZone::system();
+    let today = jiff::Timestamp::from_millisecond(now_ms as i64)
+        .map_err(|_| wrong())?
+        .to_zoned_datetime(zone.clone())
+        .date();
+    if text == "today" || text == "midnight" {
+        let begin =
+            today.to_datetime(jiff::civil::Time::midnight()).to_zoned_datetime(zone).map_err(|_| wrong())?;
+        return Ok(begin.timestamp().as_millisecond().max(0) as u64);
+    }
+    let whole =
+        if text.len() == 10 && text.contains('-') { format!("{text}T00:00:00") } else { text.to_owned() };
+    let time = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%m/%d/%y-%H:%M:%S", "%m/%d/%y-%H:%M"]
+        .iter()
+        .find_map(|form| jiff::civil::DateTime::strptime(form, &whole).ok());
+    let zoned = time.ok_or_else(wrong)?.to_zoned_datetime(zone).map_err(|_| wrong())?;
+    Ok(zoned.timestamp().as_millisecond().max(0) as u64)
+}
+
+/// A line: a job, its script, or a step of it.
+enum Part<'a> {
+    Job,
+    Script,
+    Step(usize, &'a Job),
+}
+
+fn list(asked: &Asked) -> Result<String, String> {
+    let (jobs, steps) = query::jobs()?;
+    let now_ms = query::now_ms();
+    let takes = |job: &&Job| {
+        let begun_ms = job.row.started_ms.unwrap_or(job.row.submitted_ms);
+        let is_in_time = asked.until_ms.is_none_or(|until_ms| job.row.submitted_ms <= until_ms)
+            && asked.since_ms.is_none_or(|since_ms| {
+                job.row.ended_ms.is_none_or(|ended_ms| ended_ms >= since_ms) || begun_ms >= since_ms
+            });
+        let own = || {
+            asked.users.is_some()
+                || asked.jobs.is_some()
+                || job.row.uid == identity::own_uid()
+                || identity::own_uid() == 0
+        };
+        is_in_time
+            && own()
+            && asked.users.as_ref().is_none_or(|users| users.contains(&job.row.uid))
+            && asked.names.as_ref().is_none_or(|names| names.contains(&job.name()))
+            && asked.states.as_ref().is_none_or(|states| states.contains(&job.state()))
+            && asked.jobs.as_ref().is_none_or(|names| {
+                names.iter().any(|name| query::named(std::slice::from_ref(job), name).next().is_some())
+            })
+    };
+    let mut of_job: BTreeMap<u64, Vec<&Job>> = BTreeMap::new();
+    for step in &steps {
+        of_job.entry(step.row.owner().map_or(0, |job| job.0)).or_default().push(step);
+    }
+    let mut text = header(asked);
+    let wanted: Vec<&Job> = jobs.iter().filter(takes).collect();
+    for entry in entries(&wanted) {
+        let job = entry.0;
+        let named_step = |index: &str| {
+            let names = asked
+                .jobs
+                .iter()
+                .flatten()
+                .filter(|name| query::named(std::slice::from_ref(job), name).next().is_some());
+            let names: Vec<&NamedJob> = names.collect();
+            names.is_empty() || names.iter().any(|name| name.step.as_deref().is_none_or(|step| step == index))
+        };
+        if named_step("") {
+            text.push_str(&row(asked, job, &Part::Job, &entry.1, now_ms));
+        }
+        if asked.manner.jobs_alone || job.state() == State::Pending {
+            continue;
+        }
+        if job.row.is_script() && named_step("batch") {
+            text.push_str(&row(asked, job, &Part::Script, &[], now_ms));
+        }
+        for (index, step) in of_job.get(&job.row.job.0).into_iter().flatten().enumerate() {
+            if named_step(&index.to_string()) {
+                text.push_str(&row(asked, job, &Part::Step(index, step), &[], now_ms));
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// Jobs, with the elements of an array that wait as one.
+fn entries<'a>(jobs: &[&'a Job]) -> Vec<(&'a Job, Vec<u32>)> {
+    let mut entries: Vec<(&Job, Vec<u32>)> = Vec::new();
+    for &job in jobs {
+        let waiting = job.element().filter(|_| job.state() == State::Pending);
+        let same = |entry: &&mut (&Job, Vec<u32>)| {
+            !entry.1.is_empty() && waiting.is_some_and(|element| entry.0.array_job() == element.job)
+        };
+        match (waiting, entries.iter_mut().find(same)) {
+            (Some(element), Some(entry)) => entry.1.push(element.task),
+            (Some(element), None) => entries.push((job, vec![element.task])),
+            (None, _) => entries.push((job, Vec::new())),
+        }
+    }
+    entries
+}
+
+fn header(asked: &Asked) -> String {
+    if asked.manner.no_header {
+        return String::new();
+    }
+    let names: Vec<String> = asked.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut text = joined(asked, &names);
+    if asked.manner.delimiter.is_none() {
+        let dashes: Vec<String> =
+            asked.columns.iter().map(|(_, width)| "-".repeat(width.unsigned_abs() as usize)).collect();
+        text.push_str(&joined(asked, &dashes));
+    }
+    text
+}
+
+fn joined(asked: &Asked, values: &[String]) -> String {
+    let Some(delimiter) = &asked.manner.delimiter else {
+        let fields = values.iter().zip(&asked.columns).map(|(value, (_, width))| {
+            let size = width.unsigned_abs() as usize;
+            let is_long = value.chars().count() > size && size > 0;
+            let value =
+                if is_long { value.chars().take(size - 1).chain(['+']).collect() } else { value.clone() };
+            table::fit(&value, Some(size), *width > 0)
+        });
+        // Each column ends with a blank.
+        return fields.map(|field| field + " ").collect::<String>() + "\n";
+    };
+    let end = if asked.manner.closes { delimiter } else { "" };
+    format!("{}{end}\n", values.join(delimiter))
+}
+
+fn row(asked: &Asked, job: &Job, part: &Part<'_>, waiting: &[u32], now_ms: u64) -> String {
+    let values = asked.columns.iter().map(|(name, _)| field(asked, name, job, part, waiting, now_ms));
+    joined(asked, &values.collect::<Vec<_>>())
+}
+
+fn field(asked: &Asked, name: &str, job: &Job, part: &Part<'_>, waiting: &[u32], now_ms: u64) -> String {
+    let of = if let Part::Step(_, step) = part { step } else { job };
+    let is_job = matches!(part, Part::Job);
+    let time_format = std::env::var("SLURM_TIME_FORMAT").ok();
+    let moment =
+        |ms: Option<u64>| ms.map_or_else(|| "Unknown".into(), |ms| forms::moment(ms, time_format.as_deref()));
+    let suffix = match part {
+        Part::Job => String::new(),
+        Part::Script => ".batch".into(),
+        Part::Step(index, _) => format!(".{index}"),
+    };
+    let state = of.state();
+    let is_placed = state != State::Pending && !of.row.nodes.is_empty();
+    let cores = if matches!(part, Part::Script) { 1.max(of.cores() / of.nodes()) } else { of.cores() };
+    let cpu_s = of.elapsed_s(now_ms) * cores;
+    match name {
+        "JobID" if !waiting.is_empty() => {
+            let at_once = job.element().filter(|element| element.at_once > 0);
+            let at_once = at_once.map_or_else(String::new, |element| format!("%{}", element.at_once));
+            format!("{}_[{}{at_once}]", job.array_job(), forms::tasks(waiting))
+        }
+        "JobID" => job.id() + &suffix,
+        "JobIDRaw" => format!("{}{suffix}", job.row.job),
+        "JobName" => match part {
+            Part::Script => "batch".into(),
+            _ => of.name(),
+        },
+        "State" if is_job && state == State::Cancelled => format!("CANCELLED by {}", job.canceller()),
+        "State" => state.long().into(),
+        "ExitCode" | "DerivedExitCode" => of.exit(),
+        "NodeList" if !is_placed => "None assigned".into(),
+        "NodeList" if matches!(part, Part::Script) => of.row.nodes[0].clone(),
+        "NodeList" => hostlist::fold(&of.row.nodes),
+        "Partition" if is_job => CLUSTER.into(),
+        "Cluster" => CLUSTER.into(),
+        "Account" => job.asked.account().to_owned(),
+        "User" if is_job => job.user(),
+        "UID" if is_job => job.row.uid.to_string(),
+        "Comment" if is_job => job.asked.comment().to_owned(),
+        "QOS" if is_job => "normal".into(),
+        "Priority" if is_job => job.row.weight.to_string(),
+        "Reason" if is_job => job.reason().into(),
+        "Submit" | "Eligible" => moment(Some(of.row.submitted_ms)),
+        "Start" => moment(of.row.started_ms),
+        "End" => moment(of.row.ended_ms.filter(|_| state.is_over())),
+        "Elapsed" => forms::long_time(of.elapsed_s(now_ms)),
+        "ElapsedRaw" => of.elapsed_s(now_ms).to_string(),
+        "CPUTime" => forms::long_time(cpu_s),
+        "CPUTimeRAW" => cpu_s.to_string(),
+        "Timelimit" if is_job => {
+            job.row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| forms::long_time(ms / 1000))
+        }
+        "AllocCPUS" | "NCPUS" if state == State::Pending && name == "AllocCPUS" => "0".into(),
+        "AllocCPUS" | "NCPUS" | "ReqCPUS" => cores.to_string(),
+        "AllocNodes" if !is_placed => "0".into(),
+        "AllocNodes" | "NNodes" | "ReqNodes" => {
+            if matches!(part, Part::Script) {
+                "1".into()
+            } else {
+                of.nodes().to_string()
+            }
+        }
+        "NTasks" => match part {
+            Part::Job => String::new(),
+            Part::Script => "1".into(),
+            Part::Step(_, step) => step.tasks().to_string(),
+        },
+        "ReqMem" => match (job.row.memory_bytes, asked.manner.units) {
+            (0, _) => "0".into(),
+            (bytes, None) => forms::size(bytes),
+            (bytes, Some(unit)) => {
+                let shift = 10 * (1 + "KMGT".find(unit).unwrap_or(0));
+                format!("{:.2}{unit}", bytes as f64 / (1_u64 << shift) as f64)
+            }
+        },
+        // What is not measured is empty, never invented.
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::view::tests::job;
+
+    fn asked(text: &str) -> Result<Asked, String> {
+        let words = shlex::split(text).unwrap();
+        read(&getopt::parse(SPECS, &words, Ends::AtDashes).map_err(|error| error.to_string())?)
+    }
+
+    fn shown(text: &str, job: &Job) -> String {
+        let asked = asked(text).unwrap();
+        header(&asked) + &row(&asked, job, &Part::Job, &[], 62_000)
+    }
+
+    #[test]
+    fn account_has_slurms_columns() {
+        let one = job(7, json!({"state": "over", "status": 3, "ended_ms": 62_000}));
+        assert_eq!(shown("-n --format=jobid,state%20 -X", &one), format!("{:>12} {:>20} \n", 7, "FAILED"));
+        assert_eq!(
+            shown("-P -o JobID,State,ExitCode,Elapsed", &one),
+            "JobID|State|ExitCode|Elapsed\n7|FAILED|3:0|00:01:00\n"
+        );
+        assert_eq!(shown("-p -n -o JobIDRaw,NodeList", &one), "7|n1|\n");
+        assert_eq!(shown("-n -o nodelist%-6", &one), "n1     \n");
+        let cancelled = job(
+            8,
+            json!({"state": "over", "status": 137, "cause": "it was killed by root", "ended_ms": 9_000}),
+        );
+        assert_eq!(shown("-nP -o State", &cancelled), "CANCELLED by 0\n");
+        assert_eq!(shown("-n -o State", &cancelled), "CANCELLED+ \n");
+        let default = shown("", &one);
+        assert_eq!(default.lines().count(), 3);
+        assert!(default.lines().nth(1).is_some_and(|line| line.starts_with("------------ ---------- ")));
+        let waiting = job(9, json!({"state": "waiting", "nodes": [], "started_ms": null}));
+        assert_eq!(
+            shown("-nP -o NodeList,Start,End,State", &waiting),
+            "None assigned|Unknown|Unknown|PENDING\n"
+        );
+    }
+
+    #[test]
+    fn account_refuses_what_slurm_refuses() {
+        assert_eq!(asked("-nu root -o Account%256 | tail -1").unwrap_err(), "invalid option -- '1'");
+        assert_eq!(asked("-o frob").unwrap_err(), "Invalid field requested: \"frob\"");
+        assert!(asked("-S yesterday-ish").is_err() && asked("-j x").is_err());
+        for text in ["-S 2026-11-28", "-S 2026-11-26T04:00 -E now", "-S now-2days", "-S today"] {
+            asked(text).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_column_has_a_value_or_is_empty() {
+        let one = job(7, json!({}));
+        let all: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).chain(EMPTY).collect();
+        let text = shown(&format!("-P -o {}", all.join(",")), &one);
+        assert_eq!(
+            text.lines().map(|line| line.matches('|').count()).collect::<Vec<_>>(),
+            [all.len() - 1; 2]
+        );
+    }
+}

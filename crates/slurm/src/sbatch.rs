@@ -1,0 +1,206 @@
+//! `sbatch`: submits a script, from a file, from stdin or from `--wrap`; once for each element of an array.
+//!
+//! The answer is one line on stdout, `Submitted batch job N` or, with `--parsable`, `N`. All else goes to
+//! stderr.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tutti_client::requests::{self, JobId};
+
+use crate::getopt::{self, Ends};
+use crate::names::VERSION;
+use crate::note::Element;
+use crate::output::{complain, print, refuse};
+use crate::query;
+use crate::wanted::script;
+use crate::wanted::submit::{Plan, SCRIPT_BYTES_MAX, Source};
+use crate::wanted::{SPECS, Wanted};
+
+const NAME: &str = "sbatch";
+/// Status of an unknown option.
+const UNKNOWN_OPTION: u8 = 255;
+
+/// Variables that stand for options, behind those of the script and of the command line.
+const VARIABLES: [(&str, &str); 17] = [
+    ("SBATCH_ACCOUNT", "account"),
+    ("SBATCH_ARRAY_INX", "array"),
+    ("SBATCH_CLUSTERS", "clusters"),
+    ("SBATCH_CONSTRAINT", "constraint"),
+    ("SBATCH_ERROR", "error"),
+    ("SBATCH_EXCLUSIVE", "exclusive"),
+    ("SBATCH_EXPORT", "export"),
+    ("SBATCH_GRES", "gres"),
+    ("SBATCH_JOB_NAME", "job-name"),
+    ("SBATCH_MEM_PER_NODE", "mem"),
+    ("SBATCH_OPEN_MODE", "open-mode"),
+    ("SBATCH_OUTPUT", "output"),
+    ("SBATCH_PARTITION", "partition"),
+    ("SBATCH_QOS", "qos"),
+    ("SBATCH_RESERVATION", "reservation"),
+    ("SBATCH_TIMELIMIT", "time"),
+    ("SBATCH_WCKEY", "wckey"),
+];
+
+/// Runs the command.
+pub fn run(words: &[String]) -> ExitCode {
+    let line = match getopt::parse(SPECS, words, Ends::AtOperand) {
+        Ok(line) => line,
+        Err(error) => {
+            complain(NAME, &error.to_string());
+            complain(NAME, "Try \"sbatch --help\" for more information");
+            return ExitCode::from(UNKNOWN_OPTION);
+        }
+    };
+    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
+    if given("version") {
+        return print(&format!("{VERSION}\n"));
+    }
+    if given("help") || given("usage") {
+        return print("Usage: sbatch [OPTIONS ...] [SCRIPT [ARGUMENTS ...]] | --wrap=COMMAND\n");
+    }
+    match submit(&line) {
+        Ok(status) => status,
+        Err(text) => refuse(NAME, &text, 1),
+    }
+}
+
+/// The line of a job that the controller, or what it says of its nodes and jobs, does not allow.
+fn failed(text: String) -> String {
+    if text.starts_with("Unable to ") { text } else { format!("Batch job submission failed: {text}") }
+}
+
+fn submit(line: &getopt::Line) -> Result<ExitCode, String> {
+    let wrap = line.options.iter().rev().find(|(name, _)| *name == "wrap").map(|(_, value)| value.clone());
+    let source = source(wrap, &line.operands)?;
+    script::check(&source.text)?;
+    let mut wanted = Wanted::default();
+    for (variable, option) in VARIABLES {
+        if let Ok(value) = std::env::var(variable) {
+            wanted.set(option, &value).map_err(|error| format!("{variable}: {error}"))?;
+        }
+    }
+    script::read_options(&String::from_utf8_lossy(&source.text), &mut wanted)?;
+    for (name, value) in &line.options {
+        wanted.set(name, value)?;
+    }
+    if !wanted.is_quiet() {
+        wanted.ignored_line().into_iter().for_each(|line| complain(NAME, &line));
+    }
+    let plan = Plan::new(&wanted, &source).map_err(failed)?;
+    if wanted.is_test() {
+        let nodes = query::nodes()?.len();
+        complain(
+            NAME,
+            &format!(
+                "Job to start now using {} processors on nodes of {nodes} in partition tutti",
+                wanted.all_tasks()
+            ),
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    let jobs = submit_all(&plan, &wanted).map_err(failed)?;
+    let Some(first) = jobs.first() else {
+        return Err("Invalid job array specification: it has no element".into());
+    };
+    let answer =
+        if wanted.is_parsable() { format!("{first}\n") } else { format!("Submitted batch job {first}\n") };
+    let status = if wanted.is_quiet() && !wanted.is_parsable() { ExitCode::SUCCESS } else { print(&answer) };
+    if wanted.waits() { wait(&jobs) } else { Ok(status) }
+}
+
+/// Submits the job, or the elements of its array, of which all are taken back if one is refused.
+fn submit_all(plan: &Plan, wanted: &Wanted) -> Result<Vec<JobId>, String> {
+    let Some(array) = wanted.array() else { return Ok(vec![plan.submit(None, None)?]) };
+    let tasks = &array.tasks;
+    let (min, max) = (tasks.first().copied().unwrap_or(0), tasks.last().copied().unwrap_or(0));
+    let mut jobs: Vec<JobId> = Vec::new();
+    for (index, &task) in tasks.iter().enumerate() {
+        let element = Element {
+            job: jobs.first().map_or(0, |first| first.0),
+            task,
+            count: tasks.len() as u32,
+            min,
+            max,
+            step: array.step,
+            at_once: array.at_once.unwrap_or(0),
+        };
+        // With N at once, the one N places before makes room for this one.
+        let behind =
+            array.at_once.and_then(|at_once| index.checked_sub(at_once as usize)).map(|before| jobs[before]);
+        match plan.submit(Some(element), behind) {
+            Ok(job) => jobs.push(job),
+            Err(text) => {
+                for job in jobs {
+                    let _ = query::control(job, requests::Control::Kill);
+                }
+                return Err(text);
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// Waits for their end: the highest code, and 1 for one that a signal has ended.
+fn wait(jobs: &[JobId]) -> Result<ExitCode, String> {
+    let mut highest = 0;
+    for job in jobs {
+        let code = match requests::wait_for(*job)? {
+            Some(status) if status > 128 => 1,
+            Some(status) => status,
+            None => 1,
+        };
+        highest = highest.max(code);
+    }
+    Ok(ExitCode::from(highest))
+}
+
+fn source(wrap: Option<String>, operands: &[String]) -> Result<Source, String> {
+    if let Some(command) = wrap {
+        if !operands.is_empty() {
+            return Err("Script arguments not permitted with --wrap option".into());
+        }
+        let text =
+            format!("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n").into_bytes();
+        return limited(Source { text, file: None, arguments: Vec::new(), name: "wrap".into() });
+    }
+    let mut text = Vec::new();
+    let limit = SCRIPT_BYTES_MAX as u64 + 1;
+    let Some((file, arguments)) = operands.split_first() else {
+        let read = std::io::stdin().lock().take(limit).read_to_end(&mut text);
+        read.map_err(|error| format!("Unable to open file /dev/stdin: {error}"))?;
+        return limited(Source { text, file: None, arguments: Vec::new(), name: NAME.into() });
+    };
+    let path = find(file);
+    let opened = std::fs::File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut text));
+    opened.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => format!("Unable to open file {file}"),
+        _ => format!("Unable to open file {file}: {error}"),
+    })?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = if file == "/dev/stdin" || file == "-" { NAME.into() } else { name };
+    limited(Source { text, file: Some(path), arguments: arguments.to_vec(), name })
+}
+
+fn limited(source: Source) -> Result<Source, String> {
+    if source.text.len() > SCRIPT_BYTES_MAX {
+        let mib = SCRIPT_BYTES_MAX >> 20;
+        return Err(format!("Batch script is larger than {mib} MiB: Job script too large"));
+    }
+    Ok(source)
+}
+
+/// A name without a slash is looked for here, then in PATH.
+fn find(file: &str) -> PathBuf {
+    let here = PathBuf::from(file);
+    if file == "-" {
+        return "/dev/stdin".into();
+    }
+    if file.contains('/') || here.exists() {
+        return here;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(file)).find(|file| Path::is_file(file));
+    found.unwrap_or(here)
+}

@@ -1,0 +1,232 @@
+//! `scancel`: jobs are ended, or get a signal.
+
+use std::process::ExitCode;
+
+use tutti_client::requests::Control;
+
+use crate::forms::{self, NamedJob};
+use crate::getopt::{self, Ends, Spec, Takes};
+use crate::names::{CLUSTER, VERSION};
+use crate::output::{complain, print, refuse};
+use crate::query::{self, NO_JOB};
+use crate::view::{Job, State, states};
+use crate::{hostlist, identity};
+
+use Takes::{Nothing, Value};
+
+const NAME: &str = "scancel";
+/// Status where no controller answers.
+const UNREACHED: u8 = 8;
+
+const SPECS: &[Spec] = &[
+    ("account", 'A', Value),
+    ("batch", 'b', Nothing),
+    ("clusters", 'M', Value),
+    ("ctld", '\0', Nothing),
+    ("full", 'f', Nothing),
+    ("help", '\0', Nothing),
+    ("hurry", 'H', Nothing),
+    ("interactive", 'i', Nothing),
+    ("jobname", 'n', Value),
+    ("me", '\0', Nothing),
+    ("name", '\0', Value),
+    ("nodelist", 'w', Value),
+    ("partition", 'p', Value),
+    ("qos", 'q', Value),
+    ("quiet", 'Q', Nothing),
+    ("reservation", 'R', Value),
+    ("sibling", '\0', Value),
+    ("signal", 's', Value),
+    ("state", 't', Value),
+    ("usage", '\0', Nothing),
+    ("user", 'u', Value),
+    ("verbose", 'v', Nothing),
+    ("version", 'V', Nothing),
+    ("wckey", '\0', Value),
+];
+
+/// What is asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    jobs: Vec<NamedJob>,
+    names: Option<Vec<String>>,
+    users: Option<Vec<u32>>,
+    states: Option<Vec<State>>,
+    nodes: Option<Vec<String>>,
+    partition: Option<String>,
+    signal: Option<u32>,
+    target: Target,
+    verbose: bool,
+    quiet: bool,
+}
+
+/// What of a job gets a signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Target {
+    /// Its steps.
+    #[default]
+    Steps,
+    /// The script and its steps.
+    All,
+}
+
+/// Runs the command.
+pub fn run(words: &[String]) -> ExitCode {
+    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+        Ok(line) => line,
+        Err(error) => {
+            complain(NAME, &error.to_string());
+            return ExitCode::FAILURE;
+        }
+    };
+    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
+    if given("version") {
+        return print(&format!("{VERSION}\n"));
+    }
+    if given("help") || given("usage") {
+        return print(
+            "Usage: scancel [-n name] [--me] [-p partition] [-Q] [-s signal] [-f] [-t state] [-u user] [-v] [-w nodes] [JOB[_TASK][.STEP] ...]\n",
+        );
+    }
+    let asked = match read(&line) {
+        Ok(asked) => asked,
+        Err(text) => return refuse(NAME, &text, 1),
+    };
+    let has_filter =
+        asked.names.is_some() || asked.users.is_some() || asked.states.is_some() || asked.nodes.is_some();
+    if asked.jobs.is_empty() && !has_filter && asked.partition.is_none() {
+        return refuse(NAME, "No job identification provided", 1);
+    }
+    let (jobs, steps) = match query::jobs() {
+        Ok(found) => found,
+        Err(text) => return refuse(NAME, &text, UNREACHED),
+    };
+    cancel(&asked, &jobs, &steps)
+}
+
+fn read(line: &getopt::Line) -> Result<Asked, String> {
+    let mut asked = Asked::default();
+    let list = |value: &str| value.split(',').map(str::to_owned).collect::<Vec<_>>();
+    for (name, value) in &line.options {
+        match *name {
+            "name" | "jobname" => asked.names = Some(list(value)),
+            "me" => asked.users = Some(vec![identity::own_uid()]),
+            "user" => {
+                let uid = identity::uid_of(value).ok_or_else(|| format!("Invalid user name: {value}"))?;
+                asked.users = Some(vec![uid]);
+            }
+            "state" => {
+                asked.states = Some(states(value).ok_or_else(|| format!("Invalid job state: {value}"))?);
+            }
+            "nodelist" => {
+                asked.nodes =
+                    Some(hostlist::expand(value).ok_or_else(|| format!("Invalid node name: {value}"))?);
+            }
+            "partition" => asked.partition = Some(value.clone()),
+            "signal" => {
+                asked.signal =
+                    Some(forms::signal(value).ok_or_else(|| format!("Unknown job signal: {value}"))?);
+            }
+            "full" | "batch" => asked.target = Target::All,
+            "verbose" => asked.verbose = true,
+            "quiet" => asked.quiet = true,
+            "clusters" if value != CLUSTER && value != "all" => {
+                return Err(format!("--clusters={value}: there is one cluster: {CLUSTER}"));
+            }
+            "interactive" => return Err("--interactive is not there: name the jobs".into()),
+            _ => {}
+        }
+    }
+    for operand in &line.operands {
+        let names = forms::job_ids(operand).map_err(|word| format!("Invalid job id {word}"))?;
+        asked.jobs.extend(names);
+    }
+    Ok(asked)
+}
+
+fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
+    let mut status = ExitCode::SUCCESS;
+    for name in &asked.jobs {
+        let found: Vec<&Job> = query::named(jobs, name).collect();
+        let shown = name
+            .tasks
+            .as_ref()
+            .map_or_else(|| name.job.to_string(), |tasks| format!("{}_{}", name.job, forms::tasks(tasks)));
+        if asked.verbose {
+            complain(NAME, &format!("Terminating job {shown}"));
+        }
+        if found.is_empty() && asked.verbose {
+            complain(NAME, &format!("error: Kill job error on job id {shown}: {NO_JOB}"));
+        }
+        for job in found.into_iter().filter(|job| takes(asked, job)) {
+            if let Some(step) = name.step.as_deref().filter(|step| *step != "batch") {
+                let own = steps.iter().filter(|step| step.row.owner() == Some(job.row.job));
+                match step.parse::<usize>().ok().and_then(|index| own.clone().nth(index)) {
+                    Some(step) => act(asked, step, &[], &mut status),
+                    None if asked.quiet => {}
+                    None => complain(
+                        NAME,
+                        &format!("error: Kill job error on job step id {}.{step}: {NO_JOB}", job.id()),
+                    ),
+                }
+                continue;
+            }
+            act(asked, job, steps, &mut status);
+        }
+    }
+    if asked.jobs.is_empty() {
+        for job in jobs.iter().filter(|job| !job.state().is_over() && takes(asked, job)) {
+            if asked.verbose {
+                complain(NAME, &format!("Terminating job {}", job.id()));
+            }
+            act(asked, job, steps, &mut status);
+        }
+    }
+    status
+}
+
+fn takes(asked: &Asked, job: &Job) -> bool {
+    asked.names.as_ref().is_none_or(|names| names.contains(&job.name()))
+        && asked.users.as_ref().is_none_or(|users| users.contains(&job.row.uid))
+        && asked.states.as_ref().is_none_or(|states| states.contains(&job.state()))
+        && asked.nodes.as_ref().is_none_or(|nodes| job.row.nodes.iter().any(|node| nodes.contains(node)))
+        && asked.partition.as_ref().is_none_or(|partition| partition == CLUSTER)
+}
+
+/// Ends a job, or gives the signal to it or to its steps.
+fn act(asked: &Asked, job: &Job, steps: &[Job], status: &mut ExitCode) {
+    if job.state().is_over() {
+        if asked.verbose {
+            complain(
+                NAME,
+                &format!(
+                    "error: Kill job error on job id {}: Job/step already completing or completed",
+                    job.id()
+                ),
+            );
+        }
+        return;
+    }
+    let own = steps.iter().filter(|step| step.row.owner() == Some(job.row.job) && !step.state().is_over());
+    let is_step = job.row.owner().is_some();
+    let targets: Vec<(&Job, Control)> = match asked.signal {
+        None => vec![(job, Control::Kill)],
+        Some(9) if asked.target == Target::All || is_step => vec![(job, Control::Kill)],
+        Some(signal) if asked.target == Target::All || is_step => vec![(job, Control::Signal(signal))],
+        // As in Slurm the script itself gets none, but KILL is for all of the job.
+        Some(9) => vec![(job, Control::Kill)],
+        Some(signal) => own.map(|step| (step, Control::Signal(signal))).collect(),
+    };
+    for (target, control) in targets {
+        if let Err(text) = query::control(target.row.job, control) {
+            // One that has ended meanwhile is no error.
+            if text.contains("is over") {
+                continue;
+            }
+            let text =
+                if text.contains("another user's") { "Access/permission denied".to_owned() } else { text };
+            complain(NAME, &format!("error: Kill job error on job id {}: {text}", job.id()));
+            *status = ExitCode::FAILURE;
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! `scontrol`: what there is, in detail, and what is done to a job besides ending it.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use tutti_client::requests::{Control, NodeRow};
+
+use crate::forms;
+use crate::getopt::{self, Ends, Spec, Takes};
+use crate::names::{CLUSTER, VERSION};
+use crate::output::{complain, print, refuse};
+use crate::query::{self, NO_JOB};
+use crate::squeue::MIN_JOB_AGE_MS;
+use crate::view::{Job, State};
+use crate::{hostlist, identity, sinfo};
+
+use Takes::{Nothing, Value};
+
+const NAME: &str = "scontrol";
+
+const SPECS: &[Spec] = &[
+    ("all", 'a', Nothing),
+    ("clusters", 'M', Value),
+    ("details", 'd', Nothing),
+    ("federation", 'F', Nothing),
+    ("future", '\0', Nothing),
+    ("help", 'h', Nothing),
+    ("hide", '\0', Nothing),
+    ("json", '\0', Nothing),
+    ("local", '\0', Nothing),
+    ("oneliner", 'o', Nothing),
+    ("quiet", 'Q', Nothing),
+    ("sibling", '\0', Nothing),
+    ("uid", 'u', Value),
+    ("verbose", 'v', Nothing),
+    ("version", 'V', Nothing),
+    ("yaml", '\0', Nothing),
+];
+
+/// What is refused, and what does it here.
+const REFUSED: [(&str, &str); 7] = [
+    ("update", "`tutti drain` and `tutti undrain` change nodes; a job is submitted anew"),
+    ("reconfigure", "`tutti config reload` does it"),
+    ("shutdown", "`tutti down` does it"),
+    ("takeover", "another node becomes the controller by itself"),
+    ("create", "there are no reservations"),
+    ("delete", "there are no reservations"),
+    ("reboot", "nodes are not rebooted"),
+];
+
+/// Runs the command.
+pub fn run(words: &[String]) -> ExitCode {
+    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+        Ok(line) => line,
+        Err(error) => {
+            complain(NAME, &error.to_string());
+            complain(NAME, "Try \"scontrol --help\" for more information");
+            return ExitCode::FAILURE;
+        }
+    };
+    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
+    if given("version") {
+        return print(&format!("{VERSION}\n"));
+    }
+    if given("help") {
+        return print(
+            "Usage: scontrol [-o] show {job|node|partition|config|hostnames|hostlist} [NAME] | suspend, resume, hold, release JOB ...\n",
+        );
+    }
+    if given("json") || given("yaml") {
+        return refuse(NAME, "--json and --yaml are not there: `tutti status JOB --json` has a job", 1);
+    }
+    let operands: Vec<&str> = line.operands.iter().map(String::as_str).collect();
+    let Some((command, rest)) = operands.split_first() else {
+        return refuse(NAME, "name what is to be done: it asks no questions", 1);
+    };
+    let done = match *command {
+        "show" => show(rest, given("oneliner")),
+        "ping" => query::nodes().map(|_| format!("Slurmctld(primary) at {} is UP\n", identity::host_name())),
+        "version" => Ok(format!("{VERSION}\n")),
+        "suspend" | "resume" | "hold" | "uhold" | "release" | "requeue" => control_all(command, rest),
+        other => match REFUSED.iter().find(|(name, _)| *name == other) {
+            Some((_, why)) => Err(format!("{other} is not there: {why}")),
+            None => Err(format!("invalid keyword: {other}")),
+        },
+    };
+    match done {
+        Ok(text) => print(&text),
+        Err(text) => refuse(NAME, &text, 1),
+    }
+}
+
+fn control_all(command: &str, names: &[&str]) -> Result<String, String> {
+    if names.is_empty() {
+        return Err(format!("too few arguments for keyword:{command}"));
+    }
+    let (jobs, _) = query::jobs()?;
+    for name in names {
+        let named = forms::job_ids(name).map_err(|_| format!("{NO_JOB} for job {name}"))?;
+        for one in &named {
+            let found: Vec<&Job> = query::named(&jobs, one).collect();
+            if found.is_empty() {
+                return Err(format!("{NO_JOB} for job {name}"));
+            }
+            for job in found {
+                act(command, job)?;
+            }
+        }
+    }
+    Ok(String::new())
+}
+
+fn act(command: &str, job: &Job) -> Result<(), String> {
+    let control = match command {
+        "suspend" => Control::Suspend,
+        "resume" => Control::Resume,
+        "hold" | "uhold" => Control::Hold,
+        "release" => Control::Release,
+        _ => return Err(format!("{command} is not there")),
+    };
+    if job.state().is_over() {
+        return Err(format!("Job has already finished for job {}", job.id()));
+    }
+    query::control(job.row.job, control).map_err(|text| format!("{text} for job {}", job.id()))
+}
+
+fn show(words: &[&str], in_one_line: bool) -> Result<String, String> {
+    let Some((what, names)) = words.split_first() else {
+        return Err("too few arguments for keyword:show".into());
+    };
+    let is = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(what));
+    if is(&["hostname", "hostnames"]) {
+        return host_names(names.first().copied());
+    }
+    if is(&["hostlist", "hostlistsorted"]) {
+        let list = names.first().ok_or("too few arguments for keyword:show hostlist")?;
+        let names = hostlist::expand(list).ok_or_else(|| format!("Invalid hostlist: {list}"))?;
+        return Ok(hostlist::fold(&names) + "\n");
+    }
+    if is(&["config", "configuration"]) {
+        return config();
+    }
+    if is(&["partition", "partitions"]) {
+        if let Some(name) = names.first().filter(|name| **name != CLUSTER) {
+            return Err(format!("Partition {name} not found"));
+        }
+        return Ok(record(&partition(&query::nodes()?), in_one_line));
+    }
+    if is(&["node", "nodes"]) {
+        let nodes = query::nodes()?;
+        let wanted = names.first().map(|list| hostlist::expand(list).unwrap_or_default());
+        let is_wanted = |node: &&NodeRow| wanted.as_ref().is_none_or(|names| names.contains(&node.name));
+        let found: Vec<&NodeRow> = nodes.iter().filter(is_wanted).collect();
+        if found.is_empty() {
+            return Err(format!("Node {} not found", names.first().unwrap_or(&"")));
+        }
+        return Ok(found.into_iter().map(|one| record(&node(one), in_one_line)).collect());
+    }
+    if is(&["job", "jobs"]) {
+        return show_jobs(names, in_one_line);
+    }
+    Err(format!("invalid entity:{what} for keyword:show"))
+}
+
+fn host_names(list: Option<&str>) -> Result<String, String> {
+    let from_job = std::env::var("SLURM_JOB_NODELIST").ok();
+    let Some(list) = list.map(str::to_owned).or(from_job) else {
+        return Err("SLURM_JOB_NODELIST is not set, and no list is given".into());
+    };
+    if list.is_empty() {
+        complain(NAME, "host list is empty");
+        return Ok(String::new());
+    }
+    let names = hostlist::expand(&list).ok_or_else(|| format!("Invalid hostlist: {list}"))?;
+    Ok(names.into_iter().map(|name| name + "\n").collect())
+}
+
+fn config() -> Result<String, String> {
+    let nodes = query::nodes()?;
+    let controller = nodes.first().map(|node| node.name.clone()).unwrap_or_default();
+    let mut text = format!("Configuration data as of {}\n", forms::moment(query::now_ms(), None));
+    for (name, value) in [
+        ("AccountingStorageType", "accounting_storage/none".to_owned()),
+        ("ClusterName", CLUSTER.into()),
+        ("DefMemPerNode", "UNLIMITED".into()),
+        ("KillWait", "10 sec".into()),
+        ("MaxArraySize", forms::ARRAY_SIZE_MAX.to_string()),
+        ("MaxJobCount", "4000".into()),
+        ("MaxMemPerNode", "UNLIMITED".into()),
+        ("MinJobAge", format!("{} sec", MIN_JOB_AGE_MS / 1000)),
+        ("SchedulerType", "sched/gang".into()),
+        ("SelectType", "select/cons_tres".into()),
+        ("SLURM_VERSION", VERSION.trim_start_matches("slurm ").into()),
+        ("SlurmctldHost[0]", controller),
+    ] {
+        let _ = writeln!(text, "{name:<23} = {value}");
+    }
+    Ok(text)
+}
+
+/// Fields in lines, as they are printed without `-o`.
+type Record = Vec<Vec<(&'static str, String)>>;
+
+fn record(lines: &Record, in_one_line: bool) -> String {
+    let lines = lines.iter().map(|line| {
+        let fields: Vec<String> = line.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        fields.join(" ")
+    });
+    let lines: Vec<String> = lines.collect();
+    if in_one_line { lines.join(" ") + "\n" } else { lines.join("\n   ") + "\n\n" }
+}
+
+fn partition(nodes: &[NodeRow]) -> Record {
+    let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+    let slots: u32 = nodes.iter().map(|node| node.slots).sum();
+    vec![
+        vec![("PartitionName", CLUSTER.into())],
+        vec![("AllowGroups", "ALL".into()), ("AllowAccounts", "ALL".into()), ("AllowQos", "ALL".into())],
+        vec![("AllocNodes", "ALL".into()), ("Default", "YES".into()), ("QoS", "N/A".into())],
+        vec![("DefaultTime", "NONE".into()), ("DisableRootJobs", "NO".into()), ("Hidden", "NO".into())],
+        vec![
+            ("MaxNodes", "UNLIMITED".into()),
+            ("MaxTime", "UNLIMITED".into()),
+            ("MinNodes", "0".into()),
+            ("MaxCPUsPerNode", "UNLIMITED".into()),
+        ],
+        vec![("Nodes", hostlist::fold(&names))],
+        vec![("PriorityTier", "1".into()), ("RootOnly", "NO".into()), ("OverSubscribe", "FORCE".into())],
+        vec![
+            ("State", "UP".into()),
+            ("TotalCPUs", slots.to_string()),
+            ("TotalNodes", nodes.len().to_string()),
+            ("SelectTypeParameters", "NONE".into()),
+        ],
+        vec![("DefMemPerNode", "UNLIMITED".into()), ("MaxMemPerNode", "UNLIMITED".into())],
+    ]
+}
+
+fn node(node: &NodeRow) -> Record {
+    let state = sinfo::state(node).to_ascii_uppercase();
+    let state = match state.as_str() {
+        "DRAINED" => "IDLE+DRAIN".into(),
+        "DRAINING" => "MIXED+DRAIN".into(),
+        _ => state,
+    };
+    let mib = |bytes: u64| (bytes >> 20).to_string();
+    let mut lines = vec![
+        vec![
+            ("NodeName", node.name.clone()),
+            ("Arch", std::env::consts::ARCH.into()),
+            ("CoresPerSocket", node.slots.to_string()),
+        ],
+        vec![
+            ("CPUAlloc", node.ranks.min(u64::from(node.slots)).to_string()),
+            ("CPUTot", node.slots.to_string()),
+            ("CPULoad", "N/A".into()),
+        ],
+        vec![("AvailableFeatures", "(null)".into())],
+        vec![("ActiveFeatures", "(null)".into())],
+        vec![("Gres", "(null)".into())],
+        vec![
+            ("NodeAddr", node.address.clone()),
+            ("NodeHostName", node.name.clone()),
+            ("Version", node.release.clone()),
+        ],
+        vec![
+            ("RealMemory", mib(node.memory_bytes)),
+            ("AllocMem", mib(node.declared_bytes)),
+            ("FreeMem", "N/A".into()),
+            ("Sockets", "1".into()),
+            ("Boards", "1".into()),
+        ],
+        vec![
+            ("State", state),
+            ("ThreadsPerCore", "1".into()),
+            ("TmpDisk", "0".into()),
+            ("Weight", "1".into()),
+            ("Owner", "N/A".into()),
+        ],
+        vec![("Partitions", CLUSTER.into())],
+    ];
+    if let Some(drained) = node.drain() {
+        lines.push(vec![("Reason", drained.why.clone())]);
+    }
+    lines
+}
+
+fn show_jobs(names: &[&str], in_one_line: bool) -> Result<String, String> {
+    let (jobs, _) = query::jobs()?;
+    let now_ms = query::now_ms();
+    let mut found: Vec<&Job> = Vec::new();
+    if names.is_empty() {
+        let is_old = |job: &Job| job.row.ended_ms.is_some_and(|ended_ms| ended_ms + MIN_JOB_AGE_MS < now_ms);
+        found.extend(jobs.iter().filter(|job| !(job.state().is_over() && is_old(job))));
+        if found.is_empty() {
+            return Ok("No jobs in the system\n".into());
+        }
+    }
+    for name in names {
+        let named = forms::job_ids(name).map_err(|_| format!("slurm_load_jobs error: {NO_JOB}"))?;
+        let before = found.len();
+        found.extend(named.iter().flat_map(|one| query::named(&jobs, one)));
+        if found.len() == before {
+            return Err(format!("slurm_load_jobs error: {NO_JOB}"));
+        }
+    }
+    Ok(found.into_iter().map(|one| record(&job(one, now_ms), in_one_line)).collect())
+}
+
+fn or_null(text: &str) -> String {
+    if text.is_empty() { "(null)".into() } else { text.into() }
+}
+
+fn job(job: &Job, now_ms: u64) -> Record {
+    let (row, state) = (&job.row, job.state());
+    let moment = |ms: Option<u64>| ms.map_or_else(|| "Unknown".into(), |ms| forms::moment(ms, None));
+    let until_ms = if state.is_over() {
+        row.ended_ms
+    } else {
+        row.started_ms.zip(row.limit_ms).map(|(from, limit)| from + limit)
+    };
+    let mut lines: Record = Vec::new();
+    let mut first = vec![("JobId", row.job.to_string())];
+    if let Some(element) = job.element() {
+        first.push(("ArrayJobId", element.job.to_string()));
+        first.push(("ArrayTaskId", element.task.to_string()));
+        if element.at_once > 0 {
+            first.push(("ArrayTaskThrottle", element.at_once.to_string()));
+        }
+    }
+    first.push(("JobName", job.name()));
+    lines.push(first);
+    lines.push(vec![
+        ("UserId", format!("{}({})", job.user(), row.uid)),
+        ("GroupId", "(null)".into()),
+        ("MCS_label", "N/A".into()),
+    ]);
+    lines.push(vec![
+        ("Priority", row.weight.to_string()),
+        ("Nice", "0".into()),
+        ("Account", or_null(job.asked.account())),
+        ("QOS", "normal".into()),
+    ]);
+    lines.push(vec![
+        ("JobState", state.long().into()),
+        ("Reason", job.reason().into()),
+        (
+            "Dependency",
+            if state == State::Pending { or_null(job.asked.dependency()) } else { "(null)".into() },
+        ),
+    ]);
+    lines.push(vec![
+        ("Requeue", "0".into()),
+        ("Restarts", "0".into()),
+        ("BatchFlag", u8::from(row.is_script()).to_string()),
+        ("Reboot", "0".into()),
+        ("ExitCode", job.exit()),
+    ]);
+    let limit = row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| forms::long_time(ms / 1000));
+    lines.push(vec![
+        ("RunTime", forms::long_time(job.elapsed_s(now_ms))),
+        ("TimeLimit", limit),
+        ("TimeMin", "N/A".into()),
+    ]);
+    lines.push(vec![
+        ("SubmitTime", moment(Some(row.submitted_ms))),
+        ("EligibleTime", moment(Some(row.submitted_ms))),
+    ]);
+    lines.push(vec![
+        ("StartTime", moment(row.started_ms)),
+        ("EndTime", moment(until_ms)),
+        ("Deadline", "N/A".into()),
+    ]);
+    lines.push(vec![
+        ("Partition", CLUSTER.into()),
+        ("AllocNode:Sid", format!("{}:0", or_null(job.asked.submit_host()))),
+    ]);
+    let placed: &[String] = if state == State::Pending { &[] } else { &row.nodes };
+    lines.push(vec![("ReqNodeList", "(null)".into()), ("ExcNodeList", "(null)".into())]);
+    lines.push(vec![("NodeList", or_null(&hostlist::fold(placed)))]);
+    if let Some(head) = placed.first() {
+        lines.push(vec![("BatchHost", head.clone())]);
+    }
+    lines.push(vec![
+        ("NumNodes", job.nodes().to_string()),
+        ("NumCPUs", job.cores().to_string()),
+        ("NumTasks", job.tasks().to_string()),
+        ("CPUs/Task", job.asked.size.cores.unwrap_or(1).to_string()),
+        ("ReqB:S:C:T", "0:0:*:*".into()),
+    ]);
+    let memory = if row.memory_bytes == 0 { "0".into() } else { forms::size(row.memory_bytes) };
+    lines.push(vec![("MinCPUsNode", "1".into()), ("MinMemoryNode", memory), ("MinTmpDiskNode", "0".into())]);
+    lines.push(vec![("Features", "(null)".into()), ("DelayBoot", "00:00:00".into())]);
+    lines.push(vec![
+        ("OverSubscribe", if row.exclusive { "NO" } else { "YES" }.into()),
+        ("Contiguous", "0".into()),
+        ("Licenses", "(null)".into()),
+        ("Network", "(null)".into()),
+    ]);
+    lines.push(vec![(
+        "Command",
+        or_null(if job.asked.script().is_empty() { &row.command } else { job.asked.script() }),
+    )]);
+    lines.push(vec![("WorkDir", or_null(job.asked.folder()))]);
+    if !job.asked.comment().is_empty() {
+        lines.push(vec![("Comment", job.asked.comment().to_owned())]);
+    }
+    lines.push(vec![("StdErr", job.file(true))]);
+    lines.push(vec![("StdIn", "/dev/null".into())]);
+    lines.push(vec![("StdOut", job.file(false))]);
+    lines.push(vec![("Power", String::new())]);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::note::{Note, Origin};
+    use crate::view::tests;
+
+    #[test]
+    fn job_is_shown_in_lines_and_in_one() {
+        let note = Note {
+            source: Origin { folder: "/work dir".into(), script: "/a/job.sh".into(), ..Origin::default() },
+            comment: "c".into(),
+            ..Note::default()
+        };
+        let one = tests::job(
+            7,
+            json!({"name": "mesh", "kept_note": note.text().unwrap(), "output": ["/a/100%%.out"], "limit_ms": 60_000}),
+        );
+        let text = record(&job(&one, 62_000), true);
+        assert_eq!(text.lines().count(), 1);
+        for field in [
+            "JobId=7 JobName=mesh UserId=root(0) ",
+            " JobState=RUNNING Reason=None Dependency=(null) ",
+            " ExitCode=0:0 RunTime=00:01:00 TimeLimit=00:01:00 ",
+            " NodeList=n1 BatchHost=n1 NumNodes=1 NumCPUs=2 NumTasks=2 CPUs/Task=1 ",
+            " Command=/a/job.sh WorkDir=/work dir Comment=c StdErr=/a/100%.out StdIn=/dev/null StdOut=/a/100%.out ",
+        ] {
+            assert!(text.contains(field) || text.starts_with(field), "{field} in {text}");
+        }
+        let lines = record(&job(&one, 62_000), false);
+        assert!(lines.starts_with("JobId=7 JobName=mesh\n   UserId=root(0) ") && lines.ends_with("\n\n"));
+    }
+
+    #[test]
+    fn host_names_are_one_in_a_line() {
+        assert_eq!(host_names(Some("n[9-10],m")).as_deref(), Ok("n9\nn10\nm\n"));
+        assert_eq!(host_names(Some("")).as_deref(), Ok(""));
+        assert!(host_names(Some("n[")).is_err());
+        assert_eq!(show(&["hostlist", "n9,n10,m"], false).as_deref(), Ok("n[9-10],m\n"));
+    }
+
+    #[test]
+    fn partition_and_nodes_have_slurms_fields() {
+        let nodes = [sinfo::tests::node(0, 0, true), sinfo::tests::node(1, 2, true)];
+        let text = record(&partition(&nodes), true);
+        assert!(
+            text.starts_with("PartitionName=tutti ") && text.contains(" TotalCPUs=4 TotalNodes=2 "),
+            "{text}"
+        );
+        let text = record(&node(&nodes[1]), true);
+        assert!(text.starts_with("NodeName=node1 ") && text.contains(" State=MIXED "), "{text}");
+    }
+}

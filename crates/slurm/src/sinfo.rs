@@ -1,0 +1,330 @@
+//! `sinfo`: the one partition and its nodes.
+
+use std::process::ExitCode;
+
+use tutti_client::requests::NodeRow;
+
+use crate::getopt::{self, Ends, Spec, Takes};
+use crate::names::{CLUSTER, VERSION};
+use crate::output::{complain, print, refuse};
+use crate::table::{self, Piece};
+use crate::{hostlist, query};
+
+use Takes::{Nothing, Value};
+
+const NAME: &str = "sinfo";
+
+const SPECS: &[Spec] = &[
+    ("all", 'a', Nothing),
+    ("clusters", 'M', Value),
+    ("dead", 'd', Nothing),
+    ("exact", 'e', Nothing),
+    ("federation", '\0', Nothing),
+    ("format", 'o', Value),
+    ("Format", 'O', Value),
+    ("future", 'F', Nothing),
+    ("help", '\0', Nothing),
+    ("hide", '\0', Nothing),
+    ("json", '\0', Nothing),
+    ("list-reasons", 'R', Nothing),
+    ("local", '\0', Nothing),
+    ("long", 'l', Nothing),
+    ("Node", 'N', Nothing),
+    ("noconvert", '\0', Nothing),
+    ("nodes", 'n', Value),
+    ("noheader", 'h', Nothing),
+    ("partition", 'p', Value),
+    ("responding", 'r', Nothing),
+    ("sort", 'S', Value),
+    ("states", 't', Value),
+    ("summarize", 's', Nothing),
+    ("usage", '\0', Nothing),
+    ("verbose", 'v', Nothing),
+    ("version", 'V', Nothing),
+];
+
+const DEFAULT: &str = "%9P %.5a %.10l %.6D %.6t %N";
+const BY_NODE: &str = "%.10N %.6D %.9P %.6t";
+const SUMMARY: &str = "%9P %.5a %.10l %.16F %N";
+
+/// State of a node, by Slurm's word. Time is shared, so a node with jobs takes more of them: it is `mixed`,
+/// never `allocated`.
+#[must_use]
+pub fn state(node: &NodeRow) -> &'static str {
+    match node.state() {
+        "lost" => "down",
+        "drained" => "drained",
+        "draining" => "draining",
+        _ if node.ranks > 0 => "mixed",
+        _ => "idle",
+    }
+}
+
+fn short_state(state: &str) -> &str {
+    match state {
+        "drained" => "drain",
+        "draining" => "drng",
+        "mixed" => "mix",
+        other => other,
+    }
+}
+
+/// Runs the command.
+pub fn run(words: &[String]) -> ExitCode {
+    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+        Ok(line) => line,
+        Err(error) => {
+            complain(NAME, &error.to_string());
+            complain(NAME, "Try \"sinfo --help\" for more information");
+            return ExitCode::FAILURE;
+        }
+    };
+    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
+    if given("version") {
+        return print(&format!("{VERSION}\n"));
+    }
+    if given("help") || given("usage") {
+        return print(
+            "Usage: sinfo [-h] [-N] [-n nodes] [-o format] [-O fields] [-p partition] [-s] [-t states]\n",
+        );
+    }
+    let listed = query::nodes().and_then(|nodes| list(&line.options, &nodes));
+    match listed {
+        Ok(text) => print(&text),
+        Err(text) => refuse(NAME, &text, 1),
+    }
+}
+
+fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<String, String> {
+    let mut nodes: Vec<&NodeRow> = nodes.iter().collect();
+    let (mut format, mut columns) = (DEFAULT.to_owned(), None);
+    let (mut by_node, mut summary, mut no_header) = (false, false, false);
+    for (name, value) in options {
+        match *name {
+            "Node" => (by_node, format) = (true, BY_NODE.into()),
+            "summarize" => (summary, format) = (true, SUMMARY.into()),
+            "noheader" => no_header = true,
+            "nodes" => {
+                let names = hostlist::expand(value).ok_or_else(|| format!("invalid node name: {value}"))?;
+                nodes.retain(|node| names.contains(&node.name));
+            }
+            "states" => {
+                let words: Vec<String> =
+                    value.split(',').map(|word| word.trim().to_ascii_lowercase()).collect();
+                let is_in = |node: &NodeRow| {
+                    let state = state(node);
+                    words.iter().any(|word| *word == state || word == short_state(state) || word == "all")
+                };
+                nodes.retain(|node| is_in(node));
+            }
+            "dead" => nodes.retain(|node| !node.alive),
+            "responding" => nodes.retain(|node| node.alive),
+            "partition" if !value.split(',').any(|name| name == CLUSTER) => nodes.clear(),
+            "clusters" if value != CLUSTER && value != "all" => {
+                return Err(format!("--clusters={value}: there is one cluster: {CLUSTER}"));
+            }
+            "json" => return Err("--json is not there: `tutti nodes --json` has all of them".into()),
+            _ => {}
+        }
+    }
+    for (name, value) in options {
+        match *name {
+            "format" => format = value.clone(),
+            "Format" => columns = Some(value.clone()),
+            _ => {}
+        }
+    }
+    let pieces = columns.map_or_else(|| Ok(table::pieces(&format)), |columns| named(&columns))?;
+    let has = |letters: &[char]| {
+        pieces.iter().any(|piece| matches!(piece, Piece::Field { letter, .. } if letters.contains(letter)))
+    };
+    let by_state = has(&['t', 'T', 'D']) && !summary;
+    let groups: Vec<Vec<&NodeRow>> = if by_node || has(&['n']) {
+        nodes.iter().map(|node| vec![*node]).collect()
+    } else {
+        grouped(&nodes, |node| {
+            (
+                by_state.then(|| state(node)),
+                has(&['c', 'C']).then_some(node.slots),
+                has(&['m']).then_some(node.memory_bytes >> 20),
+            )
+        })
+    };
+    let wrong = |letter| format!("Invalid node format specification: {letter}");
+    let mut text = String::new();
+    if !no_header {
+        text.push_str(&table::line(&pieces, |letter| title(letter).map(str::to_owned)).map_err(wrong)?);
+    }
+    for group in &groups {
+        text.push_str(&table::line(&pieces, |letter| field(group, letter)).map_err(wrong)?);
+    }
+    Ok(text)
+}
+
+fn grouped<'a, K: PartialEq>(nodes: &[&'a NodeRow], key: impl Fn(&NodeRow) -> K) -> Vec<Vec<&'a NodeRow>> {
+    let mut groups: Vec<Vec<&NodeRow>> = Vec::new();
+    for &node in nodes {
+        match groups.iter_mut().find(|group| key(group[0]) == key(node)) {
+            Some(group) => group.push(node),
+            None => groups.push(vec![node]),
+        }
+    }
+    groups
+}
+
+fn named(list: &str) -> Result<Vec<Piece>, String> {
+    const NAMES: [(&str, char); 17] = [
+        ("available", 'a'),
+        ("cpus", 'c'),
+        ("cpusstate", 'C'),
+        ("features", 'f'),
+        ("features_act", 'b'),
+        ("gres", 'G'),
+        ("memory", 'm'),
+        ("nodeaddr", 'o'),
+        ("nodehost", 'n'),
+        ("nodelist", 'N'),
+        ("nodes", 'D'),
+        ("partition", 'P'),
+        ("partitionname", 'R'),
+        ("reason", 'E'),
+        ("state", 'T'),
+        ("statecompact", 't'),
+        ("time", 'l'),
+    ];
+    let pieces = table::columns(list, ':').into_iter().map(|(name, width)| {
+        let lower = name.to_ascii_lowercase();
+        let letter = NAMES.iter().find(|(known, _)| *known == lower).map(|(_, letter)| *letter);
+        let width = Some(width.map_or(20, |width| width.unsigned_abs() as usize));
+        letter
+            .map(|letter| Piece::Field { letter, width, right: false })
+            .ok_or_else(|| format!("Invalid node format specification: {name}"))
+    });
+    pieces.collect()
+}
+
+fn title(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        'P' | 'R' => "PARTITION",
+        'a' => "AVAIL",
+        'l' => "TIMELIMIT",
+        'L' => "DEFAULTTIME",
+        'D' => "NODES",
+        't' | 'T' => "STATE",
+        'N' => "NODELIST",
+        'n' => "HOSTNAMES",
+        'o' => "NODE_ADDR",
+        'c' => "CPUS",
+        'C' => "CPUS(A/I/O/T)",
+        'F' => "NODES(A/I/O/T)",
+        'A' => "NODES(A/I)",
+        'm' => "MEMORY",
+        'G' => "GRES",
+        'f' => "AVAIL_FEATURES",
+        'b' => "ACTIVE_FEATURES",
+        'E' => "REASON",
+        's' => "JOB_SIZE",
+        'g' => "GROUPS",
+        'h' => "OVERSUBSCRIBE",
+        'X' => "SOCKETS",
+        'Y' => "CORES",
+        'Z' => "THREADS",
+        'z' => "S:C:T",
+        'd' => "TMP_DISK",
+        'w' => "WEIGHT",
+        'O' => "CPU_LOAD",
+        'e' => "FREE_MEM",
+        'v' => "VERSION",
+        'p' => "PRIO_TIER",
+        _ => return None,
+    })
+}
+
+fn field(nodes: &[&NodeRow], letter: char) -> Option<String> {
+    let first = nodes.first()?;
+    let count = |is: fn(&NodeRow) -> bool| nodes.iter().filter(|node| is(node)).count();
+    let other = count(|node| ["down", "drained"].contains(&state(node)));
+    let busy = count(|node| ["mixed", "draining"].contains(&state(node)));
+    let idle = nodes.len() - other - busy;
+    let slots: u32 = nodes.iter().map(|node| node.slots).sum();
+    let used: u64 = nodes.iter().map(|node| node.ranks.min(u64::from(node.slots))).sum();
+    let lost: u32 =
+        nodes.iter().filter(|node| ["down", "drained"].contains(&state(node))).map(|node| node.slots).sum();
+    Some(match letter {
+        'P' => format!("{CLUSTER}*"),
+        'R' => CLUSTER.into(),
+        'a' => "up".into(),
+        'l' => "infinite".into(),
+        'L' | 'e' | 'O' => "n/a".into(),
+        'D' => nodes.len().to_string(),
+        't' => short_state(state(first)).into(),
+        'T' => state(first).into(),
+        'N' | 'n' => hostlist::fold(&nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>()),
+        'o' => first.name.clone(),
+        'c' | 'Y' => first.slots.to_string(),
+        'C' => {
+            let used = used.min(u64::from(slots - lost));
+            format!("{used}/{}/{lost}/{slots}", u64::from(slots - lost) - used)
+        }
+        'F' => format!("{busy}/{idle}/{other}/{}", nodes.len()),
+        'A' => format!("{busy}/{idle}"),
+        'm' => (first.memory_bytes >> 20).to_string(),
+        'G' | 'f' | 'b' => "(null)".into(),
+        'E' => first.drain().map_or_else(|| "none".into(), |drained| drained.why.clone()),
+        's' => "1-infinite".into(),
+        'g' => "all".into(),
+        'h' => "FORCE".into(),
+        'X' | 'Z' | 'w' | 'p' => "1".into(),
+        'z' => format!("1:{}:1", first.slots),
+        'd' => "0".into(),
+        'v' => first.release.clone(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    pub(crate) fn node(number: u32, ranks: u32, alive: bool) -> NodeRow {
+        let row = json!({
+            "node": number, "name": format!("node{number}"), "alive": alive, "slots": 2, "ranks": ranks,
+            "memory_bytes": 4_u64 << 30, "parent": null, "address": "127.0.0.1"
+        });
+        serde_json::from_value(row).expect("a row")
+    }
+
+    fn shown(text: &str) -> Result<String, String> {
+        let words = shlex::split(text).unwrap();
+        let line = getopt::parse(SPECS, &words, Ends::AtDashes).unwrap();
+        list(&line.options, &[node(0, 0, true), node(1, 2, true), node(2, 0, true), node(3, 0, false)])
+    }
+
+    #[test]
+    fn nodes_are_grouped_by_state() {
+        let expected = "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n\
+                        tutti*       up   infinite      2   idle node[0,2]\n\
+                        tutti*       up   infinite      1    mix node1\n\
+                        tutti*       up   infinite      1   down node3\n";
+        assert_eq!(shown("").as_deref(), Ok(expected));
+        assert_eq!(shown("-h -o %P").as_deref(), Ok("tutti*\n"));
+        assert_eq!(shown("-h -a -o '%P %G %l %p %c %m'").as_deref(), Ok("tutti* (null) infinite 1 2 4096\n"));
+        assert_eq!(shown("-h -o %q").unwrap_err(), "Invalid node format specification: q");
+        assert_eq!(shown("-h -s -o '%F %C'").as_deref(), Ok("1/2/1/4 2/4/2/8\n"));
+        assert_eq!(
+            shown("--noheader -O CPUs,Memory,Partition").as_deref(),
+            Ok("2                   4096                tutti*              \n")
+        );
+        assert_eq!(shown("-h -N -t idle -o %N").as_deref(), Ok("node0\nnode2\n"));
+    }
+
+    #[test]
+    fn every_field_of_a_letter_has_a_title_and_a_value() {
+        let one = node(0, 0, true);
+        for letter in ('A'..='z').filter(char::is_ascii_alphabetic) {
+            assert_eq!(title(letter).is_some(), field(&[&one], letter).is_some(), "{letter}");
+        }
+    }
+}

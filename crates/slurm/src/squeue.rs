@@ -1,0 +1,542 @@
+//! `squeue`: jobs that are not over, and with `-t` those that ended lately.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use crate::forms::{self, NamedJob};
+use crate::getopt::{self, Ends, Spec, Takes};
+use crate::names::{CLUSTER, VERSION};
+use crate::output::{complain, print, refuse};
+use crate::query::{self, NO_JOB};
+use crate::table::{self, Piece};
+use crate::view::{Job, State, states};
+use crate::{hostlist, identity};
+
+use Takes::{Maybe, Nothing, Value};
+
+const NAME: &str = "squeue";
+
+const SPECS: &[Spec] = &[
+    ("account", 'A', Value),
+    ("all", 'a', Nothing),
+    ("array", 'r', Nothing),
+    ("array-unique", '\0', Nothing),
+    ("clusters", 'M', Value),
+    ("federation", '\0', Nothing),
+    ("format", 'o', Value),
+    ("Format", 'O', Value),
+    ("help", '\0', Nothing),
+    ("hide", '\0', Nothing),
+    ("iterate", 'i', Value),
+    ("jobs", 'j', Maybe),
+    ("json", '\0', Maybe),
+    ("licenses", 'L', Value),
+    ("local", '\0', Nothing),
+    ("long", 'l', Nothing),
+    ("me", '\0', Nothing),
+    ("name", 'n', Value),
+    ("noconvert", '\0', Nothing),
+    ("nodelist", 'w', Value),
+    ("noheader", 'h', Nothing),
+    ("partition", 'p', Value),
+    ("priority", 'P', Nothing),
+    ("qos", 'q', Value),
+    ("reservation", 'R', Value),
+    ("sort", 'S', Value),
+    ("start", '\0', Nothing),
+    ("states", 't', Value),
+    ("steps", 's', Maybe),
+    ("usage", '\0', Nothing),
+    ("user", 'u', Value),
+    ("verbose", 'v', Nothing),
+    ("version", 'V', Nothing),
+    ("yaml", '\0', Maybe),
+];
+
+/// Jobs that are over are listed for so long: `MinJobAge` of `scontrol show config`.
+pub const MIN_JOB_AGE_MS: u64 = 300_000;
+/// Width of a field of `-O`.
+const NAMED_WIDTH: usize = 20;
+const DEFAULT: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
+const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
+
+/// What is asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    format: Option<Format>,
+    no_header: bool,
+    jobs: Option<Vec<NamedJob>>,
+    names: Option<Vec<String>>,
+    users: Option<Vec<u32>>,
+    partitions: Option<Vec<String>>,
+    nodes: Option<Vec<String>>,
+    states: Option<Vec<State>>,
+    each_element: bool,
+}
+
+/// How lines look.
+#[derive(Debug)]
+enum Format {
+    /// By letters.
+    Letters(Vec<Piece>),
+    /// By names, each with its width.
+    Named(Vec<(char, usize)>),
+}
+
+/// Runs the command.
+pub fn run(words: &[String]) -> ExitCode {
+    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+        Ok(line) => line,
+        Err(error) => {
+            complain(NAME, &error.to_string());
+            complain(NAME, "Try \"squeue --help\" for more information");
+            return ExitCode::FAILURE;
+        }
+    };
+    let asked = |name: &str| line.options.iter().any(|(known, _)| *known == name);
+    if asked("version") {
+        return print(&format!("{VERSION}\n"));
+    }
+    if asked("help") || asked("usage") {
+        return print(
+            "Usage: squeue [-A account] [-h] [-j jobs] [--me] [-n names] [-o format] [-O fields] [-p partition] [-r] [-t states] [-u users] [-w nodes]\n",
+        );
+    }
+    let mut operands = line.operands.iter().map(String::as_str).collect::<Vec<_>>();
+    match read(&line.options, &mut operands).and_then(|asked| list(&asked)) {
+        Ok(text) => print(&text),
+        Err(text) => refuse(NAME, &text, 1),
+    }
+}
+
+fn list_of(value: &str) -> Vec<String> {
+    value.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Result<Asked, String> {
+    let mut asked = Asked::default();
+    if let Ok(format) = std::env::var("SQUEUE_FORMAT")
+        && !format.is_empty()
+    {
+        asked.format = Some(Format::Letters(table::pieces(&format)));
+    }
+    for (name, value) in options {
+        match *name {
+            "format" => asked.format = Some(Format::Letters(table::pieces(value))),
+            "Format" => asked.format = Some(named_format(value)?),
+            "long" => asked.format = Some(Format::Letters(table::pieces(LONG))),
+            "noheader" => asked.no_header = true,
+            "jobs" => {
+                // `-j 5`: its value may stand apart.
+                let value = match value.is_empty() && !operands.is_empty() {
+                    true => operands.remove(0),
+                    false => value,
+                };
+                let jobs = forms::job_ids(value).map_err(|word| format!("Invalid job id: {word}"))?;
+                asked.jobs.get_or_insert_default().extend(jobs);
+            }
+            "name" => asked.names = Some(list_of(value)),
+            "me" => asked.users = Some(vec![identity::own_uid()]),
+            "user" => {
+                let uids = list_of(value).into_iter().map(|user| identity::uid_of(&user).ok_or(user));
+                let uids: Result<Vec<u32>, String> = uids.collect();
+                asked.users = Some(uids.map_err(|user| format!("Invalid user: {user}"))?);
+            }
+            "partition" => asked.partitions = Some(list_of(value)),
+            "nodelist" => {
+                let nodes =
+                    hostlist::expand(value).ok_or_else(|| format!("Invalid node name specified: {value}"))?;
+                asked.nodes = Some(nodes);
+            }
+            "states" => {
+                asked.states =
+                    Some(states(value).ok_or_else(|| format!("Invalid job state specified: {value}"))?);
+            }
+            "array" | "array-unique" => asked.each_element = true,
+            "json" | "yaml" => {
+                return Err("--json and --yaml are not there: `tutti ps --json` has all of them".into());
+            }
+            "steps" => return Err("steps are listed by sacct".into()),
+            "iterate" => return Err("--iterate is not there: `tutti top` watches jobs".into()),
+            "clusters" if value != CLUSTER && value != "all" => {
+                return Err(format!("--clusters={value}: there is one cluster: {CLUSTER}"));
+            }
+            // An order, what is hidden, and selections by what jobs do not have here.
+            _ => {}
+        }
+    }
+    Ok(asked)
+}
+
+fn named_format(value: &str) -> Result<Format, String> {
+    const NAMES: [(&str, char); 34] = [
+        ("account", 'a'),
+        ("arrayjobid", 'F'),
+        ("arraytaskid", 'K'),
+        ("batchhost", 'B'),
+        ("command", 'o'),
+        ("comment", 'k'),
+        ("dependency", 'E'),
+        ("endtime", 'e'),
+        ("exit_code", 'x'),
+        ("jobarrayid", 'i'),
+        ("jobid", 'A'),
+        ("minmemory", 'm'),
+        ("name", 'j'),
+        ("nodelist", 'N'),
+        ("nodes", 'N'),
+        ("numcpus", 'C'),
+        ("numnodes", 'D'),
+        ("numtasks", '!'),
+        ("partition", 'P'),
+        ("priority", 'p'),
+        ("prioritylong", 'Q'),
+        ("qos", 'q'),
+        ("reason", 'r'),
+        ("reasonlist", 'R'),
+        ("starttime", 'S'),
+        ("state", 'T'),
+        ("statecompact", 't'),
+        ("stdout", '>'),
+        ("submittime", 'V'),
+        ("timeleft", 'L'),
+        ("timelimit", 'l'),
+        ("timeused", 'M'),
+        ("userid", 'U'),
+        ("username", 'u'),
+    ];
+    let names = table::columns(value, ':').into_iter().map(|(name, width)| {
+        let lower = name.to_ascii_lowercase();
+        let letter = match lower.as_str() {
+            "workdir" => Some('Z'),
+            "gres" | "tres-per-node" => Some('b'),
+            _ => NAMES.iter().find(|(known, _)| *known == lower).map(|(_, letter)| *letter),
+        };
+        let width = width.map_or(NAMED_WIDTH, |width| width.unsigned_abs() as usize);
+        letter
+            .map(|letter| (letter, width))
+            .ok_or_else(|| format!("Invalid job format specification: {name}"))
+    });
+    names.collect::<Result<_, _>>().map(Format::Named)
+}
+
+fn list(asked: &Asked) -> Result<String, String> {
+    let (jobs, _) = query::jobs()?;
+    let now_ms = query::now_ms();
+    let is_fresh = |job: &Job| {
+        let is_old = job.row.ended_ms.is_some_and(|ended_ms| ended_ms + MIN_JOB_AGE_MS < now_ms);
+        !(job.state().is_over() && is_old)
+    };
+    let jobs: Vec<Job> = jobs.into_iter().filter(is_fresh).collect();
+    if let Some([only]) = asked.jobs.as_deref()
+        && query::named(&jobs, only).next().is_none()
+    {
+        return Err(format!("{NO_JOB_PREFIX}{NO_JOB}"));
+    }
+    let takes = |job: &&Job| {
+        let is_in = |list: &Option<Vec<String>>, value: &str| {
+            list.as_ref().is_none_or(|list| list.iter().any(|one| one == value))
+        };
+        let state = job.state();
+        let by_state = asked.states.as_ref().map_or(!state.is_over(), |states| states.contains(&state));
+        let by_node =
+            asked.nodes.as_ref().is_none_or(|nodes| job.row.nodes.iter().any(|node| nodes.contains(node)));
+        by_state
+            && by_node
+            && asked.users.as_ref().is_none_or(|users| users.contains(&job.row.uid))
+            && asked.jobs.as_ref().is_none_or(|names| {
+                names.iter().any(|name| query::named(std::slice::from_ref(job), name).next().is_some())
+            })
+            && is_in(&asked.names, &job.name())
+            && is_in(&asked.partitions, CLUSTER)
+    };
+    let wanted: Vec<&Job> = jobs.iter().filter(takes).collect();
+    print_jobs(asked, &wanted, now_ms)
+}
+
+/// The line about an unknown job is that of Slurm's library.
+const NO_JOB_PREFIX: &str = "slurm_load_jobs error: ";
+
+/// A line of the list: a job, or the elements of an array that wait, by their indices.
+struct Entry<'a> {
+    job: &'a Job,
+    waiting: Vec<u32>,
+}
+
+fn entries<'a>(jobs: &[&'a Job], each_element: bool) -> Vec<Entry<'a>> {
+    let mut entries: Vec<Entry<'a>> = Vec::new();
+    let mut of_array: BTreeMap<u64, usize> = BTreeMap::new();
+    for &job in jobs {
+        let element = job.element().filter(|_| job.state() == State::Pending && !each_element);
+        let Some(element) = element else {
+            entries.push(Entry { job, waiting: Vec::new() });
+            continue;
+        };
+        match of_array.get(&element.job) {
+            Some(&at) => entries[at].waiting.push(element.task),
+            None => {
+                of_array.insert(element.job, entries.len());
+                entries.push(Entry { job, waiting: vec![element.task] });
+            }
+        }
+    }
+    // Slurm's order: jobs that wait come first, then by number.
+    entries.sort_by_key(|entry| entry.job.state() != State::Pending);
+    entries
+}
+
+fn print_jobs(asked: &Asked, jobs: &[&Job], now_ms: u64) -> Result<String, String> {
+    let default = Format::Letters(table::pieces(DEFAULT));
+    let format = asked.format.as_ref().unwrap_or(&default);
+    let mut text = String::new();
+    let mut put = |field: &dyn Fn(char) -> Option<String>| -> Result<(), String> {
+        match format {
+            Format::Letters(pieces) => {
+                let wrong = |letter| format!("Invalid job format specification: {letter}");
+                text.push_str(&table::line(pieces, field).map_err(wrong)?);
+            }
+            Format::Named(columns) => {
+                for (letter, width) in columns {
+                    text.push_str(&table::fit(&field(*letter).unwrap_or_default(), Some(*width), false));
+                }
+                text.push('\n');
+            }
+        }
+        Ok(())
+    };
+    let is_named = matches!(format, Format::Named(_));
+    if !asked.no_header {
+        put(&|letter| if is_named { title_of_name(letter) } else { title(letter) }.map(str::to_owned))?;
+    }
+    for entry in entries(jobs, asked.each_element) {
+        put(&|letter| field(&entry, letter, now_ms))?;
+    }
+    Ok(text)
+}
+
+fn title(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        'i' | 'A' => "JOBID",
+        'a' => "ACCOUNT",
+        'B' => "EXEC_HOST",
+        'b' => "TRES_PER_NODE",
+        'C' => "CPUS",
+        'D' => "NODES",
+        'E' => "DEPENDENCY",
+        'e' => "END_TIME",
+        'F' => "ARRAY_JOB_ID",
+        'j' => "NAME",
+        'K' => "ARRAY_TASK_ID",
+        'k' => "COMMENT",
+        'L' => "TIME_LEFT",
+        'l' => "TIME_LIMIT",
+        'M' => "TIME",
+        'm' => "MIN_MEMORY",
+        'N' => "NODELIST",
+        'o' => "COMMAND",
+        'P' => "PARTITION",
+        'p' | 'Q' => "PRIORITY",
+        'q' => "QOS",
+        'R' => "NODELIST(REASON)",
+        'r' => "REASON",
+        'S' => "START_TIME",
+        'T' => "STATE",
+        't' => "ST",
+        'U' => "USER",
+        'u' => "USER",
+        'V' => "SUBMIT_TIME",
+        'Z' => "WORK_DIR",
+        'g' => "GROUP",
+        'h' => "OVER_SUBSCRIBE",
+        'n' => "REQ_NODES",
+        'v' => "RESERVATION",
+        'W' => "LICENSES",
+        'w' => "WCKEY",
+        'f' => "FEATURES",
+        'x' => "EXC_NODES",
+        _ => return None,
+    })
+}
+
+/// Titles of `-O` where they differ.
+fn title_of_name(letter: char) -> Option<&'static str> {
+    match letter {
+        't' => Some("ST"),
+        'x' => Some("EXIT_CODE"),
+        '!' => Some("TASKS"),
+        '>' => Some("STDOUT"),
+        'b' => Some("TRES_PER_NODE"),
+        letter => title(letter),
+    }
+}
+
+fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
+    let job = entry.job;
+    let (row, state) = (&job.row, job.state());
+    let time_format = std::env::var("SLURM_TIME_FORMAT").ok();
+    let moment =
+        |ms: Option<u64>| ms.map_or_else(|| "N/A".into(), |ms| forms::moment(ms, time_format.as_deref()));
+    let waiting = || {
+        let element = job.element().filter(|_| !entry.waiting.is_empty())?;
+        let at_once = if element.at_once > 0 { format!("%{}", element.at_once) } else { String::new() };
+        Some((element, format!("[{}{at_once}]", forms::tasks(&entry.waiting))))
+    };
+    let placed = || if state == State::Pending { String::new() } else { hostlist::fold(&row.nodes) };
+    Some(match letter {
+        'i' => match waiting() {
+            Some((element, list)) => format!("{}_{list}", element.job),
+            None => job.id(),
+        },
+        'A' => row.job.to_string(),
+        'F' => job.array_job().to_string(),
+        'K' => match (waiting(), job.element()) {
+            (Some((_, list)), _) => list.trim_matches(['[', ']']).to_owned(),
+            (None, Some(element)) => element.task.to_string(),
+            (None, None) => "N/A".into(),
+        },
+        't' => state.short().into(),
+        'T' => state.long().into(),
+        'r' => job.reason().into(),
+        'R' if state == State::Pending || (state.is_over() && state != State::Completed) => {
+            format!("({})", job.reason())
+        }
+        'R' | 'N' => placed(),
+        'B' => row.nodes.first().filter(|_| state != State::Pending).cloned().unwrap_or_else(|| "n/a".into()),
+        'u' => job.user(),
+        'U' => row.uid.to_string(),
+        'g' => "(null)".into(),
+        'j' => job.name(),
+        'P' => CLUSTER.into(),
+        'l' => row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| forms::short_time(ms / 1000)),
+        'L' => match row.limit_ms {
+            None => "UNLIMITED".into(),
+            Some(ms) => forms::short_time((ms / 1000).saturating_sub(job.elapsed_s(now_ms))),
+        },
+        'M' => forms::short_time(job.elapsed_s(now_ms)),
+        'D' => job.nodes().to_string(),
+        'C' => job.cores().to_string(),
+        '!' => job.tasks().to_string(),
+        'm' => {
+            if row.memory_bytes == 0 {
+                "0".into()
+            } else {
+                forms::size(row.memory_bytes)
+            }
+        }
+        'b' | 'v' | 'W' | 'w' | 'f' | 'n' => "N/A".into(),
+        'S' => moment(row.started_ms),
+        'e' => match (state.is_over(), row.limit_ms) {
+            (true, _) => moment(row.ended_ms),
+            (false, Some(limit_ms)) => moment(row.started_ms.map(|ms| ms + limit_ms)),
+            (false, None) => "N/A".into(),
+        },
+        'V' => moment(Some(row.submitted_ms)),
+        'Z' => job.asked.folder().to_owned(),
+        'a' => {
+            if job.asked.account().is_empty() {
+                "(null)".into()
+            } else {
+                job.asked.account().to_owned()
+            }
+        }
+        'q' => "normal".into(),
+        'p' => "0.00000023283064".into(),
+        'Q' => row.weight.to_string(),
+        'k' => {
+            if job.asked.comment().is_empty() {
+                "(null)".into()
+            } else {
+                job.asked.comment().to_owned()
+            }
+        }
+        'o' => {
+            if job.asked.script().is_empty() {
+                row.command.clone()
+            } else {
+                job.asked.script().to_owned()
+            }
+        }
+        'E' => {
+            if state == State::Pending && !job.asked.dependency().is_empty() {
+                format!("{}(unfulfilled)", job.asked.dependency())
+            } else {
+                "(null)".into()
+            }
+        }
+        'h' => {
+            if row.exclusive {
+                "NO".into()
+            } else {
+                "YES".into()
+            }
+        }
+        'x' => job.exit(),
+        '>' => job.file(false),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::note::{Element, Note};
+    use crate::view::tests::job;
+
+    fn shown(words: &[&str], jobs: &[Job]) -> String {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let line = getopt::parse(SPECS, &words, Ends::AtDashes).unwrap();
+        let mut operands: Vec<&str> = line.operands.iter().map(String::as_str).collect();
+        let asked = read(&line.options, &mut operands).unwrap();
+        print_jobs(&asked, &jobs.iter().collect::<Vec<_>>(), 62_000).unwrap()
+    }
+
+    #[test]
+    fn list_has_slurms_columns() {
+        let jobs = [job(7, json!({"name": "mesh", "nodes": ["n1", "n2"]}))];
+        let expected = "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n\
+                        \u{20}                7     tutti     mesh     root  R       1:00      2 n[1-2]\n";
+        assert_eq!(shown(&[], &jobs), expected);
+        assert_eq!(shown(&["-h", "-o", "%i|%r|%T %B %D %C"], &jobs), "7|None|RUNNING n1 2 2\n");
+        let csv = shown(&["-o", "\"%i\",\"%j\",\"%L\""], &jobs);
+        assert_eq!(csv, "\"JOBID\",\"NAME\",\"TIME_LEFT\"\n\"7\",\"mesh\",\"UNLIMITED\"\n");
+        let named = shown(&["-O", "JobArrayID,StateCompact,Reason"], &jobs);
+        assert_eq!(
+            named,
+            format!("{:20}{:20}{:20}\n{:20}{:20}{:20}\n", "JOBID", "ST", "REASON", "7", "R", "None")
+        );
+    }
+
+    #[test]
+    fn elements_that_wait_are_one_line() {
+        let element = |number: u64, task: u32, state: &str| {
+            let element =
+                Element { job: if number == 6 { 0 } else { 6 }, task, at_once: 2, ..Element::default() };
+            let note = Note { array: Some(element), ..Note::default() };
+            let waits = (state == "waiting").then_some("until job 6 is over");
+            job(number, json!({"state": state, "kept_note": note.text().unwrap(), "waits": waits}))
+        };
+        let jobs = [
+            element(6, 1, "running"),
+            element(7, 2, "waiting"),
+            element(8, 3, "waiting"),
+            element(9, 5, "waiting"),
+        ];
+        assert_eq!(shown(&["-h", "-o", "%i %t %r"], &jobs), "6_[2-3,5%2] PD JobArrayTaskLimit\n6_1 R None\n");
+        assert_eq!(shown(&["-h", "-r", "-o", "%i %A"], &jobs), "6_2 7\n6_3 8\n6_5 9\n6_1 6\n");
+    }
+
+    #[test]
+    fn every_field_of_a_letter_has_a_title_and_a_value() {
+        let one = job(7, json!({}));
+        let entry = Entry { job: &one, waiting: Vec::new() };
+        for letter in ('A'..='z').filter(char::is_ascii_alphabetic) {
+            assert_eq!(title(letter).is_some(), field(&entry, letter, 0).is_some(), "{letter}");
+        }
+        for name in ["JobID", "WorkDir", "NumTasks"] {
+            assert!(named_format(name).is_ok(), "{name}");
+        }
+        assert!(named_format("Frob").is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! Format strings of the listing commands: `%.18i %2t` of `squeue` and `sinfo`, `Name:width` of `-O`, and
+//! the columns of `sacct`.
+
+/// A piece of a format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Text as it stands.
+    Text(String),
+    /// A field.
+    Field {
+        /// Its letter.
+        letter: char,
+        /// So many characters; none: as many as it needs.
+        width: Option<usize>,
+        /// Whether it stands at the right side.
+        right: bool,
+    },
+}
+
+/// Reads a format of letters. `%%x` is `%x`, as in Slurm.
+#[must_use]
+pub fn pieces(format: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut text = String::new();
+    let mut letters = format.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            text.push(letter);
+            continue;
+        }
+        while letters.next_if_eq(&'%').is_some() {}
+        let right = letters.next_if_eq(&'.').is_some();
+        let mut width = String::new();
+        while let Some(digit) = letters.next_if(char::is_ascii_digit) {
+            width.push(digit);
+        }
+        // sinfo marks with it what it pads at the right side.
+        let _ = letters.next_if_eq(&'#');
+        let Some(letter) = letters.next() else { break };
+        if !text.is_empty() {
+            pieces.push(Piece::Text(std::mem::take(&mut text)));
+        }
+        pieces.push(Piece::Field { letter, width: width.parse().ok(), right });
+    }
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text));
+    }
+    pieces
+}
+
+/// A line of a format; `field` gives a field's value.
+///
+/// # Errors
+/// The letter of a field that there is not.
+pub fn line(pieces: &[Piece], field: impl Fn(char) -> Option<String>) -> Result<String, char> {
+    let mut line = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => line.push_str(text),
+            Piece::Field { letter, width, right } => {
+                let value = field(*letter).ok_or(*letter)?;
+                line.push_str(&fit(&value, *width, *right));
+            }
+        }
+    }
+    line.push('\n');
+    Ok(line)
+}
+
+/// A value cut or padded to a width.
+#[must_use]
+pub fn fit(value: &str, width: Option<usize>, right: bool) -> String {
+    let Some(width) = width else { return value.to_owned() };
+    let cut: String = value.chars().take(width).collect();
+    let pad = " ".repeat(width.saturating_sub(cut.chars().count()));
+    if right { pad + &cut } else { cut + &pad }
+}
+
+/// A column that is named: its name, and a width if one stands behind it.
+pub type Column = (String, Option<i64>);
+
+/// Reads `Name:width,Name` (`mark` is `:`), or `Name%width` (`mark` is `%`); a width below 0 is for the
+/// left side.
+#[must_use]
+pub fn columns(list: &str, mark: char) -> Vec<Column> {
+    let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words
+        .map(|word| match word.split_once(mark) {
+            Some((name, width)) => {
+                let width = width.trim_matches('.').trim_end_matches(|letter: char| !letter.is_ascii_digit());
+                (name.to_owned(), width.parse().ok())
+            }
+            None => (word.to_owned(), None),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(format: &str) -> Result<String, char> {
+        line(&pieces(format), |letter| match letter {
+            'i' => Some("12345".into()),
+            't' => Some("OOM".into()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn format_has_widths_sides_and_text() {
+        for (format, expected) in [
+            ("%i", "12345\n"),
+            ("%.8i|%8i|", "   12345|12345   |\n"),
+            ("%.2t", "OO\n"),
+            ("%i<><> %t", "12345<><> OOM\n"),
+            ("\"%i\",\"%t\"", "\"12345\",\"OOM\"\n"),
+            ("%%i|%%t", "12345|OOM\n"),
+            ("%#i", "12345\n"),
+            ("x%", "x\n"),
+        ] {
+            assert_eq!(shown(format), Ok(expected.into()), "{format}");
+        }
+        assert_eq!(shown("%q"), Err('q'));
+    }
+
+    #[test]
+    fn columns_have_names_and_widths() {
+        let column = |name: &str, width| (name.to_owned(), width);
+        assert_eq!(columns("JobID,State:30", ':'), [column("JobID", None), column("State", Some(30))]);
+        assert_eq!(
+            columns("nodelist%-256, state%20", '%'),
+            [column("nodelist", Some(-256)), column("state", Some(20))]
+        );
+    }
+}

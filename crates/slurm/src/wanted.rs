@@ -1,0 +1,641 @@
+//! What a job of `sbatch`, `salloc` or `srun` is to have: their common options, from the command line, from
+//! `#SBATCH` lines and from the variables of the environment, in that order of weight.
+
+pub mod launch;
+pub mod script;
+pub mod submit;
+
+use crate::forms::{self, Array, Dependency};
+use crate::getopt::{Spec, Takes};
+use crate::hostlist;
+use crate::note::Size;
+
+use Takes::{Maybe, Nothing, Value};
+
+/// Options of all three.
+pub const SPECS: &[Spec] = &[
+    ("account", 'A', Value),
+    ("acctg-freq", '\0', Value),
+    ("array", 'a', Value),
+    ("bb", '\0', Value),
+    ("bbf", '\0', Value),
+    ("begin", 'b', Value),
+    ("bell", '\0', Nothing),
+    ("chdir", 'D', Value),
+    ("cluster", '\0', Value),
+    ("clusters", 'M', Value),
+    ("comment", '\0', Value),
+    ("compress", '\0', Maybe),
+    ("constraint", 'C', Value),
+    ("container", '\0', Value),
+    ("contiguous", '\0', Nothing),
+    ("core-spec", 'S', Value),
+    ("cores-per-socket", '\0', Value),
+    ("cpu-bind", '\0', Value),
+    ("cpu-freq", '\0', Value),
+    ("cpus-per-gpu", '\0', Value),
+    ("cpus-per-task", 'c', Value),
+    ("deadline", '\0', Value),
+    ("delay-boot", '\0', Value),
+    ("dependency", 'd', Value),
+    ("distribution", 'm', Value),
+    ("error", 'e', Value),
+    ("exact", '\0', Nothing),
+    ("exclude", 'x', Value),
+    ("exclusive", '\0', Maybe),
+    ("export", '\0', Value),
+    ("get-user-env", '\0', Maybe),
+    ("gpu-bind", '\0', Value),
+    ("gpu-freq", '\0', Value),
+    ("gpus", 'G', Value),
+    ("gpus-per-node", '\0', Value),
+    ("gpus-per-task", '\0', Value),
+    ("gres", '\0', Value),
+    ("gres-flags", '\0', Value),
+    ("help", '\0', Nothing),
+    ("hint", '\0', Value),
+    ("hold", 'H', Nothing),
+    ("ignore-pbs", '\0', Nothing),
+    ("immediate", 'I', Maybe),
+    ("input", 'i', Value),
+    ("job-name", 'J', Value),
+    ("jobid", '\0', Value),
+    ("kill-on-bad-exit", 'K', Maybe),
+    ("kill-on-invalid-dep", '\0', Value),
+    ("label", 'l', Nothing),
+    ("licenses", 'L', Value),
+    ("mail-type", '\0', Value),
+    ("mail-user", '\0', Value),
+    ("mcs-label", '\0', Value),
+    ("mem", '\0', Value),
+    ("mem-bind", '\0', Value),
+    ("mem-per-cpu", '\0', Value),
+    ("mem-per-gpu", '\0', Value),
+    ("mincpus", '\0', Value),
+    ("mpi", '\0', Value),
+    ("multi-prog", '\0', Nothing),
+    ("network", '\0', Value),
+    ("nice", '\0', Maybe),
+    ("no-bell", '\0', Nothing),
+    ("no-kill", 'k', Maybe),
+    ("no-requeue", '\0', Nothing),
+    ("no-shell", '\0', Nothing),
+    ("nodefile", 'F', Value),
+    ("nodelist", 'w', Value),
+    ("nodes", 'N', Value),
+    ("ntasks", 'n', Value),
+    ("ntasks-per-core", '\0', Value),
+    ("ntasks-per-gpu", '\0', Value),
+    ("ntasks-per-node", '\0', Value),
+    ("ntasks-per-socket", '\0', Value),
+    ("open-mode", '\0', Value),
+    ("output", 'o', Value),
+    ("overcommit", 'O', Nothing),
+    ("overlap", '\0', Nothing),
+    ("oversubscribe", 's', Nothing),
+    ("parsable", '\0', Nothing),
+    ("partition", 'p', Value),
+    ("power", '\0', Value),
+    ("prefer", '\0', Value),
+    ("priority", '\0', Value),
+    ("profile", '\0', Value),
+    ("propagate", '\0', Maybe),
+    ("pty", '\0', Nothing),
+    ("qos", 'q', Value),
+    ("quiet", 'Q', Nothing),
+    ("reboot", '\0', Nothing),
+    ("requeue", '\0', Nothing),
+    ("reservation", '\0', Value),
+    ("signal", '\0', Value),
+    ("sockets-per-node", '\0', Value),
+    ("spread-job", '\0', Nothing),
+    ("switches", '\0', Value),
+    ("task-epilog", '\0', Value),
+    ("task-prolog", '\0', Value),
+    ("test-only", '\0', Nothing),
+    ("thread-spec", '\0', Value),
+    ("threads", 'T', Value),
+    ("threads-per-core", '\0', Value),
+    ("time", 't', Value),
+    ("time-min", '\0', Value),
+    ("tmp", '\0', Value),
+    ("uid", '\0', Value),
+    ("gid", '\0', Value),
+    ("unbuffered", 'u', Nothing),
+    ("usage", '\0', Nothing),
+    ("use-min-nodes", '\0', Nothing),
+    ("verbose", 'v', Nothing),
+    ("version", 'V', Nothing),
+    ("wait", 'W', Maybe),
+    ("wait-all-nodes", '\0', Value),
+    ("wckey", '\0', Value),
+    ("wrap", '\0', Value),
+];
+
+/// Options that have no meaning where time is shared, or none here. They get one line.
+const IGNORED: &[&str] = &[
+    "acctg-freq",
+    "bell",
+    "compress",
+    "contiguous",
+    "core-spec",
+    "cores-per-socket",
+    "cpu-freq",
+    "delay-boot",
+    "distribution",
+    "gres-flags",
+    "hint",
+    "mail-type",
+    "mail-user",
+    "mcs-label",
+    "mem-bind",
+    "network",
+    "nice",
+    "ntasks-per-core",
+    "ntasks-per-socket",
+    "power",
+    "prefer",
+    "priority",
+    "profile",
+    "propagate",
+    "qos",
+    "sockets-per-node",
+    "spread-job",
+    "switches",
+    "threads-per-core",
+    "time-min",
+    "tmp",
+    "wckey",
+];
+
+/// Options whose meaning holds in any case. They get no line.
+const NATURAL: &[&str] = &[
+    "cpu-bind",
+    "exact",
+    "get-user-env",
+    "ignore-pbs",
+    "immediate",
+    "kill-on-invalid-dep",
+    "mincpus",
+    "no-bell",
+    "no-kill",
+    "overcommit",
+    "overlap",
+    "oversubscribe",
+    "threads",
+    "unbuffered",
+    "use-min-nodes",
+    "wait-all-nodes",
+];
+
+/// What is refused, and the reason.
+const REFUSED: &[(&str, &str)] = &[
+    ("bb", "there are no burst buffers"),
+    ("bbf", "there are no burst buffers"),
+    ("cluster", "there is one cluster: no other one can be named"),
+    ("clusters", "there is one cluster: no other one can be named"),
+    ("constraint", "Invalid feature specification: nodes have no features"),
+    ("container", "containers are not started by Tutti: name a program that starts one"),
+    ("cpus-per-gpu", "Requested node configuration is not available: no node has GPUs that are counted"),
+    ("gid", "a job has the groups of its user"),
+    ("gpus", "Requested node configuration is not available: no node has GPUs that are counted"),
+    ("gpus-per-node", "Requested node configuration is not available: no node has GPUs that are counted"),
+    ("gpus-per-task", "Requested node configuration is not available: no node has GPUs that are counted"),
+    ("gpu-bind", "Requested node configuration is not available: no node has GPUs that are counted"),
+    ("gpu-freq", "Requested node configuration is not available: no node has GPUs that are counted"),
+    ("gres", "Invalid generic resource (gres) specification: no node has any"),
+    ("licenses", "Invalid license specification: there are none"),
+    ("mem-per-gpu", "Requested node configuration is not available: no node has GPUs that are counted"),
+    ("multi-prog", "several programs are one job with `tutti run A : B`"),
+    ("no-shell", "an allocation ends with its command: `salloc COMMAND`"),
+    ("nodefile", "-w names nodes"),
+    ("ntasks-per-gpu", "Requested node configuration is not available: no node has GPUs that are counted"),
+    ("reboot", "nodes are not rebooted"),
+    ("reservation", "Requested reservation is invalid: there are none"),
+    ("task-epilog", "programs before and behind tasks are not run"),
+    ("task-prolog", "programs before and behind tasks are not run"),
+    ("thread-spec", "cores are slots"),
+    ("uid", "a job is its submitter's"),
+];
+
+/// The variables of a job's environment that it is to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Export {
+    /// All, and these settings (`ALL,A=1`).
+    #[default]
+    All,
+    /// None but the most needed.
+    None,
+    /// These, and settings `NAME=VALUE`.
+    Only(Vec<String>),
+    /// All and settings.
+    AllAnd(Vec<String>),
+}
+
+/// What a job is to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// `--job-name`.
+    name: Option<String>,
+    /// `--account`; kept with the job, and not used.
+    account: Option<String>,
+    /// `--comment`.
+    comment: Option<String>,
+    /// `--partition`: a queue, or the only partition.
+    partition: Option<String>,
+    /// `--nodes`: the least number of them.
+    nodes: Option<u32>,
+    /// `--ntasks`.
+    tasks: Option<u32>,
+    /// `--ntasks-per-node`.
+    per_node: Option<u32>,
+    /// `--cpus-per-task`.
+    cores: Option<u32>,
+    /// `--mem`, in bytes on each node.
+    memory: Option<u64>,
+    /// `--mem-per-cpu`, in bytes.
+    memory_per_core: Option<u64>,
+    /// `--time`, in ms.
+    time_ms: Option<u64>,
+    /// `--nodelist`.
+    hosts: Vec<String>,
+    /// `--exclude`.
+    excluded: Vec<String>,
+    /// `--array`.
+    array: Option<Array>,
+    /// `--dependency`, and its text.
+    dependency: Option<(Dependency, String)>,
+    /// `--chdir`.
+    folder: Option<String>,
+    /// Files of the job's streams.
+    files: Files,
+    /// `--export`.
+    export: Export,
+    /// How the command behaves.
+    manner: Manner,
+    /// `--wrap`.
+    wrap: Option<String>,
+    /// What the scheduler is to do with it besides.
+    care: Care,
+    /// Names of options that have no effect.
+    ignored: Vec<&'static str>,
+}
+
+/// Files of a job's streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// `--output`.
+    output: Option<String>,
+    /// `--error`.
+    error: Option<String>,
+    /// `--input`.
+    input: Option<String>,
+    /// `--open-mode=append`.
+    append: bool,
+}
+
+/// How the command behaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// `--parsable`.
+    parsable: bool,
+    /// `--wait` of `sbatch`.
+    waits: bool,
+    /// `--quiet`.
+    quiet: bool,
+    /// `--verbose`.
+    verbose: bool,
+    /// `--test-only`.
+    test_only: bool,
+    /// `--label` of `srun`.
+    label: bool,
+    /// `--pty` of `srun`.
+    pty: bool,
+    /// `--help`, `--usage`.
+    help: bool,
+    /// `--version`.
+    version: bool,
+    /// `--mpi` of `srun`.
+    mpi: Option<String>,
+    /// `--jobid` of `srun`.
+    job: Option<u64>,
+}
+
+/// What the scheduler is to do with a job besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Care {
+    /// `--hold`.
+    hold: bool,
+    /// `--exclusive`: here a wish.
+    exclusive: bool,
+    /// `--requeue`, `--no-requeue`.
+    requeue: Option<bool>,
+    /// `--begin`.
+    begin: Option<String>,
+    /// `--deadline`.
+    deadline: Option<String>,
+    /// `--signal`.
+    signal: Option<String>,
+}
+
+impl Wanted {
+    /// Takes an option.
+    ///
+    /// # Errors
+    /// When its value is wrong, or it cannot be had; a text for the user.
+    pub fn set(&mut self, name: &'static str, value: &str) -> Result<(), String> {
+        if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+            let is_own = name.starts_with("cluster") && (value == crate::names::CLUSTER || value == "all");
+            let is_nothing =
+                ["0", "none", ""].contains(&value) && !["no-shell", "multi-prog", "reboot"].contains(&name);
+            if is_own || is_nothing && name != "uid" && name != "gid" {
+                return Ok(());
+            }
+            return Err(format!("--{name}: {why}"));
+        }
+        if NATURAL.contains(&name) {
+            return Ok(());
+        }
+        if IGNORED.contains(&name) {
+            if !self.ignored.contains(&name) {
+                self.ignored.push(name);
+            }
+            return Ok(());
+        }
+        let count = || count(name, value);
+        let text = || Some(value.to_owned());
+        match name {
+            "job-name" => self.name = text(),
+            "account" => self.account = text().filter(|value| !value.is_empty()),
+            "comment" => self.comment = text(),
+            "partition" => self.partition = text().filter(|value| !value.is_empty()),
+            "nodes" => {
+                let least = value.split('-').next().unwrap_or_default();
+                let least = least.split(',').next().unwrap_or_default();
+                self.nodes = Some(number("nodes", least, value)?);
+            }
+            "ntasks" => self.tasks = Some(count()?),
+            "ntasks-per-node" => self.per_node = Some(count()?),
+            "cpus-per-task" => self.cores = Some(count()?),
+            "mem" => self.memory = Some(size(name, value)?).filter(|bytes| *bytes > 0),
+            "mem-per-cpu" => self.memory_per_core = Some(size(name, value)?).filter(|bytes| *bytes > 0),
+            "time" => {
+                let limit = forms::time_limit(value).ok_or("Invalid --time specification")?;
+                self.time_ms = limit;
+            }
+            "nodelist" => self.hosts = nodes(name, value)?,
+            "exclude" => self.excluded = nodes(name, value)?,
+            "array" => {
+                let array = forms::array(value)
+                    .ok_or_else(|| format!("Invalid job array specification: {value:?}"))?;
+                self.array = Some(array);
+            }
+            "dependency" => {
+                let found = forms::dependency(value)?;
+                self.dependency = (!value.is_empty()).then(|| (found, value.to_owned()));
+            }
+            "chdir" => self.folder = text(),
+            "export" => self.export = export(value),
+            "wrap" => self.wrap = text(),
+            _ => self.set_manner(name, value)?,
+        }
+        Ok(())
+    }
+
+    fn set_manner(&mut self, name: &'static str, value: &str) -> Result<(), String> {
+        let text = || Some(value.to_owned());
+        match name {
+            "output" => self.files.output = text(),
+            "error" => self.files.error = text(),
+            "input" => self.files.input = text(),
+            "open-mode" => match value {
+                "a" | "append" => self.files.append = true,
+                "t" | "truncate" => self.files.append = false,
+                _ => return Err(format!("Invalid --open-mode argument: {value}")),
+            },
+            "hold" => self.care.hold = true,
+            "exclusive" => self.care.exclusive = true,
+            "requeue" => self.care.requeue = Some(true),
+            "no-requeue" => self.care.requeue = Some(false),
+            "begin" => self.care.begin = text().filter(|value| value != "now" && !value.is_empty()),
+            "deadline" => self.care.deadline = text(),
+            "signal" => self.care.signal = text(),
+            "parsable" => self.manner.parsable = true,
+            "wait" => self.manner.waits = true,
+            "quiet" => self.manner.quiet = true,
+            "verbose" => self.manner.verbose = true,
+            "test-only" => self.manner.test_only = true,
+            "label" => self.manner.label = true,
+            "pty" => self.manner.pty = true,
+            "help" | "usage" => self.manner.help = true,
+            "version" => self.manner.version = true,
+            "mpi" => self.manner.mpi = text(),
+            "jobid" => {
+                self.manner.job =
+                    Some(value.parse().map_err(|_| format!("Invalid --jobid specification: {value}"))?);
+            }
+            // `srun -K`: a step of Tutti ends with its first failure in any case.
+            "kill-on-bad-exit" => {}
+            _ => unreachable!("--{name} is in the table"),
+        }
+        Ok(())
+    }
+
+    /// Elements of its array, if it is one.
+    #[must_use]
+    pub fn array(&self) -> Option<&Array> {
+        self.array.as_ref()
+    }
+
+    /// Whether the answer is the number alone.
+    #[must_use]
+    pub fn is_parsable(&self) -> bool {
+        self.manner.parsable
+    }
+
+    /// Whether the command waits for the job's end.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.manner.waits
+    }
+
+    /// Whether remarks are left out.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.manner.quiet
+    }
+
+    /// Whether nothing is submitted.
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        self.manner.test_only
+    }
+
+    /// Number of tasks: as named, or one for each node.
+    #[must_use]
+    pub fn all_tasks(&self) -> u32 {
+        let nodes = self.nodes.unwrap_or_else(|| self.hosts.len().max(1) as u32);
+        self.tasks.unwrap_or_else(|| nodes.saturating_mul(self.per_node.unwrap_or(1)))
+    }
+
+    /// Its size, as it is kept with the job.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        Size {
+            tasks: self.tasks.or_else(|| self.per_node.map(|_| self.all_tasks())),
+            per_node: self.per_node,
+            cores: self.cores,
+            nodes: self.all_nodes(),
+            memory_mib: self.memory.or(self.memory_per_core).map(|bytes| bytes >> 20),
+            memory_per_core: self.memory.is_none() && self.memory_per_core.is_some(),
+        }
+    }
+
+    /// Number of nodes.
+    #[must_use]
+    pub fn all_nodes(&self) -> u32 {
+        let by_tasks = || Some(self.tasks?.div_ceil(self.per_node?));
+        let least = self.hosts.len().max(1) as u32;
+        // More nodes than tasks are not needed.
+        self.nodes.or_else(by_tasks).unwrap_or(least)
+    }
+
+    /// Memory on each node in bytes; 0: none was named.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let cores = u64::from(self.cores.unwrap_or(1));
+        let tasks = u64::from(self.all_tasks().div_ceil(self.all_nodes()));
+        let by_cores = || self.memory_per_core.map(|bytes| bytes.saturating_mul(cores * tasks));
+        self.memory.or_else(by_cores).unwrap_or(0)
+    }
+
+    /// The line about options without effect; none: there are none.
+    #[must_use]
+    pub fn ignored_line(&self) -> Option<String> {
+        let names: Vec<String> = self.ignored.iter().map(|name| format!("--{name}")).collect();
+        (!names.is_empty()).then(|| format!("{} without effect on a cluster of Tutti", names.join(", ")))
+    }
+}
+
+fn number(name: &str, text: &str, value: &str) -> Result<u32, String> {
+    let digits = text.strip_suffix(['k', 'K']);
+    let found = digits.unwrap_or(text).parse::<u32>().ok().filter(|number| *number > 0);
+    let found = found.and_then(|number| number.checked_mul(if digits.is_some() { 1024 } else { 1 }));
+    found.ok_or_else(|| format!("Invalid numeric value \"{value}\" for --{name}."))
+}
+
+fn count(name: &str, value: &str) -> Result<u32, String> {
+    number(name, value, value)
+}
+
+fn size(name: &str, value: &str) -> Result<u64, String> {
+    forms::memory(value).ok_or_else(|| format!("Invalid --{name} specification"))
+}
+
+fn nodes(name: &str, value: &str) -> Result<Vec<String>, String> {
+    hostlist::expand(value).ok_or_else(|| format!("Invalid node name specified: --{name}={value}"))
+}
+
+fn export(value: &str) -> Export {
+    let words: Vec<String> = value.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    match words.first().map(String::as_str) {
+        Some("NONE" | "NIL") => Export::None,
+        Some("ALL") if words.len() == 1 => Export::All,
+        Some("ALL") => Export::AllAnd(words[1..].to_vec()),
+        None => Export::All,
+        _ => Export::Only(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::getopt::{Ends, parse};
+
+    fn wanted(text: &str) -> Result<Wanted, String> {
+        let words = shlex::split(text).unwrap();
+        let line = parse(SPECS, &words, Ends::AtOperand).map_err(|error| error.to_string())?;
+        let mut wanted = Wanted::default();
+        for (name, value) in line.options {
+            wanted.set(name, &value)?;
+        }
+        Ok(wanted)
+    }
+
+    #[test]
+    fn options_of_every_tool_are_taken() {
+        let line = "--parsable --job-name 'x y' --output '/a b/%j' --export=ALL --comment TEXT -A acc -p tutti -t 30 \
+                    --qos=q --mem 954M --nodes=2 --no-requeue --exclude=n[1-2] --ntasks=4 --ntasks-per-node=2 \
+                    --cpus-per-task=3 -D /tmp --array=1-4%2 --wckey=submitit --open-mode=append --hint nomultithread";
+        let found = wanted(line).unwrap();
+        assert_eq!((found.all_nodes(), found.all_tasks(), found.cores), (2, 4, Some(3)));
+        assert_eq!(found.name.as_deref(), Some("x y"));
+        assert_eq!((found.memory, found.time_ms), (Some(954 << 20), Some(1_800_000)));
+        assert_eq!(found.excluded, ["n1", "n2"]);
+        assert!(found.manner.parsable && found.files.append);
+        let line = found.ignored_line().unwrap();
+        assert_eq!(line, "--qos, --wckey, --hint without effect on a cluster of Tutti");
+    }
+
+    #[test]
+    fn tasks_nodes_and_memory_follow_from_each_other() {
+        let of = |text| wanted(text).map(|w| (w.all_nodes(), w.all_tasks(), w.memory_bytes() >> 20));
+        assert_eq!(of(""), Ok((1, 1, 0)));
+        assert_eq!(of("-N 2-4"), Ok((2, 2, 0)));
+        assert_eq!(of("-n 5 --ntasks-per-node 2"), Ok((3, 5, 0)));
+        assert_eq!(of("-N2 --ntasks-per-node 3 -c 2 --mem-per-cpu 10"), Ok((2, 6, 60)));
+        assert_eq!(of("-w n[1-3]"), Ok((3, 3, 0)));
+        assert_eq!(of("--mem=0"), Ok((1, 1, 0)));
+    }
+
+    #[test]
+    fn options_that_cannot_be_had_are_refused_in_one_line() {
+        for line in [
+            "--gres=gpu:1",
+            "--gpus 2",
+            "-L matlab",
+            "-M other",
+            "--clusters=x",
+            "-C haswell",
+            "--reservation=r",
+            "-n x",
+            "-t 1x",
+            "--mem=1.5G",
+            "-a 0-99999999",
+            "-d aftercorr:1",
+        ] {
+            let error = wanted(line).unwrap_err();
+            assert!(!error.contains('\n') && !error.is_empty(), "{line}");
+        }
+        for line in ["--gres=none", "--gpus=0", "-M tutti", "--clusters=all"] {
+            assert_eq!(wanted(line).map(|_| ()), Ok(()), "{line}");
+        }
+    }
+
+    #[test]
+    fn export_has_all_none_and_names() {
+        assert_eq!(export("ALL"), Export::All);
+        assert_eq!(export("NONE"), Export::None);
+        assert_eq!(export("A,B=1"), Export::Only(vec!["A".into(), "B=1".into()]));
+        assert_eq!(export("ALL,B=1"), Export::AllAnd(vec!["B=1".into()]));
+    }
+
+    #[test]
+    fn every_option_is_in_one_table_at_most() {
+        for (name, _, _) in SPECS {
+            let is_refused = REFUSED.iter().any(|(refused, _)| refused == name);
+            let tables = [IGNORED.contains(name), NATURAL.contains(name), is_refused];
+            assert!(tables.iter().filter(|is_in| **is_in).count() <= 1, "{name}");
+            if tables == [false; 3] {
+                let value = match *name {
+                    "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "mem" | "mem-per-cpu"
+                    | "time" | "array" | "jobid" => "1",
+                    "open-mode" => "append",
+                    "dependency" => "singleton",
+                    _ => "",
+                };
+                Wanted::default().set(name, value).unwrap();
+            }
+        }
+    }
+}

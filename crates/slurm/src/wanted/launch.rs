@@ -1,0 +1,319 @@
+//! `srun` and `salloc`: they become `tutti run` and `tutti alloc`, whose signals, streams and statuses are
+//! theirs. In a job `srun` starts a step of it; elsewhere it makes an allocation first, in which it is
+//! called again.
+//!
+//! Stdin goes to the first task. `--input all` hands it to all, as Slurm does by default.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::getopt::{self, Ends};
+use crate::names::VERSION;
+use crate::note::{MARK, Note, Origin};
+use crate::output::{complain, print, refuse};
+use crate::patterns::{self, Values};
+use crate::wanted::{Export, SPECS, Wanted};
+use crate::{identity, query};
+
+/// Names of MPI interfaces that tasks have in any case, or do without.
+const MPI_KINDS: [&str; 2] = ["none", "pmi"];
+
+/// A file of this installation. This program is somewhere below its folder, where `bin/tutti` is too.
+fn installed(place: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    let prefix = own.ancestors().skip(1).find(|folder| folder.join("bin/tutti").is_file());
+    prefix.unwrap_or(Path::new("/usr")).join(place)
+}
+
+/// The launcher of this installation.
+fn launcher() -> PathBuf {
+    installed("bin/tutti")
+}
+
+fn own_program() -> OsString {
+    std::env::current_exe().unwrap_or_default().into_os_string()
+}
+
+fn become_program(mut command: Command, name: &str) -> ExitCode {
+    let error = command.exec();
+    refuse(name, &format!("cannot execute {}: {error}", command.get_program().to_string_lossy()), 1)
+}
+
+/// Reads a command line; the status with which the command is done, if it is.
+fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode> {
+    let line = getopt::parse(SPECS, words, Ends::AtOperand).map_err(|error| {
+        complain(name, &error.to_string());
+        complain(name, &format!("Try \"{name} --help\" for more information"));
+        ExitCode::FAILURE
+    })?;
+    let mut wanted = Wanted::default();
+    for (option, value) in &line.options {
+        wanted.set(option, value).map_err(|text| refuse(name, &text, 1))?;
+    }
+    if wanted.manner.version {
+        return Err(print(&format!("{VERSION}\n")));
+    }
+    if wanted.manner.help {
+        return Err(print(&format!("Usage: {name} [OPTIONS ...] COMMAND [ARGUMENTS ...]\n")));
+    }
+    if line.operands.iter().any(|word| word == ":") {
+        return Err(refuse(name, "heterogeneous jobs are not supported by Tutti", 1));
+    }
+    if !wanted.manner.quiet {
+        wanted.ignored_line().into_iter().for_each(|line| complain(name, &line));
+    }
+    let care = &wanted.care;
+    let missing = [
+        (care.hold, "--hold"),
+        (care.begin.is_some(), "--begin"),
+        (care.deadline.is_some(), "--deadline"),
+        (wanted.array.is_some(), "--array"),
+        (!wanted.excluded.is_empty(), "--exclude"),
+        (wanted.dependency.is_some(), "--dependency"),
+    ];
+    if let Some((_, option)) = missing.iter().find(|(is_asked, _)| *is_asked) {
+        return Err(refuse(name, &format!("{option} is for sbatch"), 1));
+    }
+    Ok((wanted, line.operands))
+}
+
+/// `salloc`: an allocation for a command, or for a shell.
+pub fn salloc(words: &[String]) -> ExitCode {
+    let (wanted, command) = match read("salloc", words) {
+        Ok(read) => read,
+        Err(status) => return status,
+    };
+    let shell =
+        || std::env::var("SHELL").ok().filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+    let program = if command.is_empty() { vec![shell()] } else { command };
+    let name = wanted.name.clone().unwrap_or_else(|| "interactive".into());
+    let how: &[&str] = if wanted.manner.quiet { &["--quiet"] } else { &[] };
+    become_program(allocation(&wanted, &name, how, &program), "salloc")
+}
+
+/// `tutti alloc` with a command that finds Slurm's variables.
+fn allocation(wanted: &Wanted, name: &str, how: &[&str], program: &[String]) -> Command {
+    let cores = wanted.cores.unwrap_or(1);
+    let (tasks, nodes) = (wanted.all_tasks(), wanted.all_nodes());
+    let here =
+        std::env::current_dir().map(|folder| folder.to_string_lossy().into_owned()).unwrap_or_default();
+    let source = Origin {
+        folder: here.clone(),
+        submit_folder: here,
+        submit_host: identity::host_name(),
+        script: String::new(),
+    };
+    let note = Note { size: wanted.size(), source, ..Note::default() };
+    let mut command = Command::new(launcher());
+    // What a job around this command has set is not the new one's.
+    for (variable, _) in std::env::vars_os() {
+        let variable = variable.to_string_lossy().into_owned();
+        if variable.starts_with("SLURM_") && variable != "SLURM_TIME_FORMAT" || variable == MARK {
+            command.env_remove(variable);
+        }
+    }
+    command.env(MARK, note.text().unwrap_or_default()).env("SLURM_JOB_NAME", name);
+    command.args(["alloc", "-q", "-J", name, "-N", &nodes.to_string()]);
+    command.args(["-n", &tasks.max(nodes).saturating_mul(cores).to_string()]);
+    if let Some(count) = wanted.per_node.filter(|_| nodes > 1) {
+        command.args(["--ppn", &count.saturating_mul(cores).to_string()]);
+    }
+    place(wanted, &mut command);
+    if wanted.memory_bytes() > 0 {
+        command.args(["--memory", &format!("{}M", wanted.memory_bytes().div_ceil(1 << 20))]);
+    }
+    if let Some(folder) = &wanted.folder {
+        command.args(["--wdir", folder]);
+    }
+    command.arg(own_program()).arg("allocation").args(how).arg("--").args(program);
+    command
+}
+
+/// Time and nodes, as both commands of Tutti take them.
+fn place(wanted: &Wanted, command: &mut Command) {
+    if let Some(ms) = wanted.time_ms {
+        command.args(["--time", &format!("{}s", ms.div_ceil(1000))]);
+    }
+    if !wanted.hosts.is_empty() {
+        command.args(["--host", &wanted.hosts.join(",")]);
+    }
+}
+
+/// `srun`: a step of the job around it, or a job of its own.
+pub fn srun(words: &[String]) -> ExitCode {
+    let (mut wanted, program) = match read("srun", words) {
+        Ok(read) => read,
+        Err(status) => return status,
+    };
+    let Some(file) = program.first() else {
+        return refuse("srun", "No command given to execute.", 1);
+    };
+    if let Some(kind) = wanted.manner.mpi.as_deref().filter(|kind| !MPI_KINDS.contains(kind)) {
+        if kind == "list" {
+            complain("srun", "MPI plugin types are...\n\tnone\n\tpmi");
+            return ExitCode::SUCCESS;
+        }
+        return refuse(
+            "srun",
+            &format!("--mpi={kind} is not there: programs of Tutti's MPI and of MPICH need none"),
+            1,
+        );
+    }
+    let around = std::env::var(MARK).ok().filter(|_| std::env::var_os("TUTTI_ALLOCATION").is_some());
+    if wanted.manner.test_only {
+        let nodes = match query::nodes() {
+            Ok(nodes) => nodes.len(),
+            Err(text) => return refuse("srun", &text, 1),
+        };
+        complain(
+            "srun",
+            &format!(
+                "Job to start now using {} processors on nodes of {nodes} in partition tutti",
+                wanted.all_tasks()
+            ),
+        );
+        return ExitCode::SUCCESS;
+    }
+    let Some(note) = around.map(|text| Note::of(&text).unwrap_or_default()) else {
+        if wanted.manner.job.is_some() {
+            return refuse("srun", "--jobid: a step is started from inside of its job", 1);
+        }
+        let name = wanted.name.clone().unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file).to_owned());
+        // Inside of the allocation the same line is a step's.
+        let again: Vec<String> = std::iter::once(srun_file()).chain(words.iter().cloned()).collect();
+        return become_program(allocation(&wanted, &name, &["--quiet"], &again), "srun");
+    };
+    let nodes = environment_number("SLURM_NNODES").unwrap_or(note.size.nodes.max(1));
+    let is_named = wanted.tasks.is_some() || wanted.per_node.is_some() || wanted.nodes.is_some();
+    if wanted.tasks.is_none() && wanted.per_node.is_none() {
+        wanted.tasks =
+            environment_number("SLURM_NTASKS").or(note.size.tasks).filter(|_| wanted.nodes.is_none());
+    }
+    if wanted.nodes.is_none() && wanted.hosts.is_empty() {
+        let most = wanted.tasks.unwrap_or(nodes).max(1);
+        wanted.nodes = Some(nodes.min(most))
+            .filter(|_| wanted.per_node.is_none() || !is_named || wanted.tasks.is_none());
+    }
+    wanted.cores =
+        wanted.cores.or(note.size.cores.filter(|_| environment_number("SRUN_CPUS_PER_TASK").is_some()));
+    match step(&wanted, &program) {
+        Ok(command) => become_program(command, "srun"),
+        Err(text) => refuse("srun", &text, 1),
+    }
+}
+
+/// The name by which this program is `srun`.
+fn srun_file() -> String {
+    installed("share/tutti/slurm/bin/srun").to_string_lossy().into_owned()
+}
+
+fn environment_number(name: &str) -> Option<u32> {
+    std::env::var(name).ok()?.parse().ok().filter(|number| *number > 0)
+}
+
+fn step(wanted: &Wanted, program: &[String]) -> Result<Command, String> {
+    let mut command = Command::new(launcher());
+    let tasks = wanted.all_tasks();
+    command.args(["run", "-q", "-n", &tasks.to_string()]);
+    if let Some(nodes) = wanted.nodes.filter(|nodes| *nodes > 1) {
+        command.args(["-N", &nodes.to_string()]);
+    }
+    if let Some(count) = wanted.per_node.filter(|_| wanted.nodes.is_some_and(|nodes| nodes > 1)) {
+        command.args(["--ppn", &count.to_string()]);
+    }
+    let name =
+        wanted.name.clone().unwrap_or_else(|| program[0].rsplit('/').next().unwrap_or_default().to_owned());
+    command.args(["-J", &name]);
+    place(wanted, &mut command);
+    if let Some(folder) = &wanted.folder {
+        command.args(["--wdir", folder]);
+    }
+    if wanted.manner.label {
+        command.arg("-l");
+    }
+    if wanted.manner.pty {
+        command.arg("--pty");
+    }
+    stdin(wanted, &mut command)?;
+    match &wanted.export {
+        Export::All => {}
+        Export::None => {
+            command.arg("--envnone");
+        }
+        Export::AllAnd(words) | Export::Only(words) => {
+            for word in words.iter().filter(|word| word.contains('=')) {
+                command.args(["-x", word]);
+            }
+        }
+    }
+    command.env("SLURM_STEP_ID", step_number().to_string());
+    command.arg(own_program()).arg("task");
+    for (option, pattern) in [("--output", &wanted.files.output), ("--error", &wanted.files.error)] {
+        let Some(pattern) = pattern.as_deref().filter(|pattern| *pattern != "all") else { continue };
+        let pattern = if pattern == "none" { "/dev/null" } else { pattern };
+        empty(pattern, wanted.files.append)?;
+        command.arg(format!("{option}={pattern}"));
+    }
+    if wanted.files.append {
+        command.arg("--append");
+    }
+    command.arg("--").args(program);
+    Ok(command)
+}
+
+/// Steps that the job has had: the number of the next one.
+fn step_number() -> usize {
+    let job = environment_number("SLURM_JOB_ID").map(u64::from);
+    let (_, steps) = query::jobs().unwrap_or_default();
+    steps.iter().filter(|step| step.row.owner().map(|job| job.0) == job).count()
+}
+
+/// A file of all tasks is emptied once, before they write to its end.
+fn empty(pattern: &str, append: bool) -> Result<(), String> {
+    if append || patterns::is_of_tasks(pattern) || pattern == "/dev/null" {
+        return Ok(());
+    }
+    let text = |name: &str| std::env::var(name).unwrap_or_default();
+    let (job, array) = (text("SLURM_JOB_ID"), text("SLURM_ARRAY_JOB_ID"));
+    let values = Values {
+        array: if array.is_empty() { job.clone() } else { array },
+        job,
+        task_of_array: std::env::var("SLURM_ARRAY_TASK_ID").ok().and_then(|task| task.parse().ok()),
+        name: text("SLURM_JOB_NAME"),
+        user: tutti_client::users::name(identity::own_uid()),
+        step: step_number().to_string(),
+        ..Values::default()
+    };
+    let path = patterns::expand(pattern, &values, true);
+    let opened = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .open(&path)
+        .and_then(|file| if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) });
+    opened.map_err(|error| format!("Could not open stdout file {path}: {error}"))
+}
+
+fn stdin(wanted: &Wanted, command: &mut Command) -> Result<(), String> {
+    match wanted.files.input.as_deref() {
+        None => {}
+        Some("none") => {
+            command.args(["--stdin", "none"]);
+        }
+        Some("all") => {
+            command.args(["--stdin", "all"]);
+        }
+        Some(rank) if rank.parse::<u32>().is_ok() => {
+            command.args(["--stdin", rank]);
+        }
+        Some(file) => {
+            let opened = std::fs::File::open(file)
+                .map_err(|error| format!("Could not open stdin file {file}: {error}"))?;
+            command.stdin(opened).args(["--stdin", "all"]);
+        }
+    }
+    Ok(())
+}

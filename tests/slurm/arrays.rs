@@ -1,0 +1,58 @@
+//! Arrays: elements with numbers, limits, lists and cancellation.
+
+use crate::Slurm;
+use crate::harness::await_that;
+
+#[test]
+fn array_runs_its_elements_a_few_at_once() {
+    let slurm = Slurm::up("slurm-array", 2, &["--slots", "2"]);
+    // An element waits until its successor's file is there: so the limit is seen without a clock.
+    slurm.write(
+        "job.sh",
+        "#!/bin/sh\necho $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID $SLURM_ARRAY_TASK_COUNT $SLURM_ARRAY_TASK_MAX\n\
+         while [ ! -e go ]; do sleep 0.05; done\nexit $SLURM_ARRAY_TASK_ID\n",
+    );
+    let job = slurm.submit("--array=0-4%2 job.sh");
+    let second = job + 1;
+    await_that("two elements run", || {
+        slurm.ok("squeue -h -o '%i %t'") == format!("{job}_[2-4%2] PD\n{job}_0 R\n{job}_1 R\n")
+    });
+    let waiting = [2, 3, 4].map(|task| format!("{job}_{task} JobArrayTaskLimit\n")).concat();
+    assert_eq!(slurm.ok("squeue -h -r -t PD -o '%i %r'"), waiting);
+    let rows = slurm.ok(&format!("sacct -X -nP -j {job} -o JobID,JobIDRaw,NodeList,State"));
+    let last = format!("{job}_[2-4%2]|{}|None assigned|PENDING", job + 2);
+    assert_eq!(rows.lines().last(), Some(last.as_str()));
+    let shown = slurm.ok(&format!("scontrol -o show job {job}_1"));
+    let expected = format!("JobId={second} ArrayJobId={job} ArrayTaskId=1 ArrayTaskThrottle=2 ");
+    assert!(shown.starts_with(&expected), "{shown}");
+    slurm.ok(&format!("scancel {job}_[3-4]"));
+    slurm.write("go", "");
+    await_that("all are over", || slurm.ok("squeue -h").is_empty());
+    let rows = slurm.ok(&format!("sacct -X -nP -j {job} -o JobID,ExitCode,State"));
+    let lines: Vec<&str> = rows.lines().collect();
+    let ended = ["0|0:0|COMPLETED", "1|1:0|FAILED", "2|2:0|FAILED"].map(|row| format!("{job}_{row}"));
+    assert_eq!(lines[..3], ended);
+    assert!(lines[3].starts_with(&format!("{job}_3|0:0|CANCELLED by ")) && lines.len() == 5, "{rows}");
+    for task in 0..3 {
+        assert_eq!(slurm.read(&format!("slurm-{job}_{task}.out")), format!("{job} {task} 5 4\n"));
+    }
+    let shown = slurm.ok(&format!("squeue -h -t all -j {job}_1 -o '%F %K %A'"));
+    assert_eq!(shown, format!("{job} 1 {second}\n"));
+}
+
+#[test]
+fn array_as_a_whole_is_waited_for_and_cancelled() {
+    let slurm = Slurm::up("slurm-array-whole", 1, &["--slots", "2"]);
+    assert_eq!(
+        slurm.run("sbatch --wait --array=1,3 -o 'a %A %a' --wrap='exit $SLURM_ARRAY_TASK_ID'").code(),
+        3
+    );
+    assert_eq!(slurm.read("a 1 3"), "");
+    let array = slurm.submit("--array=0-2 --wrap='exec sleep 1000'").to_string();
+    let after = slurm.submit(&format!("-d afterany:{array} --wrap=true")).to_string();
+    await_that("all elements run", || slurm.ok(&format!("squeue -h -j {array} -t R")).lines().count() == 3);
+    assert_eq!(slurm.state(&after), "PENDING");
+    slurm.ok(&format!("scancel {array}"));
+    slurm.await_state(&after, "COMPLETED");
+    assert!(slurm.ok("squeue -h").is_empty());
+}

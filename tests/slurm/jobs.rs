@@ -1,0 +1,182 @@
+//! Jobs: submitted in each way, waited for, cancelled; their environment and their steps.
+
+use crate::Slurm;
+use crate::harness::await_that;
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn job_has_slurms_environment_and_its_steps_have_their_tasks() {
+    let slurm = Slurm::up("slurm-steps", 3, &["--slots", "2"]);
+    slurm.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH -J \"mesh x\" -N 2 -n 4\n#SBATCH --output='out %j'\n\
+         echo $1 $SLURM_JOB_ID $SLURM_JOB_NAME $SLURM_JOB_NODELIST $SLURM_NNODES $SLURM_TASKS_PER_NODE $ENVIRONMENT\n\
+         echo ${SLURM_CPUS_PER_TASK-none} ${SLURM_ARRAY_TASK_ID-none} $SLURM_SUBMIT_DIR\n\
+         srun sh -c 'echo task $SLURM_PROCID of $SLURM_NTASKS on $SLURM_NODEID' | sort\n\
+         srun -n 2 --output=task_%j_%t sh -c 'echo $SLURM_PROCID'\n\
+         srun -n1 sh -c 'exit 3' 2>/dev/null; echo status $?\n\
+         echo typed | srun -n 2 cat\n\
+         mpiexec -n 2 sh -c 'echo rank' 2>&1\n\
+         exit 4\n",
+    );
+    let ran = slurm.run("sbatch job.sh argument");
+    let job = Slurm::number_in(&ran.stdout);
+    assert_eq!(ran.stderr, "");
+    let folder = slurm.cluster.folder.display().to_string();
+    slurm.await_state(&job.to_string(), "FAILED");
+    let expected = format!(
+        "argument {job} mesh x node[0-1] 2 2(x2) BATCH\nnone none {folder}\ntask 0 of 4 on 0\ntask 1 of 4 on 0\n\
+         task 2 of 4 on 1\ntask 3 of 4 on 1\nstatus 3\ntyped\nrank\nrank\n"
+    );
+    assert_eq!(slurm.read(&format!("out {job}")), expected);
+    assert_eq!([0, 1].map(|task| slurm.read(&format!("task_{job}_{task}"))), ["0\n", "1\n"]);
+    let rows = slurm.ok(&format!("sacct -nP -j {job} -o JobID,State,ExitCode,NodeList"));
+    let expected = format!(
+        "{job}|FAILED|4:0|node[0-1]\n{job}.batch|FAILED|4:0|node0\n{job}.0|COMPLETED|0:0|node[0-1]\n\
+         {job}.1|COMPLETED|0:0|node[0-1]\n{job}.2|FAILED|3:0|node0\n{job}.3|COMPLETED|0:0|node[0-1]\n"
+    );
+    assert!(rows.starts_with(&expected), "{rows}");
+}
+
+#[test]
+fn scripts_come_from_files_stdin_and_the_command_line() {
+    let slurm = Slurm::up("slurm-sources", 1, &["--slots", "2"]);
+    // The file may go as soon as the answer is there.
+    slurm.write("once.sh", "#!/bin/sh\necho from a file\n");
+    let job = Slurm::number_in(&slurm.ok("sbatch --wait once.sh && rm once.sh"));
+    assert_eq!(slurm.read(&format!("slurm-{job}.out")), "from a file\n");
+    let job = Slurm::number_in(
+        &slurm.ok("printf '#!/bin/sh\\n#SBATCH -o stdin.%%j\\necho from stdin\\n' | sbatch --wait"),
+    );
+    assert_eq!(slurm.read(&format!("stdin.{job}")), "from stdin\n");
+    slurm.ok("printf '#!/bin/sh\\necho by name\\n' | sbatch --wait -o named /dev/stdin");
+    assert_eq!(slurm.read("named"), "by name\n");
+    slurm.ok("sbatch --wait -o wrapped --wrap='echo \"wrapped  text\"'");
+    assert_eq!(slurm.read("wrapped"), "wrapped  text\n");
+    // Larger than what the kernel takes as one argument.
+    slurm.write("large.sh", &format!("#!/bin/sh\n#{}\necho large $#\n", "x".repeat(300_000)));
+    slurm.ok("sbatch --wait -o large large.sh a 'b c'");
+    assert_eq!(slurm.read("large"), "large 2\n");
+    // The interpreter is the script's.
+    slurm.write("awk.sh", "#!/usr/bin/awk -f\nBEGIN { print \"awk\"; exit 7 }\n");
+    assert_eq!(slurm.run("sbatch --wait -o awk awk.sh").code(), 7);
+    assert_eq!(slurm.read("awk"), "awk\n");
+    assert_eq!(slurm.run("sbatch --wait --wrap='kill -9 $$'").code(), 1, "death by a signal is 1");
+    let words = "--export=NONE -o none --wait --wrap='echo ${MARK-none} ${SLURM_JOB_ID-none}'";
+    let job = Slurm::number_in(&slurm.ok(&format!("MARK=1 sbatch {words}")));
+    assert_eq!(slurm.read("none"), format!("none {job}\n"));
+    slurm.ok("MARK=1 sbatch --export=ALL,OTHER=2 -o all --wait --wrap='echo $MARK $OTHER'");
+    assert_eq!(slurm.read("all"), "1 2\n");
+}
+
+#[test]
+fn cancelled_job_is_cancelled_and_ended_ones_are_ignored() {
+    let slurm = Slurm::up("slurm-cancel", 2, &["--slots", "2"]);
+    let job = slurm.submit("-N 2 --wrap='srun sleep 1000'").to_string();
+    await_that("its step runs", || {
+        slurm.ok(&format!("sacct -nP -j {job} -o JobID,State")).contains(".0|RUNNING")
+    });
+    let ran = slurm.run(&format!("scancel -v {job}"));
+    assert_eq!((ran.code(), ran.stderr), (0, format!("scancel: Terminating job {job}\n")));
+    slurm.await_state(&job, "CANCELLED");
+    let state = slurm.ok(&format!("sacct -X -nP -j {job} -o State"));
+    assert!(state.starts_with("CANCELLED by "), "{state}");
+    let ran = slurm.run(&format!("scancel {job}; scancel 999999; scancel --me"));
+    assert_eq!((ran.code(), ran.stderr.as_str()), (0, ""));
+    let ran = slurm.run("scancel");
+    assert_eq!((ran.code(), ran.stderr.as_str()), (1, "scancel: error: No job identification provided\n"));
+    // A signal is for the steps: the script sees how its step ended.
+    let job = slurm.submit("-o signal --wrap='srun sleep 1000; echo status $?'").to_string();
+    await_that("its step runs", || {
+        slurm.ok(&format!("sacct -nP -j {job} -o JobID,State")).contains(".0|RUNNING")
+    });
+    slurm.ok(&format!("scancel --signal=USR1 {job}"));
+    slurm.await_state(&job, "COMPLETED");
+    let text = slurm.read("signal");
+    assert!(text.ends_with("status 138\n"), "{text}");
+}
+
+#[test]
+fn job_that_waits_for_its_turn_runs_and_one_that_a_user_stopped_is_suspended() {
+    let slurm = Slurm::up("slurm-turns", 1, &["--slots", "1"]);
+    let jobs: Vec<String> =
+        (0..3).map(|_| slurm.submit("--wrap='while :; do :; done'").to_string()).collect();
+    for job in &jobs {
+        slurm.await_state(job, "RUNNING");
+    }
+    // One slot for all of them: two wait for their turn at any moment.
+    let states = slurm.ok("squeue -h -o '%i %t'");
+    let expected: Vec<String> = jobs.iter().map(|job| format!("{job} R")).collect();
+    assert_eq!(sorted(&states), expected);
+    slurm.ok(&format!("scontrol suspend {}", jobs[1]));
+    slurm.await_state(&jobs[1], "SUSPENDED");
+    slurm.ok(&format!("scontrol resume {}", jobs[1]));
+    slurm.await_state(&jobs[1], "RUNNING");
+    slurm.ok("scancel -u $(id -un)");
+    for job in &jobs {
+        slurm.await_state(job, "CANCELLED");
+    }
+}
+
+#[test]
+fn time_limit_dependencies_and_memory_are_tuttis() {
+    let slurm = Slurm::up("slurm-terms", 2, &["--slots", "2"]);
+    let job = slurm.submit("-t 0:01 --wrap='exec sleep 1000'").to_string();
+    let first = slurm.submit("--wrap='exit 1'").to_string();
+    let ok = slurm.submit(&format!("-d afterok:{first} --wrap=true")).to_string();
+    let not_ok = slurm.submit(&format!("-d afternotok:{first} --wrap=true")).to_string();
+    let any = slurm.submit(&format!("-d afterany:{first} -o any --wrap='echo any'")).to_string();
+    slurm.await_state(&not_ok, "COMPLETED");
+    slurm.await_state(&any, "COMPLETED");
+    slurm.await_state(&ok, "CANCELLED");
+    assert_eq!(slurm.ok(&format!("squeue -h -t all -j {ok} -o %r")), "DependencyNeverSatisfied\n");
+    slurm.await_state(&job, "TIMEOUT");
+    assert_eq!(
+        slurm.ok(&format!("sacct -X -nP -j {job} -o State,ExitCode,Timelimit")),
+        "TIMEOUT|0:0|00:00:01\n"
+    );
+    let shown = slurm.ok("sbatch --parsable --mem=64M --wrap='exec sleep 1000' | xargs scontrol -o show job");
+    assert!(shown.contains(" MinMemoryNode=64M "), "{shown}");
+    let one = slurm.submit("-J same -d singleton --wrap='exec sleep 1000'").to_string();
+    let two = slurm.submit("-J same -d singleton --wrap=true").to_string();
+    slurm.await_state(&one, "RUNNING");
+    await_that("the later one waits for it", || {
+        slurm.ok(&format!("squeue -h -j {two} -o '%T %r %R %B'")) == "PENDING Dependency (Dependency) n/a\n"
+    });
+    slurm.ok(&format!("scancel {one}"));
+    slurm.await_state(&two, "COMPLETED");
+    slurm.ok("scancel --me");
+}
+
+#[test]
+fn allocation_has_slurms_environment_and_srun_makes_its_own() {
+    let slurm = Slurm::up("slurm-alloc", 2, &["--slots", "2"]);
+    let ran = slurm.run("salloc -N 2 -n 2 sh -c 'echo $SLURM_JOB_ID $SLURM_NTASKS $SLURM_JOB_NODELIST; srun sh -c \"echo \\$SLURM_PROCID\" | sort'");
+    let job = ran.stdout.split(' ').next().unwrap_or_default();
+    assert_eq!(ran.stdout, format!("{job} 2 node[0-1]\n0\n1\n"));
+    assert_eq!(ran.stderr, format!("salloc: Granted job allocation {job}\n"));
+    let ran = slurm.run("srun -N 2 -n 2 -w node1,node0 sh -c 'echo $SLURM_PROCID $SLURM_JOB_NODELIST'");
+    assert_eq!(sorted(&ran.stdout), ["0 node[1,0]", "1 node[1,0]"], "{ran}");
+    assert_eq!(slurm.run("srun -n 2 sh -c 'exit 5'").code(), 5);
+    assert_eq!(slurm.ok("echo typed | srun cat"), "typed\n");
+    assert_eq!(slurm.ok("srun --version"), "slurm 22.05.8\n");
+    assert_eq!(slurm.run("srun -n1 ./nothing-of-this-name").code(), 127);
+}
+
+#[test]
+fn held_job_waits_until_it_is_released() {
+    let slurm = Slurm::up("slurm-hold", 1, &["--slots", "2"]);
+    let job = slurm.submit("--hold --wrap=true").to_string();
+    await_that("it is held", || {
+        slurm.ok(&format!("squeue -h -j {job} -o '%T %r %R'")) == "PENDING JobHeldUser (JobHeldUser)\n"
+    });
+    slurm.ok(&format!("scontrol release {job}"));
+    slurm.await_state(&job, "COMPLETED");
+    let ran = slurm.run(&format!("scontrol hold {job}"));
+    assert!(ran.code() == 1 && ran.stderr.contains("already finished"), "{ran}");
+}

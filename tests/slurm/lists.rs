@@ -1,0 +1,44 @@
+//! What the listing commands say: nodes, the partition, the configuration, and forms that tools rely on.
+
+use crate::Slurm;
+
+#[test]
+fn lists_have_the_forms_that_tools_read() {
+    let slurm = Slurm::up("slurm-lists", 2, &["--slots", "2"]);
+    assert_eq!(slurm.ok("sinfo -o %P"), "PARTITION\ntutti*\n");
+    let table = slurm.ok("sinfo");
+    assert!(table.ends_with("tutti*       up   infinite      2   idle node[0-1]\n"), "{table}");
+    slurm.ok("tutti drain node1 --why disk");
+    assert_eq!(slurm.ok("sinfo -h -N -o '%N %t %E'"), "node0 idle none\nnode1 drain disk\n");
+    assert!(slurm.ok("scontrol show config").contains("\nMinJobAge               = 300 sec\n"));
+    assert_eq!(slurm.ok("scontrol show hostnames 'n[9-10],m'"), "n9\nn10\nm\n");
+    let partitions = slurm.ok("scontrol -a show -o partitions");
+    assert!(
+        partitions.starts_with("PartitionName=tutti ") && partitions.contains(" TotalCPUs=4 TotalNodes=2 ")
+    );
+    let nodes = slurm.ok("scontrol -a show -o nodes");
+    assert!(nodes.contains("NodeName=node1 ") && nodes.contains(" State=IDLE+DRAIN "), "{nodes}");
+    // Listed from the answer on, by every way of asking.
+    let job = slurm.submit("-J uuid --comment 'a b' -A acc --wrap='exec sleep 1000'");
+    assert_eq!(slurm.ok("sacct -X --parsable2 --clusters all --noheader --format=JobIdRaw,State -S 2026-11-26T04:00 -E now --name uuid"), format!("{job}|RUNNING\n"));
+    assert_eq!(
+        slurm.ok("squeue -h --name uuid -o '%i|%k|%a|%Z'"),
+        format!("{job}|a b|acc|{}\n", slurm.cluster.folder.display())
+    );
+    let named = slurm.ok("squeue -O JobArrayID,StateCompact,Reason -t all --me");
+    let rows: Vec<Vec<&str>> = named.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[1], [job.to_string().as_str(), "R", "None"]);
+    let csv =
+        slurm.ok("squeue --me -o '\"%i\",\"%j\",\"%t\",\"%M\",\"%L\",\"%D\",\"%C\",\"%m\",\"%b\",\"%R\"'");
+    assert!(csv.starts_with("\"JOBID\",\"NAME\",\"ST\",\"TIME\",\"TIME_LEFT\",\"NODES\",\"CPUS\",\"MIN_MEMORY\",\"TRES_PER_NODE\",\"NODELIST(REASON)\"\n"), "{csv}");
+    let end = slurm.ok(&format!("SLURM_TIME_FORMAT=%s sacct -X -P -n -j {job} -o end,start"));
+    let (end, start) = end.trim().split_once('|').expect("two columns");
+    assert!(end == "Unknown" && start.parse::<u64>().is_ok(), "{end} {start}");
+    let names = slurm.ok("sacct --helpformat | xargs | tr ' ' ,");
+    let all = slurm.ok(&format!("sacct --format={} --parsable --jobs={job} -X", names.trim()));
+    assert_eq!(
+        all.lines().map(|line| line.matches('|').count()).collect::<Vec<_>>(),
+        [names.matches(',').count() + 1; 2]
+    );
+    slurm.ok("scancel --me");
+}

@@ -1,0 +1,63 @@
+//! What is refused: one line, Slurm's status, and nothing submitted.
+
+use crate::Slurm;
+
+#[test]
+fn what_cannot_be_had_is_refused_in_slurms_words() {
+    let slurm = Slurm::up("slurm-refusals", 2, &["--slots", "2"]);
+    slurm.write("plain", "echo\n");
+    slurm.write("het", "#!/bin/sh\n#SBATCH hetjob\ntrue\n");
+    for (line, status, error) in [
+        ("sbatch nothing.sh", 1, "sbatch: error: Unable to open file nothing.sh\n"),
+        ("sbatch --frob job.sh", 255, "sbatch: unrecognized option '--frob'\n"),
+        ("sbatch plain", 1, "sbatch: error: This does not look like a batch script."),
+        ("sbatch het", 1, "sbatch: error: script line 2: heterogeneous jobs are not supported by Tutti\n"),
+        (
+            "sbatch --gres=gpu:1 --wrap=true",
+            1,
+            "sbatch: error: --gres: Invalid generic resource (gres) specification",
+        ),
+        ("sbatch -L matlab --wrap=true", 1, "sbatch: error: --licenses: Invalid license specification"),
+        ("sbatch -M other --wrap=true", 1, "sbatch: error: --clusters: there is one cluster"),
+        ("sbatch -C haswell --wrap=true", 1, "sbatch: error: --constraint: Invalid feature specification"),
+        (
+            "sbatch -p other --wrap=true",
+            1,
+            "sbatch: error: Batch job submission failed: invalid partition specified: other",
+        ),
+        (
+            "sbatch -d afterok:999999 --wrap=true",
+            1,
+            "sbatch: error: Batch job submission failed: Job dependency problem: there is no job 999999\n",
+        ),
+        ("sbatch -a 0-99999999 --wrap=true", 1, "sbatch: error: Invalid job array specification"),
+        ("sbatch -D /nothing --wrap=true", 1, "sbatch: error: Unable to set working directory /nothing"),
+        (
+            "sbatch -o /nothing/x --wrap=true",
+            1,
+            "sbatch: error: Batch job submission failed: cannot write /nothing/x",
+        ),
+        ("sbatch -N 9 --wrap=true", 1, "sbatch: error: Batch job submission failed: "),
+        ("srun -n 1 true : -n 1 true", 1, "srun: error: heterogeneous jobs are not supported by Tutti\n"),
+        ("srun --mpi=pmix true", 1, "srun: error: --mpi=pmix is not there"),
+        ("squeue -j 999999", 1, "squeue: error: slurm_load_jobs error: Invalid job id specified\n"),
+        ("scontrol show job 999999", 1, "scontrol: error: slurm_load_jobs error: Invalid job id specified\n"),
+        ("scontrol update job=1 priority=2", 1, "scontrol: error: update is not there"),
+        ("sacct -nu root -o Account%256 '|' tail -1", 1, "sacct: invalid option -- '1'\n"),
+    ] {
+        let ran = slurm.run(line);
+        assert!(
+            ran.code() == status && ran.stderr.starts_with(error) && ran.stdout.is_empty(),
+            "{line}: {ran}"
+        );
+    }
+    assert_eq!(slurm.ok("squeue -h -t all; squeue -h -j 999998,999999; sacct -n -j 999999"), "");
+    // What has no meaning here is told on stderr, and the answer stays one line.
+    let ran = slurm.run("sbatch --qos=high --mail-type=END --exclusive --wrap=true");
+    let job = Slurm::number_in(&ran.stdout);
+    slurm.ok(&format!("scancel {job}"));
+    assert_eq!(ran.stderr, "sbatch: --qos, --mail-type without effect on a cluster of Tutti\n");
+    let ran = slurm.run("TUTTI_DAEMON=/nothing/tuttid.sock squeue");
+    assert!(ran.code() == 1 && ran.stderr.contains("Unable to contact slurm controller"), "{ran}");
+    assert_eq!(slurm.run("TUTTI_DAEMON=/nothing/tuttid.sock scancel 1").code(), 8);
+}
