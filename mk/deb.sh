@@ -229,7 +229,7 @@ alternatives_of_dev >"$work/alternatives"
 scripts "$dev" postinst prerm
 link "$debug" /usr/share/doc/tutti-dbgsym tutti
 
-control "$main" net "$depends" "time-shared parallel computing: MPI, OpenSHMEM, gangs" "Suggests: tutti-dev, libc6-dbg" <"$facts/tutti.text"
+control "$main" net "$depends" "time-shared parallel computing: MPI, OpenSHMEM, gangs" "Suggests: tutti-dev, libpmix2, libc6-dbg" <"$facts/tutti.text"
 control "$dev" devel "tutti (= $version)" "time-shared parallel computing: headers, compiler wrappers" \
     "Recommends: gcc | c-compiler, libc6-dev | libc-dev" "Suggests: g++, gfortran, pkg-config" <"$facts/tutti-dev.text"
 control "$debug" debug "tutti (= $version)" "debug information of tutti" "Build-Ids: $(find "$debug/usr/lib/debug" -name '*.debug' \

@@ -28,6 +28,7 @@ mod memory;
 mod no_room;
 mod nothing_left;
 mod numbers;
+mod open_mpi;
 mod orphans;
 mod output;
 mod queue;
