@@ -181,13 +181,9 @@ impl Target {
         // SAFETY: the range is inside; our contract for the rest.
         unsafe {
             if is_reachable && count == 1 {
-                if let Kind::Combine(Instruction::AddDouble, _) = change.kind
-                    && let Some(atomic) = self.memory.atomic_u64(offset)
-                {
-                    self.add_double(atomic, stripe_of(offset as u64), origin, result);
-                    return Ok(());
+                if !self.try_change_word(offset, change, origin, result) {
+                    self.change_each(offset, count, change, origin, result);
                 }
-                self.change_each(offset, count, change, origin, result);
             } else if is_reachable && count <= FEW_MAX {
                 if !self.try_change_alone(offset, bytes, change, origin, result) {
                     self.change_each(offset, count, change, origin, result);
@@ -301,28 +297,56 @@ impl Target {
         is_alone
     }
 
-    /// [`Target::change_each`] of the sum of two doubles, without a call of the loop.
+    /// [`Target::change_each`] of one element of 8 bytes and the changes that programs make most, without a
+    /// loop over elements and widths; false when it is another one.
     ///
     /// # Safety
-    /// As [`Target::accumulate`] with one element.
+    /// As [`Target::change_each`] with one element.
     #[inline(always)]
-    unsafe fn add_double(&self, atomic: &AtomicU64, stripe: u32, origin: *const u8, result: Option<*mut u8>) {
-        // SAFETY: our contract.
-        let operand = unsafe { read::<f64>(origin) };
-        self.gate.enter(stripe);
-        let mut found = atomic.load(SeqCst);
-        loop {
-            let made = (f64::from_bits(found) + operand).to_bits();
-            match atomic.compare_exchange_weak(found, made, SeqCst, SeqCst) {
-                Ok(_) => break,
-                Err(now) => found = now,
-            }
+    unsafe fn try_change_word(
+        &self,
+        offset: usize,
+        change: Change,
+        origin: *const u8,
+        result: Option<*mut u8>,
+    ) -> bool {
+        if change.bytes != 8 {
+            return false;
         }
-        self.gate.leave();
+        let Some(word) = self.memory.atomic_u64(offset) else { return false };
+        let stripe = stripe_of(offset as u64);
+        // SAFETY: our contract, for each address that is read.
+        let found = unsafe {
+            match change.kind {
+                Kind::Combine(Instruction::Add, _) => {
+                    let operand = read(origin);
+                    self.change_in_gate(stripe, || word.fetch_add(operand, SeqCst))
+                }
+                Kind::Combine(Instruction::AddDouble, _) => {
+                    let operand = read(origin);
+                    self.change_in_gate(stripe, || add_double(word, operand))
+                }
+                Kind::Replace => {
+                    let operand = read(origin);
+                    self.change_in_gate(stripe, || word.swap(operand, SeqCst))
+                }
+                Kind::Keep => self.change_in_gate(stripe, || word.load(SeqCst)),
+                Kind::Combine(..) => return false,
+            }
+        };
         if let Some(result) = result {
             // SAFETY: our contract.
             unsafe { write(result, found) };
         }
+        true
+    }
+
+    #[inline(always)]
+    fn change_in_gate(&self, stripe: u32, change: impl FnOnce() -> u64) -> u64 {
+        self.gate.enter(stripe);
+        let found = change();
+        self.gate.leave();
+        found
     }
 
     /// # Safety
@@ -447,6 +471,19 @@ fn open(gate: &Gate, offset: usize, bytes: usize) {
         gate.open(second);
     }
     gate.open(first);
+}
+
+/// Adds to a double; what it was, in bits.
+#[inline(always)]
+fn add_double(word: &AtomicU64, operand: f64) -> u64 {
+    let mut found = word.load(SeqCst);
+    loop {
+        let made = (f64::from_bits(found) + operand).to_bits();
+        match word.compare_exchange_weak(found, made, SeqCst, SeqCst) {
+            Ok(_) => return found,
+            Err(now) => found = now,
+        }
+    }
 }
 
 /// # Safety
