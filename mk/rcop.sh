@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "${0%/*}/.."
 folder=$1 config=$2
-if ! command -v "$config" clang-19 g++ >/dev/null 2>&1; then
+if ! { command -v "$config" && command -v clang-19 && command -v g++; } >/dev/null 2>&1; then
     rm -f "$folder/rcop.so"
     echo "rcop: no plugin for tutticc: clang-19, llvm-19-dev and g++ are not all there (make dsm)"
     exit 0
