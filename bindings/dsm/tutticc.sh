@@ -56,7 +56,9 @@ for arg do
     -*) ;;
     *.c | *.i | *.cc | *.cpp | *.cxx | *.c++ | *.ii | *.bc | *.ll) compiles=yes ;;
     *.s | *.S) strangers=$arg ;;
-    *.o) [ ! -r "$arg" ] || grep -qa tutti_rcop_object -- "$arg" || strangers=$arg ;;
+    # A file of arguments may name anything.
+    @*) strangers=$arg ;;
+    *.o | *.lo | *.obj) [ ! -r "$arg" ] || grep -qa tutti_rcop_object -- "$arg" || strangers=$arg ;;
     *.a)
         # One name of a member a line, and one mark in each that makes notes.
         if [ -r "$arg" ] && [ "$(ar t "$arg" | wc -l)" != "$(nm -- "$arg" 2>/dev/null | grep -c ' tutti_rcop_object$')" ]; then

@@ -4,6 +4,8 @@
 // - the store is in every round, or stands behind an invariant condition, which goes with the note
 // - its address goes on by the length of what is stored (a run), stays (the same bytes), or goes on by an
 //   invariant stride (rows)
+// - or what later rounds store lies within what the first one stores, or the other way round (triangles): then one
+//   round's note is that of all, and its condition may change, if it only ever ends, or only ever begins, to hold
 //
 // A note that is a run may become rows in the next loop; rows stay rows where their address does not change.
 #include "loops.h"
@@ -108,12 +110,12 @@ private:
             block = from;
         }
         note.before = block->getTerminator();
-        // Conditions that it has brought along have to stay as they are.
-        for (const Guard &guard : note.guards)
-            if (guard.value ? !loop.isLoopInvariant(guard.value)
-                            : !is_invariant(guard.left, loop) || !is_invariant(guard.right, loop))
-                return "a condition of the store changes";
         return nullptr;
+    }
+
+    bool is_invariant(const Guard &guard, const Loop &loop) {
+        return guard.value ? loop.isLoopInvariant(guard.value)
+                           : is_invariant(guard.left, loop) && is_invariant(guard.right, loop);
     }
 
     bool take(Guard &guard, Value *condition, const Loop &loop) {
@@ -127,7 +129,7 @@ private:
         guard.predicate = compare->getPredicate();
         guard.left = evolution.getSCEV(compare->getOperand(0));
         guard.right = evolution.getSCEV(compare->getOperand(1));
-        return is_invariant(guard.left, loop) && is_invariant(guard.right, loop);
+        return !isa<SCEVCouldNotCompute>(guard.left) && !isa<SCEVCouldNotCompute>(guard.right);
     }
 
     // How often the note's block is reached in a whole loop.
@@ -140,12 +142,22 @@ private:
     }
 
     const char *widen(Note &note, const Loop &loop) {
-        if (!is_invariant(note.length, loop) || !is_invariant(note.stride, loop) || !is_invariant(note.rows, loop))
+        if (!is_invariant(note.stride, loop))
             return "the length of the store changes";
         bool is_reached = nest.tree.dominates(note.before->getParent(), loop.getExitingBlock());
         const SCEV *count = rounds(loop, is_reached);
         if (!is_invariant(count, loop))
             return "its rounds are not known at its entry";
+        bool is_same = is_invariant(note.length, loop) && is_invariant(note.rows, loop);
+        for (const Guard &guard : note.guards)
+            is_same &= is_invariant(guard, loop);
+        if (!is_same) {
+            if (!nest_rounds(note, loop, count))
+                return "its length or its condition changes";
+            if (!is_reached)
+                note.guards.push_back({nullptr, CmpInst::ICMP_NE, count, evolution.getZero(wide), false});
+            return nullptr;
+        }
         if (evolution.isLoopInvariant(note.start, &loop)) {
             // The same bytes in each round; none where there may be no round.
             if (!is_reached)
@@ -176,14 +188,101 @@ private:
             note.start = address->getStart();
             note.stride = step;
             note.rows = count;
+            note.is_ascending = is_not_negative(step, loop);
         }
         return nullptr;
+    }
+
+    // How much a value changes in a round; null when that is not known.
+    const SCEV *step_of(const SCEV *value, const Loop &loop) {
+        if (evolution.isLoopInvariant(value, &loop))
+            return evolution.getZero(wide);
+        auto *changing = dyn_cast<SCEVAddRecExpr>(value);
+        if (!changing || changing->getLoop() != &loop || !changing->isAffine())
+            return nullptr;
+        const SCEV *step = changing->getStepRecurrence(evolution);
+        return evolution.isLoopInvariant(step, &loop) ? evolution.getNoopOrSignExtend(step, wide) : nullptr;
+    }
+
+    // A step that is a length of something stored does not wrap around when it is multiplied.
+    bool is_not_negative(const SCEV *step, const Loop &loop) {
+        if (evolution.isKnownNonNegative(step))
+            return true;
+        if (auto *product = dyn_cast<SCEVMulExpr>(step); product && product->getNumOperands() == 2)
+            if (auto *factor = dyn_cast<SCEVConstant>(product->getOperand(0)); factor && factor->getAPInt().isStrictlyPositive())
+                step = product->getOperand(1);
+        return evolution.isLoopEntryGuardedByCond(&loop, CmpInst::ICMP_SGE, step, evolution.getZero(step->getType()));
+    }
+
+    bool is_not_positive(const SCEV *step, const Loop &loop) {
+        return is_not_negative(evolution.getNegativeSCEV(step), loop);
+    }
+
+    // Whether a condition that holds in a round holds in the first one (or in the last one).
+    bool holds_before(const Guard &guard, const Loop &loop, bool is_first) {
+        if (is_invariant(guard, loop))
+            return true;
+        if (guard.value)
+            return false;
+        auto predicate = guard.is_negated ? CmpInst::getInversePredicate(guard.predicate) : guard.predicate;
+        const SCEV *changing = guard.left;
+        if (is_invariant(changing, loop)) {
+            changing = guard.right;
+            predicate = CmpInst::getSwappedPredicate(predicate);
+        }
+        const SCEV *other = changing == guard.left ? guard.right : guard.left;
+        auto *left = dyn_cast<SCEVAddRecExpr>(changing);
+        if (!left || left->getLoop() != &loop || !left->isAffine() || !is_invariant(other, loop))
+            return false;
+        auto kind = evolution.getMonotonicPredicateType(left, predicate);
+        return kind && (*kind == ScalarEvolution::MonotonicallyDecreasing) == is_first;
+    }
+
+    // Whether each round's bytes lie within the first one's (or the last one's).
+    bool is_within(const Note &note, const Loop &loop, bool is_first) {
+        const SCEV *start = step_of(note.start, loop), *length = step_of(note.length, loop);
+        if (!start || !length)
+            return false;
+        if (note.rows) {
+            // Rows are left out at the beginning, as many in each round; the rest moves inside of its row.
+            const SCEV *rows = step_of(note.rows, loop);
+            if (!is_first || !rows || !isa<SCEVConstant>(rows) || !evolution.isKnownNonPositive(rows))
+                return false;
+            start = evolution.getAddExpr(start, evolution.getMulExpr(rows, note.stride));
+        }
+        const SCEV *end = evolution.getAddExpr(start, length);
+        if (is_first)
+            return is_not_negative(start, loop) && is_not_positive(end, loop);
+        return is_not_positive(start, loop) && is_not_negative(end, loop);
+    }
+
+    // One round's note for all, where their bytes are nested.
+    bool nest_rounds(Note &note, const Loop &loop, const SCEV *count) {
+        for (bool is_first : {true, false}) {
+            bool holds = is_within(note, loop, is_first);
+            for (const Guard &guard : note.guards)
+                holds = holds && holds_before(guard, loop, is_first);
+            if (!holds)
+                continue;
+            const SCEV *round = is_first ? evolution.getZero(wide) : evolution.getMinusSCEV(count, evolution.getOne(wide));
+            auto in_round = [&](const SCEV *&value) {
+                if (value && !evolution.isLoopInvariant(value, &loop))
+                    value = cast<SCEVAddRecExpr>(value)->evaluateAtIteration(
+                        evolution.getTruncateOrNoop(round, evolution.getEffectiveSCEVType(value->getType())), evolution);
+            };
+            in_round(note.start), in_round(note.length), in_round(note.rows);
+            for (Guard &guard : note.guards)
+                in_round(guard.left), in_round(guard.right);
+            return true;
+        }
+        return false;
     }
 
     bool can_expand(const Note &note) {
         auto is_safe = [&](const SCEV *value) { return !value || expander.isSafeToExpandAt(value, note.before); };
         for (const Guard &guard : note.guards)
-            if (guard.value ? !dominates(guard.value, note.before) : !is_safe(guard.left) || !is_safe(guard.right))
+            if (guard.value ? !dominates(guard.value, note.before)
+                            : !is_safe(guard.left) || !is_safe(guard.right))
                 return false;
         return is_safe(note.start) && is_safe(note.length) && is_safe(note.stride) && is_safe(note.rows);
     }

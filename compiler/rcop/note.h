@@ -10,7 +10,7 @@
 
 namespace rcop {
 
-// A condition under which a note counts that left its loop: an invariant comparison, or any invariant value.
+// A condition under which a note counts that left its loop: a comparison, or any invariant value.
 struct Guard {
     llvm::Value *value = nullptr;
     llvm::CmpInst::Predicate predicate = llvm::CmpInst::BAD_ICMP_PREDICATE;
@@ -28,6 +28,8 @@ struct Note {
     // Afterwards: a run, or rows when `stride` is there. All are 64 bits wide.
     const llvm::SCEV *start = nullptr, *length = nullptr, *stride = nullptr, *rows = nullptr;
     llvm::SmallVector<Guard, 2> guards;
+    // Whether the rows are known to follow each other upwards.
+    bool is_ascending = false;
     // Loops that it has left.
     unsigned levels = 0;
 };

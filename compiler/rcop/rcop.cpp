@@ -158,7 +158,7 @@ struct NotePass : PassInfoMixin<NotePass> {
         if (use_gathering)
             gather(writers.notes, nest);
         if (use_redundancy)
-            drop_redundant(writers.notes, tree, library);
+            drop_redundant(writers.notes, tree, library, evolution);
         place(writers, function, nest);
         return PreservedAnalyses::none();
     }

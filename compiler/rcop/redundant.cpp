@@ -8,6 +8,7 @@
 
 #include "writers.h"
 
+#include "llvm/Analysis/ScalarEvolutionExpressions.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
@@ -18,11 +19,36 @@ namespace rcop {
 
 namespace {
 
-bool covers(const Note &first, const Note &second) {
-    if (first.start || second.start)
-        return first.start == second.start && first.length == second.length && first.stride == second.stride &&
-               first.rows == second.rows && first.guards.empty() && first.before == second.before;
-    if (first.pointer->stripPointerCasts() != second.pointer->stripPointerCasts())
+bool are_same(const Guard &one, const Guard &other) {
+    return one.value == other.value && one.predicate == other.predicate && one.left == other.left &&
+           one.right == other.right && one.is_negated == other.is_negated;
+}
+
+// Whether a run that has left its loops has all bytes of another note at its place.
+bool covers_gathered(const Note &first, const Note &second, ScalarEvolution &evolution) {
+    if (first.before != second.before || first.stride || (second.stride && !second.is_ascending))
+        return false;
+    for (const Guard &guard : first.guards)
+        if (none_of(second.guards, [&](const Guard &other) { return are_same(guard, other); }))
+            return false;
+    const SCEV *behind = evolution.getAddExpr(second.start, second.length);
+    if (second.stride)
+        behind = evolution.getAddExpr(
+            behind, evolution.getMulExpr(second.stride, evolution.getMinusSCEV(second.rows, evolution.getOne(second.rows->getType()))));
+    const SCEV *low = evolution.getMinusSCEV(second.start, first.start);
+    const SCEV *high = evolution.getMinusSCEV(evolution.getAddExpr(first.start, first.length), behind);
+    // Constants, so that nothing may wrap around.
+    auto is_distance = [](const SCEV *value) {
+        auto *constant = dyn_cast<SCEVConstant>(value);
+        return constant && constant->getAPInt().isNonNegative();
+    };
+    return is_distance(low) && is_distance(high);
+}
+
+bool covers(const Note &first, const Note &second, ScalarEvolution &evolution) {
+    if (first.start && second.start)
+        return covers_gathered(first, second, evolution);
+    if (first.start || second.start || first.pointer->stripPointerCasts() != second.pointer->stripPointerCasts())
         return false;
     auto *one = dyn_cast<ConstantInt>(first.bytes), *other = dyn_cast<ConstantInt>(second.bytes);
     return first.bytes == second.bytes || (one && other && one->getZExtValue() >= other->getZExtValue());
@@ -38,7 +64,8 @@ bool has_border(const Instruction *from, const Instruction *to, const TargetLibr
 
 } // namespace
 
-void drop_redundant(Notes &notes, const DominatorTree &tree, const TargetLibraryInfo &library) {
+void drop_redundant(Notes &notes, const DominatorTree &tree, const TargetLibraryInfo &library,
+                    ScalarEvolution &evolution) {
     if (notes.empty())
         return;
     const Function &function = *notes.front().before->getFunction();
@@ -46,7 +73,7 @@ void drop_redundant(Notes &notes, const DominatorTree &tree, const TargetLibrary
     auto precedes = [&](const Note &first, const Note &second) {
         const Instruction *from = first.before, *to = second.before;
         if (from == to)
-            return &first < &second;
+            return true;
         if (!tree.dominates(from, to))
             return false;
         return !synchronises || (from->getParent() == to->getParent() && !has_border(from, to, library));
@@ -55,7 +82,7 @@ void drop_redundant(Notes &notes, const DominatorTree &tree, const TargetLibrary
     std::vector<bool> is_gone(notes.size());
     for (size_t second = 0; second < notes.size(); second++)
         for (size_t first = 0; first < notes.size() && !is_gone[second]; first++)
-            if (first != second && !is_gone[first] && covers(notes[first], notes[second]) &&
+            if (first != second && !is_gone[first] && covers(notes[first], notes[second], evolution) &&
                 precedes(notes[first], notes[second]))
                 is_gone[second] = true;
     for (size_t place = 0; place < notes.size(); place++)

@@ -12,7 +12,8 @@ class TargetLibraryInfo;
 namespace rcop {
 
 // Drops notes of bytes that another note, which comes before in every case, has named in the same interval.
-void drop_redundant(Notes &notes, const llvm::DominatorTree &tree, const llvm::TargetLibraryInfo &library);
+void drop_redundant(Notes &notes, const llvm::DominatorTree &tree, const llvm::TargetLibraryInfo &library,
+                    llvm::ScalarEvolution &evolution);
 
 } // namespace rcop
 
