@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 pub mod filter;
+pub mod gather;
 pub mod job_name;
 pub mod moments;
 pub mod others;
+pub mod report;
 pub mod requests;
 pub mod states;
 pub mod table;

@@ -23,10 +23,10 @@ use tutti_os::stderr::print_line;
 use tutti_protocol::users::Request;
 use tutti_sched::JobId;
 
-use crate::gather;
 use crate::model::{Deed, Effect, Event, Model};
-use crate::report::{Before, Report};
 use crate::{screen, terminal};
+use tutti_client::gather;
+use tutti_client::report::{Before, Report};
 
 /// Times are drawn anew so often.
 const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };

@@ -2,7 +2,7 @@
 //! (`exec`), so it has the terminal, the signals and the status to itself.
 //!
 //! ```text
-//! gather: daemon, other users' daemons --Answers--> report (pure) --> once: text, JSON
+//! gather, report (pure; both of `tutti_client`): daemons --Answers--> Report --> once: text, JSON
 //!                                                                 \-> model (pure: state + events -> effects)
 //!                                                                      live: threads, terminal <--> screen (pure)
 //! ```
@@ -10,11 +10,10 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
-mod gather;
 mod live;
 mod model;
 mod once;
-mod report;
+
 mod screen;
 mod terminal;
 
@@ -26,7 +25,15 @@ use tutti_client::top_options::Options;
 use tutti_os::stderr::print_line;
 use tutti_protocol::daemon_options::complaint;
 
-use report::{Before, Report};
+use tutti_client::gather;
+#[cfg(test)]
+use tutti_client::report::Answers;
+use tutti_client::report::{Before, Report};
+
+#[cfg(test)]
+#[path = "../../client/src/report/samples.rs"]
+#[allow(dead_code, reason = "its other half is for tests of the reports")]
+mod samples;
 
 #[derive(Debug, Parser)]
 #[command(name = "tutti top", about = "Nodes, jobs and users, live")]

@@ -13,8 +13,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use tutti_protocol::users::Control;
 use tutti_sched::JobId;
 
-use crate::report::{Job, Key, Report};
 use crate::screen::layout::{self, Column, Layout, View};
+use tutti_client::report::{Job, Key, Report};
 
 /// How long a line about something that was done stays, in ms.
 const NOTICE_MS: u64 = 8000;

@@ -6,7 +6,7 @@ use tutti_client::{states, table::aligned, users};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::size;
 
-use crate::report::{Answers, Job, Key, Node, Report, User};
+use tutti_client::report::{Answers, Job, Key, Node, Report, User, limits_of};
 
 /// Characters of a command that are printed.
 const COMMAND_CHARS: usize = 60;
@@ -49,22 +49,6 @@ pub(crate) fn memory_of(node: &Node) -> String {
         0 => "-".into(),
         bytes => format!("{}/{}", size::text(node.declared_bytes), size::text(bytes)),
     }
-}
-
-/// Use of a limit by a user: `slots 3/16`.
-pub(crate) fn limits_of(user: &User) -> String {
-    let limit = |(name, value): &(String, String)| {
-        let has = match name.as_str() {
-            "slots" => Some(user.count.slots),
-            "ranks" => Some(user.count.ranks),
-            "jobs" => Some(user.count.running),
-            "waiting" => Some(user.count.waiting),
-            _ => None,
-        };
-        has.map_or_else(|| format!("{name} {value}"), |has| format!("{name} {has}/{value}"))
-    };
-    let limits: Vec<String> = user.limits.iter().map(limit).collect();
-    if limits.is_empty() { "-".into() } else { limits.join(", ") }
 }
 
 fn nodes(report: &Report) -> String {

@@ -12,9 +12,9 @@ use tutti_client::moments::instant;
 use tutti_os::stderr::escape_control;
 
 use crate::model::{Look, Mode, Model};
-use crate::once::{limits_of, memory_of, percent, percent_ppm, rows_of, time_of};
-use crate::report::{Job, Key, Node, Report, User};
+use crate::once::{memory_of, percent, percent_ppm, rows_of, time_of};
 use layout::{Column, Layout, SIZE_MIN, View};
+use tutti_client::report::{Job, Key, Node, Report, User, limits_of};
 
 /// Help on the keys.
 const HELP: [&str; 17] = [

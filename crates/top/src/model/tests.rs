@@ -4,8 +4,8 @@ use serde_json::json;
 use tutti_client::filter::Filter;
 
 use super::*;
-use crate::report::tests::{answers, row};
-use crate::report::{Answers, Before};
+use crate::samples::{answers, row};
+use tutti_client::report::{Answers, Before};
 
 pub(crate) const PLAIN: Look = Look { colour: false, utf8: false };
 

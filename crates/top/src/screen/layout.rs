@@ -12,7 +12,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::report::{Node, Report};
+use tutti_client::report::{Node, Report};
 
 /// The smallest screen on which something is shown.
 pub(crate) const SIZE_MIN: (u16, u16) = (40, 8);

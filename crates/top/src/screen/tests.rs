@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::model::Event;
 use crate::model::tests::{model, press, report};
-use crate::report::tests::{answers, other, row};
+use crate::samples::{answers, other, row};
 
 fn text(model: &Model) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, model.size().0, model.size().1));

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tutti_client::filter::Filter;
-use tutti_client::{states, users};
+use crate::filter::Filter;
+use crate::{states, users};
 use tutti_protocol::public::PublicRow;
 use tutti_protocol::settings::Setting;
 use tutti_protocol::users::{self as reported, JobRow, JobState, NodeRow, Prices, SuspendedBy};
@@ -23,161 +23,198 @@ const WINDOW_MIN_MS: u64 = 2000;
 
 /// Answers at one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers {
+pub struct Answers {
     /// When, in ms since 1970.
-    pub(crate) at_ms: u64,
+    pub at_ms: u64,
     /// A daemon has answered.
-    pub(crate) daemon: bool,
+    pub daemon: bool,
     /// Jobs that are not over.
-    pub(crate) jobs: Vec<JobRow>,
+    pub jobs: Vec<JobRow>,
     /// Jobs of other users' daemons on this machine.
-    pub(crate) others: Vec<PublicRow>,
+    pub others: Vec<PublicRow>,
     /// Nodes.
-    pub(crate) nodes: Vec<NodeRow>,
+    pub nodes: Vec<NodeRow>,
     /// Use by users.
-    pub(crate) prices: Prices,
+    pub prices: Prices,
     /// Configuration.
-    pub(crate) settings: Vec<Setting>,
+    pub settings: Vec<Setting>,
 }
 
 /// A job by its daemon: one's own, or that of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub struct Key {
     /// User whose daemon has it, if not the one that was asked.
-    pub(crate) other: Option<u32>,
+    pub other: Option<u32>,
     /// Number there.
-    pub(crate) job: u64,
+    pub job: u64,
 }
 
 /// A job as it is shown.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Job {
-    pub(crate) id: Id,
-    pub(crate) state: &'static str,
-    pub(crate) size: Size,
-    pub(crate) time: Time,
-    pub(crate) share: Share,
-    pub(crate) place: Place,
-    pub(crate) label: Label,
+pub struct Job {
+    /// Number and user.
+    pub id: Id,
+    /// One of [`states::WORDS`].
+    pub state: &'static str,
+    /// Ranks and nodes.
+    pub size: Size,
+    /// Since when.
+    pub time: Time,
+    /// Parts of the time.
+    pub share: Share,
+    /// Place in the matrix.
+    pub place: Place,
+    /// Name, command, remarks.
+    pub label: Label,
 }
 
 /// Number of a job, and its user.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Id {
-    pub(crate) key: Key,
+pub struct Id {
+    /// Number with the daemon that has it.
+    pub key: Key,
     /// Number as people write it.
-    pub(crate) number: String,
-    pub(crate) uid: u32,
-    pub(crate) user: String,
+    pub number: String,
+    /// Number of the user.
+    pub uid: u32,
+    /// Name of the user.
+    pub user: String,
 }
 
 /// How large it is.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Size {
-    pub(crate) ranks: u64,
-    pub(crate) nodes: Vec<String>,
+pub struct Size {
+    /// Ranks of all nodes.
+    pub ranks: u64,
+    /// Names of its nodes.
+    pub nodes: Vec<String>,
     /// Ranks on each.
-    pub(crate) node_ranks: Vec<u64>,
+    pub node_ranks: Vec<u64>,
     /// As many nodes as that; other users' daemons do not name them.
-    pub(crate) node_count: u64,
+    pub node_count: u64,
 }
 
 /// How long it has been there.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Time {
+pub struct Time {
     /// Since when it runs, or waits, in ms since 1970.
-    pub(crate) since_ms: u64,
-    pub(crate) runs: bool,
+    pub since_ms: u64,
+    /// Its ranks run; else it waits.
+    pub runs: bool,
 }
 
 /// Parts of the time that it wants and has, in thousandths; none: it takes no turns, or that is not known.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Share {
-    pub(crate) weight: Option<u32>,
-    pub(crate) asked_permille: Option<u32>,
-    pub(crate) had_permille: Option<u32>,
+pub struct Share {
+    /// Weight beside other jobs.
+    pub weight: Option<u32>,
+    /// Part that it asks for.
+    pub asked_permille: Option<u32>,
+    /// Part that it has had.
+    pub had_permille: Option<u32>,
     /// Of its slots' time what it uses.
-    pub(crate) busy_permille: Option<u32>,
+    pub busy_permille: Option<u32>,
 }
 
 /// Where it is in the matrix.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Place {
-    pub(crate) served_ms: u64,
-    pub(crate) rows: Vec<u32>,
+pub struct Place {
+    /// Time in which it was to run and was not idle, in ms.
+    pub served_ms: u64,
+    /// Rows of the matrix, from 0 on.
+    pub rows: Vec<u32>,
     /// Slots by node; empty: not known.
-    pub(crate) slots: Vec<(String, Vec<u32>)>,
+    pub slots: Vec<(String, Vec<u32>)>,
 }
 
 /// Text beside it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Label {
-    pub(crate) name: String,
-    pub(crate) command: String,
+pub struct Label {
+    /// Name that its user has given; empty: none.
+    pub name: String,
+    /// Command line, shortened.
+    pub command: String,
     /// Reasons why it waits, and its ties with others; a line each.
-    pub(crate) remarks: Vec<String>,
+    pub remarks: Vec<String>,
 }
 
 /// A node as it is shown.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) name: String,
-    pub(crate) alive: bool,
-    pub(crate) slots: u32,
-    pub(crate) ranks: u64,
-    pub(crate) memory_bytes: u64,
-    pub(crate) declared_bytes: u64,
+pub struct Node {
+    /// Name.
+    pub name: String,
+    /// Its daemon answers.
+    pub alive: bool,
+    /// Cores for ranks.
+    pub slots: u32,
+    /// Ranks on it.
+    pub ranks: u64,
+    /// Memory for jobs; 0: not known.
+    pub memory_bytes: u64,
+    /// Memory that its jobs have declared.
+    pub declared_bytes: u64,
     /// The job in each slot of each row that has one, by row and slot.
-    pub(crate) cells: BTreeMap<(u32, u32), Key>,
+    pub cells: BTreeMap<(u32, u32), Key>,
     /// Jobs without turns, and those whose slots are not known, with their ranks here.
-    pub(crate) beside: Vec<(Key, u64)>,
+    pub beside: Vec<(Key, u64)>,
 }
 
 /// A user as shown.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct User {
-    pub(crate) uid: u32,
-    pub(crate) name: String,
-    pub(crate) count: Count,
+pub struct User {
+    /// Number of the user.
+    pub uid: u32,
+    /// Name of the user.
+    pub name: String,
+    /// Sums over the jobs.
+    pub count: Count,
     /// Figures of the shares, if he has jobs that can run at the daemon that was asked.
-    pub(crate) standing: Option<Standing>,
+    pub standing: Option<Standing>,
     /// Of all that was used, in millionths.
-    pub(crate) used_ppm: Option<u32>,
+    pub used_ppm: Option<u32>,
     /// Limits that the configuration grants him, by name.
-    pub(crate) limits: Vec<(String, String)>,
+    pub limits: Vec<(String, String)>,
 }
 
 /// Sums over the jobs of a user.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Count {
-    pub(crate) running: u64,
-    pub(crate) waiting: u64,
-    pub(crate) ranks: u64,
+pub struct Count {
+    /// Jobs that have nodes.
+    pub running: u64,
+    /// Jobs that have none yet.
+    pub waiting: u64,
+    /// Ranks of those that have nodes.
+    pub ranks: u64,
     /// Slots of nodes that they have.
-    pub(crate) slots: u64,
+    pub slots: u64,
 }
 
 /// Everything that is shown of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Report {
-    pub(crate) at_ms: u64,
-    pub(crate) daemon: bool,
-    pub(crate) jobs: Vec<Job>,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) users: Vec<User>,
+pub struct Report {
+    /// When, in ms since 1970.
+    pub at_ms: u64,
+    /// A daemon has answered.
+    pub daemon: bool,
+    /// Jobs that are not over.
+    pub jobs: Vec<Job>,
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Users with jobs or a standing.
+    pub users: Vec<User>,
     /// Rows of the matrix.
-    pub(crate) row_count: u32,
+    pub row_count: u32,
 }
 
 /// Time that jobs had been served before: by report its moment, and ms by job.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Before {
+pub struct Before {
     reports: std::collections::VecDeque<(u64, BTreeMap<u64, u64>)>,
 }
 
 impl Before {
     /// Keeps a report for the next ones.
-    pub(crate) fn add(&mut self, answers: &Answers) {
+    pub fn add(&mut self, answers: &Answers) {
         // A clock that was set back makes the old ones useless.
         let is_old = |at_ms: u64| at_ms > answers.at_ms || at_ms + WINDOW_MS < answers.at_ms;
         while self.reports.front().is_some_and(|(at_ms, _)| is_old(*at_ms)) {
@@ -209,7 +246,7 @@ impl Before {
 
 impl Report {
     /// Rows to show of the jobs that the filter takes; nodes and users count all.
-    pub(crate) fn new(answers: &Answers, before: &Before, filter: &Filter) -> Self {
+    pub fn new(answers: &Answers, before: &Before, filter: &Filter) -> Self {
         let places = places(answers);
         let row_count = places.values().flat_map(|place| &place.rows).max();
         let row_count = row_count.map_or(0, |last| last.saturating_add(1));
@@ -236,7 +273,7 @@ impl Report {
     }
 
     /// The job, if it is there.
-    pub(crate) fn job(&self, key: Key) -> Option<&Job> {
+    pub fn job(&self, key: Key) -> Option<&Job> {
         self.jobs.iter().find(|job| job.id.key == key)
     }
 }
@@ -462,5 +499,21 @@ fn limits(settings: &[Setting], user: &str) -> Vec<(String, String)> {
     limits.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
+/// Use of a limit by a user: `slots 3/16`.
+pub fn limits_of(user: &User) -> String {
+    let limit = |(name, value): &(String, String)| {
+        let has = match name.as_str() {
+            "slots" => Some(user.count.slots),
+            "ranks" => Some(user.count.ranks),
+            "jobs" => Some(user.count.running),
+            "waiting" => Some(user.count.waiting),
+            _ => None,
+        };
+        has.map_or_else(|| format!("{name} {value}"), |has| format!("{name} {has}/{value}"))
+    };
+    let limits: Vec<String> = user.limits.iter().map(limit).collect();
+    if limits.is_empty() { "-".into() } else { limits.join(", ") }
+}
+
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

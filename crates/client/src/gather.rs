@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tutti_client::{others, requests};
+use crate::{others, requests};
 use tutti_protocol::paths;
 use tutti_protocol::settings::Setting;
 use tutti_protocol::users::{Answer, JobRow, NodeRow, Prices, Request};
@@ -13,7 +13,7 @@ use crate::report::Answers;
 const OTHER_VERSION: &str = "the daemon is of another version";
 
 /// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
+pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn now_ms() -> u64 {
 /// # Errors
 /// When a daemon refuses, is not trusted, or keeps silent; when there is none although one is named. A text
 /// for the user.
-pub(crate) fn answers(notify: &mut dyn FnMut(&str)) -> Result<Answers, String> {
+pub fn answers(notify: &mut dyn FnMut(&str)) -> Result<Answers, String> {
     let mut answers = Answers::default();
     let jobs = if paths::is_named() {
         // Whoever names a socket means a daemon.
