@@ -69,6 +69,7 @@ mod service;
 mod starters;
 mod state;
 mod strangers;
+mod tokens;
 mod used;
 mod uses;
 mod writers;

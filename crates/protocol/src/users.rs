@@ -62,6 +62,11 @@ pub enum Request {
     Drain(String, String),
     /// They may come again.
     Undrain(String),
+    /// A token with which another program may read the output of this user's jobs. The daemon of this node
+    /// answers it.
+    Token,
+    /// The same as [`Self::Logs`] for the user of a token.
+    LogsFor(JobId, String),
 }
 
 /// Characters of the reason for which a node is drained, at most.
@@ -264,6 +269,8 @@ pub enum Answer {
     Snapshot(String),
     /// It cannot be done; one line.
     Refused(String),
+    /// The token; it counts for some hours, at the daemon that made it.
+    Token(String),
 }
 
 /// A job for people to look at.

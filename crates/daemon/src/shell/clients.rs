@@ -29,6 +29,7 @@ use super::error::{ShellError, failed};
 use super::peer_users::PeerProcess;
 use super::quota::{ConnectionPermit, Debts};
 use super::receive::read_some;
+use super::tokens::{self, Asked};
 use super::{
     ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, UserEvents, doors, random_number, starters,
 };
@@ -166,8 +167,12 @@ fn refuse(stream: &UnixStream, text: String) {
 }
 
 fn refusal(text: String) -> Vec<u8> {
+    framed(&Answer::Refused(text))
+}
+
+fn framed(answer: &Answer) -> Vec<u8> {
     let mut frame = Vec::new();
-    wire::put_json(&mut frame, Kind::Answer, &Answer::Refused(text));
+    wire::put_json(&mut frame, Kind::Answer, answer);
     frame
 }
 
@@ -291,7 +296,7 @@ async fn serve(
     let mut decoder = Decoder::default();
     let events = UserEvents { uid: permit.uid(), shell_events };
     let heard = listen(client, &peer, &mut permit, &mut reader, &mut decoder, &events).await;
-    if let Ok(Some(back)) = heard {
+    if let Ok(Heard::Reattach(back)) = heard {
         let (listen, refused) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
         let (number, job) = (client.0, JobId(back.job));
         let told = ShellEvent::Reattach {
@@ -313,8 +318,13 @@ async fn serve(
         }
         return;
     }
-    if let Err(text) = heard {
-        let frame = refusal(text);
+    let answer = match heard {
+        Err(text) => Some(Answer::Refused(text)),
+        Ok(Heard::Answered(answer)) => Some(answer),
+        Ok(_) => None,
+    };
+    if let Some(answer) = answer {
+        let frame = framed(&answer);
         if let Some(sender) = weak.upgrade() {
             permit.debts().owe(frame.len());
             let _ = sender.send(frame);
@@ -359,7 +369,7 @@ async fn listen(
     reader: &mut OwnedReadHalf,
     decoder: &mut Decoder,
     events: &UserEvents,
-) -> Result<Option<Reattach>, String> {
+) -> Result<Heard, String> {
     permit.await_budget().await;
     let asked = timeout(REQUEST_MAX, read_first(permit, reader, decoder)).await;
     let late = |_| format!("no whole request has come within {} seconds", REQUEST_MAX.as_secs());
@@ -367,9 +377,9 @@ async fn listen(
         Some(First::Request(request)) => request,
         Some(First::Reattach(back)) => {
             permit.is_known();
-            return Ok(Some(back));
+            return Ok(Heard::Reattach(back));
         }
-        None => return Ok(None),
+        None => return Ok(Heard::Gone),
     };
     permit.is_known();
     // It may have been long.
@@ -380,12 +390,16 @@ async fn listen(
     }
     // A daemon that has stood still finds what was asked long ago, and given up.
     if has_gone(reader) {
-        return Ok(None);
+        return Ok(Heard::Gone);
     }
     let stream: &UnixStream = reader.as_ref();
     peer.vouch(&mut request, stream.as_fd())?;
-    if !events.serve(ShellEvent::Core(Event::Request(client, peer.user, request))).await {
-        return Ok(None);
+    let (user, request) = match tokens::exchange(peer.user, request) {
+        Asked::Of(user, request) => (user, request),
+        Asked::Answered(answer) => return Ok(Heard::Answered(answer)),
+    };
+    if !events.serve(ShellEvent::Core(Event::Request(client, user, request))).await {
+        return Ok(Heard::Gone);
     }
     loop {
         permit.release_to(decoder.waiting());
@@ -400,7 +414,7 @@ async fn listen(
         }
         if !frames.is_empty() {
             if !events.serve(ShellEvent::Frames(client, frames)).await {
-                return Ok(None);
+                return Ok(Heard::Gone);
             }
             continue;
         }
@@ -408,10 +422,20 @@ async fn listen(
             return Err(format!("a frame of more than {} KiB", frame_bytes_max >> 10));
         }
         match read_some(reader, decoder).await {
-            0 => return Ok(None),
+            0 => return Ok(Heard::Gone),
             read => permit.hold(read).map_err(|excess| excess.to_string())?,
         }
     }
+}
+
+/// Ends of what a program says.
+enum Heard {
+    /// Program that has gone.
+    Gone,
+    /// Starter that comes back.
+    Reattach(Reattach),
+    /// Request that has its answer at once.
+    Answered(Answer),
 }
 
 fn draw_number() -> Result<u64, String> {

@@ -117,6 +117,9 @@ impl Controller {
             // This answer is remembered: should what was asked still be on its way, it is not done.
             Request::Withdraw => Answer::Done,
             Request::Attach(job) | Request::Logs(job) => self.origin_of(local, user, job),
+            Request::Token | Request::LogsFor(..) => {
+                Answer::Refused("tokens are for the daemon of the node that made them".into())
+            }
         };
         if let Answer::Refused(text) = &mut answer {
             shorten(text, REFUSAL_BYTES_MAX);
