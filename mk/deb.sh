@@ -61,7 +61,7 @@ link() {
 split() {
     (
         cd "$main$prefix"
-        find include share/pkgconfig share/man/man3 share/tutti lib/tutti/fortran lib/tutti/parmacs_start.o lib/tutti/parmacs_noted.o lib/tutti/rcop.so ! -type d 2>/dev/null || true
+        find include share/pkgconfig share/man/man3 share/tutti lib/tutti/fortran lib/tutti/parmacs_start.o lib/tutti/parmacs_noted.o lib/tutti/rcop.so ! -type d ! -path 'share/tutti/monitoring/*' 2>/dev/null || true
         find bin -name 'mpi[cCf]*' -o -name 'osh[cC]*' -o -name tutticc -o -name tutticxx
         find lib -maxdepth 1 -type l
     ) >"$work/dev"
@@ -118,9 +118,11 @@ lay_out() {
     link "$main" /usr/sbin/tuttid ../lib/tutti/bin/tuttid
     for name in mpicc mpicxx mpifort oshcc oshcxx; do link "$dev" /usr/bin/$name.tutti ../lib/tutti/bin/$name; done
     for name in tutticc tutticxx; do link "$dev" /usr/bin/$name ../lib/tutti/bin/$name; done
-    put "$main" lib/systemd/system/tuttid.service /usr/lib/systemd/system/tuttid.service
-    sed -i -e "s|@PREFIX@|$prefix|" -e 's|^# Installed by .make install.\. |# Of the Debian package. |' \
-        "$main/usr/lib/systemd/system/tuttid.service"
+    for name in tuttid tutti-sight; do
+        put "$main" lib/systemd/system/$name.service /usr/lib/systemd/system/$name.service
+        sed -i -e "s|@PREFIX@|$prefix|" -e 's|^# Installed by .make install.\. |# Of the Debian package. |' \
+            "$main/usr/lib/systemd/system/$name.service"
+    done
     for page in tutti tutti-run tutti-submit; do put "$main" share/man/man1/$page.1 /usr/share/man/man1/$page.1; done
     put "$main" share/man/man1/mpiexec.1 /usr/share/man/man1/mpiexec.tutti.1
     rm "$main$prefix/share/man/man1/mpirun.1" "$main$prefix/share/man/man1/oshrun.1"

@@ -5,7 +5,7 @@
 PREFIX ?= /usr/local
 
 ON_THE_PATH := --package tutti-libtutti --package tutti-libmpifort --package tutti-libmpich --package tutti-libtutti-ompt --package tutti-native --package tutti-dse
-COMMANDS := --package tutti-cli --package tutti-top --package tutti-slurm --package tutti-daemon --package tutti-starter --package tutti-pmix --package tutti-table
+COMMANDS := --package tutti-cli --package tutti-top --package tutti-sight --package tutti-slurm --package tutti-daemon --package tutti-starter --package tutti-pmix --package tutti-table
 
 .PHONY: dist build install uninstall testing
 build: dist ## the same as dist

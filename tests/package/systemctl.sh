@@ -10,6 +10,8 @@ for word do
     *) words+=("$word") ;;
     esac
 done
+# The page is not enabled here.
+case " ${words[*]} " in *" tutti-sight.service "*) exit 3 ;; esac
 value_of() { sed -n "s/^$1=//p" "$unit"; }
 # A dead process has no program.
 is_active() { pid=$(cat $kept 2>/dev/null) && [ -n "$pid" ] && readlink "/proc/$pid/exe" >/dev/null; }

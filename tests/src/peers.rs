@@ -1,11 +1,11 @@
-//! Other MPIs that tests run beside ours: wheels from PyPI, versions pinned, in `target/peers` (the place
-//! that the bench uses too). `mk/peer.sh` puts them there.
+//! Other MPIs that tests run beside ours, and a parser of metrics: wheels from PyPI, versions pinned, in
+//! `target/peers` (the place that the bench uses too). `mk/peer.sh` puts them there.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
-use tutti_testkit::{Need, skip};
+use tutti_testkit::{Need, has_command_for_part, skip, skip_part};
 
 use crate::{root, run};
 
@@ -32,4 +32,33 @@ fn installed(peer: &str) -> Result<PathBuf, String> {
         true => Ok(root().join("target/peers").join(peer)),
         false => Err(ran.stderr.trim().to_owned()),
     }
+}
+
+/// Folder of Python's modules with the parser of Prometheus' client, installed if need be; `None`, and a part
+/// of the calling test is skipped, when it cannot be had.
+#[track_caller]
+pub fn prometheus() -> Option<PathBuf> {
+    modules("prometheus")
+}
+
+/// The script with axe's rules for pages, installed if need be; `None`, and a part of the calling test is
+/// skipped, when it cannot be had.
+#[track_caller]
+pub fn axe() -> Option<String> {
+    let script = modules("axe")?.join("axe_playwright_python/axe.min.js");
+    Some(std::fs::read_to_string(script).expect("the wheel has it"))
+}
+
+#[track_caller]
+fn modules(name: &str) -> Option<PathBuf> {
+    if !has_command_for_part(Need::Python, "python3") {
+        return None;
+    }
+    let ran = run(Command::new(root().join("mk/peer.sh")).arg(name), INSTALL_LIMIT);
+    if !ran.status.success() {
+        skip_part(Need::Python, ran.stderr.trim());
+        return None;
+    }
+    let versions = std::fs::read_dir(root().join("target/peers").join(name).join("lib")).ok()?;
+    versions.flatten().map(|version| version.path().join("site-packages")).find(|folder| folder.is_dir())
 }

@@ -23,7 +23,8 @@ use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
 use crate::{
-    board, configuration, doctor, front, history, output, simulate, snapshot, stdout, timeline, trace_op, up,
+    board, configuration, doctor, front, history, output, page, simulate, snapshot, stdout, timeline,
+    trace_op, up,
 };
 use tutti_client::filter::Filter;
 use tutti_client::job_name::JobName;
@@ -35,6 +36,7 @@ mod account;
 mod advise;
 mod drain;
 mod logs;
+mod past;
 mod selection;
 mod shares;
 mod top;
@@ -52,12 +54,12 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 36] = [
+const USAGES: [&str; 37] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
     "wait JOB ...",
-    "ps [--all] [-l] [--user USER] [--state STATE] [--name NAME] [--json]",
+    "ps [--all | --history] [-l] [--user USER] [--state STATE] [--json]",
     "top [-i SECONDS] [--user USER] [--state STATE] [--once | --json]",
     "status JOB [--json]",
     "account [--user USER] [--last TIME] [--by-user] [--json]",
@@ -69,7 +71,7 @@ const USAGES: [&str; 36] = [
     "advise [--json]",
     "board [--json]",
     "snapshot JOB [-o FILE] | --show FILE",
-    "timeline JOB | --all [-o FILE]",
+    "timeline JOB | --all | --since MOMENT [-o FILE]",
     "simulate --swf FILE | --lublin JOBS",
     "trace-op read|write|fetch-add [-s BYTES]",
     "doctor [PROGRAM] [--json]",
@@ -83,6 +85,7 @@ const USAGES: [&str; 36] = [
     "release JOB ... | --user USER [--json]",
     "config check [FILE] | config show",
     "reload",
+    "page [JOB] [--share]",
     "up --nodes N [--netns]",
     "down",
     "keygen FILE",
@@ -123,6 +126,8 @@ enum Command {
         /// With --json: the jobs of other users' daemons on this machine too, as USER/NUMBER
         #[arg(long, requires = "json")]
         others: bool,
+        #[command(flatten)]
+        past: past::Options,
     },
     /// Nodes, jobs and users, live
     Top(tutti_client::top_options::Options),
@@ -243,6 +248,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print the link to the page of the cluster, or to a job on it; it shows the output of your jobs
+    Page {
+        /// Its number
+        job: Option<u64>,
+        /// A link for others, which shows no output
+        #[arg(long)]
+        share: bool,
+    },
     /// Start a cluster of daemons on this machine
     Up(up::Options),
     /// End the daemons of a cluster, and its jobs
@@ -349,7 +362,10 @@ pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
 
 fn perform(command: Command) -> Result<ExitCode, String> {
     match command {
-        Command::Ps { all, user, state, name, long, json, others } => {
+        Command::Ps { user, state, name, json, past, .. } if past.is_asked() => {
+            past::run(&past, &Filter { user, state, name }, json)
+        }
+        Command::Ps { all, user, state, name, long, json, others, .. } => {
             let filter = Filter { user, state, name };
             if long { shares::list(all, &filter) } else { ps(all, &filter, json, others) }
         }
@@ -391,6 +407,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Doctor(options) => doctor::run(&options),
         Command::Config { command } => configuration::run(command),
         Command::Reload { json } => configuration::reload(json),
+        Command::Page { job, share } => page::run(job, share),
         Command::Up(options) => up::up(&options),
         Command::Down => up::down(),
         Command::Keygen { file } => {

@@ -21,6 +21,7 @@ mod manual;
 mod nodes;
 mod options;
 mod output;
+mod page;
 mod program;
 mod script;
 mod simulate;

@@ -10,6 +10,7 @@ mod clock;
 mod flags;
 mod log;
 mod page;
+mod past;
 mod switch;
 
 use std::ffi::OsStr;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tutti_client::moments;
 use tutti_protocol::paths;
 
 use crate::{file, stdout};
@@ -32,7 +34,7 @@ const SETTLE: Duration = Duration::from_millis(1500);
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// From its submission to its end, with all others that ran meanwhile
-    #[arg(value_name = "JOB", conflicts_with_all = ["all", "last"])]
+    #[arg(value_name = "JOB", conflicts_with_all = ["all", "last", "since", "until"])]
     job: Option<u64>,
     /// All that the logs hold (also with --last alone)
     #[arg(long, short)]
@@ -40,6 +42,13 @@ pub struct Options {
     /// Only the last so many seconds until now
     #[arg(long, value_name = "SECONDS")]
     last: Option<f64>,
+    /// Since this moment: 2026-11-28, "2026-11-28 14:30", 12h, 7d; jobs that the logs do not have any more
+    /// come from the history of the page (tutti page)
+    #[arg(long, value_name = "MOMENT", conflicts_with = "last", value_parser = moment)]
+    since: Option<u64>,
+    /// With --since: until this moment
+    #[arg(long, value_name = "MOMENT", requires = "since", value_parser = moment)]
+    until: Option<u64>,
     /// The page to be written; a name in .svg: the picture alone
     #[arg(long, short, value_name = "FILE", default_value = "timeline.html")]
     output: PathBuf,
@@ -53,8 +62,8 @@ pub struct Options {
 /// # Errors
 /// When there is nothing to be drawn, or nowhere to write it; a text for the user.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
-    if options.job.is_none() && !options.all && options.last.is_none() {
-        return Err("JOB, --all or --last SECONDS is needed".into());
+    if options.job.is_none() && !options.all && options.last.is_none() && options.since.is_none() {
+        return Err("JOB, --all, --last SECONDS or --since MOMENT is needed".into());
     }
     let is_stream = file::is_stream(&options.output);
     let is_picture = match options.output.extension().and_then(OsStr::to_str) {
@@ -76,8 +85,15 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         std::thread::sleep(SETTLE);
     }
     let until_us = now.duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_micros() as u64);
-    let history = log::read(&events, &turns, until_us)?;
-    let span = history.span(options.job, options.last)?;
+    let until_us = options.until.map_or(until_us, |ms| until_us.min(ms * 1000));
+    let mut history = log::read(&events, &turns, until_us)?;
+    let span = match options.since {
+        Some(since_ms) => {
+            past::add(&mut history, (since_ms * 1000, until_us));
+            history.span_since(since_ms * 1000, until_us)?
+        }
+        None => history.span(options.job, options.last)?,
+    };
     let history = history.only(span);
     let text = if is_picture {
         let style = Style::new(&history, span);
@@ -93,6 +109,11 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         format!("{}: {} KiB\n", options.output.display(), text.len().div_ceil(1024))
     };
     Ok(stdout::print(Some(printed), ""))
+}
+
+fn moment(text: &str) -> Result<u64, String> {
+    let now_ms = tutti_client::gather::now_ms();
+    moments::parse(text, now_ms).ok_or_else(|| format!("{} is expected", moments::EXPECTED))
 }
 
 /// The folder whose logs have the job; else that of the node's daemon.
@@ -143,6 +164,17 @@ impl History {
             }
         }
         Ok((from, to))
+    }
+
+    /// From a moment to another one.
+    fn span_since(&self, from_us: u64, to_us: u64) -> Result<Span, String> {
+        let is_inside =
+            |job: &log::Job| job.submitted_us < to_us && job.over_us.is_none_or(|over| over > from_us);
+        if !self.jobs.values().any(is_inside) {
+            return Err("there is no job in that time".into());
+        }
+        let first_us = self.jobs.values().filter(|job| is_inside(job)).map(|job| job.submitted_us).min();
+        Ok((from_us.max(first_us.unwrap_or(0)), to_us))
     }
 
     /// What matters within a span: nodes that were used, marks inside.

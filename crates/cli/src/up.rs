@@ -18,6 +18,8 @@ use tutti_protocol::config::{Config, settings};
 use tutti_protocol::daemon_options::{Policy, parse_policy};
 use tutti_protocol::{log_line, paths, size};
 
+mod page;
+
 use crate::cluster::{self, Answer, JobId, Request};
 use crate::nodes::loopback;
 use crate::options::USAGE;
@@ -144,10 +146,12 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
         std::thread::sleep(POLL);
     }
     daemons.0.clear();
+    let page = page::start(&config, options.config.as_deref(), &folder);
     let text = if options.json {
-        format!("{}\n", serde_json::json!({ "nodes": options.nodes, "folder": folder }))
+        format!("{}\n", serde_json::json!({ "nodes": options.nodes, "folder": folder, "page": page }))
     } else {
-        format!("{} nodes; logs and sockets are in {}\n", options.nodes, folder.display())
+        let page = page.map_or_else(String::new, |page| format!("the page is at http://{page}\n"));
+        format!("{} nodes; logs and sockets are in {}\n{page}", options.nodes, folder.display())
     };
     Ok(stdout::print(Some(text), ""))
 }
@@ -331,6 +335,7 @@ pub fn down() -> Result<ExitCode, String> {
         }
         std::thread::sleep(POLL);
     }
+    page::await_end(&folder)?;
     let deadline = Instant::now() + LEFT;
     while jobs.iter().any(Left::is_there) && Instant::now() < deadline {
         std::thread::sleep(POLL);

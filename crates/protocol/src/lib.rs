@@ -40,6 +40,7 @@ pub mod pmi;
 pub mod ports;
 pub mod public;
 pub mod settings;
+pub mod sight;
 pub mod size;
 pub mod spread;
 pub mod terms;

@@ -270,6 +270,11 @@ pub fn top() -> PathBuf {
     libexec("tutti-top")
 }
 
+/// The program of history, metrics and page.
+pub fn sight() -> PathBuf {
+    libexec("tutti-sight")
+}
+
 fn libexec(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tuttid"));
     let prefix = own.parent().and_then(|bin| bin.parent()).map(PathBuf::from).unwrap_or_default();

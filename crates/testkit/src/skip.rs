@@ -53,6 +53,8 @@ pub enum Need {
     Dpkg,
     /// `libomp`: LLVM's OpenMP run time is installed, or can be had from Debian.
     Libomp,
+    /// `browser`: Chromium and its driver are installed.
+    Browser,
     /// `cores`: two cores or more.
     Cores,
     /// `kernel`: a feature of newer kernels.
@@ -62,7 +64,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 19] = [
+    const ALL: [Need; 20] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
@@ -79,6 +81,7 @@ impl Need {
         Need::Rcop,
         Need::Dpkg,
         Need::Libomp,
+        Need::Browser,
         Need::Cores,
         Need::Kernel,
         Need::Setup,
@@ -103,6 +106,7 @@ impl Need {
             Need::Rcop => "rcop",
             Need::Dpkg => "dpkg",
             Need::Libomp => "libomp",
+            Need::Browser => "browser",
             Need::Cores => "cores",
             Need::Kernel => "kernel",
             Need::Setup => "setup",

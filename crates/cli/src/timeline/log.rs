@@ -176,7 +176,7 @@ fn put_in_order(events: Vec<Event>, turns: Vec<Turns>) -> History {
 }
 
 /// node2 comes before node10.
-fn order(name: &str) -> (String, u64, String) {
+pub(super) fn order(name: &str) -> (String, u64, String) {
     let digits = name.len() - name.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
     let (stem, number) = name.split_at(name.len() - digits);
     (stem.to_owned(), number.parse().unwrap_or(0), name.to_owned())

@@ -44,6 +44,8 @@ pub struct Config {
     pub nodes: BTreeMap<String, Section>,
     /// `[cluster]`.
     pub cluster: Section,
+    /// `[sight]`.
+    pub sight: Section,
     /// Queues, limits and shares.
     pub rules: Rules,
 }
@@ -60,6 +62,7 @@ impl Config {
             }
         };
         put("cluster", &self.cluster);
+        put("sight", &self.sight);
         for (name, section) in &self.nodes {
             put(&format!("nodes.{}", super::values::quoted(name)), section);
         }
@@ -167,6 +170,7 @@ impl Reader<'_> {
             match title {
                 "node" => self.parsed.config.node = self.section("[node]", value, schema::NODE),
                 "cluster" => self.parsed.config.cluster = self.section("[cluster]", value, schema::CLUSTER),
+                "sight" => self.parsed.config.sight = self.section("[sight]", value, schema::SIGHT),
                 "nodes" => self.nodes(value),
                 "queue" => self.queues(value),
                 "limits" => self.limits(value),

@@ -30,6 +30,10 @@ const fn live(name: &'static str, kind: Kind) -> Key {
     Key { name, kind, flag: None, default: "-", live: true }
 }
 
+const fn own(name: &'static str, kind: Kind, default: &'static str) -> Key {
+    Key { name, kind, flag: None, default, live: false }
+}
+
 /// `[node]`: of the node whose file it is; `[nodes.NAME]` has the same for one node, and goes before it.
 pub const NODE: &[Key] = &[
     key("name", Kind::Text, "name", "the host's name"),
@@ -64,6 +68,15 @@ pub const CLUSTER: &[Key] = &[
     key("lost_after", Kind::Duration(200 * MS, HOUR), "lost_after", "5s"),
 ];
 
+/// `[sight]`: history, metrics and the page.
+pub const SIGHT: &[Key] = &[
+    own("listen", Kind::Socket, "127.0.0.1:7480"),
+    own("hosts", Kind::Names, "addresses and localhost"),
+    own("user", Kind::Text, "tutti-sight, else nobody"),
+    own("history", Kind::Duration(DAY, 3660 * DAY), "30d"),
+    own("bytes_a_day", Kind::Size(1 << 20), "16M"),
+];
+
 /// `[queue.NAME]`.
 pub const QUEUE: &[Key] = &[
     live("weight", Kind::Count(1, 10_000)),
@@ -95,7 +108,7 @@ pub const MEMORY_PER_NODE_MIN: u64 = 32 << 20;
 pub const GROUP_LIMITS: &[Key] = LIMITS.split_at(1).1;
 
 /// Sections that there are, for who has written another one.
-pub const SECTIONS: &[&str] = &["node", "nodes", "cluster", "queue", "limits", "shares"];
+pub const SECTIONS: &[&str] = &["node", "nodes", "cluster", "queue", "limits", "shares", "sight"];
 
 /// The keys of a section whose table this is.
 #[must_use]

@@ -52,6 +52,7 @@ pub fn rows(config: &Config, name: &str, given: &Given) -> (Vec<Setting>, Vec<Se
     };
     let node = keys("node", schema::NODE, &of_node(config, name));
     let mut cluster = keys("cluster", schema::CLUSTER, &config.cluster);
+    cluster.extend(keys("sight", schema::SIGHT, &config.sight));
     cluster.extend(rule_rows(config));
     (node, cluster)
 }

@@ -30,12 +30,13 @@ const ON_THE_PATH: [(&str, &str); 6] = [
 ];
 /// The rest, with its mode. The starter cannot be read but by its owner: so the kernel lets no user trace one
 /// of its own from its first instruction on, and take root's descriptors from it.
-const COMMANDS: [(&str, &str, u32); 6] = [
+const COMMANDS: [(&str, &str, u32); 7] = [
     ("tutti", "bin/tutti", 0o755),
     ("tuttid", "bin/tuttid", 0o755),
     ("tutti-top", "libexec/tutti/tutti-top", 0o755),
     ("tutti-pmix", "libexec/tutti/tutti-pmix", 0o755),
     ("tutti-slurm", "libexec/tutti/tutti-slurm", 0o755),
+    ("tutti-sight", "libexec/tutti/tutti-sight", 0o755),
     ("tutti-starter", "libexec/tutti/tutti-starter", 0o711),
 ];
 
@@ -215,8 +216,14 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     }
     let page = read(&source.join("crates/slurm/tutti-slurm.7"))?.replace("@VERSION@", VERSION);
     tree.file("share/man/man7/tutti-slurm.7", page.as_bytes(), 0o644)?;
-    let unit = read(&source.join("mk/tuttid.service"))?;
-    tree.file("lib/systemd/system/tuttid.service", unit.as_bytes(), 0o644)?;
+    for unit in ["tuttid.service", "tutti-sight.service"] {
+        let text = read(&source.join("mk").join(unit))?;
+        tree.file(&format!("lib/systemd/system/{unit}"), text.as_bytes(), 0o644)?;
+    }
+    for name in ["alerts.yml", "dashboard.json"] {
+        let text = read(&source.join("crates/sight/monitoring").join(name))?;
+        tree.file(&format!("share/tutti/monitoring/{name}"), text.as_bytes(), 0o644)?;
+    }
     for (place, to) in LINKS {
         tree.link(place, to)?;
     }

@@ -1,0 +1,146 @@
+//! `tutti ps --history`: jobs of days and weeks before, from the history of the page.
+
+use std::process::ExitCode;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tutti_client::filter::Filter;
+use tutti_client::moments::{self, elapsed, instant};
+use tutti_client::table::aligned;
+use tutti_os::stderr::escape_control;
+
+use crate::{page, stdout};
+
+/// Jobs that are listed, at most: the newest ones.
+const JOBS_MAX: u32 = 20_000;
+
+/// Part of the history that is listed.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Options {
+    /// Those of the last days too, from the history of the page
+    #[arg(long, conflicts_with_all = ["all", "long", "others"])]
+    history: bool,
+    /// With --history: those that were there since this moment (2026-11-28, \"2026-11-28 14:30\", 12h, 7d)
+    #[arg(long, value_name = "MOMENT", requires = "history", value_parser = moment)]
+    since: Option<u64>,
+    /// With --history: those that were there before this moment
+    #[arg(long, value_name = "MOMENT", requires = "history", value_parser = moment)]
+    until: Option<u64>,
+}
+
+impl Options {
+    /// Whether the history is asked for.
+    pub(super) fn is_asked(&self) -> bool {
+        self.history
+    }
+}
+
+fn moment(text: &str) -> Result<u64, String> {
+    let now_ms = tutti_client::gather::now_ms();
+    moments::parse(text, now_ms).ok_or_else(|| format!("{} is expected", moments::EXPECTED))
+}
+
+/// Answer of the page.
+#[derive(Debug, Deserialize)]
+struct Found {
+    jobs: Vec<Value>,
+    gaps: Vec<(u64, Option<u64>, String)>,
+}
+
+/// A job, as far as the table shows it.
+#[derive(Debug, Deserialize)]
+struct Row {
+    job: u64,
+    uid: Option<u32>,
+    user: Option<String>,
+    name: Option<String>,
+    command: Option<String>,
+    ranks: Option<u64>,
+    #[serde(flatten)]
+    times: Times,
+    status: Option<u8>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Times {
+    submitted_ms: u64,
+    started_ms: Option<u64>,
+    ended_ms: Option<u64>,
+    cpu_us: Option<u64>,
+}
+
+/// Prints the jobs that are asked for, oldest first.
+///
+/// # Errors
+/// When there is no page, or it does not answer; a text for the user.
+pub(super) fn run(options: &Options, filter: &Filter, json: bool) -> Result<ExitCode, String> {
+    filter.check()?;
+    let mut path = format!("/api/history?limit={JOBS_MAX}");
+    for (name, value) in [("since_ms", options.since), ("until_ms", options.until)] {
+        path.extend(value.map(|ms| format!("&{name}={ms}")));
+    }
+    let found: Found = page::ask(&path)?;
+    let rows = found.jobs.iter().filter_map(|value| {
+        let row: Row = serde_json::from_value(value.clone()).ok()?;
+        let (name, uid) = (row.name.as_deref().unwrap_or_default(), row.uid.unwrap_or(u32::MAX));
+        filter.takes(state(&row), name, uid).then_some((row, value))
+    });
+    let mut rows: Vec<(Row, &Value)> = rows.collect();
+    rows.reverse();
+    if json {
+        let values: Vec<&Value> = rows.iter().map(|(_, value)| *value).collect();
+        let text = serde_json::to_string_pretty(&values).expect("rows are serialisable") + "\n";
+        return Ok(stdout::print(Some(text), ""));
+    }
+    let rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
+    let mut text = table(&rows);
+    for (from_ms, until_ms, why) in &found.gaps {
+        let until = until_ms.map_or_else(|| "now".into(), instant);
+        text.push_str(&format!("gap from {} to {until}: {}\n", instant(*from_ms), escape_control(why)));
+    }
+    if found.jobs.len() as u32 == JOBS_MAX {
+        text.push_str(&format!("older jobs are left out: --until {} lists them\n", oldest(&rows)));
+    }
+    Ok(stdout::print(Some(text), ""))
+}
+
+fn oldest(rows: &[Row]) -> String {
+    let first = rows.iter().map(|row| row.times.submitted_ms).min();
+    first.map_or_else(|| "MOMENT".into(), |ms| format!("\"{}\"", instant(ms)))
+}
+
+fn state(row: &Row) -> &'static str {
+    match (row.times.started_ms, row.times.ended_ms) {
+        (_, Some(_)) => "over",
+        (Some(_), None) => "running",
+        (None, None) => "waiting",
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let head = ["JOB", "STATE", "USER", "RANKS", "SUBMITTED", "WAITED", "TIME", "CPU", "NAME", "COMMAND"];
+    let mut table = vec![head.map(str::to_owned).to_vec()];
+    for row in rows {
+        let Times { submitted_ms, started_ms, ended_ms, cpu_us } = row.times;
+        let text = |text: &Option<String>| {
+            let text = text.as_deref().unwrap_or_default();
+            if text.is_empty() { "-".into() } else { escape_control(text) }
+        };
+        table.push(vec![
+            row.job.to_string(),
+            match row.status {
+                Some(status) => format!("over({status})"),
+                None => state(row).to_owned(),
+            },
+            text(&row.user),
+            row.ranks.map_or_else(|| "-".into(), |ranks| ranks.to_string()),
+            instant(submitted_ms),
+            elapsed(submitted_ms, started_ms.or(ended_ms)),
+            started_ms.map_or_else(|| "-".into(), |started_ms| elapsed(started_ms, ended_ms)),
+            cpu_us.map_or_else(|| "-".into(), |cpu_us| elapsed(0, Some(cpu_us / 1000))),
+            text(&row.name),
+            text(&row.command),
+        ]);
+    }
+    aligned(&table, &[true, false, false, true, false, true, true, true, false, false])
+}

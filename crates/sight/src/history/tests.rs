@@ -1,0 +1,242 @@
+//! Histories of two jobs that take turns, and of everything that may happen to a database.
+
+use serde_json::json;
+use tutti_client::filter::Filter;
+use tutti_client::report::{Answers, Before};
+
+use super::read::Span;
+use super::*;
+use crate::samples;
+
+const BOUNDS: Bounds = Bounds { keep_ms: 30 * 24 * 3600 * 1000, day_bytes: 1 << 20 };
+const ALL: Span = Span { from_ms: 0, until_ms: i64::MAX / 2 };
+/// Begin of the samples, in ms: no part of the first day.
+const BEGIN_MS: i64 = 1_000_000_000_000;
+
+/// A folder that goes with its owner.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("tutti-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Folder(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn events(lines: &[&str]) -> Vec<Event> {
+    lines.iter().map(|line| serde_json::from_str(line).expect("an event")).collect()
+}
+
+fn report(answers: &Answers) -> Report {
+    Report::new(answers, &Before::default(), &Filter::default())
+}
+
+fn put(history: &mut History, now_ms: i64, events: &[Event], report: Option<&Report>) -> bool {
+    let position = Some(Position { inode: 3, offset: now_ms as u64 });
+    history.record(&Entry { now_ms, pause_ms: 1000, events, position, is_lost: false, report })
+}
+
+/// From, until, rows, slots of the stretches of a job.
+fn places(folder: &Path, job: u64) -> Vec<(i64, Option<i64>, String)> {
+    let found = read::one(folder, job).expect("a history");
+    let places = found["places"].as_array().cloned().unwrap_or_default();
+    let place = |place: &serde_json::Value| {
+        let text = place[3].as_str().expect("rows").to_owned();
+        (place[1].as_i64().expect("from"), place[2].as_i64(), text)
+    };
+    places.iter().map(place).collect()
+}
+
+#[test]
+fn history_has_jobs_of_the_log_and_their_rows() {
+    let folder = Folder::new("history-rows");
+    let mut history = History::open(&folder.0, BOUNDS);
+    let begin = BEGIN_MS as u64;
+    let lines = [
+        format!(
+            r#"{{"ms":{begin},"event":"submitted","job":1,"uid":7,"ranks":2,"name":"a","nodes":["n0"],"text":"./x"}}"#
+        ),
+        format!(r#"{{"ms":{},"event":"started","job":1}}"#, begin + 10),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let mut answers = samples::answers(begin + 1000, [0, 0]);
+    for row in &mut answers.jobs {
+        (row.submitted_ms, row.started_ms) = (begin, row.started_ms.map(|_| begin + 10));
+    }
+    assert!(put(&mut history, BEGIN_MS + 1000, &events(&lines), Some(&report(&answers))));
+    // Nothing has changed, then job 1 moves to the other row.
+    assert!(put(&mut history, BEGIN_MS + 2000, &[], Some(&report(&answers))));
+    answers.prices.places[0].rows = vec![1];
+    answers.prices.places[0].served_ms = 900;
+    assert!(put(&mut history, BEGIN_MS + 3000, &[], Some(&report(&answers))));
+    answers.jobs.remove(0);
+    let over = format!(
+        r#"{{"ms":{},"event":"over","job":1,"status":3,"cpu_us":5,"largest_bytes":6,"text":"why"}}"#,
+        begin + 3500
+    );
+    assert!(put(&mut history, BEGIN_MS + 4000, &events(&[&over]), Some(&report(&answers))));
+    assert_eq!(
+        places(&folder.0, 1),
+        [
+            (BEGIN_MS + 10, Some(BEGIN_MS + 3000), "0".to_owned()),
+            (BEGIN_MS + 3000, Some(BEGIN_MS + 3500), "1".to_owned())
+        ]
+    );
+    let found = read::jobs(&folder.0, ALL, &[7], 10).expect("jobs");
+    let job = &found["jobs"][0];
+    assert_eq!(
+        (job["ended_ms"].as_i64(), job["status"].clone(), job["cause"].clone(), job["cpu_us"].clone()),
+        (Some(BEGIN_MS + 3500), json!(3), json!("why"), json!(5)),
+        "{found:#}"
+    );
+    assert_eq!(read::jobs(&folder.0, ALL, &[8], 10).expect("jobs")["jobs"], json!([]));
+    let later = Span { from_ms: BEGIN_MS + 3501, until_ms: ALL.until_ms };
+    assert_eq!(read::jobs(&folder.0, later, &[], 10).expect("jobs")["jobs"], json!([]));
+    let picture = read::timeline(&folder.0, ALL).expect("a picture");
+    assert_eq!(
+        picture["gaps"],
+        json!([[0, BEGIN_MS + 1000, "the history begins behind this"]]),
+        "{picture:#}"
+    );
+    // The same lines again change nothing.
+    assert!(put(&mut history, BEGIN_MS + 5000, &events(&lines[..1]), Some(&report(&answers))));
+    assert_eq!(read::one(&folder.0, 1).expect("a history")["status"], json!(3));
+}
+
+#[test]
+fn history_shows_gaps() {
+    let folder = Folder::new("history-gaps");
+    let mut history = History::open(&folder.0, BOUNDS);
+    let answers = samples::answers(BEGIN_MS as u64, [0, 0]);
+    let line = format!(r#"{{"ms":{BEGIN_MS},"event":"submitted","job":1,"uid":7,"ranks":2,"text":"x"}}"#);
+    put(&mut history, BEGIN_MS, &events(&[&line]), Some(&report(&answers)));
+    // Away, then no daemon, then a clock that was set back.
+    drop(history);
+    let mut history = History::open(&folder.0, BOUNDS);
+    assert_eq!(history.position(), Some(Position { inode: 3, offset: BEGIN_MS as u64 }));
+    put(&mut history, BEGIN_MS + 60_000, &[], Some(&report(&answers)));
+    put(&mut history, BEGIN_MS + 61_000, &[], Some(&Report::default()));
+    put(&mut history, BEGIN_MS + 62_000, &[], Some(&Report::default()));
+    put(&mut history, BEGIN_MS + 63_000, &[], Some(&report(&answers)));
+    put(&mut history, BEGIN_MS + 33_000, &[], Some(&report(&answers)));
+    let found = read::jobs(&folder.0, ALL, &[], 1).expect("gaps");
+    let gaps: Vec<(i64, i64, &str)> = found["gaps"]
+        .as_array()
+        .expect("gaps")
+        .iter()
+        .map(|gap| {
+            let ms = |at: usize| gap[at].as_i64().expect("ms") - BEGIN_MS;
+            (ms(0), ms(1), gap[2].as_str().expect("why"))
+        })
+        .collect();
+    assert_eq!(
+        gaps,
+        [
+            (0, 60_000, "the history was not being written"),
+            (33_000, 63_000, "the clock was set back"),
+            (61_000, 63_000, "no daemon answered"),
+        ]
+    );
+    // A stretch that was open ended with the last moment seen.
+    assert_eq!(places(&folder.0, 1)[0].1, Some(BEGIN_MS));
+}
+
+#[test]
+fn history_sets_aside_what_it_cannot_use() {
+    let folder = Folder::new("history-aside");
+    let path = folder.0.join(FILE);
+    let answers = samples::answers(BEGIN_MS as u64, [0, 0]);
+    for (content, aside) in [(&b"rubbish that is no database at all"[..], "damaged"), (b"", "newer")] {
+        if content.is_empty() {
+            let newer = Connection::open(&path).expect("a database");
+            newer.execute_batch("PRAGMA user_version = 7; DELETE FROM gap").expect("another version");
+        } else {
+            std::fs::write(&path, content).expect("a file");
+        }
+        let mut history = History::open(&folder.0, BOUNDS);
+        put(&mut history, BEGIN_MS, &[], Some(&report(&answers)));
+        assert!(put(&mut history, BEGIN_MS + 1000, &[], Some(&report(&answers))), "{aside}");
+        assert!(folder.0.join(format!("history.{aside}.db")).exists(), "{aside}");
+        assert_eq!(places(&folder.0, 2).len(), 0, "the log alone has jobs");
+    }
+    // Damaged while it is written.
+    let mut history = History::open(&folder.0, BOUNDS);
+    put(&mut history, BEGIN_MS + 2000, &[], Some(&report(&answers)));
+    drop(history);
+    std::fs::remove_file(folder.0.join("history.damaged.db")).expect("it was there");
+    let mut bytes = std::fs::read(&path).expect("a database");
+    bytes[100..].fill(0x5a);
+    std::fs::write(&path, bytes).expect("a file");
+    let mut history = History::open(&folder.0, BOUNDS);
+    put(&mut history, BEGIN_MS + 3000, &[], Some(&report(&answers)));
+    assert!(put(&mut history, BEGIN_MS + 4000, &[], Some(&report(&answers))));
+    assert!(folder.0.join("history.damaged.db").exists());
+}
+
+#[test]
+fn history_keeps_its_bytes_of_a_day_and_forgets() {
+    let folder = Folder::new("history-bounds");
+    let day_ms = 24 * 3600 * 1000;
+    let bounds = Bounds { keep_ms: 2 * day_ms, day_bytes: 20_000 };
+    let mut history = History::open(&folder.0, bounds);
+    let answers = samples::answers(BEGIN_MS as u64, [0, 0]);
+    let submitted = |job: u64, ms: i64| {
+        let text = "x".repeat(200);
+        let line =
+            format!(r#"{{"ms":{ms},"event":"submitted","job":{job},"uid":7,"ranks":1,"text":"{text}"}}"#);
+        serde_json::from_str::<Event>(&line).expect("an event")
+    };
+    let today_ms = BEGIN_MS / day_ms * day_ms;
+    for batch in 0..20 {
+        let ms = today_ms + batch * 1000;
+        let jobs: Vec<Event> = (1..=20).map(|job| submitted(batch as u64 * 20 + job, ms)).collect();
+        assert!(put(&mut history, ms, &jobs, Some(&report(&answers))));
+    }
+    let count =
+        |span: Span| read::jobs(&folder.0, span, &[], 1000).expect("jobs")["jobs"].as_array().map(Vec::len);
+    let first = count(ALL).expect("jobs");
+    assert!((60..140).contains(&first), "{first} jobs of 400 had room");
+    let found = read::jobs(&folder.0, ALL, &[], 1).expect("gaps");
+    assert_eq!(found["gaps"][0][2], "the 20000 bytes of the day are used up", "{found:#}");
+    // A new day has room again, and the days before yesterday go.
+    for day in 1..=4 {
+        let ms = today_ms + day * day_ms;
+        assert!(put(&mut history, ms, &[submitted(1000 + day as u64, ms)], Some(&report(&answers))));
+    }
+    assert_eq!(count(ALL), Some(3), "of the last two days and this moment");
+}
+
+#[test]
+fn history_that_cannot_be_written_is_a_gap() {
+    let folder = Folder::new("history-full");
+    let mut history = History::open(&folder.0, BOUNDS);
+    let answers = samples::answers(BEGIN_MS as u64, [0, 0]);
+    assert!(put(&mut history, BEGIN_MS, &[], Some(&report(&answers))));
+    // A database that has no page left, as on a full disk.
+    let writer = history.writer.as_mut().expect("it is open");
+    writer.bound_pages(1).expect("a bound");
+    let many: Vec<Event> = (0..200)
+        .map(|job| {
+            let line = format!(
+                r#"{{"ms":{BEGIN_MS},"event":"submitted","job":{job},"uid":7,"ranks":1,"text":"{}"}}"#,
+                "x".repeat(500)
+            );
+            serde_json::from_str(&line).expect("an event")
+        })
+        .collect();
+    assert!(!put(&mut history, BEGIN_MS + 1000, &many, Some(&report(&answers))));
+    assert!(history.is_open(), "it is tried again");
+    assert_eq!(history.position(), Some(Position { inode: 3, offset: BEGIN_MS as u64 }));
+    assert!(put(&mut history, BEGIN_MS + 2000, &many, Some(&report(&answers))));
+    let found = read::jobs(&folder.0, ALL, &[], 1000).expect("jobs");
+    assert_eq!(found["jobs"].as_array().map(Vec::len), Some(200));
+    assert_eq!(found["gaps"][0][2], "the history could not be written", "{found:#}");
+}

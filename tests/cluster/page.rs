@@ -1,0 +1,293 @@
+//! The page of a cluster, its metrics and its history, of real daemons.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tutti_testkit::{Need, has_command_for_part, skip};
+use tutti_tests::users::Users;
+use tutti_tests::{Scratch, dist, peers};
+
+use crate::Cluster;
+use crate::browser::{Browser, request, request_with};
+use crate::harness::{LIMIT, await_that};
+
+/// A cluster with a page.
+struct Site {
+    cluster: Cluster,
+    address: SocketAddr,
+    /// A user beside root, where this is root's cluster; behind the cluster, which ends first.
+    users: Option<Users>,
+    _scratch: Option<Scratch>,
+}
+
+impl Site {
+    /// Root's cluster is where the account of the page can reach it.
+    #[track_caller]
+    fn up(name: &str, nodes: u32, more: &[&str]) -> Self {
+        let (mut users, mut scratch) = (None, None);
+        let folder = if rustix::process::geteuid().is_root() {
+            users.insert(Users::new(name, 1).expect("this is root")).root().to_owned()
+        } else {
+            scratch.insert(Scratch::new(name)).path().to_owned()
+        };
+        let file = folder.join("tutti.toml");
+        std::fs::write(&file, "[sight]\nlisten = \"127.0.0.1:0\"\n").expect("a configuration");
+        let options = [&["--config", file.to_str().expect("a path of text")], more].concat();
+        let programs = users.as_ref().map_or_else(dist, |users| users.programs().to_owned());
+        let cluster = Cluster::up_at(folder.join("cluster"), programs, nodes, &options);
+        let address = address_of(&link(&cluster, &[]));
+        Site { cluster, address, users, _scratch: scratch }
+    }
+}
+
+/// The address in a link.
+fn address_of(link: &str) -> SocketAddr {
+    let address = link.trim_start_matches("http://").split('/').next().expect("an address");
+    address.parse().unwrap_or_else(|_| panic!("{link} is no link to a page"))
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let (status, text) = request(address, "GET", path, "");
+    assert_eq!(status, 200, "{path}: {text}");
+    text
+}
+
+fn state(address: SocketAddr) -> Value {
+    serde_json::from_str(&get(address, "/api/state")).expect("JSON")
+}
+
+/// Number of a job that is submitted.
+fn submit(cluster: &Cluster, words: &[&str]) -> String {
+    number(&cluster.tutti(&[&["submit"], words].concat()).expect_success().stdout)
+}
+
+fn number(said: &str) -> String {
+    said.trim().strip_prefix("job ").unwrap_or_else(|| panic!("{said:?} names no job")).to_owned()
+}
+
+/// The link of `tutti page`, for a view.
+fn link(cluster: &Cluster, words: &[&str]) -> String {
+    cluster.tutti(&[&["page"], words].concat()).expect_success().stdout.trim().to_owned()
+}
+
+#[test]
+fn page_shows_jobs_and_their_history_and_ends_with_the_cluster() {
+    let site = Site::up("page-history", 2, &["--slots", "2"]);
+    let (cluster, address) = (&site.cluster, site.address);
+    // The program is nobody's but an account without rights.
+    if rustix::process::geteuid().is_root() {
+        let folder = cluster.folder.join("sight");
+        assert_ne!(folder.metadata().expect("the folder of the page").uid(), 0);
+    }
+    let one = submit(cluster, &["-N", "2", "-n", "4", "--name", "first", "sh", "-c", "sleep 1000"]);
+    let two = submit(cluster, &["-n", "1", "--after-ok", &one, "true"]);
+    await_that("both are shown, with rows and reasons", || {
+        let jobs = state(address)["jobs"].clone();
+        jobs[&one]["rows"] == serde_json::json!([0]) && jobs[&two]["state"] == "waiting"
+    });
+    let found = state(address);
+    assert_eq!(found["jobs"][&one]["name"], "first", "{found:#}");
+    assert!(
+        found["jobs"][&two]["remarks"][0].as_str().is_some_and(|text| text.contains(&format!("job {one}"))),
+        "{found:#}"
+    );
+    assert_eq!(found["nodes"]["node1"]["rows"]["0"][0][1], one.as_str(), "{found:#}");
+    cluster.tutti(&["kill", &one]).expect_success();
+    cluster.tutti(&["wait", &one]);
+    let listed =
+        |words: &[&str]| cluster.tutti(&[&["ps", "--history"], words].concat()).expect_success().stdout;
+    await_that("the end is in the history", || listed(&[]).contains("over("));
+    let rows: Value = serde_json::from_str(&listed(&["--json", "--state", "over"])).expect("JSON");
+    let first = rows
+        .as_array()
+        .and_then(|rows| rows.iter().find(|row| row["job"].as_u64() == one.parse().ok()))
+        .expect("the first job");
+    assert!(first["started_ms"].is_u64() && first["ended_ms"].is_u64() && first["status"] != 0, "{first:#}");
+    let detail: Value = serde_json::from_str(&get(address, &format!("/api/job/{one}"))).expect("JSON");
+    let place = &detail["past"]["places"][0];
+    assert!(
+        place[1] == first["started_ms"] && place[2] == first["ended_ms"] && place[3] == "0",
+        "{detail:#}"
+    );
+    assert_eq!(place[4], "node0:0-1 node1:0-1", "{detail:#}");
+    assert!(listed(&["--since", "2001-01-01", "--until", "2001-01-02"]).lines().count() == 1);
+    for (words, expected) in [
+        (&["ps", "--since", "1h"][..], "--history"),
+        (&["ps", "--history", "--since", "yesterday"], "2026-11-28"),
+        (&["ps", "--history", "--user", "nobody-has-this-name"], "there is no user"),
+    ] {
+        let ran = cluster.tutti(words);
+        assert!(ran.code() != 0 && ran.stderr.lines().count() == 1 && ran.stderr.contains(expected), "{ran}");
+    }
+    cluster.tutti(&["down"]).expect_success();
+    assert!(std::net::TcpStream::connect(address).is_err(), "the page has ended with its cluster");
+    let ran = cluster.tutti(&["page"]);
+    assert!(ran.code() == 1 && ran.stderr.lines().count() == 1, "{ran}");
+}
+
+#[test]
+fn page_metrics_are_read_by_prometheus_parsers() {
+    let site = Site::up("page-metrics", 1, &["--slots", "2"]);
+    let (cluster, address) = (&site.cluster, site.address);
+    submit(cluster, &["-n", "1", "sh", "-c", "exit 3"]);
+    submit(cluster, &["-n", "2", "sh", "-c", "sleep 1000"]);
+    let has = |line: &str| get(address, "/metrics").lines().any(|found| found == line);
+    await_that("the end of a job is counted", || has("tutti_jobs_ended_total{result=\"failed\"} 1"));
+    await_that("the other one runs", || has("tutti_jobs{state=\"running\"} 1"));
+    let text = get(address, "/metrics");
+    assert!(has("tutti_up 1") && has("tutti_slots 2"), "{text}");
+    if let Some(folder) = peers::prometheus() {
+        let script = "import sys, urllib.request\n\
+             from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse\n\
+             wanted = urllib.request.Request(sys.argv[1], headers={'Accept': 'application/openmetrics-text'})\n\
+             text = urllib.request.urlopen(wanted).read().decode()\n\
+             found = {family.name: family for family in parse(text)}\n\
+             assert found['tutti_jobs_ended'].type == 'counter', found\n\
+             assert found['tutti_freeze_seconds'].type == 'histogram', found\n\
+             assert found['tutti_up'].samples[0].value == 1, found\n\
+             print(len(found))";
+        let mut parser = Command::new("python3");
+        parser.args(["-c", script, &format!("http://{address}/metrics")]).env("PYTHONPATH", folder);
+        let ran = tutti_tests::run(&mut parser, LIMIT).expect_success();
+        assert!(ran.stdout.trim().parse::<usize>().is_ok_and(|families| families > 20), "{ran}");
+    }
+    if has_command_for_part(Need::Setup, "promtool") {
+        let scratch = Scratch::new("page-promtool");
+        let file = scratch.path().join("metrics");
+        std::fs::write(&file, &text).expect("a file");
+        let file = std::fs::File::open(&file).expect("a file");
+        let checked = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::from(file)).output();
+        let checked = checked.expect("promtool starts");
+        let complaint = String::from_utf8_lossy(&checked.stderr).into_owned();
+        assert!(checked.status.success() && complaint.is_empty(), "{complaint}");
+    }
+}
+
+#[test]
+fn page_shows_output_to_the_owner_of_a_job_alone() {
+    let site = Site::up("page-output", 1, &[]);
+    let (cluster, address) = (&site.cluster, site.address);
+    let Some(users) = &site.users else {
+        return skip(Need::Root, "only root's page has readers who are not its user");
+    };
+    let uid = users.uids()[0];
+    let as_user = |words: &[&str]| {
+        let mut command = users.command(uid, "tutti", words);
+        command.env("TUTTI_DIR", &cluster.folder).env("TUTTI_DAEMON", cluster.socket(0));
+        tutti_tests::run(command.current_dir(users.folder(uid)), LIMIT).expect_success().stdout
+    };
+    let own = number(&as_user(&["submit", "-n", "1", "sh", "-c", "printf 'of the user\\033[2J\\n'"]));
+    as_user(&["wait", &own]);
+    let roots = submit(cluster, &["-n", "1", "sh", "-c", "echo of root"]);
+    cluster.tutti(&["wait", &roots]).expect_success();
+    let token = as_user(&["page", &own]).trim().rsplit_once("&token=").expect("a token").1.to_owned();
+    let shown = |job: &str, token: &str| {
+        let more =
+            if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
+        request_with(address, "GET", &format!("/api/output/{job}"), &more, "")
+    };
+    let (status, text) = shown(&own, &token);
+    assert!(status == 200 && text.contains(r"of the user\u{1b}[2J"), "{status}: {text}");
+    assert_eq!((shown(&roots, &token).0, shown(&own, "").0, shown(&own, &token[1..]).0), (403, 401, 403));
+    // The token does nothing else, and root has none.
+    assert!(!link(cluster, &[&own]).contains("token"));
+    assert!(!as_user(&["page", "--share"]).contains("token"));
+}
+
+#[test]
+fn page_that_is_stopped_or_killed_harms_no_daemon() {
+    let site = Site::up("page-killed", 1, &[]);
+    let (cluster, address) = (&site.cluster, site.address);
+    let table = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let pids: Vec<i32> = table
+        .filter(|entry| {
+            let read = |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            let is_ours = read("cmdline").contains("--until-down")
+                && read("environ").contains(cluster.folder.to_str().expect("a path of text"));
+            is_ours && read("comm").trim() == "tutti-sight"
+        })
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    assert_eq!(pids.len(), 1, "the program of the page");
+    let pid = rustix::process::Pid::from_raw(pids[0]).expect("a pid");
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it is there");
+    cluster.tutti(&["run", "-n", "1", "true"]).expect_success();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is there");
+    await_that("the page is gone", || std::net::TcpStream::connect(address).is_err());
+    cluster.tutti(&["run", "-n", "1", "true"]).expect_success();
+    let ran = cluster.tutti(&["ps", "--history"]);
+    assert!(ran.code() == 1 && ran.stderr.contains("no page is served here"), "{ran}");
+}
+
+#[test]
+fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
+    let Some(browser) = Browser::start("page-browser", (1280, 800)) else { return };
+    let site = Site::up("page-in-browser", 2, &["--slots", "2"]);
+    let (cluster, address) = (&site.cluster, site.address);
+    browser.open(&link(cluster, &[]));
+    let text = |selector: &str| {
+        let script = format!("return document.querySelector({selector:?})?.innerText ?? ''");
+        browser.run(&script).as_str().expect("text").to_owned()
+    };
+    await_that("the nodes are there", || text("#summary").starts_with("2 of 2 nodes, 4 slots, 0 jobs run"));
+    let name = "<b>bold</b>";
+    let job = submit(cluster, &["-N", "2", "-n", "4", "--name", name, "sh", "-c", "sleep 1000"]);
+    await_that("the job is in its row", || text(".matrix").contains(&job));
+    browser.press("2");
+    await_that("the table has it", || text("#rows").contains("running"));
+    assert!(text("#rows").contains("<b>bold</b>"), "{}", text("#rows"));
+    assert_eq!(browser.run("return document.querySelectorAll('#rows b').length"), 0);
+    browser.press("j\u{e007}");
+    await_that("its own view has its ranks", || {
+        text("#job").contains("node1") && text("#h-job") == format!("Job {job}")
+    });
+    cluster.tutti(&["kill", &job]).expect_success();
+    browser.press("4");
+    await_that("the timeline has its bars", || {
+        browser.run("return Number(document.body.dataset.bars ?? 0)").as_u64().is_some_and(|bars| bars >= 2)
+    });
+    if let Some(axe) = peers::axe() {
+        browser.run(&axe);
+        for view in ["cluster", "jobs", &format!("job/{job}"), "users", "timeline", "help"] {
+            for look in ["light", "dark"] {
+                browser.run(&format!(
+                    "location.hash = '{view}'; document.documentElement.dataset.look = '{look}'"
+                ));
+                let found = browser.run_later(
+                    "const done = arguments[0]; axe.run().then((found) => \
+                     done(found.violations.map((one) => one.id + ': ' + one.nodes.map((node) => node.html))))",
+                );
+                assert_eq!(found, serde_json::json!([]), "{view}, {look}");
+            }
+        }
+    }
+    browser.press("2");
+    await_that("it is gone from the table", || text("#more") == "no jobs");
+    let entries = "return performance.getEntriesByType('resource').map((entry) => entry.name)";
+    let base = format!("http://{address}/");
+    let asked = browser.run(entries);
+    let asked = asked.as_array().expect("names");
+    assert!(
+        asked.len() > 3 && asked.iter().all(|name| name.as_str().is_some_and(|name| name.starts_with(&base)))
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    for (width, height) in [(360, 740), (3840, 2160)] {
+        let browser = Browser::start("page-sizes", (width, height)).expect("it was there before");
+        browser.open(&link(cluster, &[]));
+        await_that("the page is there", || {
+            browser
+                .run("return document.getElementById('summary').innerText")
+                .as_str()
+                .is_some_and(|text| !text.is_empty())
+        });
+        for view in ["cluster", "jobs", "users", "timeline", "help"] {
+            let script = format!(
+                "location.hash = '{view}'; return document.documentElement.scrollWidth <= window.innerWidth"
+            );
+            assert_eq!(browser.run(&script), true, "{view} is wider than {width}");
+        }
+        assert!(browser.picture().len() > 1000);
+    }
+}
