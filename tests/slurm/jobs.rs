@@ -180,3 +180,19 @@ fn held_job_waits_until_it_is_released() {
     let ran = slurm.run(&format!("scontrol hold {job}"));
     assert!(ran.code() == 1 && ran.stderr.contains("already finished"), "{ran}");
 }
+
+#[test]
+fn signal_before_the_time_limit_comes_to_the_script_or_to_its_steps() {
+    let slurm = Slurm::up("slurm-signal", 1, &["--slots", "2"]);
+    let wait = "while :; do sleep 0.1; done";
+    slurm.write("script.sh", &format!("#!/bin/sh\ntrap 'echo got; exit 0' USR1\n{wait}\n"));
+    slurm.write("step.sh", &format!("#!/bin/sh\ntrap 'exit 7' USR2\n{wait}\n"));
+    let script = slurm.submit("-t 5 --signal=B:USR1@296 -o script script.sh").to_string();
+    let steps = slurm.submit("-t 5 --signal=USR2@296 --wrap='srun sh step.sh'").to_string();
+    slurm.await_state(&script, "COMPLETED");
+    assert_eq!(slurm.read("script"), "got\n");
+    slurm.await_state(&steps, "FAILED");
+    assert_eq!(slurm.ok(&format!("sacct -X -nP -j {steps} -o ExitCode")), "7:0\n");
+    let ran = slurm.run("sbatch --signal=FROB@1 --wrap=true");
+    assert!(ran.code() == 1 && ran.stderr.contains("Invalid --signal specification"), "{ran}");
+}

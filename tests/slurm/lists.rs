@@ -18,13 +18,18 @@ fn lists_have_the_forms_that_tools_read() {
     );
     let nodes = slurm.ok("scontrol -a show -o nodes");
     assert!(nodes.contains("NodeName=node1 ") && nodes.contains(" State=IDLE+DRAIN "), "{nodes}");
-    // Listed from the answer on, by every way of asking.
+    // Listed from the answer on, by every way of asking, whatever its state is then.
     let job = slurm.submit("-J uuid --comment 'a b' -A acc --wrap='exec sleep 1000'");
-    assert_eq!(slurm.ok("sacct -X --parsable2 --clusters all --noheader --format=JobIdRaw,State -S 2026-11-26T04:00 -E now --name uuid"), format!("{job}|RUNNING\n"));
+    let asked = "sacct -X --parsable2 --clusters all --noheader --format=JobIdRaw,State -S 2026-11-26T04:00 -E now \
+                 --name uuid";
+    let row = slurm.ok(asked);
+    let states = ["PENDING", "RUNNING"].map(|state| format!("{job}|{state}\n"));
+    assert!(states.contains(&row), "{row}");
     assert_eq!(
         slurm.ok("squeue -h --name uuid -o '%i|%k|%a|%Z'"),
         format!("{job}|a b|acc|{}\n", slurm.cluster.folder.display())
     );
+    slurm.await_state(&job.to_string(), "RUNNING");
     let named = slurm.ok("squeue -O JobArrayID,StateCompact,Reason -t all --me");
     let rows: Vec<Vec<&str>> = named.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[1], [job.to_string().as_str(), "R", "None"]);

@@ -220,6 +220,21 @@ pub fn signal(text: &str) -> Option<u32> {
     known.or_else(|| name.parse().ok()).filter(|number| (1..=64).contains(number))
 }
 
+/// A signal before a time limit: `USR2@90`, `B:INT@30`. Its number, the seconds before the limit (60 if none
+/// are given), and whether the script alone gets it.
+#[must_use]
+pub fn warning(text: &str) -> Option<(u32, u64, bool)> {
+    let (flags, rest) = text.split_once(':').unwrap_or(("", text));
+    if !flags.bytes().all(|flag| b"BR".contains(&flag)) {
+        return None;
+    }
+    let (name, seconds) = match rest.split_once('@') {
+        Some((name, seconds)) => (name, seconds.parse().ok().filter(|seconds| *seconds <= 65_535)?),
+        None => (rest, 60),
+    };
+    Some((signal(name)?, seconds, flags.contains('B')))
+}
+
 /// Elapsed time as `squeue` prints it: `0:05`, `1:02:03`, `2-00:00:00`.
 #[must_use]
 pub fn short_time(seconds: u64) -> String {
@@ -344,6 +359,14 @@ mod tests {
         assert_eq!(job_id("17.batch").and_then(|named| named.step), Some("batch".into()));
         assert_eq!(job_ids("1,2_[3-4,6],5").map(|found| found.len()), Ok(3));
         assert_eq!(job_ids("1,x"), Err("x".into()));
+    }
+
+    #[test]
+    fn warning_has_a_signal_and_seconds() {
+        assert_eq!(warning("USR2@90"), Some((12, 90, false)));
+        assert_eq!(warning("B:INT@30"), Some((2, 30, true)));
+        assert_eq!(warning("10"), Some((10, 60, false)));
+        assert_eq!([warning("X:INT"), warning("FROB@1"), warning("INT@x")], [None; 3]);
     }
 
     #[test]

@@ -69,6 +69,7 @@ fn main() -> ExitCode {
         _ => match words.split_first() {
             Some((first, rest)) if first == "task" => inside::run_task(rest),
             Some((first, rest)) if first == "allocation" => inside::run_allocation(rest),
+            Some((first, rest)) if first == "timer" => inside::run_timer(rest),
             _ => {
                 complain(
                     "tutti-slurm",

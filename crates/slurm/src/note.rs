@@ -31,6 +31,20 @@ pub struct Note {
     /// The account that was named.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub account: String,
+    /// A signal before its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<Warning>,
+}
+
+/// A signal that a job gets before its time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// Its number.
+    pub signal: u32,
+    /// So long after the job's begin, in ms.
+    pub after_ms: u64,
+    /// Whether the script gets it; else its steps do.
+    pub to_script: bool,
 }
 
 /// Tasks, nodes, cores and memory of a job.

@@ -8,7 +8,7 @@ pub mod submit;
 use crate::forms::{self, Array, Dependency};
 use crate::getopt::{Spec, Takes};
 use crate::hostlist;
-use crate::note::Size;
+use crate::note::{Size, Warning};
 
 use Takes::{Maybe, Nothing, Value};
 
@@ -334,8 +334,8 @@ pub struct Care {
     begin: Option<String>,
     /// `--deadline`.
     deadline: Option<String>,
-    /// `--signal`.
-    signal: Option<String>,
+    /// `--signal`: its number, the seconds before the limit, and whether the script alone gets it.
+    signal: Option<(u32, u64, bool)>,
 }
 
 impl Wanted {
@@ -419,7 +419,11 @@ impl Wanted {
             "no-requeue" => self.care.requeue = Some(false),
             "begin" => self.care.begin = text().filter(|value| value != "now" && !value.is_empty()),
             "deadline" => self.care.deadline = text(),
-            "signal" => self.care.signal = text(),
+            "signal" => {
+                let found = forms::warning(value)
+                    .ok_or_else(|| format!("Invalid --signal specification: {value}"))?;
+                self.care.signal = Some(found);
+            }
             "parsable" => self.manner.parsable = true,
             "wait" => self.manner.waits = true,
             "quiet" => self.manner.quiet = true,
@@ -476,6 +480,13 @@ impl Wanted {
     pub fn all_tasks(&self) -> u32 {
         let nodes = self.nodes.unwrap_or_else(|| self.hosts.len().max(1) as u32);
         self.tasks.unwrap_or_else(|| nodes.saturating_mul(self.per_node.unwrap_or(1)))
+    }
+
+    /// A signal before its time limit; none: no signal, or no limit.
+    #[must_use]
+    pub fn warning(&self) -> Option<Warning> {
+        let ((signal, seconds, to_script), limit_ms) = self.care.signal.zip(self.time_ms)?;
+        Some(Warning { signal, after_ms: limit_ms.saturating_sub(seconds * 1000), to_script })
     }
 
     /// Its size, as it is kept with the job.
@@ -631,6 +642,7 @@ mod tests {
                     "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "mem" | "mem-per-cpu"
                     | "time" | "array" | "jobid" => "1",
                     "open-mode" => "append",
+                    "signal" => "USR1",
                     "dependency" => "singleton",
                     _ => "",
                 };

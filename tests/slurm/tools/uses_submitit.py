@@ -17,12 +17,19 @@ def place():
     return environment.global_rank, environment.num_tasks, environment.node, environment.num_nodes
 
 
+def await_state(job, begin):
+    until = time.monotonic() + 60
+    while not (state := job.watcher.get_state(job.job_id, mode="force")).startswith(begin):
+        assert time.monotonic() < until, f"{job.job_id} is {state}, not {begin}"
+        time.sleep(0.2)
+
+
 def main():
     executor = submitit.SlurmExecutor(folder="log")
     executor.update_parameters(time=5, array_parallelism=2)
     job = executor.submit(square, 0)
     assert job.result() == (0, None, job.job_id), job.result()
-    assert job.state == "COMPLETED", job.state
+    await_state(job, "COMPLETED")
 
     jobs = executor.map_array(square, [0, 1, 2, 3])
     assert [job.job_id.split("_")[1] for job in jobs] == ["0", "1", "2", "3"], jobs
@@ -34,16 +41,13 @@ def main():
             assert (number, task) == (index * index, str(index)), job.result()
 
     job = executor.submit(time.sleep, 1000)
-    until = time.monotonic() + 60
-    while job.state != "RUNNING":
-        assert time.monotonic() < until, job.state
-        time.sleep(0.2)
+    await_state(job, "RUNNING")
     job.cancel()
     try:
         job.result()
         raise AssertionError("a cancelled job has no result")
     except submitit.core.utils.UncompletedJobError:
-        assert job.state.startswith("CANCELLED"), job.state
+        await_state(job, "CANCELLED")
 
     executor.update_parameters(nodes=2, ntasks_per_node=2)
     ranks = executor.submit(place).results()

@@ -7,16 +7,19 @@ use std::io::{Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
+use rustix::process::Signal;
+use tutti_client::requests::Control;
 
 use crate::names::{CLUSTER, SCRIPT_NAME};
-use crate::note::{MARK, Note};
+use crate::note::{MARK, Note, Warning};
 use crate::output::{complain, refuse};
 use crate::patterns::{self, Values};
 use crate::wanted::submit::PIECE;
-use crate::{hostlist, identity};
+use crate::{hostlist, identity, query};
 
 /// Status of a program that cannot be executed.
 const NOT_EXECUTED: u8 = 126;
@@ -151,7 +154,55 @@ pub fn run_script(words: &[String]) -> ExitCode {
     let node = around.nodes.first().map(|(name, _)| name.clone()).unwrap_or_default();
     command.envs(around.variables()).envs(of_process(&node, 0, 0, 0));
     command.env("SLURM_JOB_NAME", job_name(&around)).env("SLURM_GTIDS", "0").env("ENVIRONMENT", "BATCH");
+    if let Some(warning) = around.note.warning
+        && let Err(error) = start_timer(warning, around.job)
+    {
+        return refuse("sbatch", &format!("cannot start the timer of --signal: {error}"), NOT_EXECUTED);
+    }
     execute(command, "the script's interpreter")
+}
+
+/// Starts a process that sends a signal at its time. It ends with the script, whose child it is.
+fn start_timer(warning: Warning, job: u64) -> std::io::Result<()> {
+    let words = [
+        "timer".to_owned(),
+        warning.after_ms.to_string(),
+        warning.signal.to_string(),
+        if warning.to_script { std::process::id() } else { 0 }.to_string(),
+        job.to_string(),
+    ];
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().map(drop)
+}
+
+/// Waits, then sends a signal to the script, or to the steps of the job: `timer AFTER_MS SIGNAL SCRIPT JOB`,
+/// where SCRIPT is its pid or 0.
+pub fn run_timer(words: &[String]) -> ExitCode {
+    let numbers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let [after_ms, signal, script, job] = numbers[..] else {
+        return refuse("sbatch", "a timer has four numbers", NOT_FOUND);
+    };
+    // A script that has ended before this holds has another parent than its timer.
+    let parent = rustix::process::getppid();
+    if rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).is_err()
+        || rustix::process::getppid() != parent
+    {
+        return ExitCode::FAILURE;
+    }
+    std::thread::sleep(Duration::from_millis(after_ms));
+    if script > 0 {
+        let signal = i32::try_from(signal).ok().and_then(Signal::from_named_raw);
+        let sent = parent.zip(signal).map(|(script, signal)| rustix::process::kill_process(script, signal));
+        return if sent.is_some_and(|sent| sent.is_ok()) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let (_, steps) = query::jobs().unwrap_or_default();
+    let own = steps.iter().filter(|step| step.row.owner().is_some_and(|owner| owner.0 == job));
+    for step in own.filter(|step| !step.state().is_over()) {
+        // One that has ended meanwhile needs none.
+        let _ = query::control(step.row.job, Control::Signal(signal as u32));
+    }
+    ExitCode::SUCCESS
 }
 
 /// A name is the row's, which the job does not see: it is in the variable that `sbatch` sets.

@@ -71,6 +71,8 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
         (care.begin.is_some(), "--begin"),
         (care.deadline.is_some(), "--deadline"),
         (wanted.array.is_some(), "--array"),
+        (care.signal.is_some(), "--signal"),
+        (care.requeue == Some(true), "--requeue"),
         (!wanted.excluded.is_empty(), "--exclude"),
         (wanted.dependency.is_some(), "--dependency"),
     ];

@@ -88,6 +88,7 @@ impl Plan {
             comment: wanted.comment.clone().unwrap_or_default(),
             account: wanted.account.clone().unwrap_or_default(),
             array: None,
+            warning: wanted.warning(),
         };
         let default = if wanted.array.is_some() { "slurm-%A_%a.out" } else { "slurm-%j.out" };
         let files =
@@ -184,7 +185,6 @@ fn refuse_missing(wanted: &Wanted) -> Result<(), String> {
     let missing = [
         (care.begin.is_some(), "--begin"),
         (care.deadline.is_some(), "--deadline"),
-        (care.signal.is_some(), "--signal"),
         (care.requeue == Some(true), "--requeue"),
         (wanted.files.input.as_deref().is_some_and(|file| file != "/dev/null"), "--input of a batch job"),
     ];
