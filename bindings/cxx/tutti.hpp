@@ -17,8 +17,10 @@
 #error "tutti.hpp needs exceptions: compile without -fno-exceptions"
 #endif
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +28,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -63,6 +66,12 @@ enum class fault {
     freed,            // the object of a global_ptr has been destroyed, or it points to none
     out_of_range,     // a global_ptr points behind its object
     not_own,          // the object of a global_ptr is of another rank
+    no_service,       // no service has this name
+    not_allowed,      // the service is not for this user
+    version,          // the service has no such function, or it takes or gives other types
+    deadline,         // the time is over; the function may have run
+    lost,             // the service has ended while the call was under way; the function may have run
+    bad_name,         // no name of a service, or it is in use
     threw             // the function has ended with an exception
 };
 
@@ -1830,6 +1839,278 @@ inline void quit()
     detail::own.me = detail::own.ranks = -1;
     detail::own_collectives = {};
 }
+
+namespace detail {
+// Types that travel between jobs: their names, and how they are read. What comes may be anything, so all of it is looked at.
+template <class T> struct foreign {
+    static constexpr bool is_fine = std::is_arithmetic_v<T> && !std::is_same_v<T, long double>;
+    static std::string text()
+    {
+        if constexpr (std::is_same_v<T, bool>) return "bool";
+        else return (std::is_floating_point_v<T> ? "f" : std::is_signed_v<T> ? "i" : "u") + std::to_string(8 * sizeof(T));
+    }
+    static T get(reader &in)
+    {
+        if constexpr (std::is_same_v<T, bool>) {
+            const auto found = codec<unsigned char>::get(in);
+            if (found > 1) throw std::length_error("tutti: a bool that is neither true nor false");
+            return found == 1;
+        }
+        else return codec<T>::get(in);
+    }
+};
+template <class C, class T> struct foreign_elements {
+    static constexpr bool is_fine = foreign<T>::is_fine;
+    static std::string text() { return "vec(" + foreign<T>::text() + ")"; }
+    static C get(reader &in)
+    {
+        C values;
+        for (std::size_t left = in.count(1); left > 0; --left) values.push_back(foreign<T>::get(in));
+        return values;
+    }
+};
+template <class T, class A> struct foreign<std::vector<T, A>> : foreign_elements<std::vector<T, A>, T> {};
+template <> struct foreign<std::string> : foreign_elements<std::string, char> {
+    static std::string text() { return "str"; }
+};
+template <class T> struct foreign<std::optional<T>> {
+    static constexpr bool is_fine = foreign<T>::is_fine;
+    static std::string text() { return "opt(" + foreign<T>::text() + ")"; }
+    static std::optional<T> get(reader &in)
+    {
+        if (foreign<bool>::get(in)) return foreign<T>::get(in);
+        return std::nullopt;
+    }
+};
+template <class... T> std::string texts()
+{
+    std::string all;
+    ((all += (all.empty() ? "" : ",") + foreign<T>::text()), ...);
+    return all;
+}
+template <class C, class... T> struct foreign_parts {
+    static constexpr bool is_fine = (foreign<T>::is_fine && ... && true);
+    static std::string text() { return "tuple(" + texts<T...>() + ")"; }
+    static C get([[maybe_unused]] reader &in) { return C{foreign<T>::get(in)...}; }
+};
+template <class... T> struct foreign<std::tuple<T...>> : foreign_parts<std::tuple<T...>, T...> {};
+template <class A, class B> struct foreign<std::pair<A, B>> : foreign_parts<std::pair<A, B>, A, B> {};
+template <> struct foreign<void> {
+    static constexpr bool is_fine = true;
+    static std::string text() { return "void"; }
+};
+
+template <class R, class... A> consteval bool is_foreign()
+{
+    constexpr bool is_fine = (foreign<A>::is_fine && ... && foreign<R>::is_fine);
+    static_assert(is_fine, "tutti: between jobs numbers, bool, std::string, std::vector, std::optional, std::pair and std::tuple travel");
+    return is_fine;
+}
+template <class R, class... A> std::string signature(const std::string &name)
+{
+    return name + "(" + texts<A...>() + ")->" + foreign<R>::text();
+}
+
+[[noreturn]] inline void refuse_service(int status, const std::string &name)
+{
+    const std::string of = "tutti: service " + name + ": ";
+    switch (status) {
+    case TUTTI_ERR_SERVICE: throw error(fault::no_service, -1, of + "there is none");
+    case TUTTI_ERR_RIGHT: throw error(fault::not_allowed, -1, of + "it is not for this user, or another user has taken its name");
+    case TUTTI_ERR_DEADLINE: throw error(fault::deadline, -1, of + "the time is over");
+    case TUTTI_ERR_LOST: throw error(fault::lost, -1, of + "it has ended while the call was under way");
+    case TUTTI_ERR_GONE: throw error(fault::gone, -1, of + "it has ended");
+    case TUTTI_ERR_REFUSED: throw error(fault::gone, -1, of + "what listens under its name does not answer as a service");
+    case TUTTI_ERR_BUSY: throw error(fault::busy, -1, of + "it has too many clients, or its queue stays full, or a call of it runs");
+    case TUTTI_ERR_LONG: throw error(fault::too_long, -1, of + "more than 32768 bytes");
+    case TUTTI_ERR_NODE: throw error(fault::bad_name, -1, of + "services of other nodes are not reached");
+    case TUTTI_ERR_MEMORY: throw error(fault::no_memory, -1, of + "no memory or descriptor is left");
+    default: throw error(fault::bad_name, -1, of + "error " + std::to_string(status) + ": letters, digits and . _ -, at most 64, or user/name");
+    }
+}
+
+// A function of a service, with what it has captured.
+class offered {
+  public:
+    offered() = default;
+    offered(const offered &) = delete;
+    offered &operator=(const offered &) = delete;
+    virtual ~offered() = default;
+    virtual void call(reader in, tutti_served *call) = 0;
+
+    static void run(void *context, const void *arguments, std::size_t bytes, tutti_served *call) noexcept
+    {
+        try {
+            static_cast<offered *>(context)->call(reader(arguments, bytes), call);
+        } catch (...) {
+            const std::string text = text_of_exception();
+            tutti_service_answer(call, TUTTI_THREW, text.data(), text.size() < 1024 ? text.size() : 1024);
+        }
+    }
+};
+template <class R, class... A> class offered_as final : public offered {
+  public:
+    explicit offered_as(std::function<R(A...)> f) : f_(std::move(f)) {}
+    void call([[maybe_unused]] reader in, tutti_served *call) override
+    {
+        // In the order of a list in braces.
+        std::tuple<std::decay_t<A>...> values{foreign<std::decay_t<A>>::get(in)...};
+        in.expect_end();
+        if constexpr (std::is_void_v<R>) {
+            std::apply(f_, std::move(values));
+            tutti_service_answer(call, TUTTI_OK, nullptr, 0);
+        } else {
+            const encoded<R> bytes(std::apply(f_, std::move(values)));
+            if (tutti_service_answer(call, TUTTI_OK, bytes.data(), bytes.size()) != TUTTI_OK)
+                throw std::length_error("the result has " + std::to_string(bytes.size()) + " bytes, of 32768 that may travel");
+        }
+    }
+
+  private:
+    std::function<R(A...)> f_;
+};
+
+// Text goes as std::string.
+template <class T> struct foreign_argument { using type = std::decay_t<T>; };
+template <class T>
+    requires(std::is_convertible_v<T, std::string_view>)
+struct foreign_argument<T> { using type = std::string; };
+
+inline std::int64_t ns_of(std::chrono::nanoseconds time) { return time.count() < 0 ? 0 : time.count(); }
+} // namespace detail
+
+// Functions that this process offers by a name to other processes of its node, in a job or not; it needs no init.
+class service {
+  public:
+    // For whom: "user" (this one), "user:bob", "group:chem", "everybody".
+    explicit service(const std::string &name, const std::string &whom = "user") : name_(name)
+    {
+        if (const int status = tutti_service_open(name.c_str(), whom.c_str(), &handle_); status != TUTTI_OK) {
+            if (status == TUTTI_ERR_BUSY) throw error(fault::bad_name, -1, "tutti: service " + name + ": the name is in use");
+            detail::refuse_service(status, name);
+        }
+    }
+    service(const service &) = delete;
+    service &operator=(const service &) = delete;
+    ~service() { tutti_service_close(handle_); }
+
+    // Offers a function, which may have captures; it runs inside serve.
+    template <class F> void add(const std::string &name, F f) { add_as(name, std::function(std::move(f))); }
+    // Serves clients until stop is called, by any thread or by a function of it.
+    void serve() { expect(tutti_service_serve(handle_, -1)); }
+    // The same for so long at most; how many calls there were.
+    int serve_for(std::chrono::nanoseconds at_most) { return expect(tutti_service_serve(handle_, detail::ns_of(at_most))); }
+    void stop() noexcept { tutti_service_stop(handle_); }
+
+  private:
+    int expect(int status) const
+    {
+        if (status < 0) detail::refuse_service(status, name_);
+        return status;
+    }
+    template <class R, class... A> void add_as(const std::string &name, std::function<R(A...)> f)
+    {
+        if constexpr (detail::is_foreign<R, std::decay_t<A>...>()) {
+            auto one = std::make_unique<detail::offered_as<R, A...>>(std::move(f));
+            const std::string signature = detail::signature<R, std::decay_t<A>...>(name);
+            const int status = tutti_service_add(handle_, signature.c_str(), detail::offered::run, one.get());
+            if (status == TUTTI_ERR_ARG) throw error(fault::bad_name, -1, "tutti: service " + name_ + " has a function " + name);
+            expect(status);
+            functions_.push_back(std::move(one));
+        }
+    }
+
+    std::string name_;
+    std::int64_t handle_ = 0;
+    std::vector<std::unique_ptr<detail::offered>> functions_;
+};
+
+// A connection to a service; one thread at a time calls.
+class client {
+  public:
+    // "name" of this user, or "user/name". Each call waits so long at most, also while the service stands still.
+    explicit client(const std::string &name, std::chrono::nanoseconds at_most = std::chrono::seconds(60))
+        : connection_(std::make_shared<connection>()), at_most_(at_most)
+    {
+        connection_->name = name;
+        const int status = tutti_client_open(name.c_str(), detail::ns_of(at_most), &connection_->handle);
+        if (status != TUTTI_OK) detail::refuse_service(status, name);
+    }
+    // The same connection with another time.
+    client within(std::chrono::nanoseconds at_most) const
+    {
+        client other = *this;
+        other.at_most_ = at_most;
+        return other;
+    }
+    // The signatures of all functions.
+    std::vector<std::string> signatures() const
+    {
+        std::vector<std::string> all;
+        std::string text(TUTTI_SERVICE_BYTES_MAX, ' ');
+        std::size_t bytes = text.size();
+        if (const int status = tutti_client_signatures(connection_->handle, text.data(), &bytes); status != TUTTI_OK)
+            detail::refuse_service(status, connection_->name);
+        for (std::size_t at = 0, end = 0; at < bytes; at = end + 1) {
+            end = std::min(text.find('\n', at), bytes);
+            all.push_back(text.substr(at, end - at));
+        }
+        return all;
+    }
+
+    // Runs a function of the service: call<long>("add", 1, 2). Its types are those of the service, to the letter.
+    template <class R = void, class... A> R call(const std::string &function, const A &...arguments) const
+    {
+        if constexpr (detail::is_foreign<R, typename detail::foreign_argument<A>::type...>())
+            return call_as<R, typename detail::foreign_argument<A>::type...>(function, typename detail::foreign_argument<A>::type(arguments)...);
+    }
+
+  private:
+    struct connection {
+        std::string name;
+        std::int64_t handle = 0;
+        connection() = default;
+        connection(const connection &) = delete;
+        connection &operator=(const connection &) = delete;
+        ~connection()
+        {
+            if (handle != 0) tutti_client_close(handle);
+        }
+    };
+
+    template <class R, class... A> R call_as(const std::string &function, const A &...arguments) const
+    {
+        const detail::encoded<A...> bytes(arguments...);
+        const std::string signature = detail::signature<R, A...>(function);
+        std::vector<std::byte> result(TUTTI_SERVICE_BYTES_MAX);
+        std::size_t size = result.size();
+        const int status = tutti_client_call(connection_->handle, signature.c_str(), bytes.data(), bytes.size(), detail::ns_of(at_most_),
+                                             result.data(), &size);
+        if (status == TUTTI_ERR_VERSION) refuse_version(function, signature);
+        detail::reader in(result.data(), size);
+        if (status == TUTTI_THREW) {
+            const std::string text(reinterpret_cast<const char *>(result.data()), size);
+            const std::size_t zero = text.find('\0');
+            throw remote_error(-1, text.substr(0, zero), zero == std::string::npos ? "" : text.substr(zero + 1));
+        }
+        if (status != TUTTI_OK) detail::refuse_service(status, connection_->name);
+        if constexpr (!std::is_void_v<R>) {
+            R value = detail::foreign<R>::get(in);
+            in.expect_end();
+            return value;
+        }
+    }
+    [[noreturn]] void refuse_version(const std::string &function, const std::string &wanted) const
+    {
+        std::string found = "no function " + function;
+        for (const std::string &one : signatures())
+            if (one.substr(0, one.find('(')) == function) found = one;
+        throw error(fault::version, -1, "tutti: service " + connection_->name + " has " + found + ", and is asked for " + wanted);
+    }
+
+    std::shared_ptr<connection> connection_;
+    std::chrono::nanoseconds at_most_;
+};
 
 } // namespace tutti
 #endif

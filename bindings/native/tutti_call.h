@@ -15,6 +15,11 @@ extern "C" {
 #define TUTTI_ERR_RANK (-20)     /* there is no such rank */
 #define TUTTI_THREW (-21)        /* the function has ended with an exception, whose text is the data of the answer */
 
+#define TUTTI_ERR_SERVICE (-22)  /* no service has this name */
+#define TUTTI_ERR_VERSION (-23)  /* the service has no function with this signature */
+#define TUTTI_ERR_DEADLINE (-24) /* the time is over; the function may have run */
+#define TUTTI_ERR_LOST (-25)     /* the service has ended while the call was under way; the function may have run */
+
 /* First word of a descriptor. */
 #define TUTTI_CALL_MAGIC UINT64_C(0x5455545449434c01)
 /* Bytes of arguments, and of a result, that one message has room for: all that a quick function takes and gives. */
@@ -95,6 +100,54 @@ int64_t tutti_call_backlog_bytes(void);
  * other, as many sent as ended, say that nothing is under way. */
 int tutti_call_arrive(void);
 int tutti_call_arrived(uint64_t sums[2]);
+
+/* Services: functions that a process offers by a name to other processes of its node, in a job or not; no call of this part needs
+ * MPI or tutti_call_init. Arguments, a result, and all signatures of a service together have at most TUTTI_SERVICE_BYTES_MAX bytes. */
+#define TUTTI_SERVICE_BYTES_MAX 32768
+
+/* A call while its function runs. */
+typedef struct tutti_served tutti_served;
+
+/* Runs in the thread of tutti_service_serve, and answers `call` once by tutti_service_answer. What a client sends may be anything. */
+typedef void (*tutti_service_function)(void *context, const void *arguments, size_t bytes, tutti_served *call);
+
+/* Offers a name: letters, digits and . _ -, at most 64; `whom` is NULL (this user), "user:NAME", "group:NAME" or "everybody". One
+ * process of a user has the name (TUTTI_ERR_BUSY). Any number of threads may name the service, one at a time (TUTTI_ERR_BUSY). */
+int tutti_service_open(const char *name, const char *whom, int64_t *service);
+
+/* Offers a function. Its signature is one line of text, a name and then what it takes and gives: get(i64)->opt(str). A client gives
+ * the same text. A service has one function of a name (TUTTI_ERR_ARG). */
+int tutti_service_add(int64_t service, const char *signature, tutti_service_function run, void *context);
+
+/* Serves clients until tutti_service_stop, or for so long at most if `at_most_ns` is not negative: how many calls there were. The
+ * thread sleeps while none comes. Clients take turns, at most 16 calls each; 1024 are connected at most, 128 of one user. */
+int tutti_service_serve(int64_t service, int64_t at_most_ns);
+
+/* Ends a tutti_service_serve, of any thread, or the next one. */
+int tutti_service_stop(int64_t service);
+
+/* Gives the name back; connected clients are closed. */
+int tutti_service_close(int64_t service);
+
+/* Answers a call: TUTTI_OK and the result, or TUTTI_THREW and a text. */
+int tutti_service_answer(tutti_served *call, int status, const void *data, size_t bytes);
+
+/* The user of the client, as the kernel says. */
+int64_t tutti_service_user(const tutti_served *call);
+
+/* Connects to a service: "name" of this user, or "user/name". TUTTI_ERR_SERVICE: there is none; TUTTI_ERR_RIGHT: it is not for this
+ * user, or another user has taken its name; TUTTI_ERR_BUSY: it has too many clients; TUTTI_ERR_DEADLINE: it has not let this one in. */
+int tutti_client_open(const char *name, int64_t at_most_ns, int64_t *client);
+
+/* The signatures of the service, a line each, without a zero; *bytes is the room, and then the length. */
+int tutti_client_signatures(int64_t client, char *into, size_t *bytes);
+
+/* Calls a function and waits for its end: TUTTI_OK, or TUTTI_THREW and a text in `result`; *result_bytes is the room, and then the
+ * length. A service that stands still is waited for. TUTTI_ERR_VERSION, TUTTI_ERR_GONE, TUTTI_ERR_BUSY (its queue has stayed full): the
+ * function has not run. TUTTI_ERR_DEADLINE, TUTTI_ERR_LOST: it may have. TUTTI_ERR_LONG: it has, and there is less room. */
+int tutti_client_call(int64_t client, const char *signature, const void *arguments, size_t bytes, int64_t at_most_ns, void *result,
+                      size_t *result_bytes);
+int tutti_client_close(int64_t client);
 
 /* Ends the job with one line. */
 void tutti_call_fail(const char *line);

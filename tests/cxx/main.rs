@@ -1,6 +1,7 @@
 //! The promises of remote invocation (`tutti_call.h`, `tutti.hpp`) inside a job. Each program in `programs/`
 //! checks one subject and prints "name: ok".
 
+mod services;
 mod wrong;
 
 use std::path::{Path, PathBuf};

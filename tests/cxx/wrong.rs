@@ -9,7 +9,7 @@ use tutti_tests::{Scratch, program, run};
 use super::LIMIT;
 
 /// Text in front of `main`, text in it, and the sentence.
-const WRONG: [(&str, &str, &str); 55] = [
+const WRONG: [(&str, &str, &str); 57] = [
     ("", "int x = 1; invoke(0, [](int *) {}, &x);", "a pointer means nothing at another rank"),
     ("", "invoke(0, [](const char *) {}, \"text\");", "a pointer means nothing at another rank"),
     ("", "invoke(0, [](std::nullptr_t) {}, nullptr);", "a pointer means nothing at another rank"),
@@ -132,6 +132,12 @@ const WRONG: [(&str, &str, &str); 55] = [
     ),
     ("", "reduce(1, [](int a) { return a; }).get();", "the operation takes two values of the type"),
     ("", "broadcast(\"text\", 0).get();", "a pointer means nothing at another rank"),
+    ("", "client c(\"a\"); c.call<std::map<int, int>>(\"f\");", "between jobs numbers, bool, std::string"),
+    (
+        "struct in { int a; };",
+        "service s(\"a\"); s.add(\"f\", [](in) {});",
+        "between jobs numbers, bool, std::string",
+    ),
     ("", "make<std::string>();", "other ranks see the bytes of an object: no strings"),
     ("", "make<int *>();", "a pointer means nothing at another rank"),
     ("", "make<std::map<int, int>>();", "a type that is not trivially copyable cannot travel"),

@@ -20,7 +20,7 @@ fn number(result: Result<usize, c_int>) -> c_int {
 ///
 /// # Safety
 /// Valid during the call.
-unsafe fn slice<'a>(data: *const c_void, bytes: usize) -> Option<&'a [u8]> {
+pub(crate) unsafe fn slice<'a>(data: *const c_void, bytes: usize) -> Option<&'a [u8]> {
     match NonNull::new(data.cast_mut().cast::<u8>()) {
         // SAFETY: our contract.
         Some(data) => Some(unsafe { std::slice::from_raw_parts(data.as_ptr(), bytes) }),

@@ -22,6 +22,8 @@ mod dsm;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod native;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod service;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod shmem {
     include!(concat!(env!("OUT_DIR"), "/shmem_exports.rs"));
 }

@@ -16,6 +16,7 @@
 //! | `outbox` | messages that leave, and those that wait for credit |
 //! | `pack` | small posts that share a message |
 //! | `parts` | long arguments and results, which come in several messages |
+//! | [`service`] | functions offered to other jobs of the node |
 //! | [`quick`] | the thread that runs quick functions |
 //! | `open` | calls whose answers have not come |
 //! | [`failure`] | end of the job with one line |
@@ -38,5 +39,6 @@ mod pack;
 mod parts;
 pub mod process;
 pub mod quick;
+pub mod service;
 pub mod status;
 mod wire;

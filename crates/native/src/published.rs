@@ -12,7 +12,7 @@
 //! process lock.
 
 mod far;
-mod name;
+pub mod name;
 mod owner;
 
 use core::ffi::{c_int, c_void};

@@ -10,24 +10,24 @@ use crate::status::INVALID;
 
 /// A region that is looked for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Name<'a> {
+pub struct Name<'a> {
     /// Whose it is.
-    pub(super) uid: u32,
+    pub uid: u32,
     /// What its owner has called it.
-    pub(super) name: &'a str,
+    pub name: &'a str,
     /// Where, if that is said.
-    pub(super) node: Option<&'a str>,
+    pub node: Option<&'a str>,
 }
 
 /// This user.
-pub(super) fn own_user() -> u32 {
+pub fn own_user() -> u32 {
     // SAFETY: a plain system call.
     unsafe { libc::geteuid() }
 }
 
 /// `name` of this user, or `user/name`; a user is a name or a number. Behind an @ the node, by the name that
 /// the cluster knows, or * for any.
-pub(super) fn parse(text: &[u8]) -> Option<Name<'_>> {
+pub fn parse(text: &[u8]) -> Option<Name<'_>> {
     let text = std::str::from_utf8(text).ok()?;
     // A user's name may have an @ in it, a region's may not.
     let (user, rest) = match text.split_once('/') {
@@ -46,7 +46,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Name<'_>> {
 }
 
 /// Whom a region is for: none or "user": its owner's user; "user:bob", "group:chem", "everybody".
-pub(super) fn audience(text: Option<&[u8]>) -> Result<Audience, c_int> {
+pub fn audience(text: Option<&[u8]>) -> Result<Audience, c_int> {
     let Some(text) = text else { return Ok(Audience::User(own_user())) };
     let parse = || {
         let text = std::str::from_utf8(text).ok()?;
