@@ -362,6 +362,26 @@ fn script_lines_are_options_of_submit() {
     assert_eq!((ran.code(), ran.stderr), (2, line));
 }
 
+/// No wait would help such a job. A script starts its ranks itself, as many as fit.
+#[test]
+fn submission_of_more_ranks_than_nodes_take_is_refused_at_once() {
+    let cluster = Cluster::up("batch-crowd", 2, &[]);
+    for (words, ranks) in
+        [(&["-n", "1100"][..], 550), (&["-N", "1", "-n", "600"], 600), (&["--ppn", "513", "-n", "600"], 513)]
+    {
+        let ran = cluster.tutti(&[&["submit", "-o", "none"], words, &["true"]].concat());
+        let line =
+            format!("tutti submit: {ranks} ranks of a job on one node are more than the 512 that it takes\n");
+        assert_eq!((ran.code(), ran.stderr), (1, line));
+    }
+    let scratch = tutti_tests::Scratch::new("batch-crowd-file");
+    let file = scratch.path().join("job.sh");
+    write_script(&file, "#!/bin/sh\nexit 6\n");
+    let name = file.to_str().expect("UTF-8");
+    cluster.tutti(&["submit", "-o", "none", "-n", "1100", name]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "1"]).code(), 6);
+}
+
 #[test]
 fn run_without_n_has_a_rank_for_each_slot_of_its_nodes() {
     let cluster = Cluster::up("batch-slots", 3, &["--slots", "3"]);

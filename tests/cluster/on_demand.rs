@@ -324,6 +324,21 @@ fn mpiexec_job_runs_without_a_daemon() {
     assert!(laptop.daemons().is_empty(), "nobody wanted a daemon");
 }
 
+/// A user who names a daemon means it.
+#[test]
+fn mpiexec_says_that_the_daemon_named_by_its_user_is_not_there() {
+    let scratch = Scratch::new("laptop-named");
+    let said = scratch.path().join("said");
+    let script = "until grep -q 'runs without turns' $SAID; do sleep 0.01; done; echo done";
+    let mut shell = Command::new("bash");
+    shell.env("TUTTI_DAEMON", "/no/such.sock").env("SAID", &said);
+    shell.args(["-c", "exec \"$@\" 2>\"$SAID\"", "bash"]).arg(program("mpiexec").get_program());
+    let ran = tutti_tests::run(shell.args(["-n", "1", "sh", "-c", script]), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "done\n");
+    let line = "mpiexec: the job runs without turns: no daemon answers at /no/such.sock (TUTTI_DAEMON)\n";
+    assert_eq!(std::fs::read_to_string(said).expect("what it said"), line);
+}
+
 #[test]
 fn mpiexec_two_jobs_of_one_rank_have_a_core_each() {
     if std::thread::available_parallelism().map_or(1, std::num::NonZero::get) < 2 {
@@ -423,7 +438,10 @@ fn submit_without_a_cluster_starts_the_daemon_and_its_jobs_are_remembered() {
         (&["kill", "--name", "nothing"][..], "no job is meant"),
         (&["kill", "--user", "no-such-user"], "there is no user no-such-user"),
         (&["ps", "--user", "no-such-user"], "there is no user no-such-user"),
-        (&["kill", "bob/5"], "bob and root alone"),
+        (&["kill", "bob/5"], "only bob and root can ask"),
+        (&["status", "bob/5"], "only bob and root can ask"),
+        (&["wait", "bob/5"], "only bob and root can ask"),
+        (&["simulate"], "--swf FILE or --lublin JOBS is needed"),
         (&["timeline"], "JOB, --all or --last SECONDS is needed"),
         (&["squeue"], "it is tutti ps here"),
         (&["sumbit"], "did you mean tutti submit?"),
@@ -481,11 +499,14 @@ fn mpiexec_jobs_and_submitted_ones_have_numbers_of_one_series() {
     assert_eq!(ran.stdout, "job 5\n", "{ran}");
     laptop.tutti(&["kill", "4"]).expect_success();
     assert_eq!(second.end().0, 137);
+    // Tasks of an array have numbers too.
+    let ran = laptop.tutti(&["submit", "-o", "none", "--array", "1-3", "-n", "1", "true"]).expect_success();
+    assert_eq!(ran.stdout, "job 6\n", "{ran}");
     // A job that is part of another one has that one's number.
     let inner = program("mpiexec").get_program().to_string_lossy().into_owned();
     let nested = ["-n", "1", &inner, "-n", "1", "sh", "-c", "echo number $TUTTI_JOBID"];
     let ran = tutti_tests::run(&mut laptop.command("mpiexec", &nested), LIMIT).expect_success();
-    assert_eq!(ran.stdout, "number 6\n");
+    assert_eq!(ran.stdout, "number 10\n");
 }
 
 #[test]

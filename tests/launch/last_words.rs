@@ -41,6 +41,21 @@ fn output_before_the_end_of_the_job_is_not_lost() {
     }
 }
 
+/// The launcher refers to a line, which may come by another way than its own, and stands behind it.
+#[test]
+fn launcher_s_line_stands_behind_that_of_the_rank() {
+    let scratch = Scratch::new("launch-last-line");
+    let file = scratch.path().join("file");
+    let mpi = compile("tests/launch/programs/last_words.c", scratch.path());
+    for _ in 0..RUNS {
+        let mut mpiexec = program("mpiexec");
+        let ran = run(mpiexec.args(["--virtual-nodes", "2", "-n", "2"]).arg(&mpi).arg("fatal").arg(&file));
+        let lines: Vec<&str> = ran.stderr.lines().collect();
+        let last = lines.last().copied().unwrap_or_default();
+        assert!(lines.len() > 1 && last.ends_with("its own line says why"), "{ran}");
+    }
+}
+
 #[test]
 fn abort_in_a_handler_of_signals_ends_the_job() {
     let scratch = Scratch::new("launch-abort-handler");

@@ -134,12 +134,13 @@ enum Command {
     /// Wait until jobs are over; the exit status is the first of theirs that is not 0
     Wait {
         /// Their numbers
-        #[arg(required = true, value_name = "JOB")]
+        #[arg(required = true, value_name = "JOB", value_parser = selection::number)]
         jobs: Vec<JobName>,
     },
     /// One job
     Status {
         /// Its number
+        #[arg(value_parser = selection::number)]
         job: JobName,
         /// For scripts
         #[arg(long)]
@@ -148,6 +149,7 @@ enum Command {
     /// Why a job does not go on, or that it does
     Why {
         /// Its number
+        #[arg(value_parser = selection::number)]
         job: JobName,
     },
     /// Use of jobs: start, end, processor time, memory of the largest process
@@ -194,11 +196,13 @@ enum Command {
     /// Become the front end of a job that has none
     Attach {
         /// Its number
+        #[arg(value_parser = selection::number)]
         job: JobName,
     },
     /// What a job has written: all that is in its files, of one without files the last MiB
     Logs {
         /// Its number
+        #[arg(value_parser = selection::number)]
         job: JobName,
         /// What it writes from now on too, until it is over
         #[arg(long, short)]

@@ -434,6 +434,8 @@ struct Front {
     adopted: Option<OwnedFd>,
     /// The job is idle, and what its user wants done then has been done.
     idle_acted: bool,
+    /// A line about the end of the job, to stand behind all that ranks have written.
+    late_notice: Option<String>,
 }
 
 impl Front {
@@ -515,6 +517,7 @@ impl Front {
             used: None,
             adopted: None,
             idle_acted: false,
+            late_notice: None,
         })
     }
 

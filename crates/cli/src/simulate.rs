@@ -23,7 +23,7 @@ const BOUND_S: f64 = 10.0;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// A workload log in the Standard Workload Format
-    #[arg(long, value_name = "FILE", required_unless_present = "lublin", conflicts_with = "lublin")]
+    #[arg(long, value_name = "FILE", conflicts_with = "lublin")]
     swf: Option<PathBuf>,
     /// So many jobs after the model of Lublin and Feitelson
     #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -159,7 +159,7 @@ type Workload = (Vec<Job>, Vec<bool>, Vec<String>);
 
 fn workload(options: &Options) -> Result<Workload, String> {
     let Some(path) = &options.swf else {
-        let count = options.lublin.unwrap_or(1) as usize;
+        let count = options.lublin.ok_or("--swf FILE or --lublin JOBS is needed (see --help)")? as usize;
         let jobs = lublin::jobs(count, options.nodes, f64::from(options.load) / 100.0, options.seed);
         let note = format!(
             "{count} jobs after Lublin and Feitelson, seed {}, load {} %, without the cycle of the day; \

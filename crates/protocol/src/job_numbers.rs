@@ -50,12 +50,12 @@ impl JobNumbers {
         JobNumbers { folder: run.to_owned(), clusters, all }
     }
 
-    /// Takes the next number.
+    /// Takes the next number, and those behind it: so many in all. The first of them.
     ///
     /// # Errors
     /// When the folder is not the user's alone, the file cannot be written, or another program keeps it
     /// locked.
-    pub fn draw(&self) -> io::Result<u64> {
+    pub fn draw(&self, count: u64) -> io::Result<u64> {
         let is_root = rustix::process::geteuid().is_root();
         paths::make(&self.folder, is_root)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -71,12 +71,13 @@ impl JobNumbers {
                 self.clusters.iter().filter(is_newer).map(|log| last_job(log)).chain([last]).max()
             }
         };
-        let next = last.unwrap_or(0) + 1;
-        if next > NUMBER_MAX {
-            return Err(io::Error::other(format!("{} has no number behind {last:?}", FILE)));
+        let first = last.unwrap_or(0) + 1;
+        let last = first.saturating_add(count.saturating_sub(1));
+        if last > NUMBER_MAX {
+            return Err(io::Error::other(format!("{FILE} has no {count} numbers from {first} on")));
         }
-        file.write_all_at(format!("{next}\n").as_bytes(), 0)?;
-        Ok(next)
+        file.write_all_at(format!("{last}\n").as_bytes(), 0)?;
+        Ok(first)
     }
 
     /// The last number that was taken; 0: none.
@@ -175,7 +176,7 @@ mod tests {
                 let numbers = folder.numbers();
                 // A thread that finds the file locked for long tries again.
                 (0..EACH)
-                    .map(move |_| std::iter::repeat_with(|| numbers.draw()).find_map(Result::ok).unwrap())
+                    .map(move |_| std::iter::repeat_with(|| numbers.draw(1)).find_map(Result::ok).unwrap())
             };
             let threads = [(); 4].map(|()| scope.spawn(move || draw().collect::<Vec<_>>()));
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
@@ -190,28 +191,31 @@ mod tests {
         let folder = Folder::new("numbers-logs");
         let (numbers, log) = (folder.numbers(), folder.0.join(paths::EVENTS));
         std::fs::write(&log, "{\"job\":7}\n{\"ms\":1}\n{\"job\":3}\n{\"jo").unwrap();
-        assert_eq!((numbers.last(), numbers.draw().unwrap(), numbers.draw().unwrap()), (0, 8, 9));
+        assert_eq!((numbers.last(), numbers.draw(1).unwrap(), numbers.draw(1).unwrap()), (0, 8, 9));
         // A cluster has run meanwhile.
         std::fs::write(&log, "{\"job\":20}\n").unwrap();
-        assert_eq!(numbers.draw().unwrap(), 21);
+        assert_eq!(
+            (numbers.draw(1).unwrap(), numbers.draw(5).unwrap(), numbers.draw(1).unwrap()),
+            (21, 22, 27)
+        );
         for text in ["", "x", "-4", "99999999999999999999"] {
             std::fs::write(folder.0.join(FILE), text).unwrap();
-            assert_eq!(numbers.draw().unwrap(), 21, "{text:?}");
+            assert_eq!(numbers.draw(1).unwrap(), 21, "{text:?}");
         }
         std::fs::write(folder.0.join(FILE), NUMBER_MAX.to_string()).unwrap();
-        assert!(numbers.draw().is_err());
+        assert!(numbers.draw(1).is_err() && numbers.draw(u64::MAX).is_err());
     }
 
     #[test]
     fn series_waits_for_no_program_that_keeps_the_file() {
         let folder = Folder::new("numbers-locked");
         let numbers = folder.numbers();
-        assert_eq!(numbers.draw().unwrap(), 1);
+        assert_eq!(numbers.draw(1).unwrap(), 1);
         let file = File::open(folder.0.join(FILE)).unwrap();
         flock(&file, FlockOperation::LockExclusive).unwrap();
-        assert!(numbers.draw().is_err());
+        assert!(numbers.draw(1).is_err());
         drop(file);
-        assert_eq!(numbers.draw().unwrap(), 2);
+        assert_eq!(numbers.draw(1).unwrap(), 2);
     }
 
     #[test]

@@ -40,13 +40,25 @@ pub(super) struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Numbers(Vec<JobName>);
 
+/// Reads the number of one job.
+///
+/// # Errors
+/// When it is none, or that of another user's daemon, as `tutti ps` shows it; a text for the user.
+pub(super) fn number(text: &str) -> Result<JobName, String> {
+    check_own(text)?;
+    text.parse()
+}
+
+/// Refuses what `tutti ps` shows of other users: USER/NUMBER.
+fn check_own(text: &str) -> Result<(), String> {
+    let foreign = text.split_once('/').filter(|(_, number)| number.parse::<u64>().is_ok());
+    let Some((user, number)) = foreign else { return Ok(()) };
+    let user = escape_control(user);
+    Err(format!("job {number} of {user} has another daemon, which only {user} and root can ask"))
+}
+
 fn numbers(text: &str) -> Result<Numbers, String> {
-    if let Some((user, number)) = text.split_once('/').filter(|(_, number)| number.parse::<u64>().is_ok()) {
-        let user = escape_control(user);
-        return Err(format!(
-            "job {number} of {user} has another daemon: {user} and root alone can do this to it"
-        ));
-    }
+    check_own(text)?;
     if let Some(tasks) = JobName::tasks(text) {
         return tasks.map(Numbers);
     }
@@ -136,6 +148,8 @@ mod tests {
         for wrong in ["12_", "12_[5-1]", "", "x", "9-7", "1-", "-3", "0-99999999"] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
-        assert!(of("bob/5").is_err_and(|text| text.contains("bob and root alone")));
+        assert!(of("bob/5").is_err_and(|text| text.contains("only bob and root")));
+        assert!(number("bob/5").is_err_and(|text| text.contains("only bob and root")));
+        assert!(number("7").is_ok() && number("x").is_err() && number("7-8").is_err());
     }
 }

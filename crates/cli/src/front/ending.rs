@@ -87,6 +87,9 @@ impl Front {
         }
         self.links.iter_mut().for_each(|link| drop(link.bury()));
         self.keys.iter_mut().for_each(Keys::give_back);
+        if let Some(text) = self.late_notice.take() {
+            self.complain(&text);
+        }
         if let Some(counted) = self.counted.take() {
             print_line(counted);
         }

@@ -240,7 +240,12 @@ impl Enrolment {
     /// Starts a daemon, unless one was named or ours is still on its way.
     fn start(&mut self, now: Instant) {
         self.wake_at = Some(now + self.between);
+        let is_first = self.between == RETRY.0;
         self.between = (self.between * 2).min(RETRY.1);
+        if paths::is_named() && is_first {
+            let (socket, variable) = (paths::socket(), paths::SOCKET_VARIABLE);
+            self.refusal = Some(format!("no daemon answers at {} ({variable})", socket.display()));
+        }
         if paths::is_named()
             || self.daemon.as_mut().is_some_and(|daemon| matches!(daemon.try_wait(), Ok(None)))
         {
@@ -375,7 +380,7 @@ pub fn draw_number() -> Option<u64> {
     if !is_unused() && cluster::is_there() {
         return None;
     }
-    JobNumbers::of(&paths::folder()).draw().ok()
+    JobNumbers::of(&paths::folder()).draw(1).ok()
 }
 
 /// The user wants no daemon.

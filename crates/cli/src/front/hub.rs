@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::process::Signal;
+use tutti_protocol::paths;
 use tutti_protocol::users::WITHOUT_TURNS;
-use tutti_protocol::wire::{self, FrameHeader, Kind, Reached, Report};
+use tutti_protocol::wire::{self, Cause, FrameHeader, Kind, Reached, Report};
 use tutti_snapshot::DEADLOCK_ENDED;
 
 use super::enrolment::{EnrolAction, Enrolment};
@@ -173,8 +174,12 @@ impl Front {
             }
             Report::Ended(ended) => {
                 self.note(ended.cause.status());
-                if let Some(text) = ended.notice().filter(|_| is_news) {
-                    self.complain(&text);
+                let notice = ended.notice().filter(|_| is_news);
+                match (notice, ended.cause) {
+                    // The rank's own line may be on its way yet.
+                    (Some(text), Cause::Fatal(_)) if self.adopted.is_none() => self.late_notice = Some(text),
+                    (Some(text), _) => self.complain(&text),
+                    (None, _) => {}
                 }
                 // Behind the line that says why.
                 if let Some(adopted) = self.adopted.take_if(|_| self.ender.is_some()) {
@@ -366,7 +371,12 @@ impl Front {
         }
         let read = ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
         let actions = if read { enrolment.handle_readable() } else { Vec::new() };
-        let is_told = |text: &String| self.options.remarks.verbose || text.starts_with(WITHOUT_TURNS);
+        // A user who names a daemon, or a folder for one, expects turns.
+        let is_expected = paths::is_named() || std::env::var_os(paths::FOLDER_VARIABLE).is_some();
+        let remarks = &self.options.remarks;
+        let is_told = |text: &String| {
+            remarks.verbose || text.starts_with(WITHOUT_TURNS) || is_expected && !remarks.quiet
+        };
         let refusal = enrolment.refusal.take().filter(is_told);
         if let Some(text) = refusal {
             self.complain(&format!("the job runs without turns: {text}"));

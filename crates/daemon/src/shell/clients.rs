@@ -212,7 +212,9 @@ impl Peer {
         }
         submit.groups = self.groups.clone();
         submit.key = draw_number()?;
-        submit.job.number = self.number(submit.job.number.filter(|_| runs_already));
+        // An array has a number of its own, and one for each task.
+        let jobs = submit.batch.array().map_or(1, |array| array.tasks.len() as u64 + 1);
+        submit.job.number = self.number(submit.job.number.filter(|_| runs_already), jobs);
         // It names the job's sockets and cgroups. That of one that runs already names nothing here.
         if !runs_already {
             submit.job.id = draw_number()?;
@@ -223,12 +225,12 @@ impl Peer {
         Ok(())
     }
 
-    /// The number of a job, where the controller does not count alone: the one that the job has drawn, if it
-    /// is of the same series.
-    fn number(&self, drawn: Option<u64>) -> Option<u64> {
+    /// The number of a job, or the first of so many, where the controller does not count alone. One that the
+    /// job has drawn itself counts if it is of the same series.
+    fn number(&self, drawn: Option<u64>, jobs: u64) -> Option<u64> {
         let numbers = self.numbers.as_ref()?;
         let is_own = self.user.uid == rustix::process::geteuid().as_raw();
-        drawn.filter(|_| is_own).or_else(|| numbers.draw().ok())
+        drawn.filter(|_| is_own).or_else(|| numbers.draw(jobs).ok())
     }
 
     /// The job that its process is of: the nearest of its ancestors that is a starter. Starters adopt the

@@ -3,6 +3,7 @@
 
 use tutti_protocol::wire::Input;
 use tutti_sched::{Demand, Holder, Place, SubmitError, could_hold};
+use tutti_shm::layout::LOCAL_RANKS_MAX;
 
 use crate::members::{Members, NodeId};
 use crate::message::{Host, Submit};
@@ -48,6 +49,12 @@ pub(crate) enum PlacementError {
         ranks: u64,
         /// The sum of what was said.
         room: u64,
+    },
+    /// More on one node than it takes.
+    #[error("{ranks} ranks of a job on one node are more than the {LOCAL_RANKS_MAX} that it takes")]
+    Crowded {
+        /// Ranks on the node with most of them.
+        ranks: u64,
     },
     /// Stdin is for a rank that there is not.
     #[error("-stdin names rank {rank}, the job has {ranks} ranks")]
@@ -134,6 +141,11 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
     } else {
         Place::Given(on_hosts(&hosts, ranks, submit)?)
     };
+    let most = most_on_a_node(&place, members.alive().count() as u64);
+    // A script is one rank; how many its steps have on a node they say themselves.
+    if most > u64::from(LOCAL_RANKS_MAX) && !submit.script.is_script {
+        return Err(PlacementError::Crowded { ranks: most });
+    }
     let terms = submit.terms;
     let demand = Demand {
         place,
@@ -149,6 +161,16 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
     let nodes = members.alive().map(|(node, member)| (node, member.about.slots, member.about.memory_bytes));
     could_hold(nodes, &demand)?;
     Ok(demand)
+}
+
+/// Ranks on the node that has most of them, at least, wherever the scheduler places them.
+fn most_on_a_node(place: &Place, alive: u64) -> u64 {
+    match place {
+        Place::Fewest { ranks } => u64::from(*ranks).div_ceil(alive.max(1)),
+        Place::Any { nodes, ranks } => u64::from(*ranks).div_ceil(u64::from(*nodes).max(1)),
+        Place::PerNode { per_node, ranks } => u64::from(*per_node.min(ranks)),
+        Place::Given(nodes) => nodes.iter().map(|(_, ranks)| u64::from(*ranks)).max().unwrap_or(0),
+    }
 }
 
 /// Of `alive` nodes whichever the scheduler likes.
