@@ -54,6 +54,13 @@ fn mpich_program_runs_on_a_node() {
         expect_ranks(&ran, ranks, &[ranks; 4]);
         assert_eq!(ran.stderr, "");
     }
+    let ran = mpiexec(&["-v", "-n", "2"], &file, &[]).expect_success();
+    let library = "mpiexec: ranks run on a library of their own, started by PMI (MPICH or a relative)";
+    assert_eq!(ran.stderr.lines().filter(|line| *line == library).count(), 1, "{ran}");
+    // The same program on ours.
+    let ran = run(program("mpiexec").args(["-v", "-n", "2"]).arg(&file)).expect_success();
+    let ours = "mpiexec: ranks run on Tutti's library";
+    assert_eq!(ran.stderr.lines().filter(|line| *line == ours).count(), 1, "{ran}");
     // Several programs are one world.
     let file = file.to_str().expect("UTF-8");
     let ran = run(program("mpiexec").args(["--own-mpi", "-n", "1", file, ":", "--own-mpi", "-n", "2", file]))

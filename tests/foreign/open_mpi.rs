@@ -59,6 +59,9 @@ fn open_mpi_program_runs_on_a_node() {
         let ran = mpiexec(&["-n", &ranks.to_string()], &file, &[]).expect_success();
         expect_ranks(&ran, ranks, &[ranks; 4]);
         assert_eq!(own_lines(&ran), [""; 0], "{ran}");
+        let ran = mpiexec(&["-v", "-n", &ranks.to_string()], &file, &[]).expect_success();
+        let library = "mpiexec: ranks run on a library of their own, started by PMIx (Open MPI)";
+        assert_eq!(own_lines(&ran).iter().filter(|line| **line == library).count(), 1, "{ran}");
     }
     // Several programs are one world.
     let name = file.to_str().expect("UTF-8");

@@ -64,7 +64,7 @@ pub(crate) use job::BorrowedText;
 pub use job::{
     Adopted, Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, SharedSlots, Text,
 };
-pub use report::{CONNECTED_MAX, Cause, Ended, Reached, Reattach, Report, Stalled, Used};
+pub use report::{CONNECTED_MAX, Cause, Ended, Library, Reached, Reattach, Report, Stalled, Used};
 
 /// Bytes of a frame's head.
 pub const HEAD_BYTES: usize = 12;

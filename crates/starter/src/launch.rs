@@ -222,7 +222,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     let crowded = on_machine > machine.usable as u64;
     let pmix = pmix::wanted(&job).map(|wanted| Pmix::start(&job, wanted, universe, crowded)).transpose();
     let pmix = pmix.map_err(failed("start the PMIx server"))?;
-    parts.foreign = Some(Foreign { pmi: Pmi::new(&job, universe), pmix });
+    parts.foreign = Some(Foreign { pmi: Pmi::new(&job, universe), pmix, seen: Vec::new() });
     if parts.cgroup.is_none() {
         parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
     }
@@ -475,7 +475,7 @@ fn start_rank(
     }
     let ends = if job.pty && rank == 0 { own_terminal(job, parts) } else { open_streams(job, rank, parts) }?;
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
-    let Foreign { pmi, pmix } = parts.foreign.as_mut().expect("the servers are made before any rank");
+    let Foreign { pmi, pmix, .. } = parts.foreign.as_mut().expect("the servers are made before any rank");
     let pmi_end = match spawned.map(|spawned| spawned.group) {
         None if pmix.is_some() => {
             pmi.add_silent(index);

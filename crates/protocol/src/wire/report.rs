@@ -129,6 +129,29 @@ pub enum Report {
     /// All ranks of this node have left the job, and its user wants to know what they have counted
     /// (`TUTTI_STATS`). Comes before [`Report::Left`] and [`Report::End`].
     Counted(Counted),
+    /// A rank of this node has begun with MPI, the first on this library.
+    Library(Library),
+}
+
+/// The library of a rank, as seen by the way in which it has begun with MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Library {
+    /// Ours, under its name or under that of MPICH's: it has redeemed a ticket.
+    Tutti,
+    /// Another one that has spoken PMI.
+    Pmi,
+    /// Another one that has spoken PMIx.
+    Pmix,
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Library::Tutti => "Tutti's library",
+            Library::Pmi => "a library of their own, started by PMI (MPICH or a relative)",
+            Library::Pmix => "a library of their own, started by PMIx (Open MPI)",
+        })
+    }
 }
 
 /// Use of the processes of a job.

@@ -20,7 +20,7 @@ use crate::tickets::{AttachReply, Event, Tickets};
 use tutti_os::Failure;
 use tutti_os::cgroup::{Cgroup, UsedUp};
 use tutti_os::descendants;
-use tutti_protocol::wire::{self, Kind, Report};
+use tutti_protocol::wire::{self, Kind, Library, Report};
 
 /// Orphans of the ranks are looked for, and their statuses taken, this long after a child's death. Only a job
 /// that leaves many behind while it runs needs it at all.
@@ -216,6 +216,9 @@ impl Starter {
         let Some(foreign) = &mut self.parts.foreign else { return };
         for event in step(&mut foreign.pmi) {
             self.log_debug(|| format!("PMI: {event:?}"));
+            if let PmiEvent::Started(_) = event {
+                self.note_library(Library::Pmi);
+            }
             if let Some(ended) = self.parts.ranks.handle_pmi(&event) {
                 self.handle_ended(ended);
                 continue;
@@ -229,6 +232,15 @@ impl Starter {
         let fence = self.parts.foreign.as_mut().and_then(|foreign| foreign.pmi.poll_fence());
         if let Some((fence, puts)) = fence {
             self.send_fence(fence, &puts);
+        }
+    }
+
+    /// A rank has begun with MPI. A daemon does not ask on which library.
+    pub(super) fn note_library(&mut self, library: Library) {
+        if self.reconnect.is_none()
+            && self.parts.foreign.as_mut().is_some_and(|foreign| foreign.note(library))
+        {
+            self.report(&Report::Library(library));
         }
     }
 
@@ -246,6 +258,9 @@ impl Starter {
 
     fn handle_event(&mut self, event: Event) {
         self.log_debug(|| format!("{event:?}"));
+        if let Event::Attached { .. } = event {
+            self.note_library(Library::Tutti);
+        }
         if let Event::Connection { rank, connection } = event {
             return self.parts.connections.handle(rank, connection);
         }

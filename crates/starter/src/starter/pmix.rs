@@ -4,8 +4,10 @@ use rustix::process::Pid;
 
 use super::Starter;
 use crate::parts::Parts;
+use crate::pmi::PmiEvent;
 use crate::pmix::{Pmix, PmixEvent};
 use crate::readiness::now_ns;
+use tutti_protocol::wire::Library;
 
 impl Starter {
     /// The server, which lives until its ranks are dead and what they have sent has come.
@@ -48,6 +50,9 @@ impl Starter {
                 PmixEvent::Rank(rank, _) if rank as usize >= self.parts.ranks.count() => {}
                 PmixEvent::Rank(_, event) => {
                     self.log_debug(|| format!("PMIx: {event:?}"));
+                    if let PmiEvent::Started(_) = event {
+                        self.note_library(Library::Pmix);
+                    }
                     if let Some(ended) = self.parts.ranks.handle_pmi(&event) {
                         self.handle_ended(ended);
                     }
