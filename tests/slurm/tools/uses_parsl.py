@@ -14,7 +14,8 @@ running = provider.submit("sleep 1000", 1)
 well = provider.submit("true", 1)
 
 
-# The provider asks no more for a job that it has seen over, and then takes it for one that has ended well: the first end counts.
+# The provider asks no more for a job that it has seen over, and then takes it for one that has ended well:
+# the first end counts.
 ends = {}
 
 
