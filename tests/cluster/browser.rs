@@ -163,10 +163,11 @@ impl Browser {
         self.ask("POST", &self.of_session("actions"), &actions);
     }
 
-    /// Errors and warnings of the browser since the last call.
-    pub fn complaints(&self) -> Vec<String> {
+    /// Errors and warnings about pages below an address since the last call; the browser has pages of its own.
+    pub fn complaints(&self, base: &str) -> Vec<String> {
         let log = self.ask("POST", &self.of_session("se/log"), &json!({ "type": "browser" }));
-        log.as_array().expect("entries").iter().map(|entry| entry["message"].to_string()).collect()
+        let messages = log.as_array().expect("entries").iter().filter_map(|entry| entry["message"].as_str());
+        messages.filter(|message| message.starts_with(base)).map(str::to_owned).collect()
     }
 
     /// Picture of the window, PNG in base 64.

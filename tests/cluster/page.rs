@@ -272,7 +272,7 @@ fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
     assert!(
         asked.len() > 3 && asked.iter().all(|name| name.as_str().is_some_and(|name| name.starts_with(&base)))
     );
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.complaints(&base), Vec::<String>::new());
     for (width, height) in [(360, 740), (3840, 2160)] {
         let browser = Browser::start("page-sizes", (width, height)).expect("it was there before");
         browser.open(&link(cluster, &[]));
