@@ -555,9 +555,10 @@ pub struct Order {
     /// The last of the ranks that other ranks have asked for.
     #[serde(default)]
     pub spawn: Arc<SpawnOrder>,
-    /// Why none of its ranks goes on.
-    #[serde(flatten)]
-    pub standstill: Standstill,
+    /// Its ranks wait for each other for ever: a line for the user of a job that its `mpiexec` has started on
+    /// several virtual nodes.
+    #[serde(default)]
+    pub stuck: Option<Arc<str>>,
     /// Its time, for a controller that takes it over.
     #[serde(default)]
     pub clock: Clock,
@@ -568,21 +569,22 @@ pub struct Order {
     pub renewed: Vec<Renewed>,
     /// The job is over everywhere: forget it.
     pub forget: bool,
-}
-
-/// Why no rank of a job goes on, for its parts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standstill {
-    /// They wait for each other for ever: a line for the user of a job that its `mpiexec` has started on
-    /// several virtual nodes.
-    #[serde(default)]
-    pub stuck: Option<Arc<str>>,
     /// The job had terminated as of the hold of this number: its ranks are told.
     #[serde(default)]
-    pub terminated: Option<u64>,
+    pub(crate) terminated_hold: Option<u64>,
 }
 
 impl Order {
+    /// Number of the hold as of which the job had terminated.
+    pub(crate) fn terminated(&self) -> Option<u64> {
+        self.terminated_hold
+    }
+
+    /// The job had terminated as of the hold of this number.
+    pub(crate) fn set_terminated(&mut self, hold: u64) {
+        self.terminated_hold = Some(hold);
+    }
+
     /// The daemon that is to start the part of a node of the job, and how many were to before it.
     pub fn incarnation(&self, launch: &Launch, node: NodeId) -> Option<(u64, u64)> {
         let renewed = self.renewed.iter().find(|renewed| renewed.node == node);

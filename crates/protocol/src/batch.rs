@@ -81,11 +81,11 @@ pub struct Batch {
     /// What is done when they do no work.
     #[serde(default)]
     pub on_idle: OnIdle,
+    /// It starts when these are over.
+    pub after: Vec<After>,
     /// `--kill-after`: between TERM at its limit and KILL; none: as long as usual.
     #[serde(default)]
     pub kill_after_ms: Option<u64>,
-    /// It starts when these are over.
-    pub after: Vec<After>,
     /// Conditions of its start besides.
     #[serde(default)]
     pub start_rules: StartRules,

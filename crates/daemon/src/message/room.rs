@@ -82,7 +82,7 @@ impl Order {
     pub(crate) fn bytes(&self) -> usize {
         let launch = self.launch.as_ref().map_or(0, |launch| launch.bytes());
         let peers = self.peers.as_ref().map_or(0, |peers| peers.addresses.len() * ADDRESS_BYTES);
-        let stuck = self.standstill.stuck.as_ref().map_or(0, |line| line.len());
+        let stuck = self.stuck.as_ref().map_or(0, |line| line.len());
         let spawn =
             self.spawn.ask.len() + self.spawn.outcomes.len() + self.spawn.asked.len() * size_of::<u32>();
         BASE_BYTES + launch + peers + stuck + self.fence.puts.len() + spawn

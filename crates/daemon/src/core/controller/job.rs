@@ -17,7 +17,6 @@ use crate::members::{Members, NodeId};
 use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
     Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, SpawnOrder,
-    Standstill,
 };
 
 mod starting;
@@ -160,11 +159,12 @@ impl JobRecord {
             signals: Vec::new(),
             fence: Arc::default(),
             spawn: Arc::default(),
-            standstill: Standstill::default(),
+            stuck: None,
             clock: Clock::default(),
             end: None,
             renewed: Vec::new(),
             forget: false,
+            terminated_hold: None,
         };
         JobRecord {
             id,
@@ -602,7 +602,7 @@ impl JobRecord {
             };
         }
         self.launch = Arc::new(launch);
-        (self.order.launch, self.order.peers, self.order.standstill.stuck) = (None, None, None);
+        (self.order.launch, self.order.peers, self.order.stuck) = (None, None, None);
         (self.order.fence, self.order.signals) = (Arc::default(), Vec::new());
         self.order.spawn = Arc::default();
         (self.notices, self.received) = (Vec::new(), 0);

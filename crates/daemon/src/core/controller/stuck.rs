@@ -42,7 +42,7 @@ impl JobRecord {
             self.hold(Vec::new(), 0, now_ms, now.wall_ms);
         }
         if self.stuck.stall.has_terminated() && self.order.run != Run::Kill {
-            self.order.standstill.terminated = Some(self.stuck.judged_hold);
+            self.order.set_terminated(self.stuck.judged_hold);
         }
         self.report_stall();
         self.act_on_deadlock(now)
@@ -94,7 +94,7 @@ impl JobRecord {
     fn report_stall(&mut self) {
         let line = self.stuck.stall.deadlock().filter(|_| !self.stuck.by_starter).cloned();
         if self.launch.enrolled {
-            self.order.standstill.stuck.clone_from(&line);
+            self.order.stuck.clone_from(&line);
         }
         if std::mem::replace(&mut self.stuck.reported, line.is_some()) == line.is_some() || self.is_ending() {
             return;

@@ -68,7 +68,7 @@ impl Part {
         frames.extend(self.take_run(order.run, has_ended_itself));
         self.take_hold(order, &mut frames);
         frames.extend(self.take_stuck(order));
-        if let Some(number) = order.standstill.terminated
+        if let Some(number) = order.terminated()
             && number > self.sent_terminated
         {
             self.sent_terminated = number;
@@ -155,8 +155,8 @@ impl Part {
 
     /// Whether its ranks wait for each other for ever, for an mpiexec that runs them itself.
     fn take_stuck(&mut self, order: &Order) -> Option<Frame> {
-        let sent_stuck = std::mem::replace(&mut self.sent_stuck, order.standstill.stuck.is_some());
-        let line = order.standstill.stuck.as_deref().filter(|_| self.launch.enrolled && !sent_stuck)?;
+        let sent_stuck = std::mem::replace(&mut self.sent_stuck, order.stuck.is_some());
+        let line = order.stuck.as_deref().filter(|_| self.launch.enrolled && !sent_stuck)?;
         let warning = serde_json::to_vec(&Report::Warning(line.to_owned()));
         Some((Kind::Report, 0, warning.expect("reports are serialisable")))
     }
