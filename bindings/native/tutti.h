@@ -27,6 +27,7 @@ extern "C" {
 #define TUTTI_ERR_MEMBER (-14) /* the caller is no member of the barrier, or is inside already */
 #define TUTTI_ERR_DAEMON (-15) /* this node has no daemon that can be asked for another node's region */
 #define TUTTI_ERR_NODE (-16)   /* the cluster has no such node, or it is not reached */
+#define TUTTI_AWAY (-17)       /* not now: the partner sleeps, stands still, or is far behind */
 
 /* Comparisons. */
 #define TUTTI_EQ 1
@@ -45,7 +46,12 @@ extern "C" {
  * any other word is looked at each millisecond, then less and less often, down to every 16 ms. */
 int tutti_wait_until(const volatile int64_t *flag, int comparison, int64_t value, int64_t partner);
 
-/* Says how many steps this rank has made, and how many a mate may be behind before waits for it stop to spin. */
+/* The same for as long as waiting pays, so that the caller does something else meanwhile: TUTTI_OK when it compares; TUTTI_AWAY when
+ * the partner is away, at once if that is known; TUTTI_PENDING when the thread would sleep. */
+int tutti_try_wait_until(const volatile int64_t *flag, int comparison, int64_t value, int64_t partner);
+
+/* Says how many steps this rank has made, and how many another one may be behind before waits for it stop to spin. One of another node
+ * is asked, and answers while it computes; one that does not answer stands still. */
 int tutti_progress(uint64_t steps, uint64_t patience);
 
 /* A parallel phase begins (OpenMP: on the master, before the region) and ends. In a job of `tutti run --phases` the first waits until

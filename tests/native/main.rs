@@ -63,6 +63,20 @@ fn native_waits_look_at_their_partner() {
     }
 }
 
+/// The call says that the partner is away: never of any rank, so it fails where nobody looks at the partner.
+// Paper: C14, C17
+#[test]
+fn native_wait_that_does_not_sleep_knows_whether_its_partner_is_away_on_this_node_and_on_another() {
+    let scratch = Scratch::new("native-away");
+    let compiled = compile("mpicc", "away", scratch.path());
+    for (ranks, nodes, way) in [("2", "1", "near"), ("2", "2", "far"), ("4", "2", "far")] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", ranks, "--virtual-nodes", nodes]).arg(&compiled).arg(way);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("away: ok\n"), "{way}: {ran}");
+    }
+}
+
 /// As performance variables while the job runs, and in the lines of `TUTTI_STATS` at its end.
 #[test]
 fn native_refused_operations_are_counted_by_reason() {

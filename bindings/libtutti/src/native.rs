@@ -36,6 +36,18 @@ pub unsafe extern "C" fn tutti_wait_until(
 
 /// See `tutti.h`.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_try_wait_until(
+    flag: *const i64,
+    comparison: c_int,
+    value: i64,
+    partner: i64,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { wait::try_wait_until(flag, comparison, value, partner) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
 pub extern "C" fn tutti_progress(steps: u64, patience: u64) -> c_int {
     wait::progress(steps, patience)
 }

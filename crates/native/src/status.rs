@@ -39,6 +39,9 @@ pub const NO_DAEMON: c_int = -15;
 /// The cluster has no such node, or it does not answer.
 pub const NO_NODE: c_int = -16;
 
+/// The partner of a wait sleeps, stands still, or is far behind.
+pub const AWAY: c_int = -17;
+
 /// The number of a refusal, as `tutti_rma::done` notes it too.
 pub fn of(refusal: Refusal) -> c_int {
     -2 - refusal as c_int

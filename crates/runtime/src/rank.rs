@@ -29,7 +29,7 @@ use crate::job::Job;
 use crate::lock::Lock;
 use crate::log;
 use crate::net::Net;
-use crate::router::Router;
+use crate::router::{Router, partner};
 use crate::service_state;
 use crate::short_slice;
 use crate::sleep::{self, Describe, SleepReport, Test};
@@ -187,7 +187,9 @@ impl Rank {
             && let Some(net) = Net::open(&self.job).map_err(AttachError::Network)?
         {
             LOCK.need_while_held();
-            self.router = Some(Rc::new(RefCell::new(Router::new(net, self.job.ranks()))));
+            let router = Rc::new(RefCell::new(Router::new(net, self.job.ranks())));
+            partner::register(&self.job, &router);
+            self.router = Some(router);
         }
         Ok(())
     }

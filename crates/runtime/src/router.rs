@@ -10,6 +10,8 @@
 //! take what has arrived, let timers fire, tell the interfaces what has ended, let them go on, send. It is
 //! all done under the process lock.
 
+pub(crate) mod partner;
+
 use std::fmt;
 use std::io;
 use std::ops::Range;

@@ -10,7 +10,9 @@
 //! | besides, threads of the program or mates by their own instructions | 1 ms at first, twice as long each time, up to 16 ms |
 //! | processes that the kernel refuses membarrier | 1 ms |
 
+use std::cell::Cell;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ use tutti_shm::watch;
 use crate::board;
 use crate::job::Job;
 use crate::rank::{self, LockedRank};
+use crate::router::partner;
 use crate::sleep::SleepReport;
 use crate::wait::Backoff;
 use crate::waiting::{self, Idle, Waiting};
@@ -79,9 +82,22 @@ fn storers_of(address: usize) -> Storers {
     found.map_or(Storers::Anybody, |(_, _, storers)| *storers)
 }
 
+/// How a wait has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// The word is as it is waited for.
+    Over,
+    /// It is not, and the wait would sleep.
+    NotYet,
+    /// It is not, and nothing is to be expected soon: the partner sleeps, stands still, or is far behind.
+    Away,
+}
+
 struct WordWait {
     rank: LockedRank,
     partner: Partner,
+    /// Where a wait that does not sleep says how it ends.
+    ends: Option<Rc<Cell<Option<Waited>>>>,
     storers: Storers,
     is_watching: bool,
     rest: Duration,
@@ -113,6 +129,14 @@ unsafe impl Waiting for WordWait {
 
     fn idle(&mut self, _: Storers, backoff: Backoff) -> Idle {
         let is_alone = self.rank.waits.awake() == 1;
+        if let Some(ends) = self.ends.as_ref().filter(|_| backoff != Backoff::Poll) {
+            if self.is_partner_away() {
+                ends.set(Some(Waited::Away));
+            } else if backoff == Backoff::Sleep || !is_alone {
+                ends.set(Some(Waited::NotYet));
+            }
+            return if ends.get().is_some() { Idle::Look } else { Idle::Usual };
+        }
         if backoff == Backoff::Poll || (backoff == Backoff::Yield && is_alone && !self.is_partner_away()) {
             return Idle::Usual;
         }
@@ -145,7 +169,7 @@ unsafe impl Waiting for WordWait {
 #[inline(always)]
 pub fn until(storers: Storers, mut is_over: impl FnMut() -> bool) {
     if !is_over() {
-        until_slowly(storers, Partner::Any, &mut is_over);
+        until_slowly(storers, Partner::Any, None, &mut is_over);
     }
 }
 
@@ -153,12 +177,31 @@ pub fn until(storers: Storers, mut is_over: impl FnMut() -> bool) {
 pub fn until_by(partner: Partner, address: usize, mut is_over: impl FnMut() -> bool) {
     if !is_over() {
         let storers = if let Partner::Job(_) = partner { Storers::Anybody } else { storers_of(address) };
-        until_slowly(storers, partner, &mut is_over);
+        until_slowly(storers, partner, None, &mut is_over);
     }
 }
 
+/// Waits like [`until_by`] for as long as that does not sleep, and a partner is not away.
+pub fn until_away(partner: Partner, address: usize, mut is_over: impl FnMut() -> bool) -> Waited {
+    if is_over() {
+        return Waited::Over;
+    }
+    let ends = Rc::new(Cell::new(None));
+    let (own, mut has_held) = (ends.clone(), false);
+    until_slowly(storers_of(address), partner, Some(ends.clone()), &mut || {
+        has_held = is_over();
+        has_held || own.get().is_some()
+    });
+    if has_held { Waited::Over } else { ends.get().unwrap_or(Waited::Over) }
+}
+
 #[inline(never)]
-fn until_slowly(storers: Storers, partner: Partner, is_over: &mut dyn FnMut() -> bool) {
+fn until_slowly(
+    storers: Storers,
+    partner: Partner,
+    ends: Option<Rc<Cell<Option<Waited>>>>,
+    is_over: &mut dyn FnMut() -> bool,
+) {
     let Some(rank) = rank::enter() else {
         // The job has been left: nothing is there to ring.
         while !is_over() {
@@ -166,7 +209,21 @@ fn until_slowly(storers: Storers, partner: Partner, is_over: &mut dyn FnMut() ->
         }
         return;
     };
-    let looks = if rank.core_sharing.shares_core() { 1 } else { LOOKS_PER_POLL };
+    let mut wait = WordWait {
+        rank,
+        partner,
+        ends,
+        storers,
+        is_watching: false,
+        rest: REST_MIN,
+        rest_noticed: REST_NOTICED,
+    };
+    if let Some(ends) = &wait.ends
+        && wait.is_partner_away()
+    {
+        return ends.set(Some(Waited::Away));
+    }
+    let looks = if wait.rank.core_sharing.shares_core() { 1 } else { LOOKS_PER_POLL };
     let mut is_over = || {
         (0..looks).any(|_| {
             let over = is_over();
@@ -179,8 +236,6 @@ fn until_slowly(storers: Storers, partner: Partner, is_over: &mut dyn FnMut() ->
     if looks > 1 && (0..FIRST_LOOKS / LOOKS_PER_POLL).any(|_| is_over()) {
         return;
     }
-    let mut wait =
-        WordWait { rank, partner, storers, is_watching: false, rest: REST_MIN, rest_noticed: REST_NOTICED };
     waiting::wait_until(&mut wait, None, storers, |()| is_over());
     if wait.is_watching {
         watch::end(wait.rank.own_endpoint());
@@ -192,7 +247,8 @@ impl WordWait {
     fn is_partner_away(&self) -> bool {
         match self.partner {
             Partner::Any => false,
-            Partner::Rank(mate) => self.rank.job.local_ranks().contains(mate) && self.rank.is_behind(mate),
+            Partner::Rank(mate) if self.rank.job.local_ranks().contains(mate) => self.rank.is_behind(mate),
+            Partner::Rank(mate) => partner::is_away(mate, self.rank.least_steps()),
             Partner::Job(job) => {
                 let line = board::of_node().and_then(|board| board.job(job));
                 line.is_some_and(|line| line.state == JOB_FROZEN)
@@ -222,10 +278,15 @@ impl LockedRank {
 
     /// A mate of this node sleeps, or has made fewer steps than this rank, by more than its patience.
     fn is_behind(&self, mate: usize) -> bool {
-        let (own, other) = (self.own_endpoint(), self.job.endpoint(mate));
-        let steps = own.progress.load(Ordering::Relaxed);
-        let least = steps.saturating_sub(own.patience.load(Ordering::Relaxed));
-        other.sleeping.load(Ordering::Relaxed) != 0 || other.progress.load(Ordering::Relaxed) < least
+        let other = self.job.endpoint(mate);
+        let steps = other.progress.load(Ordering::Relaxed);
+        other.sleeping.load(Ordering::Relaxed) != 0 || steps < self.least_steps()
+    }
+
+    /// The fewest steps that a rank has made which is not far behind this one.
+    fn least_steps(&self) -> u64 {
+        let own = self.own_endpoint();
+        own.progress.load(Ordering::Relaxed).saturating_sub(own.patience.load(Ordering::Relaxed))
     }
 
     /// As [`store_unnoticed`].
