@@ -163,7 +163,8 @@ impl Browser {
         self.ask("POST", &self.of_session("actions"), &actions);
     }
 
-    /// Errors and warnings about pages below an address since the last call; the browser has pages of its own.
+    /// Errors and warnings about pages below an address since the last call; the browser has pages of its
+    /// own.
     pub fn complaints(&self, base: &str) -> Vec<String> {
         let log = self.ask("POST", &self.of_session("se/log"), &json!({ "type": "browser" }));
         let messages = log.as_array().expect("entries").iter().filter_map(|entry| entry["message"].as_str());

@@ -110,23 +110,30 @@ pub struct Settings {
     pub key: PathBuf,
     /// Children of a node in the control tree.
     pub arity: u32,
-    /// A node that is not heard of for so long is lost, in ms.
-    pub lost_ms: u64,
+    /// After which times a node is lost and this daemon leaves.
+    pub delays: Delays,
     /// How gangs are scheduled.
     pub gangs: GangSettings,
     /// How often the board is refreshed, in ms.
     pub board_refresh_ms: u64,
     /// The starter's program.
     pub starter: PathBuf,
-    /// So long starters wait for it, in ms.
-    pub keep_ms: u64,
     /// What the keeper sets.
     pub configuration: ConfigurationSource,
     /// The same as it was read at the start.
     pub loaded: Loaded,
     /// What holds for this node, for people.
     pub shown: Vec<Setting>,
-    /// The daemon leaves when nobody has needed it for so long, in ms.
+}
+
+/// Times of silence and of idleness, in ms.
+#[derive(Clone, Copy, Debug)]
+pub struct Delays {
+    /// A node that is not heard of for so long is lost.
+    pub lost_ms: u64,
+    /// Starters wait so long for a daemon of their node that is away.
+    pub keep_ms: u64,
+    /// The daemon leaves after so long without clients and jobs; none: it stays.
     pub leave_ms: Option<u64>,
 }
 
@@ -307,7 +314,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let descriptors = doors::raise_descriptors();
     let credential = Credential::read(&settings.key)?;
     state::adopt(&settings.folders.run, &settings.folders.state, &settings.name);
-    let (local, _lock) = clients::bind(&settings.socket, settings.leave_ms.is_some())?;
+    let (local, _lock) = clients::bind(&settings.socket, settings.delays.leave_ms.is_some())?;
     let listener = listen(&settings).await?;
     settings.listen = listener.local_addr().map_err(failed("read its own address"))?;
     let _ = paths::link_state(&settings.socket, &settings.folders.state)
@@ -432,7 +439,7 @@ async fn listen(settings: &Settings) -> Result<TcpListener, ShellError> {
     let before =
         before.filter(|before| before.ip() == asked.ip() && [0, before.port()].contains(&asked.port()));
     // One that was started on demand is a cluster of one node, whatever its address.
-    let is_controller = settings.controller.is_none() && settings.leave_ms.is_none();
+    let is_controller = settings.controller.is_none() && settings.delays.leave_ms.is_none();
     let Some(before) = before else {
         return bind_at(asked).await.map_err(failed(format!("listen on {asked}")));
     };
@@ -498,8 +505,8 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         },
         controller: settings.controller,
         arity: settings.arity,
-        lost_ms: settings.lost_ms,
-        keep_ms: settings.keep_ms,
+        lost_ms: settings.delays.lost_ms,
+        keep_ms: settings.delays.keep_ms,
         owner: rustix::process::geteuid().as_raw(),
         first_job: first_job(settings),
         before: None,
@@ -596,7 +603,7 @@ impl Shell {
             board,
             meters: uses::Meters::open(),
             fill_trials: filling::FillTrials::default(),
-            neighbours: neighbours::Neighbours::new(settings.leave_ms.is_some()),
+            neighbours: neighbours::Neighbours::new(settings.delays.leave_ms.is_some()),
             pending_peers: peers::PendingPeers::new(),
             shell_events,
             peers: HashMap::new(),
@@ -898,7 +905,7 @@ impl Shell {
 
     /// Until it is time for a tick.
     fn wait(&self) -> Duration {
-        let most_ms = self.settings.leave_ms.map_or(u64::MAX, |leave_ms| leave_ms / 2);
+        let most_ms = self.settings.delays.leave_ms.map_or(u64::MAX, |leave_ms| leave_ms / 2);
         Duration::from_millis(self.core.wait_ms(now_ms()).min(most_ms).min(self.fill_trials.wait_ms()))
     }
 
@@ -929,7 +936,7 @@ impl Shell {
 
     /// A daemon that was started on demand goes when nobody has needed it for long enough.
     fn leave_if_idle(&mut self) {
-        let Some(leave_ms) = self.settings.leave_ms else { return };
+        let Some(leave_ms) = self.settings.delays.leave_ms else { return };
         let now_ms = now_ms();
         if !self.clients.is_empty() || !self.starters.is_empty() || !self.core.is_idle() {
             self.needed_ms = now_ms;

@@ -11,7 +11,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use tutti_daemon::configuration::ConfigurationSource;
 use tutti_daemon::gang::GangSettings;
-use tutti_daemon::shell::{self, Folders, Settings};
+use tutti_daemon::shell::{self, Delays, Folders, Settings};
 use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
 use tutti_protocol::config::section::Section;
@@ -184,8 +184,6 @@ fn daemon_settings(
         listen,
         ports,
         data: data.unwrap_or(listen.ip()),
-        keep_ms: keep_ms.unwrap_or((options.keep_for * 1000.0) as u64),
-        leave_ms: options.leave_after.map(|seconds| (seconds * 1000.0) as u64),
         name,
         slots: slots.unwrap_or_else(every_core),
         memory_bytes: options.memory.or(node.bytes("memory")).unwrap_or_else(tutti_os::memory::for_jobs),
@@ -198,7 +196,11 @@ fn daemon_settings(
             .count("arity")
             .filter(|_| !is_given("arity"))
             .map_or(options.arity, |arity| arity as u32),
-        lost_ms: lost_ms as u64,
+        delays: Delays {
+            lost_ms: lost_ms as u64,
+            keep_ms: keep_ms.unwrap_or((options.keep_for * 1000.0) as u64),
+            leave_ms: options.leave_after.map(|seconds| (seconds * 1000.0) as u64),
+        },
         gangs,
         board_refresh_ms: options.board_refresh,
         starter: paths::starter(),

@@ -275,7 +275,7 @@ impl Shell {
             socket: self.settings.socket.clone().into_os_string().into(),
             job: job.0,
             token,
-            reconnect_ms: self.settings.keep_ms,
+            reconnect_ms: self.settings.delays.keep_ms,
         });
         if launch.steps.allocation.is_some() {
             // What the script starts asks the daemon that knows it, whichever it was submitted to.
