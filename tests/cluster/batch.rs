@@ -195,6 +195,106 @@ fn array_runs_each_task_and_is_over_with_the_last() {
 }
 
 #[test]
+fn start_rules_keep_a_job_waiting() {
+    let cluster = Cluster::up("batch-rules", 3, &[&["--slots", "1"], &SLOWLY_LOST[..]].concat());
+    let submit = |words: &[&str]| cluster.tutti(&[&["submit", "-o", "none"], words].concat());
+    submit(&["--name", "one", "-n", "1", RANK, "hang"]).expect_success();
+    submit(&["--name", "one", "--after-same-name", "-n", "1", "true"]).expect_success();
+    submit(&["--name", "other", "--after-same-name", "-n", "1", "true"]).expect_success();
+    submit(&["--begin", "+1d", "-n", "1", "true"]).expect_success();
+    submit(&["--begin", "2001-01-01", "-n", "1", "true"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "3", "5"]).code(), 0);
+    cluster.replace(0);
+    let behind = "until job 1, which has the same name, is over (--after-same-name)";
+    await_that("both wait", || waits(&cluster, 2) == behind && waits(&cluster, 4).contains("--begin"));
+    assert!(status_line(&cluster, 4, "begin").starts_with("not before 20"), "{}", cluster.job(4));
+    cluster.tutti(&["kill", "1", "4"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "2"]).code(), 0);
+    // Slots are shared, but for these nodes; all three cannot be had without one of them.
+    submit(&["--exclude", "node0,node2", "-N", "1", "-n", "1", "--exclusive", RANK, "hang"]).expect_success();
+    await_that("it runs", || cluster.job(6).contains("\"running\""));
+    assert!(cluster.job(6).contains("\"node1\""), "{}", cluster.job(6));
+    submit(&["--exclude", "node0,node2", "-n", "1", "true"]).expect_success();
+    await_that("it waits for the only node", || !waits(&cluster, 7).is_empty());
+    cluster.tutti(&["kill", "6"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "7"]).code(), 0);
+    let refused = |words: &[&str], line: &str| {
+        let ran = submit(words);
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+        assert!(ran.stderr.contains(line), "{ran}");
+    };
+    refused(&["--exclude", "nowhere", "true"], "nowhere is not a node of this cluster");
+    refused(&["--exclude", "node1", "--host", "node1", "-n", "1", "true"], "--exclude names node1");
+    refused(&["--exclude", "node1", "-N", "3", "-n", "3", "true"], "nodes");
+    refused(&["--after-same-name", "-n", "1", "true"], "--name NAME");
+    refused(&["--signal", "USR1@10", "-n", "1", "true"], "--time LIMIT");
+}
+
+/// The signal comes once, to all ranks, also under the next controller, and the job goes on.
+#[test]
+fn signal_comes_before_the_time_limit() {
+    let cluster = Cluster::up("batch-warned", 2, &SLOWLY_LOST);
+    // Long enough for a shell to begin, on a crowded machine too.
+    let script = "trap 'echo warned' USR1; until [ -e go ]; do sleep 0.05; done";
+    let words = ["submit", "--time", "1h", "--signal", "USR1@3585", "-N", "2", "-n", "2", "sh", "-c", script];
+    cluster.tutti(&words).expect_success();
+    // The shell may say of its `sleep`, which gets the signal too, that it has ended.
+    let file = || std::fs::read_to_string(cluster.folder.join("tutti-1.out")).unwrap_or_default();
+    let warned = || file().matches("warned").count();
+    await_that("both ranks are warned", || warned() == 2);
+    cluster.replace(0);
+    await_that("the next controller has the job", || cluster.job(1).contains("\"running\""));
+    std::fs::write(cluster.folder.join("go"), "").expect("our folder");
+    assert_eq!(cluster.tutti(&["wait", "1"]).code(), 0);
+    assert_eq!(warned(), 2, "{}", file());
+}
+
+#[test]
+fn changed_job_has_its_new_values_under_the_next_controller() {
+    let cluster = Cluster::up("batch-change", 2, &SLOWLY_LOST);
+    let submit =
+        |words: &[&str]| cluster.tutti(&[&["submit", "-o", "none"], words].concat()).expect_success();
+    submit(&["-n", "1", RANK, "hang"]);
+    submit(&["--begin", "+1d", "--time", "1h", "-n", "1", "true"]);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    cluster.tutti(&["change", "1", "--time", "2h", "--weight", "250", "--name", "new"]).expect_success();
+    cluster.tutti(&["change", "2", "--time", "3h", "--name", "later"]).expect_success();
+    let row = |job: u32| -> serde_json::Value {
+        let rows: serde_json::Value = serde_json::from_str(&cluster.job(job)).unwrap_or_default();
+        rows[0].clone()
+    };
+    let is_changed = || {
+        let (one, two) = (row(1), row(2));
+        one["limit_ms"] == 7_200_000
+            && one["weight"] == 250
+            && one["name"] == "new"
+            && two["limit_ms"] == 10_800_000
+            && two["name"] == "later"
+    };
+    await_that("both have their values", is_changed);
+    cluster.replace(0);
+    await_that("the next controller has them", is_changed);
+    // It has run for longer than that.
+    cluster.tutti(&["change", "1", "--time", "1s"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "1"]).code(), 124);
+    cluster.tutti(&["change", "2", "--begin", "now"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "2"]).code(), 0);
+    let refused = |words: &[&str], code: i32, line: &str| {
+        let ran = cluster.tutti(words);
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (code, 1), "{ran}");
+        assert!(ran.stderr.contains(line), "{ran}");
+    };
+    refused(&["change", "1", "--time", "1h"], 1, "job 1 is over");
+    refused(&["change", "99", "--time", "1h"], 1, "there is no job 99");
+    refused(&["change", "1"], 2, "");
+    refused(&["change", "1", "--time", "soon"], 2, "a time above 0");
+    submit(&["-n", "1", RANK, "hang"]);
+    await_that("it runs", || cluster.job(3).contains("\"running\""));
+    refused(&["change", "3", "--weight", "0"], 1, "from 1 to 10000");
+    refused(&["change", "3", "--begin", "+1h"], 1, "has its nodes already");
+}
+
+#[test]
 fn time_limit_excludes_suspended_time() {
     let cluster = Cluster::up("batch-suspended", 1, &[]);
     cluster.tutti(&["submit", "--time", "8s", "-n", "1", RANK, "hang"]).expect_success();

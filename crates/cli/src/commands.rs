@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use rustix::process::Signal;
 use serde_json::json;
 use tutti_os::stderr::{escape_control, print_line};
 use tutti_protocol::array::{Array, ArrayTask};
@@ -23,8 +22,8 @@ use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
 use crate::{
-    board, configuration, doctor, front, history, output, page, simulate, snapshot, stdout, timeline,
-    trace_op, up,
+    board, configuration, doctor, front, history, output, page, signals, simulate, snapshot, stdout,
+    timeline, trace_op, up,
 };
 use tutti_client::filter::Filter;
 use tutti_client::job_name::JobName;
@@ -34,6 +33,7 @@ use tutti_client::{others, states, users};
 
 mod account;
 mod advise;
+mod change;
 mod drain;
 mod logs;
 mod past;
@@ -54,7 +54,7 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 37] = [
+const USAGES: [&str; 38] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
@@ -62,7 +62,7 @@ const USAGES: [&str; 37] = [
     "ps [--all | --history] [-l] [--user USER] [--state STATE] [--json]",
     "top [-i SECONDS] [--user USER] [--state STATE] [--once | --json]",
     "status JOB [--json]",
-    "account [--user USER] [--last TIME] [--by-user] [--json]",
+    "account [--user USER] [--last TIME] [--by-user | --by-month] [--json]",
     "why JOB",
     "nodes [--json]",
     "drain NODE ... --why TEXT",
@@ -82,6 +82,7 @@ const USAGES: [&str; 37] = [
     "signal SIGNAL JOB ... [--json]",
     "kill [--kill-after SECONDS] JOB ... | --user USER [--json]",
     "hold JOB ... | --user USER [--json]",
+    "change JOB ... [--time LIMIT] [--weight N] [--name NAME] [--begin TIME]",
     "release JOB ... | --user USER [--json]",
     "config check [FILE] | config show",
     "reload",
@@ -229,6 +230,8 @@ enum Command {
     },
     /// Keep waiting jobs from getting nodes until they are released
     Hold(selection::Options),
+    /// Change limits and names of jobs that wait or run
+    Change(change::Options),
     /// Let held jobs have nodes again
     Release(selection::Options),
     /// Write and print the state of all channels of a job: messages in flight, which ranks wait for which
@@ -284,26 +287,6 @@ enum Command {
     /// Print the version
     Version,
 }
-
-/// Signals by name; any other by its number.
-const SIGNALS: [(&str, Signal); 16] = [
-    ("HUP", Signal::HUP),
-    ("INT", Signal::INT),
-    ("QUIT", Signal::QUIT),
-    ("ABRT", Signal::ABORT),
-    ("KILL", Signal::KILL),
-    ("USR1", Signal::USR1),
-    ("SEGV", Signal::SEGV),
-    ("USR2", Signal::USR2),
-    ("PIPE", Signal::PIPE),
-    ("ALRM", Signal::ALARM),
-    ("TERM", Signal::TERM),
-    ("CONT", Signal::CONT),
-    ("STOP", Signal::STOP),
-    ("TSTP", Signal::TSTP),
-    ("WINCH", Signal::WINCH),
-    ("XCPU", Signal::XCPU),
-];
 
 /// The whole command line of `tutti`, as its manual page and the shells see it.
 pub fn command_line() -> clap::Command {
@@ -394,7 +377,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Suspend(selection) => selection::control(&selection, Control::Suspend, "suspended"),
         Command::Resume(selection) => selection::control(&selection, Control::Resume, "resumed"),
         Command::Signal { signal, selection } => {
-            selection::control(&selection, Control::Signal(signal_number(&signal)?), "sent the signal")
+            selection::control(&selection, Control::Signal(signals::number(&signal)?), "sent the signal")
         }
         Command::Kill { selection, kill_after: None } => {
             selection::control(&selection, Control::Kill, "killed")
@@ -402,6 +385,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Kill { selection, kill_after: Some(after) } => {
             selection::control(&selection, Control::End(after.as_millis() as u64), "asked to end")
         }
+        Command::Change(options) => change::run(&options),
         Command::Hold(selection) => selection::control(&selection, Control::Hold, "held"),
         Command::Release(selection) => selection::control(&selection, Control::Release, "released"),
         Command::Snapshot(options) => snapshot::run(&options),
@@ -554,15 +538,6 @@ fn kill_after(text: &str) -> Result<Duration, String> {
     options::seconds(text).ok_or_else(|| format!("{} is expected", options::SECONDS))
 }
 
-/// A signal's number from its name, with or without SIG, or its number.
-fn signal_number(text: &str) -> Result<u32, String> {
-    let name = text.to_ascii_uppercase();
-    let name = name.strip_prefix("SIG").unwrap_or(&name);
-    let number = SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, signal)| signal.as_raw() as u32);
-    let number = number.or_else(|| name.parse().ok()).filter(|number| (1..=64).contains(number));
-    number.ok_or_else(|| format!("{text:?} is not a signal"))
-}
-
 fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
     let mut table = vec![
         ["JOB", "STATE", "RANKS", "NODES", "TIME", "USER", "TURNS", "NAME", "COMMAND"]
@@ -689,6 +664,9 @@ fn print_status(rows: &[JobRow]) -> String {
         }
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
+        }
+        if let Some(begin_ms) = row.begins_ms() {
+            text.push_str(&format!("begin    not before {}\n", instant(begin_ms)));
         }
         if let Some(array) = row.array() {
             text.push_str(&format!("array    {array}\n"));

@@ -258,6 +258,10 @@ fn with_script(request: Request, arguments: &[OsString]) -> Result<(Request, Hea
         if !given.batch.after.is_empty() {
             both.batch.after.clone_from(&given.batch.after);
         }
+        let excluded = &given.batch.rules().excluded;
+        if !excluded.is_empty() {
+            both.batch.rules_mut().excluded.clone_from(excluded);
+        }
     }
     Ok((both, head))
 }

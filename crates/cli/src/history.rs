@@ -196,6 +196,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         step_of: None,
         on_hold: None,
         in_array: Default::default(),
+        not_before_ms: None,
     }
 }
 

@@ -24,6 +24,7 @@ mod output;
 mod page;
 mod program;
 mod script;
+mod signals;
 mod simulate;
 mod snapshot;
 mod starter;

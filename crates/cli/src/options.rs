@@ -9,8 +9,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
+use tutti_client::moments;
 use tutti_protocol::array::{Array, InArray};
-use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, IDLE_DEFAULT_MS, OnDeadlock, OnIdle};
+use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, IDLE_DEFAULT_MS, OnDeadlock, OnIdle, Warning};
 use tutti_protocol::terms::Terms;
 use tutti_protocol::wire::{Binding, Inherits, Input};
 use tutti_protocol::{size, time_limit};
@@ -18,7 +19,7 @@ use tutti_sched::JobId;
 use tutti_shm::ticket::INITIAL_HANDLER_VARIABLE;
 
 use crate::library::Choice;
-use crate::suggest;
+use crate::{signals, suggest};
 
 mod completed;
 mod table;
@@ -217,6 +218,18 @@ pub enum OptionError {
     /// A colon with nothing behind or before it.
     #[error("a program is missing beside the colon")]
     NoProgramAtColon,
+}
+
+/// `--signal SIG` without a time.
+const WARNING_DEFAULT_S: u64 = 60;
+
+/// A signal so many ms before the time limit: `USR1@120`.
+fn warning(text: &str) -> Option<Warning> {
+    let (signal, before) =
+        text.split_once('@').map_or((text, None), |(signal, before)| (signal, Some(before)));
+    let before_s: u64 = before.map_or(Some(WARNING_DEFAULT_S), |before| before.parse().ok())?;
+    let before_ms = before_s.checked_mul(1000)?;
+    signals::number(signal).ok().map(|signal| Warning { signal, before_ms })
 }
 
 /// What the user may have meant.
@@ -627,6 +640,23 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             if options.batch.after.len() > BATCH_AFTER_MAX {
                 return Err(wrong("256 jobs at most"));
             }
+        }
+        Key::AfterSameName => options.batch.rules_mut().behind_same_name = true,
+        Key::Begin => {
+            let begin_ms = moments::moment(&text()).ok_or_else(|| wrong(moments::BEGIN_EXPECTED))?;
+            options.batch.rules_mut().begin_ms = Some(begin_ms);
+        }
+        Key::Exclude => {
+            let names: Vec<String> = text().split(',').map(|name| name.trim().to_owned()).collect();
+            if names.iter().any(String::is_empty) {
+                return Err(wrong("names of nodes with commas between them"));
+            }
+            options.batch.rules_mut().excluded.extend(names);
+        }
+        Key::Signal => {
+            let warning =
+                warning(&text()).ok_or_else(|| wrong("a signal, or SIG@SECONDS such as USR1@120"))?;
+            options.batch.set_warning(warning);
         }
         Key::Array => {
             let array = Array::parse(&text()).map_err(|text| OptionError::Array(name.to_owned(), text))?;

@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tutti_protocol::time_limit;
+
 /// A moment of this machine's time zone, to the second.
 pub fn instant(ms: u64) -> String {
     let moment = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
@@ -28,6 +30,36 @@ pub fn parse(text: &str, now_ms: u64) -> Option<u64> {
     Some(now_ms.saturating_sub(ago.as_millis() as u64))
 }
 
+/// What [`moment`] reads, for the line about what cannot be read.
+pub const BEGIN_EXPECTED: &str = "a time such as +2h, 17:30, 2026-12-24 or 2026-12-24T17:30";
+
+/// Reads a time, in ms since 1970: from now on (`+2h`, `now+30m`, `now`), of this day or the next (`17:30`),
+/// or a date with or without a time of this machine's zone. None: it is none.
+pub fn moment(text: &str) -> Option<u64> {
+    moment_from(text, &jiff::ZonedDateTime::now())
+}
+
+fn moment_from(text: &str, now: &jiff::ZonedDateTime) -> Option<u64> {
+    let now_ms = u64::try_from(now.timestamp().as_millisecond()).ok()?;
+    if text == "now" {
+        return Some(now_ms);
+    }
+    if let Some(after) = text.strip_prefix("now").unwrap_or(text).strip_prefix('+') {
+        return now_ms.checked_add(u64::try_from(time_limit::parse(after)?.as_millis()).ok()?);
+    }
+    let zone = || now.time_zone().clone();
+    let found = if text.contains('-') {
+        let date: jiff::civil::DateTime = text.parse().ok()?;
+        date.to_zoned_datetime(zone()).ok()?
+    } else {
+        let time = text.contains(':').then(|| text.parse::<jiff::civil::Time>().ok())??;
+        let today = now.date().to_datetime(time).to_zoned_datetime(zone()).ok()?;
+        let tomorrow = || now.date().tomorrow().ok()?.to_datetime(time).to_zoned_datetime(zone()).ok();
+        if today < *now { tomorrow()? } else { today }
+    };
+    u64::try_from(found.timestamp().as_millisecond()).ok()
+}
+
 /// From a moment to another, or to now: minutes and seconds, with hours where there are any.
 pub fn elapsed(since_ms: u64, until_ms: Option<u64>) -> String {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
@@ -51,6 +83,30 @@ mod tests {
         assert_eq!(parse("2026-11-28T01:30:05", 0), Some(day + 90 * 60 * 1000 + 5000));
         for wrong in ["", "yesterday", "90", "2026-13-01", "-1h", "1e9d"] {
             assert_eq!(parse(wrong, 0), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn moments_are_from_now_on_of_the_day_or_of_a_date() {
+        let now: jiff::ZonedDateTime = "2026-11-28T23:00:00+00:00[UTC]".parse().expect("a time");
+        let of = |text: &str| {
+            let ms = moment_from(text, &now)?;
+            Some(jiff::Timestamp::from_millisecond(ms as i64).expect("a time").to_string())
+        };
+        for (text, expected) in [
+            ("now", "2026-11-28T23:00:00Z"),
+            ("+2h", "2026-11-29T01:00:00Z"),
+            ("now+90s", "2026-11-28T23:01:30Z"),
+            ("23:30", "2026-11-28T23:30:00Z"),
+            ("07:15", "2026-11-29T07:15:00Z"),
+            ("07:15:30", "2026-11-29T07:15:30Z"),
+            ("2026-12-24", "2026-12-24T00:00:00Z"),
+            ("2026-12-24T17:30", "2026-12-24T17:30:00Z"),
+        ] {
+            assert_eq!(of(text).as_deref(), Some(expected), "{text}");
+        }
+        for wrong in ["", "+", "soon", "25:00", "2026-13-01", "+-3m", "12"] {
+            assert_eq!(of(wrong), None, "{wrong}");
         }
     }
 }

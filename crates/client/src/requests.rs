@@ -224,8 +224,14 @@ pub struct Frames {
 impl Frames {
     /// The answer; until it comes, one line tells what is waited for. A query ends without one.
     fn answer(&mut self, request: &Request, notify: &mut dyn FnMut(&str)) -> Result<Option<Answer>, String> {
-        let changes =
-            matches!(request, Request::Submit(_) | Request::Control(..) | Request::Down | Request::Wait(_));
+        let changes = matches!(
+            request,
+            Request::Submit(_)
+                | Request::Control(..)
+                | Request::Change(..)
+                | Request::Down
+                | Request::Wait(_)
+        );
         let daemon = rustix::net::sockopt::socket_peercred(&self.stream)
             .map_or(0, |peer| peer.pid.as_raw_nonzero().get());
         let waits = matches!(request, Request::Wait(_));

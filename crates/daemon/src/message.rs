@@ -48,7 +48,7 @@ pub use tutti_protocol::environment::{Environment, Environments};
 pub use tutti_protocol::output;
 pub use tutti_protocol::terms::Terms;
 pub use tutti_protocol::users::{
-    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Script, Submit, Suspended,
+    Answer, Change, Control, Host, JobRow, JobState, NodeRow, Request, Script, Submit, Suspended,
 };
 
 /// From daemon to daemon.
@@ -572,6 +572,44 @@ pub struct Order {
     /// The job had terminated as of the hold of this number: its ranks are told.
     #[serde(default)]
     pub(crate) terminated_hold: Option<u64>,
+    /// Values that were changed since its submission, for a controller that takes it over.
+    #[serde(default)]
+    pub amended: Amended,
+}
+
+/// Values of a job that were changed since its submission.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amended(Change);
+
+impl Amended {
+    /// Takes what a change names; the rest stays.
+    pub fn add(&mut self, change: &Change) {
+        let Change { time_ms, weight, name, begin_ms } = change.clone();
+        let known = &mut self.0;
+        (known.time_ms, known.weight) = (time_ms.or(known.time_ms), weight.or(known.weight));
+        (known.name, known.begin_ms) = (name.or(known.name.take()), begin_ms.or(known.begin_ms));
+    }
+
+    /// Gives a job these values.
+    pub fn apply(&self, launch: &mut Launch) {
+        let Change { time_ms, weight, name, begin_ms } = self.0.clone();
+        let mut batch = std::mem::take(&mut launch.batch);
+        if time_ms.is_some() {
+            batch.time_ms = time_ms;
+            batch.timeout_ms = None;
+            batch.time_from.clear();
+        }
+        if let Some(weight) = weight {
+            (launch.terms.weight, batch.weight) = (weight, Some(weight));
+        }
+        if let Some(name) = name {
+            batch.name = name;
+        }
+        if begin_ms.is_some() {
+            batch.rules_mut().begin_ms = begin_ms;
+        }
+        launch.batch = batch.cleaned();
+    }
 }
 
 impl Order {
@@ -583,6 +621,39 @@ impl Order {
     /// The job had terminated as of the hold of this number.
     pub(crate) fn set_terminated(&mut self, hold: u64) {
         self.terminated_hold = Some(hold);
+    }
+
+    /// An order to run a job that was just submitted.
+    pub fn of(launch: Arc<Launch>) -> Self {
+        Order {
+            version: 1,
+            launch: Some(launch),
+            peers: None,
+            run: Run::Go,
+            hold: None,
+            leave: false,
+            window: None,
+            signals: Vec::new(),
+            fence: Arc::default(),
+            spawn: Arc::default(),
+            stuck: None,
+            clock: Clock::default(),
+            end: None,
+            renewed: Vec::new(),
+            forget: false,
+            terminated_hold: None,
+            amended: Amended::default(),
+        }
+    }
+
+    /// Values that were changed since the job's submission.
+    pub fn amended(&self) -> &Amended {
+        &self.amended
+    }
+
+    /// The same, to be changed.
+    pub fn amended_mut(&mut self) -> &mut Amended {
+        &mut self.amended
     }
 
     /// The daemon that is to start the part of a node of the job, and how many were to before it.
@@ -611,6 +682,9 @@ pub struct Clock {
     /// A user ends it: KILL comes so long after TERM, in ms.
     #[serde(default)]
     pub grace_ms: Option<u64>,
+    /// Its ranks have got the signal that they are to get before the limit.
+    #[serde(default)]
+    pub warned: bool,
 }
 
 impl Clock {

@@ -96,6 +96,9 @@ pub struct Batch {
     /// bytes at most.
     #[serde(default)]
     pub annotation: String,
+    /// A signal before its time limit.
+    #[serde(default)]
+    pub before_limit: Option<Warning>,
 }
 
 /// Conditions under which a job starts, besides the ends of others.
@@ -103,7 +106,29 @@ pub struct Batch {
 pub struct StartRules {
     /// Set for a job that is held from its submission on (`--hold`).
     pub held: bool,
+    /// It gets no nodes before this time, in ms since 1970 (`--begin`).
+    #[serde(default)]
+    pub begin_ms: Option<u64>,
+    /// Set for a job that gets no nodes while an earlier job of its user and name is not over
+    /// (`--after-same-name`).
+    #[serde(default)]
+    pub behind_same_name: bool,
+    /// Names of nodes on which it gets no ranks (`--exclude`).
+    #[serde(default)]
+    pub excluded: Vec<String>,
 }
+
+/// A signal that all ranks get before the time limit (`--signal`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// Number of the signal.
+    pub signal: u32,
+    /// So long before the limit, in ms.
+    pub before_ms: u64,
+}
+
+/// Nodes that a job may exclude, at most.
+pub const EXCLUDED_MAX: usize = 4096;
 
 /// A job that another one waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,6 +189,17 @@ impl Batch {
     #[must_use]
     pub fn array_task(&self) -> Option<ArrayTask> {
         if let InArray::Task(task) = self.array_part { Some(task) } else { None }
+    }
+
+    /// A signal that its ranks get before its time limit.
+    #[must_use]
+    pub fn warning(&self) -> Option<Warning> {
+        self.before_limit
+    }
+
+    /// Has its ranks get a signal before its time limit.
+    pub fn set_warning(&mut self, warning: Warning) {
+        self.before_limit = Some(warning);
     }
 
     /// Part that it has in an array.

@@ -67,6 +67,33 @@ pub enum Request {
     Token,
     /// The same as [`Self::Logs`] for the user of a token.
     LogsFor(JobId, String),
+    /// A job gets other values.
+    Change(JobId, Change),
+}
+
+/// Values that a job gets in place of those that it has; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// How long its ranks may run, in ms.
+    pub time_ms: Option<u64>,
+    /// Its share of the time.
+    pub weight: Option<u32>,
+    /// What its user calls it.
+    pub name: Option<String>,
+    /// When it may get nodes, in ms since 1970; of a job that waits.
+    pub begin_ms: Option<u64>,
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let values = [
+            self.time_ms.map(|ms| format!("--time {}", crate::time_limit::text_ms(ms))),
+            self.weight.map(|weight| format!("--weight {weight}")),
+            self.name.as_ref().map(|name| format!("--name {name}")),
+            self.begin_ms.map(|ms| format!("--begin {ms} ms")),
+        ];
+        f.write_str(&values.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    }
 }
 
 /// Characters of the reason for which a node is drained, at most.
@@ -384,6 +411,9 @@ pub struct JobRow {
     /// Text that the program which submitted it keeps with it; empty: none.
     #[serde(default)]
     pub kept_note: String,
+    /// It gets no nodes before this time, in ms since 1970; said while it waits.
+    #[serde(default)]
+    pub not_before_ms: Option<u64>,
 }
 
 impl JobRow {
@@ -403,6 +433,12 @@ impl JobRow {
     #[must_use]
     pub fn number(&self) -> String {
         self.array_task().map_or_else(|| self.job.to_string(), |task| task.to_string())
+    }
+
+    /// When it may get nodes, in ms since 1970; none: at once, or it has them.
+    #[must_use]
+    pub fn begins_ms(&self) -> Option<u64> {
+        self.not_before_ms
     }
 
     /// Since when it is held, and by which user; none: it is not, or has its nodes.

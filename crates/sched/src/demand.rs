@@ -103,6 +103,9 @@ pub struct Demand {
     /// It is a filler: it has turns only while no job that is none wants one.
     #[serde(default)]
     pub fill: bool,
+    /// Nodes that it is not to have.
+    #[serde(default)]
+    pub avoided: Vec<NodeId>,
 }
 
 /// Whose a job is.
@@ -136,7 +139,21 @@ impl Demand {
             holder: Holder::default(),
             phases: None,
             fill: false,
+            avoided: Vec::new(),
         }
+    }
+
+    /// The same, on none of these nodes.
+    #[must_use]
+    pub fn avoiding(mut self, nodes: Vec<NodeId>) -> Self {
+        self.avoided = nodes;
+        self
+    }
+
+    /// Whether it is not to have ranks on a node.
+    #[must_use]
+    pub fn avoids(&self, node: NodeId) -> bool {
+        self.avoided.contains(&node)
     }
 
     /// It shares the slots of its node with others.

@@ -108,7 +108,7 @@ impl Machine {
     /// Ranks that a node takes of this job.
     pub(crate) fn ranks_most(&self, node: NodeId, demand: &Demand) -> u32 {
         match self.node(node) {
-            Some(known) if known.here && known.slots > 0 => {
+            Some(known) if known.here && known.slots > 0 && !demand.avoids(node) => {
                 if demand.oversubscribe {
                     RANKS_MAX
                 } else {
@@ -134,7 +134,9 @@ impl Machine {
     /// True if a part of the job could come to this node if it were empty.
     fn could_admit(&self, node: NodeId, demand: &Demand) -> bool {
         self.node(node).is_some_and(|known| {
-            known.here && (known.memory_bytes == 0 || demand.memory_bytes <= known.memory_bytes)
+            known.here
+                && !demand.avoids(node)
+                && (known.memory_bytes == 0 || demand.memory_bytes <= known.memory_bytes)
         })
     }
 

@@ -29,6 +29,9 @@ pub(super) struct Options {
     /// A line for each user instead of each job
     #[arg(long)]
     by_user: bool,
+    /// A line for each user and month in which jobs began, by this machine's time
+    #[arg(long, conflicts_with = "by_user")]
+    by_month: bool,
     /// For scripts
     #[arg(long)]
     json: bool,
@@ -57,9 +60,11 @@ struct Account {
     command: String,
 }
 
-/// The jobs of a user together.
+/// The jobs of a user together, or those of a month.
 #[derive(Clone, Debug, Default, Serialize)]
 struct OfUser {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    month: String,
     user: String,
     uid: u32,
     jobs: u64,
@@ -94,7 +99,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, String> {
     let asked = rows.iter().filter(|row| is_asked(row));
     let accounts: Vec<Account> = asked.map(|row| account(row, used.get(&row.job).copied(), now_ms)).collect();
     if options.by_user {
-        return Ok(show(&by_user(&accounts), options.json, print_users));
+        return Ok(show(&by_user(&accounts, |_| String::new()), options.json, print_users));
+    }
+    if options.by_month {
+        return Ok(show(&by_user(&accounts, month_of), options.json, print_months));
     }
     Ok(show(&accounts, options.json, print_jobs))
 }
@@ -129,11 +137,18 @@ fn account(row: &JobRow, used: Option<Used>, now_ms: u64) -> Account {
     }
 }
 
-fn by_user(accounts: &[Account]) -> Vec<OfUser> {
-    let mut users: BTreeMap<u32, OfUser> = BTreeMap::new();
+/// The month in which a job began: `2026-11`.
+fn month_of(one: &Account) -> String {
+    let start = one.start_ms.map(instant).unwrap_or_default();
+    start.get(.."2026-11".len()).unwrap_or_default().to_owned()
+}
+
+fn by_user(accounts: &[Account], month_of: impl Fn(&Account) -> String) -> Vec<OfUser> {
+    let mut users: BTreeMap<(String, u32), OfUser> = BTreeMap::new();
     for one in accounts {
-        let of_user = users.entry(one.uid).or_default();
-        (of_user.user, of_user.uid) = (one.user.clone(), one.uid);
+        let month = month_of(one);
+        let of_user = users.entry((month.clone(), one.uid)).or_default();
+        (of_user.month, of_user.user, of_user.uid) = (month, one.user.clone(), one.uid);
         of_user.jobs += 1;
         of_user.failed += u64::from(one.status.is_some_and(|status| status != 0));
         of_user.rank_ms += one.elapsed_ms * one.ranks;
@@ -174,20 +189,29 @@ fn print_jobs(accounts: &[Account]) -> String {
     aligned(&table, &right)
 }
 
+const OF_USER: [&str; 6] = ["USER", "JOBS", "FAILED", "RANKS*TIME", "CPU", "LARGEST"];
+
+fn words(one: &OfUser) -> [String; 6] {
+    [
+        one.user.clone(),
+        one.jobs.to_string(),
+        one.failed.to_string(),
+        elapsed(0, Some(one.rank_ms)),
+        time_of(one.cpu_ms),
+        rounded(one.largest_bytes),
+    ]
+}
+
 fn print_users(users: &[OfUser]) -> String {
-    let title = ["USER", "JOBS", "FAILED", "RANKS*TIME", "CPU", "LARGEST"];
-    let mut table = vec![title.map(str::to_owned).to_vec()];
-    for one in users {
-        table.push(vec![
-            one.user.clone(),
-            one.jobs.to_string(),
-            one.failed.to_string(),
-            elapsed(0, Some(one.rank_ms)),
-            time_of(one.cpu_ms),
-            rounded(one.largest_bytes),
-        ]);
-    }
+    let mut table = vec![OF_USER.map(str::to_owned).to_vec()];
+    table.extend(users.iter().map(|one| words(one).to_vec()));
     aligned(&table, &[false, true, true, true, true, true])
+}
+
+fn print_months(months: &[OfUser]) -> String {
+    let mut table = vec![[&["MONTH"], &OF_USER[..]].concat().iter().map(|word| (*word).to_owned()).collect()];
+    table.extend(months.iter().map(|one| [std::slice::from_ref(&one.month), &words(one)[..]].concat()));
+    aligned(&table, &[false, false, true, true, true, true, true])
 }
 
 /// An amount of memory to the MiB.
@@ -220,11 +244,25 @@ mod tests {
 
     #[test]
     fn account_of_users_sums_their_jobs() {
-        let users = by_user(&[one(1, 7, 1000, 0), one(2, 8, 10, 1), one(3, 7, 3_600_000, 0)]);
+        let jobs = [one(1, 7, 1000, 0), one(2, 8, 10, 1), one(3, 7, 3_600_000, 0)];
+        let users = by_user(&jobs, |_| String::new());
         let shown = print_users(&users);
         let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["7", "2", "0", "4:00:04", "30:00", "3M"]);
         assert_eq!(lines[2], ["8", "1", "1", "0:00", "0.00", "2M"]);
+    }
+
+    #[test]
+    fn account_of_months_has_each_user_in_each_month() {
+        let day_ms = 24 * 3_600_000;
+        let late = Account { start_ms: Some(60 * day_ms), ..one(3, 7, 2000, 0) };
+        let early = Account { start_ms: Some(15 * day_ms), ..one(1, 7, 1000, 1) };
+        let other = Account { start_ms: Some(15 * day_ms), ..one(2, 8, 10, 0) };
+        let shown = print_months(&by_user(&[early, other, late], month_of));
+        let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], ["1970-01", "7", "1", "1", "0:04", "0.50", "1M"]);
+        assert_eq!(lines[2][..2], ["1970-01", "8"]);
+        assert_eq!(lines[3], ["1970-03", "7", "1", "0", "0:08", "1.00", "3M"]);
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod allowance;
 mod answers;
 mod arrays;
 mod bounds;
+mod change;
 mod configuration;
 mod connections;
 mod dependencies;
@@ -56,6 +57,7 @@ mod requests;
 mod scheduler;
 mod shares;
 mod snapshot;
+mod start_rules;
 mod steps;
 mod stillness;
 mod stuck;
@@ -244,6 +246,7 @@ impl Controller {
         let (was_started, reported, was_over) = (job.reported_started, job.notices.len(), job.over);
         job.judge_dependencies();
         job.judge_array();
+        let warning = job.judge_warning(now.boot_ms);
         let has_reached_limit = job.judge_limit(now.boot_ms, has_steps);
         let none = BTreeMap::new();
         let states = relay.states(id).unwrap_or(&none);
@@ -298,6 +301,9 @@ impl Controller {
             log::log(local, out, id, event);
             self.jobs.forget_oldest();
         }
+        if let Some(signal) = warning {
+            self.warn_steps(local, relay, out, id, signal);
+        }
         if has_reached_limit {
             self.end_steps_at_limit(local, relay, out, id);
         }
@@ -316,6 +322,26 @@ impl Controller {
             self.retry_waiting();
         }
         self.send_reports(local, out, id);
+    }
+
+    /// A job is near its time limit: its steps get the signal that it gets.
+    fn warn_steps(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        owner: JobId,
+        signal: u32,
+    ) {
+        let text =
+            format!("signal {signal} ({}) before the time limit", tutti_os::signal_name(signal as i32));
+        log::log(local, out, owner, JobEvent { event: "warned", text, ..JobEvent::default() });
+        for id in self.steps_of(owner) {
+            if let Some(step) = self.jobs.get_mut(id) {
+                step.signal(signal);
+            }
+            self.publish(relay, id);
+        }
     }
 
     /// A job has reached its time limit: its steps get the signal now, and its script later.
@@ -484,7 +510,7 @@ impl Controller {
     /// The jobs that are to be judged since time has passed.
     pub(super) fn take_due(&mut self, local: &LocalNode) -> BTreeSet<JobId> {
         let Some(members) = &local.members else { return BTreeSet::new() };
-        self.jobs.take_due(members, local.now_ms, local.boot_ms)
+        self.jobs.take_due(members, local.now_ms, local.clocks())
     }
 }
 

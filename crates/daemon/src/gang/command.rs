@@ -83,6 +83,8 @@ pub enum Command {
     JobOver(JobId),
     /// On the controller: a job that waits wants no nodes any more; it is answered.
     Withdraw(JobId),
+    /// On the controller: a job has another weight.
+    Weight(JobId, u32),
     /// On the controller: a job is suspended, or goes on.
     Suspend(JobId, bool),
     /// On the controller: two jobs are connected to each other, or no longer.

@@ -361,6 +361,10 @@ impl SwitchThread {
                 controller.handle_job_ended(now_ns, job);
                 admission.withdraw(now_ns, controller.scheduler_mut(), job);
             }
+            Command::Weight(job, weight) => {
+                // One out of range was refused before.
+                let _ = controller.scheduler_mut().set_weight(now_ns, job, weight);
+            }
             Command::Suspend(job, true) => controller.suspend(now_ns, job),
             Command::Suspend(job, false) => controller.resume(now_ns, job),
             Command::Connected(one, other, connected) => {

@@ -21,7 +21,7 @@ use super::arrays::FullArrays;
 use super::job::JobRecord;
 use crate::core::local::LocalNode;
 use crate::members::{Members, NodeId};
-use crate::message::{Account, Host, JobId, Launch, Submit, User};
+use crate::message::{Account, Change, Host, JobId, Launch, Submit, User};
 use tutti_protocol::config::schema::MEMORY_PER_NODE;
 use tutti_protocol::config::values::duration_text;
 
@@ -265,6 +265,35 @@ impl Controller {
         Ok(())
     }
 
+    /// Other values of a job are within what its user may have.
+    ///
+    /// # Errors
+    /// When they are not: a text for the user.
+    pub(super) fn check_changed(
+        &self,
+        local: &LocalNode,
+        user: User,
+        queue: &str,
+        change: &Change,
+    ) -> Result<(), String> {
+        let person = Person::of(local, user);
+        if let Some(ms) = change.time_ms {
+            let of_queue = self.rules.queues.get(queue).and_then(|of_queue| {
+                let place = format!("[queue.{queue}] in {}:{}", self.rules.path, of_queue.0.line("time"));
+                Some((of_queue.time_ms()?, place))
+            });
+            let of_user =
+                person.limits(&self.rules, "time").into_iter().map(|(_, most_ms, place)| (most_ms, place));
+            for (most_ms, place) in of_queue.into_iter().chain(of_user) {
+                if ms > most_ms {
+                    let (wanted, most) = (duration_text(ms), duration_text(most_ms));
+                    return Err(format!("--time: {wanted} is more than the {most} of {place}"));
+                }
+            }
+        }
+        change.weight.map_or(Ok(()), |weight| self.check_weight(&person, weight))
+    }
+
     fn check_weight(&self, person: &Person, weight: u32) -> Result<(), String> {
         for (scope, most, place) in person.limits(&self.rules, "weight_max") {
             if u64::from(weight) > most {
@@ -370,6 +399,10 @@ impl Controller {
             (!batch.queue.is_empty(), "--queue"),
             (!batch.after.is_empty(), "--after"),
             (batch.rules().held, "--hold"),
+            (batch.rules().begin_ms.is_some(), "--begin"),
+            (batch.rules().behind_same_name, "--after-same-name"),
+            (!batch.rules().excluded.is_empty(), "--exclude"),
+            (batch.warning().is_some(), "--signal"),
         ];
         if let Some((_, option)) = asks.into_iter().find(|(asks, _)| *asks) {
             return Some(format!("{option} is for jobs that are given to the cluster"));

@@ -16,7 +16,7 @@ use crate::core::clocks::Clocks;
 use crate::members::{Members, NodeId};
 use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
-    Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, SpawnOrder,
+    End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, SpawnOrder,
 };
 
 mod starting;
@@ -148,24 +148,7 @@ impl JobRecord {
     pub(super) fn new(id: JobId, launch: Launch) -> Self {
         let detached = launch.detached;
         let launch = Arc::new(launch);
-        let order = Order {
-            version: 1,
-            launch: Some(Arc::clone(&launch)),
-            peers: None,
-            run: Run::Go,
-            hold: None,
-            leave: false,
-            window: None,
-            signals: Vec::new(),
-            fence: Arc::default(),
-            spawn: Arc::default(),
-            stuck: None,
-            clock: Clock::default(),
-            end: None,
-            renewed: Vec::new(),
-            forget: false,
-            terminated_hold: None,
-        };
+        let order = Order::of(Arc::clone(&launch));
         JobRecord {
             id,
             command: command(&launch),
@@ -253,6 +236,7 @@ impl JobRecord {
         let known = &mut self.order;
         if order.version >= known.version {
             known.clock = order.clock;
+            *known.amended_mut() = order.amended().clone();
         }
         known.version = known.version.max(order.version);
         known.run = known.run.max(order.run);
@@ -281,6 +265,7 @@ impl JobRecord {
             self.ends_well = end.by.is_some() && end.status == 0;
             self.record_status(end.status);
         }
+        self.apply_amended();
         self.learn_clock();
     }
 

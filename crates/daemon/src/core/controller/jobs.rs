@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tutti_protocol::wire::Report;
 
 use super::job::JobRecord;
+use crate::core::clocks::Clocks;
 use crate::core::fair::fair_share;
 use crate::members::{Members, NodeId};
 use crate::message::{Account, Answer, JobId, User};
@@ -31,6 +32,8 @@ pub(super) struct Jobs {
     pub(super) pending: BTreeSet<JobId>,
     next_job: u64,
     started_at_ms: u64,
+    /// The time of the clock when jobs were looked at last.
+    looked_ms: u64,
     /// First job of this incarnation: earlier ones that are not known are an earlier controller's.
     first_job: u64,
 }
@@ -43,6 +46,7 @@ impl Jobs {
             pending: BTreeSet::new(),
             next_job: first_job,
             started_at_ms: now_ms,
+            looked_ms: 0,
             first_job,
         }
     }
@@ -204,7 +208,9 @@ impl Jobs {
     }
 
     /// The jobs that are to be judged since time has passed.
-    pub(super) fn take_due(&mut self, members: &Members, now_ms: u64, boot_ms: u64) -> BTreeSet<JobId> {
+    pub(super) fn take_due(&mut self, members: &Members, now_ms: u64, now: Clocks) -> BTreeSet<JobId> {
+        let Clocks { wall_ms, boot_ms } = now;
+        let since_ms = std::mem::replace(&mut self.looked_ms, wall_ms);
         // A job of an earlier controller ends if a node of it does not come back.
         let mut absent = BTreeSet::new();
         for job in self.records.values_mut().filter(|job| !job.order.forget) {
@@ -222,6 +228,7 @@ impl Jobs {
             |job: &JobRecord| job.received < job.notices.len() as u64 && now_ms >= job.sent_ms + RESEND_MS;
         let is_due = |job: &JobRecord| {
             let is_late = job.is_past_limit(boot_ms) || job.is_term_due(boot_ms);
+            let is_late = is_late || job.is_warning_due(boot_ms) || job.is_begin_due(since_ms, wall_ms);
             unheard(job) || job.taking.is_some() || job.stuck.is_due(now_ms) || is_late
         };
         let mut ids = std::mem::take(&mut self.pending);

@@ -99,6 +99,25 @@ impl JobRecord {
         clock.grace_ms = Some(clock.grace_ms.map_or(kill_after_ms, |ms| ms.min(kill_after_ms)));
     }
 
+    /// Its ranks are to get a signal now, since its limit is near.
+    pub(super) fn is_warning_due(&self, boot_ms: u64) -> bool {
+        let clock = &self.order.clock;
+        let limit = self.launch.batch.limit().zip(self.launch.batch.warning());
+        let Some(((limit_ms, _), warning)) = limit else { return false };
+        let is_open =
+            !clock.warned && clock.since_term.is_none() && self.queued.is_none() && !self.is_ending();
+        let runs = self.order.run != Run::Stop && clock.ran.since_ms.is_some();
+        is_open && runs && clock.ran.at(boot_ms) >= limit_ms.saturating_sub(warning.before_ms)
+    }
+
+    /// The signal that its ranks, and those of its steps, get just now since its limit is near.
+    pub(super) fn judge_warning(&mut self, boot_ms: u64) -> Option<u32> {
+        let warning = self.launch.batch.warning().filter(|_| self.is_warning_due(boot_ms))?;
+        self.order.clock.warned = true;
+        self.signal(warning.signal);
+        Some(warning.signal)
+    }
+
     /// Step of the limit at which its steps have had TERM, and its script has had time to see how they end:
     /// it gets TERM too.
     pub(super) fn is_term_due(&self, boot_ms: u64) -> bool {

@@ -73,6 +73,7 @@ pub(super) fn list(
         step_of: job.launch.steps.owner,
         on_hold: job.user_hold(),
         in_array: job.launch.batch.part_in_array().clone(),
+        not_before_ms: job.launch.batch.rules().begin_ms.filter(|_| job.queued.is_some() && !job.over),
     };
     jobs.records.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
 }

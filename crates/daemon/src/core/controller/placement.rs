@@ -1,6 +1,8 @@
 //! What a job may have, as its user has said it: the nodes that he names, or as many as he wants of any.
 //! Which ones those are is the scheduler's to say (`tutti_sched`).
 
+use std::collections::BTreeSet;
+
 use tutti_protocol::wire::Input;
 use tutti_sched::{Demand, Holder, Place, SubmitError, could_hold};
 use tutti_shm::layout::LOCAL_RANKS_MAX;
@@ -64,6 +66,9 @@ pub(crate) enum PlacementError {
         /// Ranks of the job.
         ranks: u64,
     },
+    /// A node that the job is to have and is not to have.
+    #[error("--exclude names {0}, which the job is to have too")]
+    Excluded(String),
     /// No nodes of this cluster could ever hold it.
     #[error(transparent)]
     Demand(#[from] SubmitError),
@@ -148,7 +153,6 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
     }
     let terms = submit.terms;
     let demand = Demand {
-        place,
         weight: terms.weight,
         exclusive: terms.exclusive,
         gang: terms.gang,
@@ -157,7 +161,9 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
         holder: Holder::default(),
         phases: terms.phases,
         fill: terms.fill,
+        ..Demand::at(place)
     };
+    let demand = demand.avoiding(excluded(members, submit)?);
     let nodes = members.alive().map(|(node, member)| (node, member.about.slots, member.about.memory_bytes));
     could_hold(nodes, &demand)?;
     Ok(demand)
@@ -247,6 +253,24 @@ pub(super) fn named_node(members: &Members, wanted: &str) -> Result<(NodeId, Str
         let names = members.nodes.values().take(NAMES_MAX).map(|member| member.about.name.as_str());
         PlacementError::Unknown { name: wanted.to_owned(), known: names.collect::<Vec<_>>().join(" ") }
     })
+}
+
+/// Nodes that a job is not to have.
+///
+/// # Errors
+/// When there is no such node, or the job names it elsewhere as its own.
+fn excluded(members: &Members, submit: &Submit) -> Result<Vec<NodeId>, PlacementError> {
+    let mut nodes = BTreeSet::new();
+    for name in &submit.batch.rules().excluded {
+        nodes.insert(named_node(members, name)?.0);
+    }
+    for host in &submit.hosts {
+        let (node, name) = named_node(members, &host.name)?;
+        if nodes.contains(&node) {
+            return Err(PlacementError::Excluded(name));
+        }
+    }
+    Ok(nodes.into_iter().collect())
 }
 
 /// A name without its domain.

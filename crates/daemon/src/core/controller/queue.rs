@@ -32,7 +32,7 @@ use super::filings::Filing;
 use super::job::JobRecord;
 use super::jobs::SETTLE_LOST;
 use super::waits::{Outcome, Waits};
-use super::{Controller, log, scheduler};
+use super::{Controller, log, scheduler, start_rules};
 use crate::core::action::Action;
 use crate::core::job_event::JobEvent;
 use crate::core::local::LocalNode;
@@ -218,9 +218,11 @@ impl Controller {
         if queued.held_until_ms.is_some() {
             return;
         }
-        if let Some(text) = job.hold_text(local) {
+        let hold = job.hold_text(local);
+        if let Some(text) = hold.or_else(|| start_rules::rule_text(&self.jobs, local, id)) {
             return self.wait_since(local, out, id, &text);
         }
+        let Some(job) = self.jobs.get(id) else { return };
         let is_step = job.launch.steps.owner.is_some();
         if let Some(text) = full.arrays.why_waits(&self.jobs, id) {
             if let Some(queued) = self.jobs.get_mut(id).and_then(|job| job.queued.as_mut()) {

@@ -9,15 +9,17 @@ use super::bounds::{REFUSAL_BYTES_MAX, check_room};
 use super::filings::Filing;
 use super::job::{JobRecord, command, shorten};
 use super::limits::TERM;
-use super::{Controller, allocation, allowance, arrays, listing, log, placement, scheduler};
+use super::{Controller, allocation, allowance, arrays, listing, log, placement, scheduler, start_rules};
+use crate::core::action::Action;
 use crate::core::job_event::{JobEvent, Submitted};
 use crate::core::local::LocalNode;
 use crate::core::outbox::{Effect, Outbox};
 use crate::core::relay::Relay;
+use crate::gang::Command;
 use crate::members::NodeId;
 use crate::message::{
-    Answer, BATCH_AFTER_MAX, Control, JobId, JobRow, Launch, NOTE_BYTES_MAX, Notice, Request, Routed, Run,
-    Steps, Submit, User,
+    Answer, BATCH_AFTER_MAX, Change, Control, JobId, JobRow, Launch, NOTE_BYTES_MAX, Notice, Request, Routed,
+    Run, Steps, Submit, User,
 };
 
 /// Why a job ended whose front end was there no more.
@@ -54,7 +56,7 @@ impl Controller {
         // What nodes have of a predecessor's jobs says whether one was given a number.
         let is_new =
             matches!(request, Request::Run(_) | Request::Submit(_) | Request::Enrol(_) | Request::Withdraw);
-        let changes = is_new || matches!(request, Request::Control(..));
+        let changes = is_new || matches!(request, Request::Control(..) | Request::Change(..));
         if let Some(answer) = self.answers.get(requester) {
             let answer = answer.clone();
             return out.route(from, Routed::Answer { request_id, answer });
@@ -92,6 +94,10 @@ impl Controller {
                     None => return,
                 }
             }
+            Request::Change(job, change) => match self.change_job(local, relay, out, asker, (job, &change)) {
+                Some(answer) => answer,
+                None => return,
+            },
             Request::Snapshot(job) => match self.begin_snapshot(local, relay, asker, job) {
                 Some(answer) => answer,
                 None => return,
@@ -261,6 +267,9 @@ impl Controller {
             }
         } else if let Some(text) = self.refuse_in_place(local, origin, user, &submit) {
             return Some(Answer::Refused(format!("{WITHOUT_TURNS}{text}")));
+        }
+        if let Err(text) = start_rules::check(&submit) {
+            return Some(Answer::Refused(text));
         }
         let ranks = listing::ranks(&self.jobs);
         let is_drained = |node| self.drains.of(&members.name(node)).is_some();
@@ -506,6 +515,54 @@ impl Controller {
         // The disk has their files before this one.
         let is_filed = requester.is_some_and(|requester| self.file(out, whole, Filing::Changed(requester)));
         (!is_filed).then_some(Answer::Done)
+    }
+
+    /// A user changes a job. None: it is answered when the job's file is written.
+    pub(super) fn change_job(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        asker: Asker,
+        (id, change): (JobId, &Change),
+    ) -> Option<Answer> {
+        if let Err(text) = self.check_change(local, asker.user, id, change) {
+            return Some(text);
+        }
+        if self.jobs.get(id).is_some_and(JobRecord::is_array) {
+            for task in self.jobs.tasks_of(id) {
+                if self.check_change(local, asker.user, task, change).is_ok() {
+                    self.carry_out(local, relay, out, task, change);
+                }
+            }
+        }
+        self.carry_out(local, relay, out, id, change);
+        let actor = local.actor(asker.user);
+        let event =
+            JobEvent { event: "changed", text: format!("{change} by {actor}"), ..JobEvent::default() };
+        log::log(local, out, id, event);
+        let is_filed = self.file(out, id, Filing::Changed(asker.requester));
+        (!is_filed).then_some(Answer::Done)
+    }
+
+    fn carry_out(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        id: JobId,
+        change: &Change,
+    ) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.change(change, local.clocks());
+        if let Some(weight) = change.weight {
+            out.act(Action::Gang(Command::Weight(id, weight)));
+        }
+        if job.launch.batch.array_task().is_some() {
+            self.file(out, id, Filing::Noted);
+        }
+        self.publish(relay, id);
+        self.jobs.pending.insert(id);
     }
 
     fn shut_down(&mut self, local: &LocalNode, relay: &mut Relay, out: &mut Outbox, user: User) -> Answer {

@@ -35,7 +35,6 @@ fn demand_in_place(job: &JobRecord, owner: Owner) -> Demand {
     let place = Place::Given(parts.collect());
     let terms = launch.terms;
     Demand {
-        place,
         weight: terms.weight,
         exclusive: terms.exclusive,
         gang: terms.gang,
@@ -45,5 +44,6 @@ fn demand_in_place(job: &JobRecord, owner: Owner) -> Demand {
         holder: Holder { owner, within: launch.steps.owner },
         phases: terms.phases,
         fill: terms.fill,
+        ..Demand::at(place)
     }
 }

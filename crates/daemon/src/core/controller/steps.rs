@@ -77,6 +77,9 @@ impl Controller {
             (!batch.queue.is_empty(), "--queue"),
             (!batch.after.is_empty(), "--after"),
             (batch.rules().held, "--hold"),
+            (batch.rules().begin_ms.is_some(), "--begin"),
+            (batch.rules().behind_same_name, "--after-same-name"),
+            (!batch.rules().excluded.is_empty(), "--exclude"),
             (batch.array().is_some(), "--array"),
             (submit.script.is_script, "tutti alloc"),
         ];

@@ -48,6 +48,7 @@ impl PendingRequest {
                 | Request::Reload
                 | Request::Drain(..)
                 | Request::Undrain(_)
+                | Request::Change(..)
                 // It may take days, and outlives a controller.
                 | Request::Wait(_)
                 | Request::Withdraw

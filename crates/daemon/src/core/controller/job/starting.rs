@@ -10,12 +10,15 @@
 //! nodes is not held: its user suspends it. What root or the owner of the daemons holds, its user does not
 //! release.
 
+use std::sync::Arc;
+
 use tutti_protocol::users::HeldBy;
 use tutti_protocol::wire::Report;
 
 use super::JobRecord;
+use crate::core::clocks::{Clocks, Elapsed};
 use crate::core::local::LocalNode;
-use crate::message::{JobId, User};
+use crate::message::{Amended, Change, JobId, Launch, Run, User};
 
 impl JobRecord {
     /// Since when it is held while it waits, and by which user.
@@ -67,5 +70,42 @@ impl JobRecord {
         let more = if count > 1 { format!(", as have {} more", count - 1) } else { String::new() };
         self.report(Report::Refused(format!("task {task} (job {first}) {how}{more}")));
         self.end_by(None, status.unwrap_or(1));
+    }
+
+    /// Its time to begin has come between the two.
+    pub(in crate::core::controller) fn is_begin_due(&self, since_ms: u64, wall_ms: u64) -> bool {
+        let begin_ms = self.launch.batch.rules().begin_ms.filter(|_| self.queued.is_some());
+        begin_ms.is_some_and(|begin_ms| (since_ms..=wall_ms).contains(&begin_ms))
+    }
+
+    /// What was changed since its submission, as its order has it, is as if it had been submitted so.
+    pub(in crate::core::controller) fn apply_amended(&mut self) {
+        let amended = self.order.amended();
+        if *amended != Amended::default() {
+            let mut launch = Launch::clone(&self.launch);
+            amended.apply(&mut launch);
+            self.launch = Arc::new(launch);
+        }
+    }
+
+    /// Has other values from now on.
+    pub(in crate::core::controller) fn change(&mut self, change: &Change, now: Clocks) {
+        let had_limit = self.launch.batch.limit().is_some();
+        self.order.amended_mut().add(change);
+        self.apply_amended();
+        if let Some(queued) = &mut self.queued {
+            queued.demand.weight = self.launch.terms.weight;
+            queued.why = None;
+        }
+        if let Some(started_ms) = self.started_ms.filter(|_| !had_limit && change.time_ms.is_some()) {
+            // It was not counted before: as if it had run all the time.
+            let ran_ms = now.wall_ms.saturating_sub(started_ms);
+            let since_ms = (self.order.run == Run::Go).then_some(now.boot_ms);
+            (self.order.clock.started_ms, self.order.clock.ran) =
+                (Some(started_ms), Elapsed { ms: ran_ms, since_ms });
+        }
+        if change.time_ms.is_some() {
+            self.order.clock.warned = false;
+        }
     }
 }

@@ -1,0 +1,60 @@
+//! Conditions of a job's start besides the ends of others: a time (`--begin`), no earlier job of its name
+//! (`--after-same-name`), no ranks on some nodes (`--exclude`).
+//!
+//! The first two keep the job from the scheduler, with a line that says why. The nodes that it is not to have
+//! are in what the scheduler is asked for.
+
+use tutti_protocol::batch::{EXCLUDED_MAX, StartRules};
+
+use super::job::JobRecord;
+use super::jobs::Jobs;
+use crate::core::local::LocalNode;
+use crate::message::{JobId, Submit};
+
+/// Refuses rules that contradict the rest of a submission.
+///
+/// # Errors
+/// A text for the user.
+pub(super) fn check(submit: &Submit) -> Result<(), String> {
+    let rules: &StartRules = submit.batch.rules();
+    if rules.behind_same_name && submit.batch.name.trim().is_empty() {
+        return Err("--after-same-name: the job has no name: --name NAME".into());
+    }
+    if rules.excluded.len() > EXCLUDED_MAX {
+        return Err(format!("--exclude: {EXCLUDED_MAX} nodes at most"));
+    }
+    if let Some(warning) = submit.batch.warning() {
+        if submit.batch.limit().is_none() {
+            return Err("--signal: the job has no time limit: --time LIMIT".into());
+        }
+        if !(1..=64).contains(&warning.signal) {
+            return Err(format!("--signal: {} is not a signal", warning.signal));
+        }
+    }
+    Ok(())
+}
+
+/// Why a job's rules keep it from the scheduler.
+pub(super) fn rule_text(jobs: &Jobs, local: &LocalNode, id: JobId) -> Option<String> {
+    let job = jobs.get(id)?;
+    let rules = job.launch.batch.rules();
+    if rules.begin_ms.is_some_and(|begin_ms| local.wall_ms < begin_ms) {
+        return Some("until its time to begin (--begin)".into());
+    }
+    let other = namesake(jobs, id, job).filter(|_| rules.behind_same_name)?;
+    Some(format!("until job {other}, which has the same name, is over (--after-same-name)"))
+}
+
+/// An earlier job of the same user and name that is not over. The other tasks of its array do not count.
+fn namesake(jobs: &Jobs, id: JobId, job: &JobRecord) -> Option<JobId> {
+    let (user, name, array) = (job.launch.user.uid, &job.launch.batch.name, job.array_id());
+    let is_of_array = |other: JobId, record: &JobRecord| {
+        array.is_some_and(|array| array == other || record.array_id() == Some(array))
+    };
+    let is_one = |(other, record): &(&JobId, &JobRecord)| {
+        let launch = &record.launch;
+        let is_same = launch.user.uid == user && launch.batch.name == *name && launch.steps.owner.is_none();
+        !record.over && is_same && !is_of_array(**other, record)
+    };
+    jobs.records.range(..id).find(is_one).map(|(other, _)| *other)
+}
