@@ -107,7 +107,7 @@ impl Plan {
             None => Vec::new(),
         };
         let terms = Terms { memory_bytes: wanted.memory_bytes(), ..Terms::default() };
-        let start_rules = StartRules { held: wanted.care.hold };
+        let start_rules = StartRules { held: wanted.care.hold, ..StartRules::default() };
         let batch = Batch { name: name.clone(), time_ms: wanted.time_ms, start_rules, ..Batch::default() };
         let per_node = wanted.per_node.map(|count| count * cores).filter(|_| nodes > 1);
         let submit = Submit {
