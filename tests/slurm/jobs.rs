@@ -182,6 +182,25 @@ fn held_job_waits_until_it_is_released() {
 }
 
 #[test]
+fn begin_and_excluded_nodes_hold_until_an_update() {
+    let slurm = Slurm::up("slurm-begin", 2, &["--slots", "2"]);
+    let nodes = slurm.ok("sinfo -h -N -o %N");
+    let [first, second] = nodes.lines().collect::<Vec<_>>()[..] else { panic!("two nodes: {nodes}") };
+    let wanted = format!("--begin=now+1hour --exclude={first} -o nodes --wrap='echo $SLURM_JOB_NODELIST'");
+    let job = slurm.submit(&wanted).to_string();
+    await_that("it waits for its time", || {
+        slurm.ok(&format!("squeue -h -j {job} -o '%T %r'")) == "PENDING BeginTime\n"
+    });
+    slurm.ok(&format!("scontrol update JobId={job} TimeLimit=7 JobName=later StartTime=now"));
+    slurm.await_state(&job, "COMPLETED");
+    assert_eq!(slurm.read("nodes"), format!("{second}\n"));
+    let accounted = slurm.ok(&format!("sacct -X -nP -j {job} -o JobName,Timelimit"));
+    assert_eq!(accounted, "later|00:07:00\n");
+    let ran = slurm.run("sbatch --begin=soon --wrap=true");
+    assert!(ran.code() == 1 && ran.stderr.contains("Invalid time specification: soon"), "{ran}");
+}
+
+#[test]
 fn signal_before_the_time_limit_comes_to_the_script_or_to_its_steps() {
     let slurm = Slurm::up("slurm-signal", 1, &["--slots", "2"]);
     let wait = "while :; do sleep 0.1; done";

@@ -42,7 +42,11 @@ fn what_cannot_be_had_is_refused_in_slurms_words() {
         ("srun --mpi=pmix true", 1, "srun: error: --mpi=pmix is not there"),
         ("squeue -j 999999", 1, "squeue: error: slurm_load_jobs error: Invalid job id specified\n"),
         ("scontrol show job 999999", 1, "scontrol: error: slurm_load_jobs error: Invalid job id specified\n"),
-        ("scontrol update job=1 priority=2", 1, "scontrol: error: update is not there"),
+        (
+            "scontrol update job=1 priority=2",
+            1,
+            "scontrol: error: Update of this parameter is not supported: priority=2\n",
+        ),
         ("sacct -nu root -o Account%256 '|' tail -1", 1, "sacct: invalid option -- '1'\n"),
     ] {
         let ran = slurm.run(line);

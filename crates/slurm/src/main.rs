@@ -19,6 +19,7 @@ mod forms;
 mod getopt;
 mod hostlist;
 mod identity;
+mod moments;
 mod names;
 mod note;
 mod output;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Ends, Spec, Takes};
+use crate::moments::{self, Day};
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::query;
@@ -202,8 +203,8 @@ fn read(line: &getopt::Line) -> Result<Asked, String> {
             "state" => {
                 asked.states = Some(states(value).ok_or_else(|| format!("Invalid state: {value}"))?);
             }
-            "starttime" => asked.since_ms = Some(moment(value)?),
-            "endtime" => asked.until_ms = Some(moment(value)?),
+            "starttime" => asked.since_ms = Some(moments::moment(value, Day::Today)?),
+            "endtime" => asked.until_ms = Some(moments::moment(value, Day::Today)?),
             "units" => {
                 let unit = value.chars().next().map(|unit| unit.to_ascii_uppercase());
                 let unit = unit.filter(|unit| "KMGT".contains(*unit));
@@ -232,48 +233,6 @@ fn read(line: &getopt::Line) -> Result<Asked, String> {
         asked.columns.push((known, width.unwrap_or(usual as i64)));
     }
     Ok(asked)
-}
-
-/// A moment as users write it, in ms since 1970.
-///
-/// # Errors
-/// With the text for the user.
-fn moment(text: &str) -> Result<u64, String> {
-    let wrong = || format!("Invalid time specification: {text}");
-    let now_ms = query::now_ms();
-    if text == "now" {
-        return Ok(now_ms);
-    }
-    if let Some(back) = text.strip_prefix("now-") {
-        let split = back.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(back.len());
-        let count: u64 = back[..split].parse().map_err(|_| wrong())?;
-        let unit = match &back[split..] {
-            "" | "seconds" | "second" => 1,
-            "minutes" | "minute" => 60,
-            "hours" | "hour" => 3600,
-            "days" | "day" => 86_400,
-            "weeks" | "week" => 604_800,
-            _ => return Err(wrong()),
-        };
-        return Ok(now_ms.saturating_sub(count.saturating_mul(unit * 1000)));
-    }
-    let zone = jiff::tz::TimeZone::system();
-    let today = jiff::Timestamp::from_millisecond(now_ms as i64)
-        .map_err(|_| wrong())?
-        .to_zoned_datetime(zone.clone())
-        .date();
-    if text == "today" || text == "midnight" {
-        let begin =
-            today.to_datetime(jiff::civil::Time::midnight()).to_zoned_datetime(zone).map_err(|_| wrong())?;
-        return Ok(begin.timestamp().as_millisecond().max(0) as u64);
-    }
-    let whole =
-        if text.len() == 10 && text.contains('-') { format!("{text}T00:00:00") } else { text.to_owned() };
-    let time = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%m/%d/%y-%H:%M:%S", "%m/%d/%y-%H:%M"]
-        .iter()
-        .find_map(|form| jiff::civil::DateTime::strptime(form, &whole).ok());
-    let zoned = time.ok_or_else(wrong)?.to_zoned_datetime(zone).map_err(|_| wrong())?;
-    Ok(zoned.timestamp().as_millisecond().max(0) as u64)
 }
 
 /// A line: a job, its script, or a step of it.

@@ -3,10 +3,12 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use tutti_client::requests::{Control, NodeRow};
+use tutti_client::requests::{Control, NodeRow, Request};
+use tutti_protocol::users::Change;
 
 use crate::forms;
 use crate::getopt::{self, Ends, Spec, Takes};
+use crate::moments::{self, Day};
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::query::{self, NO_JOB};
@@ -38,8 +40,7 @@ const SPECS: &[Spec] = &[
 ];
 
 /// What is refused, and what does it here.
-const REFUSED: [(&str, &str); 7] = [
-    ("update", "`tutti drain` and `tutti undrain` change nodes; a job is submitted anew"),
+const REFUSED: [(&str, &str); 6] = [
     ("reconfigure", "`tutti config reload` does it"),
     ("shutdown", "`tutti down` does it"),
     ("takeover", "another node becomes the controller by itself"),
@@ -64,7 +65,7 @@ pub fn run(words: &[String]) -> ExitCode {
     }
     if given("help") {
         return print(
-            "Usage: scontrol [-o] show {job|node|partition|config|hostnames|hostlist} [NAME] | suspend, resume, hold, release JOB ...\n",
+            "Usage: scontrol [-o] show {job|node|partition|config|hostnames|hostlist} [NAME] | suspend, resume, hold, release JOB ... | update JobId=JOB [TimeLimit=LIMIT] [JobName=NAME] [StartTime=TIME]\n",
         );
     }
     if given("json") || given("yaml") {
@@ -79,6 +80,7 @@ pub fn run(words: &[String]) -> ExitCode {
         "ping" => query::nodes().map(|_| format!("Slurmctld(primary) at {} is UP\n", identity::host_name())),
         "version" => Ok(format!("{VERSION}\n")),
         "suspend" | "resume" | "hold" | "uhold" | "release" | "requeue" => control_all(command, rest),
+        "update" => update(rest),
         other => match REFUSED.iter().find(|(name, _)| *name == other) {
             Some((_, why)) => Err(format!("{other} is not there: {why}")),
             None => Err(format!("invalid keyword: {other}")),
@@ -122,6 +124,45 @@ fn act(command: &str, job: &Job) -> Result<(), String> {
         return Err(format!("Job has already finished for job {}", job.id()));
     }
     query::control(job.row.job, control).map_err(|text| format!("{text} for job {}", job.id()))
+}
+
+/// Gives jobs other values: `JobId=17 TimeLimit=10`.
+fn update(words: &[&str]) -> Result<String, String> {
+    let (mut change, mut named) = (Change::default(), None);
+    for word in words {
+        let (key, value) = word.split_once('=').ok_or_else(|| format!("Invalid input: {word}"))?;
+        match key.to_ascii_lowercase().as_str() {
+            "jobid" | "job" => named = Some(value),
+            "timelimit" => {
+                let limit =
+                    forms::time_limit(value).ok_or_else(|| format!("Invalid TimeLimit value: {value}"))?;
+                change.time_ms = Some(limit.ok_or("a time limit cannot be taken away, only changed")?);
+            }
+            "jobname" | "name" => change.name = Some(value.to_owned()),
+            "starttime" => change.begin_ms = Some(moments::moment(value, Day::Next)?),
+            "nodename" => {
+                return Err("nodes are not changed here: `tutti drain` and `tutti undrain` do it".into());
+            }
+            _ => return Err(format!("Update of this parameter is not supported: {word}")),
+        }
+    }
+    let name = named.ok_or("No valid entity in update command: name a job, JobId=JOB")?;
+    if change == Change::default() {
+        return Err("No changes specified".into());
+    }
+    let named = forms::job_ids(name).map_err(|_| format!("{NO_JOB} for job {name}"))?;
+    let (jobs, _) = query::jobs()?;
+    for one in &named {
+        let found: Vec<&Job> = query::named(&jobs, one).collect();
+        if found.is_empty() {
+            return Err(format!("{NO_JOB} for job {name}"));
+        }
+        for job in found {
+            let asked = query::ask(&Request::Change(job.row.job, change.clone()));
+            asked.map_err(|text| format!("{text} for job {}", job.id()))?;
+        }
+    }
+    Ok(String::new())
 }
 
 fn show(words: &[&str], in_one_line: bool) -> Result<String, String> {

@@ -13,6 +13,7 @@ use tutti_protocol::wire::{Binding, Inherits, Input, Job, Program, Text};
 
 use crate::forms::{self, Condition};
 use crate::identity;
+use crate::moments::{self, Day};
 use crate::names::{CLUSTER, SCRIPT_NAME};
 use crate::note::{MARK, Note, Origin};
 use crate::patterns::{self, Values};
@@ -107,7 +108,13 @@ impl Plan {
             None => Vec::new(),
         };
         let terms = Terms { memory_bytes: wanted.memory_bytes(), ..Terms::default() };
-        let start_rules = StartRules { held: wanted.care.hold, ..StartRules::default() };
+        let begin = wanted.care.begin.as_deref();
+        let start_rules = StartRules {
+            held: wanted.care.hold,
+            begin_ms: begin.map(|text| moments::moment(text, Day::Next)).transpose()?,
+            excluded: wanted.excluded.clone(),
+            ..StartRules::default()
+        };
         let batch = Batch { name: name.clone(), time_ms: wanted.time_ms, start_rules, ..Batch::default() };
         let per_node = wanted.per_node.map(|count| count * cores).filter(|_| nodes > 1);
         let submit = Submit {
@@ -183,7 +190,6 @@ fn check_partition(wanted: &Wanted) -> Result<(), String> {
 fn refuse_missing(wanted: &Wanted) -> Result<(), String> {
     let care = &wanted.care;
     let missing = [
-        (care.begin.is_some(), "--begin"),
         (care.deadline.is_some(), "--deadline"),
         (care.requeue == Some(true), "--requeue"),
         (wanted.files.input.as_deref().is_some_and(|file| file != "/dev/null"), "--input of a batch job"),
@@ -286,12 +292,15 @@ fn umask() -> u32 {
 /// Nodes that the job may have, in order; empty: any.
 fn hosts(wanted: &Wanted, count: u32) -> Result<Vec<Host>, String> {
     let host = |name: &String| Host { name: name.clone(), ranks: None };
-    let named = wanted.hosts.len() as u32;
-    if wanted.excluded.is_empty() && named >= count {
-        return Ok(wanted.hosts.iter().take(count as usize).map(host).collect());
-    }
-    if wanted.excluded.is_empty() && wanted.hosts.is_empty() {
+    if wanted.hosts.is_empty() {
         return Ok(Vec::new());
+    }
+    let is_excluded = |name: &&String| wanted.excluded.contains(name);
+    if let Some(name) = wanted.hosts.iter().find(is_excluded) {
+        return Err(format!("Requested node configuration is not available: {name} is named and excluded"));
+    }
+    if wanted.hosts.len() as u32 >= count {
+        return Ok(wanted.hosts.iter().take(count as usize).map(host).collect());
     }
     let mut nodes = query::nodes()?;
     nodes.sort_by_key(|node| node.ranks);
