@@ -143,8 +143,8 @@ pub struct Label {
 pub struct Node {
     /// Name.
     pub name: String,
-    /// Its daemon answers.
-    pub alive: bool,
+    /// In one word: `up`, `lost`, `draining` (with ranks of earlier jobs) or `drained`.
+    pub state: &'static str,
     /// Cores for ranks.
     pub slots: u32,
     /// Ranks on it.
@@ -157,6 +157,14 @@ pub struct Node {
     pub cells: BTreeMap<(u32, u32), Key>,
     /// Jobs without turns, and those whose slots are not known, with their ranks here.
     pub beside: Vec<(Key, u64)>,
+}
+
+impl Node {
+    /// Whether its daemon answers.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.state != "lost"
+    }
 }
 
 /// A user as shown.
@@ -421,7 +429,7 @@ fn nodes(rows: &[NodeRow], jobs: &[Job]) -> Vec<Node> {
         rows.iter().enumerate().map(|(at, row)| (row.name.as_str(), at)).collect();
     let empty = |row: &NodeRow| Node {
         name: row.name.clone(),
-        alive: row.alive,
+        state: row.state(),
         slots: row.slots,
         ranks: row.ranks,
         memory_bytes: row.memory_bytes,

@@ -136,7 +136,7 @@ fn node(node: &Node, row: Option<&NodeRow>) -> Value {
     }
     json!({
         "name": node.name,
-        "state": row.map_or(if node.alive { "up" } else { "lost" }, NodeRow::state),
+        "state": node.state,
         "why": row.and_then(NodeRow::drain).map(|drain| &drain.why),
         "slots": node.slots,
         "ranks": node.ranks,

@@ -197,13 +197,13 @@ impl Metrics {
     }
 
     fn gauges_of_nodes(&self, page: &mut Page, report: &Report) {
-        let count = |alive: bool| report.nodes.iter().filter(|node| node.alive == alive).count() as f64;
+        let count = |alive: bool| report.nodes.iter().filter(|node| node.is_alive() == alive).count() as f64;
         page.gauge(
             "tutti_nodes",
             "Nodes of the cluster.",
             &[("{state=\"up\"}", count(true)), ("{state=\"lost\"}", count(false))],
         );
-        let alive = || report.nodes.iter().filter(|node| node.alive);
+        let alive = || report.nodes.iter().filter(|node| node.is_alive());
         let slots: u64 = alive().map(|node| u64::from(node.slots)).sum();
         page.gauge("tutti_slots", "Cores for ranks on nodes that are up.", &[("", slots as f64)]);
         let taken: usize = alive()

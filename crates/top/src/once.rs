@@ -56,7 +56,7 @@ fn nodes(report: &Report) -> String {
     for node in &report.nodes {
         table.push(vec![
             escape_control(&node.name),
-            if node.alive { "up" } else { "lost" }.to_owned(),
+            node.state.to_owned(),
             node.slots.to_string(),
             node.ranks.to_string(),
             memory_of(node),

@@ -149,7 +149,7 @@ fn title(model: &Model, pen: &mut Pen<'_>, width: u16) {
         return pen.put(0, 0, width, &format!("{old_s} s old: {trouble}"), style);
     }
     let count = |state: &str| report.jobs.iter().filter(|job| job.state == state).count();
-    let alive = report.nodes.iter().filter(|node| node.alive);
+    let alive = report.nodes.iter().filter(|node| node.is_alive());
     let slots: u64 = alive.clone().map(|node| u64::from(node.slots)).sum();
     let place = match report.daemon {
         true => format!("{} of {} nodes, {slots} slots", alive.count(), report.nodes.len()),
@@ -267,13 +267,14 @@ const NAME_WIDTH: u16 = 14;
 
 /// Writes it; gives the column behind it.
 fn name_of_node(pen: &mut Pen<'_>, y: u16, node: &Node) -> u16 {
-    let style = if node.alive { bold() } else { pen.colour(Color::Red).add_modifier(Modifier::BOLD) };
+    let style = if node.is_alive() { bold() } else { pen.colour(Color::Red).add_modifier(Modifier::BOLD) };
     pen.put(0, y, NAME_WIDTH, &node.name, style);
-    if !node.alive {
-        pen.put(NAME_WIDTH + 1, y, 5, "lost", style);
-        return NAME_WIDTH + 6;
+    if node.state == "up" {
+        return NAME_WIDTH + 1;
     }
-    NAME_WIDTH + 1
+    let width = node.state.len() as u16;
+    pen.put(NAME_WIDTH + 1, y, width, node.state, style);
+    NAME_WIDTH + 2 + width
 }
 
 fn letter(key: Key) -> char {
@@ -378,6 +379,7 @@ fn node_in_view(pen: &mut Pen<'_>, layout: &Layout, node: &Node, at: i64) {
         (0..height).contains(&line).then(|| layout.lines.y + line as u16)
     };
     let rows = layout::rows_of(node);
+    let first = usize::from(node.state != "up");
     if let Some(y) = line(0) {
         let x = name_of_node(pen, y, node);
         if rows.is_empty() && node.beside.is_empty() {
@@ -386,12 +388,12 @@ fn node_in_view(pen: &mut Pen<'_>, layout: &Layout, node: &Node, at: i64) {
         }
     }
     for (nth, row) in rows.iter().enumerate() {
-        if let Some(y) = line(nth) {
+        if let Some(y) = line(first + nth) {
             pen.put_right(NAME_WIDTH + 1, y, 3, &row.to_string(), Style::new());
             cells(pen, NAME_WIDTH + 5, y, node, *row);
         }
     }
-    if let Some(y) = line(rows.len()).filter(|_| !node.beside.is_empty()) {
+    if let Some(y) = line(first + rows.len()).filter(|_| !node.beside.is_empty()) {
         let jobs: Vec<String> =
             node.beside.iter().map(|(key, ranks)| format!("job {}: {ranks} ranks", key.job)).collect();
         pen.put(NAME_WIDTH + 1, y, layout.lines.width, &jobs.join(", "), Style::new());

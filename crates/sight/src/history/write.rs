@@ -475,7 +475,7 @@ pub(super) fn load(node: &Node, jobs: &[Job]) -> Load {
     let busy: u64 = slots.iter().map(|(key, slots)| slots * part(*key).unwrap_or(0)).sum();
     let busy_permille = busy / 1000 / u64::from(node.slots.max(1));
     Load {
-        is_alive: node.alive,
+        is_alive: node.is_alive(),
         jobs: slots.len() as u32,
         ranks: node.ranks,
         busy_permille: busy_permille.min(1000) as u32,

@@ -125,9 +125,11 @@ pub(crate) fn rows_of(node: &Node) -> Vec<u32> {
     rows
 }
 
-/// Lines of a node in its view: one for each row that it has jobs in, one for those beside.
+/// Lines of a node in its view: one for its state, if that is not `up`, one for each row that it has jobs in,
+/// one for those beside.
 pub(crate) fn lines_of(node: &Node) -> usize {
-    (rows_of(node).len() + usize::from(!node.beside.is_empty())).max(1)
+    let for_state = usize::from(node.state != "up");
+    (for_state + rows_of(node).len() + usize::from(!node.beside.is_empty())).max(1)
 }
 
 /// Lines of the view of the nodes.

@@ -109,16 +109,30 @@ fn screen_of_nodes_shows_each_row_and_jobs_beside() {
     shown.handle(10_000, Event::Report(Ok(report(&found))));
     press(&mut shown, "2");
     let text = text(&shown);
-    let lines: Vec<&str> = text.lines().skip(2).take(4).collect();
+    let lines: Vec<&str> = text.lines().skip(2).take(5).collect();
     assert_eq!(
         lines,
         [
             "NODE           ROW, JOB IN EACH SLOT",
             "n0               0 [1133]",
             "                 1 [2233]",
-            "n1             job 17: 6 ranks"
+            "n1             lost",
+            "               job 17: 6 ranks"
         ]
     );
+}
+
+#[test]
+fn screen_of_nodes_names_one_that_is_drained() {
+    let mut found = answers(10_000, [0, 0]);
+    let drained = json!({ "since_ms": 1, "uid": 0, "why": "a new disk" });
+    found.nodes[0].drained = serde_json::from_value(drained).expect("a drained node");
+    let mut shown = model((80, 24));
+    shown.handle(10_000, Event::Report(Ok(report(&found))));
+    press(&mut shown, "2");
+    let text = text(&shown);
+    let lines: Vec<&str> = text.lines().skip(3).take(2).collect();
+    assert_eq!(lines, ["n0             draining", "                 0 [1133]"]);
 }
 
 #[test]
