@@ -6,7 +6,8 @@
 //! starter --clone3(CLONE_PARENT)--> keeper, in a session of its own, with one end of a pipe and a pidfd of mpiexec
 //!    |-- a byte: the job is over ----> leaves
 //!    '-- end of file: killed --------> waits for mpiexec's end (it cleans up, and ends the keeper too), then
-//!                                      kills the cgroup and removes it, and whoever has the job's number in its environment
+//!                                      kills the cgroup and removes it, and whoever has the job's number in its environment,
+//!                                      and removes the job's folders
 //! ```
 //!
 //! It is mpiexec's child, not the starter's, so that it is none of the job's descendants. Two things escape
@@ -14,6 +15,7 @@
 //! as well.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -40,9 +42,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to watch over the job with this number; `front_end` is the pid of its mpiexec. `None` where the
-    /// kernel makes no such process: then the job has no keeper.
-    pub fn start(job: u64, front_end: u32, cgroup: Option<&Path>) -> Option<Self> {
+    /// Begins to watch over the job with this number; `front_end` is the pid of its mpiexec, `folders` are
+    /// those that the job may make. `None` where the kernel makes no such process: then the job has no
+    /// keeper.
+    pub fn start(job: u64, front_end: u32, cgroup: Option<&Path>, folders: &[PathBuf]) -> Option<Self> {
         let (watched, pipe) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         let front_end = Pid::from_raw(front_end.cast_signed())?;
         let front_end = pidfd_open(front_end, PidfdFlags::empty()).ok()?;
@@ -50,7 +53,9 @@ impl Keeper {
         let cgroup = cgroup.map(PathBuf::from);
         let process = tutti_os::fork_sibling(|| {
             tutti_os::hide_process(c"tutti-keeper", [&watched, &front_end]);
-            keep(&watched, &front_end, &mark, cgroup.as_deref());
+            if keep(&watched, &front_end, &mark, cgroup.as_deref()) {
+                remove_own(folders);
+            }
         });
         Some(Keeper { pipe, process: process.ok()? })
     }
@@ -62,12 +67,12 @@ impl Keeper {
     }
 }
 
-/// The keeper's life.
-fn keep(watched: &OwnedFd, front_end: &OwnedFd, mark: &[u8], cgroup: Option<&Path>) {
+/// Waits until the job is over, and ends what is left of it. Whether the starter was killed.
+fn keep(watched: &OwnedFd, front_end: &OwnedFd, mark: &[u8], cgroup: Option<&Path>) -> bool {
     await_input(watched, None);
     let mut byte = [0];
     if rustix::io::read(watched, &mut byte) == Ok(1) {
-        return;
+        return false;
     }
     await_input(front_end, None);
     cgroup.iter().for_each(|path| cgroup::remove(path));
@@ -82,6 +87,18 @@ fn keep(watched: &OwnedFd, front_end: &OwnedFd, mark: &[u8], cgroup: Option<&Pat
             break;
         }
         std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+/// Removes folders that belong to the user of this process; one of another user with such a name stays.
+fn remove_own(folders: &[PathBuf]) {
+    let own = rustix::process::geteuid().as_raw();
+    for folder in folders {
+        let is_own = |about: std::fs::Metadata| about.is_dir() && about.uid() == own;
+        if std::fs::symlink_metadata(folder).is_ok_and(is_own) {
+            let _ = std::fs::remove_dir_all(folder);
+        }
     }
 }
 
@@ -163,6 +180,20 @@ mod tests {
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();
+    }
+
+    #[test]
+    fn keeper_removes_folders_and_what_is_in_them_but_follows_no_link() {
+        let place = std::env::temp_dir().join(format!("tutti-keeper-{}", std::process::id()));
+        let (folder, elsewhere, link) = (place.join("job"), place.join("elsewhere"), place.join("link"));
+        std::fs::create_dir_all(folder.join("session")).unwrap();
+        std::fs::create_dir_all(&elsewhere).unwrap();
+        std::fs::write(folder.join("session/socket"), "").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        remove_own(&[folder.clone(), link, place.join("none")]);
+        let is_left = (folder.exists(), elsewhere.exists());
+        std::fs::remove_dir_all(&place).unwrap();
+        assert_eq!(is_left, (false, true));
     }
 
     #[test]

@@ -231,7 +231,8 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     parts.memory = job.memory.clone().filter(is_limited);
     // A daemon's start ends what another one and its starters have left.
     if job.daemon.is_none() {
-        parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().and_then(Cgroup::path));
+        let cgroup = parts.cgroup.as_ref().and_then(Cgroup::path);
+        parts.keeper = Keeper::start(job.id, job.front_end, cgroup, &pmix::folders(&job.name()));
     }
     let reached = open_sockets(&job, parts)?;
     let (failures, failure) = failure_pipe()?;

@@ -132,6 +132,11 @@ pub fn wanted(job: &Job) -> Option<Wanted> {
     })
 }
 
+/// The folder that the server of a job with this name has, in each place where it may be.
+pub fn folders(job: &str) -> [PathBuf; 2] {
+    PLACES.map(|place| Path::new(place).join(format!("tutti-pmix-{job}")))
+}
+
 impl Pmix {
     /// Starts the server of a job on this node. `universe`: how many ranks the user expects; `crowded`: ranks
     /// have no cores of their own.
@@ -441,8 +446,9 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn make(job: &str) -> io::Result<Self> {
-        let place = PLACES.iter().find(|place| access(**place, Access::WRITE_OK | Access::EXEC_OK).is_ok());
-        let folder = Path::new(place.unwrap_or(&PLACES[1])).join(format!("tutti-pmix-{job}"));
+        let is_open = |place: &str| access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+        let [first, second] = folders(job);
+        let folder = if is_open(PLACES[0]) { first } else { second };
         // Nobody else's: one that is there already is refused.
         std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Folder(folder))
