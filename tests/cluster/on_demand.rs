@@ -442,7 +442,7 @@ fn submit_without_a_cluster_starts_the_daemon_and_its_jobs_are_remembered() {
         (&["status", "bob/5"], "only bob and root can ask"),
         (&["wait", "bob/5"], "only bob and root can ask"),
         (&["simulate"], "--swf FILE or --lublin JOBS is needed"),
-        (&["timeline"], "JOB, --all or --last SECONDS is needed"),
+        (&["timeline"], "JOB, --all, --last SECONDS or --since MOMENT is needed"),
         (&["squeue"], "it is tutti ps here"),
         (&["sumbit"], "did you mean tutti submit?"),
     ];
