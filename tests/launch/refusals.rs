@@ -148,7 +148,7 @@ fn command_line_error_is_one_line() {
         (
             "tutti",
             &["logs", "x"],
-            "tutti logs: invalid value 'x' for '<JOB>': a number is expected (see --help)",
+            "tutti logs: invalid value 'x' for '<JOB>': a number is expected, or that of a task such as 12_3 (see --help)",
         ),
         (
             "tutti",
