@@ -18,8 +18,9 @@ import time
 import zipfile
 from pathlib import Path
 
-# What a user's environment has no use for: the service manager's files, and a thousand manual pages.
-LEFT_OUT = ("lib/systemd/", "share/man/man3/", "share/man/man8/")
+# What a user's environment has no use for: the service manager's files, and a thousand manual pages; and the plugin of a
+# compiler, which needs a C++ library.
+LEFT_OUT = ("lib/systemd/", "share/man/man3/", "share/man/man8/", "lib/tutti/rcop.so")
 # Libraries that every Linux of such a tag has (PEP 600), and our own.
 LIBRARIES = re.compile(r"(libc|libm|libdl|librt|libpthread|libgcc_s|ld-linux[-a-z0-9_]*)\.so\.\d+|lib(tutti|mpi_abi|sma)\.so\.1")
 # Commands of the environment: each begins a program of the tree.
