@@ -291,7 +291,7 @@ fn shmem_statics_of_foreign_programs_without_process_vm_end_the_job_in_one_line(
         let ran = run(oshrun(2, &path).arg(what), LIMIT);
         let line = format!(
             "tutti: PE 0 of 2: {function}: the static variables of another PE cannot be reached: \
-             Operation not permitted (os error 1); link the program with oshcc"
+             Operation not permitted; link the program with oshcc"
         );
         let whys: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("tutti: ")).collect();
         assert!(ran.code() != 0 && ran.stderr.lines().count() == 2, "{what}: {ran}");
