@@ -98,7 +98,9 @@ impl Machines {
     /// A job on so many machines, from machine 0.
     pub fn launch(&self, nodes: u32, ranks: u32) -> Command {
         let mut command = self.command(0, "tutti");
-        command.args(["run", "-N", &nodes.to_string(), "-n", &ranks.to_string()]);
+        // The machines share the cores of one. A rank that is bound would have those of other machines on its
+        // core, and take itself for alone there: it polls without an end while they answer nobody.
+        command.args(["run", "-N", &nodes.to_string(), "-n", &ranks.to_string(), "--bind-to", "none"]);
         command
     }
 
