@@ -326,7 +326,7 @@ fn mpiexec_job_runs_without_a_daemon() {
 
 /// A user who names a daemon means it.
 #[test]
-fn mpiexec_says_that_the_daemon_named_by_its_user_is_not_there() {
+fn mpiexec_names_a_missing_daemon_that_its_user_has_set() {
     let scratch = Scratch::new("laptop-named");
     let said = scratch.path().join("said");
     let script = "until grep -q 'runs without turns' $SAID; do sleep 0.01; done; echo done";

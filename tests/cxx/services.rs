@@ -91,7 +91,7 @@ fn service_of_a_job_is_called_by_other_jobs() {
 }
 
 #[test]
-fn service_is_for_whom_its_owner_says() {
+fn service_is_open_to_the_audience_of_its_owner() {
     let Some(users) = Users::new("tutti-service", 2) else { return };
     let scratch = Scratch::new("cxx-service-users");
     let Some(client) = compiled(&scratch) else { return };

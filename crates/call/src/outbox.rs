@@ -67,12 +67,12 @@ impl Outbox {
         Outbox { me, ways, backlogged: BTreeSet::new(), backlog_bytes: 0 }
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub(crate) fn ranks(&self) -> usize {
         self.ways.len()
     }
 
-    /// This rank's own queue.
+    /// Queue of this rank.
     pub(crate) fn own_queue(&self, lane: Lane) -> Handle {
         self.ways[self.me][lane as usize].queue
     }

@@ -764,7 +764,7 @@ fn only(before: &Inherits, list: &OsStr) -> Inherits {
     Inherits::Only(names)
 }
 
-/// What [`seconds`] reads, for the line about what it cannot.
+/// Forms that [`seconds`] reads, for the line about what it cannot.
 pub const SECONDS: &str = "a number of seconds above 0, or 10m, 2h, 1d";
 
 /// Reads seconds, or a time with a unit as --time takes it; none: it is none above 0.

@@ -14,7 +14,7 @@ pub fn instant(ms: u64) -> String {
     )
 }
 
-/// What [`parse`] can read, for the line about what cannot.
+/// Forms that [`parse`] reads, for the line about what cannot.
 pub const EXPECTED: &str = "a moment such as 2026-11-28, \"2026-11-28 14:30\", or how long ago: 90m, 12h, 7d";
 
 /// A moment that a user has written, in ms since 1970: how long before `now_ms`, or a date of this machine's
@@ -30,7 +30,7 @@ pub fn parse(text: &str, now_ms: u64) -> Option<u64> {
     Some(now_ms.saturating_sub(ago.as_millis() as u64))
 }
 
-/// What [`moment`] reads, for the line about what cannot be read.
+/// Forms that [`moment`] reads, for the line about what cannot be read.
 pub const BEGIN_EXPECTED: &str = "a time such as +2h, 17:30, 2026-12-24 or 2026-12-24T17:30";
 
 /// Reads a time, in ms since 1970: from now on (`+2h`, `now+30m`, `now`), of this day or the next (`17:30`),

@@ -81,7 +81,7 @@ pub struct Id {
     pub user: String,
 }
 
-/// How large it is.
+/// Size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Size {
     /// Ranks of all nodes.
@@ -94,12 +94,12 @@ pub struct Size {
     pub node_count: u64,
 }
 
-/// How long it has been there.
+/// Age.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Time {
     /// Since when it runs, or waits, in ms since 1970.
     pub since_ms: u64,
-    /// Its ranks run; else it waits.
+    /// Set while ranks run; else the job waits.
     pub runs: bool,
 }
 
@@ -197,7 +197,7 @@ pub struct Count {
     pub slots: u64,
 }
 
-/// Everything that is shown of one moment.
+/// View of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// When, in ms since 1970.

@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<OpenRange>() == 32);
 pub struct Counters {
     /// Notes of the program: each execution of one counts.
     pub notes: u64,
-    /// Those of them that stand for rows of a loop nest.
+    /// Notes among them that stand for rows of a loop nest.
     pub row_notes: u64,
     /// Calls of code that makes no notes.
     pub rearmed: u64,

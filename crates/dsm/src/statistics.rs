@@ -1,4 +1,4 @@
-//! What each rank has counted, printed by rank 0 at the end of a job on several nodes: `TUTTI_STATS=1`, or
+//! Counts of each rank, printed by rank 0 at the end of a job on several nodes: `TUTTI_STATS=1`, or
 //! `TUTTI_STATS=json` for programs, beside the table of messages.
 
 use std::io::Write;
@@ -8,12 +8,12 @@ use tutti_mpi::api;
 
 use crate::{executor, note};
 
-/// How many counts there are.
+/// Number of counts.
 const COUNTS: usize = 15;
 /// Counts of a rank, in order.
 type Counts = [u64; COUNTS];
 
-/// How they are printed.
+/// Form in which they are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,

@@ -50,7 +50,7 @@ const ANSWER_BYTES: usize = 16;
 /// Parts into which nodes are divided.
 const FANOUT: usize = 4;
 
-/// What learns the end of an operation.
+/// Receiver of the end of an operation.
 #[derive(Debug)]
 enum Receiver {
     /// The memory of this process.

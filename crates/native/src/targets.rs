@@ -16,7 +16,7 @@ fn of_rank(handle: &Handle, rank: u32) -> Handle {
     Handle { rank, check: 0, ..*handle }
 }
 
-/// How many targets from the first on are one run.
+/// Number of targets from the first on that are one run.
 fn run_length(targets: &[Handle]) -> usize {
     let Some(first) = targets.first() else { return 0 };
     let is_next = |(place, target): (u32, &Handle)| {

@@ -21,7 +21,7 @@ use crate::status::{MEMORY, NOT_RUNNING, OK};
 /// What runs when the job has terminated, with what the program gave beside it.
 pub type Function = unsafe extern "C" fn(*mut c_void);
 
-/// What was given, by its number.
+/// Functions that were given, by number.
 #[derive(Clone, Copy, Debug)]
 struct Given {
     number: u32,

@@ -20,7 +20,7 @@ const NOT_FOUND: c_int = -46;
 const NOT_SUPPORTED: c_int = -47;
 /// The call is over, and there is no answer to wait for.
 const OPERATION_SUCCEEDED: c_int = -157;
-/// All ranks of a namespace.
+/// Number that stands for all ranks of a namespace.
 const RANK_WILDCARD: u32 = -2_i32 as u32;
 
 const STRING: u16 = 3;
@@ -124,9 +124,9 @@ const _: () = assert!(std::mem::offset_of!(Module, client_connected2) == 27 * 8)
 /// The answer to an upcall, which waits for nothing else than to be given.
 #[derive(Debug)]
 pub enum Reply {
-    /// That of an operation.
+    /// Callback of an operation.
     Operation(Operation),
-    /// That of a fence, with what all nodes have given.
+    /// Callback of a fence, with what all nodes have given.
     Fence(PendingFence, Vec<u8>),
 }
 

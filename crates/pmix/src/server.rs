@@ -117,7 +117,7 @@ fn next_message(reading: &mut File, incoming: &mut Incoming) -> io::Result<Optio
     }
 }
 
-/// What the threads have in common.
+/// State that the threads share.
 struct Shared {
     starter: Mutex<File>,
     state: Mutex<State>,

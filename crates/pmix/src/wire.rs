@@ -24,11 +24,11 @@ pub struct Description {
     pub nodes: Vec<String>,
     /// World rank of each node's first rank.
     pub first_ranks: Vec<u32>,
-    /// Which of the nodes this is.
+    /// Number of this node.
     pub node: u32,
     /// Ranks of each program, in their order.
     pub programs: Vec<u32>,
-    /// How many ranks the user expects.
+    /// Number of ranks that the user expects.
     pub universe: u32,
     /// A folder of this job and node alone, for all files of server and ranks.
     pub folder: String,
@@ -51,7 +51,7 @@ impl Description {
         self.ranks_of(self.node as usize)
     }
 
-    /// Which program a rank runs.
+    /// Program that a rank runs.
     pub fn program_of(&self, rank: u32) -> u32 {
         let mut end = 0;
         let ends = self.programs.iter().map(|ranks| {
@@ -67,7 +67,7 @@ impl Description {
 pub enum ToServer {
     /// The job; the first message.
     Begin(Description),
-    /// What the ranks of all nodes have given in the fence that all are in.
+    /// Bytes that the ranks of all nodes have given in the fence that all are in.
     Fenced(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Ranks have ended: what they have sent before is to come before [`FromServer::Flushed`].
     Flush,
@@ -78,7 +78,7 @@ pub enum ToServer {
 pub enum FromServer {
     /// The ranks may start, with these variables (`NAME=value`), in the order of this node's ranks.
     Ready(Vec<Vec<String>>),
-    /// There is no server: one line of why.
+    /// Refusal to serve: one line of why.
     Refused(String),
     /// A rank has called PMIx_Init.
     Connected(u32),
@@ -86,14 +86,14 @@ pub enum FromServer {
     Finalized(u32),
     /// A rank wants the job to end.
     Abort {
-        /// Which.
+        /// Rank.
         rank: u32,
         /// With this status.
         status: i32,
     },
     /// A rank has a text for the user.
     Log {
-        /// Which.
+        /// Rank.
         rank: u32,
         /// The text, which need not be UTF-8.
         #[serde(with = "serde_bytes")]

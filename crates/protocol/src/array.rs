@@ -16,7 +16,7 @@ pub const ARRAY_TASKS_MAX: usize = 1000;
 /// The highest number of a task.
 const TASK_MAX: u32 = 999_999_999;
 
-/// What can be read, for the line about what cannot.
+/// Forms that are read, for the line about what cannot.
 const EXPECTED: &str = "numbers and ranges with commas between them, such as 1-100, 0-9:3 or 1,5,7-9, and %N for \
                         at most N at once";
 
@@ -25,7 +25,7 @@ const EXPECTED: &str = "numbers and ranges with commas between them, such as 1-1
 pub struct Array {
     /// Their numbers, each once, in order.
     pub tasks: Vec<u32>,
-    /// So many of them run at once, at most; 0: all.
+    /// Tasks that run at once, at most; 0: all.
     pub at_once: u32,
 }
 
@@ -47,12 +47,12 @@ impl std::fmt::Display for ArrayTask {
 /// Part that a job has in an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InArray {
-    /// It has none.
+    /// No array.
     #[default]
     None,
-    /// It stands for all tasks, and has no ranks.
+    /// The job that stands for all tasks, and has no ranks.
     Whole(Array),
-    /// It is one of the tasks.
+    /// One of the tasks.
     Task(ArrayTask),
 }
 

@@ -106,7 +106,7 @@ pub struct Batch {
 pub struct StartRules {
     /// Set for a job that is held from its submission on (`--hold`).
     pub held: bool,
-    /// It gets no nodes before this time, in ms since 1970 (`--begin`).
+    /// Time before which it gets no nodes, in ms since 1970 (`--begin`).
     #[serde(default)]
     pub begin_ms: Option<u64>,
     /// Set for a job that gets no nodes while an earlier job of its user and name is not over
@@ -123,7 +123,7 @@ pub struct StartRules {
 pub struct Warning {
     /// Number of the signal.
     pub signal: u32,
-    /// So long before the limit, in ms.
+    /// Time before the limit, in ms.
     pub before_ms: u64,
 }
 
@@ -185,7 +185,7 @@ impl Batch {
         if let InArray::Whole(array) = &self.array_part { Some(array) } else { None }
     }
 
-    /// Which task of an array it is.
+    /// Task of an array that it is.
     #[must_use]
     pub fn array_task(&self) -> Option<ArrayTask> {
         if let InArray::Task(task) = self.array_part { Some(task) } else { None }

@@ -37,7 +37,7 @@ pub struct JobNumbers {
     folder: PathBuf,
     /// Logs of clusters, which have a series of their own while they run.
     clusters: Vec<PathBuf>,
-    /// All logs, for the first number after a boot.
+    /// Logs, for the first number after a boot.
     all: Vec<PathBuf>,
 }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// Address of the page where none is given.
 pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7480);
-/// How long a history is kept where nothing is said, in ms.
+/// Time for which a history is kept by default, in ms.
 pub const HISTORY_MS: u64 = 30 * 24 * 3600 * 1000;
 /// Bytes that are written to it on a day where nothing is said.
 pub const DAY_BYTES: u64 = 16 << 20;

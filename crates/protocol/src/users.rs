@@ -74,11 +74,11 @@ pub enum Request {
 /// Values that a job gets in place of those that it has; what is none stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// How long its ranks may run, in ms.
+    /// Time limit of its ranks, in ms.
     pub time_ms: Option<u64>,
-    /// Its share of the time.
+    /// Share of the time.
     pub weight: Option<u32>,
-    /// What its user calls it.
+    /// Name that its user gives it.
     pub name: Option<String>,
     /// When it may get nodes, in ms since 1970; of a job that waits.
     pub begin_ms: Option<u64>,
@@ -191,9 +191,9 @@ pub enum Control {
     Abandon,
     /// Every rank gets TERM; what is left of the job after so many ms is killed.
     End(u64),
-    /// It gets no nodes while it is held. A job that has its nodes cannot be held.
+    /// Keeps nodes from it while it is held. A job that has its nodes cannot be held.
     Hold,
-    /// It may have nodes again.
+    /// Lets it have nodes again.
     Release,
 }
 
@@ -411,7 +411,7 @@ pub struct JobRow {
     /// Text that the program which submitted it keeps with it; empty: none.
     #[serde(default)]
     pub kept_note: String,
-    /// It gets no nodes before this time, in ms since 1970; said while it waits.
+    /// Time before which it gets no nodes, in ms since 1970; said while it waits.
     #[serde(default)]
     pub not_before_ms: Option<u64>,
 }
@@ -423,7 +423,7 @@ impl JobRow {
         if let InArray::Whole(array) = &self.in_array { Some(array) } else { None }
     }
 
-    /// Which task of an array it is.
+    /// Task of an array that it is.
     #[must_use]
     pub fn array_task(&self) -> Option<ArrayTask> {
         if let InArray::Task(task) = self.in_array { Some(task) } else { None }

@@ -13,7 +13,7 @@ pub const ALLOCATION: &str = "TUTTI_ALLOCATION";
 pub const ARRAY_ID: &str = "TUTTI_ARRAY_ID";
 /// Number of the task.
 pub const ARRAY_TASK: &str = "TUTTI_ARRAY_TASK";
-/// How many tasks there are, and the lowest and highest number of one.
+/// Number of tasks, and the lowest and highest number of one.
 pub const ARRAY_COUNT: &str = "TUTTI_ARRAY_COUNT";
 /// See [`ARRAY_COUNT`].
 pub const ARRAY_MIN: &str = "TUTTI_ARRAY_MIN";

@@ -82,12 +82,12 @@ fn storers_of(address: usize) -> Storers {
     found.map_or(Storers::Anybody, |(_, _, storers)| *storers)
 }
 
-/// How a wait has ended.
+/// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     /// The word is as it is waited for.
     Over,
-    /// It is not, and the wait would sleep.
+    /// The word does not compare, and the wait would sleep.
     NotYet,
     /// It is not, and nothing is to be expected soon: the partner sleeps, stands still, or is far behind.
     Away,

@@ -64,7 +64,7 @@ COMMIT;
 /// Bounds of what is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How long, in ms.
+    /// Length, in ms.
     pub keep_ms: i64,
     /// Bytes that are written on a day (UTC), at most, about: what has been written counts, with what each
     /// row costs beside its text.

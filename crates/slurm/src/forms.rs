@@ -41,7 +41,7 @@ pub fn memory(text: &str) -> Option<u64> {
 pub struct Array {
     /// The elements.
     pub tasks: Vec<u32>,
-    /// So many run at once; none: all.
+    /// Number that runs at once; none: all.
     pub at_once: Option<u32>,
     /// The step of its first range.
     pub step: u32,
@@ -83,7 +83,7 @@ pub fn tasks(numbers: &[u32]) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-/// What a job waits for.
+/// Condition that a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The job has begun.
@@ -101,7 +101,7 @@ pub enum Condition {
 pub struct Dependency {
     /// Jobs, as they were named.
     pub jobs: Vec<(Condition, String)>,
-    /// All earlier jobs of the user with the same name.
+    /// Whether it waits for earlier jobs of the user with the same name.
     pub singleton: bool,
 }
 

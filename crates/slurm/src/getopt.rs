@@ -2,10 +2,10 @@
 //! `-n V`, clusters of letters. Called by each command with its own table; nothing here knows what an
 //! option means.
 
-/// What follows an option.
+/// Value that follows an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Nothing.
+    /// No value.
     Nothing,
     /// A value.
     Value,

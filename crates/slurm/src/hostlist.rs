@@ -23,7 +23,7 @@ pub fn fold(names: &[String]) -> String {
     words.join(",")
 }
 
-/// What is before a name's last number, what is behind it, and the number as it is written.
+/// Text before a name's last number, text behind it, and the number as it is written.
 fn parts(name: &str) -> (&str, &str, &str) {
     let is_digit = |letter: char| letter.is_ascii_digit();
     let Some(last) = name.rfind(is_digit) else { return (name, "", "") };

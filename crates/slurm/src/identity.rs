@@ -18,7 +18,7 @@ pub fn uid_of(name: &str) -> Option<u32> {
     list.lines().find_map(of_line).or_else(from_getent)
 }
 
-/// This user.
+/// Own user.
 #[must_use]
 pub fn own_uid() -> u32 {
     rustix::process::getuid().as_raw()

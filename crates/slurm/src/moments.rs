@@ -7,12 +7,12 @@ use jiff::{Timestamp, ToSpan, ZonedDateTime};
 
 use crate::query;
 
-/// Which day a time of the day belongs to.
+/// Day that a time of the day belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Day {
-    /// This one.
+    /// The current day.
     Today,
-    /// This one, or the next if the time has passed.
+    /// The current day, or the next if the time has passed.
     Next,
 }
 

@@ -13,7 +13,7 @@ pub mod inside;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Note {
-    /// How large it is.
+    /// Size.
     #[serde(flatten)]
     pub size: Size,
     /// Where it comes from.
@@ -22,7 +22,7 @@ pub struct Note {
     /// The element of an array that it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<Element>,
-    /// What was asked for as dependency.
+    /// Text of `--dependency`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub dependency: String,
     /// A remark of the user's.
@@ -39,9 +39,9 @@ pub struct Note {
 /// A signal that a job gets before its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// Its number.
+    /// Number.
     pub signal: u32,
-    /// So long after the job's begin, in ms.
+    /// Time after the job's begin, in ms.
     pub after_ms: u64,
     /// Whether the script gets it; else its steps do.
     pub to_script: bool,
@@ -93,7 +93,7 @@ pub struct Origin {
 pub struct Element {
     /// The array's number, which is that of its first element; 0: this is the first one.
     pub job: u64,
-    /// Its index.
+    /// Index.
     pub task: u32,
     /// Elements of the array.
     pub count: u32,
@@ -103,7 +103,7 @@ pub struct Element {
     pub max: u32,
     /// From one index to the next.
     pub step: u32,
-    /// So many run at once; 0: all.
+    /// Number that runs at once; 0: all.
     pub at_once: u32,
 }
 

@@ -1,6 +1,6 @@
 //! Names of files with patterns: `%j`, `%A_%a`, `%t`, `%N`, `%x`, `%u`, `%%`.
 
-/// What patterns stand for. An empty text is not known here and is left to Tutti's own patterns.
+/// Values that patterns stand for. An empty text is not known here and is left to Tutti's own patterns.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     /// `%j`, `%J`.

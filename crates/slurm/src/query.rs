@@ -18,7 +18,7 @@ pub fn now_ms() -> u64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64)
 }
 
-/// All jobs that are not steps, by number; and the steps.
+/// Jobs that are not steps, by number; and the steps.
 ///
 /// # Errors
 /// When no daemon answers; a text for the user.

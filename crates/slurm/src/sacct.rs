@@ -113,7 +113,7 @@ const EMPTY: [&str; 1] = ["WorkDir"];
 const DEFAULT: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
 const BRIEF: &str = "JobID,State,ExitCode";
 
-/// What is asked for.
+/// Question of a user.
 #[derive(Debug, Default)]
 struct Asked {
     columns: Vec<(&'static str, i64)>,
@@ -126,7 +126,7 @@ struct Asked {
     manner: Manner,
 }
 
-/// How the table looks.
+/// Form of the table.
 #[derive(Debug, Default)]
 struct Manner {
     no_header: bool,

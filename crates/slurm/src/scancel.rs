@@ -45,7 +45,7 @@ const SPECS: &[Spec] = &[
     ("wckey", '\0', Value),
 ];
 
-/// What is asked for.
+/// Request of a user.
 #[derive(Debug, Default)]
 struct Asked {
     jobs: Vec<NamedJob>,
@@ -60,10 +60,10 @@ struct Asked {
     quiet: bool,
 }
 
-/// What of a job gets a signal.
+/// Parts of a job that get a signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Target {
-    /// Its steps.
+    /// Steps.
     #[default]
     Steps,
     /// The script and its steps.

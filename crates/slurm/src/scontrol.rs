@@ -39,7 +39,7 @@ const SPECS: &[Spec] = &[
     ("yaml", '\0', Nothing),
 ];
 
-/// What is refused, and what does it here.
+/// Keywords that are refused, and the command that does it here.
 const REFUSED: [(&str, &str); 6] = [
     ("reconfigure", "`tutti config reload` does it"),
     ("shutdown", "`tutti down` does it"),

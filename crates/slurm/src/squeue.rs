@@ -60,7 +60,7 @@ const NAMED_WIDTH: usize = 20;
 const DEFAULT: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 
-/// What is asked for.
+/// Question of a user.
 #[derive(Debug, Default)]
 struct Asked {
     format: Option<Format>,
@@ -74,7 +74,7 @@ struct Asked {
     each_element: bool,
 }
 
-/// How lines look.
+/// Form of the lines.
 #[derive(Debug)]
 enum Format {
     /// By letters.

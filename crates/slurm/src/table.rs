@@ -8,9 +8,9 @@ pub enum Piece {
     Text(String),
     /// A field.
     Field {
-        /// Its letter.
+        /// Letter.
         letter: char,
-        /// So many characters; none: as many as it needs.
+        /// Width in characters; none: as many as it needs.
         width: Option<usize>,
         /// Whether it stands at the right side.
         right: bool,

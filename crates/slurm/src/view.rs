@@ -33,7 +33,7 @@ pub enum State {
     OutOfMemory,
 }
 
-/// All of them, with their long and short names.
+/// States, with their long and short names.
 pub const STATES: [(State, &str, &str); 10] = [
     (State::Pending, "PENDING", "PD"),
     (State::Running, "RUNNING", "R"),
@@ -107,9 +107,9 @@ pub fn states(text: &str) -> Option<Vec<State>> {
 /// A job and what was asked for it.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What the controller says of it.
+    /// Row of the controller.
     pub row: JobRow,
-    /// What it was submitted with; empty for a job of Tutti's own commands.
+    /// Note of its submission; empty for a job of Tutti's own commands.
     pub asked: Note,
 }
 
@@ -121,7 +121,7 @@ impl Job {
         Job { row, asked }
     }
 
-    /// Its state.
+    /// State.
     #[must_use]
     pub fn state(&self) -> State {
         match self.row.state {
@@ -226,7 +226,7 @@ impl Job {
         }
     }
 
-    /// What its user calls it, else its command's name.
+    /// Name that its user gave it, else its command's name.
     #[must_use]
     pub fn name(&self) -> String {
         if !self.row.name.is_empty() {
@@ -236,7 +236,7 @@ impl Job {
         word.rsplit('/').next().unwrap_or_default().to_owned()
     }
 
-    /// Its user.
+    /// User.
     #[must_use]
     pub fn user(&self) -> String {
         users::name(self.row.uid)

@@ -188,7 +188,7 @@ const NATURAL: &[&str] = &[
     "wait-all-nodes",
 ];
 
-/// What is refused, and the reason.
+/// Options that are refused, and the reason.
 const REFUSED: &[(&str, &str)] = &[
     ("bb", "there are no burst buffers"),
     ("bbf", "there are no burst buffers"),
@@ -221,18 +221,18 @@ const REFUSED: &[(&str, &str)] = &[
 /// The variables of a job's environment that it is to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Export {
-    /// All, and these settings (`ALL,A=1`).
+    /// The whole environment, and these settings (`ALL,A=1`).
     #[default]
     All,
     /// None but the most needed.
     None,
     /// These, and settings `NAME=VALUE`.
     Only(Vec<String>),
-    /// All and settings.
+    /// The whole environment and settings.
     AllAnd(Vec<String>),
 }
 
-/// What a job is to have.
+/// Wishes for a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// `--job-name`.
@@ -271,11 +271,11 @@ pub struct Wanted {
     files: Files,
     /// `--export`.
     export: Export,
-    /// How the command behaves.
+    /// Manner of the command.
     manner: Manner,
     /// `--wrap`.
     wrap: Option<String>,
-    /// What the scheduler is to do with it besides.
+    /// Further wishes for the scheduler.
     care: Care,
     /// Names of options that have no effect.
     ignored: Vec<&'static str>,
@@ -294,7 +294,7 @@ pub struct Files {
     append: bool,
 }
 
-/// How the command behaves.
+/// Manner of the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manner {
     /// `--parsable`.

@@ -47,7 +47,7 @@ impl Machine {
     }
 }
 
-/// What a real Slurm calls this machine; none: there is none, or its commands are stand-ins.
+/// Name that a real Slurm has for this machine; none: there is none, or its commands are stand-ins.
 fn slurm_name() -> Option<String> {
     let name = || std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
     (!variables::is_slurm_stand_in()).then(name).flatten()

@@ -58,7 +58,7 @@ pub struct Submitted {
     pub note: String,
     /// Number of ranks.
     pub ranks: u64,
-    /// Its number as a task of an array, such as 12_3.
+    /// Number as a task of an array, such as 12_3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array_task: Option<String>,
 }
@@ -70,7 +70,7 @@ pub struct Files {
     pub output: Vec<String>,
     /// Rank of each node's first one, by which a pattern has a node's name.
     pub first_ranks: Vec<u32>,
-    /// What became of them.
+    /// Outcome of them.
     pub output_state: OutputState,
 }
 

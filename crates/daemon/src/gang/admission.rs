@@ -219,7 +219,7 @@ mod tests {
 
     /// Nodes that were chosen before the job was taken back and given again are none of the second time.
     #[test]
-    fn admission_says_what_is_void_before_it_answers_a_withdrawal() {
+    fn admission_voids_earlier_answers_before_it_answers_a_withdrawal() {
         let (mut admission, mut scheduler) = bench(1);
         let (job, demand) = (JobId(1), Demand::any(1, 1));
         admission.submit(0, &mut scheduler, job, &demand, false);

@@ -75,11 +75,11 @@ const OF_RANKS: [&str; 16] = [
 /// A function to run here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
-    /// Who has started it.
+    /// Starter.
     pub(crate) starter: usize,
-    /// Its number.
+    /// Number.
     pub(crate) function: u64,
-    /// What it gets.
+    /// Argument.
     pub(crate) argument: i64,
 }
 
@@ -92,7 +92,7 @@ struct Running {
     pid: libc::pid_t,
     /// It has ended, its number may be another process's, and its starter is about to be told.
     has_ended: bool,
-    /// How often its starter had asked for its end when it was last signalled.
+    /// Count of the times that its starter had asked for its end when it was last signalled.
     asked: u64,
 }
 
@@ -115,7 +115,7 @@ fn here() -> MutexGuard<'static, Here> {
     HERE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a server sees of [`HERE`]: a copy, since no word is read under its lock.
+/// View that a server has of [`HERE`]: a copy, since no word is read under its lock.
 struct Seen {
     is_calling: bool,
     /// The starters of programs, and how often each had asked for the end when that was last passed on.
@@ -131,7 +131,7 @@ impl Seen {
     }
 }
 
-/// What is to be done next.
+/// Next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Function(usize),
@@ -142,7 +142,7 @@ enum Found {
     Stop,
 }
 
-/// Who looks for something to do.
+/// Thread that looks for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     /// A call of the program that serves.

@@ -98,7 +98,7 @@ pub enum Goal {
     },
 }
 
-/// What the program was about to do when it faulted.
+/// Access at which the program faulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// A load, or an access of which the processor does not say what it is.

@@ -25,7 +25,7 @@ const NOTED: u8 = 8;
 /// Code without notes may store to a copy, so the next fault there makes a twin, wherever it is.
 const REARMED: u8 = 16;
 
-/// How the program stores to a unit.
+/// Way in which the program stores to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
     /// The byte is noted.

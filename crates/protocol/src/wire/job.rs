@@ -166,7 +166,7 @@ pub struct Job {
     /// Its first rank is there already; none: all are to be started.
     #[serde(default)]
     pub adopted: Option<Adopted>,
-    /// Its number, as `tutti ps` shows it; none: neither a daemon nor its front end has drawn one.
+    /// Number, as `tutti ps` shows it; none: neither a daemon nor its front end has drawn one.
     #[serde(default)]
     pub number: Option<u64>,
 }

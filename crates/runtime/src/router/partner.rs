@@ -34,12 +34,12 @@ const ANSWER: u8 = 0x49;
 const KINDS: std::ops::Range<u8> = ASK..ANSWER + 1;
 const ASK_BYTES: usize = 8;
 const ANSWER_BYTES: usize = 16;
-/// How long what was answered holds.
+/// Time for which an answer holds.
 const FRESH: Duration = Duration::from_millis(1);
 /// A service thread whose program computes looks each millisecond, and then at once.
 const PATIENCE: Duration = Duration::from_millis(3);
 
-/// What is known of a rank.
+/// Knowledge of a rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// Since when it is asked; none: it has answered.

@@ -30,9 +30,9 @@ const NOT_FOUND: u8 = 127;
 #[derive(Debug)]
 struct Around {
     note: Note,
-    /// Its number.
+    /// Number.
     job: u64,
-    /// Its nodes, with the slots of each.
+    /// Nodes, with the slots of each.
     nodes: Vec<(String, u32)>,
 }
 

@@ -23,7 +23,7 @@ const USER_FILES_BYTES_MAX: usize = 64 << 20;
 const USER_PUTS_BYTES_MAX: usize = if cfg!(test) { 3 << 20 } else { 64 << 20 };
 /// A refusal may name what a user has said.
 pub(super) const REFUSAL_BYTES_MAX: usize = 1 << 10;
-/// So many jobs more of its user have room beside these.
+/// Room for further jobs of its user beside these.
 ///
 /// # Errors
 /// When it has not: a text for the user.

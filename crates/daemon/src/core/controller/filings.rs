@@ -12,11 +12,11 @@ pub(super) enum Filing {
     New(Requester),
     /// Its user has changed it, and hears that it is so.
     Changed(Requester),
-    /// It is a new task of this array, whose file comes behind those of all its tasks.
+    /// A new task of this array, whose file comes behind those of all its tasks.
     Task(JobId),
-    /// It is an array, and these of its tasks are over.
+    /// An array, and these of its tasks are over.
     Outcomes(Vec<JobId>),
-    /// It was changed, and nobody is answered.
+    /// A change, after which no answer is sent.
     Noted,
     /// This job, which it waits for, is over: it may be forgotten.
     Over(JobId),

@@ -171,7 +171,7 @@ fn cluster_sim_time_limit_survives_controller_death() {
 /// Between TERM and KILL passes what the user has said, at a limit and when the user ends the job, also where
 /// the controller dies meanwhile.
 #[test]
-fn cluster_sim_kill_comes_as_long_after_term_as_the_user_says() {
+fn cluster_sim_kill_follows_term_after_the_delay_of_the_user() {
     const KILL_AFTER_MS: u64 = 20_000;
     let mut tried = [0; 2];
     for seed in seeds(60) {

@@ -43,7 +43,7 @@ impl JobRecord {
         self.launch.batch.array_task().map(|task| task.array)
     }
 
-    /// What an array waits for.
+    /// Reason for which an array waits.
     pub(in crate::core::controller) fn tasks_text(&self) -> Option<String> {
         let (tasks, over) = (&self.launch.batch.array()?.tasks, &self.queued.as_ref()?.over);
         Some(format!("{} of its {} tasks are over", over.len(), tasks.len()))
@@ -72,7 +72,7 @@ impl JobRecord {
         self.end_by(None, status.unwrap_or(1));
     }
 
-    /// Its time to begin has come between the two.
+    /// Whether its time to begin lies between the two.
     pub(in crate::core::controller) fn is_begin_due(&self, since_ms: u64, wall_ms: u64) -> bool {
         let begin_ms = self.launch.batch.rules().begin_ms.filter(|_| self.queued.is_some());
         begin_ms.is_some_and(|begin_ms| (since_ms..=wall_ms).contains(&begin_ms))
