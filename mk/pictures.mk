@@ -2,4 +2,4 @@
 .PHONY: pictures
 pictures: dist ## draw docs/pictures/two-jobs.svg and top.svg: programs that take turns on this machine
 	@$(CARGO) build --quiet --package tutti-tests --bin tutti-screen
-	@$(ROOT)/mk/pictures.sh
+	@mk/pictures.sh

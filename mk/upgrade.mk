@@ -2,4 +2,4 @@
 # are replaced one after the other while jobs run.
 .PHONY: test-upgrade
 test-upgrade: dist ## build the last release (mk/last-release) once, and replace the daemons of a cluster one by one while 20 jobs run (minutes)
-	@$(ROOT)/mk/upgrade.sh
+	@mk/upgrade.sh
