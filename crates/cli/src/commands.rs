@@ -22,14 +22,14 @@ use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
 use crate::{
-    board, configuration, doctor, front, history, output, page, signals, simulate, snapshot, stdout,
-    timeline, trace_op, up,
+    board, configuration, doctor, front, output, page, signals, simulate, snapshot, stdout, timeline,
+    trace_op, up,
 };
 use tutti_client::filter::Filter;
 use tutti_client::job_name::JobName;
 use tutti_client::moments::{elapsed, instant};
 use tutti_client::table::aligned;
-use tutti_client::{others, states, users};
+use tutti_client::{history, others, states, users};
 
 mod account;
 mod advise;
@@ -636,6 +636,9 @@ fn print_status(rows: &[JobRow]) -> String {
         text.push_str(&format!("state    {}{}\n", states::of(row), suspension(row)));
         if let Some(status) = row.status {
             text.push_str(&format!("status   {status}\n"));
+        }
+        if let Some(end) = row.end() {
+            text.push_str(&format!("end by   {end}\n"));
         }
         if let Some(cause) = &row.cause {
             text.push_str(&format!("cause    {}\n", escape_control(cause)));

@@ -13,7 +13,6 @@ mod doctor;
 mod elf;
 mod file;
 mod front;
-mod history;
 mod hosts;
 mod library;
 mod link;

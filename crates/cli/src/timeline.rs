@@ -25,8 +25,6 @@ use crate::{file, stdout};
 use chart::{Chart, Style};
 use log::{History, Span};
 
-pub use log::lines;
-
 /// Nodes tell the head of their turns once a second; until then it is on its way for a moment.
 const SETTLE: Duration = Duration::from_millis(1500);
 

@@ -4,6 +4,7 @@
 
 pub mod filter;
 pub mod gather;
+pub mod history;
 pub mod job_name;
 pub mod moments;
 pub mod others;

@@ -44,6 +44,7 @@ pub(crate) use room::{
     USER_STATE_BYTES_MAX,
 };
 pub use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, NAME_CHARS_MAX, NOTE_BYTES_MAX};
+pub use tutti_protocol::end::{EndKind, Ending, JobEnd};
 pub use tutti_protocol::environment::{Environment, Environments};
 pub use tutti_protocol::output;
 pub use tutti_protocol::terms::Terms;
@@ -774,6 +775,9 @@ pub struct End {
     pub status: u8,
     /// A user asked for it.
     pub by_user: bool,
+    /// In which way it ends.
+    #[serde(default)]
+    pub way: Ending,
 }
 
 /// Run, stand still, or die.

@@ -38,6 +38,15 @@ pub struct ArrayTask {
     pub task: u32,
 }
 
+impl ArrayTask {
+    /// Reads what is displayed, such as 12_3; none: it is no task.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (array, task) = text.split_once('_')?;
+        Some(ArrayTask { array: JobId(array.parse().ok()?), task: task.parse().ok()? })
+    }
+}
+
 impl std::fmt::Display for ArrayTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}_{}", self.array, self.task)
@@ -158,6 +167,9 @@ mod tests {
 
     #[test]
     fn array_text_is_read_back() {
+        let task = ArrayTask { array: JobId(12), task: 3 };
+        assert_eq!(ArrayTask::parse(&task.to_string()), Some(task));
+        assert_eq!(ArrayTask::parse("12"), None);
         for text in ["3", "0-4", "1,5,9%2", "1-3,7"] {
             assert_eq!(Array::parse(text).unwrap().to_string(), text);
         }

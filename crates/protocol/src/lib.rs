@@ -9,6 +9,7 @@
 //! | [`users`] | requests of users to a daemon, and its answers |
 //! | [`terms`], [`batch`], [`output`], [`environment`] | parts of a submitted job |
 //! | [`linker_variables`] | variables that are kept from a starter of root's daemon |
+//! | [`end`], [`wait_kind`] | how jobs have ended, why they wait: words that commands decide by |
 //! | [`pmi`] | bounds of what ranks put over PMI |
 //! | [`spread`] | which ranks are on which node |
 //! | [`settings`] | what holds of a configuration, and where it comes from |
@@ -28,6 +29,7 @@ pub mod codec;
 pub mod config;
 #[cfg(feature = "cluster")]
 pub mod daemon_options;
+pub mod end;
 pub mod environment;
 pub mod job_numbers;
 #[cfg(feature = "cluster")]
@@ -49,5 +51,6 @@ pub mod turns;
 pub mod users;
 pub mod variables;
 pub mod version;
+pub mod wait_kind;
 pub mod wire;
 pub mod writer;

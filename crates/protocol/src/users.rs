@@ -11,11 +11,13 @@ use tutti_sched::{JobId, NodeId, Processor};
 
 use crate::array::{Array, ArrayTask, InArray};
 use crate::batch::Batch;
+use crate::end::JobEnd;
 use crate::environment::Environment;
 use crate::output::{Output, OutputState};
 use crate::settings::Setting;
 use crate::terms::Terms;
-use crate::wire::{Job, Program, Text};
+use crate::wait_kind::WaitKind;
+use crate::wire::{Job, Program, Text, Used};
 
 /// A request of a user, on the local socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -414,6 +416,15 @@ pub struct JobRow {
     /// Time before which it gets no nodes, in ms since 1970; said while it waits.
     #[serde(default)]
     pub not_before_ms: Option<u64>,
+    /// In which way it has ended, when it is over; none: that is not known.
+    #[serde(default, rename = "end")]
+    pub how_ended: Option<JobEnd>,
+    /// Kind of what it waits for.
+    #[serde(default)]
+    pub wait_kind: Option<WaitKind>,
+    /// Use of its processes, when it is over and that is known.
+    #[serde(default, rename = "used")]
+    pub process_use: Option<Used>,
 }
 
 impl JobRow {
@@ -433,6 +444,34 @@ impl JobRow {
     #[must_use]
     pub fn number(&self) -> String {
         self.array_task().map_or_else(|| self.job.to_string(), |task| task.to_string())
+    }
+
+    /// How it has ended; none: it is not over, or nobody knows.
+    #[must_use]
+    pub fn end(&self) -> Option<JobEnd> {
+        self.how_ended
+    }
+
+    /// Says how it has ended.
+    pub fn set_end(&mut self, end: Option<JobEnd>) {
+        self.how_ended = end;
+    }
+
+    /// Kind of what it waits for; none: it has its nodes.
+    #[must_use]
+    pub fn kind_of_wait(&self) -> Option<WaitKind> {
+        self.wait_kind
+    }
+
+    /// Use of its processes; none: it is not over, or that is not known.
+    #[must_use]
+    pub fn used(&self) -> Option<Used> {
+        self.process_use
+    }
+
+    /// Says what its processes have used.
+    pub fn set_used(&mut self, used: Option<Used>) {
+        self.process_use = used;
     }
 
     /// When it may get nodes, in ms since 1970; none: at once, or it has them.

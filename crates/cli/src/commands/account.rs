@@ -7,15 +7,16 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use tutti_os::stderr::escape_control;
+use tutti_protocol::end::JobEnd;
 use tutti_protocol::time_limit;
 use tutti_protocol::wire::Used;
 
 use crate::cluster::{self, Answer, JobRow, JobState, Request};
-use crate::{history, stdout};
+use crate::stdout;
 use tutti_client::filter::Filter;
 use tutti_client::moments::{elapsed, instant};
 use tutti_client::table::aligned;
-use tutti_client::{states, users};
+use tutti_client::{history, states, users};
 
 /// Options of `tutti account`.
 #[derive(Clone, Debug, clap::Args)]
@@ -57,6 +58,8 @@ struct Account {
     cpu_ms: Option<u64>,
     largest_bytes: Option<u64>,
     status: Option<u8>,
+    /// How it has ended, with exit code and signal apart.
+    end: Option<JobEnd>,
     command: String,
 }
 
@@ -133,6 +136,7 @@ fn account(row: &JobRow, used: Option<Used>, now_ms: u64) -> Account {
         cpu_ms: used.map(|used| used.cpu_us / 1000),
         largest_bytes: used.map(|used| used.largest_bytes),
         status: row.status,
+        end: row.end(),
         command: row.command.clone(),
     }
 }
@@ -165,7 +169,8 @@ fn time_of(ms: u64) -> String {
 
 fn print_jobs(accounts: &[Account]) -> String {
     let title = [
-        "JOB", "USER", "STATE", "RANKS", "NODES", "START", "END", "TIME", "CPU", "LARGEST", "NAME", "COMMAND",
+        "JOB", "USER", "STATE", "HOW", "RANKS", "NODES", "START", "END", "TIME", "CPU", "LARGEST", "NAME",
+        "COMMAND",
     ];
     let mut table = vec![title.map(str::to_owned).to_vec()];
     for one in accounts {
@@ -174,6 +179,7 @@ fn print_jobs(accounts: &[Account]) -> String {
             one.job.to_string(),
             one.user.clone(),
             state,
+            one.end.map_or_else(|| "-".into(), |end| end.to_string()),
             one.ranks.to_string(),
             one.nodes.len().to_string(),
             one.start_ms.map_or_else(|| "-".into(), instant),
@@ -185,7 +191,7 @@ fn print_jobs(accounts: &[Account]) -> String {
             escape_control(&one.command),
         ]);
     }
-    let right = [true, false, false, true, true, false, false, true, true, true, false, false];
+    let right = [true, false, false, false, true, true, false, false, true, true, true, false, false];
     aligned(&table, &right)
 }
 
@@ -221,6 +227,8 @@ fn rounded(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tutti_protocol::end::Ending;
+
     use super::*;
 
     fn one(job: u64, uid: u32, elapsed_ms: u64, status: u8) -> Account {
@@ -238,6 +246,7 @@ mod tests {
             cpu_ms: Some(elapsed_ms / 2),
             largest_bytes: Some(job << 20),
             status: Some(status),
+            end: Some(Ending::default().end(status)),
             command: "./a".into(),
         }
     }
@@ -269,7 +278,7 @@ mod tests {
     fn account_of_a_job_has_start_end_processor_time_and_memory() {
         let shown = print_jobs(&[one(5, 7, 61_000, 3)]);
         let line: Vec<&str> = shown.lines().nth(1).expect("a job").split_whitespace().collect();
-        assert_eq!((line[0], line[2], line[3], line[4]), ("5", "over(3)", "4", "1"));
+        assert_eq!(line[..6], ["5", "7", "over(3)", "failed:3", "4", "1"]);
         assert_eq!(&line[line.len() - 5..], ["1:01", "30.50", "5M", "-", "./a"], "{shown}");
     }
 }

@@ -10,8 +10,8 @@ use tutti_os::stderr::{escape_control, print_line};
 use tutti_protocol::wire::{FrameHeader, Kind, Report};
 
 use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
-use crate::history;
 use crate::output::{self, Reader};
+use tutti_client::history;
 
 /// Between two looks at the files of a job that runs.
 const POLL: Duration = Duration::from_millis(100);

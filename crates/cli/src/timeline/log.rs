@@ -1,13 +1,12 @@
 //! What the logs of a controller say, put in order: jobs and nodes, and on each node who ran when.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
 use tutti_protocol::turns::{TurnBatch, TurnKind};
 
+use tutti_client::history::lines;
 use tutti_client::users;
 
 /// A span of time, in us since 1970.
@@ -119,23 +118,6 @@ pub fn read(events: &Path, turns: &Path, until_us: u64) -> Result<History, Strin
         stretch.turns.retain(|turn| since_us.saturating_add(turn.1) <= until_us);
     }
     Ok(put_in_order(known, turns))
-}
-
-/// The lines of a log that can be understood, those put aside first.
-///
-/// # Errors
-/// When it cannot be opened.
-pub fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> std::io::Result<Vec<T>> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".1");
-    let mut found = Vec::new();
-    let files = [File::open(aside).ok(), Some(File::open(path)?)];
-    for file in files.into_iter().flatten() {
-        // A line that was cut off by a full disk or a dead daemon is no reason to show nothing.
-        let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
-        found.extend(lines.filter_map(|line| serde_json::from_slice(&line).ok()));
-    }
-    Ok(found)
 }
 
 fn put_in_order(events: Vec<Event>, turns: Vec<Turns>) -> History {

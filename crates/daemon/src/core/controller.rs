@@ -31,7 +31,7 @@ use super::relay::Relay;
 use crate::gang::{Command, ServedReport, SwitchEvent};
 use crate::members::NodeId;
 use crate::message::output::OutputState;
-use crate::message::{Answer, Environments, JobId, Launch, Notice, Order, Routed, Run};
+use crate::message::{Answer, EndKind, Environments, JobId, Launch, Notice, Order, Routed, Run};
 
 mod allocation;
 mod allowance;
@@ -296,10 +296,17 @@ impl Controller {
         log::log_left(local, out, id, left);
         if is_over {
             scheduler::leave(out, job);
-            let used = job.used();
-            let event = JobEvent { event: "over", status: Some(status), text, used, ..JobEvent::default() };
+            let (used, ended_how) = (job.used(), job.how_ended());
+            let event = JobEvent {
+                event: "over",
+                status: Some(status),
+                text,
+                used,
+                ended_how,
+                ..JobEvent::default()
+            };
             log::log(local, out, id, event);
-            self.jobs.forget_oldest();
+            self.jobs.forget_oldest(wall_ms);
         }
         if let Some(signal) = warning {
             self.warn_steps(local, relay, out, id, signal);
@@ -356,7 +363,7 @@ impl Controller {
         for id in self.steps_of(owner) {
             if let Some(step) = self.jobs.get_mut(id) {
                 step.by_user = true;
-                step.record_cause(format!("job {owner}: {cause}"));
+                step.record_cause(EndKind::TimeLimit, format!("job {owner}: {cause}"));
                 step.signal(limits::TERM);
             }
             self.publish(relay, id);
@@ -373,6 +380,7 @@ impl Controller {
         owner: JobId,
     ) {
         let Some(job) = self.jobs.get(owner) else { return };
+        let uid = job.launch.user.uid;
         let cause = match (job.is_ending(), job.order.leave) {
             (true, _) => JOB_ENDED,
             (false, true) => SCRIPT_ENDED,
@@ -381,7 +389,7 @@ impl Controller {
         for id in self.steps_of(owner) {
             let Some(step) = self.jobs.get_mut(id).filter(|step| !step.is_ending()) else { continue };
             step.by_user = true;
-            step.record_cause(cause.into());
+            step.record_cancel(uid, cause.into());
             step.end_by(None, KILLED);
             self.publish(relay, id);
             self.judge(local, relay, out, id);
@@ -487,6 +495,7 @@ impl Controller {
                 log::log(local, out, id, JobEvent { event: "said", text, ..JobEvent::default() });
             }
             (Some(text), _) => {
+                job.mark_end(EndKind::Failed);
                 job.report(Report::Refused(format!("{text}; the job is ended")));
                 job.end_by(None, 1);
                 self.jobs.pending.insert(id);

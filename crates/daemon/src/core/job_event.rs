@@ -4,7 +4,7 @@ use serde::Serialize;
 use tutti_protocol::output::OutputState;
 use tutti_protocol::wire::Used;
 
-use crate::message::JobId;
+use crate::message::{JobEnd, JobId};
 
 /// A line of the log of events; what is empty is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,6 +31,9 @@ pub struct JobEvent {
     /// Use of its processes, when it is over.
     #[serde(flatten)]
     pub used: Option<Used>,
+    /// In which way it has ended.
+    #[serde(rename = "end", skip_serializing_if = "Option::is_none")]
+    pub ended_how: Option<JobEnd>,
     /// Exit status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u8>,

@@ -19,7 +19,7 @@ use tutti_protocol::wire::Report;
 use super::job::JobRecord;
 use super::jobs::Jobs;
 use super::waits::Outcome;
-use crate::message::{After, JobId};
+use crate::message::{After, EndKind, JobId};
 
 /// Jobs that a line names.
 const NAMED_MAX: usize = 4;
@@ -78,6 +78,7 @@ impl JobRecord {
             Some(status) => format!("dependency failed: job {job} has ended with status {status}"),
             None => format!("dependency failed: nothing is known of job {job} any more"),
         };
+        self.mark_end(EndKind::Dependency);
         self.report(Report::Refused(text));
         self.end_by(None, 1);
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tutti_os::stderr::is_deceptive;
-use tutti_protocol::wire::{Counted, Ended, Inherits, Input, Program, Reached, Report, Used};
+use tutti_protocol::wire::{Cause, Counted, Ended, Inherits, Input, Program, Reached, Report, Used};
 use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
 
@@ -16,7 +16,8 @@ use crate::core::clocks::Clocks;
 use crate::members::{Members, NodeId};
 use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
-    End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, SpawnOrder,
+    End, EndKind, Ending, Fence, JobEnd, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed,
+    Run, SpawnOrder,
 };
 
 mod starting;
@@ -69,8 +70,10 @@ pub(super) struct JobRecord {
     ends_well: bool,
     /// Why it ended, as its user was told first.
     pub(super) cause: Option<String>,
-    /// A signal that was to end it, and who sent it.
-    pub(super) ended_by: Option<String>,
+    /// A signal that was to end it, and who sent it; its user.
+    ended_by: Option<(String, u32)>,
+    /// In which way it ends.
+    way: Ending,
     /// The part that ended the job.
     pub(super) ender: Option<NodeId>,
     /// A user asked for its end.
@@ -159,6 +162,7 @@ impl JobRecord {
             ends_well: false,
             cause: None,
             ended_by: None,
+            way: Ending::default(),
             ender: None,
             by_user: false,
             detached,
@@ -262,7 +266,7 @@ impl JobRecord {
         self.signals = known.signals.last().map_or(0, |(number, _)| *number);
         if let Some(end) = order.end {
             (self.ender, self.by_user) = (end.by, end.by_user);
-            self.ends_well = end.by.is_some() && end.status == 0;
+            (self.ends_well, self.way) = (end.by.is_some() && end.status == 0, end.way);
             self.record_status(end.status);
         }
         self.apply_amended();
@@ -270,8 +274,30 @@ impl JobRecord {
     }
 
     /// What follows the first is a consequence of it.
-    pub(super) fn record_cause(&mut self, text: String) {
+    pub(super) fn record_cause(&mut self, kind: EndKind, text: String) {
+        self.way.mark(kind);
         self.cause.get_or_insert(text);
+    }
+
+    /// In which way it ends, unless that is known.
+    pub(super) fn mark_end(&mut self, kind: EndKind) {
+        self.way.mark(kind);
+    }
+
+    /// A user ends it.
+    pub(super) fn record_cancel(&mut self, uid: u32, text: String) {
+        self.way.cancel(uid);
+        self.cause.get_or_insert(text);
+    }
+
+    /// A user has sent a signal that is to end it.
+    pub(super) fn record_ending_signal(&mut self, uid: u32, text: String) {
+        self.ended_by = Some((text, uid));
+    }
+
+    /// How it has ended, when it is over.
+    pub(super) fn how_ended(&self) -> Option<JobEnd> {
+        self.over.then(|| self.way.end(self.status))
     }
 
     pub(super) fn record_status(&mut self, status: u8) {
@@ -289,7 +315,7 @@ impl JobRecord {
 
     pub(super) fn report(&mut self, report: Report) {
         match &report {
-            Report::Refused(text) => self.record_cause(text.clone()),
+            Report::Refused(text) => self.record_cause(EndKind::NotStarted, text.clone()),
             Report::Ended(ended) => {
                 // That memory was short a warning before this has said.
                 let warning = |notice: &Notice| match notice {
@@ -297,7 +323,10 @@ impl JobRecord {
                     _ => None,
                 };
                 let text = ended.notice().or_else(|| self.notices.iter().rev().find_map(warning));
-                text.into_iter().for_each(|text| self.record_cause(text));
+                let is_memory = matches!(ended.cause, Cause::Memory | Cause::UserMemory);
+                let kind = if is_memory { EndKind::Memory } else { EndKind::Failed };
+                self.way.mark(kind);
+                text.into_iter().for_each(|text| self.record_cause(kind, text));
             }
             _ => {}
         }
@@ -327,7 +356,7 @@ impl JobRecord {
 
     /// It has ended, or is about to, and what it wrote is nowhere: it has not ended well.
     pub(super) fn fail_late(&mut self, text: String) {
-        self.record_cause(text);
+        self.record_cause(EndKind::Failed, text);
         self.ends_well = false;
         self.record_status(1);
     }
@@ -414,7 +443,7 @@ impl JobRecord {
             puts.len()
         );
         self.report(Report::Warning(format!("{text}; the job is ended")));
-        self.record_cause(text);
+        self.record_cause(EndKind::Failed, text);
         self.end_by(None, 1);
     }
 
@@ -480,8 +509,8 @@ impl JobRecord {
             self.ended_ms = Some(wall_ms);
             let statuses: Vec<u8> = parts.iter().flatten().map(|part| part.status).collect();
             statuses.into_iter().for_each(|status| self.record_status(status));
-            if let Some(text) = self.ended_by.take().filter(|_| self.status != 0) {
-                self.record_cause(text);
+            if let Some((text, uid)) = self.ended_by.take().filter(|_| self.status != 0) {
+                self.record_cancel(uid, text);
             }
         }
         if self.over {
@@ -489,7 +518,8 @@ impl JobRecord {
             self.report_end(nodes.filter_map(|node| Some((*node, states.get(node)?.written?))).collect());
         }
         if self.order.run == Run::Kill {
-            self.order.end = Some(End { by: self.ender, status: self.status, by_user: self.by_user });
+            let (by, by_user) = (self.ender, self.by_user);
+            self.order.end = Some(End { by, status: self.status, by_user, way: self.way });
         }
     }
 
@@ -543,6 +573,7 @@ impl JobRecord {
         };
         if !self.chosen || self.order.peers.is_some() {
             self.end_by(Some(node), 1);
+            self.mark_end(EndKind::NodeLost);
             self.report(Report::Refused("a daemon died before it began its part; the job is ended".into()));
         } else if named != incarnation {
             self.order.renewed.retain(|renewed| renewed.node != node);
@@ -596,6 +627,19 @@ impl JobRecord {
         self.cause.iter_mut().for_each(|text| shorten(text, CAUSE_BYTES_MAX));
     }
 
+    /// Memory that it takes when it is over, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        let output: usize = self
+            .launch
+            .output
+            .iter()
+            .flat_map(|output| output.out.iter().chain(&output.errors))
+            .map(|name| name.as_bytes().len())
+            .sum();
+        let texts = self.command.len() + self.cause.as_ref().map_or(0, String::len) + output;
+        size_of::<Self>() + size_of::<Launch>() + texts + self.launch.memory_bytes_held()
+    }
+
     /// What one part says.
     fn handle_part(&mut self, node: NodeId, part: &PartState) {
         self.counted.extend(part.counted().map(|counted| (node, counted)));
@@ -615,6 +659,11 @@ impl JobRecord {
         let new: Vec<Ended> = part.ended.iter().skip(reported.ended).copied().collect();
         for ended in new {
             self.record_status(ended.cause.status());
+            if let Cause::Signal { signal, .. } = ended.cause
+                && self.status == ended.cause.status()
+            {
+                self.way.kill(signal);
+            }
             if is_news {
                 self.report(Report::Ended(ended));
             }

@@ -8,14 +8,18 @@ use super::job::JobRecord;
 use crate::core::clocks::Clocks;
 use crate::core::fair::fair_share;
 use crate::members::{Members, NodeId};
-use crate::message::{Account, Answer, JobId, User};
+use crate::message::{Account, Answer, EndKind, JobId, User};
 
 /// Numbers that jobs draw themselves end here.
 const JOB_MAX: u64 = 1 << 53;
-/// Jobs of a user that are over and still listed.
+/// A job that is over is listed for so long, within [`OVER_BYTES_MAX`].
+const OVER_MS: u64 = 300_000;
+/// Jobs of a user that are over for longer and still listed.
 const OVER_MAX: usize = 1000;
 /// Jobs of all users that are over and still listed. Whoever has most of them loses its oldest first.
 const OVER_ALL_MAX: usize = 4000;
+/// Memory of all jobs that are over. Whoever has most of it loses its oldest jobs first.
+const OVER_BYTES_MAX: usize = 12 << 20;
 /// Reports that are not heard are said again.
 const RESEND_MS: u64 = 1000;
 /// So long a new controller takes over jobs that it does not know.
@@ -155,15 +159,17 @@ impl Jobs {
                 let is_news = !job.is_ending() && !job.by_user;
                 job.end_by(Some(node), 1);
                 if is_news {
+                    job.mark_end(EndKind::NodeLost);
                     let what = match job.launch.index(node) {
                         Some(_) => "its ranks are lost",
                         None => "which the job was given for its steps",
                     };
                     let text = format!("node {name} does not answer any more, {what}; the job is ended");
-                    job.record_cause(text.clone());
+                    job.record_cause(EndKind::NodeLost, text.clone());
                     job.report(Report::Warning(text));
                 }
             } else if job.launch.origin == node && !job.detached {
+                job.mark_end(EndKind::NodeLost);
                 job.end_by(None, 1);
             }
             job.sent_ms = now_ms.saturating_sub(RESEND_MS);
@@ -193,16 +199,24 @@ impl Jobs {
         }
     }
 
-    /// A user's jobs push out its own, and not another's as long as that one has fewer.
-    pub(super) fn forget_oldest(&mut self) {
-        let mut over: BTreeMap<Account, Vec<JobId>> = BTreeMap::new();
+    /// A user's jobs push out its own, and not another's as long as that one has fewer. One that has ended
+    /// lately stays as long as there is memory for it.
+    pub(super) fn forget_oldest(&mut self, wall_ms: u64) {
+        let mut over: BTreeMap<Account, Vec<(JobId, usize, bool)>> = BTreeMap::new();
         for (id, job) in self.records.iter().filter(|(_, job)| job.order.forget) {
-            over.entry(job.launch.user.account()).or_default().push(*id);
+            let is_fresh = job.ended_ms.is_none_or(|ended_ms| wall_ms < ended_ms + OVER_MS);
+            over.entry(job.launch.user.account()).or_default().push((*id, job.held_bytes(), is_fresh));
         }
         let most = fair_share(over.values().map(Vec::len), OVER_ALL_MAX).min(OVER_MAX);
-        for ids in over.values() {
-            for id in ids.iter().take(ids.len().saturating_sub(most)) {
-                self.records.remove(id);
+        let bytes = over.values().map(|jobs| jobs.iter().map(|(_, bytes, _)| bytes).sum());
+        let most_bytes = fair_share(bytes, OVER_BYTES_MAX);
+        for jobs in over.values() {
+            let (mut count, mut held) = (0, 0);
+            for (id, bytes, is_fresh) in jobs.iter().rev() {
+                (count, held) = (count + 1, held + bytes);
+                if held > most_bytes || count > most && !is_fresh {
+                    self.records.remove(id);
+                }
             }
         }
     }

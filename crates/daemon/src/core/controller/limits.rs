@@ -15,7 +15,7 @@ use tutti_protocol::wire::Report;
 
 use super::job::JobRecord;
 use crate::core::clocks::{Clocks, Elapsed};
-use crate::message::{Run, Suspended};
+use crate::message::{EndKind, Run, Suspended};
 use tutti_protocol::time_limit;
 use tutti_protocol::users::SuspendedBy;
 
@@ -158,9 +158,7 @@ impl JobRecord {
         let Some((limit_ms, option)) = launch.batch.limit() else { return };
         self.by_user = true;
         self.record_status(TIMED_OUT);
-        self.record_cause(format!(
-            "it reached its time limit of {} ({option})",
-            time_limit::text_ms(limit_ms)
-        ));
+        let limit = time_limit::text_ms(limit_ms);
+        self.record_cause(EndKind::TimeLimit, format!("it reached its time limit of {limit} ({option})"));
     }
 }

@@ -41,6 +41,8 @@ pub(super) fn list(
         started_ms: job.started_ms,
         ended_ms: job.ended_ms,
         status: job.is_done().then_some(job.status),
+        how_ended: job.how_ended().filter(|_| job.is_done()),
+        process_use: job.used(),
         output: job.shown_output(),
         origin: members.name(job.launch.origin),
         output_state: job.output.clone(),
@@ -63,6 +65,7 @@ pub(super) fn list(
         effective_milli: job.effective_milli,
         suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
         waits: job.waits(local),
+        wait_kind: job.wait_kind(),
         unfrozen: late::keepers(lags, members, *id, job),
         deadlock: job.stuck.deadlock().map(str::to_owned),
         // Which job is connected to which is known to the controller as a whole.

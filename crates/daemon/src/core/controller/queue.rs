@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 
 use tutti_protocol::array::{Array, InArray};
 use tutti_protocol::users::HeldBy;
+use tutti_protocol::wait_kind::WaitKind;
 use tutti_protocol::wire::Report;
 use tutti_sched::{Demand, NodeId, SubmitError, Wait};
 
@@ -40,7 +41,7 @@ use crate::core::outbox::Outbox;
 use crate::core::record::Queued;
 use crate::core::relay::Relay;
 use crate::gang::Command;
-use crate::message::{After, Answer, Batch, JobId, Launch, Routed, Run, User};
+use crate::message::{After, Answer, Batch, EndKind, JobId, Launch, Routed, Run, User};
 
 impl JobRecord {
     /// A job that has no nodes yet.
@@ -62,7 +63,22 @@ impl JobRecord {
             return Some("the controller was restarted and waits for the reports of its nodes".into());
         }
         let why = self.tasks_text().or_else(|| self.hold_text(local)).or_else(|| self.waits_for());
-        why.or_else(|| Some(queued.why.clone().unwrap_or_else(|| "others wait longer".into())))
+        let of_queue = || queued.why.as_ref().map_or("others wait longer", |(_, text)| text).to_owned();
+        why.or_else(|| Some(of_queue()))
+    }
+
+    /// Kind of what it waits for; none: it has its nodes.
+    pub(super) fn wait_kind(&self) -> Option<WaitKind> {
+        let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
+        Some(if queued.held_until_ms.is_some() {
+            WaitKind::Restart
+        } else if self.user_hold().is_some() {
+            WaitKind::Held
+        } else if self.waits_for().is_some() {
+            WaitKind::Dependency
+        } else {
+            queued.why.as_ref().map(|(kind, _)| *kind).unwrap_or_default()
+        })
     }
 }
 
@@ -90,6 +106,7 @@ impl Controller {
             if !job.detached && job.launch.origin == NodeId::CONTROLLER {
                 // Its front end lost its daemon with the last incarnation of this one, and has said that the
                 // job is ended.
+                job.mark_end(EndKind::NodeLost);
                 job.end_by(None, 1);
             }
             self.jobs.insert(id, job);
@@ -219,19 +236,20 @@ impl Controller {
             return;
         }
         let hold = job.hold_text(local);
-        if let Some(text) = hold.or_else(|| start_rules::rule_text(&self.jobs, local, id)) {
-            return self.wait_since(local, out, id, &text);
+        let hold = hold.map(|text| (WaitKind::Held, text));
+        if let Some((kind, text)) = hold.or_else(|| start_rules::rule_text(&self.jobs, local, id)) {
+            return self.wait_since(local, out, id, (kind, &text));
         }
         let Some(job) = self.jobs.get(id) else { return };
         let is_step = job.launch.steps.owner.is_some();
         if let Some(text) = full.arrays.why_waits(&self.jobs, id) {
             if let Some(queued) = self.jobs.get_mut(id).and_then(|job| job.queued.as_mut()) {
-                queued.why = Some(text);
+                queued.why = Some((WaitKind::ArrayLimit, text));
             }
             return;
         }
         if let Some(text) = (!is_step).then(|| self.over_limit(local, id, full)).flatten() {
-            return self.wait_since(local, out, id, &text);
+            return self.wait_since(local, out, id, (WaitKind::UserLimit, &text));
         }
         let owner = self.jobs.get(id).map(|job| self.owner(local, job.launch.user)).unwrap_or_default();
         let Some(job) = self.jobs.get_mut(id) else { return };
@@ -247,11 +265,11 @@ impl Controller {
 
     /// A job waits for another reason than the scheduler's: its user or group has as much as it may, or it is
     /// held. Its user is told once, the log when the reason is another.
-    fn wait_since(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, text: &str) {
+    fn wait_since(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, (kind, text): (WaitKind, &str)) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = &mut job.queued else { return };
-        let is_new = queued.why.as_deref() != Some(text);
-        queued.why = Some(text.to_owned());
+        let is_new = queued.why.as_ref().is_none_or(|(_, known)| known != text);
+        queued.why = Some((kind, text.to_owned()));
         if !std::mem::replace(&mut queued.reported, true) {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
         }
@@ -373,7 +391,7 @@ impl Controller {
         let job = self.jobs.get_mut(id);
         let Some(job) = job.filter(|job| !job.is_ending()) else { return };
         let Some(queued) = job.queued.as_mut().filter(|queued| queued.is_asked()) else { return };
-        queued.why = Some(text.clone());
+        queued.why = Some((WaitKind::Resources, text.clone()));
         if !std::mem::replace(&mut queued.reported, true) {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
         }

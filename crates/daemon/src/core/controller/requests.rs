@@ -425,10 +425,11 @@ impl Controller {
             }
             Control::Kill | Control::Abandon => {
                 job.by_user = true;
-                job.record_cause(match control {
+                let text = match control {
                     Control::Kill => format!("it was killed by {actor}"),
                     _ => ABANDONED.into(),
-                });
+                };
+                job.record_cancel(user.uid, text);
                 job.end_by(None, 128 + 9);
             }
             // It is a signal by now.
@@ -444,7 +445,8 @@ impl Controller {
                 job.by_user |= ends;
                 if ends {
                     let name = tutti_os::signal_name(signal as i32);
-                    job.ended_by = Some(format!("signal {signal} ({name}) was sent by {actor}"));
+                    let text = format!("signal {signal} ({name}) was sent by {actor}");
+                    job.record_ending_signal(user.uid, text);
                 }
             }
         }
@@ -580,7 +582,7 @@ impl Controller {
         for id in open {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.report(Report::Warning(DOWN.into()));
-                job.record_cause(DOWN.into());
+                job.record_cancel(user.uid, DOWN.into());
             }
             let root = User::new(0, 0);
             self.control(local, relay, out, id, Control::Kill, (root, None));

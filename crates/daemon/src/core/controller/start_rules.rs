@@ -5,6 +5,7 @@
 //! are in what the scheduler is asked for.
 
 use tutti_protocol::batch::{EXCLUDED_MAX, StartRules};
+use tutti_protocol::wait_kind::WaitKind;
 
 use super::job::JobRecord;
 use super::jobs::Jobs;
@@ -35,14 +36,15 @@ pub(super) fn check(submit: &Submit) -> Result<(), String> {
 }
 
 /// Why a job's rules keep it from the scheduler.
-pub(super) fn rule_text(jobs: &Jobs, local: &LocalNode, id: JobId) -> Option<String> {
+pub(super) fn rule_text(jobs: &Jobs, local: &LocalNode, id: JobId) -> Option<(WaitKind, String)> {
     let job = jobs.get(id)?;
     let rules = job.launch.batch.rules();
     if rules.begin_ms.is_some_and(|begin_ms| local.wall_ms < begin_ms) {
-        return Some("until its time to begin (--begin)".into());
+        return Some((WaitKind::Begin, "until its time to begin (--begin)".into()));
     }
     let other = namesake(jobs, id, job).filter(|_| rules.behind_same_name)?;
-    Some(format!("until job {other}, which has the same name, is over (--after-same-name)"))
+    let text = format!("until job {other}, which has the same name, is over (--after-same-name)");
+    Some((WaitKind::Dependency, text))
 }
 
 /// An earlier job of the same user and name that is not over. The other tasks of its array do not count.

@@ -25,7 +25,7 @@ use tutti_snapshot::DEADLOCK_ENDED;
 use super::job::JobRecord;
 use crate::core::clocks::Clocks;
 use crate::members::NodeId;
-use crate::message::{PartState, Run};
+use crate::message::{EndKind, PartState, Run};
 
 /// Lines that the controller says of this in the incarnation of a job, at most.
 const LINES_MAX: usize = 8;
@@ -65,7 +65,8 @@ impl JobRecord {
             OnDeadlock::End => {
                 self.report(Report::Warning("the job is ended (--on-deadlock end)".into()));
                 self.by_user = true;
-                self.record_cause("its ranks waited for each other for ever (--on-deadlock end)".into());
+                let text = "its ranks waited for each other for ever (--on-deadlock end)";
+                self.record_cause(EndKind::Deadlock, text.into());
                 self.end_by(None, DEADLOCKED);
                 false
             }

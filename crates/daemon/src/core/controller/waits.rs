@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tutti_protocol::users::HeldBy;
+use tutti_protocol::wait_kind::WaitKind;
 use tutti_sched::Demand;
 
 use crate::message::JobId;
@@ -17,8 +18,8 @@ pub(super) struct Waits {
     pub(super) submitted: bool,
     /// Jobs that it waits for and that are over.
     pub(super) over: BTreeMap<JobId, Outcome>,
-    /// Why it waits.
-    pub(super) why: Option<String>,
+    /// Why it waits, and the kind of that.
+    pub(super) why: Option<(WaitKind, String)>,
     /// Its user has been told that it does.
     pub(super) reported: bool,
     /// Since when it is held, and by which user.

@@ -18,7 +18,7 @@ use tutti_protocol::wire::Report;
 use super::JobRecord;
 use crate::core::clocks::{Clocks, Elapsed};
 use crate::core::local::LocalNode;
-use crate::message::{Amended, Change, JobId, Launch, Run, User};
+use crate::message::{Amended, Change, EndKind, JobId, Launch, Run, User};
 
 impl JobRecord {
     /// Since when it is held while it waits, and by which user.
@@ -68,6 +68,7 @@ impl JobRecord {
             None => "is known no more".to_owned(),
         };
         let more = if count > 1 { format!(", as have {} more", count - 1) } else { String::new() };
+        self.mark_end(EndKind::Failed);
         self.report(Report::Refused(format!("task {task} (job {first}) {how}{more}")));
         self.end_by(None, status.unwrap_or(1));
     }

@@ -1,21 +1,24 @@
 //! Jobs that are over and that no daemon knows any more, from the controller's log of events
 //! (`paths::EVENTS`), which `tutti timeline` draws too.
 //!
-//! A daemon that `mpiexec` has started leaves when it is not needed; its log stays, and the next one
-//! continues it and its numbers.
+//! Called by commands of users. A daemon that `mpiexec` has started leaves when it is not needed; its log
+//! stays, and the next one continues it and its numbers.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::Deserialize;
+use tutti_protocol::array::{ArrayTask, InArray};
+use tutti_protocol::end::JobEnd;
 use tutti_protocol::output::OutputState;
 use tutti_protocol::paths;
 use tutti_protocol::wire::Used;
 
-use crate::cluster::{JobId, JobRow, JobState, Terms};
-use crate::timeline;
+use crate::requests::{JobId, JobRow, JobState, Terms};
 
 /// The latest jobs of each user in the log are listed, so many.
 const JOBS_MAX: usize = 1000;
@@ -49,6 +52,8 @@ struct Event {
     output_state: Option<OutputState>,
     #[serde(default)]
     note: String,
+    end: Option<JobEnd>,
+    array_task: Option<String>,
 }
 
 /// The jobs of all logs of this node ([`paths::histories`]) that are over, by number. With `is_alone` no
@@ -69,7 +74,7 @@ pub fn used() -> BTreeMap<JobId, Used> {
 }
 
 fn used_in(folder: &Path) -> BTreeMap<JobId, Used> {
-    let events: Vec<Event> = timeline::lines(&folder.join(paths::EVENTS)).unwrap_or_default();
+    let events: Vec<Event> = lines(&folder.join(paths::EVENTS)).unwrap_or_default();
     let used = |event: &Event| {
         let (cpu_us, largest_bytes) = event.cpu_us.zip(event.largest_bytes)?;
         Some((JobId(event.job?), Used { cpu_us, largest_bytes }))
@@ -108,7 +113,7 @@ fn all(folder: &Path, is_alone: bool) -> Vec<JobRow> {
     if !log.metadata().is_ok_and(|found| found.uid() == own || found.uid() == 0) {
         return Vec::new();
     }
-    let events: Vec<Event> = timeline::lines(&log).unwrap_or_default();
+    let events: Vec<Event> = lines(&log).unwrap_or_default();
     let begun_ms = events.iter().filter(|event| event.event == "begun").map(|event| event.ms).max();
     let now_ms = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64);
     let lost_ms = begun_ms.filter(|begun_ms| begun_ms + KNOWN_MS <= now_ms).unwrap_or(0);
@@ -145,6 +150,9 @@ fn from_events(events: Vec<Event>, own: u32) -> Vec<JobRow> {
             "over" => {
                 (job.ended_ms, job.state) = (Some(event.ms), JobState::Over);
                 (job.status, job.cause) = (event.status, Some(event.text).filter(|text| !text.is_empty()));
+                job.set_end(event.end);
+                let used = event.cpu_us.zip(event.largest_bytes);
+                job.set_used(used.map(|(cpu_us, largest_bytes)| Used { cpu_us, largest_bytes }));
             }
             _ => {}
         }
@@ -154,6 +162,7 @@ fn from_events(events: Vec<Event>, own: u32) -> Vec<JobRow> {
 
 fn submitted(id: u64, event: Event, own: u32) -> JobRow {
     let terms = Terms::default();
+    let array_task = event.array_task.as_deref().and_then(ArrayTask::parse);
     JobRow {
         job: JobId(id),
         uid: event.uid.unwrap_or(own),
@@ -195,9 +204,29 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         script: false,
         step_of: None,
         on_hold: None,
-        in_array: Default::default(),
+        in_array: array_task.map_or(InArray::None, InArray::Task),
         not_before_ms: None,
+        how_ended: None,
+        wait_kind: None,
+        process_use: None,
     }
+}
+
+/// The lines of a log that can be understood, those put aside first.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> std::io::Result<Vec<T>> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".1");
+    let mut found = Vec::new();
+    let files = [File::open(aside).ok(), Some(File::open(path)?)];
+    for file in files.into_iter().flatten() {
+        // A line that was cut off by a full disk or a dead daemon is no reason to show nothing.
+        let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+        found.extend(lines.filter_map(|line| serde_json::from_slice(&line).ok()));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
