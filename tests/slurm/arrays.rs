@@ -13,14 +13,15 @@ fn array_runs_its_elements_a_few_at_once() {
          while [ ! -e go ]; do sleep 0.05; done\nexit $SLURM_ARRAY_TASK_ID\n",
     );
     let job = slurm.submit("--array=0-4%2 job.sh");
-    let second = job + 1;
+    // The array has a number of its own, its elements have those behind it.
+    let second = job + 2;
     await_that("two elements run", || {
         slurm.ok("squeue -h -o '%i %t'") == format!("{job}_[2-4%2] PD\n{job}_0 R\n{job}_1 R\n")
     });
     let waiting = [2, 3, 4].map(|task| format!("{job}_{task} JobArrayTaskLimit\n")).concat();
     assert_eq!(slurm.ok("squeue -h -r -t PD -o '%i %r'"), waiting);
     let rows = slurm.ok(&format!("sacct -X -nP -j {job} -o JobID,JobIDRaw,NodeList,State"));
-    let last = format!("{job}_[2-4%2]|{}|None assigned|PENDING", job + 2);
+    let last = format!("{job}_[2-4%2]|{job}|None assigned|PENDING");
     assert_eq!(rows.lines().last(), Some(last.as_str()));
     let shown = slurm.ok(&format!("scontrol -o show job {job}_1"));
     let expected = format!("JobId={second} ArrayJobId={job} ArrayTaskId=1 ArrayTaskThrottle=2 ");

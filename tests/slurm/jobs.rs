@@ -123,6 +123,37 @@ fn job_that_waits_for_its_turn_runs_and_one_that_a_user_stopped_is_suspended() {
     }
 }
 
+/// Kinds of ends are words of the daemon, and none is read from a line for people.
+#[test]
+fn ends_have_kind_code_and_signal_apart_and_memory_is_measured() {
+    let slurm = Slurm::up("slurm-ends", 1, &["--slots", "4"]);
+    let submit = |script: &str| slurm.submit(&format!("-o /dev/null --wrap='{script}'"));
+    let jobs = ["true", "exit 44", "kill -SEGV $$", "exit 139"].map(submit);
+    let first = jobs[0];
+    let asked = format!(
+        "sacct -X -nP -S now-1hour -j {} -o State,ExitCode",
+        jobs.map(|job| job.to_string()).join(",")
+    );
+    await_that("all are over", || slurm.ok("squeue -h").is_empty());
+    assert_eq!(slurm.ok(&asked), "COMPLETED|0:0\nFAILED|44:0\nFAILED|0:11\nFAILED|139:0\n");
+    let rows = slurm.ok("tutti ps --all --json");
+    let rows: serde_json::Value = serde_json::from_str(&rows).expect("json");
+    let ends: Vec<_> = rows.as_array().expect("rows").iter().map(|row| row["end"].clone()).collect();
+    let end = |kind: &str, code: u8, signal: u8| serde_json::json!({"kind": kind, "code": code, "signal": signal, "by_uid": null});
+    assert_eq!(
+        ends,
+        [end("completed", 0, 0), end("failed", 44, 0), end("failed", 0, 11), end("failed", 139, 0)]
+    );
+    let used = slurm.ok(&format!("sacct -nP -j {first}.batch -o JobID,MaxRSS,TotalCPU"));
+    let words: Vec<&str> = used.trim().split('|').collect();
+    let kib: u64 = words[1].trim_end_matches('K').parse().expect(words[1]);
+    assert!(words[0] == format!("{first}.batch") && kib > 100 && words[2].contains(':'), "{used}");
+    assert_eq!(slurm.ok(&format!("sacct -nP -j {first} -X -o MaxRSS")), "\n");
+    // The log has the same, for those that daemons have forgotten.
+    let log = slurm.ok("find . -name events.jsonl | xargs grep -h '\"event\":\"over\"'");
+    assert!(log.contains("\"end\":{\"kind\":\"failed\",\"code\":44,\"signal\":0,"), "{log}");
+}
+
 #[test]
 fn time_limit_dependencies_and_memory_are_tuttis() {
     let slurm = Slurm::up("slurm-terms", 2, &["--slots", "2"]);

@@ -4,9 +4,12 @@
 use std::collections::BTreeSet;
 
 use rustix::process::Signal;
+use tutti_protocol::array::ARRAY_TASKS_MAX;
+
+use crate::note::Shape;
 
 /// Elements of one array, at most; `scontrol show config` shows it.
-pub const ARRAY_SIZE_MAX: u32 = 1001;
+pub const ARRAY_SIZE_MAX: u32 = ARRAY_TASKS_MAX as u32;
 
 /// A time limit in ms: `MIN`, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS`. Without a limit (`0`,
 /// `UNLIMITED`, `INFINITE`) it is `Some(None)`; none: it is no time.
@@ -47,6 +50,27 @@ pub struct Array {
     pub step: u32,
 }
 
+impl Array {
+    /// Its tasks, as the daemon takes them.
+    #[must_use]
+    pub fn tasks(&self) -> tutti_protocol::array::Array {
+        tutti_protocol::array::Array { tasks: self.tasks.clone(), at_once: self.at_once.unwrap_or(0) }
+    }
+
+    /// Its shape.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        let (min, max) = (self.tasks.first(), self.tasks.last());
+        Shape {
+            count: self.tasks.len() as u32,
+            min: min.copied().unwrap_or(0),
+            max: max.copied().unwrap_or(0),
+            step: self.step,
+            at_once: self.at_once.unwrap_or(0),
+        }
+    }
+}
+
 /// Reads an array; none: it is none, or too large.
 #[must_use]
 pub fn array(text: &str) -> Option<Array> {
@@ -70,6 +94,16 @@ pub fn array(text: &str) -> Option<Array> {
         tasks.extend((from..=to).step_by(step as usize));
     }
     Some(Array { tasks: tasks.into_iter().collect(), at_once, step: first_step? })
+}
+
+/// Time of processors: `MM:SS.mmm`, and whole seconds from an hour on.
+#[must_use]
+pub fn cpu_time(us: u64) -> String {
+    let seconds = us / 1_000_000;
+    match seconds < 3600 {
+        true => format!("{:02}:{:02}.{:03}", seconds / 60, seconds % 60, us / 1000 % 1000),
+        false => long_time(seconds),
+    }
 }
 
 /// Numbers in order as ranges, in brackets where there are several: `2-5,7`.

@@ -19,9 +19,9 @@ pub struct Note {
     /// Where it comes from.
     #[serde(flatten)]
     pub source: Origin,
-    /// The element of an array that it is.
+    /// The array of which it is an element.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub array: Option<Element>,
+    pub array: Option<Shape>,
     /// Text of `--dependency`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub dependency: String,
@@ -88,13 +88,9 @@ pub struct Origin {
     pub submit_host: String,
 }
 
-/// An element of an array.
+/// Shape of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Element {
-    /// The array's number, which is that of its first element; 0: this is the first one.
-    pub job: u64,
-    /// Index.
-    pub task: u32,
+pub struct Shape {
     /// Elements of the array.
     pub count: u32,
     /// The smallest index.
@@ -105,6 +101,17 @@ pub struct Element {
     pub step: u32,
     /// Number that runs at once; 0: all.
     pub at_once: u32,
+}
+
+/// An element of an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Element {
+    /// The array's number.
+    pub job: u64,
+    /// Index.
+    pub task: u32,
+    /// Shape of its array, as far as it was said.
+    pub shape: Shape,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
@@ -177,8 +184,8 @@ mod tests {
 
     #[test]
     fn note_is_read_as_it_was_written() {
-        let element = Element { job: 7, task: 3, count: 4, min: 0, max: 3, step: 1, at_once: 2 };
-        let note = Note { array: Some(element), comment: "a\"b".into(), ..Note::default() };
+        let shape = Shape { count: 4, min: 0, max: 3, step: 1, at_once: 2 };
+        let note = Note { array: Some(shape), comment: "a\"b".into(), ..Note::default() };
         assert_eq!(Note::of(&note.text().unwrap()), Some(note.clone()));
         assert_eq!(Note::of(""), None);
         let long = Note { comment: "x".repeat(NOTE_BYTES_MAX), ..note };

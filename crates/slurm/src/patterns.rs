@@ -11,6 +11,8 @@ pub struct Values {
     pub task_of_array: Option<u32>,
     /// `%t`, the rank.
     pub rank: String,
+    /// Whether the daemon puts the numbers of an array's elements in for `%A` and `%a`.
+    pub is_array: bool,
     /// `%n`, the node's index.
     pub node_index: String,
     /// `%N`, the node.
@@ -52,6 +54,8 @@ pub fn expand(pattern: &str, values: &Values, is_last: bool) -> String {
         let task = || values.task_of_array.unwrap_or(NO_TASK).to_string();
         let (value, own) = match letters.next() {
             Some('j' | 'J') => (values.job.clone(), "%j"),
+            Some('A') if values.is_array => (String::new(), "%A"),
+            Some('a') if values.is_array => (String::new(), "%a"),
             Some('A') => (values.array.clone(), "%j"),
             Some('a') => (task(), ""),
             Some('t') => (values.rank.clone(), ""),

@@ -1,7 +1,9 @@
 //! What the commands ask the daemon of this node, and jobs by the names that users give them.
 
+use std::collections::BTreeSet;
 use std::time::UNIX_EPOCH;
 
+use tutti_client::history;
 use tutti_client::requests::{self, Answer, Control, JobId, NodeRow, Request};
 
 use crate::forms::NamedJob;
@@ -18,13 +20,38 @@ pub fn now_ms() -> u64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Jobs that are not steps, by number; and the steps.
+/// Jobs that are not steps, by number; and the steps. What stands for an array is none of them: its elements
+/// are.
 ///
 /// # Errors
 /// When no daemon answers; a text for the user.
 pub fn jobs() -> Result<(Vec<Job>, Vec<Job>), String> {
-    let all: Vec<Job> = rows()?.into_iter().map(Job::of).collect();
-    Ok(all.into_iter().partition(|job| job.row.owner().is_none()))
+    Ok(parted(rows()?))
+}
+
+/// The same with those that the daemon knows no more and the log of this node has.
+///
+/// # Errors
+/// When no daemon answers; a text for the user.
+pub fn jobs_with_past() -> Result<(Vec<Job>, Vec<Job>), String> {
+    let mut rows = rows()?;
+    let known: BTreeSet<JobId> = rows.iter().map(|row| row.job).collect();
+    rows.extend(history::of_node(false).into_iter().filter(|row| !known.contains(&row.job)));
+    rows.sort_by_key(|row| row.job);
+    Ok(parted(rows))
+}
+
+fn parted(rows: Vec<requests::JobRow>) -> (Vec<Job>, Vec<Job>) {
+    let jobs = rows.into_iter().filter(|row| row.array().is_none()).map(Job::of);
+    jobs.partition(|job| job.row.owner().is_none())
+}
+
+/// What a command of a user is sent to: the job, or the whole array where it is named without elements.
+#[must_use]
+pub fn target(name: &NamedJob, found: &[&Job]) -> Option<JobId> {
+    let is_whole = name.tasks.is_none() && name.step.is_none();
+    let of_array = |job: &&&Job| job.element().is_some_and(|element| element.job == name.job);
+    found.iter().find(of_array).filter(|_| is_whole).map(|_| JobId(name.job))
 }
 
 fn rows() -> Result<Vec<requests::JobRow>, String> {

@@ -243,7 +243,7 @@ enum Part<'a> {
 }
 
 fn list(asked: &Asked) -> Result<String, String> {
-    let (jobs, steps) = query::jobs()?;
+    let (jobs, steps) = known(asked)?;
     let now_ms = query::now_ms();
     let takes = |job: &&Job| {
         let begun_ms = job.row.started_ms.unwrap_or(job.row.submitted_ms);
@@ -299,6 +299,18 @@ fn list(asked: &Asked) -> Result<String, String> {
         }
     }
     Ok(text)
+}
+
+/// What the daemon knows; and what the log has besides, where a job is named that it does not know, or a time
+/// without names.
+fn known(asked: &Asked) -> Result<(Vec<Job>, Vec<Job>), String> {
+    let (jobs, steps) = query::jobs()?;
+    let is_missing = |name: &NamedJob| query::named(&jobs, name).next().is_none();
+    let needs_past = match &asked.jobs {
+        Some(named) => named.iter().any(is_missing),
+        None => asked.names.is_none() && asked.since_ms.is_some(),
+    };
+    if needs_past { query::jobs_with_past() } else { Ok((jobs, steps)) }
 }
 
 /// Jobs, with the elements of an array that wait as one.
@@ -368,13 +380,15 @@ fn field(asked: &Asked, name: &str, job: &Job, part: &Part<'_>, waiting: &[u32],
     let is_placed = state != State::Pending && !of.row.nodes.is_empty();
     let cores = if matches!(part, Part::Script) { 1.max(of.cores() / of.nodes()) } else { of.cores() };
     let cpu_s = of.elapsed_s(now_ms) * cores;
+    let used = of.row.used();
     match name {
         "JobID" if !waiting.is_empty() => {
-            let at_once = job.element().filter(|element| element.at_once > 0);
-            let at_once = at_once.map_or_else(String::new, |element| format!("%{}", element.at_once));
+            let at_once = job.element().filter(|element| element.shape.at_once > 0);
+            let at_once = at_once.map_or_else(String::new, |element| format!("%{}", element.shape.at_once));
             format!("{}_[{}{at_once}]", job.array_job(), forms::tasks(waiting))
         }
         "JobID" => job.id() + &suffix,
+        "JobIDRaw" if !waiting.is_empty() => job.array_job().to_string(),
         "JobIDRaw" => format!("{}{suffix}", job.row.job),
         "JobName" => match part {
             Part::Script => "batch".into(),
@@ -423,13 +437,29 @@ fn field(asked: &Asked, name: &str, job: &Job, part: &Part<'_>, waiting: &[u32],
         "ReqMem" => match (job.row.memory_bytes, asked.manner.units) {
             (0, _) => "0".into(),
             (bytes, None) => forms::size(bytes),
-            (bytes, Some(unit)) => {
-                let shift = 10 * (1 + "KMGT".find(unit).unwrap_or(0));
-                format!("{:.2}{unit}", bytes as f64 / (1_u64 << shift) as f64)
-            }
+            (bytes, Some(unit)) => in_units(bytes, unit),
         },
+        "MaxRSS" | "AveRSS" if is_job => String::new(),
+        "MaxRSS" | "AveRSS" => used.map_or_else(String::new, |used| memory(used.largest_bytes, asked)),
+        "TotalCPU" => used.map_or_else(|| "00:00:00".into(), |used| forms::cpu_time(used.cpu_us)),
+        "AveCPU" if !is_job => {
+            used.map_or_else(String::new, |used| forms::long_time(used.cpu_us / 1_000_000))
+        }
         // What is not measured is empty, never invented.
         _ => String::new(),
+    }
+}
+
+fn in_units(bytes: u64, unit: char) -> String {
+    let shift = 10 * (1 + "KMGT".find(unit).unwrap_or(0));
+    format!("{:.2}{unit}", bytes as f64 / (1_u64 << shift) as f64)
+}
+
+/// Memory as it was measured: in K, unless units are asked for.
+fn memory(bytes: u64, asked: &Asked) -> String {
+    match asked.manner.units {
+        None => format!("{}K", bytes >> 10),
+        Some(unit) => in_units(bytes, unit),
     }
 }
 
@@ -438,7 +468,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::view::tests::job;
+    use crate::view::tests::{self, job};
 
     fn asked(text: &str) -> Result<Asked, String> {
         let words = shlex::split(text).unwrap();
@@ -452,7 +482,10 @@ mod tests {
 
     #[test]
     fn account_has_slurms_columns() {
-        let one = job(7, json!({"state": "over", "status": 3, "ended_ms": 62_000}));
+        let one = job(
+            7,
+            json!({"state": "over", "status": 3, "ended_ms": 62_000, "end": tests::end("failed", 3, 0)}),
+        );
         assert_eq!(shown("-n --format=jobid,state%20 -X", &one), format!("{:>12} {:>20} \n", 7, "FAILED"));
         assert_eq!(
             shown("-P -o JobID,State,ExitCode,Elapsed", &one),
@@ -462,7 +495,7 @@ mod tests {
         assert_eq!(shown("-n -o nodelist%-6", &one), "n1     \n");
         let cancelled = job(
             8,
-            json!({"state": "over", "status": 137, "cause": "it was killed by root", "ended_ms": 9_000}),
+            json!({"state": "over", "status": 137, "ended_ms": 9_000, "end": {"kind": "cancelled", "code": 0, "signal": 0, "by_uid": 0}}),
         );
         assert_eq!(shown("-nP -o State", &cancelled), "CANCELLED by 0\n");
         assert_eq!(shown("-n -o State", &cancelled), "CANCELLED+ \n");

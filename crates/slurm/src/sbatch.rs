@@ -1,4 +1,4 @@
-//! `sbatch`: submits a script, from a file, from stdin or from `--wrap`; once for each element of an array.
+//! `sbatch`: submits a script, from a file, from stdin or from `--wrap`; an array as one submission.
 //!
 //! The answer is one line on stdout, `Submitted batch job N` or, with `--parsable`, `N`. All else goes to
 //! stderr.
@@ -11,7 +11,6 @@ use tutti_client::requests::{self, JobId};
 
 use crate::getopt::{self, Ends};
 use crate::names::VERSION;
-use crate::note::Element;
 use crate::output::{complain, print, refuse};
 use crate::query;
 use crate::wanted::script;
@@ -100,53 +99,21 @@ fn submit(line: &getopt::Line) -> Result<ExitCode, String> {
         );
         return Ok(ExitCode::SUCCESS);
     }
-    let jobs = submit_all(&plan, &wanted).map_err(failed)?;
-    let Some(first) = jobs.first() else {
-        return Err("Invalid job array specification: it has no element".into());
-    };
+    let job = plan.submit().map_err(failed)?;
     let answer =
-        if wanted.is_parsable() { format!("{first}\n") } else { format!("Submitted batch job {first}\n") };
+        if wanted.is_parsable() { format!("{job}\n") } else { format!("Submitted batch job {job}\n") };
     let status = if wanted.is_quiet() && !wanted.is_parsable() { ExitCode::SUCCESS } else { print(&answer) };
-    if wanted.waits() { wait(&jobs) } else { Ok(status) }
+    let elements = wanted.array().map_or(0, |array| array.tasks.len());
+    if wanted.waits() { wait(job, elements) } else { Ok(status) }
 }
 
-/// Submits the job, or the elements of its array, of which all are taken back if one is refused.
-fn submit_all(plan: &Plan, wanted: &Wanted) -> Result<Vec<JobId>, String> {
-    let Some(array) = wanted.array() else { return Ok(vec![plan.submit(None, None)?]) };
-    let tasks = &array.tasks;
-    let (min, max) = (tasks.first().copied().unwrap_or(0), tasks.last().copied().unwrap_or(0));
-    let mut jobs: Vec<JobId> = Vec::new();
-    for (index, &task) in tasks.iter().enumerate() {
-        let element = Element {
-            job: jobs.first().map_or(0, |first| first.0),
-            task,
-            count: tasks.len() as u32,
-            min,
-            max,
-            step: array.step,
-            at_once: array.at_once.unwrap_or(0),
-        };
-        // With N at once, the one N places before makes room for this one.
-        let behind =
-            array.at_once.and_then(|at_once| index.checked_sub(at_once as usize)).map(|before| jobs[before]);
-        match plan.submit(Some(element), behind) {
-            Ok(job) => jobs.push(job),
-            Err(text) => {
-                for job in jobs {
-                    let _ = query::control(job, requests::Control::Kill);
-                }
-                return Err(text);
-            }
-        }
-    }
-    Ok(jobs)
-}
-
-/// Waits for their end: the highest code, and 1 for one that a signal has ended.
-fn wait(jobs: &[JobId]) -> Result<ExitCode, String> {
+/// Waits for the end: the highest code, and 1 for one that a signal has ended. An array is waited for by
+/// its elements, whose numbers follow its own.
+fn wait(job: JobId, elements: usize) -> Result<ExitCode, String> {
     let mut highest = 0;
-    for job in jobs {
-        let code = match requests::wait_for(*job)? {
+    let jobs = if elements == 0 { job.0..=job.0 } else { job.0 + 1..=job.0 + elements as u64 };
+    for number in jobs {
+        let code = match requests::wait_for(JobId(number))? {
             Some(status) if status > 128 => 1,
             Some(status) => status,
             None => 1,

@@ -158,6 +158,16 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
         if found.is_empty() && asked.verbose {
             complain(NAME, &format!("error: Kill job error on job id {shown}: {NO_JOB}"));
         }
+        // An array is ended as one, unless only some of its elements are meant.
+        let is_all = asked.signal.is_none() && found.iter().all(|job| takes(asked, job));
+        if let Some(array) = query::target(name, &found).filter(|_| is_all) {
+            if let Err(text) = query::control(array, Control::Kill)
+                && found.iter().any(|job| !job.state().is_over())
+            {
+                fail(&shown, &text, &mut status);
+            }
+            continue;
+        }
         for job in found.into_iter().filter(|job| takes(asked, job)) {
             if let Some(step) = name.step.as_deref().filter(|step| *step != "batch") {
                 let own = steps.iter().filter(|step| step.row.owner() == Some(job.row.job));
@@ -220,13 +230,20 @@ fn act(asked: &Asked, job: &Job, steps: &[Job], status: &mut ExitCode) {
     for (target, control) in targets {
         if let Err(text) = query::control(target.row.job, control) {
             // One that has ended meanwhile is no error.
-            if text.contains("is over") {
-                continue;
+            if !is_over_by_now(target) {
+                fail(&job.id(), &text, status);
             }
-            let text =
-                if text.contains("another user's") { "Access/permission denied".to_owned() } else { text };
-            complain(NAME, &format!("error: Kill job error on job id {}: {text}", job.id()));
-            *status = ExitCode::FAILURE;
         }
     }
+}
+
+fn is_over_by_now(job: &Job) -> bool {
+    let Ok((jobs, steps)) = query::jobs() else { return false };
+    let now = jobs.iter().chain(&steps).find(|known| known.row.job == job.row.job);
+    now.is_none_or(|now| now.state().is_over())
+}
+
+fn fail(shown: &str, text: &str, status: &mut ExitCode) {
+    complain(NAME, &format!("error: Kill job error on job id {shown}: {text}"));
+    *status = ExitCode::FAILURE;
 }

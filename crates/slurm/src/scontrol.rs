@@ -104,6 +104,11 @@ fn control_all(command: &str, names: &[&str]) -> Result<String, String> {
             if found.is_empty() {
                 return Err(format!("{NO_JOB} for job {name}"));
             }
+            if let Some(array) = query::target(one, &found).filter(|_| *command != *"requeue") {
+                query::control(array, control_of(command)?)
+                    .map_err(|text| format!("{text} for job {name}"))?;
+                continue;
+            }
             for job in found {
                 act(command, job)?;
             }
@@ -112,14 +117,18 @@ fn control_all(command: &str, names: &[&str]) -> Result<String, String> {
     Ok(String::new())
 }
 
+fn control_of(command: &str) -> Result<Control, String> {
+    match command {
+        "suspend" => Ok(Control::Suspend),
+        "resume" => Ok(Control::Resume),
+        "hold" | "uhold" => Ok(Control::Hold),
+        "release" => Ok(Control::Release),
+        _ => Err(format!("{command} is not there")),
+    }
+}
+
 fn act(command: &str, job: &Job) -> Result<(), String> {
-    let control = match command {
-        "suspend" => Control::Suspend,
-        "resume" => Control::Resume,
-        "hold" | "uhold" => Control::Hold,
-        "release" => Control::Release,
-        _ => return Err(format!("{command} is not there")),
-    };
+    let control = control_of(command)?;
     if job.state().is_over() {
         return Err(format!("Job has already finished for job {}", job.id()));
     }
@@ -365,8 +374,8 @@ fn job(job: &Job, now_ms: u64) -> Record {
     if let Some(element) = job.element() {
         first.push(("ArrayJobId", element.job.to_string()));
         first.push(("ArrayTaskId", element.task.to_string()));
-        if element.at_once > 0 {
-            first.push(("ArrayTaskThrottle", element.at_once.to_string()));
+        if element.shape.at_once > 0 {
+            first.push(("ArrayTaskThrottle", element.shape.at_once.to_string()));
         }
     }
     first.push(("JobName", job.name()));

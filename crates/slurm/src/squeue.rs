@@ -378,7 +378,8 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
         |ms: Option<u64>| ms.map_or_else(|| "N/A".into(), |ms| forms::moment(ms, time_format.as_deref()));
     let waiting = || {
         let element = job.element().filter(|_| !entry.waiting.is_empty())?;
-        let at_once = if element.at_once > 0 { format!("%{}", element.at_once) } else { String::new() };
+        let at_once =
+            if element.shape.at_once > 0 { format!("%{}", element.shape.at_once) } else { String::new() };
         Some((element, format!("[{}{at_once}]", forms::tasks(&entry.waiting))))
     };
     let placed = || if state == State::Pending { String::new() } else { hostlist::fold(&row.nodes) };
@@ -481,7 +482,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::note::{Element, Note};
+    use crate::note::{Note, Shape};
     use crate::view::tests::job;
 
     fn shown(words: &[&str], jobs: &[Job]) -> String {
@@ -511,11 +512,13 @@ mod tests {
     #[test]
     fn elements_that_wait_are_one_line() {
         let element = |number: u64, task: u32, state: &str| {
-            let element =
-                Element { job: if number == 6 { 0 } else { 6 }, task, at_once: 2, ..Element::default() };
-            let note = Note { array: Some(element), ..Note::default() };
-            let waits = (state == "waiting").then_some("until job 6 is over");
-            job(number, json!({"state": state, "kept_note": note.text().unwrap(), "waits": waits}))
+            let note = Note { array: Some(Shape { at_once: 2, ..Shape::default() }), ..Note::default() };
+            let kind = (state == "waiting").then_some("array-limit");
+            let part = json!({"Task": {"array": 5, "task": task}});
+            job(
+                number,
+                json!({"state": state, "kept_note": note.text().unwrap(), "wait_kind": kind, "in_array": part}),
+            )
         };
         let jobs = [
             element(6, 1, "running"),
@@ -523,8 +526,8 @@ mod tests {
             element(8, 3, "waiting"),
             element(9, 5, "waiting"),
         ];
-        assert_eq!(shown(&["-h", "-o", "%i %t %r"], &jobs), "6_[2-3,5%2] PD JobArrayTaskLimit\n6_1 R None\n");
-        assert_eq!(shown(&["-h", "-r", "-o", "%i %A"], &jobs), "6_2 7\n6_3 8\n6_5 9\n6_1 6\n");
+        assert_eq!(shown(&["-h", "-o", "%i %t %r"], &jobs), "5_[2-3,5%2] PD JobArrayTaskLimit\n5_1 R None\n");
+        assert_eq!(shown(&["-h", "-r", "-o", "%i %A"], &jobs), "5_2 7\n5_3 8\n5_5 9\n5_1 6\n");
     }
 
     #[test]

@@ -6,17 +6,16 @@
 //! | starts, runs, *waits for its turn* | RUNNING |
 //! | suspended by a user | SUSPENDED |
 //! | is being ended | COMPLETING |
-//! | over | COMPLETED, FAILED, CANCELLED, TIMEOUT, OUT_OF_MEMORY, NODE_FAIL, by its status and cause |
+//! | over | COMPLETED, FAILED, CANCELLED, TIMEOUT, OUT_OF_MEMORY, NODE_FAIL, by the kind of its end |
 //!
 //! A job whose end is not known is NODE_FAIL, never COMPLETED.
 
 use tutti_client::users;
+use tutti_protocol::end::EndKind;
 use tutti_protocol::users::{JobRow, JobState};
+use tutti_protocol::wait_kind::WaitKind;
 
 use crate::note::{Element, Note};
-
-/// Status of a job that has reached its time limit.
-const TIMED_OUT: u8 = 124;
 
 /// A state, by Slurm's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,32 +133,21 @@ impl Job {
     }
 
     fn end_state(&self) -> State {
-        let cause = self.row.cause.as_deref().unwrap_or_default();
-        match self.row.status {
-            None => State::NodeFail,
-            Some(0) => State::Completed,
-            Some(TIMED_OUT) if cause.contains("time limit") => State::Timeout,
-            Some(_) if cause.starts_with("it was killed by ") => State::Cancelled,
-            Some(_) if cause.starts_with("dependency failed: ") => State::Cancelled,
-            Some(_) if cause.contains("the job's memory on node ") => State::OutOfMemory,
-            Some(_) if cause.contains("does not answer any more") => State::NodeFail,
-            // TERM or INT that a user sent, and the job has heeded.
-            Some(_) if cause.contains(") was sent by ") => State::Cancelled,
-            Some(_) => State::Failed,
+        let Some(end) = self.row.end() else { return State::NodeFail };
+        match end.kind {
+            EndKind::Completed => State::Completed,
+            EndKind::TimeLimit => State::Timeout,
+            EndKind::Cancelled | EndKind::Dependency => State::Cancelled,
+            EndKind::Memory => State::OutOfMemory,
+            EndKind::NodeLost => State::NodeFail,
+            EndKind::Failed | EndKind::Deadlock | EndKind::NotStarted => State::Failed,
         }
     }
 
     /// The user who has cancelled it.
     #[must_use]
     pub fn canceller(&self) -> u32 {
-        let cause = self.row.cause.as_deref().unwrap_or_default();
-        let name = cause.rsplit(" by ").next().unwrap_or_default();
-        let name = name.strip_prefix("user ").unwrap_or(name).trim();
-        match name {
-            "root" => 0,
-            name if name == users::name(self.row.uid) => self.row.uid,
-            name => crate::identity::uid_of(name).unwrap_or(self.row.uid),
-        }
+        self.row.end().and_then(|end| end.by_uid).unwrap_or(self.row.uid)
     }
 
     /// Why it waits, or how it ended: one word.
@@ -168,39 +156,30 @@ impl Job {
         match self.state() {
             State::Pending => self.waits_for(),
             State::Failed if self.signal() > 0 => "RaisedSignal",
+            State::Failed if self.has_ended_by(EndKind::NotStarted) => "JobLaunchFailure",
             State::Failed => "NonZeroExitCode",
             State::Timeout => "TimeLimit",
             State::OutOfMemory => "OutOfMemory",
             State::NodeFail => "NodeDown",
-            State::Cancelled if self.is_never_satisfied() => "DependencyNeverSatisfied",
+            State::Cancelled if self.has_ended_by(EndKind::Dependency) => "DependencyNeverSatisfied",
             _ => "None",
         }
     }
 
-    fn is_never_satisfied(&self) -> bool {
-        self.row.cause.as_deref().is_some_and(|cause| cause.starts_with("dependency failed: "))
+    fn has_ended_by(&self, kind: EndKind) -> bool {
+        self.row.end().is_some_and(|end| end.kind == kind)
     }
 
     fn waits_for(&self) -> &'static str {
-        let waits = self.row.waits.as_deref().unwrap_or_default();
-        if let Some(held) = self.row.hold() {
-            if held.uid == self.row.uid { "JobHeldUser" } else { "JobHeldAdmin" }
-        } else if waits.contains(" is over") || waits.contains("has ended with") {
-            // Elements of an array that runs a few at once wait for each other.
-            match self.asked.array {
-                Some(element) if element.at_once > 0 && self.asked.dependency().is_empty() => {
-                    "JobArrayTaskLimit"
-                }
-                _ => "Dependency",
-            }
-        } else if waits.is_empty() && !self.asked.dependency().is_empty() {
-            "Dependency"
-        } else if waits.contains("begin") {
-            "BeginTime"
-        } else if waits.is_empty() {
-            "Priority"
-        } else {
-            "Resources"
+        match self.row.kind_of_wait().unwrap_or_default() {
+            WaitKind::Held if self.row.hold().is_some_and(|held| held.uid != self.row.uid) => "JobHeldAdmin",
+            WaitKind::Held => "JobHeldUser",
+            WaitKind::Dependency => "Dependency",
+            WaitKind::Begin => "BeginTime",
+            WaitKind::ArrayLimit => "JobArrayTaskLimit",
+            WaitKind::UserLimit => "AssocMaxJobsLimit",
+            WaitKind::Resources | WaitKind::Restart => "Resources",
+            WaitKind::Turn => "Priority",
         }
     }
 
@@ -210,11 +189,11 @@ impl Job {
         self.element().map_or(self.row.job.0, |element| element.job)
     }
 
-    /// The element that it is, with the array's number.
+    /// The element that it is.
     #[must_use]
     pub fn element(&self) -> Option<Element> {
-        let element = self.asked.array?;
-        Some(Element { job: if element.job == 0 { self.row.job.0 } else { element.job }, ..element })
+        let task = self.row.array_task()?;
+        Some(Element { job: task.array.0, task: task.task, shape: self.asked.array.unwrap_or_default() })
     }
 
     /// `17`, `17_3`.
@@ -245,19 +224,14 @@ impl Job {
     /// Exit status, without a signal.
     #[must_use]
     pub fn code(&self) -> u8 {
-        match self.state() {
-            State::Timeout | State::Cancelled | State::NodeFail => 0,
-            _ => self.row.status.filter(|_| self.signal() == 0).unwrap_or(0),
-        }
+        self.row.end().map_or(0, |end| end.code)
     }
 
     /// The signal by which it ended; 0: none.
     #[must_use]
     pub fn signal(&self) -> u8 {
         match self.state() {
-            State::Failed | State::OutOfMemory => {
-                self.row.status.map_or(0, |status| status.saturating_sub(128)).min(64)
-            }
+            State::Failed | State::OutOfMemory => self.row.end().map_or(0, |end| end.signal),
             State::Cancelled if self.row.started_ms.is_some() => 15,
             _ => 0,
         }
@@ -327,50 +301,41 @@ pub(crate) mod tests {
         Job::of(serde_json::from_value(row).expect("a row"))
     }
 
+    /// How a job has ended, as the controller says it.
+    pub(crate) fn end(kind: &str, code: u8, signal: u8) -> Value {
+        json!({"kind": kind, "code": code, "signal": signal, "by_uid": null})
+    }
+
     #[test]
     fn state_of_a_job_is_slurms() {
-        let over = |status: Value, cause: &str| {
-            job(1, json!({"state": "over", "status": status, "cause": cause, "ended_ms": 9_000}))
-        };
+        let over = |end: Value| job(1, json!({"state": "over", "status": 1, "end": end, "ended_ms": 9_000}));
+        let waits = |kind: &str| job(1, json!({"state": "waiting", "wait_kind": kind}));
         for (job, long, reason, exit) in [
             (job(1, json!({})), "RUNNING", "None", "0:0"),
             (job(1, json!({"state": "starting"})), "RUNNING", "None", "0:0"),
-            (
-                job(1, json!({"state": "waiting", "waits": "until job 5 is over"})),
-                "PENDING",
-                "Dependency",
-                "0:0",
-            ),
-            (job(1, json!({"state": "waiting", "waits": "for memory"})), "PENDING", "Resources", "0:0"),
+            (waits("dependency"), "PENDING", "Dependency", "0:0"),
+            (waits("resources"), "PENDING", "Resources", "0:0"),
+            (waits("array-limit"), "PENDING", "JobArrayTaskLimit", "0:0"),
+            (waits("held"), "PENDING", "JobHeldUser", "0:0"),
+            (waits("begin"), "PENDING", "BeginTime", "0:0"),
             (job(1, json!({"state": "suspended"})), "SUSPENDED", "None", "0:0"),
-            (over(json!(0), ""), "COMPLETED", "None", "0:0"),
-            (over(json!(3), "rank 0 exited with status 3"), "FAILED", "NonZeroExitCode", "3:0"),
-            (over(json!(137), "rank 0 was killed"), "FAILED", "RaisedSignal", "0:9"),
-            (over(json!(124), "it reached its time limit of 1m (--time)"), "TIMEOUT", "TimeLimit", "0:0"),
-            (over(json!(124), ""), "FAILED", "NonZeroExitCode", "124:0"),
-            (over(json!(137), "it was killed by root"), "CANCELLED", "None", "0:15"),
-            (
-                over(json!(1), "dependency failed: job 2 has ended with status 1"),
-                "CANCELLED",
-                "DependencyNeverSatisfied",
-                "0:15",
-            ),
-            (over(Value::Null, ""), "NODE_FAIL", "NodeDown", "0:0"),
-            (
-                over(json!(137), "rank 0 was killed: the job's memory on node a reached 64 MiB (--memory)"),
-                "OUT_OF_MEMORY",
-                "OutOfMemory",
-                "0:9",
-            ),
+            (over(end("completed", 0, 0)), "COMPLETED", "None", "0:0"),
+            (over(end("failed", 3, 0)), "FAILED", "NonZeroExitCode", "3:0"),
+            (over(end("failed", 0, 9)), "FAILED", "RaisedSignal", "0:9"),
+            (over(end("time-limit", 0, 15)), "TIMEOUT", "TimeLimit", "0:0"),
+            (over(end("failed", 124, 0)), "FAILED", "NonZeroExitCode", "124:0"),
+            (over(end("cancelled", 0, 0)), "CANCELLED", "None", "0:15"),
+            (over(end("dependency", 0, 0)), "CANCELLED", "DependencyNeverSatisfied", "0:15"),
+            (over(end("not-started", 0, 0)), "FAILED", "JobLaunchFailure", "0:0"),
+            (over(Value::Null), "NODE_FAIL", "NodeDown", "0:0"),
+            (over(end("node-lost", 0, 0)), "NODE_FAIL", "NodeDown", "0:0"),
+            (over(end("memory", 0, 9)), "OUT_OF_MEMORY", "OutOfMemory", "0:9"),
         ] {
-            assert_eq!(
-                (job.state().long(), job.reason(), &*job.exit()),
-                (long, reason, exit),
-                "{:?}",
-                job.row.cause
-            );
+            let found = (job.state().long(), job.reason(), &*job.exit());
+            assert_eq!(found, (long, reason, exit), "{:?}", job.row.end());
         }
-        assert_eq!(over(json!(137), "it was killed by root").canceller(), 0);
+        let by_root = json!({"kind": "cancelled", "code": 0, "signal": 0, "by_uid": 7});
+        assert_eq!(over(by_root).canceller(), 7);
     }
 
     #[test]
@@ -382,14 +347,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn first_element_of_an_array_has_the_arrays_number() {
-        let element = |job: u64, task: u32| Note {
-            array: Some(Element { job, task, ..Element::default() }),
-            ..Note::default()
-        };
-        let of = |number, note: Note| job(number, json!({"kept_note": note.text().unwrap()})).id();
-        assert_eq!(of(6, element(0, 2)), "6_2");
-        assert_eq!(of(7, element(6, 3)), "6_3");
-        assert_eq!(of(7, Note::default()), "7");
+    fn element_of_an_array_has_the_arrays_number() {
+        let of = |number, part: Value| job(number, json!({"in_array": part})).id();
+        assert_eq!(of(7, json!({"Task": {"array": 6, "task": 3}})), "6_3");
+        assert_eq!(of(7, json!("None")), "7");
     }
 }

@@ -13,9 +13,10 @@ use std::time::Duration;
 use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
 use tutti_client::requests::Control;
+use tutti_protocol::variables::{ARRAY_ID, ARRAY_TASK};
 
 use crate::names::{CLUSTER, SCRIPT_NAME};
-use crate::note::{MARK, Note, Warning};
+use crate::note::{Element, MARK, Note, Warning};
 use crate::output::{complain, refuse};
 use crate::patterns::{self, Values};
 use crate::wanted::submit::PIECE;
@@ -34,6 +35,8 @@ struct Around {
     job: u64,
     /// Nodes, with the slots of each.
     nodes: Vec<(String, u32)>,
+    /// The element of an array that it is.
+    element: Option<Element>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -49,7 +52,16 @@ impl Around {
             let (name, slots) = word.rsplit_once(':')?;
             Some((name.to_owned(), slots.parse().ok()?))
         });
-        Some(Around { note, job, nodes: nodes.collect() })
+        let number = |name: &str| variable(name)?.parse().ok();
+        let shape = note.array.unwrap_or_default();
+        let element = number(ARRAY_ID).zip(number(ARRAY_TASK));
+        let element = element.map(|(job, task)| Element { job, task: task as u32, shape });
+        Some(Around { note, job, nodes: nodes.collect(), element })
+    }
+
+    /// The array's number, or its own.
+    fn array(&self) -> String {
+        self.element.map_or(self.job, |element| element.job).to_string()
     }
 
     fn names(&self) -> Vec<String> {
@@ -102,15 +114,14 @@ impl Around {
         if !note.account.is_empty() {
             all.push(("SLURM_JOB_ACCOUNT", note.account.clone()));
         }
-        if let Some(element) = note.array {
-            let array = if element.job == 0 { job } else { element.job.to_string() };
+        if let Some((Element { job: array, task, shape }, _)) = self.element.zip(note.array) {
             all.extend([
-                ("SLURM_ARRAY_JOB_ID", array),
-                ("SLURM_ARRAY_TASK_ID", element.task.to_string()),
-                ("SLURM_ARRAY_TASK_COUNT", element.count.to_string()),
-                ("SLURM_ARRAY_TASK_MIN", element.min.to_string()),
-                ("SLURM_ARRAY_TASK_MAX", element.max.to_string()),
-                ("SLURM_ARRAY_TASK_STEP", element.step.to_string()),
+                ("SLURM_ARRAY_JOB_ID", array.to_string()),
+                ("SLURM_ARRAY_TASK_ID", task.to_string()),
+                ("SLURM_ARRAY_TASK_COUNT", shape.count.to_string()),
+                ("SLURM_ARRAY_TASK_MIN", shape.min.to_string()),
+                ("SLURM_ARRAY_TASK_MAX", shape.max.to_string()),
+                ("SLURM_ARRAY_TASK_STEP", shape.step.to_string()),
             ]);
         }
         all
@@ -259,14 +270,9 @@ pub fn run_task(words: &[String]) -> ExitCode {
     command.env("SLURM_STEP_ID", &step_id).env("SLURM_STEPID", &step_id);
     let values = Values {
         job: around.as_ref().map_or_else(|| step.clone(), |around| around.job.to_string()),
-        array: around.as_ref().map_or_else(
-            || step.clone(),
-            |around| match around.note.array {
-                Some(element) if element.job > 0 => element.job.to_string(),
-                _ => around.job.to_string(),
-            },
-        ),
-        task_of_array: around.as_ref().and_then(|around| around.note.array).map(|element| element.task),
+        array: around.as_ref().map_or_else(|| step.clone(), Around::array),
+        is_array: false,
+        task_of_array: around.as_ref().and_then(|around| around.element).map(|element| element.task),
         rank: rank.to_string(),
         node_index: index.to_string(),
         node,
@@ -346,10 +352,11 @@ fn execute(mut command: Command, shown: &str) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::note::{Element, Size};
+    use crate::note::{Shape, Size};
 
     fn around(note: Note) -> Around {
-        Around { note, job: 7, nodes: vec![("n1".into(), 4), ("n2".into(), 2)] }
+        let element = note.array.map(|shape| Element { job: 6, task: 3, shape });
+        Around { note, job: 7, nodes: vec![("n1".into(), 4), ("n2".into(), 2)], element }
     }
 
     #[test]
@@ -363,10 +370,10 @@ mod tests {
         for name in ["SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "SLURM_MEM_PER_NODE", "SLURM_ARRAY_TASK_ID"] {
             assert_eq!(value(&plain, name), None, "{name}");
         }
-        let element = Element { job: 0, task: 3, count: 2, min: 1, max: 3, step: 2, at_once: 0 };
+        let shape = Shape { count: 2, min: 1, max: 3, step: 2, at_once: 0 };
         let asked = around(Note {
             size: Size { tasks: Some(3), cores: Some(2), ..Size::default() },
-            array: Some(element),
+            array: Some(shape),
             ..Note::default()
         });
         for (name, expected) in [
@@ -374,7 +381,7 @@ mod tests {
             ("SLURM_CPUS_PER_TASK", "2"),
             ("SLURM_TASKS_PER_NODE", "2,1"),
             ("SLURM_JOB_CPUS_PER_NODE", "4,2"),
-            ("SLURM_ARRAY_JOB_ID", "7"),
+            ("SLURM_ARRAY_JOB_ID", "6"),
             ("SLURM_ARRAY_TASK_ID", "3"),
             ("SLURM_ARRAY_TASK_STEP", "2"),
         ] {

@@ -1,5 +1,5 @@
 //! A job on its way to the controller: from what is wanted to a submission of Tutti, with dependencies,
-//! files and nodes resolved. Called by `sbatch`, once for a job and once for each element of an array.
+//! files and nodes resolved. Called by `sbatch`, once for a job or an array.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Mode;
 use tutti_client::requests::{Answer, Batch, Host, JobId, Request, Script, Submit, Terms};
 use tutti_os::random::fill_random;
+use tutti_protocol::array::InArray;
 use tutti_protocol::batch::{After, BATCH_AFTER_MAX, StartRules};
 use tutti_protocol::output::Output;
 use tutti_protocol::wire::{Binding, Inherits, Input, Job, Program, Text};
@@ -88,7 +89,7 @@ impl Plan {
             dependency: wanted.dependency.as_ref().map(|(_, text)| text.clone()).unwrap_or_default(),
             comment: wanted.comment.clone().unwrap_or_default(),
             account: wanted.account.clone().unwrap_or_default(),
-            array: None,
+            array: wanted.array().map(|array| array.shape()),
             warning: wanted.warning(),
         };
         let default = if wanted.array.is_some() { "slurm-%A_%a.out" } else { "slurm-%j.out" };
@@ -99,6 +100,7 @@ impl Plan {
             rank: "0".into(),
             node_index: "0".into(),
             step: "batch".into(),
+            is_array: wanted.array().is_some(),
             name: name.clone(),
             user,
             ..Values::default()
@@ -115,7 +117,11 @@ impl Plan {
             excluded: wanted.excluded.clone(),
             ..StartRules::default()
         };
-        let batch = Batch { name: name.clone(), time_ms: wanted.time_ms, start_rules, ..Batch::default() };
+        let mut batch =
+            Batch { name: name.clone(), time_ms: wanted.time_ms, start_rules, ..Batch::default() };
+        if let Some(array) = wanted.array() {
+            batch.set_array(InArray::Whole(array.tasks()));
+        }
         let per_node = wanted.per_node.map(|count| count * cores).filter(|_| nodes > 1);
         let submit = Submit {
             job: job(ranks, &name, source)?,
@@ -136,32 +142,22 @@ impl Plan {
         Ok(Plan { submit, note, values, files, append: wanted.files.append, after })
     }
 
-    /// Submits the job, or one element of its array behind these jobs too; gives its number.
+    /// Submits the job, or the array; gives its number.
     ///
     /// # Errors
     /// When no daemon answers, or it refuses; a text for the user.
-    pub fn submit(
-        &self,
-        element: Option<crate::note::Element>,
-        behind: Option<JobId>,
-    ) -> Result<JobId, String> {
-        let note = Note { array: element, ..self.note.clone() }.text()?;
+    pub fn submit(&self) -> Result<JobId, String> {
+        let note = self.note.text()?;
         let mut submit = self.submit.clone();
         submit.batch = Batch { annotation: note.clone(), ..submit.batch };
         submit.batch.after.clone_from(&self.after);
-        submit.batch.after.extend(behind.map(|job| After { job, ok: false, not_ok: false }));
         if submit.batch.after.len() > BATCH_AFTER_MAX {
             return Err(format!(
                 "Job dependency problem: a job can wait for {BATCH_AFTER_MAX} others at most"
             ));
         }
-        let mut values = self.values.clone();
-        if let Some(element) = element {
-            values.task_of_array = Some(element.task);
-            values.array = if element.job == 0 { String::new() } else { element.job.to_string() };
-        }
         let named = |pattern: &str| -> Option<Text> {
-            let name = patterns::expand(pattern, &values, false);
+            let name = patterns::expand(pattern, &self.values, false);
             (name != "/dev/null").then(|| OsString::from(name).into())
         };
         let (out, errors) = (&self.files.0, self.files.1.as_ref().unwrap_or(&self.files.0));
