@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use tutti_tests::{Scratch, compile, program, run};
+use tutti_tests::{Scratch, compile, compile_with, program, run};
 
 /// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(110);
@@ -81,4 +81,15 @@ fn test_in_a_loop_hands_the_core_to_the_rank_that_shares_it() {
     taskset.args(["-c", "0"]).arg(program("mpiexec").get_program()).args(["-n", "2"]).arg(compiled);
     let ran = run(&mut taskset, LIMIT).expect_success();
     assert!(ran.stdout.contains("testing_one_core: ok"), "{ran}");
+}
+
+#[test]
+fn test_in_a_loop_hands_the_core_to_other_programs_there() {
+    let scratch = Scratch::new("testing-beside-others");
+    let source = "tests/point_to_point/programs/testing_beside_others.c";
+    let compiled = compile_with("oshcc", source, scratch.path());
+    let mut taskset = Command::new("taskset");
+    taskset.args(["-c", "0"]).arg(program("mpiexec").get_program()).args(["-n", "1"]).arg(compiled);
+    let ran = run(&mut taskset, LIMIT);
+    assert!(ran.stdout.contains("testing_beside_others: ok"), "{ran}");
 }

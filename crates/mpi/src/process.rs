@@ -253,11 +253,6 @@ impl Guard {
         drop(self);
     }
 
-    #[cold]
-    pub(crate) fn offer_core(&mut self) {
-        self.rank.offer_core();
-    }
-
     /// The state for a thread that has locked the rank already.
     pub(crate) fn borrow(rank: LockedRank) -> Self {
         let process = with_state(std::ptr::from_mut);

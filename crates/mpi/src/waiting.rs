@@ -70,9 +70,8 @@ impl Progress for Guard {
     #[inline(always)]
     fn look(&mut self) {
         let moved = Progress::progress(self, None);
-        if self.rank.core_sharing.looked(moved) {
-            self.offer_core();
-        }
+        let backoff = self.rank.core_sharing.looked(moved);
+        self.rank.back_off(backoff);
     }
 
     fn meet_new_ranks(&mut self) {

@@ -6,8 +6,10 @@
 //! | more than the cores | not at all: 200 polls first cost 60 % | about 100 times | then |
 //! | the same, but the others sleep | some microseconds before each yield | about 100 times | then |
 //!
-//! Where there are more ranks than cores, a call that does not wait (`MPI_Test`) yields too, when it and
-//! those before it have found nothing [`VAIN_LOOKS_PER_YIELD`] times.
+//! A call that does not wait (`MPI_Test`) gives the core away too, when it and those before it have found
+//! nothing [`VAIN_LOOKS`] times: where there are more ranks than cores it yields. Elsewhere it naps, if the
+//! kernel has taken the core from this rank meanwhile: somebody of another job or machine is bound to it, who
+//! may be of another cgroup, and a yield would not reach it.
 //!
 //! Whether the others sleep, wherever they do, is told by the kernel: it counts when a process had to hand on
 //! its core. A rank whose last [`QUIET_YIELDS`] yields changed nothing has its core to itself, until one
@@ -23,8 +25,13 @@ const YIELDS_OVERSUBSCRIBED: u32 = 100;
 const QUIET_YIELDS: u32 = 16;
 /// Polls between two yields on a core of one's own.
 const POLLS_PER_YIELD: u32 = 400;
-/// Looks in vain, of calls that do not wait, after which a rank of a job with more ranks than cores yields.
-const VAIN_LOOKS_PER_YIELD: u32 = 128;
+/// Looks in vain, of calls that do not wait, after which a rank thinks of others.
+pub const VAIN_LOOKS: u32 = 128;
+/// Naps after the kernel has taken the core from a rank that looks in vain: no more are needed to learn
+/// whether it will do so again.
+const NAPS: u32 = 32;
+/// How long one is.
+pub(crate) const NAP: Duration = Duration::from_micros(50);
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 
@@ -37,6 +44,8 @@ pub struct CoreSharing {
     yields: u32,
     /// Calls that do not wait and have found nothing, one after the other.
     vain_looks: u32,
+    /// Naps that are left.
+    naps: u32,
     /// The count then, and the thread that it is of.
     switches: (usize, i64),
 }
@@ -49,6 +58,7 @@ impl CoreSharing {
             shares_core: oversubscribed,
             yields: 0,
             vain_looks: 0,
+            naps: 0,
             switches: (0, 0),
         }
     }
@@ -59,16 +69,26 @@ impl CoreSharing {
         self.shares_core
     }
 
-    /// A call that does not wait has looked for something. Whether a yield is due: a program that tests again
-    /// and again for what a rank without a core shall do would keep that rank from doing it.
+    /// A call that does not wait has looked for something. What is due before the next one: a program that
+    /// tests again and again for what a process without a core shall do would keep that one from doing it.
     #[inline(always)]
-    pub fn looked(&mut self, moved: bool) -> bool {
-        if !self.oversubscribed {
-            return false;
+    pub fn looked(&mut self, moved: bool) -> Backoff {
+        self.vain_looks = if moved { 0 } else { self.vain_looks + 1 };
+        if self.vain_looks < VAIN_LOOKS { Backoff::Poll } else { self.looked_in_vain() }
+    }
+
+    /// The same of [`VAIN_LOOKS`] that have found nothing.
+    #[cold]
+    pub fn looked_in_vain(&mut self) -> Backoff {
+        self.vain_looks = 0;
+        if self.oversubscribed {
+            return Backoff::Yield;
         }
-        self.vain_looks =
-            if moved || self.vain_looks == VAIN_LOOKS_PER_YIELD { 0 } else { self.vain_looks + 1 };
-        self.vain_looks == VAIN_LOOKS_PER_YIELD
+        let now = switches();
+        let was_taken = now.0 == self.switches.0 && now.1 != self.switches.1;
+        self.switches = now;
+        self.naps = if was_taken { NAPS } else { self.naps.saturating_sub(1) };
+        if self.naps > 0 { Backoff::Sleep } else { Backoff::Poll }
     }
 
     /// Is called before a yield ([`yield_core`]).
@@ -166,5 +186,38 @@ impl Waiter {
             }
         }
         Backoff::Yield
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks in vain until something is due, of so many groups of looks at most.
+    fn due(company: &mut CoreSharing, groups: u32) -> Backoff {
+        let looks = groups * VAIN_LOOKS;
+        (0..looks).map(|_| company.looked(false)).find(|due| *due != Backoff::Poll).unwrap_or(Backoff::Poll)
+    }
+
+    #[test]
+    fn look_in_vain_yields_with_more_ranks_than_cores() {
+        let mut company = CoreSharing::new(true);
+        assert_eq!(due(&mut company, 1), Backoff::Yield);
+        for _ in 0..10 * VAIN_LOOKS {
+            assert_eq!(company.looked(true), Backoff::Poll, "what finds something goes on");
+        }
+    }
+
+    #[test]
+    fn look_in_vain_naps_once_the_kernel_has_taken_the_core() {
+        let mut company = CoreSharing::new(false);
+        assert_eq!(company.looked_in_vain(), Backoff::Poll, "the first one only notes the count");
+        company.switches.1 -= 1;
+        for _ in 0..NAPS {
+            assert_eq!(company.looked_in_vain(), Backoff::Sleep);
+        }
+        // Another program may take the core meanwhile, then there are as many again.
+        let ends = (0..1_000_000).any(|_| company.looked_in_vain() == Backoff::Poll);
+        assert!(ends, "a rank that has its core for itself polls again");
     }
 }

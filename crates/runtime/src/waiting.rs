@@ -179,6 +179,22 @@ impl LockedRank {
         self.core_sharing.after_yield();
     }
 
+    /// Gives the core away as [`wait::CoreSharing::looked`] says, between two calls that do not wait.
+    #[inline(always)]
+    pub fn back_off(&mut self, backoff: Backoff) {
+        if backoff != Backoff::Poll {
+            self.give_core(backoff);
+        }
+    }
+
+    #[cold]
+    fn give_core(&mut self, backoff: Backoff) {
+        match backoff {
+            Backoff::Sleep => self.in_between(|| std::thread::sleep(wait::NAP)),
+            Backoff::Yield | Backoff::Poll => self.offer_core(),
+        }
+    }
+
     /// Does something without the lock, between two polls: nobody needs to be told of anything.
     pub fn in_between(&mut self, action: impl FnOnce()) {
         LOCK.release();

@@ -13,6 +13,7 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::job::Job;
 use crate::rank::{self, LockedRank};
 use crate::router::partner;
 use crate::sleep::SleepReport;
-use crate::wait::Backoff;
+use crate::wait::{Backoff, VAIN_LOOKS};
 use crate::waiting::{self, Idle, Waiting};
 
 /// Looks at the word before the process lock is taken: a line comes from another core within 0.1 us.
@@ -75,6 +76,9 @@ pub fn add_memory(base: usize, bytes: usize, storers: Storers) {
 pub fn remove_memory(base: usize) {
     NOTICED.lock().unwrap_or_else(PoisonError::into_inner).retain(|(begin, _, _)| *begin != base);
 }
+
+/// Looks in vain of calls that do not wait.
+static VAIN: AtomicU32 = AtomicU32::new(0);
 
 fn storers_of(address: usize) -> Storers {
     let noticed = NOTICED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,6 +182,26 @@ pub fn until_by(partner: Partner, address: usize, mut is_over: impl FnMut() -> b
     if !is_over() {
         let storers = if let Partner::Job(_) = partner { Storers::Anybody } else { storers_of(address) };
         until_slowly(storers, partner, None, &mut is_over);
+    }
+}
+
+/// A call that does not wait has found a word other than wanted: now and then the core is given away
+/// ([`crate::wait`]).
+#[inline(always)]
+pub fn looked_in_vain() {
+    // A count that is lost where threads meet does not matter.
+    let looks = VAIN.load(Ordering::Relaxed).wrapping_add(1);
+    VAIN.store(looks, Ordering::Relaxed);
+    if looks.is_multiple_of(VAIN_LOOKS) {
+        give_core();
+    }
+}
+
+#[cold]
+fn give_core() {
+    if let Some(mut rank) = rank::enter() {
+        let backoff = rank.core_sharing.looked_in_vain();
+        rank.back_off(backoff);
     }
 }
 

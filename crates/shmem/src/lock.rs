@@ -12,6 +12,8 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
+use tutti_runtime::word_wait;
+
 use crate::element::Swapped;
 use crate::fault;
 use crate::memory;
@@ -135,11 +137,13 @@ pub fn set(address: *mut c_long) {
 pub fn test(address: *mut c_long) -> bool {
     let lock = Lock::new("test_lock", address);
     if lock.tail() != 0 || !lock.claim(false) {
+        word_wait::looked_in_vain();
         return true;
     }
     let is_held = !lock.replace_tail(0, lock.me + 1);
     if is_held {
         lock.unclaim();
+        word_wait::looked_in_vain();
     }
     is_held
 }

@@ -349,14 +349,18 @@ pub fn wait_until(is_over: impl FnMut() -> bool) {
     word_wait::until(storers(), is_over);
 }
 
-/// A test has failed: what PEs of other nodes have sent is taken in before it is made again.
+/// A test has failed: what PEs of other nodes have sent is taken in before it is made again. Who tests in
+/// vain again and again gives the core away.
 #[inline(always)]
 pub fn look_again(holds: impl FnOnce() -> bool) -> bool {
-    if !nodes::is_spread() {
-        return false;
+    if nodes::is_spread() {
+        nodes::look();
+        if holds() {
+            return true;
+        }
     }
-    nodes::look();
-    holds()
+    word_wait::looked_in_vain();
+    false
 }
 
 /// Copies to a PE. `from` may be anything, also memory that overlaps.
