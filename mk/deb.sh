@@ -78,7 +78,8 @@ strip_file() {
     [ -n "$id" ] || fail "${file#"$work"/*/} has no build id"
     place=$debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug
     mkdir -p "${place%/*}"
-    objcopy --only-keep-debug "$file" "$place"
+    # Small libraries that the C compiler makes still have theirs.
+    cp "$dist-debug/.build-id/${id:0:2}/${id:2}.debug" "$place" 2>/dev/null || objcopy --only-keep-debug "$file" "$place"
     strip --strip-unneeded --remove-section=.comment --remove-section=.note "$file"
     chmod 644 "$place"
 }

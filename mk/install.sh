@@ -3,11 +3,12 @@
 # no cargo: `sudo make install` after `make` works where only the user has one.
 #
 # What was put there is listed in PREFIX/share/tutti/installed: files, and behind them the folders that were made for them
-# ("lib/tutti/"). A later install removes what it no longer has, `remove` all of it, and nothing else.
+# ("lib/tutti/"). A later install removes what it no longer has, `remove` all of it, and nothing else. `copy-debug` and
+# `remove-debug` do the same with the debug information in target/dist-debug, whose list is PREFIX/.build-id/tutti-installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
-tree=target/dist
+tree=target/dist installed=share/tutti/installed
 complete=target/dist-work/complete
 
 # Whether the tree is whole and no source is newer. `complete` has the time at which its build began.
@@ -60,7 +61,7 @@ copy() {
     done < <(cd $tree && echo . && find . -mindepth 1 -type d -printf '%P\n' | sort)
     while read -r name; do
         [ -d "$to/$name" ] || { made+=("$name/"); mkdir -p -- "$to/$name"; }
-    done < <(cd $tree && { echo .; echo share/tutti; find . -mindepth 1 -type d -printf '%P\n'; } | sort -u)
+    done < <(cd $tree && { echo .; dirname $installed; find . -mindepth 1 -type d -printf '%P\n'; } | sort -u)
     # Written whole beside their places, then linked there: a running program keeps its old files, and a program that starts
     # sees no half of one. Folders that are there keep their owner and mode.
     staging=$(mktemp -d -- "$to/.tutti-install.XXXXXX")
@@ -69,18 +70,20 @@ copy() {
     # Where the service manager finds the daemon, and the page.
     local unit
     for unit in "$staging"/lib/systemd/system/*.service; do
+        [ -e "$unit" ] || continue
         sed "s|@PREFIX@|$(sed 's/[&|\\]/\\&/g' <<<"$prefix")|" "$unit" >"$unit.new" && mv -- "$unit.new" "$unit"
     done
-    list=$staging/share/tutti/installed
+    list=$staging/$installed
     mkdir -p -- "${list%/*}"
     (cd $tree && find . ! -type d -printf '%P\n' | sort) >"$log.files"
-    { cat "$log.files"; echo share/tutti/installed; printf '%s\n' "${made[@]}" "$(listed "$to/share/tutti/installed" | grep '/$' || true)" |
+    { cat "$log.files"; echo $installed; printf '%s\n' "${made[@]}" "$(listed "$to/$installed" | grep '/$' || true)" |
         grep . | sort -ru || true; } >"$list"
-    listed "$to/share/tutti/installed" | grep -v '/$' | sort | comm -23 - <(grep -v '/$' "$list" | sort) >"$log.old" || true
+    listed "$to/$installed" | grep -v '/$' | sort | comm -23 - <(grep -v '/$' "$list" | sort) >"$log.old" || true
     (cd "$staging" && find . ! -type d -print0 | xargs -0 cp -P --parents --link --force --target-directory="$to") 2>"$log" ||
         fail install "$(head -1 "$log")"
     remove_listed <"$log.old"
     echo "installed $(wc -l <"$log.files") files in $to"
+    [ $tree = target/dist ] || return 0
     case :$PATH: in
     *:"$prefix/bin":*) ;;
     *) echo "    export PATH=\"$prefix/bin:\$PATH\"" ;;
@@ -88,7 +91,7 @@ copy() {
 }
 
 remove() {
-    local list=$to/share/tutti/installed
+    local list=$to/$installed
     [ -f "$list" ] || fail uninstall "$list is not there: nothing of Tutti is installed in $to (PREFIX= says where)"
     [ -w "${list%/*}" ] || fail uninstall "cannot write to $to: become its owner (sudo make uninstall)"
     remove_listed < <(listed "$list")
@@ -106,10 +109,12 @@ is-current)
     fi
     exit 1
     ;;
-copy | remove)
+copy | remove | copy-debug | remove-debug)
     prefix=${3%/} to=$2${3%/}
-    check_prefix "$([ "$1" = copy ] && echo install || echo uninstall)"
-    "$1"
+    action=${1%-debug}
+    check_prefix "$([ "$action" = copy ] && echo install || echo uninstall)"
+    [ "$action" = "$1" ] || tree=target/dist-debug installed=.build-id/tutti-installed
+    "$action"
     ;;
-*) echo "usage: install.sh is-current | copy DESTDIR PREFIX | remove DESTDIR PREFIX" >&2; exit 2 ;;
+*) echo "usage: install.sh is-current | copy[-debug] DESTDIR PREFIX | remove[-debug] DESTDIR PREFIX" >&2; exit 2 ;;
 esac

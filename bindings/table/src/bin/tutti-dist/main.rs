@@ -1,15 +1,18 @@
 //! Lays out the installation tree: `tutti-dist SOURCE TARGET ON_THE_PATH COMMANDS` writes `TARGET/dist` from
 //! the sources in SOURCE and from what cargo has built: in `TARGET/ON_THE_PATH` what stands on a message's
-//! path, in `TARGET/COMMANDS` the rest (mk/dist.mk).
+//! path, in `TARGET/COMMANDS` the rest (mk/dist.mk). Debug information goes to `TARGET/dist-debug`.
 //!
 //! Run again with nothing changed it only compares. Every file appears whole (written beside its place, then
 //! renamed), so a running program or a test never sees half of one. What an earlier run put there and this
 //! one does not is removed.
 
+mod program;
 mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use program::Programs;
 use tree::Tree;
 use tutti_table::fortran::{Fortran, sources};
 use tutti_table::manual::{self, Manual};
@@ -182,14 +185,17 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     let work = target.join("dist-work");
     let facts = source.join("bindings/mpi");
     let table = Table::load(&facts).map_err(|e| e.to_string())?;
-    let mut tree = Tree::open(&target.join("dist"), &work)?;
+    let mut tree = Tree::open(&target.join("dist"), &work, "manifest")?;
+    let mut debug = Tree::open(&target.join("dist-debug"), &work, "debug-manifest")?;
+    let mut programs = Programs { debug: &mut debug, work: &work };
 
     let additions = read(&facts.join("additions.h"))?;
     tree.file("include/mpi.h", header::generate(&table, &additions, VERSION).as_bytes(), 0o644)?;
     for (name, place) in ON_THE_PATH {
-        tree.copy(&on_the_path.join(name), place, 0o755)?;
+        programs.place(&mut tree, &on_the_path.join(name), place, 0o755)?;
     }
-    let mpich = std::fs::read(on_the_path.join("libmpich.so")).map_err(|e| format!("libmpich.so: {e}"))?;
+    let mpich = programs.take_apart(&on_the_path.join("libmpich.so"))?.program;
+    let mpich = std::fs::read(mpich).map_err(|e| format!("libmpich.so: {e}"))?;
     tree.file("lib/tutti/mpich/libmpi.so.12", &renamed(mpich, "libmpich.so.12", "libmpi.so.12")?, 0o755)?;
     let filter = filter_library("mpi_abi", &filter::generate(&table), &work)?;
     tree.copy(&filter, "lib/libmpi_abi.so.1", 0o755)?;
@@ -204,7 +210,7 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     }
     tree.file("include/tutti.hpp", read(&source.join("bindings/cxx/tutti.hpp"))?.as_bytes(), 0o644)?;
     for (name, place, mode) in COMMANDS {
-        tree.copy(&commands.join(name), place, mode)?;
+        programs.place(&mut tree, &commands.join(name), place, mode)?;
     }
     write_wrappers(&mut tree, &facts.join("wrappers"))?;
     lay_out_fortran(&table, &facts, &mut tree, &work, &target.join("dist"))?;
@@ -227,7 +233,7 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     for (place, to) in LINKS {
         tree.link(place, to)?;
     }
-    tree.finish()
+    Ok(tree.finish()? + debug.finish()?)
 }
 
 /// A library under another, shorter name: its own name stands once in the file.

@@ -16,12 +16,12 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Opens the tree `root`; `work` keeps the list of its files from one run to the next.
-    pub(crate) fn open(root: &Path, work: &Path) -> Result<Tree, String> {
+    /// Opens the tree `root`; `work` keeps the list of its files from one run to the next, under that name.
+    pub(crate) fn open(root: &Path, work: &Path, manifest: &str) -> Result<Tree, String> {
         for dir in [root, work] {
             fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         }
-        let manifest = work.join("manifest");
+        let manifest = work.join(manifest);
         Ok(Tree { root: root.to_owned(), manifest, placed: BTreeSet::new(), changed: 0 })
     }
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn lay(folder: &Path, files: &[(&str, &str)]) -> usize {
-        let mut tree = Tree::open(&folder.join("tree"), &folder.join("work")).unwrap();
+        let mut tree = Tree::open(&folder.join("tree"), &folder.join("work"), "manifest").unwrap();
         for (place, text) in files {
             tree.file(place, text.as_bytes(), 0o644).unwrap();
         }
