@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_mpi::abi::*;
-use tutti_mpi::api;
+use tutti_mpi::{above, api};
 use tutti_native::handle::Handle;
 use tutti_native::region::Taker;
 use tutti_native::{operation, region};
@@ -190,14 +190,15 @@ fn open_queues(ranks: usize) -> Result<[Handle; 2], (c_int, Vec<Handle>)> {
 
 /// The state; or why there is none, and the queues that are to be closed.
 fn start(functions: Functions) -> Result<State, (c_int, Vec<Handle>)> {
-    let owns_mpi = start_mpi().map_err(|status| (status, Vec::new()))?;
+    let owns_mpi = above::start(MPI_THREAD_SINGLE).ok_or((NOT_RUNNING, Vec::new()))?;
     let job = rank::enter().map(|rank| rank.job.clone()).ok_or((NOT_RUNNING, Vec::new()))?;
     let (me, ranks) = (job.world_place(), job.world().len());
     let queues = open_queues(ranks);
     // All exchange their cards, so that nobody waits for a rank that has none.
     let version = if queues.is_ok() { VERSION } else { 0 };
     let card = Card { version, queues: *queues.as_ref().unwrap_or(&[Handle::default(); 2]) };
-    let cards = exchange(&card, ranks);
+    // SAFETY: a card has numbers alone; all ranks start together.
+    let cards = unsafe { above::exchange(&card, MPI_COMM_WORLD) };
     let queues = queues?;
     if let Some(other) = cards.iter().position(|card| card.version != VERSION) {
         if cards[other].version == 0 {
@@ -221,42 +222,6 @@ fn start(functions: Functions) -> Result<State, (c_int, Vec<Handle>)> {
         sums: Sums::default(),
         owns_mpi,
     })
-}
-
-/// Starts MPI, unless the program has; whether it was here.
-fn start_mpi() -> Result<bool, c_int> {
-    let (mut initialized, mut finalized) = (0, 0);
-    // SAFETY: the places are ours; those of the arguments may be null.
-    unsafe {
-        api::MPI_Initialized(&mut initialized);
-        api::MPI_Finalized(&mut finalized);
-        if finalized != 0 {
-            return Err(NOT_RUNNING);
-        }
-        if initialized == 0 {
-            api::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut());
-        }
-    }
-    Ok(initialized == 0)
-}
-
-/// Words of all ranks, in order.
-fn exchange(own: &Card, ranks: usize) -> Vec<Card> {
-    let mut cards = vec![*own; ranks];
-    let bytes = size_of::<Card>() as c_int;
-    // SAFETY: both places have so many bytes, of numbers alone.
-    unsafe {
-        api::MPI_Allgather(
-            std::ptr::from_ref(own).cast(),
-            bytes,
-            MPI_BYTE,
-            cards.as_mut_ptr().cast(),
-            bytes,
-            MPI_BYTE,
-            MPI_COMM_WORLD,
-        )
-    };
-    cards
 }
 
 /// Closes the queues. All ranks have met, and have nothing under way.

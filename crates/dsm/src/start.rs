@@ -15,7 +15,7 @@
 use std::ptr::NonNull;
 
 use tutti_mpi::abi::*;
-use tutti_mpi::api;
+use tutti_mpi::{above, api};
 use tutti_runtime::job::Job;
 use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::arena::Range;
@@ -68,7 +68,8 @@ pub fn begin(open: Option<NonNull<OpenRange>>) {
     let range = if is_owner { take_range(bytes) } else { Range { offset: 0, bytes: 0 } };
     let build = tutti_shmem::statics::build();
     let card = Card { version: VERSION, bytes: bytes as u64, build, range: [range.offset, range.bytes] };
-    let cards = exchange(&card);
+    // SAFETY: a card has numbers alone; all ranks start together.
+    let cards = unsafe { above::exchange(&card, MPI_COMM_WORLD) };
     compare(me, &cards);
     let range = if is_owner { range } else { Range { offset: cards[0].range[0], bytes: cards[0].range[1] } };
     let way =
@@ -138,28 +139,6 @@ fn take_range(bytes: usize) -> Range {
             size::VARIABLE
         ))
     })
-}
-
-/// Facts of all ranks, in order.
-fn exchange(own: &Card) -> Vec<Card> {
-    let mut count = 0;
-    // SAFETY: the communicator is MPI's, the place ours.
-    unsafe { api::MPI_Comm_size(MPI_COMM_WORLD, &mut count) };
-    let mut cards = vec![*own; count as usize];
-    let bytes = size_of::<Card>() as core::ffi::c_int;
-    // SAFETY: both places have so many bytes, of numbers alone.
-    unsafe {
-        api::MPI_Allgather(
-            std::ptr::from_ref(own).cast(),
-            bytes,
-            MPI_BYTE,
-            cards.as_mut_ptr().cast(),
-            bytes,
-            MPI_BYTE,
-            MPI_COMM_WORLD,
-        )
-    };
-    cards
 }
 
 /// All ranks are the same program with the same memory; the first that is not is named once.

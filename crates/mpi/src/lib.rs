@@ -5,6 +5,7 @@
 //! carry a class and a text ([`error`]) and reach the user through [`errhandler`].
 
 pub mod abi;
+pub mod above;
 pub mod api;
 pub mod argument;
 pub mod attached;

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
 use tutti_mpi::abi::*;
-use tutti_mpi::api;
+use tutti_mpi::{above, api};
 use tutti_runtime::background;
 use tutti_runtime::job::Job;
 use tutti_runtime::rank;
@@ -61,7 +61,8 @@ pub fn start(function: &str, requested: c_int) -> c_int {
         fault::end(function, format_args!("called after shmem_finalize"));
     }
     let thread_level = requested.clamp(0, THREAD_MULTIPLE);
-    let owns_mpi = start_mpi(function, LEVELS[thread_level as usize]);
+    let owns_mpi = above::start(LEVELS[thread_level as usize])
+        .unwrap_or_else(|| fault::end(function, format_args!("called after MPI_Finalize")));
     let job = rank::enter().map(|rank| rank.job.clone()).expect("MPI has started");
     let world = job.world();
     let pes = Pes { me: job.world_place(), count: world.len() };
@@ -147,23 +148,6 @@ fn lock() -> std::sync::MutexGuard<'static, Option<Running>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts MPI, unless the program has; whether it was us.
-fn start_mpi(function: &str, level: c_int) -> bool {
-    let (mut initialized, mut finalized, mut given) = (0, 0, 0);
-    // SAFETY: the places are ours.
-    unsafe {
-        api::MPI_Initialized(&mut initialized);
-        api::MPI_Finalized(&mut finalized);
-        if finalized != 0 {
-            fault::end(function, format_args!("called after MPI_Finalize"));
-        }
-        if initialized == 0 {
-            api::MPI_Init_thread(std::ptr::null_mut(), std::ptr::null_mut(), level, &mut given);
-        }
-    }
-    initialized == 0
-}
-
 /// Takes the heap, and room for static variables.
 fn take_memory(function: &str, job: &Job, size: Size) -> Card {
     let take = |bytes: usize| -> Option<Range> { rank::enter()?.arena()?.allocate(bytes as u64) };
@@ -180,24 +164,10 @@ fn take_memory(function: &str, job: &Job, size: Size) -> Card {
     Card { heap: [heap.offset, heap.bytes], statics, is_fenced: u64::from(watch::register()) }
 }
 
-/// What all PEs say, in order. `T` has numbers alone.
+/// Cards of all PEs, in order. `T` has numbers alone.
 fn exchange<T: Copy>(own: &T) -> Vec<T> {
-    let world = team::world_of_start();
-    let mut cards = vec![*own; world.size()];
-    let bytes = size_of::<T>() as c_int;
-    // SAFETY: both places have so many bytes, of numbers alone.
-    unsafe {
-        api::MPI_Allgather(
-            std::ptr::from_ref(own).cast(),
-            bytes,
-            MPI_BYTE,
-            cards.as_mut_ptr().cast(),
-            bytes,
-            MPI_BYTE,
-            world.comm,
-        )
-    };
-    cards
+    // SAFETY: the caller gives numbers; all PEs start together.
+    unsafe { above::exchange(own, team::world_of_start().comm) }
 }
 
 fn map_heap(function: &str, job: &Job, pes: Pes, size: Size, cards: &[Card]) {
