@@ -290,28 +290,6 @@ unsafe impl Client for State {
         Taken::Yes
     }
 
-    fn fragment(&mut self, tag: u64, _offset: u64, _bytes: &[u8]) {
-        panic!("a bulk message {tag:#x} of multicast, which has none");
-    }
-
-    fn place(&mut self, _tag: u64, _offset: u64, _bytes: usize) -> Option<NonNull<u8>> {
-        None
-    }
-
-    fn read(&mut self, tag: u64, _offset: u64, _into: &mut [u8]) {
-        panic!("a bulk message {tag:#x} of multicast, which has none");
-    }
-
-    fn slice(&self, _tag: u64, _offset: u64, _bytes: usize) -> Option<&[u8]> {
-        None
-    }
-
-    fn bulk_sent(&mut self, _tag: u64) {}
-
-    fn bulk_received(&mut self, _tag: u64) {}
-
-    fn bulk_refused(&mut self, _to: usize, _tag: u64) {}
-
     fn peer_exited(&mut self, rank: usize) {
         let of_it = self.pending.iter().filter(|(_, pending)| pending.to == rank);
         let lost: Vec<u32> = of_it.map(|(&id, _)| id).collect();

@@ -40,36 +40,58 @@ const ROUTE_SHIFT: u32 = 56;
 /// Routes of a process.
 const ROUTES_MAX: usize = 4;
 
-/// What an interface does with its records and bulk messages. None of it may call the router.
+/// Work of an interface with its records and bulk messages. None of it may call the router.
+///
+/// An interface without bulk messages leaves their functions out: none of them is called where nothing was
+/// accepted and nothing sent.
 ///
 /// # Safety
-/// What [`Client::place`] gives is valid for reading and writing `bytes` until the message is complete, and
-/// holds nothing that anybody relies on. What [`Client::slice`] gives stays as it is until the message is
-/// sent.
+/// The place that [`Client::place`] gives is valid for reading and writing `bytes` until the message is
+/// complete, and holds nothing that anybody relies on. The bytes that [`Client::slice`] gives stay as they
+/// are until the message is sent.
 pub unsafe trait Client {
     /// The next record of a rank. It is acknowledged when this returns, so it must be applied or kept; one
     /// that is wrong is [counted](wrong::count).
     fn record(&mut self, from: usize, record: &[u8]) -> Taken;
     /// Bytes that belong at `offset` of the message accepted with `tag`.
-    fn fragment(&mut self, tag: u64, offset: u64, bytes: &[u8]);
+    fn fragment(&mut self, tag: u64, _offset: u64, _bytes: &[u8]) {
+        without_bulk(tag);
+    }
     /// Where those bytes belong, if they lie in one piece.
-    fn place(&mut self, tag: u64, offset: u64, bytes: usize) -> Option<NonNull<u8>>;
+    fn place(&mut self, tag: u64, _offset: u64, _bytes: usize) -> Option<NonNull<u8>> {
+        without_bulk(tag);
+    }
     /// Fills `into` with the bytes at `offset` of the message sent with `tag`.
-    fn read(&mut self, tag: u64, offset: u64, into: &mut [u8]);
+    fn read(&mut self, tag: u64, _offset: u64, _into: &mut [u8]) {
+        without_bulk(tag);
+    }
     /// The same bytes where they lie, if the whole message lies in one piece.
-    fn slice(&self, tag: u64, offset: u64, bytes: usize) -> Option<&[u8]>;
+    fn slice(&self, tag: u64, _offset: u64, _bytes: usize) -> Option<&[u8]> {
+        without_bulk(tag);
+    }
     /// The bulk message sent with `tag` has arrived whole.
-    fn bulk_sent(&mut self, tag: u64);
+    fn bulk_sent(&mut self, tag: u64) {
+        without_bulk(tag);
+    }
     /// The bulk message accepted with `tag` is complete.
-    fn bulk_received(&mut self, tag: u64);
+    fn bulk_received(&mut self, tag: u64) {
+        without_bulk(tag);
+    }
     /// The receiver of the bulk message sent with `tag` does not know it, or has left.
-    fn bulk_refused(&mut self, to: usize, tag: u64);
+    fn bulk_refused(&mut self, _to: usize, tag: u64) {
+        without_bulk(tag);
+    }
     /// A rank has left for good: nothing comes from it, and what it did not take is lost.
     fn peer_exited(&mut self, rank: usize) {
         let _ = rank;
     }
     /// Does what arrivals have made possible.
     fn advance(&mut self, outbox: &mut Outbox<'_>);
+}
+
+/// A bulk message of an interface that neither sends nor accepts any.
+fn without_bulk(tag: u64) -> ! {
+    panic!("a bulk message {tag:#x} of an interface that has none");
 }
 
 /// Lends an interface's client to somebody else who polls. Called under the process lock, never while the
@@ -488,34 +510,6 @@ enum Nothing {}
 // SAFETY: there is no value of this type.
 unsafe impl Client for Nothing {
     fn record(&mut self, _from: usize, _record: &[u8]) -> Taken {
-        match *self {}
-    }
-
-    fn fragment(&mut self, _tag: u64, _offset: u64, _bytes: &[u8]) {
-        match *self {}
-    }
-
-    fn place(&mut self, _tag: u64, _offset: u64, _bytes: usize) -> Option<NonNull<u8>> {
-        match *self {}
-    }
-
-    fn read(&mut self, _tag: u64, _offset: u64, _into: &mut [u8]) {
-        match *self {}
-    }
-
-    fn slice(&self, _tag: u64, _offset: u64, _bytes: usize) -> Option<&[u8]> {
-        match *self {}
-    }
-
-    fn bulk_sent(&mut self, _tag: u64) {
-        match *self {}
-    }
-
-    fn bulk_received(&mut self, _tag: u64) {
-        match *self {}
-    }
-
-    fn bulk_refused(&mut self, _to: usize, _tag: u64) {
         match *self {}
     }
 
