@@ -1,10 +1,11 @@
 #!/bin/bash
-# pictures.sh: the timeline and the screen that README shows. Two programs of two ranks start on the same cores, a third of a
+# pictures.sh: the crates of ARCHITECTURE.md, then the timeline and the screen that README shows. Two programs of two ranks start on the same cores, a third of a
 # second apart; the picture has what the daemon wrote down meanwhile. Then `tutti top` shows a cluster of two nodes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 bin=$root/target/dist/bin
+TUTTI_DRAW=1 "${CARGO:-cargo}" test --quiet --package tutti-tests --test house -- table_and_picture >/dev/null
 run=$(mktemp -d)
 export TUTTI_DIR=$run/daemon
 unset TUTTI_DAEMON

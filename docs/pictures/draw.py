@@ -1,4 +1,4 @@
-# Three drawings of ARCHITECTURE.md, as plain SVG.
+# Two drawings of ARCHITECTURE.md, as plain SVG.
 from xml.sax.saxutils import escape
 STYLE='font-family="Helvetica,Arial,sans-serif" font-size="13"'
 B='font-weight="bold"'
@@ -49,32 +49,7 @@ for x in (0,440):
     p.arrow([(340+x,166),(340+x,372),(252+x,372)],'freeze, thaw\nby cgroup',(346+x,280),dash=True,anchor='start')
 p.arrow([(250,345),(490,345)],'UDP',(372,340),both=True)
 p.save(out+'/processes.svg')
-# 2 crates
-c=S(860,525,'Crates: each may use only those below it')
-rows=[(20,[('cli','mpiexec, tutti'),('starter','ranks, output, PMI'),('daemon','tuttid'),('bindings','libtutti.so, mpi.h')]),
-      (105,[('protocol','wire, requests'),('snapshot','cut, deadlocks'),('mpi','the MPI functions')]),
-      (190,[('os','cgroups, /proc'),('sched','who runs when'),('runtime','what a rank links'),('rma','remote copies')]),
-      (275,[('channel','order, acks, the cut'),('transport','UDP'),('datatype','layouts')]),
-      (360,[('shm','layouts, rings, futex')])]
-pos={}
-for y,r in rows:
-    w=180; gap=(860-len(r)*w)/(len(r)+1)
-    for i,(n,t) in enumerate(r):
-        pos[n]=(gap+i*(w+gap),y)
-        pure=n in('sched','channel','snapshot','datatype')
-        c.box(pos[n][0],y,w,50,[n,t],'#eaf7ea' if pure else '#eef3fb','#4c8a4c' if pure else '#4a6fa5')
-def link(a,b,da=0,db=0):
-    (x,y),(u,v)=pos[a],pos[b]; c.arrow([(x+90+da,y+50),(u+90+db,v)])
-link('cli','protocol',0,-40); link('starter','protocol',-30,10); link('daemon','protocol',-60,60)
-link('starter','snapshot',40,-40); link('daemon','snapshot',-20,40); link('bindings','mpi')
-link('protocol','os',-30); link('protocol','sched',40,-40); link('snapshot','os',-60,60)
-link('mpi','runtime',-70,30); link('mpi','rma',40); link('mpi','datatype',-52,-52)
-link('runtime','channel',-60,40); link('runtime','transport',-20,40); link('runtime','shm',56,70)
-c.text(430,440,'cli and top use client, which uses protocol, os and shm; also: cli and daemon use os; daemon uses sched; starter uses os; starter and snapshot use channel and shm; rma uses shm')
-c.text(430,465,'for tests: testkit; for pictures: svg')
-c.text(430,495,'green: no system calls, no clock, no threads: computation on what it is given',fill='#4c8a4c')
-c.save(out+'/crates.svg')
-# 3 switch
+# 2 switch
 w=S(860,330,'One gang switch in time, overlapped')
 lanes=[('controller',60),('node 1',130),('node 2',200)]
 w.text(10,20,'Job A leaves, job B comes. Time goes to the right; not to scale.','start',12,'#666')

@@ -2,6 +2,7 @@
 //! time.
 
 mod circles;
+mod crates;
 mod install;
 mod owners;
 mod papers;
