@@ -17,28 +17,36 @@ const PROGRAMS: [(&str, &[&str]); 4] = [
     ("examples/shared/queue.c", &["100", "%"]),
 ];
 
-/// What a run of a program on so many machines prints behind the last colon: a digest of its result.
+/// What a run of a program on so many machines, with so many ranks on each, prints behind the last colon: a
+/// digest of its result.
 #[track_caller]
-fn digest(machines: &Machines, program: &Path, nodes: u32, arguments: &[&str], options: &[&str]) -> String {
-    let mut command = machines.launch(nodes, nodes);
+fn digest(
+    machines: &Machines,
+    program: &Path,
+    (nodes, each): (u32, u32),
+    arguments: &[&str],
+    options: &[&str],
+) -> String {
+    let ranks = nodes * each;
+    let mut command = machines.launch(nodes, ranks);
     command.args(options).arg(program);
-    command.args(arguments.iter().map(|word| word.replace('%', &nodes.to_string())));
+    command.args(arguments.iter().map(|word| word.replace('%', &ranks.to_string())));
     let ran = run(&mut command, LIMIT).expect_success();
     let digest = ran.stdout.trim_end().rsplit(": ").next().unwrap_or_default().to_owned();
     assert!(digest.len() >= 16, "{ran}");
-    println!("{} on {nodes}: {:.1?}, {}", program.display(), ran.took, ran.stderr.trim());
+    println!("{} on {nodes} x {each}: {:.1?}, {}", program.display(), ran.took, ran.stderr.trim());
     digest
 }
 
-/// All programs give on so many machines what they give on one.
+/// All programs give on so many machines, with so many ranks on each, what they give on one.
 #[track_caller]
-fn results_are_equal(machines: &Machines, counts: &[u32], options: &[&str]) {
+fn results_are_equal(machines: &Machines, counts: &[(u32, u32)], options: &[&str]) {
     for (source, arguments) in PROGRAMS {
         let program = machines.compile("tutticc", source);
-        let alone = digest(machines, &program, 1, arguments, &[]);
-        for &nodes in counts {
-            let found = digest(machines, &program, nodes, arguments, options);
-            assert_eq!(found, alone, "{source} on {nodes} machines, {options:?}");
+        let alone = digest(machines, &program, (1, 1), arguments, &[]);
+        for &count in counts {
+            let found = digest(machines, &program, count, arguments, options);
+            assert_eq!(found, alone, "{source} on {count:?} machines and ranks, {options:?}");
         }
     }
 }
@@ -47,7 +55,7 @@ fn results_are_equal(machines: &Machines, counts: &[u32], options: &[&str]) {
 #[test]
 fn machines_share_memory_and_get_the_sequential_results() {
     let Some(machines) = Machines::up("shared", 4, &[]) else { return };
-    results_are_equal(&machines, &[2, 4], &[]);
+    results_are_equal(&machines, &[(2, 1), (4, 1), (2, 4)], &[]);
 }
 
 #[test]
@@ -55,7 +63,7 @@ fn machines_share_memory_over_cables_that_lose_and_double_frames() {
     let terms = Terms::default().loss(1.0).duplication(1.0).seed(tutti_testkit::seed());
     let plan = Lab::plan(2).cables(terms);
     let Some(machines) = Machines::up_by("shared-loss", &plan, &["--lost-after", "20"]) else { return };
-    results_are_equal(&machines, &[2], &[]);
+    results_are_equal(&machines, &[(2, 1), (2, 2)], &[]);
 }
 
 #[test]
@@ -63,12 +71,12 @@ fn machines_share_memory_through_switches_every_5_ms() {
     let Some(machines) = Machines::up("shared-switches", 2, &["--slice", "5", "--force-switch"]) else {
         return;
     };
-    results_are_equal(&machines, &[2], &[]);
+    results_are_equal(&machines, &[(2, 2)], &[]);
 }
 
 #[test]
 #[ignore = "eight machines on two cores: make test-lab"]
 fn machines_share_memory_on_eight() {
     let Some(machines) = Machines::up("shared-eight", 8, &[]) else { return };
-    results_are_equal(&machines, &[8], &[]);
+    results_are_equal(&machines, &[(8, 1)], &[]);
 }

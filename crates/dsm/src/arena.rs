@@ -3,6 +3,8 @@
 //! ```text
 //! application's view   BASE: what the program loads and stores; permission by page (mprotect)
 //! system's view        anywhere: always readable and writable, for the library alone
+//! shared frames        where a node has several ranks: those of units that have their home there, seen in
+//!                      both views by all of them
 //! twins                anywhere: a page for each unit, used while a copy has stores of its own
 //! ```
 //!
@@ -11,7 +13,7 @@
 //! loses its permissions, and gets them again page by page, without messages.
 
 use crate::core::member::{Access, Frames};
-use crate::core::unit::{Run, UNIT_BYTES};
+use crate::core::unit::{Placement, Run, UNIT_BYTES};
 use crate::{failure, note, os};
 use std::ops::Range;
 
@@ -40,6 +42,15 @@ impl Permissions for Mprotect {
     }
 }
 
+/// Frames that the ranks of a node share.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// The address of their system's view.
+    pub system: usize,
+    /// Says whose they are.
+    pub placement: Placement,
+}
+
 /// The arena of this rank.
 #[derive(Debug)]
 pub struct Arena {
@@ -47,19 +58,26 @@ pub struct Arena {
     /// Addresses of the system's view and of the twins.
     system: usize,
     twins: usize,
+    shared: Option<Shared>,
     twins_used: usize,
     twins_in_use: usize,
     permissions: Box<dyn Permissions>,
 }
 
 impl Arena {
-    /// An arena of so many bytes whose system's view is at an address.
+    /// An arena of so many bytes whose system's view is at an address; with the frames that mates share, if
+    /// there are mates.
     ///
     /// # Errors
     /// When there is no address space for twins.
-    pub fn new(bytes: usize, system: usize, permissions: Box<dyn Permissions>) -> std::io::Result<Self> {
+    pub fn new(
+        bytes: usize,
+        system: usize,
+        shared: Option<Shared>,
+        permissions: Box<dyn Permissions>,
+    ) -> std::io::Result<Self> {
         let twins = os::map_anywhere(bytes)?;
-        Ok(Arena { bytes, system, twins, twins_used: 0, twins_in_use: 0, permissions })
+        Ok(Arena { bytes, system, twins, shared, twins_used: 0, twins_in_use: 0, permissions })
     }
 
     /// Takes all permissions away.
@@ -73,7 +91,10 @@ impl Arena {
     fn at(&self, unit: u32, offset: usize) -> usize {
         let offset = unit as usize * UNIT_BYTES + offset;
         assert!(offset < self.bytes, "byte {offset} of an arena of {}", self.bytes);
-        self.system + offset
+        match &self.shared {
+            Some(shared) if shared.placement.is_here(unit) => shared.system + offset,
+            _ => self.system + offset,
+        }
     }
 
     fn twin_at(&self, unit: u32) -> usize {
@@ -162,7 +183,7 @@ mod tests {
         let bytes = 4 * UNIT_BYTES;
         let system = os::map_anywhere(bytes).expect("memory");
         let permissions = Box::new(Full { calls: calls.clone() });
-        let mut arena = Arena::new(bytes, system, permissions).expect("memory");
+        let mut arena = Arena::new(bytes, system, None, permissions).expect("memory");
         arena.allow(Run { first: 1, count: 2 }, Access::Read);
         let wanted = (UNIT_BYTES, 2 * UNIT_BYTES, Access::Read);
         assert_eq!(*calls.lock().expect("a list"), [wanted, (0, bytes, Access::None), wanted]);
@@ -173,7 +194,7 @@ mod tests {
         let bytes = 4 * UNIT_BYTES;
         let system = os::map_anywhere(bytes).expect("memory");
         let permissions = Box::new(Full { calls: Arc::default() });
-        let mut arena = Arena::new(bytes, system, permissions).expect("memory");
+        let mut arena = Arena::new(bytes, system, None, permissions).expect("memory");
         arena.store(2, 8, &[1, 2]);
         arena.make_twin(2);
         arena.store(2, 9, &[5]);

@@ -8,6 +8,8 @@
 //! A home that computes answers by the service thread, which takes over when its program has not looked for a
 //! tick (docs/internals/dsm.md has what other ways cost).
 //!
+//! Records for ranks of the same node go through memory that they share ([`crate::mates`]).
+//!
 //! Whoever looks at the network (a thread that waits, the service thread while the program computes) hands
 //! records over and sends what is owed. The state is reached under the process lock alone. A wait here
 //! looks at the network and at nothing else: it runs in the handler of faults too, so no function of the
@@ -17,17 +19,20 @@ use std::cell::{RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
+use tutti_runtime::background;
 use tutti_runtime::rank::{self, LockedRank};
 use tutti_runtime::router::{Client, Mark, Outbox, RouteId, Router, SendError, Taken};
 use tutti_runtime::service_state;
-use tutti_runtime::sleep::SleepReport;
+use tutti_runtime::sleep::{self, SleepReport};
 use tutti_runtime::waiting::{self, Waiting};
 use tutti_runtime::wrong::{self, Wrong};
-use tutti_shm::report::Wait;
+use tutti_shm::report::{Wait, What};
 
 use crate::arena::Arena;
-use crate::core::member::{Counters, Member, Port, Sent};
+use crate::core::member::{Asked, Counters, Goal, Member, Port, Sent};
 use crate::core::message::KINDS;
+use crate::core::unit::Placement;
+use crate::mates::Mail;
 use crate::{failure, note};
 
 /// Where the last differences to a rank end, and whether it was asked to acknowledge them.
@@ -42,6 +47,8 @@ struct State {
     /// By rank.
     marks: Vec<Handed>,
     record_bytes_max: usize,
+    /// The way to the ranks of this node, if there are others.
+    mail: Option<Mail>,
 }
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
@@ -70,11 +77,15 @@ fn lend(use_client: &mut dyn FnMut(&mut dyn Client)) {
 struct ToRouter<'a, 'b> {
     outbox: &'a mut Outbox<'b>,
     marks: &'a mut [Handed],
+    mail: Option<&'a mut Mail>,
     record_bytes_max: usize,
 }
 
 impl Port for ToRouter<'_, '_> {
     fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Sent {
+        if let Some(mail) = self.mail.as_mut().filter(|mail| mail.is_for(to)) {
+            return if mail.try_send(to, head, body) { Sent::Taken } else { Sent::Full };
+        }
         match self.outbox.try_send(to, head, body) {
             Ok(()) => Sent::Taken,
             Err(SendError::Full) => Sent::Full,
@@ -111,14 +122,27 @@ impl State {
         outbox: &mut Outbox<'_>,
         action: impl FnOnce(&mut Member, &mut ToRouter<'_, '_>, &mut Arena) -> T,
     ) -> T {
-        let State { member, arena, marks, record_bytes_max, .. } = self;
-        let port = &mut ToRouter { outbox, marks, record_bytes_max: *record_bytes_max };
+        self.take_mail();
+        let State { member, arena, marks, mail, record_bytes_max, .. } = self;
+        let (mail, record_bytes_max) = (mail.as_mut(), *record_bytes_max);
+        let port = &mut ToRouter { outbox, marks, mail, record_bytes_max };
         let value = action(member, port, arena);
         outbox.note_owing(member.is_owing());
         if let Some(violation) = member.take_violation() {
             failure::end(format_args!("{violation}"));
         }
         value
+    }
+
+    /// Takes in the records of mates.
+    fn take_mail(&mut self) {
+        let State { member, arena, mail, .. } = self;
+        let Some(mail) = mail else { return };
+        mail.receive(&mut |from, record| {
+            if !member.handle_record(from, record, arena) {
+                wrong::count(from, Wrong::Form);
+            }
+        });
     }
 
     /// Goes on with the call of the program, and sends; whether it is over.
@@ -174,22 +198,60 @@ unsafe impl Waiting for CallWait<'_> {
     }
 
     fn describe((): &(), (): (), report: &mut SleepReport) {
-        report.put_alternative(|report| report.put(Wait::other(0, false)));
+        // SAFETY: a wait is described under the process lock.
+        let goal = unsafe { state() }.map_or(Goal::Nothing, |state| state.member.goal());
+        report.put_alternative(|report| report.put(wait_of(goal)));
     }
 }
 
+/// A goal as others see it.
+fn wait_of(goal: Goal) -> Wait {
+    let wait = Wait::other(0, false);
+    match goal {
+        Goal::Page { home } => Wait { what: What::Page, peer: home as i32, matched: true, ..wait },
+        Goal::Answer { keeper, asked } => match asked {
+            Asked::Lock(lock) => {
+                Wait { what: What::SharedLock, peer: keeper as i32, tag: lock as i32, ..wait }
+            }
+            Asked::Barrier(barrier) => Wait { what: What::Barrier, tag: barrier as i32, ..wait },
+            Asked::Flag(flag) => Wait { what: What::Pause, tag: flag as i32, ..wait },
+            Asked::Memory => wait,
+        },
+        Goal::Applied | Goal::Nothing => wait,
+    }
+}
+
+/// Describes who waits for the locks that this rank keeps.
+fn describe_background(report: &mut SleepReport) {
+    // SAFETY: the caller holds the process lock.
+    let Some(state) = (unsafe { state() }) else { return };
+    state.member.visit_queues(|lock, holder, asker| {
+        let place = Wait { what: What::Place, peer: holder as i32, tag: lock as i32, ..Wait::other(0, true) };
+        if !report.is_full() {
+            report.put_alternative(|report| report.put(Wait { moved: asker as u64, ..place }));
+        }
+    });
+}
+
 /// From now on this rank takes the records of shared memory.
-pub(crate) fn register(rank: &mut LockedRank, units: u32, arena: Arena) {
+pub(crate) fn register(
+    rank: &mut LockedRank,
+    units: u32,
+    placement: Placement,
+    arena: Arena,
+    mail: Option<Mail>,
+) {
     let router = rank.router.clone().expect("a job on several nodes has a network");
     let (me, ranks) = (rank.job.rank(), rank.job.ranks());
     let route = router.borrow_mut().register(KINDS, Some(lend));
     let record_bytes_max = router.borrow().record_bytes_max();
-    let member = Member::new(me, ranks, units, record_bytes_max);
+    let member = Member::new(me, placement, units, record_bytes_max);
     service_state::open();
+    sleep::describe_also(describe_background);
     // SAFETY: the lock is ours.
     let state = unsafe { &mut *STATE.0.get() };
     let marks = vec![None; ranks];
-    *state = Some(State { member, arena, router, route, marks, record_bytes_max });
+    *state = Some(State { member, arena, router, route, marks, record_bytes_max, mail });
 }
 
 /// Whether this rank has a member: the job is on several nodes.
@@ -209,6 +271,7 @@ pub fn call(begin: impl FnOnce(&mut Member)) -> Option<u64> {
         if state.advance() {
             return Some(state.member.value());
         }
+        state.mail.iter().for_each(Mail::begin_looking);
         state.router.clone()
     };
     waiting::wait_until(&mut CallWait { rank: &mut rank, router }, None, (), |()| {
@@ -216,7 +279,43 @@ pub fn call(begin: impl FnOnce(&mut Member)) -> Option<u64> {
         unsafe { state() }.is_none_or(State::advance)
     });
     // SAFETY: the lock is ours.
-    unsafe { state() }.map(|state| state.member.value())
+    let state = unsafe { state() }?;
+    let value = state.member.value();
+    if state.mail.as_ref().is_some_and(Mail::end_looking) {
+        // What has come since the last look nobody else was woken for.
+        state.advance();
+    }
+    Some(value)
+}
+
+/// Starts the thread that takes in what mates send while the program does not look.
+///
+/// # Errors
+/// When there can be no more threads.
+pub(crate) fn serve_mates() -> std::io::Result<()> {
+    let words = {
+        let Some(_rank) = rank::enter() else { return Ok(()) };
+        // SAFETY: the lock is ours.
+        unsafe { state() }.and_then(|state| state.mail.as_ref().map(Mail::words))
+    };
+    let Some(words) = words else { return Ok(()) };
+    background::spawn("tutti-mates", move || {
+        while take_in() {
+            words.await_mail();
+        }
+    })
+}
+
+/// Takes in what mates have sent, for a rank whose program looks at nothing. Whether it goes on.
+fn take_in() -> bool {
+    let Some(rank) = rank::enter() else { return false };
+    // SAFETY: the lock is ours.
+    let Some(router) = unsafe { state() }.map(|state| state.router.clone()) else { return false };
+    router.borrow_mut().poll();
+    // Its count is no atomic: it goes while the lock is held.
+    drop(router);
+    drop(rank);
+    true
 }
 
 /// Works on the member without a wait.

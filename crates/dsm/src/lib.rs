@@ -8,6 +8,7 @@
 //! | [`fault`] | the handler of SIGSEGV |
 //! | [`note`] | stores that compiled code has noted |
 //! | [`executor`] | the member of this rank on the network; calls that wait |
+//! | `mates` | records between ranks of a node |
 //! | [`node`] | locks, barriers and flags of a job on one node, which has no protocol |
 //! | [`start`] | the place in the job, and its end |
 //! | [`process`] | the state of a rank |
@@ -28,6 +29,7 @@ pub mod create;
 pub mod executor;
 pub mod failure;
 pub mod fault;
+mod mates;
 pub mod node;
 pub mod note;
 pub mod object;

@@ -115,6 +115,25 @@ pub(crate) fn word<'a>(address: usize) -> &'a std::sync::atomic::AtomicU64 {
     unsafe { std::sync::atomic::AtomicU64::from_ptr(pointer(address).cast()) }
 }
 
+/// The same of 32 bits.
+pub(crate) fn word32<'a>(address: usize) -> &'a std::sync::atomic::AtomicU32 {
+    // SAFETY: the place is aligned, inside a mapping that stays until the process ends, and only reached so.
+    unsafe { std::sync::atomic::AtomicU32::from_ptr(pointer(address).cast()) }
+}
+
+/// Sleeps while a word that processes share has a value. May return early.
+pub(crate) fn futex_wait(word: &std::sync::atomic::AtomicU32, value: u32) {
+    let no_limit: *const libc::timespec = std::ptr::null();
+    // SAFETY: the word is valid during the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, no_limit) };
+}
+
+/// Wakes one who sleeps so.
+pub(crate) fn futex_wake(word: &std::sync::atomic::AtomicU32) {
+    // SAFETY: as above.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+}
+
 /// Lets a descriptor be what another one is.
 pub(crate) fn duplicate_onto(from: i32, to: i32) {
     // SAFETY: numbers alone.

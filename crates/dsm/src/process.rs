@@ -6,6 +6,7 @@ use tutti_runtime::job::Job;
 use tutti_shm::arena::Range;
 
 use crate::core::sync::Blocks;
+use crate::core::unit::Placement;
 use crate::failure;
 use crate::node::Words;
 
@@ -60,12 +61,14 @@ pub struct Processes {
 }
 
 /// Memory that the program sees at the arena's address.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct View {
     /// How long it is.
     pub bytes: usize,
     /// Where it lies in the memory of the node.
     pub range: Range,
+    /// The frames that ranks of the node share, and which units they are.
+    pub shared: Option<(Range, Placement)>,
 }
 
 impl Running {

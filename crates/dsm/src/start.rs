@@ -10,7 +10,7 @@
 //! | job | arena | locks, barriers, flags |
 //! |---|---|---|
 //! | one node | one range that all ranks map | words in it ([`crate::node`]) |
-//! | one rank on each of several nodes | frames of each rank | the protocol |
+//! | several nodes | frames of each rank for copies; those of a node's homes, which its ranks share | the protocol |
 
 use std::ptr::NonNull;
 
@@ -20,16 +20,19 @@ use tutti_runtime::job::Job;
 use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::arena::Range;
 
-use crate::arena::{Arena, BASE, Mprotect};
+use crate::arena::{Arena, BASE, Mprotect, Shared};
 use crate::core::sync::Blocks;
-use crate::core::unit::UNIT_BYTES;
+use crate::core::unit::{Placement, UNIT_BYTES};
+use crate::mates::{self, Mail};
 use crate::node::{WORDS_BYTES, Words};
 use crate::note::OpenRange;
 use crate::process::{Processes, Running, Stage, View, Way, running};
 use crate::{executor, failure, fault, note, os, replay, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// No memory.
+const NOTHING: Range = Range { offset: 0, bytes: 0 };
 
 /// Facts that a rank sends the others at the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,6 +42,8 @@ struct Card {
     bytes: u64,
     build: u64,
     range: [u64; 2],
+    /// Memory that ranks of a node share: from the first of them.
+    shared: [u64; 2],
 }
 
 /// Takes this process's place in its job. Called once, before `main`; with the open range of notes where all
@@ -53,11 +58,6 @@ pub fn begin(open: Option<NonNull<OpenRange>>) {
         if me == 0 { failure::end(what) } else { failure::await_end() }
     };
     let bytes = bytes.unwrap_or_else(|what| say(format_args!("{what}")));
-    if nodes > 1 && nodes != ranks {
-        say(format_args!(
-            "shared memory needs one rank on each node, or all ranks on one; found {ranks} ranks on {nodes} nodes: -N {nodes} -n {nodes}"
-        ));
-    }
     if let Err(error) = os::reserve(BASE, bytes) {
         failure::end(format_args!(
             "{bytes} bytes of shared memory cannot be at {BASE:#x}: {error}; {} sets the size, ulimit -v the address space",
@@ -65,17 +65,30 @@ pub fn begin(open: Option<NonNull<OpenRange>>) {
         ));
     }
     let is_owner = nodes > 1 || me == 0;
-    let range = if is_owner { take_range(bytes) } else { Range { offset: 0, bytes: 0 } };
+    let range = if is_owner { take_range(bytes + WORDS_BYTES) } else { Range { offset: 0, bytes: 0 } };
+    let places: Vec<usize> = (0..job.ranks()).map(|rank| job.node_of(rank)).collect();
+    let placement = Placement::new(job.rank(), &places);
+    let shared = if nodes > 1 { take_shared(bytes, &placement, job.rank()) } else { NOTHING };
     let build = tutti_shmem::statics::build();
-    let card = Card { version: VERSION, bytes: bytes as u64, build, range: [range.offset, range.bytes] };
+    let pair = |range: Range| [range.offset, range.bytes];
+    let card =
+        Card { version: VERSION, bytes: bytes as u64, build, range: pair(range), shared: pair(shared) };
     // SAFETY: a card has numbers alone; all ranks start together.
     let cards = unsafe { above::exchange(&card, MPI_COMM_WORLD) };
     compare(me, &cards);
-    let range = if is_owner { range } else { Range { offset: cards[0].range[0], bytes: cards[0].range[1] } };
-    let way =
-        if nodes > 1 { begin_protocol(&job, bytes, range, open) } else { begin_words(&job, bytes, range) };
+    let found = |[offset, bytes]: [u64; 2]| Range { offset, bytes };
+    let range = if is_owner { range } else { found(cards[0].range) };
+    let first = cards.get(placement.mates()[0]).unwrap_or(&cards[0]);
+    let has_mates = nodes > 1 && first.shared[1] > 0;
+    let shared = has_mates.then(|| (found(first.shared), placement.clone()));
+    let view = View { bytes, range, shared };
+    let way = if nodes > 1 {
+        begin_protocol(&job, &view, placement, open)
+    } else {
+        begin_words(&job, bytes, range)
+    };
     let stage = if me == 0 { Stage::Main } else { Stage::Replaying };
-    let (processes, view) = (Processes::default(), View { bytes, range });
+    let processes = Processes::default();
     let started = Running { job, way, stage, processes, objects: 0, blocks: Blocks::new(bytes), view };
     show(&started);
     *running() = Some(started);
@@ -131,8 +144,19 @@ fn at_exit(function: extern "C" fn()) {
     os::at_exit(function);
 }
 
+/// Memory that the ranks of this node share: the frames of their homes, and their mail. The first rank of the
+/// node takes it.
+fn take_shared(bytes: usize, placement: &Placement, me: usize) -> Range {
+    let mates = placement.mates();
+    if mates.len() == 1 || mates[0] != me {
+        NOTHING
+    } else {
+        take_range(bytes + mates::bytes_for(mates.len()))
+    }
+}
+
 fn take_range(bytes: usize) -> Range {
-    let found = rank::enter().and_then(|mut rank| rank.arena()?.allocate((bytes + WORDS_BYTES) as u64));
+    let found = rank::enter().and_then(|mut rank| rank.arena()?.allocate(bytes as u64));
     found.unwrap_or_else(|| {
         failure::end(format_args!(
             "there is no room for shared memory of {bytes} bytes: the job's shared file is limited (ulimit -f), or {} is too large",
@@ -160,22 +184,36 @@ fn compare(me: usize, cards: &[Card]) {
     }
 }
 
-fn begin_protocol(job: &Job, bytes: usize, range: Range, open: Option<NonNull<OpenRange>>) -> Way {
+fn begin_protocol(job: &Job, view: &View, placement: Placement, open: Option<NonNull<OpenRange>>) -> Way {
+    let bytes = view.bytes;
     let refuse = |error: std::io::Error| -> ! {
         failure::end(format_args!("shared memory of {bytes} bytes cannot be mapped: {error}"))
     };
-    let mapping = job.map(range).unwrap_or_else(|error| refuse(error));
-    let system = mapping.base().as_ptr().expose_provenance();
-    // It stays until the process ends.
-    std::mem::forget(mapping);
-    let arena = Arena::new(bytes, system, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
+    let map = |range| {
+        let mapping = job.map(range).unwrap_or_else(|error| refuse(error));
+        let address = mapping.base().as_ptr().expose_provenance();
+        // It stays until the process ends.
+        std::mem::forget(mapping);
+        address
+    };
+    let system = map(view.range);
+    let shared = view
+        .shared
+        .as_ref()
+        .map(|(range, placement)| Shared { system: map(*range), placement: placement.clone() });
+    let mail = shared.as_ref().map(|shared| Mail::new(shared.system + bytes, job, placement.mates()));
+    let has_mail = mail.is_some();
+    let arena = Arena::new(bytes, system, shared, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
     if let Some(open) = open {
         note::install(open, BASE, bytes).unwrap_or_else(|error| refuse(error));
     }
     let mut rank = rank::enter().expect("MPI has started");
-    executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, arena);
+    executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail);
     LOCK.name_owner();
     drop(rank);
+    if has_mail && let Err(error) = executor::serve_mates() {
+        refuse(error);
+    }
     if let Err(error) = fault::install(bytes) {
         failure::end(format_args!("faults of shared memory cannot be handled: {error}"));
     }
@@ -214,8 +252,21 @@ fn show_arena(running: &Running) {
     let base = NonNull::new(std::ptr::with_exposed_provenance_mut(BASE)).expect("an address");
     // SAFETY: the address space is reserved for the arena; private memory there is what main has stored
     // before CREATE, which is to be lost.
-    let mapped = unsafe { running.job.map_over(range, base) };
+    let mapped = unsafe { running.job.map_over(range, base) }.and_then(|()| show_shared(running));
     if let Err(error) = mapped.and_then(|()| os::advise_view(BASE, running.view.bytes)) {
         failure::end(format_args!("shared memory cannot be mapped at {BASE:#x}: {error}"));
     }
+}
+
+/// Units that have their home on this node are those frames that all ranks of the node see.
+fn show_shared(running: &Running) -> std::io::Result<()> {
+    let Some((frames, placement)) = &running.view.shared else { return Ok(()) };
+    for run in placement.runs_here((running.view.bytes / UNIT_BYTES) as u32) {
+        let (offset, bytes) = (run.first as u64 * UNIT_BYTES as u64, run.count as u64 * UNIT_BYTES as u64);
+        let range = Range { offset: frames.offset + offset, bytes };
+        let at = std::ptr::with_exposed_provenance_mut(BASE + offset as usize);
+        // SAFETY: as for the arena as a whole, of which this is a part.
+        unsafe { running.job.map_over(range, NonNull::new(at).expect("an address")) }?;
+    }
+    Ok(())
 }

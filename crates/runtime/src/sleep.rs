@@ -17,20 +17,19 @@ use tutti_shm::report::{Asleep, Named, Sleep, Wait};
 /// Threads of the library run functions of the program.
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 
-/// What describes the background of what is no interface of the program.
-static OTHERS: OnceLock<fn(&mut SleepReport)> = OnceLock::new();
+/// What describes the background of what is no interface of the program: remote memory, and shared memory.
+static OTHERS: [OnceLock<fn(&mut SleepReport)>; 2] = [OnceLock::new(), OnceLock::new()];
 
 /// From now on this describes what goes on by itself without an interface; it is called under the process
 /// lock.
-pub(crate) fn describe_also(describe: fn(&mut SleepReport)) {
-    let _ = OTHERS.set(describe);
+pub fn describe_also(describe: fn(&mut SleepReport)) {
+    let is_set = OTHERS.iter().any(|place| place.set(describe).is_ok());
+    debug_assert!(is_set, "two describe their background");
 }
 
 /// Describes that.
 pub(crate) fn describe_others(report: &mut SleepReport) {
-    if let Some(describe) = OTHERS.get() {
-        describe(report);
-    }
+    OTHERS.iter().filter_map(OnceLock::get).for_each(|describe| describe(report));
 }
 
 /// From now on threads of the library run functions of the program. So a process whose other threads all wait

@@ -88,6 +88,15 @@ pub enum What {
     Place = 9,
     /// In the background: the same, and the rank has the lock.
     Held = 10,
+    /// A page of shared memory, from its home; it comes by itself.
+    Page = 11,
+    /// The lock of shared memory with the number `tag`. `peer` keeps it, and has a place for each rank that
+    /// waits.
+    SharedLock = 12,
+    /// The barrier of shared memory with the number `tag`.
+    Barrier = 13,
+    /// The pause of shared memory with the number `tag`.
+    Pause = 14,
 }
 
 /// An operation that has not ended, and what it is a part of.
@@ -332,6 +341,10 @@ impl Sleep {
                 8 => What::Lock,
                 9 => What::Place,
                 10 => What::Held,
+                11 => What::Page,
+                12 => What::SharedLock,
+                13 => What::Barrier,
+                14 => What::Pause,
                 _ => {
                     more = true;
                     continue;

@@ -113,10 +113,19 @@ fn label(wait: &Wait) -> String {
         What::Lock => "lock of a window",
         What::Place | What::Held => "place",
         What::Word => return "word".into(),
+        What::Page => return "page".into(),
+        What::SharedLock | What::SharedHolder => return numbered("lock", wait),
+        What::Barrier => return numbered("barrier", wait),
+        What::Pause => return numbered("pause", wait),
         What::Other => return String::new(),
     };
     let tag = wait.tag.map_or_else(String::new, |tag| format!(" tag {tag}"));
     format!("{what}{tag}\\n{}", communicator(wait.context))
+}
+
+/// An object of shared memory.
+fn numbered(what: &str, wait: &Wait) -> String {
+    wait.tag.map_or_else(|| what.into(), |tag| format!("{what} {tag}"))
 }
 
 /// A name of a function comes from the memory of a program, or from a file.

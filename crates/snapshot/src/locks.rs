@@ -1,4 +1,4 @@
-//! Locks of windows at ranks of other nodes, as the search for deadlocks sees them.
+//! Locks of windows at ranks of other nodes, and of shared memory, as the search for deadlocks sees them.
 //!
 //! The rank whose memory is locked has a place in the queue for each rank of another node, and says so in its
 //! background ([`What::Place`], [`What::Held`]). Who waits names that rank ([`What::Lock`]), which does not
@@ -23,7 +23,7 @@ pub(crate) fn granted(doing: &DoingOf<'_>) -> BTreeMap<u32, Doing> {
     let resolved = waiting.filter_map(|(rank, does)| {
         let Doing::Waits { any, .. } = does else { return None };
         let mut waits = any.iter().flat_map(|one| &one.all);
-        if !waits.any(|wait| wait.what == What::Lock) {
+        if !waits.any(|wait| matches!(wait.what, What::Lock | What::SharedLock)) {
             return None;
         }
         let mut does = does.clone();
@@ -39,6 +39,9 @@ pub(crate) fn granted(doing: &DoingOf<'_>) -> BTreeMap<u32, Doing> {
 
 /// The waits that one is made of.
 fn holders(rank: u32, wait: Wait, doing: &DoingOf<'_>) -> Vec<Wait> {
+    if wait.what == What::SharedLock {
+        return vec![holder(rank, &wait, doing)];
+    }
     if wait.what != What::Lock {
         return vec![wait];
     }
@@ -67,6 +70,18 @@ fn holders(rank: u32, wait: Wait, doing: &DoingOf<'_>) -> Vec<Wait> {
         }
     };
     if found.is_empty() { vec![unknown(&wait)] } else { found }
+}
+
+/// The wait for who holds a lock of shared memory that a rank waits for.
+fn holder(rank: u32, wait: &Wait, doing: &DoingOf<'_>) -> Wait {
+    let keeper = wait.peer.and_then(|keeper| *doing.get(&keeper)?);
+    let Some(Doing::Waits { background, sure: true, .. }) = keeper else { return unknown(wait) };
+    let mut places = background.iter().filter(|one| is_place(one)).flat_map(|one| &one.all);
+    let place = places.find(|place| place.moved == u64::from(rank) && place.tag == wait.tag);
+    match place.and_then(|place| place.peer) {
+        Some(holder) => Wait { what: What::SharedHolder, peer: Some(holder), ..wait.clone() },
+        None => unknown(wait),
+    }
 }
 
 /// One that may end.
@@ -108,6 +123,22 @@ mod tests {
         let ranks = nodes.len() as u64;
         let snapshot = Snapshot { job: 1, command: String::new(), ranks, taken_ms: 0, room: None, nodes };
         snapshot.deadlock().map(|found| found.arrows().unwrap_or_default())
+    }
+
+    #[test]
+    fn lock_of_shared_memory_is_a_wait_for_who_holds_it() {
+        let lock = Wait { tag: Some(3), ..wait(What::SharedLock, Some(2)) };
+        let place = Wait { tag: Some(3), moved: 0, ..wait(What::Place, Some(1)) };
+        let place = Alternative { all: vec![place], more: false };
+        let keeper = |sure| rank(2, &[wait(What::Barrier, None)], std::slice::from_ref(&place), sure);
+        for (sure, expected) in [(true, (What::SharedHolder, Some(1))), (false, (What::Other, None))] {
+            let views = [rank(0, std::slice::from_ref(&lock), &[], true), keeper(sure)];
+            let ranks = views.iter().flat_map(|view| &view.ranks);
+            let doing: DoingOf<'_> = ranks.map(|rank| (rank.rank, Some(&rank.doing))).collect();
+            let granted = granted(&doing);
+            let Some(Doing::Waits { any, .. }) = granted.get(&0) else { panic!("{granted:?}") };
+            assert_eq!((any[0].all[0].what, any[0].all[0].peer), expected);
+        }
     }
 
     #[test]

@@ -197,6 +197,16 @@ pub enum What {
     Place,
     /// In the background: the same, and the rank has the lock.
     Held,
+    /// A page of shared memory.
+    Page,
+    /// The lock of shared memory with the number `tag`, which a rank keeps for all.
+    SharedLock,
+    /// The same lock, which the rank holds.
+    SharedHolder,
+    /// The barrier of shared memory with the number `tag`.
+    Barrier,
+    /// The pause of shared memory with the number `tag`.
+    Pause,
     /// A message that a probe looks for.
     Probe,
     /// Something that is not described.

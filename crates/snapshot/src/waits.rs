@@ -47,6 +47,7 @@ impl Wait {
             Some(tag) => format!(", tag {tag}, {}", communicator(*context)),
             None => format!(", any tag, {}", communicator(*context)),
         };
+        let number = tag.unwrap_or_default();
         let text = match what {
             What::Receive => format!("receives from {rank}{with}"),
             What::Send => format!("sends to {rank}{with}"),
@@ -56,6 +57,11 @@ impl Wait {
             What::Lock => format!("waits for a lock of a window that {rank} grants"),
             What::Place | What::Held => "has a place in the queue of a lock for another rank".into(),
             What::Word => "waits for a word of its memory that another rank is to change".into(),
+            What::Page => format!("waits for a page of shared memory from {rank}"),
+            What::SharedLock => format!("waits for lock {number} of shared memory, which {rank} keeps"),
+            What::SharedHolder => format!("waits for lock {number} of shared memory, which {rank} holds"),
+            What::Barrier => format!("waits at barrier {number} of shared memory"),
+            What::Pause => format!("waits for pause {number} of shared memory to be set"),
             What::Other => "waits for something that is not listed".into(),
         };
         match (self.matched, self.moved) {

@@ -19,7 +19,7 @@ use super::message::{self, Call, Differences, Message};
 use super::page::{Pages, Store};
 use super::sync::{Granted, Grants, Kept, Violation};
 use super::time::VectorTime;
-use super::unit::{HOME_UNITS, Run, UNIT_BYTES, runs_of};
+use super::unit::{HOME_UNITS, Placement, Run, UNIT_BYTES, runs_of};
 
 /// Rights of the program on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,33 @@ pub enum Goal {
     Answer {
         /// The node.
         keeper: usize,
+        /// Thing that it keeps.
+        asked: Asked,
     },
+}
+
+/// Thing that another node is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A lock.
+    Lock(u64),
+    /// That all have come to a barrier.
+    Barrier(u64),
+    /// That a flag is set.
+    Flag(u64),
+    /// Memory, which is given at once.
+    Memory,
+}
+
+impl Asked {
+    fn of(call: &Call) -> Self {
+        match call {
+            Call::Lock { lock } => Asked::Lock(*lock),
+            Call::Arrive { barrier, .. } => Asked::Barrier(*barrier),
+            Call::Wait { flag } => Asked::Flag(*flag),
+            _ => Asked::Memory,
+        }
+    }
 }
 
 /// Access at which the program faulted.
@@ -179,7 +205,7 @@ enum Task {
     Idle,
     Fault { unit: u32, touch: Touch },
     Release { flush: Flush, then: Option<Request> },
-    Await { keeper: usize, is_full: bool },
+    Await { keeper: usize, asked: Asked, is_full: bool },
     Acquire { flush: Flush, drops: Vec<u32>, grant: Message, is_full: bool },
 }
 
@@ -264,8 +290,9 @@ macro_rules! mutated {
 }
 
 impl Member {
-    /// Node `me` of so many, with an arena of so many units and records of so many bytes at most.
-    pub fn new(me: usize, nodes: usize, units: u32, record_bytes_max: usize) -> Self {
+    /// A rank at its place, with an arena of so many units and records of so many bytes at most.
+    pub fn new(me: usize, placement: Placement, units: u32, record_bytes_max: usize) -> Self {
+        let nodes = placement.nodes().len();
         let time = VectorTime::zero(nodes);
         let peer = |_| Peer {
             told: VectorTime::zero(nodes),
@@ -276,7 +303,7 @@ impl Member {
         Member {
             me,
             nodes,
-            pages: Pages::new(me, nodes, units),
+            pages: Pages::new(placement, units),
             log: Log::new(nodes),
             seen: time.clone(),
             met: time,
@@ -300,6 +327,11 @@ impl Member {
         self.counters
     }
 
+    /// Gives who waits for a lock that is kept here: the lock, who holds it, who waits.
+    pub fn visit_queues(&self, visit: impl FnMut(u64, usize, usize)) {
+        self.kept.visit_queues(visit);
+    }
+
     /// The heap, which node 0 keeps.
     pub fn kept(&mut self) -> &mut Kept {
         &mut self.kept
@@ -321,7 +353,7 @@ impl Member {
             Task::Idle => Goal::Nothing,
             Task::Fault { unit, .. } => Goal::Page { home: self.pages.homes().of(*unit) },
             Task::Release { .. } | Task::Acquire { .. } => Goal::Applied,
-            Task::Await { keeper, .. } => Goal::Answer { keeper: *keeper },
+            Task::Await { keeper, asked, .. } => Goal::Answer { keeper: *keeper, asked: *asked },
         }
     }
 
@@ -449,7 +481,7 @@ impl Member {
 
     /// A call that acquires.
     fn begin_request(&mut self, keeper: usize, call: Call) {
-        self.begin(Task::Await { keeper, is_full: false });
+        self.begin(Task::Await { keeper, asked: Asked::of(&call), is_full: false });
         self.post(keeper, Message { call, time: self.seen.clone(), parts: Vec::new() });
     }
 
@@ -481,7 +513,8 @@ impl Member {
             (self.fetch, self.streak) = (None, fetch.run);
             frames.allow(fetch.run, Access::Read);
         }
-        let is_silent = mutated!(self, HomeUnnoticed) && self.pages.is_home(unit);
+        let is_silent = (mutated!(self, HomeUnnoticed) && self.pages.is_here(unit))
+            || (mutated!(self, MateUnnoticed) && self.pages.is_here(unit) && !self.pages.is_home(unit));
         match touch {
             Touch::Store(store) if !is_silent => {
                 self.note_store(unit, store, frames);
@@ -518,7 +551,7 @@ impl Member {
     fn readable_run(&self, unit: u32) -> Run {
         let first = unit / HOME_UNITS * HOME_UNITS;
         let run = Run { first, count: self.pages.homes().end_of(unit).min(self.pages.units()) - first };
-        let is_plain = self.pages.is_home(unit) && !run.units().any(|unit| self.pages.is_writable(unit));
+        let is_plain = self.pages.is_here(unit) && !run.units().any(|unit| self.pages.is_writable(unit));
         if is_plain { run } else { Run::of(unit) }
     }
 
@@ -538,7 +571,7 @@ impl Member {
             let parts = if keeper == self.me { Vec::new() } else { self.log.since(told, &self.seen) };
             told.join(&self.seen);
             if is_answered {
-                self.task = Task::Await { keeper, is_full };
+                self.task = Task::Await { keeper, asked: Asked::of(&call), is_full };
             }
             self.post(keeper, Message { call, time: self.seen.clone(), parts });
         }
@@ -558,7 +591,7 @@ impl Member {
         if !has_written {
             return;
         }
-        let early = |unit: &u32| !self.pages.is_home(*unit) && !flushed.contains(unit);
+        let early = |unit: &u32| !self.pages.is_here(*unit) && !flushed.contains(unit);
         if mutated!(self, EarlyFlushUnnoticed) {
             let kept = units.iter().copied().filter(|unit| !early(unit)).collect();
             units = kept;
@@ -600,7 +633,7 @@ impl Member {
         }
         drops.sort_unstable();
         drops.dedup();
-        drops.retain(|&unit| !self.pages.is_home(unit) && self.pages.is_present(unit));
+        drops.retain(|&unit| !self.pages.is_here(unit) && self.pages.is_present(unit));
         drops
     }
 

@@ -1,4 +1,4 @@
-//! State of each unit of the arena on this node.
+//! State of each unit of the arena at this rank.
 //!
 //! ```text
 //! (zero at first)
@@ -7,7 +7,7 @@
 //!   |                    |                              | flushed early (a notice of it came)
 //!   '----notice----------'                              v
 //!   '--------------------------------------------- WRITTEN (named in the notice of the interval)
-//! home: always PRESENT, never TWINNED or NOTED: what others send is stored into it
+//! home on this node: always PRESENT, never TWINNED or NOTED: what others send is stored into it
 //! ```
 //!
 //! A copy whose first store was noted needs no twin: its notes say which bytes go home. It gets one besides
@@ -16,7 +16,7 @@
 //! Which accesses the memory permits is another matter ([`super::member::Frames::allow`]): a unit that is
 //! present may lack permission, and gets it by a fault without a message.
 
-use super::unit::Homes;
+use super::unit::{Homes, Placement};
 
 const PRESENT: u8 = 1;
 const TWINNED: u8 = 2;
@@ -38,8 +38,7 @@ pub enum Store {
 /// fault allocates nothing.
 #[derive(Debug)]
 pub struct Pages {
-    me: usize,
-    homes: Homes,
+    placement: Placement,
     flags: Vec<u8>,
     /// Copies that have a twin or notes.
     pending: Vec<u32>,
@@ -49,11 +48,9 @@ pub struct Pages {
 
 impl Pages {
     /// So many units. All are present: everything is zero, here and at the homes.
-    pub fn new(me: usize, nodes: usize, units: u32) -> Self {
-        let homes = Homes::new(nodes);
+    pub fn new(placement: Placement, units: u32) -> Self {
         Pages {
-            me,
-            homes,
+            placement,
             flags: vec![PRESENT; units as usize],
             pending: Vec::with_capacity(units as usize),
             written: Vec::with_capacity(units as usize),
@@ -67,17 +64,22 @@ impl Pages {
 
     /// Where the homes are.
     pub fn homes(&self) -> Homes {
-        self.homes
+        self.placement.homes()
     }
 
-    /// Whether this node is the home of a unit.
+    /// Whether this rank is the home of a unit.
     pub fn is_home(&self, unit: u32) -> bool {
-        self.homes.of(unit) == self.me
+        self.placement.is_home(unit)
+    }
+
+    /// Whether the home of a unit is on this node: its frame is shared with the ranks of the node.
+    pub fn is_here(&self, unit: u32) -> bool {
+        self.placement.is_here(unit)
     }
 
     /// Whether loads find right values here.
     pub fn is_present(&self, unit: u32) -> bool {
-        self.is_home(unit) || self.flags[unit as usize] & PRESENT != 0
+        self.is_here(unit) || self.flags[unit as usize] & PRESENT != 0
     }
 
     /// Whether a copy has a twin.
@@ -94,7 +96,7 @@ impl Pages {
     /// again when it has lost its permission.
     pub fn is_writable(&self, unit: u32) -> bool {
         let flags = self.flags[unit as usize];
-        flags & WRITTEN != 0 && (self.is_home(unit) || flags & TWINNED != 0)
+        flags & WRITTEN != 0 && (self.is_here(unit) || flags & TWINNED != 0)
     }
 
     /// A copy has come.
@@ -105,7 +107,7 @@ impl Pages {
     /// The program is about to store to a unit; whether it needs a twin.
     pub fn note_store(&mut self, unit: u32, store: Store) -> bool {
         assert!(self.is_present(unit), "a store to unit {unit}, which is absent");
-        let is_home = self.is_home(unit);
+        let is_here = self.is_here(unit);
         let flags = &mut self.flags[unit as usize];
         let store = if *flags & REARMED != 0 { Store::Unnoted } else { store };
         if *flags & WRITTEN == 0 {
@@ -113,7 +115,7 @@ impl Pages {
             self.written.push(unit);
         }
         let wanted = match store {
-            _ if is_home => return false,
+            _ if is_here => return false,
             Store::Noted => NOTED,
             Store::Unnoted => TWINNED,
         };

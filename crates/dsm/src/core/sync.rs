@@ -174,6 +174,14 @@ impl Kept {
         Ok((next.into_iter().collect(), kept.time.clone()))
     }
 
+    /// Gives who waits for a lock: the lock, who holds it, who waits.
+    pub fn visit_queues(&self, mut visit: impl FnMut(u64, usize, usize)) {
+        for (lock, kept) in &self.locks {
+            let Some(holder) = kept.holder else { continue };
+            kept.queue.iter().for_each(|asker| visit(*lock, holder, asker.node));
+        }
+    }
+
     /// A node comes to a barrier of `count`, with its time.
     ///
     /// # Errors

@@ -46,27 +46,91 @@ pub fn runs_of(units: &mut Vec<u32>) -> Vec<Run> {
     runs
 }
 
-/// Which node is the home of a unit: a function of the address alone.
+/// Pieces of the arena: before this unit they have so many. They grow, so that a large arena has few.
+const PIECES: [(u32, u32); 3] = [(1 << 15, HOME_UNITS), (1 << 21, 1 << 9), (u32::MAX, 1 << 16)];
+
+/// Which rank is the home of a unit: a function of the address alone. Homes go round, piece by piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Homes {
-    nodes: u32,
+    ranks: u32,
 }
 
 impl Homes {
-    /// Homes on so many nodes.
-    pub fn new(nodes: usize) -> Self {
-        assert!(nodes > 0, "memory has a home");
-        Homes { nodes: nodes as u32 }
+    /// Homes at so many ranks.
+    pub fn new(ranks: usize) -> Self {
+        assert!(ranks > 0, "memory has a home");
+        Homes { ranks: ranks as u32 }
     }
 
     /// The home of a unit.
     pub fn of(self, unit: u32) -> usize {
-        (unit / HOME_UNITS % self.nodes) as usize
+        (unit / piece_units(unit) % self.ranks) as usize
     }
 
-    /// The first unit behind `unit` that has another home, if there are others.
+    /// The end of the units around one that are fetched together: they have one home.
     pub fn end_of(self, unit: u32) -> u32 {
         (unit / HOME_UNITS + 1) * HOME_UNITS
+    }
+}
+
+fn piece_units(unit: u32) -> u32 {
+    PIECES.iter().find(|(end, _)| unit < *end).map_or(HOME_UNITS, |(_, units)| *units)
+}
+
+/// Homes as one rank sees them: its own, and those of its node, whose frames the ranks of the node share.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    homes: Homes,
+    /// By rank: its node.
+    nodes: Vec<usize>,
+    me: usize,
+}
+
+impl Placement {
+    /// Rank `me` of so many as `nodes` names nodes.
+    pub fn new(me: usize, nodes: &[usize]) -> Self {
+        Placement { homes: Homes::new(nodes.len()), nodes: nodes.to_vec(), me }
+    }
+
+    /// Homes of all units.
+    pub fn homes(&self) -> Homes {
+        self.homes
+    }
+
+    /// Nodes of the ranks.
+    pub fn nodes(&self) -> &[usize] {
+        &self.nodes
+    }
+
+    /// Ranks of this node, in order.
+    pub fn mates(&self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|rank| self.nodes[*rank] == self.nodes[self.me]).collect()
+    }
+
+    /// Whether this rank is the home of a unit.
+    pub fn is_home(&self, unit: u32) -> bool {
+        self.homes.of(unit) == self.me
+    }
+
+    /// Whether the home of a unit is a rank of this node.
+    pub fn is_here(&self, unit: u32) -> bool {
+        self.nodes[self.homes.of(unit)] == self.nodes[self.me]
+    }
+
+    /// Runs of units, of so many, whose home is on this node.
+    pub fn runs_here(&self, units: u32) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut first = 0;
+        while first < units {
+            let count = piece_units(first).min(units - first);
+            match runs.last_mut() {
+                _ if !self.is_here(first) => {}
+                Some(run) if run.end() == first => run.count += count,
+                _ => runs.push(Run { first, count }),
+            }
+            first += count;
+        }
+        runs
     }
 }
 
@@ -89,5 +153,20 @@ mod tests {
         assert_eq!(of, [0, 1, 2, 0, 1]);
         assert_eq!(homes.of(HOME_UNITS - 1), 0);
         assert_eq!(homes.end_of(3), HOME_UNITS);
+    }
+
+    #[test]
+    fn unit_placement_names_exactly_the_units_of_a_node() {
+        let placement = Placement::new(2, &[0, 1, 1, 0, 2]);
+        assert_eq!(placement.mates(), [1, 2]);
+        for units in [5, 40, 1 << 15, (1 << 15) + 700, (1 << 21) + 70_000] {
+            let runs = placement.runs_here(units);
+            let named: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
+            let expected = (0..units).filter(|unit| placement.is_here(*unit)).count();
+            assert_eq!(named, expected as u64, "{units}");
+            assert!(runs.iter().all(|run| run.units().all(|unit| placement.is_here(unit))));
+            assert!(runs.len() < 4000, "{} pieces", runs.len());
+        }
+        assert!((0..200).filter(|unit| placement.is_home(*unit)).all(|unit| placement.is_here(unit)));
     }
 }
