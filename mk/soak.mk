@@ -27,6 +27,11 @@ soak-cluster: dist ## kill and stop all parts of a cluster of lab machines, each
 	TUTTI_HEALTHY_SECONDS=$(SECONDS) $(CARGO) test -p tutti-tests --test cluster -- --nocapture --ignored look_dead_soak
 	TUTTI_SIM_TIMES=$(or $(SIMS),20) $(CARGO) test -p tutti-daemon --lib -- --nocapture sim
 
+# The notes of random loop nests, byte by byte; TUTTI_TEST_SEED=... repeats what failed.
+.PHONY: soak-nests
+soak-nests: dsm-plugin testing ## compile NESTS (10000) random loop nests with the plugin of tutticc and compare what they store with what they note
+	TUTTI_SIM_TIMES=$(or $(NESTS),10000) $(CARGO) test -p tutti-tests --test dsm -- --nocapture --ignored nests_store_soak
+
 .PHONY: soak-output
 soak-output: dist ## a submitted job writes 1 GiB into its file, once while each daemon is killed and replaced (2 GiB of disk; minutes)
 	@$(CARGO) test --quiet --package tutti-tests --test cluster -- --ignored --test-threads 1 gib

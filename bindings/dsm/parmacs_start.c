@@ -23,6 +23,11 @@ void tutti_dsm_begin(void);
 void tutti_dsm_note(void *address, size_t bytes);
 void tutti_dsm_note_rows(void *address, size_t bytes, ptrdiff_t stride, size_t rows);
 void tutti_dsm_rearm(void);
+void tutti_dsm_ahead_begin(void);
+void tutti_dsm_ahead_site(size_t slot_bytes, uintptr_t base, size_t bytes);
+void tutti_dsm_ahead_load(const void *first, const void *last, size_t bytes);
+void tutti_dsm_ahead_store(size_t site, const void *slot, int64_t index);
+int tutti_dsm_ahead_end(void);
 
 __attribute__((constructor)) static void begin(void) {
     if (&tutti_dsm_all_noted)

@@ -23,9 +23,6 @@ using namespace llvm;
 
 namespace rcop {
 
-namespace {
-
-// What is wrong with a loop; null when nothing is.
 const char *flaw_of(const Loop &loop, const Nest &nest) {
     if (!loop.getLoopPreheader() || !loop.getLoopLatch())
         return "its form is not simple";
@@ -45,6 +42,8 @@ const char *flaw_of(const Loop &loop, const Nest &nest) {
         return "its rounds are not known at its entry";
     return nullptr;
 }
+
+namespace {
 
 class Gatherer {
 public:

@@ -6,6 +6,7 @@
 
 namespace llvm {
 class DominatorTree;
+class Loop;
 class LoopInfo;
 class OptimizationRemarkEmitter;
 class TargetLibraryInfo;
@@ -20,6 +21,9 @@ struct Nest {
     const llvm::TargetLibraryInfo &library;
     llvm::OptimizationRemarkEmitter &emitter;
 };
+
+// What is wrong with a loop of which notes are to leave; null when nothing is.
+const char *flaw_of(const llvm::Loop &loop, const Nest &nest);
 
 // Lets each note leave as many loops as are understood. Nothing of the function changes.
 void gather(Notes &notes, Nest &nest);

@@ -9,9 +9,12 @@
 // opaque to later passes: no store crosses one.
 #include "place.h"
 
+#include "indexed.h"
+
 #include "llvm/Analysis/DomTreeUpdater.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -26,8 +29,8 @@ constexpr unsigned tag_shift = 40;
 
 enum Field { Tag, End, Begin, Extended };
 
-FunctionCallee function_of_runtime(Module &module, StringRef name, ArrayRef<Type *> arguments) {
-    auto *type = FunctionType::get(Type::getVoidTy(module.getContext()), arguments, false);
+FunctionCallee function_of_runtime(Module &module, StringRef name, ArrayRef<Type *> arguments, Type *result = nullptr) {
+    auto *type = FunctionType::get(result ? result : Type::getVoidTy(module.getContext()), arguments, false);
     FunctionCallee callee = module.getOrInsertFunction(name, type);
     if (auto *function = dyn_cast<Function>(callee.getCallee())) {
         function->addFnAttr(Attribute::NoUnwind);
@@ -62,11 +65,14 @@ Instruction *Placer::split(Value *condition, Instruction *before) {
     return SplitBlockAndInsertIfThen(condition, before->getIterator(), false, nullptr, &tree, &loops);
 }
 
-void Placer::place(Instruction *before, Value *pointer, Value *bytes) {
+void Placer::place(Instruction *before, Value *pointer, Value *bytes, Value *unless) {
     IRBuilder<> builder(before);
     Value *address = builder.CreatePtrToInt(pointer, wide);
     Value *count = builder.CreateZExtOrTrunc(bytes, wide);
-    Instruction *inside = split(is_shared(builder, address), before);
+    Value *counts = is_shared(builder, address);
+    if (unless)
+        counts = builder.CreateAnd(counts, builder.CreateNot(unless));
+    Instruction *inside = split(counts, before);
     builder.SetInsertPoint(inside);
     Value *place = field(builder, End);
     Value *extends = builder.CreateICmpEQ(address, builder.CreateLoad(wide, place));
@@ -86,6 +92,33 @@ void Placer::place_rows(Instruction *before, Value *pointer, Value *bytes, Value
     builder.SetInsertPoint(inside);
     builder.CreateCall(function_of_runtime(module, "tutti_dsm_note_rows", {pointer_type, wide, wide, wide}),
                        {pointer, bytes, stride, rows});
+}
+
+void Placer::begin_ahead(IRBuilderBase &builder, const Ahead &ahead) {
+    builder.CreateCall(function_of_runtime(module, "tutti_dsm_ahead_begin", {}));
+    for (const Site &site : ahead.sites) {
+        Value *base = builder.getInt64(0);
+        if (site.index)
+            base = builder.CreateAdd(builder.CreatePtrToInt(site.base, wide), builder.getInt64(site.offset * site.bytes));
+        builder.CreateCall(function_of_runtime(module, "tutti_dsm_ahead_site", {wide, wide, wide}),
+                           {builder.getInt64(site.slot_bytes), base, builder.getInt64(site.bytes)});
+    }
+    for (const Looked &looked : ahead.looked)
+        builder.CreateCall(function_of_runtime(module, "tutti_dsm_ahead_load", {pointer_type, pointer_type, wide}),
+                           {looked.first_value, looked.last_value, builder.getInt64(looked.bytes)});
+}
+
+void Placer::tell_ahead(IRBuilderBase &builder, unsigned number, Value *slot, Value *index, bool is_unsigned) {
+    Value *found = builder.getInt64(0);
+    if (index)
+        found = is_unsigned ? builder.CreateZExtOrTrunc(index, wide) : builder.CreateSExtOrTrunc(index, wide);
+    builder.CreateCall(function_of_runtime(module, "tutti_dsm_ahead_store", {wide, pointer_type, wide}),
+                       {builder.getInt64(number), slot, found});
+}
+
+Value *Placer::end_ahead(IRBuilderBase &builder) {
+    Value *all = builder.CreateCall(function_of_runtime(module, "tutti_dsm_ahead_end", {}, builder.getInt32Ty()));
+    return builder.CreateICmpNE(all, builder.getInt32(0));
 }
 
 void Placer::compare(Instruction *before, const Writer &writer) {

@@ -4,11 +4,13 @@
 //         writers    every instruction that may write memory is noted, private by proof, or compared by page
 //         loops      notes of affine stores leave loop nests
 //         redundant  notes that earlier ones cover go away
+//         indexed    notes of stores through an index leave loops of which a copy runs ahead
 //         place      the rest becomes code
 //     for the module, at its end: marks of functions whose stores are noted
 //
 // The run time gets a note before the store, so a fault finds it. Nothing flushes but calls that synchronise, and no
 // note crosses one.
+#include "indexed.h"
 #include "loops.h"
 #include "note.h"
 #include "options.h"
@@ -16,6 +18,7 @@
 #include "redundant.h"
 #include "writers.h"
 
+#include "llvm/Analysis/AliasAnalysis.h"
 #include "llvm/Analysis/AssumptionCache.h"
 #include "llvm/Analysis/DomTreeUpdater.h"
 #include "llvm/Analysis/LoopInfo.h"
@@ -102,6 +105,16 @@ Expanded expand(const Note &note, ScalarEvolution &evolution) {
     return expanded;
 }
 
+void expand(Ahead &ahead, ScalarEvolution &evolution) {
+    Instruction *before = ahead.loop->getLoopPreheader()->getTerminator();
+    Expander expander(evolution, before->getModule()->getDataLayout(), before);
+    auto *pointer = PointerType::getUnqual(before->getContext());
+    for (Looked &looked : ahead.looked) {
+        looked.first_value = expander.value(looked.first, pointer);
+        looked.last_value = expander.value(looked.last, pointer);
+    }
+}
+
 struct Writers {
     Notes notes;
     SmallVector<std::pair<Instruction *, Writer>, 8> compared;
@@ -159,11 +172,14 @@ struct NotePass : PassInfoMixin<NotePass> {
             gather(writers.notes, nest);
         if (use_redundancy)
             drop_redundant(writers.notes, tree, library, evolution);
-        place(writers, function, nest);
+        SmallVector<Ahead, 2> ahead;
+        if (use_gathering)
+            ahead = find_indexed(writers.notes, nest, manager.getResult<AAManager>(function));
+        place(writers, ahead, function, nest);
         return PreservedAnalyses::none();
     }
 
-    static void place(Writers &writers, Function &function, Nest &nest) {
+    static void place(Writers &writers, SmallVectorImpl<Ahead> &ahead, Function &function, Nest &nest) {
         // Values first: code that splits blocks would take their loops from ScalarEvolution.
         SmallVector<Expanded, 8> gathered;
         SmallVector<const Note *, 16> plain;
@@ -174,6 +190,8 @@ struct NotePass : PassInfoMixin<NotePass> {
             else
                 plain.push_back(&note);
         }
+        for (Ahead &one : ahead)
+            expand(one, nest.evolution);
         DomTreeUpdater updater(nest.tree, DomTreeUpdater::UpdateStrategy::Eager);
         Placer placer(function, updater, nest.loops);
         for (const Expanded &note : gathered) {
@@ -182,8 +200,11 @@ struct NotePass : PassInfoMixin<NotePass> {
             else
                 placer.place(note.before, note.pointer, note.bytes);
         }
+        DenseMap<const Instruction *, Value *> noted;
+        for (const Ahead &one : ahead)
+            place_ahead(one, placer, nest, updater, noted);
         for (const Note *note : plain)
-            placer.place(note->before, note->pointer, note->bytes);
+            placer.place(note->before, note->pointer, note->bytes, noted.lookup(note->store));
         for (auto &[before, writer] : writers.compared)
             placer.compare(before, writer);
     }

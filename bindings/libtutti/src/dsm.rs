@@ -44,6 +44,36 @@ pub extern "C" fn tutti_dsm_note_rows(address: *mut c_void, bytes: usize, stride
     note::add_rows(address.addr(), bytes, stride, rows);
 }
 
+/// A loop follows that runs ahead of another one and tells what that will store (compiler/rcop/indexed.cpp).
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_ahead_begin() {
+    note::begin_ahead();
+}
+
+/// A store of the loop: its element has so many bytes; with a base it appends there, so many bytes at once.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_ahead_site(slot_bytes: usize, base: usize, bytes: usize) {
+    note::add_site(slot_bytes, base, bytes);
+}
+
+/// Memory that says where the stores go.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_ahead_load(first: *const c_void, last: *const c_void, bytes: usize) {
+    note::add_load(first.addr(), last.addr(), bytes);
+}
+
+/// A store that will come.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_ahead_store(site: usize, slot: *const c_void, index: i64) {
+    note::tell_ahead(site, slot.addr(), index);
+}
+
+/// The end of the loop; 1 when all its stores are noted.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_ahead_end() -> c_int {
+    c_int::from(note::end_ahead())
+}
+
 /// A call of a function follows that makes no notes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_dsm_rearm() {

@@ -149,6 +149,14 @@ impl Frames for Arena {
         note::drop_all()
     }
 
+    fn single(&self, place: usize) -> Option<(u32, Range<usize>)> {
+        note::single(place)
+    }
+
+    fn drop_singles(&mut self) {
+        note::drop_singles();
+    }
+
     fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
         os::store(self.at(unit, offset), bytes);
     }

@@ -15,6 +15,7 @@
 //! | [`interval`] | the log of write notices |
 //! | [`page`] | what this node has of each unit |
 //! | [`notes`] | which bytes compiled code has noted as stored |
+//! | [`ahead`] | which bytes stores through an index will reach |
 //! | [`difference`] | which bytes of a copy are not those of its twin |
 //! | [`message`] | records and messages between nodes |
 //! | [`sync`] | locks, barriers, flags and the heap, at the node that keeps them |
@@ -24,6 +25,7 @@
 //! and network are the traits [`member::Frames`] and [`member::Port`]. The simulator (`sim`, in tests) runs
 //! several members with slow replies against a checker that knows what each read must see.
 
+pub mod ahead;
 pub mod difference;
 pub mod interval;
 pub mod member;

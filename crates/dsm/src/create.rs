@@ -8,7 +8,7 @@
 
 use crate::process::{self, Stage, Way};
 use crate::site::Site;
-use crate::{failure, object, os, replay, start};
+use crate::{executor, failure, object, os, replay, start};
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -42,6 +42,7 @@ pub fn create(function: Function, count: i64, site: Site<'_>) {
     replay::create(first, if count == 0 { end } else { ranks }, count);
     process::with(|running| running.processes.created = end - 1);
     (first..end).for_each(|rank| object::set_flag(rank as u64, site));
+    executor::mark_part(false);
     if count > 0 {
         function();
     }
@@ -60,7 +61,7 @@ fn open_heap() {
         Some(running.blocks.clone())
     });
     if let Some(blocks) = blocks {
-        crate::executor::with_member(|member| *member.kept().blocks() = blocks);
+        executor::with_member(|member| *member.kept().blocks() = blocks);
     }
 }
 
@@ -76,6 +77,7 @@ pub fn wait_for_end(site: Site<'_>) {
     for rank in awaited + 1..=created {
         object::wait_flag((ranks + rank) as u64, site);
     }
+    executor::mark_part(true);
     process::with(|running| running.processes.awaited = running.processes.created);
 }
 
@@ -96,9 +98,11 @@ fn become_process(me: usize, function: Function, count: i64, end: usize, site: S
     if is_needed {
         replay::unsilence();
         object::wait_flag(me as u64, site);
+        executor::mark_part(false);
         function();
         os::flush_streams();
         object::set_flag((ranks + me) as u64, site);
+        executor::mark_part(true);
         process::with(|running| running.stage = Stage::Ended);
     }
     // Until all end, this rank is the home of its part of the memory.

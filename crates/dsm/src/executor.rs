@@ -29,7 +29,7 @@ use tutti_runtime::wrong::{self, Wrong};
 use tutti_shm::report::{Wait, What};
 
 use crate::arena::Arena;
-use crate::core::member::{Asked, Counters, Goal, Member, Port, Sent};
+use crate::core::member::{Asked, Goal, Member, Port, Sent};
 use crate::core::message::KINDS;
 use crate::core::unit::Placement;
 use crate::mates::Mail;
@@ -49,7 +49,22 @@ struct State {
     record_bytes_max: usize,
     /// The way to the ranks of this node, if there are others.
     mail: Option<Mail>,
+    sent: Sending,
+    /// Counts when the parallel part of the program began, and when it ended.
+    part: [Option<All>; 2],
 }
+
+/// Counts of what has gone to other ranks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sending {
+    records: u64,
+    bytes: u64,
+}
+
+/// Number of counts of a rank.
+pub(crate) const COUNTS: usize = 19;
+/// Counts of a rank, in the order of [`names`].
+pub(crate) type All = [u64; COUNTS];
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
 
@@ -79,6 +94,7 @@ struct ToRouter<'a, 'b> {
     marks: &'a mut [Handed],
     mail: Option<&'a mut Mail>,
     record_bytes_max: usize,
+    sent: &'a mut Sending,
 }
 
 impl Port for ToRouter<'_, '_> {
@@ -87,7 +103,11 @@ impl Port for ToRouter<'_, '_> {
             return if mail.try_send(to, head, body) { Sent::Taken } else { Sent::Full };
         }
         match self.outbox.try_send(to, head, body) {
-            Ok(()) => Sent::Taken,
+            Ok(()) => {
+                self.sent.records += 1;
+                self.sent.bytes += (head.len() + body.len()) as u64;
+                Sent::Taken
+            }
             Err(SendError::Full) => Sent::Full,
             Err(SendError::Exited(_)) => Sent::Gone,
             Err(error) => panic!("a record of shared memory to rank {to} cannot be sent: {error}"),
@@ -123,9 +143,9 @@ impl State {
         action: impl FnOnce(&mut Member, &mut ToRouter<'_, '_>, &mut Arena) -> T,
     ) -> T {
         self.take_mail();
-        let State { member, arena, marks, mail, record_bytes_max, .. } = self;
+        let State { member, arena, marks, mail, record_bytes_max, sent, .. } = self;
         let (mail, record_bytes_max) = (mail.as_mut(), *record_bytes_max);
-        let port = &mut ToRouter { outbox, marks, mail, record_bytes_max };
+        let port = &mut ToRouter { outbox, marks, mail, record_bytes_max, sent };
         let value = action(member, port, arena);
         outbox.note_owing(member.is_owing());
         if let Some(violation) = member.take_violation() {
@@ -251,7 +271,8 @@ pub(crate) fn register(
     // SAFETY: the lock is ours.
     let state = unsafe { &mut *STATE.0.get() };
     let marks = vec![None; ranks];
-    *state = Some(State { member, arena, router, route, marks, record_bytes_max, mail });
+    let (sent, part) = (Sending::default(), [None; 2]);
+    *state = Some(State { member, arena, router, route, marks, record_bytes_max, mail, sent, part });
 }
 
 /// Whether this rank has a member: the job is on several nodes.
@@ -344,7 +365,33 @@ pub fn rearm() {
     }
 }
 
-/// Work done so far.
-pub fn counters() -> Option<Counters> {
-    with_member(|member| member.counters())
+impl State {
+    fn named(&self) -> [(&'static str, u64); COUNTS] {
+        let datagrams = self.router.borrow().traffic().out;
+        let sent = [("records", self.sent.records), ("bytes", self.sent.bytes), ("datagrams", datagrams)];
+        let mut all = note::counters().named().into_iter().chain(self.member.counters().named()).chain(sent);
+        std::array::from_fn(|_| all.next().expect("a count for each place"))
+    }
+}
+
+/// Counts of this rank with their names, and those of the parallel part of its program alone.
+pub(crate) fn counted() -> Option<([&'static str; COUNTS], All, All)> {
+    let _rank = rank::enter()?;
+    // SAFETY: the lock is ours.
+    let state = unsafe { state() }?;
+    let named = state.named();
+    let (names, now) = (named.map(|(name, _)| name), named.map(|(_, count)| count));
+    let [first, last] = state.part;
+    let last = last.unwrap_or(now);
+    let part = first.map_or([0; COUNTS], |first| std::array::from_fn(|place| last[place] - first[place]));
+    Some((names, now, part))
+}
+
+/// The parallel part of the program begins here, or ends.
+pub(crate) fn mark_part(is_end: bool) {
+    let Some(_rank) = rank::enter() else { return };
+    // SAFETY: the lock is ours.
+    if let Some(state) = unsafe { state() } {
+        state.part[usize::from(is_end)] = Some(state.named().map(|(_, count)| count));
+    }
 }

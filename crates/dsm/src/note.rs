@@ -3,6 +3,7 @@
 //! ```text
 //! compiled code    tests the address, extends the open range, or calls add, add_rows; then it stores
 //! the same         calls rearm before functions that make no notes
+//! the same         tells what a loop ahead of another one finds (core::ahead)
 //! a fault, a flush asks what is noted; the open range is closed first
 //! ```
 //!
@@ -14,7 +15,9 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::ptr::NonNull;
 
+use crate::core::ahead::Ahead;
 use crate::core::notes::{Notes, words_of};
+use crate::core::unit::UNIT_BYTES;
 use crate::os;
 
 /// Bits of an address below those that say whether it is the arena's: the arena has 1 TiB at most.
@@ -44,12 +47,19 @@ pub struct Counters {
     pub row_notes: u64,
     /// Calls of code that makes no notes.
     pub rearmed: u64,
+    /// Loops whose stores through an index were noted before them.
+    pub looked_ahead: u64,
 }
 
 impl Counters {
     /// The counts with their names, as they are printed.
-    pub fn named(&self) -> [(&'static str, u64); 3] {
-        [("notes", self.notes), ("row_notes", self.row_notes), ("rearmed", self.rearmed)]
+    pub fn named(&self) -> [(&'static str, u64); 4] {
+        [
+            ("notes", self.notes),
+            ("row_notes", self.row_notes),
+            ("rearmed", self.rearmed),
+            ("looked_ahead", self.looked_ahead),
+        ]
     }
 }
 
@@ -60,6 +70,9 @@ struct State {
     /// The address of the arena, and its length.
     base: usize,
     bytes: usize,
+    ahead: Ahead,
+    /// Notes in the order in which they were made, each within a unit; none when they are combined.
+    singles: Option<Vec<(u32, Range<usize>)>>,
     counters: Counters,
 }
 
@@ -87,10 +100,29 @@ impl State {
         }
     }
 
+    /// Keeps a note of a range of the arena.
+    fn keep(&mut self, range: Range<usize>) {
+        let range = range.start..range.end.min(self.bytes);
+        if let Some(singles) = &mut self.singles {
+            let mut from = range.start;
+            while from < range.end {
+                let unit = from / UNIT_BYTES;
+                let end = range.end.min((unit + 1) * UNIT_BYTES);
+                singles.push((unit as u32, from % UNIT_BYTES..end - unit * UNIT_BYTES));
+                from = end;
+            }
+        }
+        self.notes.add(range);
+    }
+
     /// A note of bytes from an address on that is the arena's by its tag.
     fn add(&mut self, address: usize, bytes: usize) {
         self.counters.notes += 1;
         self.close();
+        if self.singles.is_some() {
+            let begin = address - self.base;
+            return self.keep(begin..begin.saturating_add(bytes));
+        }
         // A range that grows is one that later notes extend; what is beyond the arena faults soon.
         let end = self.base + self.bytes;
         let begin = address.min(end);
@@ -110,23 +142,46 @@ impl State {
             let begin =
                 address.wrapping_add_signed(stride.wrapping_mul(row as isize)).wrapping_sub(self.base);
             if begin < self.bytes {
-                self.notes.add(begin..begin.saturating_add(bytes).min(self.bytes));
+                self.keep(begin..begin.saturating_add(bytes));
             }
         }
     }
 }
 
+impl State {
+    /// Whether all that a loop will store is noted.
+    fn end_ahead(&mut self) -> bool {
+        let Some(runs) = std::mem::take(&mut self.ahead).end() else { return false };
+        self.close();
+        self.counters.looked_ahead += 1;
+        // What is private needs no note.
+        let arena = self.base..self.base + self.bytes;
+        for run in runs.into_iter().filter(|run| arena.contains(&run.start)) {
+            self.counters.notes += 1;
+            self.keep(run.start - self.base..run.end - self.base);
+        }
+        true
+    }
+}
+
 /// From now on notes in so many bytes of the arena at `base` are kept. The open range is that of the calling
-/// thread, and stays.
+/// thread, and stays. Notes that are not combined leave one by one.
 ///
 /// # Errors
 /// When there is no address space for them.
-pub(crate) fn install(open: NonNull<OpenRange>, base: usize, bytes: usize) -> std::io::Result<()> {
+pub(crate) fn install(
+    open: NonNull<OpenRange>,
+    base: usize,
+    bytes: usize,
+    is_combined: bool,
+) -> std::io::Result<()> {
     let words = words_of(bytes);
     let address = os::map_anywhere(words * size_of::<u64>())?;
     let notes = Notes::new(os::words_mut(address, words));
+    let (ahead, counters) = (Ahead::default(), Counters::default());
+    let singles = (!is_combined).then(Vec::new);
     // SAFETY: as in `with`.
-    unsafe { *STATE.0.get() = Some(State { open, notes, base, bytes, counters: Counters::default() }) };
+    unsafe { *STATE.0.get() = Some(State { open, notes, base, bytes, ahead, singles, counters }) };
     Ok(())
 }
 
@@ -144,6 +199,31 @@ pub fn add(address: usize, bytes: usize) {
 /// Stores to rows follow: so many, each of so many bytes, whose beginnings are a stride apart.
 pub fn add_rows(address: usize, bytes: usize, stride: isize, rows: usize) {
     with(|state| state.add_rows(address, bytes, stride, rows));
+}
+
+/// A loop follows that runs ahead of another one.
+pub fn begin_ahead() {
+    with(|state| state.ahead = Ahead::default());
+}
+
+/// See [`Ahead::add_site`]; a base of 0: the store is to the element itself.
+pub fn add_site(slot_bytes: usize, base: usize, bytes: usize) {
+    with(|state| state.ahead.add_site(slot_bytes, (base != 0).then_some((base, bytes))));
+}
+
+/// See [`Ahead::add_load`].
+pub fn add_load(first: usize, last: usize, bytes: usize) {
+    with(|state| state.ahead.add_load(first, last, bytes));
+}
+
+/// See [`Ahead::tell`].
+pub fn tell_ahead(site: usize, slot: usize, first: i64) {
+    with(|state| state.ahead.tell(site, slot, first));
+}
+
+/// The loop ahead has ended; whether all that the other one will store is noted.
+pub fn end_ahead() -> bool {
+    with(State::end_ahead).unwrap_or(false)
 }
 
 /// Counts a call of code that makes no notes; whether notes are made at all.
@@ -175,6 +255,16 @@ pub(crate) fn drop_unit(unit: u32) {
         state.close();
         state.notes.drop_unit(unit);
     });
+}
+
+/// See [`crate::core::member::Frames::single`].
+pub(crate) fn single(place: usize) -> Option<(u32, Range<usize>)> {
+    with(|state| state.singles.as_ref()?.get(place).cloned()).flatten()
+}
+
+/// See [`crate::core::member::Frames::drop_singles`].
+pub(crate) fn drop_singles() {
+    with(|state| state.singles.as_mut().map(Vec::clear));
 }
 
 /// See [`crate::core::member::Frames::drop_all_notes`].

@@ -1,4 +1,4 @@
-//! The size of the shared memory, as the environment says it.
+//! The size of the shared memory, and whether notes are combined, as the environment says it.
 
 use crate::core::unit::UNIT_BYTES;
 
@@ -20,6 +20,12 @@ pub fn wanted() -> Result<usize, String> {
         format!("{VARIABLE}={text} is no size: a number is expected, then K, M, G, T or nothing, 1T at most")
     })?;
     Ok((bytes as usize).next_multiple_of(UNIT_BYTES))
+}
+
+/// Whether notes are combined into few records: `TUTTI_DSM_COMBINE=off` lets each leave alone, to see what
+/// that brings (packet combining, the paper's MB).
+pub fn combines() -> bool {
+    std::env::var("TUTTI_DSM_COMBINE").as_deref() != Ok("off")
 }
 
 fn parse(text: &str) -> Option<u64> {

@@ -205,7 +205,7 @@ fn begin_protocol(job: &Job, view: &View, placement: Placement, open: Option<Non
     let has_mail = mail.is_some();
     let arena = Arena::new(bytes, system, shared, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
     if let Some(open) = open {
-        note::install(open, BASE, bytes).unwrap_or_else(|error| refuse(error));
+        note::install(open, BASE, bytes, size::combines()).unwrap_or_else(|error| refuse(error));
     }
     let mut rank = rank::enter().expect("MPI has started");
     executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail);

@@ -6,12 +6,10 @@ use std::io::Write;
 use tutti_mpi::abi::*;
 use tutti_mpi::api;
 
-use crate::{executor, note};
+use crate::executor::{self, All, COUNTS};
 
-/// Number of counts.
-const COUNTS: usize = 15;
-/// Counts of a rank, in order.
-type Counts = [u64; COUNTS];
+/// Counts of a rank: of all, and of the part between CREATE and WAIT_FOR_END.
+type Counts = [All; 2];
 
 /// Form in which they are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,24 +26,21 @@ fn form() -> Option<Form> {
     }
 }
 
-/// Counts of this rank, and their names.
-fn counted() -> Option<([&'static str; COUNTS], Counts)> {
-    let (notes, work) = (note::counters().named(), executor::counters()?.named());
-    let mut all = notes.into_iter().chain(work);
-    let pairs: [_; COUNTS] = std::array::from_fn(|_| all.next().expect("a count for each place"));
-    Some((pairs.map(|(name, _)| name), pairs.map(|(_, count)| count)))
-}
-
-fn line(form: Form, rank: usize, names: &[&str; COUNTS], counts: &Counts) -> String {
-    let pairs = names.iter().zip(counts);
+fn line(form: Form, rank: usize, names: &[&str; COUNTS], [all, part]: &Counts) -> String {
     match form {
         Form::Json => {
-            let pairs: String = pairs.map(|(name, count)| format!(",\"{name}\":{count}")).collect();
-            format!("{{\"shared_memory_of\":{rank}{pairs}}}\n")
+            let pairs = |counts: &All| {
+                let pairs = names.iter().zip(counts).map(|(name, count)| format!("\"{name}\":{count}"));
+                pairs.collect::<Vec<_>>().join(",")
+            };
+            format!("{{\"shared_memory_of\":{rank},{},\"parallel\":{{{}}}}}\n", pairs(all), pairs(part))
         }
         Form::Text => {
-            let pairs: Vec<_> =
-                pairs.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
+            let pairs: Vec<_> = names
+                .iter()
+                .zip(all)
+                .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
+                .collect();
             format!("shared memory of rank {rank}: {}\n", pairs.join(", "))
         }
     }
@@ -53,8 +48,9 @@ fn line(form: Form, rank: usize, names: &[&str; COUNTS], counts: &Counts) -> Str
 
 /// Prints them, when the user wants it. All ranks of a job on several nodes call it, before MPI ends.
 pub(crate) fn print(me: usize, ranks: usize) {
-    let (Some(form), Some((names, own))) = (form(), counted()) else { return };
-    let mut all: Vec<Counts> = vec![[0; COUNTS]; if me == 0 { ranks } else { 0 }];
+    let (Some(form), Some((names, whole, part))) = (form(), executor::counted()) else { return };
+    let own = [whole, part];
+    let mut all: Vec<Counts> = vec![[[0; COUNTS]; 2]; if me == 0 { ranks } else { 0 }];
     let bytes = size_of::<Counts>() as core::ffi::c_int;
     // SAFETY: rank 0 has room for all, of numbers alone; the communicator is MPI's.
     unsafe {
@@ -81,15 +77,16 @@ mod tests {
 
     #[test]
     fn statistics_name_each_count_in_both_forms() {
-        let counts: Counts = std::array::from_fn(|place| place as u64);
+        let counts: Counts =
+            std::array::from_fn(|part| std::array::from_fn(|place| (part * 100 + place) as u64));
         let mut names = ["one_name"; COUNTS];
         names[COUNTS - 1] = "last";
         let json = line(Form::Json, 3, &names, &counts);
-        assert!(
-            json.starts_with("{\"shared_memory_of\":3,\"one_name\":0,") && json.ends_with("\"last\":14}\n")
-        );
+        assert!(json.starts_with("{\"shared_memory_of\":3,\"one_name\":0,"), "{json}");
+        assert!(json.contains("\"last\":18,\"parallel\":{\"one_name\":100,"), "{json}");
+        assert!(json.ends_with("\"last\":118}}\n"), "{json}");
         let text = line(Form::Text, 3, &names, &counts);
         assert!(text.starts_with("shared memory of rank 3: 0 one name, 1 one name,"), "{text}");
-        assert!(text.ends_with(", 14 last\n"), "{text}");
+        assert!(text.ends_with(", 18 last\n"), "{text}");
     }
 }

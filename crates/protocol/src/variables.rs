@@ -50,6 +50,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_DIR",
     "TUTTI_DIST",
     "TUTTI_DSE_KERNEL",
+    "TUTTI_DSM_COMBINE",
     "TUTTI_DSM_SIZE",
     "TUTTI_ENDINGS",
     "TUTTI_FAULTS",

@@ -11,7 +11,12 @@
 
 #include "nests.h"
 
-enum { REGION = 1 << 18 };
+enum { REGION = 1 << 18, INDICES = 256 };
+
+/* What nests find places by; the lists grow as they go. */
+unsigned indices[INDICES];
+static long long_places[16];
+static int int_places[16];
 
 struct open {
     uintptr_t tag, end, begin;
@@ -64,6 +69,79 @@ void tutti_dsm_note_rows(void *address, size_t bytes, ptrdiff_t stride, size_t r
 
 void tutti_dsm_rearm(void) {}
 
+/* A copy of a loop that runs ahead: which bytes the loop will store, and where that comes from. What may be changed by the
+ * loop itself is refused, as the run time does. */
+enum { SITES = 64, TOLD = 1 << 12 };
+
+static struct site {
+    size_t slot_bytes, bytes, told;
+    uintptr_t base, slots[TOLD];
+    int64_t indices[TOLD];
+} sites[SITES];
+static size_t site_count, load_count;
+static uintptr_t loads[SITES][2];
+static long aheads, ahead_refused;
+
+void tutti_dsm_ahead_begin(void);
+void tutti_dsm_ahead_site(size_t slot_bytes, uintptr_t base, size_t bytes);
+void tutti_dsm_ahead_load(const void *first, const void *last, size_t bytes);
+void tutti_dsm_ahead_store(size_t site, const void *slot, int64_t index);
+int tutti_dsm_ahead_end(void);
+
+void tutti_dsm_ahead_begin(void) { site_count = load_count = 0; }
+
+void tutti_dsm_ahead_site(size_t slot_bytes, uintptr_t base, size_t bytes) {
+    struct site *site = &sites[site_count++];
+    site->slot_bytes = slot_bytes, site->base = base, site->bytes = bytes, site->told = 0;
+}
+
+void tutti_dsm_ahead_load(const void *first, const void *last, size_t bytes) {
+    uintptr_t one = (uintptr_t)first, other = (uintptr_t)last;
+    loads[load_count][0] = one < other ? one : other;
+    loads[load_count++][1] = (one < other ? other : one) + bytes;
+}
+
+void tutti_dsm_ahead_store(size_t number, const void *slot, int64_t index) {
+    struct site *site = &sites[number];
+    /* An index that was seen has grown. */
+    for (size_t other = 0; site->base != 0 && other < site->told; other++)
+        index += site->slots[other] == (uintptr_t)slot;
+    site->slots[site->told] = (uintptr_t)slot;
+    site->indices[site->told++] = index;
+}
+
+static int are_apart(uintptr_t begin, uintptr_t end, size_t of) {
+    for (size_t load = 0; load < load_count; load++)
+        if (begin < loads[load][1] && loads[load][0] < end)
+            return 0;
+    for (size_t other = 0; other < site_count; other++)
+        for (size_t told = 0; sites[other].base != 0 && other != of && told < sites[other].told; told++)
+            if (begin < sites[other].slots[told] + sites[other].slot_bytes && sites[other].slots[told] < end)
+                return 0;
+    return 1;
+}
+
+int tutti_dsm_ahead_end(void) {
+    for (int adds = 0; adds <= 1; adds++)
+        for (size_t number = 0; number < site_count; number++)
+            for (size_t told = 0; told < sites[number].told; told++) {
+                struct site *site = &sites[number];
+                uintptr_t slot = site->slots[told], place = site->base + (uintptr_t)site->indices[told] * site->bytes;
+                int appends = site->base != 0;
+                if (!adds && (!are_apart(slot, slot + site->slot_bytes, number) ||
+                              (appends && !are_apart(place, place + site->bytes, SITES)))) {
+                    ahead_refused++;
+                    return 0;
+                }
+                if (adds && slot - (uintptr_t)region < REGION)
+                    close_range(), add(slot, site->slot_bytes);
+                if (adds && appends && place - (uintptr_t)region < REGION)
+                    close_range(), add(place, site->bytes);
+            }
+    aheads++;
+    return 1;
+}
+
 static void check(const char *where) {
     close_range();
     for (size_t byte = 0; byte < REGION; byte++)
@@ -86,10 +164,14 @@ void opaque(void) {
 
 static void run(nest_function *function, int checks) {
     long limit = 5;
+    for (int index = 0; index < INDICES; index++)
+        indices[index] = (unsigned)index * 2654435761u >> 7;
+    for (int list = 0; list < 16; list++)
+        long_places[list] = 40 * list, int_places[list] = 30 * (15 - list);
     memset(region, 0, REGION);
     is_checked = checks;
     tutti_dsm_open.tag = checks ? (uintptr_t)region >> 40 : UINTPTR_MAX;
-    function(region + REGION / 2, arguments[0], arguments[1], arguments[2], &limit);
+    function(region + REGION / 2, arguments[0], arguments[1], arguments[2], &limit, long_places, int_places);
 }
 
 int main(void) {
@@ -111,7 +193,7 @@ int main(void) {
             }
             check("at the end");
         }
-    printf("nests: %d wrong, %ld notes, %ld gathered, %ld extended, %ld synchronised\n", wrong, notes, gathered,
-           (long)tutti_dsm_open.extended, synchronised);
+    printf("nests: %d wrong, %ld notes, %ld gathered, %ld extended, %ld synchronised, %ld ahead, %ld refused\n", wrong,
+           notes, gathered, (long)tutti_dsm_open.extended, synchronised, aheads, ahead_refused);
     return wrong != 0;
 }

@@ -50,6 +50,11 @@ pub trait Frames {
     fn drop_notes(&mut self, unit: u32);
     /// The interval ends: no note is needed any more. How many units still had some.
     fn drop_all_notes(&mut self) -> usize;
+    /// The note at a place of the list of those that leave one by one, in the order in which the program has
+    /// made them. None: there are no more, or notes are combined.
+    fn single(&self, place: usize) -> Option<(u32, Range<usize>)>;
+    /// The list is empty.
+    fn drop_singles(&mut self);
     /// Stores bytes from `offset` of a unit on, byte by byte: the program may store to others beside them.
     fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]);
     /// Loads bytes from `offset` of a unit on; the program may be storing.
@@ -189,13 +194,16 @@ struct Flush {
     /// The next of them, and its first byte that has not gone.
     next: usize,
     offset: usize,
+    /// The next note of those that leave one by one, and how many of its bytes have gone.
+    single: usize,
+    single_bytes: usize,
 }
 
 impl Flush {
     fn new(mut units: Vec<u32>, pages: &Pages) -> Self {
         // Those of one home after each other: they share records.
         units.sort_unstable_by_key(|&unit| (pages.homes().of(unit), unit));
-        Flush { units, next: 0, offset: 0 }
+        Flush { units, next: 0, offset: 0, single: 0, single_bytes: 0 }
     }
 }
 
@@ -559,7 +567,8 @@ impl Member {
         let Task::Release { mut flush, then } = std::mem::replace(&mut self.task, Task::Idle) else {
             return false;
         };
-        let is_flushed = self.advance_flush(&mut flush, port, frames);
+        let is_flushed =
+            self.advance_singles(&mut flush, port, frames) && self.advance_flush(&mut flush, port, frames);
         let is_applied = mutated!(self, RecordBeforeApplied) || (0..self.nodes).all(|to| port.is_applied(to));
         if !is_flushed || !is_applied {
             self.task = Task::Release { flush, then };
@@ -668,6 +677,45 @@ impl Member {
         true
     }
 
+    /// Sends notes that are not combined, each in a record of its own; whether all have gone. Those of a unit
+    /// that was flushed early may go again: no other node stores to these bytes before this release.
+    fn advance_singles(&mut self, flush: &mut Flush, port: &mut impl Port, frames: &mut impl Frames) -> bool {
+        if frames.single(0).is_none() {
+            return true;
+        }
+        while let Some((unit, range)) = frames.single(flush.single) {
+            // One to which nothing was stored has no right value.
+            if self.pages.is_noted(unit) && flush.single_bytes < range.len() {
+                let begin = range.start + flush.single_bytes;
+                self.differences.clear();
+                self.differences.begin(unit);
+                let count = self.differences.put(begin, &frames.frame(unit)[begin..range.end]);
+                self.differences.end();
+                if !self.send_differences(self.pages.homes().of(unit), port) {
+                    return false;
+                }
+                flush.single_bytes += count;
+            } else {
+                (flush.single, flush.single_bytes) = (flush.single + 1, 0);
+            }
+        }
+        frames.drop_singles();
+        // What is left are twins.
+        flush.units.iter().for_each(|&unit| frames.drop_notes(unit));
+        true
+    }
+
+    /// Sends the record that was made; whether there was room.
+    fn send_differences(&mut self, home: usize, port: &mut impl Port) -> bool {
+        if port.try_send(home, self.differences.record(), &[]) == Sent::Full {
+            return false;
+        }
+        port.note_difference(home);
+        self.counters.difference_records += 1;
+        self.counters.difference_bytes += self.differences.record().len() as u64;
+        true
+    }
+
     /// Sends the stores of copies to their homes; whether all have gone.
     fn advance_flush(&mut self, flush: &mut Flush, port: &mut impl Port, frames: &mut impl Frames) -> bool {
         while let Some(&first) = flush.units.get(flush.next) {
@@ -689,13 +737,8 @@ impl Member {
                     break;
                 }
             }
-            if !self.differences.is_empty() {
-                if port.try_send(home, self.differences.record(), &[]) == Sent::Full {
-                    return false;
-                }
-                port.note_difference(home);
-                self.counters.difference_records += 1;
-                self.counters.difference_bytes += self.differences.record().len() as u64;
+            if !self.differences.is_empty() && !self.send_differences(home, port) {
+                return false;
             }
             for &unit in &flush.units[flush.next..next] {
                 self.end_flush(unit, frames);

@@ -88,6 +88,8 @@ struct Memory {
     twins: Vec<Option<Vec<u8>>>,
     access: Vec<Access>,
     notes: Notes<Vec<u64>>,
+    /// Notes that leave one by one; none when they are combined.
+    singles: Option<Vec<(u32, std::ops::Range<usize>)>>,
 }
 
 impl Memory {
@@ -100,6 +102,15 @@ impl Memory {
             twins: vec![None; count],
             access: vec![Access::None; count],
             notes: Notes::new(vec![0; words_of(count * UNIT_BYTES)]),
+            singles: None,
+        }
+    }
+
+    fn note(&mut self, address: usize) {
+        self.notes.add(address..address + 1);
+        if let Some(singles) = &mut self.singles {
+            let offset = address % UNIT_BYTES;
+            singles.push(((address / UNIT_BYTES) as u32, offset..offset + 1));
         }
     }
 
@@ -146,6 +157,14 @@ impl Frames for Memory {
 
     fn drop_all_notes(&mut self) -> usize {
         self.notes.drop_all()
+    }
+
+    fn single(&self, place: usize) -> Option<(u32, std::ops::Range<usize>)> {
+        self.singles.as_ref()?.get(place).cloned()
+    }
+
+    fn drop_singles(&mut self) {
+        self.singles.as_mut().map(Vec::clear);
     }
 
     fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
@@ -259,7 +278,8 @@ impl World {
             let place = member.kept().blocks().allocate(fixed_bytes as u64, "fixed");
             assert_eq!(place, Ok(0), "the heap begins behind the fixed bytes");
             let channels = (0..count).map(|_| Channel::default()).collect();
-            let memory = Memory::new(units, placement, homes[places[me]].clone());
+            let mut memory = Memory::new(units, placement, homes[places[me]].clone());
+            memory.singles = (seed / 3 + me as u64).is_multiple_of(2).then(Vec::new);
             let code = [Code::Plain, Code::Noted, Code::Mixed][(seed as usize + me) % 3];
             Node { code, member, memory, channels, program, at: 0, is_calling: false, blocks: Vec::new() }
         };
@@ -339,7 +359,7 @@ impl World {
                 match code {
                     Code::Plain => {}
                     Code::Mixed if *at % 3 == 0 => member.rearm(memory),
-                    Code::Noted | Code::Mixed => memory.notes.add(address..address + 1),
+                    Code::Noted | Code::Mixed => memory.note(address),
                 }
             }
             let access = memory.access[unit as usize];
