@@ -2,8 +2,8 @@
 # demo.sh: from a fresh clone to two jobs that share this machine, and an MPI program that nobody here wrote, in numbered
 # steps, each with an estimate. What needs the network and cannot be had is left out with a line; the rest runs.
 #
-# Steps: what is missing; the build; C programs of examples/; two jobs in turns (mk/turns.sh); mpi4py from its source
-# distribution, built with our mpicc, on 1, 2 and 4 ranks. While the build runs, what the last two need is fetched.
+# Steps: what is missing; the build; C programs of examples/; two jobs in turns (mk/turns.sh); mpi4py's wheel from PyPI, as it
+# is, on 1, 2 and 4 ranks. While the build runs, what the last two need is fetched.
 # Begun again after an interruption it goes on where it stopped. Logs are in target/demo.
 # DEMO_MPICC and DEMO_MPIEXEC put another MPI in place of ours (to tell whose fault something is).
 set -euo pipefail
@@ -80,11 +80,11 @@ announce "looking for what is needed" 10
 is_built() { [ -n "${DEMO_MPIEXEC:-}" ] || mk/install.sh is-current 2>/dev/null; }
 needed=(gcc)
 is_built || needed+=(rust make pkg-config)
-mk/setup.sh "${needed[@]}" -- venv python-headers nm
+mk/setup.sh "${needed[@]}" -- venv
 
 # While the build has the machine: what comes from PyPI, one after the other.
 if python3 -c 'import venv, ensurepip' 2>/dev/null; then
-    setsid bash -c 'mk/peer.sh mpich 2>"$1/mpich.why"; mk/mpi4py.sh fetch >"$1/mpi4py.why" 2>&1' _ "$demo" </dev/null &
+    setsid bash -c 'mk/peer.sh mpich 2>"$1/mpich.why"; mk/mpi4py.sh wheel >"$1/mpi4py.why" 2>&1' _ "$demo" </dev/null &
     fetching=$!
     groups+=($fetching)
 fi
@@ -121,12 +121,12 @@ if [ -z "${DEMO_MPIEXEC:-}" ]; then
     sed 's/^/  /' "$demo/turns.log"
 fi
 
-announce "mpi4py from PyPI's source distribution, built with mpicc" 90
-python=$root/target/mpi4py/venv/bin/python
+announce "mpi4py's wheel from PyPI, as it is" 10
+python=$root/target/mpi4py/wheel/bin/python
 has_mpi4py() {
-    python3 -c 'import venv, ensurepip' 2>/dev/null || { leave_out "mpi4py needs the Debian packages python3-venv and python3-dev"; return 1; }
+    python3 -c 'import venv, ensurepip' 2>/dev/null || { leave_out "mpi4py needs the Debian package python3-venv"; return 1; }
     local status=0
-    run "$demo/mpi4py.log" 900 mk/mpi4py.sh || status=$?
+    run "$demo/mpi4py.log" 300 mk/mpi4py.sh wheel || status=$?
     case $status in
     0) return 0 ;;
     3) leave_out "$(tail -1 "$demo/mpi4py.log")" ;;
@@ -135,20 +135,15 @@ has_mpi4py() {
     return 1
 }
 if has_mpi4py; then
-    module=$("$python" -c 'import glob, mpi4py, os; print(glob.glob(os.path.join(os.path.dirname(mpi4py.__file__), "MPI.*.so"))[0])')
-    # LD_BIND_NOW: every symbol must be found now, not when it is first called.
-    LD_BIND_NOW=1 "$python" - "$module" <<'END' | sed 's/^/    /'
-import re, subprocess, sys
+    cat >"$demo/library.py" <<'END'
+import re
 from mpi4py import MPI
-module = sys.argv[1]
-undefined = subprocess.run(["nm", "-D", "--undefined-only", module], capture_output=True, text=True, check=True).stdout
-names = sorted({w for w in undefined.split() if re.match(r"P?MPIX?_", w)})
-mapped = sorted({line.rstrip("\n").split(None, 5)[5] for line in open("/proc/self/maps") if re.search(r"/lib(mpi\w*|tutti)\.so", line)})
-print(f"import mpi4py.MPI: all {len(names)} MPI symbols that it needs are resolved, by")
-for path in mapped:
+print("MPI", ".".join(map(str, MPI.Get_version())) + ":", MPI.Get_library_version().splitlines()[0].strip("\0") + ", by")
+for path in sorted({line.rstrip("\n").split(None, 5)[5] for line in open("/proc/self/maps") if re.search(r"/lib(mpi\w*|tutti)\.so", line)}):
     print("   ", path)
-print("MPI", ".".join(map(str, MPI.Get_version())) + ":", MPI.Get_library_version().splitlines()[0].strip("\0"))
 END
+    # LD_BIND_NOW: every symbol must be found now, not when it is first called.
+    show env LD_BIND_NOW=1 "$mpiexec" -n 1 "$python" "$demo/library.py"
     for ranks in 1 2 4; do
         show "$mpiexec" -n $ranks "$python" -m mpi4py.bench helloworld
         show "$mpiexec" -n $ranks "$python" -m mpi4py.bench ringtest

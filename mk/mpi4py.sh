@@ -1,6 +1,6 @@
 #!/bin/bash
-# mpi4py.sh [fetch]: mpi4py from PyPI's source distribution, built with our mpicc into a private virtual environment. `fetch` only
-# has what comes from the network: it needs no mpicc.
+# mpi4py.sh [wheel]: mpi4py from PyPI's source distribution, built with our mpicc into a private virtual environment. `wheel`: its
+# binary wheel in place of that, as anybody gets it, in target/mpi4py/wheel; it needs no mpicc.
 #
 # Leaves target/mpi4py/source (the distribution, unpacked; its tests are in test/) and target/mpi4py/venv, and prints nothing but
 # a line while it builds. Both stay until the compiler, what it says of itself, or the version changes. One line says what failed;
@@ -16,7 +16,7 @@ tools=(setuptools wheel 'Cython>=3.0.1')
 place=$root/target/mpi4py
 venv=$place/venv
 fetched=$place/fetched
-log=$place/build.log
+log=$place/${1:-build}.log
 mkdir -p "$place"
 exec 8>"$place/.lock"
 flock 8
@@ -26,6 +26,16 @@ failed() {
     exit "${2:-1}"
 }
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check --no-cache-dir "$@" >>"$log" 2>&1 </dev/null; }
+
+if [ "${1:-}" = wheel ]; then
+    venv=$place/wheel
+    [ "$(cat "$venv/installed" 2>/dev/null)" != "$version" ] || exit 0
+    rm -rf "$venv"
+    python3 -m venv "$venv" >"$log" 2>&1 || failed "given a virtual environment"
+    pip install --retries 1 --only-binary mpi4py "mpi4py==$version" || failed "had from PyPI" 3
+    echo "$version" >"$venv/installed"
+    exit 0
+fi
 
 if [ "$(cat "$fetched" 2>/dev/null)" != "$version ${tools[*]}" ]; then
     rm -rf "$venv" "$fetched" "$place/source" "$place"/mpi4py-*
@@ -37,8 +47,6 @@ if [ "$(cat "$fetched" 2>/dev/null)" != "$version ${tools[*]}" ]; then
     tar -x -z -C "$place/source" --strip-components 1 -f "$place/mpi4py-$version.tar.gz"
     echo "$version ${tools[*]}" >"$fetched"
 fi
-[ "${1:-}" != fetch ] || exit 0
-
 [ -x "$mpicc" ] || { echo "mpi4py: $mpicc is not there: run make first" >&2; exit 1; }
 stamp="$version $mpicc $("$mpicc" -show)"
 [ "$(cat "$venv/built-with" 2>/dev/null)" != "$stamp" ] || exit 0
