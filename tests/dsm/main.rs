@@ -146,6 +146,57 @@ fn dsm_leaves_the_handler_of_a_program_its_own_faults() {
     }
 }
 
+#[test]
+fn dsm_memory_in_calls_of_the_system_and_the_c_library_is_right() {
+    let scratch = Scratch::new("dsm-calls");
+    let source = "tests/dsm/programs/calls.c";
+    // With notes, where the compiler is there, and without.
+    for compiled in [compile_twin(source, &scratch), compile(source, &scratch)] {
+        for (ranks, nodes) in [(2, 1), (2, 2), (3, 2)] {
+            let ran = launch(&compiled, ranks, nodes, &[]).expect_success();
+            assert_eq!(ran.stdout, "calls: 0 wrong\n", "{ran}");
+        }
+    }
+}
+
+#[test]
+fn dsm_copies_of_pages_have_a_limit() {
+    let scratch = Scratch::new("dsm-copies");
+    let compiled = compile_twin("examples/shared/lu.c.in", &scratch);
+    let arguments = ["-n384", "-b16", "-p2"];
+    let alone = digest(launch(&compiled, 1, 1, &["-n384", "-b16", "-p1"]));
+    let mut command = program("mpiexec");
+    command.env("TUTTI_DSM_COPIES", "256K").env("TUTTI_STATS", "json");
+    command.args(["-n", "2", "--virtual-nodes", "2"]).arg(&compiled);
+    let ran = run(command.args(arguments), LIMIT);
+    let evicted = ran.stderr.lines().filter(|line| line.contains("\"shared_memory_of\"")).filter(|line| {
+        let count = line.split("\"evicted_units\":").nth(1).and_then(|rest| rest.split([',', '}']).next());
+        count.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count > 0)
+    });
+    assert_eq!(evicted.count(), 2, "{ran}");
+    assert_eq!(digest(ran), alone);
+}
+
+#[test]
+fn dsm_report_names_the_lines_that_cause_traffic() {
+    let scratch = Scratch::new("dsm-report");
+    let compiled = scratch.path().join("sor");
+    let mut tutticc = program("tutticc");
+    tutticc.args(["-g", "-O1", "--dsm=twin"]).arg(root().join("examples/shared/sor.c"));
+    run(tutticc.arg("-o").arg(&compiled), LIMIT).expect_success();
+    let mut command = program("mpiexec");
+    command.env("TUTTI_DSM_REPORT", scratch.path()).args(["-n", "2", "--virtual-nodes", "2"]);
+    run(command.arg(&compiled).args(["128", "6", "2"]), LIMIT).expect_success();
+    let report = run(program("tutti").arg("dsm-report").arg(scratch.path()), LIMIT).expect_success();
+    let first = report.stdout.lines().nth(2).unwrap_or_default();
+    assert!(report.stdout.starts_with("shared memory of 2 ranks, by line\n"), "{report}");
+    assert!(first.starts_with("sor.c:"), "the most costly line is one of the program: {report}");
+    let wrong = scratch.path().join("tutti-dsm.1");
+    std::fs::write(&wrong, "tutti-dsm-report 9\n").expect("a file");
+    let report = run(program("tutti").arg("dsm-report").arg(scratch.path()), LIMIT);
+    assert!(!report.status.success() && report.stderr.contains("of another version"), "{report}");
+}
+
 /// What `wrong.c` does, and what is said about it on one node and on two.
 const WRONG: [(&str, &str); 11] = [
     ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
@@ -217,6 +268,11 @@ fn dsm_refuses_what_it_cannot_start() {
         !ran.status.success() && ran.stderr.matches("TUTTI_DSM_SIZE=much is no size").count() == 1,
         "{ran}"
     );
+    let mut command = program("mpiexec");
+    command.env("TUTTI_DSM_COPIES", "few").args(["-n", "2"]).arg(&compiled);
+    let ran = run(&mut command, LIMIT);
+    let expected = "TUTTI_DSM_COPIES=few is no size";
+    assert!(!ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
 }
 
 #[test]

@@ -20,6 +20,8 @@ mod dse;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm_calls;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod native;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod service;

@@ -22,8 +22,8 @@ use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
 use crate::{
-    board, configuration, doctor, front, output, page, signals, simulate, snapshot, stdout, timeline,
-    trace_op, up,
+    board, configuration, doctor, dsm_report, front, output, page, signals, simulate, snapshot, stdout,
+    timeline, trace_op, up,
 };
 use tutti_client::filter::Filter;
 use tutti_client::job_name::JobName;
@@ -54,7 +54,7 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 38] = [
+const USAGES: [&str; 39] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
@@ -71,6 +71,7 @@ const USAGES: [&str; 38] = [
     "advise [--json]",
     "board [--json]",
     "snapshot JOB [-o FILE] | --show FILE",
+    "dsm-report [FOLDER] [--json]",
     "timeline JOB | --all | --since MOMENT [-o FILE]",
     "simulate --swf FILE | --lublin JOBS",
     "trace-op read|write|fetch-add [-s BYTES]",
@@ -238,6 +239,8 @@ enum Command {
     Snapshot(snapshot::Options),
     /// Draw which job ran where and when
     Timeline(timeline::Options),
+    /// Show which lines of a program with shared memory have caused traffic
+    DsmReport(dsm_report::Options),
     /// Try policies on a workload, on paper
     Simulate(simulate::Options),
     /// Take an operation on remote memory apart, and show where its time goes
@@ -390,6 +393,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Release(selection) => selection::control(&selection, Control::Release, "released"),
         Command::Snapshot(options) => snapshot::run(&options),
         Command::Timeline(options) => timeline::run(&options),
+        Command::DsmReport(options) => dsm_report::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::TraceOp(options) => trace_op::run(&options),
         Command::Doctor(options) => doctor::run(&options),

@@ -10,6 +10,7 @@ mod completion;
 mod configuration;
 mod description;
 mod doctor;
+mod dsm_report;
 mod elf;
 mod file;
 mod front;

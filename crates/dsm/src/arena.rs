@@ -14,6 +14,7 @@
 
 use crate::core::member::{Access, Frames};
 use crate::core::unit::{Placement, Run, UNIT_BYTES};
+use crate::sites::Sites;
 use crate::{failure, note, os};
 use std::ops::Range;
 
@@ -62,6 +63,8 @@ pub struct Arena {
     twins_used: usize,
     twins_in_use: usize,
     permissions: Box<dyn Permissions>,
+    /// What instructions of the program have cost.
+    pub(crate) sites: Sites,
 }
 
 impl Arena {
@@ -77,7 +80,8 @@ impl Arena {
         permissions: Box<dyn Permissions>,
     ) -> std::io::Result<Self> {
         let twins = os::map_anywhere(bytes)?;
-        Ok(Arena { bytes, system, twins, shared, twins_used: 0, twins_in_use: 0, permissions })
+        let sites = Sites::new(bytes)?;
+        Ok(Arena { bytes, system, twins, shared, twins_used: 0, twins_in_use: 0, permissions, sites })
     }
 
     /// Takes all permissions away.
@@ -143,6 +147,14 @@ impl Frames for Arena {
 
     fn drop_notes(&mut self, unit: u32) {
         note::drop_unit(unit);
+    }
+
+    fn forget(&mut self, unit: u32) {
+        os::remove(self.at(unit, 0), UNIT_BYTES);
+    }
+
+    fn note_sent(&mut self, unit: u32, bytes: usize) {
+        self.sites.note_sent(unit, bytes);
     }
 
     fn drop_all_notes(&mut self) -> usize {

@@ -29,10 +29,11 @@ use tutti_runtime::wrong::{self, Wrong};
 use tutti_shm::report::{Wait, What};
 
 use crate::arena::Arena;
-use crate::core::member::{Asked, Goal, Member, Port, Sent};
+use crate::core::member::{Asked, Counters, Goal, Member, Port, Sent, Touch};
 use crate::core::message::KINDS;
 use crate::core::unit::Placement;
 use crate::mates::Mail;
+use crate::sites::Costs;
 use crate::{failure, note};
 
 /// Where the last differences to a rank end, and whether it was asked to acknowledge them.
@@ -52,6 +53,8 @@ struct State {
     sent: Sending,
     /// Counts when the parallel part of the program began, and when it ended.
     part: [Option<All>; 2],
+    /// Counts as they were when the fault began that is under way.
+    before: Counters,
 }
 
 /// Counts of what has gone to other ranks.
@@ -62,7 +65,7 @@ struct Sending {
 }
 
 /// Number of counts of a rank.
-pub(crate) const COUNTS: usize = 19;
+pub(crate) const COUNTS: usize = 20;
 /// Counts of a rank, in the order of [`names`].
 pub(crate) type All = [u64; COUNTS];
 
@@ -260,19 +263,23 @@ pub(crate) fn register(
     placement: Placement,
     arena: Arena,
     mail: Option<Mail>,
+    copies: Option<usize>,
 ) {
     let router = rank.router.clone().expect("a job on several nodes has a network");
     let (me, ranks) = (rank.job.rank(), rank.job.ranks());
     let route = router.borrow_mut().register(KINDS, Some(lend));
     let record_bytes_max = router.borrow().record_bytes_max();
-    let member = Member::new(me, placement, units, record_bytes_max);
+    let mut member = Member::new(me, placement, units, record_bytes_max);
+    if let Some(limit) = copies {
+        member.limit_copies(limit);
+    }
     service_state::open();
     sleep::describe_also(describe_background);
     // SAFETY: the lock is ours.
     let state = unsafe { &mut *STATE.0.get() };
     let marks = vec![None; ranks];
-    let (sent, part) = (Sending::default(), [None; 2]);
-    *state = Some(State { member, arena, router, route, marks, record_bytes_max, mail, sent, part });
+    let (sent, part, before) = (Sending::default(), [None; 2], member.counters());
+    *state = Some(State { member, arena, router, route, marks, record_bytes_max, mail, sent, part, before });
 }
 
 /// Whether this rank has a member: the job is on several nodes.
@@ -284,13 +291,46 @@ pub fn is_on(rank: &LockedRank) -> bool {
 
 /// Begins a call and waits until it is over; what it gives. None: there is no shared memory any more.
 pub fn call(begin: impl FnOnce(&mut Member)) -> Option<u64> {
+    call_with(|state| begin(&mut state.member), |state| state.member.value())
+}
+
+/// Handles a fault of the instruction at an address; false: there is no shared memory any more.
+pub(crate) fn handle_fault(unit: u32, touch: Touch, address: usize) -> bool {
+    let begin = |state: &mut State| {
+        let place = state.arena.sites.place_of(address);
+        if let Touch::Store(_) = touch {
+            state.arena.sites.note_storer(unit, place);
+            state.arena.sites.costs_mut(place).stores += 1;
+        }
+        state.before = state.member.counters();
+        state.member.begin_fault(unit, touch);
+    };
+    let end = |state: &mut State| {
+        let (before, after) = (state.before, state.member.counters());
+        let place = state.arena.sites.place_of(address);
+        let costs = state.arena.sites.costs_mut(place);
+        costs.misses += after.fetches - before.fetches;
+        costs.pages += after.fetched_units - before.fetched_units;
+        costs.twins += after.twins - before.twins;
+    };
+    call_with(begin, end).is_some()
+}
+
+/// Costs of the program's instructions.
+pub(crate) fn costs() -> Vec<Costs> {
+    let Some(_rank) = rank::enter() else { return Vec::new() };
+    // SAFETY: the lock is ours.
+    unsafe { state() }.map_or_else(Vec::new, |state| state.arena.sites.costs().to_vec())
+}
+
+fn call_with<T>(begin: impl FnOnce(&mut State), end: impl FnOnce(&mut State) -> T) -> Option<T> {
     let mut rank = rank::enter()?;
     let router = {
         // SAFETY: the lock is ours, and the value is not used across the wait.
         let state = unsafe { state() }?;
-        begin(&mut state.member);
+        begin(state);
         if state.advance() {
-            return Some(state.member.value());
+            return Some(end(state));
         }
         state.mail.iter().for_each(Mail::begin_looking);
         state.router.clone()
@@ -301,7 +341,7 @@ pub fn call(begin: impl FnOnce(&mut Member)) -> Option<u64> {
     });
     // SAFETY: the lock is ours.
     let state = unsafe { state() }?;
-    let value = state.member.value();
+    let value = end(state);
     if state.mail.as_ref().is_some_and(Mail::end_looking) {
         // What has come since the last look nobody else was woken for.
         state.advance();

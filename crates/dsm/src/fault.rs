@@ -24,6 +24,8 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 static KNOWN_END: AtomicU32 = AtomicU32::new(0);
 /// The thread that may touch the arena.
 static THREAD: AtomicI32 = AtomicI32::new(0);
+/// The process that may.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Action of the program on SIGSEGV elsewhere.
 static PROGRAM: Action = Action(UnsafeCell::new(None));
 
@@ -37,6 +39,7 @@ unsafe impl Sync for Action {}
 pub(crate) fn install(bytes: usize) -> std::io::Result<()> {
     let stack = os::map_anywhere(STACK_BYTES)?;
     THREAD.store(os::thread(), Ordering::Relaxed);
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     BYTES.store(bytes, Ordering::Release);
     // SAFETY: the stack is a mapping of ours that stays; zeroed is a value of these plain structures.
     unsafe {
@@ -53,6 +56,11 @@ pub(crate) fn install(bytes: usize) -> std::io::Result<()> {
         *PROGRAM.0.get() = Some(before);
     }
     Ok(())
+}
+
+/// Bytes of the arena whose faults are handled here.
+pub(crate) fn arena_bytes() -> usize {
+    BYTES.load(Ordering::Acquire)
 }
 
 /// The program has got memory that ends before a byte of the arena.
@@ -92,7 +100,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let (address, error) = unsafe { ((*info).si_addr().addr(), *libc::__errno_location()) };
     let offset = address.wrapping_sub(BASE);
     if offset < BYTES.load(Ordering::Acquire) {
-        serve(offset, is_write(context));
+        serve(offset, is_write(context), instruction(context));
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = error };
     } else {
@@ -100,7 +108,11 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     }
 }
 
-fn serve(offset: usize, is_write: bool) {
+fn serve(offset: usize, is_write: bool, instruction: usize) {
+    if std::process::id() != PROCESS.load(Ordering::Relaxed) {
+        // Only a child of fork has another number; it has no place in the job that it could end.
+        os::end_child("a child of a rank touches shared memory, which is not its own: fork behind its use\n");
+    }
     if os::thread() != THREAD.load(Ordering::Relaxed) {
         failure::end(format_args!(
             "a second thread of a rank touches shared memory at {:#x}: one thread of each rank may",
@@ -124,7 +136,7 @@ fn serve(offset: usize, is_write: bool) {
         true => Touch::Store(Store::Unnoted),
         false => Touch::Load,
     };
-    if executor::call(|member| member.begin_fault(unit, touch)).is_none() {
+    if !executor::handle_fault(unit, touch, instruction) {
         failure::end(format_args!(
             "shared memory is touched at {:#x} after its end, or in a child of a rank",
             BASE + offset
@@ -147,6 +159,17 @@ fn is_write(context: *mut c_void) -> bool {
         let _ = context;
         false
     }
+}
+
+/// The address of the instruction that faulted; 0 where the processor's state is not known here.
+fn instruction(context: *mut c_void) -> usize {
+    // SAFETY: the kernel gives the context of the fault.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    #[cfg(target_arch = "x86_64")]
+    let address = context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
+    #[cfg(target_arch = "aarch64")]
+    let address = context.uc_mcontext.pc as usize;
+    address
 }
 
 /// A fault that is none of ours.

@@ -16,6 +16,8 @@
 //! | [`create`] | processes: all ranks run `main` up to CREATE |
 //! | [`replay`] | what `main` gets from outside before CREATE: once for all ranks |
 //! | [`site`] | a line of the program |
+//! | [`present`] | shared memory in calls of the system |
+//! | [`sites`] | instructions of the program that cause traffic |
 //! | `statistics` | what each rank has counted, at the end |
 //! | [`failure`] | what cannot go on: one line, and the end of the job |
 //!
@@ -34,9 +36,11 @@ pub mod node;
 pub mod note;
 pub mod object;
 mod os;
+pub mod present;
 pub mod process;
 pub mod replay;
 pub mod site;
+pub mod sites;
 pub mod size;
 pub mod start;
 mod statistics;

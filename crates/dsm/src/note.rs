@@ -196,6 +196,16 @@ pub fn add(address: usize, bytes: usize) {
     with(|state| state.add(address, bytes));
 }
 
+/// A call has stored so many bytes; nothing where the program does not see the arena yet.
+pub(crate) fn add_stored(address: usize, bytes: usize) {
+    with(|state| {
+        // SAFETY: as in `State::close`.
+        if unsafe { state.open.as_ref() }.tag == state.base >> TAG_SHIFT {
+            state.add(address, bytes);
+        }
+    });
+}
+
 /// Stores to rows follow: so many, each of so many bytes, whose beginnings are a stride apart.
 pub fn add_rows(address: usize, bytes: usize, stride: isize, rows: usize) {
     with(|state| state.add_rows(address, bytes, stride, rows));

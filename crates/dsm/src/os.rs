@@ -82,6 +82,26 @@ pub(crate) fn forget(address: usize, bytes: usize) {
     unsafe { libc::madvise(pointer(address).cast(), bytes, libc::MADV_DONTNEED) };
 }
 
+/// Memory of a shared file of ours is zero again and uses none, whoever sees it.
+pub(crate) fn remove(address: usize, bytes: usize) {
+    // A file that cannot have holes keeps its memory.
+    // SAFETY: the range is a mapping of ours whose content nobody needs.
+    unsafe { libc::madvise(pointer(address).cast(), bytes, libc::MADV_REMOVE) };
+}
+
+/// The file whose code or data an address is in, and where it was loaded.
+pub(crate) fn object_of(address: usize) -> (Option<&'static std::ffi::CStr>, usize) {
+    // SAFETY: zeroed is a value of this plain structure, which the call fills; names of files that are loaded
+    // stay, since nothing is unloaded while a rank ends.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(pointer(address).cast(), &mut info) == 0 || info.dli_fname.is_null() {
+            return (None, 0);
+        }
+        (Some(std::ffi::CStr::from_ptr(info.dli_fname)), info.dli_fbase.expose_provenance())
+    }
+}
+
 /// Stores bytes at an address of ours, where so many fit.
 pub(crate) fn store(address: usize, bytes: &[u8]) {
     // SAFETY: the place is inside a mapping of ours; the program may store to bytes beside these, not to
@@ -109,6 +129,12 @@ pub(crate) fn words_mut(address: usize, count: usize) -> &'static mut [u64] {
     unsafe { std::slice::from_raw_parts_mut(pointer(address).cast(), count) }
 }
 
+/// Halves of 16 bits of ours, zero at first, that one user has.
+pub(crate) fn halves_mut(address: usize, count: usize) -> &'static mut [u16] {
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts_mut(pointer(address).cast(), count) }
+}
+
 /// A word that ranks of the node share, or of this process.
 pub(crate) fn word<'a>(address: usize) -> &'a std::sync::atomic::AtomicU64 {
     // SAFETY: the place is aligned, inside a mapping that stays until the process ends, and only reached so.
@@ -119,6 +145,26 @@ pub(crate) fn word<'a>(address: usize) -> &'a std::sync::atomic::AtomicU64 {
 pub(crate) fn word32<'a>(address: usize) -> &'a std::sync::atomic::AtomicU32 {
     // SAFETY: the place is aligned, inside a mapping that stays until the process ends, and only reached so.
     unsafe { std::sync::atomic::AtomicU32::from_ptr(pointer(address).cast()) }
+}
+
+/// Loads a byte of the program's view of the arena, which may fault.
+pub(crate) fn touch(address: usize) {
+    // SAFETY: the arena stays until the process ends.
+    unsafe { pointer(address).read_volatile() };
+}
+
+/// Stores a byte that is there already: it may be another rank's. A comparison that exchanges faults as a
+/// store, and no compiler leaves it out.
+pub(crate) fn touch_to_store(address: usize) {
+    // SAFETY: as above; others change the byte as the program's rules allow.
+    let byte = unsafe { std::sync::atomic::AtomicU8::from_ptr(pointer(address)) };
+    let found = byte.load(std::sync::atomic::Ordering::Relaxed);
+    let _ = byte.compare_exchange(
+        found,
+        found,
+        std::sync::atomic::Ordering::Relaxed,
+        std::sync::atomic::Ordering::Relaxed,
+    );
 }
 
 /// Sleeps while a word that processes share has a value. May return early.
@@ -156,6 +202,15 @@ pub(crate) fn flush_streams() {
 pub(crate) fn thread() -> i32 {
     // SAFETY: no arguments.
     unsafe { libc::gettid() }
+}
+
+/// Ends a child of this process, which may hold locks of threads that it does not have: nothing but a line.
+pub(crate) fn end_child(line: &str) -> ! {
+    // SAFETY: both are allowed in a handler of a signal; the line stays.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+        libc::_exit(1)
+    }
 }
 
 /// The process ends by `exit`, with what that runs.

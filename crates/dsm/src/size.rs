@@ -4,6 +4,11 @@ use crate::core::unit::UNIT_BYTES;
 
 /// Variable that sets it.
 pub const VARIABLE: &str = "TUTTI_DSM_SIZE";
+/// Variable that limits the memory for copies of pages of other nodes, for each rank.
+pub const COPIES_VARIABLE: &str = "TUTTI_DSM_COPIES";
+/// A program may touch so many pages in one instruction, or nearly.
+const COPIES_MIN: usize = 64;
+
 /// Address space, not memory: pages come on first use.
 const DEFAULT_BYTES: u64 = 4 << 30;
 /// Units have numbers of 32 bits, and messages lists of them.
@@ -26,6 +31,19 @@ pub fn wanted() -> Result<usize, String> {
 /// that brings (packet combining, the paper's MB).
 pub fn combines() -> bool {
     std::env::var("TUTTI_DSM_COMBINE").as_deref() != Ok("off")
+}
+
+/// How many copies of pages a rank may have; none: as many as it uses.
+///
+/// # Errors
+/// One line when the variable holds no size.
+pub fn copies() -> Result<Option<usize>, String> {
+    let Some(text) = std::env::var_os(COPIES_VARIABLE) else { return Ok(None) };
+    let text = text.to_string_lossy();
+    let bytes = parse(&text).ok_or_else(|| {
+        format!("{COPIES_VARIABLE}={text} is no size: a number is expected, then K, M, G, T or nothing")
+    })?;
+    Ok(Some((bytes as usize / UNIT_BYTES).max(COPIES_MIN)))
 }
 
 fn parse(text: &str) -> Option<u64> {

@@ -27,7 +27,7 @@ use crate::mates::{self, Mail};
 use crate::node::{WORDS_BYTES, Words};
 use crate::note::OpenRange;
 use crate::process::{Processes, Running, Stage, View, Way, running};
-use crate::{executor, failure, fault, note, os, replay, size, statistics};
+use crate::{executor, failure, fault, note, os, replay, sites, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
 const VERSION: u64 = 2;
@@ -58,6 +58,7 @@ pub fn begin(open: Option<NonNull<OpenRange>>) {
         if me == 0 { failure::end(what) } else { failure::await_end() }
     };
     let bytes = bytes.unwrap_or_else(|what| say(format_args!("{what}")));
+    let copies = size::copies().unwrap_or_else(|what| say(format_args!("{what}")));
     if let Err(error) = os::reserve(BASE, bytes) {
         failure::end(format_args!(
             "{bytes} bytes of shared memory cannot be at {BASE:#x}: {error}; {} sets the size, ulimit -v the address space",
@@ -83,7 +84,7 @@ pub fn begin(open: Option<NonNull<OpenRange>>) {
     let shared = has_mates.then(|| (found(first.shared), placement.clone()));
     let view = View { bytes, range, shared };
     let way = if nodes > 1 {
-        begin_protocol(&job, &view, placement, open)
+        begin_protocol(&job, &view, placement, copies, open)
     } else {
         begin_words(&job, bytes, range)
     };
@@ -118,6 +119,7 @@ extern "C" fn leave() {
     os::flush_streams();
     meet();
     statistics::print(me, ranks);
+    sites::write(me, ranks, &executor::costs());
     *running() = None;
     // SAFETY: all ranks end MPI, which we have started.
     unsafe { api::MPI_Finalize() };
@@ -184,7 +186,13 @@ fn compare(me: usize, cards: &[Card]) {
     }
 }
 
-fn begin_protocol(job: &Job, view: &View, placement: Placement, open: Option<NonNull<OpenRange>>) -> Way {
+fn begin_protocol(
+    job: &Job,
+    view: &View,
+    placement: Placement,
+    copies: Option<usize>,
+    open: Option<NonNull<OpenRange>>,
+) -> Way {
     let bytes = view.bytes;
     let refuse = |error: std::io::Error| -> ! {
         failure::end(format_args!("shared memory of {bytes} bytes cannot be mapped: {error}"))
@@ -208,7 +216,7 @@ fn begin_protocol(job: &Job, view: &View, placement: Placement, open: Option<Non
         note::install(open, BASE, bytes, size::combines()).unwrap_or_else(|error| refuse(error));
     }
     let mut rank = rank::enter().expect("MPI has started");
-    executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail);
+    executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail, copies);
     LOCK.name_owner();
     drop(rank);
     if has_mail && let Err(error) = executor::serve_mates() {

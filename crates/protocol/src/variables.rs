@@ -51,6 +51,8 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_DIST",
     "TUTTI_DSE_KERNEL",
     "TUTTI_DSM_COMBINE",
+    "TUTTI_DSM_COPIES",
+    "TUTTI_DSM_REPORT",
     "TUTTI_DSM_SIZE",
     "TUTTI_ENDINGS",
     "TUTTI_FAULTS",

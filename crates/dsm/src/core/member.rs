@@ -48,6 +48,10 @@ pub trait Frames {
     fn next_noted(&self, unit: u32, from: usize) -> Option<Range<usize>>;
     /// The notes of a unit are not needed any more.
     fn drop_notes(&mut self, unit: u32);
+    /// The memory of a unit is not needed: it is absent.
+    fn forget(&mut self, unit: u32);
+    /// A record with so many bytes about a unit has gone to its home.
+    fn note_sent(&mut self, unit: u32, bytes: usize);
     /// The interval ends: no note is needed any more. How many units still had some.
     fn drop_all_notes(&mut self) -> usize;
     /// The note at a place of the list of those that leave one by one, in the order in which the program has
@@ -163,13 +167,15 @@ pub struct Counters {
     pub intervals: u64,
     /// Copies dropped because others had written.
     pub dropped_units: u64,
+    /// Clean copies dropped to save memory.
+    pub evicted_units: u64,
     /// Messages of locks, barriers and flags.
     pub messages: u64,
 }
 
 impl Counters {
     /// The counts with their names, as they are printed.
-    pub fn named(&self) -> [(&'static str, u64); 12] {
+    pub fn named(&self) -> [(&'static str, u64); 13] {
         [
             ("noted_stores", self.noted_stores),
             ("unnoted_stores", self.unnoted_stores),
@@ -182,6 +188,7 @@ impl Counters {
             ("difference_bytes", self.difference_bytes),
             ("intervals", self.intervals),
             ("dropped_units", self.dropped_units),
+            ("evicted_units", self.evicted_units),
             ("messages", self.messages),
         ]
     }
@@ -259,6 +266,15 @@ struct Peer {
     answer: Option<Answer>,
 }
 
+/// Copies that take memory, when that is limited.
+#[derive(Debug, Default)]
+struct Copies {
+    /// At most so many, unless more have stores that have not gone home.
+    limit: Option<usize>,
+    /// Those that there are; the oldest first.
+    resident: VecDeque<u32>,
+}
+
 /// A node of the shared memory.
 #[derive(Debug)]
 pub struct Member {
@@ -275,6 +291,9 @@ pub struct Member {
     fetch: Option<Fetch>,
     /// Where the last run that was fetched ended, and its length: a fault there asks for more.
     streak: Run,
+    copies: Copies,
+    /// Bytes about each unit in the record of differences that is being made.
+    put: Vec<(u32, usize)>,
     reply: Option<Message>,
     value: u64,
     differences: Differences,
@@ -320,6 +339,8 @@ impl Member {
             task: Task::Idle,
             fetch: None,
             streak: Run { first: 0, count: 0 },
+            copies: Copies::default(),
+            put: Vec::new(),
             reply: None,
             value: 0,
             differences: Differences::new(record_bytes_max),
@@ -343,6 +364,14 @@ impl Member {
     /// The heap, which node 0 keeps.
     pub fn kept(&mut self) -> &mut Kept {
         &mut self.kept
+    }
+
+    /// From now on this rank has at most so many copies of units of other nodes; more while their stores have
+    /// not gone home.
+    pub fn limit_copies(&mut self, limit: usize) {
+        // A fault allocates nothing.
+        self.copies =
+            Copies { limit: Some(limit), resident: VecDeque::with_capacity(self.pages.units() as usize + 1) };
     }
 
     /// The first thing that a program was not allowed to do, as far as this node is to say it.
@@ -504,6 +533,7 @@ impl Member {
     /// One step of a fault; whether the call is over, or another step may follow.
     fn advance_fault(&mut self, port: &mut impl Port, frames: &mut impl Frames) -> bool {
         let Task::Fault { unit, touch } = self.task else { return false };
+        let mut held = Run::of(unit);
         if !self.pages.is_present(unit) {
             let run = self.predict(unit);
             let fetch = self.fetch.get_or_insert(Fetch { run, is_sent: false, got_bytes: 0 });
@@ -520,7 +550,9 @@ impl Member {
             self.counters.fetched_units += u64::from(fetch.run.count);
             (self.fetch, self.streak) = (None, fetch.run);
             frames.allow(fetch.run, Access::Read);
+            held = fetch.run;
         }
+        self.hold(held, frames);
         let is_silent = (mutated!(self, HomeUnnoticed) && self.pages.is_here(unit))
             || (mutated!(self, MateUnnoticed) && self.pages.is_here(unit) && !self.pages.is_home(unit));
         match touch {
@@ -534,6 +566,30 @@ impl Member {
         }
         self.task = Task::Idle;
         true
+    }
+
+    /// Units take memory; clean copies that have had it longest make room.
+    fn hold(&mut self, held: Run, frames: &mut impl Frames) {
+        let Some(limit) = self.copies.limit else { return };
+        for unit in held.units() {
+            if self.pages.note_resident(unit) {
+                self.copies.resident.push_back(unit);
+            }
+        }
+        let mut looks = self.copies.resident.len();
+        while self.copies.resident.len() > limit && looks > 0 {
+            looks -= 1;
+            let Some(unit) = self.copies.resident.pop_front() else { return };
+            let is_clean = self.pages.is_clean(unit) || mutated!(self, WrittenEvicted);
+            if !is_clean || held.units().contains(&unit) {
+                self.copies.resident.push_back(unit);
+                continue;
+            }
+            self.pages.evict(unit);
+            frames.allow(Run::of(unit), Access::None);
+            frames.forget(unit);
+            self.counters.evicted_units += 1;
+        }
     }
 
     fn note_store(&mut self, unit: u32, store: Store, frames: &mut impl Frames) {
@@ -722,13 +778,16 @@ impl Member {
             let home = self.pages.homes().of(first);
             let (mut next, mut offset) = (flush.next, flush.offset);
             self.differences.clear();
+            self.put.clear();
             while let Some(&unit) = flush.units.get(next).filter(|unit| self.pages.homes().of(**unit) == home)
             {
                 if !self.differences.begin(unit) {
                     break;
                 }
+                let before = self.differences.record().len();
                 let rest = self.put_unit(unit, offset, frames);
                 self.differences.end();
+                self.put.push((unit, self.differences.record().len().saturating_sub(before)));
                 match rest {
                     Some(rest) => offset = rest,
                     None => (next, offset) = (next + 1, 0),
@@ -737,8 +796,11 @@ impl Member {
                     break;
                 }
             }
-            if !self.differences.is_empty() && !self.send_differences(home, port) {
-                return false;
+            if !self.differences.is_empty() {
+                if !self.send_differences(home, port) {
+                    return false;
+                }
+                self.put.iter().for_each(|(unit, bytes)| frames.note_sent(*unit, *bytes));
             }
             for &unit in &flush.units[flush.next..next] {
                 self.end_flush(unit, frames);

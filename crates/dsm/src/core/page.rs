@@ -24,6 +24,8 @@ const WRITTEN: u8 = 4;
 const NOTED: u8 = 8;
 /// Code without notes may store to a copy, so the next fault there makes a twin, wherever it is.
 const REARMED: u8 = 16;
+/// A copy that takes memory here.
+const RESIDENT: u8 = 32;
 
 /// Way in which the program stores to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +156,26 @@ impl Pages {
     pub fn drop_copy(&mut self, unit: u32) {
         assert!(!self.is_twinned(unit) && !self.is_noted(unit), "stores to unit {unit} would be lost");
         self.flags[unit as usize] &= !PRESENT;
+    }
+
+    /// A copy takes memory from now on; whether it did not before.
+    pub fn note_resident(&mut self, unit: u32) -> bool {
+        let flags = &mut self.flags[unit as usize];
+        let is_new = *flags & RESIDENT == 0 && !self.placement.is_here(unit);
+        if is_new {
+            *flags |= RESIDENT;
+        }
+        is_new
+    }
+
+    /// Whether a copy holds nothing that its home does not have.
+    pub fn is_clean(&self, unit: u32) -> bool {
+        self.flags[unit as usize] & (TWINNED | WRITTEN | NOTED | REARMED) == 0
+    }
+
+    /// A copy takes no memory any more.
+    pub fn evict(&mut self, unit: u32) {
+        self.flags[unit as usize] &= !(PRESENT | RESIDENT);
     }
 
     /// Ends the interval: its units, in the order in which they were written first.

@@ -54,11 +54,13 @@ pub(crate) enum Mutation {
     NotesKept,
     /// Code without notes stores to units that noted stores have opened.
     ForeignStoreUnnoted,
+    /// Copies with stores that have not gone home are dropped to save memory.
+    WrittenEvicted,
     /// Stores to units that have their home at a mate are in no notice: their frames are shared.
     MateUnnoticed,
 }
 
-const MUTATIONS: [Mutation; 13] = [
+const MUTATIONS: [Mutation; 14] = [
     Mutation::RecordBeforeApplied,
     Mutation::WholeWords,
     Mutation::WholeUnits,
@@ -71,6 +73,7 @@ const MUTATIONS: [Mutation; 13] = [
     Mutation::NotesForgotten,
     Mutation::NotesKept,
     Mutation::ForeignStoreUnnoted,
+    Mutation::WrittenEvicted,
     Mutation::MateUnnoticed,
 ];
 
@@ -166,6 +169,13 @@ impl Frames for Memory {
     fn drop_singles(&mut self) {
         self.singles.as_mut().map(Vec::clear);
     }
+
+    fn forget(&mut self, unit: u32) {
+        assert!(!self.placement.is_here(unit), "a home forgets unit {unit}");
+        self.copies[Memory::range(unit, 0, UNIT_BYTES)].fill(0xee);
+    }
+
+    fn note_sent(&mut self, _unit: u32, _bytes: usize) {}
 
     fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
         let range = Memory::range(unit, offset, bytes.len());
@@ -275,6 +285,9 @@ impl World {
             let placement = Placement::new(me, &places);
             let mut member = Member::new(me, placement.clone(), units, RECORD_BYTES);
             member.mutation = mutation;
+            if seed % 2 == 1 {
+                member.limit_copies(3);
+            }
             let place = member.kept().blocks().allocate(fixed_bytes as u64, "fixed");
             assert_eq!(place, Ok(0), "the heap begins behind the fixed bytes");
             let channels = (0..count).map(|_| Channel::default()).collect();
@@ -434,10 +447,18 @@ fn dsm_simulation_exercises_each_part_of_the_protocol() {
             sum.difference_records += counters.difference_records;
             sum.dropped_units += counters.dropped_units;
             sum.intervals += counters.intervals;
+            sum.evicted_units += counters.evicted_units;
         }
     }
     assert!(sum.fetched_units > sum.fetches, "no run of units was fetched at once: {sum:?}");
-    let least =
-        [sum.fetches, sum.twins, sum.noted_stores, sum.difference_records, sum.dropped_units, sum.intervals];
+    let least = [
+        sum.fetches,
+        sum.twins,
+        sum.noted_stores,
+        sum.difference_records,
+        sum.dropped_units,
+        sum.intervals,
+        sum.evicted_units,
+    ];
     assert!(least.iter().all(|count| *count > 100), "{sum:?}");
 }

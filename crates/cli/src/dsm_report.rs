@@ -1,0 +1,227 @@
+//! `tutti dsm-report`: which lines of a program with shared memory have caused traffic, from the reports that
+//! its ranks have left (`TUTTI_DSM_REPORT`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use addr2line::Loader;
+
+use crate::stdout;
+
+/// The first line of a report that is understood here.
+const HEAD: &str = "tutti-dsm-report 1";
+/// Beginning of the names of reports.
+const PREFIX: &str = "tutti-dsm.";
+/// Bytes of a page of shared memory.
+const PAGE_BYTES: u64 = 4096;
+
+/// What `tutti dsm-report` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Where the ranks have left their reports (TUTTI_DSM_REPORT)
+    #[arg(value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+    /// For scripts
+    #[arg(long)]
+    json: bool,
+}
+
+/// Costs of a line of the program, of all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+struct Costs {
+    misses: u64,
+    pages: u64,
+    stores: u64,
+    copies: u64,
+    sent_bytes: u64,
+}
+
+impl Costs {
+    fn add(&mut self, other: Costs) {
+        self.misses += other.misses;
+        self.pages += other.pages;
+        self.stores += other.stores;
+        self.copies += other.copies;
+        self.sent_bytes += other.sent_bytes;
+    }
+
+    /// Bytes that have moved for it.
+    fn bytes(&self) -> u64 {
+        self.pages * PAGE_BYTES + self.sent_bytes
+    }
+}
+
+/// An instruction as a report has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Site<'a> {
+    file: &'a str,
+    base: u64,
+    address: u64,
+    costs: Costs,
+}
+
+/// Prints the report.
+///
+/// # Errors
+/// When there is no report, or one that cannot be read; a text for the user.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let reports = read(&options.folder)?;
+    let mut lines = Lines::default();
+    for (path, text) in &reports {
+        let wrong = |line: &str| format!("{}: no line of a report: {line:?}", path.display());
+        for line in text.lines().skip(2) {
+            let site = parse(line).ok_or_else(|| wrong(line))?;
+            lines.add(&site);
+        }
+    }
+    let text = if options.json { lines.json() } else { lines.table(reports.len()) };
+    Ok(stdout::print(Some(text), ""))
+}
+
+/// The reports of a folder, by name.
+fn read(folder: &Path) -> Result<Vec<(PathBuf, String)>, String> {
+    let fail = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    let entries = std::fs::read_dir(folder).map_err(|error| fail(folder, error))?;
+    let is_report = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.strip_prefix(PREFIX).is_some_and(|rank| rank.parse::<u32>().is_ok())
+    };
+    let mut paths: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_report).collect();
+    paths.sort();
+    if paths.is_empty() {
+        return Err(format!(
+            "{} has no report ({PREFIX}0 ...): run the program with TUTTI_DSM_REPORT={}",
+            folder.display(),
+            folder.display()
+        ));
+    }
+    let with_text = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).map_err(|error| fail(&path, error))?;
+        match text.lines().next() {
+            Some(HEAD) => Ok((path, text)),
+            found => Err(format!(
+                "{} begins with {:?}, where {HEAD:?} is expected: it is of another version",
+                path.display(),
+                found.unwrap_or_default()
+            )),
+        }
+    };
+    paths.into_iter().map(with_text).collect()
+}
+
+fn parse(line: &str) -> Option<Site<'_>> {
+    let mut words = line.splitn(9, ' ');
+    if words.next()? != "site" {
+        return None;
+    }
+    let mut address = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let (base, address) = (address()?, address()?);
+    let mut count = || words.next()?.parse().ok();
+    let costs =
+        Costs { misses: count()?, pages: count()?, stores: count()?, copies: count()?, sent_bytes: count()? };
+    Some(Site { file: words.next()?, base, address, costs })
+}
+
+/// Lines of the program with their costs, and the debug lines of its files.
+#[derive(Default)]
+struct Lines {
+    costs: BTreeMap<String, Costs>,
+    files: BTreeMap<String, Option<(Loader, bool)>>,
+}
+
+impl Lines {
+    fn add(&mut self, site: &Site<'_>) {
+        let name = self.name(site);
+        self.costs.entry(name).or_default().add(site.costs);
+    }
+
+    /// "lu.c:212 daxpy", or what is known.
+    fn name(&mut self, site: &Site<'_>) -> String {
+        let open = || {
+            let is_fixed = std::fs::read(site.file).ok()?.get(16).copied()? == 2;
+            Some((Loader::new(site.file).ok()?, is_fixed))
+        };
+        let offset = site.address.wrapping_sub(site.base);
+        let short = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let unknown = format!("{}+{offset:#x}", short(site.file));
+        let Some((loader, is_fixed)) = self.files.entry(site.file.to_owned()).or_insert_with(open) else {
+            return unknown;
+        };
+        let address = if *is_fixed { site.address } else { offset };
+        let function = loader.find_symbol(address).unwrap_or_default();
+        let location = loader.find_location(address).ok().flatten();
+        match location.and_then(|location| Some((location.file?, location.line?))) {
+            Some((file, line)) => format!("{}:{line} {function}", short(file)).trim_end().to_owned(),
+            None if function.is_empty() => unknown,
+            None => format!("{function} ({unknown})"),
+        }
+    }
+
+    /// Most costly lines first.
+    fn sorted(&self) -> Vec<(&str, Costs)> {
+        let mut lines: Vec<_> = self.costs.iter().map(|(name, costs)| (name.as_str(), *costs)).collect();
+        lines.sort_by_key(|(_, costs)| std::cmp::Reverse((costs.bytes(), costs.stores)));
+        lines
+    }
+
+    fn table(&self, ranks: usize) -> String {
+        let lines = self.sorted();
+        let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(4).max(4);
+        let mut text = format!("shared memory of {ranks} ranks, by line\n");
+        let mut row = |name: &str, columns: [String; 6]| {
+            let [misses, pages, stores, copies, sent, bytes] = columns;
+            let _ = writeln!(
+                text,
+                "{name:width$} {misses:>9} {pages:>9} {stores:>9} {copies:>9} {sent:>12} {bytes:>12}"
+            );
+        };
+        row("LINE", ["MISSES", "PAGES", "STORES", "COPIES", "SENT", "BYTES"].map(str::to_owned));
+        for (name, costs) in lines {
+            let Costs { misses, pages, stores, copies, sent_bytes } = costs;
+            row(
+                name,
+                [misses, pages, stores, copies, sent_bytes, costs.bytes()].map(|count| count.to_string()),
+            );
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        let line = |(name, costs): (&str, Costs)| serde_json::json!({"line": name, "costs": costs});
+        let lines: Vec<_> = self.sorted().into_iter().map(line).collect();
+        format!("{}\n", serde_json::json!({"lines": lines}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dsm_report_reads_what_ranks_write() {
+        let site = parse("site 0x1000 0x1234 1 2 3 4 500 /a folder/lu").expect("a line");
+        let costs = Costs { misses: 1, pages: 2, stores: 3, copies: 4, sent_bytes: 500 };
+        assert_eq!(site, Site { file: "/a folder/lu", base: 0x1000, address: 0x1234, costs });
+        assert_eq!(costs.bytes(), 2 * 4096 + 500);
+        for wrong in ["", "site", "site 1 2 3", "site 0x1 0x2 1 2 3 4 x /f", "line 0x1 0x2 1 2 3 4 5 /f"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn dsm_report_adds_ranks_and_begins_with_what_costs_most() {
+        let mut lines = Lines::default();
+        for text in ["site 0x0 0x10 1 1 0 0 0 /none/a", "site 0x0 0x20 5 80 0 0 9 /none/b"] {
+            let site = parse(text).expect("a line");
+            lines.add(&site);
+            lines.add(&site);
+        }
+        let table = lines.table(2);
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert!(rows[0].starts_with("b+0x20") && rows[0].contains(" 10 "), "{table}");
+        assert!(rows[1].starts_with("a+0x10") && rows[1].ends_with(" 8192"), "{table}");
+    }
+}

@@ -1,0 +1,174 @@
+/* What programs do with shared memory besides loading and storing: each call has pages that are not here, and its
+ * result is looked at by the other process. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <tutti/parmacs.h>
+
+MAIN_ENV
+
+#define BYTES (20 * 4096)
+#define NUMBERS (BYTES / sizeof(long))
+
+struct shared {
+    LOCKDEC(names)
+    BARDEC(barrier)
+    long next;
+    long wrong;
+    char before[8192];
+    char from[BYTES];
+    char between[8192];
+    char into[BYTES];
+};
+
+static struct shared *all;
+
+static void through_write(FILE *file) {
+    if (write(fileno(file), all->from, BYTES) != BYTES || pread(fileno(file), all->into, BYTES, 0) != BYTES)
+        perror("write");
+}
+
+static void through_pwrite(FILE *file) {
+    if (pwrite(fileno(file), all->from, BYTES, 10) != BYTES || lseek(fileno(file), 10, SEEK_SET) != 10 ||
+        read(fileno(file), all->into, BYTES) != BYTES)
+        perror("pwrite");
+}
+
+static void through_pieces(FILE *file) {
+    struct iovec out[2] = {{all->from, 5000}, {all->from + 5000, BYTES - 5000}};
+    struct iovec in[2] = {{all->into, 9000}, {all->into + 9000, BYTES - 9000}};
+    if (writev(fileno(file), out, 2) != BYTES || lseek(fileno(file), 0, SEEK_SET) != 0 ||
+        readv(fileno(file), in, 2) != BYTES)
+        perror("writev");
+}
+
+static void through_stream(FILE *file) {
+    if (fwrite(all->from, 1, BYTES, file) != BYTES)
+        perror("fwrite");
+    rewind(file);
+    if (fread(all->into, 1, BYTES, file) != BYTES)
+        perror("fread");
+}
+
+static void through_socket(FILE *file) {
+    int ends[2];
+    (void)file;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || send(ends[0], all->from, BYTES, 0) != BYTES ||
+        recv(ends[1], all->into, BYTES, MSG_WAITALL) != BYTES)
+        perror("send");
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void through_memcpy(FILE *file) {
+    (void)file;
+    memcpy(all->into, all->from, BYTES);
+}
+
+static void through_text(FILE *file) {
+    /* Letters without an end, but for the last byte. */
+    char last = all->from[BYTES - 1];
+    all->from[BYTES - 1] = 0;
+    fprintf(file, "%s", all->from);
+    fputc(last, file);
+    all->from[BYTES - 1] = last;
+    rewind(file);
+    for (long at = 0; at < BYTES; at += 1000) {
+        char line[1001];
+        size_t count = fread(line, 1, at + 1000 > BYTES ? BYTES - at : 1000, file);
+        snprintf(all->into + at, count, "%.*s", (int)count - 1, line);
+        all->into[at + count - 1] = line[count - 1];
+    }
+}
+
+static void through_getline(FILE *file) {
+    char *line = NULL;
+    size_t room = 0;
+    fwrite(all->from, 1, BYTES, file);
+    fputc('\n', file);
+    rewind(file);
+    if (getline(&line, &room, file) != BYTES + 1)
+        perror("getline");
+    memcpy(all->into, line, BYTES);
+    free(line);
+}
+
+static void with_locked_memory(FILE *file) {
+    /* The kernel may refuse it (pages that are not here); shared memory stays right. */
+    (void)mlock(all->into, BYTES);
+    through_memcpy(file);
+    (void)munlock(all->into, BYTES);
+}
+
+static void with_a_child(FILE *file) {
+    pid_t child = fork();
+    int status = 0;
+    if (child == 0)
+        _exit(7);
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
+        all->wrong++;
+    through_memcpy(file);
+}
+
+static int compare(const void *one, const void *other) {
+    long a = *(const long *)one, b = *(const long *)other;
+    return (a > b) - (a < b);
+}
+
+static void (*const ways[])(FILE *) = {
+    through_write,  through_pwrite,  through_pieces,     through_stream, through_socket,
+    through_memcpy, through_text,    through_getline,    with_locked_memory, with_a_child,
+};
+
+static void check(int is_right, const char *what, int which) {
+    if (!is_right) {
+        printf("calls: %s %d is wrong\n", what, which);
+        all->wrong++;
+    }
+}
+
+static void run(void) {
+    long me;
+    int count = sizeof ways / sizeof *ways;
+    LOCK(all->names);
+    me = all->next++;
+    UNLOCK(all->names);
+    for (int round = 0; round <= count; round++) {
+        if (me == 0)
+            for (long at = 0; at < BYTES; at++)
+                all->from[at] = 'a' + (at * 7 + round * 3 + at / 4096) % 26;
+        BARRIER(all->barrier, 2);
+        if (me == 1 && round < count) {
+            FILE *file = tmpfile();
+            ways[round](file);
+            fclose(file);
+        } else if (me == 1) {
+            memcpy(all->into, all->from, BYTES);
+            qsort(all->into, NUMBERS, sizeof(long), compare);
+        }
+        BARRIER(all->barrier, 2);
+        if (me == 0 && round < count)
+            check(memcmp(all->from, all->into, BYTES) == 0, "way", round);
+        else if (me == 0)
+            for (long at = 1; at < (long)NUMBERS; at++)
+                check(compare(all->into + (at - 1) * sizeof(long), all->into + at * sizeof(long)) <= 0, "number",
+                      (int)at);
+        BARRIER(all->barrier, 2);
+    }
+}
+
+int main(void) {
+    all = G_MALLOC(sizeof *all);
+    all->next = all->wrong = 0;
+    LOCKINIT(all->names);
+    BARINIT(all->barrier, 2);
+    CREATE(run, 2);
+    WAIT_FOR_END(2);
+    printf("calls: %ld wrong\n", all->wrong);
+    MAIN_END;
+}
