@@ -36,7 +36,17 @@ fn compile(source: &str, options: &[&str], folder: &Path) -> PathBuf {
 /// Counts of all ranks of a run on a node for each rank, and its result.
 #[track_caller]
 fn counted(compiled: &Path, ranks: u32, arguments: &[&str]) -> (Ran, Vec<serde_json::Value>) {
-    let mut command = program("mpiexec");
+    counted_by(program("mpiexec"), compiled, ranks, arguments)
+}
+
+/// The same with an environment.
+#[track_caller]
+fn counted_by(
+    mut command: Command,
+    compiled: &Path,
+    ranks: u32,
+    arguments: &[&str],
+) -> (Ran, Vec<serde_json::Value>) {
     command.args(["-n", &ranks.to_string(), "--virtual-nodes", &ranks.to_string()]);
     let ran = run(command.env("TUTTI_STATS", "json").arg(compiled).args(arguments), LIMIT).expect_success();
     let lines = ran.stderr.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
@@ -209,6 +219,31 @@ fn rcop_gathers_stores_through_an_index() {
     let lists = passes * u64::from(ranks) * 3 * radix;
     assert!((stores..stores + lists + 64).contains(&plain), "{plain} notes, {stores} stores");
     assert!((runs - 64..runs + 128).contains(&gathered), "{gathered} notes, {runs} runs of a digit");
+}
+
+// Paper: C22
+#[test]
+fn rcop_notes_leave_one_by_one_where_they_are_not_combined() {
+    if !has_plugin() {
+        return;
+    }
+    let scratch = Scratch::new("rcop-singles");
+    let arguments = ["-n160", "-b16", "-p2"];
+    let compiled = compile("examples/shared/lu.c.in", &["--dsm=adsm", "--rcop=none"], scratch.path());
+    let expected = digest(launch(&compiled, 2, 2, &arguments));
+    let [combined, singles] = ["on", "off"].map(|switch| {
+        let mut command = program("mpiexec");
+        command.env("TUTTI_DSM_COMBINE", switch);
+        let (ran, counts) = counted_by(command, &compiled, 2, &arguments);
+        assert_eq!(digest(ran), expected, "combined: {switch}");
+        pages_stored_are_those_noted(&counts, switch);
+        [sum(&counts, "difference_records"), sum(&counts, "notes")]
+    });
+    // About half of the stores are to the other's memory.
+    let [records, notes] = singles;
+    assert_eq!(notes, combined[1]);
+    assert!((notes / 4..notes).contains(&records), "{records} records of {notes} notes");
+    assert!(combined[0] < records / 100, "{combined:?}, {records} one by one");
 }
 
 /// Stores that code without notes does, through the run time's net.
