@@ -1,0 +1,76 @@
+use super::*;
+use tutti_testkit::random::{Random, seed};
+
+fn place(path: &str) -> Place {
+    Place { export: 3, path: path.as_bytes().to_vec() }
+}
+
+fn samples() -> Vec<Request> {
+    let lock = Lock { kind: libc::F_WRLCK, begin: 5, bytes: 7 };
+    let change = Change { size: Some(9), modified: Some((-1, 5)), ..Change::default() };
+    vec![
+        Request::Hello { key: [9; 16], session: 3 },
+        Request::Stat { target: Target::Place(place("a/b")), follow: true },
+        Request::Open { place: place(""), flags: 2, mode: 0o644, follow: false },
+        Request::Read { handle: 1, offset: 2, bytes: 3 },
+        Request::Write { handle: 1, offset: 2, data: b"abc".to_vec() },
+        Request::Set { target: Target::Handle(4), change },
+        Request::Sync { handle: 8 },
+        Request::Close { handle: 8 },
+        Request::SetLock { handle: 8, lock },
+        Request::GetLock { handle: 8, lock },
+        Request::Allocate { handle: 1, mode: 0, offset: 3, bytes: 9 },
+        Request::List { handle: 1, index: 7 },
+        Request::ReadLink { place: place("l") },
+        Request::Symlink { place: place("l"), to: b"../x".to_vec() },
+        Request::MakeDirectory { place: place("d"), mode: 0o700 },
+        Request::Remove { place: place("d"), is_directory: true },
+        Request::Rename { from: place("a"), to: place("b"), flags: 1 },
+        Request::Link { from: place("a"), to: place("b") },
+        Request::Room { place: place("") },
+        Request::Access { place: place("x"), mask: 4 },
+    ]
+}
+
+#[test]
+fn frames_of_all_requests_are_read_as_they_were_written() {
+    for request in samples() {
+        let bytes = request.encode();
+        assert_eq!(bytes.len() - 4, u32::from_le_bytes(bytes[..4].try_into().expect("four")) as usize);
+        assert_eq!(Request::decode(&bytes[4..]), Ok(request));
+    }
+}
+
+#[test]
+fn frames_with_absolute_paths_zero_bytes_or_a_tail_are_refused() {
+    let wrong = [
+        Request::ReadLink { place: place("/etc/passwd") }.encode(),
+        Request::ReadLink { place: place("a\0b") }.encode(),
+        [Request::Sync { handle: 1 }.encode(), vec![0]].concat(),
+        Request::Write { handle: 1, offset: 0, data: vec![0; DATA_MAX + 1] }.encode(),
+    ];
+    for bytes in wrong {
+        assert_eq!(Request::decode(&bytes[4..]), Err(NoFrame));
+    }
+}
+
+/// Any bytes give a request or none; what is one is written as it was read.
+#[test]
+fn frames_parser_takes_any_bytes() {
+    let mut random = Random::new(seed());
+    let samples = samples();
+    for _ in 0..200_000 {
+        let mut bytes = samples[random.below(samples.len() as u64) as usize].encode()[4..].to_vec();
+        for _ in 0..random.below(4) {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] = random.below(256) as u8;
+        }
+        bytes.truncate(random.below(bytes.len() as u64 + 8) as usize);
+        if let Ok(request) = Request::decode(&bytes) {
+            assert_eq!(request.encode()[4..], bytes[..]);
+        }
+        let _ = Welcome::decode(Reader::new(&bytes));
+        let _ = Entry::decode_list(Reader::new(&bytes));
+        let _ = Room::decode(Reader::new(&bytes));
+    }
+}

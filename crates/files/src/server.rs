@@ -1,0 +1,202 @@
+//! The server: a thread for each connection, which answers one request after the other.
+//!
+//! | part | subject |
+//! |---|---|
+//! | this one | connections, the key, sessions |
+//! | [`folders`] | the exported folders: what lies below them, and nothing else |
+//! | [`files`] | open files of a session |
+//!
+//! A connection that shows no key within [`KEY_MAX`] is closed; so many may be without one at a time. Files of a
+//! session are closed with its last connection, and its locks with them. Bounds: [`CONNECTIONS_MAX`],
+//! [`FILES_MAX`].
+
+mod files;
+mod folders;
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use crate::frames::{FRAME_MAX, Request, Secret, Welcome, Writer};
+use crate::origin::is_same;
+pub(crate) use files::opened_of;
+use files::Session;
+use folders::Folders;
+
+/// Who comes shows the key within this time.
+const KEY_MAX: Duration = Duration::from_secs(5);
+/// Connections that have shown none.
+const VISITORS_MAX: usize = 64;
+/// Connections.
+const CONNECTIONS_MAX: usize = 4096;
+/// Open files of all sessions.
+pub const FILES_MAX: usize = 1024;
+/// Bytes of a frame from one who has not shown the key.
+const HELLO_MAX: usize = 64;
+
+/// A folder that is to be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Nothing in it may be changed.
+    pub is_read_only: bool,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub struct Server {
+    key: Secret,
+    proof: Secret,
+    folders: Folders,
+    sessions: Mutex<HashMap<u64, Weak<Session>>>,
+    next: AtomicU64,
+    open: Arc<AtomicUsize>,
+    visitors: AtomicUsize,
+    connections: AtomicUsize,
+}
+
+impl Server {
+    /// Serves these folders to who shows this key.
+    ///
+    /// # Errors
+    /// When a folder cannot be opened; it is named.
+    pub fn new(key: Secret, proof: Secret, folders: &[Folder]) -> Result<Self, String> {
+        Ok(Server {
+            key,
+            proof,
+            folders: Folders::open(folders)?,
+            sessions: Mutex::default(),
+            next: AtomicU64::new(1),
+            open: Arc::default(),
+            visitors: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
+        })
+    }
+
+    /// Takes connections until the listener fails.
+    pub fn run(self: Arc<Self>, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // No descriptor or memory now: not again and again without a pause.
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            let is_full = self.visitors.load(Ordering::Relaxed) >= VISITORS_MAX
+                || self.connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX;
+            if is_full || settle(&stream).is_err() {
+                continue;
+            }
+            self.visitors.fetch_add(1, Ordering::Relaxed);
+            let server = self.clone();
+            let began = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
+                let session = server.welcome(&stream);
+                server.visitors.fetch_sub(1, Ordering::Relaxed);
+                if let Ok(session) = session {
+                    server.connections.fetch_add(1, Ordering::Relaxed);
+                    let _ = server.serve(&stream, &session);
+                    server.connections.fetch_sub(1, Ordering::Relaxed);
+                }
+            });
+            if began.is_err() {
+                self.visitors.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Who shows the key gets a session.
+    fn welcome(&self, stream: &TcpStream) -> io::Result<Arc<Session>> {
+        stream.set_read_timeout(Some(KEY_MAX))?;
+        let wrong = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let frame = read_frame(stream, HELLO_MAX)?.ok_or_else(wrong)?;
+        let Ok(Request::Hello { key, session }) = Request::decode(&frame) else { return Err(wrong()) };
+        if !is_same(&key, &self.key) {
+            return Err(wrong());
+        }
+        stream.set_read_timeout(None)?;
+        let session = self.session(session).ok_or_else(wrong)?;
+        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let welcome = Welcome {
+            proof: self.proof,
+            session: session.number,
+            boot: boot.trim_ascii().to_vec(),
+            exports: self.folders.exports(),
+        };
+        let mut writing = stream;
+        writing.write_all(&welcome.encode())?;
+        Ok(session)
+    }
+
+    /// The session of that number, or a new one.
+    fn session(&self, number: u64) -> Option<Arc<Session>> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, session| session.strong_count() > 0);
+        if number != 0 {
+            return sessions.get(&number)?.upgrade();
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let session = Arc::new(Session::new(number, self.open.clone()));
+        sessions.insert(number, Arc::downgrade(&session));
+        Some(session)
+    }
+
+    fn serve(&self, mut stream: &TcpStream, session: &Session) -> io::Result<()> {
+        while let Some(frame) = read_frame(stream, FRAME_MAX)? {
+            let request = Request::decode(&frame).map_err(io::Error::other)?;
+            let answer = match self.answer(session, request) {
+                Ok(answer) => answer,
+                Err(error) => Writer::answer(error.raw_os_error().unwrap_or(libc::EIO) as u32).finish(),
+            };
+            stream.write_all(&answer)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, session: &Session, request: Request) -> io::Result<Vec<u8>> {
+        match request {
+            Request::Hello { .. } => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+            Request::Open { place, flags, mode, follow } => {
+                session.open(&self.folders, &place, flags, mode, follow)
+            }
+            request => match session.answer(&request)? {
+                Some(answer) => Ok(answer),
+                None => self.folders.answer(&request),
+            },
+        }
+    }
+}
+
+/// One frame without its length; none: the other side has ended between two.
+pub(crate) fn read_frame(mut stream: &TcpStream, most: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut length = [0; 4];
+    match stream.read_exact(&mut length) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    let length = u32::from_le_bytes(length) as usize;
+    if length > most {
+        return Err(io::Error::other("a frame is too long"));
+    }
+    let mut frame = vec![0; length];
+    stream.read_exact(&mut frame)?;
+    Ok(Some(frame))
+}
+
+/// Small requests leave at once; a machine that is lost is known within 15 s.
+pub(crate) fn settle(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(2))?;
+    sockopt::set_tcp_keepcnt(stream, 5)?;
+    sockopt::set_tcp_user_timeout(stream, 15_000)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::client::{CallError, Connection};
+use crate::frames::{Change, Lock, Place, Target};
+use crate::origin::Origin;
+use tutti_testkit::Scratch;
+
+struct Served {
+    folder: Scratch,
+    origin: Origin,
+}
+
+fn serve(name: &str) -> Served {
+    let folder = Scratch::new(name);
+    let inside = folder.path().join("inside");
+    fs::create_dir_all(inside.join("deep")).expect("a folder");
+    fs::create_dir(folder.path().join("fixed")).expect("a folder");
+    fs::write(folder.path().join("secret"), "not for them").expect("a file");
+    fs::write(inside.join("data"), "0123456789").expect("a file");
+    fs::write(folder.path().join("fixed/table"), "table").expect("a file");
+    for (to, link) in [("../secret", "out"), ("/etc/passwd", "away"), ("data", "near"), ("deep/../data", "far")] {
+        std::os::unix::fs::symlink(to, inside.join(link)).expect("a link");
+    }
+    let (key, proof) = ([1; 16], [2; 16]);
+    let export = |path: &str, is_read_only| Folder { path: folder.path().join(path), is_read_only };
+    let server = Server::new(key, proof, &[export("inside", false), export("fixed", true)]).expect("a server");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || Arc::new(server).run(&listener));
+    let origin = Origin { key, proof, address, directory: inside };
+    Served { folder, origin }
+}
+
+fn at(path: &str) -> Place {
+    Place { export: 0, path: path.into() }
+}
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, CallError>) -> i32 {
+    match result {
+        Err(CallError::Refused(errno)) => errno,
+        other => panic!("expected a refusal, found {other:?}"),
+    }
+}
+
+#[test]
+fn server_reads_writes_and_lists_what_is_below_its_folder() {
+    let served = serve("origin-files");
+    let mut client = Connection::open(&served.origin, 0).expect("a connection");
+    let (handle, attributes) = client.open_file(at("near"), libc::O_RDWR as u32, 0, true).expect("it opens");
+    assert_eq!(attributes.size, 10);
+    assert_eq!(client.read(handle, 7, 100).expect("it reads").1, b"789");
+    assert_eq!(client.write(handle, 10, b"abc").expect("it writes"), 3);
+    let path = served.folder.path().join("inside");
+    assert_eq!(fs::read(path.join("data")).expect("a file"), b"0123456789abc");
+    let change = Change { size: Some(2), ..Change::default() };
+    client.call(&Request::Set { target: Target::Handle(handle), change }).expect("it is cut");
+    assert_eq!(client.stat(Target::Place(at("data")), false).expect("it is there").size, 2);
+    client.call(&Request::MakeDirectory { place: at("deep/new"), mode: 0o755 }).expect("a folder");
+    client.call(&Request::Rename { from: at("data"), to: at("deep/new/d"), flags: 0 }).expect("renamed");
+    assert!(path.join("deep/new/d").exists());
+    let flags = (libc::O_RDONLY | libc::O_DIRECTORY) as u32;
+    let (folder, _) = client.open_file(at("deep"), flags, 0, true).expect("a folder");
+    let names: Vec<_> = client.list(folder, 0).expect("a list").into_iter().map(|entry| entry.name).collect();
+    assert!(names.contains(&b"new".to_vec()) && names.len() == 3, "{names:?}");
+    assert_eq!(refusal(client.call(&Request::Remove { place: at("deep/new"), is_directory: true })), libc::ENOTEMPTY);
+    client.call(&Request::Remove { place: at("deep/new/d"), is_directory: false }).expect("removed");
+    client.call(&Request::Close { handle }).expect("closed");
+    assert_eq!(refusal(client.read(handle, 0, 1)), libc::EBADF);
+}
+
+#[test]
+fn server_refuses_what_leads_out_of_its_folder() {
+    let served = serve("origin-out");
+    let mut client = Connection::open(&served.origin, 0).expect("a connection");
+    for path in ["out", "away", "../secret", "deep/../../secret"] {
+        assert_eq!(refusal(client.open_file(at(path), 0, 0, true)), libc::EXDEV, "{path}");
+        assert_eq!(refusal(client.stat(Target::Place(at(path)), true)), libc::EXDEV, "{path}");
+    }
+    assert_eq!(refusal(client.read_link(at("out"))), libc::EXDEV);
+    assert_eq!(refusal(client.read_link(at("away"))), libc::EXDEV);
+    assert_eq!(client.read_link(at("far")).expect("it stays inside"), b"deep/../data");
+    let (from, to) = (at("data"), at("../stolen"));
+    assert_eq!(refusal(client.call(&Request::Rename { from, to, flags: 0 })), libc::EXDEV);
+    let fixed = |path: &str| Place { export: 1, path: path.into() };
+    assert!(client.open_file(fixed("table"), 0, 0, true).is_ok());
+    assert_eq!(refusal(client.open_file(fixed("table"), libc::O_WRONLY as u32, 0, true)), libc::EROFS);
+    let remove = Request::Remove { place: fixed("table"), is_directory: false };
+    assert_eq!(refusal(client.call(&remove)), libc::EROFS);
+    assert_eq!(refusal(client.open_file(Place { export: 7, path: vec![] }, 0, 0, true)), libc::ENOENT);
+    assert_eq!(client.place(Path::new("/"), b"/etc/passwd"), None);
+}
+
+#[test]
+fn server_lets_nobody_in_without_the_key_and_ends_who_sends_no_frames() {
+    let served = serve("origin-key");
+    let stranger = Origin { key: [9; 16], ..served.origin.clone() };
+    assert!(Connection::open(&stranger, 0).is_err());
+    let other = Origin { proof: [9; 16], ..served.origin.clone() };
+    assert!(Connection::open(&other, 0).is_err());
+    let mut stream = TcpStream::connect(served.origin.address).expect("a connection");
+    stream.write_all(&[255; 4096]).expect("it is sent");
+    let mut rest = Vec::new();
+    // An end or a reset: either way it is over.
+    let _ = stream.read_to_end(&mut rest);
+    assert!(rest.is_empty());
+    assert!(Connection::open(&served.origin, 0).is_ok());
+}
+
+#[test]
+fn server_frees_files_and_locks_with_the_last_connection_of_a_session() {
+    let served = serve("origin-locks");
+    let lock = Lock { kind: libc::F_WRLCK, begin: 0, bytes: 5 };
+    let open = |client: &mut Connection| client.open_file(at("data"), libc::O_RDWR as u32, 0, true).expect("open").0;
+    let mut one = Connection::open(&served.origin, 0).expect("a connection");
+    let file = open(&mut one);
+    one.set_lock(file, lock).expect("a lock");
+    let second = Connection::open(&served.origin, one.welcome().session).expect("a second connection");
+    let mut other = Connection::open(&served.origin, 0).expect("another");
+    let theirs = open(&mut other);
+    assert_eq!(refusal(other.set_lock(theirs, lock)), libc::EAGAIN);
+    assert_eq!(other.get_lock(theirs, lock).expect("an answer").kind, libc::F_WRLCK);
+    drop(one);
+    assert_eq!(refusal(other.set_lock(theirs, lock)), libc::EAGAIN);
+    drop(second);
+    tutti_testkit::await_that("the lock is free", || other.set_lock(theirs, lock).is_ok());
+}
