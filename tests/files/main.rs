@@ -273,3 +273,20 @@ fn file_lock_that_a_suspended_rank_keeps_is_said() {
                 who wants the same range waits until the job is resumed\n";
     assert_eq!(said, line);
 }
+
+/// Every rank reaches the files by the server, on one node and on two; without `--files` one line says so.
+#[test]
+fn origin_mpiexec_serves_files_by_calls() {
+    let scratch = Scratch::new("files-origin");
+    let compiled = compile("tests/machines/programs/origin.c", scratch.path());
+    std::fs::write(scratch.path().join("input.txt"), "hello\n").expect("a file");
+    std::os::unix::fs::symlink("/etc/hostname", scratch.path().join("out")).expect("a link");
+    for words in [&["-n", "2"][..], &["--virtual-nodes", "2", "-n", "4"]] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.current_dir(scratch.path()).args(words).arg("--files").arg(&compiled);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert_eq!(ran.stdout, "files of the origin are right\n", "{ran}");
+    }
+    let ran = run(program("mpiexec").current_dir(scratch.path()).args(["-n", "1"]).arg(&compiled), LIMIT);
+    assert!(ran.stderr.contains("wrong: the input opens"), "{ran}");
+}

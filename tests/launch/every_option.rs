@@ -50,6 +50,14 @@ const FATES: &[(&str, [Fate; 3])] = &[
         ],
     ),
     ("wdir", with_submit("working_directory_is_the_callers_or_given", PROGRAM)),
+    (
+        "files",
+        [
+            Done("origin_mpiexec_serves_files_by_calls"),
+            Done("origin_files_are_there_for_a_program_on_machines_without_them"),
+            Done("origin_files_of_a_submitted_job_are_served_until_it_is_over"),
+        ],
+    ),
     ("path", with_submit("search_path_is_searched_before_path", PROGRAM)),
     ("own-mpi", with_submit("mpich_program_runs_on_a_cluster", PROGRAM)),
     ("initial-errhandler", all(Done("mpiexec_sets_the_initial_error_handler"))),

@@ -7,6 +7,7 @@
 mod cluster;
 mod memory;
 mod messages;
+mod origin;
 mod processes;
 mod regions;
 mod shared;

@@ -14,7 +14,7 @@ use tutti_native::region::{self, Taker};
 use tutti_native::signal::{self, Handler};
 use tutti_native::status::{INVALID, OK};
 use tutti_native::termination::{self, Function};
-use tutti_native::{board, phases, published, wait};
+use tutti_native::{board, origin, phases, published, wait};
 
 /// See `tutti_board.h`.
 #[unsafe(no_mangle)]
@@ -523,4 +523,77 @@ pub unsafe extern "C" fn tutti_stamps_stop(into: *mut stamps::Stamp, room: usize
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_stamp(mark: u32) -> c_int {
     stamps::mark(mark)
+}
+
+/// Gives a result, or says in `errno` what the origin has said.
+fn of_origin<T: From<c_int>>(result: Result<T, origin::Failed>) -> T {
+    result.unwrap_or_else(|(status, errno)| {
+        // SAFETY: the place is this thread's own.
+        unsafe { *libc::__errno_location() = errno };
+        T::from(status)
+    })
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_origin_open(name: *const c_char, flags: c_int, mode: c_int) -> c_int {
+    if name.is_null() {
+        return INVALID;
+    }
+    // SAFETY: as the user's.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    of_origin(origin::open(name, flags, mode as u32))
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_origin_read(file: c_int, data: *mut u8, bytes: usize, offset: i64) -> i64 {
+    if data.is_null() && bytes > 0 {
+        return INVALID.into();
+    }
+    // SAFETY: as the user's.
+    let data = unsafe { memory_mut(data, bytes) };
+    of_origin(origin::read(file, data, offset))
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_origin_write(file: c_int, data: *const u8, bytes: usize, offset: i64) -> i64 {
+    if data.is_null() && bytes > 0 {
+        return INVALID.into();
+    }
+    let data = if bytes == 0 { NonNull::<u8>::dangling().as_ptr().cast_const() } else { data };
+    // SAFETY: as the user's.
+    let data = unsafe { core::slice::from_raw_parts(data, bytes) };
+    of_origin(origin::write(file, data, offset))
+}
+
+/// # Safety
+/// `data` leads to so many bytes, which nobody else uses.
+unsafe fn memory_mut<'a>(data: *mut u8, bytes: usize) -> &'a mut [u8] {
+    let data = if bytes == 0 { NonNull::dangling().as_ptr() } else { data };
+    // SAFETY: our contract; no bytes have no place.
+    unsafe { core::slice::from_raw_parts_mut(data, bytes) }
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_origin_stat(name: *const c_char, status: *mut origin::Status) -> c_int {
+    if name.is_null() || status.is_null() {
+        return INVALID;
+    }
+    // SAFETY: as the user's.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let found = origin::stat(name).map(|found| {
+        // SAFETY: as the user's.
+        unsafe { status.write(found) };
+        OK
+    });
+    of_origin(found)
+}
+
+/// See `tutti.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_origin_close(file: c_int) -> c_int {
+    of_origin(origin::close(file).map(|()| OK))
 }

@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 
 use rustix::fs::Mode;
-use tutti_protocol::wire::Job;
+use tutti_protocol::variables;
+use tutti_protocol::wire::{Job, Text};
 
 use crate::nodes::Wanted;
 
@@ -25,7 +26,8 @@ pub fn submission(
         std::env::current_dir().map_err(|error| format!("cannot name the working directory: {error}"))?;
     let umask = rustix::process::umask(Mode::empty());
     rustix::process::umask(umask);
-    let text = |text: OsString| text.into();
+    let text = |text: OsString| -> Text { text.into() };
+    let origin = origin_of(job);
     Ok(Submit {
         job: job.clone(),
         nodes: nodes.nodes,
@@ -34,7 +36,11 @@ pub fn submission(
         terms,
         batch: batch.clone(),
         output: None,
-        environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
+        environment: std::env::vars_os()
+            .map(|(name, value)| (text(name), text(value)))
+            .filter(|(name, _)| origin.is_none() || name.as_bytes() != variables::ORIGIN.as_bytes())
+            .chain(origin.clone())
+            .collect(),
         directory: text(directory.into_os_string()),
         umask: umask.as_raw_mode(),
         // These the daemon knows from the kernel.
@@ -43,4 +49,10 @@ pub fn submission(
         key: 0,
         script: Script::default(),
     })
+}
+
+/// Where the files of its origin are served, for the starters: as its first program is told.
+fn origin_of(job: &Job) -> Option<(Text, Text)> {
+    let variables = job.programs.first()?.variables.iter();
+    variables.rev().find(|(name, _)| name.as_bytes() == variables::ORIGIN.as_bytes()).cloned()
 }

@@ -416,7 +416,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
 }
 
 fn submit(arguments: &[OsString]) -> ExitCode {
-    let (submission, in_json) = match front::submission(arguments) {
+    let front::Submission { submit, in_json, origin } = match front::submission(arguments) {
         Ok(submission) => submission,
         Err(status) => return status,
     };
@@ -424,7 +424,11 @@ fn submit(arguments: &[OsString]) -> ExitCode {
         print_line(format_args!("tutti submit: {text}"));
         return ExitCode::FAILURE;
     }
-    match cluster::request(&Request::Submit(Box::new(submission))) {
+    let answer = cluster::request(&Request::Submit(Box::new(submit)));
+    if let (Ok((Answer::Job(job), _)), Some(origin)) = (&answer, &origin) {
+        origin.follow(*job);
+    }
+    match answer {
         Ok((Answer::Job(job), _)) if in_json => {
             stdout::print(Some(format!("{}\n", json!({ "job": job }))), "")
         }

@@ -36,6 +36,7 @@ use crate::description::{self, Described};
 use crate::link::{self, Link};
 use crate::nodes::{Nodes, Wanted};
 use crate::options::{self, Launcher, OptionError, Options, Request, USAGE};
+use crate::origin::{self, OriginServer};
 use crate::output;
 use crate::script::Head;
 use crate::stdio::Stdio;
@@ -63,6 +64,9 @@ use watch::Watch;
 pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     if arguments.first().is_some_and(|first| first == "--adopt-singleton") {
         return adopt(name, &arguments[1..]);
+    }
+    if arguments.first().is_some_and(|first| first == origin::WORD) {
+        return origin::run();
     }
     let launcher = match name {
         "tutti run" => Launcher::Run,
@@ -109,6 +113,10 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
                 options.timeout = Some(options.timeout.map_or(limit, |timeout| timeout.min(limit)));
             }
             report_cores(name, &options, &described);
+            let origin = match OriginServer::start(&options.beside.files, &mut described.job) {
+                Ok(origin) => origin,
+                Err(text) => return refuse(name, &text, 1),
+            };
             match Front::start(name, options, described.job.id, described.job.ranks(), || {
                 link::start_all(&described)
             }) {
@@ -119,6 +127,7 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
                             Enrolment::new(&described.job, nodes, described.terms, &described.batch.name)
                         })
                         .flatten();
+                    front.origin = origin;
                     front.judge = is_local.then(|| StallJudge::new(&described.job, nodes)).flatten();
                     ExitCode::from(front.run())
                 }
@@ -189,11 +198,21 @@ pub fn attach(job: JobId) -> ExitCode {
     }
 }
 
-/// Parses and checks the command line of `tutti submit`; whether its answer is to be JSON.
+/// What `tutti submit` is to do.
+pub struct Submission {
+    /// The job.
+    pub submit: cluster::Submit,
+    /// The answer is to be JSON.
+    pub in_json: bool,
+    /// Serves its files.
+    pub origin: Option<OriginServer>,
+}
+
+/// Parses and checks the command line of `tutti submit`.
 ///
 /// # Errors
 /// When it is wrong; the error is printed, this is the exit status.
-pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), ExitCode> {
+pub fn submission(arguments: &[OsString]) -> Result<Submission, ExitCode> {
     let name = "tutti submit";
     let parsed = options::parse_as(arguments, Launcher::Submit);
     let parsed =
@@ -214,6 +233,8 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     report_script(name, &options, &head);
     let described = description::describe(&options).map_err(|(text, status)| refuse(name, &text, status))?;
     let mut job = described.job;
+    let origin =
+        OriginServer::start(&options.beside.files, &mut job).map_err(|text| refuse(name, &text, 1))?;
     // There is no front end that would do it.
     job.label = options.output.label;
     job.terminal = None;
@@ -226,7 +247,11 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     let output = output::wanted(&options).map_err(|text| refuse(name, &text, 1))?;
     let (batch, script) = (described.batch, Script { is_script: head.is_script, ..described.script });
     cluster::submission(&job, &nodes, described.per_node, options.terms, &batch)
-        .map(|submit| (cluster::Submit { output, script, ..submit }, options.json))
+        .map(|submit| Submission {
+            submit: cluster::Submit { output, script, ..submit },
+            in_json: options.beside.json,
+            origin,
+        })
         .map_err(|text| refuse(name, &text, 1))
 }
 
@@ -389,6 +414,8 @@ struct Front {
     options: Options,
     /// By node.
     links: Vec<Link>,
+    /// Serves the job's files.
+    origin: Option<OriginServer>,
     /// Counts of the ranks of nodes that have left so far, if the user wants to know.
     counted: Option<Counted>,
     /// The switch between the nodes' namespaces works as long as we hold it.
@@ -499,6 +526,7 @@ impl Front {
             signals,
             input_open,
             floor: Floor::default(),
+            origin: None,
             counted: None,
             end: End::Open,
             ender: None,

@@ -20,6 +20,7 @@ mod link;
 mod manual;
 mod nodes;
 mod options;
+mod origin;
 mod output;
 mod page;
 mod program;

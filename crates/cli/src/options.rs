@@ -65,8 +65,8 @@ pub struct Options {
     pub terms: Terms,
     /// Its name, its time and what it waits for.
     pub batch: Batch,
-    /// The answer is for scripts.
-    pub json: bool,
+    /// What the command does beside starting the job.
+    pub beside: Beside,
     /// Where its output goes.
     pub output: OutputOptions,
     /// Which ranks get stdin.
@@ -90,6 +90,15 @@ pub struct VirtualNodes {
     pub namespaces: Option<u32>,
     /// MTU of each one's cable; the last holds for the rest, none: the kernel's choice.
     pub mtus: Vec<u32>,
+}
+
+/// What the command does beside starting the job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Beside {
+    /// It answers in JSON.
+    pub json: bool,
+    /// It serves these folders to the job's nodes; an empty name: the working directory.
+    pub files: Vec<OsString>,
 }
 
 /// Where the output of a job goes.
@@ -296,7 +305,7 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
         no_oversubscribe: false,
         terms: Terms::default(),
         batch: Batch::default(),
-        json: false,
+        beside: Beside::default(),
         output: OutputOptions::default(),
         input: Input::Rank(0),
         pty: false,
@@ -455,7 +464,7 @@ fn find(word: &OsStr) -> Result<Option<Found>, OptionError> {
         |name: &[u8]| OPTIONS.iter().find(|option| option.names.iter().any(|known| known.as_bytes() == name));
     let written = String::from_utf8_lossy(&bytes[..bytes.len() - text.len() + name.len()]).into_owned();
     if let Some(option) = named(name)
-        && (value.is_none() || !option.values.is_empty() || option.key == Key::Phases)
+        && (value.is_none() || !option.values.is_empty() || matches!(option.key, Key::Phases | Key::Files))
     {
         return Ok(Some(Found { option, written, values: value.into_iter().collect() }));
     }
@@ -663,7 +672,8 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             options.batch.set_array(InArray::Whole(array));
         }
         Key::Hold => options.batch.rules_mut().held = true,
-        Key::Json => options.json = true,
+        Key::Files => options.beside.files.push(values.first().cloned().unwrap_or_default()),
+        Key::Json => options.beside.json = true,
         Key::Pty => options.pty = true,
         Key::DetachOnHangup => options.detach_on_hangup = true,
         Key::Quiet => options.remarks.quiet = true,

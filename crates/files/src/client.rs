@@ -30,7 +30,7 @@ impl From<CallError> for io::Error {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Refused(errno) => io::Error::from_raw_os_error(errno),
-            gone => io::Error::new(io::ErrorKind::NotConnected, gone.to_string()),
+            CallError::Gone(_) => io::Error::from_raw_os_error(libc::ENOTCONN),
         }
     }
 }
@@ -57,7 +57,7 @@ impl Connection {
         let stream = TcpStream::connect_timeout(&origin.address, CONNECT_MAX)?;
         settle(&stream)?;
         stream.set_read_timeout(Some(CONNECT_MAX))?;
-        let hello = Request::Hello { key: origin.key, session };
+        let hello = Request::Hello { key: origin.client_key, session };
         let wrong = || io::Error::other("another program listens there");
         (&stream).write_all(&hello.encode())?;
         let frame = read_frame(&stream, FRAME_MAX)?.ok_or_else(wrong)?;
@@ -66,7 +66,7 @@ impl Connection {
             return Err(wrong());
         }
         let welcome = Welcome::decode(from).map_err(|_| wrong())?;
-        if !is_same(&welcome.proof, &origin.proof) {
+        if !is_same(&welcome.proof, &origin.server_proof) {
             return Err(wrong());
         }
         stream.set_read_timeout(None)?;

@@ -62,6 +62,7 @@ pub enum Target {
 }
 
 /// What a client asks.
+#[allow(missing_docs, reason = "fields are what their names say")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The first of a connection: the key, and the session to join (0: a new one).
@@ -106,6 +107,17 @@ pub enum Request {
     Access { place: Place, mask: u32 },
 }
 
+/// Moments, in seconds and ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Last access.
+    pub accessed: (i64, u32),
+    /// Last change of its data.
+    pub modified: (i64, u32),
+    /// Last change of anything.
+    pub changed: (i64, u32),
+}
+
 /// Attributes of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
@@ -115,20 +127,14 @@ pub struct Attributes {
     pub size: u64,
     /// Blocks of 512 bytes.
     pub blocks: u64,
-    /// Last access, in seconds and ns.
-    pub accessed: (i64, u32),
-    /// Last change of its data.
-    pub modified: (i64, u32),
-    /// Last change of anything.
-    pub changed: (i64, u32),
+    /// When it was used.
+    pub times: Times,
     /// Kind and permissions.
     pub mode: u32,
     /// Names.
     pub links: u32,
-    /// Owner at the origin.
-    pub uid: u32,
-    /// Group at the origin.
-    pub gid: u32,
+    /// User and group at the origin.
+    pub owner: (u32, u32),
     /// Best size of a transfer.
     pub block_bytes: u32,
 }
@@ -136,7 +142,7 @@ pub struct Attributes {
 impl Attributes {
     /// A number that changes with the data.
     pub fn version(&self) -> u64 {
-        let (seconds, ns) = self.modified;
+        let (seconds, ns) = self.times.modified;
         (seconds.cast_unsigned().wrapping_mul(1_000_000_007) ^ u64::from(ns)).rotate_left(17) ^ self.size
     }
 }
@@ -256,8 +262,8 @@ impl Writer {
     /// Attributes.
     pub fn attributes(&mut self, of: &Attributes) -> &mut Self {
         self.u64(of.ino).u64(of.size).u64(of.blocks);
-        self.time(of.accessed).time(of.modified).time(of.changed);
-        self.u32(of.mode).u32(of.links).u32(of.uid).u32(of.gid).u32(of.block_bytes)
+        self.time(of.times.accessed).time(of.times.modified).time(of.times.changed);
+        self.u32(of.mode).u32(of.links).u32(of.owner.0).u32(of.owner.1).u32(of.block_bytes)
     }
 
     /// The frame, with its length.
@@ -362,13 +368,10 @@ impl<'a> Reader<'a> {
             ino: self.u64()?,
             size: self.u64()?,
             blocks: self.u64()?,
-            accessed: self.time()?,
-            modified: self.time()?,
-            changed: self.time()?,
+            times: Times { accessed: self.time()?, modified: self.time()?, changed: self.time()? },
             mode: self.u32()?,
             links: self.u32()?,
-            uid: self.u32()?,
-            gid: self.u32()?,
+            owner: (self.u32()?, self.u32()?),
             block_bytes: self.u32()?,
         })
     }
@@ -384,16 +387,18 @@ impl<'a> Reader<'a> {
 
 impl Change {
     fn encode(&self, out: &mut Writer) {
-        let bits = [
-            self.mode.is_some(),
-            self.size.is_some(),
-            self.accessed.is_some(),
-            self.modified.is_some(),
-        ];
+        let bits =
+            [self.mode.is_some(), self.size.is_some(), self.accessed.is_some(), self.modified.is_some()];
         out.byte(bits.iter().rev().fold(0, |all, bit| all << 1 | u8::from(*bit)));
-        self.mode.iter().for_each(|mode| drop(out.u32(*mode)));
-        self.size.iter().for_each(|size| drop(out.u64(*size)));
-        self.accessed.iter().chain(&self.modified).for_each(|time| drop(out.time(*time)));
+        self.mode.iter().for_each(|mode| {
+            out.u32(*mode);
+        });
+        self.size.iter().for_each(|size| {
+            out.u64(*size);
+        });
+        self.accessed.iter().chain(&self.modified).for_each(|time| {
+            out.time(*time);
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, NoFrame> {
@@ -452,9 +457,7 @@ impl Request {
             }
             Sync { handle } | Close { handle } => out.u64(*handle),
             SetLock { handle, lock } | GetLock { handle, lock } => out.u64(*handle).lock(*lock),
-            Allocate { handle, mode, offset, bytes } => {
-                out.u64(*handle).u32(*mode).u64(*offset).u64(*bytes)
-            }
+            Allocate { handle, mode, offset, bytes } => out.u64(*handle).u32(*mode).u64(*offset).u64(*bytes),
             List { handle, index } => out.u64(*handle).u64(*index),
             ReadLink { place } | Room { place } => out.place(place),
             Symlink { place, to } => out.place(place).bytes(to),
@@ -581,8 +584,12 @@ impl Room {
     /// Behind an answer's error number.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::answer(0);
-        self.blocks.iter().chain(&self.files).for_each(|value| drop(out.u64(*value)));
-        self.bytes.iter().for_each(|value| drop(out.u32(*value)));
+        self.blocks.iter().chain(&self.files).for_each(|value| {
+            out.u64(*value);
+        });
+        self.bytes.iter().for_each(|value| {
+            out.u32(*value);
+        });
         out.finish()
     }
 

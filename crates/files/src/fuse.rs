@@ -7,9 +7,9 @@
 //! | [`nodes`] | what the kernel knows: numbers of files, their names, open files; pure |
 //! | [`answers`] | an answer to each request |
 //!
-//! Semantics are close-to-open: an open drops what the kernel has kept of a file that has changed at the origin.
-//! Attributes and names are kept for [`wire::KEPT_S`]. A program that is executed and changes at the origin
-//! meanwhile ends with an error (ESTALE) where it would read bytes of both.
+//! Semantics are close-to-open: an open drops what the kernel has kept of a file that has changed at the
+//! origin. Attributes and names are kept for [`wire::KEPT_S`]. A program that is executed and changes at the
+//! origin meanwhile ends with an error (ESTALE) where it would read bytes of both.
 
 mod answers;
 mod nodes;

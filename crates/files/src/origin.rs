@@ -17,9 +17,9 @@ pub const VARIABLE: &str = "TUTTI_ORIGIN";
 #[derive(Clone, PartialEq, Eq)]
 pub struct Origin {
     /// By it the server knows its clients.
-    pub key: Secret,
+    pub client_key: Secret,
     /// By it they know the server.
-    pub proof: Secret,
+    pub server_proof: Secret,
     /// Where it listens.
     pub address: SocketAddr,
     /// Working directory of the job.
@@ -40,7 +40,8 @@ impl Origin {
 
     /// The value of the variable.
     pub fn text(&self) -> Vec<u8> {
-        let mut out = format!("{},{},{},", hex(&self.key), hex(&self.proof), self.address).into_bytes();
+        let mut out =
+            format!("{},{},{},", hex(&self.client_key), hex(&self.server_proof), self.address).into_bytes();
         out.extend_from_slice(self.directory.as_os_str().as_bytes());
         out
     }
@@ -51,7 +52,12 @@ impl Origin {
         let (key, proof) = (of_hex(parts.next()?)?, of_hex(parts.next()?)?);
         let address = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
         let directory = Path::new(OsStr::from_bytes(parts.next()?));
-        directory.is_absolute().then(|| Origin { key, proof, address, directory: directory.into() })
+        directory.is_absolute().then(|| Origin {
+            client_key: key,
+            server_proof: proof,
+            address,
+            directory: directory.into(),
+        })
     }
 }
 
@@ -80,7 +86,8 @@ mod tests {
     #[test]
     fn origin_is_read_as_it_was_written() {
         let address = "10.0.0.1:99".parse().expect("an address");
-        let origin = Origin { key: [0xa5; 16], proof: [7; 16], address, directory: "/home/a, b".into() };
+        let origin =
+            Origin { client_key: [0xa5; 16], server_proof: [7; 16], address, directory: "/home/a, b".into() };
         assert_eq!(Origin::parse(OsStr::from_bytes(&origin.text())), Some(origin));
         for wrong in ["", ",,,", "zz,zz,10.0.0.1:1,/x", "é"] {
             assert_eq!(Origin::parse(OsStr::new(wrong)), None);

@@ -6,8 +6,8 @@
 //! | [`folders`] | the exported folders: what lies below them, and nothing else |
 //! | [`files`] | open files of a session |
 //!
-//! A connection that shows no key within [`KEY_MAX`] is closed; so many may be without one at a time. Files of a
-//! session are closed with its last connection, and its locks with them. Bounds: [`CONNECTIONS_MAX`],
+//! A connection that shows no key within [`KEY_MAX`] is closed; so many may be without one at a time. Files
+//! of a session are closed with its last connection, and its locks with them. Bounds: [`CONNECTIONS_MAX`],
 //! [`FILES_MAX`].
 
 mod files;
@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use crate::frames::{FRAME_MAX, Request, Secret, Welcome, Writer};
 use crate::origin::is_same;
-pub(crate) use files::opened_of;
 use files::Session;
+pub(crate) use files::opened_of;
 use folders::Folders;
 
 /// Who comes shows the key within this time.
@@ -50,9 +50,9 @@ pub struct Folder {
 /// What all connections share.
 #[derive(Debug)]
 pub struct Server {
-    key: Secret,
-    proof: Secret,
-    folders: Folders,
+    client_key: Secret,
+    server_proof: Secret,
+    exports: Folders,
     sessions: Mutex<HashMap<u64, Weak<Session>>>,
     next: AtomicU64,
     open: Arc<AtomicUsize>,
@@ -67,9 +67,9 @@ impl Server {
     /// When a folder cannot be opened; it is named.
     pub fn new(key: Secret, proof: Secret, folders: &[Folder]) -> Result<Self, String> {
         Ok(Server {
-            key,
-            proof,
-            folders: Folders::open(folders)?,
+            client_key: key,
+            server_proof: proof,
+            exports: Folders::open(folders)?,
             sessions: Mutex::default(),
             next: AtomicU64::new(1),
             open: Arc::default(),
@@ -114,17 +114,17 @@ impl Server {
         let wrong = || io::Error::from(io::ErrorKind::PermissionDenied);
         let frame = read_frame(stream, HELLO_MAX)?.ok_or_else(wrong)?;
         let Ok(Request::Hello { key, session }) = Request::decode(&frame) else { return Err(wrong()) };
-        if !is_same(&key, &self.key) {
+        if !is_same(&key, &self.client_key) {
             return Err(wrong());
         }
         stream.set_read_timeout(None)?;
         let session = self.session(session).ok_or_else(wrong)?;
         let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let welcome = Welcome {
-            proof: self.proof,
+            proof: self.server_proof,
             session: session.number,
             boot: boot.trim_ascii().to_vec(),
-            exports: self.folders.exports(),
+            exports: self.exports.list(),
         };
         let mut writing = stream;
         writing.write_all(&welcome.encode())?;
@@ -160,11 +160,11 @@ impl Server {
         match request {
             Request::Hello { .. } => Err(io::Error::from_raw_os_error(libc::EINVAL)),
             Request::Open { place, flags, mode, follow } => {
-                session.open(&self.folders, &place, flags, mode, follow)
+                session.open(&self.exports, &place, flags, mode, follow)
             }
             request => match session.answer(&request)? {
                 Some(answer) => Ok(answer),
-                None => self.folders.answer(&request),
+                None => self.exports.answer(&request),
             },
         }
     }

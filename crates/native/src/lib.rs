@@ -7,6 +7,7 @@
 //! | [`phases`] | parallel phases, for jobs that share parallel slots |
 //! | [`region`] | memory that is opened to others, handles, aliases, queues |
 //! | [`published`] | regions for other jobs, and those of others |
+//! | [`origin`] | files of the node where the job was submitted |
 //! | [`change`] | pieces and atomic changes |
 //! | [`operation`] | operations on it, their completion, the elastic barrier |
 //! | [`signal`] | messages that start a function of the receiver |
@@ -27,6 +28,7 @@ mod handler;
 mod mates;
 pub mod multicast;
 pub mod operation;
+pub mod origin;
 pub mod phases;
 pub mod published;
 pub mod region;

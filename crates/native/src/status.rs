@@ -42,6 +42,11 @@ pub const NO_NODE: c_int = -16;
 /// The partner of a wait sleeps, stands still, or is far behind.
 pub const AWAY: c_int = -17;
 
+/// There are no files of the origin, or their server has gone.
+pub const ORIGIN: c_int = -40;
+/// The origin says why not, in `errno`.
+pub const FILE: c_int = -41;
+
 /// The number of a refusal, as `tutti_rma::done` notes it too.
 pub fn of(refusal: Refusal) -> c_int {
     -2 - refusal as c_int

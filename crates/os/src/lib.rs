@@ -35,9 +35,10 @@ mod sys;
 pub use look::look;
 pub use sys::{
     Child, Entry, EntryFailure, EntryStep, Failure, Identity, PriorityClass, Signals, Step, TrafficCounter,
-    become_this_user, close_inherited_on_exec, fork_helper, fork_rank, fork_sibling, fork_starter,
-    give_memory_back, handle_trapped_calls, hide_process, ignore_signal, io_priority, kernel,
-    leave_network_namespace, namespace_owner, peer_groups, peer_pidfd, prefer_this_thread, raise_default,
-    settle_signals, signal_name, take_descriptor, take_refused_call, take_stdin, take_stdout,
-    unblock_signals, used_by_children, with_file_rights_of, without_signals,
+    become_this_user, bind, close_inherited_on_exec, enter_mount_namespace, fork_helper, fork_rank,
+    fork_sibling, fork_starter, give_memory_back, handle_trapped_calls, hide_process, ignore_signal,
+    io_priority, kernel, leave_network_namespace, mount_fuse, mount_memory, namespace_owner, peer_groups,
+    peer_pidfd, prefer_this_thread, raise_default, settle_signals, signal_name, take_descriptor,
+    take_refused_call, take_stdin, take_stdout, unblock_signals, unmount, used_by_children,
+    with_file_rights_of, without_signals,
 };

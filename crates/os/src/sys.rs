@@ -15,6 +15,7 @@ mod children;
 mod fork;
 pub mod kernel;
 mod link;
+mod mounts;
 mod priority;
 mod session;
 mod traffic;
@@ -25,6 +26,7 @@ pub use calls::{handle_trapped_calls, take_refused_call};
 pub use children::used_by_children;
 pub use fork::{Child, Failure, Step, fork_helper, fork_rank, fork_sibling, hide_process};
 pub(crate) use link::is_running;
+pub use mounts::{bind, enter_mount_namespace, mount_fuse, mount_memory, unmount};
 pub use priority::{PriorityClass, prefer_this_thread};
 pub use session::{
     Entry, EntryFailure, EntryStep, Identity, close_inherited_on_exec, fork_starter, io_priority, peer_pidfd,

@@ -9,6 +9,9 @@ const OF_TESTS: &str = "TUTTI_TEST_";
 /// hint that it is to start a step; of which job the daemons find out.
 pub const ALLOCATION: &str = "TUTTI_ALLOCATION";
 
+/// Where the files of the origin are served, and the working directory (`tutti_files::origin`).
+pub const ORIGIN: &str = "TUTTI_ORIGIN";
+
 /// The job that stands for the array, in each of its tasks.
 pub const ARRAY_ID: &str = "TUTTI_ARRAY_ID";
 /// Number of the task.
@@ -73,6 +76,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_LOCAL_RANK",
     "TUTTI_LOCAL_SIZE",
     "TUTTI_LOG",
+    ORIGIN,
     "TUTTI_PHASES",
     "TUTTI_POLITE",
     "TUTTI_PORTS",

@@ -20,6 +20,7 @@
 //! | [`binding`] | which rank may run on which cores |
 //! | [`regions`] | regions of this job for other jobs, and the process that serves them |
 //! | [`memory_watch`] | whether the job is hit when the memory of its user is used up |
+//! | [`origin`] | files of the node where the job was submitted, mounted for its ranks |
 //! | [`exited`] | answers for ranks that have left, in a job on several nodes |
 //! | [`writer`] | the files of a submitted job's output, written by a process of its user |
 #![forbid(unsafe_code)]
@@ -35,6 +36,7 @@ pub mod input;
 pub mod keeper;
 pub mod launch;
 pub mod memory_watch;
+pub mod origin;
 pub mod output;
 pub mod parts;
 pub mod pmi;

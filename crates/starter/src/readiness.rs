@@ -38,6 +38,8 @@ pub enum Source {
     Memory,
     /// The end of the process that serves regions for other jobs.
     Regions,
+    /// A line of who answers for files of the origin.
+    Origin,
     /// Output of a rank.
     Stream(usize),
     /// Datagrams for a rank that has left.

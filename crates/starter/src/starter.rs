@@ -21,6 +21,7 @@ use tutti_shm::daemon_page;
 use crate::environment::wants_counters;
 use crate::launch::{self, Launched, Ready};
 use crate::memory_watch::MemoryWatch;
+use crate::origin::{self, MountedOrigin};
 use crate::parts::Parts;
 use crate::pmix::Pmix;
 use crate::readiness::now_ns;
@@ -70,6 +71,8 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     let failed =
         |action| move |source: rustix::io::Errno| StarterError::System { action, source: source.into() };
     let (job, granted, decoder) = front::read_job(&front)?;
+    // Before anybody may look into this process.
+    let origin = origin::enter();
     // Its user may not look into it where it has descriptors of root's daemon: they are for the job, not for
     // a process that would leave its turns. Nor may it before, since the file of this program is not
     // readable. Elsewhere the user's own daemon and debugger may.
@@ -138,10 +141,19 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         may_leave: false,
         orphans_ns: None,
         memory_watch: None,
+        origin: None,
         parts: Parts::default(),
     };
     starter.parts.cgroup = granted.map(Cgroup::from);
-    match launch::prepare(job, &mut starter.parts) {
+    let prepared = match origin {
+        Ok(entered) => {
+            starter.origin = entered.mounted;
+            entered.warnings.into_iter().for_each(|text| starter.report(&Report::Warning(text)));
+            launch::prepare(job, &mut starter.parts).map_err(|error| error.to_string())
+        }
+        Err(text) => Err(text),
+    };
+    match prepared {
         Ok(ready) => {
             if !starter.alone {
                 starter.report(&Report::Addresses(ready.reached.clone()));
@@ -149,7 +161,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
             starter.ready = Some(ready);
             starter.launch_if_ready();
         }
-        Err(error) => starter.refuse(error.to_string(), 1),
+        Err(text) => starter.refuse(text, 1),
     }
     // Frames that came together with the job are in the decoder already: no poll reports them.
     starter.handle_frames();
@@ -209,6 +221,8 @@ struct Starter {
     orphans_ns: Option<u64>,
     /// The memory of the user's jobs is used up, by version 1.
     memory_watch: Option<MemoryWatch>,
+    /// Files of the origin that are mounted for its ranks.
+    origin: Option<MountedOrigin>,
     parts: Parts,
 }
 
@@ -286,6 +300,8 @@ impl Starter {
         self.parts.regions = None;
         self.end_pmix();
         self.linger();
+        // Else whoever is left and waits for it would wait on in the kernel.
+        self.origin = None;
         let parts = &self.parts;
         if parts.ranks.all_dead() {
             // No process names their pids any more.

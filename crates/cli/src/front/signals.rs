@@ -68,6 +68,9 @@ impl Front {
             // A stopped job was stopped for our sake.
             self.put(Kind::Resume, 0, &[]);
             self.put(Kind::Detach, 0, &[]);
+            if let (Some(origin), Some(job)) = (&self.origin, self.number) {
+                origin.follow(job);
+            }
         }
     }
 }

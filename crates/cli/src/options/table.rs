@@ -67,6 +67,7 @@ pub enum Key {
     AllInherited,
     NoneInherited,
     Directory,
+    Files,
     SearchPath,
     InitialHandler,
     Label,
@@ -190,6 +191,13 @@ pub const OF_SUBMIT: [Key; 6] =
 pub const OPTIONS: &[Spec] = &[
     option(Key::Ranks, &["n", "np"], &["N"], "number of ranks of this program (default: one per core)"),
     option(Key::Directory, &["wdir", "wd", "cwd"], &["DIR"], "working directory"),
+    option(
+        Key::Files,
+        &["files"],
+        &[],
+        "the working directory is there on nodes that have not got it; --files=FOLDER: that folder; \
+         --files=FOLDER:ro: nothing in it may be changed",
+    ),
     option(Key::SearchPath, &["path"], &["DIRS"], "search the program here before PATH"),
     option(Key::OwnMpi, &["own-mpi"], &[], "a program of MPICH runs on its own library, not on Tutti's"),
     option(

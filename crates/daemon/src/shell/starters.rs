@@ -28,6 +28,7 @@ use tutti_os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
 use tutti_os::{cgroup, cpu_list};
 use tutti_protocol::linker_variables::withhold;
 use tutti_protocol::paths::SOCKET_VARIABLE;
+use tutti_protocol::variables;
 use tutti_protocol::version;
 use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
@@ -491,11 +492,14 @@ impl Shell {
             let name = group.map_or_else(|| name.as_bytes().to_vec(), |_| withhold(name.as_bytes()));
             zero_ended(&[&name, value.as_bytes()].join(&b'='))
         };
+        let has_origin =
+            launch.environment.iter().any(|(name, _)| name.as_bytes() == variables::ORIGIN.as_bytes());
         let entry = Entry {
             arguments: &[file.clone(), c"0".to_owned()],
             file: &file,
             environment: &launch.environment.iter().map(variable).collect::<Result<Vec<_>, _>>()?,
-            directory: &zero_ended(launch.directory.as_bytes())?,
+            // A job that brings its files has its folder here only when its starter has mounted them.
+            directory: &zero_ended(if has_origin { b"/" } else { launch.directory.as_bytes() })?,
             umask: launch.umask,
             input: end.as_fd(),
             output: null.as_fd(),

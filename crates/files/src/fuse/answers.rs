@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Mounted;
 use super::nodes::Handle;
 use super::wire::{Answer, Fields, Head, operation};
-use super::Mounted;
 use crate::client::{CallError, Connection};
 use crate::frames::{Attributes, Change, DATA_MAX, Lock, NoFrame, Place, Request, Target};
 
@@ -71,7 +71,10 @@ impl Mounted {
             FORGET | BATCH_FORGET => self.forget(head, fields),
             INTERRUPT => {
                 let mut fields = fields;
-                self.interrupted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(fields.u64()?);
+                self.interrupted
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .insert(fields.u64()?);
                 Ok(None)
             }
             DESTROY => Ok(Some(Answer::to(head.unique).finish())),
@@ -93,8 +96,8 @@ impl Mounted {
         if major < 7 || (major == 7 && minor < 28) {
             return Err(Failed::Errno(libc::EPROTO));
         }
-        // Reads at the same time, locks of ranges, truncation by open, big writes, pages dropped when the file
-        // has changed, operations on a folder at the same time, as many pages as we say.
+        // Reads at the same time, locks of ranges, truncation by open, big writes, pages dropped when the
+        // file has changed, operations on a folder at the same time, as many pages as we say.
         let wanted = 1 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 12 | 1 << 18 | 1 << 22;
         let mut out = Answer::to(head.unique);
         out.u32(7).u32(31).u32(ahead.min(DATA_MAX as u32)).u32(wanted & offered);
@@ -171,7 +174,9 @@ impl Mounted {
                 }
                 out.bytes(&to?);
             }
-            operation::STATFS => drop(out.room(&connection.room(self.place(head.node)?)?)),
+            operation::STATFS => {
+                out.room(&connection.room(self.place(head.node)?)?);
+            }
             _ => {
                 let mask = fields.u32()?;
                 connection.call(&Request::Access { place: self.place(head.node)?, mask })?;
@@ -260,7 +265,7 @@ impl Mounted {
         let node = name.map_or(head.node, |name| nodes.enter(head.node, name));
         let has_changed = nodes.note_version(node, version);
         let executed = (flags & EXECUTES != 0).then_some(version);
-        nodes.handles.insert(handle, Handle { node, executed, is_locked: false });
+        nodes.handles.insert(handle, Handle { node, executed, may_lock: false });
         drop(nodes);
         if name.is_some() {
             out.entry(node, &attributes, head);
@@ -334,7 +339,7 @@ impl Mounted {
         if head.operation == operation::FLUSH {
             let mut nodes = self.nodes();
             let is_locked =
-                nodes.handles.get_mut(&handle).is_some_and(|handle| std::mem::take(&mut handle.is_locked));
+                nodes.handles.get_mut(&handle).is_some_and(|handle| std::mem::take(&mut handle.may_lock));
             drop(nodes);
             if is_locked {
                 // A process that closes a file gives its locks back.
@@ -360,7 +365,7 @@ impl Mounted {
             return Ok(Some(out.finish()));
         }
         if lock.kind != libc::F_UNLCK {
-            self.nodes().handles.entry(handle).and_modify(|handle| handle.is_locked = true);
+            self.nodes().handles.entry(handle).and_modify(|handle| handle.may_lock = true);
         }
         connection.set_lock(handle, lock)?;
         Ok(Some(out.finish()))
@@ -384,7 +389,7 @@ impl Mounted {
     fn wait_for_lock(&self, head: Head, handle: u64, lock: Lock) -> Answered {
         let mut connection = Connection::open(&self.origin, self.session)
             .map_err(|error| Failed::Gone(CallError::Gone(error)))?;
-        self.nodes().handles.entry(handle).and_modify(|handle| handle.is_locked = true);
+        self.nodes().handles.entry(handle).and_modify(|handle| handle.may_lock = true);
         loop {
             match connection.set_lock(handle, lock) {
                 Err(CallError::Refused(libc::EAGAIN | libc::EACCES)) => {}

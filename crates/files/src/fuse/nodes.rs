@@ -23,7 +23,7 @@ pub(super) struct Handle {
     /// It is executed: its data must stay those of this version.
     pub executed: Option<u64>,
     /// A lock may be set by it.
-    pub is_locked: bool,
+    pub may_lock: bool,
 }
 
 /// All of them.
@@ -83,7 +83,9 @@ impl Nodes {
         node.lookups = node.lookups.saturating_sub(lookups);
         if node.lookups == 0 {
             let node = self.nodes.remove(&number).expect("it was just found");
-            node.at.iter().for_each(|key| drop(self.names.remove(key)));
+            if let Some(key) = &node.at {
+                self.names.remove(key);
+            }
         }
     }
 
@@ -152,23 +154,25 @@ mod tests {
         for _ in 0..20_000 {
             let (one, two) = (random.below(8) as u8, random.below(8) as u8);
             match random.below(4) {
-                0 => drop(names.insert(one, nodes.enter(ROOT, &[b'a' + one]))),
+                0 => {
+                    names.insert(one, nodes.enter(ROOT, &[b'a' + one]));
+                }
                 1 => {
                     nodes.remove(ROOT, &[b'a' + one]);
                     names.remove(&one);
                 }
                 2 if one != two => {
                     nodes.rename((ROOT, &[b'a' + one]), (ROOT, &[b'a' + two]), false);
-                    match names.remove(&one) {
-                        Some(node) => drop(names.insert(two, node)),
-                        None => drop(names.remove(&two)),
+                    names.remove(&two);
+                    if let Some(node) = names.remove(&one) {
+                        names.insert(two, node);
                     }
                 }
                 3 if one != two => {
                     nodes.rename((ROOT, &[b'a' + one]), (ROOT, &[b'a' + two]), true);
                     let (first, second) = (names.remove(&one), names.remove(&two));
-                    first.into_iter().for_each(|node| drop(names.insert(two, node)));
-                    second.into_iter().for_each(|node| drop(names.insert(one, node)));
+                    names.extend(first.map(|node| (two, node)));
+                    names.extend(second.map(|node| (one, node)));
                 }
                 _ => {}
             }

@@ -152,10 +152,10 @@ impl Answer {
 
     fn attributes(&mut self, of: &Attributes, head: Head) -> &mut Self {
         self.u64(of.ino).u64(of.size).u64(of.blocks);
-        for (seconds, _) in [of.accessed, of.modified, of.changed] {
+        for (seconds, _) in [of.times.accessed, of.times.modified, of.times.changed] {
             self.u64(seconds.cast_unsigned());
         }
-        for (_, ns) in [of.accessed, of.modified, of.changed] {
+        for (_, ns) in [of.times.accessed, of.times.modified, of.times.changed] {
             self.u32(ns);
         }
         // The origin has decided by its own owners; here everything is the job's.
@@ -176,13 +176,24 @@ impl Answer {
     }
 
     pub(super) fn room(&mut self, of: &Room) -> &mut Self {
-        of.blocks.iter().chain(&of.files).for_each(|value| drop(self.u64(*value)));
-        of.bytes.iter().for_each(|value| drop(self.u32(*value)));
+        of.blocks.iter().chain(&of.files).for_each(|value| {
+            self.u64(*value);
+        });
+        of.bytes.iter().for_each(|value| {
+            self.u32(*value);
+        });
         self.bytes(&[0; 28])
     }
 
     /// An entry of a folder; false: it does not fit within `most` bytes.
-    pub(super) fn directory_entry(&mut self, ino: u64, next: u64, kind: u8, name: &[u8], most: usize) -> bool {
+    pub(super) fn directory_entry(
+        &mut self,
+        ino: u64,
+        next: u64,
+        kind: u8,
+        name: &[u8],
+        most: usize,
+    ) -> bool {
         let padded = (24 + name.len()).next_multiple_of(8);
         if self.0.len() - 16 + padded > most {
             return false;

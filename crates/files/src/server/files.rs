@@ -64,7 +64,8 @@ impl Session {
         // Never a wait for the other end of a pipe.
         let wanted = OFlags::from_bits_retain(flags.cast_unsigned()) | OFlags::NONBLOCK | OFlags::NOCTTY;
         let wanted = if follow { wanted } else { wanted | OFlags::NOFOLLOW };
-        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & (libc::O_CREAT | libc::O_TRUNC) != 0;
+        let writes =
+            flags & libc::O_ACCMODE != libc::O_RDONLY || flags & (libc::O_CREAT | libc::O_TRUNC) != 0;
         let file = folders.open_below(place, wanted, Mode::from_raw_mode(mode & 0o7777), writes)?;
         let attributes = attributes_of(&rustix::fs::fstat(&file)?);
         let opened = match attributes.mode & libc::S_IFMT {

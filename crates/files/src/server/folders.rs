@@ -1,5 +1,5 @@
-//! The exported folders. A path is resolved below its folder by the kernel (`openat2`): one that leads out of it
-//! is refused (EXDEV), also by a link, also if somebody renames folders meanwhile.
+//! The exported folders. A path is resolved below its folder by the kernel (`openat2`): one that leads out of
+//! it is refused (EXDEV), also by a link, also if somebody renames folders meanwhile.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 
 use super::Folder;
-use crate::frames::{Attributes, Change, EXPORTS_MAX, Export, Place, Request, Room, Target, Writer};
+use crate::frames::{Attributes, Change, EXPORTS_MAX, Export, Place, Request, Room, Target, Times, Writer};
 
 /// The folders, by number.
 #[derive(Debug)]
@@ -28,8 +28,9 @@ impl Folders {
         let mut opened = Vec::new();
         for folder in folders {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let cannot =
-                |error| format!("cannot open the folder {}: {}", folder.path.display(), io::Error::from(error));
+            let cannot = |error| {
+                format!("cannot open the folder {}: {}", folder.path.display(), io::Error::from(error))
+            };
             let file = rustix::fs::open(&folder.path, flags, Mode::empty()).map_err(cannot)?;
             let status = fstat(&file).map_err(cannot)?;
             let path = folder.path.as_os_str().as_bytes().to_vec();
@@ -39,7 +40,7 @@ impl Folders {
         Ok(Folders(opened))
     }
 
-    pub(super) fn exports(&self) -> Vec<Export> {
+    pub(super) fn list(&self) -> Vec<Export> {
         self.0.iter().map(|(export, _)| export.clone()).collect()
     }
 
@@ -76,9 +77,8 @@ impl Folders {
     /// The folder of a name, and the name.
     fn parent<'a>(&self, place: &'a Place) -> io::Result<(OwnedFd, &'a [u8])> {
         let cut = place.path.iter().rposition(|byte| *byte == b'/');
-        let (folder, name) = cut.map_or((&b""[..], &place.path[..]), |at| {
-            (&place.path[..at], &place.path[at + 1..])
-        });
+        let (folder, name) =
+            cut.map_or((&b""[..], &place.path[..]), |at| (&place.path[..at], &place.path[at + 1..]));
         if name.is_empty() || name == b"." || name == b".." {
             return Err(error(libc::EINVAL));
         }
@@ -182,7 +182,9 @@ fn normal(path: &[u8]) -> Vec<Vec<u8>> {
     for part in path.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}
-            b".." => drop(out.pop()),
+            b".." => {
+                out.pop();
+            }
             name => out.push(std::ffi::OsStr::from_bytes(name).to_owned().into_vec()),
         }
     }
@@ -195,13 +197,14 @@ pub(super) fn attributes_of(status: &Stat) -> Attributes {
         ino: status.st_ino,
         size: status.st_size.cast_unsigned(),
         blocks: status.st_blocks.cast_unsigned(),
-        accessed: time(status.st_atime, status.st_atime_nsec as u64),
-        modified: time(status.st_mtime, status.st_mtime_nsec as u64),
-        changed: time(status.st_ctime, status.st_ctime_nsec as u64),
+        times: Times {
+            accessed: time(status.st_atime, status.st_atime_nsec),
+            modified: time(status.st_mtime, status.st_mtime_nsec),
+            changed: time(status.st_ctime, status.st_ctime_nsec),
+        },
         mode: status.st_mode,
         links: status.st_nlink as u32,
-        uid: status.st_uid,
-        gid: status.st_gid,
+        owner: (status.st_uid, status.st_gid),
         block_bytes: status.st_blksize as u32,
     }
 }

@@ -22,16 +22,19 @@ fn serve(name: &str) -> Served {
     fs::write(folder.path().join("secret"), "not for them").expect("a file");
     fs::write(inside.join("data"), "0123456789").expect("a file");
     fs::write(folder.path().join("fixed/table"), "table").expect("a file");
-    for (to, link) in [("../secret", "out"), ("/etc/passwd", "away"), ("data", "near"), ("deep/../data", "far")] {
+    for (to, link) in
+        [("../secret", "out"), ("/etc/passwd", "away"), ("data", "near"), ("deep/../data", "far")]
+    {
         std::os::unix::fs::symlink(to, inside.join(link)).expect("a link");
     }
     let (key, proof) = ([1; 16], [2; 16]);
     let export = |path: &str, is_read_only| Folder { path: folder.path().join(path), is_read_only };
-    let server = Server::new(key, proof, &[export("inside", false), export("fixed", true)]).expect("a server");
+    let server =
+        Server::new(key, proof, &[export("inside", false), export("fixed", true)]).expect("a server");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || Arc::new(server).run(&listener));
-    let origin = Origin { key, proof, address, directory: inside };
+    let origin = Origin { client_key: key, server_proof: proof, address, directory: inside };
     Served { folder, origin }
 }
 
@@ -66,7 +69,10 @@ fn server_reads_writes_and_lists_what_is_below_its_folder() {
     let (folder, _) = client.open_file(at("deep"), flags, 0, true).expect("a folder");
     let names: Vec<_> = client.list(folder, 0).expect("a list").into_iter().map(|entry| entry.name).collect();
     assert!(names.contains(&b"new".to_vec()) && names.len() == 3, "{names:?}");
-    assert_eq!(refusal(client.call(&Request::Remove { place: at("deep/new"), is_directory: true })), libc::ENOTEMPTY);
+    assert_eq!(
+        refusal(client.call(&Request::Remove { place: at("deep/new"), is_directory: true })),
+        libc::ENOTEMPTY
+    );
     client.call(&Request::Remove { place: at("deep/new/d"), is_directory: false }).expect("removed");
     client.call(&Request::Close { handle }).expect("closed");
     assert_eq!(refusal(client.read(handle, 0, 1)), libc::EBADF);
@@ -97,9 +103,9 @@ fn server_refuses_what_leads_out_of_its_folder() {
 #[test]
 fn server_lets_nobody_in_without_the_key_and_ends_who_sends_no_frames() {
     let served = serve("origin-key");
-    let stranger = Origin { key: [9; 16], ..served.origin.clone() };
+    let stranger = Origin { client_key: [9; 16], ..served.origin.clone() };
     assert!(Connection::open(&stranger, 0).is_err());
-    let other = Origin { proof: [9; 16], ..served.origin.clone() };
+    let other = Origin { server_proof: [9; 16], ..served.origin.clone() };
     assert!(Connection::open(&other, 0).is_err());
     let mut stream = TcpStream::connect(served.origin.address).expect("a connection");
     stream.write_all(&[255; 4096]).expect("it is sent");
@@ -114,7 +120,8 @@ fn server_lets_nobody_in_without_the_key_and_ends_who_sends_no_frames() {
 fn server_frees_files_and_locks_with_the_last_connection_of_a_session() {
     let served = serve("origin-locks");
     let lock = Lock { kind: libc::F_WRLCK, begin: 0, bytes: 5 };
-    let open = |client: &mut Connection| client.open_file(at("data"), libc::O_RDWR as u32, 0, true).expect("open").0;
+    let open =
+        |client: &mut Connection| client.open_file(at("data"), libc::O_RDWR as u32, 0, true).expect("open").0;
     let mut one = Connection::open(&served.origin, 0).expect("a connection");
     let file = open(&mut one);
     one.set_lock(file, lock).expect("a lock");

@@ -15,7 +15,7 @@ use super::hints::{self, Hints};
 use super::opened::{File, Opened, Shown, class_of};
 use super::pointer::{Pointer, TAGS};
 use super::representation::Representation;
-use super::system::{self, Lock};
+use super::system::{self, Lock, OpenFile};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
 use crate::collective::task::Task;
@@ -60,7 +60,7 @@ fn check_amode(amode: c_int) -> Result<()> {
 
 /// A descriptor, and whether it can be read and written.
 struct Descriptor {
-    file: std::fs::File,
+    file: OpenFile,
     is_readable: bool,
     is_writable: bool,
 }
@@ -94,6 +94,10 @@ fn cannot(verb: &str, path: &CString, error: &io::Error) -> Error {
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "; raise the limit of open files (ulimit -n)",
+        Some(libc::ENOTCONN) => {
+            "; a job has files of its origin when it was started with --files, as long as their server runs"
+        }
+        Some(libc::EXDEV) => "; it is not in the folders of --files, or a link leads out of them",
         _ => "",
     }
 }
@@ -193,7 +197,7 @@ impl Guard {
             self.files.servers.insert(comm.0, request);
         }
         if amode & MPI_MODE_APPEND != 0 {
-            file.position = opened.file.metadata().map_or(0, |data| data.len()) as i64;
+            file.position = opened.file.bytes().unwrap_or(0) as i64;
             file.pointer.set(file.position);
             self.meet(comm, [0])?;
         }
@@ -420,7 +424,7 @@ impl Guard {
         handle: MPI_File,
         verb: &str,
         bytes: i64,
-        change: impl FnOnce(&std::fs::File) -> io::Result<()>,
+        change: impl FnOnce(&OpenFile) -> io::Result<()>,
     ) -> Result<()> {
         let file = self.files.find(handle)?;
         let (comm, opened) = (file.comm, file.opened.clone());
@@ -466,8 +470,8 @@ impl Guard {
     /// MPI_ERR_FILE, or what the kernel says.
     pub fn file_size(&self, handle: MPI_File) -> Result<i64> {
         let opened = &self.files.find(handle)?.opened;
-        let data = opened.file.metadata().map_err(|error| cannot("look at", &opened.path, &error))?;
-        Ok(data.len() as i64)
+        let bytes = opened.file.bytes().map_err(|error| cannot("look at", &opened.path, &error))?;
+        Ok(bytes as i64)
     }
 
     /// Brings what was written to the storage, and makes what others wrote visible (14.6.1).

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::ffi::CString;
-use std::fs;
 use std::io;
 use std::rc::Rc;
 
@@ -14,7 +13,7 @@ use tutti_runtime::file_locks::FileLocks;
 use super::hints::Hints;
 use super::pointer::Pointer;
 use super::representation::Representation;
-use super::system::{self, Lock};
+use super::system::{self, Lock, OpenFile};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
 
@@ -22,7 +21,7 @@ use crate::error::{Error, Result, check};
 #[derive(Debug)]
 pub struct Opened {
     /// The descriptor.
-    pub file: fs::File,
+    pub file: OpenFile,
     /// Its path.
     pub path: CString,
     /// Context of the messages of its ranks.

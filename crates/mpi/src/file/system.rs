@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd};
 
+use tutti_files::process;
+
 use core::ffi::c_int;
 
 use crate::tally::{self, Tally};
@@ -35,15 +37,67 @@ fn retried(mut call: impl FnMut() -> isize) -> Result<usize> {
     }
 }
 
+/// An open file.
+#[derive(Debug)]
+pub enum OpenFile {
+    /// A descriptor of this process.
+    Here(File),
+    /// A file of the node where the job was started, by its server (`origin:NAME`).
+    Origin(process::File),
+}
+
+impl OpenFile {
+    /// Its size.
+    ///
+    /// # Errors
+    /// The kernel's, or the origin's.
+    pub fn bytes(&self) -> Result<u64> {
+        match self {
+            OpenFile::Here(file) => Ok(file.metadata()?.len()),
+            OpenFile::Origin(file) => Ok(file.stat()?.size),
+        }
+    }
+
+    /// Cuts or extends it.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub fn set_len(&self, bytes: u64) -> Result<()> {
+        match self {
+            OpenFile::Here(file) => file.set_len(bytes),
+            OpenFile::Origin(file) => file.set_len(bytes),
+        }
+    }
+
+    /// Brings it to the disk.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub fn sync_all(&self) -> Result<()> {
+        match self {
+            OpenFile::Here(file) => file.sync_all(),
+            OpenFile::Origin(file) => file.sync(),
+        }
+    }
+}
+
+/// The name of a path of the origin; none: it is one of this machine.
+fn origin_name(path: &CString) -> Option<&[u8]> {
+    path.to_bytes().strip_prefix(process::PREFIX)
+}
+
 /// Opens a path.
 ///
 /// # Errors
 /// The kernel's.
-pub fn open(path: &CString, flags: c_int, mode: u32) -> Result<File> {
+pub fn open(path: &CString, flags: c_int, mode: u32) -> Result<OpenFile> {
+    if let Some(name) = origin_name(path) {
+        return process::File::open(name, flags, mode).map(OpenFile::Origin);
+    }
     // SAFETY: the path ends with a zero byte.
     let fd = retried(|| unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, mode) } as isize)?;
     // SAFETY: a descriptor of our own.
-    Ok(unsafe { File::from_raw_fd(fd as c_int) })
+    Ok(OpenFile::Here(unsafe { File::from_raw_fd(fd as c_int) }))
 }
 
 /// Removes a path.
@@ -51,23 +105,34 @@ pub fn open(path: &CString, flags: c_int, mode: u32) -> Result<File> {
 /// # Errors
 /// The kernel's.
 pub fn remove(path: &CString) -> Result<()> {
+    if let Some(name) = origin_name(path) {
+        return process::remove(name);
+    }
     // SAFETY: the path ends with a zero byte.
     retried(|| unsafe { libc::unlink(path.as_ptr()) } as isize).map(drop)
 }
 
 /// Whether a path names a directory.
-pub fn is_directory(file: &File) -> bool {
-    file.metadata().is_ok_and(|data| data.is_dir())
+pub fn is_directory(file: &OpenFile) -> bool {
+    // The origin refuses one.
+    matches!(file, OpenFile::Here(file) if file.metadata().is_ok_and(|data| data.is_dir()))
 }
 
 /// Reads up to `bytes` bytes at an offset; fewer at the end of the file.
 ///
 /// # Safety
 /// `at` is valid for writing `bytes` bytes.
-pub unsafe fn read(file: &File, at: *mut u8, bytes: usize, offset: i64) -> Moved {
-    // SAFETY: our contract; each part lies inside.
-    pieces(bytes, &tally::FILE_BYTES_READ, |done, part| unsafe {
-        libc::pread(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
+pub unsafe fn read(file: &OpenFile, at: *mut u8, bytes: usize, offset: i64) -> Moved {
+    pieces(bytes, &tally::FILE_BYTES_READ, |done, part| match file {
+        // SAFETY: our contract; each part lies inside.
+        OpenFile::Here(file) => retried(|| unsafe {
+            libc::pread(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
+        }),
+        OpenFile::Origin(file) => {
+            // SAFETY: our contract; each part lies inside.
+            let part = unsafe { std::slice::from_raw_parts_mut(at.add(done), part) };
+            file.read_at(part, (offset + done as i64).cast_unsigned())
+        }
     })
 }
 
@@ -75,17 +140,24 @@ pub unsafe fn read(file: &File, at: *mut u8, bytes: usize, offset: i64) -> Moved
 ///
 /// # Safety
 /// `at` is valid for reading `bytes` bytes.
-pub unsafe fn write(file: &File, at: *const u8, bytes: usize, offset: i64) -> Moved {
-    // SAFETY: our contract; each part lies inside.
-    pieces(bytes, &tally::FILE_BYTES_WRITTEN, |done, part| unsafe {
-        libc::pwrite(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
+pub unsafe fn write(file: &OpenFile, at: *const u8, bytes: usize, offset: i64) -> Moved {
+    pieces(bytes, &tally::FILE_BYTES_WRITTEN, |done, part| match file {
+        // SAFETY: our contract; each part lies inside.
+        OpenFile::Here(file) => retried(|| unsafe {
+            libc::pwrite(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
+        }),
+        OpenFile::Origin(file) => {
+            // SAFETY: our contract; each part lies inside.
+            let part = unsafe { std::slice::from_raw_parts(at.add(done), part) };
+            file.write_at(part, (offset + done as i64).cast_unsigned())
+        }
     })
 }
 
-fn pieces(bytes: usize, moved: &Tally, mut call: impl FnMut(usize, usize) -> isize) -> Moved {
+fn pieces(bytes: usize, moved: &Tally, mut call: impl FnMut(usize, usize) -> Result<usize>) -> Moved {
     let mut done = 0;
     while done < bytes {
-        match retried(|| call(done, (bytes - done).min(CALL_BYTES_MAX))) {
+        match call(done, (bytes - done).min(CALL_BYTES_MAX)) {
             Ok(0) => break,
             Ok(part) => {
                 done += part;
@@ -101,16 +173,23 @@ fn pieces(bytes: usize, moved: &Tally, mut call: impl FnMut(usize, usize) -> isi
 ///
 /// # Errors
 /// The kernel's.
-pub fn allocate(file: &File, bytes: i64) -> Result<()> {
+pub fn allocate(file: &OpenFile, bytes: i64) -> Result<()> {
+    let allocated = match file {
+        OpenFile::Here(file) => allocate_here(file, bytes),
+        OpenFile::Origin(file) => file.allocate(bytes.max(1).cast_unsigned()),
+    };
+    match allocated {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+            if file.bytes()? < bytes as u64 { file.set_len(bytes as u64) } else { Ok(()) }
+        }
+        other => other,
+    }
+}
+
+fn allocate_here(file: &File, bytes: i64) -> Result<()> {
     // Not posix_fallocate: where the kernel cannot, it writes into blocks that others write meanwhile.
     // SAFETY: plain numbers.
-    match retried(|| unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes.max(1)) } as isize) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
-            let size = file.metadata()?.len();
-            if size < bytes as u64 { file.set_len(bytes as u64) } else { Ok(()) }
-        }
-        other => other.map(drop),
-    }
+    retried(|| unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes.max(1)) } as isize).map(drop)
 }
 
 /// How a range is locked.
@@ -128,7 +207,7 @@ pub enum Lock {
 ///
 /// # Errors
 /// The kernel's: the file system may have no locks.
-pub fn try_lock(file: &File, lock: Lock, begin: i64, bytes: i64) -> Result<bool> {
+pub fn try_lock(file: &OpenFile, lock: Lock, begin: i64, bytes: i64) -> Result<bool> {
     let kind = match lock {
         Lock::Shared => libc::F_RDLCK,
         Lock::Exclusive => libc::F_WRLCK,
@@ -141,18 +220,24 @@ pub fn try_lock(file: &File, lock: Lock, begin: i64, bytes: i64) -> Result<bool>
         l_len: bytes,
         l_pid: 0,
     };
-    // SAFETY: the structure lives during the call.
-    let result =
-        retried(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) } as isize);
+    let result = match file {
+        // SAFETY: the structure lives during the call.
+        OpenFile::Here(file) => {
+            retried(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) } as isize)
+                .map(drop)
+        }
+        OpenFile::Origin(file) => file.set_lock(tutti_files::frames::Lock { kind, begin, bytes }),
+    };
     match result {
-        Ok(_) => Ok(true),
+        Ok(()) => Ok(true),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
 /// Whether a file lies on NFS.
-pub fn is_on_nfs(file: &File) -> bool {
+pub fn is_on_nfs(file: &OpenFile) -> bool {
+    let OpenFile::Here(file) = file else { return false };
     // SAFETY: zeroes are a value of this structure; the kernel fills it.
     unsafe {
         let mut found: libc::statfs = std::mem::zeroed();

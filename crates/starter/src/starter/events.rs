@@ -11,6 +11,7 @@ use super::reconnect::Reconnect;
 use super::{Starter, hold, idle, stuck};
 use crate::launch;
 use crate::memory_watch::MemoryWatch;
+use crate::origin::MountedOrigin;
 use crate::parts::Parts;
 use crate::pmi::{Pmi, PmiEvent};
 use crate::pmix::Pmix;
@@ -38,6 +39,8 @@ impl Starter {
         }
         add(Source::Signals, self.signals.descriptor(), PollFlags::IN);
         parts.regions.iter().for_each(|regions| add(Source::Regions, regions.control(), PollFlags::IN));
+        let notices = self.origin.iter().filter_map(MountedOrigin::notices);
+        notices.for_each(|pipe| add(Source::Origin, pipe, PollFlags::IN));
         parts.failures.iter().for_each(|pipe| add(Source::Failures, pipe.as_fd(), PollFlags::IN));
         for (index, spawning) in parts.spawnings.iter().enumerate().rev() {
             let failures = spawning.failures();
@@ -129,6 +132,11 @@ impl Starter {
             }
             // Clients see that all is gone; a rank that publishes anew starts another one.
             Source::Regions => self.parts.regions = None,
+            Source::Origin => {
+                let lines = self.origin.iter_mut().flat_map(MountedOrigin::take_notices);
+                let lines: Vec<String> = lines.collect();
+                lines.into_iter().for_each(|line| self.report(&Report::Warning(line)));
+            }
             Source::Listener => {
                 self.parts.tickets.iter_mut().for_each(|tickets| tickets.handle_listener(now_ns()))
             }

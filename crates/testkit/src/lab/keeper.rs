@@ -305,7 +305,7 @@ impl Keeper {
         for path in ["/usr", "/opt"] {
             add(Tree::same(path));
         }
-        for name in ["null", "zero", "full", "random", "urandom", "tty"] {
+        for name in ["null", "zero", "full", "random", "urandom", "tty", "fuse"] {
             add(Tree { read_only: false, ..Tree::same(Path::new("/dev").join(name)) });
         }
         add(Tree { target: "/.host/etc".into(), ..Tree::same("/etc") });
