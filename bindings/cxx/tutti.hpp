@@ -1923,9 +1923,10 @@ template <class R, class... A> std::string signature(const std::string &name)
     case TUTTI_ERR_REFUSED: throw error(fault::gone, -1, of + "what listens under its name does not answer as a service");
     case TUTTI_ERR_BUSY: throw error(fault::busy, -1, of + "it has too many clients, or its queue stays full, or a call of it runs");
     case TUTTI_ERR_LONG: throw error(fault::too_long, -1, of + "more than 32768 bytes");
-    case TUTTI_ERR_NODE: throw error(fault::bad_name, -1, of + "services of other nodes are not reached");
+    case TUTTI_ERR_NODE: throw error(fault::no_service, -1, of + "the cluster has no such node, or it does not answer");
+    case TUTTI_ERR_DAEMON: throw error(fault::no_service, -1, of + "no daemon of this node can be asked for services of others");
     case TUTTI_ERR_MEMORY: throw error(fault::no_memory, -1, of + "no memory or descriptor is left");
-    default: throw error(fault::bad_name, -1, of + "error " + std::to_string(status) + ": letters, digits and . _ -, at most 64, or user/name");
+    default: throw error(fault::bad_name, -1, of + "error " + std::to_string(status) + ": letters, digits and . _ -, at most 64, or user/name, or name@node");
     }
 }
 
@@ -1979,7 +1980,7 @@ struct foreign_argument<T> { using type = std::string; };
 inline std::int64_t ns_of(std::chrono::nanoseconds time) { return time.count() < 0 ? 0 : time.count(); }
 } // namespace detail
 
-// Functions that this process offers by a name to other processes of its node, in a job or not; it needs no init.
+// Functions that this process offers by a name to other processes of its cluster, in a job or not; it needs no init.
 class service {
   public:
     // For whom: "user" (this one), "user:bob", "group:chem", "everybody".
@@ -2028,7 +2029,7 @@ class service {
 // A connection to a service; one thread at a time calls.
 class client {
   public:
-    // "name" of this user, or "user/name". Each call waits so long at most, also while the service stands still.
+    // "name" of this user, "user/name", "name@node", "name@*" of any node. Each call waits so long at most, also while the service stands still.
     explicit client(const std::string &name, std::chrono::nanoseconds at_most = std::chrono::seconds(60))
         : connection_(std::make_shared<connection>()), at_most_(at_most)
     {

@@ -101,7 +101,7 @@ int64_t tutti_call_backlog_bytes(void);
 int tutti_call_arrive(void);
 int tutti_call_arrived(uint64_t sums[2]);
 
-/* Services: functions that a process offers by a name to other processes of its node, in a job or not; no call of this part needs
+/* Services: functions that a process offers by a name to other processes of its cluster, in a job or not; no call of this part needs
  * MPI or tutti_call_init. Arguments, a result, and all signatures of a service together have at most TUTTI_SERVICE_BYTES_MAX bytes. */
 #define TUTTI_SERVICE_BYTES_MAX 32768
 
@@ -135,7 +135,8 @@ int tutti_service_answer(tutti_served *call, int status, const void *data, size_
 /* The user of the client, as the kernel says. */
 int64_t tutti_service_user(const tutti_served *call);
 
-/* Connects to a service: "name" of this user, or "user/name". TUTTI_ERR_SERVICE: there is none; TUTTI_ERR_RIGHT: it is not for this
+/* Connects to a service: "name" of this user, or "user/name"; of another node "name@node", or "name@*" of any. TUTTI_ERR_NODE: the
+ * cluster has no such node; TUTTI_ERR_DAEMON: no daemon of this node can be asked; TUTTI_ERR_SERVICE: there is none; TUTTI_ERR_RIGHT: it is not for this
  * user, or another user has taken its name; TUTTI_ERR_BUSY: it has too many clients; TUTTI_ERR_DEADLINE: it has not let this one in. */
 int tutti_client_open(const char *name, int64_t at_most_ns, int64_t *client);
 

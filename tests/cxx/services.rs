@@ -1,4 +1,4 @@
-//! Services between processes and jobs of a node: typed clients, whom a service is for, clients that send
+//! Services between processes and jobs of a node: typed clients in C++ and Python, whom a service is for, clients that send
 //! anything.
 
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use rustix::net::{
 };
 use tutti_testkit::{Need, await_that, has_command};
 use tutti_tests::users::Users;
-use tutti_tests::{Scratch, program, run};
+use tutti_tests::{Scratch, dist, program, root, run};
 
 use super::{LIMIT, compile};
 
@@ -85,6 +85,33 @@ fn service_of_a_job_is_called_by_other_jobs() {
         let mut mpiexec = program("mpiexec");
         let ran = run(mpiexec.args(["-n", "3"]).arg(&client).args(["use", name]), LIMIT).expect_success();
         assert_eq!(ran.stdout, "use: ok\n".repeat(3), "{ran}");
+    }
+    run(Command::new(&client).args(["stop", &server.name]), LIMIT).expect_success();
+    server.expect_end();
+}
+
+/// A client in Python: values of all types, exceptions, and what is refused before it is sent.
+#[test]
+fn service_is_called_from_python_and_by_hand() {
+    let scratch = Scratch::new("cxx-service-python");
+    let Some(client) = compiled(&scratch) else { return };
+    let server = Server::start(Command::new(&client), "python", "user", scratch.path());
+    let mut tutti = program("tutti");
+    let ran = run(tutti.args(["call", &server.name, "text", "3"]), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "\"xxx\"\n", "{ran}");
+    if has_command(Need::Python, "python3") {
+        let package = scratch.path().join("site/tutti");
+        std::fs::create_dir_all(&package).expect("a folder");
+        for entry in std::fs::read_dir(root().join("bindings/python")).expect("the modules").flatten() {
+            if entry.path().is_file() {
+                std::fs::copy(entry.path(), package.join(entry.file_name())).expect("a copy");
+            }
+        }
+        std::os::unix::fs::symlink(dist(), package.join("_tree")).expect("a link");
+        let mut python = Command::new("python3");
+        python.arg("-B").arg(root().join("tests/cxx/programs/services.py")).arg(&server.name);
+        let ran = run(python.env("PYTHONPATH", scratch.path().join("site")), LIMIT).expect_success();
+        assert_eq!(ran.stdout, "python: ok\n", "{ran}");
     }
     run(Command::new(&client).args(["stop", &server.name]), LIMIT).expect_success();
     server.expect_end();

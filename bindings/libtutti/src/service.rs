@@ -6,12 +6,12 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tutti_call::service::client::Client;
-use tutti_call::service::handles::Handles;
-use tutti_call::service::over_in;
-use tutti_call::service::server::{Served, Service, Stop};
-use tutti_call::status::{INVALID, NODE, OK, TOO_LONG};
-use tutti_native::published::name;
+use tutti_service::client::Client;
+use tutti_service::handles::Handles;
+use tutti_service::over_in;
+use tutti_service::server::{Served, Service, Stop};
+use tutti_service::status::{INVALID, OK, TOO_LONG};
+use tutti_shm::published::name;
 
 use crate::call::slice;
 
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn tutti_service_open(
     // SAFETY: as the user's.
     let (name, whom) = unsafe { (text(name), text(whom)) };
     let open = || {
-        let audience = name::audience(whom.map(str::as_bytes))?;
+        let audience = name::audience(whom.map(str::as_bytes)).ok_or(INVALID)?;
         let (service, stop) = Service::open(name.ok_or(INVALID)?, audience)?;
         let number = SERVICES.add(service);
         stops().insert(number, stop);
@@ -166,10 +166,7 @@ pub unsafe extern "C" fn tutti_client_open(name: *const c_char, at_most_ns: i64,
     let name = unsafe { text(name) };
     let open = || {
         let found = name.and_then(|name| name::parse(name.as_bytes())).ok_or(INVALID)?;
-        if found.node.is_some() {
-            return Err(NODE);
-        }
-        Client::open(found.uid, found.name, duration(at_most_ns)?).map(|client| CLIENTS.add(client))
+        Client::open(&found, duration(at_most_ns)?).map(|client| CLIENTS.add(client))
     };
     if into.is_null() {
         return INVALID;

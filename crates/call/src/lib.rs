@@ -16,7 +16,6 @@
 //! | `outbox` | messages that leave, and those that wait for credit |
 //! | `pack` | small posts that share a message |
 //! | `parts` | long arguments and results, which come in several messages |
-//! | [`service`] | functions offered to other jobs of the node |
 //! | [`quick`] | the thread that runs quick functions |
 //! | `open` | calls whose answers have not come |
 //! | [`failure`] | end of the job with one line |
@@ -39,6 +38,5 @@ mod pack;
 mod parts;
 pub mod process;
 pub mod quick;
-pub mod service;
 pub mod status;
 mod wire;

@@ -2,9 +2,7 @@
 
 use core::ffi::c_int;
 
-pub use tutti_native::status::{
-    BUSY, GONE, INVALID, MEMORY, NO_NODE as NODE, NO_RIGHT as RIGHT, NOT_RUNNING, OK, PENDING, REFUSED,
-};
+pub use tutti_native::status::{BUSY, GONE, INVALID, MEMORY, NOT_RUNNING, OK, PENDING, REFUSED};
 
 /// The function is not known: here it lies in memory that can be written, there the module is not loaded.
 pub const NO_FUNCTION: c_int = -17;
@@ -16,11 +14,3 @@ pub const TOO_LONG: c_int = -19;
 pub const NO_RANK: c_int = -20;
 /// The function has ended with an exception; the data of the answer are its text.
 pub const THREW: c_int = -21;
-/// No service has this name.
-pub const NO_SERVICE: c_int = -22;
-/// The service has no function with this signature.
-pub const VERSION: c_int = -23;
-/// The time is over; the function may have run.
-pub const DEADLINE: c_int = -24;
-/// The service has ended while the call was under way; the function may have run.
-pub const LOST: c_int = -25;

@@ -38,6 +38,7 @@ mod drain;
 mod logs;
 mod past;
 mod selection;
+mod services;
 mod shares;
 mod top;
 mod why;
@@ -54,7 +55,7 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 39] = [
+const USAGES: [&str; 41] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
@@ -70,6 +71,8 @@ const USAGES: [&str; 39] = [
     "prices [--json]",
     "advise [--json]",
     "board [--json]",
+    "services [--json]",
+    "call SERVICE [FUNCTION [ARGUMENT ...]]",
     "snapshot JOB [-o FILE] | --show FILE",
     "dsm-report [FOLDER] [--json]",
     "timeline JOB | --all | --since MOMENT [-o FILE]",
@@ -195,6 +198,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Functions that processes offer by a name, on all nodes
+    Services {
+        /// For scripts
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a function of a service
+    Call(services::CallOptions),
     /// Become the front end of a job that has none
     Attach {
         /// Its number
@@ -375,6 +386,8 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         }
         Command::Undrain { nodes } => Ok(drain::run("undrain", &nodes, Request::Undrain)),
         Command::Board { json } => board::run(json),
+        Command::Services { json } => services::list(json),
+        Command::Call(options) => services::call(&options),
         Command::Attach { job } => Ok(front::attach(job.resolve()?)),
         Command::Logs { job, follow } => logs::run(job.resolve()?, follow),
         Command::Suspend(selection) => selection::control(&selection, Control::Suspend, "suspended"),

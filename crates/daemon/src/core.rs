@@ -10,6 +10,7 @@
 //! | [`board`] | every node | how loaded all nodes are |
 //! | [`tunnel`] | any node | users of other nodes at the origin of a job |
 //! | [`regions`] | any node | clients of published regions of other nodes, until they are let in |
+//! | [`services`] | any node | lists of all services of the cluster |
 //! | [`ledger`] | every node | what each user costs the daemon, and whom it serves next |
 //! | [`controller`] | node 0 | the jobs: where they run, how far they are, what is to be with them |
 //!
@@ -52,6 +53,7 @@ mod parts;
 pub mod record;
 mod regions;
 mod relay;
+mod services;
 #[cfg(test)]
 mod sim;
 mod tunnel;
@@ -72,6 +74,8 @@ use outbox::{Effect, Outbox};
 use parts::Parts;
 use regions::Regions;
 use relay::Relay;
+pub(crate) use services::SERVICES_MAX;
+use services::Services;
 use tunnel::Tunnels;
 
 /// So often time passes at least where ranks run and nothing changes.
@@ -99,6 +103,7 @@ pub struct Core {
     origin: Origin,
     tunnels: Tunnels,
     regions: Regions,
+    services: Services,
     gangs: Gangs,
     kept: Kept,
     controller: Option<Controller>,
@@ -127,6 +132,7 @@ impl Core {
             origin: Origin::default(),
             tunnels: Tunnels::default(),
             regions: Regions::default(),
+            services: Services::default(),
             gangs: Gangs::default(),
             kept: Kept::default(),
             controller: is_controller
@@ -194,7 +200,8 @@ impl Core {
             self.local.me.is_some() && (self.controller.is_some() || self.links.upwards().is_some());
         let has_jobs = self.controller.as_ref().is_some_and(Controller::is_busy)
             || !self.tunnels.is_empty()
-            || !self.regions.is_settled();
+            || !self.regions.is_settled()
+            || !self.services.is_settled();
         has_place
             && self.links.is_settled()
             && self.parts.is_settled()
@@ -278,6 +285,7 @@ impl Core {
             Event::ClientGone(client) => {
                 self.tunnels.handle_client_gone(client);
                 self.regions.handle_client_gone(client);
+                self.services.handle_client_gone(client);
                 self.origin.handle_client_gone(local, out, client);
             }
             Event::Reattach(job, back) => {
@@ -315,6 +323,10 @@ impl Core {
                 self.regions.handle_wanted(local, out, client, (uid, groups), wanted);
             }
             Event::RegionReached(from, id, result) => self.regions.handle_reached(out, from, id, result),
+            Event::Services(client, uid) => self.services.handle_wanted(local, out, client, uid),
+            Event::ServicesListed(to, id, services) => {
+                out.route(to, Routed::ServicesGiven { id, services });
+            }
             Event::Use(found) => out.route(NodeId::CONTROLLER, Routed::Use(found)),
         }
     }
@@ -336,6 +348,7 @@ impl Core {
         self.parts.tick(&self.local, &mut self.out);
         self.kept.tick(&self.local, &mut self.out);
         self.regions.tick(&self.local, &mut self.out);
+        self.services.tick(&self.local, &mut self.out);
         self.settle();
         self.tick_controller();
         if self.leaving_ms.is_some_and(|leaving_ms| self.local.now_ms >= leaving_ms) {
@@ -495,6 +508,10 @@ impl Core {
             }
             Routed::InputTaken { job, piece, unwanted } => {
                 self.origin.handle_input_taken(out, from, job, piece, unwanted);
+            }
+            Routed::ServicesWanted { id } => out.act(Action::ListServices(from, id)),
+            Routed::ServicesGiven { id, services } => {
+                self.services.handle_given(local, out, from, id, &services);
             }
             Routed::RegionWanted { id, client } => self.regions.handle_asked(out, from, id, client),
             Routed::RegionGiven { id, result } => {

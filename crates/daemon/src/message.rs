@@ -301,6 +301,18 @@ pub enum Routed {
     },
     /// For the controller: what the processes of a job have used on the sender, once, when they are gone.
     Used(JobId, Used),
+    /// A user of the sender wants to know the services of the receiver.
+    ServicesWanted {
+        /// Number of the user's connection at his node.
+        id: u64,
+    },
+    /// The answer.
+    ServicesGiven {
+        /// The question.
+        id: u64,
+        /// Users and names.
+        services: Vec<(u32, String)>,
+    },
 }
 
 /// A client of a published region; its node's daemon vouches for it.

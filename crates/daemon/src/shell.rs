@@ -811,8 +811,13 @@ impl Shell {
                 Action::GiveRegion(client, given) => {
                     // Who has gone wants no answer.
                     let reply = self.region_clients.remove(&client);
-                    let _ = reply.map(|reply| reply.send(given));
+                    let _ = reply.map(|reply| reply.send(given.encode().to_vec()));
                 }
+                Action::GiveServices(client, text) => {
+                    let reply = self.region_clients.remove(&client);
+                    let _ = reply.map(|reply| reply.send(text.into_bytes()));
+                }
+                Action::ListServices(from, id) => regions::list_services(from, id, self.region_events()),
                 Action::ReachRegion(from, id, client) => {
                     regions::reach_for(from, id, client, self.settings.data, self.region_events());
                 }
@@ -865,9 +870,14 @@ impl Shell {
                     }
                 };
                 // Who has gone wants no answer.
-                let _ = reply.send(given);
+                let _ = reply.send(given.encode().to_vec());
                 return None;
             }
+            regions::RegionEvent::Services(client, uid, reply) => {
+                self.region_clients.insert(client, reply);
+                Event::Services(client, uid)
+            }
+            regions::RegionEvent::Listed(to, id, services) => Event::ServicesListed(to, id, services),
             regions::RegionEvent::Gone(client) => Event::ClientGone(client),
             regions::RegionEvent::Reached(from, id, result) => Event::RegionReached(from, id, result),
         })

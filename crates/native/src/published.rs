@@ -12,7 +12,6 @@
 //! process lock.
 
 mod far;
-pub mod name;
 mod owner;
 
 use core::ffi::{c_int, c_void};
@@ -24,6 +23,7 @@ use tutti_shm::published::area::Mapped;
 use tutti_shm::published::door::Door;
 use tutti_shm::published::far::ANY_NODE;
 use tutti_shm::published::lines::Seen;
+use tutti_shm::published::name;
 use tutti_shm::published::{ATOMIC, Answer, Ask, DATA_BYTES_MAX, Opened, READ, Status, WRITE, holds};
 
 use crate::change::{Change, Piece};

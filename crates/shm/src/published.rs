@@ -24,6 +24,7 @@ pub mod area;
 pub mod door;
 pub mod far;
 pub mod lines;
+pub mod name;
 
 /// What a frame carries behind its head, at most.
 pub const DATA_BYTES_MAX: usize = 32 << 10;
@@ -94,6 +95,22 @@ pub fn is_name(name: &[u8]) -> bool {
 /// Name of the abstract socket for a region of a user.
 pub fn socket_name(uid: u32, name: &str) -> String {
     format!("tutti-region/{uid}/{name}")
+}
+
+/// What stands before the name of a service ([`far::Wanted`]), which no region has.
+pub const SERVICE: &str = "service:";
+
+/// Name of the abstract socket for a service of a user.
+pub fn service_socket_name(uid: u32, name: &str) -> String {
+    format!("tutti-service/{uid}/{name}")
+}
+
+/// Name of the abstract socket for what a client of another node wants: a region, or a service.
+pub fn wanted_socket_name(uid: u32, name: &str) -> String {
+    match name.strip_prefix(SERVICE) {
+        Some(service) => service_socket_name(uid, service),
+        None => socket_name(uid, name),
+    }
 }
 
 /// Who may open a region, beside its owner's user.

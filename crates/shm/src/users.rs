@@ -5,6 +5,7 @@
 //! (`/proc/sys/kernel/overflowuid`, mostly 65534), also as the peer of a socket. That is not one user, and
 //! not the account that has that number either (`nobody`): it is not believed of anybody.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 
 /// The number that the kernel gives for users without one here, where it does not say.
@@ -45,6 +46,20 @@ pub fn is_own_user(uid: u32, pid: i32) -> bool {
             .is_some_and(|found| of("/proc/self/ns/user").is_some_and(|own| own == found))
     };
     is_one_user(uid) || (pid > 0 && may_look())
+}
+
+/// Groups of the process at the other end of a local socket, beside the one that its credentials name.
+#[must_use]
+pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
+    let mut groups = vec![0_u32; 1 << 12];
+    let mut bytes = size_of_val(&groups[..]) as libc::socklen_t;
+    // SAFETY: the kernel writes at most so many bytes into the vector, and says how many.
+    let status = unsafe {
+        let into = groups.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, into, &mut bytes)
+    };
+    groups.truncate(if status == 0 { bytes as usize / size_of::<u32>() } else { 0 });
+    groups
 }
 
 #[cfg(test)]

@@ -85,6 +85,10 @@ pub enum Action {
     /// Have the server of a region of this node let a client of that node in, for its question of this
     /// number.
     ReachRegion(NodeId, u64, RegionClient),
+    /// Answer a program that wants to know the services of the cluster.
+    GiveServices(ClientId, String),
+    /// List this node's services, for that node's question of this number.
+    ListServices(NodeId, u64),
     /// One line for the person who keeps the machines.
     Info(String),
     /// The same, of what is not as it should be.

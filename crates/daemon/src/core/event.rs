@@ -74,6 +74,10 @@ pub enum Event {
     Region(ClientId, u32, Vec<u32>, Wanted),
     /// What [`Action::ReachRegion`](super::action::Action::ReachRegion) asked for, or the number of a status.
     RegionReached(NodeId, u64, Result<RegionPlace, i32>),
+    /// A user's program, of this user, wants to know the services of the cluster.
+    Services(ClientId, u32),
+    /// What [`Action::ListServices`](super::action::Action::ListServices) asked for: users and names.
+    ServicesListed(NodeId, u64, Vec<(u32, String)>),
 }
 
 /// How a starter has ended.

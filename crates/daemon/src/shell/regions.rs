@@ -1,10 +1,10 @@
-//! Published regions of other nodes ([`tutti_shm::published::far`]): the socket on which programs of users
+//! Published regions and services of other nodes ([`tutti_shm::published::far`]): the socket on which programs of users
 //! ask for them, and the way to the servers of this node's.
 //!
 //! | who | is known by |
 //! |---|---|
 //! | a program that asks | SO_PEERCRED, SO_PEERGROUPS of its connection |
-//! | the server of a region | its abstract name, and SO_PEERCRED: it is the owner's |
+//! | the server of a region, a service | its abstract name, and SO_PEERCRED: it is the owner's |
 //! | this daemon, to that server | SO_PEERCRED |
 //!
 //! Each program and each server has a task of its own and a time in which it has to be done: none keeps
@@ -28,10 +28,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tutti_shm::published::far::{Admission, GROUPS_MAX, Given, Pass, Question, Wanted};
-use tutti_shm::published::{Answer, Ask, Status, socket_name};
+use tutti_shm::published::{Answer, Ask, SERVICE, Status, wanted_socket_name};
 use tutti_shm::users::{is_one_user, is_own_user};
 
 use super::quota::{ConnectionPermit, ConnectionQuota};
+use crate::core::SERVICES_MAX;
 use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::{RegionClient, RegionPlace, User};
@@ -46,7 +47,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 const ANSWER_BYTES_MAX: usize = 128;
 
 /// To be given the answer for a program.
-pub(super) type Reply = oneshot::Sender<Given>;
+pub(super) type Reply = oneshot::Sender<Vec<u8>>;
 
 /// Something for the loop.
 #[derive(Debug)]
@@ -55,10 +56,14 @@ pub(super) enum RegionEvent {
     Wanted(ClientId, (u32, Vec<u32>), Wanted, Reply),
     /// A program of this user wants to know how other nodes reach it.
     Place(u32, Reply),
+    /// A program of this user wants to know the services of the cluster.
+    Services(ClientId, u32, Reply),
     /// It has gone.
     Gone(ClientId),
     /// A server has answered for a client of this node's, or the number of a status.
     Reached(NodeId, u64, Result<RegionPlace, i32>),
+    /// This node's services, for a question of a node's.
+    Listed(NodeId, u64, Vec<(u32, String)>),
 }
 
 /// The listening socket.
@@ -131,9 +136,20 @@ pub(super) fn reach_for(
     tokio::spawn(async move {
         let result = match timeout(SERVER_MAX, reach(at, &client)).await {
             Ok(result) => result,
+            // A service that has no turn answers later: its client asks again.
+            Err(_) if client.name.starts_with(SERVICE) => Err(Status::Busy),
             Err(_) => Err(Status::Node),
         };
         tell(RegionEvent::Reached(from, id, result.map_err(|status| status as i32)));
+    });
+}
+
+/// Lists this node's services for a question of a node's.
+pub(super) fn list_services(from: NodeId, id: u64, tell: impl Fn(RegionEvent) + Send + 'static) {
+    tokio::task::spawn_blocking(move || {
+        let listed = tutti_service::listing::here().unwrap_or_default();
+        let services = listed.into_iter().take(SERVICES_MAX).map(|one| (one.uid, one.name)).collect();
+        tell(RegionEvent::Listed(from, id, services));
     });
 }
 
@@ -152,12 +168,13 @@ async fn serve(
     tell(match question {
         Question::Region(wanted) => RegionEvent::Wanted(client, who, wanted, reply),
         Question::Place => RegionEvent::Place(who.0, reply),
+        Question::Services => RegionEvent::Services(client, who.0, reply),
     });
     let mut byte = [0];
     tokio::select! {
         given = answered => if let Ok(given) = given {
             // Who does not read it has gone.
-            let _ = timeout(QUESTION_MAX, stream.write_all(&given.encode())).await;
+            let _ = timeout(QUESTION_MAX, stream.write_all(&given)).await;
         },
         // Its end; nothing else is to come.
         _ = stream.read(&mut byte) => tell(RegionEvent::Gone(client)),
@@ -179,7 +196,7 @@ async fn read(stream: &mut UnixStream) -> Option<Question> {
 
 /// Vouches for a client to a server of this node.
 async fn reach(at: IpAddr, client: &RegionClient) -> Result<RegionPlace, Status> {
-    let name = socket_name(client.owner, &client.name);
+    let name = wanted_socket_name(client.owner, &client.name);
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(|_| Status::Region)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);

@@ -9,9 +9,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tutti_shm::published::door::Door;
 use tutti_shm::published::far::{Given, Wanted, ask_daemon, enter};
+use tutti_shm::published::name::Name;
 use tutti_shm::published::{Ask, Opened, Status};
 
-use super::name::Name;
 use crate::status::*;
 
 /// A pass may have become too old on its way, on a machine that stood still.

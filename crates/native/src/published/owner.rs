@@ -11,11 +11,12 @@ use tutti_runtime::{background, rank, sleep};
 use tutti_shm::published::area::Mapped;
 use tutti_shm::published::door::Door;
 use tutti_shm::published::lines::Seen;
+use tutti_shm::published::name;
 use tutti_shm::published::{
     ATOMIC, Ask, Audience, DATA_BYTES_MAX, MESSAGES, Opened, READ, Status, WRITE, is_name,
 };
 
-use super::{Access, Entry, name};
+use super::{Access, Entry};
 use crate::handle::Handle;
 use crate::handler::{self, Handler};
 use crate::status::*;
@@ -118,7 +119,7 @@ pub fn publish(name: &[u8], bytes: usize, rights: c_int, audience: Option<&[u8]>
     if rights == 0 || rights & !(READ | WRITE | ATOMIC) != 0 || bytes == 0 {
         return Err(INVALID);
     }
-    let made = make(name, bytes, rights, name::audience(audience)?)?;
+    let made = make(name, bytes, rights, name::audience(audience).ok_or(INVALID)?)?;
     let mapped = match Mapped::map(made.gift.as_fd(), bytes, true) {
         Ok(mapped) => mapped,
         Err(_) => {
@@ -144,7 +145,7 @@ pub unsafe fn publish_signal(
     if bytes == 0 || bytes > 1 << 30 {
         return Err(INVALID);
     }
-    let made = make(name, bytes, MESSAGES, name::audience(audience)?)?;
+    let made = make(name, bytes, MESSAGES, name::audience(audience).ok_or(INVALID)?)?;
     sleep::note_handlers();
     let Ok(socket) = made.gift.try_clone() else { return Err(MEMORY) };
     let receiver =

@@ -79,6 +79,11 @@ impl Door {
         Door { socket, asking: Mutex::new(()) }
     }
 
+    /// The connection itself.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
     /// Asks, and waits for the answer.
     ///
     /// # Errors

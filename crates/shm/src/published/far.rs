@@ -17,14 +17,14 @@
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::door::{Door, peer_of};
-use super::{Ask, NAME_BYTES_MAX, NoFrame, Status, is_name};
+use super::{Ask, NAME_BYTES_MAX, NoFrame, SERVICE, Status, is_name};
 use crate::users::is_own_user;
 
 /// Bytes of a node's name, at most.
@@ -149,12 +149,12 @@ fn unmapped(bytes: [u8; 16]) -> IpAddr {
     Ipv6Addr::from(bytes).to_canonical()
 }
 
-/// A region of another node, as a client asks its own node's daemon for it.
+/// A region of another node, or a service, as a client asks its own node's daemon for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Whose it is.
     pub owner: u32,
-    /// What its owner has called it.
+    /// What its owner has called it, behind [`SERVICE`] if it is a service.
     pub name: String,
     /// Its node, by name, or [`ANY_NODE`].
     pub node: String,
@@ -164,11 +164,12 @@ impl Wanted {
     /// Bytes before the names: length, owner, length of the first.
     const HEAD_BYTES: usize = 12;
     /// Bytes of one, at most.
-    pub const BYTES_MAX: usize = Self::HEAD_BYTES + NAME_BYTES_MAX + NODE_BYTES_MAX;
+    pub const BYTES_MAX: usize = Self::HEAD_BYTES + SERVICE.len() + NAME_BYTES_MAX + NODE_BYTES_MAX;
 
     /// Whether it makes sense.
     pub fn is_right(&self) -> bool {
-        is_name(self.name.as_bytes()) && (1..=NODE_BYTES_MAX).contains(&self.node.len())
+        let name = self.name.strip_prefix(SERVICE).unwrap_or(&self.name);
+        is_name(name.as_bytes()) && (1..=NODE_BYTES_MAX).contains(&self.node.len())
     }
 
     /// As it travels.
@@ -207,21 +208,26 @@ pub enum Question {
     Region(Wanted),
     /// How other nodes reach processes of this one.
     Place,
+    /// All services of the cluster.
+    Services,
 }
 
 impl Question {
     /// In place of the length of a region's name.
     const PLACE: u32 = u32::MAX;
+    const SERVICES: u32 = u32::MAX - 1;
 
     /// As it travels.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Question::Region(wanted) => wanted.encode(),
-            Question::Place => {
-                let head = [Wanted::HEAD_BYTES as u32, 0, Self::PLACE];
-                head.into_iter().flat_map(u32::to_le_bytes).collect()
-            }
+            Question::Place => Self::short(Self::PLACE),
+            Question::Services => Self::short(Self::SERVICES),
         }
+    }
+
+    fn short(kind: u32) -> Vec<u8> {
+        [Wanted::HEAD_BYTES as u32, 0, kind].into_iter().flat_map(u32::to_le_bytes).collect()
     }
 
     /// Reads what has come. None: it is not whole yet.
@@ -229,8 +235,9 @@ impl Question {
     /// # Errors
     /// When it is none.
     pub fn take(bytes: &[u8]) -> Result<Option<Self>, NoFrame> {
-        if bytes == Question::Place.encode() {
-            return Ok(Some(Question::Place));
+        if let Some(short) = [Question::Place, Question::Services].into_iter().find(|it| it.encode() == bytes)
+        {
+            return Ok(Some(short));
         }
         Ok(Wanted::take(bytes)?.map(Question::Region))
     }
@@ -375,7 +382,16 @@ fn candidates() -> Vec<Candidate> {
 /// # Errors
 /// [`Status::Daemon`] where none is there or answers.
 pub fn ask_daemon(wanted: &Wanted) -> Result<Given, Status> {
-    ask(&Question::Region(wanted.clone()), ANSWER_MAX)
+    ask_daemon_within(wanted, ANSWER_MAX)
+}
+
+/// The same, within a time.
+///
+/// # Errors
+/// [`Status::Daemon`] where none is there or answers.
+pub fn ask_daemon_within(wanted: &Wanted, limit: Duration) -> Result<Given, Status> {
+    // The kernel takes no time of zero.
+    ask(&Question::Region(wanted.clone()), limit.clamp(Duration::from_millis(1), ANSWER_MAX))
 }
 
 /// How this process is reached from other nodes; none where there are no others, or no daemon that answers
@@ -387,14 +403,32 @@ pub fn ask_place() -> Option<Place> {
     }
 }
 
-fn ask(question: &Question, limit: Duration) -> Result<Given, Status> {
+/// All services of the cluster, as a text: a line each, node, user's number and name; and the nodes that
+/// have not answered, a line each, the name alone.
+///
+/// # Errors
+/// [`Status::Daemon`] where no daemon answers, [`Status::Node`] where there are no other nodes.
+pub fn ask_services() -> Result<String, Status> {
+    let mut stream = send(&Question::Services, ANSWER_MAX)?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).map_err(|_| Status::Daemon)?;
+    match <&[u8; Given::BYTES]>::try_from(&answer[..]).ok().and_then(Given::decode) {
+        Some(Given::Refused(status)) => Err(status),
+        _ if answer.is_empty() => Err(Status::Daemon),
+        _ => String::from_utf8(answer).map_err(|_| Status::Daemon),
+    }
+}
+
+/// Puts a question to this node's daemon.
+fn send(question: &Question, limit: Duration) -> Result<UnixStream, Status> {
     let mut stream = candidates().iter().find_map(connect).ok_or(Status::Daemon)?;
+    let sent = stream.set_read_timeout(Some(limit)).and_then(|()| stream.write_all(&question.encode()));
+    sent.map(|()| stream).map_err(|_| Status::Daemon)
+}
+
+fn ask(question: &Question, limit: Duration) -> Result<Given, Status> {
     let mut answer = [0; Given::BYTES];
-    stream
-        .set_read_timeout(Some(limit))
-        .and_then(|()| stream.write_all(&question.encode()))
-        .and_then(|()| stream.read_exact(&mut answer))
-        .map_err(|_| Status::Daemon)?;
+    send(question, limit)?.read_exact(&mut answer).map_err(|_| Status::Daemon)?;
     Given::decode(&answer).ok_or(Status::Daemon)
 }
 
@@ -413,6 +447,24 @@ fn connect(candidate: &Candidate) -> Option<UnixStream> {
 /// (`PermissionDenied`).
 pub fn enter(address: SocketAddr, pass: &Pass) -> io::Result<Door> {
     let stream = TcpStream::connect_timeout(&address, CONNECT_MAX)?;
+    show(stream, pass).map(|(door, _)| door)
+}
+
+/// Goes to a service, as whom this pass is for: the connection, and the word of the answer. The service is
+/// waited for so long at most.
+///
+/// # Errors
+/// As of [`enter`], and when the time is over (`WouldBlock`, `TimedOut`).
+pub fn enter_within(address: SocketAddr, pass: &Pass, limit: Duration) -> io::Result<(OwnedFd, u64)> {
+    let limit = limit.max(Duration::from_millis(1));
+    let stream = TcpStream::connect_timeout(&address, limit.min(CONNECT_MAX))?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
+    show(stream, pass).map(|(door, word)| (door.into_socket(), word))
+}
+
+/// Shows a key, and looks at the proof.
+fn show(stream: TcpStream, pass: &Pass) -> io::Result<(Door, u64)> {
     settle(stream.as_fd())?;
     let door = Door::of(stream.into());
     let (answer, proof, _) = door.ask(Ask::Enter(pass.key), &[])?;
@@ -420,7 +472,7 @@ pub fn enter(address: SocketAddr, pass: &Pass) -> io::Result<Door> {
     if answer.status != Status::Ok || !is_proof {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    Ok(door)
+    Ok((door, answer.value))
 }
 
 /// A connection between client and server: what is sent goes at once, and the other side's end is seen, also

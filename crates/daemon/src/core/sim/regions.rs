@@ -47,3 +47,31 @@ fn cluster_sim_region_of_another_node_is_given_or_refused() {
         assert_eq!(world.take_given(ClientId(200)), [Given::Here], "it is the node's own");
     }
 }
+
+/// The list has all nodes that live, once, whatever is lost on its way, and names those that say nothing.
+#[test]
+fn cluster_sim_services_of_all_nodes_are_listed_once() {
+    for seed in seeds(8) {
+        let mut world = World::new(seed, 5, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        let id = ClientId(300);
+        world.want_services(4, id);
+        // A daemon between them may be away when it is asked.
+        world.replace_daemon(0, 500);
+        world.run_until(world.now_ms + 6_000);
+        let listed = world.take_listed();
+        let [(client, text)] = listed.as_slice() else {
+            panic!("TUTTI_SIM_SEED={seed}: {listed:?}");
+        };
+        let mut lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        let is_right = |(node, line): (usize, &&str)| {
+            **line == format!("node{node} 7 s{node}") || **line == format!("node{node}")
+        };
+        let is_whole = lines.len() == 5 && lines.iter().enumerate().all(is_right) && *client == id;
+        assert!(is_whole, "TUTTI_SIM_SEED={seed}: {text}");
+        assert_eq!(text.lines().filter(|line| !line.is_empty()).count(), 5, "TUTTI_SIM_SEED={seed}: {text}");
+    }
+}

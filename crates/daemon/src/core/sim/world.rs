@@ -89,6 +89,7 @@ pub(super) struct World {
     troubled: bool,
     /// Clients of regions of other nodes that have been answered.
     given: Vec<(ClientId, Given)>,
+    listed: Vec<(ClientId, String)>,
     /// The controller was killed: the next one cannot know what its front end was told.
     controller_died: bool,
 }
@@ -122,6 +123,7 @@ impl World {
             peace: false,
             troubled: false,
             given: Vec::new(),
+            listed: Vec::new(),
             controller_died: false,
         };
         for node in 0..nodes {
@@ -134,6 +136,16 @@ impl World {
     /// A client at a node wants a region.
     pub(super) fn want_region(&mut self, node: usize, client: ClientId, wanted: Wanted) {
         self.deliver(node, Event::Region(client, 7, vec![7], wanted));
+    }
+
+    /// A client at a node wants all services.
+    pub(super) fn want_services(&mut self, node: usize, client: ClientId) {
+        self.deliver(node, Event::Services(client, 7));
+    }
+
+    /// What clients have been told of services.
+    pub(super) fn take_listed(&mut self) -> Vec<(ClientId, String)> {
+        std::mem::take(&mut self.listed)
     }
 
     /// What a client has been answered.
@@ -321,6 +333,11 @@ impl World {
                 self.placed += u64::from(event.event == "placed");
             }
             Action::GiveRegion(client, given) => self.given.push((client, given)),
+            Action::GiveServices(client, text) => self.listed.push((client, text)),
+            Action::ListServices(from, id) => {
+                let services = vec![(7, format!("s{node}"))];
+                self.later(5, Next::Core(node, incarnation, None, Event::ServicesListed(from, id, services)));
+            }
             Action::ReachRegion(from, id, client) => {
                 let place = RegionPlace { address: ([127, 0, 0, 1], 9).into(), key: [1, 2], proof: [3, 4] };
                 let result = match client.name.as_str() {

@@ -14,13 +14,13 @@ pub const DATA_BYTES_MAX: usize = 32 << 10;
 const ASK_BYTES: usize = 40;
 const REPLY_BYTES: usize = 16;
 /// Bytes of the longest packet.
-pub(super) const PACKET_BYTES_MAX: usize = ASK_BYTES + DATA_BYTES_MAX;
+pub(crate) const PACKET_BYTES_MAX: usize = ASK_BYTES + DATA_BYTES_MAX;
 const ASK_MAGIC: u32 = 0x5453_7631;
 const REPLY_MAGIC: u32 = 0x5452_7631;
 
 /// Question of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask<'a> {
+pub(crate) enum Ask<'a> {
     /// Asks for the signatures, a line each.
     Open,
     /// Runs a function.
@@ -29,15 +29,15 @@ pub(super) enum Ask<'a> {
 
 /// Answer of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reply<'a> {
-    pub(super) status: c_int,
+pub(crate) struct Reply<'a> {
+    pub(crate) status: c_int,
     /// Number of the call; 0 for [`Ask::Open`].
-    pub(super) number: u64,
-    pub(super) data: &'a [u8],
+    pub(crate) number: u64,
+    pub(crate) data: &'a [u8],
 }
 
 /// Hash of a signature (FNV-1a).
-pub(super) fn hash(signature: &str) -> u64 {
+pub(crate) fn hash(signature: &str) -> u64 {
     signature.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
@@ -53,7 +53,7 @@ fn half(bytes: &[u8], at: usize) -> Option<u32> {
 
 impl<'a> Ask<'a> {
     /// As it travels.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let (kind, number, deadline_ns, hash, function, data) = match *self {
             Ask::Open => (1_u32, 0, 0, 0, 0, &[][..]),
             Ask::Call { number, deadline_ns, hash, function, data } => {
@@ -70,7 +70,7 @@ impl<'a> Ask<'a> {
     }
 
     /// A question that has come; none of what no client sends.
-    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let is_right = half(bytes, 0)? == ASK_MAGIC && bytes.len() <= PACKET_BYTES_MAX;
         let (kind, data) = (half(bytes, 4)?, bytes.get(ASK_BYTES..)?);
         Some(match kind {
@@ -89,7 +89,7 @@ impl<'a> Ask<'a> {
 
 impl<'a> Reply<'a> {
     /// As it travels.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(REPLY_BYTES + self.data.len());
         bytes.extend(REPLY_MAGIC.to_le_bytes());
         bytes.extend(self.status.to_le_bytes());
@@ -99,7 +99,7 @@ impl<'a> Reply<'a> {
     }
 
     /// An answer that has come; none of what no service sends.
-    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let is_right = half(bytes, 0)? == REPLY_MAGIC && bytes.len() <= PACKET_BYTES_MAX;
         let reply = Reply {
             status: half(bytes, 4)? as c_int,

@@ -1,5 +1,5 @@
-//! Services (`tutti_service.h`): functions that a process offers by a name to other processes of its node, in
-//! a job or not.
+//! Services (`tutti_call.h`): functions that a process offers by a name to other processes of its node and of
+//! its cluster, in a job or not.
 //!
 //! ```text
 //! server   open: an abstract socket by user and name; add: functions by their signatures
@@ -8,25 +8,36 @@
 //! server   serve: takes one packet of each client after another, runs the function, answers
 //! ```
 //!
+//! A client of another node asks its daemon for the way, as for a published region
+//! ([`tutti_shm::published::far`]): the service's own socket gets the daemon's word for the client, and gives
+//! a pass, with which the client comes over TCP.
+//!
 //! | module | what it is |
 //! |---|---|
 //! | [`frame`] | packets; pure |
+//! | `stream` | packets on a stream of bytes |
 //! | [`handles`] | numbers of both for C |
-//! | [`server`] | a service and its connections |
+//! | [`server`] | a service, its functions, the loop that serves |
 //! | [`client`] | a connection to one |
+//! | [`signature`] | types of arguments and results, as text, and values of them |
+//! | [`foreign`] | the same for types of Rust |
+//! | [`listing`] | all services of a node |
 //!
 //! Each client has a connection of its own, and what it sends concerns that one alone: a packet that is none
-//! closes it. The kernel says who is at its other end (SO_PEERCRED, SO_PEERGROUPS). Nothing here needs MPI.
+//! closes it. The kernel says who is at its other end (SO_PEERCRED, SO_PEERGROUPS), or the daemon of root or
+//! of the service's own user says it. Nothing here needs MPI.
+
+#![forbid(unsafe_code)]
 
 pub mod client;
+pub mod foreign;
 pub mod frame;
 pub mod handles;
+pub mod listing;
 pub mod server;
-
-/// Name of the abstract socket of a service of a user.
-fn socket_name(uid: u32, name: &str) -> String {
-    format!("tutti-service/{uid}/{name}")
-}
+pub mod signature;
+pub mod status;
+mod stream;
 
 /// Time by CLOCK_MONOTONIC, which all processes of a node have in common.
 fn now_ns() -> u64 {

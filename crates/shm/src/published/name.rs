@@ -1,12 +1,9 @@
-//! Names of published regions as users write them: `[user/]name[@node]`; and whom a region is for.
+//! Names of published regions and of services as users write them: `[user/]name[@node]`; and whom one is for.
 
-use core::ffi::c_int;
 use std::ffi::CString;
 
-use tutti_shm::published::far::NODE_BYTES_MAX;
-use tutti_shm::published::{Audience, is_name};
-
-use crate::status::INVALID;
+use super::far::NODE_BYTES_MAX;
+use super::{Audience, is_name};
 
 /// A region that is looked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,19 +43,16 @@ pub fn parse(text: &[u8]) -> Option<Name<'_>> {
 }
 
 /// Whom a region is for: none or "user": its owner's user; "user:bob", "group:chem", "everybody".
-pub fn audience(text: Option<&[u8]>) -> Result<Audience, c_int> {
-    let Some(text) = text else { return Ok(Audience::User(own_user())) };
-    let parse = || {
-        let text = std::str::from_utf8(text).ok()?;
-        Some(match text.split_once(':') {
-            None if text == "user" => Audience::User(own_user()),
-            None if text == "everybody" => Audience::Everybody,
-            Some(("user", name)) => Audience::User(user_of(name)?),
-            Some(("group", name)) => Audience::Group(group_of(name)?),
-            _ => return None,
-        })
-    };
-    parse().ok_or(INVALID)
+pub fn audience(text: Option<&[u8]>) -> Option<Audience> {
+    let Some(text) = text else { return Some(Audience::User(own_user())) };
+    let text = std::str::from_utf8(text).ok()?;
+    Some(match text.split_once(':') {
+        None if text == "user" => Audience::User(own_user()),
+        None if text == "everybody" => Audience::Everybody,
+        Some(("user", name)) => Audience::User(user_of(name)?),
+        Some(("group", name)) => Audience::Group(group_of(name)?),
+        _ => return None,
+    })
 }
 
 /// Room for an entry of the system's tables.
@@ -116,12 +110,12 @@ mod tests {
     #[test]
     fn published_audience_is_a_user_a_group_or_everybody() {
         let of = |text: &str| audience(Some(text.as_bytes()));
-        assert_eq!(audience(None), Ok(Audience::User(own_user())));
-        assert_eq!((of("user"), of("everybody")), (audience(None), Ok(Audience::Everybody)));
-        assert_eq!((of("user:7"), of("group:9")), (Ok(Audience::User(7)), Ok(Audience::Group(9))));
-        assert_eq!((of("user:root"), of("group:root")), (Ok(Audience::User(0)), Ok(Audience::Group(0))));
+        assert_eq!(audience(None), Some(Audience::User(own_user())));
+        assert_eq!((of("user"), of("everybody")), (audience(None), Some(Audience::Everybody)));
+        assert_eq!((of("user:7"), of("group:9")), (Some(Audience::User(7)), Some(Audience::Group(9))));
+        assert_eq!((of("user:root"), of("group:root")), (Some(Audience::User(0)), Some(Audience::Group(0))));
         for wrong in ["", "users", "user:", "group:no-such-group-here", "everybody:1"] {
-            assert_eq!(of(wrong), Err(INVALID), "{wrong}");
+            assert_eq!(of(wrong), None, "{wrong}");
         }
     }
 }

@@ -1,0 +1,140 @@
+//! Lists of all services of the cluster, for programs of users.
+//!
+//! ```text
+//! program --> its node --ServicesWanted--> each node: reads the kernel's list of local sockets
+//!         <--          <--ServicesGiven---
+//! ```
+//!
+//! Names of services are no secret: each node shows them to everybody. A node that does not answer in time is
+//! named in the list instead. Nothing is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use tutti_shm::published::{Status, far::Given, is_name};
+
+use super::action::Action;
+use super::local::LocalNode;
+use super::outbox::Outbox;
+use crate::ids::ClientId;
+use crate::members::NodeId;
+use crate::message::Routed;
+
+/// A question is asked again after a silence of so long, in ms.
+const REPEAT_MS: u64 = 1000;
+/// A program waits so long, in ms.
+const ANSWER_MS_MAX: u64 = 3000;
+/// Questions of one user here at once.
+const ASKED_OF_USER_MAX: usize = 4;
+/// Services of a node that are listed.
+pub(crate) const SERVICES_MAX: usize = 1024;
+
+#[derive(Debug)]
+struct Asked {
+    uid: u32,
+    /// Who has not answered.
+    nodes: BTreeSet<NodeId>,
+    text: String,
+    begun_ms: u64,
+    asked_ms: u64,
+}
+
+/// All questions under way.
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    asked: BTreeMap<ClientId, Asked>,
+}
+
+impl Services {
+    /// Nothing here waits for time to pass.
+    pub(super) fn is_settled(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// A program of a user wants the list.
+    pub(super) fn handle_wanted(&mut self, local: &LocalNode, out: &mut Outbox, client: ClientId, uid: u32) {
+        let of_user = self.asked.values().filter(|asked| asked.uid == uid).count();
+        let status = match &local.members {
+            None => Status::Node,
+            Some(_) if of_user >= ASKED_OF_USER_MAX => Status::Memory,
+            Some(members) => {
+                let nodes: BTreeSet<NodeId> = members.alive().map(|(node, _)| node).collect();
+                let (begun_ms, asked_ms) = (local.now_ms, local.now_ms);
+                let asked = Asked { uid, nodes, text: String::new(), begun_ms, asked_ms };
+                asked.ask(out, client);
+                self.asked.insert(client, asked);
+                return;
+            }
+        };
+        out.act(Action::GiveRegion(client, Given::Refused(status)));
+    }
+
+    pub(super) fn handle_client_gone(&mut self, client: ClientId) {
+        self.asked.remove(&client);
+    }
+
+    /// A node has answered.
+    pub(super) fn handle_given(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        from: NodeId,
+        id: u64,
+        services: &[(u32, String)],
+    ) {
+        let client = ClientId(id);
+        let Some(asked) = self.asked.get_mut(&client).filter(|asked| asked.nodes.contains(&from)) else {
+            return;
+        };
+        asked.nodes.remove(&from);
+        let node = local.members.as_ref().map_or_else(String::new, |members| members.name(from));
+        let right = services.iter().filter(|(_, name)| is_name(name.as_bytes())).take(SERVICES_MAX);
+        for (uid, name) in right {
+            let _ = writeln!(asked.text, "{node} {uid} {name}");
+        }
+        self.end_if_over(local, out, client);
+    }
+
+    pub(super) fn tick(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let is_alive = |node: &NodeId| local.members.as_ref().is_some_and(|it| it.is_alive(*node));
+        let clients: Vec<ClientId> = self.asked.keys().copied().collect();
+        for client in clients {
+            let Some(asked) = self.asked.get_mut(&client) else { continue };
+            asked.lose(local, |node| !is_alive(node));
+            if local.now_ms >= asked.asked_ms + REPEAT_MS {
+                asked.asked_ms = local.now_ms;
+                asked.ask(out, client);
+            }
+            self.end_if_over(local, out, client);
+        }
+    }
+
+    /// All have answered, or the time is over.
+    fn end_if_over(&mut self, local: &LocalNode, out: &mut Outbox, client: ClientId) {
+        let is_over = |asked: &Asked| {
+            asked.nodes.is_empty() || local.now_ms >= asked.begun_ms.saturating_add(ANSWER_MS_MAX)
+        };
+        if !self.asked.get(&client).is_some_and(is_over) {
+            return;
+        }
+        let Some(mut asked) = self.asked.remove(&client) else { return };
+        asked.lose(local, |_| true);
+        // The end of the list: an empty one is an answer, too.
+        asked.text.push('\n');
+        out.act(Action::GiveServices(client, asked.text));
+    }
+}
+
+impl Asked {
+    /// Names nodes that will not answer.
+    fn lose(&mut self, local: &LocalNode, is_lost: impl Fn(&NodeId) -> bool) {
+        for node in self.nodes.extract_if(.., is_lost) {
+            let node = local.members.as_ref().map_or_else(String::new, |members| members.name(node));
+            let _ = writeln!(self.text, "{node}");
+        }
+    }
+
+    fn ask(&self, out: &mut Outbox, client: ClientId) {
+        self.nodes.iter().for_each(|node| out.route(*node, Routed::ServicesWanted { id: client.0 }));
+    }
+}
