@@ -115,6 +115,14 @@ fn collectives_work_on_3_ranks() {
 }
 
 #[test]
+fn ranks_of_a_large_node_share_memory_with_those_alone_that_they_talk_with() {
+    let scratch = Scratch::new("collectives-many");
+    let many = compile("tests/collectives/c/many_ranks.c", scratch.path());
+    let ran = run(program("mpiexec").args(["-n", "256"]).arg(many), LIMIT).expect_success();
+    assert!(ran.stdout.contains("many_ranks: ok"), "{ran}");
+}
+
+#[test]
 fn collectives_work_on_4_ranks() {
     conforms("collectives-4", 4, 200);
 }

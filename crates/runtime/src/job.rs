@@ -14,6 +14,7 @@ use tutti_shm::collective::{BlockHeader, Member};
 use tutti_shm::coop_copy::{self, Joint};
 use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use tutti_shm::envelope_ring;
+use tutti_shm::greetings::Greetings;
 use tutti_shm::layout::{Geometry, Layout};
 use tutti_shm::names::{NAMES_BYTES, Names};
 use tutti_shm::numbers::Numbers;
@@ -350,6 +351,13 @@ impl Job {
                 endpoint: segment.at(layout.endpoint_at(peer)),
             }
         }
+    }
+
+    /// Who has begun to exchange messages with a rank of this node.
+    #[inline(always)]
+    pub fn greetings(&self, rank: usize) -> &Greetings {
+        // SAFETY: as for endpoint; the rings of a rank to itself are not used.
+        unsafe { self.segment.at(self.layout.greetings_at(self.numbers.index_of(rank))).as_ref() }
     }
 
     /// This rank's share of the memory behind the segment. [`crate::rank::Rank::arena`] keeps it: two values

@@ -234,6 +234,11 @@ impl Layout {
         self.envelopes_at(from, to) + self.envelope_lines * LINE_BYTES
     }
 
+    /// Offset of the words in which others greet a rank: where the bulk data of the rank to itself would be.
+    pub fn greetings_at(&self, rank: usize) -> usize {
+        self.slots_at(rank, rank)
+    }
+
     /// Offset of a collective block: header line, then [`MEMBER_LINES`] lines for each local rank.
     pub fn block_at(&self, block: usize) -> usize {
         assert!(block < BLOCKS);

@@ -26,6 +26,7 @@ pub mod envelope_ring;
 pub mod file_locks;
 pub mod flow;
 pub mod gate;
+pub mod greetings;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod model;

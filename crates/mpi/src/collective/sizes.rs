@@ -19,7 +19,14 @@ pub struct Limits {
     pub(super) allreduce: usize,
     /// From so many bytes on members copy from each other's memories.
     pub single_copy: usize,
+    /// The same of what each member has for each other.
+    pub(super) exchange_copy: usize,
 }
+
+/// From so many members on a pair that exchanges for the first time costs more by its rings, whose pages come
+/// on first use, than by a call of the kernel.
+const MANY: usize = 128;
+const MANY_EXCHANGE_BYTES_MIN: usize = 512;
 
 impl Limits {
     /// What was measured to be best. Every turn of the slots brings all ranks together, which costs little
@@ -36,6 +43,7 @@ impl Limits {
             broadcast: broadcast * SLOT_BYTES,
             allreduce: allreduce * SLOT_BYTES,
             single_copy: SLOT_BYTES + 1,
+            exchange_copy: if ranks < MANY { SLOT_BYTES + 1 } else { MANY_EXCHANGE_BYTES_MIN },
         }
     }
 }

@@ -122,9 +122,10 @@ impl Engine {
         polls: u32,
     ) -> Option<(usize, i32, usize)> {
         let ranks = self.peers.ranks().len();
+        self.peers.meet();
         for _ in 0..polls as usize * ranks {
             let from = self.matching.next_in_turn();
-            if from == self.me {
+            if from == self.me || !self.peers.has_met(from) {
                 continue;
             }
             // SAFETY: our contract.

@@ -90,7 +90,7 @@ use contexts::Contexts;
 use device_memory::SeenPages;
 use guests::Guestbook;
 use matching::Matching;
-use peer::{Outgoing, Peer, Peers};
+use peer::{Outgoing, Peers};
 use remote_client::Remote;
 
 use message::{LOCAL_EAGER_BYTES_MAX, Message};
@@ -141,9 +141,7 @@ impl Engine {
     ///
     /// `lend` lends [`Engine::lend_client`] to whoever else polls the network in this process.
     pub fn new(job: Job, router: Option<Rc<RefCell<Router>>>, lend: Option<Lend>) -> Self {
-        // SAFETY: called once for each peer; the rings stay inside the engine, beside the job that they
-        // belong to.
-        let peers = Peers::new(job.present_ranks(), |peer| Peer::new(unsafe { job.rings(peer) }));
+        let peers = Peers::new(&job);
         let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
         let ranks = if job.is_whole() { peers.ranks().len() } else { job.ranks() };
         Engine {
@@ -173,8 +171,7 @@ impl Engine {
         if ranks.len() <= self.peers.ranks().len() {
             return false;
         }
-        // SAFETY: as in `new`.
-        self.peers.grow(ranks, |peer| Peer::new(unsafe { self.job.rings(peer) }));
+        self.peers.grow(ranks);
         if self.job.is_whole() {
             self.matching.grow(ranks.len());
         }
@@ -388,7 +385,8 @@ impl Engine {
                 moved |= self.poll(peer);
             }
             _ => {
-                for peer in self.peers.ranks().iter() {
+                for number in 0..self.peers.meet() {
+                    let peer = self.peers.met(number);
                     moved |= self.poll(peer);
                 }
             }
@@ -455,7 +453,8 @@ impl Engine {
 
     /// Before sleeping: tells all peers what was consumed, so that nobody waits for room that is there.
     pub fn publish_all(&mut self) {
-        for to in self.peers.ranks().iter() {
+        for number in 0..self.peers.meet() {
+            let to = self.peers.met(number);
             let inbox = &mut self.peers[to].rings.inbox;
             inbox.publish();
             if inbox.take_owed_bell() {

@@ -1,12 +1,15 @@
 //! What the engine keeps for one peer: rings, what could not be sent yet, what streams out and in.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
+use std::ptr::NonNull;
 
 use tutti_datatype::Buffer;
 use tutti_rma::copy::Cut;
-use tutti_runtime::job::Rings;
+use tutti_runtime::job::{Job, Rings};
 use tutti_shm::envelope_ring::Envelope;
+use tutti_shm::greetings::{Greeted, Greetings};
 use tutti_shm::numbers::Numbers;
 
 use super::backlog::Backlog;
@@ -21,22 +24,39 @@ use super::streams::{Sink, Stream};
 use crate::check_mode;
 use tutti_shm::envelope::{EAGER, RTS, STREAM, WRITE};
 
-/// The peers of this node, by world rank.
+/// The peers of this node, by world rank. Each is there from its first use on, or from its greeting: so
+/// memory and looks are spent on those alone that this rank has to do with.
 #[derive(Debug)]
 pub(super) struct Peers {
+    job: Job,
     numbers: Numbers,
-    list: Vec<Peer>,
+    /// By their places on the node.
+    list: Vec<OnceCell<Box<Peer>>>,
+    /// World ranks of those that are there.
+    met: RefCell<Vec<usize>>,
+    own_greetings: NonNull<Greetings>,
+    greeted: Greeted,
 }
 
 impl Peers {
-    /// Those that `make` gives for the ranks of this node.
-    pub(super) fn new(ranks: Numbers, make: impl FnMut(usize) -> Peer) -> Self {
-        Peers { numbers: ranks, list: ranks.iter().map(make).collect() }
+    /// The ranks of the node that are in the job now; nobody has been met yet. Made once in a process.
+    pub(super) fn new(job: &Job) -> Self {
+        let mut peers = Peers {
+            numbers: job.present_ranks(),
+            list: Vec::new(),
+            met: RefCell::default(),
+            own_greetings: NonNull::from(job.greetings(job.rank())),
+            greeted: Greeted::default(),
+            job: job.clone(),
+        };
+        peers.grow(peers.numbers);
+        peers
     }
 
-    /// Adds those that `make` gives for the ranks of this node that are new.
-    pub(super) fn grow(&mut self, ranks: Numbers, make: impl FnMut(usize) -> Peer) {
-        self.list.extend(ranks.iter().skip(self.list.len()).map(make));
+    /// Adds ranks of this node that are new.
+    pub(super) fn grow(&mut self, ranks: Numbers) {
+        self.list.resize_with(ranks.len(), OnceCell::new);
+        self.greeted.grow(ranks.len());
         self.numbers = ranks;
     }
 
@@ -52,10 +72,44 @@ impl Peers {
         self.numbers.contains(rank)
     }
 
+    /// Whether a rank of the node has been met.
+    #[inline(always)]
+    pub(super) fn has_met(&self, rank: usize) -> bool {
+        self.list[self.numbers.index_of(rank)].get().is_some()
+    }
+
+    /// How many have been met, those among them that have greeted.
+    #[inline(always)]
+    pub(super) fn meet(&mut self) -> usize {
+        // SAFETY: in the segment, which stays mapped as long as the job that we have.
+        if self.greeted.has_news(unsafe { self.own_greetings.as_ref() }) {
+            self.meet_greeters();
+        }
+        self.met.get_mut().len()
+    }
+
+    #[cold]
+    fn meet_greeters(&mut self) {
+        let greetings = self.job.greetings(self.job.rank());
+        while let Some(place) = self.greeted.take(greetings, self.list.len()) {
+            self.list[place].get_or_init(|| meet(&self.job, &self.met, self.numbers.rank_at(place)));
+        }
+    }
+
+    /// World rank of one that has been met.
+    #[inline(always)]
+    pub(super) fn met(&mut self, number: usize) -> usize {
+        self.met.get_mut()[number]
+    }
+
     /// The one of a world rank, if it is one of them.
     #[inline(always)]
     pub(super) fn find_mut(&mut self, rank: usize) -> Option<&mut Peer> {
-        self.list.get_mut(self.numbers.index_of(rank))
+        let place = self.list.get_mut(self.numbers.index_of(rank))?;
+        if place.get().is_none() {
+            let _ = place.set(meet(&self.job, &self.met, rank));
+        }
+        place.get_mut().map(|peer| &mut **peer)
     }
 
     /// Gives one other rings: its rank is another process from now on.
@@ -63,10 +117,22 @@ impl Peers {
         self[rank] = Peer::new(rings);
     }
 
-    /// All of them.
+    /// Those that have been met.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
-        self.list.iter()
+        self.list.iter().filter_map(|peer| peer.get()).map(|peer| &**peer)
     }
+}
+
+/// The first use of a peer: it is told, before anything is sent.
+#[cold]
+fn meet(job: &Job, met: &RefCell<Vec<usize>>, rank: usize) -> Box<Peer> {
+    if rank != job.rank() {
+        job.greetings(rank).greet(job.local_ranks().index_of(job.rank()));
+    }
+    met.borrow_mut().push(rank);
+    // SAFETY: called once for each peer; the rings stay inside the engine, which has the job that they belong
+    // to.
+    Box::new(Peer::new(unsafe { job.rings(rank) }))
 }
 
 impl Index<usize> for Peers {
@@ -74,14 +140,14 @@ impl Index<usize> for Peers {
 
     #[inline(always)]
     fn index(&self, rank: usize) -> &Peer {
-        &self.list[self.numbers.index_of(rank)]
+        self.list[self.numbers.index_of(rank)].get_or_init(|| meet(&self.job, &self.met, rank))
     }
 }
 
 impl IndexMut<usize> for Peers {
     #[inline(always)]
     fn index_mut(&mut self, rank: usize) -> &mut Peer {
-        &mut self.list[self.numbers.index_of(rank)]
+        self.find_mut(rank).expect("a rank of this node")
     }
 }
 
