@@ -1,5 +1,5 @@
-//! Services between processes and jobs of a node: typed clients in C++ and Python, whom a service is for, clients that send
-//! anything.
+//! Services between processes and jobs of a node: typed clients in C++ and Python, whom a service is for,
+//! clients that send anything.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

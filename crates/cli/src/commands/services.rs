@@ -69,7 +69,7 @@ fn listed() -> Result<(Vec<Place>, Vec<String>), String> {
             for line in text.lines() {
                 match line.split_whitespace().collect::<Vec<_>>().as_slice() {
                     [node, uid, name] => {
-                        let uid = uid.parse().map_err(|_| super::OTHER_VERSION.to_owned())?;
+                        let uid = uid.parse().map_err(|_| "the daemon is of another version".to_owned())?;
                         services.push((Some((*node).to_owned()), uid, (*name).to_owned()));
                     }
                     [node] => silent.push((*node).to_owned()),

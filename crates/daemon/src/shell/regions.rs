@@ -1,5 +1,5 @@
-//! Published regions and services of other nodes ([`tutti_shm::published::far`]): the socket on which programs of users
-//! ask for them, and the way to the servers of this node's.
+//! Published regions and services of other nodes ([`tutti_shm::published::far`]): the socket on which
+//! programs of users ask for them, and the way to the servers of this node's.
 //!
 //! | who | is known by |
 //! |---|---|
