@@ -104,6 +104,36 @@ fn waits(cluster: &Cluster, job: u32) -> String {
     rows[0]["waits"].as_str().unwrap_or_default().to_owned()
 }
 
+/// A job of `--requeue` begins anew when a node of it is lost, and when it is told to. What waits for it
+/// waits on.
+#[test]
+fn job_with_requeue_outlives_a_node_of_it() {
+    let cluster = Cluster::up("batch-requeue", 3, &["--slots", "1"]);
+    let (path, named) = cluster.file("out");
+    let script = "echo begun $TUTTI_RESTARTS $TUTTI_FIRST_JOB; [ -e go ] || exec sleep 1000";
+    let submit = ["submit", "--requeue", "-o", named.to_str().expect("a name"), "-N", "2", "-n", "2"];
+    let has_begun = |line: &str| {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        text.lines().collect::<Vec<_>>() == [line; 2]
+    };
+    cluster.tutti(&[&submit[..], &["sh", "-c", script]].concat()).expect_success();
+    await_that("it runs", || has_begun("begun"));
+    cluster.tutti(&["submit", "-o", "none", "--after-ok", "1", "-n", "1", "true"]).expect_success();
+    cluster.tutti(&["requeue", "1"]).expect_success();
+    await_that("it runs again", || has_begun("begun 1 1"));
+    assert!(cluster.job(1).contains("\"kind\": \"requeued\""), "{}", cluster.job(1));
+    assert!(waits(&cluster, 2).contains("job 3 has ended"), "{}", waits(&cluster, 2));
+    std::fs::write(cluster.folder.join("go"), "").expect("our folder");
+    let lost = if cluster.job(3).contains("\"node1\"") { 1 } else { 2 };
+    let gone = cluster.kill_daemon(lost);
+    assert_eq!(cluster.tutti(&["wait", "1", "2"]).code(), 0);
+    assert!(cluster.job(3).contains("\"kind\": \"node-lost\""), "{}", cluster.job(3));
+    assert!(cluster.job(4).contains("\"count\": 2") && has_begun("begun 2 1"), "{}", cluster.job(4));
+    let ran = cluster.tutti(&["requeue", "1"]);
+    assert_eq!((ran.code(), ran.stderr.as_str()), (1, "tutti requeue: job 4 is over\n"));
+    drop(gone);
+}
+
 #[test]
 fn held_job_starts_when_it_is_released() {
     let cluster = Cluster::up("batch-hold", 2, &[&["--slots", "1"], &SLOWLY_LOST[..]].concat());

@@ -133,6 +133,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("exclude", all(Done("start_rules_keep_a_job_waiting"))),
     ("signal", all(Done("signal_comes_before_the_time_limit"))),
     ("hold", [Refused, Refused, Done("held_job_starts_when_it_is_released")]),
+    ("requeue", [Refused, Refused, Done("job_with_requeue_outlives_a_node_of_it")]),
     ("array", [Refused, Refused, Done("array_runs_each_task_and_is_over_with_the_last")]),
     ("json", [Refused, Refused, Done("ps_and_nodes_print_tables_and_json")]),
     ("host", all(Done("hosts_select_nodes_order_and_ranks"))),

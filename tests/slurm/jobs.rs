@@ -123,6 +123,38 @@ fn job_that_waits_for_its_turn_runs_and_one_that_a_user_stopped_is_suspended() {
     }
 }
 
+/// A job that requeues itself, as checkpointing tools do: the same number, one more restart, the file anew.
+#[test]
+fn requeued_job_keeps_its_number_and_counts_its_restarts() {
+    let slurm = Slurm::up("slurm-requeue", 1, &["--slots", "2"]);
+    slurm.write(
+        "job.sh",
+        "#!/bin/sh\necho $SLURM_JOB_ID ${SLURM_RESTART_COUNT:-none}\n\
+         [ -n \"$SLURM_RESTART_COUNT\" ] || { scontrol requeue $SLURM_JOB_ID; exec sleep 1000; }\n\
+         while [ ! -e go ]; do sleep 0.05; done\nexit 5\n",
+    );
+    let job = slurm.submit("--requeue job.sh").to_string();
+    let file = format!("slurm-{job}.out");
+    await_that("it has begun again", || {
+        std::fs::read_to_string(slurm.cluster.folder.join(&file))
+            .is_ok_and(|text| text == format!("{job} 1\n"))
+    });
+    assert_eq!(slurm.ok("squeue -h -o '%i %t'"), format!("{job} R\n"));
+    let shown = slurm.ok(&format!("scontrol -o show job {job}"));
+    assert!(shown.starts_with(&format!("JobId={job} ")) && shown.contains(" Restarts=1 "), "{shown}");
+    slurm.write("go", "");
+    slurm.await_state(&job, "FAILED");
+    assert_eq!(
+        slurm.ok(&format!("sacct -X -nP -j {job} -o JobID,State,ExitCode")),
+        format!("{job}|FAILED|5:0\n")
+    );
+    let once = slurm.submit("--no-requeue --wrap='exec sleep 1000'").to_string();
+    slurm.await_state(&once, "RUNNING");
+    let ran = slurm.run(&format!("scontrol requeue {once}"));
+    assert!(ran.code() == 1 && ran.stderr.contains("presently disabled"), "{}", ran.stderr);
+    slurm.ok("scancel --me");
+}
+
 /// Kinds of ends are words of the daemon, and none is read from a line for people.
 #[test]
 fn ends_have_kind_code_and_signal_apart_and_memory_is_measured() {

@@ -55,7 +55,7 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 41] = [
+const USAGES: [&str; 42] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
@@ -86,6 +86,7 @@ const USAGES: [&str; 41] = [
     "signal SIGNAL JOB ... [--json]",
     "kill [--kill-after SECONDS] JOB ... | --user USER [--json]",
     "hold JOB ... | --user USER [--json]",
+    "requeue JOB ... | --user USER [--json]",
     "change JOB ... [--time LIMIT] [--weight N] [--name NAME] [--begin TIME]",
     "release JOB ... | --user USER [--json]",
     "config check [FILE] | config show",
@@ -242,6 +243,8 @@ enum Command {
     },
     /// Keep waiting jobs from getting nodes until they are released
     Hold(selection::Options),
+    /// End jobs of `tutti submit` and begin them anew, under numbers of their own
+    Requeue(selection::Options),
     /// Change limits and names of jobs that wait or run
     Change(change::Options),
     /// Let held jobs have nodes again
@@ -402,6 +405,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             selection::control(&selection, Control::End(after.as_millis() as u64), "asked to end")
         }
         Command::Change(options) => change::run(&options),
+        Command::Requeue(selection) => selection::control(&selection, Control::Requeue, "requeued"),
         Command::Hold(selection) => selection::control(&selection, Control::Hold, "held"),
         Command::Release(selection) => selection::control(&selection, Control::Release, "released"),
         Command::Snapshot(options) => snapshot::run(&options),
@@ -688,6 +692,9 @@ fn print_status(rows: &[JobRow]) -> String {
         }
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
+        }
+        if let Some(restart) = row.restart() {
+            text.push_str(&format!("requeued {} times, first job {}\n", restart.count, restart.first));
         }
         if let Some(begin_ms) = row.begins_ms() {
             text.push_str(&format!("begin    not before {}\n", instant(begin_ms)));

@@ -674,6 +674,7 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::Hold => options.batch.rules_mut().held = true,
         Key::Files => options.beside.files.push(values.first().cloned().unwrap_or_default()),
         Key::Json => options.beside.json = true,
+        Key::Requeue => options.batch.set_requeued_if_lost(true),
         Key::Pty => options.pty = true,
         Key::DetachOnHangup => options.detach_on_hangup = true,
         Key::Quiet => options.remarks.quiet = true,

@@ -13,6 +13,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::Deserialize;
 use tutti_protocol::array::{ArrayTask, InArray};
+use tutti_protocol::batch::Restart;
 use tutti_protocol::end::JobEnd;
 use tutti_protocol::output::OutputState;
 use tutti_protocol::paths;
@@ -54,6 +55,7 @@ struct Event {
     note: String,
     end: Option<JobEnd>,
     array_task: Option<String>,
+    restart: Option<Restart>,
 }
 
 /// The jobs of all logs of this node ([`paths::histories`]) that are over, by number. With `is_alone` no
@@ -208,6 +210,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         not_before_ms: None,
         how_ended: None,
         wait_kind: None,
+        in_place_of: event.restart,
         process_use: None,
     }
 }

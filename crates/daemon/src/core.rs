@@ -424,8 +424,8 @@ impl Core {
                 self.controller.iter_mut().for_each(|controller| controller.renew_origin(node));
             }
             Effect::NodeLost(node, name) => {
-                let now_ms = local.now_ms;
-                self.controller.iter_mut().for_each(|controller| controller.lose_node(node, &name, now_ms));
+                let controller = self.controller.iter_mut();
+                controller.for_each(|controller| controller.lose_node(local, out, node, &name));
             }
             Effect::PartChanged(state) => self.relay.record_batch(state),
             Effect::OrderKnown(job, order) => self.handle_known(job, order),

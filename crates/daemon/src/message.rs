@@ -28,6 +28,7 @@ use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
 use tutti_protocol::wire::{Counted, Ended, Job, Reached, Report, Stalled, Text, Used};
 
+use tutti_sched::Demand;
 use tutti_sched::fill_trial::PutOut;
 use tutti_sched::market::NodeUse;
 pub use tutti_sched::{Bytes, JobId};
@@ -485,6 +486,9 @@ pub struct Launch {
     /// Part that it has in scripts and their steps.
     #[serde(default)]
     pub steps: Steps,
+    /// What it has asked the scheduler for, as JSON, of a job that may begin anew; empty: it may not.
+    #[serde(default)]
+    pub asked_for: String,
 }
 
 /// Part that a job has in scripts and their steps.
@@ -506,6 +510,17 @@ pub struct Allocation {
 }
 
 impl Launch {
+    /// What it has asked the scheduler for, if it may begin anew.
+    pub fn demand(&self) -> Option<Demand> {
+        serde_json::from_str(&self.asked_for).ok()
+    }
+
+    /// It may begin anew, and asks the scheduler for this then.
+    pub fn set_demand(&mut self, demand: Option<&Demand>) {
+        let text = |demand| serde_json::to_string(demand).expect("a demand is serialisable");
+        self.asked_for = demand.map(text).unwrap_or_default();
+    }
+
     /// Number of ranks; of a script those that its steps may have.
     pub fn ranks(&self) -> u64 {
         self.steps

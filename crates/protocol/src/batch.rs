@@ -99,6 +99,21 @@ pub struct Batch {
     /// A signal before its time limit.
     #[serde(default)]
     pub before_limit: Option<Warning>,
+    /// Whether it begins anew when a node of it is lost (`--requeue`).
+    #[serde(default)]
+    pub requeued_if_lost: bool,
+    /// The job whose place it takes, since that one was requeued. The controller alone says so.
+    #[serde(default)]
+    pub restarted: Option<Restart>,
+}
+
+/// Place of a job in a row of jobs of which each takes the place of the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restart {
+    /// The first of them.
+    pub first: JobId,
+    /// Number of those before it.
+    pub count: u32,
 }
 
 /// Conditions under which a job starts, besides the ends of others.
@@ -200,6 +215,28 @@ impl Batch {
     /// Has its ranks get a signal before its time limit.
     pub fn set_warning(&mut self, warning: Warning) {
         self.before_limit = Some(warning);
+    }
+
+    /// Whether it begins anew when a node of it is lost.
+    #[must_use]
+    pub fn is_requeued_if_lost(&self) -> bool {
+        self.requeued_if_lost
+    }
+
+    /// Has it begin anew when a node of it is lost, or not.
+    pub fn set_requeued_if_lost(&mut self, is_requeued: bool) {
+        self.requeued_if_lost = is_requeued;
+    }
+
+    /// The job whose place it takes; none: it is the first.
+    #[must_use]
+    pub fn restart(&self) -> Option<Restart> {
+        self.restarted
+    }
+
+    /// Says whose place it takes.
+    pub fn set_restart(&mut self, restart: Option<Restart>) {
+        self.restarted = restart;
     }
 
     /// Part that it has in an array.

@@ -22,6 +22,8 @@ pub enum EndKind {
     Memory,
     /// A node or a daemon that it needs was lost.
     NodeLost,
+    /// Another job has taken its place (`tutti requeue`).
+    Requeued,
     /// A job behind which it was to start has not ended as it had to.
     Dependency,
     /// Its ranks waited for each other for ever.
@@ -41,6 +43,7 @@ impl EndKind {
             EndKind::TimeLimit => "time-limit",
             EndKind::Memory => "memory",
             EndKind::NodeLost => "node-lost",
+            EndKind::Requeued => "requeued",
             EndKind::Dependency => "dependency",
             EndKind::Deadlock => "deadlock",
             EndKind::NotStarted => "not-started",

@@ -46,6 +46,10 @@ pub struct OutputPlan {
     pub ranks: u32,
     /// The question that submitted the job: other clusters' jobs may have had its number.
     pub request_id: u64,
+    /// Set for a job that takes the place of another one: this node was not asked for it, and knows nothing
+    /// of its files.
+    #[serde(default)]
+    pub begins_anew: bool,
 }
 
 /// What became of the files, for the controller.
@@ -105,6 +109,12 @@ pub fn name_task(pattern: &Text, array: JobId, task: u32) -> Text {
         rest = &rest[taken..];
     }
     Text::from(OsString::from_vec(name))
+}
+
+/// Puts the number of a job into a name for good; the other patterns stay.
+#[must_use]
+pub fn name_job(pattern: &Text, job: JobId) -> Text {
+    Text::from(OsString::from_vec(expand(pattern.as_bytes(), job, None)))
 }
 
 /// Whether each task of an array has its own.

@@ -10,7 +10,7 @@ use tutti_sched::shares::Standing;
 use tutti_sched::{JobId, NodeId, Processor};
 
 use crate::array::{Array, ArrayTask, InArray};
-use crate::batch::Batch;
+use crate::batch::{Batch, Restart};
 use crate::end::JobEnd;
 use crate::environment::Environment;
 use crate::output::{Output, OutputState};
@@ -197,6 +197,8 @@ pub enum Control {
     Hold,
     /// Lets it have nodes again.
     Release,
+    /// Ends it; a new job takes its place.
+    Requeue,
 }
 
 /// Since when a waiting job is held, and by which user.
@@ -419,6 +421,9 @@ pub struct JobRow {
     /// In which way it has ended, when it is over; none: that is not known.
     #[serde(default, rename = "end")]
     pub how_ended: Option<JobEnd>,
+    /// The job whose place it takes, since that one was requeued.
+    #[serde(default, rename = "restart")]
+    pub in_place_of: Option<Restart>,
     /// Kind of what it waits for.
     #[serde(default)]
     pub wait_kind: Option<WaitKind>,
@@ -455,6 +460,12 @@ impl JobRow {
     /// Says how it has ended.
     pub fn set_end(&mut self, end: Option<JobEnd>) {
         self.how_ended = end;
+    }
+
+    /// The job whose place it takes; none: it is the first.
+    #[must_use]
+    pub fn restart(&self) -> Option<Restart> {
+        self.in_place_of
     }
 
     /// Kind of what it waits for; none: it has its nodes.

@@ -23,6 +23,11 @@ pub const ARRAY_MIN: &str = "TUTTI_ARRAY_MIN";
 /// See [`ARRAY_COUNT`].
 pub const ARRAY_MAX: &str = "TUTTI_ARRAY_MAX";
 
+/// Number of jobs whose place a requeued job takes, and the first of them.
+pub const RESTARTS: &str = "TUTTI_RESTARTS";
+/// See [`RESTARTS`].
+pub const FIRST_JOB: &str = "TUTTI_FIRST_JOB";
+
 /// Variable that jobs of the stand-ins for Slurm's commands have beside the variables that Slurm sets: those
 /// are not a real Slurm's. Only the stand-ins read its value.
 pub const SLURM: &str = "TUTTI_SLURM";

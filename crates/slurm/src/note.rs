@@ -34,6 +34,9 @@ pub struct Note {
     /// A signal before its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<Warning>,
+    /// Whether it is never to be requeued (`--no-requeue`).
+    #[serde(skip_serializing_if = "is_false")]
+    pub once: bool,
 }
 
 /// A signal that a job gets before its time limit.
@@ -133,6 +136,12 @@ impl Note {
             ));
         }
         Ok(text)
+    }
+
+    /// Whether `scontrol requeue` may have it begin anew.
+    #[must_use]
+    pub fn may_requeue(&self) -> bool {
+        !self.once
     }
 
     /// Folder in which it runs; empty: none.

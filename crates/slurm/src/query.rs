@@ -1,6 +1,6 @@
 //! What the commands ask the daemon of this node, and jobs by the names that users give them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::UNIX_EPOCH;
 
 use tutti_client::history;
@@ -42,8 +42,28 @@ pub fn jobs_with_past() -> Result<(Vec<Job>, Vec<Job>), String> {
 }
 
 fn parted(rows: Vec<requests::JobRow>) -> (Vec<Job>, Vec<Job>) {
-    let jobs = rows.into_iter().filter(|row| row.array().is_none()).map(Job::of);
+    let newest = newest(&rows);
+    let is_newest = |row: &requests::JobRow| newest.get(&first(row)).is_none_or(|job| *job == row.job);
+    let rows = rows.into_iter().filter(|row| row.array().is_none());
+    let jobs = rows.filter(|row| row.owner().is_some() || is_newest(row)).map(Job::of);
     jobs.partition(|job| job.row.owner().is_none())
+}
+
+/// A requeued job has the number of the first of those whose place it takes.
+fn first(row: &requests::JobRow) -> JobId {
+    row.restart().map_or(row.job, |restart| restart.first)
+}
+
+/// Of jobs that were requeued the last one, by the first one's number.
+fn newest(rows: &[requests::JobRow]) -> BTreeMap<JobId, JobId> {
+    let mut newest: BTreeMap<JobId, (u32, JobId)> = BTreeMap::new();
+    for row in rows {
+        if let Some(restart) = row.restart() {
+            let known = newest.entry(restart.first).or_insert((restart.count, row.job));
+            *known = (*known).max((restart.count, row.job));
+        }
+    }
+    newest.into_iter().map(|(first, (_, job))| (first, job)).collect()
 }
 
 /// What a command of a user is sent to: the job, or the whole array where it is named without elements.
@@ -101,7 +121,7 @@ pub fn named<'a>(jobs: &'a [Job], name: &NamedJob) -> std::vec::IntoIter<&'a Job
         let is_of_tasks = |task: u32| name.tasks.as_ref().is_none_or(|tasks| tasks.contains(&task));
         match job.element() {
             Some(element) if element.job == name.job => is_of_tasks(element.task),
-            _ => job.row.job.0 == name.job && name.tasks.is_none(),
+            _ => [job.number(), job.row.job.0].contains(&name.job) && name.tasks.is_none(),
         }
     };
     jobs.iter().filter(is_meant).collect::<Vec<_>>().into_iter()

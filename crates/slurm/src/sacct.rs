@@ -389,7 +389,7 @@ fn field(asked: &Asked, name: &str, job: &Job, part: &Part<'_>, waiting: &[u32],
         }
         "JobID" => job.id() + &suffix,
         "JobIDRaw" if !waiting.is_empty() => job.array_job().to_string(),
-        "JobIDRaw" => format!("{}{suffix}", job.row.job),
+        "JobIDRaw" => format!("{}{suffix}", job.number()),
         "JobName" => match part {
             Part::Script => "batch".into(),
             _ => of.name(),

@@ -65,7 +65,7 @@ pub fn run(words: &[String]) -> ExitCode {
     }
     if given("help") {
         return print(
-            "Usage: scontrol [-o] show {job|node|partition|config|hostnames|hostlist} [NAME] | suspend, resume, hold, release JOB ... | update JobId=JOB [TimeLimit=LIMIT] [JobName=NAME] [StartTime=TIME]\n",
+            "Usage: scontrol [-o] show {job|node|partition|config|hostnames|hostlist} [NAME] | suspend, resume, hold, release, requeue JOB ... | update JobId=JOB [TimeLimit=LIMIT] [JobName=NAME] [StartTime=TIME]\n",
         );
     }
     if given("json") || given("yaml") {
@@ -104,7 +104,7 @@ fn control_all(command: &str, names: &[&str]) -> Result<String, String> {
             if found.is_empty() {
                 return Err(format!("{NO_JOB} for job {name}"));
             }
-            if let Some(array) = query::target(one, &found).filter(|_| *command != *"requeue") {
+            if let Some(array) = query::target(one, &found).filter(|_| command != "requeue") {
                 query::control(array, control_of(command)?)
                     .map_err(|text| format!("{text} for job {name}"))?;
                 continue;
@@ -123,12 +123,16 @@ fn control_of(command: &str) -> Result<Control, String> {
         "resume" => Ok(Control::Resume),
         "hold" | "uhold" => Ok(Control::Hold),
         "release" => Ok(Control::Release),
+        "requeue" => Ok(Control::Requeue),
         _ => Err(format!("{command} is not there")),
     }
 }
 
 fn act(command: &str, job: &Job) -> Result<(), String> {
     let control = control_of(command)?;
+    if control == Control::Requeue && !job.asked.may_requeue() {
+        return Err(format!("Requested operation is presently disabled for job {}", job.id()));
+    }
     if job.state().is_over() {
         return Err(format!("Job has already finished for job {}", job.id()));
     }
@@ -370,7 +374,7 @@ fn job(job: &Job, now_ms: u64) -> Record {
         row.started_ms.zip(row.limit_ms).map(|(from, limit)| from + limit)
     };
     let mut lines: Record = Vec::new();
-    let mut first = vec![("JobId", row.job.to_string())];
+    let mut first = vec![("JobId", job.number().to_string())];
     if let Some(element) = job.element() {
         first.push(("ArrayJobId", element.job.to_string()));
         first.push(("ArrayTaskId", element.task.to_string()));
@@ -400,8 +404,8 @@ fn job(job: &Job, now_ms: u64) -> Record {
         ),
     ]);
     lines.push(vec![
-        ("Requeue", "0".into()),
-        ("Restarts", "0".into()),
+        ("Requeue", u8::from(row.is_script()).to_string()),
+        ("Restarts", job.restarts().to_string()),
         ("BatchFlag", u8::from(row.is_script()).to_string()),
         ("Reboot", "0".into()),
         ("ExitCode", job.exit()),

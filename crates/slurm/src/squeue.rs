@@ -388,7 +388,7 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
             Some((element, list)) => format!("{}_{list}", element.job),
             None => job.id(),
         },
-        'A' => row.job.to_string(),
+        'A' => job.number().to_string(),
         'F' => job.array_job().to_string(),
         'K' => match (waiting(), job.element()) {
             (Some((_, list)), _) => list.trim_matches(['[', ']']).to_owned(),

@@ -137,7 +137,7 @@ impl Job {
         match end.kind {
             EndKind::Completed => State::Completed,
             EndKind::TimeLimit => State::Timeout,
-            EndKind::Cancelled | EndKind::Dependency => State::Cancelled,
+            EndKind::Cancelled | EndKind::Dependency | EndKind::Requeued => State::Cancelled,
             EndKind::Memory => State::OutOfMemory,
             EndKind::NodeLost => State::NodeFail,
             EndKind::Failed | EndKind::Deadlock | EndKind::NotStarted => State::Failed,
@@ -183,10 +183,22 @@ impl Job {
         }
     }
 
+    /// Its number: that of the first, of a job that was requeued.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.row.restart().map_or(self.row.job, |restart| restart.first).0
+    }
+
+    /// How often it was requeued.
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        self.row.restart().map_or(0, |restart| restart.count)
+    }
+
     /// The array's number, or its own.
     #[must_use]
     pub fn array_job(&self) -> u64 {
-        self.element().map_or(self.row.job.0, |element| element.job)
+        self.element().map_or_else(|| self.number(), |element| element.job)
     }
 
     /// The element that it is.
@@ -201,7 +213,7 @@ impl Job {
     pub fn id(&self) -> String {
         match self.element() {
             Some(element) => format!("{}_{}", element.job, element.task),
-            None => self.row.job.to_string(),
+            None => self.number().to_string(),
         }
     }
 

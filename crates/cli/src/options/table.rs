@@ -94,6 +94,7 @@ pub enum Key {
     Exclude,
     Signal,
     Hold,
+    Requeue,
     Array,
     Json,
     NoOversubscribe,
@@ -185,8 +186,8 @@ pub const OF_A_PROGRAM: [Key; 11] = [
 ];
 
 /// Options that only `tutti submit` has.
-pub const OF_SUBMIT: [Key; 6] =
-    [Key::Json, Key::SubmitOutput, Key::SubmitErrors, Key::OpenMode, Key::Hold, Key::Array];
+pub const OF_SUBMIT: [Key; 7] =
+    [Key::Json, Key::SubmitOutput, Key::SubmitErrors, Key::OpenMode, Key::Hold, Key::Requeue, Key::Array];
 
 pub const OPTIONS: &[Spec] = &[
     option(Key::Ranks, &["n", "np"], &["N"], "number of ranks of this program (default: one per core)"),
@@ -397,6 +398,12 @@ pub const OPTIONS: &[Spec] = &[
         &["signal"],
         &["SIG@SECONDS"],
         "all ranks of a job of the cluster get this signal so long before --time is over (60 s without @SECONDS)",
+    ),
+    option(
+        Key::Requeue,
+        &["requeue"],
+        &[],
+        "`tutti submit` alone: the job begins anew when a node of it is lost, under another number",
     ),
     option(Key::Hold, &["hold"], &[], "`tutti submit` alone: the job gets no nodes until `tutti release`"),
     option(
@@ -789,6 +796,7 @@ const GROUPS: [(&str, &[Key]); 7] = [
             Key::Begin,
             Key::Signal,
             Key::Hold,
+            Key::Requeue,
             Key::Array,
         ],
     ),

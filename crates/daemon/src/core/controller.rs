@@ -54,6 +54,7 @@ mod log;
 pub(super) mod placement;
 mod queue;
 mod requests;
+mod requeue;
 mod scheduler;
 mod shares;
 mod snapshot;
@@ -121,8 +122,9 @@ impl Controller {
     }
 
     /// A node is gone, with all that ran on it.
-    pub(super) fn lose_node(&mut self, node: NodeId, name: &str, now_ms: u64) {
-        self.jobs.lose_node(node, name, now_ms);
+    pub(super) fn lose_node(&mut self, local: &LocalNode, out: &mut Outbox, node: NodeId, name: &str) {
+        self.jobs.lose_node(node, name, local.now_ms);
+        self.requeue_lost(local, out, node);
     }
 
     /// Some job is not over, or waits to be judged.

@@ -1,6 +1,7 @@
 //! The log of events: what happens to jobs and nodes.
 
 use serde::Serialize;
+use tutti_protocol::batch::Restart;
 use tutti_protocol::output::OutputState;
 use tutti_protocol::wire::Used;
 
@@ -64,6 +65,9 @@ pub struct Submitted {
     /// Number as a task of an array, such as 12_3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array_task: Option<String>,
+    /// The job whose place it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
 }
 
 /// Files of a job's output, for commands that find no daemon.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
 use tutti_client::requests::Control;
-use tutti_protocol::variables::{ARRAY_ID, ARRAY_TASK};
+use tutti_protocol::variables::{ARRAY_ID, ARRAY_TASK, FIRST_JOB, RESTARTS};
 
 use crate::names::{CLUSTER, SCRIPT_NAME};
 use crate::note::{Element, MARK, Note, Warning};
@@ -37,6 +37,8 @@ struct Around {
     nodes: Vec<(String, u32)>,
     /// The element of an array that it is.
     element: Option<Element>,
+    /// How often it was requeued.
+    restarts: u64,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -46,17 +48,18 @@ fn variable(name: &str) -> Option<String> {
 impl Around {
     fn of_environment() -> Option<Around> {
         let note = variable(MARK).and_then(|text| Note::of(&text)).unwrap_or_default();
-        let job = variable("SLURM_JOB_ID").or_else(|| variable("TUTTI_JOBID"))?.parse().ok()?;
+        let number = |name: &str| variable(name)?.parse().ok();
+        let job = number("SLURM_JOB_ID").or_else(|| number(FIRST_JOB)).or_else(|| number("TUTTI_JOBID"))?;
+        let restarts = number(RESTARTS).unwrap_or(0);
         let nodes = variable("TUTTI_ALLOCATION").unwrap_or_default();
         let nodes = nodes.split(',').filter_map(|word| {
             let (name, slots) = word.rsplit_once(':')?;
             Some((name.to_owned(), slots.parse().ok()?))
         });
-        let number = |name: &str| variable(name)?.parse().ok();
         let shape = note.array.unwrap_or_default();
         let element = number(ARRAY_ID).zip(number(ARRAY_TASK));
         let element = element.map(|(job, task)| Element { job, task: task as u32, shape });
-        Some(Around { note, job, nodes: nodes.collect(), element })
+        Some(Around { note, job, nodes: nodes.collect(), element, restarts })
     }
 
     /// The array's number, or its own.
@@ -111,6 +114,9 @@ impl Around {
         all.extend(note.size.cores.map(|count| ("SLURM_CPUS_PER_TASK", count.to_string())));
         let memory = if note.size.memory_per_core { "SLURM_MEM_PER_CPU" } else { "SLURM_MEM_PER_NODE" };
         all.extend(note.size.memory_mib.map(|mib| (memory, mib.to_string())));
+        if self.restarts > 0 {
+            all.push(("SLURM_RESTART_COUNT", self.restarts.to_string()));
+        }
         if !note.account.is_empty() {
             all.push(("SLURM_JOB_ACCOUNT", note.account.clone()));
         }
@@ -166,7 +172,7 @@ pub fn run_script(words: &[String]) -> ExitCode {
     command.envs(around.variables()).envs(of_process(&node, 0, 0, 0));
     command.env("SLURM_JOB_NAME", job_name(&around)).env("SLURM_GTIDS", "0").env("ENVIRONMENT", "BATCH");
     if let Some(warning) = around.note.warning
-        && let Err(error) = start_timer(warning, around.job)
+        && let Err(error) = start_timer(warning)
     {
         return refuse("sbatch", &format!("cannot start the timer of --signal: {error}"), NOT_EXECUTED);
     }
@@ -174,13 +180,14 @@ pub fn run_script(words: &[String]) -> ExitCode {
 }
 
 /// Starts a process that sends a signal at its time. It ends with the script, whose child it is.
-fn start_timer(warning: Warning, job: u64) -> std::io::Result<()> {
+fn start_timer(warning: Warning) -> std::io::Result<()> {
     let words = [
         "timer".to_owned(),
         warning.after_ms.to_string(),
         warning.signal.to_string(),
         if warning.to_script { std::process::id() } else { 0 }.to_string(),
-        job.to_string(),
+        // Of its own number, whatever number Slurm's variables have.
+        variable("TUTTI_JOBID").unwrap_or_default(),
     ];
     let mut command = Command::new(std::env::current_exe()?);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -356,7 +363,7 @@ mod tests {
 
     fn around(note: Note) -> Around {
         let element = note.array.map(|shape| Element { job: 6, task: 3, shape });
-        Around { note, job: 7, nodes: vec![("n1".into(), 4), ("n2".into(), 2)], element }
+        Around { note, job: 7, nodes: vec![("n1".into(), 4), ("n2".into(), 2)], element, restarts: 0 }
     }
 
     #[test]

@@ -72,7 +72,6 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
         (care.deadline.is_some(), "--deadline"),
         (wanted.array.is_some(), "--array"),
         (care.signal.is_some(), "--signal"),
-        (care.requeue == Some(true), "--requeue"),
         (!wanted.excluded.is_empty(), "--exclude"),
         (wanted.dependency.is_some(), "--dependency"),
     ];
@@ -268,7 +267,8 @@ fn step(wanted: &Wanted, program: &[String]) -> Result<Command, String> {
 
 /// Steps that the job has had: the number of the next one.
 fn step_number() -> usize {
-    let job = environment_number("SLURM_JOB_ID").map(u64::from);
+    // Steps are of the number that the job has here.
+    let job = environment_number("TUTTI_JOBID").map(u64::from);
     let (_, steps) = query::jobs().unwrap_or_default();
     steps.iter().filter(|step| step.row.owner().map(|job| job.0) == job).count()
 }

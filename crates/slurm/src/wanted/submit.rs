@@ -91,6 +91,7 @@ impl Plan {
             account: wanted.account.clone().unwrap_or_default(),
             array: wanted.array().map(|array| array.shape()),
             warning: wanted.warning(),
+            once: wanted.care.requeue == Some(false),
         };
         let default = if wanted.array.is_some() { "slurm-%A_%a.out" } else { "slurm-%j.out" };
         let files =
@@ -119,6 +120,7 @@ impl Plan {
         };
         let mut batch =
             Batch { name: name.clone(), time_ms: wanted.time_ms, start_rules, ..Batch::default() };
+        batch.set_requeued_if_lost(wanted.care.requeue == Some(true));
         if let Some(array) = wanted.array() {
             batch.set_array(InArray::Whole(array.tasks()));
         }
@@ -187,7 +189,6 @@ fn refuse_missing(wanted: &Wanted) -> Result<(), String> {
     let care = &wanted.care;
     let missing = [
         (care.deadline.is_some(), "--deadline"),
-        (care.requeue == Some(true), "--requeue"),
         (wanted.files.input.as_deref().is_some_and(|file| file != "/dev/null"), "--input of a batch job"),
     ];
     match missing.iter().find(|(is_asked, _)| *is_asked) {
@@ -249,7 +250,15 @@ fn environment(export: &Export, script: &[u8]) -> Vec<(Text, Text)> {
     let is_of_job = |name: &str| {
         (name.starts_with("SLURM_") && !name.starts_with("SLURM_TIME_FORMAT"))
             || name.starts_with("TUTTI_SLURM")
-            || ["TUTTI_ALLOCATION", "TUTTI_JOBID", "ENVIRONMENT", "SLURMD_NODENAME"].contains(&name)
+            || [
+                "TUTTI_ALLOCATION",
+                "TUTTI_JOBID",
+                "TUTTI_RESTARTS",
+                "TUTTI_FIRST_JOB",
+                "ENVIRONMENT",
+                "SLURMD_NODENAME",
+            ]
+            .contains(&name)
     };
     let mut settings: Vec<(String, String)> = Vec::new();
     let mut is_wanted: Box<dyn Fn(&str) -> bool> = Box::new(|_| true);

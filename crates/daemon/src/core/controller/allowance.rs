@@ -403,6 +403,7 @@ impl Controller {
             (batch.rules().behind_same_name, "--after-same-name"),
             (!batch.rules().excluded.is_empty(), "--exclude"),
             (batch.warning().is_some(), "--signal"),
+            (batch.is_requeued_if_lost(), "--requeue"),
         ];
         if let Some((_, option)) = asks.into_iter().find(|(asks, _)| *asks) {
             return Some(format!("{option} is for jobs that are given to the cluster"));

@@ -21,6 +21,7 @@ use tutti_protocol::output::name_task;
 use tutti_protocol::variables;
 use tutti_protocol::wire::Text;
 
+use super::job::mixed;
 use super::jobs::Jobs;
 use crate::message::{JobId, Launch, Submit};
 
@@ -75,16 +76,6 @@ pub(super) fn asked(submit: &mut Submit, is_detached: bool) -> Result<Option<Arr
         return Err("--array is for tutti submit".into());
     }
     array.checked().map(Some).map_err(|text| format!("--array: {text}"))
-}
-
-/// A random number of a task that follows from that of the submission: what one user's tasks know of each
-/// other is that user's.
-fn mixed(number: u64, task: u64) -> u64 {
-    // SplitMix64.
-    let word = number.wrapping_add(task.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (word ^ word >> 31).max(1)
 }
 
 /// One task of the array that is submitted as `launch`.

@@ -20,12 +20,15 @@ pub(super) enum Filing {
     Noted,
     /// This job, which it waits for, is over: it may be forgotten.
     Over(JobId),
+    /// The job takes the place of this one; its user hears its number.
+    Again(JobId, Option<Requester>),
 }
 
 impl Filing {
     fn requester(&self) -> Option<Requester> {
         match self {
             Filing::New(requester) | Filing::Changed(requester) => Some(*requester),
+            Filing::Again(_, requester) => *requester,
             Filing::Noted | Filing::Over(_) | Filing::Task(_) | Filing::Outcomes(_) => None,
         }
     }
@@ -77,8 +80,14 @@ impl Filings {
 
     /// The job is new, and its first file is on its way.
     pub(super) fn has_new(&self, id: JobId) -> bool {
-        let filings = self.filings.get(&id);
-        filings.is_some_and(|filings| filings.iter().any(|filing| matches!(filing, Filing::New(_))))
+        let is_new = |filing: &Filing| matches!(filing, Filing::New(_) | Filing::Again(..));
+        self.filings.get(&id).is_some_and(|filings| filings.iter().any(is_new))
+    }
+
+    /// The file of a job is on its way that takes the place of this one.
+    pub(super) fn has_again(&self, old: JobId) -> bool {
+        let is_one = |filing: &Filing| matches!(filing, Filing::Again(job, _) if *job == old);
+        self.filings.values().flatten().any(is_one)
     }
 
     /// This question is answered when a file is written.

@@ -20,7 +20,10 @@ use crate::message::{
     Run, SpawnOrder,
 };
 
+mod again;
 mod starting;
+
+pub(super) use again::mixed;
 
 /// Signals of an order; older ones have long been handed on.
 const SIGNALS_MAX: usize = 16;
@@ -401,6 +404,17 @@ impl JobRecord {
         self.used = Some(self.used.unwrap_or_default().and(used));
     }
 
+    /// It had ranks on this node, which was lost.
+    pub(super) fn has_lost(&self, node: NodeId) -> bool {
+        self.lost.contains(&node)
+    }
+
+    /// What is known of it from now on.
+    pub(super) fn set_launch(&mut self, launch: Launch) {
+        self.launch = Arc::new(launch);
+        self.order.launch = Some(Arc::clone(&self.launch));
+    }
+
     /// Nobody may do anything to it that is not the job's own end.
     pub(super) fn is_ending(&self) -> bool {
         self.over || self.order.run == Run::Kill
@@ -601,6 +615,7 @@ impl JobRecord {
         let mut launch = Launch::clone(&self.launch);
         launch.environment.clear();
         launch.groups = Vec::new();
+        launch.set_demand(None);
         // The names of its output are shown below it.
         if launch.directory.as_bytes().len() > DIRECTORY_BYTES_MAX {
             launch.directory = "".into();
@@ -699,6 +714,7 @@ fn placed(launch: &Launch) -> Option<Notice> {
             first_ranks: launch.first_ranks.clone(),
             ranks: launch.job.ranks() as u32,
             request_id: launch.request_id,
+            begins_anew: launch.batch.restart().is_some(),
         })
     });
     let placed = Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers, output };

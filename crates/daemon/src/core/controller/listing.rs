@@ -66,6 +66,7 @@ pub(super) fn list(
         suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
         waits: job.waits(local),
         wait_kind: job.wait_kind(),
+        in_place_of: job.launch.batch.restart(),
         unfrozen: late::keepers(lags, members, *id, job),
         deadlock: job.stuck.deadlock().map(str::to_owned),
         // Which job is connected to which is known to the controller as a whole.

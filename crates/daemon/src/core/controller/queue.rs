@@ -134,10 +134,13 @@ impl Controller {
         local: &LocalNode,
         out: &mut Outbox,
         id: JobId,
-        launch: Launch,
+        mut launch: Launch,
         demand: Demand,
         filing: Filing,
     ) {
+        let may_begin_anew =
+            launch.detached && launch.steps.owner.is_none() && launch.batch.array().is_none();
+        launch.set_demand(may_begin_anew.then_some(&demand));
         let held_until_ms = self.jobs.records.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
         let mut waits = Waits::new(demand, held_until_ms);
         waits.over = self.jobs.outcomes(&launch.batch.after);
@@ -167,6 +170,13 @@ impl Controller {
             }
             // What cannot be kept is so in this incarnation, and the log of the daemon says that it is in no
             // other.
+            Some(Filing::Again(old, requester)) => {
+                let answer = self.handle_again_filed(local, out, (old, id), filed);
+                match requester {
+                    Some(requester) => (requester, answer),
+                    None => return,
+                }
+            }
             Some(Filing::Changed(requester)) => (requester, Answer::Done),
             Some(Filing::Over(job)) => return self.jobs.record_filed(id, job),
             Some(Filing::Outcomes(jobs)) => return self.record_outcomes(out, id, &jobs),
@@ -179,7 +189,7 @@ impl Controller {
 
     /// What the user of a new job hears. Nobody would know of one that was submitted and lost; who waits for
     /// his job sees what becomes of it.
-    fn begin_filed(
+    pub(super) fn begin_filed(
         &mut self,
         local: &LocalNode,
         out: &mut Outbox,
@@ -461,6 +471,78 @@ impl Controller {
         let is_filed = self.file(out, id, filing) && requester.is_some();
         self.try_to_schedule(local, out, id);
         (!is_filed).then_some(Answer::Done)
+    }
+
+    /// A user has a job begin anew. None: it is answered when the new one's file is written.
+    pub(super) fn requeue(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        id: JobId,
+        (_, requester): (User, Option<Requester>),
+    ) -> Option<Answer> {
+        let refusal = |text| Some(Answer::Refused(text));
+        if self.filings.has_again(id) {
+            return refusal(format!("job {id} is being requeued"));
+        }
+        let job = self.jobs.get(id)?;
+        if job.is_ending() {
+            return refusal(format!("job {id} is being ended"));
+        }
+        if let Some(text) = job.why_not_again() {
+            return refusal(text);
+        }
+        self.begin_again(local, out, id, requester);
+        None
+    }
+
+    fn begin_again(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, requester: Option<Requester>) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let new = self.jobs.next_id();
+        let is_there = |node| local.members.as_ref().is_some_and(|members| members.is_alive(node));
+        let origin = Some(job.launch.origin).filter(|node| is_there(*node)).unwrap_or(NodeId::CONTROLLER);
+        let launch = job.again(new, origin);
+        let Some(demand) = launch.demand() else { return };
+        self.log_submission(local, out, new, &launch);
+        self.queue(local, out, new, launch, demand, Filing::Again(id, requester));
+        for dependent in self.jobs.wait_for_other(id, new) {
+            self.file(out, dependent, Filing::Noted);
+        }
+        // Who waits for the end of the old one waits for that of the new one.
+        let waiters = self.jobs.get_mut(id).map(|job| std::mem::take(&mut job.waiters)).unwrap_or_default();
+        self.jobs.get_mut(new).into_iter().for_each(|job| job.waiters = waiters.clone());
+    }
+
+    /// The file of a job is there that takes the place of another one.
+    pub(super) fn handle_again_filed(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        (old, new): (JobId, JobId),
+        filed: &Result<(), String>,
+    ) -> Answer {
+        let answer = self.begin_filed(local, out, new, filed);
+        if filed.is_ok()
+            && let Some(job) = self.jobs.get_mut(old)
+        {
+            job.end_for(new);
+            self.jobs.pending.insert(old);
+        }
+        answer
+    }
+
+    /// Jobs that a lost node has ended begin anew, if their users have said so.
+    pub(super) fn requeue_lost(&mut self, local: &LocalNode, out: &mut Outbox, node: NodeId) {
+        let is_one = |job: &&JobRecord| {
+            let is_lost = job.has_lost(node) && job.is_ending() && !job.over;
+            is_lost && !job.by_user && job.launch.batch.is_requeued_if_lost() && job.why_not_again().is_none()
+        };
+        let lost: Vec<JobId> = self.jobs.records.values().filter(is_one).map(|job| job.id).collect();
+        for id in lost {
+            if self.jobs.newest(id) == id && !self.filings.has_again(id) {
+                self.begin_again(local, out, id, None);
+            }
+        }
     }
 
     /// The scheduler has taken a job back: what it says of it from now on holds.

@@ -64,6 +64,7 @@ impl Controller {
         if is_new && again && !self.jobs.is_settled(local.now_ms, local.config.lost_ms) {
             return;
         }
+        let request = self.about_newest(request);
         let mut answer = match request {
             // It is answered when its file is written.
             _ if self.filings.answers(requester) || self.drains.answers(requester) => return,
@@ -134,6 +135,17 @@ impl Controller {
             self.answers.remember(requester, answer.clone());
         }
         out.route(from, Routed::Answer { request_id, answer });
+    }
+
+    /// What is asked of a job that was requeued is asked of the one that has taken its place.
+    fn about_newest(&self, request: Request) -> Request {
+        match request {
+            Request::Wait(job) => Request::Wait(self.jobs.newest(job)),
+            Request::Control(job, control) => Request::Control(self.jobs.newest(job), control),
+            Request::Change(job, change) => Request::Change(self.jobs.newest(job), change),
+            Request::Snapshot(job) => Request::Snapshot(self.jobs.newest(job)),
+            other => other,
+        }
     }
 
     fn list(
@@ -236,7 +248,8 @@ impl Controller {
         if submit.batch.note().len() > NOTE_BYTES_MAX {
             return Some(Answer::Refused(format!("the note of a job has {NOTE_BYTES_MAX} bytes at most")));
         }
-        for after in &submit.batch.after {
+        for after in &mut submit.batch.after {
+            after.job = self.jobs.newest(after.job);
             if self.jobs.get(after.job).is_some() {
             } else if self.jobs.may_learn(after.job, local.now_ms, local.config.lost_ms) {
                 // Asked again, it is answered when nodes have said what they know.
@@ -245,6 +258,7 @@ impl Controller {
                 return Some(Answer::Refused(self.jobs.unknown(after.job)));
             }
         }
+        submit.batch.set_restart(None);
         let array = match arrays::asked(&mut submit, kind == Kind::Detached) {
             Ok(array) => array,
             Err(text) => return Some(Answer::Refused(text)),
@@ -318,6 +332,7 @@ impl Controller {
             request_id,
             enrolled,
             steps: Steps { allocation, owner },
+            asked_for: String::new(),
         };
         if let Err(text) = check_room(self.jobs.records.values(), &launch, jobs) {
             return Some(Answer::Refused(text));
@@ -358,6 +373,7 @@ impl Controller {
             note: launch.batch.note().to_owned(),
             ranks: launch.ranks(),
             array_task: launch.batch.array_task().map(|task| task.to_string()),
+            restart: launch.batch.restart(),
         };
         let event = JobEvent {
             event: "submitted",
@@ -391,6 +407,9 @@ impl Controller {
         if job.is_array() {
             return self.control_tasks(local, relay, out, id, control, (user, requester));
         }
+        if control == Control::Requeue {
+            return self.requeue(local, out, id, (user, requester));
+        }
         if matches!(control, Control::Hold | Control::Release) {
             return self.change_hold(local, out, id, control == Control::Hold, (user, requester));
         }
@@ -417,7 +436,7 @@ impl Controller {
                 job.set_run(Run::Go, user.uid, now);
                 job.notices.push(Notice::Resumed);
             }
-            Control::Suspend | Control::Resume | Control::Hold | Control::Release => {}
+            Control::Suspend | Control::Resume | Control::Hold | Control::Release | Control::Requeue => {}
             Control::Detach => job.detached = true,
             Control::Window(rows, columns) => {
                 job.order.window = Some((rows, columns));
@@ -491,7 +510,8 @@ impl Controller {
             | Control::Window(..)
             | Control::Detach
             | Control::Hold
-            | Control::Release => return,
+            | Control::Release
+            | Control::Requeue => return,
         }
         for step in self.steps_of(owner) {
             self.control(local, relay, out, step, control, (user, None));

@@ -81,6 +81,7 @@ impl Controller {
             (batch.rules().behind_same_name, "--after-same-name"),
             (!batch.rules().excluded.is_empty(), "--exclude"),
             (batch.array().is_some(), "--array"),
+            (batch.is_requeued_if_lost(), "--requeue"),
             (submit.script.is_script, "tutti alloc"),
         ];
         if let Some((_, option)) = own.iter().find(|(is_given, _)| *is_given) {

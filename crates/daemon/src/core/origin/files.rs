@@ -142,8 +142,8 @@ impl Files {
         now_ms: u64,
     ) -> Self {
         let journal = journal.filter(|journal| journal.request_id == plan.request_id);
-        let journal =
-            journal.unwrap_or(Journal { request_id: plan.request_id, begun: true, ..Journal::default() });
+        let begun = !plan.begins_anew;
+        let journal = journal.unwrap_or(Journal { request_id: plan.request_id, begun, ..Journal::default() });
         let mut files = Files {
             names: Vec::new(),
             out: Route::Nowhere,

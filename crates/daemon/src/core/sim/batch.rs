@@ -89,6 +89,54 @@ fn cluster_sim_hold_survives_controller_death() {
     }
 }
 
+/// A job that is requeued begins once more, and who waits for it hears of the new one, also when the
+/// controller dies while it takes its place.
+#[test]
+fn cluster_sim_requeued_job_begins_anew_despite_controller_deaths() {
+    let mut tried = 0;
+    for seed in seeds(40) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..100);
+        let submitted = world.submit_on(1, &[1, 2], Batch::default());
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        await_that(&mut world, seed, "it runs", |world| world.has_started(JobId(1)));
+        let after = vec![After { job: JobId(1), ok: true, not_ok: false }];
+        let behind = world.submit_on(2, &[3], Batch { after, ..Batch::default() });
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(behind).is_some());
+        let requeue = world.user_requests(3, Request::Control(JobId(1), Control::Requeue));
+        if seed % 2 == 1 {
+            world.replace_daemon_after(0, seed / 2 % 8, 800);
+        }
+        await_that(&mut world, seed, "it is requeued", |world| world.is_answered(requeue));
+        let is_told = world.job_of(requeue).is_some();
+        assert!(is_told || seed % 2 == 1, "TUTTI_SIM_SEED={seed}: {:?}", world.refusal(requeue));
+        if !is_told {
+            // The new controller had not heard of the jobs yet.
+            world.run_until(world.now_ms + 20_000);
+        }
+        let waits = world.user_requests(2, Request::Wait(JobId(1)));
+        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
+        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        let restart = row.restart().map(|restart| (restart.first, restart.count));
+        // One whose nodes were just chosen is lost with the controller, and nothing is known of it.
+        let is_lost = seed % 2 == 1 && (restart.is_none() || row.status != Some(0));
+        assert!(
+            is_lost || (row.status, restart) == (Some(0), Some((JobId(1), 1))),
+            "TUTTI_SIM_SEED={seed}: {row:?}"
+        );
+        tried += usize::from(!is_lost);
+        let waits = world.user_requests(2, Request::Wait(JobId(2)));
+        await_that(&mut world, seed, "the one behind it is over", |world| world.is_answered(waits));
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+    assert!(tried > 25 || seeds(2).len() == 1, "{tried} jobs began anew");
+}
+
 /// An array is over when its tasks are, as many run at once as may, and its status is that of the first that
 /// failed, whichever daemon dies meanwhile. A submission that a dead controller left half done is none.
 #[test]

@@ -33,7 +33,8 @@ impl World {
         if let (Some(random), Some(job)) = (&mut self.holds, some_job)
             && random.below(6) == 0
         {
-            let control = if random.below(2) == 0 { Control::Hold } else { Control::Release };
+            let controls = [Control::Hold, Control::Release, Control::Requeue];
+            let control = controls[random.below(3) as usize];
             self.user_requests(node, Request::Control(job, control));
             return;
         }
