@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tutti_testkit::lab::{Lab, Terms};
 use tutti_tests::machines::{Case, Machines};
 use tutti_tests::run;
 
@@ -29,6 +30,20 @@ fn machines_spawned_ranks_have_a_world_of_their_own_on_three() {
     assert_eq!((&*ran.stdout, &*ran.stderr), ("windows and files are right\n", ""), "{ran}");
     let ran = run(job(3, 3, "6").arg(&spawn).arg("killed"), LIMIT);
     assert!(ran.code() == 137 && ran.stderr.lines().count() == 1, "{ran}");
+}
+
+/// No message is lost, doubled or out of order in any of the moves, on cables that lose frames.
+// Paper: C24
+#[test]
+fn machines_worker_moves_itself_from_node_to_node_and_loses_no_message() {
+    let terms = Terms::default().loss(1.0).seed(tutti_testkit::seed());
+    let plan = Lab::plan(3).cables(terms);
+    let Some(machines) = Machines::up_by("moving", &plan, &["--lost-after", "20"]) else { return };
+    let program = machines.compile("mpicc", "examples/move.c");
+    let mut command = machines.launch(3, 3);
+    let ran =
+        run(command.args(["--universe", "12"]).arg(&program).args(["1000", "40"]), LIMIT).expect_success();
+    assert!(ran.stdout.ends_with(" numbers, 40 moves over 3 nodes: the sum is as expected\n"), "{ran}");
 }
 
 #[test]

@@ -263,6 +263,7 @@ fn compile_by(wrapper: &str, header: Option<&str>, source: &str, folder: &Path) 
         // A line of the preprocessor's names each header.
         if text.contains("/tutti.h\"")
             || text.contains("/tutti_dse.h\"")
+            || text.contains("/tutti_board.h\"")
             || wrapper == "mpicc" && text.contains("/shmem.h\"")
         {
             linked.arg("-ltutti");
