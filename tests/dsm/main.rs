@@ -241,6 +241,31 @@ fn dsm_wrong_programs_end_with_one_line_that_says_why() {
     one_line_is_said(&compiled, 2, "thread", "a second thread of a rank touches shared memory");
 }
 
+#[test]
+fn dsm_check_names_the_lines_of_a_data_race_and_nothing_in_right_programs() {
+    let scratch = Scratch::new("dsm-check");
+    let compiled = scratch.path().join("wrong");
+    let mut tutticc = program("tutticc");
+    tutticc.args(["-g", "-O1", "--dsm=twin"]).arg(root().join("tests/dsm/programs/wrong.c"));
+    run(tutticc.arg("-o").arg(&compiled), LIMIT).expect_success();
+    let checked = |compiled: &Path, ranks: &str, arguments: &[&str]| {
+        let mut command = program("mpiexec");
+        command.env("TUTTI_DSM_CHECK", "1").args(["-n", ranks, "--virtual-nodes", "2"]);
+        run(command.arg(compiled).args(arguments), LIMIT)
+    };
+    let ran = checked(&compiled, "2", &["race"]);
+    let said = ran.stderr.lines().find(|line| line.contains("data race: rank ")).unwrap_or_default();
+    assert!(!ran.status.success() && said.matches("wrong.c:").count() == 2, "{ran}");
+    for (source, arguments) in PROGRAMS {
+        let compiled = compile(source, &scratch);
+        let with = |ranks: &str| arguments.iter().map(|word| word.replace('%', ranks)).collect::<Vec<_>>();
+        let [one, three] = ["1", "3"].map(with);
+        let alone = digest(launch(&compiled, 1, 1, &one.iter().map(String::as_str).collect::<Vec<_>>()));
+        let ran = checked(&compiled, "3", &three.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(digest(ran), alone, "{source}");
+    }
+}
+
 /// The status of a job that `--on-deadlock end` has ended.
 const DEADLOCK: i32 = 35;
 

@@ -26,6 +26,14 @@ pub struct Options {
     /// For scripts
     #[arg(long)]
     json: bool,
+    /// The line of a place in the program FOLDER, for the library
+    #[arg(long, hide = true, value_parser = place)]
+    at: Option<u64>,
+}
+
+fn place(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").ok_or("a number with 0x is expected")?;
+    u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
 /// Costs of a line of the program, of all ranks.
@@ -67,8 +75,15 @@ struct Site<'a> {
 /// # Errors
 /// When there is no report, or one that cannot be read; a text for the user.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
-    let reports = read(&options.folder)?;
     let mut lines = Lines::default();
+    if let Some(offset) = options.at {
+        let file = options.folder.to_str().ok_or("the name is no text")?;
+        // A program at a fixed address was loaded where its file says.
+        let base = 0x40_0000;
+        let site = Site { file, base, address: base + offset, costs: Costs::default() };
+        return Ok(stdout::print(Some(lines.name(&site) + "\n"), ""));
+    }
+    let reports = read(&options.folder)?;
     for (path, text) in &reports {
         let wrong = |line: &str| format!("{}: no line of a report: {line:?}", path.display());
         for line in text.lines().skip(2) {

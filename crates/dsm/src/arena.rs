@@ -15,7 +15,7 @@
 use crate::core::member::{Access, Frames};
 use crate::core::unit::{Placement, Run, UNIT_BYTES};
 use crate::sites::Sites;
-use crate::{failure, note, os};
+use crate::{failure, note, os, sites};
 use std::ops::Range;
 
 /// Where the arena begins, on all ranks. Free under AddressSanitizer and valgrind.
@@ -155,6 +155,14 @@ impl Frames for Arena {
 
     fn note_sent(&mut self, unit: u32, bytes: usize) {
         self.sites.note_sent(unit, bytes);
+    }
+
+    fn store_twin(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
+        os::store(self.twin_at(unit) + offset, bytes);
+    }
+
+    fn site_of(&self, unit: u32) -> u64 {
+        sites::offset_of(self.sites.storer_of(unit))
     }
 
     fn drop_all_notes(&mut self) -> usize {

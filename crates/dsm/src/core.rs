@@ -16,6 +16,7 @@
 //! | [`page`] | what this node has of each unit |
 //! | [`notes`] | which bytes compiled code has noted as stored |
 //! | [`ahead`] | which bytes stores through an index will reach |
+//! | [`check`] | races and lost stores, when they are looked for |
 //! | [`difference`] | which bytes of a copy are not those of its twin |
 //! | [`message`] | records and messages between nodes |
 //! | [`sync`] | locks, barriers, flags and the heap, at the node that keeps them |
@@ -26,6 +27,7 @@
 //! several members with slow replies against a checker that knows what each read must see.
 
 pub mod ahead;
+pub mod check;
 pub mod difference;
 pub mod interval;
 pub mod member;

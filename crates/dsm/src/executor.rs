@@ -31,10 +31,12 @@ use tutti_shm::report::{Wait, What};
 use crate::arena::Arena;
 use crate::core::member::{Asked, Counters, Goal, Member, Port, Sent, Touch};
 use crate::core::message::KINDS;
+use crate::core::sync::Violation;
 use crate::core::unit::Placement;
 use crate::mates::Mail;
 use crate::sites::Costs;
-use crate::{failure, note};
+use crate::size::Wishes;
+use crate::{failure, note, sites};
 
 /// Where the last differences to a rank end, and whether it was asked to acknowledge them.
 type Handed = Option<(Mark, bool)>;
@@ -122,10 +124,16 @@ impl Port for ToRouter<'_, '_> {
     }
 
     fn note_difference(&mut self, to: usize) {
+        if let Some(mail) = self.mail.as_mut().filter(|mail| mail.is_for(to)) {
+            return mail.mark(to);
+        }
         self.marks[to] = self.outbox.completion(to).map(|mark| (mark, false));
     }
 
     fn is_applied(&mut self, to: usize) -> bool {
+        if let Some(mail) = self.mail.as_ref().filter(|mail| mail.is_for(to)) {
+            return mail.is_taken(to);
+        }
         let Some((mark, was_asked)) = &mut self.marks[to] else { return true };
         if self.outbox.is_complete(to, *mark) {
             self.marks[to] = None;
@@ -152,7 +160,7 @@ impl State {
         let value = action(member, port, arena);
         outbox.note_owing(member.is_owing());
         if let Some(violation) = member.take_violation() {
-            failure::end(format_args!("{violation}"));
+            end_by(&violation);
         }
         value
     }
@@ -185,7 +193,7 @@ unsafe impl Client for State {
             wrong::count(from, Wrong::Form);
         }
         if let Some(violation) = self.member.take_violation() {
-            failure::end(format_args!("{violation}"));
+            end_by(&violation);
         }
         service_state::note_applied();
         Taken::Yes
@@ -193,6 +201,21 @@ unsafe impl Client for State {
 
     fn advance(&mut self, outbox: &mut Outbox<'_>) {
         self.with(outbox, |member, port, arena| member.pump(port, arena));
+    }
+}
+
+/// Ends the job by what the program has done wrong, with the lines that it is about.
+#[cold]
+fn end_by(violation: &Violation) -> ! {
+    match violation {
+        Violation::Race { race } => {
+            let [first, second] = [race.first, race.second].map(|stamp| sites::line_of(stamp.site));
+            failure::end(format_args!("{violation}: {first}, {second}"))
+        }
+        Violation::Unnoted { site, .. } => {
+            failure::end(format_args!("{violation}; noted stores: {}", sites::line_of(*site)))
+        }
+        _ => failure::end(format_args!("{violation}")),
     }
 }
 
@@ -263,15 +286,18 @@ pub(crate) fn register(
     placement: Placement,
     arena: Arena,
     mail: Option<Mail>,
-    copies: Option<usize>,
+    wishes: Wishes,
 ) {
     let router = rank.router.clone().expect("a job on several nodes has a network");
     let (me, ranks) = (rank.job.rank(), rank.job.ranks());
     let route = router.borrow_mut().register(KINDS, Some(lend));
     let record_bytes_max = router.borrow().record_bytes_max();
     let mut member = Member::new(me, placement, units, record_bytes_max);
-    if let Some(limit) = copies {
+    if let Some(limit) = wishes.copies {
         member.limit_copies(limit);
+    }
+    if wishes.is_checked {
+        member.check();
     }
     service_state::open();
     sleep::describe_also(describe_background);

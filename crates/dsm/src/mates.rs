@@ -47,6 +47,8 @@ pub(crate) struct Mail {
     /// Ranks of this node.
     mates: Vec<usize>,
     record: Vec<u8>,
+    /// By mate: where the last record of differences ends.
+    marks: Vec<u64>,
 }
 
 /// Where everything lies; `me` is the place among the ranks of the node.
@@ -125,7 +127,8 @@ impl Mail {
     pub(crate) fn new(base: usize, job: &Job, mates: Vec<usize>) -> Self {
         let me = mates.iter().position(|rank| *rank == job.rank()).expect("a rank is on its node");
         let words = Words { base, me, count: mates.len() };
-        Mail { words, job: job.clone(), mates, record: Vec::with_capacity(RING_BYTES) }
+        let marks = vec![0; mates.len()];
+        Mail { words, job: job.clone(), mates, record: Vec::with_capacity(RING_BYTES), marks }
     }
 
     /// The words, for the thread.
@@ -162,6 +165,22 @@ impl Mail {
         true
     }
 
+    fn place_of(&self, to: usize) -> usize {
+        self.mates.iter().position(|rank| *rank == to).expect("a rank of this node")
+    }
+
+    /// The last record to a mate is one that [`Mail::is_taken`] is about.
+    pub(crate) fn mark(&mut self, to: usize) {
+        let mate = self.place_of(to);
+        self.marks[mate] = self.words.sent(self.words.me, mate).load(Relaxed);
+    }
+
+    /// Whether the mate has applied it.
+    pub(crate) fn is_taken(&self, to: usize) -> bool {
+        let mate = self.place_of(to);
+        self.words.taken(self.words.me, mate).load(Acquire) >= self.marks[mate]
+    }
+
     /// Takes in all records that have come.
     pub(crate) fn receive(&mut self, take: &mut dyn FnMut(usize, &[u8])) {
         let words = self.words;
@@ -176,8 +195,9 @@ impl Mail {
                 self.record.resize(length, 0);
                 get(ring, at + HEAD_BYTES as u64, &mut self.record);
                 at += (HEAD_BYTES + length).next_multiple_of(HEAD_BYTES) as u64;
-                taken.store(at, Release);
                 take(self.mates[from], &self.record);
+                // What was taken has been applied.
+                taken.store(at, Release);
             }
         }
     }

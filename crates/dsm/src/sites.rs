@@ -87,6 +87,12 @@ impl Sites {
         self.storers[unit as usize] = place as u16 + 1;
     }
 
+    /// The address of the instruction that stored to a unit last as the first of an interval; 0: none.
+    pub(crate) fn storer_of(&self, unit: u32) -> usize {
+        let place = (self.storers[unit as usize] as usize).saturating_sub(1);
+        self.costs[place].address
+    }
+
     /// So many bytes about a unit have gone to its home.
     pub(crate) fn note_sent(&mut self, unit: u32, bytes: usize) {
         let place = (self.storers[unit as usize] as usize).saturating_sub(1);
@@ -122,6 +128,38 @@ pub(crate) fn write(rank: usize, ranks: usize, costs: &[Costs]) {
     if let Err(error) = std::fs::write(&path, text(rank, ranks, costs)) {
         tutti_runtime::log::line(format_args!("the report {} cannot be written: {error}", path.display()));
     }
+}
+
+/// The place of an instruction in the program's file, which is the same on all ranks; 0: not known.
+pub(crate) fn offset_of(address: usize) -> u64 {
+    match os::object_of(address) {
+        (Some(_), base) => (address - base) as u64,
+        _ => 0,
+    }
+}
+
+/// The line of a place in the program's file, by the command that knows debug lines; else the place.
+pub(crate) fn line_of(offset: u64) -> String {
+    let found = std::env::current_exe().ok().and_then(|program| {
+        let command = tutti_command()?;
+        let found = std::process::Command::new(command)
+            .args(["dsm-report", "--at", &format!("{offset:#x}")])
+            .arg(&program)
+            .env_remove("LD_PRELOAD")
+            .output()
+            .ok()?;
+        let line = String::from_utf8(found.stdout).ok()?;
+        found.status.success().then(|| line.trim().to_owned()).filter(|line| !line.is_empty())
+    });
+    found.unwrap_or_else(|| format!("place {offset:#x} of the program"))
+}
+
+/// The command beside this library.
+fn tutti_command() -> Option<std::path::PathBuf> {
+    let (library, _) = os::object_of(line_of as fn(u64) -> String as usize);
+    let library = std::path::Path::new(library?.to_str().ok()?).canonicalize().ok()?;
+    let command = library.parent()?.parent()?.join("bin/tutti");
+    command.is_file().then_some(command)
 }
 
 #[cfg(test)]

@@ -33,11 +33,36 @@ pub fn combines() -> bool {
     std::env::var("TUTTI_DSM_COMBINE").as_deref() != Ok("off")
 }
 
+/// Variable that has stores checked.
+pub const CHECK_VARIABLE: &str = "TUTTI_DSM_CHECK";
+
+/// What the environment says besides the size.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes {
+    /// Copies of pages that a rank may have; none: as many as it uses.
+    pub copies: Option<usize>,
+    /// Stores are checked.
+    pub is_checked: bool,
+}
+
+/// The wishes of the user.
+///
+/// # Errors
+/// One line when a variable holds no value of its kind.
+pub fn wishes() -> Result<Wishes, String> {
+    let is_checked = match std::env::var(CHECK_VARIABLE).as_deref() {
+        Err(_) | Ok("" | "0") => false,
+        Ok("1") => true,
+        Ok(other) => return Err(format!("{CHECK_VARIABLE}={other} is neither 0 nor 1")),
+    };
+    Ok(Wishes { copies: copies()?, is_checked })
+}
+
 /// How many copies of pages a rank may have; none: as many as it uses.
 ///
 /// # Errors
 /// One line when the variable holds no size.
-pub fn copies() -> Result<Option<usize>, String> {
+fn copies() -> Result<Option<usize>, String> {
     let Some(text) = std::env::var_os(COPIES_VARIABLE) else { return Ok(None) };
     let text = text.to_string_lossy();
     let bytes = parse(&text).ok_or_else(|| {

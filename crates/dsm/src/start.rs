@@ -27,6 +27,7 @@ use crate::mates::{self, Mail};
 use crate::node::{WORDS_BYTES, Words};
 use crate::note::OpenRange;
 use crate::process::{Processes, Running, Stage, View, Way, running};
+use crate::size::Wishes;
 use crate::{executor, failure, fault, note, os, replay, sites, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
@@ -58,7 +59,7 @@ pub fn begin(open: Option<NonNull<OpenRange>>) {
         if me == 0 { failure::end(what) } else { failure::await_end() }
     };
     let bytes = bytes.unwrap_or_else(|what| say(format_args!("{what}")));
-    let copies = size::copies().unwrap_or_else(|what| say(format_args!("{what}")));
+    let wishes = size::wishes().unwrap_or_else(|what| say(format_args!("{what}")));
     if let Err(error) = os::reserve(BASE, bytes) {
         failure::end(format_args!(
             "{bytes} bytes of shared memory cannot be at {BASE:#x}: {error}; {} sets the size, ulimit -v the address space",
@@ -81,10 +82,11 @@ pub fn begin(open: Option<NonNull<OpenRange>>) {
     let range = if is_owner { range } else { found(cards[0].range) };
     let first = cards.get(placement.mates()[0]).unwrap_or(&cards[0]);
     let has_mates = nodes > 1 && first.shared[1] > 0;
+    let placement = if wishes.is_checked { placement.apart() } else { placement };
     let shared = has_mates.then(|| (found(first.shared), placement.clone()));
     let view = View { bytes, range, shared };
     let way = if nodes > 1 {
-        begin_protocol(&job, &view, placement, copies, open)
+        begin_protocol(&job, &view, placement, wishes, open)
     } else {
         begin_words(&job, bytes, range)
     };
@@ -190,7 +192,7 @@ fn begin_protocol(
     job: &Job,
     view: &View,
     placement: Placement,
-    copies: Option<usize>,
+    wishes: Wishes,
     open: Option<NonNull<OpenRange>>,
 ) -> Way {
     let bytes = view.bytes;
@@ -209,14 +211,15 @@ fn begin_protocol(
         .shared
         .as_ref()
         .map(|(range, placement)| Shared { system: map(*range), placement: placement.clone() });
-    let mail = shared.as_ref().map(|shared| Mail::new(shared.system + bytes, job, placement.mates()));
+    let mail = shared.as_ref().map(|shared| Mail::new(shared.system + bytes, job, mates_of(job)));
     let has_mail = mail.is_some();
     let arena = Arena::new(bytes, system, shared, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
     if let Some(open) = open {
-        note::install(open, BASE, bytes, size::combines()).unwrap_or_else(|error| refuse(error));
+        note::install(open, BASE, bytes, size::combines() || wishes.is_checked)
+            .unwrap_or_else(|error| refuse(error));
     }
     let mut rank = rank::enter().expect("MPI has started");
-    executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail, copies);
+    executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail, wishes);
     LOCK.name_owner();
     drop(rank);
     if has_mail && let Err(error) = executor::serve_mates() {
@@ -264,6 +267,11 @@ fn show_arena(running: &Running) {
     if let Err(error) = mapped.and_then(|()| os::advise_view(BASE, running.view.bytes)) {
         failure::end(format_args!("shared memory cannot be mapped at {BASE:#x}: {error}"));
     }
+}
+
+fn mates_of(job: &Job) -> Vec<usize> {
+    let here = job.node_of(job.rank());
+    (0..job.ranks()).filter(|rank| job.node_of(*rank) == here).collect()
 }
 
 /// Units that have their home on this node are those frames that all ranks of the node see.

@@ -53,6 +53,8 @@ static void run(void) {
     if (is("full") && me == 0)
         for (;;)
             all->block = G_MALLOC(1 << 20);
+    if (is("race"))
+        all->value = me + 1;
     if (is("inside") && me == 1)
         CREATE(run, 2);
     if (is("thread") && me == 1) {

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::check::{Check, Stamp};
 use super::difference;
 use super::interval::{Log, Part};
 use super::message::{self, Call, Differences, Message};
@@ -52,6 +53,10 @@ pub trait Frames {
     fn forget(&mut self, unit: u32);
     /// A record with so many bytes about a unit has gone to its home.
     fn note_sent(&mut self, unit: u32, bytes: usize);
+    /// Stores bytes beside those of a twin too, which another rank has stored.
+    fn store_twin(&mut self, unit: u32, offset: usize, bytes: &[u8]);
+    /// The place in the program of the first store to a unit in this interval; 0: not known.
+    fn site_of(&self, unit: u32) -> u64;
     /// The interval ends: no note is needed any more. How many units still had some.
     fn drop_all_notes(&mut self) -> usize;
     /// The note at a place of the list of those that leave one by one, in the order in which the program has
@@ -292,6 +297,10 @@ pub struct Member {
     /// Where the last run that was fetched ended, and its length: a fault there asks for more.
     streak: Run,
     copies: Copies,
+    /// The program is checked.
+    check: Option<Box<Check>>,
+    /// Own units with a twin to check by.
+    own_twins: Vec<u32>,
     /// Bytes about each unit in the record of differences that is being made.
     put: Vec<(u32, usize)>,
     reply: Option<Message>,
@@ -340,6 +349,8 @@ impl Member {
             fetch: None,
             streak: Run { first: 0, count: 0 },
             copies: Copies::default(),
+            check: None,
+            own_twins: Vec::new(),
             put: Vec::new(),
             reply: None,
             value: 0,
@@ -364,6 +375,11 @@ impl Member {
     /// The heap, which node 0 keeps.
     pub fn kept(&mut self) -> &mut Kept {
         &mut self.kept
+    }
+
+    /// From now on stores are checked. Each rank of the job is a node of its own, and does so.
+    pub fn check(&mut self) {
+        self.check = Some(Box::default());
     }
 
     /// From now on this rank has at most so many copies of units of other nodes; more while their stores have
@@ -481,6 +497,7 @@ impl Member {
         let taken = match record.first() {
             Some(&message::FETCH) => self.handle_fetch(from, record),
             Some(&message::PAGE) => self.handle_page(from, record, frames),
+            Some(&message::DIFFERENCE) if self.check.is_some() => self.handle_stamped(from, record, frames),
             Some(&message::DIFFERENCE) => {
                 let (me, homes) = (self.me, self.pages.homes());
                 let mut is_home = true;
@@ -597,9 +614,20 @@ impl Member {
             Store::Noted => self.counters.noted_stores += 1,
             Store::Unnoted => self.counters.unnoted_stores += 1,
         }
+        let is_first = self.pages.is_clean(unit);
         if self.pages.note_store(unit, store) {
+            // The notes so far have been right, or it will not be known.
+            self.check_notes(unit, frames);
             frames.make_twin(unit);
             self.counters.twins += 1;
+        }
+        if self.check.is_some() {
+            if self.pages.is_home(unit) && is_first {
+                frames.make_twin(unit);
+                self.own_twins.push(unit);
+            } else if self.pages.note_checked(unit) {
+                frames.make_twin(unit);
+            }
         }
     }
 
@@ -630,6 +658,7 @@ impl Member {
             self.task = Task::Release { flush, then };
             return false;
         }
+        self.check_own(frames);
         self.close_interval(&flush.units, frames);
         if let Some(Request { keeper, call, is_answered, is_full }) = then {
             let told = &mut self.peers[keeper].told;
@@ -777,7 +806,12 @@ impl Member {
         while let Some(&first) = flush.units.get(flush.next) {
             let home = self.pages.homes().of(first);
             let (mut next, mut offset) = (flush.next, flush.offset);
-            self.differences.clear();
+            if self.check.is_some() {
+                let interval = self.seen.of(self.me) + 1;
+                self.differences.begin_stamped(interval, frames.site_of(first), &self.seen);
+            } else {
+                self.differences.clear();
+            }
             self.put.clear();
             while let Some(&unit) = flush.units.get(next).filter(|unit| self.pages.homes().of(**unit) == home)
             {
@@ -792,7 +826,8 @@ impl Member {
                     Some(rest) => offset = rest,
                     None => (next, offset) = (next + 1, 0),
                 }
-                if rest.is_some() {
+                // A stamp is about one unit.
+                if rest.is_some() || self.check.is_some() {
                     break;
                 }
             }
@@ -847,6 +882,7 @@ impl Member {
 
     /// The stores of a copy have gone to its home: a twin and notes are not needed any more.
     fn end_flush(&mut self, unit: u32, frames: &mut impl Frames) {
+        self.check_notes(unit, frames);
         if self.pages.is_twinned(unit) {
             frames.drop_twin(unit);
         }
@@ -854,6 +890,69 @@ impl Member {
             frames.drop_notes(unit);
         }
         self.pages.note_flushed(unit);
+    }
+
+    /// Differences of a rank in a job that is checked.
+    fn handle_stamped(&mut self, from: usize, record: &[u8], frames: &mut impl Frames) -> Option<()> {
+        let (interval, site, seen, rest) = message::decode_stamp(record, self.nodes)?;
+        let stamp = Stamp { rank: from, interval, site };
+        let Member { pages, check, own_twins, violation, .. } = self;
+        let check = check.as_mut()?;
+        let mut is_home = true;
+        message::decode_differences(rest, pages.units(), |unit, offset, bytes| {
+            if !pages.is_home(unit) {
+                is_home = false;
+                return;
+            }
+            frames.store(unit, offset, bytes);
+            if own_twins.contains(&unit) {
+                frames.store_twin(unit, offset, bytes);
+            }
+            if let Some(race) = check.note(unit, offset..offset + bytes.len(), stamp, &seen) {
+                violation.get_or_insert(Violation::Race { race });
+            }
+        })
+        .filter(|()| is_home)
+    }
+
+    /// Checks the stores of this interval to its own units.
+    fn check_own(&mut self, frames: &mut impl Frames) {
+        let Member { check: Some(check), own_twins, seen, me, violation, .. } = self else { return };
+        for unit in own_twins.drain(..) {
+            let stamp = Stamp { rank: *me, interval: seen.of(*me) + 1, site: frames.site_of(unit) };
+            let mut from = 0;
+            while let Some(run) = difference::next(frames.frame(unit), frames.twin(unit), from) {
+                from = run.end;
+                if let Some(race) = check.note(unit, run, stamp, seen) {
+                    violation.get_or_insert(Violation::Race { race });
+                }
+            }
+            frames.drop_twin(unit);
+        }
+    }
+
+    /// Looks whether each byte of a copy that has changed since its first noted store is in a note.
+    fn check_notes(&mut self, unit: u32, frames: &mut impl Frames) {
+        if !self.pages.take_checked(unit) {
+            return;
+        }
+        let mut from = 0;
+        while let Some(run) = difference::next(frames.frame(unit), frames.twin(unit), from) {
+            from = run.end;
+            let mut at = run.start;
+            while at < run.end {
+                let noted = frames.next_noted(unit, at).filter(|noted| noted.start == at);
+                let Some(noted) = noted else {
+                    let offset = unit as u64 * UNIT_BYTES as u64 + at as u64;
+                    let site = frames.site_of(unit);
+                    self.violation.get_or_insert(Violation::Unnoted { node: self.me, offset, site });
+                    frames.drop_twin(unit);
+                    return;
+                };
+                at = noted.end;
+            }
+        }
+        frames.drop_twin(unit);
     }
 
     fn handle_fetch(&mut self, from: usize, record: &[u8]) -> Option<()> {

@@ -5,6 +5,7 @@
 //! | FETCH | kind 1, zero 1, units 2, first unit 4 |
 //! | PAGE | kind 1, zero 3, first unit 4, offset in the run 4; bytes |
 //! | DIFFERENCE | kind 1, zero 3; for each unit: unit 4, bytes that follow 2; gap and length as varints, bytes |
+//! | DIFFERENCE, checked | kind 1, 1, zero 2, interval 4, place of the store 8, vector time; then as above from the kind on |
 //! | MESSAGE | kind 1, last 1, zero 2; a piece of a message |
 //!
 //! A message has any length and goes in pieces: kind 1, zero 7, two numbers 8 each, the vector time, the
@@ -33,6 +34,8 @@ pub const FETCH_BYTES: usize = 8;
 pub const PAGE_HEAD_BYTES: usize = 12;
 /// Bytes before the differences.
 pub const DIFFERENCE_HEAD_BYTES: usize = 4;
+/// Bytes of a stamp before the time.
+const STAMP_BYTES: usize = 12;
 /// Bytes before those of a message.
 pub const MESSAGE_HEAD_BYTES: usize = 4;
 /// A longer message is none of ours.
@@ -263,6 +266,7 @@ pub fn decode_page(record: &[u8]) -> Option<(u32, usize, &[u8])> {
 #[derive(Debug)]
 pub struct Differences {
     bytes: Vec<u8>,
+    head: usize,
     room: usize,
     /// Where the unit began that is being written, and where its last run ended.
     unit_at: usize,
@@ -272,13 +276,25 @@ pub struct Differences {
 impl Differences {
     /// An empty record of so many bytes at most.
     pub fn new(room: usize) -> Self {
-        Differences { bytes: Vec::with_capacity(room), room, unit_at: 0, run_end: 0 }
+        Differences { bytes: Vec::with_capacity(room), head: 0, room, unit_at: 0, run_end: 0 }
     }
 
     /// Begins a record.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.extend([DIFFERENCE, 0, 0, 0]);
+        self.head = self.bytes.len();
+    }
+
+    /// Begins a record of a job that is checked.
+    pub fn begin_stamped(&mut self, interval: u32, site: u64, seen: &VectorTime) {
+        self.bytes.clear();
+        self.bytes.extend([DIFFERENCE, 1, 0, 0]);
+        self.bytes.extend(interval.to_le_bytes());
+        self.bytes.extend(site.to_le_bytes());
+        seen.entries().iter().for_each(|entry| self.bytes.extend(entry.to_le_bytes()));
+        self.bytes.extend([0; DIFFERENCE_HEAD_BYTES]);
+        self.head = self.bytes.len();
     }
 
     /// Begins a unit, if there is room for something of it.
@@ -319,13 +335,23 @@ impl Differences {
 
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.bytes.len() <= DIFFERENCE_HEAD_BYTES
+        self.bytes.len() <= self.head
     }
 
     /// The record.
     pub fn record(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// The stamp of a record of differences of a job that is checked: its interval, where it stored, what it has
+/// seen; behind it the record goes on as any.
+pub fn decode_stamp(record: &[u8], nodes: usize) -> Option<(u32, u64, VectorTime, &[u8])> {
+    let mut reader = Reader { bytes: record.get(DIFFERENCE_HEAD_BYTES..)? };
+    let (interval, site) = (reader.number()?, reader.number8()?);
+    let entries = (0..nodes).map(|_| reader.number()).collect::<Option<Vec<u32>>>()?;
+    let head = DIFFERENCE_HEAD_BYTES + STAMP_BYTES + nodes * size_of::<u32>();
+    Some((interval, site, VectorTime::from_entries(entries), record.get(head..)?))
 }
 
 /// Gives each run of a record of differences: unit, offset, bytes. None: it is not one of ours; then nothing

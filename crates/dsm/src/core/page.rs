@@ -26,6 +26,8 @@ const NOTED: u8 = 8;
 const REARMED: u8 = 16;
 /// A copy that takes memory here.
 const RESIDENT: u8 = 32;
+/// A copy with notes alone has a twin to check them by.
+const CHECKED: u8 = 64;
 
 /// Way in which the program stores to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +129,24 @@ impl Pages {
         }
         *flags |= wanted;
         needs_twin
+    }
+
+    /// A copy with notes gets a twin to check them by; whether it has none yet.
+    pub fn note_checked(&mut self, unit: u32) -> bool {
+        let flags = &mut self.flags[unit as usize];
+        let is_new = *flags & (CHECKED | TWINNED) == 0 && *flags & NOTED != 0;
+        if is_new {
+            *flags |= CHECKED;
+        }
+        is_new
+    }
+
+    /// Takes the mark of such a twin away; whether there was one.
+    pub fn take_checked(&mut self, unit: u32) -> bool {
+        let flags = &mut self.flags[unit as usize];
+        let was = *flags & CHECKED != 0;
+        *flags &= !CHECKED;
+        was
     }
 
     /// Copies that have stores which their homes do not have yet.

@@ -79,6 +79,8 @@ const MUTATIONS: [Mutation; 14] = [
 
 /// Bytes of the longest record: a page goes in many pieces.
 const RECORD_BYTES: usize = 700;
+/// Seeds with this rest by 4 are checked.
+const CHECKED: u64 = 2;
 /// Steps of a simulation: a program that needs more waits for ever.
 const STEPS_MAX: u64 = 2_000_000;
 
@@ -122,6 +124,10 @@ impl Memory {
         begin..begin + bytes
     }
 
+    fn is_shared(&self, unit: u32) -> bool {
+        self.placement.mates().len() > 1 && self.placement.is_here(unit)
+    }
+
     fn byte(&self, address: usize) -> u8 {
         let mut byte = [0];
         self.load((address / UNIT_BYTES) as u32, address % UNIT_BYTES, &mut byte);
@@ -143,6 +149,7 @@ impl Frames for Memory {
     }
 
     fn frame(&self, unit: u32) -> &[u8] {
+        // Units of a home are compared in checked runs alone, where no frame is shared.
         &self.copies[Memory::range(unit, 0, UNIT_BYTES)]
     }
 
@@ -177,9 +184,18 @@ impl Frames for Memory {
 
     fn note_sent(&mut self, _unit: u32, _bytes: usize) {}
 
+    fn store_twin(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
+        let twin = self.twins[unit as usize].as_mut().expect("a unit that is checked has a twin");
+        twin[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn site_of(&self, unit: u32) -> u64 {
+        u64::from(unit)
+    }
+
     fn store(&mut self, unit: u32, offset: usize, bytes: &[u8]) {
         let range = Memory::range(unit, offset, bytes.len());
-        if self.placement.is_here(unit) {
+        if self.is_shared(unit) {
             self.homes.borrow_mut()[range].copy_from_slice(bytes);
         } else {
             self.copies[range].copy_from_slice(bytes);
@@ -188,7 +204,7 @@ impl Frames for Memory {
 
     fn load(&self, unit: u32, offset: usize, into: &mut [u8]) {
         let range = Memory::range(unit, offset, into.len());
-        if self.placement.is_here(unit) {
+        if self.is_shared(unit) {
             into.copy_from_slice(&self.homes.borrow()[range]);
         } else {
             into.copy_from_slice(&self.copies[range]);
@@ -279,6 +295,7 @@ impl World {
         let place =
             |rank: usize| if random.chance(600) { rank } else { random.below(rank as u64 + 1) as usize };
         let places: Vec<usize> = (0..count).map(place).collect();
+        let places = if seed % 4 == CHECKED { (0..count).collect() } else { places };
         let homes: Vec<_> =
             places.iter().map(|_| Rc::new(RefCell::new(vec![0; units as usize * UNIT_BYTES]))).collect();
         let node = |(me, program)| {
@@ -288,11 +305,15 @@ impl World {
             if seed % 2 == 1 {
                 member.limit_copies(3);
             }
+            if seed % 4 == CHECKED {
+                member.check();
+            }
             let place = member.kept().blocks().allocate(fixed_bytes as u64, "fixed");
             assert_eq!(place, Ok(0), "the heap begins behind the fixed bytes");
             let channels = (0..count).map(|_| Channel::default()).collect();
             let mut memory = Memory::new(units, placement, homes[places[me]].clone());
-            memory.singles = (seed / 3 + me as u64).is_multiple_of(2).then(Vec::new);
+            let is_single = seed % 4 != CHECKED && (seed / 3 + me as u64).is_multiple_of(2);
+            memory.singles = is_single.then(Vec::new);
             let code = [Code::Plain, Code::Noted, Code::Mixed][(seed as usize + me) % 3];
             Node { code, member, memory, channels, program, at: 0, is_calling: false, blocks: Vec::new() }
         };
@@ -418,6 +439,18 @@ fn dsm_simulation_reads_what_happened_before() {
         let mut world = World::new(seed, None);
         world.run().unwrap_or_else(|what| panic!("seed {seed}: {what}"));
     }
+}
+
+#[test]
+fn dsm_simulation_finds_races_of_programs_without_locks() {
+    let is_race = |seed: &u64| {
+        let mut world = World::new(4 * seed + CHECKED, None);
+        for node in &mut world.nodes {
+            node.program.retain(|op| !matches!(op, Op::Lock(_) | Op::Unlock(_)));
+        }
+        world.run().is_err_and(|what| what.contains("data race"))
+    };
+    assert!((0..100).any(|seed| is_race(&seed)), "a hundred programs without locks have no race");
 }
 
 #[test]

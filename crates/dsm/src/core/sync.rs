@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use thiserror::Error;
 use tutti_shmem::heap::Heap;
 
+use super::check::Race;
 use super::time::VectorTime;
 use super::unit::UNIT_BYTES;
 
@@ -60,6 +61,27 @@ pub enum Violation {
         offset: u64,
         /// The last block before it.
         nearest: String,
+    },
+    /// Two ranks store to a byte, and nothing orders them.
+    #[error(
+        "data race: rank {} and rank {} store to byte {} of shared memory with no lock, barrier or pause between",
+        .race.first.rank, .race.second.rank, .race.offset
+    )]
+    Race {
+        /// Which.
+        race: Race,
+    },
+    /// A store that would not go home.
+    #[error(
+        "rank {node} stores to byte {offset} of shared memory by code that makes no notes, beside noted stores to the same page: compile all with tutticc, or use --dsm=twin"
+    )]
+    Unnoted {
+        /// The rank.
+        node: usize,
+        /// Where, in the arena.
+        offset: u64,
+        /// The place of the instruction that stored to the page first.
+        site: u64,
     },
     /// The arena is full.
     #[error(

@@ -92,6 +92,11 @@ impl Placement {
         Placement { homes: Homes::new(nodes.len()), nodes: nodes.to_vec(), me }
     }
 
+    /// The same where no ranks share frames, as if each had a node of its own.
+    pub fn apart(&self) -> Placement {
+        Placement::new(self.me, &(0..self.nodes.len()).collect::<Vec<_>>())
+    }
+
     /// Homes of all units.
     pub fn homes(&self) -> Homes {
         self.homes
