@@ -47,6 +47,13 @@ pub enum Named {
     Pending(u32),
 }
 
+impl Named {
+    /// Whether nothing was started under it: what completes it yields the empty status.
+    pub fn is_idle(self) -> bool {
+        matches!(self, Named::Null | Named::Inactive(_))
+    }
+}
+
 /// Handle of no request: the operation is finished and had nothing to tell.
 pub const FINISHED_SEND: MPI_Request = MPI_Request((Kind::Request as usize) << 27 | 0xff_ffff);
 
@@ -296,6 +303,20 @@ impl Outcome {
         status.MPI_internal[0] = self.bytes as u32 as c_int;
         status.MPI_internal[1] = (self.bytes as u64 >> 32) as c_int;
         status.MPI_internal[2] = c_int::from(self.cancelled);
+    }
+
+    /// Writes the empty status, whose MPI_ERROR is MPI_SUCCESS (3.7.3): there was no request to tell of.
+    ///
+    /// # Safety
+    /// `status` is MPI_STATUS_IGNORE or valid for writing.
+    pub unsafe fn write_empty(status: *mut MPI_Status) {
+        // SAFETY: as our contract says; null is MPI_STATUS_IGNORE.
+        unsafe {
+            Outcome::EMPTY.write(status);
+            if !status.is_null() {
+                (*status).MPI_ERROR = MPI_SUCCESS;
+            }
+        }
     }
 
     /// Reads a status of the user.

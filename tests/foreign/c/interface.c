@@ -81,6 +81,17 @@ static void messages(void)
     MPI_Waitall(3, requests, statuses);
     CHECK(statuses[0].MPI_SOURCE == MPI_PROC_NULL && statuses[0].MPI_TAG == MPI_ANY_TAG);
     CHECK(statuses[2].MPI_SOURCE == rank && statuses[2].MPI_TAG == 3 && requests[1] == MPI_REQUEST_NULL);
+    /* Where nothing was started the status is the empty one, whose MPI_ERROR is MPI_SUCCESS. */
+    int index = 0, flag = 0;
+    status.MPI_ERROR = 4711;
+    MPI_Waitany(3, requests, &index, &status);
+    CHECK(index == MPI_UNDEFINED && status.MPI_SOURCE == MPI_ANY_SOURCE && status.MPI_ERROR == MPI_SUCCESS);
+    status.MPI_ERROR = 4711;
+    MPI_Wait(&requests[0], &status);
+    CHECK(status.MPI_TAG == MPI_ANY_TAG && status.MPI_ERROR == MPI_SUCCESS);
+    status.MPI_ERROR = 4711;
+    MPI_Request_get_status(requests[0], &flag, &status);
+    CHECK(flag == 1 && status.MPI_TAG == MPI_ANY_TAG && status.MPI_ERROR == MPI_SUCCESS);
     int cancelled = -1;
     MPI_Irecv(&got, 1, MPI_INT, rank, 4, MPI_COMM_WORLD, &requests[0]);
     MPI_Cancel(&requests[0]);
@@ -93,7 +104,7 @@ static void messages(void)
     MPI_Get_elements_x(&status, MPI_CHAR, &many);
     MPI_Test_cancelled(&status, &cancelled);
     CHECK(many == (MPI_Count)5 << 32 && cancelled == 0);
-    int flag = -1;
+    flag = -1;
     MPI_Iprobe(MPI_ANY_SOURCE, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
     CHECK(flag == 0);
     MPI_Message message;
@@ -252,6 +263,19 @@ static void datatypes(void)
         CHECK(inner[0] == all[i]);
         MPI_Type_free(&copy);
     }
+#ifdef MPIX_C_FLOAT16
+    /* A type of MPICH's own with a namesake in Fortran, which is another one. */
+    char name[MPI_MAX_OBJECT_NAME];
+    MPI_Datatype copy, inner[1];
+    MPI_Type_dup(MPIX_C_FLOAT16, &copy);
+    MPI_Type_get_contents(copy, 0, 0, 1, NULL, NULL, inner);
+    MPI_Type_get_name(inner[0], name, &bytes);
+    CHECK(inner[0] == MPIX_C_FLOAT16 && !strcmp(name, "MPIX_C_FLOAT16"));
+    MPI_Type_free(&copy);
+    unsigned short halves[2] = {0x3c00, 0}; /* 1.0 */
+    MPI_Allreduce(&halves[0], &halves[1], 1, MPIX_C_FLOAT16, MPI_MAX, MPI_COMM_WORLD);
+    CHECK(halves[1] == 0x3c00);
+#endif
 }
 
 static void files_and_windows(const char *name)

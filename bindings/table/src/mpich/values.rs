@@ -11,10 +11,10 @@ const PREDEFINED_END: usize = 0x300;
 /// The top byte of MPICH's datatypes that are not pairs; the lowest byte tells them apart.
 const BASIC: u32 = 0x4c;
 
-/// MPICH's own datatypes that are one of ours under another name: its number, our constant.
-const EXTENSIONS: [(u32, &str); 1] = [
-    // MPIX_C_FLOAT16
-    (0x4c00_0246, "MPI_REAL2.0"),
+/// MPICH's own datatypes, which our interface has no name for: its number, ours.
+const EXTENSIONS: [(u32, usize); 1] = [
+    // MPIX_C_FLOAT16; ours is in `crates/mpi/src/datatype/predefined.rs`.
+    (0x4c00_0246, 0x24a),
 ];
 
 /// The text of a Rust module that has the types of our interface.
@@ -100,6 +100,9 @@ fn write_handles(out: &mut String, table: &Table, mpich: &Mpich) -> Result<(), S
             None if matches!(name.as_str(), "MPI_LB" | "MPI_UB") => {}
             None => return Err(format!("`{name}` is beyond the table of predefined handles")),
         }
+    }
+    for (value, ours) in EXTENSIONS {
+        theirs[ours] = value;
     }
     put(
         out,

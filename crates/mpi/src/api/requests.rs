@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::argument::Output;
 use crate::datatype::Types;
 use crate::engine::completion::outcome_result;
 use crate::errhandler::call;
@@ -71,7 +72,7 @@ unsafe fn complete(
         *handle = MPI_REQUEST_NULL;
     }
     // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
-    unsafe { outcome.write(status) };
+    unsafe { Told(named, outcome).write(status) };
     match failure {
         Some(error) => Err(error),
         None => outcome_result(&outcome, 0),
@@ -266,7 +267,7 @@ fn first_done(guard: &Guard, requests: &[MPI_Request]) -> Result<(Option<usize>,
     let mut active = false;
     for (i, handle) in requests.iter().enumerate() {
         let named = guard.engine.named_request(*handle)?;
-        if !matches!(named, Named::Null | Named::Inactive(_)) {
+        if !named.is_idle() {
             active = true;
             if guard.engine.is_finished(named) {
                 return Ok((Some(i), true));
@@ -312,7 +313,7 @@ pub unsafe fn MPI_Waitany(
             match wait_some(guard, requests)? {
                 None => {
                     indx.write(MPI_UNDEFINED);
-                    Outcome::EMPTY.write(status);
+                    Outcome::write_empty(status);
                     Ok(())
                 }
                 Some(i) => {
@@ -349,7 +350,7 @@ pub unsafe fn MPI_Testany(
                 }
                 None => {
                     if !active {
-                        Outcome::EMPTY.write(status);
+                        Outcome::write_empty(status);
                     }
                     Ok(())
                 }
@@ -369,7 +370,7 @@ unsafe fn complete_some(
     let (mut done, mut active, mut failed) = (0, false, None);
     for (i, handle) in requests.iter_mut().enumerate() {
         let named = guard.engine.named_request(*handle)?;
-        if matches!(named, Named::Null | Named::Inactive(_)) {
+        if named.is_idle() {
             continue;
         }
         active = true;
@@ -426,6 +427,22 @@ pub unsafe fn MPI_Testsome(
     })
 }
 
+/// What a request that is done, or was never started, tells by its status.
+pub(super) struct Told(Named, Outcome);
+
+impl Output<MPI_Status> for Told {
+    unsafe fn write(self, status: *mut MPI_Status) {
+        let Told(named, outcome) = self;
+        // SAFETY: our contract.
+        unsafe {
+            match named.is_idle() {
+                true => Outcome::write_empty(status),
+                false => outcome.write(status),
+            }
+        }
+    }
+}
+
 /// What a done request tells, without completing it.
 fn outcome(guard: &mut Guard, named: Named) -> Outcome {
     match named {
@@ -439,7 +456,7 @@ unsafe fn peek(guard: &mut Guard, named: Named, status: *mut MPI_Status) {
     let outcome = outcome(guard, named);
     // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
     unsafe {
-        outcome.write(status);
+        Told(named, outcome).write(status);
         if !status.is_null() && outcome.error != MPI_SUCCESS {
             (*status).MPI_ERROR = outcome.error;
         }
@@ -521,7 +538,7 @@ pub unsafe fn MPI_Request_get_status_some(
             let (mut done, mut active) = (0, false);
             for (i, &handle) in requests.iter().enumerate() {
                 let named = guard.engine.named_request(handle)?;
-                if matches!(named, Named::Null | Named::Inactive(_)) {
+                if named.is_idle() {
                     continue;
                 }
                 active = true;
@@ -548,13 +565,13 @@ pub(super) fn free(guard: &mut Guard, request: MPI_Request) -> Result<MPI_Reques
 }
 
 /// Whether a request is done and what it tells then, without completing it.
-pub(super) fn look(guard: &mut Guard, request: MPI_Request) -> Result<(bool, Option<Outcome>)> {
+pub(super) fn look(guard: &mut Guard, request: MPI_Request) -> Result<(bool, Option<Told>)> {
     let named = guard.engine.named_request(request)?;
     if !guard.engine.is_finished(named) {
         guard.look();
     }
     let is_done = guard.engine.is_finished(named);
-    Ok((is_done, is_done.then(|| outcome(guard, named))))
+    Ok((is_done, is_done.then(|| Told(named, outcome(guard, named)))))
 }
 
 /// Asks for the cancellation of an operation.
