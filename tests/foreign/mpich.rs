@@ -149,6 +149,21 @@ fn mpich_program_starts_processes() {
     assert!(ran.stderr.contains("no-such-program"), "{ran}");
     let ran = mpiexec(&["-n", "1", "--universe", "2"], &file, &[]);
     assert!(ran.code() != 0 && ran.stderr.contains("room for 2"), "{ran}");
-    let ran = mpiexec(&["-n", "2", "--virtual-nodes", "2"], &file, &[]);
-    assert!(ran.code() != 0 && ran.stderr.contains("cannot on several nodes"), "{ran}");
+}
+
+#[test]
+fn mpich_program_starts_processes_on_several_nodes() {
+    let scratch = Scratch::new("mpich-spawn-nodes");
+    let Some(file) = compiled_from(&scratch, "spawn") else { return };
+    for nodes in ["2", "3"] {
+        let words = ["-n", nodes, "--virtual-nodes", nodes, "--universe", "8"];
+        let ran = mpiexec(&words, &file, &[]).expect_success();
+        let sum = nodes.parse::<u32>().expect("a number") + 2;
+        assert_eq!(ran.stdout, format!("round 0, sum {sum}\nround 1, sum {sum}\n"), "{ran}");
+    }
+    let ran = mpiexec(&["-n", "2", "--virtual-nodes", "2", "--universe", "6"], &file, &["missing"]);
+    assert_eq!((ran.code(), &*ran.stdout), (0, "refused\n"), "{ran}");
+    assert!(ran.stderr.contains("no-such-program"), "{ran}");
+    let ran = mpiexec(&["-n", "2", "--virtual-nodes", "2", "--universe", "3"], &file, &[]);
+    assert!(ran.code() != 0 && ran.stderr.contains("room for 3"), "{ran}");
 }

@@ -10,8 +10,8 @@
 //! | barrier_in | barrier_out | when all ranks of the job are there |
 //! | finalize | finalize_ack | a program that the rank runs next may begin with init again |
 //! | abort | | the job ends |
-//! | mcmd=spawn ... endcmd | spawn_result | when all have become their programs, or why not; on several nodes rc=-1, and the user gets a line |
-//! | publish_name, lookup_name, unpublish_name | publish_result, lookup_result, unpublish_result | on one node |
+//! | mcmd=spawn ... endcmd | spawn_result | when all have become their programs, or why not |
+//! | publish_name, lookup_name, unpublish_name | publish_result, lookup_result, unpublish_result | when all nodes know |
 //! | anything else | NAME_result rc=-1 | |
 //!
 //! In a job on several nodes the hub ends a barrier. [`Pmi::poll_fence`] gives the report to it when all
@@ -20,7 +20,9 @@
 //! repeated.
 //!
 //! Ranks that were started together are a group with a store, a name of it, and barriers of their own: those
-//! that the job began with, and each that a rank has asked for.
+//! that the job began with, and each that a rank has asked for. On several nodes the barriers of the latter,
+//! and published names, are words ([`word`]) that reach all starters in one order: [`Pmi::poll_words`],
+//! [`Pmi::handle_word`].
 //!
 //! What a rank can make this process hold is bounded: a line of 64 KiB, an answer, and its share of the store
 //! ([`share_bytes`]). A rank is not read from while its answer waits or while it is in a barrier. What is no
@@ -33,15 +35,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::PollFlags;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
+use self::group::{Group, Placement};
 use self::line::{Lines, Request};
+use self::names::Names;
 use self::spawning::{Blocks, Command, Pair};
 use self::store::Store;
+use self::word::Word;
 use tutti_protocol::pmi::share_bytes;
 use tutti_protocol::wire::Job;
 
+pub mod group;
 pub mod line;
+mod names;
 pub mod spawning;
 pub mod store;
+pub mod word;
+
+pub use self::names::NameChange;
 
 /// What is not to be understood as PMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +64,6 @@ const MAXES: &str = "kvsname_max=256 keylen_max=64 vallen_max=1024";
 const READ_BYTES: usize = 16 << 10;
 /// What a rank that has died can have left behind: more than its socket holds.
 const LAST_READS: usize = 64;
-/// Names that are published at once, at most.
-const NAMES_MAX: usize = 1024;
 /// The group of those that the job began with.
 const FIRST_GROUP: u32 = 0;
 
@@ -72,8 +80,10 @@ pub enum PmiEvent {
     NoPmi(u32),
     /// It wants more processes; [`Pmi::answer_spawn`] answers.
     Spawn(u32, Vec<Command>),
-    /// A line for the user.
-    Line(String),
+    /// It wants all nodes to know a name, or to forget it; [`Pmi::answer_name`] answers.
+    Name(u32, NameChange),
+    /// It has put as many KiB as it may.
+    Full(u32, usize),
 }
 
 /// The server.
@@ -81,37 +91,15 @@ pub enum PmiEvent {
 pub struct Pmi {
     clients: Vec<PmiClient>,
     groups: BTreeMap<u32, Group>,
-    next_group: u32,
     /// How many processes the user expects.
     universe: u64,
     /// What a rank may put, in bytes.
     share_bytes: usize,
-    /// Names of ports, and the ranks that have published them.
-    names: BTreeMap<Vec<u8>, (u32, Vec<u8>)>,
+    names: Names,
     /// The job's number.
     job: u64,
-    /// The hub knows that all ranks of this node are in the next one.
-    fence_reported: bool,
     /// This is the job's only node.
     alone: bool,
-}
-
-/// Ranks that were started together.
-#[derive(Debug)]
-struct Group {
-    store: Store,
-    /// The rank in its world of the first on this node.
-    first: u32,
-    /// Its ranks of this node.
-    members: Vec<u32>,
-    /// How many of them there are to be.
-    local: usize,
-    /// For each program the last rank in the world and one more.
-    programs: Vec<u64>,
-    /// Name of its key-value space.
-    space: String,
-    /// Barriers that are over.
-    fences: u32,
 }
 
 /// A rank's place.
@@ -124,7 +112,7 @@ struct PmiClient {
     out: Vec<u8>,
     /// It is in a barrier.
     waits: bool,
-    /// It has asked for processes.
+    /// It has asked for processes, or for what all nodes are to know of a name.
     spawns: bool,
     group: u32,
     /// Which of the group's ranks of this node.
@@ -133,8 +121,6 @@ struct PmiClient {
     blocks: Blocks,
     /// The user has a line about the store being full.
     reported_full: bool,
-    /// The user has a line about processes that cannot be started.
-    reported_spawn: bool,
 }
 
 impl Pmi {
@@ -147,24 +133,16 @@ impl Pmi {
         let mut store = Store::new(ranks, share_bytes);
         let first_ranks = job.part.as_ref().map_or(&[0][..], |part| &part.first_ranks);
         store.preset(b"PMI_process_mapping", mapping(first_ranks, job.ranks()).as_bytes());
-        let group = Group {
-            store,
-            first: local.start as u32,
-            members: Vec::new(),
-            local: ranks,
-            programs: ends(job.programs.iter().map(|program| program.ranks)),
-            space: format!("kvs_{:016x}", job.id),
-            fences: 0,
-        };
+        let programs: Vec<u32> = job.programs.iter().map(|program| program.ranks).collect();
+        let places = (local.start as u32..local.end as u32).collect();
+        let group = Group::new(store, places, &programs, format!("kvs_{:016x}", job.id), first_ranks.len());
         Pmi {
             clients: Vec::new(),
             groups: BTreeMap::from([(FIRST_GROUP, group)]),
-            next_group: FIRST_GROUP + 1,
             universe: job.ranks().max(universe.into()),
             share_bytes,
-            names: BTreeMap::new(),
+            names: Names::default(),
             job: job.id,
-            fence_reported: false,
             alone: job.part.is_none(),
         }
     }
@@ -177,26 +155,12 @@ impl Pmi {
         self.add_to(self.clients.len() as u32, FIRST_GROUP)
     }
 
-    /// A group of ranks that a rank has asked for, so many of each program; what its store has from the
+    /// The group of the ranks that this order starts, so many of each program; what its store has from the
     /// beginning.
-    pub fn begin_group(&mut self, programs: &[u32], preput: &[Pair]) -> u32 {
-        let number = self.next_group;
-        self.next_group += 1;
-        let ranks = programs.iter().sum::<u32>();
-        let mut store = Store::new(ranks as usize, self.share_bytes);
-        store.preset(b"PMI_process_mapping", mapping(&[0], ranks.into()).as_bytes());
-        preput.iter().for_each(|(key, value)| store.preset(key, value));
-        let group = Group {
-            store,
-            first: 0,
-            members: Vec::new(),
-            local: ranks as usize,
-            programs: ends(programs.iter().copied()),
-            space: format!("kvs_{:016x}_{number}", self.job),
-            fences: 0,
-        };
-        self.groups.insert(number, group);
-        number
+    pub fn begin_group(&mut self, order: u32, programs: &[u32], preput: &[Pair], at: Placement<'_>) -> u32 {
+        let space = format!("kvs_{:016x}_{order}", self.job);
+        self.groups.insert(order, Group::later(programs, preput, at, space, self.share_bytes));
+        order
     }
 
     /// The end of the next rank of a group, which it inherits.
@@ -222,7 +186,9 @@ impl Pmi {
         let at = rank as usize;
         if at < self.clients.len() {
             let former = std::mem::replace(&mut self.clients[at], client);
-            self.names.retain(|_, (publisher, _)| *publisher != rank);
+            if self.alone {
+                self.names.forget(&[rank]);
+            }
             // What nobody is left of nobody reads.
             if let Some(of) = self.groups.get_mut(&former.group) {
                 of.members.retain(|member| *member != rank);
@@ -312,15 +278,68 @@ impl Pmi {
     /// The report to the hub: the number of the barrier in which all ranks of this node are, and what they
     /// have put.
     pub fn poll_fence(&mut self) -> Option<(u32, Vec<u8>)> {
-        let due = !self.alone && !self.fence_reported && self.all_wait(FIRST_GROUP);
-        let group = self.groups.get_mut(&FIRST_GROUP).filter(|_| due)?;
-        self.fence_reported = true;
+        let due = !self.alone && self.all_wait(FIRST_GROUP);
+        let group = self.groups.get_mut(&FIRST_GROUP).filter(|group| due && !group.reported)?;
+        group.reported = true;
         Some((group.fences + 1, group.store.take_fresh()))
+    }
+
+    /// What the other nodes are to be told of groups that were started later. `node`: this one.
+    pub fn poll_words(&mut self, node: u32) -> Vec<Word> {
+        let due = |pmi: &Self, number: &u32, group: &Group| {
+            *number != FIRST_GROUP && !group.is_alone() && !group.reported && pmi.all_wait(*number)
+        };
+        let numbers: Vec<u32> = self
+            .groups
+            .iter()
+            .filter(|(number, group)| due(self, number, group))
+            .map(|(at, _)| *at)
+            .collect();
+        let of = |number: u32| self.groups.get_mut(&number).map(|group| group.report(number, node));
+        numbers.into_iter().filter_map(of).flatten().collect()
+    }
+
+    /// A word that all nodes take, in the same order. Whether it could be done.
+    ///
+    /// # Errors
+    /// When what a node has put are no keys and values.
+    pub fn handle_word(&mut self, word: &Word) -> Result<(bool, Vec<PmiEvent>), NoPmi> {
+        let mut events = Vec::new();
+        let is_done = match word {
+            Word::Fence { group, number, node, is_last, puts } => {
+                let of = self.groups.get_mut(group);
+                if of.map_or(Ok(false), |of| of.take_fence(*number, *node, puts, *is_last))? {
+                    self.release(*group);
+                    self.run_ready(&mut events);
+                }
+                true
+            }
+            Word::Publish { rank, service, port } => self.names.publish(*rank, service, port),
+            Word::Unpublish { service, .. } => self.names.unpublish(service),
+            Word::Spawn(..) => false,
+        };
+        Ok((is_done, events))
+    }
+
+    /// Ranks of these numbers in the job are started again: what the former ones have published is gone.
+    pub fn forget_names(&mut self, ranks: &[u32]) {
+        self.names.forget(ranks);
+    }
+
+    /// What has become of a rank's wish about a name, on all nodes.
+    pub fn answer_name(&mut self, rank: u32, change: &NameChange, is_done: bool) -> Vec<PmiEvent> {
+        let mut events = Vec::new();
+        if let Some(client) = self.clients.get_mut(rank as usize) {
+            client.spawns = false;
+            client.answer(change.answer(is_done));
+            self.run_ready(&mut events);
+        }
+        events
     }
 
     fn all_wait(&self, group: u32) -> bool {
         self.groups.get(&group).is_some_and(|group| {
-            group.members.len() == group.local
+            group.members.len() == group.places.len()
                 && group.members.iter().all(|rank| self.clients[*rank as usize].waits)
         })
     }
@@ -328,8 +347,7 @@ impl Pmi {
     /// The barrier of a group is over.
     fn release(&mut self, group: u32) {
         let Some(group) = self.groups.get_mut(&group) else { return };
-        group.fences += 1;
-        self.fence_reported = false;
+        group.end_fence();
         for rank in &group.members {
             let client = &mut self.clients[*rank as usize];
             client.waits = false;
@@ -341,10 +359,9 @@ impl Pmi {
     fn run_ready(&mut self, events: &mut Vec<PmiEvent>) {
         loop {
             (0..self.clients.len() as u32).for_each(|rank| self.take_lines(rank, events));
-            let full: Vec<u32> = self.groups.keys().copied().filter(|group| self.all_wait(*group)).collect();
-            // Those of the first one wait for other nodes, if there are any.
-            let full: Vec<u32> =
-                full.into_iter().filter(|group| self.alone || *group != FIRST_GROUP).collect();
+            // Those that have ranks on other nodes wait for them.
+            let alone = self.groups.iter().filter(|(_, group)| group.is_alone()).map(|(number, _)| *number);
+            let full: Vec<u32> = alone.filter(|group| self.all_wait(*group)).collect();
             if full.is_empty() {
                 return;
             }
@@ -431,7 +448,7 @@ impl Pmi {
             }
             Request::Maxes => format!("cmd=maxes rc=0 {MAXES}").into(),
             Request::AppNumber => {
-                let world_rank = u64::from(group.first + client.place);
+                let world_rank = u64::from(group.places.get(client.place as usize).copied().unwrap_or(0));
                 let program = group.programs.partition_point(|end| *end <= world_rank);
                 format!("cmd=appnum rc=0 appnum={program}").into()
             }
@@ -469,33 +486,32 @@ impl Pmi {
                 client.blocks.begin();
                 return None;
             }
-            Request::Publish { service, port } if self.alone => {
-                let is_new = !self.names.contains_key(service) && self.names.len() < NAMES_MAX;
-                if is_new {
-                    self.names.insert(service.to_vec(), (rank, port.to_vec()));
-                    "cmd=publish_result rc=0 info=ok".into()
-                } else {
-                    "cmd=publish_result rc=-1 msg=name_is_published info=duplicate".into()
-                }
+            Request::Publish { service, port } => {
+                let change = NameChange::Publish(service.to_vec(), port.to_vec());
+                return self.change_name(rank, change, events);
             }
-            Request::Lookup(service) if self.alone => match self.names.get(service) {
-                Some((_, port)) => [b"cmd=lookup_result rc=0 info=ok port=", &port[..]].concat(),
+            Request::Lookup(service) => match self.names.port(service) {
+                Some(port) => [b"cmd=lookup_result rc=0 info=ok port=", port].concat(),
                 None => "cmd=lookup_result rc=-1 msg=no_such_name info=not_found".into(),
             },
-            Request::Unpublish(service) if self.alone => match self.names.remove(service) {
-                Some(_) => "cmd=unpublish_result rc=0 info=ok".into(),
-                None => "cmd=unpublish_result rc=-1 msg=no_such_name info=not_found".into(),
-            },
-            Request::Publish { .. } => "cmd=publish_result rc=-1 msg=not_supported".into(),
-            Request::Lookup(_) => "cmd=lookup_result rc=-1 msg=not_supported".into(),
-            Request::Unpublish(_) => "cmd=unpublish_result rc=-1 msg=not_supported".into(),
+            Request::Unpublish(service) => {
+                return self.change_name(rank, NameChange::Unpublish(service.to_vec()), events);
+            }
         })
     }
 
-    /// World rank of one, for messages.
-    fn world_rank(&self, rank: u32) -> u32 {
-        // Of several nodes ranks of the first group alone speak PMI.
-        rank + self.groups.get(&FIRST_GROUP).map_or(0, |group| group.first)
+    /// Changes a name at once, or asks all nodes to do so; gives the answer, if it is to be sent now.
+    fn change_name(&mut self, rank: u32, change: NameChange, events: &mut Vec<PmiEvent>) -> Option<Vec<u8>> {
+        if self.alone {
+            let is_done = match &change {
+                NameChange::Publish(service, port) => self.names.publish(rank, service, port),
+                NameChange::Unpublish(service) => self.names.unpublish(service),
+            };
+            return Some(change.answer(is_done).into());
+        }
+        self.clients[rank as usize].spawns = true;
+        events.push(PmiEvent::Name(rank, change));
+        None
     }
 
     fn put(&mut self, rank: u32, key: &[u8], value: &[u8], events: &mut Vec<PmiEvent>) -> &'static str {
@@ -505,11 +521,7 @@ impl Pmi {
             Ok(()) => "cmd=put_result rc=0 msg=success",
             Err(store::Full) => {
                 if !std::mem::replace(&mut self.clients[rank as usize].reported_full, true) {
-                    let kib = self.share_bytes >> 10;
-                    let world_rank = self.world_rank(rank);
-                    events.push(PmiEvent::Line(format!(
-                        "rank {world_rank} has stored {kib} KiB over PMI, its share; more is refused"
-                    )));
+                    events.push(PmiEvent::Full(rank, self.share_bytes >> 10));
                 }
                 "cmd=put_result rc=-1 msg=no_room"
             }
@@ -518,20 +530,13 @@ impl Pmi {
 
     /// A line of a request for more processes; behind the last one it is served.
     fn handle_spawn_line(&mut self, rank: u32, line: &[u8], events: &mut Vec<PmiEvent>) {
-        let world_rank = self.world_rank(rank);
         let client = &mut self.clients[rank as usize];
         let Some(commands) = client.blocks.take_line(line) else { return };
-        if self.alone && !commands.is_empty() {
-            client.spawns = true;
-            events.push(PmiEvent::Spawn(rank, commands));
-            return;
+        if commands.is_empty() {
+            return client.answer("cmd=spawn_result rc=-1 msg=not_supported");
         }
-        client.answer("cmd=spawn_result rc=-1 msg=not_supported");
-        if !self.alone && !std::mem::replace(&mut client.reported_spawn, true) {
-            events.push(PmiEvent::Line(format!(
-                "rank {world_rank} wants to start more processes (MPI_Comm_spawn), which programs of another MPI cannot on several nodes"
-            )));
-        }
+        client.spawns = true;
+        events.push(PmiEvent::Spawn(rank, commands));
     }
 }
 

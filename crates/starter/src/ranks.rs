@@ -340,7 +340,7 @@ impl Ranks {
                 set(rank, Mpi::Aborted(1), self);
                 return self.judge(rank, Cause::NoPmi);
             }
-            PmiEvent::Line(_) | PmiEvent::Spawn(..) => {}
+            PmiEvent::Full(..) | PmiEvent::Spawn(..) | PmiEvent::Name(..) => {}
         }
         None
     }

@@ -7,6 +7,9 @@
 //!                                 -SpawnEnd n-> all: they stay, or each takes its share back; the first answers its rank
 //! ```
 //!
+//! What the PMI servers of the nodes tell each other goes the same way ([`crate::pmi::word`]): it is an order
+//! that starts nothing.
+//!
 //! The hub (`mpiexec`, or the controller) only orders and gathers: what the frames hold is the starters'. All
 //! starters see the same requests in the same order, so each knows the numbers and nodes of all new ranks by
 //! itself ([`Allocation`]).
@@ -23,7 +26,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::pmi::NameChange;
 use crate::pmi::spawning::Pair;
+use crate::pmi::word::Word;
 use serde::{Deserialize, Serialize};
 use tutti_os::Failure;
 use tutti_protocol::wire::Job;
@@ -63,6 +68,8 @@ pub struct Asked {
     pub ask: Vec<u8>,
     /// On the starter's clock.
     pub ends_ns: u64,
+    /// The rank that waits for it, if it is about a name of PMI, and what it wants.
+    pub name: Option<(u32, NameChange)>,
 }
 
 /// A request for which there is room as soon as ranks that have left have ended.
@@ -93,8 +100,8 @@ pub struct Spawning {
     pub asked: Option<Asked>,
     /// So many are more than there is room for.
     pub excess: Option<u32>,
-    /// Their group of PMI, if they were asked for over that.
-    pub group: Option<u32>,
+    /// What PMI has to do with it.
+    pub over: Over,
     /// Those that could not become their programs.
     pub failed: Vec<Failure>,
     /// Why none was started here.
@@ -116,6 +123,17 @@ pub struct SpawnedRank<'a> {
     pub group: Option<u32>,
 }
 
+/// What an order has to do with PMI.
+#[derive(Debug)]
+pub enum Over {
+    /// Nothing, or nobody here waits for it.
+    Nothing,
+    /// Ranks are asked for over it; their group, if some are of this node.
+    Ranks(Option<u32>),
+    /// A rank of this node has changed a name, and whether that was possible.
+    Name(u32, NameChange, bool),
+}
+
 impl Spawning {
     /// Nothing is known of them yet.
     pub fn new(order: u32, asker: Option<(u32, u32)>) -> Self {
@@ -125,7 +143,7 @@ impl Spawning {
             order,
             place: None,
             local,
-            group: None,
+            over: Over::Nothing,
             asker,
             asked: None,
             excess: None,
@@ -181,6 +199,28 @@ impl Ask {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (parent, request) = bytes.split_first_chunk()?;
         Some(Ask { parent: u32::from_ne_bytes(*parent), request: Request::decode(request)? })
+    }
+}
+
+/// What an order of the hub is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// New ranks; with what their store has from the beginning, if they are asked for over PMI.
+    Ranks(Ask, Option<Vec<Pair>>),
+    /// What a PMI server tells the others.
+    Word(Word),
+}
+
+impl Wanted {
+    /// Reads an Ask of any kind.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        if !Word::is_in(bytes) {
+            return Ask::decode(bytes).map(|ask| Wanted::Ranks(ask, None));
+        }
+        Some(match Word::decode(bytes)? {
+            Word::Spawn(preput, ask) => Wanted::Ranks(Ask::decode(&ask)?, Some(preput)),
+            word => Wanted::Word(word),
+        })
     }
 }
 

@@ -43,6 +43,7 @@ mod reconnect;
 mod spawn;
 mod stuck;
 mod suspension;
+mod words;
 
 /// Bytes on their way to the front end, about; beyond it no output of ranks is read.
 const ROOM_BYTES: usize = 256 << 10;

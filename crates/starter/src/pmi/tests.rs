@@ -158,23 +158,85 @@ fn pmi_barrier_exchanges_keys_between_nodes() {
     assert_eq!(there.handle_fence(2, b"rubbish"), Err(NoPmi));
 }
 
+/// All words of both servers, in one order, taken by both; whether the last could be done.
+fn tell(servers: [&mut Pmi; 2], words: &[Word]) -> bool {
+    let mut is_done = false;
+    for server in servers {
+        for word in words {
+            is_done = server.handle_word(word).expect("keys and values").0;
+        }
+    }
+    is_done
+}
+
 #[test]
-fn pmi_spawn_on_several_nodes_is_refused_after_the_whole_request() {
-    let (mut pmi, ends) = server(&job(&[2], part(0, &[0, 1])));
+fn pmi_spawn_makes_a_group_over_several_nodes() {
+    let (mut here, mut here_ends) = server(&job(&[2], part(0, &[0, 1])));
+    let (mut there, mut there_ends) = server(&job(&[2], part(1, &[0, 1])));
     let one = "mcmd=spawn\nnprocs=2\nexecname=a.out\ntotspawns=2\nspawnssofar=1\narg1=cmd=finalize\nendcmd\n";
-    assert_eq!(send_lines(&mut pmi, &ends, 0, one), []);
-    assert_eq!(recv_lines(&ends[0]), "");
-    let events = send_lines(&mut pmi, &ends, 0, one);
-    assert!(
-        matches!(&events[..], [PmiEvent::Line(text)] if text.contains("rank 0 wants to start more processes")),
-        "{events:?}"
+    assert_eq!(send_lines(&mut here, &here_ends, 0, one), []);
+    let events = send_lines(&mut here, &here_ends, 0, one);
+    assert!(matches!(&events[..], [PmiEvent::Spawn(0, commands)] if commands.len() == 2), "{events:?}");
+    // Three ranks, the second on the other node; order 4 of the hub.
+    let preput = [(b"PORT".to_vec(), b"p q".to_vec())];
+    for (pmi, node, ends, ranks) in [(&mut here, 0, &mut here_ends, 2), (&mut there, 1, &mut there_ends, 1)] {
+        let at = Placement { nodes: &[0, 1, 0], here: node };
+        assert_eq!(pmi.begin_group(4, &[1, 2], &preput, at), 4);
+        ends.extend((1..=ranks).map(|rank| pmi.add_to(rank, 4).expect("a socket")));
+    }
+    let ask = "cmd=get_appnum\ncmd=get key=PMI_process_mapping\ncmd=get key=PORT\n";
+    send_lines(&mut there, &there_ends, 1, ask);
+    assert_eq!(
+        recv_lines(&there_ends[1]),
+        "cmd=appnum rc=0 appnum=1\ncmd=get_result rc=0 value=(vector,(0,1,1),(1,1,1),(0,1,1))\n\
+         cmd=get_result rc=0 value=p q\n"
     );
-    assert_eq!(recv_lines(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
-    // Its user gets one line, however often it tries.
-    assert_eq!(send_lines(&mut pmi, &ends, 0, &one.repeat(2)), []);
-    assert_eq!(recv_lines(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
-    send_lines(&mut pmi, &ends, 0, "cmd=publish_name service=a port=b\n");
-    assert_eq!(recv_lines(&ends[0]), "cmd=publish_result rc=-1 msg=not_supported\n");
+    let long = "x".repeat(1000);
+    for key in 0..100 {
+        send_lines(&mut here, &here_ends, 1, &format!("cmd=put key=k{key} value={long}\n"));
+    }
+    send_lines(&mut here, &here_ends, 1, "cmd=barrier_in\n");
+    assert_eq!(here.poll_words(0), []);
+    send_lines(&mut here, &here_ends, 2, "cmd=barrier_in\ncmd=get key=a\n");
+    let mine = here.poll_words(0);
+    // More than a word takes; told once.
+    assert!(mine.len() > 1 && mine.iter().all(|word| word.encode().is_some()), "{}", mine.len());
+    assert_eq!(here.poll_words(0), []);
+    send_lines(&mut there, &there_ends, 1, "cmd=put key=a value=b\ncmd=barrier_in\ncmd=get key=k99\n");
+    assert_eq!(recv_lines(&there_ends[1]), "cmd=put_result rc=0 msg=success\n");
+    let theirs = there.poll_words(1);
+    tell([&mut here, &mut there], &mine[..1]);
+    tell([&mut here, &mut there], &theirs);
+    assert_eq!(recv_lines(&here_ends[2]), "");
+    tell([&mut here, &mut there], &mine[1..]);
+    assert_eq!(recv_lines(&here_ends[2]), "cmd=barrier_out rc=0\ncmd=get_result rc=0 value=b\n");
+    assert!(recv_lines(&there_ends[1]).ends_with(&format!("value={long}\n")));
+    let rubbish = Word::Fence { group: 4, number: 2, node: 0, is_last: true, puts: b"rubbish".to_vec() };
+    assert_eq!(here.handle_word(&rubbish), Ok((true, Vec::new())));
+    let rubbish = Word::Fence { group: 4, number: 2, node: 1, is_last: true, puts: Vec::new() };
+    assert_eq!(here.handle_word(&rubbish), Err(NoPmi));
+}
+
+#[test]
+fn pmi_name_is_known_on_all_nodes_before_its_rank_is_answered() {
+    let (mut here, here_ends) = server(&job(&[2], part(0, &[0, 1])));
+    let (mut there, there_ends) = server(&job(&[2], part(1, &[0, 1])));
+    let events = send_lines(&mut here, &here_ends, 0, "cmd=publish_name service=a port=b\ncmd=get key=x\n");
+    let [PmiEvent::Name(0, change)] = &events[..] else { panic!("{events:?}") };
+    let word = Word::Publish { rank: 0, service: b"a".to_vec(), port: b"b".to_vec() };
+    assert_eq!(*change, NameChange::Publish(b"a".to_vec(), b"b".to_vec()));
+    assert!(tell([&mut here, &mut there], std::slice::from_ref(&word)));
+    assert_eq!(recv_lines(&here_ends[0]), "");
+    here.answer_name(0, change, true);
+    let answer = "cmd=publish_result rc=0 info=ok\ncmd=get_result rc=-1 msg=key_x_not_found\n";
+    assert_eq!(recv_lines(&here_ends[0]), answer);
+    send_lines(&mut there, &there_ends, 0, "cmd=lookup_name service=a\n");
+    assert_eq!(recv_lines(&there_ends[0]), "cmd=lookup_result rc=0 info=ok port=b\n");
+    assert!(!tell([&mut here, &mut there], &[word]), "a name twice");
+    // The rank's number is another process's: its names are gone.
+    there.forget_names(&[0]);
+    send_lines(&mut there, &there_ends, 0, "cmd=lookup_name service=a\n");
+    assert!(recv_lines(&there_ends[0]).contains("no_such_name"));
 }
 
 #[test]
@@ -186,7 +248,8 @@ fn pmi_spawn_makes_a_group_with_a_store_of_its_own() {
     let [PmiEvent::Spawn(0, commands)] = &events[..] else { panic!("{events:?}") };
     // What comes behind it waits for the answer.
     assert_eq!((recv_lines(&ends[0]), pmi.polled().count()), (String::new(), 0));
-    let group = pmi.begin_group(&[1, 1], &commands[0].preput);
+    let at = Placement { nodes: &[0, 0], here: 0 };
+    let group = pmi.begin_group(1, &[1, 1], &commands[0].preput, at);
     ends.extend((1..3).map(|rank| pmi.add_to(rank, group).expect("a socket")));
     pmi.answer_spawn(0, 2, true);
     assert_eq!(recv_lines(&ends[0]), "cmd=spawn_result rc=0 errcodes=0,0\ncmd=appnum rc=0 appnum=0\n");
@@ -233,10 +296,7 @@ fn pmi_memory_of_a_rank_is_bounded() {
         refused += usize::from(recv_lines(&ends[0]).contains("rc=-1"));
     }
     assert!((900..1200).contains(&refused), "{refused}");
-    assert!(
-        matches!(&lines[..], [PmiEvent::Line(text)] if text.contains("rank 0 has stored 1024 KiB")),
-        "{lines:?}"
-    );
+    assert_eq!(lines, [PmiEvent::Full(0, 1024)]);
     // The other one has its own share.
     send_lines(&mut pmi, &ends, 1, "cmd=put key=mine value=1\n");
     assert_eq!(recv_lines(&ends[1]), "cmd=put_result rc=0 msg=success\n");

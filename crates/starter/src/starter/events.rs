@@ -232,8 +232,14 @@ impl Starter {
                 continue;
             }
             match event {
-                PmiEvent::Line(text) => self.report(&Report::Warning(text)),
+                PmiEvent::Full(rank, kib) => {
+                    let rank = self.parts.ranks.world_rank(rank);
+                    self.report(&Report::Warning(format!(
+                        "rank {rank} has stored {kib} KiB over PMI, its share; more is refused"
+                    )));
+                }
                 PmiEvent::Spawn(rank, commands) => self.spawn_over_pmi(rank, commands),
+                PmiEvent::Name(rank, change) => self.change_name(rank, change),
                 _ => {}
             }
         }
@@ -241,6 +247,7 @@ impl Starter {
         if let Some((fence, puts)) = fence {
             self.send_fence(fence, &puts);
         }
+        self.send_words();
     }
 
     /// A rank has begun with MPI. A daemon does not ask on which library.

@@ -17,14 +17,18 @@ use std::path::{Path, PathBuf};
 use tutti_os::Failure;
 use tutti_protocol::wire::{self, Job, Kind, Program, Report, Text};
 use tutti_shm::layout::LOCAL_RANKS_MAX;
+use tutti_shm::numbers::node_of_later;
 use tutti_shm::segment::Segment;
 use tutti_shm::spawn::{Answer, Request, Spawned};
 
 use super::Starter;
 use crate::launch;
+use crate::pmi::Pmi;
+use crate::pmi::group::Placement;
 use crate::pmi::spawning::{Command, Pair};
+use crate::pmi::word::Word;
 use crate::readiness::now_ns;
-use crate::spawning::{Allocation, Ask, Asked, Outcome, Spawning, Waiting};
+use crate::spawning::{Allocation, Ask, Asked, Outcome, Over, Spawning, Waiting, Wanted};
 
 /// Asks of ranks of this node that wait for the hub's order, at most.
 const ASKS_MAX: usize = 64;
@@ -63,10 +67,10 @@ impl Starter {
         }
         // It came in a message that was as short.
         let Some(ask) = ask.encode() else { return };
-        self.put_ask(Asked { ask, ends_ns: now_ns() + WAIT_NS });
+        self.put_ask(Asked { ask, ends_ns: now_ns() + WAIT_NS, name: None });
     }
 
-    fn put_ask(&mut self, asked: Asked) {
+    pub(super) fn put_ask(&mut self, asked: Asked) {
         self.later.asks.push_back(asked);
         if self.later.asks.len() == 1 {
             self.send_ask();
@@ -87,7 +91,15 @@ impl Starter {
         }
         // The number is that of the ranks that the answer is about.
         let ask = Ask { parent, request: Request { number: wanted, context: 0, programs } };
-        self.begin_or_wait(ask, Some(preput));
+        if self.alone {
+            return self.begin_or_wait(ask, Some(preput));
+        }
+        let is_full = self.later.asks.len() + self.later.again.len() >= ASKS_MAX;
+        let word = ask.encode().and_then(|ask| Word::Spawn(preput, ask).encode());
+        match word.filter(|_| !is_full) {
+            Some(ask) => self.put_ask(Asked { ask, ends_ns: now_ns() + WAIT_NS, name: None }),
+            None => self.run_pmi(|pmi| pmi.answer_spawn(rank, wanted, false)),
+        }
     }
 
     /// Begins at once, or when ranks that are about to end have ended, if there is room only then.
@@ -217,8 +229,8 @@ impl Starter {
         let word = |at: usize| {
             payload.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes)
         };
-        let ask = payload.get(8..).and_then(Ask::decode);
-        let (Some(node), Some(number), Some(ask)) = (word(0), word(4), ask) else {
+        let wanted = payload.get(8..).and_then(Wanted::decode);
+        let (Some(node), Some(number), Some(wanted)) = (word(0), word(4), wanted) else {
             return self.lose_front("sent invalid ranks to be started");
         };
         let own = self.later.job.as_ref().map(Job::node);
@@ -229,7 +241,10 @@ impl Starter {
             self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_ask(None));
             self.send_ask();
         }
-        self.begin_spawn(order, &ask, None, is_mine, asked);
+        match wanted {
+            Wanted::Ranks(ask, preput) => self.begin_spawn(order, &ask, preput.as_deref(), is_mine, asked),
+            Wanted::Word(word) => self.begin_word(order, &word, asked),
+        }
     }
 
     /// Starts the share of this node.
@@ -245,13 +260,18 @@ impl Starter {
         let asker = self.parts.ranks.index_of(ask.parent).filter(|_| is_mine);
         let mut spawning = Spawning::new(order, asker.map(|asker| (asker as u32, ask.request.number)));
         spawning.asked = asked;
-        let programs: Vec<u32> = ask.request.programs.iter().map(|program| program.ranks).collect();
-        let pmi = self.parts.foreign.as_mut().map(|foreign| &mut foreign.pmi).zip(preput);
-        spawning.group = pmi.map(|(pmi, preput)| pmi.begin_group(&programs, preput));
-        if let Err(text) = self.try_spawn(ask, &mut spawning) {
+        if preput.is_some() {
+            spawning.over = Over::Ranks(None);
+        }
+        if let Err(text) = self.try_spawn(ask, preput, &mut spawning) {
             self.log_debug(|| format!("rank {} gets no more ranks: {text}", ask.parent));
             spawning.refusal = Some(text);
         }
+        self.add_spawning(spawning);
+    }
+
+    /// An order has begun.
+    pub(super) fn add_spawning(&mut self, spawning: Spawning) {
         let is_over = spawning.failures().is_none();
         self.parts.spawnings.push(spawning);
         if is_over {
@@ -259,7 +279,12 @@ impl Starter {
         }
     }
 
-    fn try_spawn(&mut self, ask: &Ask, spawning: &mut Spawning) -> Result<(), String> {
+    fn try_spawn(
+        &mut self,
+        ask: &Ask,
+        preput: Option<&[Pair]>,
+        spawning: &mut Spawning,
+    ) -> Result<(), String> {
         let Ask { parent, request } = ask;
         let Some(allocation) = &mut self.later.allocation else {
             return Err("the ranks of a node have not started yet".into());
@@ -293,6 +318,11 @@ impl Starter {
         let local = ranks.iter().filter(|rank| numbers.contains(**rank as usize)).count() as u32;
         let place = Spawned { ranks, context: request.context, parent: *parent, number: request.number };
         let present = segment.present();
+        let pmi = self.parts.foreign.as_mut().map(|foreign| &mut foreign.pmi).zip(preput);
+        if let Some((pmi, preput)) = pmi {
+            spawning.over =
+                Over::Ranks(begin_group(pmi, spawning.order, &request.programs, &place, preput, &job));
+        }
         if local == 0 {
             spawning.place = Some(place);
             return Ok(());
@@ -328,7 +358,8 @@ impl Starter {
             ..origin.clone()
         };
         let programs: Vec<Program> = request.programs.iter().map(program).collect();
-        let spawned = launch::spawn(&job, &programs, &place, spawning.group, &mut self.parts);
+        let group = if let Over::Ranks(group) = spawning.over { group } else { None };
+        let spawned = launch::spawn(&job, &programs, &place, group, &mut self.parts);
         spawning.place = Some(place);
         match spawned {
             Ok(failures) => {
@@ -461,7 +492,7 @@ impl Starter {
         let Some(index) = self.parts.spawnings.iter().position(|spawning| spawning.order == order) else {
             return;
         };
-        let Spawning { place, local, asker, group, asked, excess, .. } = self.parts.spawnings.remove(index);
+        let Spawning { place, local, asker, over, asked, excess, .. } = self.parts.spawnings.remove(index);
         let outcomes = Outcome::each(outcomes);
         if !self.alone {
             self.take_ends(&outcomes);
@@ -481,18 +512,36 @@ impl Starter {
             let gone = std::mem::take(&mut self.parts.gone);
             self.report(&Report::Later { pids, gone });
         }
-        if let (Some(group), Some((rank, wanted))) = (group, asker) {
-            if !is_good {
-                self.parts.foreign.iter_mut().for_each(|foreign| foreign.pmi.end_group(group));
-                let line = format!("rank {rank} gets no more processes (MPI_Comm_spawn): {text}");
-                self.report(&Report::Warning(line));
+        match over {
+            Over::Nothing => {}
+            Over::Ranks(group) => return self.end_spawn_over_pmi(group, asker, &text, is_good),
+            Over::Name(rank, change, is_done) => {
+                return self.run_pmi(|pmi| pmi.answer_name(rank, &change, is_done));
             }
-            return self.run_pmi(|pmi| pmi.answer_spawn(rank, wanted, is_good));
         }
         let first = place.filter(|_| is_good).and_then(|place| place.ranks.first().copied());
         if let (Some((rank, number)), Some(tickets)) = (asker, &self.parts.tickets) {
             tickets.send(rank, &Answer { number, first, failed, text }.encode());
         }
+    }
+
+    fn end_spawn_over_pmi(
+        &mut self,
+        group: Option<u32>,
+        asker: Option<(u32, u32)>,
+        text: &str,
+        is_good: bool,
+    ) {
+        if let Some((group, foreign)) = group.zip(self.parts.foreign.as_mut()).filter(|_| !is_good) {
+            foreign.pmi.end_group(group);
+        }
+        let Some((rank, wanted)) = asker else { return };
+        if !is_good {
+            let rank = self.parts.ranks.world_rank(rank);
+            let line = format!("rank {rank} gets no more processes (MPI_Comm_spawn): {text}");
+            self.report(&Report::Warning(line));
+        }
+        self.run_pmi(|pmi| pmi.answer_spawn(rank, wanted, is_good));
     }
 
     fn failure_text(&self, failure: &Failure) -> String {
@@ -505,6 +554,25 @@ impl Starter {
             _ => text,
         }
     }
+}
+
+/// The group of PMI of new ranks, if some are of this node.
+fn begin_group(
+    pmi: &mut Pmi,
+    order: u32,
+    programs: &[tutti_shm::spawn::Program],
+    place: &Spawned,
+    preput: &[Pair],
+    job: &Job,
+) -> Option<u32> {
+    pmi.forget_names(&place.ranks);
+    let nodes = job.part.as_ref().map_or(1, |part| part.first_ranks.len());
+    let node_of =
+        |rank: &u32| node_of_later((*rank as usize).saturating_sub(job.ranks() as usize), nodes) as u32;
+    let nodes: Vec<u32> = place.ranks.iter().map(node_of).collect();
+    let at = Placement { nodes: &nodes, here: job.node() };
+    let programs: Vec<u32> = programs.iter().map(|program| program.ranks).collect();
+    nodes.contains(&at.here).then(|| pmi.begin_group(order, &programs, preput, at))
 }
 
 fn program_over_pmi(command: Command, here: &Path) -> tutti_shm::spawn::Program {
