@@ -1,13 +1,15 @@
 #!/bin/bash
-# conformance.sh c|fortran [FOLDER...]: MPICH's own tests on target/dist, those in C or in Fortran (f77, f90, f08). They come from the
-# distribution's source package of mpich, or from the folder MPICH_TESTS (its test/mpi). Without either it says so and ends well.
+# conformance.sh c|fortran|both [FOLDER...]: MPICH's own tests on target/dist, those in C or in Fortran (f77, f90, f08); both: those in C,
+# compiled by MPICH's own mpicc (target/peers/mpich) and run on its library and on ours. They come from the distribution's source package
+# of mpich, or from the folder MPICH_TESTS (its test/mpi). Without either it says so and ends well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 language=$1
 shift
 place=$PWD/target/conformance
 suite=${MPICH_TESTS:-$place/mpich/test/mpi}
-[ "$language" = c ] || mk/setup.sh gfortran || exit 0
+[ "$language" != fortran ] || mk/setup.sh gfortran || exit 0
+[ "$language" != both ] || mk/peer.sh mpich || { echo "skipped: there is no MPICH to compile with"; exit 0; }
 if [ ! -d "$suite" ]; then
     mkdir -p "$place/lists" "$place/source"
     # Source packages from where binary packages come from; nothing of the system's own configuration is changed.
@@ -25,4 +27,6 @@ if [ ! -d "$suite" ]; then
     tar -xf "$(ls "$place"/source/mpich_*.orig.tar.* | grep -v '\.asc$' | head -1)" -C "$place/mpich" --strip-components 1 --wildcards '*/test/mpi/*'
 fi
 results=$language${CONFORMANCE_WAY:+-$CONFORMANCE_WAY}
-timeout --kill-after=5 7200 python3 -B "tests/conformance/$language.py" "$suite" target/dist "$place/$results" "$@"
+mpich=()
+[ "$language" != both ] || mpich=(target/peers/mpich)
+timeout --kill-after=5 7200 python3 -B "tests/conformance/$language.py" "$suite" "${mpich[@]}" target/dist "$place/$results" "$@"

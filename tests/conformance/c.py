@@ -43,9 +43,19 @@ def run(command, cwd, limit=LIMIT_S, environment=None):
         return 124, (text.decode(errors="replace") if isinstance(text, bytes) else text) + f"\nnot at its end after {limit} s\n"
 
 
+class Way:
+    """A way to run the tests' programs: a name, a function from the number of ranks to the beginning of a command of mpiexec, and what
+    tests of spawn need besides."""
+
+    def __init__(self, name, launcher, room=()):
+        self.name, self.launcher, self.room = name, launcher, list(room)
+
+
 class Suite:
-    def __init__(self, source, dist, results, options):
-        self.dist, self.work, self.options = dist, results / "build", options
+    """The tests, compiled by `mpicc` and run in each of the ways."""
+
+    def __init__(self, source, mpicc, results, ways):
+        self.mpicc, self.work, self.ways = str(mpicc), results / "build", ways
         shutil.rmtree(results, ignore_errors=True)
         shutil.copytree(source, self.work)
         # MPICH's configure makes one file for both ways of its tests of files, and writes what it has found.
@@ -60,7 +70,7 @@ class Suite:
         self.objects = []
         sources = [self.work / "util" / name for name in ("mtest.c", "mtest_common.c", "mtest_thread.c", "dtypes.c")]
         for source in sources + sorted((self.work / "dtpools" / "src").glob("dtpools*.c")):
-            code, said = run([str(dist / "bin/mpicc"), *self.flags, "-c", str(source)], own)
+            code, said = run([self.mpicc, *self.flags, "-c", str(source)], own)
             if code:
                 sys.exit(f"{source.name} does not compile:\n{said}")
             self.objects.append(str(own / (source.stem + ".o")))
@@ -88,63 +98,83 @@ class Suite:
             return None, "no source", ""
         flags = [flag for flag in (value("CPPFLAGS").group(1).split() if value("CPPFLAGS") else []) if flag.startswith("-D")]
         place = own / test
-        code, said = run([str(self.dist / "bin/mpicc"), *self.flags, f"-I{folder}", *flags, *(str(folder / name) for name in sources),
+        code, said = run([self.mpicc, *self.flags, f"-I{folder}", *flags, *(str(folder / name) for name in sources),
                           *self.objects, "-lm", "-lpthread", "-o", str(place)], folder)
         return (place, "", "") if code == 0 else (None, "does not compile", said)
 
     def one(self, folder, number, line):
+        """The test of a line: its name, the line, and for each way why it did not pass and what it printed."""
         words = shlex.split(line)
-        test, ranks = words[0], words[1]
+        test = words[0]
         name = f"{folder.relative_to(self.work)}/{test}"
-        options = [word.split("=", 1) for word in words[2:] if "=" in word]
-        first = dict(reversed(options))
         # A folder for each test: some write files, and programs start others of theirs.
         own = folder / f"own-{number}-{test}"
         own.mkdir()
         place, why, said = self.build(folder, test, own)
-        if not place:
-            return name, line, why, said
+        outcomes = [self.ran(way, name, words, own) if place else (why, said) for way in self.ways]
+        # Programs that are no program's tests any more take room.
+        shutil.rmtree(own, ignore_errors=True)
+        return name, line, outcomes
+
+    def ran(self, way, name, words, own):
+        test, ranks = words[0], words[1]
+        options = [word.split("=", 1) for word in words[2:] if "=" in word]
+        first = dict(reversed(options))
         environment = dict(os.environ, **dict(value.split("=", 1) for key, value in options if key == "env"))
         arguments = [value for key, value in options if key == "arg"]
         limit = max(int(first.get("timeLimit", 0)), LIMIT_S)
-        room = ["--universe", "300"] if "spawn" in name else []
-        command = [*launcher(self.dist, int(ranks)), *self.options, *room, "-n", ranks, f"./{test}", *arguments]
+        room = way.room if "spawn" in name else []
+        command = [*way.launcher(int(ranks)), *room, "-n", ranks, f"./{test}", *arguments]
         # Some tests are about a job that is ended by its launcher.
         environment["MPIEXEC_TIMEOUT"] = str(limit)
         code, said = run(command, own, limit + 20, environment)
-        # Programs that are no program's tests any more take room.
-        shutil.rmtree(own, ignore_errors=True)
-        asked = first.get("resultTest", "")
-        printed = re.search("^ *No Errors *$", said, re.I | re.M)
-        if asked in ("TestStatus", "TestErrFatal"):
-            return name, line, "" if code else "ended well, should fail", said
-        if asked == "TestStatusNoErrors":
-            return name, line, "" if code and printed else f"status {code}", said
-        if code:
-            return name, line, f"status {code}", said
-        return name, line, "" if printed else "does not print No Errors", said
+        return failure(first.get("resultTest", ""), code, said), said
+
+
+def failure(asked, code, said):
+    """Why a test that ended so did not pass; empty if it did."""
+    printed = re.search("^ *No Errors *$", said, re.I | re.M)
+    if asked in ("TestStatus", "TestErrFatal"):
+        return "" if code else "ended well, should fail"
+    if asked == "TestStatusNoErrors":
+        return "" if code and printed else f"status {code}"
+    if code:
+        return f"status {code}"
+    return "" if printed else "does not print No Errors"
+
+
+def listed(suite, wanted):
+    """The lines of the lists of these folders, each with its folder and number."""
+    jobs = []
+    for name in wanted or FOLDERS:
+        root = suite.work / name
+        folders = [root] + sorted(path for path in root.glob("*") if path.is_dir() and path.name not in OTHERS)
+        for folder in folders:
+            jobs += [(folder, number, line) for number, line in enumerate(suite.lines(folder))
+                     if (folder / (line.split()[0] + ".c")).exists() or folder != root or folder.name not in ("errors", "threads")]
+    return jobs
+
+
+def keep(results, name, number, line, said):
+    """Leaves what a test has printed."""
+    log = results / f"{name}.{number}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(f"{line}\n{said}")
 
 
 def main():
     words, _, options = (lambda at: (sys.argv[1:at], None, sys.argv[at + 1:]))(
         sys.argv.index("--") if "--" in sys.argv else len(sys.argv))
     source, dist, results = (pathlib.Path(word).resolve() for word in words[:3])
-    suite = Suite(source, dist, results, options)
-    jobs = []
-    for wanted in words[3:] or FOLDERS:
-        root = suite.work / wanted
-        folders = [root] + sorted(path for path in root.glob("*") if path.is_dir() and path.name not in OTHERS)
-        for folder in folders:
-            jobs += [(folder, number, line) for number, line in enumerate(suite.lines(folder))
-                     if (folder / (line.split()[0] + ".c")).exists() or folder != root or folder.name not in ("errors", "threads")]
+    ours = Way("ours", lambda ranks: [*launcher(dist, ranks), *options], ["--universe", "300"])
+    suite = Suite(source, dist / "bin/mpicc", results, [ours])
+    jobs = listed(suite, words[3:])
     total_of, whose_of = {}, {}
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for number, (name, line, why, said) in enumerate(pool.map(lambda job: suite.one(*job), jobs)):
+        for number, (name, line, [(why, said)]) in enumerate(pool.map(lambda job: suite.one(*job), jobs)):
             passed, total = total_of.get(os.path.dirname(name), (0, 0))
             total_of[os.path.dirname(name)] = passed + (not why), total + 1
-            log = results / f"{name}.{number}.log"
-            log.parent.mkdir(parents=True, exist_ok=True)
-            log.write_text(f"{line}\n{said}")
+            keep(results, name, number, line, said)
             if why:
                 whose, what = reason(name)
                 whose_of[whose] = whose_of.get(whose, 0) + 1
@@ -161,4 +191,5 @@ def main():
     return 0 if passed == total else 1
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

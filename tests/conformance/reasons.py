@@ -51,3 +51,13 @@ def reason(name):
         if fnmatch.fnmatchcase(name, pattern):
             return whose, what
     return "unexplained", ""
+
+
+# Of binaries of MPICH: why a test passes on MPICH's library and not on ours.
+REASONS_OF_BINARIES = [
+]
+
+
+def reason_of_binary(name):
+    """Why the test FOLDER/TEST, compiled by MPICH's wrapper, passes on MPICH's library alone; empty when nobody knows."""
+    return next((what for pattern, what in REASONS_OF_BINARIES if fnmatch.fnmatchcase(name, pattern)), "")

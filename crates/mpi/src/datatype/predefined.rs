@@ -20,8 +20,8 @@ use crate::check_mode;
 pub const TUTTI_2LONG_DOUBLE: MPI_Datatype = MPI_Datatype(0x236);
 /// The same of REAL(16).
 pub const TUTTI_2REAL16: MPI_Datatype = MPI_Datatype(0x237);
-/// C's `_Float16`, which MPICH's interface has besides MPI_REAL2 (`tutti_table::mpich`): results must tell one
-/// from the other. The name is that of MPICH.
+/// C's `_Float16`, which MPICH's interface has besides MPI_REAL2 (`tutti_table::mpich`): results must tell
+/// one from the other. The name is that of MPICH.
 pub const MPIX_C_FLOAT16: MPI_Datatype = MPI_Datatype(0x24a);
 
 /// Where and what the data of one element of a predefined type are.
