@@ -15,6 +15,7 @@ mod deadlocks;
 mod doctor;
 mod drains;
 mod each_fault;
+mod far;
 mod faults;
 mod filling;
 mod front_ends;

@@ -17,6 +17,8 @@ use tutti_protocol::users::SuspendedBy;
 use tutti_protocol::{size, time_limit};
 use tutti_snapshot::Deadlock;
 
+use tutti_client::at;
+
 use crate::cluster::{self, Answer, Control, FreezeMethod, JobId, JobRow, JobState, NodeRow, Request};
 use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
@@ -337,6 +339,16 @@ pub fn is_known(name: &str) -> bool {
     name == "submit" || Command::has_subcommand(name)
 }
 
+/// Whether a command needs files of the machine on which a daemon runs, or a terminal all the time: for
+/// another host it runs there.
+pub fn reads_this_machine(name: &str) -> bool {
+    const READERS: [&str; 15] = [
+        "top", "logs", "history", "timeline", "board", "doctor", "account", "up", "down", "keygen", "config",
+        "why", "advise", "snapshot", "page",
+    ];
+    READERS.contains(&name)
+}
+
 /// Runs a command.
 pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
     if name == "submit" {
@@ -433,6 +445,9 @@ fn perform(command: Command) -> Result<ExitCode, String> {
 }
 
 fn submit(arguments: &[OsString]) -> ExitCode {
+    if let Some(target) = at::target() {
+        return submit_at(&target, arguments);
+    }
     let front::Submission { submit, in_json, origin } = match front::submission(arguments) {
         Ok(submission) => submission,
         Err(status) => return status,
@@ -441,15 +456,28 @@ fn submit(arguments: &[OsString]) -> ExitCode {
         print_line(format_args!("tutti submit: {text}"));
         return ExitCode::FAILURE;
     }
-    let answer = cluster::request(&Request::Submit(Box::new(submit)));
-    if let (Ok((Answer::Job(job), _)), Some(origin)) = (&answer, &origin) {
+    let answer = cluster::request(&Request::Submit(Box::new(submit))).map(|(answer, _)| answer);
+    if let (Ok(Answer::Job(job)), Some(origin)) = (&answer, &origin) {
         origin.follow(*job);
     }
+    report_number(answer, in_json)
+}
+
+/// Submits on another host, where the command line is read.
+fn submit_at(target: &str, arguments: &[OsString]) -> ExitCode {
+    let in_json = match options::parse_as(arguments, Launcher::Submit) {
+        Ok(options::Request::Run(options)) => options.beside.json,
+        Ok(_) => return front::submission(arguments).map_or_else(|status| status, |_| ExitCode::SUCCESS),
+        Err(_) => false,
+    };
+    let start = front::start_of(arguments, at::Launcher::Submit);
+    report_number(start.and_then(|start| cluster::start_at(target, start)), in_json)
+}
+
+fn report_number(answer: Result<Answer, String>, in_json: bool) -> ExitCode {
     match answer {
-        Ok((Answer::Job(job), _)) if in_json => {
-            stdout::print(Some(format!("{}\n", json!({ "job": job }))), "")
-        }
-        Ok((Answer::Job(job), _)) => stdout::print(Some(format!("job {job}\n")), ""),
+        Ok(Answer::Job(job)) if in_json => stdout::print(Some(format!("{}\n", json!({ "job": job }))), ""),
+        Ok(Answer::Job(job)) => stdout::print(Some(format!("job {job}\n")), ""),
         Ok(_) => stdout::print(None, "the daemon is of another version"),
         Err(text) => {
             print_line(format_args!("tutti submit: {text}"));
@@ -462,14 +490,15 @@ fn submit(arguments: &[OsString]) -> ExitCode {
 fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitCode, String> {
     let all = all || filter.state.iter().any(|state| state == "over");
     filter.check()?;
-    // Whoever names a socket means a daemon.
-    let answer = if paths::is_named() && !all {
+    // Whoever names a socket or a host means a daemon.
+    let is_at = at::target().is_some();
+    let answer = if (paths::is_named() || is_at) && !all {
         Some(cluster::request(&Request::Jobs { all })?.0)
     } else {
         cluster::request_if_running(&Request::Jobs { all })?
     };
     let is_alone = answer.is_none();
-    let mut others = if json && !with_others { Vec::new() } else { others::jobs() };
+    let mut others = if is_at || json && !with_others { Vec::new() } else { others::jobs() };
     // One that leaves removes its socket. One that has died leaves it there, and perhaps jobs that run: an
     // empty table would deny them.
     let has_died = || paths::socket().exists() || paths::on_demand().join(paths::SOCKET).exists();
@@ -481,7 +510,7 @@ fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitC
         Some(Answer::Jobs(rows)) => rows,
         Some(_) => return Err("the daemon is of another version".into()),
     };
-    if all {
+    if all && !is_at {
         // What the daemon knows of itself is newer.
         let mut before = history::of_node(is_alone);
         before.retain(|old| rows.iter().all(|row| row.job != old.job));

@@ -19,11 +19,28 @@ use crate::nodes::Nodes;
 use crate::options::{Options, Program, USAGE};
 use crate::program;
 
-/// Size of a terminal that does not report one: rows, columns.
-const TERMINAL: (u16, u16) = (24, 80);
-
 /// One line for the user, and the exit status.
 pub type Refusal = (String, u8);
+
+/// What a command line sees of the place where it was typed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Size of the terminal that is stdout, if it is one: rows, columns.
+    pub terminal: Option<(u16, u16)>,
+    /// Whether stdin is a terminal.
+    pub types: bool,
+}
+
+impl Place {
+    /// Where this process is.
+    pub fn here() -> Self {
+        let size = || tcgetwinsize(stdout()).map_or(TERMINAL, |size| (size.ws_row, size.ws_col));
+        Place { terminal: isatty(stdout()).then(size), types: isatty(stdin()) }
+    }
+}
+
+/// Size of a terminal that does not report one: rows, columns.
+const TERMINAL: (u16, u16) = (24, 80);
 
 /// A job and where it is to run.
 #[derive(Clone, Debug)]
@@ -47,6 +64,14 @@ pub struct Described {
 /// # Errors
 /// When it cannot be done.
 pub fn describe(options: &Options) -> Result<Described, Refusal> {
+    describe_from(options, Place::here())
+}
+
+/// The same of a command line that was typed in this place.
+///
+/// # Errors
+/// As [`describe`].
+pub fn describe_from(options: &Options, place: Place) -> Result<Described, Refusal> {
     let chosen = hosts::wanted(options).map_err(|error| (error.to_string(), error.status()))?;
     let is_of_cluster = Nodes::are_of_cluster(options, &chosen.hosts);
     let options = &chosen.with_ranks(options, is_of_cluster);
@@ -64,8 +89,8 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     let described = options.programs.iter().map(|program| describe_program(program, is_of_cluster));
     let programs = described.collect::<Result<Vec<wire::Program>, _>>()?;
     refuse_two_libraries(&programs)?;
-    let to_terminal = options.output.stdout.is_none() && isatty(stdout());
-    if options.pty && !(to_terminal && isatty(stdin()) && options.input == Input::Rank(0)) {
+    let terminal = place.terminal.filter(|_| options.output.stdout.is_none());
+    if options.pty && !(terminal.is_some() && place.types && options.input == Input::Rank(0)) {
         let text = "--pty needs a terminal as stdin and stdout, and stdin for rank 0";
         return Err((text.into(), USAGE));
     }
@@ -78,9 +103,8 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         input: options.input,
         // Any other kind of stdin goes to its rank as it is: seekable, and nothing is read that the rank does
         // not read.
-        input_inherited: matches!(options.input, Input::Rank(_)) && !isatty(stdin()),
-        terminal: to_terminal
-            .then(|| tcgetwinsize(stdout()).map_or(TERMINAL, |size| (size.ws_row, size.ws_col))),
+        input_inherited: matches!(options.input, Input::Rank(_)) && !place.types,
+        terminal,
         pty: options.pty,
         binding: options.binding,
         cores_per_rank: options.cores_per_rank,

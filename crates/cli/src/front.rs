@@ -25,6 +25,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::stdio::stdin;
 use rustix::termios::isatty;
+use tutti_client::at;
 use tutti_os::Signals;
 use tutti_os::netns::Namespaces;
 use tutti_os::stderr::{escape_control, print_line};
@@ -32,6 +33,7 @@ use tutti_protocol::variables;
 use tutti_protocol::wire::{Adopted, Counted, Input, Kind, Used};
 
 use crate::cluster::{self, JobId, Script};
+pub use crate::description::Place;
 use crate::description::{self, Described};
 use crate::link::{self, Link};
 use crate::nodes::{Nodes, Wanted};
@@ -40,7 +42,7 @@ use crate::origin::{self, OriginServer};
 use crate::output;
 use crate::script::Head;
 use crate::stdio::Stdio;
-use crate::{program, script, stdout};
+use crate::{hosts, program, script, stdout, up};
 
 mod ending;
 mod enrolment;
@@ -97,6 +99,19 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     };
     options.cluster |= options.step;
     report_ignored(name, &options);
+    if let Some(target) = at::target() {
+        if launcher != Launcher::Run {
+            return refuse(name, "--at is for tutti run, tutti submit and the commands for jobs", USAGE);
+        }
+        let start = start_of(&arguments, at::Launcher::Run);
+        return start
+            .map_or_else(|text| refuse(name, &text, 1), |start| run_at(name, options, start, &target));
+    }
+    match hosts::far(&options).map(|hosts| run_on_hosts(name, launcher, &options, &arguments, &hosts)) {
+        Some(Ok(status)) => return status,
+        Some(Err(text)) => return refuse(name, &text, 1),
+        None => {}
+    }
     if launcher == Launcher::Alloc
         && let Err(text) = prepare_allocation(&mut options)
     {
@@ -137,6 +152,103 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
         Err((text, status)) => refuse(name, &text, status),
     }
 }
+
+/// Runs a job of the cluster of another host; its command line is read there.
+fn run_at(name: &'static str, options: Options, start: at::Start, target: &str) -> ExitCode {
+    let link =
+        || Ok((vec![Link::begun(at::open(target, &at::Opening::Start(Box::new(start)))?.into())?], None));
+    match Front::start(name, options, 0, 0, link) {
+        Ok(mut front) => ExitCode::from(front.run()),
+        Err(error) => refuse(name, &error, 1),
+    }
+}
+
+/// Runs a job on the hosts of a file that the environment names: daemons are started there, and end with it.
+fn run_on_hosts(
+    name: &'static str,
+    launcher: Launcher,
+    options: &Options,
+    arguments: &[OsString],
+    hosts: &[cluster::Host],
+) -> Result<ExitCode, String> {
+    let launcher = match launcher {
+        Launcher::Run => at::Launcher::Run,
+        Launcher::Mpiexec => at::Launcher::Mpiexec,
+        _ => return Err("the hosts of this environment are for mpiexec and tutti run".into()),
+    };
+    let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
+    let slots: Vec<Option<u32>> = hosts.iter().map(|host| host.ranks).collect();
+    // Where this front end is killed, they leave by themselves.
+    let flags = ["--leave-after".to_owned(), LEAVE_SECONDS.to_owned()];
+    let started = up::hosts::start(&names, &slots, &flags)?;
+    let dealt = hosts.iter().map(|host| match host.ranks {
+        Some(ranks) => format!("{}:{ranks}", host.name),
+        None => host.name.clone(),
+    });
+    let start = at::Start { hosts: dealt.collect(), ..start_of(arguments, launcher)? };
+    let status = run_at(name, options.clone(), start, &started.target());
+    started.end();
+    Ok(status)
+}
+
+/// A command line for another host, with what it sees of this one.
+pub fn start_of(arguments: &[OsString], launcher: at::Launcher) -> Result<at::Start, String> {
+    let directory =
+        std::env::current_dir().map_err(|error| format!("cannot name the working directory: {error}"))?;
+    let place = Place::here();
+    Ok(at::Start {
+        launcher,
+        arguments: arguments.iter().map(|word| word.clone().into()).collect(),
+        hosts: Vec::new(),
+        directory: directory.into_os_string().into(),
+        terminal: place.terminal,
+        types: place.types,
+    })
+}
+
+/// The request of a command line that was typed on another host.
+///
+/// # Errors
+/// When it is wrong; a text for the user.
+pub fn request_of(
+    arguments: &[OsString],
+    launcher: at::Launcher,
+    hosts: &[String],
+    place: Place,
+) -> Result<cluster::Request, String> {
+    let launcher = match launcher {
+        at::Launcher::Run => Launcher::Run,
+        at::Launcher::Mpiexec => Launcher::Mpiexec,
+        at::Launcher::Submit => {
+            return submission_of("tutti submit", arguments, true)
+                .map(|submission| cluster::Request::Submit(Box::new(submission.submit)))
+                .map_err(|(text, _)| text);
+        }
+    };
+    let mut options = match options::parse_as(arguments, launcher).map_err(|error| error.to_string())? {
+        Request::Run(options) => with_environment(*options)?,
+        _ => return Err("no program is given".into()),
+    };
+    options.cluster = true;
+    if let Some(first) = options.programs.first_mut().filter(|first| first.hosts.is_empty()) {
+        first.hosts = hosts.to_vec();
+    }
+    let mut described = description::describe_from(&options, place).map_err(|(text, _)| text)?;
+    if OriginServer::start(&options.beside.files, &mut described.job)?.is_some() {
+        return Err(NO_ORIGIN.into());
+    }
+    let Nodes::Cluster(nodes) = &described.nodes else {
+        return Err("this option is for jobs of one machine, and --at means a cluster".into());
+    };
+    let submit =
+        cluster::submission(&described.job, nodes, described.per_node, described.terms, &described.batch)?;
+    Ok(cluster::Request::Run(Box::new(cluster::Submit { script: described.script, ..submit })))
+}
+
+/// What serves the files of a job's origin ends with its front end, which is on another host.
+const NO_ORIGIN: &str = "files of the submitting machine are for commands on a node, not for --at";
+/// Daemons that were started for one job leave when they were not needed for so long.
+const LEAVE_SECONDS: &str = "60";
 
 /// Becomes the front end of a process that was started without `mpiexec` and wants more ranks
 /// (`mpiexec --adopt-singleton PID:CONNECTION:SEGMENT:STATUS`, the numbers of descriptors): rank 0 of a job
@@ -214,6 +326,15 @@ pub struct Submission {
 /// When it is wrong; the error is printed, this is the exit status.
 pub fn submission(arguments: &[OsString]) -> Result<Submission, ExitCode> {
     let name = "tutti submit";
+    match options::parse_as(arguments, Launcher::Submit) {
+        Ok(Request::Version) => Err(stdout::print(Some(format!("{}\n", options::VERSION)), "")),
+        Ok(Request::Help) => Err(stdout::print(Some(options::help(name, Launcher::Submit)), "")),
+        _ => submission_of(name, arguments, false).map_err(|(text, status)| refuse(name, &text, status)),
+    }
+}
+
+/// The same; `is_silent`: nobody reads remarks.
+fn submission_of(name: &str, arguments: &[OsString], is_silent: bool) -> Result<Submission, (String, u8)> {
     let parsed = options::parse_as(arguments, Launcher::Submit);
     let parsed =
         parsed.map_err(|error| error.to_string()).and_then(|request| with_script(request, arguments));
@@ -223,18 +344,21 @@ pub fn submission(arguments: &[OsString]) -> Result<Submission, ExitCode> {
         request
     });
     let mut options = match parsed {
-        Ok(Request::Run(options)) => with_environment(*options).map_err(|text| refuse(name, &text, USAGE))?,
-        Ok(Request::Version) => return Err(stdout::print(Some(format!("{}\n", options::VERSION)), "")),
-        Ok(Request::Help) => return Err(stdout::print(Some(options::help(name, Launcher::Submit)), "")),
-        Err(text) => return Err(refuse(name, &text, USAGE)),
+        Ok(Request::Run(options)) => with_environment(*options).map_err(|text| (text, USAGE))?,
+        Ok(_) => return Err(("no program is given".into(), USAGE)),
+        Err(text) => return Err((text, USAGE)),
     };
     options.cluster = true;
-    report_ignored(name, &options);
-    report_script(name, &options, &head);
-    let described = description::describe(&options).map_err(|(text, status)| refuse(name, &text, status))?;
+    if !is_silent {
+        report_ignored(name, &options);
+        report_script(name, &options, &head);
+    }
+    let described = description::describe(&options)?;
     let mut job = described.job;
-    let origin =
-        OriginServer::start(&options.beside.files, &mut job).map_err(|text| refuse(name, &text, 1))?;
+    let origin = OriginServer::start(&options.beside.files, &mut job).map_err(|text| (text, 1))?;
+    if is_silent && origin.is_some() {
+        return Err((NO_ORIGIN.into(), USAGE));
+    }
     // There is no front end that would do it.
     job.label = options.output.label;
     job.terminal = None;
@@ -244,7 +368,7 @@ pub fn submission(arguments: &[OsString]) -> Result<Submission, ExitCode> {
         Nodes::Cluster(wanted) => wanted,
         _ => Wanted::default(),
     };
-    let output = output::wanted(&options).map_err(|text| refuse(name, &text, 1))?;
+    let output = output::wanted(&options).map_err(|text| (text, 1))?;
     let (batch, script) = (described.batch, Script { is_script: head.is_script, ..described.script });
     cluster::submission(&job, &nodes, described.per_node, options.terms, &batch)
         .map(|submit| Submission {
@@ -252,7 +376,7 @@ pub fn submission(arguments: &[OsString]) -> Result<Submission, ExitCode> {
             in_json: options.beside.json,
             origin,
         })
-        .map_err(|text| refuse(name, &text, 1))
+        .map_err(|text| (text, 1))
 }
 
 /// The options of a script count as if they came before those of the command line, which win.

@@ -12,6 +12,7 @@ use std::path::Path;
 use tutti_protocol::spread::{SpreadError, first_ranks};
 
 use crate::cluster::{self, Answer, Host, Request};
+use crate::engine;
 use crate::options::{Options, Program, USAGE};
 use own::{Machine, short};
 
@@ -41,6 +42,9 @@ pub enum HostError {
         /// Why no daemon is asked.
         reason: String,
     },
+    /// The batch system around this process does not start daemons.
+    #[error("{0}")]
+    Engine(String),
     /// A file that cannot be read.
     #[error("cannot read the host file {0}: {1}")]
     Unreadable(String, String),
@@ -91,6 +95,7 @@ impl HostError {
         match self {
             HostError::Other(..)
             | HostError::Allocation { .. }
+            | HostError::Engine(_)
             | HostError::Unreadable(..)
             | HostError::Line { .. } => 1,
             _ => USAGE,
@@ -134,7 +139,13 @@ pub fn wanted(options: &Options) -> Result<Chosen, HostError> {
     let groups = groups(&options.programs)?;
     if groups.is_empty() {
         let found = if elsewhere || options.step { None } else { allocation::of_environment()? };
-        let Some(found) = found else { return Ok(Chosen::anywhere(options)) };
+        let Some(found) = found else {
+            if options.nodes.is_some() && !options.step {
+                // Where there is no cluster, the request says so.
+                engine::start_if_missing().map_err(HostError::Engine)?;
+            }
+            return Ok(Chosen::anywhere(options));
+        };
         let groups = [Group { programs: options.programs.len(), hosts: merged(found.hosts) }];
         let hosts = &groups[0].hosts;
         if let [host] = &hosts[..]
@@ -143,7 +154,7 @@ pub fn wanted(options: &Options) -> Result<Chosen, HostError> {
             return Ok(Chosen { hosts: Vec::new(), ..Chosen::of(options, &groups)? });
         }
         let reason = |reason| HostError::Allocation { system: found.system, nodes: hosts.len(), reason };
-        cluster::connect().map_err(reason)?;
+        engine::connect_or_start().map_err(reason)?;
         return Chosen::of(options, &groups);
     }
     let chosen = Chosen::of(options, &groups)?;
@@ -156,11 +167,30 @@ pub fn wanted(options: &Options) -> Result<Chosen, HostError> {
         }
         (None, None) => Ok(Chosen { hosts: Vec::new(), ..chosen }),
         (None, Some(_)) => Ok(Chosen { hosts: by_cluster(&chosen.hosts).unwrap_or(chosen.hosts), ..chosen }),
-        (Some(other), _) => match cluster::connect() {
-            Ok(_) => Ok(Chosen { hosts: by_cluster(&chosen.hosts).unwrap_or(chosen.hosts), ..chosen }),
+        (Some(other), _) => match engine::connect_or_start() {
+            Ok(()) => Ok(Chosen { hosts: by_cluster(&chosen.hosts).unwrap_or(chosen.hosts), ..chosen }),
             Err(text) => Err(HostError::Other(other.name.clone(), machine.name, text)),
         },
     }
+}
+
+/// The hosts of a file that a launcher's variable names, where this machine is none of them and no cluster is
+/// here: daemons are to be started on them. None: the job needs no such hosts.
+pub fn far(options: &Options) -> Option<Vec<Host>> {
+    let is_placed = options.step
+        || options.nodes.is_some()
+        || options.virtual_nodes != crate::options::VirtualNodes::default()
+        || options
+            .programs
+            .iter()
+            .any(|program| !(program.hosts.is_empty() && program.host_files.is_empty()));
+    if is_placed || !engine::is_wanted() || std::env::var_os("TUTTI_JOB").is_some() {
+        return None;
+    }
+    let found = allocation::of_environment().ok()??;
+    let hosts = (found.system == allocation::HOST_FILE).then(|| merged(found.hosts))?;
+    let machine = Machine::this();
+    (!hosts.iter().any(|host| machine.is(&host.name)) && !cluster::is_there()).then_some(hosts)
 }
 
 /// The hosts with this machine as its cluster calls it, whatever it is called here (`localhost`, an address);

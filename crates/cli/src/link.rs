@@ -117,6 +117,16 @@ impl Link {
         Link::over(cluster::connect()?, request)
     }
 
+    /// The same over a connection over which the request has gone.
+    ///
+    /// # Errors
+    /// When the kernel does not let us use it; a text for the user.
+    pub fn begun(wire: OwnedFd) -> Result<Self, String> {
+        let mut link = Link::over(wire, &cluster::Request::Nodes)?;
+        link.out.clear();
+        Ok(link)
+    }
+
     /// The same over a connection that is there.
     ///
     /// # Errors

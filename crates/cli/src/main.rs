@@ -12,18 +12,22 @@ mod description;
 mod doctor;
 mod dsm_report;
 mod elf;
+mod engine;
 mod file;
 mod front;
 mod hosts;
 mod library;
+mod line;
 mod link;
 mod manual;
+mod node_list;
 mod nodes;
 mod options;
 mod origin;
 mod output;
 mod page;
 mod program;
+mod rsh;
 mod script;
 mod signals;
 mod simulate;
@@ -79,6 +83,31 @@ fn run() -> ExitCode {
 }
 
 fn tutti(mut arguments: Vec<OsString>) -> ExitCode {
+    if arguments.first().is_some_and(|word| word == "--at") {
+        if arguments.len() < 3 {
+            return stdout::print(None, "--at needs ssh://[USER@]HOST and a command");
+        }
+        tutti_client::at::set(arguments[1].to_string_lossy().into_owned());
+        arguments.drain(..2);
+    }
+    let command = arguments.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    match (command.as_str(), tutti_client::at::target()) {
+        (tutti_client::at::COMMAND, _) if arguments.len() == 2 => {
+            return line::run_near(&arguments[1].to_string_lossy());
+        }
+        ("relay", _) => {
+            let session = arguments.get(2).map(|name| name.to_string_lossy().into_owned());
+            return line::run_relay(session.as_deref());
+        }
+        ("member", _) => return up::member::run(),
+        (name, Some(target)) if commands::reads_this_machine(name) => {
+            return rsh::run_there(&target, &arguments).unwrap_or_else(|text| {
+                print_line(format_args!("tutti {name}: {text}"));
+                ExitCode::FAILURE
+            });
+        }
+        _ => {}
+    }
     let command = if arguments.is_empty() { OsString::from("help") } else { arguments.remove(0) };
     match command.to_str() {
         Some("run") => front::run("tutti run", arguments),

@@ -18,6 +18,9 @@ use tutti_protocol::config::{Config, settings};
 use tutti_protocol::daemon_options::{Policy, parse_policy};
 use tutti_protocol::{log_line, paths, size};
 
+pub mod hosts;
+mod lacks;
+pub mod member;
 mod page;
 
 use crate::cluster::{self, Answer, JobId, Request};
@@ -40,6 +43,12 @@ pub struct Options {
     /// How many nodes
     #[arg(long, short = 'N', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     nodes: u32,
+    /// Start a daemon on each of these machines, reached by ssh, in place of several on this one
+    #[arg(long, value_name = "[USER@]HOST,...", value_delimiter = ',', conflicts_with_all = ["nodes", "netns", "config", "pids_max"])]
+    hosts: Vec<String>,
+    /// Reach them by this program with its options, which is called as ssh is (default: TUTTI_RSH, or ssh)
+    #[arg(long, value_name = "PROGRAM", requires = "hosts")]
+    rsh: Option<String>,
     /// Cores that ranks can hold on each (default: all of the machine)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     slots: Option<u32>,
@@ -83,11 +92,34 @@ pub struct Options {
     keep_for: Option<f64>,
 }
 
+impl Options {
+    /// Those that daemons take as they are.
+    fn flags(&self) -> Vec<String> {
+        let given = [
+            ("--arity", self.arity.map(|arity| arity.to_string())),
+            ("--lost-after", self.lost_after.map(|seconds| seconds.to_string())),
+            ("--keep-for", self.keep_for.map(|seconds| seconds.to_string())),
+            ("--slice", self.slice.map(|ms| ms.to_string())),
+            ("--policy", self.policy.map(|policy| policy.to_string())),
+            ("--slots", self.slots.map(|slots| slots.to_string())),
+            ("--memory", self.memory.map(|bytes| format!("{}K", bytes >> 10))),
+        ];
+        let valued = given.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+        let switches = [("--strict", self.strict), ("--force-switch", self.force_switch)];
+        let switches = switches.into_iter().filter(|(_, on)| *on).map(|(flag, _)| flag.to_owned());
+        valued.flatten().chain(switches).collect()
+    }
+}
+
 /// Starts the daemons, and waits until they are a cluster.
 ///
 /// # Errors
 /// When it does not come to be: then nothing of it is left. A text for the user.
 pub fn up(options: &Options) -> Result<ExitCode, String> {
+    if !options.hosts.is_empty() {
+        options.rsh.iter().for_each(|program| crate::rsh::reach_by(program));
+        return hosts::up(&options.hosts, &options.flags(), options.json);
+    }
     let folder = paths::folder();
     let is_root = rustix::process::geteuid().is_root();
     paths::make(&folder, is_root)

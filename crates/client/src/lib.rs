@@ -2,10 +2,12 @@
 //! this machine, and how jobs, users and moments are shown.
 #![forbid(unsafe_code)]
 
+pub mod at;
 pub mod filter;
 pub mod gather;
 pub mod history;
 pub mod job_name;
+pub mod line;
 pub mod moments;
 pub mod others;
 pub mod report;

@@ -13,6 +13,8 @@ use tutti_protocol::paths;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Report};
 use tutti_shm::users::is_own_user;
 
+use crate::at;
+
 pub use tutti_protocol::batch::Batch;
 pub use tutti_protocol::terms::Terms;
 pub use tutti_protocol::users::FreezeMethod;
@@ -42,6 +44,9 @@ pub fn connect() -> Result<OwnedFd, String> {
 
 /// A daemon answers here.
 pub fn is_there() -> bool {
+    if at::target().is_some() {
+        return true;
+    }
     UnixStream::connect(paths::socket()).is_ok_and(|stream| stranger(&stream).is_none())
 }
 
@@ -75,6 +80,9 @@ enum ConnectError {
 }
 
 fn try_stream() -> Result<UnixStream, ConnectError> {
+    if let Some(target) = at::target() {
+        return at::open(&target, &at::Opening::Frames).map_err(ConnectError::ForeignDaemon);
+    }
     let path = paths::socket();
     let own = || {
         let socket = paths::on_demand().join(paths::SOCKET);
@@ -179,6 +187,20 @@ fn reconnect() -> Result<UnixStream, String> {
             Err(_) if Instant::now() < deadline => std::thread::sleep(RETRY),
             found => return found,
         }
+    }
+}
+
+/// Sends a command line to the host that is not this one, where it becomes a job; gives the answer.
+///
+/// # Errors
+/// When there is no way there or it is refused; a text for the user.
+pub fn start_at(target: &str, start: at::Start) -> Result<Answer, String> {
+    let stream = at::open(target, &at::Opening::Start(Box::new(start)))?;
+    let mut frames = Frames { stream, decoder: Decoder::default() };
+    match frames.answer(&Request::Nodes, &mut complain)? {
+        Some(Answer::Refused(text)) => Err(text),
+        Some(answer) => Ok(answer),
+        None => Err(GONE.into()),
     }
 }
 

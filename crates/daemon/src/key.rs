@@ -8,7 +8,7 @@
 
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::ring::hmac;
@@ -72,6 +72,28 @@ pub enum KeyError {
     Tls(#[from] rustls::Error),
 }
 
+/// Where a daemon has its credential from.
+#[derive(Clone, Debug)]
+pub enum KeySource {
+    /// A file.
+    File(PathBuf),
+    /// It was handed over as text by whoever has started the daemon.
+    Text(Vec<u8>),
+}
+
+impl KeySource {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// As [`Credential::read`].
+    pub fn read(&self) -> Result<Credential, KeyError> {
+        match self {
+            KeySource::File(path) => Credential::read(path),
+            KeySource::Text(text) => Credential::parse(text, "the key that this daemon was given"),
+        }
+    }
+}
+
 /// What both sides of a link are set up with.
 #[derive(Clone, Debug)]
 pub struct Credential {
@@ -112,9 +134,17 @@ impl Credential {
         }
         let mut text = Vec::new();
         file.take(KEY_BYTES_MAX).read_to_end(&mut text).map_err(file_error)?;
-        let certificate =
-            CertificateDer::from_pem_slice(&text).map_err(|error| content(error.to_string()))?;
-        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| content(error.to_string()))?;
+        Self::parse(&text, &name())
+    }
+
+    /// Takes a key as text, which came from what is said in `source`.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn parse(text: &[u8], source: &str) -> Result<Self, KeyError> {
+        let content = |text: String| KeyError::Content { path: source.to_owned(), text };
+        let certificate = CertificateDer::from_pem_slice(text).map_err(|error| content(error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_slice(text).map_err(|error| content(error.to_string()))?;
         let users = hmac::Key::new(hmac::HMAC_SHA256, key.secret_der());
         let provider = Arc::new(ring::default_provider());
         let only = Arc::new(Only { certificate: certificate.clone(), provider: Arc::clone(&provider) });

@@ -28,7 +28,7 @@ use crate::core::ledger::queue::Rules;
 use crate::gang::fetcher::{Fetcher, Handover};
 use crate::gang::{self, GangSettings, Switcher};
 use crate::ids::{ClientId, LinkId};
-use crate::key::Credential;
+use crate::key::{Credential, KeySource};
 use crate::message::{JobId, Message};
 use clock::{now, now_ms, now_us};
 pub use error::ShellError;
@@ -107,7 +107,7 @@ pub struct Settings {
     /// Files of the daemon.
     pub folders: Folders,
     /// The credential.
-    pub key: PathBuf,
+    pub key: KeySource,
     /// Children of a node in the control tree.
     pub arity: u32,
     /// After which times a node is lost and this daemon leaves.
@@ -312,7 +312,7 @@ pub fn run(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), She
 
 async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
     let descriptors = doors::raise_descriptors();
-    let credential = Credential::read(&settings.key)?;
+    let credential = settings.key.read()?;
     state::adopt(&settings.folders.run, &settings.folders.state, &settings.name);
     let (local, _lock) = clients::bind(&settings.socket, settings.delays.leave_ms.is_some())?;
     let listener = listen(&settings).await?;
@@ -394,7 +394,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
                 orphans_at = shell.wards.end_orphans().then(|| Instant::now() + orphans::PAUSE);
             }
             _ = end.recv() => shell.leaving = true,
-            _ = replaced.recv() => leave_to_next(),
+            _ = replaced.recv() => leave_to_next(&shell.settings.key),
             _ = reload.recv() => shell.reload(None),
             _ = interrupt.recv() => shell.leaving = true,
         }
@@ -422,7 +422,13 @@ async fn until(time: Option<Instant>) {
 }
 
 /// Ends this process alone: the next daemon takes its jobs over, as if this one had been killed.
-fn leave_to_next() -> ! {
+///
+/// One whose key is in no file has no next one. In an allocation `scancel --signal` means the ranks, which
+/// have the signal too.
+fn leave_to_next(key: &KeySource) {
+    if matches!(key, KeySource::Text(_)) {
+        return;
+    }
     tracing::info!("replaced (SIGUSR1): jobs wait for the next daemon");
     // No destructor: what is open is taken over as it is.
     std::process::exit(0)

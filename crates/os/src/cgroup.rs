@@ -340,8 +340,12 @@ pub fn counts_traffic() -> bool {
     counter.is_ok_and(|counter| counter.sent_bytes().is_ok_and(|bytes| bytes == 0))
 }
 
-/// Where a cgroup of that name would be: inside the one that this process is in.
+/// Where a cgroup of that name would be: inside the one that this process is in. `None` below a step of
+/// Slurm.
 pub fn place(name: &str) -> Option<PathBuf> {
+    if crate::slurm::job().is_some() {
+        return None;
+    }
     let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     Some(mount::below_mount(&mounts, mount::place_in(&memberships)?)?.join(name))

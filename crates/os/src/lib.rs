@@ -28,6 +28,7 @@ pub mod random;
 pub mod rtkit;
 pub mod rtnetlink;
 pub mod session;
+pub mod slurm;
 pub mod stat;
 pub mod stderr;
 mod sys;

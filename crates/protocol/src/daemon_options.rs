@@ -57,6 +57,27 @@ pub struct Options {
     /// A node from which nothing has come for so many seconds is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub lost_after: f64,
+    /// How jobs take turns.
+    #[command(flatten)]
+    pub gangs: Gangs,
+    /// How often the board of this node is refreshed, in ms (10 to 60000)
+    #[arg(long, value_name = "MS", default_value_t = 250)]
+    pub board_refresh: u64,
+    /// How long it lives.
+    #[command(flatten)]
+    pub life: Life,
+    /// When this daemon dies, its jobs wait so many seconds for one that takes its place
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub keep_for: f64,
+    /// What is logged: error, warn, info, debug or trace, each with those before it (default: TUTTI_LOG, or
+    /// info)
+    #[arg(long, value_name = "LEVEL", hide_possible_values = true)]
+    pub log_level: Option<LogLevel>,
+}
+
+/// How jobs get nodes and take turns, on the controller.
+#[derive(Debug, clap::Args)]
+pub struct Gangs {
     /// On the controller: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
     #[arg(long, value_name = "MS", default_value_t = SLICE_DEFAULT_MS)]
     pub slice: f64,
@@ -70,22 +91,21 @@ pub struct Options {
     /// On the controller: switch at the end of every slice, also when there is one job only
     #[arg(long)]
     pub force_switch: bool,
-    /// How often the board of this node is refreshed, in ms (10 to 60000)
-    #[arg(long, value_name = "MS", default_value_t = 250)]
-    pub board_refresh: u64,
+}
+
+/// How a daemon was started, and how long it lives.
+#[derive(Debug, clap::Args)]
+pub struct Life {
     /// Leave when no program has needed this daemon for so many seconds (default: stay)
     #[arg(long, value_name = "SECONDS")]
     pub leave_after: Option<f64>,
     /// In a session of its own, on all cores of the machine: as mpiexec starts the daemon of its user
     #[arg(long)]
     pub on_demand: bool,
-    /// When this daemon dies, its jobs wait so many seconds for one that takes its place
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
-    pub keep_for: f64,
-    /// What is logged: error, warn, info, debug or trace, each with those before it (default: TUTTI_LOG, or
-    /// info)
-    #[arg(long, value_name = "LEVEL", hide_possible_values = true)]
-    pub log_level: Option<LogLevel>,
+    /// Belong to an allocation: name, address, cores and folder come from the batch system's environment, the
+    /// key from TUTTI_KEY; the node that --join names is the controller. mpiexec starts daemons so
+    #[arg(long, value_name = "NAME")]
+    pub engine: Option<Engine>,
 }
 
 /// Where the ranks of a node are reached.
@@ -113,6 +133,13 @@ pub struct Places {
     /// The local socket (default: tuttid.sock in the folder)
     #[arg(long, value_name = "FILE")]
     pub socket: Option<PathBuf>,
+}
+
+/// What has started a daemon that lives as long as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Engine {
+    /// A step of a Slurm allocation.
+    Slurm,
 }
 
 /// How much a daemon logs.

@@ -23,14 +23,22 @@ pub enum KeyError {
     Make(#[from] rcgen::Error),
 }
 
+/// Makes a new key, as the text of its file.
+///
+/// # Errors
+/// When the library makes none.
+pub fn text() -> Result<String, KeyError> {
+    let made = rcgen::generate_simple_self_signed(vec!["tutti".to_owned()])?;
+    Ok(made.cert.pem() + &made.signing_key.serialize_pem())
+}
+
 /// Makes a new key in a new file, and the folders on the way to it.
 ///
 /// # Errors
 /// When the file is there already or cannot be written.
 pub fn make(path: &Path) -> Result<(), KeyError> {
     let file_error = |source| KeyError::File { path: path.display().to_string(), source };
-    let made = rcgen::generate_simple_self_signed(vec!["tutti".to_owned()])?;
-    let text = made.cert.pem() + &made.signing_key.serialize_pem();
+    let text = text()?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(file_error)?;
     }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::variables;
+use tutti_os::slurm;
 
 /// Environment variable that names the folder.
 pub const FOLDER_VARIABLE: &str = "TUTTI_DIR";
@@ -33,6 +33,8 @@ const SYSTEM: [&str; 2] = ["/run/tutti", "/var/lib/tutti"];
 pub const SOCKET: &str = "tuttid.sock";
 /// How the folders of daemons begin that `mpiexec` has started.
 const ON_DEMAND: &str = "local-";
+/// The same in allocations of Slurm.
+const OF_ALLOCATION: &str = "slurm-";
 /// The controller's log of events, in the folder.
 pub const EVENTS: &str = "events.jsonl";
 /// The controller's log of the turns of gangs, in the folder.
@@ -45,8 +47,9 @@ pub fn address(name: &str) -> String {
 
 /// Value of [`SOCKET_VARIABLE`] with which no daemon is asked or started.
 pub const NO_DAEMON: &str = "none";
-/// Environment variables that name the batch job of a process: what it starts ends with it.
-const BATCH_VARIABLES: [&str; 4] = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"];
+/// Environment variables that name the batch job of a process, beside those of Slurm: what it starts ends
+/// with it.
+const BATCH_VARIABLES: [&str; 3] = ["PBS_JOBID", "LSB_JOBID", "JOB_ID"];
 
 /// The folder: `TUTTI_DIR`, else root's, else the user's.
 pub fn folder() -> PathBuf {
@@ -54,7 +57,8 @@ pub fn folder() -> PathBuf {
         return folder;
     }
     let uid = rustix::process::geteuid().as_raw();
-    match path_of("XDG_RUNTIME_DIR") {
+    // The variable may have come with a batch job from another node.
+    match path_of("XDG_RUNTIME_DIR").filter(|runtime| runtime.is_dir()) {
         _ if uid == 0 => PathBuf::from(SYSTEM[0]),
         Some(runtime) => runtime.join("tutti"),
         None => std::env::temp_dir().join(format!("tutti-{uid}")),
@@ -117,10 +121,40 @@ pub fn is_named() -> bool {
     path_of(SOCKET_VARIABLE).is_some()
 }
 
-/// The socket of the daemon for a user's program: `TUTTI_DAEMON`, the user's own, else root's.
+/// The folder of the daemon that `mpiexec` starts on this node of an allocation of Slurm; none: this is no
+/// node of one.
+pub fn of_allocation() -> Option<PathBuf> {
+    slurm::variable("SLURMD_NODENAME").and_then(|node| of_allocation_on(&node))
+}
+
+/// The same on the node of this name; none: this process is in no allocation.
+pub fn of_allocation_on(node: &str) -> Option<PathBuf> {
+    let name = format!("{OF_ALLOCATION}{}.{}", slurm::job()?, node.replace('/', "_"));
+    Some(folder().join(name))
+}
+
+/// Folders of daemons of other allocations that have left them behind: they were killed.
+pub fn left_allocations(own: &Path) -> Vec<PathBuf> {
+    let inside = std::fs::read_dir(folder()).into_iter().flatten().flatten();
+    let is_left = |path: &PathBuf| {
+        let lock = || File::open(path.join(SOCKET).with_extension("sock.lock"));
+        path != own
+            && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OF_ALLOCATION))
+            && lock().is_ok_and(|lock| lock.try_lock().is_ok())
+    };
+    inside.map(|entry| entry.path()).filter(is_left).collect()
+}
+
+/// The socket of the daemon for a user's program: `TUTTI_DAEMON`, that of the allocation, the user's own,
+/// else root's.
 pub fn socket() -> PathBuf {
     if let Some(socket) = path_of(SOCKET_VARIABLE) {
         return socket;
+    }
+    if let Some(of_allocation) =
+        of_allocation().map(|folder| folder.join(SOCKET)).filter(|it| is_answered(it))
+    {
+        return of_allocation;
     }
     let own = folder().join(SOCKET);
     let system = Path::new(SYSTEM[0]).join(SOCKET);
@@ -149,8 +183,8 @@ pub fn regions(daemon: &Path) -> PathBuf {
 /// The folder of the daemon that `mpiexec` starts by itself: one for each user, pid namespace and batch job.
 pub fn on_demand() -> PathBuf {
     let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
-    let is_real = |name: &&&str| !name.starts_with("SLURM_") || !variables::is_slurm_stand_in();
-    let batch = BATCH_VARIABLES.iter().filter(is_real).find_map(|name| std::env::var(name).ok());
+    let other = || BATCH_VARIABLES.iter().find_map(|name| std::env::var(name).ok());
+    let batch = slurm::job().or_else(other);
     let batch = batch.unwrap_or_default();
     let batch: String = batch.chars().filter(char::is_ascii_alphanumeric).take(32).collect();
     folder().join(format!("{ON_DEMAND}{space}-{batch}").trim_end_matches('-'))
@@ -211,6 +245,16 @@ pub(crate) fn is_on_demand_log(log: &Path) -> bool {
 pub fn daemon() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tutti"));
     own.with_file_name("tuttid")
+}
+
+/// The command `tutti` of this installation, from a program of it.
+pub fn tutti() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tutti"));
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    match folder.parent().and_then(Path::file_name) {
+        Some(name) if name == "libexec" => folder.join("../../bin/tutti"),
+        _ => folder.join("tutti"),
+    }
 }
 
 /// Makes the folder, for its owner alone unless `shared`: then others may reach the socket in it.

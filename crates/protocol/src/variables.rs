@@ -28,15 +28,14 @@ pub const RESTARTS: &str = "TUTTI_RESTARTS";
 /// See [`RESTARTS`].
 pub const FIRST_JOB: &str = "TUTTI_FIRST_JOB";
 
-/// Variable that jobs of the stand-ins for Slurm's commands have beside the variables that Slurm sets: those
-/// are not a real Slurm's. Only the stand-ins read its value.
-pub const SLURM: &str = "TUTTI_SLURM";
+pub use tutti_os::slurm::STAND_IN as SLURM;
 
-/// Whether the variables of a Slurm around this process are those of the stand-ins for its commands.
-#[must_use]
-pub fn is_slurm_stand_in() -> bool {
-    std::env::var_os(SLURM).is_some_and(|value| !value.is_empty())
-}
+/// Value [`NO_ENGINE`]: `mpiexec` starts no daemons in an allocation.
+pub const ENGINE: &str = "TUTTI_ENGINE";
+/// See [`ENGINE`].
+pub const NO_ENGINE: &str = "none";
+/// The cluster's key, for the daemons of an allocation: its text.
+pub const KEY: &str = "TUTTI_KEY";
 
 /// All that anything here reads or sets (docs/user/environment.md).
 pub const VARIABLES: &[&str] = &[
@@ -48,6 +47,7 @@ pub const VARIABLES: &[&str] = &[
     ARRAY_MAX,
     ARRAY_MIN,
     ARRAY_TASK,
+    "TUTTI_AT",
     "TUTTI_BOARD",
     "TUTTI_CC",
     "TUTTI_CHECK",
@@ -64,6 +64,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_DSM_REPORT",
     "TUTTI_DSM_SIZE",
     "TUTTI_ENDINGS",
+    ENGINE,
     "TUTTI_FAULTS",
     "TUTTI_FAULT_TIMES",
     "TUTTI_FC",
@@ -77,6 +78,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_INITIAL_ERRHANDLER",
     "TUTTI_JOB",
     "TUTTI_JOBID",
+    KEY,
     "TUTTI_LAB_DIR",
     "TUTTI_LIBPMIX",
     "TUTTI_LOCAL_RANK",
@@ -88,6 +90,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_PORTS",
     "TUTTI_RANK",
     "TUTTI_REQUIRE",
+    "TUTTI_RSH",
     "TUTTI_SHOW_ARGUMENTS",
     "TUTTI_SIM_SECONDS",
     "TUTTI_SIM_SEED",

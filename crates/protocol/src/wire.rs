@@ -235,6 +235,12 @@ pub fn put(out: &mut Vec<u8>, kind: Kind, rank: u32, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
+/// How long the frame is that begins here; none: its head is not whole.
+pub fn frame_bytes(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.get(HEAD_BYTES - 4..HEAD_BYTES)?;
+    Some(HEAD_BYTES + u32::from_ne_bytes(length.try_into().expect("four bytes")) as usize)
+}
+
 /// The frame with which root's daemon gives a starter the descriptors of its cgroup, with their flags in
 /// place of a rank.
 pub fn group_frame(flags: u32) -> Vec<u8> {

@@ -77,7 +77,7 @@ pub enum AttachError {
     },
     /// Another MPI's launcher has started us as one of several.
     #[error(
-        "started by {launcher} ({size_variable}={ranks}) but linked with Tutti, so {ranks} worlds of size 1 would run; start it with Tutti's mpiexec, or set TUTTI_SINGLETON=1 if that is what you want"
+        "started by {launcher} ({size_variable}={ranks}) but linked with Tutti, so {ranks} worlds of size 1 would run; type `mpiexec -n {ranks} PROGRAM` in its place (Tutti's, also inside a Slurm allocation), or set TUTTI_SINGLETON=1 if that is what you want"
     )]
     ForeignLauncher {
         /// Which launcher.

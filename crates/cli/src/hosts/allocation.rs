@@ -13,6 +13,17 @@ pub struct Allocation {
     pub hosts: Vec<Host>,
 }
 
+/// What an allocation is called whose hosts stand in a file that a launcher's variable names.
+pub const HOST_FILE: &str = "host file";
+/// Variables of other launchers that name a file of hosts: Open MPI (those of two generations), MPICH, Intel
+/// MPI. Operators of Kubernetes set them.
+const LAUNCHERS: [&str; 4] = [
+    "OMPI_MCA_orte_default_hostfile",
+    "PRTE_MCA_prte_default_hostfile",
+    "HYDRA_HOST_FILE",
+    "I_MPI_HYDRA_HOST_FILE",
+];
+
 /// None: there is no allocation.
 ///
 /// # Errors
@@ -29,8 +40,14 @@ pub fn of_environment() -> Result<Option<Allocation>, HostError> {
         ("PBS", hosts.into_iter().map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
     } else if let Some(list) = variable("LSB_MCPU_HOSTS") {
         ("LSF", pairs(&list).unwrap_or_default())
+    } else if let Some(file) = file("LSB_DJOB_HOSTFILE") {
+        // A line for each slot.
+        let hosts = read_file(file.as_ref())?;
+        ("LSF", hosts.into_iter().map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
     } else if let Some(file) = file("PE_HOSTFILE") {
         ("Grid Engine", grid_engine(&file)?)
+    } else if let Some(file) = LAUNCHERS.iter().find_map(|name| file(name)) {
+        (HOST_FILE, read_file(file.as_ref())?)
     } else {
         return Ok(None);
     };

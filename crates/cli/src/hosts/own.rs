@@ -3,7 +3,9 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
-use tutti_protocol::variables;
+use tutti_os::slurm;
+
+use crate::node_list;
 
 /// What this machine is called.
 #[derive(Clone, Debug)]
@@ -12,6 +14,8 @@ pub struct Machine {
     pub name: String,
     /// What Slurm calls it, on a node of an allocation.
     slurm: Option<String>,
+    /// The nodes of the allocation: several may be of one machine, with its address.
+    allocated: Vec<String>,
     /// The text of /etc/hosts.
     known: String,
 }
@@ -21,7 +25,8 @@ impl Machine {
     pub fn this() -> Self {
         Machine {
             name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            slurm: slurm_name(),
+            slurm: slurm::variable("SLURMD_NODENAME"),
+            allocated: node_list::names(&slurm::variable).unwrap_or_default(),
             known: std::fs::read_to_string("/etc/hosts").unwrap_or_default(),
         }
     }
@@ -30,6 +35,9 @@ impl Machine {
     pub fn is(&self, host: &str) -> bool {
         if let Some(address) = address(host) {
             return is_own(address);
+        }
+        if let Some(own) = self.slurm.as_ref().filter(|_| self.allocated.iter().any(|node| node == host)) {
+            return own == host;
         }
         let names = [Some("localhost"), Some(self.name.as_str()), self.slurm.as_deref()];
         names.into_iter().flatten().any(|name| short(name).eq_ignore_ascii_case(short(host)))
@@ -45,12 +53,6 @@ impl Machine {
             words.any(|name| name.eq_ignore_ascii_case(host)).then(|| address(first))?
         })
     }
-}
-
-/// Name that a real Slurm has for this machine; none: there is none, or its commands are stand-ins.
-fn slurm_name() -> Option<String> {
-    let name = || std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
-    (!variables::is_slurm_stand_in()).then(name).flatten()
 }
 
 /// A name without its domain.
@@ -104,7 +106,8 @@ mod tests {
         let machine = Machine {
             name: "here".into(),
             slurm: Some("n07".into()),
-            known: "127.0.1.1 alias # other\n192.0.2.7 there\n".into(),
+            allocated: vec!["n07".into(), "n08".into()],
+            known: "127.0.1.1 alias n08 # other\n192.0.2.7 there\n".into(),
         };
         for host in [
             "localhost",
@@ -131,6 +134,7 @@ mod tests {
             "::",
             "224.0.0.1",
             "hereafter",
+            "n08",
             "",
             "[::1",
             "2001:db8::1",

@@ -4,13 +4,15 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use tutti_daemon::configuration::ConfigurationSource;
+use tutti_daemon::engine::Guest;
 use tutti_daemon::gang::GangSettings;
+use tutti_daemon::key::KeySource;
 use tutti_daemon::shell::{self, Delays, Folders, Settings};
 use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
@@ -18,7 +20,7 @@ use tutti_protocol::config::section::Section;
 use tutti_protocol::config::settings::{self, Given};
 use tutti_protocol::config::{Config, Origin, schema};
 use tutti_protocol::daemon_options::{LogLevel, Options, complaint, parse_policy};
-use tutti_protocol::paths;
+use tutti_protocol::{paths, variables};
 
 fn main() -> ExitCode {
     tutti_os::close_inherited_on_exec();
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
     tutti_os::give_memory_back();
     let parsed = Options::command().try_get_matches_from(std::env::args_os());
     let parsed = parsed.and_then(|matches| Ok((Options::from_arg_matches(&matches)?, matches)));
-    let (options, matches) = match parsed {
+    let (mut options, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
@@ -35,6 +37,14 @@ fn main() -> ExitCode {
             return ExitCode::from(error.exit_code() as u8);
         }
     };
+    let guest = match options.life.engine.map(|_| Guest::of_slurm(&options)).transpose() {
+        Ok(guest) => guest,
+        Err(text) => {
+            print_line(format_args!("tuttid: {text}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    guest.iter().for_each(|guest| guest.settle(&mut options));
     let (source, config, notes) = match configuration(&options, &matches) {
         Ok(found) => found,
         Err(lines) => {
@@ -44,7 +54,7 @@ fn main() -> ExitCode {
     };
     // A log that gets too long is as a full disk: jobs go on.
     tutti_os::ignore_signal(rustix::process::Signal::XFSZ.as_raw());
-    if options.on_demand {
+    if options.life.on_demand {
         // Not what the terminal and the mpiexec that has started us happen to have.
         let _ = rustix::process::setsid();
         let _ = std::env::set_current_dir("/");
@@ -55,7 +65,9 @@ fn main() -> ExitCode {
     let level = options.log_level.map_or_else(|| level_of_environment(&of_file), Ok);
     log::begin(&source.name, level.clone().unwrap_or_default());
     notes.iter().for_each(|note| tracing::warn!("{note}"));
-    let settings = level.and_then(|_| daemon_settings(options, &matches, source, &config));
+    guest.iter().filter_map(|guest| guest.note.as_ref()).for_each(|note| tracing::warn!("{note}"));
+    let key = guest.as_ref().map(|guest| guest.key.clone());
+    let settings = level.and_then(|_| daemon_settings(options, key, &matches, source, &config));
     let result = settings.and_then(|settings| {
         let is_controller = settings.controller.is_none();
         shell::run(settings, |address| {
@@ -65,6 +77,7 @@ fn main() -> ExitCode {
         })
         .map_err(|error| error.to_string())
     });
+    guest.iter().for_each(Guest::remove_files);
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
@@ -82,8 +95,9 @@ fn configuration(
     options: &Options,
     matches: &ArgMatches,
 ) -> Result<(ConfigurationSource, Config, Vec<String>), Vec<String>> {
-    // The daemon that mpiexec starts for its user reads none.
-    let origin = (!options.on_demand).then(|| Origin::choose(options.config.as_deref()));
+    // Those that mpiexec starts for its user read none.
+    let origin = (!options.life.on_demand && options.life.engine.is_none())
+        .then(|| Origin::choose(options.config.as_deref()));
     let is_given = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
     let shown = |flag: &str| {
         let mut values = matches.get_raw(flag).into_iter().flatten();
@@ -94,7 +108,7 @@ fn configuration(
     let level = std::env::var(LogLevel::VARIABLE).ok().filter(|text| !text.is_empty());
     let environment = level.map(|level| ("log_level".into(), LogLevel::VARIABLE.into(), level));
     let given = Given { flags: flags.collect(), environment: environment.into_iter().collect() };
-    let slice_ns = is_given("slice").then_some((options.slice * 1e6) as u64);
+    let slice_ns = is_given("slice").then_some((options.gangs.slice * 1e6) as u64);
     let mut source = ConfigurationSource { origin, given, slice_ns, ..ConfigurationSource::default() };
     let (config, notes) = source.read()?;
     let of_file = config.node.text("name").map(str::to_owned);
@@ -115,6 +129,7 @@ fn level_of_environment(of_file: &Section) -> Result<LogLevel, String> {
 
 fn daemon_settings(
     options: Options,
+    handed_over: Option<KeySource>,
     matches: &ArgMatches,
     source: ConfigurationSource,
     config: &Config,
@@ -133,22 +148,19 @@ fn daemon_settings(
     let join = options.join.as_deref().or_else(|| node.text("join"));
     let controller = join.map(resolve).transpose()?;
     let named = options.key.or_else(|| node.text("key").map(PathBuf::from));
-    let is_named = named.is_some();
-    let key_file = named.unwrap_or_else(|| folder.join("cluster.key"));
-    if is_named && !key_file.exists() {
-        let path = key_file.display();
-        return Err(format!("the cluster's key {path} is not there: `tutti keygen {path}` makes one"));
-    }
-    if controller.is_none() && !key_file.exists() {
-        tutti_protocol::key::make(&key_file).map_err(|error| error.to_string())?;
-    }
+    let of_variable = || std::env::var(variables::KEY).ok().filter(|_| named.is_none());
+    let handed_over = handed_over.or_else(|| of_variable().map(|text| KeySource::Text(text.into_bytes())));
+    let key = match handed_over {
+        Some(key) => key,
+        None => key_file(named, &folder, controller.is_none())?,
+    };
     let lost_ms = cluster.ms("lost_after").filter(|_| !is_given("lost_after"));
     let lost_ms = lost_ms.map_or(options.lost_after * 1000.0, |ms| ms as f64);
     if !(200.0..=3_600_000.0).contains(&lost_ms) {
         return Err(format!("--lost-after {} is not between 0.2 and 3600 seconds", options.lost_after));
     }
-    if !(5.0..=3_600_000.0).contains(&options.slice) {
-        return Err(format!("--slice {} is not between 5 and 3600000 ms", options.slice));
+    if !(5.0..=3_600_000.0).contains(&options.gangs.slice) {
+        return Err(format!("--slice {} is not between 5 and 3600000 ms", options.gangs.slice));
     }
     if !(10..=60_000).contains(&options.board_refresh) {
         return Err(format!("--board-refresh {} is not between 10 and 60000 ms", options.board_refresh));
@@ -157,14 +169,14 @@ fn daemon_settings(
     let policy = cluster.text("policy").filter(|_| !is_given("policy"));
     let gangs = GangSettings {
         slice_ns: loaded.slice_ns,
-        strict: options.strict || cluster.switch("strict").unwrap_or(false),
-        force_switch: options.force_switch || cluster.switch("force_switch").unwrap_or(false),
-        policy: policy.map_or(Ok(options.policy), parse_policy)?,
+        strict: options.gangs.strict || cluster.switch("strict").unwrap_or(false),
+        force_switch: options.gangs.force_switch || cluster.switch("force_switch").unwrap_or(false),
+        policy: policy.map_or(Ok(options.gangs.policy), parse_policy)?,
     };
     if !(0.0..=86_400.0).contains(&options.keep_for) {
         return Err(format!("--keep-for {} is not between 0 and 86400 seconds", options.keep_for));
     }
-    if options.leave_after.is_some_and(|seconds| !(0.1..=86_400.0).contains(&seconds)) {
+    if options.life.leave_after.is_some_and(|seconds| !(0.1..=86_400.0).contains(&seconds)) {
         return Err("--leave-after is not between 0.1 and 86400 seconds".into());
     }
     let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
@@ -178,7 +190,7 @@ fn daemon_settings(
     let keep_ms = node.ms("keep_for").filter(|_| !is_given("keep_for"));
     let (shown, _) = settings::rows(config, &name, &source.given);
     let socket = socket.unwrap_or_else(|| folder.join(paths::SOCKET));
-    let folders = Folders::new(folder, state, &name, options.on_demand);
+    let folders = Folders::new(folder, state, &name, options.life.on_demand);
     Ok(Settings {
         controller,
         listen,
@@ -191,7 +203,7 @@ fn daemon_settings(
         machine: machine.unwrap_or_else(boot_id),
         socket,
         folders,
-        key: key_file,
+        key,
         arity: cluster
             .count("arity")
             .filter(|_| !is_given("arity"))
@@ -199,7 +211,7 @@ fn daemon_settings(
         delays: Delays {
             lost_ms: lost_ms as u64,
             keep_ms: keep_ms.unwrap_or((options.keep_for * 1000.0) as u64),
-            leave_ms: options.leave_after.map(|seconds| (seconds * 1000.0) as u64),
+            leave_ms: options.life.leave_after.map(|seconds| (seconds * 1000.0) as u64),
         },
         gangs,
         board_refresh_ms: options.board_refresh,
@@ -208,6 +220,20 @@ fn daemon_settings(
         loaded,
         shown,
     })
+}
+
+/// The file of the cluster's key; a controller makes one if none is named.
+fn key_file(named: Option<PathBuf>, folder: &Path, is_controller: bool) -> Result<KeySource, String> {
+    let is_named = named.is_some();
+    let file = named.unwrap_or_else(|| folder.join("cluster.key"));
+    if is_named && !file.exists() {
+        let path = file.display();
+        return Err(format!("the cluster's key {path} is not there: `tutti keygen {path}` makes one"));
+    }
+    if is_controller && !file.exists() {
+        tutti_protocol::key::make(&file).map_err(|error| error.to_string())?;
+    }
+    Ok(KeySource::File(file))
 }
 
 /// Every core there may be; the kernel leaves out those that are not ours.

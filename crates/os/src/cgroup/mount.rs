@@ -101,13 +101,23 @@ pub(super) fn unescape(text: &str) -> String {
 }
 
 /// The cgroup of version 2 that this process is in.
+///
+/// # Errors
+/// When it is not seen, or is that of a step of Slurm: what is below that outlives `scancel`.
 pub(super) fn own_place() -> io::Result<PathBuf> {
+    if crate::slurm::job().is_some() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "ranks stay in the group of Slurm's step"));
+    }
     let memberships = std::fs::read_to_string("/proc/self/cgroup")?;
     place_in(&memberships).map(Path::to_owned).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// The group of this controller that this process is in; `None` where version 1 has not got it.
+/// The group of this controller that this process is in; `None` where version 1 has not got it, or it is that
+/// of a step of Slurm.
 pub(super) fn own_directory(controller: &str) -> Option<OwnedFd> {
+    if crate::slurm::job().is_some() {
+        return None;
+    }
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let (point, relative) = find_version1(&mounts, &memberships, controller)?;

@@ -1,0 +1,196 @@
+//! `tutti line TARGET`: the near end of a line, started by a command with its stream as stdin
+//! (`tutti_client::at`). It makes the line anew when it is cut, and ends with the command.
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tutti_client::at::{self, Opened, Opening};
+use tutti_os::stderr::print_line;
+
+use super::end::{End, Pause};
+use super::{Hello, MARK, VERSION, Welcome};
+use crate::rsh::{Target, cannot_start};
+
+/// A line that cannot be made anew for so long is given up: the session at the other end has gone by then.
+const GIVE_UP: Duration = Duration::from_secs(600);
+/// Between two tries, at first and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// Who reads a new line's first words waits so long, where nobody types a password.
+const WELCOME_MAX: Duration = Duration::from_secs(20);
+/// The other end closes a line that is over within this time.
+const LAST_MAX: Duration = Duration::from_secs(2);
+/// What a host's shell prints before the mark, at most.
+const NOISE_MAX: usize = 64 << 10;
+
+/// The line's program, and our end of it.
+struct Wire {
+    child: Child,
+    stream: UnixStream,
+}
+
+impl Wire {
+    /// The end of a line over which all has gone: what is on its way arrives.
+    fn finish(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        let _ = self.stream.set_nonblocking(false);
+        let _ = self.stream.set_read_timeout(Some(LAST_MAX));
+        let mut rest = [0; 4096];
+        while self.stream.read(&mut rest).is_ok_and(|read| read > 0) {}
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Has the line until it is over.
+pub fn run(target: &str) -> ExitCode {
+    // What is typed for the command is not for us, nor for ssh.
+    for signal in [Signal::INT, Signal::QUIT, Signal::TSTP, Signal::HUP, Signal::PIPE, Signal::TTOU] {
+        tutti_os::ignore_signal(signal.as_raw());
+    }
+    let Ok(local) = rustix::stdio::stdin().try_clone_to_owned() else { return ExitCode::FAILURE };
+    let mut local = UnixStream::from(local);
+    let begun = begin(target, &mut local);
+    let answer = begun.as_ref().map_or_else(|text| Opened::Refused(text.clone()), |_| Opened::Open);
+    let mut words = serde_json::to_vec(&answer).expect("answers are serialisable");
+    words.push(b'\n');
+    if local.write_all(&words).is_err() {
+        return ExitCode::FAILURE;
+    }
+    let Ok(begun) = begun else { return ExitCode::FAILURE };
+    match keep(begun, local) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            print_line(format_args!("tutti: {text}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A line that has begun.
+struct Begun {
+    target: Target,
+    wire: Wire,
+    session: String,
+    received: u64,
+}
+
+fn begin(target: &str, local: &mut UnixStream) -> Result<Begun, String> {
+    let target = Target::parse(target)?;
+    let gone = |_| "the command has gone".to_owned();
+    let opening = at::read_line(local).map_err(gone)?;
+    let opening: Opening = serde_json::from_slice(&opening).map_err(|error| error.to_string())?;
+    let hello = Hello { version: VERSION, session: None, received: 0, opening };
+    let (wire, welcome) = connect(&target, &hello, None)?;
+    match welcome {
+        Welcome::Open { session, received } => Ok(Begun { target, wire, session, received }),
+        Welcome::Refused(text) => Err(text),
+    }
+}
+
+fn keep(begun: Begun, local: UnixStream) -> Result<(), String> {
+    let Begun { target, wire, session, received } = begun;
+    let lost = |error: &dyn std::fmt::Display| format!("the line to {}: {error}", target.host);
+    let mut end = End::new(local).map_err(|error| lost(&error))?;
+    end.line.handle_line(received).map_err(|error| lost(&error))?;
+    let mut wire = Some(wire);
+    while let Some(mut now) = wire.take() {
+        now.stream.set_nonblocking(true).map_err(|error| lost(&error))?;
+        match end.pump(Some(&now.stream), None, None) {
+            Pause::Cut => drop(now),
+            _ => {
+                now.finish();
+                return Ok(());
+            }
+        }
+        let cut = Instant::now();
+        let mut between = AGAIN.0;
+        print_line(format_args!("tutti: the line to {} is cut; it is made anew", target.host));
+        while wire.is_none() {
+            if end.line.is_ended() && cut.elapsed() > AGAIN.1 {
+                return Ok(());
+            }
+            if cut.elapsed() >= GIVE_UP {
+                let seconds = GIVE_UP.as_secs();
+                return Err(lost(&format!("no way for {seconds} s; a job goes on, `tutti attach` finds it")));
+            }
+            std::thread::sleep(between);
+            between = (between * 2).min(AGAIN.1);
+            let (session, received) = (Some(session.clone()), end.line.received());
+            let hello = Hello { version: VERSION, session, received, opening: Opening::Frames };
+            match connect(&target, &hello, Some(WELCOME_MAX)) {
+                Ok((new, Welcome::Open { received, .. })) => {
+                    end.line.handle_line(received).map_err(|error| lost(&error))?;
+                    wire = Some(new);
+                }
+                Ok((_, Welcome::Refused(text))) => return Err(lost(&text)),
+                Err(_) => {}
+            }
+        }
+        print_line(format_args!("tutti: the line to {} is there again", target.host));
+    }
+    Ok(())
+}
+
+/// Makes a line and says the first words.
+fn connect(target: &Target, hello: &Hello, patience: Option<Duration>) -> Result<(Wire, Welcome), String> {
+    let socket = |error| format!("cannot make a socket for the line: {error}");
+    let (mut stream, theirs) = UnixStream::pair().map_err(socket)?;
+    let input = theirs.try_clone().map_err(socket)?;
+    let mut command = target.command(&["relay"], patience.is_some());
+    command.stdin(Stdio::from(OwnedFd::from(input))).stdout(Stdio::from(OwnedFd::from(theirs)));
+    if patience.is_some() {
+        // It says again what it said when the line was cut.
+        command.stderr(Stdio::null());
+    }
+    let child = command.spawn().map_err(|error| cannot_start(&command, &error))?;
+    // The ends of ssh are not ours.
+    drop(command);
+    stream.set_read_timeout(patience).map_err(socket)?;
+    let mut words = serde_json::to_vec(hello).expect("first words are serialisable");
+    words.push(b'\n');
+    let written = stream.write_all(&words);
+    let mut wire = Wire { child, stream };
+    let welcome = written.ok().and_then(|()| await_welcome(&mut wire.stream));
+    match welcome {
+        Some(welcome) => Ok((wire, welcome)),
+        None => {
+            let host = target.host.clone();
+            let status = wire.child.try_wait().ok().flatten();
+            let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+            Err(format!(
+                "no `tutti relay` answers on {host}{status}: is tutti installed there, and on its PATH?"
+            ))
+        }
+    }
+}
+
+fn await_welcome(stream: &mut UnixStream) -> Option<Welcome> {
+    let (mut noise, mut line, mut byte) = (0, Vec::new(), [0]);
+    while noise < NOISE_MAX + at::OPENING_BYTES_MAX {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        noise += 1;
+        if byte[0] != b'\n' {
+            line.push(byte[0]);
+            continue;
+        }
+        // A prompt without its end may stand in front.
+        let text = String::from_utf8_lossy(&line).into_owned();
+        if let Some((_, json)) = text.split_once(MARK) {
+            return serde_json::from_str(json).ok();
+        }
+        line.clear();
+    }
+    None
+}

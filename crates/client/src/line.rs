@@ -1,0 +1,272 @@
+//! A line to a host that may break and be made anew, without a byte lost or doubled. Pure: whoever has the
+//! line puts in what it reads, and writes what comes out. Both ends are alike.
+//!
+//! Bytes of each direction are numbered from 0 on; the end of a direction has the number behind its last
+//! byte. What was sent is kept until the other end has it. On a new line each end says first, outside of
+//! this module, how much it has received ([`Line::received`]), and the other one goes on from there.
+//!
+//! ```text
+//! frame: kind (1 byte) | bytes (u32, little end first) | payload
+//! DATA bytes    END nothing    ACK how much was received (u64)    PING nothing
+//! ```
+
+use std::collections::VecDeque;
+
+/// Bytes that are kept for the other end, at most; then nothing more is taken.
+pub const WINDOW: usize = 1 << 20;
+/// Bytes of a frame of data, at most.
+const PIECE: usize = 32 << 10;
+/// Kind and length.
+const HEAD: usize = 5;
+
+const DATA: u8 = 0;
+const END: u8 = 1;
+const ACK: u8 = 2;
+const PING: u8 = 3;
+
+/// Why a line is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// It carries something else.
+    #[error("something else than frames comes over the line")]
+    Foreign,
+    /// The other end says that it has received what was not sent, or has forgotten what it had.
+    #[error("the other end of the line has lost its place")]
+    Lost,
+}
+
+/// One end.
+#[derive(Debug, Default)]
+pub struct Line {
+    /// Bytes that the other end does not have yet, as far as is known.
+    kept: VecDeque<u8>,
+    /// Number of the first of them.
+    first: u64,
+    /// Of them, so many are on this line.
+    sent: usize,
+    /// No more will be added; with its number the end counts as one more byte.
+    finished: bool,
+    end_sent: bool,
+    end_received_there: bool,
+    /// What came from the other end, and its end.
+    received: u64,
+    ended: bool,
+    /// What the other end was told last.
+    told: u64,
+    /// Frames for the line.
+    out: VecDeque<u8>,
+    /// A frame that is not whole.
+    partial: Vec<u8>,
+}
+
+impl Line {
+    /// So many bytes may be added.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        if self.finished { 0 } else { WINDOW.saturating_sub(self.kept.len()) }
+    }
+
+    /// Adds bytes for the other end.
+    ///
+    /// # Panics
+    /// When there is no room for them.
+    pub fn push(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.room(), "{} bytes, and room for {}", bytes.len(), self.room());
+        self.kept.extend(bytes);
+    }
+
+    /// Says that no more bytes follow.
+    pub fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    /// How much has come from the other end, its end included: what a new line begins with.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether the other end has finished, and all that it sent was taken.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether the other end has all that was sent, and the end.
+    #[must_use]
+    pub fn is_delivered(&self) -> bool {
+        self.finished && self.kept.is_empty() && self.end_received_there
+    }
+
+    /// A new line: the other end has received so much.
+    ///
+    /// # Errors
+    /// When it cannot have.
+    pub fn handle_line(&mut self, received_there: u64) -> Result<(), LineError> {
+        self.out.clear();
+        self.partial.clear();
+        self.sent = 0;
+        self.end_sent = false;
+        self.told = self.received;
+        self.acknowledge(received_there)
+    }
+
+    fn acknowledge(&mut self, received_there: u64) -> Result<(), LineError> {
+        let end = self.first + self.kept.len() as u64;
+        let is_end = self.finished && received_there == end + 1;
+        let upto = if is_end { end } else { received_there };
+        let gone = upto.checked_sub(self.first).filter(|_| upto <= end).ok_or(LineError::Lost)?;
+        self.kept.drain(..gone as usize);
+        self.sent = self.sent.saturating_sub(gone as usize);
+        self.first = upto;
+        self.end_received_there |= is_end;
+        Ok(())
+    }
+
+    /// Takes what was read from the line; gives the bytes in it.
+    ///
+    /// # Errors
+    /// When it is not from the other end: the line is to be given up.
+    pub fn handle_bytes(&mut self, bytes: &[u8]) -> Result<Vec<u8>, LineError> {
+        self.partial.extend_from_slice(bytes);
+        let (mut at, mut data) = (0, Vec::new());
+        while let Some(head) = self.partial.get(at..at + HEAD) {
+            let length = u32::from_le_bytes(head[1..].try_into().expect("four bytes")) as usize;
+            let kind = head[0];
+            if length > PIECE || kind > PING {
+                return Err(LineError::Foreign);
+            }
+            let Some(payload) = self.partial.get(at + HEAD..at + HEAD + length) else { break };
+            match kind {
+                DATA if self.ended => return Err(LineError::Lost),
+                DATA => {
+                    data.extend_from_slice(payload);
+                    self.received += length as u64;
+                }
+                END => {
+                    self.received += u64::from(!self.ended);
+                    self.ended = true;
+                }
+                ACK => {
+                    let number = payload.try_into().map_err(|_| LineError::Foreign)?;
+                    self.acknowledge(u64::from_le_bytes(number))?;
+                }
+                _ => {}
+            }
+            at += HEAD + length;
+        }
+        self.partial.drain(..at);
+        Ok(data)
+    }
+
+    /// Sends a sign of life.
+    pub fn ping(&mut self) {
+        put(&mut self.out, PING, &[]);
+    }
+
+    /// Bytes for the line, as far as there are any.
+    pub fn poll_bytes(&mut self) -> &[u8] {
+        if self.out.is_empty() {
+            if self.told != self.received {
+                self.told = self.received;
+                put(&mut self.out, ACK, &self.received.to_le_bytes());
+            }
+            let piece: Vec<u8> = self.kept.range(self.sent..).take(PIECE).copied().collect();
+            if !piece.is_empty() {
+                self.sent += piece.len();
+                put(&mut self.out, DATA, &piece);
+            }
+            if self.finished && self.sent == self.kept.len() && !self.end_sent {
+                self.end_sent = true;
+                put(&mut self.out, END, &[]);
+            }
+        }
+        self.out.make_contiguous()
+    }
+
+    /// So many of the bytes for the line were written.
+    pub fn handle_written(&mut self, bytes: usize) {
+        self.out.drain(..bytes);
+    }
+}
+
+fn put(out: &mut VecDeque<u8>, kind: u8, payload: &[u8]) {
+    out.push_back(kind);
+    out.extend((payload.len() as u32).to_le_bytes());
+    out.extend(payload);
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_testkit::{Random, mix, seed};
+
+    use super::*;
+
+    /// Moves bytes of one end to the other: a part of them, whose length is drawn.
+    fn carry(random: &mut Random, from: &mut Line, to: &mut Line, taken: &mut Vec<u8>) {
+        let bytes = from.poll_bytes();
+        let count = random.below(bytes.len() as u64 + 1) as usize;
+        let piece = bytes[..count].to_vec();
+        from.handle_written(count);
+        taken.extend(to.handle_bytes(&piece).expect("both ends are ours"));
+    }
+
+    #[test]
+    fn line_that_is_cut_loses_and_doubles_nothing() {
+        let base = seed();
+        for number in 0..40 {
+            let random = &mut Random::new(mix(base.wrapping_add(number)));
+            let mut ends = [Line::default(), Line::default()];
+            let (mut given, mut taken) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+            for _ in 0..random.below(400) {
+                let side = random.below(2) as usize;
+                match random.below(10) {
+                    // Cut: what was written and not read is gone.
+                    0 => {
+                        let received = [ends[0].received(), ends[1].received()];
+                        ends[0].handle_line(received[1]).unwrap();
+                        ends[1].handle_line(received[0]).unwrap();
+                    }
+                    1 => ends[side].ping(),
+                    2..=4 => {
+                        let count = (random.below(50_000) as usize).min(ends[side].room());
+                        let bytes: Vec<u8> = (0..count).map(|_| random.below(256) as u8).collect();
+                        ends[side].push(&bytes);
+                        given[side].extend(bytes);
+                    }
+                    _ => {
+                        let [one, two] = &mut ends;
+                        let (from, to) = if side == 0 { (one, two) } else { (two, one) };
+                        carry(random, from, to, &mut taken[side]);
+                    }
+                }
+            }
+            ends.iter_mut().for_each(Line::finish);
+            while !ends.iter().all(|end| end.is_delivered() && end.is_ended()) {
+                let [one, two] = &mut ends;
+                carry(random, one, two, &mut taken[0]);
+                carry(random, two, one, &mut taken[1]);
+            }
+            assert!(given == taken, "seed {base}, run {number}");
+        }
+    }
+
+    #[test]
+    fn line_keeps_no_more_than_its_window() {
+        let mut line = Line::default();
+        line.push(&vec![7; WINDOW]);
+        assert_eq!(line.room(), 0);
+        line.handle_line(1000).unwrap();
+        assert_eq!(line.room(), 1000);
+    }
+
+    #[test]
+    fn line_refuses_what_no_other_end_says() {
+        assert_eq!(Line::default().handle_bytes(b"Welcome to this host\n"), Err(LineError::Foreign));
+        assert_eq!(Line::default().handle_line(1), Err(LineError::Lost));
+        let mut line = Line::default();
+        line.push(b"abc");
+        line.handle_line(2).unwrap();
+        assert_eq!(line.handle_line(1), Err(LineError::Lost), "those bytes are not kept any more");
+    }
+}

@@ -1,0 +1,191 @@
+//! Commands from a host that is no node. The program in place of ssh runs the command here, with another
+//! environment, and leaves its pid for whoever cuts the line.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tutti_tests::{Scratch, dist};
+
+use crate::Cluster;
+use crate::harness::{LIMIT, RANK, Running, await_that, run, state_of};
+
+const HOST: &str = "ssh://eva@far";
+
+/// A host that is far from a cluster.
+struct Far {
+    scratch: Scratch,
+}
+
+impl Far {
+    fn of(cluster: &Cluster, name: &str) -> Self {
+        let far = Far { scratch: Scratch::new(name) };
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = eva@far ] || exit 255\nshift\necho $$ >>{}\n\
+             echo 'Welcome to this host'\nexport TUTTI_DIR={} PATH={}:$PATH\nunset TUTTI_AT TUTTI_RSH\nexec sh -c \"exec $*\"\n",
+            far.pids().display(),
+            cluster.socket(0).parent().expect("a folder").display(),
+            dist().join("bin").display(),
+        );
+        std::fs::write(far.program(), script).expect("a file");
+        std::fs::set_permissions(far.program(), PermissionsExt::from_mode(0o755)).expect("its mode");
+        far
+    }
+
+    fn program(&self) -> PathBuf {
+        self.scratch.path().join("rsh")
+    }
+
+    fn pids(&self) -> PathBuf {
+        self.scratch.path().join("pids")
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = tutti_tests::program("tutti");
+        command.args(["--at", HOST]).args(words);
+        command.env("TUTTI_RSH", self.program()).env("TUTTI_DIR", self.scratch.path().join("nothing"));
+        command
+    }
+
+    /// Lines that were begun.
+    fn lines(&self) -> Vec<Pid> {
+        let text = std::fs::read_to_string(self.pids()).unwrap_or_default();
+        text.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+    }
+
+    /// Cuts the line that was begun last.
+    fn cut(&self) {
+        let line = *self.lines().last().expect("a line was begun");
+        kill_process(line, Signal::KILL).expect("the line is there");
+    }
+}
+
+// Paper: S1
+#[test]
+fn far_host_submits_watches_and_ends_jobs() {
+    let cluster = Cluster::up("cluster-far", 2, &[]);
+    let far = Far::of(&cluster, "cluster-far-host");
+    let ran = tutti_tests::run(&mut far.command(&["run", "-N", "2", "-n", "2", RANK, "say=here"]), LIMIT);
+    assert_eq!((ran.stdout.as_str(), ran.code()), ("here\nhere\n", 0), "{}", ran.stderr);
+    let ran = tutti_tests::run(&mut far.command(&["run", "-n", "1", RANK, "exit=7"]), LIMIT);
+    assert_eq!(ran.code(), 7, "{}", ran.stderr);
+    let ran = run(&mut far.command(&["submit", "-n", "1", "sleep", "600"]));
+    assert_eq!(ran.stdout, "job 3\n", "{}", ran.stderr);
+    await_that("the job runs", || run(&mut far.command(&["ps"])).stdout.contains("running"));
+    run(&mut far.command(&["kill", "3"])).expect_success();
+    await_that("it has ended", || !run(&mut far.command(&["ps"])).stdout.contains("sleep"));
+    let ran = run(&mut far.command(&["run", "-n", "1", "./no-such-program"]));
+    assert_eq!(ran.code(), 1);
+    assert!(ran.stderr.starts_with("tutti run: ") && ran.stderr.lines().count() == 1, "{}", ran.stderr);
+}
+
+#[test]
+fn far_line_that_is_cut_loses_and_doubles_no_output() {
+    let cluster = Cluster::up("cluster-far-cut", 1, &[]);
+    let far = Far::of(&cluster, "cluster-far-cut-host");
+    let go = |cut: usize| far.scratch.path().join(format!("go{cut}"));
+    let piece = |cut: usize| {
+        format!(
+            "seq {} {}; until [ -e {} ]; do sleep 0.02; done",
+            cut * 50_000 + 1,
+            (cut + 1) * 50_000,
+            go(cut).display()
+        )
+    };
+    let script = format!("{}; {}; {}", piece(0), piece(1), piece(2));
+    let mut front = Running::start_command(&mut far.command(&["run", "-n", "1", "sh", "-c", &script]));
+    for cut in 0..3 {
+        // In the middle of a piece of output.
+        front.await_line(&(cut * 50_000 + 1).to_string());
+        far.cut();
+        await_that("the line is made anew", || far.lines().len() > cut + 1);
+        std::fs::write(go(cut), "").expect("a file");
+    }
+    let (status, errors, lines) = front.end_with_output();
+    assert_eq!(status, 0, "{errors}");
+    assert!(errors.contains("is cut") && errors.contains("is there again"), "{errors}");
+    let expected: Vec<String> = (1..=150_000).map(|number| number.to_string()).collect();
+    let differs = lines.iter().zip(&expected).position(|(found, expected)| found != expected);
+    assert!(lines == expected, "{} lines, the first that differs: {differs:?}", lines.len());
+}
+
+#[test]
+fn far_front_end_passes_signals_and_outlived_jobs_are_attached() {
+    let cluster = Cluster::up("cluster-far-signals", 1, &[]);
+    let far = Far::of(&cluster, "cluster-far-signals-host");
+    let go = far.scratch.path().join("go");
+    let await_go = format!("await={}", go.display());
+    let mut front =
+        Running::start_command(&mut far.command(&["run", "-n", "1", RANK, "say=on", &await_go, "say=over"]));
+    front.await_line("on");
+    front.signal(Signal::TSTP);
+    await_that("the job and its front end stand still", || {
+        cluster.job(1).contains("\"suspended\"") && state_of(front.pid()) == Some('T')
+    });
+    front.signal(Signal::CONT);
+    await_that("the job goes on", || cluster.job(1).contains("\"running\""));
+    front.signal(Signal::INT);
+    assert_eq!(front.end().0, 130);
+    let mut submit = far.command(&["submit", "-n", "1", RANK, "say=on", &await_go, "say=over"]);
+    run(&mut submit).expect_success();
+    let mut front = Running::start_command(&mut far.command(&["attach", "2"]));
+    front.await_line("on");
+    std::fs::write(&go, "").expect("a file");
+    front.await_line("over");
+    assert_eq!(front.end().0, 0);
+}
+
+/// Hosts that a program in place of ssh reaches: each is a folder here. The first try finds none of them.
+fn hosts(scratch: &Scratch) -> (PathBuf, PathBuf) {
+    let (program, file) = (scratch.path().join("rsh"), scratch.path().join("hosts"));
+    let script = format!(
+        "#!/bin/sh\nhost=$1\nshift\ncd {}\n[ -e reached ] || {{ touch reached; exit 255; }}\n\
+         export TUTTI_DIR=$PWD/$host SSH_CONNECTION='127.0.0.1 1 127.0.0.1 22'\n\
+         unset TUTTI_AT TUTTI_RSH HYDRA_HOST_FILE\nexec sh -c \"exec $*\"\n",
+        scratch.path().display()
+    );
+    std::fs::write(&program, script).expect("a file");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("its mode");
+    std::fs::write(&file, "far1:2\nfar2 slots=1\n").expect("a file");
+    (program, file)
+}
+
+#[test]
+fn hosts_that_ssh_reaches_become_a_cluster() {
+    let scratch = Scratch::new("cluster-far-up");
+    let (program, _) = hosts(&scratch);
+    let tutti = |words: &[&str]| {
+        let mut command = tutti_tests::program("tutti");
+        command.args(words).env("TUTTI_RSH", &program).env("TUTTI_DIR", scratch.path().join("none"));
+        tutti_tests::run(&mut command, LIMIT)
+    };
+    let ran = tutti(&["up", "--hosts", "far1,far2", "--slots", "1", "--json"]);
+    let answer = ran.stdout.clone();
+    assert!(
+        answer.contains("\"nodes\":2") && ran.stderr.contains("far1 cannot be reached yet"),
+        "{answer}{}",
+        ran.stderr
+    );
+    let target = answer.split('"').find(|word| word.starts_with("ssh://")).expect("it says where").to_owned();
+    let ran = tutti(&["--at", &target, "run", "-N", "2", RANK, "say=here"]);
+    assert_eq!(ran.stdout, "here\nhere\n", "{}", ran.stderr);
+    let again = tutti(&["up", "--hosts", "far1"]);
+    assert!(again.stderr.contains("far1: a daemon is running at") && again.code() == 1, "{}", again.stderr);
+    tutti(&["--at", &target, "down"]).expect_success();
+}
+
+#[test]
+fn hosts_of_a_launchers_variable_run_the_job_and_are_left() {
+    let scratch = Scratch::new("cluster-far-file");
+    let (program, file) = hosts(&scratch);
+    let mut mpiexec = tutti_tests::program("mpiexec");
+    mpiexec.args([RANK, "say=here"]).env("HYDRA_HOST_FILE", file);
+    mpiexec.env("TUTTI_RSH", program).env("TUTTI_DIR", scratch.path().join("none"));
+    let ran = tutti_tests::run(&mut mpiexec, LIMIT);
+    assert_eq!((ran.stdout.as_str(), ran.code()), ("here\nhere\nhere\n", 0), "{}", ran.stderr);
+    for host in ["far1", "far2"] {
+        let socket = scratch.path().join(host).join("tuttid.sock");
+        await_that("the daemons have ended", || !socket.exists());
+    }
+}
