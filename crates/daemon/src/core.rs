@@ -323,7 +323,7 @@ impl Core {
                 self.regions.handle_wanted(local, out, client, (uid, groups), wanted);
             }
             Event::RegionReached(from, id, result) => self.regions.handle_reached(out, from, id, result),
-            Event::Services(client, uid) => self.services.handle_wanted(local, out, client, uid),
+            Event::Services(client, uid) => out.extend(self.services.handle_wanted(local, client, uid)),
             Event::ServicesListed(to, id, services) => {
                 out.route(to, Routed::ServicesGiven { id, services });
             }
@@ -348,7 +348,7 @@ impl Core {
         self.parts.tick(&self.local, &mut self.out);
         self.kept.tick(&self.local, &mut self.out);
         self.regions.tick(&self.local, &mut self.out);
-        self.services.tick(&self.local, &mut self.out);
+        self.out.extend(self.services.tick(&self.local));
         self.settle();
         self.tick_controller();
         if self.leaving_ms.is_some_and(|leaving_ms| self.local.now_ms >= leaving_ms) {
@@ -511,7 +511,7 @@ impl Core {
             }
             Routed::ServicesWanted { id } => out.act(Action::ListServices(from, id)),
             Routed::ServicesGiven { id, services } => {
-                self.services.handle_given(local, out, from, id, &services);
+                out.extend(self.services.handle_given(local, from, id, &services));
             }
             Routed::RegionWanted { id, client } => self.regions.handle_asked(out, from, id, client),
             Routed::RegionGiven { id, result } => {

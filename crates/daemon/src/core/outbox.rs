@@ -59,6 +59,10 @@ impl Outbox {
         self.effects.push(effect);
     }
 
+    pub(super) fn extend(&mut self, effects: impl IntoIterator<Item = Effect>) {
+        self.effects.extend(effects);
+    }
+
     pub(super) fn act(&mut self, action: Action) {
         self.push(Effect::Act(action));
     }

@@ -15,7 +15,7 @@ use tutti_shm::published::{Status, far::Given, is_name};
 
 use super::action::Action;
 use super::local::LocalNode;
-use super::outbox::Outbox;
+use super::outbox::Effect;
 use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::Routed;
@@ -52,7 +52,7 @@ impl Services {
     }
 
     /// A program of a user wants the list.
-    pub(super) fn handle_wanted(&mut self, local: &LocalNode, out: &mut Outbox, client: ClientId, uid: u32) {
+    pub(super) fn handle_wanted(&mut self, local: &LocalNode, client: ClientId, uid: u32) -> Vec<Effect> {
         let of_user = self.asked.values().filter(|asked| asked.uid == uid).count();
         let status = match &local.members {
             None => Status::Node,
@@ -61,12 +61,12 @@ impl Services {
                 let nodes: BTreeSet<NodeId> = members.alive().map(|(node, _)| node).collect();
                 let (begun_ms, asked_ms) = (local.now_ms, local.now_ms);
                 let asked = Asked { uid, nodes, text: String::new(), begun_ms, asked_ms };
-                asked.ask(out, client);
+                let questions = asked.questions(client).collect();
                 self.asked.insert(client, asked);
-                return;
+                return questions;
             }
         };
-        out.act(Action::GiveRegion(client, Given::Refused(status)));
+        vec![Effect::Act(Action::GiveRegion(client, Given::Refused(status)))]
     }
 
     pub(super) fn handle_client_gone(&mut self, client: ClientId) {
@@ -77,51 +77,48 @@ impl Services {
     pub(super) fn handle_given(
         &mut self,
         local: &LocalNode,
-        out: &mut Outbox,
         from: NodeId,
         id: u64,
         services: &[(u32, String)],
-    ) {
+    ) -> Option<Effect> {
         let client = ClientId(id);
-        let Some(asked) = self.asked.get_mut(&client).filter(|asked| asked.nodes.contains(&from)) else {
-            return;
-        };
+        let asked = self.asked.get_mut(&client).filter(|asked| asked.nodes.contains(&from))?;
         asked.nodes.remove(&from);
         let node = local.members.as_ref().map_or_else(String::new, |members| members.name(from));
         let right = services.iter().filter(|(_, name)| is_name(name.as_bytes())).take(SERVICES_MAX);
         for (uid, name) in right {
             let _ = writeln!(asked.text, "{node} {uid} {name}");
         }
-        self.end_if_over(local, out, client);
+        self.end_if_over(local, client)
     }
 
-    pub(super) fn tick(&mut self, local: &LocalNode, out: &mut Outbox) {
+    pub(super) fn tick(&mut self, local: &LocalNode) -> Vec<Effect> {
         let is_alive = |node: &NodeId| local.members.as_ref().is_some_and(|it| it.is_alive(*node));
         let clients: Vec<ClientId> = self.asked.keys().copied().collect();
+        let mut effects = Vec::new();
         for client in clients {
             let Some(asked) = self.asked.get_mut(&client) else { continue };
             asked.lose(local, |node| !is_alive(node));
             if local.now_ms >= asked.asked_ms + REPEAT_MS {
                 asked.asked_ms = local.now_ms;
-                asked.ask(out, client);
+                effects.extend(asked.questions(client));
             }
-            self.end_if_over(local, out, client);
+            effects.extend(self.end_if_over(local, client));
         }
+        effects
     }
 
     /// All have answered, or the time is over.
-    fn end_if_over(&mut self, local: &LocalNode, out: &mut Outbox, client: ClientId) {
+    fn end_if_over(&mut self, local: &LocalNode, client: ClientId) -> Option<Effect> {
         let is_over = |asked: &Asked| {
             asked.nodes.is_empty() || local.now_ms >= asked.begun_ms.saturating_add(ANSWER_MS_MAX)
         };
-        if !self.asked.get(&client).is_some_and(is_over) {
-            return;
-        }
-        let Some(mut asked) = self.asked.remove(&client) else { return };
+        self.asked.get(&client).filter(|asked| is_over(asked))?;
+        let mut asked = self.asked.remove(&client)?;
         asked.lose(local, |_| true);
         // The end of the list: an empty one is an answer, too.
         asked.text.push('\n');
-        out.act(Action::GiveServices(client, asked.text));
+        Some(Effect::Act(Action::GiveServices(client, asked.text)))
     }
 }
 
@@ -134,7 +131,7 @@ impl Asked {
         }
     }
 
-    fn ask(&self, out: &mut Outbox, client: ClientId) {
-        self.nodes.iter().for_each(|node| out.route(*node, Routed::ServicesWanted { id: client.0 }));
+    fn questions(&self, client: ClientId) -> impl Iterator<Item = Effect> {
+        self.nodes.iter().map(move |node| Effect::Route(*node, Routed::ServicesWanted { id: client.0 }))
     }
 }
