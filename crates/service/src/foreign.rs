@@ -289,14 +289,14 @@ mod tests {
     use super::*;
     use tutti_shm::published::Audience;
 
+    type Row = (i32, String, Option<f64>, bool);
+
     #[test]
     fn typed_client_and_service_of_rust_understand_each_other() {
         let name = format!("typed-rust-{}", std::process::id());
         let own = tutti_shm::published::name::own_user();
         let (mut service, stop) = Service::open(&name, Audience::User(own)).expect("a service");
-        service
-            .add_typed("mirror", |(rows,): (Vec<(i32, String, Option<f64>, bool)>,)| Ok(rows))
-            .expect("one");
+        service.add_typed("mirror", |(rows,): (Vec<Row>,)| Ok(rows)).expect("one");
         service
             .add_typed(
                 "half",

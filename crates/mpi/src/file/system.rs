@@ -221,10 +221,10 @@ pub fn try_lock(file: &OpenFile, lock: Lock, begin: i64, bytes: i64) -> Result<b
         l_pid: 0,
     };
     let result = match file {
-        // SAFETY: the structure lives during the call.
         OpenFile::Here(file) => {
-            retried(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) } as isize)
-                .map(drop)
+            let (file, range) = (file.as_raw_fd(), &raw const range);
+            // SAFETY: the structure lives during the call.
+            retried(|| unsafe { libc::fcntl(file, libc::F_OFD_SETLK, range) } as isize).map(drop)
         }
         OpenFile::Origin(file) => file.set_lock(tutti_files::frames::Lock { kind, begin, bytes }),
     };
