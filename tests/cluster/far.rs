@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tutti_tests::{Scratch, dist};
 
 use crate::Cluster;
-use crate::harness::{LIMIT, RANK, Running, await_that, run, state_of};
+use crate::harness::{LIMIT, RANK, Running, await_that, state_of};
 
 const HOST: &str = "ssh://eva@far";
 
@@ -23,7 +23,7 @@ impl Far {
         let far = Far { scratch: Scratch::new(name) };
         let script = format!(
             "#!/bin/sh\n[ \"$1\" = eva@far ] || exit 255\nshift\necho $$ >>{}\n\
-             echo 'Welcome to this host'\nexport TUTTI_DIR={} PATH={}:$PATH\nunset TUTTI_AT TUTTI_RSH\nexec sh -c \"exec $*\"\n",
+             echo 'Welcome to this host'\nexport TUTTI_DIR={} PATH={}:$PATH\nunset TUTTI_AT TUTTI_RSH TUTTI_DAEMON\nexec sh -c \"exec $*\"\n",
             far.pids().display(),
             cluster.socket(0).parent().expect("a folder").display(),
             dist().join("bin").display(),
@@ -43,9 +43,14 @@ impl Far {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = tutti_tests::program("tutti");
-        command.args(["--at", HOST]).args(words);
+        command.args(["--at", HOST]).args(words).env_remove("TUTTI_DAEMON");
         command.env("TUTTI_RSH", self.program()).env("TUTTI_DIR", self.scratch.path().join("nothing"));
         command
+    }
+
+    /// Whether the list of jobs has a word.
+    fn lists(&self, word: &str) -> bool {
+        tutti_tests::run(&mut self.command(&["ps"]), LIMIT).stdout.contains(word)
     }
 
     /// Lines that were begun.
@@ -70,12 +75,12 @@ fn far_host_submits_watches_and_ends_jobs() {
     assert_eq!((ran.stdout.as_str(), ran.code()), ("here\nhere\n", 0), "{}", ran.stderr);
     let ran = tutti_tests::run(&mut far.command(&["run", "-n", "1", RANK, "exit=7"]), LIMIT);
     assert_eq!(ran.code(), 7, "{}", ran.stderr);
-    let ran = run(&mut far.command(&["submit", "-n", "1", "sleep", "600"]));
+    let ran = tutti_tests::run(&mut far.command(&["submit", "-n", "1", "sleep", "600"]), LIMIT);
     assert_eq!(ran.stdout, "job 3\n", "{}", ran.stderr);
-    await_that("the job runs", || run(&mut far.command(&["ps"])).stdout.contains("running"));
-    run(&mut far.command(&["kill", "3"])).expect_success();
-    await_that("it has ended", || !run(&mut far.command(&["ps"])).stdout.contains("sleep"));
-    let ran = run(&mut far.command(&["run", "-n", "1", "./no-such-program"]));
+    await_that("the job runs", || far.lists("running"));
+    tutti_tests::run(&mut far.command(&["kill", "3"]), LIMIT).expect_success();
+    await_that("it has ended", || !far.lists("sleep"));
+    let ran = tutti_tests::run(&mut far.command(&["run", "-n", "1", "./no-such-program"]), LIMIT);
     assert_eq!(ran.code(), 1);
     assert!(ran.stderr.starts_with("tutti run: ") && ran.stderr.lines().count() == 1, "{}", ran.stderr);
 }
@@ -128,7 +133,7 @@ fn far_front_end_passes_signals_and_outlived_jobs_are_attached() {
     front.signal(Signal::INT);
     assert_eq!(front.end().0, 130);
     let mut submit = far.command(&["submit", "-n", "1", RANK, "say=on", &await_go, "say=over"]);
-    run(&mut submit).expect_success();
+    tutti_tests::run(&mut submit, LIMIT).expect_success();
     let mut front = Running::start_command(&mut far.command(&["attach", "2"]));
     front.await_line("on");
     std::fs::write(&go, "").expect("a file");
@@ -142,7 +147,7 @@ fn hosts(scratch: &Scratch) -> (PathBuf, PathBuf) {
     let script = format!(
         "#!/bin/sh\nhost=$1\nshift\ncd {}\n[ -e reached ] || {{ touch reached; exit 255; }}\n\
          export TUTTI_DIR=$PWD/$host SSH_CONNECTION='127.0.0.1 1 127.0.0.1 22'\n\
-         unset TUTTI_AT TUTTI_RSH HYDRA_HOST_FILE\nexec sh -c \"exec $*\"\n",
+         unset TUTTI_AT TUTTI_RSH TUTTI_DAEMON HYDRA_HOST_FILE\nexec sh -c \"exec $*\"\n",
         scratch.path().display()
     );
     std::fs::write(&program, script).expect("a file");
@@ -157,7 +162,11 @@ fn hosts_that_ssh_reaches_become_a_cluster() {
     let (program, _) = hosts(&scratch);
     let tutti = |words: &[&str]| {
         let mut command = tutti_tests::program("tutti");
-        command.args(words).env("TUTTI_RSH", &program).env("TUTTI_DIR", scratch.path().join("none"));
+        command
+            .args(words)
+            .env_remove("TUTTI_DAEMON")
+            .env("TUTTI_RSH", &program)
+            .env("TUTTI_DIR", scratch.path().join("none"));
         tutti_tests::run(&mut command, LIMIT)
     };
     let ran = tutti(&["up", "--hosts", "far1,far2", "--slots", "1", "--json"]);
@@ -180,7 +189,7 @@ fn hosts_of_a_launchers_variable_run_the_job_and_are_left() {
     let scratch = Scratch::new("cluster-far-file");
     let (program, file) = hosts(&scratch);
     let mut mpiexec = tutti_tests::program("mpiexec");
-    mpiexec.args([RANK, "say=here"]).env("HYDRA_HOST_FILE", file);
+    mpiexec.args([RANK, "say=here"]).env_remove("TUTTI_DAEMON").env("HYDRA_HOST_FILE", file);
     mpiexec.env("TUTTI_RSH", program).env("TUTTI_DIR", scratch.path().join("none"));
     let ran = tutti_tests::run(&mut mpiexec, LIMIT);
     assert_eq!((ran.stdout.as_str(), ran.code()), ("here\nhere\nhere\n", 0), "{}", ran.stderr);

@@ -740,6 +740,7 @@ const GROUPS: [(&str, &[Key]); 7] = [
         "Environment",
         &[
             Key::Directory,
+            Key::Files,
             Key::SearchPath,
             Key::OwnMpi,
             Key::Export,
