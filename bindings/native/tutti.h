@@ -220,9 +220,7 @@ int tutti_stamps_start(size_t room, int inner);
 int64_t tutti_stamps_stop(tutti_stamped *into, size_t room);
 int tutti_stamp(uint32_t mark);
 
-/* Files of the origin, the node where the job was started with --files: by their names in its working directory or absolute paths, in
- * the folders that --files names. Open takes the flags and the mode of open(2) and gives a number; read and write give the bytes that
- * were moved, fewer at the end of the file. They wait for the origin. A link out of the folders is not followed (EXDEV). */
+/* Failures and state of files of the origin. */
 #define TUTTI_ERR_ORIGIN (-40) /* the job was started without --files, or the server of its files is not reached */
 #define TUTTI_ERR_FILE (-41)   /* the origin says why not, in errno */
 
@@ -232,6 +230,9 @@ typedef struct tutti_origin_status {
     uint32_t modified_ns, mode; /* mode: as st_mode */
 } tutti_origin_status;
 
+/* Files of the origin, the node where the job was started with --files: by their names in its working directory or absolute paths, in
+ * the folders that --files names. Open takes the flags and the mode of open(2) and gives a number; read and write give the bytes that
+ * were moved, fewer at the end of the file. They wait for the origin. A link out of the folders is not followed (EXDEV). */
 int tutti_origin_open(const char *name, int flags, int mode);
 int64_t tutti_origin_read(int file, void *data, size_t bytes, int64_t offset);
 int64_t tutti_origin_write(int file, const void *data, size_t bytes, int64_t offset);

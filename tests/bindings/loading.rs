@@ -76,7 +76,10 @@ fn wrong_launcher_gets_one_line() {
     let first = run(&mut started("0"), LIMIT);
     assert_ne!(first.code(), 0, "{first}");
     assert_eq!(first.stderr.lines().count(), 1, "{first}");
-    assert!(first.stderr.contains("PMI_SIZE=4") && first.stderr.contains("Tutti's mpiexec"), "{first}");
+    assert!(
+        first.stderr.contains("PMI_SIZE=4") && first.stderr.contains("`mpiexec -n 4 PROGRAM`"),
+        "{first}"
+    );
     let other = run(&mut started("3"), LIMIT);
     assert!(other.code() != 0 && other.stderr.is_empty(), "only the first says the line: {other}");
     let wanted = run(started("0").env("TUTTI_SINGLETON", "1"), LIMIT).expect_success();
