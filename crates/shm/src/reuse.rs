@@ -213,7 +213,9 @@ impl Segment {
         endpoint.state.store(ABSENT, Ordering::Release);
         for mate in 0..self.present() as usize {
             let state = mapping.endpoint(layout, mate).state.load(Ordering::Acquire);
-            if mate == rank || state == FINALIZED {
+            // Those of the rank to itself hold the greetings of its mates, who do not greet again
+            // ([`crate::greetings`]).
+            if mate != rank && state == FINALIZED {
                 // SAFETY: neither has a process that uses them.
                 unsafe { mapping.zero_rings(layout, rank, mate) };
             }
@@ -245,6 +247,7 @@ fn punch(file: BorrowedFd<'_>, offset: u64, bytes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::greetings::{Greeted, Greetings};
     use crate::layout::Geometry;
 
     #[test]
@@ -257,6 +260,10 @@ mod tests {
             |rank: usize, state| mapping.endpoint(&layout, rank).state.store(state, Ordering::Release);
         (0..3).for_each(|rank| state(rank, ATTACHED));
         mapping.endpoint(&layout, 2).contexts.store(9, Ordering::Relaxed);
+        let greeted = [Some(0), Some(1)];
+        // SAFETY: the place of the greetings.
+        let greetings = unsafe { mapping.at::<Greetings>(layout.greetings_at(2)).as_ref() };
+        greeted.iter().flatten().for_each(|by| greetings.greet(*by));
         for at in [layout.envelopes_at(0, 2), layout.slots_at(2, 0), layout.pair_at(1, 2)] {
             // SAFETY: inside of the mapping.
             unsafe { mapping.at::<u64>(at).write(7) };
@@ -283,6 +290,9 @@ mod tests {
             // SAFETY: as above.
             assert_eq!(unsafe { mapping.at::<u64>(at).read() }, 0, "at {at}");
         }
+        let mut taken = Greeted::default();
+        taken.grow(3);
+        assert_eq!([0, 1].map(|_| taken.take(greetings, 3)), greeted, "mates do not greet again");
         // A late word about the former process says nothing about this one.
         mapping.forget(&layout, 0, 2, 0);
         state(2, FINALIZED);
