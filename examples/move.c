@@ -5,8 +5,8 @@
  *
  *   tutti run -N 3 -n 3 --universe 12 ./move [numbers] [moves]
  *
- * With `moves` the worker moves so often whatever the board says, node by node, and gets numbers until then. No number is lost, doubled or out of
- * order: the sum depends on the order.
+ * With `moves` the worker moves so often whatever the board says, node by node, and gets numbers until then. No number
+ * is lost, doubled or out of order: the sum depends on the order.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -36,8 +36,9 @@ static int64_t better_node(state *state) {
     if (!board || !tutti_board_node(board, board->own_node, &own))
         return -1;
     state->places |= INT64_C(1) << (board->own_node & 63);
+    /* A board that has just begun may not name the others yet. */
     if (state->wanted > 0)
-        return state->moves < state->wanted ? (int64_t)((board->own_node + 1) % board->nodes) : -1;
+        return state->moves < state->wanted && board->nodes > 1 ? (int64_t)((board->own_node + 1) % board->nodes) : -1;
     /* It pays if more than one thread waits here than would there. */
     least = own.runnable > own.cores + 1 ? own.runnable - own.cores - 1 : 0;
     for (uint64_t node = 0; node < board->nodes; node++) {
