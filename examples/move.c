@@ -1,12 +1,13 @@
 /*
- * A rank that moves by itself: a worker adds up what a client sends it, looks at the board now and then, and moves to a
- * node that is less loaded. It starts a successor there, hands over its state and the messages that wait for it, and
- * leaves. Nothing of the system decides that, and nobody else has to know: the client connects to the successor.
+ * A rank that moves by itself: a worker adds up what a client sends it, looks at the board now and then, and
+ * moves to a node that is less loaded. It starts a successor there, hands over its state and the messages that
+ * wait for it, and leaves. Nothing of the system decides that, and nobody else has to know: the client
+ * connects to the successor.
  *
  *   tutti run -N 3 -n 3 --universe 12 ./move [numbers] [moves]
  *
- * With `moves` the worker moves so often whatever the board says, node by node, and gets numbers until then. No number
- * is lost, doubled or out of order: the sum depends on the order.
+ * With `moves` the worker moves so often whatever the board says, node by node, and gets numbers until then.
+ * No number is lost, doubled or out of order: the sum depends on the order.
  */
 #include <mpi.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 //! so the pages of all others are never touched.
 //!
 //! A rank greets another before it first looks at their rings or writes to them: it sets the bit of its place
-//! on the node in the words of the other. Bits stay when a number gets another process ([`crate::reuse`]): its
-//! mates have met the number, and do not greet again. It looks at a ring more than it must.
+//! on the node in the words of the other. Bits stay when a number gets another process ([`crate::reuse`]):
+//! its mates have met the number, and do not greet again. It looks at a ring more than it must.
 //!
 //! ```text
 //! greeter:  bit -> message -> fence -> sleeping? ring        sleeper: sleeping -> fence -> bits -> rings of those -> sleep
