@@ -45,6 +45,8 @@ impl Far {
         let mut command = tutti_tests::program("tutti");
         command.args(["--at", HOST]).args(words).env_remove("TUTTI_DAEMON");
         command.env("TUTTI_RSH", self.program()).env("TUTTI_DIR", self.scratch.path().join("nothing"));
+        // Files of jobs are written there.
+        command.current_dir(self.scratch.path());
         command
     }
 
