@@ -50,7 +50,7 @@ fn table() -> BTreeMap<String, (String, BTreeSet<String>)> {
     rows.map(row).collect()
 }
 
-/// What a crate uses and cannot reach by another one that it uses.
+/// Crates that one uses and cannot reach by another one that it uses.
 fn near(uses: &Uses, name: &str) -> BTreeSet<String> {
     let direct = &uses[name];
     let reached = |by: &String| {

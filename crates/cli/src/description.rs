@@ -22,7 +22,7 @@ use crate::program;
 /// One line for the user, and the exit status.
 pub type Refusal = (String, u8);
 
-/// What a command line sees of the place where it was typed.
+/// Place where a command line was typed, as it sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Size of the terminal that is stdout, if it is one: rows, columns.

@@ -17,7 +17,7 @@ const PREFIX: &str = "tutti-dsm.";
 /// Bytes of a page of shared memory.
 const PAGE_BYTES: u64 = 4096;
 
-/// What `tutti dsm-report` takes.
+/// Arguments of `tutti dsm-report`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// Where the ranks have left their reports (TUTTI_DSM_REPORT)

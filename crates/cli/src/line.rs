@@ -15,7 +15,7 @@ mod session;
 pub use near::run as run_near;
 pub use relay::run as run_relay;
 
-/// What the answer of a relay begins with.
+/// Beginning of a relay's answer.
 const MARK: &str = "tutti-relay ";
 /// The version of what is said here.
 const VERSION: u32 = 1;
@@ -28,7 +28,7 @@ struct Hello {
     session: Option<String>,
     /// Bytes that have come from it.
     received: u64,
-    /// What it is for, of a new one.
+    /// Purpose of a new one.
     opening: Opening,
 }
 
@@ -42,6 +42,6 @@ enum Welcome {
         /// Bytes that it has received.
         received: u64,
     },
-    /// There will be none; one line.
+    /// Refusal, in one line.
     Refused(String),
 }

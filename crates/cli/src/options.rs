@@ -65,7 +65,7 @@ pub struct Options {
     pub terms: Terms,
     /// Its name, its time and what it waits for.
     pub batch: Batch,
-    /// What the command does beside starting the job.
+    /// Further tasks of the command beside the start of the job.
     pub beside: Beside,
     /// Where its output goes.
     pub output: OutputOptions,
@@ -92,10 +92,10 @@ pub struct VirtualNodes {
     pub mtus: Vec<u32>,
 }
 
-/// What the command does beside starting the job.
+/// Further tasks of the command beside the start of the job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Beside {
-    /// It answers in JSON.
+    /// Answers in JSON.
     pub json: bool,
     /// It serves these folders to the job's nodes; an empty name: the working directory.
     pub files: Vec<OsString>,

@@ -41,7 +41,7 @@ pub struct OriginServer {
     control: UnixStream,
 }
 
-/// What a server is told.
+/// Orders for a server.
 #[derive(Serialize, Deserialize)]
 struct Task {
     client_key: [u8; 16],

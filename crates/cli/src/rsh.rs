@@ -86,7 +86,7 @@ impl Host {
         })
     }
 
-    /// Its name, without a user.
+    /// Name of the host, without a user.
     pub fn name(&self) -> &str {
         self.0.host.rsplit('@').next().unwrap_or(&self.0.host)
     }

@@ -38,7 +38,7 @@ pub fn target() -> Option<String> {
     GIVEN.get().cloned().or_else(of_environment).filter(|target| !target.is_empty())
 }
 
-/// What a stream is for.
+/// Purpose of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Opening {
     /// Frames for the daemon.
@@ -63,7 +63,7 @@ pub enum Launcher {
 pub struct Start {
     /// Whose it is.
     pub launcher: Launcher,
-    /// Its arguments.
+    /// Arguments of the command.
     pub arguments: Vec<Text>,
     /// Hosts with their ranks, `NAME:N`, for programs that name none.
     pub hosts: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Start {
 pub enum Opened {
     /// Frames go both ways.
     Open,
-    /// There is none; one line.
+    /// Refusal, in one line.
     Refused(String),
 }
 

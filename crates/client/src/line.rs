@@ -27,7 +27,7 @@ const PING: u8 = 3;
 /// Why a line is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// It carries something else.
+    /// The bytes are no line of this protocol.
     #[error("something else than frames comes over the line")]
     Foreign,
     /// The other end says that it has received what was not sent, or has forgotten what it had.
@@ -48,10 +48,10 @@ pub struct Line {
     finished: bool,
     end_sent: bool,
     end_received_there: bool,
-    /// What came from the other end, and its end.
+    /// Bytes that came from the other end, and its end.
     received: u64,
     ended: bool,
-    /// What the other end was told last.
+    /// Count that the other end was told last.
     told: u64,
     /// Frames for the line.
     out: VecDeque<u8>,
@@ -60,7 +60,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// So many bytes may be added.
+    /// Bytes that may be added.
     #[must_use]
     pub fn room(&self) -> usize {
         if self.finished { 0 } else { WINDOW.saturating_sub(self.kept.len()) }
@@ -184,7 +184,7 @@ impl Line {
         self.out.make_contiguous()
     }
 
-    /// So many of the bytes for the line were written.
+    /// Notes how many of the bytes for the line were written.
     pub fn handle_written(&mut self, bytes: usize) {
         self.out.drain(..bytes);
     }

@@ -13,7 +13,7 @@ use tutti_protocol::{paths, variables};
 
 use crate::key::KeySource;
 
-/// What the batch system says of this node.
+/// Facts of the batch system about this node.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// The cluster's key.

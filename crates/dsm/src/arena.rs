@@ -63,7 +63,7 @@ pub struct Arena {
     twins_used: usize,
     twins_in_use: usize,
     permissions: Box<dyn Permissions>,
-    /// What instructions of the program have cost.
+    /// Costs of instructions of the program.
     pub(crate) sites: Sites,
 }
 

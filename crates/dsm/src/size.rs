@@ -36,7 +36,7 @@ pub fn combines() -> bool {
 /// Variable that has stores checked.
 pub const CHECK_VARIABLE: &str = "TUTTI_DSM_CHECK";
 
-/// What the environment says besides the size.
+/// Settings of the environment besides the size.
 #[derive(Clone, Copy, Debug)]
 pub struct Wishes {
     /// Copies of pages that a rank may have; none: as many as it uses.

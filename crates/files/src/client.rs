@@ -44,7 +44,7 @@ fn strange(_: crate::frames::NoFrame) -> CallError {
 pub struct Connection {
     stream: TcpStream,
     welcome: Welcome,
-    /// Nothing comes over it any more.
+    /// Whether nothing comes over it any more.
     is_gone: bool,
 }
 
@@ -73,7 +73,7 @@ impl Connection {
         Ok(Connection { stream, welcome, is_gone: false })
     }
 
-    /// What the server has said of itself.
+    /// Facts that the server has told of itself.
     pub fn welcome(&self) -> &Welcome {
         &self.welcome
     }
@@ -178,7 +178,7 @@ impl Connection {
         self.call(&Request::SetLock { handle, lock }).map(drop)
     }
 
-    /// Who is in the way of a lock.
+    /// Holder that is in the way of a lock.
     ///
     /// # Errors
     /// As [`Self::call`].

@@ -52,16 +52,16 @@ pub struct Change {
     pub modified: Option<(i64, u32)>,
 }
 
-/// What a request is about.
+/// Subject of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// What lies at a place, itself if it is a link.
+    /// Object at a place, itself if it is a link.
     Place(Place),
     /// An open file.
     Handle(u64),
 }
 
-/// What a client asks.
+/// Requests of a client.
 #[allow(missing_docs, reason = "fields are what their names say")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -150,9 +150,9 @@ impl Attributes {
 /// An exported folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Its absolute path.
+    /// Absolute path of the folder.
     pub path: Vec<u8>,
-    /// Nothing in it may be changed.
+    /// Whether nothing in it may be changed.
     pub is_read_only: bool,
     /// Device and number of the folder on the origin.
     pub identity: (u64, u64),
@@ -169,7 +169,7 @@ pub struct Entry {
     pub name: Vec<u8>,
 }
 
-/// What the server says to a Hello.
+/// Answer of the server to a Hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// The server's secret.
@@ -193,7 +193,7 @@ pub struct Room {
     pub bytes: [u32; 3],
 }
 
-/// What does not parse.
+/// Error of a frame that does not parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no frame of this protocol")]
 pub struct NoFrame;

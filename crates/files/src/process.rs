@@ -7,7 +7,7 @@ use crate::client::{CallError, Connection};
 use crate::frames::{Attributes, Change, DATA_MAX, Lock, Reader, Request, Target};
 use crate::origin::Origin;
 
-/// What a name in a call of MPI begins with.
+/// Prefix of a name in a call of MPI.
 pub const PREFIX: &[u8] = b"origin:";
 
 struct Client {

@@ -27,7 +27,7 @@ use files::Session;
 pub(crate) use files::opened_of;
 use folders::Folders;
 
-/// Who comes shows the key within this time.
+/// Time for a client to show the key.
 const KEY_MAX: Duration = Duration::from_secs(5);
 /// Connections that have shown none.
 const VISITORS_MAX: usize = 64;
@@ -41,13 +41,13 @@ const HELLO_MAX: usize = 64;
 /// A folder that is to be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// Its absolute path.
+    /// Absolute path of the folder.
     pub path: PathBuf,
-    /// Nothing in it may be changed.
+    /// Whether nothing in it may be changed.
     pub is_read_only: bool,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub struct Server {
     client_key: Secret,
@@ -108,7 +108,7 @@ impl Server {
         }
     }
 
-    /// Who shows the key gets a session.
+    /// Gives a session to a client that shows the key.
     fn welcome(&self, stream: &TcpStream) -> io::Result<Arc<Session>> {
         stream.set_read_timeout(Some(KEY_MAX))?;
         let wrong = || io::Error::from(io::ErrorKind::PermissionDenied);

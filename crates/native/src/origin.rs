@@ -13,10 +13,10 @@ const FILES_MAX: usize = 1024;
 
 static FILES: Mutex<Vec<Option<std::sync::Arc<File>>>> = Mutex::new(Vec::new());
 
-/// What a caller gets, and what `errno` is to be.
+/// Result for a caller, and the value of `errno`.
 pub type Failed = (c_int, c_int);
 
-/// What `tutti_origin_stat` gives.
+/// Result of `tutti_origin_stat`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Status {

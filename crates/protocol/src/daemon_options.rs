@@ -135,7 +135,7 @@ pub struct Places {
     pub socket: Option<PathBuf>,
 }
 
-/// What has started a daemon that lives as long as that.
+/// Starter of a daemon that lives as long as that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Engine {
     /// A step of a Slurm allocation.

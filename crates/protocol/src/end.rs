@@ -16,9 +16,9 @@ pub enum EndKind {
     Failed,
     /// A user has ended it.
     Cancelled,
-    /// It has reached its time limit.
+    /// The job has reached its time limit.
     TimeLimit,
-    /// It has used up its memory, or that of its user.
+    /// The job has used up its memory, or that of its user.
     Memory,
     /// A node or a daemon that it needs was lost.
     NodeLost,
@@ -26,9 +26,9 @@ pub enum EndKind {
     Requeued,
     /// A job behind which it was to start has not ended as it had to.
     Dependency,
-    /// Its ranks waited for each other for ever.
+    /// The ranks waited for each other for ever.
     Deadlock,
-    /// It could not be started.
+    /// The job could not be started.
     NotStarted,
 }
 
@@ -54,7 +54,7 @@ impl EndKind {
 /// End of a job that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnd {
-    /// Its kind.
+    /// Kind of the end.
     pub kind: EndKind,
     /// Exit code of the program; 0 where a signal has killed it, or Tutti has ended the job.
     pub code: u8,

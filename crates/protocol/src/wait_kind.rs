@@ -14,11 +14,11 @@ pub enum WaitKind {
     Held,
     /// Other jobs are to end first.
     Dependency,
-    /// Its time to begin has not come.
+    /// The time to begin has not come.
     Begin,
     /// As many tasks of its array have nodes as may at once.
     ArrayLimit,
-    /// Its user or group has as much as it may.
+    /// The user or group has as much as it may.
     UserLimit,
     /// The nodes have no room for it.
     Resources,

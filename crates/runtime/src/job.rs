@@ -353,7 +353,7 @@ impl Job {
         }
     }
 
-    /// Who has begun to exchange messages with a rank of this node.
+    /// Ranks that have begun to exchange messages with a rank of this node.
     #[inline(always)]
     pub fn greetings(&self, rank: usize) -> &Greetings {
         // SAFETY: as for endpoint; the rings of a rank to itself are not used.

@@ -43,7 +43,7 @@ enum Link {
     Far(Stream, i64),
 }
 
-/// What sending a packet has come to.
+/// Outcome of sending a packet.
 enum Sent {
     Yes,
     /// Nothing has left: there was no room.

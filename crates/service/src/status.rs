@@ -33,7 +33,7 @@ pub const DEADLINE: c_int = -24;
 /// The service has ended while the call was under way; the function may have run.
 pub const LOST: c_int = -25;
 
-/// What a status says, in words.
+/// Words of a status.
 pub fn text(status: c_int) -> &'static str {
     match status {
         INVALID => "letters, digits and . _ - are expected, at most 64, or USER/NAME, or NAME@NODE",

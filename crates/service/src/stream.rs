@@ -8,7 +8,7 @@ use rustix::net::{self, RecvFlags, SendFlags};
 use super::frame::PACKET_BYTES_MAX;
 
 const LENGTH_BYTES: usize = 4;
-/// What is taken from the kernel at once.
+/// Bytes taken from the kernel at once.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Whether something came.
@@ -54,7 +54,7 @@ impl Stream {
         self.socket.as_fd()
     }
 
-    /// Something that was sent has not left.
+    /// Whether a part of the packets sent has not left.
     pub(super) fn is_jammed(&self) -> bool {
         !self.leaving.is_empty()
     }
@@ -117,7 +117,7 @@ impl Stream {
         matches!(received, Ok(1..) | Err(Errno::AGAIN))
     }
 
-    /// What has come and was not taken.
+    /// Bytes that have come and were not taken.
     pub(super) fn came(&mut self) -> &mut Vec<u8> {
         &mut self.came
     }

@@ -51,13 +51,13 @@ pub struct Array {
 }
 
 impl Array {
-    /// Its tasks, as the daemon takes them.
+    /// Tasks of the array, as the daemon takes them.
     #[must_use]
     pub fn tasks(&self) -> tutti_protocol::array::Array {
         tutti_protocol::array::Array { tasks: self.tasks.clone(), at_once: self.at_once.unwrap_or(0) }
     }
 
-    /// Its shape.
+    /// Shape of the array.
     #[must_use]
     pub fn shape(&self) -> Shape {
         let (min, max) = (self.tasks.first(), self.tasks.last());

@@ -28,7 +28,7 @@ use tutti_files::fuse::Mounted;
 use tutti_files::origin::Origin;
 use tutti_os::stat::SERVER_NAME;
 
-/// What a folder in memory may show of the one that it covers.
+/// Entries of a covered folder that a folder in memory may show.
 const SHOWN_MAX: usize = 4096;
 /// Bytes of lines of a client.
 const NOTICE_MAX: usize = 4096;
@@ -44,10 +44,10 @@ pub struct MountedOrigin {
     made: Vec<PathBuf>,
 }
 
-/// What became of it.
+/// Outcome of [`enter`].
 #[derive(Debug, Default)]
 pub struct Entered {
-    /// What is mounted; none: nothing.
+    /// Folders that are mounted, if any.
     pub mounted: Option<MountedOrigin>,
     /// Lines for the user.
     pub warnings: Vec<String>,

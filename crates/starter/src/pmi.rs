@@ -326,7 +326,7 @@ impl Pmi {
         self.names.forget(ranks);
     }
 
-    /// What has become of a rank's wish about a name, on all nodes.
+    /// Outcome of a rank's wish about a name, on all nodes.
     pub fn answer_name(&mut self, rank: u32, change: &NameChange, is_done: bool) -> Vec<PmiEvent> {
         let mut events = Vec::new();
         if let Some(client) = self.clients.get_mut(rank as usize) {

@@ -100,7 +100,7 @@ pub struct Spawning {
     pub asked: Option<Asked>,
     /// So many are more than there is room for.
     pub excess: Option<u32>,
-    /// What PMI has to do with it.
+    /// Part of PMI in a spawn.
     pub over: Over,
     /// Those that could not become their programs.
     pub failed: Vec<Failure>,
@@ -123,7 +123,7 @@ pub struct SpawnedRank<'a> {
     pub group: Option<u32>,
 }
 
-/// What an order has to do with PMI.
+/// Part of PMI in an order.
 #[derive(Debug)]
 pub enum Over {
     /// Nothing, or nobody here waits for it.
@@ -202,12 +202,12 @@ impl Ask {
     }
 }
 
-/// What an order of the hub is about.
+/// Subject of an order of the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// New ranks; with what their store has from the beginning, if they are asked for over PMI.
     Ranks(Ask, Option<Vec<Pair>>),
-    /// What a PMI server tells the others.
+    /// Word of a PMI server to the others.
     Word(Word),
 }
 

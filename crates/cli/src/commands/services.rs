@@ -19,7 +19,7 @@ use crate::stdout;
 /// A service is asked for its functions for so long.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What `tutti call` takes.
+/// Arguments of `tutti call`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CallOptions {
     /// NAME, USER/NAME, NAME@NODE; @* is any node that has it

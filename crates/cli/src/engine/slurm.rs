@@ -107,7 +107,7 @@ impl Allocation {
     }
 }
 
-/// What a daemon or `srun` said last.
+/// Last words of a daemon or of `srun`.
 fn last_line(log: &Path) -> Option<String> {
     let text = std::fs::read_to_string(log).ok()?;
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;

@@ -24,7 +24,7 @@ pub enum Pause {
     Knock,
     /// Everything has been delivered, both ways.
     Over,
-    /// This time has come.
+    /// The time given has come.
     Late,
 }
 

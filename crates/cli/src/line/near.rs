@@ -19,11 +19,11 @@ use crate::rsh::{Target, cannot_start};
 const GIVE_UP: Duration = Duration::from_secs(600);
 /// Between two tries, at first and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Who reads a new line's first words waits so long, where nobody types a password.
+/// Wait for the first words of a new line, where nobody types a password.
 const WELCOME_MAX: Duration = Duration::from_secs(20);
 /// The other end closes a line that is over within this time.
 const LAST_MAX: Duration = Duration::from_secs(2);
-/// What a host's shell prints before the mark, at most.
+/// Bytes that a host's shell prints before the mark, at most.
 const NOISE_MAX: usize = 64 << 10;
 
 /// The line's program, and our end of it.

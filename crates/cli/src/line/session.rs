@@ -18,14 +18,14 @@ use super::{Hello, MARK, Welcome};
 use crate::cluster::{self, Request};
 use crate::front;
 
-/// So long it waits for a line: for the first, and for one more.
+/// Waits for a line: for the first, and for one more.
 const FIRST_MAX: Duration = Duration::from_secs(20);
 const NEXT_MAX: Duration = Duration::from_secs(600);
 /// The daemon has this time to let a job go on without us.
 const DETACH_MAX: Duration = Duration::from_secs(10);
 /// The last words for the daemon are taken within this time.
 const LAST_MAX: Duration = Duration::from_secs(2);
-/// Who comes in says its first words within this time.
+/// Time for the first words of a line that comes in.
 const HELLO_MAX: Duration = Duration::from_secs(5);
 
 /// Runs the session to its end.

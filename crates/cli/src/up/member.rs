@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// What ssh says of the connection: address and port of the client, then of this host.
 const CONNECTION: &str = "SSH_CONNECTION";
 
-/// What is to be started.
+/// Daemon that is to be started.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     /// Name of the node.
@@ -37,7 +37,7 @@ pub(super) struct Order {
     pub flags: Vec<String>,
 }
 
-/// What has come of it.
+/// Outcome of a start.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// The daemon is in the cluster.
@@ -47,7 +47,7 @@ pub(super) enum Answer {
         /// What is missing on this host, a line each.
         notes: Vec<String>,
     },
-    /// There is none; one line.
+    /// Refusal, in one line.
     Refused(String),
 }
 

@@ -32,7 +32,7 @@ pub(crate) const SERVICES_MAX: usize = 1024;
 #[derive(Debug)]
 struct Asked {
     uid: u32,
-    /// Who has not answered.
+    /// Nodes that have not answered.
     nodes: BTreeSet<NodeId>,
     text: String,
     begun_ms: u64,
@@ -46,7 +46,7 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// Nothing here waits for time to pass.
+    /// Whether nothing here waits for time to pass.
     pub(super) fn is_settled(&self) -> bool {
         self.asked.is_empty()
     }

@@ -62,7 +62,7 @@ pub(super) enum RegionEvent {
     Gone(ClientId),
     /// A server has answered for a client of this node's, or the number of a status.
     Reached(NodeId, u64, Result<RegionPlace, i32>),
-    /// This node's services, for a question of a node's.
+    /// Lists this node's services, for a question of a node's.
     Listed(NodeId, u64, Vec<(u32, String)>),
 }
 

@@ -36,7 +36,7 @@ impl From<NoFrame> for Failed {
     }
 }
 
-/// What is said to the kernel; none: nothing.
+/// Answer to the kernel; none: no answer.
 type Answered = Result<Option<Vec<u8>>, Failed>;
 
 impl Mounted {
@@ -419,7 +419,7 @@ fn lock_of(fields: &mut Fields<'_>) -> Result<(u64, Lock, u32), Failed> {
     Ok((handle, Lock { kind: kind.cast_signed(), begin, bytes }, pid))
 }
 
-/// What SETATTR changes, and by which open file.
+/// Changes by SETATTR, and the open file for them.
 fn change_of(fields: &mut Fields<'_>, head: Head) -> Result<(Change, Option<u64>), Failed> {
     let (valid, _, handle, size, _) =
         (fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?, fields.u64()?);

@@ -38,7 +38,7 @@ enum Opened {
 pub(super) struct Session {
     pub number: u64,
     files: Mutex<HashMap<u64, Arc<Opened>>>,
-    /// Those of all sessions.
+    /// Open files of all sessions.
     open: Arc<AtomicUsize>,
 }
 

@@ -47,7 +47,7 @@ pub enum OpenFile {
 }
 
 impl OpenFile {
-    /// Its size.
+    /// Size of the file, in bytes.
     ///
     /// # Errors
     /// The kernel's, or the origin's.

@@ -25,7 +25,7 @@ const ACCEPTED_PER_TURN: usize = 16;
 /// Where the kernel gives no descriptor for a new client, it waits so long.
 const PAUSE_NS: u64 = 20_000_000;
 
-/// What a poll has found.
+/// Findings of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ready {
     /// New clients of this node.

@@ -29,7 +29,7 @@ const PASSES_MAX: usize = 1024;
 const PASSES_OF_USER_MAX: usize = 64;
 /// A pass is good for so long.
 const PASS_NS: u64 = 20_000_000_000;
-/// Who comes shows its key within this time.
+/// Time for a client to show its key.
 const KEY_NS: u64 = 5_000_000_000;
 
 #[derive(Debug)]

@@ -14,7 +14,7 @@ pub(super) struct Group {
     pub(super) store: Store,
     /// What each of the ranks of this node is in the group's world; more may be said than have come.
     pub(super) places: Vec<u32>,
-    /// Its ranks of this node that have come.
+    /// Ranks of the group on this node that have come.
     pub(super) members: Vec<u32>,
     /// For each program the last rank in the world and one more.
     pub(super) programs: Vec<u64>,
@@ -35,7 +35,7 @@ pub(super) struct Group {
 pub struct Placement<'a> {
     /// The node of each, in the order of its world.
     pub nodes: &'a [u32],
-    /// This node.
+    /// Number of this node.
     pub here: u32,
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Names that are published at once, at most.
 const NAMES_MAX: usize = 1024;
 
-/// What a rank wants of a name.
+/// Wish of a rank about a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameChange {
     /// It stands for a port: the name, the port.

@@ -143,7 +143,7 @@ impl World {
         self.deliver(node, Event::Services(client, 7));
     }
 
-    /// What clients have been told of services.
+    /// Answers to clients about services.
     pub(super) fn take_listed(&mut self) -> Vec<(ClientId, String)> {
         std::mem::take(&mut self.listed)
     }
