@@ -123,7 +123,7 @@ impl Port for ToRouter<'_, '_> {
         self.record_bytes_max
     }
 
-    fn note_difference(&mut self, to: usize) {
+    fn note_awaited(&mut self, to: usize) {
         if let Some(mail) = self.mail.as_mut().filter(|mail| mail.is_for(to)) {
             return mail.mark(to);
         }

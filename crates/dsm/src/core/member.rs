@@ -88,7 +88,7 @@ pub trait Port {
     /// Bytes of the longest record.
     fn record_bytes_max(&self) -> usize;
     /// The last record handed over to a node is one that [`Port::is_applied`] is about.
-    fn note_difference(&mut self, to: usize);
+    fn note_awaited(&mut self, to: usize);
     /// Whether all of those have been applied there.
     fn is_applied(&mut self, to: usize) -> bool;
 }
@@ -259,6 +259,9 @@ struct Answer {
 struct Outgoing {
     bytes: Vec<u8>,
     sent_bytes: usize,
+    /// The next release waits until it has been applied: nobody answers it, and who hears of that release may
+    /// ask its receiver for what it changes.
+    is_awaited: bool,
 }
 
 /// Units that others have, and debts to them.
@@ -653,7 +656,9 @@ impl Member {
         };
         let is_flushed =
             self.advance_singles(&mut flush, port, frames) && self.advance_flush(&mut flush, port, frames);
-        let is_applied = mutated!(self, RecordBeforeApplied) || (0..self.nodes).all(|to| port.is_applied(to));
+        let is_awaited = |peer: &Peer| peer.outgoing.iter().any(|message| message.is_awaited);
+        let is_applied = mutated!(self, RecordBeforeApplied)
+            || (!self.peers.iter().any(is_awaited) && (0..self.nodes).all(|to| port.is_applied(to)));
         if !is_flushed || !is_applied {
             self.task = Task::Release { flush, then };
             return false;
@@ -795,7 +800,7 @@ impl Member {
         if port.try_send(home, self.differences.record(), &[]) == Sent::Full {
             return false;
         }
-        port.note_difference(home);
+        port.note_awaited(home);
         self.counters.difference_records += 1;
         self.counters.difference_bytes += self.differences.record().len() as u64;
         true
@@ -1059,7 +1064,9 @@ impl Member {
             return self.handle_message(to, message);
         }
         self.counters.messages += 1;
-        self.peers[to].outgoing.push_back(Outgoing { bytes: message.encode(), sent_bytes: 0 });
+        let is_awaited = matches!(message.call, Call::Set { .. } | Call::Clear { .. } | Call::Free { .. })
+            && !mutated!(self, ClearOvertaken);
+        self.peers[to].outgoing.push_back(Outgoing { bytes: message.encode(), sent_bytes: 0, is_awaited });
     }
 
     fn pump_messages(&mut self, to: usize, port: &mut impl Port) {
@@ -1070,7 +1077,12 @@ impl Member {
             let is_last = end == first.bytes.len();
             let head = [message::MESSAGE, u8::from(is_last), 0, 0];
             match port.try_send(to, &head, &first.bytes[first.sent_bytes..end]) {
-                Sent::Taken if is_last => drop(outgoing.pop_front()),
+                Sent::Taken if is_last => {
+                    if first.is_awaited {
+                        port.note_awaited(to);
+                    }
+                    outgoing.pop_front();
+                }
                 Sent::Taken => first.sent_bytes = end,
                 Sent::Full => return,
                 Sent::Gone => return outgoing.clear(),

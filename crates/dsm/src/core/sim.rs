@@ -58,9 +58,11 @@ pub(crate) enum Mutation {
     WrittenEvicted,
     /// Stores to units that have their home at a mate are in no notice: their frames are shared.
     MateUnnoticed,
+    /// A release does not wait until flags that were set or cleared before are so where they are kept.
+    ClearOvertaken,
 }
 
-const MUTATIONS: [Mutation; 14] = [
+const MUTATIONS: [Mutation; 15] = [
     Mutation::RecordBeforeApplied,
     Mutation::WholeWords,
     Mutation::WholeUnits,
@@ -75,12 +77,15 @@ const MUTATIONS: [Mutation; 14] = [
     Mutation::ForeignStoreUnnoted,
     Mutation::WrittenEvicted,
     Mutation::MateUnnoticed,
+    Mutation::ClearOvertaken,
 ];
 
 /// Bytes of the longest record: a page goes in many pieces.
 const RECORD_BYTES: usize = 700;
 /// Seeds with this rest by 4 are checked.
 const CHECKED: u64 = 2;
+/// Steps in which a channel repeats a lost record, at most.
+const STALL_STEPS: u64 = 3000;
 /// Steps of a simulation: a program that needs more waits for ever.
 const STEPS_MAX: u64 = 2_000_000;
 
@@ -219,7 +224,9 @@ struct Channel {
     sent: u64,
     taken: u64,
     acknowledged: u64,
-    /// The number of the last record of differences.
+    /// The step from which it carries again: a record was lost.
+    stalled_until: u64,
+    /// The number of the last record that is awaited.
     marked: u64,
 }
 
@@ -244,7 +251,7 @@ impl Port for Ports<'_> {
         RECORD_BYTES
     }
 
-    fn note_difference(&mut self, to: usize) {
+    fn note_awaited(&mut self, to: usize) {
         self.channels[to].marked = self.channels[to].sent;
     }
 
@@ -323,14 +330,14 @@ impl World {
 
     /// Runs all programs to their end.
     fn run(&mut self) -> Result<(), String> {
-        for _ in 0..STEPS_MAX {
+        for step in 0..STEPS_MAX {
             if self.nodes.iter().all(|node| node.at == node.program.len()) {
                 return Ok(());
             }
             let count = self.nodes.len() as u64;
             let [one, other] = [0; 2].map(|_| self.random.below(count) as usize);
             match self.random.below(10) {
-                0..4 => self.deliver(one, other)?,
+                0..4 => self.deliver(one, other, step)?,
                 4 => {
                     let channel = &mut self.nodes[one].channels[other];
                     channel.acknowledged = channel.taken;
@@ -346,9 +353,17 @@ impl World {
         Err(format!("it does not end: {waits:?}"))
     }
 
-    fn deliver(&mut self, from: usize, to: usize) -> Result<(), String> {
-        let Some(mut record) = self.nodes[from].channels[to].records.pop_front() else { return Ok(()) };
-        self.nodes[from].channels[to].taken += 1;
+    fn deliver(&mut self, from: usize, to: usize, step: u64) -> Result<(), String> {
+        let channel = &mut self.nodes[from].channels[to];
+        if step < channel.stalled_until {
+            return Ok(());
+        }
+        if self.random.chance(5) {
+            channel.stalled_until = step + self.random.below(STALL_STEPS);
+            return Ok(());
+        }
+        let Some(mut record) = channel.records.pop_front() else { return Ok(()) };
+        channel.taken += 1;
         if record[0] == PAGE && self.random.chance(300) {
             // The piece was lost, and read again when it was sent again.
             let (first, offset, bytes) = decode_page(&record).expect("a page");

@@ -11,6 +11,8 @@ const LOCKS: u64 = 3;
 const BYTES: usize = 12;
 /// Neighbouring units that programs use at each home.
 const UNITS: u32 = 4;
+/// The first flag of each phase: they are cleared behind it.
+const FLAGS: u64 = 1000;
 /// Different values: few, so that a store often leaves a byte as it was.
 const VALUES: u64 = 3;
 
@@ -39,6 +41,7 @@ pub(super) enum Op {
     Unlock(u64),
     Barrier { barrier: u64, count: u64 },
     Set(u64),
+    Clear(u64),
     Wait(u64),
     Take { bytes: u64 },
     Give { number: usize },
@@ -53,6 +56,7 @@ impl Op {
             Op::Unlock(lock) => member.begin_unlock(*lock),
             Op::Barrier { barrier, count } => member.begin_barrier(*barrier, *count),
             Op::Set(flag) => member.begin_set(*flag),
+            Op::Clear(flag) => member.begin_clear(*flag),
             Op::Wait(flag) => member.begin_wait(*flag),
             Op::Take { bytes } => member.begin_allocate(*bytes, "sim"),
             Op::Give { number } => member.begin_free(blocks[*number], "sim"),
@@ -81,6 +85,8 @@ struct Author<'a> {
     guarded: Vec<Vec<Place>>,
     phased: Vec<Place>,
     flags: u64,
+    /// Flags that nobody has cleared yet.
+    set: Vec<u64>,
     /// Blocks that each node has taken.
     taken: Vec<usize>,
 }
@@ -90,7 +96,8 @@ impl Program {
         let mut author = Author {
             guarded: vec![Vec::new(); LOCKS as usize],
             phased: Vec::new(),
-            flags: 1000,
+            flags: FLAGS,
+            set: Vec::new(),
             taken: vec![0; nodes],
             random,
             nodes,
@@ -107,6 +114,7 @@ impl Program {
             for script in &mut scripts {
                 script.push(Op::Barrier { barrier: phase % 2, count: nodes as u64 });
             }
+            author.write_clears(&mut scripts);
         }
         let all: Vec<Place> = author.guarded.concat().into_iter().chain(author.phased.clone()).collect();
         for script in &mut scripts {
@@ -172,6 +180,18 @@ impl Author<'_> {
         }
     }
 
+    /// Flags that are set are cleared by anybody, and all meet: from the next phase on they are used again.
+    fn write_clears(&mut self, scripts: &mut [Vec<Op>]) {
+        self.flags = FLAGS;
+        for flag in std::mem::take(&mut self.set) {
+            let by = self.random.below(self.nodes as u64) as usize;
+            scripts[by].push(Op::Clear(flag));
+        }
+        for script in scripts {
+            script.push(Op::Barrier { barrier: 2, count: self.nodes as u64 });
+        }
+    }
+
     fn write_use(&mut self, place: Place, used: Use, parts: &mut [Vec<Vec<Op>>], waits: &mut [Vec<Op>]) {
         match used {
             Use::Read => {
@@ -188,6 +208,11 @@ impl Author<'_> {
                 parts[by].push(vec![Op::Store { place, value }, Op::Set(self.flags)]);
                 let taken = [Op::Wait(self.flags), Op::Load { place }, Op::Store { place, value: again }];
                 waits[to].extend(taken);
+                if self.random.chance(300) {
+                    waits[to].push(Op::Clear(self.flags));
+                } else {
+                    self.set.push(self.flags);
+                }
             }
         }
     }
