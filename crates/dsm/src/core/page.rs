@@ -16,7 +16,7 @@
 //! Which accesses the memory permits is another matter ([`super::member::Frames::allow`]): a unit that is
 //! present may lack permission, and gets it by a fault without a message.
 
-use super::unit::{Homes, Placement};
+use super::unit::{HOME_UNITS, Homes, Placement, Run};
 
 const PRESENT: u8 = 1;
 const TWINNED: u8 = 2;
@@ -101,6 +101,14 @@ impl Pages {
     pub fn is_writable(&self, unit: u32) -> bool {
         let flags = self.flags[unit as usize];
         flags & WRITTEN != 0 && (self.is_here(unit) || flags & TWINNED != 0)
+    }
+
+    /// Units around a home's own one that get permission with it, so that its neighbours need no fault.
+    pub fn readable_run(&self, unit: u32) -> Run {
+        let first = unit / HOME_UNITS * HOME_UNITS;
+        let run = Run { first, count: self.homes().end_of(unit).min(self.units()) - first };
+        let is_plain = self.is_here(unit) && !run.units().any(|unit| self.is_writable(unit));
+        if is_plain { run } else { Run::of(unit) }
     }
 
     /// A copy has come.

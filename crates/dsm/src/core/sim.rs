@@ -14,7 +14,7 @@
 
 mod program;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -60,6 +60,16 @@ pub(crate) enum Mutation {
     MateUnnoticed,
     /// A release does not wait until flags that were set or cleared before are so where they are kept.
     ClearOvertaken,
+}
+
+thread_local! {
+    /// The rule that the world of this thread leaves out.
+    static LEFT_OUT: Cell<Option<Mutation>> = const { Cell::new(None) };
+}
+
+/// Whether the world of this thread leaves a rule out.
+pub(crate) fn is_left_out(rule: Mutation) -> bool {
+    LEFT_OUT.get() == Some(rule)
 }
 
 const MUTATIONS: [Mutation; 15] = [
@@ -290,10 +300,11 @@ struct World {
     /// Contents of each byte.
     truth: Vec<u8>,
     random: Random,
+    left_out: Option<Mutation>,
 }
 
 impl World {
-    fn new(seed: u64, mutation: Option<Mutation>) -> Self {
+    fn new(seed: u64, left_out: Option<Mutation>) -> Self {
         let mut random = Random::new(seed);
         let count = random.between((2, 4)) as usize;
         let Program { scripts, fixed_bytes } = Program::new(&mut random, count);
@@ -308,7 +319,6 @@ impl World {
         let node = |(me, program)| {
             let placement = Placement::new(me, &places);
             let mut member = Member::new(me, placement.clone(), units, RECORD_BYTES);
-            member.mutation = mutation;
             if seed % 2 == 1 {
                 member.limit_copies(3);
             }
@@ -325,11 +335,12 @@ impl World {
             Node { code, member, memory, channels, program, at: 0, is_calling: false, blocks: Vec::new() }
         };
         let nodes = scripts.into_iter().enumerate().map(node).collect();
-        World { nodes, truth: vec![0; units as usize * UNIT_BYTES], random }
+        World { nodes, truth: vec![0; units as usize * UNIT_BYTES], random, left_out }
     }
 
     /// Runs all programs to their end.
     fn run(&mut self) -> Result<(), String> {
+        LEFT_OUT.set(self.left_out);
         for step in 0..STEPS_MAX {
             if self.nodes.iter().all(|node| node.at == node.program.len()) {
                 return Ok(());

@@ -1,0 +1,143 @@
+//! Units on their way from a home to a rank that has none of them.
+//!
+//! ```text
+//! rank                         home
+//! Fetches::advance --FETCH---> Answers::handle_fetch
+//! Fetches::handle_page <-PAGE- Answers::pump            pieces, in order, as far as there is room
+//! ```
+//!
+//! A fault allocates nothing, so nothing here does.
+
+use super::frames::Frames;
+use super::port::{Port, Sent};
+use crate::core::message;
+use crate::core::page::Pages;
+use crate::core::unit::{HOME_UNITS, Run, UNIT_BYTES};
+
+/// Units on their way here.
+#[derive(Clone, Copy, Debug)]
+struct Fetch {
+    run: Run,
+    is_sent: bool,
+    got_bytes: usize,
+}
+
+/// Requests of this rank; there is one at a time.
+#[derive(Debug)]
+pub(super) struct Fetches {
+    under_way: Option<Fetch>,
+    /// The last run that was fetched: a fault at its end asks for more.
+    streak: Run,
+    requests: u64,
+    units: u64,
+}
+
+impl Fetches {
+    pub(super) fn new() -> Self {
+        Fetches { under_way: None, streak: Run { first: 0, count: 0 }, requests: 0, units: 0 }
+    }
+
+    /// Requests so far, and units that came by them.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.requests, self.units)
+    }
+
+    /// Asks for an absent unit, and perhaps for those behind it; the run, when it is here.
+    pub(super) fn advance(&mut self, unit: u32, pages: &Pages, port: &mut impl Port) -> Option<Run> {
+        let run = self.predict(unit, pages);
+        let fetch = self.under_way.get_or_insert(Fetch { run, is_sent: false, got_bytes: 0 });
+        if !fetch.is_sent {
+            let home = pages.homes().of(unit);
+            fetch.is_sent = port.try_send(home, &message::encode_fetch(fetch.run), &[]) != Sent::Full;
+            self.requests += u64::from(fetch.is_sent);
+        }
+        let Fetch { run, got_bytes, .. } = *fetch;
+        if got_bytes < run.count as usize * UNIT_BYTES {
+            return None;
+        }
+        self.units += u64::from(run.count);
+        (self.under_way, self.streak) = (None, run);
+        Some(run)
+    }
+
+    /// A piece of what was asked for. None: it is not.
+    pub(super) fn handle_page(
+        &mut self,
+        from: usize,
+        record: &[u8],
+        pages: &Pages,
+        frames: &mut impl Frames,
+    ) -> Option<()> {
+        let (first, offset, bytes) = message::decode_page(record)?;
+        let home = pages.homes().of(first.min(pages.units() - 1));
+        let fetch = self.under_way.as_mut().filter(|fetch| fetch.run.first == first && home == from)?;
+        let room = fetch.run.count as usize * UNIT_BYTES;
+        if offset != fetch.got_bytes || bytes.len() > room - offset {
+            return None;
+        }
+        frames.store(first, offset, bytes);
+        fetch.got_bytes += bytes.len();
+        Some(())
+    }
+
+    /// Units asked for with one: a fault behind the last run asks for one of twice its length.
+    fn predict(&self, unit: u32, pages: &Pages) -> Run {
+        let wanted = if unit == self.streak.end() { (2 * self.streak.count).clamp(1, HOME_UNITS) } else { 1 };
+        let end = (unit + wanted).min(pages.homes().end_of(unit)).min(pages.units());
+        let count = (unit..end).take_while(|&unit| !pages.is_present(unit)).count();
+        Run { first: unit, count: count as u32 }
+    }
+}
+
+/// An answer on its way.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    run: Run,
+    sent_bytes: usize,
+}
+
+/// Answers of this home; one at a time to each node.
+#[derive(Debug)]
+pub(super) struct Answers {
+    me: usize,
+    by_node: Vec<Option<Answer>>,
+}
+
+impl Answers {
+    pub(super) fn new(me: usize, nodes: usize) -> Self {
+        Answers { me, by_node: vec![None; nodes] }
+    }
+
+    /// Whether none waits for room.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_node.iter().all(Option::is_none)
+    }
+
+    /// A rank asks for units. None: they have no home here, or it has asked already.
+    pub(super) fn handle_fetch(&mut self, from: usize, record: &[u8], pages: &Pages) -> Option<()> {
+        let run = message::decode_fetch(record, pages.units())?;
+        let is_right =
+            from != self.me && run.units().all(|unit| pages.is_home(unit)) && self.by_node[from].is_none();
+        self.by_node[from] = Some(is_right.then_some(Answer { run, sent_bytes: 0 })?);
+        Some(())
+    }
+
+    /// Sends what there is room for.
+    pub(super) fn pump(&mut self, to: usize, port: &mut impl Port, frames: &impl Frames) {
+        let mut piece = [0; UNIT_BYTES];
+        let room = (port.record_bytes_max() - message::PAGE_HEAD_BYTES).min(UNIT_BYTES);
+        while let Some(answer) = &mut self.by_node[to] {
+            let rest = answer.run.count as usize * UNIT_BYTES - answer.sent_bytes;
+            let piece = &mut piece[..room.min(rest)];
+            frames.load(answer.run.first, answer.sent_bytes, piece);
+            match port.try_send(to, &message::encode_page(answer.run, answer.sent_bytes), piece) {
+                Sent::Taken => answer.sent_bytes += piece.len(),
+                Sent::Full => return,
+                Sent::Gone => return self.by_node[to] = None,
+            }
+            if rest == piece.len() {
+                self.by_node[to] = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The node as a keeper: what a message changes of the locks, barriers, flags and memory that it keeps, and
+//! the grants that follow.
+
+use super::knowledge::Knowledge;
+use crate::core::interval::Part;
+use crate::core::message::{Call, Message};
+use crate::core::sync::{Granted, Grants, Kept, Violation};
+use crate::core::time::VectorTime;
+
+/// Applies a message of a node that has seen `time`; the grants that follow, with the notices that each of
+/// their receivers lacks.
+pub(super) fn apply(
+    kept: &mut Kept,
+    from: usize,
+    call: Call,
+    time: &VectorTime,
+    known: &Knowledge,
+) -> Result<Vec<(usize, Message)>, Violation> {
+    let asker = || Granted { node: from, seen: time.clone() };
+    let mut value = 0;
+    let grants = match call {
+        Call::Grant { .. } => unreachable!("a grant asks for nothing"),
+        Call::Lock { lock } => kept.lock(lock, asker())?,
+        Call::Unlock { lock } => kept.unlock(lock, from, time)?,
+        Call::Arrive { barrier, count } => kept.arrive(barrier, count, asker())?,
+        Call::Set { flag } => kept.set(flag, time),
+        Call::Clear { flag } => {
+            kept.clear(flag);
+            return Ok(Vec::new());
+        }
+        Call::Wait { flag } => kept.wait(flag, asker()),
+        Call::Allocate { bytes, site } => {
+            let (place, freed) = kept.allocate(bytes, &site)?;
+            value = place;
+            (vec![asker()], if mutated!(AllocateWithoutTime) { time.clone() } else { freed })
+        }
+        Call::Touch { offset } => {
+            kept.blocks().touch(offset, from)?;
+            (vec![asker()], time.clone())
+        }
+        Call::Free { offset, site } => {
+            kept.free(offset, &site, time)?;
+            return Ok(Vec::new());
+        }
+    };
+    Ok(messages(grants, value, known))
+}
+
+fn messages((granted, time): Grants, value: u64, known: &Knowledge) -> Vec<(usize, Message)> {
+    let message = |Granted { node, seen }: Granted| {
+        let mut upto = time.clone();
+        if mutated!(GrantWithoutTime) {
+            upto = seen.clone();
+        }
+        let mut parts = if node == known.me() { Vec::new() } else { known.since(&seen, &upto) };
+        if mutated!(OwnNoticesAlone) {
+            parts.retain(|part: &Part| part.node == known.me());
+            (0..time.entries().len())
+                .filter(|other| *other != known.me())
+                .for_each(|other| upto.set(other, seen.of(other)));
+        }
+        upto.join(&seen);
+        (node, Message { call: Call::Grant { value }, time: upto, parts })
+    };
+    granted.into_iter().map(message).collect()
+}

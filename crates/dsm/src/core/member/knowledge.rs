@@ -1,0 +1,85 @@
+//! Knowledge of a node about stores: the write notices that it has, and which of them it has acted on.
+
+use crate::core::interval::{Log, Part};
+use crate::core::page::Pages;
+use crate::core::time::VectorTime;
+use crate::core::unit::Run;
+
+/// Write notices, and the times that this node has seen.
+#[derive(Debug)]
+pub(super) struct Knowledge {
+    me: usize,
+    log: Log,
+    seen: VectorTime,
+    /// The time of the last barrier of all nodes: all have seen it when they meet again.
+    met: VectorTime,
+}
+
+impl Knowledge {
+    pub(super) fn new(me: usize, nodes: usize) -> Self {
+        let time = VectorTime::zero(nodes);
+        Knowledge { me, log: Log::new(nodes), seen: time.clone(), met: time }
+    }
+
+    /// This node.
+    pub(super) fn me(&self) -> usize {
+        self.me
+    }
+
+    /// Time that this node has seen.
+    pub(super) fn seen(&self) -> &VectorTime {
+        &self.seen
+    }
+
+    /// The number that the interval under way will have.
+    pub(super) fn interval(&self) -> u32 {
+        self.seen.of(self.me) + 1
+    }
+
+    /// The interval ends; it has written these units.
+    pub(super) fn close(&mut self, runs: Vec<Run>) {
+        let number = self.log.append(self.me, runs);
+        self.seen.set(self.me, number);
+    }
+
+    /// Notices that a node lacks that has seen `from` and is to see `upto`.
+    pub(super) fn since(&self, from: &VectorTime, upto: &VectorTime) -> Vec<Part> {
+        self.log.since(from, upto)
+    }
+
+    /// Takes in notices of others.
+    pub(super) fn merge(&mut self, parts: Vec<Part>) {
+        self.log.merge(parts);
+    }
+
+    /// Copies that others have written up to a time: ascending.
+    pub(super) fn stale(&self, upto: &VectorTime, pages: &Pages) -> Vec<u32> {
+        let (mut drops, mut is_forgotten) = (Vec::new(), false);
+        for node in (0..upto.entries().len()).filter(|node| *node != self.me) {
+            for number in self.seen.of(node) + 1..=upto.of(node) {
+                match self.log.units(node, number) {
+                    Some(runs) => drops.extend(runs.iter().flat_map(|run| run.units())),
+                    None => is_forgotten = true,
+                }
+            }
+        }
+        if is_forgotten {
+            // Which units were written is not known: all copies may be stale.
+            drops = (0..pages.units()).collect();
+        }
+        drops.sort_unstable();
+        drops.dedup();
+        drops.retain(|&unit| !pages.is_here(unit) && pages.is_present(unit));
+        drops
+    }
+
+    /// Stale copies are gone: this node has seen a time. When all nodes have met, what all had seen before is
+    /// forgotten.
+    pub(super) fn acquire(&mut self, time: &VectorTime, is_full: bool) {
+        self.seen.join(time);
+        if is_full {
+            self.log.forget(&self.met);
+            self.met = self.seen.clone();
+        }
+    }
+}
