@@ -157,12 +157,12 @@ fn take<'a>(left: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Number of elements; none where fewer bytes are left.
+/// Number of elements; none where fewer bytes are left. Elements without bytes could be any number, in each
+/// of many lists: there are none of them.
 fn count(left: &mut &[u8], bytes_min: usize) -> Option<usize> {
-    let count = u64::from_le_bytes(take(left, 8)?.try_into().ok()?);
-    usize::try_from(count)
-        .ok()
-        .filter(|count| count.checked_mul(bytes_min).is_some_and(|all| all <= left.len()))
+    let count = usize::try_from(u64::from_le_bytes(take(left, 8)?.try_into().ok()?)).ok()?;
+    let most = left.len().checked_div(bytes_min).unwrap_or(0);
+    (count <= most).then_some(count)
 }
 
 impl Type {
@@ -180,6 +180,17 @@ impl Type {
             Type::Tuple(parts) => {
                 format!("tuple({})", parts.iter().map(Type::text).collect::<Vec<_>>().join(","))
             }
+        }
+    }
+
+    /// Bytes of a value, at least.
+    fn bytes_min(&self) -> usize {
+        match self {
+            Type::Void => 0,
+            Type::Bool | Type::Opt(_) => 1,
+            Type::Signed(bytes) | Type::Unsigned(bytes) | Type::Float(bytes) => *bytes,
+            Type::Str | Type::Vec(_) => 8,
+            Type::Tuple(parts) => parts.iter().map(Type::bytes_min).sum(),
         }
     }
 
@@ -250,8 +261,7 @@ impl Type {
                 Value::Str(take(left, bytes)?.to_vec())
             }
             Type::Vec(inner) => {
-                // Elements without bytes could be any number.
-                let count = count(left, 1)?;
+                let count = count(left, inner.bytes_min())?;
                 Value::List((0..count).map(|_| inner.get(left)).collect::<Option<_>>()?)
             }
             Type::Opt(inner) => match take(left, 1)? {
@@ -314,5 +324,34 @@ mod tests {
         }
         assert_eq!(of("bool").decode(&[2]), None);
         assert_eq!(of("vec(tuple())").decode(&u64::MAX.to_le_bytes()), None);
+    }
+
+    /// Values in a value, and the bytes of its texts.
+    fn weight(value: &Value) -> usize {
+        match value {
+            Value::List(values) => 1 + values.iter().map(weight).sum::<usize>(),
+            Value::Str(text) => 1 + text.len(),
+            _ => 1,
+        }
+    }
+
+    #[test]
+    fn values_of_hostile_types_take_no_more_memory_than_their_bytes_explain() {
+        let lists = format!("f()->vec({})", "vec(tuple())");
+        let signature = Signature::parse(&lists).expect("a signature");
+        let mut bytes = 1000_u64.to_le_bytes().to_vec();
+        (0..1000_u64).for_each(|at| bytes.extend((8 * (999 - at)).to_le_bytes()));
+        assert_eq!(signature.decode(&bytes), None, "a thousand lists of thousands of nothing");
+        let samples =
+            ["f(vec(i8),str)->vec(tuple(str,opt(vec(i64))))", "g()->vec(vec(tuple()))", "h(bool)->void"]
+                .map(|text| [text.as_bytes(), b"\n", &3_u64.to_le_bytes(), &[1; 60]].concat());
+        tutti_testkit::nearly::read_frames(&samples, |bytes| {
+            let at = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+            let (text, data) = bytes.split_at(at);
+            let Some(signature) = std::str::from_utf8(text).ok().and_then(Signature::parse) else { return };
+            if let Some(value) = signature.decode(&data[data.len().min(1)..]) {
+                assert!(weight(&value) <= 1 + text.len() * (1 + data.len()), "{value:?}");
+            }
+        });
     }
 }

@@ -163,4 +163,21 @@ mod tests {
             assert_eq!(take(&mut wrong.to_le_bytes().to_vec()), Err(()));
         }
     }
+
+    #[test]
+    fn stream_of_packets_that_are_nearly_right_gives_packets_or_ends() {
+        let packet = |bytes: &[u8]| [&(bytes.len() as u32).to_le_bytes(), bytes].concat();
+        let samples = [packet(b"a"), [packet(&[7; 90]), packet(b"bc")].concat(), packet(&[3; 2000])];
+        tutti_testkit::nearly::read_frames(&samples, |bytes| {
+            let (mut came, mut taken) = (Vec::new(), 0);
+            for piece in bytes.chunks(61) {
+                came.extend(piece);
+                while let Ok(Some(packet)) = take(&mut came) {
+                    assert!((1..=PACKET_BYTES_MAX).contains(&packet.len()));
+                    taken += LENGTH_BYTES + packet.len();
+                }
+            }
+            assert_eq!(taken + came.len(), bytes.len());
+        });
+    }
 }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`mod@skip`] | a test that cannot run on this machine says so, and is counted as skipped instead of passed |
 //! | [`random`] | one seeded generator; the seed of a run |
+//! | [`nearly`] | frames that are nearly right, for readers of what others send |
 //! | [`waiting`] | waiting for an event, with a deadline |
 //! | [`scratch`] | a folder that is gone when the test is |
 //! | `lab` | machines of namespaces that share nothing but a cable (feature `lab`) |
@@ -16,6 +17,7 @@
 pub mod cgroup;
 #[cfg(feature = "lab")]
 pub mod lab;
+pub mod nearly;
 #[cfg(feature = "papers")]
 pub mod papers;
 pub mod random;
