@@ -45,3 +45,42 @@ enum Welcome {
     /// Refusal, in one line.
     Refused(String),
 }
+
+#[cfg(test)]
+mod tests {
+    use tutti_client::at::{Launcher, Start};
+
+    use super::*;
+
+    /// First words of either side; where they are none the line is refused.
+    #[test]
+    fn first_words_that_are_nearly_right_are_read_or_refused() {
+        let start = Start {
+            launcher: Launcher::Submit,
+            arguments: vec!["-n".into(), "2".into(), "a.out".into()],
+            hosts: vec!["h:2".into()],
+            directory: "/home/eva".into(),
+            terminal: Some((24, 80)),
+            types: true,
+        };
+        let hello = |session: Option<&str>, opening| {
+            let hello = Hello { version: VERSION, session: session.map(str::to_owned), received: 7, opening };
+            serde_json::to_vec(&hello).expect("first words")
+        };
+        let open = Welcome::Open { session: "0123abcd".into(), received: u64::MAX };
+        let welcomes = [open, Welcome::Refused("no".into())];
+        let mut samples =
+            vec![hello(None, Opening::Start(Box::new(start))), hello(Some("0123"), Opening::Frames)];
+        samples.extend(welcomes.map(|welcome| serde_json::to_vec(&welcome).expect("an answer")));
+        tutti_testkit::nearly::read_frames(&samples, |bytes| {
+            if let Ok(hello) = serde_json::from_slice::<Hello>(bytes) {
+                let again = serde_json::to_vec(&hello).expect("it is serialisable");
+                assert_eq!(
+                    serde_json::from_slice::<Hello>(&again).expect("the same").received,
+                    hello.received
+                );
+            }
+            let _ = serde_json::from_slice::<Welcome>(bytes);
+        });
+    }
+}

@@ -43,13 +43,15 @@ impl Target {
             Some(at) => (&host[..end + at], Some(host[end + at + 1..].parse().map_err(|_| wrong())?)),
             None => (host, None),
         };
+        let is_odd = |letter: char| letter.is_whitespace() || letter.is_control();
+        let host = host.replace(['[', ']'], "");
         // A host that begins so would be an option of ssh.
-        if host.is_empty() || host.starts_with('-') || host.contains(char::is_whitespace) {
+        if host.is_empty() || host.starts_with('-') || host.contains(is_odd) {
             return Err(wrong());
         }
         let program = path.filter(|path| !path.is_empty());
         let program = program.map_or_else(|| "tutti".to_owned(), |path| format!("/{path}"));
-        Ok(Target { host: host.replace(['[', ']'], ""), port, program })
+        Ok(Target { host, port, program })
     }
 
     /// The command that runs `tutti` there with these words. `is_quiet`: it may ask for nothing.
@@ -172,7 +174,16 @@ mod tests {
         );
         assert_eq!(Target::parse("ssh://eva@[::1]:22"), target("eva@::1", Some(22), "tutti"));
         assert_eq!(Target::parse("ssh://[fe80::1]"), target("fe80::1", None, "tutti"));
-        for wrong in ["h", "http://h", "ssh://", "ssh://-oProxyCommand=x", "ssh://h:x", "ssh://a b"] {
+        for wrong in [
+            "h",
+            "http://h",
+            "ssh://",
+            "ssh://-oProxyCommand=x",
+            "ssh://[-oProxyCommand=x]",
+            "ssh://]-x",
+            "ssh://h:x",
+            "ssh://a b",
+        ] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -184,5 +195,18 @@ mod tests {
         {
             assert_eq!(quoted(word), expected);
         }
+    }
+
+    #[test]
+    fn hosts_that_are_nearly_right_are_never_options() {
+        let samples =
+            ["ssh://eva@h.example:22/opt/tutti/bin/tutti", "ssh://eva@[::1]:22", "ssh://[-x]", "ssh://h"]
+                .map(|text| text.as_bytes().to_vec());
+        tutti_testkit::nearly::read_frames(&samples, |bytes| {
+            let Ok(target) = Target::parse(&String::from_utf8_lossy(bytes)) else { return };
+            let is_right = !target.host.is_empty() && !target.host.starts_with('-');
+            assert!(is_right && !target.host.contains(char::is_control), "{target:?}");
+            assert!(target.program == "tutti" || target.program.starts_with('/'), "{target:?}");
+        });
     }
 }
