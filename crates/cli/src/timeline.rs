@@ -84,7 +84,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let until_us = now.duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_micros() as u64);
     let until_us = options.until.map_or(until_us, |ms| until_us.min(ms * 1000));
-    let mut history = log::read(&events, &turns, until_us)?;
+    let is_named = options.logs.is_some() || paths::is_named();
+    let mut history = log::read((&events, &turns), is_named, until_us)?;
     let span = match options.since {
         Some(since_ms) => {
             past::add(&mut history, (since_ms * 1000, until_us));
@@ -119,7 +120,7 @@ fn folder_of(job: Option<u64>) -> PathBuf {
     let folders = paths::histories();
     let has = |folder: &&PathBuf| {
         let events = folder.join(paths::EVENTS);
-        let read = || log::read(&events, &folder.join(paths::TURNS), u64::MAX).ok();
+        let read = || log::read((&events, &folder.join(paths::TURNS)), paths::is_named(), u64::MAX).ok();
         events.exists() && job.is_some_and(|job| read().is_some_and(|found| found.jobs.contains_key(&job)))
     };
     let found = folders

@@ -5,9 +5,7 @@
 //! stays, and the next one continues it and its numbers.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::MetadataExt;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -23,6 +21,8 @@ use crate::requests::{JobId, JobRow, JobState, Terms};
 
 /// The latest jobs of each user in the log are listed, so many.
 const JOBS_MAX: usize = 1000;
+/// Bytes of a line, at most: no daemon writes longer ones.
+const LINE_BYTES_MAX: u64 = 64 << 20;
 /// Of a job whose daemon ended before it did.
 const UNKNOWN: &str = "its end is not in the log: its daemon ended first";
 /// A controller that began so long ago knows all jobs that outlived the one before it: nodes that come back
@@ -76,7 +76,7 @@ pub fn used() -> BTreeMap<JobId, Used> {
 }
 
 fn used_in(folder: &Path) -> BTreeMap<JobId, Used> {
-    let events: Vec<Event> = lines(&folder.join(paths::EVENTS)).unwrap_or_default();
+    let events: Vec<Event> = lines(&folder.join(paths::EVENTS), false).unwrap_or_default();
     let used = |event: &Event| {
         let (cpu_us, largest_bytes) = event.cpu_us.zip(event.largest_bytes)?;
         Some((JobId(event.job?), Used { cpu_us, largest_bytes }))
@@ -109,13 +109,8 @@ fn row(folder: &Path, job: JobId, is_alone: bool) -> Option<JobRow> {
 }
 
 fn all(folder: &Path, is_alone: bool) -> Vec<JobRow> {
-    let log = folder.join(paths::EVENTS);
-    // Anybody may have made a folder of that name.
     let own = rustix::process::geteuid().as_raw();
-    if !log.metadata().is_ok_and(|found| found.uid() == own || found.uid() == 0) {
-        return Vec::new();
-    }
-    let events: Vec<Event> = lines(&log).unwrap_or_default();
+    let events: Vec<Event> = lines(&folder.join(paths::EVENTS), false).unwrap_or_default();
     let begun_ms = events.iter().filter(|event| event.event == "begun").map(|event| event.ms).max();
     let now_ms = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64);
     let lost_ms = begun_ms.filter(|begun_ms| begun_ms + KNOWN_MS <= now_ms).unwrap_or(0);
@@ -215,21 +210,32 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
     }
 }
 
-/// The lines of a log that can be understood, those put aside first.
+/// The lines of a log that can be understood, those put aside first. `is_named`: the user has named its
+/// folder, and may mean that of another user.
 ///
 /// # Errors
 /// When it cannot be opened.
-pub fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> std::io::Result<Vec<T>> {
+pub fn lines<T: for<'a> Deserialize<'a>>(path: &Path, is_named: bool) -> std::io::Result<Vec<T>> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".1");
     let mut found = Vec::new();
-    let files = [File::open(aside).ok(), Some(File::open(path)?)];
-    for file in files.into_iter().flatten() {
+    let newest = paths::open_events(path, is_named)?;
+    let aside = paths::open_events(Path::new(&aside), is_named).ok();
+    for file in aside.into_iter().chain([newest]) {
+        let mut reader = BufReader::new(file);
         // A line that was cut off by a full disk or a dead daemon is no reason to show nothing.
-        let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
-        found.extend(lines.filter_map(|line| serde_json::from_slice(&line).ok()));
+        while let Some(line) = next_line(&mut reader) {
+            found.extend(serde_json::from_slice::<T>(&line));
+        }
     }
     Ok(found)
+}
+
+/// The next line; none: the file ends, or is no log.
+fn next_line(reader: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
+    (!line.is_empty() && (line.len() as u64) < LINE_BYTES_MAX).then_some(line)
 }
 
 #[cfg(test)]

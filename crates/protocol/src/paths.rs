@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -162,11 +162,19 @@ pub fn socket() -> PathBuf {
     if system.exists() && !is_answered(&own) { system } else { own }
 }
 
-/// A daemon listens there, or there is one that this user may not ask.
+/// A daemon of root's or of this user's listens there, or there is one that this user may not ask. What
+/// another user has put where this user's daemon would be hides no other daemon.
 fn is_answered(socket: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let is_trusted = |uid: u32| [own, 0].contains(&uid);
     match UnixStream::connect(socket) {
-        Ok(_) => true,
-        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+        Ok(stream) => rustix::net::sockopt::socket_peercred(&stream)
+            .is_ok_and(|peer| is_trusted(peer.uid.as_raw()) || is_named()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let folder = socket.parent().and_then(|folder| folder.symlink_metadata().ok());
+            folder.is_none_or(|folder| is_trusted(folder.uid()))
+        }
+        Err(_) => false,
     }
 }
 
@@ -217,6 +225,26 @@ pub fn histories() -> Vec<PathBuf> {
         is_new
     });
     folders
+}
+
+/// Opens a log for reading. Of a folder that nobody has named, and that anybody may have made in `/tmp`, only
+/// what this user or root has written counts.
+///
+/// # Errors
+/// When it cannot be opened, is no file, or is another user's.
+pub fn open_events(path: &Path, is_named: bool) -> io::Result<File> {
+    // Whoever opens a pipe waits for its other end.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    let own = rustix::process::geteuid().as_raw();
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
+    }
+    if !is_named && ![own, 0].contains(&found.uid()) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is another user's"));
+    }
+    Ok(file)
 }
 
 /// No daemon continues the logs of this folder, which is one of [`histories`]; `is_alone`: none has answered.

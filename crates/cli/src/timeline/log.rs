@@ -104,15 +104,16 @@ struct Turns {
 }
 
 /// Reads the logs of events and of turns, the old halves first, up to this moment (in us since 1970).
+/// `is_named`: the user has named their folder.
 ///
 /// # Errors
 /// When there is no log of events; a text for the user.
-pub fn read(events: &Path, turns: &Path, until_us: u64) -> Result<History, String> {
-    let mut known =
-        lines::<Event>(events).map_err(|error| format!("cannot read {}: {error}", events.display()))?;
+pub fn read((events, turns): (&Path, &Path), is_named: bool, until_us: u64) -> Result<History, String> {
+    let mut known = lines::<Event>(events, is_named)
+        .map_err(|error| format!("cannot read {}: {error}", events.display()))?;
     known.retain(|event| event.ms * 1000 <= until_us);
     // A cluster on which no job ever took turns has none.
-    let mut turns = lines::<Turns>(turns).unwrap_or_default();
+    let mut turns = lines::<Turns>(turns, is_named).unwrap_or_default();
     for Turns { stretch, .. } in &mut turns {
         let since_us = stretch.since_us;
         stretch.turns.retain(|turn| since_us.saturating_add(turn.1) <= until_us);
@@ -329,9 +330,9 @@ half a li
             "{\"node\":\"a\",\"since_us\":20000,\"lost\":0,\"turns\":[[\"switch\",0,1,0,0],[\"switch\",15000,2,0,0]]}\n",
         )
         .unwrap();
-        let history = read(&events, &turns, 30_000).unwrap();
+        let history = read((&events, &turns), false, 30_000).unwrap();
         assert_eq!((history.nodes.len(), history.nodes[0].turns.len(), history.until_us), (1, 1, 20_000));
-        assert_eq!(read(&events, &turns, u64::MAX).unwrap().until_us, 50_000);
+        assert_eq!(read((&events, &turns), false, u64::MAX).unwrap().until_us, 50_000);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }
