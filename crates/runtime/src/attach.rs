@@ -318,6 +318,13 @@ impl Starter {
         let failed = |action| move |source| AttachError::Starter { action, source };
         let socket = open_socket(&ticket.socket).map_err(failed("reach"))?;
         let starter = Starter { socket, answers: Mutex::default() };
+        // Anybody may take the name of a starter that is gone.
+        // SAFETY: a plain system call.
+        let own = unsafe { libc::geteuid() };
+        if !starter.peer().is_some_and(|peer| peer.uid == own || peer.uid == 0) {
+            let stranger = io::Error::new(io::ErrorKind::PermissionDenied, "another user has its name");
+            return Err(failed("reach")(stranger));
+        }
         starter
             .send(&Attach { rank: ticket.rank, secret: ticket.secret }.encode())
             .map_err(failed("write to"))?;
@@ -327,6 +334,11 @@ impl Starter {
 
     /// Its pid in the namespace of this process; none where it is not seen from here.
     pub(crate) fn pid(&self) -> Option<u32> {
+        self.peer().and_then(|peer| u32::try_from(peer.pid).ok()).filter(|pid| *pid != 0)
+    }
+
+    /// The process at the other end, by the kernel's word.
+    fn peer(&self) -> Option<libc::ucred> {
         let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut bytes = size_of_val(&peer) as libc::socklen_t;
         let socket = self.socket.as_raw_fd();
@@ -334,7 +346,7 @@ impl Starter {
         let asked = unsafe {
             libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &mut bytes)
         };
-        u32::try_from(peer.pid).ok().filter(|pid| asked == 0 && *pid != 0)
+        (asked == 0).then_some(peer)
     }
 
     /// The connection itself.

@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 use tutti_client::at;
 use tutti_os::random::fill_random;
 use tutti_protocol::paths;
+use tutti_shm::users::is_own_user;
 
 use super::{Hello, MARK, VERSION, Welcome, session};
 
@@ -65,6 +66,11 @@ fn enter(input: &mut File) -> Result<UnixStream, String> {
     };
     let gone = "its session has ended: the host has begun anew, or the line was cut for too long";
     let mut stream = UnixStream::connect(socket(&name)).map_err(|_| gone.to_owned())?;
+    // The folder may be another one than that of the session.
+    let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|_| gone.to_owned())?;
+    if !is_own_user(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get()) {
+        return Err(gone.to_owned());
+    }
     let sent = stream.write_all(&words).and_then(|()| stream.write_all(b"\n"));
     sent.map_err(|_| gone.to_owned())?;
     Ok(stream)

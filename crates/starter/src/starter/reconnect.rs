@@ -13,11 +13,14 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use tutti_shm::users::is_own_user;
 
 use super::Starter;
 use crate::readiness::now_ns;
+use tutti_protocol::paths::SOCKET_VARIABLE;
 use tutti_protocol::version::Greeting;
 use tutti_protocol::wire::{self, Daemon, Decoder, HEAD_BYTES, Kind, Reattach, Report};
 
@@ -180,7 +183,14 @@ impl Reconnect {
         let address = SocketAddrUnix::new(self.daemon.socket.as_bytes()).ok()?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-        connect(&socket, &address).ok().map(|()| socket)
+        connect(&socket, &address).ok()?;
+        // Its folder may be gone, and somebody else have made one of that name. A daemon that the user has
+        // named may be anybody's.
+        let peer = sockopt::socket_peercred(&socket).ok()?;
+        let is_own = peer.uid.is_root() || is_own_user(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+        let is_it = |given: &std::ffi::OsString| given.as_bytes() == self.daemon.socket.as_bytes();
+        let is_named = || std::env::var_os(SOCKET_VARIABLE).as_ref().is_some_and(is_it);
+        (is_own || is_named()).then_some(socket)
     }
 }
 
