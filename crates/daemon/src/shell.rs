@@ -312,6 +312,9 @@ pub fn run(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), She
 
 async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
     let descriptors = doors::raise_descriptors();
+    if rustix::process::geteuid().is_root() && settings.delays.leave_ms.is_none() {
+        tutti_os::oom::protect_from_oom();
+    }
     let credential = settings.key.read()?;
     state::adopt(&settings.folders.run, &settings.folders.state, &settings.name);
     let (local, _lock) = clients::bind(&settings.socket, settings.delays.leave_ms.is_some())?;

@@ -8,6 +8,7 @@
 //! | [`session`] | limits and priorities of a user's session |
 //! | [`cpu_list`] | sets of cores |
 //! | [`memory`] | memory of the machine |
+//! | [`oom`] | whom the kernel kills for want of memory |
 //! | [`netns`] | network namespaces for virtual nodes |
 //! | [`rtnetlink`] | interfaces, bridges, cables and addresses |
 //! | [`random`] | random bytes |
@@ -24,6 +25,7 @@ pub mod load;
 mod look;
 pub mod memory;
 pub mod netns;
+pub mod oom;
 pub mod random;
 pub mod rtkit;
 pub mod rtnetlink;

@@ -96,6 +96,7 @@ impl Writer {
             while rustix::fs::flock(&lock, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
             self.lock = Some(lock);
         }
+        tutti_os::oom::give_up_protection();
         if let Some(Identity { uid, gid, groups }) = &open.identity {
             tutti_os::become_this_user(*uid, *gid, groups)
                 .map_err(|error| format!("cannot become user {uid}: {error}"))?;

@@ -28,6 +28,7 @@ use rustix::thread::CpuSet;
 
 use super::fork::{errno, fork_into, pointers};
 use super::{checked, without_signals};
+use crate::oom::score_of_children;
 use crate::session::Session;
 
 /// `SO_PEERPIDFD` of Linux 6.5; libc has no name for it everywhere.
@@ -151,6 +152,8 @@ pub fn fork_starter(entry: &Entry<'_>) -> io::Result<(Pid, OwnedFd)> {
     let arguments = pointers(&[entry.arguments]);
     let environment = pointers(&[entry.environment]);
     let all: Vec<c_int> = (1..=SIGNAL_MAX).collect();
+    let oom_score =
+        entry.session.map_or_else(score_of_children, |session| Some(session.oom_score_adjustment));
     // No handler of ours runs in the child: it would speak on our descriptors.
     let forked = without_signals(&all, || {
         // SAFETY: the child calls nothing but async-signal-safe functions, on what was prepared above, and
@@ -160,7 +163,7 @@ pub fn fork_starter(entry: &Entry<'_>) -> io::Result<(Pid, OwnedFd)> {
     if let Some(forked) = forked? {
         return Ok(forked);
     }
-    let (step, errno) = match enter(entry) {
+    let (step, errno) = match enter(entry, oom_score) {
         Err(failed) => failed,
         Ok(()) => {
             // SAFETY: all pointers are to C strings that live in the copy of the parent's memory; both arrays
@@ -178,7 +181,7 @@ pub fn fork_starter(entry: &Entry<'_>) -> io::Result<(Pid, OwnedFd)> {
 }
 
 /// The child's whole life before exec.
-fn enter(entry: &Entry<'_>) -> Result<(), (EntryStep, i32)> {
+fn enter(entry: &Entry<'_>, oom_score: Option<i32>) -> Result<(), (EntryStep, i32)> {
     let at = |step: EntryStep| move |errno: i32| (step, errno);
     for group in entry.groups {
         // SAFETY: a plain system call on an open descriptor and a byte that lives.
@@ -187,6 +190,9 @@ fn enter(entry: &Entry<'_>) -> Result<(), (EntryStep, i32)> {
     }
     detach(entry).map_err(at(EntryStep::Detach))?;
     join_keyring(entry.identity).map_err(at(EntryStep::Keyring))?;
+    if let Some(score) = oom_score {
+        adjust_oom_score(score).map_err(at(EntryStep::Session))?;
+    }
     if let Some(session) = entry.session {
         take_session(session, entry.identity.is_some()).map_err(at(EntryStep::Session))?;
     }
@@ -323,7 +329,6 @@ fn join_keyring(identity: Option<Identity<'_>>) -> Result<(), i32> {
 /// What the session has, where that is not above what we may give. `bounds`: the child is another user's, so
 /// what may never be regained is taken from it.
 fn take_session(session: &Session, bounds: bool) -> Result<(), i32> {
-    adjust_oom_score(session.oom_score_adjustment)?;
     // SAFETY: plain system calls; the structures live for the call.
     unsafe {
         let parameter: libc::sched_param = std::mem::zeroed();
