@@ -20,3 +20,16 @@ fuzz: ## fuzz the channels, records of remote memory, the starter's readers and 
 		timeout --kill-after=5 $$(($(FUZZ_SECONDS) + 60)) $(FUZZ)/build/$(FUZZ_TRIPLE)/release/$$target -max_total_time=$(FUZZ_SECONDS) \
 			-max_len=4096 -print_final_stats=1 -artifact_prefix=$(FUZZ)/$$target- $(FUZZ)/found-$$target $(FUZZ)/seeds/$$target || exit 1; \
 	done
+
+# Every reader of others' bytes, of these crates, in the tests' own process: real frames with parts cut, doubled and replaced.
+# `make test` does the same with a few thousand; TUTTI_TEST_SEED=... repeats what failed. TUTTI_HOSTILE_FRAMES: frames for each reader.
+FRAMES ?= 1000000
+FRAMES_CRATES := $(addprefix tutti-,pmix service shm files client cli starter daemon sight)
+
+.PHONY: malformed
+malformed: ## give FRAMES (1000000) frames that are nearly right to each reader of others' bytes, in one process (minutes)
+	TUTTI_HOSTILE_FRAMES=$(FRAMES) $(CARGO) test --quiet $(addprefix --package ,$(FRAMES_CRATES)) --lib --bins --tests -- nearly_right
+
+.PHONY: malformed-crates
+malformed-crates:
+	@echo $(FRAMES_CRATES)

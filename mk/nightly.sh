@@ -1,6 +1,6 @@
 #!/bin/bash
 # nightly.sh HOURS [PART...]: all that is random, with fresh seeds, within a bound in hours. Parts: channel, sched, daemon,
-# operations (simulators), loom, fuzz, freezes (turns and freezes of real processes), kills (every part of a cluster of lab machines, and of
+# operations (simulators), loom, fuzz, frames (nearly right, for every reader and at every door), freezes (turns and freezes of real processes), kills (every part of a cluster of lab machines, and of
 # two users' jobs, is killed and stopped, for ten minutes of each hour's share at least).
 #
 # A failure does not end the night: the seed that the test printed is added to tests/seeds.txt, an input that a fuzzer found
@@ -13,9 +13,9 @@ shift
 total_s=$(awk -v h="$hours" 'BEGIN { printf "%d", h * 3600 }')
 [ "$total_s" -ge 60 ] || { echo "nightly: HOURS=$hours: at least 0.02" >&2; exit 2; }
 parts=("$@")
-[ $# -gt 0 ] || parts=(channel sched daemon operations loom fuzz freezes kills)
+[ $# -gt 0 ] || parts=(channel sched daemon operations loom fuzz frames freezes kills)
 # Shares of the time. Kills have ten minutes at least, if there are so many.
-declare -A share=([channel]=18 [sched]=18 [daemon]=18 [operations]=10 [loom]=5 [fuzz]=15 [freezes]=8 [kills]=8)
+declare -A share=([channel]=18 [sched]=18 [daemon]=18 [operations]=10 [loom]=5 [fuzz]=15 [frames]=6 [freezes]=8 [kills]=8)
 sum=0
 for part in "${parts[@]}"; do
     [ -n "${share[$part]:-}" ] || { echo "nightly: no part $part; there are: ${!share[*]}" >&2; exit 2; }
@@ -108,6 +108,16 @@ part_fuzz() {
     fi
     return $status
 }
+part_frames() {
+    local end=$((SECONDS + $1)) crate
+    for crate in $("${MAKE:-make}" --no-print-directory --silent malformed-crates); do
+        within $(($1 / 2 + 600)) env TUTTI_HOSTILE_FRAMES=1000000 "$CARGO" test -p "$crate" --lib --bins --tests -- nearly_right ||
+            { keep "$crate" "$(failed_test)"; return 1; }
+    done
+    within $((end - SECONDS + 600)) "$CARGO" test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 \
+        malformed_frames_at_each_door_harm_nobody_soak || return 1
+    result[$part]="1000000 a reader"
+}
 part_freezes() {
     local end=$((SECONDS + $1)) count=0
     while [ $SECONDS -lt $end ]; do
@@ -147,7 +157,7 @@ for part in "${parts[@]}"; do
 done
 
 row="| $started | $(git rev-parse --short HEAD) | $hours | $(nproc) |"
-for part in channel sched daemon operations loom fuzz freezes kills; do row+=" ${result[$part]:--} |"; done
+for part in channel sched daemon operations loom fuzz freezes kills frames; do row+=" ${result[$part]:--} |"; done
 echo "$row" >>docs/benchmarks/nightly.md
 echo "$row"
 [ $failed = 0 ]

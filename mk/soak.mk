@@ -40,7 +40,7 @@ soak-output: dist ## a submitted job writes 1 GiB into its file, once while each
 .PHONY: soak-hostile
 soak-hostile: dist ## one of two users attacks the other's jobs and the daemons for HOSTILE (600) seconds, FRAMES (1000000) malformed frames go to each door and 10,000 jobs are submitted, then all parts of two users' jobs are killed and stopped, each FAULTS (20) times
 	TUTTI_HOSTILE_SECONDS=$(or $(HOSTILE),600) $(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 harms_no_job_of_another_user_soak
-	TUTTI_HOSTILE_FRAMES=$(or $(FRAMES),1000000) $(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 malformed_frames_at_each_door_harm_nobody_soak
+	TUTTI_HOSTILE_FRAMES=$(FRAMES) $(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 malformed_frames_at_each_door_harm_nobody_soak
 	$(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 thousands_of_submissions_of_a_user_leave_another_its_answers_soak
 	TUTTI_FAULT_TIMES=$(or $(FAULTS),20) $(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 faults_of_two_users_jobs_repeated
 

@@ -269,4 +269,30 @@ mod tests {
         line.handle_line(2).unwrap();
         assert_eq!(line.handle_line(1), Err(LineError::Lost), "those bytes are not kept any more");
     }
+
+    #[test]
+    fn line_of_frames_that_are_nearly_right_gives_bytes_or_is_given_up() {
+        let mut other = Line::default();
+        other.push(&[7; 300]);
+        other.ping();
+        let mut samples = vec![other.poll_bytes().to_vec()];
+        other.handle_written(samples[0].len());
+        other.finish();
+        samples.push(other.poll_bytes().to_vec());
+        let mut acknowledgement = VecDeque::new();
+        put(&mut acknowledgement, ACK, &2_u64.to_le_bytes());
+        samples.extend([Vec::from(acknowledgement), vec![END, 0, 0, 0, 0]]);
+        tutti_testkit::nearly::read_frames(&samples, |bytes| {
+            let mut line = Line::default();
+            line.push(b"abcd");
+            let _ = line.poll_bytes().len();
+            let mut taken = 0;
+            for piece in bytes.chunks(97) {
+                let Ok(data) = line.handle_bytes(piece) else { break };
+                taken += data.len();
+                assert_eq!(line.received(), taken as u64 + u64::from(line.is_ended()));
+            }
+            assert!(taken + line.partial.len() <= bytes.len() && line.kept.len() <= 4);
+        });
+    }
 }

@@ -202,4 +202,34 @@ mod tests {
         incoming.extend(&encode(&ToServer::Begin(description())));
         assert_eq!(incoming.take(), Ok(Some(ToServer::Begin(description()))));
     }
+
+    /// Both ways: what is read is read again as it is written, and no more waits than has come.
+    #[test]
+    fn messages_that_are_nearly_right_are_read_or_refused() {
+        let log = FromServer::Log { rank: 1, text: b"text".to_vec() };
+        let ready = FromServer::Ready(vec![vec!["A=1".into()], vec!["B=2".into(); 3]]);
+        let ended = [FromServer::Connected(1), FromServer::Abort { rank: u32::MAX, status: -1 }];
+        let fence = FromServer::Fence(vec![7; 100]);
+        let from = [log, ready, fence].iter().chain(&ended).map(encode).collect::<Vec<_>>();
+        let to = [ToServer::Begin(description()), ToServer::Fenced(vec![1; 50]), ToServer::Flush]
+            .map(|to| encode(&to));
+        let samples = [from, to.to_vec()].concat();
+        tutti_testkit::nearly::read_frames(&samples, |bytes| {
+            read_all::<FromServer>(bytes);
+            read_all::<ToServer>(bytes);
+        });
+    }
+
+    fn read_all<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
+        let mut incoming = Incoming::default();
+        for part in bytes.chunks(17) {
+            incoming.extend(part);
+            while let Ok(Some(message)) = incoming.take::<T>() {
+                let mut again = Incoming::default();
+                again.extend(&encode(&message));
+                assert_eq!(again.take(), Ok(Some(message)));
+            }
+        }
+        assert!(incoming.0.len() <= bytes.len());
+    }
 }

@@ -17,6 +17,16 @@ fn starter_messages_round_trip() {
     }
 }
 
+#[test]
+fn starter_messages_that_are_nearly_right_do_not_panic() {
+    let samples = samples::samples();
+    for which in 0..readers::READERS {
+        let of_one: Vec<_> =
+            samples.iter().filter(|bytes| bytes[0] == which).map(|bytes| bytes[1..].to_vec()).collect();
+        tutti_testkit::nearly::read_frames(&of_one, |bytes| readers::read(&[&[which], bytes].concat()));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 

@@ -135,3 +135,69 @@ fn server_frees_files_and_locks_with_the_last_connection_of_a_session() {
     drop(second);
     tutti_testkit::await_that("the lock is free", || other.set_lock(theirs, lock).is_ok());
 }
+
+/// Requests of one who has the key, as a rank may be hostile: they reach what is below the folders, and no
+/// other file; frames that are none end their connection alone.
+#[test]
+fn server_survives_requests_that_are_nearly_right_and_changes_nothing_outside() {
+    let served = serve("origin-nearly");
+    let (folder, inside) = (served.folder.path(), served.folder.path().join("inside"));
+    let up = |path: &str| Place { export: 0, path: path.into() };
+    let lock = Lock { kind: libc::F_WRLCK, begin: 0, bytes: 5 };
+    let flags = (libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u32;
+    let change = Change { size: Some(3), mode: Some(0o777), ..Change::default() };
+    let requests = [
+        Request::Open { place: up("../secret"), flags, mode: 0o644, follow: true },
+        Request::Open { place: up("data"), flags, mode: 0o644, follow: true },
+        Request::Set { target: Target::Place(up("out")), change },
+        Request::Write { handle: 1, offset: 1, data: b"abc".to_vec() },
+        Request::Read { handle: 1, offset: 1, bytes: 9 },
+        Request::SetLock { handle: 1, lock },
+        Request::Allocate { handle: 1, mode: 0, offset: 0, bytes: 100 },
+        Request::Symlink { place: up("new"), to: b"../secret".to_vec() },
+        Request::Rename { from: up("data"), to: up("../secret"), flags: 0 },
+        Request::Link { from: up("../secret"), to: up("mine") },
+        Request::Remove { place: up("out"), is_directory: false },
+        Request::MakeDirectory { place: up("../more"), mode: 0o755 },
+        Request::List { handle: 1, index: 0 },
+    ];
+    let samples: Vec<Vec<u8>> = requests.iter().map(Request::encode).collect();
+    let hello = Request::Hello { key: served.origin.client_key, session: 0 }.encode();
+    let mut random = tutti_testkit::Random::new(tutti_testkit::seed());
+    // Each is a few system calls: fewer than of those that are only read.
+    for _ in 0..tutti_testkit::nearly::count() / 50 {
+        let mut stream = TcpStream::connect(served.origin.address).expect("a connection");
+        let frames: Vec<u8> = (0..8).flat_map(|_| nearly(&mut random, &samples)).collect();
+        let _ = stream.write_all(&[&hello[..], &frames].concat());
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    assert_eq!(fs::read_to_string(folder.join("secret")).expect("a file"), "not for them");
+    assert_eq!(fs::read_to_string(folder.join("fixed/table")).expect("a file"), "table");
+    let mut names: Vec<_> =
+        fs::read_dir(folder).expect("a folder").map(|one| one.expect("one").file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["fixed", "inside", "secret"]);
+    fs::write(inside.join("after"), "here").expect("a file");
+    let mut client = Connection::open(&served.origin, 0).expect("the server lives");
+    let (handle, _) = client.open_file(at("after"), 0, 0, true).expect("it opens");
+    assert_eq!(client.read(handle, 0, 100).expect("it reads").1, b"here");
+}
+
+/// A frame with its length, or rarely another one, in which bytes of the path or kind are changed.
+fn nearly(random: &mut tutti_testkit::Random, samples: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = samples[random.below(samples.len() as u64) as usize].clone();
+    let at = 4 + random.below(bytes.len() as u64 - 4) as usize;
+    match random.below(4) {
+        0 => bytes[4] = random.below(24) as u8,
+        1 if bytes[at].is_ascii_graphic() => bytes[at] = *b"./l".get(random.below(3) as usize).expect("one"),
+        2 if at + 2 < bytes.len() && bytes[at..at + 3].iter().all(u8::is_ascii_graphic) => {
+            bytes[at..at + 3].copy_from_slice(b"../");
+        }
+        _ => {}
+    }
+    let other = tutti_testkit::nearly::frame(random, samples);
+    // An allocation as large as the disk would be one.
+    let takes_room = matches!(other.get(4..).map(Request::decode), Some(Ok(Request::Allocate { .. })));
+    if random.chance(30) && !takes_room { other } else { bytes }
+}

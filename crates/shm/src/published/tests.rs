@@ -39,6 +39,34 @@ fn published_frames_round_trip_and_are_taken_only_when_whole() {
 }
 
 #[test]
+fn published_frames_that_are_nearly_right_are_read_or_refused() {
+    use far::{Admission, Given, Question, Wanted};
+    let wanted = Wanted { owner: 7, name: "region".into(), node: "node1".into() };
+    let admission = Admission { at: [10, 0, 0, 7].into(), groups: vec![1, 2, 3] };
+    let pass = far::Pass { key: far::Secret([1, 2]), proof: far::Secret([3, 4]) };
+    let there = Given::There { address: ([127, 0, 0, 1], 9).into(), pass, node: "node1".into() };
+    let mut samples: Vec<Vec<u8>> = ALL.map(|ask| [&ask.encode(9)[..], b"some data"].concat()).to_vec();
+    samples.extend([Question::Place, Question::Services, Question::Region(wanted)].map(|one| one.encode()));
+    samples.extend([admission.encode(), there.encode().to_vec(), Given::Here.encode().to_vec()]);
+    samples.push([&Answer { status: Status::Full, value: 9 }.encode(2)[..], b"ab"].concat());
+    tutti_testkit::nearly::read_frames(&samples, |bytes| {
+        if let Ok(Some((ask, data, length))) = Ask::take(bytes) {
+            assert!(length <= bytes.len() && data.len() <= DATA_BYTES_MAX);
+            assert_eq!(ask.encode(data.len())[..8], bytes[..8]);
+        }
+        if let Ok(Some(question)) = Question::take(bytes) {
+            assert_eq!(Question::take(&question.encode()), Ok(Some(question)));
+        }
+        if let Some(admission) = Admission::decode(bytes) {
+            assert_eq!(Admission::decode(&admission.encode()), Some(admission));
+        }
+        let given = bytes.first_chunk().and_then(Given::decode);
+        given.into_iter().for_each(|given| assert_eq!(Given::decode(&given.encode()), Some(given)));
+        let _ = (Answer::take(bytes), Opened::decode(bytes), far::Pass::decode(bytes));
+    });
+}
+
+#[test]
 fn published_frames_of_any_other_bytes_are_refused() {
     let mut random = tutti_testkit::Random::new(tutti_testkit::seed());
     for _ in 0..20_000 {

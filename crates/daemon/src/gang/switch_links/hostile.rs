@@ -25,6 +25,14 @@ fn switch_link_recorded_messages_parse() {
     assert!(samples::samples().iter().any(|life| read(life) == messages.len()));
 }
 
+#[test]
+fn switch_link_datagrams_that_are_nearly_right_do_not_panic() {
+    let all = [samples::samples(), samples::messages()].concat();
+    tutti_testkit::nearly::read_frames(&all, |bytes| {
+        read(bytes);
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
