@@ -102,6 +102,12 @@ impl DaemonGroups {
         &self.version2.0
     }
 
+    /// The file that limits the memory of all that is in them; none where the kernel has no controller.
+    pub fn memory_limit(&self) -> Option<PathBuf> {
+        let files = ["memory.limit_in_bytes", "memory.max"];
+        self.all().flat_map(|group| files.map(|file| group.join(file))).find(|file| file.exists())
+    }
+
     /// Files to which a process is written that is to be in them.
     pub fn entrances(&self) -> Vec<PathBuf> {
         self.all().map(|group| group.join("cgroup.procs")).collect()

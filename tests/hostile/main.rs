@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod accounts;
+mod beside;
 mod cgroups;
 #[path = "../cluster/cluster.rs"]
 #[allow(dead_code)]
@@ -16,6 +17,7 @@ mod frames;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;
+mod heaps;
 mod history;
 mod identity;
 mod inheritance;
@@ -41,6 +43,7 @@ mod switch_thread;
 mod terms;
 mod tracer;
 mod user_memory;
+mod want_of_memory;
 
 pub use cluster::Cluster;
 pub use machine::Machine;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tutti_shm::published::far::{Question, Wanted};
 use tutti_shm::ticket::Attach;
 use tutti_testkit::Random;
+use tutti_testkit::nearly::frame as nearly;
 
 use crate::Machine;
 use crate::harness::await_that;
@@ -33,31 +34,6 @@ const PMI_LINES_EACH: u64 = 100;
 const GROWN_KIB_MAX: u64 = 24 << 10;
 /// Lines of the log that say the same.
 const SAME_LINES_MAX: usize = 10;
-/// Words of 4 and 8 bytes that readers have got wrong.
-const WORDS: [u64; 9] =
-    [0, 1, 0x7f, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 40, i64::MAX as u64, u64::MAX];
-
-/// A frame that is nearly one of these.
-fn nearly(random: &mut Random, samples: &[Vec<u8>]) -> Vec<u8> {
-    let one = |random: &mut Random| samples[random.below(samples.len() as u64) as usize].clone();
-    let mut bytes = one(random);
-    for _ in 0..=random.below(4) {
-        let at = random.below(bytes.len() as u64 + 1) as usize;
-        let word = WORDS[random.below(WORDS.len() as u64) as usize].to_le_bytes();
-        match random.below(7) {
-            0 => bytes.truncate(at),
-            1 => bytes.splice(at..at, one(random)).for_each(drop),
-            2 => bytes.extend(vec![random.below(256) as u8; random.below(300) as usize]),
-            3 => {
-                drop(bytes.splice((at & !3).min(bytes.len())..(at | 3).min(bytes.len()), word[..4].to_vec()))
-            }
-            4 => drop(bytes.splice((at & !7).min(bytes.len())..(at | 7).min(bytes.len()), word)),
-            _ if at < bytes.len() => bytes[at] = random.below(256) as u8,
-            _ => {}
-        }
-    }
-    if bytes.is_empty() { vec![0] } else { bytes }
-}
 
 /// A value of JSON that is nearly this one.
 fn nearly_value(random: &mut Random, value: &Value) -> Value {
@@ -292,4 +268,66 @@ fn malformed_frames_at_each_door_harm_nobody() {
 fn malformed_frames_at_each_door_harm_nobody_soak() {
     let frames = std::env::var("TUTTI_HOSTILE_FRAMES").ok().and_then(|text| text.parse().ok());
     send_malformed("hostile-malformed-soak", frames.unwrap_or(1_000_000));
+}
+
+/// A packet of a client of a service: magic, kind, number, deadline, hash, function; data.
+fn service_ask(kind: u32, words: [u64; 4], data: &[u8]) -> Vec<u8> {
+    let head = [0x5453_7631_u32, kind].map(u32::to_le_bytes).concat();
+    [&head[..], words.map(u64::to_le_bytes).as_flattened(), data].concat()
+}
+
+/// A service for everybody, which is a process of the honest user's: its clients are not.
+#[test]
+fn service_survives_packets_of_another_user_that_are_nearly_right() {
+    if !tutti_testkit::has_command(tutti_testkit::Need::Cxx, "c++") {
+        return;
+    }
+    let Some(machine) = Machine::up("hostile-service", 1, 2, &[]) else { return };
+    let scratch = tutti_tests::Scratch::new("hostile-service-programs");
+    let program = tutti_tests::compile_with("tutticxx", "tests/cxx/programs/services.cpp", scratch.path());
+    let program = machine.users.reachable(&program);
+    let words = ["run", "-n", "1", program.to_str().expect("ours"), "serve", "kv", "everybody"];
+    let mut server = crate::harness::Running::start_command(&mut machine.mpi(HONEST, 0, &words));
+    server.await_line("serving");
+    let uid = machine.uid(HONEST);
+    let call = |user: usize, words: &[&str]| {
+        let name = format!("{uid}/kv");
+        machine.tutti(user, &[&["call", &name], words].concat())
+    };
+    call(HONEST, &["put", "17", "seventeen"]).expect_success();
+    call(HOSTILE, &["get", "17"]).expect_success();
+    let samples = [
+        service_ask(1, [0; 4], b""),
+        service_ask(2, [1, u64::MAX, 7, 0], &17_i64.to_le_bytes()),
+        service_ask(2, [2, 0, 7, 3], &[1; 300]),
+    ];
+    let seed = tutti_testkit::seed();
+    let name = tutti_shm::published::service_socket_name(uid, "kv");
+    let sent = machine.as_user(HOSTILE, |_| {
+        let (mut random, mut sent) = (Random::new(seed), 0);
+        for _ in 0..tutti_testkit::nearly::count().div_ceil(FRAMES_EACH) {
+            let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
+            let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name");
+            if connect(&socket, &address).is_err() {
+                continue;
+            }
+            for _ in 0..FRAMES_EACH {
+                let bytes = nearly(&mut random, &samples);
+                // Closed at the first that is none; one that is not taken now may be late.
+                if send(&socket, &bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_err() {
+                    break;
+                }
+                sent += 1;
+            }
+        }
+        sent
+    });
+    println!("{sent} packets");
+    assert!(sent > tutti_testkit::nearly::count() / FRAMES_EACH / 2, "it was let in: {sent}");
+    assert_eq!(call(HONEST, &["get", "17"]).expect_success().stdout, "\"seventeen\"\n");
+    let ranks = machine.users.processes(uid);
+    let largest = ranks.into_iter().map(|pid| kib(pid, "VmHWM")).max().expect("it lives");
+    assert!(largest < 128 << 10, "a process of the service had {largest} KiB");
+    server.signal(rustix::process::Signal::TERM);
+    server.end();
 }

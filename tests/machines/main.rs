@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod cluster;
+mod hostile;
 mod memory;
 mod messages;
 mod origin;
