@@ -6,6 +6,7 @@ mod crates;
 mod install;
 mod owners;
 mod papers;
+mod security;
 
 use std::{process::Command, time::Duration};
 use tutti_tests::{root, run};

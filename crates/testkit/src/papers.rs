@@ -276,10 +276,11 @@ impl Sources {
                 mark = Some((number + 1, items));
                 continue;
             }
-            is_test |= line == "#[test]";
+            is_test |= line == "#[test]" || line.starts_with("#[tokio::test");
             if line.starts_with("#[") {
                 continue;
             }
+            let line = line.strip_prefix("async ").unwrap_or(line);
             let name = line.strip_prefix("fn ").and_then(|rest| rest.split_once('(')).map(|(name, _)| name);
             if let Some(name) = name.filter(|_| is_test) {
                 self.tests.insert(name.to_owned());
