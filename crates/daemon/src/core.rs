@@ -46,6 +46,7 @@ pub mod journal;
 pub mod ledger;
 mod links;
 mod local;
+mod numbers;
 mod origin;
 mod outbox;
 mod outlet;
@@ -69,6 +70,7 @@ use event::{Event, StarterEnd};
 use gangs::Gangs;
 use links::{Links, Role};
 use local::LocalNode;
+use numbers::Numbers;
 use origin::Origin;
 use outbox::{Effect, Outbox};
 use parts::Parts;
@@ -120,12 +122,12 @@ impl Core {
         let now_ms = now.wall_ms;
         let journals = std::mem::take(&mut config.journals);
         let (starters, queued) = (std::mem::take(&mut config.starters), std::mem::take(&mut config.queued));
-        let drains = config.take_drains();
+        let known_nodes = config.take_known_nodes();
         let is_controller = config.controller.is_none();
         let mut core = Core {
             ticked_ms: now_ms,
             stale_until_ms: 0,
-            links: Links::default(),
+            links: Links::new(Numbers::new(known_nodes.numbers)),
             relay: Relay::default(),
             board: BoardLines::default(),
             parts: Parts::default(),
@@ -154,7 +156,7 @@ impl Core {
         }
         if let Some(controller) = &mut core.controller {
             controller.take_queue(&core.local, &mut core.out, queued);
-            controller.take_drains(drains);
+            controller.take_drains(known_nodes.drains);
             core.out.act(controller.drain_command(&core.local));
         }
         core.origin.begin(core.local.config.about.incarnation, now_ms, journals);

@@ -17,7 +17,7 @@ use tutti_sched::tree;
 pub use tutti_sched::NodeId;
 
 /// Nodes of a cluster, at most; a number beyond is not believed.
-const NODES_MAX: u32 = 1 << 20;
+pub(crate) const NODES_MAX: u32 = 1 << 20;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +104,11 @@ impl Members {
         self.nodes.get(&node).map_or_else(|| node.to_string(), |member| member.about.name.clone())
     }
 
+    /// The number of the node with this name.
+    pub fn number(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().find(|(_, member)| member.about.name == name).map(|(node, _)| *node)
+    }
+
     /// The names of these nodes.
     pub fn names(&self, nodes: &[NodeId]) -> Vec<String> {
         nodes.iter().map(|node| self.name(*node)).collect()
@@ -166,18 +171,10 @@ impl Members {
         }
     }
 
-    /// Takes a node in, under its old number if its name has one, else the one that it wishes; only for the
-    /// controller.
-    pub fn admit(&mut self, about: About, preferred: Option<NodeId>) -> NodeId {
-        let known =
-            self.nodes.iter().find(|(_, member)| member.about.name == about.name).map(|(node, _)| *node);
-        let next = NodeId(self.nodes.last_key_value().map_or(0, |(last, _)| last.0 + 1));
-        let preferred =
-            preferred.filter(|preferred| preferred.0 < NODES_MAX && !self.nodes.contains_key(preferred));
-        let node = known.or(preferred).unwrap_or(next);
+    /// Takes a node in under this number, which is free or its own; only for the controller.
+    pub fn admit(&mut self, node: NodeId, about: About) {
         self.version += 1;
         self.nodes.insert(node, Member { about, alive: true });
-        node
     }
 
     /// Another configuration holds; only for the controller.
@@ -220,7 +217,7 @@ mod tests {
 
     fn cluster(nodes: u32, arity: u32) -> Members {
         let mut members = Members::new(arity, about(0), 1);
-        (1..nodes).for_each(|node| assert_eq!(members.admit(about(node), None), NodeId(node)));
+        (1..nodes).for_each(|node| members.admit(NodeId(node), about(node)));
         members
     }
 
@@ -255,14 +252,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn members_returning_node_keeps_its_number() {
-        let mut members = cluster(4, 2);
-        members.lose(NodeId(2));
-        assert_eq!(members.admit(About { incarnation: 7, ..about(2) }, None), NodeId(2));
-        assert!(members.is_alive(NodeId(2)));
-        assert_eq!(members.admit(about(9), None), NodeId(4));
     }
 }

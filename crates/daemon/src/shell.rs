@@ -20,8 +20,7 @@ use tokio::time::Instant;
 use crate::configuration::ConfigurationSource;
 use crate::core::Core;
 use crate::core::action::Action;
-use crate::core::config::Config;
-use crate::core::config::Loaded;
+use crate::core::config::{Config, KnownNodes, Loaded};
 use crate::core::event::{Event, WriterEvent};
 use crate::core::job_event::JobEvent;
 use crate::core::ledger::queue::Rules;
@@ -56,7 +55,9 @@ mod filing;
 mod filling;
 mod groups;
 mod journals;
+mod kept;
 mod neighbours;
+mod numbers;
 mod orphans;
 mod peer_users;
 mod peers;
@@ -523,9 +524,12 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         journals: Vec::new(),
         queued: Vec::new(),
         used: Default::default(),
-        drained_nodes: match settings.controller {
-            None => drains::load(&drains::file(&settings.folders.queue)),
-            Some(_) => Default::default(),
+        known_nodes: match settings.controller {
+            None => KnownNodes {
+                drains: drains::load(&drains::file(&settings.folders.queue)),
+                numbers: numbers::load(&settings.folders.queue),
+            },
+            Some(_) => KnownNodes::default(),
         },
         policy: settings.gangs.policy,
         loaded: settings.loaded.clone(),
@@ -809,6 +813,7 @@ impl Shell {
                     let done = move |kept| drop(events.send(ShellEvent::Core(Event::DrainsKept(kept))));
                     drains::keep(drains::file(&self.settings.folders.queue), nodes, done);
                 }
+                Action::KeepNumbers(nodes) => numbers::keep(&self.settings.folders.queue, &nodes),
                 Action::KeepConfiguration(text) => self.keep_configuration(text),
                 Action::LimitUsers => self.limit_users(),
                 Action::Reload(requester) => self.reload(requester),

@@ -68,6 +68,8 @@ pub enum Action {
     Queue(JobId, Option<Box<Queued>>),
     /// On the controller: keep which nodes are drained, by name, for the controller after this one.
     KeepDrains(BTreeMap<String, Drained>),
+    /// On the controller: keep the numbers of nodes by name for the next controller, before anything else.
+    KeepNumbers(BTreeMap<String, NodeId>),
     /// Keep the sections of the configuration that hold for all nodes.
     KeepConfiguration(std::sync::Arc<str>),
     /// The limits of users on this node may be others: those who have jobs are held to what holds now.

@@ -10,7 +10,7 @@ use tutti_sched::Policy;
 
 use super::journal::Journal;
 use super::record::{Queued, StarterRecord};
-use crate::members::About;
+use crate::members::{About, NodeId};
 use crate::message::JobId;
 
 /// So often time passes at least, while there is something to do.
@@ -31,6 +31,15 @@ pub struct Loaded {
     pub settings: Vec<Setting>,
     /// What a keeper is to know, a line each.
     pub notes: Vec<String>,
+}
+
+/// What a controller keeps of nodes, by name.
+#[derive(Clone, Debug, Default)]
+pub struct KnownNodes {
+    /// Those that are drained.
+    pub drains: BTreeMap<String, Drained>,
+    /// The number of each.
+    pub numbers: BTreeMap<String, NodeId>,
 }
 
 /// What a daemon is told at its start.
@@ -61,8 +70,8 @@ pub struct Config {
     pub queued: Vec<(JobId, Queued)>,
     /// On the controller: what users had used so long ago, in ns, under an earlier incarnation of it.
     pub used: (Vec<(u32, u64)>, u64),
-    /// On the controller: the nodes that were drained in an earlier incarnation of it, by name.
-    pub drained_nodes: BTreeMap<String, Drained>,
+    /// On the controller: what an earlier incarnation of it has kept of nodes.
+    pub known_nodes: KnownNodes,
     /// On the controller: how jobs get their nodes and rows, for who asks.
     pub policy: Policy,
     /// On the controller: the configuration of the cluster.
@@ -76,9 +85,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// Hands over which nodes were drained in an earlier incarnation.
-    pub(super) fn take_drains(&mut self) -> BTreeMap<String, Drained> {
-        std::mem::take(&mut self.drained_nodes)
+    /// Hands over what an earlier incarnation has kept of nodes.
+    pub(super) fn take_known_nodes(&mut self) -> KnownNodes {
+        std::mem::take(&mut self.known_nodes)
     }
 
     /// So often each link is told that we live.

@@ -27,6 +27,7 @@ use super::action::Action;
 use super::config::Loaded;
 use super::job_event::JobEvent;
 use super::local::LocalNode;
+use super::numbers::Numbers;
 use super::outbox::{Effect, Outbox};
 use crate::gang::Command;
 use crate::ids::LinkId;
@@ -70,9 +71,16 @@ pub(super) struct Links {
     unreached_ms: Option<(u64, u64)>,
     /// Children whose link broke, and when they are lost.
     missing: BTreeMap<NodeId, u64>,
+    /// On the controller.
+    numbers: Numbers,
 }
 
 impl Links {
+    /// None yet. `numbers`: those of nodes by name, on the controller.
+    pub(super) fn new(numbers: Numbers) -> Self {
+        Links { numbers, ..Links::default() }
+    }
+
     pub(super) fn accept(&mut self, link: LinkId, now_ms: u64) {
         self.links.insert(link, Link { role: Role::Unidentified, contact_ms: now_ms, sent_ms: now_ms });
     }
@@ -282,7 +290,11 @@ impl Links {
         let before = members.nodes.values().find(|member| member.about.name == about.name);
         let is_back = before.is_some();
         let is_new_incarnation = before.is_none_or(|member| member.about.incarnation != about.incarnation);
-        let node = members.admit(about.clone(), preferred);
+        let node = self.numbers.choose(members, &about.name, preferred);
+        members.admit(node, about.clone());
+        if let Some(numbers) = self.numbers.learn(members) {
+            out.act(Action::KeepNumbers(numbers));
+        }
         if is_new_incarnation {
             // Its starters may live: it says itself what is left of its parts. As an origin it has forgotten
             // everything.

@@ -15,11 +15,13 @@
 //! | `scheduling` | the controller's scheduler in place of its switch thread |
 //! | `users` | front ends, and what they must see |
 //! | `batch` | the tests of time limits and of jobs that wait for others |
+//! | `numbers` | the test that numbers of nodes outlive the controller |
 //! | `regions` | the test that clients of regions of other nodes are answered |
 //! | `room` | the tests that what starters and users say has room in messages |
 //! | here | the runs: faults, then peace, then a look at what is left |
 
 mod batch;
+mod numbers;
 mod regions;
 mod room;
 mod scheduling;

@@ -6,15 +6,13 @@
 //! controller reads the old or the new one.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tutti_protocol::users::Drained;
 
-use super::filing::sync;
+use super::kept::{self, Until};
 
 /// A longer file is none: 1 KiB a node.
 const BYTES_MAX: u64 = 64 << 20;
@@ -26,12 +24,7 @@ pub(super) fn file(folder: &Path) -> PathBuf {
 
 /// Reads what an earlier controller has left.
 pub(super) fn load(path: &Path) -> BTreeMap<String, Drained> {
-    let read = || -> io::Result<_> {
-        let mut text = String::new();
-        File::open(path)?.take(BYTES_MAX).read_to_string(&mut text)?;
-        Ok(serde_json::from_str(&text)?)
-    };
-    read().unwrap_or_else(|error| {
+    kept::read(path, BYTES_MAX).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             tracing::error!("{} is not read, no node is drained: {error}", path.display());
         }
@@ -46,7 +39,7 @@ pub(super) fn keep(
     done: impl Fn(Result<(), String>) + Send + Sync + 'static,
 ) {
     let write = Arc::new(move || {
-        let result = write(&path, &nodes);
+        let result = kept::replace(&path, &nodes, Until::OnDisk);
         done(result.map_err(|error| format!("cannot write {}: {error}", path.display())));
     });
     let in_thread = Arc::clone(&write);
@@ -54,18 +47,6 @@ pub(super) fn keep(
         // There is no thread to be had: whoever asks is not left waiting.
         write();
     }
-}
-
-fn write(path: &Path, nodes: &BTreeMap<String, Drained>) -> io::Result<()> {
-    let new = path.with_extension("drained.new");
-    let written = || -> io::Result<()> {
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec(nodes)?)?;
-        sync(&file)?;
-        std::fs::rename(&new, path)?;
-        path.parent().map_or(Ok(()), |folder| sync(&File::open(folder)?))
-    };
-    written().inspect_err(|_| drop(std::fs::remove_file(&new)))
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@
 //! the new one, and forgets what was used in the last seconds. It is not brought to the disk: a power cut may
 //! cost more, or all. A file that is no such file counts as none.
 
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use super::kept::{self, Until};
 
 /// Between two files.
 const KEEP_MS: u64 = 5_000;
@@ -46,12 +47,7 @@ impl UsedFile {
     /// What an earlier controller has left, and how old it is, in ns. A clock that was set back since makes
     /// it new.
     pub(super) fn load(&mut self, now_ms: u64) -> (Vec<(u32, u64)>, u64) {
-        let read = || -> io::Result<Used> {
-            let mut text = String::new();
-            std::fs::File::open(&self.path)?.take(BYTES_MAX).read_to_string(&mut text)?;
-            Ok(serde_json::from_str(&text)?)
-        };
-        match read() {
+        match kept::read(&self.path, BYTES_MAX) {
             Ok(Used { at_ms, used }) => (used, now_ms.saturating_sub(at_ms).saturating_mul(1_000_000)),
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
@@ -83,11 +79,8 @@ impl UsedFile {
     }
 
     fn write(&self, at_ms: u64) -> io::Result<()> {
-        let new = self.path.with_extension("used.new");
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec(&Used { at_ms, used: self.kept.clone() })?)?;
-        std::fs::rename(new, &self.path)
+        let used = Used { at_ms, used: self.kept.clone() };
+        kept::replace(&self.path, &used, Until::Renamed)
     }
 }
 

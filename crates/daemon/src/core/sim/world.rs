@@ -1,7 +1,7 @@
 //! Machines, links and time: does what the Cores want, and what the run wants done to them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use tutti_shm::published::Status;
 use tutti_shm::published::far::{Given, Wanted};
@@ -66,6 +66,8 @@ pub(super) struct World {
     /// By question: submitted jobs.
     submitted: BTreeMap<(NodeId, u64), JobId>,
     fates: BTreeMap<JobId, (Fate, u64)>,
+    /// Jobs that hang until peace is made, also where nothing else fails.
+    kept_hanging: BTreeSet<JobId>,
     /// Ranks of a part, and the lines that each writes.
     lines: BTreeMap<(JobId, usize), (std::ops::Range<u64>, u64)>,
     /// Jobs that have got nodes.
@@ -112,6 +114,7 @@ impl World {
             launches: BTreeMap::new(),
             submitted: BTreeMap::new(),
             fates: BTreeMap::new(),
+            kept_hanging: BTreeSet::new(),
             lines: BTreeMap::new(),
             placed: 0,
             states_at_controller: 0,
@@ -332,6 +335,12 @@ impl World {
                 }
                 self.placed += u64::from(event.event == "placed");
             }
+            Action::KeepNumbers(numbers) => {
+                let before = std::mem::replace(&mut self.machines[node].numbers, numbers);
+                let now = &self.machines[node].numbers;
+                let is_same = |(name, number)| now.get(name) == Some(number);
+                assert!(before.iter().all(is_same), "{before:?} is {now:?} now");
+            }
             Action::GiveRegion(client, given) => self.given.push((client, given)),
             Action::GiveServices(client, text) => self.listed.push((client, text)),
             Action::ListServices(from, id) => {
@@ -374,6 +383,7 @@ impl World {
     /// No more faults: everybody is there, everybody reads, and jobs end.
     pub(super) fn make_peace(&mut self) {
         self.peace = true;
+        self.kept_hanging.clear();
         self.machines.iter_mut().for_each(|machine| machine.dies_after = None);
         (0..self.machines.len()).for_each(|node| self.start_daemon(node));
         for at in 0..self.clients.len() {

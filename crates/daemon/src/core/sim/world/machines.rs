@@ -9,7 +9,7 @@ use tutti_protocol::wire::{Job, Kind, Report};
 use super::{Next, World};
 use crate::core::Core;
 use crate::core::clocks::Clocks;
-use crate::core::config::{Config, TICK_MS};
+use crate::core::config::{Config, KnownNodes, TICK_MS};
 use crate::core::event::{Event, StarterEnd};
 use crate::core::journal::Journal;
 use crate::core::record::{Queued, StarterRecord};
@@ -17,7 +17,7 @@ use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};
 use crate::core::sim::starter::{Fate, Starter};
 use crate::core::sim::writer::Writer;
 use crate::ids::LinkId;
-use crate::members::About;
+use crate::members::{About, NodeId};
 use crate::message::{JobId, Launch};
 
 /// Who has not been heard of for so long is lost.
@@ -45,6 +45,8 @@ pub(super) struct Machine {
     pub(super) journals: BTreeMap<JobId, Journal>,
     pub(super) writers: BTreeMap<JobId, Writer>,
     pub(super) disk: BTreeMap<JobId, Vec<Vec<u8>>>,
+    /// On the controller: the file of the numbers of nodes.
+    pub(super) numbers: BTreeMap<String, NodeId>,
     /// On the controller.
     pub(super) scheduling: Option<Scheduling>,
 }
@@ -123,7 +125,7 @@ impl World {
             starters: record,
             journals: machine.journals.iter().map(|(job, journal)| (*job, journal.clone())).collect(),
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
-            drained_nodes: Default::default(),
+            known_nodes: KnownNodes { numbers: machine.numbers.clone(), ..KnownNodes::default() },
             used: Default::default(),
             policy: Default::default(),
             loaded: Default::default(),
@@ -212,6 +214,16 @@ impl World {
         self.nexts.insert(number, Next::Nothing);
     }
 
+    /// A daemon that was removed is started anew.
+    pub(in crate::core::sim) fn return_daemon(&mut self, node: usize) {
+        self.start_daemon(node);
+    }
+
+    /// The number of a node, if its daemon lives and has one.
+    pub(in crate::core::sim) fn number_of(&self, node: usize) -> Option<NodeId> {
+        self.machines[node].core.as_ref().and_then(Core::node)
+    }
+
     /// Somebody speaks in the place of a starter.
     pub(in crate::core::sim) fn send_as_starter(
         &mut self,
@@ -241,8 +253,9 @@ impl World {
         longest_ms
     }
 
-    /// Jobs do not end by themselves.
+    /// Jobs do not end by themselves before peace is made.
     pub(in crate::core::sim) fn let_jobs_hang(&mut self, jobs: std::ops::Range<u64>) {
+        self.kept_hanging.extend(jobs.clone().map(JobId));
         self.fates.extend(jobs.map(|job| (JobId(job), (Fate::Hangs, 0))));
     }
 
@@ -272,9 +285,9 @@ impl World {
     }
 
     pub(super) fn step_starter(&mut self, node: usize, job: JobId) {
-        let peace = self.peace;
+        let ends = self.peace && !self.kept_hanging.contains(&job);
         let Some(starter) = self.machines[node].starters.get_mut(&job) else { return };
-        if peace && starter.fate == Fate::Hangs {
+        if ends && starter.fate == Fate::Hangs {
             starter.fate = Fate::Ends;
         }
         let was_there = !starter.is_over();
