@@ -713,9 +713,21 @@ pub struct Clock {
     /// Its ranks have got the signal that they are to get before the limit.
     #[serde(default)]
     pub warned: bool,
+    /// The number of that TERM among the signals of the order. A controller that knows less may number it in
+    /// another way: it is handed on once all the same.
+    #[serde(default)]
+    pub term: Option<u64>,
 }
 
 impl Clock {
+    /// What has happened by another order of the job, older or newer, has happened.
+    pub fn keep_facts(&mut self, other: &Clock) {
+        self.warned |= other.warned;
+        if self.since_term.is_none() {
+            (self.since_term, self.grace_ms, self.term) = (other.since_term, other.grace_ms, other.term);
+        }
+    }
+
     /// As it goes over a link.
     #[must_use]
     pub fn sent(&self, boot_ms: u64) -> Self {

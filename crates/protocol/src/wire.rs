@@ -9,7 +9,7 @@
 //! | Group | root's daemon, before Job | flags | descriptors ([`tutti_os::cgroup::Granted`]) |
 //! | Job | front end, first | - | [`Job`] as JSON |
 //! | Peers | front end, after [`Report::Addresses`] of every node | - | [`Reached`] of all world ranks as JSON: now the ranks start |
-//! | Signal | front end | signal number | - |
+//! | Signal | front end, daemon | signal number | -; of a daemon [`SignalsHeard`] |
 //! | Input | front end | rank | bytes for its stdin; the next one only after [`Report::InputTaken`]; empty: end of file |
 //! | Suspend, Resume, Kill | front end | - | - |
 //! | Window | front end | rows << 16, columns | - |
@@ -64,7 +64,9 @@ pub(crate) use job::BorrowedText;
 pub use job::{
     Adopted, Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, SharedSlots, Text,
 };
-pub use report::{CONNECTED_MAX, Cause, Ended, Library, Reached, Reattach, Report, Stalled, Used};
+pub use report::{
+    CONNECTED_MAX, Cause, Ended, Library, Reached, Reattach, Report, SignalsHeard, Stalled, Told, Used,
+};
 
 /// Bytes of a frame's head.
 pub const HEAD_BYTES: usize = 12;

@@ -172,6 +172,9 @@ impl Controller {
                 let mut job = JobRecord::new(id, Launch::clone(&launch));
                 job.learn(&order);
                 job.adopted_until_ms = Some(local.now_ms + SETTLE_LOST * local.config.lost_ms);
+                if let Some(new) = self.jobs.waiting_restart_of(id) {
+                    job.end_for(new);
+                }
                 self.answers.remember((launch.origin, launch.request_id), Answer::Job(id));
                 self.jobs.insert(id, job);
                 self.jobs.pending.insert(id);
@@ -366,7 +369,7 @@ impl Controller {
             if let Some(step) = self.jobs.get_mut(id) {
                 step.by_user = true;
                 step.record_cause(EndKind::TimeLimit, format!("job {owner}: {cause}"));
-                step.signal(limits::TERM);
+                step.signal_end();
             }
             self.publish(relay, id);
             self.judge(local, relay, out, id);

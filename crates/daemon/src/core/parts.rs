@@ -67,8 +67,9 @@ struct Part {
     sent_terminated: u64,
     /// The size of the terminals that was handed on.
     window: Option<(u16, u16)>,
-    /// Number of the last signal that was handed on.
+    /// Number of the last signal that was handed on, and whether the TERM of the job's end was.
     signals: u64,
+    sent_term: bool,
     /// Number of the last piece of stdin that came, as far as its starter knows it.
     piece: u64,
     /// It has been taken.
@@ -146,6 +147,7 @@ impl Part {
             sent_terminated: 0,
             window: None,
             signals: 0,
+            sent_term: false,
             piece: 0,
             taken: false,
             unwanted: false,
@@ -192,7 +194,8 @@ impl Parts {
             return;
         }
         self.pass_order_on(local, out, job, order);
-        // After the fact: what is said to a starter twice does less harm than what is never said.
+        // After the fact: what is said to a starter twice does less harm than what is never said. A starter
+        // that comes back says which signals it has had.
         self.keep(local, out, job, order);
     }
 

@@ -22,13 +22,49 @@ pub struct Reattach {
     pub piece: u32,
     /// It has been taken.
     pub taken: bool,
+    /// What daemons before have told it.
+    #[serde(flatten)]
+    pub told: Told,
+    /// What it speaks, and its release; none: of release 0.2.0.
+    #[serde(default)]
+    pub greeting: Option<Greeting>,
+}
+
+/// What a starter has heard from daemons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
     /// The job is stopped.
     pub frozen: bool,
     /// Peers have come.
     pub has_peers: bool,
-    /// What it speaks, and its release; none: of release 0.2.0.
+    /// Signals that have come; of release 0.2.0 nothing is known of them.
     #[serde(default)]
-    pub greeting: Option<Greeting>,
+    pub signals: SignalsHeard,
+}
+
+/// Which signals of a job have come to a starter. A Signal frame of a daemon says the number of its signal, 8
+/// bytes, and whether it is the TERM of the job's end, 1 byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignalsHeard {
+    /// The largest number.
+    pub number: u64,
+    /// The TERM of its end, too.
+    pub term: bool,
+}
+
+impl SignalsHeard {
+    /// What a frame says of its signal.
+    #[must_use]
+    pub fn frame(number: u64, is_term: bool) -> Vec<u8> {
+        [&number.to_le_bytes()[..], &[u8::from(is_term)]].concat()
+    }
+
+    /// A frame has come. One without a number is of a front end, or of a daemon of an earlier release.
+    pub fn hear(&mut self, payload: &[u8]) {
+        let Some((number, is_term)) = payload.split_first_chunk() else { return };
+        self.number = self.number.max(u64::from_le_bytes(*number));
+        self.term |= is_term == [1];
+    }
 }
 
 /// Where ranks are reached, of a node or of all.

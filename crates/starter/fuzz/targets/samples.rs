@@ -1,7 +1,8 @@
 //! Real bytes for each of the readers, with the byte in front that selects it.
 
 use tutti_protocol::wire::{
-    self, Binding, Cause, Daemon, Ended, Inherits, Input, Job, Kind, Part, Program, Reached, Reattach, Report,
+    self, Binding, Cause, Daemon, Ended, Inherits, Input, Job, Kind, Part, Program, Reached, Reattach,
+    Report, Told,
 };
 use tutti_shm::peers::Peers;
 use tutti_shm::ticket::{Attach, Notice, Ticket, Welcome};
@@ -21,8 +22,7 @@ pub(crate) fn samples() -> Vec<Vec<u8>> {
         base: 3,
         piece: 4,
         taken: true,
-        frozen: false,
-        has_peers: true,
+        told: Told { frozen: false, has_peers: true, ..Told::default() },
         greeting: None,
     };
     let json = |which: u8, text: Vec<u8>| (which, text);

@@ -71,6 +71,9 @@ impl Starter {
     fn handle_frame(&mut self, head: FrameHeader, payload: &[u8]) {
         match head.kind {
             Kind::Signal => {
+                if let Some(reconnect) = &mut self.reconnect {
+                    reconnect.told.signals.hear(payload);
+                }
                 if let Some(signal) = Signal::from_named_raw(head.rank as i32) {
                     self.parts.ranks.signal(signal);
                     let ends = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal);
@@ -143,7 +146,7 @@ impl Starter {
 
     fn handle_peers(&mut self, payload: &[u8]) {
         if let Some(reconnect) = &mut self.reconnect {
-            reconnect.has_peers = true;
+            reconnect.told.has_peers = true;
         }
         let Some(ready) = self.ready.as_ref().filter(|_| self.parts.peers.is_none()) else {
             if self.parts.ranks.is_ending() {

@@ -22,7 +22,7 @@ use super::Starter;
 use crate::readiness::now_ns;
 use tutti_protocol::paths::SOCKET_VARIABLE;
 use tutti_protocol::version::Greeting;
-use tutti_protocol::wire::{self, Daemon, Decoder, HEAD_BYTES, Kind, Reattach, Report};
+use tutti_protocol::wire::{self, Daemon, Decoder, HEAD_BYTES, Kind, Reattach, Report, Told};
 
 /// Output that is kept, about; beyond it no output of ranks is read.
 pub(super) const BACKLOG_BYTES: usize = 512 << 10;
@@ -60,8 +60,8 @@ pub(super) struct Reconnect {
     /// The last Input frame, and whether it has been taken.
     pub piece: u32,
     pub taken: bool,
-    /// Peers have come.
-    pub has_peers: bool,
+    /// Of it whether the job is stopped is known elsewhere.
+    pub told: Told,
 }
 
 impl Reconnect {
@@ -83,7 +83,7 @@ impl Reconnect {
             away_ns: None,
             piece: 0,
             taken: false,
-            has_peers: false,
+            told: Told::default(),
         }
     }
 
@@ -159,8 +159,7 @@ impl Reconnect {
             base: self.base,
             piece: self.piece,
             taken: self.taken,
-            frozen,
-            has_peers: self.has_peers,
+            told: Told { frozen, ..self.told },
             greeting: Some(Greeting::ours()),
         };
         wire::put_json(out, Kind::Reattach, &back);

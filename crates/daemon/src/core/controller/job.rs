@@ -241,10 +241,12 @@ impl JobRecord {
     /// What another controller knew of the job.
     pub(super) fn learn(&mut self, order: &Order) {
         let known = &mut self.order;
+        let mut other = order.clock;
         if order.version >= known.version {
-            known.clock = order.clock;
+            std::mem::swap(&mut known.clock, &mut other);
             *known.amended_mut() = order.amended().clone();
         }
+        known.clock.keep_facts(&other);
         known.version = known.version.max(order.version);
         known.run = known.run.max(order.run);
         known.leave |= order.leave;

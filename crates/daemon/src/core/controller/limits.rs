@@ -125,6 +125,7 @@ impl JobRecord {
         self.launch.steps.allocation.is_some()
             && !self.is_ending()
             && since_term.at(boot_ms) >= self.grace_ms() / 2
+            && self.order.clock.term.is_none()
             && !self.order.signals.iter().any(|(_, signal)| *signal == TERM)
     }
 
@@ -132,7 +133,7 @@ impl JobRecord {
     pub(super) fn judge_limit(&mut self, boot_ms: u64, has_steps: bool) -> bool {
         if !self.is_past_limit(boot_ms) {
             if self.is_term_due(boot_ms) {
-                self.signal(TERM);
+                self.signal_end();
             }
             return false;
         }
@@ -147,9 +148,15 @@ impl JobRecord {
         let text = self.cause.clone().unwrap_or_default();
         self.report(Report::Warning(format!("{text}; the job is ended")));
         if !has_steps {
-            self.signal(TERM);
+            self.signal_end();
         }
         true
+    }
+
+    /// The TERM of its end, before KILL.
+    pub(super) fn signal_end(&mut self) {
+        self.signal(TERM);
+        self.order.clock.term = Some(self.signals);
     }
 
     /// Whatever its ranks do from now on is a consequence.

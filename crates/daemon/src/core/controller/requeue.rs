@@ -14,6 +14,15 @@ impl Jobs {
         of_first.max_by_key(|job| restart(job).map(|restart| restart.count)).map_or(id, |job| job.id)
     }
 
+    /// The job that waits to take the place of this one: an earlier controller died before it ended this one.
+    pub(super) fn waiting_restart_of(&self, id: JobId) -> Option<JobId> {
+        let is_it = |job: &&JobRecord| {
+            let is_behind = job.launch.batch.after.iter().any(|after| after.job == id);
+            job.queued.is_some() && !job.is_ending() && job.launch.batch.restart().is_some() && is_behind
+        };
+        self.records.values().find(is_it).map(|job| job.id)
+    }
+
     /// Jobs that wait for this one wait for that one from now on. Gives them.
     pub(super) fn wait_for_other(&mut self, old: JobId, new: JobId) -> Vec<JobId> {
         let mut changed = Vec::new();

@@ -97,6 +97,7 @@ impl Parts {
         part.run = record.order.run;
         (part.sent_fence, part.window) = (record.order.fence.number, record.order.window);
         part.signals = record.order.signals.last().map_or(0, |(number, _)| *number);
+        part.sent_term = record.order.clock.term.is_some_and(|term| term <= part.signals);
         self.parts.insert(job, part);
         // No life's states are taken for another's, even if this one ends before it has a number.
         self.keep(local, out, job, &record.order);
@@ -123,10 +124,13 @@ impl Parts {
         let daemons_before = old.daemons_before + u64::from(old.here);
         let mut part = Part::new(old.launch, daemons_before, Outlet::new(back.base, FIRST_ROOM_BYTES));
         // It may never have heard what its last daemon said: it is told again unless it is so.
-        part.run = if back.frozen { Run::Stop } else { Run::Go };
-        (part.signals, part.sent_fence, part.window) = (old.signals, old.sent_fence, old.window);
-        part.sent_peers = back.has_peers;
-        part.state.suspended = back.frozen;
+        part.run = if back.told.frozen { Run::Stop } else { Run::Go };
+        (part.sent_fence, part.window) = (old.sent_fence, old.window);
+        // Its last daemon may have died before it kept that it said so.
+        part.signals = old.signals.max(back.told.signals.number);
+        part.sent_term = old.sent_term || back.told.signals.term;
+        part.sent_peers = back.told.has_peers;
+        part.state.suspended = back.told.frozen;
         part.state.enforced = old.state.enforced;
         (part.piece, part.taken) = (u64::from(back.piece), back.taken);
         self.parts.insert(job, part);

@@ -81,8 +81,11 @@ impl Part {
         }
         for (number, signal) in &order.signals {
             if *number > self.signals {
-                frames.push((Kind::Signal, *signal, Vec::new()));
                 self.signals = *number;
+                let is_term = order.clock.term == Some(*number);
+                if !(is_term && std::mem::replace(&mut self.sent_term, true)) {
+                    frames.push((Kind::Signal, *signal, wire::SignalsHeard::frame(*number, is_term)));
+                }
             }
         }
         if order.fence.number > self.sent_fence && several {

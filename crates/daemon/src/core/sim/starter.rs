@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use tutti_protocol::wire::{Cause, Ended, Job, Kind, Reached, Reattach, Report};
+use tutti_protocol::wire::{Cause, Ended, Job, Kind, Reached, Reattach, Report, SignalsHeard, Told};
 use tutti_testkit::Random;
 
 /// How its ranks are going to end.
@@ -54,6 +54,7 @@ pub(super) struct Starter {
     /// None: its job has no room for more ranks.
     later: Option<Later>,
     pub received_signals: Vec<u32>,
+    heard: SignalsHeard,
     /// It has just got ranks when it had none.
     pub refilled: bool,
 }
@@ -121,6 +122,7 @@ impl Starter {
             status: 0,
             later,
             received_signals: Vec::new(),
+            heard: SignalsHeard::default(),
             refilled: false,
         }
     }
@@ -320,6 +322,7 @@ impl Starter {
             Kind::Signal => {
                 assert!(number != 15 || !self.received_signals.contains(&15), "TERM twice");
                 self.received_signals.push(number);
+                self.heard.hear(payload);
             }
             Kind::Input => {
                 assert!(number != self.piece, "a piece of stdin twice");
@@ -373,8 +376,7 @@ impl Starter {
             base: self.base,
             piece: self.piece,
             taken: self.taken,
-            frozen,
-            has_peers,
+            told: Told { frozen, has_peers, signals: self.heard },
             greeting: None,
         }
     }

@@ -7,8 +7,8 @@
 //!
 //! The new job has a number of its own; its row names the first of them all and counts ([`Restart`]). What
 //! was said to the first one counts for the newest: commands, and jobs that wait for it. The new job is in
-//! its file before the old one is ended, so a controller that dies in between loses neither. A job begins
-//! anew [`RESTARTS_MAX`] times at most.
+//! its file before the old one is ended, so a controller that dies in between loses neither: the next one
+//! ends the old one when it hears of it. A job begins anew [`RESTARTS_MAX`] times at most.
 
 use tutti_protocol::batch::{After, Restart};
 use tutti_protocol::output::name_job;
