@@ -2,13 +2,14 @@
 //!
 //! | Tutti | Slurm |
 //! |---|---|
-//! | waits | PENDING |
-//! | starts, runs, *waits for its turn* | RUNNING |
+//! | waits, *starts* | PENDING |
+//! | runs, *waits for its turn* | RUNNING |
 //! | suspended by a user | SUSPENDED |
 //! | is being ended | COMPLETING |
 //! | over | COMPLETED, FAILED, CANCELLED, TIMEOUT, OUT_OF_MEMORY, NODE_FAIL, by the kind of its end |
 //!
-//! A job whose end is not known is NODE_FAIL, never COMPLETED.
+//! A job that starts has no time of its start yet, which tools read from whatever is RUNNING. A job whose end
+//! is not known is NODE_FAIL, never COMPLETED.
 
 use tutti_client::users;
 use tutti_protocol::end::EndKind;
@@ -125,6 +126,7 @@ impl Job {
     pub fn state(&self) -> State {
         match self.row.state {
             JobState::Waiting => State::Pending,
+            JobState::Starting if self.row.started_ms.is_none() => State::Pending,
             JobState::Starting | JobState::Running => State::Running,
             JobState::Suspended => State::Suspended,
             JobState::Ending => State::Completing,
@@ -154,7 +156,7 @@ impl Job {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self.state() {
-            State::Pending => self.waits_for(),
+            State::Pending if self.row.state == JobState::Waiting => self.waits_for(),
             State::Failed if self.signal() > 0 => "RaisedSignal",
             State::Failed if self.has_ended_by(EndKind::NotStarted) => "JobLaunchFailure",
             State::Failed => "NonZeroExitCode",
@@ -324,6 +326,7 @@ pub(crate) mod tests {
         let waits = |kind: &str| job(1, json!({"state": "waiting", "wait_kind": kind}));
         for (job, long, reason, exit) in [
             (job(1, json!({})), "RUNNING", "None", "0:0"),
+            (job(1, json!({"state": "starting", "started_ms": null})), "PENDING", "None", "0:0"),
             (job(1, json!({"state": "starting"})), "RUNNING", "None", "0:0"),
             (waits("dependency"), "PENDING", "Dependency", "0:0"),
             (waits("resources"), "PENDING", "Resources", "0:0"),
