@@ -3,6 +3,7 @@
 
 mod circles;
 mod crates;
+mod demo;
 mod install;
 mod owners;
 mod papers;

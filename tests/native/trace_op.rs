@@ -12,10 +12,24 @@ fn trace(words: &[&str]) -> Ran {
     run(program("tutti").arg("trace-op").args(words).args(["--count", "50"]), LIMIT)
 }
 
+/// Attempts on a machine that others use too: one of them is left alone.
+const TIMES: u32 = 20;
+
+/// Between nodes a datagram that a busy machine is late to acknowledge is sent again, and its operation
+/// counts as incomplete. Measured again until most operations are whole.
 #[track_caller]
 fn measured(words: &[&str]) -> Vec<Value> {
-    let ran = trace(&[words, &["--json"]].concat()).expect_success();
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"))
+    for _ in 0..TIMES {
+        let ran = trace(&[words, &["--json"]].concat()).expect_success();
+        let reports: Vec<Value> =
+            serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"));
+        let is_inside = |report: &Value| report["place"] == "inside a node";
+        let is_whole = |report: &Value| report["operations"].as_u64() > Some(COUNT / 2);
+        if reports.iter().all(|report| is_inside(report) || is_whole(report)) {
+            return reports;
+        }
+    }
+    panic!("most operations of {words:?} are incomplete in each of {TIMES} measurements");
 }
 
 fn number(value: &Value) -> f64 {
@@ -26,15 +40,13 @@ fn is_same(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1.0 + other.abs() / 1e6
 }
 
-/// Every operation has all of its stamps, and the parts of the mean one add up to T. Between nodes a datagram
-/// that a busy machine is late to acknowledge is sent again, and its operation counts as incomplete.
+/// Every operation has all of its stamps or counts as incomplete, and the parts of the mean one add up to T.
 #[track_caller]
 fn adds_up(report: &Value) {
     let count = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("no {name}: {report}"));
     let (whole, incomplete) = (count("operations"), count("incomplete"));
     assert_eq!(whole + incomplete, COUNT, "{report}");
-    let incomplete_max = if report["place"] == "inside a node" { 0 } else { COUNT / 2 };
-    assert!(incomplete <= incomplete_max, "{report}");
+    assert!(incomplete == 0 || report["place"] != "inside a node", "{report}");
     let of = |name: &str| number(&report[name]["ns"]);
     let own = ["asks_ns", "given_ns", "rest_ns"].map(|name| number(&report[name]));
     let parts = of("ta") + of("tb") + of("tc") + own.iter().sum::<f64>();
