@@ -137,6 +137,16 @@ fn dsm_processes_are_created_one_by_one_and_no_more_than_are_asked_for() {
 }
 
 #[test]
+fn dsm_pauses_and_barriers_of_ranks_of_a_node_wake_who_waits_for_them() {
+    let scratch = Scratch::new("dsm-pauses");
+    let compiled = compile_twin("tests/dsm/programs/pauses.c", &scratch);
+    for (ranks, nodes) in [(4, 1), (8, 2), (4, 4)] {
+        let ran = launch(&compiled, ranks, nodes, &[&ranks.to_string()]).expect_success();
+        assert_eq!(ran.stdout, format!("pauses: {} rounds\n", 60 * ranks), "{ran}");
+    }
+}
+
+#[test]
 fn dsm_leaves_the_handler_of_a_program_its_own_faults() {
     let scratch = Scratch::new("dsm-signals");
     let compiled = compile("tests/dsm/programs/signals.c", &scratch);

@@ -11,6 +11,7 @@
 //! ```text
 //! sender     record -> sent -> fence -> bell of the rank -> looking? parked? -> parked = 0, wakes the thread
 //! call       looking = 0 -> fence -> mail? -> takes it
+//! receiver   takes records -> taken -> fence -> bell of the sender
 //! thread     parked = 1 -> fence -> mail? -> sleeps while parked is 1
 //! ```
 //! Both sides write before they look, so a record and a sleeper do not miss each other. If a rank stops right
@@ -187,7 +188,8 @@ impl Mail {
         for from in 0..words.count {
             let (sent, taken) = (words.sent(from, words.me), words.taken(from, words.me));
             let ring = words.ring(from, words.me);
-            let mut at = taken.load(Relaxed);
+            let begin = taken.load(Relaxed);
+            let mut at = begin;
             while at != sent.load(Acquire) {
                 let mut length = [0; HEAD_BYTES];
                 get(ring, at, &mut length);
@@ -198,6 +200,10 @@ impl Mail {
                 take(self.mates[from], &self.record);
                 // What was taken has been applied.
                 taken.store(at, Release);
+            }
+            if at != begin {
+                // The sender may sleep until there is room again, or until its records have been applied.
+                self.job.ring(self.mates[from]);
             }
         }
     }
