@@ -8,21 +8,31 @@
 struct tutti_dsm_open {
     uintptr_t tag, end, begin;
     uint64_t extended;
+    /* Where the states of pages are, for code that looks at them before loads and stores. */
+    uintptr_t states;
 };
 
-__thread struct tutti_dsm_open tutti_dsm_open = {UINTPTR_MAX, 0, 0, 0};
+__thread struct tutti_dsm_open tutti_dsm_open = {UINTPTR_MAX, 0, 0, 0, 0};
+
+/* One byte of each object that makes notes: 1, or 2 where it checks its loads too. */
+#pragma weak __start_tutti_rcop
+#pragma weak __stop_tutti_rcop
+extern const unsigned char __start_tutti_rcop[], __stop_tutti_rcop[];
 
 /* Another object defines it where all objects of a program make notes. */
 #pragma weak tutti_dsm_all_noted
 extern const char tutti_dsm_all_noted;
 
+/* Programs that older objects were linked into call the first two. */
 void tutti_dsm_begin_noted(struct tutti_dsm_open *open);
 void tutti_dsm_begin(void);
+void tutti_dsm_begin_as(struct tutti_dsm_open *open, const unsigned char *modes, size_t objects, int are_all);
 
 /* Compiled code calls these. */
 void tutti_dsm_note(void *address, size_t bytes);
 void tutti_dsm_note_rows(void *address, size_t bytes, ptrdiff_t stride, size_t rows);
 void tutti_dsm_rearm(void);
+void tutti_dsm_cover(void);
 void tutti_dsm_ahead_begin(void);
 void tutti_dsm_ahead_site(size_t slot_bytes, uintptr_t base, size_t bytes);
 void tutti_dsm_ahead_load(const void *first, const void *last, size_t bytes);
@@ -30,8 +40,26 @@ void tutti_dsm_ahead_store(size_t site, const void *slot, int64_t index);
 int tutti_dsm_ahead_end(void);
 
 __attribute__((constructor)) static void begin(void) {
-    if (&tutti_dsm_all_noted)
-        tutti_dsm_begin_noted(&tutti_dsm_open);
-    else
-        tutti_dsm_begin();
+    size_t objects = (size_t)(__stop_tutti_rcop - __start_tutti_rcop);
+    tutti_dsm_begin_as(&tutti_dsm_open, __start_tutti_rcop, objects, &tutti_dsm_all_noted != NULL);
+}
+
+/* Checks of loads and stores, with the place of the code that makes them. */
+void tutti_dsm_load_from(const void *address, size_t bytes, const void *site);
+void tutti_dsm_store_from(void *address, size_t bytes, const void *site);
+void tutti_dsm_load_rows_from(const void *address, size_t bytes, ptrdiff_t stride, size_t rows, const void *site);
+void tutti_dsm_store_rows_from(void *address, size_t bytes, ptrdiff_t stride, size_t rows, const void *site);
+
+#define SITE ((const char *)__builtin_return_address(0) - 1)
+
+void tutti_dsm_load(const void *address, size_t bytes) { tutti_dsm_load_from(address, bytes, SITE); }
+
+void tutti_dsm_store(void *address, size_t bytes) { tutti_dsm_store_from(address, bytes, SITE); }
+
+void tutti_dsm_load_rows(const void *address, size_t bytes, ptrdiff_t stride, size_t rows) {
+    tutti_dsm_load_rows_from(address, bytes, stride, rows, SITE);
+}
+
+void tutti_dsm_store_rows(void *address, size_t bytes, ptrdiff_t stride, size_t rows) {
+    tutti_dsm_store_rows_from(address, bytes, stride, rows, SITE);
 }

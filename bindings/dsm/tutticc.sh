@@ -2,15 +2,15 @@
 macros=$prefix/share/tutti/parmacs.m4
 translated=
 count=0
-dsm=            # adsm: the plugin makes notes of stores; twin: pages are compared; empty: as there is
+dsm=            # adsm: the plugin makes notes of stores; udsm: it checks loads, too; twin: pages are compared; empty: as there is
 switches=       # of the plugin
 compiles=no     # whether anything is compiled here
 strangers=      # objects that make no notes
 for arg do
     shift
     case $arg in
-    --dsm=adsm | --dsm=twin) dsm=${arg#*=}; continue ;;
-    --dsm=*) say "tutticc: $arg: adsm and twin are known" >&2; exit 1 ;;
+    --dsm=adsm | --dsm=udsm | --dsm=twin) dsm=${arg#*=}; continue ;;
+    --dsm=*) say "tutticc: $arg: adsm, udsm and twin are known" >&2; exit 1 ;;
     --rcop=*)
         for word in $(printf %s "${arg#*=}" | tr , ' '); do
             case $word in
@@ -89,12 +89,13 @@ if [ -n "$plugin" ]; then
         [ $mode != run ] || say "tutticc: $strangers makes no notes of its stores: pages are compared (--dsm=twin)" >&2
         noted=
     fi
-elif [ "$dsm" = adsm ]; then
-    say "tutticc: --dsm=adsm needs clang-19 and its plugin, which \`make dsm\` builds" >&2
+elif [ "$dsm" = adsm ] || [ "$dsm" = udsm ]; then
+    say "tutticc: --dsm=$dsm needs clang-19 and its plugin, which \`make dsm\` builds" >&2
     exit 1
 elif [ -z "$dsm$strangers" ] && [ $mode$compiles = runyes ]; then
     say "tutticc: without clang-19 and its plugin (\`make dsm\`) pages are compared (--dsm=twin)" >&2
 fi
+[ "$dsm" != udsm ] || switches="$switches -mllvm -rcop-udsm=true"
 [ -n "$plugin" ] || switches=
 loads=$plugin
 [ $compiles = yes ] || [ $mode != run ] || loads= switches=

@@ -67,6 +67,7 @@ public:
             return flaw;
         moved.before = loop.getLoopPreheader()->getTerminator();
         moved.levels++;
+        moved.left = &loop;
         if (!can_expand(moved))
             return "its address cannot be computed before the loop";
         note = moved;
@@ -76,6 +77,8 @@ public:
 private:
     bool begin(Note &note) {
         if (auto *store = dyn_cast<StoreInst>(note.store); store && !store->isSimple())
+            return false;
+        if (auto *load = dyn_cast<LoadInst>(note.store); load && !load->isSimple())
             return false;
         if (isa<AtomicRMWInst>(note.store) || !note.bytes->getType()->isIntegerTy())
             return false;

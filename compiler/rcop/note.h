@@ -1,4 +1,4 @@
-// A note of a store: which bytes, and where in the function it stands. Made by writers, changed by the optimisations,
+// A note of a store, or the check of a load: which bytes, and where in the function it stands. Made by writers, changed by the optimisations,
 // turned into code by place.
 #ifndef TUTTI_RCOP_NOTE_H
 #define TUTTI_RCOP_NOTE_H
@@ -7,6 +7,10 @@
 #include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/IR/DebugLoc.h"
 #include "llvm/IR/Instruction.h"
+
+namespace llvm {
+class Loop;
+} // namespace llvm
 
 namespace rcop {
 
@@ -21,7 +25,7 @@ struct Guard {
 struct Note {
     // The note comes before this instruction.
     llvm::Instruction *before = nullptr;
-    // Where the store stands, for remarks.
+    // The store or load itself.
     llvm::Instruction *store = nullptr;
     // As long as it has not left a loop: address and length.
     llvm::Value *pointer = nullptr, *bytes = nullptr;
@@ -30,8 +34,11 @@ struct Note {
     llvm::SmallVector<Guard, 2> guards;
     // Whether the rows are known to follow each other upwards.
     bool is_ascending = false;
-    // Loops that it has left.
+    // Loops that it has left, and the outermost of them.
     unsigned levels = 0;
+    const llvm::Loop *left = nullptr;
+    // What it names has to be here before: a load follows between it and its stores that no check precedes.
+    bool needs_presence = false;
 };
 
 using Notes = llvm::SmallVector<Note, 16>;

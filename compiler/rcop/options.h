@@ -12,6 +12,8 @@ extern llvm::cl::opt<bool> use_proofs;
 extern llvm::cl::opt<bool> use_gathering;
 // Notes that an earlier one covers go away.
 extern llvm::cl::opt<bool> use_redundancy;
+// Loads and stores are checked by code that is put in before them (--dsm=udsm).
+extern llvm::cl::opt<bool> checks_loads;
 // Plain stores make no notes: nothing but a test of what finds them has a use for that.
 extern llvm::cl::opt<bool> breaks_stores;
 

@@ -5,6 +5,11 @@
 //         else tutti_dsm_note(p, n);
 //     }
 //
+// Where loads are checked, of a load and behind the note of a store:
+//
+//     if (p >> 40 == open.tag && open.states[p >> 12] & absent)    tutti_dsm_load(p, n);
+//     if (p >> 40 == open.tag && !(open.states[p >> 12] & opened)) tutti_dsm_store(p, n);
+//
 // The fields are those of struct tutti_dsm_open (bindings/dsm/parmacs_start.c, crates/dsm/src/note.rs). The calls are
 // opaque to later passes: no store crosses one.
 #include "place.h"
@@ -27,7 +32,11 @@ namespace {
 
 constexpr unsigned tag_shift = 40;
 
-enum Field { Tag, End, Begin, Extended };
+constexpr unsigned page_shift = 12;
+
+enum Field { Tag, End, Begin, Extended, States, Fields };
+// Bits of a page's state (crates/dsm/src/states.rs).
+enum State { Absent = 1, Opened = 2 };
 
 FunctionCallee function_of_runtime(Module &module, StringRef name, ArrayRef<Type *> arguments, Type *result = nullptr) {
     auto *type = FunctionType::get(result ? result : Type::getVoidTy(module.getContext()), arguments, false);
@@ -45,15 +54,15 @@ Placer::Placer(Function &function, DomTreeUpdater &tree, LoopInfo &loops)
     : module(*function.getParent()), tree(tree), loops(loops), wide(Type::getInt64Ty(function.getContext())),
       pointer_type(PointerType::getUnqual(function.getContext())) {
     constexpr const char *name = "tutti_dsm_open";
-    open = module.getGlobalVariable(name);
-    if (!open)
-        open = new GlobalVariable(module, ArrayType::get(wide, 4), false, GlobalValue::ExternalLinkage, nullptr, name,
+    open_range = module.getGlobalVariable(name);
+    if (!open_range)
+        open_range = new GlobalVariable(module, ArrayType::get(wide, Fields), false, GlobalValue::ExternalLinkage, nullptr, name,
                                   nullptr, GlobalValue::InitialExecTLSModel);
 }
 
 Value *Placer::field(IRBuilderBase &builder, unsigned number) {
-    Value *base = builder.CreateThreadLocalAddress(open);
-    return builder.CreateConstInBoundsGEP2_64(open->getValueType(), base, 0, number);
+    Value *base = builder.CreateThreadLocalAddress(open_range);
+    return builder.CreateConstInBoundsGEP2_64(open_range->getValueType(), base, 0, number);
 }
 
 Value *Placer::is_shared(IRBuilderBase &builder, Value *address) {
@@ -121,28 +130,94 @@ Value *Placer::end_ahead(IRBuilderBase &builder) {
     return builder.CreateICmpNE(all, builder.getInt32(0));
 }
 
+Value *Placer::state(IRBuilderBase &builder, Value *address) {
+    Value *states = builder.CreateLoad(wide, field(builder, States));
+    Value *place = builder.CreateAdd(states, builder.CreateLShr(address, page_shift));
+    return builder.CreateLoad(builder.getInt8Ty(), builder.CreateIntToPtr(place, pointer_type));
+}
+
+void Placer::check(Instruction *before, Value *pointer, uint64_t bytes, bool is_one_page) {
+    IRBuilder<> builder(before);
+    Value *address = builder.CreatePtrToInt(pointer, wide);
+    builder.SetInsertPoint(split(is_shared(builder, address), before));
+    Value *found = state(builder, address);
+    if (!is_one_page)
+        found = builder.CreateOr(found, state(builder, builder.CreateAdd(address, builder.getInt64(bytes - 1))));
+    Value *is_absent = builder.CreateICmpNE(builder.CreateAnd(found, Absent), builder.getInt8(0));
+    builder.SetInsertPoint(split(is_absent, &*builder.GetInsertPoint()));
+    builder.CreateCall(function_of_runtime(module, "tutti_dsm_load", {pointer_type, wide}),
+                       {pointer, builder.getInt64(bytes)});
+}
+
+void Placer::call_run(StringRef name, Instruction *before, Value *pointer, Value *bytes, Value *stride, Value *rows) {
+    IRBuilder<> builder(before);
+    builder.SetInsertPoint(split(is_shared(builder, builder.CreatePtrToInt(pointer, wide)), before));
+    Value *count = builder.CreateZExtOrTrunc(bytes, wide);
+    if (!rows) {
+        builder.CreateCall(function_of_runtime(module, name, {pointer_type, wide}), {pointer, count});
+        return;
+    }
+    builder.CreateCall(function_of_runtime(module, (name + "_rows").str(), {pointer_type, wide, wide, wide}),
+                       {pointer, count, stride, rows});
+}
+
+void Placer::check_run(Instruction *before, Value *pointer, Value *bytes, Value *stride, Value *rows) {
+    call_run("tutti_dsm_load", before, pointer, bytes, stride, rows);
+}
+
+void Placer::open_run(Instruction *before, Value *pointer, Value *bytes, Value *stride, Value *rows) {
+    call_run("tutti_dsm_store", before, pointer, bytes, stride, rows);
+}
+
+void Placer::open(Instruction *before, Value *pointer, Value *bytes) {
+    IRBuilder<> builder(before);
+    Value *address = builder.CreatePtrToInt(pointer, wide);
+    builder.SetInsertPoint(split(is_shared(builder, address), before));
+    Value *is_closed = builder.CreateICmpEQ(builder.CreateAnd(state(builder, address), Opened), builder.getInt8(0));
+    builder.SetInsertPoint(split(is_closed, &*builder.GetInsertPoint()));
+    builder.CreateCall(function_of_runtime(module, "tutti_dsm_store", {pointer_type, wide}),
+                       {pointer, builder.CreateZExtOrTrunc(bytes, wide)});
+}
+
+Value *Placer::lacks(IRBuilderBase &builder, StringRef what, const Function &callee) {
+    // Sources compiled with the plugin define it for each of their functions.
+    std::string name = ("tutti_rcop_" + what + "." + callee.getName()).str();
+    auto *mark = cast<GlobalVariable>(module.getOrInsertGlobal(name, builder.getInt8Ty()));
+    if (!mark->isDeclaration())
+        return builder.getFalse();
+    mark->setLinkage(GlobalValue::ExternalWeakLinkage);
+    return builder.CreateIsNull(mark);
+}
+
+Value *Placer::has_shared_argument(IRBuilderBase &builder, CallBase &call, bool is_written) {
+    Value *condition = builder.getFalse();
+    for (unsigned place = 0; place < call.arg_size(); place++) {
+        Value *argument = call.getArgOperand(place);
+        if (argument->getType()->isPointerTy() && !(is_written && call.onlyReadsMemory(place)) && !is_private(argument))
+            condition = builder.CreateOr(condition, is_shared(builder, builder.CreatePtrToInt(argument, wide)));
+    }
+    return condition;
+}
+
+void Placer::cover(Instruction *before, const Reader &reader) {
+    IRBuilder<> builder(before);
+    Value *condition = builder.getTrue();
+    if (reader.kind == Reading::Called)
+        condition = lacks(builder, "checked", *reader.callee);
+    else if (reader.kind == Reading::CoveredArguments)
+        condition = has_shared_argument(builder, *cast<CallBase>(before), false);
+    builder.SetInsertPoint(split(condition, before));
+    builder.CreateCall(function_of_runtime(module, "tutti_dsm_cover", {}));
+}
+
 void Placer::compare(Instruction *before, const Writer &writer) {
     IRBuilder<> builder(before);
-    Value *condition = nullptr;
-    if (writer.kind == Kind::Called) {
-        // Sources compiled with the plugin define it for each of their functions.
-        std::string name = ("tutti_rcop_noted." + writer.callee->getName()).str();
-        auto *mark = cast<GlobalVariable>(module.getOrInsertGlobal(name, builder.getInt8Ty()));
-        if (!mark->isDeclaration())
-            return;
-        mark->setLinkage(GlobalValue::ExternalWeakLinkage);
-        condition = builder.CreateIsNull(mark);
-    } else if (writer.kind == Kind::ComparedArguments) {
-        condition = builder.getFalse();
-        auto &call = *cast<CallBase>(before);
-        for (unsigned place = 0; place < call.arg_size(); place++) {
-            Value *argument = call.getArgOperand(place);
-            if (argument->getType()->isPointerTy() && !call.onlyReadsMemory(place) && !is_private(argument))
-                condition = builder.CreateOr(condition, is_shared(builder, builder.CreatePtrToInt(argument, wide)));
-        }
-    }
-    if (condition)
-        builder.SetInsertPoint(split(condition, before));
+    Value *condition = builder.getTrue();
+    if (writer.kind == Kind::Called)
+        condition = lacks(builder, "noted", *writer.callee);
+    else if (writer.kind == Kind::ComparedArguments)
+        condition = has_shared_argument(builder, *cast<CallBase>(before), true);
+    builder.SetInsertPoint(split(condition, before));
     builder.CreateCall(function_of_runtime(module, "tutti_dsm_rearm", {}));
 }
 

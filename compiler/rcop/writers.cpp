@@ -10,10 +10,9 @@ using namespace llvm;
 
 namespace rcop {
 
-namespace {
-
-// The run time's own functions store nothing for the program.
 bool is_ours(StringRef name) { return name.starts_with("tutti_dsm_"); }
+
+namespace {
 
 Writer of_kind(Kind kind) { return {kind, nullptr, nullptr, nullptr}; }
 
@@ -34,9 +33,10 @@ Writer noted_type(Value *pointer, Type *type, const DataLayout &layout, bool pro
     return noted(pointer, ConstantInt::get(Type::getInt64Ty(type->getContext()), size.getFixedValue()), proves);
 }
 
-// Markers without an effect on memory.
-bool is_marker(Intrinsic::ID id) {
-    switch (id) {
+} // namespace
+
+bool is_marker(const IntrinsicInst &call) {
+    switch (call.getIntrinsicID()) {
     case Intrinsic::lifetime_start:
     case Intrinsic::lifetime_end:
     case Intrinsic::invariant_start:
@@ -66,6 +66,8 @@ bool is_marker(Intrinsic::ID id) {
     }
 }
 
+namespace {
+
 bool has_shared_argument(const CallBase &call, bool proves) {
     for (unsigned place = 0; place < call.arg_size(); place++) {
         Type *type = call.getArgOperand(place)->getType();
@@ -78,7 +80,7 @@ bool has_shared_argument(const CallBase &call, bool proves) {
 }
 
 Writer classify_intrinsic(IntrinsicInst &call, bool proves) {
-    if (is_marker(call.getIntrinsicID()))
+    if (is_marker(call))
         return of_kind(Kind::Nothing);
     // memset, memcpy, memmove, in line or not, and by elements.
     if (auto *memory = dyn_cast<AnyMemIntrinsic>(&call))

@@ -6,6 +6,10 @@
 #include "llvm/IR/InstrTypes.h"
 #include "llvm/IR/Instruction.h"
 
+namespace llvm {
+class IntrinsicInst;
+} // namespace llvm
+
 namespace rcop {
 
 enum class Kind {
@@ -34,6 +38,12 @@ Writer classify(llvm::Instruction &instruction, const llvm::TargetLibraryInfo &l
 
 // Whether a call may synchronise, or end before the instruction behind it: no note crosses it.
 bool is_border(const llvm::Instruction &instruction, const llvm::TargetLibraryInfo &library);
+
+// Whether an intrinsic is a marker without an effect on memory.
+bool is_marker(const llvm::IntrinsicInst &call);
+
+// Whether a function is the run time's own: it stores and loads nothing for the program.
+bool is_ours(llvm::StringRef name);
 
 // Whether memory at a pointer is never shared: the stack, variables of C, fresh blocks of the private heap.
 bool is_private(const llvm::Value *pointer);

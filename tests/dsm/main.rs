@@ -3,6 +3,7 @@
 
 mod nests;
 mod rcop;
+mod udsm;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

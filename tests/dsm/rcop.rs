@@ -23,7 +23,7 @@ pub(crate) fn has_plugin() -> bool {
 
 /// Compiles a program with options of `tutticc`.
 #[track_caller]
-fn compile(source: &str, options: &[&str], folder: &Path) -> PathBuf {
+pub(crate) fn compile(source: &str, options: &[&str], folder: &Path) -> PathBuf {
     let compiled = folder.join("program");
     let mut command = program("tutticc");
     command.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]).args(options);
@@ -35,7 +35,7 @@ fn compile(source: &str, options: &[&str], folder: &Path) -> PathBuf {
 
 /// Counts of all ranks of a run on a node for each rank, and its result.
 #[track_caller]
-fn counted(compiled: &Path, ranks: u32, arguments: &[&str]) -> (Ran, Vec<serde_json::Value>) {
+pub(crate) fn counted(compiled: &Path, ranks: u32, arguments: &[&str]) -> (Ran, Vec<serde_json::Value>) {
     counted_by(program("mpiexec"), compiled, ranks, arguments)
 }
 
@@ -55,13 +55,13 @@ fn counted_by(
     (ran, counts)
 }
 
-fn sum(counts: &[serde_json::Value], name: &str) -> u64 {
+pub(crate) fn sum(counts: &[serde_json::Value], name: &str) -> u64 {
     let of = |rank: &serde_json::Value| rank[name].as_u64().unwrap_or_else(|| panic!("no {name} in {rank}"));
     counts.iter().map(of).sum()
 }
 
 /// Arguments for so many processes.
-fn arguments_for(arguments: &[&str], ranks: u32) -> Vec<String> {
+pub(crate) fn arguments_for(arguments: &[&str], ranks: u32) -> Vec<String> {
     arguments.iter().map(|word| word.replace('%', &ranks.to_string())).collect()
 }
 
@@ -287,7 +287,7 @@ fn tutticc_refuses_what_would_make_no_notes() {
     let object = scratch.path().join("x.o");
     for (options, expected) in [
         (&["-flto=thin"][..], "tutticc: -flto=thin: no notes would be made at the link"),
-        (&["--dsm=udsm"], "tutticc: --dsm=udsm: adsm and twin are known"),
+        (&["--dsm=odsm"], "tutticc: --dsm=odsm: adsm, udsm and twin are known"),
         (&["--rcop=all,fast"], "tutticc: --rcop=all,fast: fast is not known"),
         (&["--dsm=adsm", "-cc=gcc"], "tutticc: --dsm=adsm needs clang-19 and its plugin"),
     ] {

@@ -5,10 +5,11 @@ use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use core::ptr::NonNull;
 
 use tutti_dsm::create::{self, Function};
-use tutti_dsm::note::OpenRange;
+use tutti_dsm::note::{CheckedRange, OpenRange};
 use tutti_dsm::object::{self, Kind};
 use tutti_dsm::site::Site;
-use tutti_dsm::{executor, fault, note, replay, start};
+use tutti_dsm::start::Mode;
+use tutti_dsm::{checked, executor, fault, note, replay, start};
 
 /// The line that a macro stands in.
 ///
@@ -23,13 +24,78 @@ unsafe fn site<'a>(file: *const c_char, line: c_uint) -> Site<'a> {
 /// See `parmacs_start.c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_dsm_begin() {
-    start::begin(None);
+    start::begin(Mode::Twin { noting: 0 });
 }
 
 /// The same for a program all of whose stores are noted. The open range is the calling thread's.
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_dsm_begin_noted(open: NonNull<OpenRange>) {
-    start::begin(Some(open));
+    start::begin(Mode::Noted(open));
+}
+
+/// The same for a program of which each noting object has left a byte: 1, or 2 where it checks its loads too.
+///
+/// # Safety
+/// There are so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_dsm_begin_as(
+    range: NonNull<CheckedRange>,
+    modes: *const u8,
+    objects: usize,
+    are_all: c_int,
+) {
+    let modes: &[u8] = match objects {
+        0 => &[],
+        // SAFETY: our contract.
+        _ => unsafe { core::slice::from_raw_parts(modes, objects) },
+    };
+    let checking = modes.iter().filter(|mode| **mode == 2).count();
+    start::begin(match are_all {
+        0 => Mode::Twin { noting: objects },
+        _ => Mode::Checked { range, objects, checking },
+    });
+}
+
+/// Loads of so many bytes follow, from code at an address, which has not found that all of it is here.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_load_from(address: *const c_void, bytes: usize, site: *const c_void) {
+    checked::load(address.addr(), bytes, site.addr());
+}
+
+/// Stores follow, which are noted.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_store_from(address: *mut c_void, bytes: usize, site: *const c_void) {
+    checked::store(address.addr(), bytes, site.addr());
+}
+
+/// Loads of rows follow, whose beginnings are a stride apart.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_load_rows_from(
+    address: *const c_void,
+    bytes: usize,
+    stride: isize,
+    rows: usize,
+    site: *const c_void,
+) {
+    checked::load_rows(address.addr(), bytes, stride, rows, site.addr());
+}
+
+/// Stores to rows follow, which are noted.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_store_rows_from(
+    address: *mut c_void,
+    bytes: usize,
+    stride: isize,
+    rows: usize,
+    site: *const c_void,
+) {
+    checked::store_rows(address.addr(), bytes, stride, rows, site.addr());
+}
+
+/// A call of a function follows that checks no loads.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_cover() {
+    executor::cover();
 }
 
 /// A store of so many bytes follows; compiled code calls it for addresses with the arena's tag.
@@ -71,7 +137,7 @@ pub extern "C" fn tutti_dsm_ahead_store(site: usize, slot: *const c_void, index:
 /// The end of the loop; 1 when all its stores are noted.
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_dsm_ahead_end() -> c_int {
-    c_int::from(note::end_ahead())
+    c_int::from(checked::end_ahead(0))
 }
 
 /// A call of a function follows that makes no notes.

@@ -15,6 +15,7 @@
 use crate::core::member::{Access, Frames};
 use crate::core::unit::{Placement, Run, UNIT_BYTES};
 use crate::sites::Sites;
+use crate::states::{ABSENT, OPENED, States};
 use crate::{failure, note, os, sites};
 use std::ops::Range;
 
@@ -63,6 +64,8 @@ pub struct Arena {
     twins_used: usize,
     twins_in_use: usize,
     permissions: Box<dyn Permissions>,
+    /// Where the program looks at them before loads and stores.
+    states: Option<States>,
     /// Costs of instructions of the program.
     pub(crate) sites: Sites,
 }
@@ -81,7 +84,22 @@ impl Arena {
     ) -> std::io::Result<Self> {
         let twins = os::map_anywhere(bytes)?;
         let sites = Sites::new(bytes)?;
-        Ok(Arena { bytes, system, twins, shared, twins_used: 0, twins_in_use: 0, permissions, sites })
+        Ok(Arena {
+            bytes,
+            system,
+            twins,
+            shared,
+            twins_used: 0,
+            twins_in_use: 0,
+            permissions,
+            states: None,
+            sites,
+        })
+    }
+
+    /// From now on the states of pages are kept.
+    pub(crate) fn keep_states(&mut self, states: States) {
+        self.states = Some(states);
     }
 
     /// Takes all permissions away.
@@ -108,6 +126,9 @@ impl Arena {
 
 impl Frames for Arena {
     fn allow(&mut self, run: Run, access: Access) {
+        if let Some(states) = self.states {
+            states.set(run, OPENED, access == Access::Write);
+        }
         let (offset, bytes) = (run.first as usize * UNIT_BYTES, run.count as usize * UNIT_BYTES);
         let set = || self.permissions.set(offset, bytes, access);
         if set().is_ok() {
@@ -116,6 +137,12 @@ impl Frames for Arena {
         // One mapping for all, then those that are needed.
         if let Err(error) = self.close().and_then(|()| set()) {
             failure::end(format_args!("the permissions of shared memory cannot be set: {error}"));
+        }
+    }
+
+    fn note_absent(&mut self, run: Run, is_absent: bool) {
+        if let Some(states) = self.states {
+            states.set(run, ABSENT, is_absent);
         }
     }
 

@@ -26,6 +26,20 @@
 //! and network are the traits [`member::Frames`] and [`member::Port`]. The simulator (`sim`, in tests) runs
 //! several members with slow replies against a checker that knows what each read must see.
 
+/// Whether the simulation in this thread leaves a rule out.
+#[cfg(test)]
+macro_rules! mutated {
+    ($which:ident) => {
+        crate::core::sim::is_left_out(crate::core::sim::Mutation::$which)
+    };
+}
+#[cfg(not(test))]
+macro_rules! mutated {
+    ($which:ident) => {
+        false
+    };
+}
+
 pub mod ahead;
 pub mod check;
 pub mod difference;

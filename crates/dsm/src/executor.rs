@@ -18,6 +18,7 @@
 use std::cell::{RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tutti_runtime::background;
 use tutti_runtime::rank::{self, LockedRank};
@@ -67,9 +68,12 @@ struct Sending {
 }
 
 /// Number of counts of a rank.
-pub(crate) const COUNTS: usize = 20;
+pub(crate) const COUNTS: usize = 22;
 /// Counts of a rank, in the order of [`names`].
 pub(crate) type All = [u64; COUNTS];
+
+/// Faults of the program that came by a signal.
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
 
@@ -299,6 +303,9 @@ pub(crate) fn register(
     if wishes.is_checked {
         member.check();
     }
+    if wishes.writes_absent {
+        member.write_absent();
+    }
     service_state::open();
     sleep::describe_also(describe_background);
     // SAFETY: the lock is ours.
@@ -318,6 +325,11 @@ pub fn is_on(rank: &LockedRank) -> bool {
 /// Begins a call and waits until it is over; what it gives. None: there is no shared memory any more.
 pub fn call(begin: impl FnOnce(&mut Member)) -> Option<u64> {
     call_with(|state| begin(&mut state.member), |state| state.member.value())
+}
+
+/// Counts a fault that came by a signal.
+pub(crate) fn count_signal() {
+    SIGNALS.fetch_add(1, Relaxed);
 }
 
 /// Handles a fault of the instruction at an address; false: there is no shared memory any more.
@@ -431,10 +443,28 @@ pub fn rearm() {
     }
 }
 
+/// Code that checks no loads is about to run: its loads of what is not here have to fault.
+pub fn cover() {
+    if note::states().is_none() {
+        return;
+    }
+    let Some(_rank) = rank::enter() else { return };
+    // SAFETY: the lock is ours.
+    if let Some(state) = unsafe { state() } {
+        state.member.cover(&mut state.arena);
+    }
+}
+
 impl State {
     fn named(&self) -> [(&'static str, u64); COUNTS] {
         let datagrams = self.router.borrow().traffic().out;
-        let sent = [("records", self.sent.records), ("bytes", self.sent.bytes), ("datagrams", datagrams)];
+        let Sending { records, bytes } = self.sent;
+        let sent = [
+            ("signals", SIGNALS.load(Relaxed)),
+            ("records", records),
+            ("bytes", bytes),
+            ("datagrams", datagrams),
+        ];
         let mut all = note::counters().named().into_iter().chain(self.member.counters().named()).chain(sent);
         std::array::from_fn(|_| all.next().expect("a count for each place"))
     }

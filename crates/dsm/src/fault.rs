@@ -100,6 +100,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let (address, error) = unsafe { ((*info).si_addr().addr(), *libc::__errno_location()) };
     let offset = address.wrapping_sub(BASE);
     if offset < BYTES.load(Ordering::Acquire) {
+        executor::count_signal();
         serve(offset, is_write(context), instruction(context));
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = error };
@@ -108,7 +109,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     }
 }
 
-fn serve(offset: usize, is_write: bool, instruction: usize) {
+/// Does what an access of a byte of the arena needs, by the instruction at an address.
+pub(crate) fn serve(offset: usize, is_write: bool, instruction: usize) {
     if std::process::id() != PROCESS.load(Ordering::Relaxed) {
         // Only a child of fork has another number; it has no place in the job that it could end.
         os::end_child("a child of a rank touches shared memory, which is not its own: fork behind its use\n");

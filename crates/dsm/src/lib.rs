@@ -16,6 +16,8 @@
 //! | [`create`] | processes: all ranks run `main` up to CREATE |
 //! | [`replay`] | what `main` gets from outside before CREATE: once for all ranks |
 //! | [`site`] | a line of the program |
+//! | [`checked`] | loads and stores that compiled code checks before they happen |
+//! | `states` | the state of each page as that code sees it |
 //! | [`present`] | shared memory in calls of the system |
 //! | [`sites`] | instructions of the program that cause traffic |
 //! | `statistics` | what each rank has counted, at the end |
@@ -25,6 +27,7 @@
 //! functions are called.
 
 pub mod arena;
+pub mod checked;
 #[deny(unsafe_code)]
 pub mod core;
 pub mod create;
@@ -43,4 +46,5 @@ pub mod site;
 pub mod sites;
 pub mod size;
 pub mod start;
+mod states;
 mod statistics;

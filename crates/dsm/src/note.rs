@@ -19,6 +19,7 @@ use crate::core::ahead::Ahead;
 use crate::core::notes::{Notes, words_of};
 use crate::core::unit::UNIT_BYTES;
 use crate::os;
+use crate::states::States;
 
 /// Bits of an address below those that say whether it is the arena's: the arena has 1 TiB at most.
 const TAG_SHIFT: u32 = 40;
@@ -37,6 +38,17 @@ pub struct OpenRange {
 }
 
 const _: () = assert!(size_of::<OpenRange>() == 32);
+
+/// The same of programs of today: with the place of the states of pages.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CheckedRange {
+    open: OpenRange,
+    /// See [`States::biased`]. Writer: this module. Reader: compiled code.
+    states: usize,
+}
+
+const _: () = assert!(size_of::<CheckedRange>() == 40);
 
 /// Counts of the work done for notes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +85,8 @@ struct State {
     ahead: Ahead,
     /// Notes in the order in which they were made, each within a unit; none when they are combined.
     singles: Option<Vec<(u32, Range<usize>)>>,
+    /// Loads of the program are checked.
+    states: Option<States>,
     counters: Counters,
 }
 
@@ -149,18 +163,19 @@ impl State {
 }
 
 impl State {
-    /// Whether all that a loop will store is noted.
-    fn end_ahead(&mut self) -> bool {
-        let Some(runs) = std::mem::take(&mut self.ahead).end() else { return false };
+    /// Notes all that a loop will store, if it is known; what of the arena that is.
+    fn end_ahead(&mut self) -> Option<Vec<Range<usize>>> {
+        let mut runs = std::mem::take(&mut self.ahead).end()?;
         self.close();
         self.counters.looked_ahead += 1;
         // What is private needs no note.
         let arena = self.base..self.base + self.bytes;
-        for run in runs.into_iter().filter(|run| arena.contains(&run.start)) {
+        runs.retain(|run| arena.contains(&run.start));
+        for run in &runs {
             self.counters.notes += 1;
             self.keep(run.start - self.base..run.end - self.base);
         }
-        true
+        Some(runs)
     }
 }
 
@@ -179,10 +194,24 @@ pub(crate) fn install(
     let address = os::map_anywhere(words * size_of::<u64>())?;
     let notes = Notes::new(os::words_mut(address, words));
     let (ahead, counters) = (Ahead::default(), Counters::default());
-    let singles = (!is_combined).then(Vec::new);
+    let (singles, states) = ((!is_combined).then(Vec::new), None);
     // SAFETY: as in `with`.
-    unsafe { *STATE.0.get() = Some(State { open, notes, base, bytes, ahead, singles, counters }) };
+    unsafe { *STATE.0.get() = Some(State { open, notes, base, bytes, ahead, singles, states, counters }) };
     Ok(())
+}
+
+/// The same in a program that may look at the states of pages.
+pub(crate) fn install_states(range: NonNull<CheckedRange>, states: States) {
+    with(|state| {
+        // SAFETY: the range is this thread's, in memory that stays until the process ends.
+        unsafe { (*range.as_ptr()).states = states.biased(state.base) };
+        state.states = Some(states);
+    });
+}
+
+/// States of pages, where the program looks at them.
+pub(crate) fn states() -> Option<States> {
+    with(|state| state.states).flatten()
 }
 
 /// From now on the program sees the arena, and its stores there are noted.
@@ -231,9 +260,9 @@ pub fn tell_ahead(site: usize, slot: usize, first: i64) {
     with(|state| state.ahead.tell(site, slot, first));
 }
 
-/// The loop ahead has ended; whether all that the other one will store is noted.
-pub fn end_ahead() -> bool {
-    with(State::end_ahead).unwrap_or(false)
+/// The loop ahead has ended: what of the arena the other one will store is noted now. None: not all is known.
+pub fn end_ahead() -> Option<Vec<Range<usize>>> {
+    with(State::end_ahead).flatten()
 }
 
 /// Counts a call of code that makes no notes; whether notes are made at all.

@@ -198,6 +198,18 @@ pub(crate) fn flush_streams() {
     unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
+/// The program's `errno`.
+pub(crate) fn error_number() -> i32 {
+    // SAFETY: it is this thread's.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Lets `errno` be what it was.
+pub(crate) fn set_error_number(error: i32) {
+    // SAFETY: it is this thread's.
+    unsafe { *libc::__errno_location() = error };
+}
+
 /// The number of the calling thread for the kernel.
 pub(crate) fn thread() -> i32 {
     // SAFETY: no arguments.

@@ -4,16 +4,16 @@
 
 use crate::arena::BASE;
 use crate::core::unit::UNIT_BYTES;
-use crate::{fault, note, os};
+use crate::{executor, fault, note, os};
 
 /// The part of a range that lies in the arena of a job on several nodes.
-fn shared(address: usize, bytes: usize) -> Option<std::ops::Range<usize>> {
+pub(crate) fn shared(address: usize, bytes: usize) -> Option<std::ops::Range<usize>> {
     let (begin, end) = (address.max(BASE), address.saturating_add(bytes).min(BASE + fault::arena_bytes()));
     (begin < end).then_some(begin..end)
 }
 
 /// The first byte of each page of a range.
-fn pages(range: std::ops::Range<usize>) -> impl Iterator<Item = usize> {
+pub(crate) fn pages(range: std::ops::Range<usize>) -> impl Iterator<Item = usize> {
     let next = (range.start / UNIT_BYTES + 1) * UNIT_BYTES;
     std::iter::once(range.start).chain((next..range.end).step_by(UNIT_BYTES))
 }
@@ -21,12 +21,14 @@ fn pages(range: std::ops::Range<usize>) -> impl Iterator<Item = usize> {
 /// A call loads these bytes.
 pub fn load(address: usize, bytes: usize) {
     let Some(range) = shared(address, bytes) else { return };
+    executor::cover();
     pages(range).for_each(os::touch);
 }
 
 /// A call may store to these bytes.
 pub fn store(address: usize, bytes: usize) {
     let Some(range) = shared(address, bytes) else { return };
+    executor::cover();
     pages(range).for_each(os::touch_to_store);
 }
 

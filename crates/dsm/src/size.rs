@@ -43,6 +43,8 @@ pub struct Wishes {
     pub copies: Option<usize>,
     /// Stores are checked.
     pub is_checked: bool,
+    /// Stores to pages that are not here bring no page: all loads of the program are checked.
+    pub writes_absent: bool,
 }
 
 /// The wishes of the user.
@@ -55,7 +57,7 @@ pub fn wishes() -> Result<Wishes, String> {
         Ok("1") => true,
         Ok(other) => return Err(format!("{CHECK_VARIABLE}={other} is neither 0 nor 1")),
     };
-    Ok(Wishes { copies: copies()?, is_checked })
+    Ok(Wishes { copies: copies()?, is_checked, writes_absent: false })
 }
 
 /// How many copies of pages a rank may have; none: as many as it uses.

@@ -17,6 +17,7 @@ use std::ptr::NonNull;
 use tutti_mpi::abi::*;
 use tutti_mpi::{above, api};
 use tutti_runtime::job::Job;
+use tutti_runtime::log;
 use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::arena::Range;
 
@@ -25,9 +26,10 @@ use crate::core::sync::Blocks;
 use crate::core::unit::{Placement, UNIT_BYTES};
 use crate::mates::{self, Mail};
 use crate::node::{WORDS_BYTES, Words};
-use crate::note::OpenRange;
+use crate::note::{CheckedRange, OpenRange};
 use crate::process::{Processes, Running, Stage, View, Way, running};
 use crate::size::Wishes;
+use crate::states::States;
 use crate::{executor, failure, fault, note, os, replay, sites, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
@@ -47,9 +49,57 @@ struct Card {
     shared: [u64; 2],
 }
 
-/// Takes this process's place in its job. Called once, before `main`; with the open range of notes where all
-/// of the program's stores are noted.
-pub fn begin(open: Option<NonNull<OpenRange>>) {
+/// What the objects of a program do about their loads and stores.
+#[derive(Clone, Copy, Debug)]
+pub enum Mode {
+    /// Some make no notes: pages are compared.
+    Twin {
+        /// Those that do, in vain.
+        noting: usize,
+    },
+    /// All make notes, and none looks at the states of pages: objects of an older compiler.
+    Noted(NonNull<OpenRange>),
+    /// All make notes.
+    Checked {
+        /// The open range of the calling thread.
+        range: NonNull<CheckedRange>,
+        /// How many objects there are, and how many of them check their loads.
+        objects: usize,
+        /// See above.
+        checking: usize,
+    },
+}
+
+impl Mode {
+    /// Whether stores to pages that are not here may bring none: no load would find that out by itself.
+    fn writes_absent(self) -> bool {
+        matches!(self, Mode::Checked { objects, checking, .. } if objects == checking)
+    }
+
+    fn open(self) -> Option<NonNull<OpenRange>> {
+        match self {
+            Mode::Twin { .. } => None,
+            Mode::Noted(open) => Some(open),
+            Mode::Checked { range, .. } => Some(range.cast()),
+        }
+    }
+
+    /// What objects of several modes come to, if there are such.
+    fn mixture(self) -> Option<String> {
+        match self {
+            Mode::Twin { noting } if noting > 0 => Some(format!(
+                "{noting} objects of the program make notes of their stores, others do not: pages are compared (--dsm=twin)"
+            )),
+            Mode::Checked { objects, checking, .. } if checking > 0 && checking < objects => Some(format!(
+                "{checking} of {objects} objects of the program check their loads: stores bring pages as without checks (--dsm=adsm)"
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Takes this process's place in its job. Called once, before `main`.
+pub fn begin(mode: Mode) {
     let bytes = size::wanted();
     // SAFETY: the places are null, which MPI allows.
     unsafe { api::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) };
@@ -60,6 +110,10 @@ pub fn begin(open: Option<NonNull<OpenRange>>) {
     };
     let bytes = bytes.unwrap_or_else(|what| say(format_args!("{what}")));
     let wishes = size::wishes().unwrap_or_else(|what| say(format_args!("{what}")));
+    let wishes = Wishes { writes_absent: mode.writes_absent(), ..wishes };
+    if let Some(mixture) = mode.mixture().filter(|_| me == 0 && nodes > 1) {
+        log::line(format_args!("{mixture}"));
+    }
     if let Err(error) = os::reserve(BASE, bytes) {
         failure::end(format_args!(
             "{bytes} bytes of shared memory cannot be at {BASE:#x}: {error}; {} sets the size, ulimit -v the address space",
@@ -86,7 +140,7 @@ pub fn begin(open: Option<NonNull<OpenRange>>) {
     let shared = has_mates.then(|| (found(first.shared), placement.clone()));
     let view = View { bytes, range, shared };
     let way = if nodes > 1 {
-        begin_protocol(&job, &view, placement, wishes, open)
+        begin_protocol(&job, &view, placement, wishes, mode)
     } else {
         begin_words(&job, bytes, range)
     };
@@ -188,13 +242,7 @@ fn compare(me: usize, cards: &[Card]) {
     }
 }
 
-fn begin_protocol(
-    job: &Job,
-    view: &View,
-    placement: Placement,
-    wishes: Wishes,
-    open: Option<NonNull<OpenRange>>,
-) -> Way {
+fn begin_protocol(job: &Job, view: &View, placement: Placement, wishes: Wishes, mode: Mode) -> Way {
     let bytes = view.bytes;
     let refuse = |error: std::io::Error| -> ! {
         failure::end(format_args!("shared memory of {bytes} bytes cannot be mapped: {error}"))
@@ -213,10 +261,16 @@ fn begin_protocol(
         .map(|(range, placement)| Shared { system: map(*range), placement: placement.clone() });
     let mail = shared.as_ref().map(|shared| Mail::new(shared.system + bytes, job, mates_of(job)));
     let has_mail = mail.is_some();
-    let arena = Arena::new(bytes, system, shared, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
-    if let Some(open) = open {
+    let mut arena =
+        Arena::new(bytes, system, shared, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
+    if let Some(open) = mode.open() {
         note::install(open, BASE, bytes, size::combines() || wishes.is_checked)
             .unwrap_or_else(|error| refuse(error));
+    }
+    if let Mode::Checked { range, .. } = mode {
+        let states = States::new(bytes).unwrap_or_else(|error| refuse(error));
+        arena.keep_states(states);
+        note::install_states(range, states);
     }
     let mut rank = rank::enter().expect("MPI has started");
     executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail, wishes);

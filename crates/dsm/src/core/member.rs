@@ -21,20 +21,6 @@
 //! [`Member::begin_fault`], [`Member::advance`] of a fault and [`Member::handle_record`] of pages and
 //! differences allocate nothing: a fault may come while the program is inside its allocator.
 
-/// Whether the simulation in this thread leaves a rule out.
-#[cfg(test)]
-macro_rules! mutated {
-    ($which:ident) => {
-        crate::core::sim::is_left_out(crate::core::sim::Mutation::$which)
-    };
-}
-#[cfg(not(test))]
-macro_rules! mutated {
-    ($which:ident) => {
-        false
-    };
-}
-
 mod checks;
 mod copies;
 mod fetch;
@@ -78,6 +64,8 @@ pub struct Counters {
     pub noted_stores: u64,
     /// Units whose first store in an interval was not.
     pub unnoted_stores: u64,
+    /// Units that were stored to though they were not here, without a fetch.
+    pub absent_stores: u64,
     /// Units with notes to which nothing was stored in the interval.
     pub notes_without_store: u64,
     /// Records of differences, and the bytes that the program had stored in them.
@@ -96,10 +84,11 @@ pub struct Counters {
 
 impl Counters {
     /// The counts with their names, as they are printed.
-    pub fn named(&self) -> [(&'static str, u64); 13] {
+    pub fn named(&self) -> [(&'static str, u64); 14] {
         [
             ("noted_stores", self.noted_stores),
             ("unnoted_stores", self.unnoted_stores),
+            ("absent_stores", self.absent_stores),
             ("notes_without_store", self.notes_without_store),
             ("faults", self.faults),
             ("fetches", self.fetches),
@@ -132,6 +121,8 @@ pub struct Member {
     kept: Kept,
     reply: Option<Message>,
     value: u64,
+    /// Noted stores to units that are not here bring none.
+    writes_absent: bool,
     /// Counts of what is done here; parts count their own work.
     counters: Counters,
 }
@@ -155,6 +146,7 @@ impl Member {
             kept: Kept::new(nodes, units as usize * UNIT_BYTES),
             reply: None,
             value: 0,
+            writes_absent: false,
             counters: Counters::default(),
         }
     }
@@ -228,6 +220,21 @@ impl Member {
             return;
         }
         runs_of(&mut self.pages.rearm()).into_iter().for_each(|run| frames.allow(run, Access::Read));
+        self.cover(frames);
+    }
+
+    /// From now on noted stores to units that are not here bring none: the program looks whether a unit is
+    /// here before it loads.
+    pub fn write_absent(&mut self) {
+        self.writes_absent = true;
+    }
+
+    /// Code that does not look is about to run: its loads of units that are not here have to fault.
+    pub fn cover(&mut self, frames: &mut impl Frames) {
+        if mutated!(ForeignLoadUnseen) {
+            return;
+        }
+        runs_of(&mut self.pages.blind()).into_iter().for_each(|run| frames.allow(run, Access::None));
     }
 
     /// The program wants a lock.
@@ -349,9 +356,17 @@ impl Member {
     fn advance_fault(&mut self, port: &mut impl Port, frames: &mut impl Frames) -> bool {
         let Task::Fault { unit, touch } = self.task else { return false };
         let mut held = Run::of(unit);
-        if !self.pages.is_present(unit) {
+        let is_blind = touch == Touch::Store(Store::Noted)
+            && self.writes_absent
+            && !self.checks.is_on()
+            && self.pages.may_be_blind(unit);
+        if is_blind {
+            self.pages.note_blind(unit);
+            self.counters.absent_stores += 1;
+        } else if !self.pages.is_present(unit) {
             let Some(run) = self.fetches.advance(unit, &self.pages, port) else { return false };
             run.units().for_each(|unit| self.pages.note_fetched(unit));
+            frames.note_absent(run, false);
             frames.allow(run, Access::Read);
             held = run;
         }
@@ -433,6 +448,11 @@ impl Member {
         let mut present: Vec<u32> =
             units.iter().copied().filter(|&unit| self.pages.is_present(unit)).collect();
         runs_of(&mut present).into_iter().for_each(|run| frames.allow(run, Access::Read));
+        let mut absent: Vec<u32> =
+            units.iter().copied().filter(|&unit| !self.pages.is_present(unit)).collect();
+        if !mutated!(BlindKept) {
+            runs_of(&mut absent).into_iter().for_each(|run| frames.allow(run, Access::None));
+        }
         self.known.close(runs);
         self.counters.intervals += 1;
     }
@@ -465,7 +485,10 @@ impl Member {
         }
         drops.iter().for_each(|&unit| pages.drop_copy(unit));
         self.counters.dropped_units += drops.len() as u64;
-        runs_of(&mut drops).into_iter().for_each(|run| frames.allow(run, Access::None));
+        for run in runs_of(&mut drops) {
+            frames.note_absent(run, true);
+            frames.allow(run, Access::None);
+        }
         known.acquire(&grant.time, is_full);
         if let Call::Grant { value } = grant.call {
             self.value = value;

@@ -8,6 +8,9 @@
 //!   '----notice----------'                              v
 //!   '--------------------------------------------- WRITTEN (named in the notice of the interval)
 //! home on this node: always PRESENT, never TWINNED or NOTED: what others send is stored into it
+//!
+//! ABSENT --noted store, where loads are checked--> WRITTEN, NOTED, BLIND --release--> ABSENT
+//!                                                      '--fetched, but for noted bytes--> PRESENT, ...
 //! ```
 //!
 //! A copy whose first store was noted needs no twin: its notes say which bytes go home. It gets one besides
@@ -18,16 +21,21 @@
 
 use super::unit::{HOME_UNITS, Homes, Placement, Run};
 
-const PRESENT: u8 = 1;
-const TWINNED: u8 = 2;
-const WRITTEN: u8 = 4;
-const NOTED: u8 = 8;
+const PRESENT: u16 = 1;
+const TWINNED: u16 = 2;
+const WRITTEN: u16 = 4;
+const NOTED: u16 = 8;
 /// Code without notes may store to a copy, so the next fault there makes a twin, wherever it is.
-const REARMED: u8 = 16;
+const REARMED: u16 = 16;
 /// A copy that takes memory here.
-const RESIDENT: u8 = 32;
+const RESIDENT: u16 = 32;
 /// A copy with notes alone has a twin to check them by.
-const CHECKED: u8 = 64;
+const CHECKED: u16 = 64;
+
+/// Stores were made to a copy that is not here: its noted bytes are right, and nothing else of it is.
+const BLIND: u16 = 128;
+/// A copy went to save memory. A load may follow whose check came before that.
+const EVICTED: u16 = 256;
 
 /// Way in which the program stores to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +51,7 @@ pub enum Store {
 #[derive(Debug)]
 pub struct Pages {
     placement: Placement,
-    flags: Vec<u8>,
+    flags: Vec<u16>,
     /// Copies that have a twin or notes.
     pending: Vec<u32>,
     /// Units that this interval has written.
@@ -113,12 +121,38 @@ impl Pages {
 
     /// A copy has come.
     pub fn note_fetched(&mut self, unit: u32) {
-        self.flags[unit as usize] |= PRESENT;
+        let flags = &mut self.flags[unit as usize];
+        *flags = *flags & !(BLIND | EVICTED) | PRESENT;
+    }
+
+    /// Whether a store may go to a unit that is absent, without a fetch. A twin of it would tell nothing, and
+    /// what was here since the last synchronisation may be loaded without another check.
+    pub fn may_be_blind(&self, unit: u32) -> bool {
+        let mut flags = self.flags[unit as usize];
+        if mutated!(BlindAfterEviction) {
+            flags &= !EVICTED;
+        }
+        !self.is_present(unit) && flags & (REARMED | TWINNED | EVICTED) == 0
+    }
+
+    /// Stores go to a unit that is absent.
+    pub fn note_blind(&mut self, unit: u32) {
+        self.flags[unit as usize] |= BLIND;
+    }
+
+    /// Whether nothing but the noted bytes of a unit is right.
+    pub fn is_blind(&self, unit: u32) -> bool {
+        self.flags[unit as usize] & BLIND != 0
+    }
+
+    /// All units of which that holds.
+    pub fn blind(&self) -> Vec<u32> {
+        self.pending.iter().copied().filter(|unit| self.is_blind(*unit)).collect()
     }
 
     /// The program is about to store to a unit; whether it needs a twin.
     pub fn note_store(&mut self, unit: u32, store: Store) -> bool {
-        assert!(self.is_present(unit), "a store to unit {unit}, which is absent");
+        assert!(self.is_present(unit) || self.is_blind(unit), "a store to unit {unit}, which is absent");
         let is_here = self.is_here(unit);
         let flags = &mut self.flags[unit as usize];
         let store = if *flags & REARMED != 0 { Store::Unnoted } else { store };
@@ -171,7 +205,7 @@ impl Pages {
 
     /// The stores of a copy have gone to its home.
     pub fn note_flushed(&mut self, unit: u32) {
-        self.flags[unit as usize] &= !(TWINNED | NOTED | REARMED);
+        self.flags[unit as usize] &= !(TWINNED | NOTED | REARMED | BLIND);
     }
 
     /// Takes all copies off the list that [`Pages::note_flushed`] was called for.
@@ -203,7 +237,8 @@ impl Pages {
 
     /// A copy takes no memory any more.
     pub fn evict(&mut self, unit: u32) {
-        self.flags[unit as usize] &= !(PRESENT | RESIDENT);
+        let flags = &mut self.flags[unit as usize];
+        *flags = *flags & !(PRESENT | RESIDENT) | EVICTED;
     }
 
     /// Ends the interval: its units, in the order in which they were written first.

@@ -15,7 +15,7 @@
 mod program;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use tutti_testkit::random::Random;
@@ -60,6 +60,14 @@ pub(crate) enum Mutation {
     MateUnnoticed,
     /// A release does not wait until flags that were set or cleared before are so where they are kept.
     ClearOvertaken,
+    /// A page that comes is stored over what was stored to it while it was not here.
+    PageOverStores,
+    /// Code that checks no loads loads from pages that have nothing but stores.
+    ForeignLoadUnseen,
+    /// A page that went to save memory is stored to without a fetch, though loads rely on their check before.
+    BlindAfterEviction,
+    /// The stores of the next interval to a page that is not here are in no notice.
+    BlindKept,
 }
 
 thread_local! {
@@ -72,7 +80,7 @@ pub(crate) fn is_left_out(rule: Mutation) -> bool {
     LEFT_OUT.get() == Some(rule)
 }
 
-const MUTATIONS: [Mutation; 15] = [
+const MUTATIONS: [Mutation; 19] = [
     Mutation::RecordBeforeApplied,
     Mutation::WholeWords,
     Mutation::WholeUnits,
@@ -88,6 +96,10 @@ const MUTATIONS: [Mutation; 15] = [
     Mutation::WrittenEvicted,
     Mutation::MateUnnoticed,
     Mutation::ClearOvertaken,
+    Mutation::PageOverStores,
+    Mutation::ForeignLoadUnseen,
+    Mutation::BlindAfterEviction,
+    Mutation::BlindKept,
 ];
 
 /// Bytes of the longest record: a page goes in many pieces.
@@ -107,6 +119,7 @@ struct Memory {
     homes: Rc<RefCell<Vec<u8>>>,
     twins: Vec<Option<Vec<u8>>>,
     access: Vec<Access>,
+    absent: Vec<bool>,
     notes: Notes<Vec<u64>>,
     /// Notes that leave one by one; none when they are combined.
     singles: Option<Vec<(u32, std::ops::Range<usize>)>>,
@@ -121,6 +134,7 @@ impl Memory {
             homes,
             twins: vec![None; count],
             access: vec![Access::None; count],
+            absent: vec![false; count],
             notes: Notes::new(vec![0; words_of(count * UNIT_BYTES)]),
             singles: None,
         }
@@ -153,6 +167,10 @@ impl Memory {
 impl Frames for Memory {
     fn allow(&mut self, run: Run, access: Access) {
         run.units().for_each(|unit| self.access[unit as usize] = access);
+    }
+
+    fn note_absent(&mut self, run: Run, is_absent: bool) {
+        run.units().for_each(|unit| self.absent[unit as usize] = is_absent);
     }
 
     fn make_twin(&mut self, unit: u32) {
@@ -279,7 +297,14 @@ enum Code {
     Noted,
     /// The same, but some stores are those of functions that make none.
     Mixed,
+    /// Makes notes, and looks whether a unit is here before loads; some accesses are those of functions that
+    /// do neither. A load that follows another one of its unit, with no call between, relies on that
+    /// one's look.
+    Checked,
 }
+
+/// Codes of nodes, in turns.
+const CODES: [Code; 6] = [Code::Plain, Code::Checked, Code::Noted, Code::Checked, Code::Mixed, Code::Checked];
 
 struct Node {
     code: Code,
@@ -291,6 +316,8 @@ struct Node {
     /// The operation that is next, or under way.
     at: usize,
     is_calling: bool,
+    /// Units that were looked at since the last call.
+    looked: BTreeSet<u32>,
     /// Where the blocks lie that the program has taken.
     blocks: Vec<u64>,
 }
@@ -331,8 +358,12 @@ impl World {
             let mut memory = Memory::new(units, placement, homes[places[me]].clone());
             let is_single = seed % 4 != CHECKED && (seed / 3 + me as u64).is_multiple_of(2);
             memory.singles = is_single.then(Vec::new);
-            let code = [Code::Plain, Code::Noted, Code::Mixed][(seed as usize + me) % 3];
-            Node { code, member, memory, channels, program, at: 0, is_calling: false, blocks: Vec::new() }
+            let code = CODES[(seed as usize / 2 + me) % CODES.len()];
+            if code == Code::Checked {
+                member.write_absent();
+            }
+            let (at, is_calling, looked, blocks) = (0, false, BTreeSet::new(), Vec::new());
+            Node { code, member, memory, channels, program, at, is_calling, looked, blocks }
         };
         let nodes = scripts.into_iter().enumerate().map(node).collect();
         World { nodes, truth: vec![0; units as usize * UNIT_BYTES], random, left_out }
@@ -398,7 +429,7 @@ impl World {
     /// One step of a program.
     fn go_on(&mut self, me: usize) -> Result<(), String> {
         let World { nodes, random, .. } = self;
-        let Node { code, member, memory, channels, program, at, is_calling, blocks } = &mut nodes[me];
+        let Node { code, member, memory, channels, program, at, is_calling, looked, blocks } = &mut nodes[me];
         let Some(op) = program.get(*at).cloned() else { return Ok(()) };
         if *is_calling {
             if member.advance(&mut Ports { channels, random }, memory) {
@@ -415,20 +446,28 @@ impl World {
             let address = place.address(blocks);
             let unit = (address / UNIT_BYTES) as u32;
             let is_write = matches!(op, Op::Store { .. });
-            if is_write {
-                match code {
-                    Code::Plain => {}
-                    Code::Mixed if *at % 3 == 0 => member.rearm(memory),
-                    Code::Noted | Code::Mixed => memory.note(address),
+            let is_foreign = *at % if *code == Code::Checked { 5 } else { 3 } == 0;
+            let mut is_known_absent = false;
+            match code {
+                Code::Mixed | Code::Checked if is_write && is_foreign => member.rearm(memory),
+                Code::Noted | Code::Mixed | Code::Checked if is_write => memory.note(address),
+                Code::Checked if is_foreign => member.cover(memory),
+                Code::Checked if !looked.contains(&unit) => {
+                    is_known_absent = memory.absent[unit as usize];
+                    if !is_known_absent {
+                        looked.insert(unit);
+                    }
                 }
+                _ => {}
             }
             let access = memory.access[unit as usize];
-            if access == Access::Write || (access == Access::Read && !is_write) {
+            if access == Access::Write && !is_known_absent || (access == Access::Read && !is_write) {
                 return self.access(me, address, &op);
             }
             let store = if memory.notes.contains(address) { Store::Noted } else { Store::Unnoted };
             member.begin_fault(unit, if is_write { Touch::Store(store) } else { Touch::Load });
         } else {
+            looked.clear();
             op.begin(member, blocks);
         }
         *is_calling = true;
@@ -507,6 +546,7 @@ fn dsm_simulation_exercises_each_part_of_the_protocol() {
             sum.dropped_units += counters.dropped_units;
             sum.intervals += counters.intervals;
             sum.evicted_units += counters.evicted_units;
+            sum.absent_stores += counters.absent_stores;
         }
     }
     assert!(sum.fetched_units > sum.fetches, "no run of units was fetched at once: {sum:?}");
@@ -518,6 +558,7 @@ fn dsm_simulation_exercises_each_part_of_the_protocol() {
         sum.dropped_units,
         sum.intervals,
         sum.evicted_units,
+        sum.absent_stores,
     ];
     assert!(least.iter().all(|count| *count > 100), "{sum:?}");
 }

@@ -47,6 +47,7 @@ impl Copies {
             }
             pages.evict(unit);
             frames.allow(Run::of(unit), Access::None);
+            frames.note_absent(Run::of(unit), true);
             frames.forget(unit);
             self.evicted_units += 1;
         }

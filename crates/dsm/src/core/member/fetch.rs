@@ -75,7 +75,7 @@ impl Fetches {
         if offset != fetch.got_bytes || bytes.len() > room - offset {
             return None;
         }
-        frames.store(first, offset, bytes);
+        store_piece(first, offset, bytes, pages, frames);
         fetch.got_bytes += bytes.len();
         Some(())
     }
@@ -84,8 +84,34 @@ impl Fetches {
     fn predict(&self, unit: u32, pages: &Pages) -> Run {
         let wanted = if unit == self.streak.end() { (2 * self.streak.count).clamp(1, HOME_UNITS) } else { 1 };
         let end = (unit + wanted).min(pages.homes().end_of(unit)).min(pages.units());
-        let count = (unit..end).take_while(|&unit| !pages.is_present(unit)).count();
+        let count = (unit..end)
+            .take_while(|&next| !pages.is_present(next) && (next == unit || !pages.is_blind(next)))
+            .count();
         Run { first: unit, count: count as u32 }
+    }
+}
+
+/// Stores a piece of a run of units, but for what this rank has stored to units that were not here.
+fn store_piece(first: u32, offset: usize, bytes: &[u8], pages: &Pages, frames: &mut impl Frames) {
+    let mut from = 0;
+    while from < bytes.len() {
+        let (unit, begin) = (first + ((offset + from) / UNIT_BYTES) as u32, (offset + from) % UNIT_BYTES);
+        let count = (UNIT_BYTES - begin).min(bytes.len() - from);
+        store_part(unit, begin, &bytes[from..from + count], pages, frames);
+        from += count;
+    }
+}
+
+/// The same inside a unit.
+fn store_part(unit: u32, begin: usize, bytes: &[u8], pages: &Pages, frames: &mut impl Frames) {
+    let end = begin + bytes.len();
+    let mut at = begin;
+    while at < end {
+        let keeps = pages.is_blind(unit) && !mutated!(PageOverStores);
+        let noted = keeps.then(|| frames.next_noted(unit, at)).flatten().unwrap_or(end..end);
+        let upto = noted.start.min(end);
+        frames.store(unit, at, &bytes[at - begin..upto - begin]);
+        at = noted.end;
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Access {
 pub trait Frames {
     /// From now on the program may do this with the units.
     fn allow(&mut self, run: Run, access: Access);
+    /// Loads of these units would find wrong values, or right ones again.
+    fn note_absent(&mut self, run: Run, is_absent: bool);
     /// Keeps the unit as it is now.
     fn make_twin(&mut self, unit: u32);
     /// The twin is not needed any more.

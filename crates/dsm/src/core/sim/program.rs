@@ -162,6 +162,9 @@ impl Author<'_> {
             }
         }
         for (node, parts) in parts.iter_mut().enumerate() {
+            if self.random.chance(500) {
+                self.join_accesses(parts);
+            }
             for _ in 0..self.random.below(6) {
                 let section = self.write_section(0);
                 parts.push(section);
@@ -178,6 +181,21 @@ impl Author<'_> {
             }
             script.extend(waits);
         }
+    }
+
+    /// Makes one part, without a call, of all accesses; some come again.
+    fn join_accesses(&mut self, parts: &mut Vec<Vec<Op>>) {
+        let is_access = |op: &Op| matches!(op, Op::Load { .. } | Op::Store { .. });
+        let (accesses, others) =
+            std::mem::take(parts).into_iter().partition::<Vec<_>, _>(|part| part.iter().all(is_access));
+        *parts = others;
+        let mut joined = Vec::new();
+        for _ in 0..2 * accesses.len() {
+            let which = self.random.below(accesses.len() as u64) as usize;
+            joined.extend(accesses[which].clone());
+        }
+        joined.extend(accesses.concat());
+        parts.push(joined);
     }
 
     /// Flags that are set are cleared by anybody, and all meet: from the next phase on they are used again.
