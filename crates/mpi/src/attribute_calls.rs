@@ -7,10 +7,13 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
+use crate::attributes::HasAttributes;
 use crate::attributes::{Key, Language, Object, Owner, Set, Value, language};
+use crate::comm::HasComms;
+use crate::datatype::HasTypes;
 use crate::error::{Error, Result, check};
-use crate::process::Guard;
 use crate::progress::Progress;
+use crate::win::HasWindows;
 
 type Copy =
     unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
@@ -35,13 +38,13 @@ impl Drop for FromC {
 
 /// Makes a key.
 pub(crate) fn create_key(
-    guard: &mut Guard,
+    call: &mut impl HasAttributes,
     object: Object,
     copy: usize,
     delete: usize,
     extra_state: usize,
 ) -> c_int {
-    let keys = &mut guard.attributes.keys;
+    let keys = &mut call.attributes_mut().keys;
     let index = keys.insert(Key {
         object,
         copy,
@@ -58,10 +61,10 @@ pub(crate) fn create_key(
 ///
 /// # Errors
 /// MPI_ERR_KEYVAL.
-pub(crate) fn free_key(guard: &mut Guard, object: Object, key: c_int) -> Result<()> {
-    let index = find_key(guard, object, key)?;
-    guard.attributes.keys.get_mut(index).is_freed = true;
-    forget_if_unused(guard, index);
+pub(crate) fn free_key(call: &mut impl HasAttributes, object: Object, key: c_int) -> Result<()> {
+    let index = find_key(call, object, key)?;
+    call.attributes_mut().keys.get_mut(index).is_freed = true;
+    forget_if_unused(call, index);
     Ok(())
 }
 
@@ -69,16 +72,21 @@ pub(crate) fn free_key(guard: &mut Guard, object: Object, key: c_int) -> Result<
 ///
 /// # Errors
 /// MPI_ERR_KEYVAL; whatever the delete callback of the old value returned.
-pub(crate) fn set(guard: &mut Guard, owner: Owner, key: c_int, value: usize) -> Result<()> {
+pub(crate) fn set(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    owner: Owner,
+    key: c_int,
+    value: usize,
+) -> Result<()> {
     let value = Value::new(value, language());
-    find_set(guard, owner)?;
-    find_key(guard, owner.object(), key)?;
-    if find_set(guard, owner)?.is_some_and(|set| set.get(key).is_some()) {
-        delete(guard, owner, key)?;
+    find_set(call, owner)?;
+    find_key(call, owner.object(), key)?;
+    if find_set(call, owner)?.is_some_and(|set| set.get(key).is_some()) {
+        delete(call, owner, key)?;
     }
-    let index = find_key(guard, owner.object(), key)?;
-    guard.attributes.keys.get_mut(index).uses += 1;
-    make_set(guard, owner)?.0.push((key, value));
+    let index = find_key(call, owner.object(), key)?;
+    call.attributes_mut().keys.get_mut(index).uses += 1;
+    make_set(call, owner)?.0.push((key, value));
     Ok(())
 }
 
@@ -86,9 +94,13 @@ pub(crate) fn set(guard: &mut Guard, owner: Owner, key: c_int, value: usize) -> 
 ///
 /// # Errors
 /// MPI_ERR_KEYVAL.
-pub(crate) fn get(guard: &Guard, owner: Owner, key: c_int) -> Result<Option<usize>> {
-    find_key(guard, owner.object(), key)?;
-    Ok(find_set(guard, owner)?.and_then(|set| set.get(key)).map(|value| match value {
+pub(crate) fn get(
+    call: &(impl HasComms + HasTypes + HasAttributes + HasWindows),
+    owner: Owner,
+    key: c_int,
+) -> Result<Option<usize>> {
+    find_key(call, owner.object(), key)?;
+    Ok(find_set(call, owner)?.and_then(|set| set.get(key)).map(|value| match value {
         Value::C(value) => *value,
         of_fortran => of_fortran.read(language()),
     }))
@@ -98,15 +110,19 @@ pub(crate) fn get(guard: &Guard, owner: Owner, key: c_int) -> Result<Option<usiz
 ///
 /// # Errors
 /// MPI_ERR_KEYVAL; whatever the delete callback returned, and then the attribute stays.
-pub(crate) fn delete(guard: &mut Guard, owner: Owner, key: c_int) -> Result<()> {
-    let index = find_key(guard, owner.object(), key)?;
-    let Key { delete, extra_state, language, .. } = *guard.attributes.keys.get(index);
-    let value = find_set(guard, owner)?.and_then(|set| set.get(key)).ok_or_else(|| {
+pub(crate) fn delete(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    owner: Owner,
+    key: c_int,
+) -> Result<()> {
+    let index = find_key(call, owner.object(), key)?;
+    let Key { delete, extra_state, language, .. } = *call.attributes().keys.get(index);
+    let value = find_set(call, owner)?.and_then(|set| set.get(key)).ok_or_else(|| {
         Error::new(MPI_ERR_KEYVAL, format_args!("attribute {key:#x} is not set on this object"))
     })?;
     let value = value.read(language);
     if delete != 0 {
-        let code = guard.unlocked(|| {
+        let code = call.unlocked(|| {
             let _called = FromC::new();
             // SAFETY: the user gave this address as that of a delete callback; no lock is held.
             unsafe {
@@ -117,10 +133,10 @@ pub(crate) fn delete(guard: &mut Guard, owner: Owner, key: c_int) -> Result<()> 
         check_callback("delete", key, code)?;
     }
     // The callback may have deleted it itself.
-    let set = make_set(guard, owner)?;
+    let set = make_set(call, owner)?;
     if let Some(position) = set.position(key) {
         set.0.remove(position);
-        release_key(guard, index);
+        release_key(call, index);
     }
     Ok(())
 }
@@ -129,11 +145,14 @@ pub(crate) fn delete(guard: &mut Guard, owner: Owner, key: c_int) -> Result<()> 
 ///
 /// # Errors
 /// Whatever a delete callback returned; that attribute and the older ones stay.
-pub(crate) fn delete_all(guard: &mut Guard, owner: Owner) -> Result<()> {
-    while let Some(key) = find_set(guard, owner)?.and_then(|set| set.0.last().map(|(key, _)| *key)) {
-        delete(guard, owner, key)?;
+pub(crate) fn delete_all(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    owner: Owner,
+) -> Result<()> {
+    while let Some(key) = find_set(call, owner)?.and_then(|set| set.0.last().map(|(key, _)| *key)) {
+        delete(call, owner, key)?;
     }
-    guard.attributes.others.remove(&owner);
+    call.attributes_mut().others.remove(&owner);
     Ok(())
 }
 
@@ -141,21 +160,24 @@ pub(crate) fn delete_all(guard: &mut Guard, owner: Owner) -> Result<()> {
 ///
 /// # Errors
 /// Whatever a copy callback returned.
-pub(crate) fn copy(guard: &mut Guard, owner: Owner) -> Result<Set> {
+pub(crate) fn copy(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    owner: Owner,
+) -> Result<Set> {
     let mut copies = Set::default();
-    let keys: Vec<c_int> = match find_set(guard, owner)? {
+    let keys: Vec<c_int> = match find_set(call, owner)? {
         Some(set) => set.0.iter().map(|(key, _)| *key).collect(),
         None => return Ok(copies),
     };
     for key in keys {
-        let copied = copy_one(guard, owner, key);
+        let copied = copy_one(call, owner, key);
         match copied {
             Ok(Some(value)) => copies.0.push((key, value)),
             Ok(None) => {}
             Err(error) => {
                 for (key, _) in copies.0 {
-                    if let Ok(index) = find_key(guard, owner.object(), key) {
-                        release_key(guard, index);
+                    if let Ok(index) = find_key(call, owner.object(), key) {
+                        release_key(call, index);
                     }
                 }
                 return Err(error);
@@ -166,31 +188,35 @@ pub(crate) fn copy(guard: &mut Guard, owner: Owner) -> Result<Set> {
 }
 
 /// Gives a new object of the kinds that have no room for them its attributes.
-pub(crate) fn adopt(guard: &mut Guard, owner: Owner, copies: Set) {
+pub(crate) fn adopt(call: &mut impl HasAttributes, owner: Owner, copies: Set) {
     if !copies.0.is_empty() {
-        guard.attributes.others.insert(owner, copies);
+        call.attributes_mut().others.insert(owner, copies);
     }
 }
 
 /// The copy of one attribute; none when it is not copied, or gone since.
-fn copy_one(guard: &mut Guard, owner: Owner, key: c_int) -> Result<Option<Value>> {
-    let Some(original) = find_set(guard, owner)?.and_then(|set| set.get(key)).cloned() else {
+fn copy_one(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    owner: Owner,
+    key: c_int,
+) -> Result<Option<Value>> {
+    let Some(original) = find_set(call, owner)?.and_then(|set| set.get(key)).cloned() else {
         return Ok(None);
     };
-    let index = find_key(guard, owner.object(), key)?;
-    let Key { copy, extra_state, language, .. } = *guard.attributes.keys.get(index);
+    let index = find_key(call, owner.object(), key)?;
+    let Key { copy, extra_state, language, .. } = *call.attributes().keys.get(index);
     // A value of Fortran is read by C at its own place, which the copy above is not.
-    let place = find_set(guard, owner)?.and_then(|set| set.get(key));
+    let place = find_set(call, owner)?.and_then(|set| set.get(key));
     let value = place.map_or(0, |place| place.read(language));
     // The use is counted first, so that the key outlives its callback.
-    guard.attributes.keys.get_mut(index).uses += 1;
+    call.attributes_mut().keys.get_mut(index).uses += 1;
     let mut new_value = value;
     let mut flag = c_int::from(copy != 0);
     let mut code = MPI_SUCCESS;
     if copy > MPI_COMM_DUP_FN {
         let place: *mut usize = &mut new_value;
         let flag: *mut c_int = &mut flag;
-        code = guard.unlocked(|| {
+        code = call.unlocked(|| {
             let _called = FromC::new();
             // SAFETY: the user gave this address as that of a copy callback; no lock is held; both places
             // live here.
@@ -205,30 +231,33 @@ fn copy_one(guard: &mut Guard, owner: Owner, key: c_int) -> Result<Option<Value>
         let is_same = copy <= MPI_COMM_DUP_FN;
         return Ok(Some(if is_same { original } else { Value::new(new_value, language) }));
     }
-    release_key(guard, index);
+    release_key(call, index);
     check_callback("copy", key, code)?;
     Ok(None)
 }
 
 /// The attributes of an object, if it ever had one.
-fn find_set(guard: &Guard, owner: Owner) -> Result<Option<&Set>> {
+fn find_set(
+    call: &(impl HasComms + HasTypes + HasAttributes + HasWindows),
+    owner: Owner,
+) -> Result<Option<&Set>> {
     match owner {
-        Owner::Comm(handle) => guard.comms.find(handle).map(|comm| Some(&comm.attributes)),
-        Owner::Datatype(handle) => guard.types.find(handle).map(|_| guard.attributes.others.get(&owner)),
-        Owner::Win(handle) => guard.wins.find(handle).map(|_| guard.attributes.others.get(&owner)),
+        Owner::Comm(handle) => call.comms().find(handle).map(|comm| Some(&comm.attributes)),
+        Owner::Datatype(handle) => call.types().find(handle).map(|_| call.attributes().others.get(&owner)),
+        Owner::Win(handle) => call.wins().find(handle).map(|_| call.attributes().others.get(&owner)),
     }
 }
 
-fn make_set(guard: &mut Guard, owner: Owner) -> Result<&mut Set> {
+fn make_set(call: &mut (impl HasComms + HasAttributes), owner: Owner) -> Result<&mut Set> {
     match owner {
-        Owner::Comm(handle) => guard.comms.find_mut(handle).map(|comm| &mut comm.attributes),
-        _ => Ok(guard.attributes.others.entry(owner).or_default()),
+        Owner::Comm(handle) => call.comms_mut().find_mut(handle).map(|comm| &mut comm.attributes),
+        _ => Ok(call.attributes_mut().others.entry(owner).or_default()),
     }
 }
 
 /// A key that is alive: one that is freed too while attributes use it, for those are still read and deleted.
-fn find_key(guard: &Guard, object: Object, key: c_int) -> Result<u32> {
-    let keys = &guard.attributes.keys;
+fn find_key(call: &impl HasAttributes, object: Object, key: c_int) -> Result<u32> {
+    let keys = &call.attributes().keys;
     let index = usize::try_from(key).ok().and_then(|handle| keys.index(handle));
     match index {
         Some(index) if keys.get(index).object == object => Ok(index),
@@ -244,15 +273,15 @@ fn find_key(guard: &Guard, object: Object, key: c_int) -> Result<u32> {
     }
 }
 
-fn release_key(guard: &mut Guard, index: u32) {
-    guard.attributes.keys.get_mut(index).uses -= 1;
-    forget_if_unused(guard, index);
+fn release_key(call: &mut impl HasAttributes, index: u32) {
+    call.attributes_mut().keys.get_mut(index).uses -= 1;
+    forget_if_unused(call, index);
 }
 
-fn forget_if_unused(guard: &mut Guard, index: u32) {
-    let key = guard.attributes.keys.get(index);
+fn forget_if_unused(call: &mut impl HasAttributes, index: u32) {
+    let key = call.attributes().keys.get(index);
     if key.is_freed && key.uses == 0 {
-        guard.attributes.keys.remove(index);
+        call.attributes_mut().keys.remove(index);
     }
 }
 

@@ -130,6 +130,15 @@ pub struct Table {
     pub(crate) others: HashMap<Owner, Set>,
 }
 
+/// A call that reaches keys and attributes.
+pub trait HasAttributes {
+    /// Keys, and attributes of datatypes and windows.
+    fn attributes(&self) -> &Table;
+
+    /// Keys, and attributes of datatypes and windows, to be changed.
+    fn attributes_mut(&mut self) -> &mut Table;
+}
+
 impl Set {
     /// Where a key's attribute stands.
     pub(crate) fn position(&self, key: c_int) -> Option<usize> {

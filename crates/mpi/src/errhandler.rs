@@ -1,4 +1,5 @@
-//! How errors reach the user (MPI chapter 9): through the error handler of the object that the call is about.
+//! Error handlers (MPI chapter 9): errors reach the user through that of the object that the call is about,
+//! which [`crate::process::entry`] finds.
 //!
 //! Handlers may be made before Init and freed after Finalize (11.4.1), so they have their own table and lock.
 //! A handler lives until the user's handle is freed and no object uses it. The user's function runs with no
@@ -14,8 +15,6 @@ use crate::callback_state;
 use crate::end_job::{By, end_job};
 use crate::error::{Error, Result, check, class_name};
 use crate::handle::{Kind, Slab};
-use crate::initial_errhandler;
-use crate::process::{self, Guard};
 use tutti_runtime::log;
 
 /// Which objects a handler is for.
@@ -57,77 +56,6 @@ thread_local! {
     static LAST_ERROR: RefCell<Option<(c_int, Box<str>)>> = const { RefCell::new(None) };
 }
 
-/// Runs a call of the face: enters the library, raises the error if there is one.
-#[inline(always)]
-pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
-    match crate::check::enter_call(name) {
-        Some(guard) => continue_after(guard, name, comm, body),
-        None => outside(name),
-    }
-}
-
-/// The same for a call about a window: errors are raised on it, or on MPI_COMM_SELF when it is none (MPI
-/// 9.3.2).
-#[inline(always)]
-pub fn call_window(name: &'static CStr, win: MPI_Win, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
-    let Some(mut guard) = crate::check::enter_call(name) else { return outside(name) };
-    guard.env.call = name;
-    match body(&mut guard) {
-        Ok(()) => MPI_SUCCESS,
-        Err(error) => raise_on_window(guard, name, win, error),
-    }
-}
-
-/// A call about a window, of a process that is not running, or is being checked.
-#[cold]
-#[inline(never)]
-pub fn enter_on_window(
-    name: &'static CStr,
-    win: MPI_Win,
-    body: impl FnOnce(&mut Guard) -> Result<()>,
-) -> c_int {
-    call_window(name, win, body)
-}
-
-/// The rest of a call about a window that has entered the library already, because it tried a short way
-/// first.
-#[inline(never)]
-pub fn continue_on_window(
-    mut guard: Guard,
-    name: &'static CStr,
-    win: MPI_Win,
-    body: impl FnOnce(&mut Guard) -> Result<()>,
-) -> c_int {
-    guard.env.call = name;
-    match body(&mut guard) {
-        Ok(()) => MPI_SUCCESS,
-        Err(error) => raise_on_window(guard, name, win, error),
-    }
-}
-
-/// The same for a call about a file, or about files that are not open: those errors are raised on
-/// MPI_FILE_NULL (MPI 14.7).
-#[inline(always)]
-pub fn call_file(name: &'static CStr, file: MPI_File, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
-    let Some(mut guard) = crate::check::enter_call(name) else { return outside(name) };
-    guard.env.call = name;
-    match body(&mut guard) {
-        Ok(()) => MPI_SUCCESS,
-        Err(error) => raise_on_file(guard, name, file, error),
-    }
-}
-
-/// Raises an error on a file, or on MPI_FILE_NULL when it is none.
-#[cold]
-#[inline(never)]
-pub fn raise_on_file(guard: Guard, name: &CStr, file: MPI_File, error: Error) -> c_int {
-    let (file, handler) = match guard.files.find(file) {
-        Ok(found) => (file, found.errhandler),
-        Err(_) => (MPI_FILE_NULL, default_of_files()),
-    };
-    raise_with(guard, name, handler, file.0, error)
-}
-
 /// The handler of MPI_FILE_NULL, which new files get.
 pub fn default_of_files() -> MPI_Errhandler {
     MPI_Errhandler(DEFAULT_OF_FILES.load(Ordering::Relaxed))
@@ -139,123 +67,17 @@ pub fn set_default_of_files(handler: MPI_Errhandler) {
     release(MPI_Errhandler(DEFAULT_OF_FILES.swap(handler.0, Ordering::Relaxed)));
 }
 
-#[cold]
-#[inline(never)]
-fn raise_on_window(guard: Guard, name: &CStr, win: MPI_Win, error: Error) -> c_int {
-    match guard.wins.find(win).map(|window| window.errhandler) {
-        Ok(handler) => raise_with(guard, name, handler, win.0, error),
-        Err(_) => raise(guard, name, MPI_COMM_NULL, error),
-    }
-}
-
-/// The rest of a call of the face that has entered the library already, because it tried a short way first.
-#[inline(always)]
-pub fn continue_after(
-    mut guard: Guard,
-    name: &'static CStr,
-    comm: MPI_Comm,
-    body: impl FnOnce(&mut Guard) -> Result<()>,
-) -> c_int {
-    guard.env.call = name;
-    match body(&mut guard) {
-        Ok(()) => MPI_SUCCESS,
-        Err(error) => raise(guard, name, comm, error),
-    }
-}
-
-/// Runs a call that is allowed before Init and after Finalize, and needs nothing of the process.
-pub fn call_anytime(name: &'static CStr, body: impl FnOnce() -> Result<()>) -> c_int {
-    match body() {
-        Ok(()) => MPI_SUCCESS,
-        Err(error) => match process::enter() {
-            Some(guard) => raise(guard, name, MPI_COMM_NULL, error),
-            None => raise_anywhere(name, initial_errhandler::handler(), MPI_COMM_SELF.0, error),
-        },
-    }
-}
-
-/// Raises an error on the communicator, file or window of the operation that failed; if there is none, on the
-/// communicator of the call. When that is none, [`Guard::comm_without_object`] has them.
-#[cold]
-#[inline(never)]
-pub fn raise(mut guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
-    let of_operation = error.context.and_then(|context| guard.comms.of_context(context));
-    if let Some((file, handler)) = of_operation.and_then(|comm| guard.files.of_comm(comm)) {
-        return raise_with(guard, name, handler, file.0, error);
-    }
-    if let Some((win, handler)) = of_operation.and_then(|comm| guard.wins.of_comm(comm)) {
-        return raise_with(guard, name, handler, win.0, error);
-    }
-    let comm = of_operation.unwrap_or(comm);
-    let (comm, handler) = match guard.comms.find(comm) {
-        Ok(found) => (comm, found.errhandler),
-        Err(_) => guard.comm_without_object(name),
-    };
-    raise_with(guard, name, handler, comm.0, error)
-}
-
-impl Guard {
-    /// Where errors of calls are raised that name no object: on MPI_COMM_SELF (MPI-4.0, 9.3). Before that it
-    /// was MPI_COMM_WORLD (MPI-3.1, 8.3), and programs that set a handler for that one alone still count on
-    /// it: while MPI_COMM_SELF has its initial handler, they get theirs.
-    fn comm_without_object(&mut self, name: &CStr) -> (MPI_Comm, MPI_Errhandler) {
-        let (world, own) = (self.comms.world().errhandler, self.comms.own().errhandler);
-        let initial = initial_errhandler::handler();
-        if own != initial || world == initial {
-            return (MPI_COMM_SELF, own);
-        }
-        self.inspect().remark_on_handler(name);
-        (MPI_COMM_WORLD, world)
-    }
-}
-
-/// The same where the process may have no place in its job.
-#[cold]
-pub fn raise_anywhere(name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
-    if let Some(guard) = process::enter() {
-        return raise_with(guard, name, handler, object, error);
-    }
-    if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
-        fatal(None, name, &error);
-    }
-    report(name, handler, object, error)
-}
-
-/// Raises an error through a handler; `object` is the handle that the user's function is told.
-#[cold]
-pub fn raise_with(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
-    if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
-        fatal(Some(guard), name, &error);
-    }
-    drop(guard);
-    report(name, handler, object, error)
-}
-
 /// Keeps the text of an error and calls the user's function, if there is one. No lock is held.
-fn report(name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
+pub(crate) fn report(name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
     let code = error.class;
     remember(code, format!("{}: {}", name.to_string_lossy(), error.text));
     drop(error);
     if handler == MPI_ERRORS_RETURN { code } else { run(handler, object, code) }
 }
 
-/// Calls a handler with a code of the user's choice (9.5), with no lock held.
-pub fn call_handler(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: usize, code: c_int) {
-    match handler {
-        MPI_ERRORS_RETURN => {}
-        MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT => {
-            fatal(Some(guard), name, &Error::new(code, format_args!("the program raises error code {code}")));
-        }
-        _ => {
-            drop(guard);
-            run(handler, object, code);
-        }
-    }
-}
-
 /// Calls the user's function. No lock is held. Gives the code as the function leaves it: what the call
 /// returns.
-fn run(handler: MPI_Errhandler, object: usize, code: c_int) -> c_int {
+pub(crate) fn run(handler: MPI_Errhandler, object: usize, code: c_int) -> c_int {
     let found = table().find(handler.0).map(|handler| (handler.function, handler.state));
     let Some((function, state)) = found else { return code };
     let (mut object, mut code) = (object, code);
@@ -340,25 +162,12 @@ pub fn remember(code: c_int, text: String) {
     let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = Some((code, text.into())));
 }
 
-/// Says what happened in one line and ends the job.
+/// Says what happened in one line and ends the job. `rank` is there when the process has one.
 #[cold]
-fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
-    let who = guard.as_ref().map(|guard| format!("rank {}: ", guard.engine.job.rank())).unwrap_or_default();
-    log::line(format_args!("{who}{}: {error}", name.to_string_lossy()));
-    drop(guard);
+pub(crate) fn fatal(rank: Option<usize>, name: &CStr, error: &Error) -> ! {
+    let rank = rank.map(|rank| format!("rank {rank}: ")).unwrap_or_default();
+    log::line(format_args!("{rank}{}: {error}", name.to_string_lossy()));
     fail(error.class)
-}
-
-/// A call before Init, after Finalize, or in a forked child.
-#[cold]
-pub fn outside(name: &CStr) -> c_int {
-    let when = process::absence();
-    let handler = process::handler_before_fork().unwrap_or_else(initial_errhandler::handler);
-    if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
-        log::line(format_args!("{} was called {when}", name.to_string_lossy()));
-        fail(MPI_ERR_OTHER)
-    }
-    report(name, handler, MPI_COMM_WORLD.0, Error::new(MPI_ERR_OTHER, format_args!("called {when}")))
 }
 
 /// Ends the job with an exit code (MPI_Abort).

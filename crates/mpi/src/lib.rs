@@ -48,7 +48,6 @@ mod type_arguments;
 mod unsupported;
 pub mod variables;
 mod wait_goal;
-mod waiting;
 pub mod win;
 
 pub use null_argument::{null_argument, null_argument_of_file, null_argument_of_session};

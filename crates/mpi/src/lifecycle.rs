@@ -14,18 +14,21 @@ use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::ticket::APPLICATION_VARIABLE;
 
 use crate::abi::*;
+use crate::check::inspection::Inspect;
 use crate::check::leftovers;
+use crate::comm::HasComms;
+use crate::comm::calls;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Comms, Group};
 use crate::datatype::Types;
 use crate::engine::Engine;
 use crate::error::{Error, Result, check};
 use crate::phase::{self, AFTER, BEFORE, RUNNING};
+use crate::process::waiting;
 use crate::process::{self, Guard, Process};
 use crate::progress::Progress;
 use crate::request::{Request, RequestKind};
 use crate::session::{Environment, Session};
 use crate::wait_goal::{Goal, Outside};
-use crate::waiting;
 
 /// Phase of the world model.
 static WORLD: AtomicU8 = AtomicU8::new(BEFORE);
@@ -183,7 +186,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     if let Some(spawned) = spawned
         && let Some(mut guard) = process::enter()
     {
-        guard.meet_parents(&spawned);
+        calls::meet_parents(&mut guard, &spawned);
     }
     Ok(())
 }
@@ -222,7 +225,7 @@ pub(crate) fn finish(mut guard: Guard) {
     guard.engine.publish_all();
     let job = guard.engine.job.clone();
     guard.comms.release_blocks(&job);
-    crate::stats::leave(&guard);
+    crate::stats::leave(&guard.engine, &guard.rank);
     process::end();
     // The state itself is kept: a thread that wrongly still waits must not find freed memory. The process is
     // about to end anyway.
@@ -230,15 +233,15 @@ pub(crate) fn finish(mut guard: Guard) {
 }
 
 /// All ranks meet, and rank 0 says what they have left.
-fn look_for_leftovers(guard: &mut Guard) {
+fn look_for_leftovers(call: &mut (impl Progress + Inspect + HasComms)) {
     leftovers::begin();
     // The world always exists and has no way to fail.
-    let Ok(meeting) = guard.whole(MPI_COMM_WORLD) else { return };
-    let _ = meeting.allgather(guard, [0]);
-    while guard.progress(None) {}
-    let numbers = guard.inspect().leftover_numbers();
-    let Ok(all) = meeting.gather_numbers(guard, &numbers) else { return };
+    let Ok(meeting) = calls::whole(call, MPI_COMM_WORLD) else { return };
+    let _ = meeting.allgather(call, [0]);
+    while call.progress(None) {}
+    let numbers = call.inspect().leftover_numbers();
+    let Ok(all) = meeting.gather_numbers(call, &numbers) else { return };
     if meeting.me == 0 {
-        guard.inspect().say_leftovers(&all);
+        call.inspect().say_leftovers(&all);
     }
 }

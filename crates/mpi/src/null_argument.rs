@@ -5,18 +5,16 @@ use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::argument::null;
-use crate::errhandler;
 use crate::process;
+use crate::process::entry;
 
 /// Raises MPI_ERR_ARG for the argument of the function, on its communicator.
 #[cold]
 #[inline(never)]
 pub fn null_argument(function: &'static CStr, comm: MPI_Comm, argument: &'static str) -> c_int {
     match process::enter() {
-        Some(guard) => errhandler::raise(guard, function, comm, null(argument)),
-        None => {
-            errhandler::raise_anywhere(function, crate::initial_errhandler::handler(), comm.0, null(argument))
-        }
+        Some(guard) => entry::raise(guard, function, comm, null(argument)),
+        None => entry::raise_anywhere(function, crate::initial_errhandler::handler(), comm.0, null(argument)),
     }
 }
 
@@ -25,7 +23,7 @@ pub fn null_argument(function: &'static CStr, comm: MPI_Comm, argument: &'static
 #[inline(never)]
 pub fn null_argument_of_file(function: &'static CStr, file: MPI_File, argument: &'static str) -> c_int {
     match process::enter() {
-        Some(guard) => errhandler::raise_on_file(guard, function, file, null(argument)),
+        Some(guard) => entry::raise_on_file(guard, function, file, null(argument)),
         None => null_argument(function, MPI_COMM_NULL, argument),
     }
 }
@@ -40,7 +38,7 @@ pub fn null_argument_of_session(
 ) -> c_int {
     let Some(guard) = process::enter() else { return null_argument(function, MPI_COMM_NULL, argument) };
     match guard.env.session(session).map(|session| session.errhandler) {
-        Ok(handler) => errhandler::raise_with(guard, function, handler, session.0, null(argument)),
-        Err(error) => errhandler::raise(guard, function, MPI_COMM_NULL, error),
+        Ok(handler) => entry::raise_with(guard, function, handler, session.0, null(argument)),
+        Err(error) => entry::raise(guard, function, MPI_COMM_NULL, error),
     }
 }

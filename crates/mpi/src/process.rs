@@ -1,11 +1,15 @@
 //! The state of this process: one value, one lock, alive from Init to Finalize.
 //!
 //! Every call enters through [`enter`] and works on the [`Guard`]. A wait gives the lock back between polls
-//! ([`tutti_runtime::waiting`]). No lock is held and nothing is borrowed while a function of the user runs.
+//! ([`waiting`]). No lock is held and nothing is borrowed while a function of the user runs.
+
+pub mod entry;
+mod owners;
+pub mod persistents;
+pub(crate) mod waiting;
 
 use std::cell::{self, UnsafeCell};
 use std::ops::{Deref, DerefMut};
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -18,10 +22,8 @@ use crate::collective::state::Collectives;
 use crate::comm::Comms;
 use crate::datatype::Types;
 use crate::engine::Engine;
-use crate::error::Result;
 use crate::file::Files;
 use crate::phase::{AFTER, BEFORE, CHECKED, FORKED, PENDING, PHASE, RUNNING, phase};
-use crate::request::extra::Part;
 use crate::session::Environment;
 use crate::win::Windows;
 
@@ -45,7 +47,7 @@ pub struct Process {
     /// What this process was promised and told: threads, sessions, its place among programs.
     pub env: Environment,
     /// How persistent requests start.
-    pub persistents: Persistents,
+    pub persistents: persistents::Persistents,
     /// What the checker knows, when there is one.
     pub check: Option<Box<crate::check::state::Check>>,
 }
@@ -56,28 +58,6 @@ impl Process {
         let Process { check, engine, comms, types, colls, .. } = self;
         Inspection { check: check.as_deref_mut(), engine, comms, types, colls }
     }
-}
-
-/// Starts the operation of a persistent request: the part that gives the status, then one more.
-pub type Start = dyn Fn(&mut Guard) -> Result<[Part; 2]>;
-
-/// Such a function, kept.
-#[derive(Clone)]
-pub struct Starter(pub Rc<Start>);
-
-impl std::fmt::Debug for Starter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Starter")
-    }
-}
-
-/// How persistent requests start, and what is counted for them.
-#[derive(Debug, Default)]
-pub struct Persistents {
-    /// By the index of the request.
-    pub(crate) starts: Vec<Option<Starter>>,
-    /// Number of the next partition that this process sends ([`crate::partitioned`]).
-    pub(crate) next_partition: u32,
 }
 
 static PROCESS: Cell = Cell(UnsafeCell::new(None));

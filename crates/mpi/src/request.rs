@@ -2,6 +2,7 @@
 
 pub mod extra;
 pub mod partition;
+pub mod persistent;
 
 use core::ffi::c_int;
 use core::mem::offset_of;

@@ -13,9 +13,8 @@ use crate::collective::stage::Stage;
 use crate::collective::state::Collectives;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::process::{Guard, Persistents, Starter};
+use crate::process::persistents::Persistents;
 use crate::request::Named;
-use crate::request::extra::Part;
 
 /// Leaves the sections of an operation with its request. One that is done already has written them when
 /// this returns.
@@ -32,20 +31,13 @@ pub fn attach_stage(
     let stage = Rc::new(stage);
     match engine.named_request(request)? {
         Named::Inactive(index) => {
-            let place = persistents.starts.get_mut(index as usize).and_then(Option::as_mut);
-            let Some(Starter(start)) = place else { return Ok(()) };
-            let inner = start.clone();
-            *start = Rc::new(move |guard: &mut Guard| {
+            let first = stage.clone();
+            persistents.surround(
+                index,
                 // SAFETY: the operation has ended, or has not been started yet.
-                unsafe { stage.begin() };
-                let parts = inner(guard)?;
-                for part in parts {
-                    if let Part::Pending(index) = part {
-                        finish_stage_with(&mut guard.colls, index, &stage);
-                    }
-                }
-                Ok(parts)
-            });
+                move || unsafe { first.begin() },
+                move |colls, index| finish_stage_with(colls, index, &stage),
+            );
         }
         Named::Pending(index) => finish_stage_with(colls, index, &stage),
         // SAFETY: the operation has ended.

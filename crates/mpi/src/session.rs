@@ -32,6 +32,15 @@ pub struct Environment {
     pub call: &'static CStr,
 }
 
+/// A call that reaches what its process was promised.
+pub trait HasEnvironment {
+    /// Threads, sessions, and the place among programs.
+    fn env(&self) -> &Environment;
+
+    /// Threads, sessions, and the place among programs, to be changed.
+    fn env_mut(&mut self) -> &mut Environment;
+}
+
 /// A session of this process.
 #[derive(Debug)]
 pub struct Session {

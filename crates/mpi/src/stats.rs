@@ -11,11 +11,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use crate::engine::Counters;
-use crate::process::Guard;
+use crate::engine::{Counters, Engine};
 use tutti_rma::wire::Refusal;
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Traffic;
+use tutti_runtime::rank::LockedRank;
 use tutti_runtime::wrong::{self, Wrong};
 use tutti_shm::sync::Ordering;
 
@@ -150,21 +150,21 @@ pub fn start() {
 }
 
 /// Leaves this rank's counters; prints all when it is the last of its node.
-pub fn leave(process: &Guard) {
+pub fn leave(engine: &Engine, rank: &LockedRank) {
     // A process that has come back for a session leaves once more.
     static LEFT: AtomicBool = AtomicBool::new(false);
     if LEFT.swap(true, Ordering::Relaxed) {
         return;
     }
-    let job = &process.engine.job;
+    let job = &engine.job;
     let form = wanted(job.rank() == job.local_ranks().first());
-    if let (Some(form), Some(traffic)) = (form, process.engine.traffic()) {
+    if let (Some(form), Some(traffic)) = (form, engine.traffic()) {
         // One write, as below.
-        let _ = std::io::stderr()
-            .write_all(network_line(form, job.rank(), &traffic, &refused(process)).as_bytes());
+        let _ =
+            std::io::stderr().write_all(network_line(form, job.rank(), &traffic, &refused(rank)).as_bytes());
     }
     let nanoseconds = STARTED.get().map_or(0, |start| start.elapsed().as_nanos() as u64);
-    let counted = process.engine.counted();
+    let counted = engine.counted();
     let mut values: Vec<u64> = COUNTERS.iter().map(|counter| (counter.value)(&counted)).collect();
     values.push(nanoseconds);
     job.report(job.rank()).leave_counters(&values);
@@ -215,10 +215,10 @@ fn print(form: Form, job: &Job) {
 /// Reasons, and how many operations of others on memory of this rank were refused for each.
 type Refused = Vec<(Refusal, u64)>;
 
-fn refused(process: &Guard) -> Refused {
+fn refused(rank: &LockedRank) -> Refused {
     // That a rank has left is no answer of a target.
     let reasons = Refusal::ALL.into_iter().filter(|reason| *reason != Refusal::Gone);
-    reasons.map(|reason| (reason, process.rank.refused_for(reason))).collect()
+    reasons.map(|reason| (reason, rank.refused_for(reason))).collect()
 }
 
 /// Reasons, and how many records were left out for each.

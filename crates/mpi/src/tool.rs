@@ -81,7 +81,7 @@ static TABLE: Mutex<Table> =
 
 /// The value of a variable; 0 outside of MPI.
 fn now(variable: &Variable) -> u64 {
-    process::enter().map_or(0, |guard| variable.value(&guard))
+    process::enter().map_or(0, |guard| variable.value(&guard.engine, &guard.rank))
 }
 
 /// Runs `action` on the table, if the interface has been initialized.

@@ -3,9 +3,9 @@
 use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
-use crate::errhandler;
 use crate::error::Error;
 use crate::process;
+use crate::process::entry;
 use tutti_runtime::log;
 
 /// Raises MPI_ERR_UNSUPPORTED_OPERATION for the function `name`.
@@ -14,7 +14,7 @@ pub fn unsupported(name: &CStr) -> c_int {
     match process::enter() {
         Some(guard) => {
             let error = Error::new(MPI_ERR_UNSUPPORTED_OPERATION, "this version of Tutti does not have it");
-            errhandler::raise(guard, name, MPI_COMM_SELF, error)
+            entry::raise(guard, name, MPI_COMM_SELF, error)
         }
         None => {
             log::line(format_args!("{}: this version of Tutti does not have it", name.to_string_lossy()));

@@ -6,10 +6,11 @@
 use core::ffi::c_int;
 
 use crate::abi::{MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_LEVEL};
-use crate::process::Guard;
+use crate::engine::Engine;
 use crate::stats::{COUNTERS, Counter};
 use crate::tally::{self, Algorithm};
 use tutti_rma::wire::Refusal;
+use tutti_runtime::rank::LockedRank;
 
 /// How a variable behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +49,15 @@ pub struct Variable {
 enum Value {
     /// One of [`COUNTERS`].
     Counted(usize),
-    Told(fn(&Guard) -> u64),
+    Told(fn(&Engine, &LockedRank) -> u64),
 }
 
 impl Variable {
     /// Its value.
-    pub fn value(&self, guard: &Guard) -> u64 {
+    pub fn value(&self, engine: &Engine, rank: &LockedRank) -> u64 {
         match self.value {
-            Value::Counted(counter) => (COUNTERS[counter].value)(&guard.engine.counted()),
-            Value::Told(value) => value(guard),
+            Value::Counted(counter) => (COUNTERS[counter].value)(&engine.counted()),
+            Value::Told(value) => value(engine, rank),
         }
     }
 }
@@ -65,14 +66,14 @@ const fn counter(
     category: &'static str,
     name: &'static str,
     meaning: &'static str,
-    value: fn(&Guard) -> u64,
+    value: fn(&Engine, &LockedRank) -> u64,
 ) -> Variable {
     Variable { name, meaning, category, class: Class::Counter, value: Value::Told(value) }
 }
 
 macro_rules! collective {
     ($name:literal, $meaning:literal, $algorithm:ident) => {
-        counter("tutti.collectives", $name, $meaning, |_| {
+        counter("tutti.collectives", $name, $meaning, |_, _| {
             tally::COLLECTIVES[Algorithm::$algorithm as usize].value()
         })
     };
@@ -84,7 +85,7 @@ macro_rules! refused {
             "tutti.remote_memory",
             $name,
             concat!("operations of ranks of other nodes that were refused here: ", $meaning),
-            |guard| guard.rank.refused_for(Refusal::$refusal),
+            |_, rank| rank.refused_for(Refusal::$refusal),
         )
     };
 }
@@ -99,14 +100,14 @@ static MORE: [Variable; 19] = [
         meaning: "receives that are posted and have no message yet",
         category: QUEUES,
         class: Class::Level,
-        value: Value::Told(|guard| guard.engine.posted_count() as u64),
+        value: Value::Told(|engine, _| engine.posted_count() as u64),
     },
     Variable {
         name: "unexpected_length",
         meaning: "messages that have arrived and have no receive yet",
         category: QUEUES,
         class: Class::Level,
-        value: Value::Told(|guard| u64::from(guard.engine.unasked())),
+        value: Value::Told(|engine, _| u64::from(engine.unasked())),
     },
     collective!(
         "collectives_slots",
@@ -123,21 +124,21 @@ static MORE: [Variable; 19] = [
         FILES,
         "file_bytes_read",
         "bytes that this process has read from files, for itself and others",
-        |_| tally::FILE_BYTES_READ.value(),
+        |_, _| tally::FILE_BYTES_READ.value(),
     ),
     counter(
         FILES,
         "file_bytes_written",
         "bytes that this process has written to files, for itself and others",
-        |_| tally::FILE_BYTES_WRITTEN.value(),
+        |_, _| tally::FILE_BYTES_WRITTEN.value(),
     ),
     counter(
         FILES,
         "files_aggregated",
         "collective accesses of this rank that went through aggregators",
-        |_| tally::FILES_AGGREGATED.value(),
+        |_, _| tally::FILES_AGGREGATED.value(),
     ),
-    counter(FILES, "file_bytes_aggregated", "bytes of this rank in those accesses", |_| {
+    counter(FILES, "file_bytes_aggregated", "bytes of this rank in those accesses", |_, _| {
         tally::FILE_BYTES_AGGREGATED.value()
     }),
     refused!("refused_no_region", "there is no such region, or not any more", NoRegion),

@@ -192,7 +192,7 @@ impl Rule {
             Entry::Itself => vec![format!("c\"{name}\"")],
             Entry::Call if !owners.is_empty() => owners.iter().map(|owner| format!("&mut {owner}")).collect(),
             Entry::Call if function == name_of && !function.starts_with("guard.") => vec!["guard".to_owned()],
-            Entry::File if function.starts_with("files::") => vec!["guard".to_owned()],
+            Entry::File if name_of.starts_with("files::") => vec!["guard".to_owned()],
             _ => Vec::new(),
         };
         for argument in arguments {
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn calls_leave_a_null_handle_after_an_error() {
-        let made = generated("Comm_dup = guard.dup_comm(comm, None) -> newcomm").unwrap();
+        let made = generated("Comm_dup = crate::comm::calls::dup_comm(comm, None) -> newcomm").unwrap();
         assert!(made.contains(".inspect_err(|_| argument::write(newcomm, MPI_COMM_NULL))?;"), "{made}");
         let freed = generated("Type_free = types::free(at(datatype)) -> datatype").unwrap();
         assert!(!freed.contains("inspect_err"), "{freed}");

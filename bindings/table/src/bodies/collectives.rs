@@ -68,7 +68,7 @@ pub fn line(
 /// How a call begins that translates its arguments first.
 const TRANSLATED: &str = "arguments.METHOD(";
 /// How one begins that may be done at once.
-const AT_ONCE: &str = "guard.METHOD(comm, ";
+const AT_ONCE: &str = "crate::collective::METHOD(guard, comm, ";
 
 impl Expression {
     /// An argument in Rust.
@@ -167,14 +167,14 @@ impl Operation {
             None => format!("Work::{}", self.name),
         };
         let rest = match form {
-            Form::Blocking => "        guard.collect(comm, &work)\n",
+            Form::Blocking => "        crate::collective::collect(guard, comm, &work)\n",
             Form::Nonblocking => {
                 "        // SAFETY: the user gives a place for the request.\n        \
-                 unsafe { guard.start_collecting(comm, &work, request) }\n"
+                 unsafe { crate::collective::start_collecting(guard, comm, &work, request) }\n"
             }
             Form::Persistent => {
                 "        // SAFETY: the user gives a place for the request.\n        \
-                 unsafe { guard.prepare_collecting(comm, work, request) }\n"
+                 unsafe { crate::collective::prepare_collecting(guard, comm, work, request) }\n"
             }
         };
         let translated = match &self.work {

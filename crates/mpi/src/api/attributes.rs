@@ -4,24 +4,29 @@ use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
 use crate::attribute_calls;
+use crate::attributes::HasAttributes;
 use crate::attributes::{Object, Owner};
+use crate::comm::HasComms;
+use crate::datatype::HasTypes;
 use crate::error::{Result, check};
 use crate::error_codes;
-use crate::process::Guard;
+use crate::progress::Progress;
+use crate::session::HasEnvironment;
+use crate::win::HasWindows;
 
 pub(super) fn create_key(
-    guard: &mut Guard,
+    call: &mut impl HasAttributes,
     object: Object,
     copy: usize,
     delete: usize,
     extra_state: *mut c_void,
 ) -> Result<c_int> {
-    Ok(attribute_calls::create_key(guard, object, copy, delete, extra_state as usize))
+    Ok(attribute_calls::create_key(call, object, copy, delete, extra_state as usize))
 }
 
 /// Frees a key; gives what the user has then.
-pub(super) fn free_key(guard: &mut Guard, object: Object, key: c_int) -> Result<c_int> {
-    attribute_calls::free_key(guard, object, key)?;
+pub(super) fn free_key(call: &mut impl HasAttributes, object: Object, key: c_int) -> Result<c_int> {
+    attribute_calls::free_key(call, object, key)?;
     Ok(MPI_KEYVAL_INVALID)
 }
 
@@ -32,7 +37,7 @@ fn found(value: Option<usize>) -> (Option<*mut c_void>, bool) {
 
 /// Address of the value of a predefined attribute of a communicator; none when it has no value there; nothing
 /// for other keys.
-fn predefined(guard: &mut Guard, of_session: bool, keyval: c_int) -> Option<Option<usize>> {
+fn predefined(call: &mut impl HasEnvironment, of_session: bool, keyval: c_int) -> Option<Option<usize>> {
     static TAG_UB: c_int = c_int::MAX;
     static IO: c_int = MPI_ANY_SOURCE;
     static HOST: c_int = MPI_PROC_NULL;
@@ -44,8 +49,8 @@ fn predefined(guard: &mut Guard, of_session: bool, keyval: c_int) -> Option<Opti
         // One clock for all processes of a node.
         MPI_WTIME_IS_GLOBAL => &YES,
         MPI_LASTUSEDCODE => error_codes::LAST_USED.as_ptr(),
-        MPI_UNIVERSE_SIZE => &guard.env.universe_size,
-        MPI_APPNUM => match &guard.env.app_number {
+        MPI_UNIVERSE_SIZE => &call.env().universe_size,
+        MPI_APPNUM => match &call.env().app_number {
             Some(number) => number,
             None => return Some(None),
         },
@@ -55,56 +60,73 @@ fn predefined(guard: &mut Guard, of_session: bool, keyval: c_int) -> Option<Opti
     Some((!of_session || keyval == MPI_TAG_UB).then_some(place as usize))
 }
 
-fn check_not_predefined(guard: &mut Guard, keyval: c_int) -> Result<()> {
-    check(predefined(guard, false, keyval).is_none(), MPI_ERR_KEYVAL, || {
+fn check_not_predefined(call: &mut impl HasEnvironment, keyval: c_int) -> Result<()> {
+    check(predefined(call, false, keyval).is_none(), MPI_ERR_KEYVAL, || {
         format!("key {keyval} is predefined, its attribute cannot be changed")
     })
 }
 
-pub(super) fn set_of_comm(guard: &mut Guard, comm: MPI_Comm, key: c_int, value: *mut c_void) -> Result<()> {
-    guard.comms.find(comm)?;
-    check_not_predefined(guard, key)?;
-    attribute_calls::set(guard, Owner::Comm(comm), key, value as usize)
+pub(super) fn set_of_comm(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows + HasEnvironment),
+    comm: MPI_Comm,
+    key: c_int,
+    value: *mut c_void,
+) -> Result<()> {
+    call.comms().find(comm)?;
+    check_not_predefined(call, key)?;
+    attribute_calls::set(call, Owner::Comm(comm), key, value as usize)
 }
 
-pub(super) fn of_comm(guard: &mut Guard, comm: MPI_Comm, key: c_int) -> Result<(Option<*mut c_void>, bool)> {
-    let of_session = guard.comms.find(comm)?.of_session;
-    Ok(found(match predefined(guard, of_session, key) {
+pub(super) fn of_comm(
+    call: &mut (impl HasComms + HasTypes + HasAttributes + HasWindows + HasEnvironment),
+    comm: MPI_Comm,
+    key: c_int,
+) -> Result<(Option<*mut c_void>, bool)> {
+    let of_session = call.comms().find(comm)?.of_session;
+    Ok(found(match predefined(call, of_session, key) {
         Some(value) => value,
-        None => attribute_calls::get(guard, Owner::Comm(comm), key)?,
+        None => attribute_calls::get(call, Owner::Comm(comm), key)?,
     }))
 }
 
-pub(super) fn delete_of_comm(guard: &mut Guard, comm: MPI_Comm, key: c_int) -> Result<()> {
-    guard.comms.find(comm)?;
-    check_not_predefined(guard, key)?;
-    attribute_calls::delete(guard, Owner::Comm(comm), key)
+pub(super) fn delete_of_comm(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows + HasEnvironment),
+    comm: MPI_Comm,
+    key: c_int,
+) -> Result<()> {
+    call.comms().find(comm)?;
+    check_not_predefined(call, key)?;
+    attribute_calls::delete(call, Owner::Comm(comm), key)
 }
 
 pub(super) fn set_of_type(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
     datatype: MPI_Datatype,
     key: c_int,
     value: *mut c_void,
 ) -> Result<()> {
-    attribute_calls::set(guard, Owner::Datatype(datatype), key, value as usize)
+    attribute_calls::set(call, Owner::Datatype(datatype), key, value as usize)
 }
 
 pub(super) fn of_type(
-    guard: &Guard,
+    call: &(impl HasComms + HasTypes + HasAttributes + HasWindows),
     datatype: MPI_Datatype,
     key: c_int,
 ) -> Result<(Option<*mut c_void>, bool)> {
-    Ok(found(attribute_calls::get(guard, Owner::Datatype(datatype), key)?))
+    Ok(found(attribute_calls::get(call, Owner::Datatype(datatype), key)?))
 }
 
-pub(super) fn delete_of_type(guard: &mut Guard, datatype: MPI_Datatype, key: c_int) -> Result<()> {
-    attribute_calls::delete(guard, Owner::Datatype(datatype), key)
+pub(super) fn delete_of_type(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    datatype: MPI_Datatype,
+    key: c_int,
+) -> Result<()> {
+    attribute_calls::delete(call, Owner::Datatype(datatype), key)
 }
 
 /// Address of the value of a predefined attribute of a window; the value itself for MPI_WIN_BASE.
-fn predefined_of_window(guard: &Guard, win: MPI_Win, keyval: c_int) -> Result<Option<usize>> {
-    let values = &guard.wins.find(win)?.values;
+fn predefined_of_window(call: &impl HasWindows, win: MPI_Win, keyval: c_int) -> Result<Option<usize>> {
+    let values = &call.wins().find(win)?.values;
     Ok(Some(match keyval {
         MPI_WIN_BASE => values.base,
         MPI_WIN_SIZE => (&raw const values.bytes).expose_provenance(),
@@ -115,25 +137,38 @@ fn predefined_of_window(guard: &Guard, win: MPI_Win, keyval: c_int) -> Result<Op
     }))
 }
 
-fn check_not_of_window(guard: &Guard, win: MPI_Win, keyval: c_int) -> Result<()> {
-    check(predefined_of_window(guard, win, keyval)?.is_none(), MPI_ERR_KEYVAL, || {
+fn check_not_of_window(call: &impl HasWindows, win: MPI_Win, keyval: c_int) -> Result<()> {
+    check(predefined_of_window(call, win, keyval)?.is_none(), MPI_ERR_KEYVAL, || {
         format!("key {keyval} is predefined, its attribute cannot be changed")
     })
 }
 
-pub(super) fn set_of_window(guard: &mut Guard, win: MPI_Win, key: c_int, value: *mut c_void) -> Result<()> {
-    check_not_of_window(guard, win, key)?;
-    attribute_calls::set(guard, Owner::Win(win), key, value as usize)
+pub(super) fn set_of_window(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    win: MPI_Win,
+    key: c_int,
+    value: *mut c_void,
+) -> Result<()> {
+    check_not_of_window(call, win, key)?;
+    attribute_calls::set(call, Owner::Win(win), key, value as usize)
 }
 
-pub(super) fn of_window(guard: &Guard, win: MPI_Win, key: c_int) -> Result<(Option<*mut c_void>, bool)> {
-    Ok(found(match predefined_of_window(guard, win, key)? {
+pub(super) fn of_window(
+    call: &(impl HasComms + HasTypes + HasAttributes + HasWindows),
+    win: MPI_Win,
+    key: c_int,
+) -> Result<(Option<*mut c_void>, bool)> {
+    Ok(found(match predefined_of_window(call, win, key)? {
         Some(value) => Some(value),
-        None => attribute_calls::get(guard, Owner::Win(win), key)?,
+        None => attribute_calls::get(call, Owner::Win(win), key)?,
     }))
 }
 
-pub(super) fn delete_of_window(guard: &mut Guard, win: MPI_Win, key: c_int) -> Result<()> {
-    check_not_of_window(guard, win, key)?;
-    attribute_calls::delete(guard, Owner::Win(win), key)
+pub(super) fn delete_of_window(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    win: MPI_Win,
+    key: c_int,
+) -> Result<()> {
+    check_not_of_window(call, win, key)?;
+    attribute_calls::delete(call, Owner::Win(win), key)
 }

@@ -9,6 +9,6 @@ use core::ffi::{c_int, c_void};
 use crate::abi::*;
 use crate::collective::work::{Arguments, Integers, ReductionArguments, Scattered, Work};
 use crate::datatype::Data;
-use crate::errhandler::call;
+use crate::process::entry::call;
 
 include!(concat!(env!("OUT_DIR"), "/collectives.rs"));

@@ -4,14 +4,22 @@ use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::argument::{get, put};
+use crate::attributes::HasAttributes;
+use crate::collective::state::HasCollectives;
 use crate::comm::Comms;
+use crate::comm::HasComms;
+use crate::comm::calls;
 use crate::comm::intercomm::Bridge;
 use crate::comm::machine::{RESOURCE_KEY, SHARED_MEMORY};
-use crate::errhandler::call;
+use crate::datatype::HasTypes;
 use crate::error::Result;
+use crate::file::HasFiles;
 use crate::info;
 use crate::phase::{FORKED, phase};
-use crate::process::{self, Guard, Process};
+use crate::process::entry::call;
+use crate::process::{self, Process};
+use crate::progress::Progress;
+use crate::win::HasWindows;
 
 /// Size of the local group.
 ///
@@ -76,58 +84,66 @@ pub(super) unsafe fn remote_size(name: &'static CStr, comm: MPI_Comm, size: *mut
 }
 
 /// The local group.
-pub(super) fn group(guard: &mut Guard, comm: MPI_Comm) -> Result<MPI_Group> {
-    let members = guard.comms.find(comm)?.group.clone();
-    Ok(guard.comms.keep_group(members))
+pub(super) fn group(call: &mut impl HasComms, comm: MPI_Comm) -> Result<MPI_Group> {
+    let members = call.comms().find(comm)?.group.clone();
+    Ok(call.comms_mut().keep_group(members))
 }
 
-pub(super) fn remote_group(guard: &mut Guard, comm: MPI_Comm) -> Result<MPI_Group> {
-    let members = guard.comms.intercomm(comm)?.1.clone();
-    Ok(guard.comms.keep_group(members))
+pub(super) fn remote_group(call: &mut impl HasComms, comm: MPI_Comm) -> Result<MPI_Group> {
+    let members = call.comms().intercomm(comm)?.1.clone();
+    Ok(call.comms_mut().keep_group(members))
 }
 
-pub(super) fn duplicate_with_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Result<MPI_Comm> {
+pub(super) fn duplicate_with_info(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    comm: MPI_Comm,
+    info: MPI_Info,
+) -> Result<MPI_Comm> {
     let hints = info::hints(info)?;
-    guard.dup_comm(comm, Some(hints))
+    calls::dup_comm(call, comm, Some(hints))
 }
 
 pub(super) fn start_duplicate_with_info(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
     comm: MPI_Comm,
     info: MPI_Info,
 ) -> Result<(MPI_Comm, MPI_Request)> {
     let hints = info::hints(info)?;
-    guard.start_dup_comm(comm, Some(hints))
+    calls::start_dup_comm(call, comm, Some(hints))
 }
 
 /// The communicator of a subgroup.
-pub(super) fn create(guard: &mut Guard, comm: MPI_Comm, group: MPI_Group) -> Result<MPI_Comm> {
-    let group = guard.comms.group(group)?;
-    guard.create_comm(comm, group)
+pub(super) fn create(
+    call: &mut (impl Progress + HasComms),
+    comm: MPI_Comm,
+    group: MPI_Group,
+) -> Result<MPI_Comm> {
+    let group = call.comms().group(group)?;
+    calls::create_comm(call, comm, group)
 }
 
 /// The same, called by the members of the subgroup only.
 pub(super) fn create_of_group(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,
     group: MPI_Group,
     tag: c_int,
 ) -> Result<MPI_Comm> {
-    let group = guard.comms.group(group)?;
-    guard.create_comm_of_group(comm, group, tag)
+    let group = call.comms().group(group)?;
+    calls::create_comm_of_group(call, comm, group, tag)
 }
 
 /// One communicator for each part of the machine.
 pub(super) fn split_by_type(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,
     split_type: c_int,
     key: c_int,
     info: MPI_Info,
 ) -> Result<MPI_Comm> {
     let hints = info::hints(info)?;
-    let color = guard.comms.find(comm)?.part_of_machine(&guard.engine, split_type, &hints)?;
-    let part = guard.split_comm(comm, color, key)?;
+    let color = call.comms().find(comm)?.part_of_machine(call.engine(), split_type, &hints)?;
+    let part = calls::split_comm(call, comm, color, key)?;
     // A call that did not ask for a kind of part learns which one it is.
     if split_type == MPI_COMM_TYPE_HW_UNGUIDED && part != MPI_COMM_NULL && info != MPI_INFO_NULL {
         info::change(info, |info| {
@@ -140,39 +156,38 @@ pub(super) fn split_by_type(
 
 /// An intercommunicator between two groups.
 pub(super) fn create_inter(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     local: MPI_Comm,
     local_leader: c_int,
     peer: MPI_Comm,
     remote_leader: c_int,
     tag: c_int,
 ) -> Result<MPI_Comm> {
-    guard.create_intercomm(Bridge { local, local_leader, peer, remote_leader, tag })
+    calls::create_intercomm(call, Bridge { local, local_leader, peer, remote_leader, tag })
 }
 
 /// Ends a communicator for this process (7.4.3).
 #[inline]
 pub unsafe fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: as the user's.
-    unsafe { end(c"MPI_Comm_free", comm, Guard::free_comm) }
+    unsafe { end(c"MPI_Comm_free", comm, false) }
 }
 
 /// Ends a communicator when all its messages have arrived (11.10.4).
 #[inline]
 pub unsafe fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: as the user's.
-    unsafe { end(c"MPI_Comm_disconnect", comm, Guard::disconnect_comm) }
+    unsafe { end(c"MPI_Comm_disconnect", comm, true) }
 }
 
-unsafe fn end(
-    name: &'static core::ffi::CStr,
-    comm: *mut MPI_Comm,
-    body: impl FnOnce(&mut Guard, MPI_Comm) -> Result<()>,
-) -> c_int {
+unsafe fn end(name: &'static core::ffi::CStr, comm: *mut MPI_Comm, waits: bool) -> c_int {
     // SAFETY: the user gives a place that holds a handle.
     let handle = unsafe { get(comm, "comm") };
     call(name, *handle.as_ref().unwrap_or(&MPI_COMM_NULL), |guard| {
-        body(guard, handle?)?;
+        match waits {
+            true => calls::disconnect_comm(guard, handle?),
+            false => calls::free_comm(guard, handle?),
+        }?;
         // SAFETY: as above.
         unsafe { put(comm, "comm", MPI_COMM_NULL) }
     })
@@ -183,10 +198,10 @@ pub(super) fn parent(comms: &Comms) -> Result<MPI_Comm> {
     Ok(comms.parent())
 }
 
-pub(super) fn set_info(guard: &mut Guard, comm: MPI_Comm, info: MPI_Info) -> Result<()> {
-    guard.comms.find(comm)?;
+pub(super) fn set_info(call: &mut impl HasComms, comm: MPI_Comm, info: MPI_Info) -> Result<()> {
+    call.comms().find(comm)?;
     let hints = info::read(info, |info| Ok(info.clone()))?;
-    guard.comms.find_mut(comm)?.take_hints(&hints);
+    call.comms_mut().find_mut(comm)?.take_hints(&hints);
     Ok(())
 }
 
@@ -197,10 +212,13 @@ pub(super) fn info(comms: &Comms, comm: MPI_Comm) -> Result<MPI_Info> {
 
 /// Lets go of a group; gives the handle that the user has then. That of the empty group may be given back
 /// too, and stays.
-pub(super) fn free_group(guard: &mut Guard, group: MPI_Group) -> Result<MPI_Group> {
-    guard.comms.group(group)?;
-    if guard.comms.free_group(group) {
-        guard.forget_left_ranks();
+pub(super) fn free_group(
+    call: &mut (impl Progress + HasCollectives + HasComms + HasWindows + HasFiles),
+    group: MPI_Group,
+) -> Result<MPI_Group> {
+    call.comms().group(group)?;
+    if call.comms_mut().free_group(group) {
+        calls::forget_left_ranks(call);
     }
     Ok(MPI_GROUP_NULL)
 }

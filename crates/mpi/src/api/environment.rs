@@ -4,10 +4,10 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
 use crate::argument::put_text;
-use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::info::host_name;
 use crate::phase::{FORKED, phase};
+use crate::process::entry::call;
 use crate::process::{self, Process};
 use tutti_shm::ticket::VIRTUAL_NODE_VARIABLE;
 

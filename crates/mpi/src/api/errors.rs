@@ -4,8 +4,9 @@ use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::comm::Comms;
-use crate::errhandler::{self, Object, call, call_window};
+use crate::errhandler::{self, Object};
 use crate::error::{Error, Result};
+use crate::process::entry::{self, call, call_window};
 use crate::session::Environment;
 use crate::win::Windows;
 use crate::{error_codes, process};
@@ -66,7 +67,7 @@ pub(super) fn call_handler_of_window(name: &'static CStr, win: MPI_Win, errorcod
         && let Ok(found) = guard.wins.find(win)
     {
         let handler = found.errhandler;
-        errhandler::call_handler(guard, name, handler, win.0, errorcode);
+        entry::call_handler(guard, name, handler, win.0, errorcode);
         return MPI_SUCCESS;
     }
     call_window(name, win, |guard| guard.wins.find(win).map(drop))
@@ -80,7 +81,7 @@ pub unsafe fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_in
         && let Ok(found) = guard.comms.find(comm)
     {
         let handler = found.errhandler;
-        errhandler::call_handler(guard, NAME, handler, comm.0, errorcode);
+        entry::call_handler(guard, NAME, handler, comm.0, errorcode);
         return MPI_SUCCESS;
     }
     call(NAME, comm, |guard| guard.comms.find(comm).map(drop))

@@ -4,16 +4,26 @@ use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
 use crate::argument::put;
+use crate::check::inspection::Inspect;
+use crate::comm::HasComms;
+use crate::comm::calls::EndsComms;
 use crate::datatype::Data;
+use crate::datatype::HasTypes;
 use crate::datatype::constructors::Form;
-use crate::errhandler::{self, Object, call_file};
+use crate::errhandler::{self, Object};
 use crate::error::{Result, check};
+use crate::file::HasFiles;
+use crate::file::access;
 use crate::file::access::{At, Moved};
 use crate::file::independent::Direction::{Read, Write};
+use crate::file::open;
 use crate::file::opened::Split;
 use crate::file::representation;
+use crate::file::views;
 use crate::info;
-use crate::process::{self, Guard};
+use crate::process;
+use crate::process::entry::{self, call_file};
+use crate::progress::Progress;
 use crate::request::Outcome;
 
 /// Writes what an access has done, also when it ended early: the count of the status is true.
@@ -25,13 +35,13 @@ unsafe fn told(moved: Moved, status: *mut MPI_Status) -> Result<()> {
 }
 
 pub(super) fn open(
-    guard: &mut Guard,
+    call: &mut (impl Inspect + EndsComms),
     comm: MPI_Comm,
     name: &[u8],
     amode: c_int,
     info: MPI_Info,
 ) -> Result<MPI_File> {
-    guard.open_file(comm, name, amode, info::hints(info))
+    open::open_file(call, comm, name, amode, info::hints(info))
 }
 
 /// Closes a file (14.2.2).
@@ -40,7 +50,7 @@ pub unsafe fn MPI_File_close(fh: *mut MPI_File) -> c_int {
     // SAFETY: the user gives a place that holds a file; the exported function has refused null.
     let handle = unsafe { fh.read() };
     call_file(c"MPI_File_close", handle, |guard| {
-        let closed = guard.close_file(handle);
+        let closed = open::close_file(guard, handle);
         if guard.files.find(handle).is_err()
             && closed.as_ref().err().is_none_or(|error| error.class != MPI_ERR_FILE)
         {
@@ -51,45 +61,37 @@ pub unsafe fn MPI_File_close(fh: *mut MPI_File) -> c_int {
     })
 }
 
-pub(super) fn delete(guard: &mut Guard, name: &[u8], info: MPI_Info) -> Result<()> {
+pub(super) fn delete(name: &[u8], info: MPI_Info) -> Result<()> {
     info::hints(info)?;
-    guard.delete_file(name)
+    open::delete_file(name)
 }
 
-pub(super) fn set_size(guard: &mut Guard, fh: MPI_File, size: MPI_Offset) -> Result<()> {
-    guard.resize_file(fh, size)
+pub(super) fn group(call: &mut (impl HasComms + HasFiles), fh: MPI_File) -> Result<MPI_Group> {
+    let comm = call.files().find(fh)?.comm;
+    let members = call.comms().find(comm)?.group.clone();
+    Ok(call.comms_mut().keep_group(members))
 }
 
-pub(super) fn preallocate(guard: &mut Guard, fh: MPI_File, size: MPI_Offset) -> Result<()> {
-    guard.preallocate_file(fh, size)
+pub(super) fn amode(call: &mut impl HasFiles, fh: MPI_File) -> Result<c_int> {
+    Ok(call.files().find(fh)?.amode)
 }
 
-pub(super) fn size(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Offset> {
-    guard.file_size(fh)
+pub(super) fn set_hints(
+    call: &mut (impl Progress + Inspect + HasComms + HasFiles),
+    fh: MPI_File,
+    info: MPI_Info,
+) -> Result<()> {
+    open::set_file_hints(call, fh, info::hints(info))
 }
 
-pub(super) fn group(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Group> {
-    let comm = guard.files.find(fh)?.comm;
-    let members = guard.comms.find(comm)?.group.clone();
-    Ok(guard.comms.keep_group(members))
-}
-
-pub(super) fn amode(guard: &mut Guard, fh: MPI_File) -> Result<c_int> {
-    Ok(guard.files.find(fh)?.amode)
-}
-
-pub(super) fn set_hints(guard: &mut Guard, fh: MPI_File, info: MPI_Info) -> Result<()> {
-    guard.set_file_hints(fh, info::hints(info))
-}
-
-pub(super) fn hints(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Info> {
-    let file = guard.files.find(fh)?;
+pub(super) fn hints(call: &mut impl HasFiles, fh: MPI_File) -> Result<MPI_Info> {
+    let file = call.files().find(fh)?;
     let used = file.hints.info(file.opened.aggregators_with(&file.hints));
     Ok(info::keep(used.with_memory_kinds()))
 }
 
 pub(super) fn set_view(
-    guard: &mut Guard,
+    call: &mut (impl Progress + Inspect + HasComms + HasTypes + HasFiles),
     fh: MPI_File,
     disp: MPI_Offset,
     etype: MPI_Datatype,
@@ -97,7 +99,7 @@ pub(super) fn set_view(
     datarep: &[u8],
     info: MPI_Info,
 ) -> Result<()> {
-    guard.set_view(fh, disp, etype, filetype, datarep, info::hints(info))
+    views::set_view(call, fh, disp, etype, filetype, datarep, info::hints(info))
 }
 
 /// The view (14.3).
@@ -110,7 +112,7 @@ pub unsafe fn MPI_File_get_view(
     datarep: *mut core::ffi::c_char,
 ) -> c_int {
     call_file(c"MPI_File_get_view", fh, |guard| {
-        let (displacement, of_etype, of_filetype, name) = guard.view_of(fh)?;
+        let (displacement, of_etype, of_filetype, name) = views::view_of(guard, fh)?;
         // SAFETY: the user gives four places, the last of MPI_MAX_DATAREP_STRING bytes.
         unsafe {
             put(disp, "disp", displacement)?;
@@ -123,12 +125,7 @@ pub unsafe fn MPI_File_get_view(
     })
 }
 
-pub(super) fn extent(guard: &mut Guard, fh: MPI_File, datatype: MPI_Datatype) -> Result<i128> {
-    guard.extent_in_file(fh, datatype)
-}
-
 pub(super) fn register(
-    _: &mut Guard,
     name: &[u8],
     read: usize,
     write: usize,
@@ -139,38 +136,25 @@ pub(super) fn register(
     representation::register(name, read, write, extent, state.expose_provenance(), form)
 }
 
-pub(super) fn set_atomic(guard: &mut Guard, fh: MPI_File, flag: bool) -> Result<()> {
-    guard.set_atomic(fh, flag)
+pub(super) fn is_atomic(call: &mut impl HasFiles, fh: MPI_File) -> Result<bool> {
+    Ok(call.files().find(fh)?.is_atomic)
 }
 
-pub(super) fn is_atomic(guard: &mut Guard, fh: MPI_File) -> Result<bool> {
-    Ok(guard.files.find(fh)?.is_atomic)
+pub(super) fn position(call: &mut impl HasFiles, fh: MPI_File) -> Result<MPI_Offset> {
+    call.files().find(fh)?.check_not_sequential()?;
+    Ok(call.files().find(fh)?.position)
 }
 
-pub(super) fn sync(guard: &mut Guard, fh: MPI_File) -> Result<()> {
-    guard.sync_file(fh)
+pub(super) fn position_shared(
+    call: &mut (impl Progress + HasComms + HasFiles),
+    fh: MPI_File,
+) -> Result<MPI_Offset> {
+    call.files().find(fh)?.check_not_sequential()?;
+    open::move_shared_pointer(call, fh)
 }
 
-pub(super) fn seek(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset, whence: c_int) -> Result<()> {
-    guard.seek(fh, offset, whence)
-}
-
-pub(super) fn position(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Offset> {
-    guard.files.find(fh)?.check_not_sequential()?;
-    Ok(guard.files.find(fh)?.position)
-}
-
-pub(super) fn seek_shared(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset, whence: c_int) -> Result<()> {
-    guard.seek_shared(fh, offset, whence)
-}
-
-pub(super) fn position_shared(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Offset> {
-    guard.files.find(fh)?.check_not_sequential()?;
-    guard.move_shared_pointer(fh)
-}
-
-pub(super) fn byte_offset(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset) -> Result<MPI_Offset> {
-    let file = guard.files.find(fh)?;
+pub(super) fn byte_offset(call: &mut impl HasFiles, fh: MPI_File, offset: MPI_Offset) -> Result<MPI_Offset> {
+    let file = call.files().find(fh)?;
     file.check_not_sequential()?;
     file.offset_of(offset)
 }
@@ -179,13 +163,13 @@ pub(super) fn byte_offset(guard: &mut Guard, fh: MPI_File, offset: MPI_Offset) -
 macro_rules! accesses {
     ($method:ident: $($name:ident = $direction:ident, $at:expr $(, $offset:ident)?;)*) => {$(
         pub(super) unsafe fn $name(
-            guard: &mut Guard,
+            call: &mut (impl Progress + HasComms + HasTypes + HasFiles),
             fh: MPI_File,
             $($offset: MPI_Offset,)?
             data: Data,
             status: *mut MPI_Status,
         ) -> Result<()> {
-            let moved = guard.$method(fh, $direction, $at, data)?;
+            let moved = access::$method(call, fh, $direction, $at, data)?;
             // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
             unsafe { told(moved, status) }
         }
@@ -216,12 +200,12 @@ accesses! {
 macro_rules! starts {
     ($method:ident: $($name:ident = $direction:ident, $at:expr $(, $offset:ident)?;)*) => {$(
         pub(super) fn $name(
-            guard: &mut Guard,
+            call: &mut (impl Progress + HasComms + HasTypes + HasFiles),
             fh: MPI_File,
             $($offset: MPI_Offset,)?
             data: Data,
         ) -> Result<MPI_Request> {
-            guard.$method(fh, $direction, $at, data)
+            access::$method(call, fh, $direction, $at, data)
         }
     )*};
 }
@@ -247,12 +231,12 @@ starts! {
 /// Split collective accesses: the first function begins, the second ends.
 macro_rules! splits {
     ($($begin:ident, $end:ident = $split:ident, $at:expr $(, $offset:ident)?;)*) => {$(
-        pub(super) fn $begin(guard: &mut Guard, fh: MPI_File, $($offset: MPI_Offset,)? data: Data) -> Result<()> {
-            guard.begin_split(fh, Split::$split, $at, data)
+        pub(super) fn $begin(call: &mut (impl Progress + HasComms + HasTypes + HasFiles), fh: MPI_File, $($offset: MPI_Offset,)? data: Data) -> Result<()> {
+            access::begin_split(call, fh, Split::$split, $at, data)
         }
 
-        pub(super) unsafe fn $end(guard: &mut Guard, fh: MPI_File, status: *mut MPI_Status) -> Result<()> {
-            let moved = guard.end_split(fh, Split::$split)?;
+        pub(super) unsafe fn $end(call: &mut (impl Progress + Inspect + HasFiles), fh: MPI_File, status: *mut MPI_Status) -> Result<()> {
+            let moved = access::end_split(call, fh, Split::$split)?;
             // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
             unsafe { told(moved, status) }
         }
@@ -268,23 +252,23 @@ splits! {
     write_ordered_begin, write_ordered_end = WriteOrdered, At::Shared;
 }
 
-pub(super) fn set_handler(guard: &mut Guard, fh: MPI_File, handler: MPI_Errhandler) -> Result<()> {
+pub(super) fn set_handler(call: &mut impl HasFiles, fh: MPI_File, handler: MPI_Errhandler) -> Result<()> {
     errhandler::check_for(Object::File, handler)?;
     if fh == MPI_FILE_NULL {
         errhandler::set_default_of_files(handler);
         return Ok(());
     }
-    let file = guard.files.find_mut(fh)?;
+    let file = call.files_mut().find_mut(fh)?;
     errhandler::retain(handler);
     errhandler::release(std::mem::replace(&mut file.errhandler, handler));
     Ok(())
 }
 
 /// The error handler of a file, or that of files opened later; the user gets a reference.
-pub(super) fn handler(guard: &mut Guard, fh: MPI_File) -> Result<MPI_Errhandler> {
+pub(super) fn handler(call: &mut impl HasFiles, fh: MPI_File) -> Result<MPI_Errhandler> {
     let handler = match fh {
         MPI_FILE_NULL => errhandler::default_of_files(),
-        _ => guard.files.find(fh)?.errhandler,
+        _ => call.files().find(fh)?.errhandler,
     };
     errhandler::retain(handler);
     Ok(handler)
@@ -297,7 +281,7 @@ pub unsafe fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int 
     if let Some(mut guard) = process::enter()
         && let Ok(handler) = handler(&mut guard, fh)
     {
-        errhandler::call_handler(guard, NAME, handler, fh.0, errorcode);
+        entry::call_handler(guard, NAME, handler, fh.0, errorcode);
         errhandler::release(handler);
         return MPI_SUCCESS;
     }

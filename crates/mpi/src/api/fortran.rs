@@ -6,17 +6,14 @@ use std::rc::Rc;
 
 use tutti_datatype::{Datatype, Description, Layout, Misfit, Section};
 
-use super::sessions::on_session;
-
 use crate::abi::*;
 use crate::argument::put;
 use crate::attributes;
 use crate::check_mode;
 use crate::collective::stage::{Elements, Stage};
 use crate::datatype::{Types, checked_count};
-use crate::errhandler::{call, call_file, call_window};
 use crate::error::{Error, Result, check};
-use crate::process::Guard;
+use crate::process::entry::{Raised, call_on};
 use crate::sections;
 
 /// A dimension of an array descriptor (`CFI_dim_t`).
@@ -49,7 +46,7 @@ const RANK_MAX: i8 = 15;
 pub struct Caller {
     /// Name of the function of C; stays for ever.
     function: *const c_char,
-    /// Kind of the object: a number of [`Caller::run`].
+    /// Kind of the object: a number of [`Caller::object`].
     kind: c_int,
     /// Its handle.
     object: usize,
@@ -58,14 +55,17 @@ pub struct Caller {
 impl Caller {
     /// # Safety
     /// The name is a text that stays.
-    unsafe fn run(self, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
+    unsafe fn name(self) -> &'static CStr {
         // SAFETY: our contract.
-        let name: &'static CStr = unsafe { CStr::from_ptr(self.function) };
+        unsafe { CStr::from_ptr(self.function) }
+    }
+
+    fn object(self) -> Raised {
         match self.kind {
-            1 => call_window(name, MPI_Win(self.object), body),
-            2 => call_file(name, MPI_File(self.object), body),
-            3 => on_session(name, MPI_Session(self.object), body),
-            _ => call(name, MPI_Comm(self.object), body),
+            1 => Raised::Win(MPI_Win(self.object)),
+            2 => Raised::File(MPI_File(self.object)),
+            3 => Raised::Session(MPI_Session(self.object)),
+            _ => Raised::Comm(MPI_Comm(self.object)),
         }
     }
 }
@@ -84,7 +84,7 @@ pub unsafe fn section_type(
 ) -> c_int {
     // SAFETY: our contract.
     unsafe {
-        caller.run(|guard| {
+        call_on(caller.name(), caller.object(), |guard| {
             let section = read(descriptor.cast::<Descriptor>())?;
             let made = make(&guard.types, section, count, datatype)?;
             let made = guard.types.add(made);
@@ -101,7 +101,7 @@ pub unsafe fn section_type(
 pub unsafe fn refuse_section(caller: Caller, argument: *const c_char) -> c_int {
     // SAFETY: our contract.
     unsafe {
-        caller.run(|_| {
+        call_on(caller.name(), caller.object(), |_| {
             let argument = CStr::from_ptr(argument).to_string_lossy();
             let text = format_args!(
                 "{argument} is an array section that is not contiguous; give it a contiguous array"
@@ -152,7 +152,7 @@ pub unsafe fn attach_stage(caller: Caller, stage: *mut c_void, request: *const M
         if request.is_null() {
             return MPI_SUCCESS;
         }
-        caller.run(|guard| {
+        call_on(caller.name(), caller.object(), |guard| {
             let process = &mut **guard;
             let (starts, colls) = (&mut process.persistents, &mut process.colls);
             sections::attach_stage(&process.engine, starts, colls, stage, request.read())
@@ -173,7 +173,7 @@ pub unsafe fn attach_partitions(
 ) -> c_int {
     // SAFETY: our contract.
     unsafe {
-        caller.run(|guard| {
+        call_on(caller.name(), caller.object(), |guard| {
             let descriptor = descriptor.cast::<Descriptor>();
             let made = make(&guard.types, read(descriptor)?, count, datatype)?;
             let whole = made.buffer((*descriptor).address.cast(), 1)?;

@@ -5,14 +5,16 @@ use core::ffi::c_void;
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
+use crate::check::inspection::Inspect;
+use crate::compound;
 use crate::error::{Error, Result};
-use crate::process::Guard;
+use crate::progress::Progress;
 use crate::request::extra::{Extra, Generalized};
 use crate::request::{Named, Request, RequestKind, WhenDone};
 
 /// Makes a request that the user will finish.
 pub(super) fn start(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     query: MPI_Grequest_query_function,
     free: MPI_Grequest_free_function,
     cancel: MPI_Grequest_cancel_function,
@@ -20,22 +22,22 @@ pub(super) fn start(
 ) -> Result<MPI_Request> {
     let mut made = Request::new(RequestKind::Generalized, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
     made.extra = Some(Box::new(Extra::Generalized(Generalized { query, free, cancel, state })));
-    let index = guard.engine.requests.insert(made);
-    Ok(MPI_Request(guard.engine.requests.handle(index)))
+    let index = call.engine_mut().requests.insert(made);
+    Ok(MPI_Request(call.engine().requests.handle(index)))
 }
 
 /// The operation behind a generalized request is done.
-pub(super) fn complete(guard: &mut Guard, request: MPI_Request) -> Result<()> {
+pub(super) fn complete(call: &mut (impl Progress + Inspect), request: MPI_Request) -> Result<()> {
     let wrong =
         || Error::new(MPI_ERR_REQUEST, format_args!("request {:#x} is not a generalized one", request.0));
-    let Named::Pending(index) = guard.engine.named_request(request)? else { return Err(wrong()) };
-    let made = guard.engine.requests.get_mut(index);
+    let Named::Pending(index) = call.engine().named_request(request)? else { return Err(wrong()) };
+    let made = call.engine_mut().requests.get_mut(index);
     if made.kind != RequestKind::Generalized {
         return Err(wrong());
     }
     made.done = true;
     if made.when_done == WhenDone::Free {
-        guard.take_with_extra(index);
+        compound::take_with_extra(call, index);
     }
     Ok(())
 }

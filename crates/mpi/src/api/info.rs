@@ -4,9 +4,9 @@ use core::ffi::{c_char, c_int};
 
 use crate::abi::*;
 use crate::argument::{array, get, put, text};
-use crate::errhandler::call_anytime;
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
+use crate::process::entry::call_anytime;
 
 /// A key argument, checked.
 unsafe fn checked_key<'a>(key: *const c_char) -> Result<&'a [u8]> {

@@ -3,89 +3,95 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::comm::HasComms;
 use crate::datatype::Data;
+use crate::datatype::HasTypes;
 use crate::engine::completion::outcome_result;
 use crate::engine::{Engine, Found};
 use crate::error::{Error, Result};
-use crate::process::Guard;
+use crate::point_to_point;
 use crate::progress::Progress;
 use crate::request::{Outcome, Request, RequestKind};
 
 /// A message that was taken out of matching, with its handle and the status that describes it. Remembers the
 /// group that the sender's rank counts in.
 fn describe(
-    guard: &mut Guard,
+    call: &mut impl HasComms,
     comm: MPI_Comm,
     (found, handle): (Found, MPI_Message),
 ) -> Result<(Outcome, MPI_Message)> {
-    let communicator = guard.comms.find(comm)?;
+    let communicator = call.comms().find(comm)?;
     let source = communicator.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
     let group = communicator.translation();
-    guard.comms.keep_message_group(handle, group);
+    call.comms_mut().keep_message_group(handle, group);
     Ok((Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY }, handle))
 }
 
 /// Takes a message out of matching, if there is one.
 fn matched(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,
     context: u32,
     source: c_int,
     tag: c_int,
 ) -> Result<Option<(Outcome, MPI_Message)>> {
-    let found = guard.engine.extract(context, source, tag);
-    found.map(|found| describe(guard, comm, found)).transpose()
+    let found = call.engine_mut().extract(context, source, tag);
+    found.map(|found| describe(call, comm, found)).transpose()
 }
 
 /// The receive of an extracted message; `None` for MPI_MESSAGE_NO_PROC.
-fn post(guard: &mut Guard, data: Data, message: &mut MPI_Message) -> Result<Option<u32>> {
-    let buffer = guard.types.buffer(data)?;
+fn post(
+    call: &mut (impl Progress + HasComms + HasTypes),
+    data: Data,
+    message: &mut MPI_Message,
+) -> Result<Option<u32>> {
+    let buffer = call.types().buffer(data)?;
     if *message == MPI_MESSAGE_NO_PROC {
         *message = MPI_MESSAGE_NULL;
         return Ok(None);
     }
-    let number = guard.engine.find_extracted(*message).ok_or_else(|| {
+    let number = call.engine().find_extracted(*message).ok_or_else(|| {
         Error::new(
             MPI_ERR_REQUEST,
             format_args!("message {:#x} is MPI_MESSAGE_NULL, received already or was never one", message.0),
         )
     })?;
     let mut request = Request::new(RequestKind::Receive, buffer, 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
-    request.group = guard.comms.take_message_group(*message);
+    request.group = call.comms_mut().take_message_group(*message);
     *message = MPI_MESSAGE_NULL;
-    Ok(Some(guard.engine.receive_extracted(number, request)))
+    Ok(Some(call.engine_mut().receive_extracted(number, request)))
 }
 
 /// Waits for a message and takes it out of matching.
 pub(super) fn probe(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<(MPI_Message, Outcome)> {
-    let Some((source, context)) = guard.checked_source(source, tag, comm)? else {
+    let Some((source, context)) = point_to_point::checked_source(call, source, tag, comm)? else {
         return Ok((MPI_MESSAGE_NO_PROC, Outcome::PROC_NULL));
     };
     // Found and taken in one step: of several threads that wait for a message, one has it.
     let take = |engine: &mut Engine| engine.extract(context, source, tag);
-    let taken = guard.await_message(context, source, tag, take);
-    let (outcome, handle) = describe(guard, comm, taken)?;
+    let taken = call.await_message(context, source, tag, take);
+    let (outcome, handle) = describe(call, comm, taken)?;
     Ok((handle, outcome))
 }
 
 /// Looks for a message and takes it out of matching: whether there is one, and which.
 pub(super) fn try_probe(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<(bool, Option<MPI_Message>, Option<Outcome>)> {
-    let found = match guard.checked_source(source, tag, comm)? {
+    let found = match point_to_point::checked_source(call, source, tag, comm)? {
         None => Some((Outcome::PROC_NULL, MPI_MESSAGE_NO_PROC)),
-        Some((source, context)) => match matched(guard, comm, context, source, tag)? {
+        Some((source, context)) => match matched(call, comm, context, source, tag)? {
             None => {
-                guard.look();
-                matched(guard, comm, context, source, tag)?
+                call.look();
+                matched(call, comm, context, source, tag)?
             }
             found => found,
         },
@@ -99,17 +105,17 @@ pub(super) fn try_probe(
 /// # Safety
 /// `status` is MPI_STATUS_IGNORE or valid for writing.
 pub(super) unsafe fn receive(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms + HasTypes),
     data: Data,
     message: &mut MPI_Message,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    let (outcome, capacity, context) = match post(guard, data, message)? {
+    let (outcome, capacity, context) = match post(call, data, message)? {
         None => (Outcome::PROC_NULL, 0, 0),
         Some(index) => {
-            let Request { buffer, context, .. } = guard.engine.requests.get(index);
+            let Request { buffer, context, .. } = call.engine().requests.get(index);
             let (capacity, context) = (buffer.bytes, *context);
-            (guard.finish_request(index), capacity, context)
+            (call.finish_request(index), capacity, context)
         }
     };
     // SAFETY: our contract.
@@ -118,7 +124,11 @@ pub(super) unsafe fn receive(
 }
 
 /// Starts the receive of a message taken out of matching.
-pub(super) fn start_receive(guard: &mut Guard, data: Data, message: &mut MPI_Message) -> Result<MPI_Request> {
-    let index = post(guard, data, message)?;
-    Ok(guard.engine.receive_handle(index))
+pub(super) fn start_receive(
+    call: &mut (impl Progress + HasComms + HasTypes),
+    data: Data,
+    message: &mut MPI_Message,
+) -> Result<MPI_Request> {
+    let index = post(call, data, message)?;
+    Ok(call.engine_mut().receive_handle(index))
 }

@@ -4,43 +4,55 @@
 use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
+use crate::collective::state::HasCollectives;
+use crate::comm::HasComms;
 use crate::datatype::Data;
-use crate::errhandler::{continue_on_window, enter_on_window};
+use crate::datatype::HasTypes;
 use crate::error::Result;
-use crate::process::{self, Guard};
+use crate::process;
+use crate::process::entry::{continue_on_window, enter_on_window};
+use crate::progress::Progress;
+use crate::win::HasWindows;
+use crate::win::operations;
 use crate::win::operations::Target;
+use crate::win::other_nodes;
+use crate::win::synchronisation;
 
 /// # Safety
 /// The user's buffer is valid.
 #[inline(always)]
 pub(super) unsafe fn start_put(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms + HasTypes + HasWindows),
     origin: Data,
     target: Target,
     win: MPI_Win,
 ) -> Result<MPI_Request> {
     // SAFETY: our contract.
-    guard.start_request(win, target.rank, |guard, note| unsafe { guard.put_noted(origin, target, win, note) })
+    other_nodes::start_request(call, win, target.rank, |call, note| unsafe {
+        operations::put_noted(call, origin, target, win, note)
+    })
 }
 
 /// # Safety
 /// The user's buffer is valid.
 #[inline(always)]
 pub(super) unsafe fn start_get(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms + HasTypes + HasWindows),
     origin: Data,
     target: Target,
     win: MPI_Win,
 ) -> Result<MPI_Request> {
     // SAFETY: our contract.
-    guard.start_request(win, target.rank, |guard, note| unsafe { guard.get_noted(origin, target, win, note) })
+    other_nodes::start_request(call, win, target.rank, |call, note| unsafe {
+        operations::get_noted(call, origin, target, win, note)
+    })
 }
 
 /// # Safety
 /// The user's buffers are valid.
 #[inline(always)]
 pub(super) unsafe fn start_accumulate(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasCollectives + HasComms + HasTypes + HasWindows),
     origin: Data,
     result: Option<Data>,
     target: Target,
@@ -48,8 +60,8 @@ pub(super) unsafe fn start_accumulate(
     win: MPI_Win,
 ) -> Result<MPI_Request> {
     // SAFETY: our contract.
-    guard.start_request(win, target.rank, |guard, note| unsafe {
-        guard.accumulate_noted(origin, result, target, (op, note), win)
+    other_nodes::start_request(call, win, target.rank, |call, note| unsafe {
+        operations::accumulate_noted(call, origin, result, target, (op, note), win)
     })
 }
 
@@ -76,20 +88,28 @@ macro_rules! call_fast {
 /// The user's buffer is valid.
 #[inline(always)]
 pub(super) unsafe fn put(name: &'static CStr, origin: Data, target: Target, win: MPI_Win) -> c_int {
-    // SAFETY: our contract.
-    call_fast!(name, win, |guard| unsafe { guard.try_put_plain(origin, target, win) }, |guard| unsafe {
-        guard.put(origin, target, win)
-    })
+    call_fast!(
+        name,
+        win,
+        // SAFETY: our contract.
+        |guard| unsafe { operations::try_put_plain(&guard, origin, target, win) },
+        // SAFETY: our contract.
+        |guard| unsafe { operations::put(guard, origin, target, win) }
+    )
 }
 
 /// # Safety
 /// The user's buffer is valid.
 #[inline(always)]
 pub(super) unsafe fn get(name: &'static CStr, origin: Data, target: Target, win: MPI_Win) -> c_int {
-    // SAFETY: our contract.
-    call_fast!(name, win, |guard| unsafe { guard.try_get_plain(origin, target, win) }, |guard| unsafe {
-        guard.get(origin, target, win)
-    })
+    call_fast!(
+        name,
+        win,
+        // SAFETY: our contract.
+        |guard| unsafe { operations::try_get_plain(&guard, origin, target, win) },
+        // SAFETY: our contract.
+        |guard| unsafe { operations::get(guard, origin, target, win) }
+    )
 }
 
 /// # Safety
@@ -107,9 +127,11 @@ pub(super) unsafe fn accumulate(
         name,
         win,
         // SAFETY: our contract.
-        |guard| unsafe { guard.try_accumulate_plain(origin, result, target, op, win) },
+        |guard| unsafe { operations::try_accumulate_plain(&guard, origin, result, target, op, win) },
         // SAFETY: our contract.
-        |guard| unsafe { guard.accumulate_noted(origin, result, target, (op, None), win).map(drop) }
+        |guard| unsafe {
+            operations::accumulate_noted(guard, origin, result, target, (op, None), win).map(drop)
+        }
     )
 }
 
@@ -130,9 +152,9 @@ pub(super) unsafe fn fetch_and_op(
         name,
         win,
         // SAFETY: our contract.
-        |guard| unsafe { guard.try_accumulate_plain(origin, Some(result), target, op, win) },
+        |guard| unsafe { operations::try_accumulate_plain(&guard, origin, Some(result), target, op, win) },
         // SAFETY: our contract.
-        |guard| unsafe { guard.fetch_and_op(origin, result, target, op, win) }
+        |guard| unsafe { operations::fetch_and_op(guard, origin, result, target, op, win) }
     )
 }
 
@@ -152,29 +174,35 @@ pub(super) unsafe fn compare_and_swap(
         name,
         win,
         // SAFETY: our contract.
-        |guard| unsafe { guard.try_compare_and_swap_plain(places, target, win) },
+        |guard| unsafe { operations::try_compare_and_swap_plain(&guard, places, target, win) },
         // SAFETY: our contract.
-        |guard| unsafe { guard.compare_and_swap(places, target, win) }
+        |guard| unsafe { operations::compare_and_swap(guard, places, target, win) }
     )
 }
 
 /// The operations on a rank are done there.
 #[inline(always)]
 pub(super) fn flush(name: &'static CStr, win: MPI_Win, rank: c_int) -> c_int {
-    call_fast!(name, win, |guard| guard.try_flush_here(win, rank), |guard| guard
-        .flush_window(win, Some(rank)))
+    call_fast!(name, win, |guard| synchronisation::try_flush_here(&guard, win, rank), |guard| {
+        synchronisation::flush_window(guard, win, Some(rank))
+    })
 }
 
 /// Locks a rank's memory.
 #[inline(always)]
 pub(super) fn lock(name: &'static CStr, win: MPI_Win, kind: c_int, rank: c_int, assert: c_int) -> c_int {
-    call_fast!(name, win, |guard| guard.try_lock_here(win, kind, rank, assert), |guard| {
-        guard.lock_window(win, kind, rank, assert)
-    })
+    call_fast!(
+        name,
+        win,
+        |guard| synchronisation::try_lock_here(&mut guard, win, kind, rank, assert),
+        |guard| { synchronisation::lock_window(guard, win, kind, rank, assert) }
+    )
 }
 
 /// Gives the lock back.
 #[inline(always)]
 pub(super) fn unlock(name: &'static CStr, win: MPI_Win, rank: c_int) -> c_int {
-    call_fast!(name, win, |guard| guard.try_unlock_here(win, rank), |guard| guard.unlock_window(win, rank))
+    call_fast!(name, win, |guard| synchronisation::try_unlock_here(&mut guard, win, rank), |guard| {
+        synchronisation::unlock_window(guard, win, rank)
+    })
 }

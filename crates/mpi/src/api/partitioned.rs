@@ -3,38 +3,37 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::comm::HasComms;
 use crate::datatype::Data;
+use crate::datatype::HasTypes;
 use crate::error::{Result, check};
 use crate::partitioned::{self, Arguments};
-use crate::process::Guard;
 use crate::progress::Progress;
+use crate::request::persistent::HasPersistents;
 
 /// Prepares a send whose partitions are declared ready one by one.
 pub(super) fn send(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms + HasTypes + HasPersistents),
     data: Data,
     partitions: c_int,
     peer: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<MPI_Request> {
-    let process = &mut **guard;
     let arguments = Arguments { data, partitions, peer, tag, comm };
-    let (made, introduction) = partitioned::prepare_send(
-        &process.comms,
-        &process.types,
-        arguments,
-        &mut process.persistents.next_partition,
-    )?;
+    let mut next = *call.next_partition();
+    let prepared = partitioned::prepare_send(call.comms(), call.types(), arguments, &mut next);
+    *call.next_partition() = next;
+    let (made, introduction) = prepared?;
     if let Some(mut introduction) = introduction {
-        process.engine.send_copied(introduction.message());
+        call.engine_mut().send_copied(introduction.message());
     }
-    Ok(process.engine.keep_partitioned(made))
+    Ok(call.engine_mut().keep_partitioned(made))
 }
 
 /// Prepares a receive that can be asked for its partitions. Its sender's introduction is awaited from now on.
 pub(super) fn receive(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms + HasTypes),
     data: Data,
     partitions: c_int,
     peer: c_int,
@@ -42,19 +41,24 @@ pub(super) fn receive(
     comm: MPI_Comm,
 ) -> Result<MPI_Request> {
     let arguments = Arguments { data, partitions, peer, tag, comm };
-    let (made, awaited) = partitioned::prepare_receive(&guard.comms, &guard.types, arguments)?;
-    let handle = guard.engine.keep_partitioned(made);
+    let (made, awaited) = partitioned::prepare_receive(call.comms(), call.types(), arguments)?;
+    let handle = call.engine_mut().keep_partitioned(made);
     if let Some(awaited) = awaited {
-        let request = guard.launch(awaited.schedule(handle));
-        guard.engine.release(request);
+        let request = call.launch(awaited.schedule(handle));
+        call.engine_mut().release(request);
     }
     Ok(handle)
 }
 
 /// Declares partitions `low` to `high` ready, both included.
-pub(super) fn declare_range(guard: &mut Guard, low: c_int, high: c_int, request: MPI_Request) -> Result<()> {
-    guard.engine.declare_ready(request, low, high)?;
-    guard.engine.send_ready(request);
+pub(super) fn declare_range(
+    call: &mut impl Progress,
+    low: c_int,
+    high: c_int,
+    request: MPI_Request,
+) -> Result<()> {
+    call.engine_mut().declare_ready(request, low, high)?;
+    call.engine_mut().send_ready(request);
     Ok(())
 }
 
@@ -63,7 +67,7 @@ pub(super) fn declare_range(guard: &mut Guard, low: c_int, high: c_int, request:
 /// # Safety
 /// `partitions` has `length` numbers.
 pub(super) unsafe fn declare_list(
-    guard: &mut Guard,
+    call: &mut impl Progress,
     length: c_int,
     partitions: *const c_int,
     request: MPI_Request,
@@ -71,7 +75,8 @@ pub(super) unsafe fn declare_list(
     check(length >= 0, MPI_ERR_COUNT, || format!("length is {length}, expected 0 or more"))?;
     // SAFETY: our contract.
     let mut all = (0..length as usize).map(|i| unsafe { partitions.add(i).read() });
-    let declared = all.try_for_each(|partition| guard.engine.declare_ready(request, partition, partition));
-    guard.engine.send_ready(request);
+    let declared =
+        all.try_for_each(|partition| call.engine_mut().declare_ready(request, partition, partition));
+    call.engine_mut().send_ready(request);
     declared
 }

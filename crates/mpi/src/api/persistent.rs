@@ -1,19 +1,24 @@
 //! MPI 3.9: persistent requests.
 
 use core::ffi::c_int;
-use std::rc::Rc;
 
 use crate::abi::*;
+use crate::comm::HasComms;
+use crate::compound;
 use crate::datatype::Data;
+use crate::datatype::HasTypes;
 use crate::engine::message::Mode;
 use crate::error::{Error, Result};
-use crate::process::Guard;
+use crate::point_to_point;
+use crate::progress::Progress;
 use crate::request::extra::NOTHING;
+use crate::request::persistent::HasPersistents;
 use crate::request::{Named, Request, RequestKind, Started};
+use crate::session::HasEnvironment;
 
 /// A persistent send: arguments are checked now, the operation starts later.
 pub(super) fn send(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms + HasTypes + HasPersistents + HasEnvironment),
     data: Data,
     dest: c_int,
     tag: c_int,
@@ -22,20 +27,22 @@ pub(super) fn send(
 ) -> Result<MPI_Request> {
     let mode = if how == How::Synchronous { Mode::Synchronous } else { Mode::Standard };
     // Translated now: the user may free datatype and communicator before the operation starts.
-    let message = guard.message(data, dest, tag, comm, mode)?;
-    let index = guard.persistent(Rc::new(move |guard: &mut Guard| {
+    let message = point_to_point::message(call, data, dest, tag, comm, mode)?;
+    let index = compound::persistent(call, move |call| {
         let started = match &message {
             None => Started::Done,
             Some(message) if how == How::Buffered => {
-                super::buffered::send_message(guard, message.clone(), comm)?;
+                super::buffered::send_message(call, message.clone(), comm)?;
                 Started::Done
             }
-            Some(message) if how == How::Standard && guard.engine.try_send_quickly(message) => Started::Done,
-            Some(message) => guard.engine.send(message.clone()),
+            Some(message) if how == How::Standard && call.engine_mut().try_send_quickly(message) => {
+                Started::Done
+            }
+            Some(message) => call.engine_mut().send(message.clone()),
         };
         Ok([started.into(), NOTHING])
-    }));
-    Ok(MPI_Request(guard.engine.requests.handle(index)))
+    });
+    Ok(MPI_Request(call.engine().requests.handle(index)))
 }
 
 /// How a persistent send is started.
@@ -48,29 +55,29 @@ pub(super) enum How {
 
 /// A persistent receive.
 pub(super) fn receive(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms + HasTypes + HasPersistents),
     data: Data,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<MPI_Request> {
-    let found = guard.checked_source(source, tag, comm)?;
-    let (buffer, group) = (guard.types.buffer(data)?, guard.comms.find(comm)?.translation());
-    let index = guard.persistent(Rc::new(move |guard: &mut Guard| {
+    let found = point_to_point::checked_source(call, source, tag, comm)?;
+    let (buffer, group) = (call.types().buffer(data)?, call.comms().find(comm)?.translation());
+    let index = compound::persistent(call, move |call| {
         let started = found.map(|(source, context)| {
             let mut request = Request::new(RequestKind::Receive, buffer.clone(), context, source, tag);
             request.group = group.clone();
-            guard.engine.receive(request)
+            call.engine_mut().receive(request)
         });
         Ok([started.into(), NOTHING])
-    }));
-    Ok(MPI_Request(guard.engine.requests.handle(index)))
+    });
+    Ok(MPI_Request(call.engine().requests.handle(index)))
 }
 
 /// Starts a persistent operation.
-pub(super) fn start(guard: &mut Guard, request: MPI_Request) -> Result<()> {
-    match guard.engine.named_request(request)? {
-        Named::Inactive(index) | Named::Pending(index) => guard.start_persistent(index),
+pub(super) fn start(call: &mut (impl Progress + HasPersistents), request: MPI_Request) -> Result<()> {
+    match call.engine().named_request(request)? {
+        Named::Inactive(index) | Named::Pending(index) => compound::start_persistent(call, index),
         Named::Null | Named::FinishedSend => {
             Err(Error::new(MPI_ERR_REQUEST, "the request is not a persistent one"))
         }
@@ -78,6 +85,6 @@ pub(super) fn start(guard: &mut Guard, request: MPI_Request) -> Result<()> {
 }
 
 /// Starts several persistent operations.
-pub(super) fn start_all(guard: &mut Guard, requests: &[MPI_Request]) -> Result<()> {
-    requests.iter().try_for_each(|&request| start(guard, request))
+pub(super) fn start_all(call: &mut (impl Progress + HasPersistents), requests: &[MPI_Request]) -> Result<()> {
+    requests.iter().try_for_each(|&request| start(call, request))
 }

@@ -6,9 +6,9 @@ use core::ffi::{c_int, c_void};
 use crate::abi::*;
 use crate::argument::put;
 use crate::comm::machine::SHARED_MEMORY;
-use crate::errhandler::call_anytime;
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
+use crate::process::entry::call_anytime;
 
 /// Sizes of the types of the binary interface.
 const ABI_SIZES: [(&[u8], usize); 3] = [

@@ -3,55 +3,61 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::comm::HasComms;
 use crate::engine::{Engine, Found};
 use crate::error::Result;
-use crate::process::Guard;
+use crate::point_to_point;
 use crate::progress::Progress;
 use crate::request::Outcome;
 
 /// What a probe found, as a status.
-fn outcome(guard: &Guard, comm: MPI_Comm, found: Found) -> Result<Outcome> {
+fn outcome(call: &impl HasComms, comm: MPI_Comm, found: Found) -> Result<Outcome> {
     let source =
-        guard.comms.find(comm)?.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
+        call.comms().find(comm)?.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
     Ok(Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY })
 }
 
 /// What has come.
 fn probed(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,
     context: u32,
     source: c_int,
     tag: c_int,
 ) -> Result<Option<Outcome>> {
-    let found = guard.engine.probe_or_loss(context, source, tag).transpose()?;
-    found.map(|found| outcome(guard, comm, found)).transpose()
+    let found = call.engine_mut().probe_or_loss(context, source, tag).transpose()?;
+    found.map(|found| outcome(call, comm, found)).transpose()
 }
 
 /// Waits for a message without receiving it.
-pub(super) fn probe(guard: &mut Guard, source: c_int, tag: c_int, comm: MPI_Comm) -> Result<Outcome> {
-    let Some((source, context)) = guard.checked_source(source, tag, comm)? else {
+pub(super) fn probe(
+    call: &mut (impl Progress + HasComms),
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<Outcome> {
+    let Some((source, context)) = point_to_point::checked_source(call, source, tag, comm)? else {
         return Ok(Outcome::PROC_NULL);
     };
     // It may be gone by the time this thread runs again: another one may have received it.
     let find = |engine: &mut Engine| engine.probe_or_loss(context, source, tag);
-    let found = guard.await_message(context, source, tag, find)?;
-    outcome(guard, comm, found)
+    let found = call.await_message(context, source, tag, find)?;
+    outcome(call, comm, found)
 }
 
 /// Looks for a message without receiving it: whether there is one, and which.
 pub(super) fn try_probe(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<(bool, Option<Outcome>)> {
-    let outcome = match guard.checked_source(source, tag, comm)? {
+    let outcome = match point_to_point::checked_source(call, source, tag, comm)? {
         None => Some(Outcome::PROC_NULL),
-        Some((source, context)) => match probed(guard, comm, context, source, tag)? {
+        Some((source, context)) => match probed(call, comm, context, source, tag)? {
             None => {
-                guard.look();
-                probed(guard, comm, context, source, tag)?
+                call.look();
+                probed(call, comm, context, source, tag)?
             }
             found => found,
         },

@@ -3,10 +3,14 @@
 use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
+use crate::check::inspection::Inspect;
+use crate::comm::HasComms;
 use crate::datatype::Data;
+use crate::datatype::HasTypes;
 use crate::engine::completion::outcome_result;
-use crate::errhandler::{continue_after, outside};
 use crate::error::Result;
+use crate::point_to_point;
+use crate::process::entry::{continue_after, outside};
 use crate::process::{self, Guard};
 use crate::progress::Progress;
 use crate::request::Outcome;
@@ -30,7 +34,7 @@ pub(super) unsafe fn receive(
     };
     // SAFETY: our contract.
     unsafe {
-        if let Some(outcome) = guard.try_receive_small(data, source, tag, comm) {
+        if let Some(outcome) = point_to_point::try_receive_small(&mut guard, data, source, tag, comm) {
             outcome.write(status);
             guard.leave();
             return MPI_SUCCESS;
@@ -78,18 +82,18 @@ unsafe fn receive_slowly(
 
 /// Receives and waits for the message.
 pub(super) unsafe fn finish_receive(
-    guard: &mut Guard,
+    call: &mut (impl Progress + Inspect + HasComms + HasTypes),
     data: Data,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    let (outcome, capacity) = match guard.start_receive(data, source, tag, comm)? {
+    let (outcome, capacity) = match point_to_point::start_receive(call, data, source, tag, comm)? {
         None => (Outcome::PROC_NULL, 0),
         Some(index) => {
-            let capacity = guard.engine.requests.get(index).buffer.bytes;
-            (guard.finish_request(index), capacity)
+            let capacity = call.engine().requests.get(index).buffer.bytes;
+            (call.finish_request(index), capacity)
         }
     };
     // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
@@ -116,7 +120,7 @@ pub(super) unsafe fn start_receive(
     };
     // SAFETY: our contract.
     unsafe {
-        if let Some(handle) = guard.try_start_receive_small(data, source, tag, comm) {
+        if let Some(handle) = point_to_point::try_start_receive_small(&mut guard, data, source, tag, comm) {
             request.write(handle);
             guard.leave();
             return MPI_SUCCESS;
@@ -157,7 +161,7 @@ unsafe fn start_receive_slowly(
     request: *mut MPI_Request,
 ) -> c_int {
     continue_after(guard, name, comm, |guard| {
-        let started = guard.start_receive(data, source, tag, comm)?;
+        let started = point_to_point::start_receive(guard, data, source, tag, comm)?;
         let handle = guard.engine.receive_handle(started);
         // SAFETY: our caller's contract.
         unsafe { request.write(handle) };

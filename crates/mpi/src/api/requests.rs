@@ -4,22 +4,25 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::argument::Output;
+use crate::check::inspection::Inspect;
+use crate::compound;
 use crate::datatype::Types;
 use crate::engine::completion::outcome_result;
-use crate::errhandler::call;
 use crate::error::{Error, Result, check};
-use crate::process::{self, Guard};
+use crate::process;
+use crate::process::entry::call;
 use crate::progress::Progress;
+use crate::request::persistent::HasPersistents;
 use crate::request::{Named, Outcome};
 use crate::wait_goal::Goal;
 
 /// The error of a finished request, with what its outcome does not tell: its communicator and the room of its
 /// buffer.
 #[inline(always)]
-fn failure(guard: &Guard, named: Named) -> Option<Error> {
+fn failure(call: &impl Progress, named: Named) -> Option<Error> {
     let Named::Pending(index) = named else { return None };
-    let request = guard.engine.requests.get(index);
-    if request.error == MPI_SUCCESS && request.extra.is_none() { None } else { guard.engine.failure(index) }
+    let request = call.engine().requests.get(index);
+    if request.error == MPI_SUCCESS && request.extra.is_none() { None } else { call.engine().failure(index) }
 }
 
 /// The requests of an array call.
@@ -38,21 +41,21 @@ unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> Result<&'a mut 
 
 /// The peer that a request waits for, when there is one.
 #[inline(always)]
-fn hint(guard: &Guard, named: Named) -> Option<usize> {
+fn hint(call: &impl Progress, named: Named) -> Option<usize> {
     match named {
-        Named::Pending(index) => usize::try_from(guard.engine.requests.get(index).peer).ok(),
+        Named::Pending(index) => usize::try_from(call.engine().requests.get(index).peer).ok(),
         _ => None,
     }
 }
 
 /// Whether the user's handle stays after the completion.
 #[inline(always)]
-fn is_persistent(guard: &Guard, named: Named) -> bool {
+fn is_persistent(call: &impl Progress, named: Named) -> bool {
     match named {
         Named::Null | Named::FinishedSend => false,
         Named::Inactive(_) => true,
         Named::Pending(index) => {
-            guard.engine.requests.get(index).extra.is_some() && guard.engine.is_persistent(index)
+            call.engine().requests.get(index).extra.is_some() && call.engine().is_persistent(index)
         }
     }
 }
@@ -60,14 +63,14 @@ fn is_persistent(guard: &Guard, named: Named) -> bool {
 /// Finishes one request of the user: outcome to the status, handle to MPI_REQUEST_NULL.
 #[inline(always)]
 unsafe fn complete(
-    guard: &mut Guard,
+    call: &mut (impl Progress + Inspect),
     handle: &mut MPI_Request,
     named: Named,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    let failure = failure(guard, named);
-    let stays = is_persistent(guard, named);
-    let outcome = guard.take_outcome(named);
+    let failure = failure(call, named);
+    let stays = is_persistent(call, named);
+    let outcome = compound::take_outcome(call, named);
     if !stays {
         *handle = MPI_REQUEST_NULL;
     }
@@ -138,15 +141,15 @@ fn nth(statuses: *mut MPI_Status, i: usize) -> *mut MPI_Status {
 
 /// Completes every request of an array that is known to be done; errors go to the statuses.
 unsafe fn complete_all(
-    guard: &mut Guard,
+    call: &mut (impl Progress + Inspect),
     requests: &mut [MPI_Request],
     statuses: *mut MPI_Status,
 ) -> Result<()> {
     let mut failed = None;
     for (i, handle) in requests.iter_mut().enumerate() {
-        let named = guard.engine.named_request(*handle)?;
+        let named = call.engine().named_request(*handle)?;
         // SAFETY: the user's array of statuses is as long as that of requests.
-        let result = unsafe { complete(guard, handle, named, nth(statuses, i)) };
+        let result = unsafe { complete(call, handle, named, nth(statuses, i)) };
         failed = in_status(failed, result, statuses, i);
     }
     failed.map_or(Ok(()), Err)
@@ -223,18 +226,18 @@ pub unsafe fn MPI_Waitall(
 /// `status` is MPI_STATUS_IGNORE or valid for writing.
 #[inline(never)]
 unsafe fn wait(
-    guard: &mut Guard,
+    call: &mut (impl Progress + Inspect),
     requests: &mut [MPI_Request],
     status: *mut MPI_Status,
 ) -> Result<Result<()>> {
     let Some((handle, rest)) = requests.split_first_mut() else { return Ok(Ok(())) };
-    let named = guard.engine.named_request(*handle)?;
+    let named = call.engine().named_request(*handle)?;
     if let Named::Pending(index) = named {
-        let hint = hint(guard, named);
-        guard.wait(hint, Goal::All(index, rest), |engine| engine.is_done(index).then_some(()));
+        let hint = hint(call, named);
+        call.wait(hint, Goal::All(index, rest), |engine| engine.is_done(index).then_some(()));
     }
     // SAFETY: our contract.
-    Ok(unsafe { complete(guard, handle, named, status) })
+    Ok(unsafe { complete(call, handle, named, status) })
 }
 
 /// Tests whether all requests are done (3.7.5).
@@ -263,13 +266,13 @@ pub unsafe fn MPI_Testall(
 }
 
 /// The first request that is done, and whether any is active at all.
-fn first_done(guard: &Guard, requests: &[MPI_Request]) -> Result<(Option<usize>, bool)> {
+fn first_done(call: &impl Progress, requests: &[MPI_Request]) -> Result<(Option<usize>, bool)> {
     let mut active = false;
     for (i, handle) in requests.iter().enumerate() {
-        let named = guard.engine.named_request(*handle)?;
+        let named = call.engine().named_request(*handle)?;
         if !named.is_idle() {
             active = true;
-            if guard.engine.is_finished(named) {
+            if call.engine().is_finished(named) {
                 return Ok((Some(i), true));
             }
         }
@@ -278,15 +281,15 @@ fn first_done(guard: &Guard, requests: &[MPI_Request]) -> Result<(Option<usize>,
 }
 
 /// Waits until something in the array is done; `false` when nothing is active.
-fn wait_some(guard: &mut Guard, requests: &[MPI_Request]) -> Result<Option<usize>> {
-    let (done, active) = first_done(guard, requests)?;
+fn wait_some(call: &mut impl Progress, requests: &[MPI_Request]) -> Result<Option<usize>> {
+    let (done, active) = first_done(call, requests)?;
     if done.is_some() || !active {
         return Ok(done);
     }
     let pending = requests
         .iter()
         .enumerate()
-        .filter_map(|(i, handle)| match guard.engine.named_request(*handle) {
+        .filter_map(|(i, handle)| match call.engine().named_request(*handle) {
             Ok(Named::Pending(index)) => Some((i, index)),
             _ => None,
         })
@@ -294,7 +297,7 @@ fn wait_some(guard: &mut Guard, requests: &[MPI_Request]) -> Result<Option<usize
     let find = |engine: &mut crate::engine::Engine| {
         pending.iter().find(|(_, index)| engine.is_done(*index)).map(|(i, _)| *i)
     };
-    Ok(Some(guard.wait(None, Goal::Any(&pending), find)))
+    Ok(Some(call.wait(None, Goal::Any(&pending), find)))
 }
 
 /// Waits for one of several requests (3.7.5).
@@ -361,7 +364,7 @@ pub unsafe fn MPI_Testany(
 
 /// Completes whatever is done in the array.
 unsafe fn complete_some(
-    guard: &mut Guard,
+    call: &mut (impl Progress + Inspect),
     requests: &mut [MPI_Request],
     outcount: *mut c_int,
     indices: *mut c_int,
@@ -369,15 +372,15 @@ unsafe fn complete_some(
 ) -> Result<()> {
     let (mut done, mut active, mut failed) = (0, false, None);
     for (i, handle) in requests.iter_mut().enumerate() {
-        let named = guard.engine.named_request(*handle)?;
+        let named = call.engine().named_request(*handle)?;
         if named.is_idle() {
             continue;
         }
         active = true;
-        if guard.engine.is_finished(named) {
+        if call.engine().is_finished(named) {
             // SAFETY: the user's arrays are as long as that of requests.
             unsafe {
-                let result = complete(guard, handle, named, nth(statuses, done));
+                let result = complete(call, handle, named, nth(statuses, done));
                 failed = in_status(failed, result, statuses, done);
                 indices.add(done).write(i as c_int);
             }
@@ -444,16 +447,16 @@ impl Output<MPI_Status> for Told {
 }
 
 /// What a done request tells, without completing it.
-fn outcome(guard: &mut Guard, named: Named) -> Outcome {
+fn outcome(call: &mut impl Progress, named: Named) -> Outcome {
     match named {
-        Named::Pending(index) => guard.peek_outcome(index),
+        Named::Pending(index) => compound::peek_outcome(call, index),
         _ => Outcome::EMPTY,
     }
 }
 
 /// Writes what a done request tells, with its error if it has one, without completing it.
-unsafe fn peek(guard: &mut Guard, named: Named, status: *mut MPI_Status) {
-    let outcome = outcome(guard, named);
+unsafe fn peek(call: &mut impl Progress, named: Named, status: *mut MPI_Status) {
+    let outcome = outcome(call, named);
     // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
     unsafe {
         Told(named, outcome).write(status);
@@ -555,32 +558,32 @@ pub unsafe fn MPI_Request_get_status_some(
 }
 
 /// Lets go of a request; gives the handle that the user has then.
-pub(super) fn free(guard: &mut Guard, request: MPI_Request) -> Result<MPI_Request> {
-    match guard.engine.named_request(request)? {
+pub(super) fn free(call: &mut (impl Progress + HasPersistents), request: MPI_Request) -> Result<MPI_Request> {
+    match call.engine().named_request(request)? {
         Named::Null => return Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
         Named::FinishedSend => {}
-        Named::Inactive(index) | Named::Pending(index) => guard.release_request(index),
+        Named::Inactive(index) | Named::Pending(index) => compound::release_request(call, index),
     }
     Ok(MPI_REQUEST_NULL)
 }
 
 /// Whether a request is done and what it tells then, without completing it.
-pub(super) fn look(guard: &mut Guard, request: MPI_Request) -> Result<(bool, Option<Told>)> {
-    let named = guard.engine.named_request(request)?;
-    if !guard.engine.is_finished(named) {
-        guard.look();
+pub(super) fn look(call: &mut impl Progress, request: MPI_Request) -> Result<(bool, Option<Told>)> {
+    let named = call.engine().named_request(request)?;
+    if !call.engine().is_finished(named) {
+        call.look();
     }
-    let is_done = guard.engine.is_finished(named);
-    Ok((is_done, is_done.then(|| Told(named, outcome(guard, named)))))
+    let is_done = call.engine().is_finished(named);
+    Ok((is_done, is_done.then(|| Told(named, outcome(call, named)))))
 }
 
 /// Asks for the cancellation of an operation.
-pub(super) fn cancel(guard: &mut Guard, request: MPI_Request) -> Result<()> {
-    match guard.engine.named_request(request)? {
+pub(super) fn cancel(call: &mut impl Progress, request: MPI_Request) -> Result<()> {
+    match call.engine().named_request(request)? {
         Named::Null => Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
         Named::Inactive(_) => Err(Error::new(MPI_ERR_REQUEST, "the persistent request is not started")),
         Named::FinishedSend => Ok(()),
-        Named::Pending(index) => guard.cancel_request(index),
+        Named::Pending(index) => compound::cancel_request(call, index),
     }
 }
 

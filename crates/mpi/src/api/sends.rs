@@ -6,7 +6,8 @@ use crate::abi::*;
 use crate::datatype::Data;
 use crate::engine::completion::outcome_result;
 use crate::engine::message::Mode;
-use crate::errhandler::{continue_after, outside};
+use crate::point_to_point;
+use crate::process::entry::{continue_after, outside};
 use crate::process::{self, Guard};
 use crate::progress::Progress;
 use crate::request::FINISHED_SEND;
@@ -26,7 +27,7 @@ pub(super) fn send(
     let Some(mut guard) = process::enter_running() else {
         return enter_and_send(name, data, dest, tag, comm, mode);
     };
-    if mode == Mode::Standard && guard.try_send_small(data, dest, tag, comm) {
+    if mode == Mode::Standard && point_to_point::try_send_small(&mut guard, data, dest, tag, comm) {
         guard.leave();
         return MPI_SUCCESS;
     }
@@ -61,7 +62,7 @@ fn send_slowly(
     mode: Mode,
 ) -> c_int {
     continue_after(guard, name, comm, |guard| {
-        if let Started::Pending(index) = guard.start_send(data, dest, tag, comm, mode)? {
+        if let Started::Pending(index) = point_to_point::start_send(guard, data, dest, tag, comm, mode)? {
             outcome_result(&guard.finish_request(index), 0)?;
         }
         Ok(())
@@ -85,7 +86,7 @@ pub(super) unsafe fn start_send(
         // SAFETY: our contract.
         return unsafe { enter_and_start_send(name, data, dest, tag, comm, Mode::Standard, request) };
     };
-    if guard.try_send_small(data, dest, tag, comm) {
+    if point_to_point::try_send_small(&mut guard, data, dest, tag, comm) {
         // SAFETY: our contract.
         unsafe { request.write(FINISHED_SEND) };
         guard.leave();
@@ -111,7 +112,7 @@ unsafe fn start_send_slowly(
     request: *mut MPI_Request,
 ) -> c_int {
     continue_after(guard, name, comm, |guard| {
-        let started = guard.start_send(data, dest, tag, comm, mode)?;
+        let started = point_to_point::start_send(guard, data, dest, tag, comm, mode)?;
         // SAFETY: our contract.
         unsafe { request.write(guard.engine.send_handle(started)) };
         Ok(())

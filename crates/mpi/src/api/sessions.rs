@@ -5,14 +5,16 @@ use std::rc::Rc;
 
 use crate::abi::*;
 use crate::argument::{get, put, text};
-use crate::comm::Comms;
 use crate::comm::from_groups::StringTag;
-use crate::errhandler::{self, Object, call};
+use crate::comm::{Comms, HasComms};
+use crate::errhandler::{self, Object};
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
 use crate::lifecycle;
-use crate::process::{self, Guard};
+use crate::process;
+use crate::process::entry::{self, on_session};
 use crate::session::Environment;
+use crate::session::HasEnvironment;
 use crate::session::{PSETS, Session, process_set};
 
 const LEVELS: [(c_int, &[u8]); 4] = [
@@ -21,23 +23,6 @@ const LEVELS: [(c_int, &[u8]); 4] = [
     (MPI_THREAD_SERIALIZED, b"MPI_THREAD_SERIALIZED"),
     (MPI_THREAD_MULTIPLE, b"MPI_THREAD_MULTIPLE"),
 ];
-
-/// Runs a call on a session; errors go through its error handler.
-pub(super) fn on_session(
-    name: &'static CStr,
-    handle: MPI_Session,
-    body: impl FnOnce(&mut Guard) -> Result<()>,
-) -> c_int {
-    let Some(mut guard) = process::enter() else { return call(name, MPI_COMM_NULL, |_| Ok(())) };
-    let found = guard.env.session(handle).map(|session| session.errhandler);
-    let result =
-        found.as_ref().map_err(|error| Error::new(error.class, &error.text)).and_then(|_| body(&mut guard));
-    match (result, found) {
-        (Ok(()), _) => MPI_SUCCESS,
-        (Err(error), Ok(handler)) => errhandler::raise_with(guard, name, handler, handle.0, error),
-        (Err(error), Err(_)) => errhandler::raise(guard, name, MPI_COMM_NULL, error),
-    }
-}
 
 /// Opens a session (11.3.1).
 #[inline]
@@ -65,7 +50,7 @@ pub unsafe fn MPI_Session_init(
     };
     match open() {
         Ok(()) => MPI_SUCCESS,
-        Err(error) => errhandler::raise_anywhere(c"MPI_Session_init", errhandler, MPI_SESSION_NULL.0, error),
+        Err(error) => entry::raise_anywhere(c"MPI_Session_init", errhandler, MPI_SESSION_NULL.0, error),
     }
 }
 
@@ -131,9 +116,12 @@ pub unsafe fn MPI_Comm_create_from_group(
 ) -> c_int {
     // SAFETY: the user gives a text and a place for the communicator.
     unsafe {
-        make(c"MPI_Comm_create_from_group", stringtag, info, errhandler, newcomm, |guard, tag| {
+        entry::call_with_handler(c"MPI_Comm_create_from_group", errhandler, |guard| {
+            let (tag, hints) = without_parent(stringtag, info, errhandler, newcomm)?;
             let group = guard.comms.group(group)?;
-            tag.create(guard, group)
+            let made = tag.create(guard, group)?;
+            let made = made.map_or(MPI_COMM_NULL, |comm| guard.comms.keep_orphan(comm, &hints, errhandler));
+            put(newcomm, "newcomm", made)
         })
     }
 }
@@ -152,14 +140,19 @@ pub unsafe fn MPI_Intercomm_create_from_groups(
 ) -> c_int {
     // SAFETY: the user gives a text and a place for the communicator.
     unsafe {
-        make(c"MPI_Intercomm_create_from_groups", stringtag, info, errhandler, newintercomm, |guard, tag| {
+        entry::call_with_handler(c"MPI_Intercomm_create_from_groups", errhandler, |guard| {
+            let (tag, hints) = without_parent(stringtag, info, errhandler, newintercomm)?;
             let local = guard.comms.group(local_group)?;
             // Without members on one side there is none on the other, and nobody to meet (7.6.2).
-            if local.size() == 0 || remote_group == MPI_GROUP_EMPTY {
-                return Ok(None);
-            }
-            let remote = |guard: &Guard| guard.comms.group(remote_group);
-            tag.create_intercomm(guard, local, local_leader, remote, remote_leader).map(Some)
+            let made = match local.size() == 0 || remote_group == MPI_GROUP_EMPTY {
+                true => None,
+                false => {
+                    let remote = |call: &_| HasComms::comms(call).group(remote_group);
+                    Some(tag.create_intercomm(guard, local, local_leader, remote, remote_leader)?)
+                }
+            };
+            let made = made.map_or(MPI_COMM_NULL, |comm| guard.comms.keep_orphan(comm, &hints, errhandler));
+            put(newintercomm, "newcomm", made)
         })
     }
 }
@@ -187,39 +180,28 @@ pub(super) fn set_info(comms: &Comms, name: &[u8]) -> Result<MPI_Info> {
 }
 
 /// The group of a process set.
-pub(super) fn group(guard: &mut Guard, session: MPI_Session, name: &[u8]) -> Result<MPI_Group> {
-    let origin = guard.env.session(session)?.origin.clone();
-    let set = process_set(&guard.comms, name)?.of_session(origin);
-    Ok(guard.comms.keep_group(Rc::new(set)))
+pub(super) fn group(
+    call: &mut (impl HasComms + HasEnvironment),
+    session: MPI_Session,
+    name: &[u8],
+) -> Result<MPI_Group> {
+    let origin = call.env().session(session)?.origin.clone();
+    let set = process_set(call.comms(), name)?.of_session(origin);
+    Ok(call.comms_mut().keep_group(Rc::new(set)))
 }
 
-/// Runs a call that makes a communicator without a parent; errors go through the error handler that it names.
-unsafe fn make(
-    name: &'static CStr,
+/// Arguments of a call that makes a communicator without a parent: the tag, the hints.
+unsafe fn without_parent(
     stringtag: *const c_char,
     info: MPI_Info,
     errhandler: MPI_Errhandler,
     newcomm: *mut MPI_Comm,
-    body: impl FnOnce(&mut Guard, StringTag) -> Result<Option<crate::comm::Comm>>,
-) -> c_int {
-    let Some(mut guard) = process::enter() else { return call(name, MPI_COMM_NULL, |_| Ok(())) };
-    let run = || {
-        check(!newcomm.is_null(), MPI_ERR_ARG, || "newcomm is a null pointer".into())?;
-        errhandler::check_for(Object::Comm, errhandler)?;
-        // SAFETY: the user gives a text.
-        let tag = StringTag::new(unsafe { text(stringtag, "stringtag") }?)?;
-        let hints = info::hints(info)?;
-        let made = match body(&mut guard, tag)? {
-            Some(comm) => guard.comms.keep_orphan(comm, &hints, errhandler),
-            None => MPI_COMM_NULL,
-        };
-        // SAFETY: the user gives a place for the communicator.
-        unsafe { put(newcomm, "newcomm", made) }
-    };
-    match run() {
-        Ok(()) => MPI_SUCCESS,
-        Err(error) => errhandler::raise_with(guard, name, errhandler, MPI_COMM_NULL.0, error),
-    }
+) -> Result<(StringTag, Info)> {
+    check(!newcomm.is_null(), MPI_ERR_ARG, || "newcomm is a null pointer".into())?;
+    errhandler::check_for(Object::Comm, errhandler)?;
+    // SAFETY: the user gives a text.
+    let tag = StringTag::new(unsafe { text(stringtag, "stringtag") }?)?;
+    Ok((tag, info::hints(info)?))
 }
 
 /// Calls the error handler of a session (9.5).
@@ -230,7 +212,7 @@ pub unsafe fn MPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int
         && let Ok(found) = guard.env.session(session)
     {
         let handler = found.errhandler;
-        errhandler::call_handler(guard, NAME, handler, session.0, errorcode);
+        entry::call_handler(guard, NAME, handler, session.0, errorcode);
         return MPI_SUCCESS;
     }
     on_session(NAME, session, |_| Ok(()))

@@ -4,10 +4,11 @@ use core::ffi::{c_char, c_int};
 
 use crate::abi::*;
 use crate::argument::{null, put, text};
+use crate::comm::calls;
 use crate::comm::spawn::{Codes, Wish};
-use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::info;
+use crate::process::entry::call;
 
 /// Starts processes of a program as further ranks of the job, which have a world of their own, and makes an
 /// intercommunicator with them (11.8.2).
@@ -25,7 +26,7 @@ pub unsafe fn MPI_Comm_spawn(
     call(c"MPI_Comm_spawn", comm, |guard| {
         // SAFETY: at the root they are texts of the user.
         let wishes = || Ok(vec![unsafe { wish(command, argv, maxprocs, info) }?]);
-        let spawned = guard.spawn(wishes, root, comm);
+        let spawned = calls::spawn(guard, wishes, root, comm);
         // SAFETY: the user gives places for a handle and for codes.
         unsafe { finish(spawned, intercomm, array_of_errcodes) }
     })
@@ -63,7 +64,7 @@ pub unsafe fn MPI_Comm_spawn_multiple(
             };
             (0..count as usize).map(one).collect()
         };
-        let spawned = guard.spawn(wishes, root, comm);
+        let spawned = calls::spawn(guard, wishes, root, comm);
         // SAFETY: the user gives places for a handle and for codes.
         unsafe { finish(spawned, intercomm, array_of_errcodes) }
     })

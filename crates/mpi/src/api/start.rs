@@ -5,11 +5,12 @@ use core::ffi::{c_char, c_int};
 use crate::abi::*;
 use crate::attribute_calls;
 use crate::attributes::Owner;
-use crate::errhandler::{self, call};
+use crate::errhandler;
 use crate::error::{self, check};
 use crate::lifecycle::{self, StartError};
 use crate::phase::{self, AFTER, BEFORE, FORKED, RUNNING};
 use crate::process;
+use crate::process::entry::call;
 use crate::session::Environment;
 use tutti_runtime::log;
 

@@ -5,10 +5,12 @@ use core::ffi::c_int;
 use crate::abi::*;
 use crate::argument::{array, fill};
 use crate::comm::Comms;
+use crate::comm::HasComms;
+use crate::comm::calls;
 use crate::comm::{Edges, Graph, Grid, Topology, balance};
 use crate::error::{Error, Result, check};
 use crate::info;
-use crate::process::Guard;
+use crate::progress::Progress;
 
 /// Whether there is room for all.
 fn check_room(room: c_int, needed: usize, name: &str) -> Result<()> {
@@ -28,13 +30,13 @@ pub(super) fn kind(comms: &Comms, comm: MPI_Comm) -> Result<c_int> {
 }
 
 pub(super) fn create_grid(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,
     dims: &[c_int],
     periods: &[c_int],
 ) -> Result<MPI_Comm> {
-    let grid = Grid::new(dims, periods, guard.comms.intracomm(comm)?.size())?;
-    guard.arrange(comm, grid.places(), Topology::Cart(grid))
+    let grid = Grid::new(dims, periods, call.comms().intracomm(comm)?.size())?;
+    calls::arrange(call, comm, grid.places(), Topology::Cart(grid))
 }
 
 /// Balanced dimensions.
@@ -114,16 +116,16 @@ pub(super) fn shift(
 /// # Safety
 /// `remain` is null or has as many numbers as the grid has dimensions.
 pub(super) unsafe fn part_of_grid(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,
     remain: *const c_int,
 ) -> Result<MPI_Comm> {
-    guard.comms.intracomm(comm)?;
-    let dimensions = guard.comms.grid(comm)?.dims.len();
+    call.comms().intracomm(comm)?;
+    let dimensions = call.comms().grid(comm)?.dims.len();
     // SAFETY: our contract.
     let kept = unsafe { array(remain, dimensions as c_int, "remain_dims") }?;
     let kept: Vec<bool> = kept.iter().map(|&keep| keep != 0).collect();
-    guard.part_of_grid(comm, &kept)
+    calls::part_of_grid(call, comm, &kept)
 }
 
 /// The graph that a call describes.
@@ -150,15 +152,15 @@ unsafe fn graph_argument(
 /// # Safety
 /// `index` has `nodes` numbers, the last of which is the length of `edges`.
 pub(super) unsafe fn create_graph(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,
     nodes: c_int,
     index: *const c_int,
     edges: *const c_int,
 ) -> Result<MPI_Comm> {
     // SAFETY: our contract.
-    let graph = unsafe { graph_argument(&guard.comms, comm, nodes, index, edges) }?;
-    guard.arrange(comm, nodes as usize, Topology::Graph(graph))
+    let graph = unsafe { graph_argument(call.comms(), comm, nodes, index, edges) }?;
+    calls::arrange(call, comm, nodes as usize, Topology::Graph(graph))
 }
 
 /// The rank that this process would have in a graph.
@@ -166,15 +168,15 @@ pub(super) unsafe fn create_graph(
 /// # Safety
 /// As [`create_graph`].
 pub(super) unsafe fn place_in_graph(
-    guard: &Guard,
+    call: &impl HasComms,
     comm: MPI_Comm,
     nodes: c_int,
     index: *const c_int,
     edges: *const c_int,
 ) -> Result<c_int> {
     // SAFETY: our contract.
-    unsafe { graph_argument(&guard.comms, comm, nodes, index, edges) }?;
-    let rank = guard.comms.find(comm)?.rank as c_int;
+    unsafe { graph_argument(call.comms(), comm, nodes, index, edges) }?;
+    let rank = call.comms().find(comm)?.rank as c_int;
     Ok(if rank < nodes { rank } else { MPI_UNDEFINED })
 }
 
@@ -248,7 +250,7 @@ fn is_unweighted(weights: *const c_int) -> bool {
 /// # Safety
 /// The arrays have as many numbers as their degrees say.
 pub(super) unsafe fn create_adjacent(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,
     indegree: c_int,
     sources: *const c_int,
@@ -258,17 +260,17 @@ pub(super) unsafe fn create_adjacent(
     destination_weights: *const c_int,
     info: MPI_Info,
 ) -> Result<MPI_Comm> {
-    let size = guard.comms.intracomm(comm)?.size();
+    let size = call.comms().intracomm(comm)?.size();
     info::hints(info)?;
     // SAFETY: our contract.
     let (sources, destinations) = unsafe {
         (
-            weighted(&guard.comms, comm, indegree, sources, source_weights, "sources")?,
-            weighted(&guard.comms, comm, outdegree, destinations, destination_weights, "destinations")?,
+            weighted(call.comms(), comm, indegree, sources, source_weights, "sources")?,
+            weighted(call.comms(), comm, outdegree, destinations, destination_weights, "destinations")?,
         )
     };
     let is_weighted = !is_unweighted(source_weights) && !is_unweighted(destination_weights);
-    guard.arrange(comm, size, Topology::DistGraph(Edges { sources, destinations, is_weighted }))
+    calls::arrange(call, comm, size, Topology::DistGraph(Edges { sources, destinations, is_weighted }))
 }
 
 /// A graph of which each process describes any edges.
@@ -276,7 +278,7 @@ pub(super) unsafe fn create_adjacent(
 /// # Safety
 /// `destinations` and `weights` have as many numbers as all degrees together.
 pub(super) unsafe fn create_dist_graph(
-    guard: &mut Guard,
+    call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,
     sources: &[c_int],
     degrees: &[c_int],
@@ -284,22 +286,21 @@ pub(super) unsafe fn create_dist_graph(
     weights: *const c_int,
     info: MPI_Info,
 ) -> Result<MPI_Comm> {
-    let size = guard.comms.intracomm(comm)?.size();
+    let size = call.comms().intracomm(comm)?.size();
     info::hints(info)?;
     for (i, &degree) in degrees.iter().enumerate() {
         check(degree >= 0, MPI_ERR_ARG, || format!("degrees[{i}] is {degree}, expected 0 or more"))?;
-        guard
-            .comms
+        call.comms()
             .checked_member(comm, sources[i])
             .map_err(|error| Error::new(error.class, format_args!("sources[{i}]: {}", error.text)))?;
     }
     let total = degrees.iter().sum();
     // SAFETY: our contract.
-    let ends = unsafe { weighted(&guard.comms, comm, total, destinations, weights, "destinations") }?;
+    let ends = unsafe { weighted(call.comms(), comm, total, destinations, weights, "destinations") }?;
     let starts = sources.iter().zip(degrees).flat_map(|(&from, &degree)| (0..degree).map(move |_| from));
     let named: Vec<[c_int; 3]> = starts.zip(ends).map(|(from, (to, weight))| [from, to, weight]).collect();
-    let edges = guard.distribute_edges(comm, &named, !is_unweighted(weights))?;
-    guard.arrange(comm, size, Topology::DistGraph(edges))
+    let edges = calls::distribute_edges(call, comm, &named, !is_unweighted(weights))?;
+    calls::arrange(call, comm, size, Topology::DistGraph(edges))
 }
 
 /// How many neighbours this process has, in and out, and whether they have weights.

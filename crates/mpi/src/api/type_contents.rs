@@ -7,8 +7,8 @@ use tutti_datatype::Description;
 use crate::abi::*;
 use crate::datatype::Types;
 use crate::datatype::fortran;
-use crate::errhandler::call;
 use crate::error::{Result, check};
+use crate::process::entry::call;
 
 /// How a type was made, for the functions that cannot tell large counts.
 fn description_without_counts(types: &Types, datatype: MPI_Datatype) -> Result<&Description> {

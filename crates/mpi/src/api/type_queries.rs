@@ -5,28 +5,38 @@ use std::rc::Rc;
 
 use crate::abi::*;
 use crate::attribute_calls;
+use crate::attributes::HasAttributes;
 use crate::attributes::Owner;
+use crate::comm::HasComms;
+use crate::datatype::HasTypes;
 use crate::datatype::Types;
 use crate::datatype::constructors;
 use crate::error::Result;
-use crate::process::Guard;
+use crate::progress::Progress;
+use crate::win::HasWindows;
 
 /// Lets go of a type; gives the handle that the user has then.
-pub(super) fn free(guard: &mut Guard, datatype: MPI_Datatype) -> Result<MPI_Datatype> {
-    guard.types.check_not_predefined(datatype)?;
-    attribute_calls::delete_all(guard, Owner::Datatype(datatype))?;
-    guard.types.free(datatype)?;
+pub(super) fn free(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    datatype: MPI_Datatype,
+) -> Result<MPI_Datatype> {
+    call.types().check_not_predefined(datatype)?;
+    attribute_calls::delete_all(call, Owner::Datatype(datatype))?;
+    call.types_mut().free(datatype)?;
     Ok(MPI_DATATYPE_NULL)
 }
 
 /// A copy of a type with the attributes that are copied.
-pub(super) fn duplicate(guard: &mut Guard, datatype: MPI_Datatype) -> Result<MPI_Datatype> {
+pub(super) fn duplicate(
+    call: &mut (impl Progress + HasComms + HasTypes + HasAttributes + HasWindows),
+    datatype: MPI_Datatype,
+) -> Result<MPI_Datatype> {
     // The callbacks may free types and keys: they come before anything is made.
-    let copies = attribute_calls::copy(guard, Owner::Datatype(datatype))?;
-    let old = guard.types.find(datatype)?;
+    let copies = attribute_calls::copy(call, Owner::Datatype(datatype))?;
+    let old = call.types().find(datatype)?;
     let copy = old.duplicate(Rc::new(constructors::duplicate(&old.layout)));
-    let handle = guard.types.add(copy);
-    attribute_calls::adopt(guard, Owner::Datatype(handle), copies);
+    let handle = call.types_mut().add(copy);
+    attribute_calls::adopt(call, Owner::Datatype(handle), copies);
     Ok(handle)
 }
 

@@ -29,6 +29,12 @@ pub struct Inspection<'a> {
     pub(crate) colls: &'a Collectives,
 }
 
+/// A call that the checker may look at.
+pub trait Inspect {
+    /// The process as the checker sees it.
+    fn inspect(&mut self) -> Inspection<'_>;
+}
+
 impl Inspection<'_> {
     /// Says a finding as one block and ends the job, if errors end it. The first line of `text` says what it
     /// is.

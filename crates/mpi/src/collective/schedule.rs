@@ -3,7 +3,7 @@
 //!
 //! An algorithm writes its steps once ([`Schedule::send`], [`Schedule::receive`], [`Schedule::await_all`]
 //! ...). A blocking call runs them to the end (`Progress::run`); a nonblocking one leaves the schedule with
-//! the process, which goes on with it whenever it makes progress (`Guard::advance_schedules`). Sends and
+//! the process, which goes on with it whenever it makes progress ([`super::run`]). Sends and
 //! receives only start; awaiting is a step of its own. Every schedule of a communicator has its own tag, so
 //! that successive operations never mix.
 

@@ -8,6 +8,7 @@ use tutti_runtime::job::Job;
 use tutti_shm::collective::Member;
 
 use super::op;
+use super::schedule::Schedule;
 use super::schedules::Schedules;
 use crate::comm::group::Group;
 use crate::handle::{Kind, Slab};
@@ -19,6 +20,18 @@ pub struct Collectives {
     pub ops: Slab<op::UserOperation>,
     /// Operations that were started and are not finished.
     pub schedules: Schedules,
+}
+
+/// A call that reaches the state of collective operations.
+pub trait HasCollectives {
+    /// Collective operations.
+    fn colls(&self) -> &Collectives;
+
+    /// Collective operations, to be changed.
+    fn colls_mut(&mut self) -> &mut Collectives;
+
+    /// Keeps a schedule that goes on when a request is done.
+    fn put_schedule(&mut self, schedule: Box<Schedule>, awaited: u32);
 }
 
 impl Default for Collectives {

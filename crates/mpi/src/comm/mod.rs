@@ -7,7 +7,7 @@
 
 pub mod agreement;
 mod arranged;
-mod calls;
+pub(crate) mod calls;
 mod creation;
 pub mod from_groups;
 pub mod group;
@@ -88,6 +88,15 @@ pub struct Comms {
     ports: Rc<open_ports::Ports>,
     /// Groups for the translation of sources, of messages taken out of matching, by handle.
     message_groups: HashMap<usize, Option<Rc<Group>>>,
+}
+
+/// A call that reaches communicators and groups.
+pub trait HasComms {
+    /// Communicators and groups.
+    fn comms(&self) -> &Comms;
+
+    /// Communicators and groups, to be changed.
+    fn comms_mut(&mut self) -> &mut Comms;
 }
 
 /// The contexts of a communicator, as distances from its own.

@@ -29,6 +29,15 @@ pub struct Types {
     made: Slab<Datatype>,
 }
 
+/// A call that reaches datatypes.
+pub trait HasTypes {
+    /// Datatypes.
+    fn types(&self) -> &Types;
+
+    /// Datatypes, to be changed.
+    fn types_mut(&mut self) -> &mut Types;
+}
+
 /// The data arguments of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {

@@ -41,6 +41,15 @@ pub struct Files {
     servers: HashMap<usize, u32>,
 }
 
+/// A call that reaches files.
+pub trait HasFiles {
+    /// Files.
+    fn files(&self) -> &Files;
+
+    /// Files, to be changed.
+    fn files_mut(&mut self) -> &mut Files;
+}
+
 impl Default for Files {
     fn default() -> Self {
         Files { open: Slab::new(Kind::File), servers: HashMap::new() }

@@ -17,15 +17,19 @@ use super::pointer::{Pointer, TAGS};
 use super::representation::Representation;
 use super::system::{self, Lock, OpenFile};
 use crate::abi::*;
+use crate::check::inspection::Inspect;
 use crate::collective::schedule::Schedule;
 use crate::collective::task::Task;
 use crate::comm::Channel;
+use crate::comm::HasComms;
+use crate::comm::calls::{self, EndsComms};
+use crate::datatype::HasTypes;
 use crate::engine::LOST;
 use crate::engine::message::{Message, Mode};
 use crate::errhandler;
 use crate::error::{Error, Result, check as ensure};
+use crate::file::HasFiles;
 use crate::info::Info;
-use crate::process::Guard;
 use crate::progress::Progress;
 use crate::request::Started;
 
@@ -102,430 +106,455 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-impl Guard {
-    /// Opens a file (14.2.1).
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM, MPI_ERR_AMODE, MPI_ERR_BAD_FILE, or what the kernel says; the same on all ranks.
-    pub fn open_file(
-        &mut self,
-        comm: MPI_Comm,
-        name: &[u8],
-        amode: c_int,
-        given: Result<Info>,
-    ) -> Result<MPI_File> {
-        let group = self.comms.intracomm(comm)?.group.clone();
-        let inner = self.create_comm(comm, group)?;
-        let opened = self.open_over(inner, name, amode, given);
-        if opened.is_err() {
-            self.free_file_comm(inner)?;
-        }
-        opened
+/// Opens a file (14.2.1).
+///
+/// # Errors
+/// MPI_ERR_COMM, MPI_ERR_AMODE, MPI_ERR_BAD_FILE, or what the kernel says; the same on all ranks.
+pub fn open_file(
+    call: &mut (impl Inspect + EndsComms),
+    comm: MPI_Comm,
+    name: &[u8],
+    amode: c_int,
+    given: Result<Info>,
+) -> Result<MPI_File> {
+    let group = call.comms().intracomm(comm)?.group.clone();
+    let inner = calls::create_comm(call, comm, group)?;
+    let opened = open_over(call, inner, name, amode, given);
+    if opened.is_err() {
+        free_file_comm(call, inner)?;
     }
+    opened
+}
 
-    fn open_over(
-        &mut self,
-        comm: MPI_Comm,
-        name: &[u8],
-        amode: c_int,
-        given: Result<Info>,
-    ) -> Result<MPI_File> {
-        let argument = check_amode(amode).and_then(|()| Ok((path_of(name)?, given?)));
-        let class = argument.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
-        let [place, job_low, job_high] = self.place_of_file(comm)?;
-        let records = self.meet(comm, [class as u32, amode as u32, place, job_low, job_high])?;
-        let (path, given) = argument?;
-        refuse_if_any(records.iter().map(|record| record[0]))?;
-        ensure(records.iter().all(|record| record[1] == amode as u32), MPI_ERR_AMODE, || {
-            "the ranks give different access modes".into()
-        })?;
-        let mut wanted = Hints::default();
-        let wrong = wanted.take(&given);
-        self.inspect().say_wrong_hints(&wrong);
-        let (descriptor, hints) = self.open_one_after_the_other(comm, &path, amode, wanted)?;
-        let nodes = numbered(records.iter().map(|record| [record[2], record[3], record[4]]));
-        let (aggregators, aggregators_wanted) = order_of_aggregators(&nodes);
-        let (context, members, me) = {
-            let comm = self.comms.find(comm)?;
-            (comm.context, comm.group.members().to_vec(), comm.rank)
-        };
-        let pointer = Rc::new(self.make_pointer(comm, &nodes)?);
-        let opened = Rc::new(Opened {
-            file: descriptor.file,
-            path,
-            context: context + Channel::Collective as u32,
-            members,
-            me,
-            aggregators,
-            aggregators_wanted,
-            is_readable: descriptor.is_readable,
-            is_writable: descriptor.is_writable,
-            is_locked: Cell::new(false),
-            locks: FileLocks::of(&self.engine.job),
-        });
-        let bytes = self.types.layout(MPI_BYTE)?;
-        let shown = Shown {
-            view: Rc::new(View::of_bytes()),
-            displacement: 0,
-            etype: bytes.clone(),
-            etype_bytes: 1,
-            filetype: bytes,
-            representation: Rc::new(Representation::Native),
-        };
-        let handler = errhandler::default_of_files();
-        errhandler::retain(handler);
-        let is_nfs = hints.is_nfs || system::is_on_nfs(&opened.file);
-        let is_served = matches!(*pointer, Pointer::Own(_)) && opened.members.len() > 1;
-        let mut file = File {
-            comm,
-            amode,
-            shown,
-            position: 0,
-            pointer: pointer.clone(),
-            hints: Hints { is_nfs, ..hints },
-            is_atomic: false,
-            errhandler: handler,
-            split: None,
-            accesses: 0,
-            opened: opened.clone(),
-        };
-        if is_served {
-            let context = context + Channel::Introduction as u32;
-            let mut schedule = Schedule::new(context, 0);
-            schedule.task(Task::new(|turn| pointer.clone().serve(turn, context)));
-            let request = self.launch(schedule);
-            self.files.servers.insert(comm.0, request);
-        }
-        if amode & MPI_MODE_APPEND != 0 {
-            file.position = opened.file.bytes().unwrap_or(0) as i64;
-            file.pointer.set(file.position);
-            self.meet(comm, [0])?;
-        }
-        Ok(self.files.keep(file))
+fn open_over(
+    call: &mut (impl Progress + Inspect + HasComms + HasTypes + HasFiles),
+    comm: MPI_Comm,
+    name: &[u8],
+    amode: c_int,
+    given: Result<Info>,
+) -> Result<MPI_File> {
+    let argument = check_amode(amode).and_then(|()| Ok((path_of(name)?, given?)));
+    let class = argument.as_ref().map_or_else(|error| error.class, |_| MPI_SUCCESS);
+    let [place, job_low, job_high] = place_of_file(call, comm)?;
+    let records = meet(call, comm, [class as u32, amode as u32, place, job_low, job_high])?;
+    let (path, given) = argument?;
+    refuse_if_any(records.iter().map(|record| record[0]))?;
+    ensure(records.iter().all(|record| record[1] == amode as u32), MPI_ERR_AMODE, || {
+        "the ranks give different access modes".into()
+    })?;
+    let mut wanted = Hints::default();
+    let wrong = wanted.take(&given);
+    call.inspect().say_wrong_hints(&wrong);
+    let (descriptor, hints) = open_one_after_the_other(call, comm, &path, amode, wanted)?;
+    let nodes = numbered(records.iter().map(|record| [record[2], record[3], record[4]]));
+    let (aggregators, aggregators_wanted) = order_of_aggregators(&nodes);
+    let (context, members, me) = {
+        let comm = call.comms().find(comm)?;
+        (comm.context, comm.group.members().to_vec(), comm.rank)
+    };
+    let pointer = Rc::new(make_pointer(call, comm, &nodes)?);
+    let opened = Rc::new(Opened {
+        file: descriptor.file,
+        path,
+        context: context + Channel::Collective as u32,
+        members,
+        me,
+        aggregators,
+        aggregators_wanted,
+        is_readable: descriptor.is_readable,
+        is_writable: descriptor.is_writable,
+        is_locked: Cell::new(false),
+        locks: FileLocks::of(&call.engine().job),
+    });
+    let bytes = call.types().layout(MPI_BYTE)?;
+    let shown = Shown {
+        view: Rc::new(View::of_bytes()),
+        displacement: 0,
+        etype: bytes.clone(),
+        etype_bytes: 1,
+        filetype: bytes,
+        representation: Rc::new(Representation::Native),
+    };
+    let handler = errhandler::default_of_files();
+    errhandler::retain(handler);
+    let is_nfs = hints.is_nfs || system::is_on_nfs(&opened.file);
+    let is_served = matches!(*pointer, Pointer::Own(_)) && opened.members.len() > 1;
+    let mut file = File {
+        comm,
+        amode,
+        shown,
+        position: 0,
+        pointer: pointer.clone(),
+        hints: Hints { is_nfs, ..hints },
+        is_atomic: false,
+        errhandler: handler,
+        split: None,
+        accesses: 0,
+        opened: opened.clone(),
+    };
+    if is_served {
+        let context = context + Channel::Introduction as u32;
+        let mut schedule = Schedule::new(context, 0);
+        schedule.task(Task::new(|turn| pointer.clone().serve(turn, context)));
+        let request = call.launch(schedule);
+        call.files_mut().servers.insert(comm.0, request);
     }
-
-    /// Node and launch of this process, equal for those that share memory. The launch is 0 without guests.
-    fn place_of_file(&self, comm: MPI_Comm) -> Result<[u32; 3]> {
-        let job = match self.comms.find(comm)?.has_guests(&self.engine) {
-            true => self.engine.process_name(self.engine.world_rank()).job,
-            false => 0,
-        };
-        Ok([self.engine.job.node(), job as u32, (job >> 32) as u32])
+    if amode & MPI_MODE_APPEND != 0 {
+        file.position = opened.file.bytes().unwrap_or(0) as i64;
+        file.pointer.set(file.position);
+        meet(call, comm, [0])?;
     }
+    Ok(call.files_mut().keep(file))
+}
 
-    /// Rank 0 first, which creates the file; then all others. All have it, or none.
-    fn open_one_after_the_other(
-        &mut self,
-        comm: MPI_Comm,
-        path: &CString,
-        amode: c_int,
-        hints: Hints,
-    ) -> Result<(Descriptor, Hints)> {
-        let creates = if amode & MPI_MODE_CREATE != 0 { libc::O_CREAT } else { 0 };
-        let exclusive = if amode & MPI_MODE_EXCL != 0 { libc::O_EXCL } else { 0 };
-        let errno = |opened: &io::Result<Descriptor>| match opened {
-            Ok(_) => 0,
-            Err(error) => error.raw_os_error().unwrap_or(libc::EIO) as u32,
-        };
-        let meeting = self.whole(comm)?;
-        let mut first = None;
-        let mut words = Vec::new();
-        if meeting.me == 0 {
-            let opened = open_path(path, amode, creates | exclusive, hints.mode);
-            words.push(errno(&opened));
-            words.extend(hints.encode());
-            first = Some(opened);
-        }
-        let words = meeting.broadcast(self, 0, words)?;
-        let hints = Hints::decode(&words[1..=hints::WORDS]);
-        if words[0] != 0 {
-            return Err(cannot("open", path, &io::Error::from_raw_os_error(words[0] as i32)));
-        }
-        // A client of NFS may not know yet that the file is there: none may want it to be new.
-        let opened = first.unwrap_or_else(|| open_path(path, amode, creates, hints.mode));
-        let outcomes = self.meet(comm, [errno(&opened)])?;
-        let failed = outcomes.iter().position(|[errno]| *errno != 0);
-        match (opened, failed) {
-            (Err(error), _) => Err(cannot("open", path, &error)),
-            (Ok(_), Some(rank)) => {
-                let error = io::Error::from_raw_os_error(outcomes[rank][0] as i32);
-                let (path, advice) = (path.to_string_lossy(), advice(&error));
-                let text = format!("rank {rank} cannot open {path}: {error}{advice}");
-                Err(Error::new(class_of(&error), text))
-            }
-            (Ok(descriptor), None) => Ok((descriptor, hints)),
-        }
+/// Node and launch of this process, equal for those that share memory. The launch is 0 without guests.
+fn place_of_file(call: &(impl Progress + HasComms), comm: MPI_Comm) -> Result<[u32; 3]> {
+    let job = match call.comms().find(comm)?.has_guests(call.engine()) {
+        true => call.engine().process_name(call.engine().world_rank()).job,
+        false => 0,
+    };
+    Ok([call.engine().job.node(), job as u32, (job >> 32) as u32])
+}
+
+/// Rank 0 first, which creates the file; then all others. All have it, or none.
+fn open_one_after_the_other(
+    call: &mut (impl Progress + HasComms),
+    comm: MPI_Comm,
+    path: &CString,
+    amode: c_int,
+    hints: Hints,
+) -> Result<(Descriptor, Hints)> {
+    let creates = if amode & MPI_MODE_CREATE != 0 { libc::O_CREAT } else { 0 };
+    let exclusive = if amode & MPI_MODE_EXCL != 0 { libc::O_EXCL } else { 0 };
+    let errno = |opened: &io::Result<Descriptor>| match opened {
+        Ok(_) => 0,
+        Err(error) => error.raw_os_error().unwrap_or(libc::EIO) as u32,
+    };
+    let meeting = calls::whole(call, comm)?;
+    let mut first = None;
+    let mut words = Vec::new();
+    if meeting.me == 0 {
+        let opened = open_path(path, amode, creates | exclusive, hints.mode);
+        words.push(errno(&opened));
+        words.extend(hints.encode());
+        first = Some(opened);
     }
+    let words = meeting.broadcast(call, 0, words)?;
+    let hints = Hints::decode(&words[1..=hints::WORDS]);
+    if words[0] != 0 {
+        return Err(cannot("open", path, &io::Error::from_raw_os_error(words[0] as i32)));
+    }
+    // A client of NFS may not know yet that the file is there: none may want it to be new.
+    let opened = first.unwrap_or_else(|| open_path(path, amode, creates, hints.mode));
+    let outcomes = meet(call, comm, [errno(&opened)])?;
+    let failed = outcomes.iter().position(|[errno]| *errno != 0);
+    match (opened, failed) {
+        (Err(error), _) => Err(cannot("open", path, &error)),
+        (Ok(_), Some(rank)) => {
+            let error = io::Error::from_raw_os_error(outcomes[rank][0] as i32);
+            let (path, advice) = (path.to_string_lossy(), advice(&error));
+            let text = format!("rank {rank} cannot open {path}: {error}{advice}");
+            Err(Error::new(class_of(&error), text))
+        }
+        (Ok(descriptor), None) => Ok((descriptor, hints)),
+    }
+}
 
-    /// The shared pointer of a new file.
-    fn make_pointer(&mut self, comm: MPI_Comm, nodes: &[u32]) -> Result<Pointer> {
-        let me = self.comms.find(comm)?.rank;
-        if nodes.len() == 1 {
-            return Ok(Pointer::Own(Cell::new(0)));
-        }
-        let remote = || if me == 0 { Pointer::Own(Cell::new(0)) } else { Pointer::Remote };
-        if nodes.iter().any(|node| *node != nodes[0]) {
-            return Ok(remote());
-        }
-        let taken = match me {
-            0 => self.rank.arena().and_then(|arena| arena.allocate(WORD_BYTES)),
-            _ => None,
-        };
-        let meeting = self.whole(comm)?;
-        let Range { offset, bytes } = taken.unwrap_or_default();
-        let halves = |number: u64| [number as u32, (number >> 32) as u32];
-        let words = meeting.broadcast(self, 0, [halves(offset), halves(bytes)].concat())?;
-        let number = |at: usize| u64::from(words[at]) | u64::from(words[at + 1]) << 32;
-        let range = Range { offset: number(0), bytes: number(2) };
-        let mapping = if range.bytes == 0 { None } else { self.engine.job.map(range).ok() };
-        let have = self.meet(comm, [u32::from(mapping.is_some())])?;
-        match mapping {
-            Some(mapping) if have.iter().all(|[has]| *has == 1) => Ok(Pointer::Word { mapping, taken }),
-            _ => {
-                self.give_range_back(taken);
-                Ok(remote())
-            }
+/// The shared pointer of a new file.
+fn make_pointer(call: &mut (impl Progress + HasComms), comm: MPI_Comm, nodes: &[u32]) -> Result<Pointer> {
+    let me = call.comms().find(comm)?.rank;
+    if nodes.len() == 1 {
+        return Ok(Pointer::Own(Cell::new(0)));
+    }
+    let remote = || if me == 0 { Pointer::Own(Cell::new(0)) } else { Pointer::Remote };
+    if nodes.iter().any(|node| *node != nodes[0]) {
+        return Ok(remote());
+    }
+    let taken = match me {
+        0 => call.rank().arena().and_then(|arena| arena.allocate(WORD_BYTES)),
+        _ => None,
+    };
+    let meeting = calls::whole(call, comm)?;
+    let Range { offset, bytes } = taken.unwrap_or_default();
+    let halves = |number: u64| [number as u32, (number >> 32) as u32];
+    let words = meeting.broadcast(call, 0, [halves(offset), halves(bytes)].concat())?;
+    let number = |at: usize| u64::from(words[at]) | u64::from(words[at + 1]) << 32;
+    let range = Range { offset: number(0), bytes: number(2) };
+    let mapping = if range.bytes == 0 { None } else { call.engine().job.map(range).ok() };
+    let have = meet(call, comm, [u32::from(mapping.is_some())])?;
+    match mapping {
+        Some(mapping) if have.iter().all(|[has]| *has == 1) => Ok(Pointer::Word { mapping, taken }),
+        _ => {
+            give_range_back(call, taken);
+            Ok(remote())
         }
     }
+}
 
-    fn give_range_back(&mut self, taken: Option<Range>) {
-        if let (Some(range), Some(arena)) = (taken, self.rank.arena()) {
-            // Without a hole the pages stay until the job ends; the range is free all the same.
-            let _ = arena.free(range);
+fn give_range_back(call: &mut impl Progress, taken: Option<Range>) {
+    if let (Some(range), Some(arena)) = (taken, call.rank().arena()) {
+        // Without a hole the pages stay until the job ends; the range is free all the same.
+        let _ = arena.free(range);
+    }
+}
+
+/// All ranks tell each other a few numbers.
+pub(super) fn meet<const N: usize>(
+    call: &mut (impl Progress + HasComms),
+    comm: MPI_Comm,
+    record: [u32; N],
+) -> Result<Vec<[u32; N]>> {
+    let meeting = calls::whole(call, comm)?;
+    meeting.allgather(call, record)
+}
+
+/// Closes a file (14.2.2). All accesses have ended.
+///
+/// # Errors
+/// MPI_ERR_FILE; MPI_ERR_OTHER while a split collective access has begun.
+pub fn close_file(call: &mut impl EndsComms, handle: MPI_File) -> Result<()> {
+    let file = call.files().find(handle)?;
+    file.check_no_split()?;
+    let comm = file.comm;
+    // When a rank of another launch is lost each closes the file by itself.
+    let mut met = meet(call, comm, [0]).map(drop);
+    if let Some(request) = call.files_mut().servers.remove(&comm.0) {
+        if met.is_ok() {
+            met = ask_pointer(call, comm, Pointer::stop()).map(drop);
+        }
+        call.finish_request(request);
+    }
+    let file = call.files_mut().take(handle).expect("the file was looked up above");
+    errhandler::release(file.errhandler);
+    if let Pointer::Word { taken, .. } = &*file.pointer {
+        give_range_back(call, *taken);
+    }
+    let (path, me, deletes) =
+        (file.opened.path.clone(), file.opened.me, file.amode & MPI_MODE_DELETE_ON_CLOSE != 0);
+    drop(file);
+    let mut result = Ok(());
+    if deletes {
+        // Where the file is open elsewhere, its client may keep it under another name.
+        if met.is_ok() {
+            met = meet(call, comm, [0]).map(drop);
+        }
+        // Others may go on with a file that not all have closed.
+        if me == 0 && met.is_ok() {
+            result = system::remove(&path).map_err(|error| cannot("delete", &path, &error));
         }
     }
+    free_file_comm(call, comm)?;
+    met.and(result)
+}
 
-    /// All ranks tell each other a few numbers.
-    pub(super) fn meet<const N: usize>(&mut self, comm: MPI_Comm, record: [u32; N]) -> Result<Vec<[u32; N]>> {
-        let meeting = self.whole(comm)?;
-        meeting.allgather(self, record)
+/// Frees the communicator of a file that all ranks close. Its context may be used again: all have met,
+/// and no message is left. With guests it is not: what is known of it ends with their job.
+fn free_file_comm(call: &mut impl EndsComms, comm: MPI_Comm) -> Result<()> {
+    let met = meet(call, comm, [0]).map(drop);
+    let (context, rank) = {
+        let comm = call.comms().find(comm)?;
+        (comm.context, comm.rank)
+    };
+    let has_guests = call.comms().find(comm)?.has_guests(call.engine());
+    calls::free_comm(call, comm)?;
+    if rank == 0 && met.is_ok() && !has_guests {
+        call.engine_mut().contexts.use_again(context);
     }
+    met
+}
 
-    /// Closes a file (14.2.2). All accesses have ended.
-    ///
-    /// # Errors
-    /// MPI_ERR_FILE; MPI_ERR_OTHER while a split collective access has begun.
-    pub fn close_file(&mut self, handle: MPI_File) -> Result<()> {
-        let file = self.files.find(handle)?;
-        file.check_no_split()?;
-        let comm = file.comm;
-        // When a rank of another launch is lost each closes the file by itself.
-        let mut met = self.meet(comm, [0]).map(drop);
-        if let Some(request) = self.files.servers.remove(&comm.0) {
-            if met.is_ok() {
-                met = self.ask_pointer(comm, Pointer::stop()).map(drop);
-            }
-            self.finish_request(request);
-        }
-        let file = self.files.take(handle).expect("the file was looked up above");
-        errhandler::release(file.errhandler);
-        if let Pointer::Word { taken, .. } = &*file.pointer {
-            self.give_range_back(*taken);
-        }
-        let (path, me, deletes) =
-            (file.opened.path.clone(), file.opened.me, file.amode & MPI_MODE_DELETE_ON_CLOSE != 0);
-        drop(file);
-        let mut result = Ok(());
-        if deletes {
-            // Where the file is open elsewhere, its client may keep it under another name.
-            if met.is_ok() {
-                met = self.meet(comm, [0]).map(drop);
-            }
-            // Others may go on with a file that not all have closed.
-            if me == 0 && met.is_ok() {
-                result = system::remove(&path).map_err(|error| cannot("delete", &path, &error));
-            }
-        }
-        self.free_file_comm(comm)?;
-        met.and(result)
-    }
-
-    /// Frees the communicator of a file that all ranks close. Its context may be used again: all have met,
-    /// and no message is left. With guests it is not: what is known of it ends with their job.
-    fn free_file_comm(&mut self, comm: MPI_Comm) -> Result<()> {
-        let met = self.meet(comm, [0]).map(drop);
-        let (context, rank) = {
-            let comm = self.comms.find(comm)?;
-            (comm.context, comm.rank)
-        };
-        let has_guests = self.comms.find(comm)?.has_guests(&self.engine);
-        self.free_comm(comm)?;
-        if rank == 0 && met.is_ok() && !has_guests {
-            self.engine.contexts.use_again(context);
-        }
-        met
-    }
-
-    /// Moves the shared pointer by so many etypes, and gives where it was.
-    ///
-    /// # Errors
-    /// MPI_ERR_FILE.
-    pub(super) fn move_pointer(&mut self, handle: MPI_File, etypes: i64) -> Result<i64> {
-        let file = self.files.find(handle)?;
-        match file.pointer.add(etypes) {
-            Some(position) => Ok(position),
-            None => {
-                let comm = file.comm;
-                self.ask_pointer(comm, etypes)
-            }
+/// Moves the shared pointer by so many etypes, and gives where it was.
+///
+/// # Errors
+/// MPI_ERR_FILE.
+pub(super) fn move_pointer(
+    call: &mut (impl Progress + HasComms + HasFiles),
+    handle: MPI_File,
+    etypes: i64,
+) -> Result<i64> {
+    let file = call.files().find(handle)?;
+    match file.pointer.add(etypes) {
+        Some(position) => Ok(position),
+        None => {
+            let comm = file.comm;
+            ask_pointer(call, comm, etypes)
         }
     }
+}
 
-    /// Where the shared pointer is.
-    ///
-    /// # Errors
-    /// MPI_ERR_FILE.
-    pub fn move_shared_pointer(&mut self, handle: MPI_File) -> Result<i64> {
-        self.move_pointer(handle, 0)
-    }
+/// Where the shared pointer is.
+///
+/// # Errors
+/// MPI_ERR_FILE.
+pub fn move_shared_pointer(
+    call: &mut (impl Progress + HasComms + HasFiles),
+    handle: MPI_File,
+) -> Result<i64> {
+    move_pointer(call, handle, 0)
+}
 
-    /// Asks rank 0; a question that stops it has no answer.
-    fn ask_pointer(&mut self, comm: MPI_Comm, question: i64) -> Result<i64> {
-        let (to, context) = {
-            let comm = self.comms.find(comm)?;
-            (comm.group.members()[0], comm.context + Channel::Introduction as u32)
-        };
-        let buffer = |number: &mut i64| Buffer::contiguous((&raw mut *number).cast(), size_of::<i64>());
-        let (mut question, mut answer) = (question, 0_i64);
-        let received = (question != Pointer::stop()).then(|| {
-            let request = crate::request::Request::new(
-                crate::request::RequestKind::Receive,
-                buffer(&mut answer),
-                context,
-                to as i32,
-                TAGS[1],
-            );
-            self.engine.receive(request)
-        });
-        let message =
-            Message { to, context, tag: TAGS[0], buffer: buffer(&mut question), mode: Mode::Standard };
-        if let Started::Pending(sent) = self.engine.send(message) {
-            self.finish_request(sent);
-        }
-        if let Some(received) = received {
-            let received = self.finish_request(received);
-            ensure(received.error == MPI_SUCCESS, received.error, || LOST.into())?;
-        }
-        Ok(answer)
+/// Asks rank 0; a question that stops it has no answer.
+fn ask_pointer(call: &mut (impl Progress + HasComms), comm: MPI_Comm, question: i64) -> Result<i64> {
+    let (to, context) = {
+        let comm = call.comms().find(comm)?;
+        (comm.group.members()[0], comm.context + Channel::Introduction as u32)
+    };
+    let buffer = |number: &mut i64| Buffer::contiguous((&raw mut *number).cast(), size_of::<i64>());
+    let (mut question, mut answer) = (question, 0_i64);
+    let received = (question != Pointer::stop()).then(|| {
+        let request = crate::request::Request::new(
+            crate::request::RequestKind::Receive,
+            buffer(&mut answer),
+            context,
+            to as i32,
+            TAGS[1],
+        );
+        call.engine_mut().receive(request)
+    });
+    let message = Message { to, context, tag: TAGS[0], buffer: buffer(&mut question), mode: Mode::Standard };
+    if let Started::Pending(sent) = call.engine_mut().send(message) {
+        call.finish_request(sent);
     }
+    if let Some(received) = received {
+        let received = call.finish_request(received);
+        ensure(received.error == MPI_SUCCESS, received.error, || LOST.into())?;
+    }
+    Ok(answer)
+}
 
-    /// Deletes a file (14.2.3).
-    ///
-    /// # Errors
-    /// MPI_ERR_BAD_FILE, or what the kernel says.
-    pub fn delete_file(&mut self, name: &[u8]) -> Result<()> {
-        let path = path_of(name)?;
-        system::remove(&path).map_err(|error| cannot("delete", &path, &error))
-    }
+/// Deletes a file (14.2.3).
+///
+/// # Errors
+/// MPI_ERR_BAD_FILE, or what the kernel says.
+pub fn delete_file(name: &[u8]) -> Result<()> {
+    let path = path_of(name)?;
+    system::remove(&path).map_err(|error| cannot("delete", &path, &error))
+}
 
-    /// Does something with a file on rank 0, between two meetings of all; all learn how it went.
-    fn change_file(
-        &mut self,
-        handle: MPI_File,
-        verb: &str,
-        bytes: i64,
-        change: impl FnOnce(&OpenFile) -> io::Result<()>,
-    ) -> Result<()> {
-        let file = self.files.find(handle)?;
-        let (comm, opened) = (file.comm, file.opened.clone());
-        let refused = file.check_writable().and_then(|()| file.check_no_split()).and_then(|()| {
-            ensure(bytes >= 0, MPI_ERR_ARG, || format!("size is {bytes}, expected 0 or more"))
-        });
-        let class = refused.as_ref().map_or_else(|error| error.class, |()| MPI_SUCCESS);
-        let records = self.meet(comm, [class as u32, bytes as u32, (bytes >> 32) as u32])?;
-        refused?;
-        refuse_if_any(records.iter().map(|record| record[0]))?;
-        ensure(records.iter().all(|record| record[1..] == records[0][1..]), MPI_ERR_NOT_SAME, || {
-            "the ranks give different sizes".into()
-        })?;
-        let result = if opened.me == 0 { change(&opened.file) } else { Ok(()) };
-        let errno = result.as_ref().map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
-        let outcomes = self.meet(comm, [errno as u32])?;
-        let errno = outcomes[0][0] as i32;
-        if errno == 0 {
-            return Ok(());
-        }
-        Err(cannot(verb, &opened.path, &io::Error::from_raw_os_error(errno)))
+/// Does something with a file on rank 0, between two meetings of all; all learn how it went.
+fn change_file(
+    call: &mut (impl Progress + HasComms + HasFiles),
+    handle: MPI_File,
+    verb: &str,
+    bytes: i64,
+    change: impl FnOnce(&OpenFile) -> io::Result<()>,
+) -> Result<()> {
+    let file = call.files().find(handle)?;
+    let (comm, opened) = (file.comm, file.opened.clone());
+    let refused = file
+        .check_writable()
+        .and_then(|()| file.check_no_split())
+        .and_then(|()| ensure(bytes >= 0, MPI_ERR_ARG, || format!("size is {bytes}, expected 0 or more")));
+    let class = refused.as_ref().map_or_else(|error| error.class, |()| MPI_SUCCESS);
+    let records = meet(call, comm, [class as u32, bytes as u32, (bytes >> 32) as u32])?;
+    refused?;
+    refuse_if_any(records.iter().map(|record| record[0]))?;
+    ensure(records.iter().all(|record| record[1..] == records[0][1..]), MPI_ERR_NOT_SAME, || {
+        "the ranks give different sizes".into()
+    })?;
+    let result = if opened.me == 0 { change(&opened.file) } else { Ok(()) };
+    let errno = result.as_ref().map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
+    let outcomes = meet(call, comm, [errno as u32])?;
+    let errno = outcomes[0][0] as i32;
+    if errno == 0 {
+        return Ok(());
     }
+    Err(cannot(verb, &opened.path, &io::Error::from_raw_os_error(errno)))
+}
 
-    /// Sets the size of a file (14.2.4).
-    ///
-    /// # Errors
-    /// MPI_ERR_FILE, MPI_ERR_READ_ONLY, MPI_ERR_ARG, MPI_ERR_NOT_SAME, or what the kernel says.
-    pub fn resize_file(&mut self, handle: MPI_File, bytes: i64) -> Result<()> {
-        self.change_file(handle, "resize", bytes, |file| file.set_len(bytes as u64))
-    }
+/// Sets the size of a file (14.2.4).
+///
+/// # Errors
+/// MPI_ERR_FILE, MPI_ERR_READ_ONLY, MPI_ERR_ARG, MPI_ERR_NOT_SAME, or what the kernel says.
+pub fn resize_file(
+    call: &mut (impl Progress + HasComms + HasFiles),
+    handle: MPI_File,
+    bytes: i64,
+) -> Result<()> {
+    change_file(call, handle, "resize", bytes, |file| file.set_len(bytes as u64))
+}
 
-    /// Makes sure that there is room for the first bytes of a file (14.2.5).
-    ///
-    /// # Errors
-    /// As [`Guard::resize_file`].
-    pub fn preallocate_file(&mut self, handle: MPI_File, bytes: i64) -> Result<()> {
-        self.change_file(handle, "make room in", bytes, |file| system::allocate(file, bytes))
-    }
+/// Makes sure that there is room for the first bytes of a file (14.2.5).
+///
+/// # Errors
+/// As [`resize_file`].
+pub fn preallocate_file(
+    call: &mut (impl Progress + HasComms + HasFiles),
+    handle: MPI_File,
+    bytes: i64,
+) -> Result<()> {
+    change_file(call, handle, "make room in", bytes, |file| system::allocate(file, bytes))
+}
 
-    /// Size of a file (14.2.6).
-    ///
-    /// # Errors
-    /// MPI_ERR_FILE, or what the kernel says.
-    pub fn file_size(&self, handle: MPI_File) -> Result<i64> {
-        let opened = &self.files.find(handle)?.opened;
-        let bytes = opened.file.bytes().map_err(|error| cannot("look at", &opened.path, &error))?;
-        Ok(bytes as i64)
-    }
+/// Size of a file (14.2.6).
+///
+/// # Errors
+/// MPI_ERR_FILE, or what the kernel says.
+pub fn file_size(call: &impl HasFiles, handle: MPI_File) -> Result<i64> {
+    let opened = &call.files().find(handle)?.opened;
+    let bytes = opened.file.bytes().map_err(|error| cannot("look at", &opened.path, &error))?;
+    Ok(bytes as i64)
+}
 
-    /// Brings what was written to the storage, and makes what others wrote visible (14.6.1).
-    ///
-    /// # Errors
-    /// MPI_ERR_FILE, or what the kernel says.
-    pub fn sync_file(&mut self, handle: MPI_File) -> Result<()> {
-        let file = self.files.find(handle)?;
-        let refused = file.check_no_split();
-        let (comm, opened, is_nfs) = (file.comm, file.opened.clone(), file.hints.is_nfs);
-        let synced = if opened.is_writable { self.unlocked(|| opened.file.sync_all()) } else { Ok(()) };
-        let class = match (&refused, &synced) {
-            (Err(error), _) => error.class,
-            (_, Err(error)) => class_of(error),
-            _ => MPI_SUCCESS,
-        };
-        let records = self.meet(comm, [class as u32])?;
-        // A client of NFS looks at the file anew when it locks it: behind the writes of all others.
-        if is_nfs && let Some(Ok(())) = opened.try_lock(Lock::Shared, 0, 0) {
-            opened.unlock(0, 0);
-        }
-        refused?;
-        synced.map_err(|error| cannot("synchronise", &opened.path, &error))?;
-        refuse_if_any(records.iter().map(|record| record[0]))
+/// Brings what was written to the storage, and makes what others wrote visible (14.6.1).
+///
+/// # Errors
+/// MPI_ERR_FILE, or what the kernel says.
+pub fn sync_file(call: &mut (impl Progress + HasComms + HasFiles), handle: MPI_File) -> Result<()> {
+    let file = call.files().find(handle)?;
+    let refused = file.check_no_split();
+    let (comm, opened, is_nfs) = (file.comm, file.opened.clone(), file.hints.is_nfs);
+    let synced = if opened.is_writable { call.unlocked(|| opened.file.sync_all()) } else { Ok(()) };
+    let class = match (&refused, &synced) {
+        (Err(error), _) => error.class,
+        (_, Err(error)) => class_of(error),
+        _ => MPI_SUCCESS,
+    };
+    let records = meet(call, comm, [class as u32])?;
+    // A client of NFS looks at the file anew when it locks it: behind the writes of all others.
+    if is_nfs && let Some(Ok(())) = opened.try_lock(Lock::Shared, 0, 0) {
+        opened.unlock(0, 0);
     }
+    refused?;
+    synced.map_err(|error| cannot("synchronise", &opened.path, &error))?;
+    refuse_if_any(records.iter().map(|record| record[0]))
+}
 
-    /// Sets atomic mode (14.6.1).
-    ///
-    /// # Errors
-    /// MPI_ERR_FILE; MPI_ERR_NOT_SAME.
-    pub fn set_atomic(&mut self, handle: MPI_File, is_atomic: bool) -> Result<()> {
-        let comm = self.files.find(handle)?.comm;
-        let records = self.meet(comm, [u32::from(is_atomic)])?;
-        ensure(records.iter().all(|[other]| *other == u32::from(is_atomic)), MPI_ERR_NOT_SAME, || {
-            "the ranks give different flags".into()
-        })?;
-        self.files.find_mut(handle)?.is_atomic = is_atomic;
-        Ok(())
-    }
+/// Sets atomic mode (14.6.1).
+///
+/// # Errors
+/// MPI_ERR_FILE; MPI_ERR_NOT_SAME.
+pub fn set_atomic(
+    call: &mut (impl Progress + HasComms + HasFiles),
+    handle: MPI_File,
+    is_atomic: bool,
+) -> Result<()> {
+    let comm = call.files().find(handle)?.comm;
+    let records = meet(call, comm, [u32::from(is_atomic)])?;
+    ensure(records.iter().all(|[other]| *other == u32::from(is_atomic)), MPI_ERR_NOT_SAME, || {
+        "the ranks give different flags".into()
+    })?;
+    call.files_mut().find_mut(handle)?.is_atomic = is_atomic;
+    Ok(())
+}
 
-    /// Takes hints (14.2.8); those of rank 0 hold for all. A rank that has none takes part all the same.
-    ///
-    /// # Errors
-    /// MPI_ERR_FILE; that of the hints.
-    pub fn set_file_hints(&mut self, handle: MPI_File, given: Result<Info>) -> Result<()> {
-        let file = self.files.find(handle)?;
-        let (comm, mut hints) = (file.comm, file.hints);
-        let wrong = given.as_ref().map_or_else(|_| Vec::new(), |given| hints.take(given));
-        self.inspect().say_wrong_hints(&wrong);
-        let meeting = self.whole(comm)?;
-        let words = meeting.broadcast(self, 0, hints.encode().to_vec())?;
-        self.files.find_mut(handle)?.hints = Hints::decode(&words);
-        given.map(drop)
-    }
+/// Takes hints (14.2.8); those of rank 0 hold for all. A rank that has none takes part all the same.
+///
+/// # Errors
+/// MPI_ERR_FILE; that of the hints.
+pub fn set_file_hints(
+    call: &mut (impl Progress + Inspect + HasComms + HasFiles),
+    handle: MPI_File,
+    given: Result<Info>,
+) -> Result<()> {
+    let file = call.files().find(handle)?;
+    let (comm, mut hints) = (file.comm, file.hints);
+    let wrong = given.as_ref().map_or_else(|_| Vec::new(), |given| hints.take(given));
+    call.inspect().say_wrong_hints(&wrong);
+    let meeting = calls::whole(call, comm)?;
+    let words = meeting.broadcast(call, 0, hints.encode().to_vec())?;
+    call.files_mut().find_mut(handle)?.hints = Hints::decode(&words);
+    given.map(drop)
 }
 
 /// Fails if another rank has said an error class.

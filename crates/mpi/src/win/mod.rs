@@ -34,6 +34,15 @@ use window::Window;
 #[derive(Debug)]
 pub struct Windows(Slab<Window>);
 
+/// A call that reaches windows.
+pub trait HasWindows {
+    /// Windows.
+    fn wins(&self) -> &Windows;
+
+    /// Windows, to be changed.
+    fn wins_mut(&mut self) -> &mut Windows;
+}
+
 impl Default for Windows {
     fn default() -> Self {
         Windows(Slab::new(Kind::Win))

@@ -11,13 +11,13 @@ use tutti_runtime::sleep::SleepReport;
 use tutti_runtime::wait::{Backoff, CoreSharing};
 use tutti_runtime::waiting::{self, Idle, Waiting};
 
+use super::{Guard, Process, with_state};
 use crate::check;
 use crate::check_mode;
 use crate::collective::schedule::Schedule;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::events;
-use crate::process::{self, Guard, Process};
 use crate::progress::Progress;
 use crate::request::Outcome;
 use crate::wait_goal::{self, Goal};
@@ -62,7 +62,7 @@ impl Progress for Guard {
     fn progress(&mut self, hint: Option<usize>) -> bool {
         let moved = self.engine.progress(hint);
         if self.engine.requests.has_awaited() {
-            self.advance_schedules();
+            crate::collective::run::advance_schedules(self);
         }
         moved
     }
@@ -80,7 +80,7 @@ impl Progress for Guard {
         }
         let ended = self.engine.job.ended();
         if ended != std::mem::replace(&mut self.engine.seen_ended, ended) {
-            self.forget_left_ranks();
+            crate::comm::calls::forget_left_ranks(self);
         }
     }
 
@@ -89,15 +89,15 @@ impl Progress for Guard {
         let request = self.engine.requests.get(index);
         let hint = usize::try_from(request.peer).ok();
         self.wait(hint, Goal::Request(index), |engine| engine.is_done(index).then_some(()));
-        self.take_request(index)
+        crate::compound::take_request(self, index)
     }
 
     fn run(&mut self, schedule: &mut Schedule) -> Result<()> {
-        self.run_schedule(schedule)
+        crate::collective::run::run_schedule(self, schedule)
     }
 
     fn launch(&mut self, schedule: Schedule) -> u32 {
-        self.launch_schedule(schedule)
+        crate::collective::run::launch_schedule(self, schedule)
     }
 }
 
@@ -157,21 +157,19 @@ impl Interface for Mpi {
     }
 
     fn publish(&self) {
-        process::with_state(|process| process.engine.publish_all());
+        with_state(|process| process.engine.publish_all());
     }
 
     fn describe_background(&self, report: &mut SleepReport) {
-        process::with_state(|process| wait_goal::describe_background(process, report));
+        with_state(|process| wait_goal::describe_background(process, report));
     }
 
     fn has_background(&self) -> bool {
-        process::with_state(|process| {
-            !process.colls.schedules.is_empty() || process.engine.requests.has_awaited()
-        })
+        with_state(|process| !process.colls.schedules.is_empty() || process.engine.requests.has_awaited())
     }
 }
 
 /// Lends MPI's records and bulk messages to whoever polls the network.
 pub(crate) fn lend_client(use_client: &mut dyn FnMut(&mut dyn Client)) {
-    process::with_state(|process| process.engine.lend_client(use_client));
+    with_state(|process| process.engine.lend_client(use_client));
 }

@@ -1,0 +1,22 @@
+//! Starts of persistent requests, as calls reach them.
+
+use super::extra::Part;
+use crate::error::Result;
+
+/// A call that reaches the starts of persistent requests.
+pub trait HasPersistents {
+    /// Keeps how a persistent request starts.
+    fn keep_start(&mut self, index: u32, start: impl Fn(&mut Self) -> Result<[Part; 2]> + 'static);
+
+    /// Starts the operation of a persistent request: the part that gives the status, then one more.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    fn start_parts(&mut self, index: u32) -> Result<[Part; 2]>;
+
+    /// Number of the next partition that this process sends ([`crate::partitioned`]).
+    fn next_partition(&mut self) -> &mut u32;
+
+    /// The request is gone.
+    fn forget_start(&mut self, index: u32);
+}
