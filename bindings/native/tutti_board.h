@@ -28,6 +28,7 @@ typedef struct tutti_board {
     uint64_t refresh_ms;         /* how often lines of nodes are written; 0: once */
     uint64_t written_ns;         /* when they were last */
     uint64_t congested_until_ns; /* the network of this node counts as congested until then; past or 0: it is not */
+    uint64_t running_at;         /* lines of tutti_board_running; 0: a board of an earlier release has none */
 } tutti_board;
 
 typedef struct tutti_board_node_line {
@@ -55,6 +56,12 @@ typedef struct tutti_board_job_line {
     uint64_t rest[5];
 } tutti_board_job_line;
 
+typedef struct tutti_board_running_line {
+    uint64_t updated_ns;
+    uint64_t jobs;           /* how many had the node's processors; more than are named if there was no room */
+    uint64_t job_plus_1[12]; /* number of each plus 1; 0 behind the last one */
+} tutti_board_running_line;
+
 /* The board of this node, mapped until the process ends; null if there is none. */
 const tutti_board *tutti_board_open(void);
 
@@ -79,6 +86,13 @@ static inline int tutti_board_line(const tutti_board *board, uint64_t at, uint64
 static inline int tutti_board_node(const tutti_board *board, uint64_t node, tutti_board_node_line *line)
 {
     return node < board->nodes_max && tutti_board_line(board, board->nodes_at + node * board->line_bytes, (uint64_t *)(void *)line);
+}
+
+/* The jobs that had the processors of a node, by its number, when its line was measured; 0: torn, or there is no such line. */
+static inline int tutti_board_running(const tutti_board *board, uint64_t node, tutti_board_running_line *line)
+{
+    return node < board->nodes_max && board->running_at
+           && tutti_board_line(board, board->running_at + node * board->line_bytes, (uint64_t *)(void *)line);
 }
 
 /* A line of a job, by place from 0 to jobs_max - 1. */

@@ -32,3 +32,33 @@ fn board_shows_all_nodes_and_the_jobs_here() {
     let table = cluster.tutti(&["board"]).expect_success();
     assert!(table.stdout.starts_with("NODE  STATE") && table.stdout.lines().count() == 4, "{table}");
 }
+
+/// The jobs that have the processors of a node, as the board of node 0 says.
+fn running(cluster: &Cluster, node: usize) -> Vec<u64> {
+    let board = board(cluster);
+    let named =
+        board["nodes"][node]["running"].as_array().map(|jobs| jobs.iter().filter_map(|job| job.as_u64()));
+    named.into_iter().flatten().collect()
+}
+
+// Paper: C16
+#[test]
+fn board_says_which_job_has_the_processors_of_another_node() {
+    let cluster = Cluster::up("board-running", 3, &["--slots", "1"]);
+    // Ranks that compute: those that sleep need no turns.
+    let start = || cluster.start(&["run", "-N", "3", "-n", "3", "sh", "-c", "while :; do :; done"]);
+    let first = start();
+    await_that("node 0 knows that node 2 has the first job", || running(&cluster, 2) == [1]);
+    let second = start();
+    // One slot a node: they take turns, and no node has both but in the moment of a switch.
+    await_that("node 0 sees the second one alone on node 1", || running(&cluster, 1) == [2]);
+    await_that("node 0 sees the first one alone on node 1", || running(&cluster, 1) == [1]);
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(first.end().0, 137);
+    await_that("the first one has gone from node 2", || running(&cluster, 2) == [2]);
+    let table = cluster.tutti(&["board"]).expect_success();
+    assert!(table.stdout.lines().next().is_some_and(|head| head.contains(" RUNNING ")), "{table}");
+    cluster.tutti(&["kill", "2"]).expect_success();
+    assert_eq!(second.end().0, 137);
+    await_that("no node has a job", || (0..3).all(|node| running(&cluster, node).is_empty()));
+}

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use tutti_protocol::{paths, size};
-use tutti_shm::board::{self, Header, JOB_FROZEN, JOBS_MAX, Job, NODE_UP, Node, Reader};
+use tutti_shm::board::{self, Header, JOB_FROZEN, JOBS_MAX, Job, NODE_UP, Node, Reader, Running};
 
 use crate::stdout;
 
@@ -52,6 +52,21 @@ fn jobs(reader: &Reader) -> impl Iterator<Item = Option<Job>> {
     lines.filter(|line| line.is_none_or(|line| line.job().is_some()))
 }
 
+/// The jobs that have a node's processors.
+fn running(reader: &Reader, node: u64) -> Option<Running> {
+    whole(|| reader.running(node as usize))
+}
+
+/// The same for a table: numbers, and how many more there are.
+fn running_text(line: Option<Running>) -> String {
+    let Some(line) = line.filter(|line| line.jobs > 0) else { return "-".into() };
+    let named: Vec<String> = line.named().map(|job| job.to_string()).collect();
+    match line.jobs.saturating_sub(named.len() as u64) {
+        0 => named.join(","),
+        more => format!("{},+{more}", named.join(",")),
+    }
+}
+
 fn age_ms(now_ns: u64, then_ns: u64) -> u64 {
     now_ns.saturating_sub(then_ns) / 1_000_000
 }
@@ -66,6 +81,7 @@ fn as_json(reader: &Reader) -> Value {
             "age_ms": age_ms(now_ns, line.updated_ns),
             "cores": line.cores,
             "jobs": line.jobs,
+            "running": running(reader, number).map(|line| line.named().collect::<Vec<_>>()),
             "runnable": line.runnable,
             "load_milli": line.load_milli,
             "memory_bytes": line.memory_bytes,
@@ -124,6 +140,7 @@ fn as_table(reader: &Reader) -> String {
         "AGE_MS",
         "CORES",
         "JOBS",
+        "RUNNING",
         "RUNNABLE",
         "LOAD",
         "MEMORY",
@@ -136,7 +153,7 @@ fn as_table(reader: &Reader) -> String {
     for (number, line) in nodes(reader, &header) {
         let own = if number == header.own_node { "*" } else { "" };
         let Some(line) = line else {
-            of_nodes.push([vec![format!("{number}{own}"), "torn".into()], vec!["-".into(); 11]].concat());
+            of_nodes.push([vec![format!("{number}{own}"), "torn".into()], vec!["-".into(); 12]].concat());
             continue;
         };
         of_nodes.push(vec![
@@ -145,6 +162,7 @@ fn as_table(reader: &Reader) -> String {
             age_ms(now_ns, line.updated_ns).to_string(),
             line.cores.to_string(),
             line.jobs.to_string(),
+            running_text(running(reader, number)),
             line.runnable.to_string(),
             format!("{}.{:02}", line.load_milli / 1000, line.load_milli % 1000 / 10),
             format!("{}/{}", size::text(line.memory_available_bytes), size::text(line.memory_bytes))
@@ -175,7 +193,7 @@ fn as_table(reader: &Reader) -> String {
     }
     let mut text = tutti_client::table::aligned(
         &of_nodes,
-        &[true, false, true, true, true, true, true, true, true, true, true, true, true],
+        &[true, false, true, true, true, false, true, true, true, true, true, true, true, true],
     );
     if header.congested_until_ns > now_ns {
         text += "the network of this node is congested\n";

@@ -819,8 +819,8 @@ impl Shell {
                 Action::Reload(requester) => self.reload(requester),
                 Action::Log(event) => self.events.put(&event),
                 Action::LogTurns(turns) => self.turns.put(&turns),
-                Action::ShowNode(node, line, age_ms) => {
-                    self.board.iter_mut().for_each(|board| board.show(node, line, age_ms));
+                Action::ShowNode(node, lines, age_ms) => {
+                    self.board.iter_mut().for_each(|board| board.show(node, &lines, age_ms));
                 }
                 Action::GiveRegion(client, given) => {
                     // Who has gone wants no answer.

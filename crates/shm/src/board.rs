@@ -11,6 +11,7 @@
 //! | header: sizes, places, refresh time | who makes it, before anybody reads; `written_ns`, `nodes`, `congested_until_ns`: the main loop | [`HEADER_BYTES`] |
 //! | a line for each node, by number | the main loop: its own as it measures, others as they come | [`LINE_BYTES`] |
 //! | a line for each job that runs here | the switch thread; a starter for its own job | [`LINE_BYTES`] |
+//! | a line for each node: the jobs that have its processors | the main loop | [`LINE_BYTES`] |
 //!
 //! Each datum is one word of 8 bytes. A line begins and ends with the count of its changes, and has the time
 //! of the last one: a reader that finds two counts has a torn set and looks again. A writer that is stopped
@@ -31,6 +32,11 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
+mod running;
+
+use running::{BOARD_BYTES_MAX, RUNNING_AT};
+pub use running::{NAMED_MAX, Running};
+
 /// First word of a board: "TUTTIBD1".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TUTTIBD1");
 /// Bytes of the header.
@@ -45,7 +51,7 @@ pub const JOBS_MAX: usize = 256;
 pub const WORDS: usize = LINE_BYTES / 8 - 2;
 const NODES_AT: usize = HEADER_BYTES;
 const JOBS_AT: usize = NODES_AT + NODES_MAX * LINE_BYTES;
-/// Bytes of the file, whose pages come when they are written.
+/// Bytes of the smallest file: a board without the lines behind those of jobs.
 pub const BOARD_BYTES: usize = (JOBS_AT + JOBS_MAX * LINE_BYTES).next_multiple_of(4096);
 /// Environment variable of a rank: the daemon's socket for boards, and behind a colon the file of its
 /// starter's board.
@@ -194,6 +200,8 @@ mod place {
     pub(super) const REFRESH_MS: usize = 10;
     pub(super) const WRITTEN_NS: usize = 11;
     pub(super) const CONGESTED_UNTIL_NS: usize = 12;
+    /// 0: there are no such lines.
+    pub(super) const RUNNING_AT: usize = 13;
 }
 
 #[derive(Debug)]
@@ -206,11 +214,12 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     fn map(descriptor: BorrowedFd<'_>, protection: libc::c_int) -> io::Result<Self> {
-        // SAFETY: a fresh shared mapping of a file that is as long.
+        // SAFETY: a fresh shared mapping of a file. What lies behind its end is not touched: its header says
+        // that there are no such lines.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                BOARD_BYTES,
+                BOARD_BYTES_MAX,
                 protection,
                 libc::MAP_SHARED,
                 descriptor.as_raw_fd(),
@@ -223,13 +232,13 @@ impl Memory {
         if protection & libc::PROT_WRITE != 0 {
             // A child made by fork() must not become a second writer.
             // SAFETY: the range is the mapping just made.
-            unsafe { libc::madvise(base, BOARD_BYTES, libc::MADV_DONTFORK) };
+            unsafe { libc::madvise(base, BOARD_BYTES_MAX, libc::MADV_DONTFORK) };
         }
         Ok(Memory(NonNull::new(base.cast()).expect("mmap returned null")))
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8) && offset < BOARD_BYTES);
+        assert!(offset.is_multiple_of(8) && offset < BOARD_BYTES_MAX);
         // SAFETY: inside the mapping, aligned; every bit pattern is a valid word.
         unsafe { self.0.add(offset).cast::<AtomicU64>().as_ref() }
     }
@@ -262,7 +271,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: the mapping that `map` made; borrows of it end with this value.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), BOARD_BYTES) };
+        unsafe { libc::munmap(self.0.as_ptr().cast(), BOARD_BYTES_MAX) };
     }
 }
 
@@ -284,7 +293,7 @@ impl Board {
         let descriptor = unsafe {
             let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
             let descriptor = OwnedFd::from_raw_fd(checked(libc::memfd_create(name.as_ptr(), flags))?);
-            checked(libc::ftruncate(descriptor.as_raw_fd(), BOARD_BYTES as libc::off_t))?;
+            checked(libc::ftruncate(descriptor.as_raw_fd(), BOARD_BYTES_MAX as libc::off_t))?;
             checked(libc::fchmod(descriptor.as_raw_fd(), 0o600))?;
             descriptor
         };
@@ -297,12 +306,13 @@ impl Board {
         // Before Linux 5.1 the descriptor that is handed out for reading is what keeps others from writing.
         seal(size | F_SEAL_FUTURE_WRITE).or_else(|_| seal(size))?;
         let words = [
-            (place::BYTES, BOARD_BYTES),
+            (place::BYTES, BOARD_BYTES_MAX),
             (place::NODES_AT, NODES_AT),
             (place::NODES_MAX, NODES_MAX),
             (place::JOBS_AT, JOBS_AT),
             (place::JOBS_MAX, JOBS_MAX),
             (place::LINE_BYTES, LINE_BYTES),
+            (place::RUNNING_AT, RUNNING_AT),
         ];
         for (place, value) in words {
             memory.header(place).store(value as u64, Ordering::Relaxed);
@@ -450,12 +460,16 @@ impl Reader {
         if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
             return wrong("the file may become shorter, so it is no board");
         }
-        if stat.st_size != BOARD_BYTES as libc::off_t {
+        if ![BOARD_BYTES, BOARD_BYTES_MAX].contains(&(stat.st_size as usize)) {
             return wrong("the file has another size than a board");
         }
         let memory = Memory::map(descriptor, libc::PROT_READ)?;
         if memory.header(place::MAGIC).load(Ordering::Acquire) != MAGIC {
             return wrong("the file does not begin as a board does");
+        }
+        let has_running = memory.header(place::RUNNING_AT).load(Ordering::Relaxed) != 0;
+        if has_running && stat.st_size != BOARD_BYTES_MAX as libc::off_t {
+            return wrong("the file is shorter than its header says");
         }
         Ok(Reader { memory })
     }

@@ -81,7 +81,7 @@ pub enum Action {
     /// What a node's switch thread has done, for the log of turns.
     LogTurns(NodeTurns),
     /// What the board says of a node, measured so many ms ago.
-    ShowNode(NodeId, tutti_shm::board::Node, u64),
+    ShowNode(NodeId, Box<(tutti_shm::board::Node, tutti_shm::board::Running)>, u64),
     /// Answer a program that wants a region of another node.
     GiveRegion(ClientId, Given),
     /// Have the server of a region of this node let a client of that node in, for its question of this

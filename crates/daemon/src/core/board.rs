@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use tutti_shm::board::{self, Node};
+use tutti_shm::board::{self, Node, Running, WORDS};
 
 use super::action::Action;
 use super::local::LocalNode;
@@ -27,23 +27,55 @@ const LINE_HEAD_BYTES_MAX: usize = 24;
 pub(super) struct BoardLines {
     lines: BTreeMap<NodeId, Known>,
     /// What is at the other end of a link, and with which node it goes on.
-    sent: BTreeMap<LinkId, (BTreeMap<NodeId, Node>, u64)>,
+    sent: BTreeMap<LinkId, (BTreeMap<NodeId, Words>, u64)>,
 }
+
+/// The words of a node's two lines. Places of the second follow those of the first, also as they travel.
+type Words = [u64; 2 * WORDS];
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     node: Node,
+    running: Running,
     measured_ms: u64,
+}
+
+impl Known {
+    fn words(&self) -> Words {
+        let mut words = [0; 2 * WORDS];
+        words[..WORDS].copy_from_slice(&self.node.words());
+        words[WORDS..].copy_from_slice(&self.running.words());
+        words
+    }
+
+    fn of_words(words: Words, measured_ms: u64) -> Self {
+        let [first, second] = std::array::from_fn(|line| words.as_chunks::<WORDS>().0[line]);
+        Known { node: Node::of_words(first), running: Running::of_words(second), measured_ms }
+    }
+
+    fn show(&self, node: NodeId, age_ms: u64) -> Action {
+        Action::ShowNode(node, Box::new((self.node, self.running)), age_ms)
+    }
 }
 
 impl BoardLines {
     /// Our own line was measured: it goes to the neighbours, and so does what has come since the last time.
-    pub(super) fn refresh(&mut self, local: &LocalNode, out: &mut Outbox, links: &[LinkId], own: Node) {
+    pub(super) fn refresh(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        links: &[LinkId],
+        (node, running): (Node, Running),
+    ) {
         let Some(me) = local.me else { return };
-        let own = Node { updated_ns: 0, ..own };
-        self.lines.insert(me, Known { node: own, measured_ms: local.now_ms });
+        let own = Known {
+            node: Node { updated_ns: 0, ..node },
+            running: Running { updated_ns: 0, ..running },
+            measured_ms: local.now_ms,
+        };
+        self.lines.insert(me, own);
         self.mark_lost(local, out);
-        out.act(Action::ShowNode(me, own, 0));
+        out.act(own.show(me, 0));
         for link in links {
             let lines = self.changes(local.now_ms, *link);
             if !lines.is_empty() {
@@ -58,8 +90,8 @@ impl BoardLines {
         let Some(members) = &local.members else { return };
         for (node, known) in &mut self.lines {
             if !members.is_alive(*node) && known.node.state == board::NODE_UP {
-                known.node.state = board::NODE_LOST;
-                out.act(Action::ShowNode(*node, known.node, local.now_ms - known.measured_ms));
+                (known.node.state, known.running) = (board::NODE_LOST, Running::default());
+                out.act(known.show(*node, local.now_ms - known.measured_ms));
             }
         }
     }
@@ -71,8 +103,8 @@ impl BoardLines {
             self.lines.range(NodeId(*next as u32)..).chain(self.lines.range(..NodeId(*next as u32)));
         let (mut lines, mut bytes) = (Vec::new(), 0);
         for (node, known) in in_turn {
-            let before = known_there.get(node).copied().unwrap_or_default().words();
-            let changed = known.node.words().into_iter().zip(before).enumerate();
+            let before = known_there.get(node).copied().unwrap_or_default();
+            let changed = known.words().into_iter().zip(before).enumerate();
             let words: Vec<(u8, u64)> = changed
                 .filter(|(_, (now, before))| now != before)
                 .map(|(place, (now, _))| (place as u8, now))
@@ -85,7 +117,7 @@ impl BoardLines {
                 *next = u64::from(node.0);
                 break;
             }
-            known_there.insert(*node, known.node);
+            known_there.insert(*node, known.words());
             lines.push(BoardLine { node: *node, age_ms: now_ms - known.measured_ms.min(now_ms), words });
         }
         lines
@@ -105,18 +137,19 @@ impl BoardLines {
             if local.me == Some(line.node) || !is_member {
                 continue;
             }
-            let mut words = self.lines.get(&line.node).map_or([0; board::WORDS], |known| known.node.words());
+            let mut words = self.lines.get(&line.node).map_or([0; 2 * WORDS], Known::words);
             for (place, value) in line.words {
-                if let Some(word) = words.get_mut(usize::from(place)).filter(|_| place > 0) {
+                // The first word of each line is its time.
+                let place = usize::from(place);
+                if let Some(word) = words.get_mut(place).filter(|_| !place.is_multiple_of(WORDS)) {
                     *word = value;
                 }
             }
-            let node = Node::of_words(words);
-            let measured_ms = local.now_ms.saturating_sub(line.age_ms);
-            self.lines.insert(line.node, Known { node, measured_ms });
+            let known = Known::of_words(words, local.now_ms.saturating_sub(line.age_ms));
+            self.lines.insert(line.node, known);
             // It does not go back to where it came from.
-            self.sent.entry(link).or_default().0.insert(line.node, node);
-            out.act(Action::ShowNode(line.node, node, line.age_ms));
+            self.sent.entry(link).or_default().0.insert(line.node, words);
+            out.act(known.show(line.node, line.age_ms));
         }
     }
 
@@ -131,7 +164,7 @@ mod tests {
     use super::*;
 
     fn known(node: u32, value: u64) -> (NodeId, Known) {
-        (NodeId(node), Known { node: Node::of_words([value; board::WORDS]), measured_ms: 10 })
+        (NodeId(node), Known::of_words([value; 2 * WORDS], 10))
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub enum Event {
     /// On the controller: the configuration has been read anew, or has these mistakes.
     Reloaded(Option<(NodeId, u64)>, Result<Box<Loaded>, Vec<String>>),
     /// How loaded this node is, each time its board is refreshed.
-    Board(Box<tutti_shm::board::Node>),
+    Board(Box<(tutti_shm::board::Node, tutti_shm::board::Running)>),
     /// What jobs have had of this node's memory and network.
     Use(Box<NodeUse>),
     /// On the controller: the file of a job that waits has been written (`Action::Queue`), or why not.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::net::{UnixListener, UnixStream};
 use tutti_os::load::{Meter, Traffic};
-use tutti_shm::board::{self, Board, JobLines, NODE_UP, Node, NodeLines};
+use tutti_shm::board::{self, Board, JobLines, NODE_UP, Node, NodeLines, Reader, Running};
 
 use super::alarm::Alarm;
 use crate::gang::now_ns;
@@ -28,6 +28,8 @@ const EARLY: u32 = 4;
 pub(super) struct Keeper {
     nodes: NodeLines,
     reading: OwnedFd,
+    /// For the lines of jobs, which the switch thread writes.
+    own: Reader,
     meter: Meter,
     cores: u64,
     /// The network when it was last looked at, and when.
@@ -107,23 +109,26 @@ impl Keeper {
     /// A board, and its lines of jobs for the switch thread; none where the kernel gives none.
     pub(super) fn open(cores: u32, refresh_ms: u64) -> Option<(Self, JobLines)> {
         let made = Board::create(board::OF_DAEMON, refresh_ms)
-            .and_then(|board| Ok((board.reading_end()?, board)))
+            .and_then(|board| {
+                let reading = board.reading_end()?;
+                Ok((Reader::map(reading.as_fd())?, reading, board))
+            })
             .inspect_err(|error| tracing::warn!("no board: {error}"));
-        let (reading, board) = made.ok()?;
+        let (own, reading, board) = made.ok()?;
         let (nodes, jobs) = board.split();
         let meter = Meter::new();
-        Some((Keeper { nodes, reading, meter, cores: cores.into(), before: None, highest: 0 }, jobs))
+        Some((Keeper { nodes, reading, own, meter, cores: cores.into(), before: None, highest: 0 }, jobs))
     }
 
-    /// Measures this node.
-    pub(super) fn measure(&mut self, jobs: u64) -> Node {
+    /// Measures this node, and which jobs have its processors.
+    pub(super) fn measure(&mut self, jobs: u64) -> (Node, Running) {
         let (load, now_ns) = (self.meter.measure(), now_ns());
         let (before, before_ns) =
             self.before.replace((load.traffic, now_ns)).unwrap_or((load.traffic, now_ns));
         let passed_ms = (now_ns - before_ns) / 1_000_000;
         let in_second =
             |now: u64, before: u64| (now.saturating_sub(before) * 1000).checked_div(passed_ms).unwrap_or(0);
-        Node {
+        let node = Node {
             updated_ns: now_ns,
             state: NODE_UP,
             cores: self.cores,
@@ -138,14 +143,16 @@ impl Keeper {
             retransmitted_s: in_second(load.traffic.retransmitted, before.retransmitted),
             generation: 0,
             jobs,
-        }
+        };
+        (node, self.own.running_here())
     }
 
-    /// Writes a node's line, measured so long ago.
-    pub(super) fn show(&mut self, node: NodeId, line: Node, age_ms: u64) {
+    /// Writes a node's lines, measured so long ago.
+    pub(super) fn show(&mut self, node: NodeId, (line, running): &(Node, Running), age_ms: u64) {
         self.highest = self.highest.max(u64::from(node.0) + 1);
         let updated_ns = now_ns().saturating_sub(age_ms * 1_000_000);
-        self.nodes.write(node.0 as usize, &Node { updated_ns, ..line });
+        self.nodes.write(node.0 as usize, &Node { updated_ns, ..*line });
+        self.nodes.write_running(node.0 as usize, &Running { updated_ns, ..*running });
     }
 
     /// The network is congested until then.
