@@ -127,6 +127,27 @@ impl Bench {
         Bench { cluster: Cluster::up(name, 1, more), program, _scratch: scratch }
     }
 
+    /// A program of gcc's OpenMP in which nothing knows of us.
+    #[track_caller]
+    fn regions(&self) -> PathBuf {
+        let program = self.program.with_file_name("regions");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp", "-o"]).arg(&program);
+        compiler.arg(root().join("tests/native/programs/regions.c"));
+        run(&mut compiler, Duration::from_secs(60)).expect_success();
+        program
+    }
+
+    /// Counts of four jobs of it at once, with these variables.
+    #[track_caller]
+    fn four_of(&self, program: &Path, with: [&str; 2]) -> Counts {
+        let (program, together) = (program.to_str().expect("a path in UTF-8"), Together::new(self, 4));
+        let before =
+            ["run", "--phases", "-n", "1", "env", &together.0, with[0], with[1], "OMP_NUM_THREADS=2"];
+        let words = [&before, [program].as_slice(), &FINE].concat();
+        Counts::of_all((0..4).map(|_| self.cluster.start(&words)).collect())
+    }
+
     fn words<'a>(&'a self, options: &[&'a str], arguments: &[&'a str]) -> Vec<&'a str> {
         let program = self.program.to_str().expect("a path in UTF-8");
         [&["run"], options, &["-n", "1", program], arguments].concat()
@@ -408,21 +429,22 @@ fn phases_of_an_openmp_program_are_told_by_the_tool() {
     let Some(libomp) = libomp(folder) else {
         return skip(Need::Libomp, "LLVM's OpenMP is neither here nor to be had from Debian");
     };
-    let program = folder.join("regions");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp", "-o"]).arg(&program);
-    compiler.arg(root().join("tests/native/programs/regions.c"));
-    run(&mut compiler, Duration::from_secs(60)).expect_success();
-    let tool = Loaded::tool();
     let preload = format!("LD_PRELOAD={}", libomp.display());
-    let four = |with: &str| {
-        let (program, together) = (program.to_str().expect("a path in UTF-8"), Together::new(&bench, 4));
-        let before = ["run", "--phases", "-n", "1", "env", &together.0, with, &preload, "OMP_NUM_THREADS=2"];
-        let words = [&before, [program].as_slice(), &FINE].concat();
-        Counts::of_all((0..4).map(|_| bench.cluster.start(&words)).collect())
-    };
     // Without the tool nobody waits for anybody.
-    four(&tool).assert_announced(four(NO_TOOL));
+    let program = bench.regions();
+    let four = |tool: &str| bench.four_of(&program, [tool, &preload]);
+    four(&Loaded::tool()).assert_announced(four(NO_TOOL));
+}
+
+/// The same program with gcc's own run time, which knows no tools: the library is loaded before it.
+// Paper: R16
+#[test]
+fn phases_of_gccs_openmp_are_told_by_the_library_before_it() {
+    let bench = Bench::new("phases-gomp", "8");
+    let program = bench.regions();
+    let preload = format!("LD_PRELOAD={}", dist().join("lib/libtutti_ompt.so").display());
+    let four = |with: &str| bench.four_of(&program, [with, NO_TOOL]);
+    four(&preload).assert_announced(four("PRELOAD=none"));
 }
 
 /// Variable in place of the tool's.

@@ -8,6 +8,10 @@
 //! A process may have several run times, each with the scope of who has loaded it. So the functions of a run
 //! time are looked up in the library that its entry `lookup` is in, and each has callbacks of its own. How
 //! long threads wait is a setting of each thread that begins regions.
+//!
+//! Preloaded, it tells of the regions of gcc's OpenMP too ([`gomp`]).
+
+mod gomp;
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::cell::Cell;
