@@ -9,8 +9,10 @@ mod mixes;
 mod pairs;
 pub mod phases;
 mod report;
+mod response;
 mod switches;
 mod together;
+pub mod widths;
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -46,7 +48,7 @@ pub struct Bench<'a> {
 type Run = fn(&Bench<'_>) -> Result<(), String>;
 
 /// Name, what it is, whether it is left out of `--quick`, and how to run it; in this order.
-const EXPERIMENTS: [(&str, &str, bool, Run); 9] = [
+const EXPERIMENTS: [(&str, &str, bool, Run); 10] = [
     ("two-jobs", "two jobs at once under every MPI", false, two_jobs),
     ("more-jobs", "two, four and eight jobs at once", true, more_jobs),
     ("pairs", "two different programs at once", false, pairs),
@@ -54,6 +56,7 @@ const EXPERIMENTS: [(&str, &str, bool, Run); 9] = [
     ("switches", "EP and BAR with a switch in every slice", false, switches::run),
     ("skew", "how far apart ranks go on after a switch", false, rank_skew),
     ("phases", "serial and parallel phases under three policies", false, phases::run),
+    ("response", "response times of a mixed workload, by turns and in batch", true, response::run),
     ("channel", "saving and restoring a channel", false, channel),
     ("simulated", "the simulated switch of up to 4,096 nodes", false, simulated),
 ];

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::cases::{Case, PLAIN};
+use crate::cases::{Case, Nodes, PLAIN};
 use crate::child::{self, End};
 use crate::figures::{Line, median};
 use crate::mpis::{self, Kind, Places};
@@ -14,6 +14,8 @@ use crate::mpis::{self, Kind, Places};
 const ROUND_TRIP: &str = "0,4,16,64,256,1024,4096,16384,65536,262144,1048576,4194304";
 /// Bandwidth, Table 4 of the paper.
 const STREAM: &str = "4,16,64,256,1024,4096,16384,65536,262144,1048576";
+/// Sizes of receives that are told of, and that only messages of 8 bytes come into.
+const UNMATCHED: &str = "64,1024,16384,65536,262144,1048576,4194304";
 
 /// A column of the tables: its title, its MPI, whether the write protocol is off.
 const COLUMNS: [(&str, Kind, bool); 4] = [
@@ -58,6 +60,34 @@ pub fn run(places: &Places, kinds: &[Kind], rounds: usize, quick: bool) -> Resul
             median(&figures).map_or_else(|| "-".into(), |value| crate::table::number(value * scale))
         };
         println!("{}", table(title, unit, sizes, &columns, |column, bytes| figure(&found[column], bytes)));
+    }
+    unmatched(places, rounds, budget)
+}
+
+/// Prints what a receive costs that its sender was told of, and whose message is not what it waits for.
+fn unmatched(places: &Places, rounds: usize, budget: &str) -> Result<(), String> {
+    let args = ["--sizes", UNMATCHED, "--budget-ms", budget, "--unmatched"].map(str::to_owned);
+    let ours: Vec<_> = COLUMNS.into_iter().filter(|column| column.1 == Kind::Tutti).collect();
+    let has_namespaces = rustix::process::geteuid().is_root();
+    for (place, nodes) in [("inside a node", Nodes::One), ("between two nodes", Nodes::Two)] {
+        if nodes == Nodes::Two && !has_namespaces {
+            continue;
+        }
+        let case = Case { id: "sr", program: "sr", nodes, ..PLAIN };
+        let mut found: Vec<Vec<Line>> = vec![Vec::new(); ours.len()];
+        for _ in 0..rounds {
+            for (&(_, kind, off), lines) in ours.iter().zip(&mut found) {
+                lines.extend(one(places, &case, kind, off, &args)?);
+            }
+        }
+        let title = format!("Round trip of 8 B into receives of so many bytes, {place}");
+        let figure = |column: usize, bytes: &str| {
+            let select = format!("what=unmatched bytes={bytes}");
+            let lines = found[column].iter().filter(|line| line.matches(&select));
+            let figures: Vec<f64> = lines.filter_map(|line| line.figure("median_ns")).collect();
+            median(&figures).map_or_else(|| "-".into(), |ns| crate::table::number(ns * 1e-3))
+        };
+        println!("{}", table(&title, "us", UNMATCHED, &ours, figure));
     }
     Ok(())
 }
