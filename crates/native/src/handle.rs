@@ -23,7 +23,9 @@ pub(crate) const WORDS: usize = 6;
 #[repr(C)]
 pub struct Handle {
     pub(crate) rank: u32,
-    pub(crate) slot: u32,
+    pub(crate) slot: u16,
+    /// Of the socket on which its starter stands in for the rank; 0: of none.
+    pub(crate) port: u16,
     pub(crate) generation: u64,
     pub(crate) directory: u64,
     pub(crate) id: u32,
@@ -40,7 +42,7 @@ impl Handle {
 
     pub(crate) fn sum(&self, job: u64) -> u64 {
         let words = [
-            u64::from(self.rank) << 32 | u64::from(self.slot),
+            u64::from(self.rank) << 32 | u64::from(self.slot) | u64::from(self.port) << 16,
             self.generation,
             self.directory,
             u64::from(self.id) << 32 | u64::from(self.id_generation),
@@ -60,7 +62,7 @@ impl Handle {
     pub(crate) fn words(&self) -> [u64; WORDS] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         [
-            pair(self.rank, self.slot),
+            pair(self.rank, u32::from(self.slot) | u32::from(self.port) << 16),
             self.generation,
             self.directory,
             pair(self.id, self.id_generation),
@@ -73,7 +75,8 @@ impl Handle {
     pub(crate) fn from_words(words: [u64; WORDS]) -> Handle {
         Handle {
             rank: words[0] as u32,
-            slot: (words[0] >> 32) as u32,
+            slot: (words[0] >> 32) as u16,
+            port: (words[0] >> 48) as u16,
             generation: words[1],
             directory: words[2],
             id: words[3] as u32,

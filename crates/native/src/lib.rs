@@ -11,6 +11,7 @@
 //! | [`change`] | pieces and atomic changes |
 //! | [`operation`] | operations on it, their completion, the elastic barrier |
 //! | [`signal`] | messages that start a function of the receiver |
+//! | `stand_in` | operations on a rank of another node that stands still |
 //! | [`multicast`] | the same bytes for many ranks, with one completion, over a tree of nodes |
 //! | [`handle`], [`completion`] | what names a region; how an operation ends |
 //! | [`stamps`] | when what happened to operations |
@@ -34,6 +35,7 @@ pub mod published;
 pub mod region;
 pub mod signal;
 pub mod stamps;
+mod stand_in;
 pub mod status;
 mod targets;
 pub mod termination;

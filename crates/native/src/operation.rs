@@ -32,6 +32,7 @@ use crate::mates::{self, check};
 use crate::multicast;
 use crate::published;
 use crate::region::{self, Taker};
+use crate::stand_in::Asking;
 use crate::status::*;
 
 /// An operation on a rank of this node has ended with a status.
@@ -87,6 +88,9 @@ unsafe fn start_far(
     if let Some(done) = noted {
         operation = operation.noted(done);
     }
+    if matches!(end, End::Wait) && handle.port != 0 {
+        operation = operation.keeping_its_record();
+    }
     let Some(mut memory) = rank.remote_memory() else { return NO_REGION_STATUS };
     let mut pushed = memory.push(&mut operation);
     if pushed == Pushed::Part {
@@ -106,7 +110,14 @@ unsafe fn start_far(
     match end {
         End::Wait => {
             memory.hurry(to);
-            remote_memory::wait(rank, |_| own.count.load(Acquire) != 0);
+            let is_over = || own.count.load(Acquire) != 0;
+            match operation.take_kept().and_then(|kept| Asking::new(&rank.job, handle, kept)) {
+                Some(mut asking) => {
+                    remote_memory::wait_or(rank, &mut asking, is_over);
+                    asking.end();
+                }
+                None => remote_memory::wait(rank, |_| is_over()),
+            }
             own.status.load(Acquire)
         }
         End::Noted(_) => {

@@ -104,7 +104,8 @@ fn add(entry: Entry) -> Result<Handle, c_int> {
     place.entry = Some(Arc::new(entry));
     let mut handle = Handle {
         rank: OUTSIDE,
-        slot: slot as u32,
+        slot: slot as u16,
+        port: 0,
         generation: place.generation,
         directory: 0,
         id: 0,

@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Release;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tutti_rma::claims::Claims;
 use tutti_rma::region::{Region, Rights};
 use tutti_rma::wire::NO_REGION;
 use tutti_runtime::rank::{self, LOCK, LockedRank};
@@ -24,7 +25,7 @@ use tutti_shm::watch;
 use crate::handle::{ATOMIC, Handle, QUEUE, READ, WRITE};
 use crate::mates::opened;
 use crate::status::*;
-use crate::{handler, multicast, published};
+use crate::{handler, multicast, published, stand_in};
 
 /// What becomes of the messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +40,10 @@ pub enum Taker {
 struct Own {
     directory: Directory,
     at: u64,
+    /// Of the socket on which the starter stands in for this rank; 0: of none.
+    port: u16,
     /// Open regions by number.
-    open: BTreeMap<u32, Open>,
+    open: BTreeMap<u16, Open>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +111,8 @@ fn own<'a>(rank: &mut LockedRank, state: &'a mut State) -> Option<&'a mut Own> {
         let mapping = take(rank, Directory::bytes(ranks))?;
         let directory = Directory::new(opened(&mapping), ranks)?;
         let at = mapping.range().offset;
-        state.own = Some(Own { directory, at, open: BTreeMap::new() });
+        let port = let_starter_stand_in(rank, &directory);
+        state.own = Some(Own { directory, at, port, open: BTreeMap::new() });
         // An onlooker looks for signals there.
         rank.job.report(rank.job.rank()).directory.store(at, Release);
         // Mates look at it as long as the job runs.
@@ -118,6 +122,21 @@ fn own<'a>(rank: &mut LockedRank, state: &'a mut State) -> Option<&'a mut Own> {
         }
     }
     state.own.as_mut()
+}
+
+/// In a job on several nodes the starter may apply what other nodes ask while this rank stands still: it gets
+/// a socket for that, whose port is given, and both claim what they apply. 0: it does not.
+fn let_starter_stand_in(rank: &mut LockedRank, directory: &Directory) -> u16 {
+    if rank.remote_memory().is_none() {
+        return 0;
+    }
+    let Some(mapping) = take(rank, Claims::bytes(rank.job.ranks())) else { return 0 };
+    directory.set_claims(mapping.range());
+    let claims = Claims::new(opened(&mapping));
+    // As long as the job runs.
+    std::mem::forget(mapping);
+    rank.remote_memory().iter_mut().for_each(|memory| memory.set_claims(claims));
+    stand_in::listen(&rank.job)
 }
 
 fn publish(
@@ -131,7 +150,7 @@ fn publish(
     // Mates of other nodes may name it in a list from now on.
     multicast::register(rank);
     let own = own(rank, state).ok_or(MEMORY)?;
-    let slot = (0..REGIONS_MAX as u32).find(|slot| !own.open.contains_key(slot)).ok_or(MEMORY)?;
+    let slot = (0..REGIONS_MAX as u16).find(|slot| !own.open.contains_key(slot)).ok_or(MEMORY)?;
     let region = match queue {
         Some((queue, _)) => Region::queue(queue),
         None => {
@@ -150,6 +169,7 @@ fn publish(
     let mut handle = Handle {
         rank: me,
         slot,
+        port: own.port,
         generation,
         directory: own.at,
         id: name.id,
@@ -263,7 +283,7 @@ pub fn close(handle: &Handle) -> c_int {
     }
     if found.1.taker == Taker::Handler {
         drop(rank);
-        handler::end(handle.slot);
+        handler::end(handle.slot.into());
         let Some(entered) = rank::enter() else { return NOT_RUNNING };
         rank = entered;
     }

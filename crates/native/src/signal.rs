@@ -81,7 +81,7 @@ pub fn open_with(bytes: usize, stack_bytes: usize, mut body: impl Body) -> Resul
         let _rank = rank::enter().ok_or(NOT_RUNNING)?;
         region::own_queue(&handle, Taker::Handler)?
     };
-    let server = handler::begin(handle.slot, queue);
+    let server = handler::begin(handle.slot.into(), queue);
     let own = server.clone();
     let run = move || {
         serve(&own, &mut body);
@@ -97,7 +97,7 @@ pub fn open_with(bytes: usize, stack_bytes: usize, mut body: impl Body) -> Resul
 
 /// Ends a sleep of a signal's thread, which looks whether its body has work.
 pub fn wake(handle: &Handle) {
-    handler::wake(handle.slot);
+    handler::wake(handle.slot.into());
 }
 
 fn serve(server: &Server, body: &mut impl Body) {

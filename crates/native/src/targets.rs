@@ -1,8 +1,9 @@
 //! The targets of a multicast, as they travel in a record and are divided among nodes; pure.
 //!
 //! Ranks of a program that open the same regions in the same order have handles that differ in their rank
-//! alone. Such targets of ranks in a row are one run: their number and the handle of the first. The check of
-//! a handle is not in it: who sends has checked, and who reads makes it anew.
+//! and in the port of its starter alone. Such targets of ranks in a row are one run: their number and the
+//! handle of the first, without the port. The check of a handle is not in it: who sends has checked, and who
+//! reads makes it anew.
 
 use crate::handle::{Handle, WORDS};
 
@@ -13,7 +14,7 @@ pub(crate) const RUNS_MAX: usize = 8;
 
 /// The handle of the same region of another rank, as far as it is opened alike.
 fn of_rank(handle: &Handle, rank: u32) -> Handle {
-    Handle { rank, check: 0, ..*handle }
+    Handle { rank, port: 0, check: 0, ..*handle }
 }
 
 /// Number of targets from the first on that are one run.
@@ -121,9 +122,18 @@ mod tests {
 
     const JOB: u64 = 77;
 
-    fn handle(rank: u32, slot: u32) -> Handle {
-        let mut handle =
-            Handle { rank, slot, generation: 3, directory: 4, id: 5, id_generation: 6, bytes: 7, check: 0 };
+    fn handle(rank: u32, slot: u16) -> Handle {
+        let mut handle = Handle {
+            rank,
+            slot,
+            port: 0,
+            generation: 3,
+            directory: 4,
+            id: 5,
+            id_generation: 6,
+            bytes: 7,
+            check: 0,
+        };
         handle.check = handle.sum(JOB);
         handle
     }
@@ -153,7 +163,7 @@ mod tests {
         /// Whatever is opened by whom: each target is in one part, whose runs fit a record and come back.
         #[test]
         fn targets_are_each_in_one_part_that_fits(
-            given in proptest::collection::vec((0_u32..40, 0_u32..3), 0..200), ranks_of_a_node in 1_usize..50,
+            given in proptest::collection::vec((0_u32..40, 0_u16..3), 0..200), ranks_of_a_node in 1_usize..50,
         ) {
             let targets: Vec<Handle> = given.iter().map(|(rank, slot)| handle(*rank, *slot)).collect();
             let key = |target: &Handle| (target.rank, target.slot);

@@ -21,9 +21,10 @@ use std::collections::{HashMap, VecDeque};
 use tutti_datatype::Buffer;
 use tutti_shm::window_lock::{Mode, Ticket, WindowLock};
 
+use crate::claims::Claims;
 use crate::control::Count;
 use crate::done::DoneAt;
-use crate::operation::{Note, Operation};
+use crate::operation::{Kept, Note, Operation};
 use crate::region::{Region, Rights};
 use bulk::{Bulks, Way};
 use long::region_bytes;
@@ -126,6 +127,9 @@ struct Peer {
     gets: usize,
     /// Refusals of it that are kept.
     refusals: usize,
+    /// Requests that were handed over to it, and those of it that have come.
+    asked: u64,
+    served: u64,
 }
 
 impl Peer {
@@ -259,6 +263,8 @@ pub struct Engine {
     scratch: Vec<u8>,
     ranges: Vec<Range>,
     bulks: Bulks,
+    /// Where others see which requests have been applied.
+    claims: Option<Claims>,
 }
 
 // SAFETY: the addresses in it are of memory that stays until the operations are complete (contract of
@@ -282,7 +288,17 @@ impl Engine {
             scratch: Vec::new(),
             ranges: Vec::new(),
             bulks: Bulks::default(),
+            claims: None,
         }
+    }
+
+    /// From now on each request is claimed before it is applied, so that somebody else may apply it. Of each
+    /// rank there is a word as far as the memory reaches.
+    pub fn set_claims(&mut self, claims: Claims, ranks: usize) {
+        for from in 0..ranks {
+            claims.set(from, self.peers.get(from).map_or(0, |peer| peer.served));
+        }
+        self.claims = Some(claims);
     }
 
     /// Opens memory; its name is to be told to whoever may use it.
@@ -362,6 +378,11 @@ impl Engine {
                 }
                 return if offered == Offered::Full { Pushed::Part } else { Pushed::Gone };
             }
+            if operation.is_kept_whole(&cut) {
+                let record = [head, operation.data(&cut, scratch)].concat();
+                operation.keep(Kept { number: peer.asked, record });
+            }
+            peer.asked += 1;
             operation.advance(&cut);
         }
         Pushed::All
@@ -414,6 +435,7 @@ impl Engine {
         if offered != Offered::Taken && is_answered {
             peer.end_answer(number);
         }
+        peer.asked += u64::from(offered == Offered::Taken);
         match offered {
             Offered::Taken => Pushed::All,
             Offered::Full => Pushed::Part,
@@ -456,7 +478,16 @@ impl Engine {
     /// Takes a record of a rank. It is applied, or refused, when this returns.
     pub fn take(&mut self, from: usize, record: &[u8]) {
         match wire::parse(record) {
-            Some(Record::Request { region, number, request }) => self.serve(from, region, number, &request),
+            Some(Record::Request { region, number, request }) => {
+                let peer = peer(&mut self.peers, from);
+                let served = peer.served;
+                peer.served += 1;
+                let Some(claims) = self.claims else { return self.serve(from, region, number, &request) };
+                if claims.begin(from, served) {
+                    self.serve(from, region, number, &request);
+                    claims.end(from, served);
+                }
+            }
             Some(Record::Clear { number, name }) => self.handle_clear(from, number, name),
             // The channel reads that memory still, and ends the operation itself.
             Some(Record::Reply { number, .. } | Record::Status { number, .. })
@@ -719,6 +750,7 @@ impl Engine {
     pub fn forget(&mut self, rank: usize) {
         self.handle_exit(rank);
         *peer(&mut self.peers, rank) = Peer::default();
+        self.claims.iter().for_each(|claims| claims.set(rank, 0));
         self.refusals.retain(|(to, _), _| *to != rank);
     }
 

@@ -15,6 +15,7 @@
 
 pub mod accumulate;
 pub mod attached;
+pub mod claims;
 pub mod control;
 pub mod copy;
 pub mod device;
@@ -24,6 +25,7 @@ pub mod operation;
 mod os;
 pub mod part;
 pub mod region;
+pub mod stand_in;
 pub mod wire;
 
 pub use os::{CALL_BYTES_MAX, Memory, Process, Remote, await_job_end_if_dead, read, write};

@@ -96,6 +96,18 @@ pub struct Operation {
     origin_stays: bool,
     /// It travels as a bulk message, which has begun.
     pub(crate) is_bulk: bool,
+    /// Its record is wanted; and what it was.
+    keeps: bool,
+    kept: Option<Kept>,
+}
+
+/// The one record of an operation, as it has been handed over.
+#[derive(Debug)]
+pub struct Kept {
+    /// Requests that were handed over to its rank before.
+    pub number: u64,
+    /// Its bytes.
+    pub record: Vec<u8>,
 }
 
 /// What becomes of an operation is noted there.
@@ -152,7 +164,30 @@ impl Operation {
             is_handed_over,
             origin_stays: false,
             is_bulk: false,
+            keeps: false,
+            kept: None,
         }
+    }
+
+    /// The same, and its record is kept if there is one alone.
+    #[must_use]
+    pub fn keeping_its_record(mut self) -> Self {
+        self.keeps = true;
+        self
+    }
+
+    /// The record, once it has been handed over.
+    pub fn take_kept(&mut self) -> Option<Kept> {
+        self.kept.take()
+    }
+
+    /// Whether this record is all of it, and is to be kept.
+    pub(crate) fn is_kept_whole(&self, cut: &Cut) -> bool {
+        self.keeps && self.done == 0 && cut.bytes == self.bytes
+    }
+
+    pub(crate) fn keep(&mut self, kept: Kept) {
+        self.kept = Some(kept);
     }
 
     /// The same with an origin that stays as it is until the operation is complete: a long put is handed over

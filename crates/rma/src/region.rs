@@ -35,6 +35,11 @@ impl Rights {
     /// All of that.
     pub const ALL: Rights = Rights(7);
 
+    /// Those of a handle of the native interface, whose bits are the same ones.
+    pub const fn of_bits(bits: u64) -> Rights {
+        Rights(bits as u8 & 15)
+    }
+
     /// These and those.
     #[must_use]
     pub const fn and(self, other: Rights) -> Rights {

@@ -369,7 +369,20 @@ impl Starter {
     /// # Errors
     /// When the starter is gone.
     pub fn give_connection(&self, connection: BorrowedFd<'_>) -> io::Result<()> {
-        let mut bytes = Notice::Regions.encode();
+        self.give(Notice::Regions, connection)
+    }
+
+    /// Gives it a socket on which it may stand in for this rank ([`tutti_shm::stand_in`]).
+    ///
+    /// # Errors
+    /// When the starter is gone.
+    pub fn give_socket(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.give(Notice::StandIn, socket)
+    }
+
+    /// Sends a notice with the descriptor that belongs to it.
+    fn give(&self, notice: Notice, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let mut bytes = notice.encode();
         // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call;
         // the control buffer is aligned for cmsghdr and has room for one descriptor.
         retry(|| unsafe {
@@ -384,7 +397,7 @@ impl Starter {
             (*first).cmsg_level = libc::SOL_SOCKET;
             (*first).cmsg_type = libc::SCM_RIGHTS;
             (*first).cmsg_len = libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as usize;
-            libc::CMSG_DATA(first).cast::<libc::c_int>().write_unaligned(connection.as_raw_fd());
+            libc::CMSG_DATA(first).cast::<libc::c_int>().write_unaligned(descriptor.as_raw_fd());
             libc::sendmsg(self.socket.as_raw_fd(), &header, libc::MSG_NOSIGNAL)
         })
         .map(drop)

@@ -16,14 +16,16 @@
 use std::cell::{RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use tutti_channel::{BulkError, Mark, SendError, Taken};
+use tutti_rma::claims::Claims;
 use tutti_rma::control::Count;
 use tutti_rma::done::DoneAt;
 use tutti_rma::engine::{Engine, Offered, Port, Pushed, Room};
 use tutti_rma::operation::Operation;
 use tutti_rma::region::Region;
-use tutti_rma::wire::{KINDS, Name, Refusal};
+use tutti_rma::wire::{self, KINDS, Name, Record, Refusal};
 use tutti_shm::report::{Wait, What};
 use tutti_shm::window_lock::Mode;
 
@@ -33,7 +35,8 @@ use crate::router::{Client, Outbox, RouteId, Router};
 use crate::service_state;
 use crate::sleep::{self, SleepReport};
 use crate::stamps::{self, Mark as Stamped};
-use crate::waiting::{self, Waiting};
+use crate::wait::Backoff;
+use crate::waiting::{self, Idle, Waiting};
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
 
@@ -282,6 +285,19 @@ impl RemoteMemory {
         unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() }
     }
 
+    /// From now on requests of other nodes are claimed before they are applied: somebody else may apply them.
+    pub fn set_claims(&mut self, claims: Claims) {
+        let State { engine, job, .. } = self.state();
+        engine.set_claims(claims, job.ranks());
+    }
+
+    /// The answer to a request has come by another way than its rank's network.
+    fn take_answer(&mut self, from: usize, record: &[u8]) {
+        if matches!(wire::parse(record), Some(Record::Reply { .. } | Record::Status { .. })) {
+            self.state().engine.take(from, record);
+        }
+    }
+
     /// Opens memory to the ranks that will learn its name.
     pub fn open(&mut self, region: Region) -> Name {
         service_state::note_open(true);
@@ -448,9 +464,20 @@ impl RemoteMemory {
     }
 }
 
+/// Somebody else who may give the answer to a request of this rank.
+pub trait Otherwise {
+    /// The rank of which the answer is.
+    fn of(&self) -> usize;
+    /// When it is to be asked next; none: not any more.
+    fn due(&self) -> Option<Instant>;
+    /// Asks if that is due, and waits shortly for the answer, without the process lock: its record.
+    fn ask(&mut self) -> Option<Vec<u8>>;
+}
+
 /// A thread that waits for a rank of another node, outside of messages.
 struct RemoteWait<'a> {
     rank: &'a mut LockedRank,
+    otherwise: Option<&'a mut dyn Otherwise>,
 }
 
 // SAFETY: there is no state.
@@ -473,11 +500,34 @@ unsafe impl Waiting for RemoteWait<'_> {
     fn describe((): &(), (): (), report: &mut SleepReport) {
         report.put_alternative(|report| report.put(Wait::other(0, false)));
     }
+
+    fn idle(&mut self, (): (), backoff: Backoff) -> Idle {
+        let RemoteWait { rank, otherwise: Some(otherwise) } = self else { return Idle::Usual };
+        let left = otherwise.due().map(|due| due.saturating_duration_since(Instant::now()));
+        match (left, backoff) {
+            (Some(Duration::ZERO), _) => {
+                let mut record = None;
+                rank.in_between(|| record = otherwise.ask());
+                if let (Some(record), Some(mut memory)) = (record, rank.remote_memory()) {
+                    memory.take_answer(otherwise.of(), &record);
+                }
+                Idle::Look
+            }
+            (Some(left), Backoff::Sleep) => Idle::Rest(left),
+            _ => Idle::Usual,
+        }
+    }
+}
+
+/// Waits for something that a rank of another node does by itself, or somebody in its place.
+pub fn wait_or(rank: &mut LockedRank, otherwise: &mut dyn Otherwise, mut is_over: impl FnMut() -> bool) {
+    let mut host = RemoteWait { rank, otherwise: Some(otherwise) };
+    waiting::wait_until(&mut host, None, (), |()| is_over());
 }
 
 /// Waits for something that a rank of another node does by itself. Remote memory is in use.
 pub fn wait(rank: &mut LockedRank, mut is_over: impl FnMut(&mut RemoteMemory) -> bool) {
-    waiting::wait_until(&mut RemoteWait { rank }, None, (), |()| {
+    waiting::wait_until(&mut RemoteWait { rank, otherwise: None }, None, (), |()| {
         // SAFETY: tests of waits run under the process lock.
         is_over(&mut unsafe { RemoteMemory::assume_locked() })
     });

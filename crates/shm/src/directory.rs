@@ -6,7 +6,8 @@
 //!
 //! | word | writer |
 //! |---|---|
-//! | head: 1 + the highest number of a region so far | the owner |
+//! | head: 1 + the highest number of a region so far; where its claims lie, and how long they are | the owner |
+//! | head: 1 + number of the region that the starter works on, or 0 | the starter |
 //! | a rank's line: 1 + number of the region that it works on, or 0 | that rank |
 //! | a region's line: generation, rights, kind, where it lies | the owner; the generation last |
 //!
@@ -60,6 +61,14 @@ impl Drop for Visit<'_> {
 }
 
 /// Where the lines of regions begin, on a node of so many ranks.
+/// Words of the head.
+mod head {
+    pub(super) const REGIONS: usize = 0;
+    pub(super) const CLAIMS_OFFSET: usize = 1;
+    pub(super) const CLAIMS_BYTES: usize = 2;
+    pub(super) const STARTER: usize = 3;
+}
+
 const fn first_line(ranks: usize) -> usize {
     1 + ranks
 }
@@ -110,7 +119,7 @@ impl Directory {
         for (word, value) in words.into_iter().enumerate() {
             self.word(at, 1 + word).store(value, Relaxed);
         }
-        let regions = self.word(0, 0);
+        let regions = self.word(0, head::REGIONS);
         regions.store(regions.load(Relaxed).max(region as u64 + 1), Relaxed);
         let generation = (self.word(at, 0).load(Relaxed) + 1) | 1;
         self.word(at, 0).store(generation, Release);
@@ -133,16 +142,42 @@ impl Directory {
 
     /// Whether a mate still works on a region that was closed.
     pub fn is_visited(&self, region: usize) -> bool {
-        (0..self.ranks).any(|rank| self.word(1 + rank, 0).load(Acquire) == region as u64 + 1)
+        let mates = (0..self.ranks).map(|rank| self.word(1 + rank, 0));
+        mates.chain([self.word(0, head::STARTER)]).any(|word| word.load(Acquire) == region as u64 + 1)
+    }
+
+    /// The owner says where the words lie by which its starter may apply requests.
+    pub fn set_claims(&self, claims: Range) {
+        self.word(0, head::CLAIMS_OFFSET).store(claims.offset, Relaxed);
+        self.word(0, head::CLAIMS_BYTES).store(claims.bytes, Release);
+    }
+
+    /// Where they lie, if there are some.
+    pub fn claims(&self) -> Option<Range> {
+        let bytes = self.word(0, head::CLAIMS_BYTES).load(Acquire);
+        let offset = self.word(0, head::CLAIMS_OFFSET).load(Relaxed);
+        (bytes > 0).then_some(Range { offset, bytes })
     }
 
     /// The mate of number `rank` on its node works on a region from now on; none if it is not open.
     #[inline]
     pub fn visit(&self, rank: usize, region: usize, generation: u64) -> Option<Visit<'_>> {
-        if region >= REGIONS_MAX || rank >= self.ranks {
+        if rank >= self.ranks {
             return None;
         }
-        let own = self.word(1 + rank, 0);
+        self.visit_by(self.word(1 + rank, 0), region, generation)
+    }
+
+    /// The same for the starter of the node.
+    pub fn visit_as_starter(&self, region: usize, generation: u64) -> Option<Visit<'_>> {
+        self.visit_by(self.word(0, head::STARTER), region, generation)
+    }
+
+    #[inline]
+    fn visit_by<'a>(&'a self, own: &'a AtomicU64, region: usize, generation: u64) -> Option<Visit<'a>> {
+        if region >= REGIONS_MAX {
+            return None;
+        }
         own.store(region as u64 + 1, Relaxed);
         fence(SeqCst);
         let at = self.line(region);

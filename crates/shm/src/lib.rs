@@ -47,6 +47,7 @@ pub mod report;
 pub mod reuse;
 pub mod segment;
 pub mod spawn;
+pub mod stand_in;
 pub mod sync;
 pub mod team_barrier;
 pub mod termination;

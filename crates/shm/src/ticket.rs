@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`Attach`] | rank | redeem my ticket; the kernel's SO_PEERCRED says who asks |
 //! | [`Welcome`] | starter | status; on `Granted` descriptors travel along (SCM_RIGHTS): the segment; in a job on several nodes also the table of peers ([`crate::peers`]) and the rank's UDP socket |
-//! | [`Notice`] | rank | `Finalized`, `Abort`, `Fatal` or `Exit` with its exit code, or `Regions` with a descriptor |
+//! | [`Notice`] | rank | `Finalized`, `Abort`, `Fatal` or `Exit` with its exit code; `Regions` or `StandIn` with a descriptor |
 //!
 //! | [`Connection`] | rank | it has communicators with processes of another launch, or none any more |
 //!
@@ -194,6 +194,9 @@ pub enum Notice {
     /// The descriptor that comes along is this rank's connection to the server of regions for other jobs
     /// ([`crate::published`]).
     Regions,
+    /// The descriptor that comes along is a socket on which the starter may do what other nodes ask of this
+    /// rank's memory ([`crate::stand_in`]).
+    StandIn,
 }
 
 impl Notice {
@@ -208,6 +211,7 @@ impl Notice {
             Notice::Exit(code) => (3, code),
             Notice::Regions => (4, 0),
             Notice::Fatal(code) => (5, code),
+            Notice::StandIn => (7, 0),
         };
         let mut out = [0; Self::BYTES];
         out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
@@ -225,6 +229,7 @@ impl Notice {
             (PROTOCOL, 3) => Some(Notice::Exit(word(bytes, 8))),
             (PROTOCOL, 4) => Some(Notice::Regions),
             (PROTOCOL, 5) => Some(Notice::Fatal(word(bytes, 8))),
+            (PROTOCOL, 7) => Some(Notice::StandIn),
             _ => None,
         }
     }
@@ -338,9 +343,14 @@ mod tests {
         let attach = Attach { rank: 3, secret: [9; 16] };
         assert_eq!(Attach::decode(&attach.encode()), Some(attach));
         assert_eq!(Welcome::decode(&Welcome::Refused.encode()), Some(Welcome::Refused));
-        for notice in
-            [Notice::Finalized, Notice::Abort(77), Notice::Fatal(6), Notice::Exit(0), Notice::Regions]
-        {
+        for notice in [
+            Notice::Finalized,
+            Notice::Abort(77),
+            Notice::Fatal(6),
+            Notice::Exit(0),
+            Notice::Regions,
+            Notice::StandIn,
+        ] {
             assert_eq!(Notice::decode(&notice.encode()), Some(notice));
             assert_eq!(Attach::decode(&notice.encode()), None);
         }

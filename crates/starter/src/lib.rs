@@ -22,6 +22,7 @@
 //! | [`memory_watch`] | whether the job is hit when the memory of its user is used up |
 //! | [`origin`] | files of the node where the job was submitted, mounted for its ranks |
 //! | [`exited`] | answers for ranks that have left, in a job on several nodes |
+//! | [`stand_in`] | operations of other nodes on the memory of ranks that stand still |
 //! | [`writer`] | the files of a submitted job's output, written by a process of its user |
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -45,6 +46,7 @@ pub mod ranks;
 pub mod readiness;
 pub mod regions;
 pub mod spawning;
+pub mod stand_in;
 pub mod starter;
 pub mod tickets;
 pub mod writer;

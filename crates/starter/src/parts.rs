@@ -20,6 +20,7 @@ use crate::output::Streams;
 use crate::ranks::Ranks;
 use crate::regions::Regions;
 use crate::spawning::Spawning;
+use crate::stand_in::StandIns;
 use crate::tickets::Tickets;
 
 /// What a launch makes.
@@ -53,8 +54,8 @@ pub struct Parts {
     pub peers: Option<(OwnedFd, Peers)>,
     /// The process that serves regions for other jobs, once a rank has published one.
     pub regions: Option<Regions>,
-    /// Those of them that have left: they are answered for.
-    pub exited: Exited,
+    /// Those of them that have left: they are answered for; and what stands in for those that stand still.
+    pub absent: (Exited, StandIns),
     /// Where a child reports that it could not become the program; closed when all have.
     pub failures: Option<OwnedFd>,
     /// Pids of ranks whose numbers have been given to others since the front end was told.

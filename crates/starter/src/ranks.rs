@@ -291,7 +291,7 @@ impl Ranks {
         match *event {
             Event::Spawn { .. }
             | Event::Connection { .. }
-            | Event::Notice { notice: Notice::Regions, .. } => None,
+            | Event::Notice { notice: Notice::Regions | Notice::StandIn, .. } => None,
             Event::Attached { rank, pid } => {
                 let rank = &mut self.ranks[rank as usize];
                 rank.mpi = Mpi::Attached;

@@ -44,6 +44,8 @@ pub enum Source {
     Stream(usize),
     /// Datagrams for a rank that has left.
     Exited(u32),
+    /// Somebody asks something of the memory of a rank.
+    StandIn(u32),
     /// Room for a rank's input.
     Input,
 }

@@ -301,7 +301,7 @@ impl Tickets {
         Some(Event::Attached { rank: rank as u32, pid })
     }
 
-    /// A connection that came with [`Notice::Regions`].
+    /// A descriptor that came with [`Notice::Regions`] or [`Notice::StandIn`].
     pub fn take_given(&mut self) -> Option<OwnedFd> {
         self.given.pop()
     }
@@ -319,7 +319,8 @@ impl Tickets {
                 Ok((length, given)) => {
                     let bytes = &self.read[..length];
                     if let Some(notice) = Notice::decode(bytes) {
-                        self.given.extend(given.filter(|_| notice == Notice::Regions));
+                        self.given
+                            .extend(given.filter(|_| matches!(notice, Notice::Regions | Notice::StandIn)));
                         events.push(Event::Notice { rank, notice });
                     } else if let Some(connection) = Connection::decode(bytes) {
                         events.push(Event::Connection { rank, connection });

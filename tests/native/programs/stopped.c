@@ -1,4 +1,5 @@
-/* Rank 0 works on the memory of a rank of its node that stands still (SIGSTOP), and lets it go on. */
+/* Rank 0 works on the memory of a rank that stands still (SIGSTOP), of its node or of another one, and lets it go on. Then it works on
+ * the same numbers again: whatever the rank finds of the operations before is not done a second time. */
 #define _POSIX_C_SOURCE 200809L
 #include "../../windows/c/stopped.h"
 #include <mpi.h>
@@ -43,13 +44,25 @@ int main(int argc, char **argv)
         CHECK(memcmp(text, back, sizeof text) == 0);
         CHECK(tutti_put(&queues[1], "go on", 5, TUTTI_WAIT) == TUTTI_OK);
         CHECK(is_stopped(pid));
+        /* Refusals are told too. */
+        CHECK(tutti_write(&regions[1], 8190, text, 4, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+        CHECK(tutti_put(&regions[1], text, 4, TUTTI_WAIT) == TUTTI_ERR_RIGHT);
+        CHECK(is_stopped(pid));
         CHECK(kill(pid, SIGCONT) == 0);
+        for (int round = 1000; round < 1200; round++)
+            CHECK(tutti_fetch_add(&regions[1], 0, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == round);
     } else {
         char message[64];
         size_t bytes = sizeof message;
         int from;
         CHECK(tutti_take(&queue, message, &bytes, &from, 1) == TUTTI_OK && from == 0 && bytes == 5);
-        CHECK(memory[0] == 1000 && memory[1] == 5);
+        CHECK(memory[0] >= 1000 && memory[1] == 5);
+        bytes = sizeof message;
+        CHECK(tutti_take(&queue, message, &bytes, &from, 0) == TUTTI_EMPTY);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (me == 1) {
+        CHECK(memory[0] == 1200);
         puts("stopped: ok");
     }
     MPI_Finalize();

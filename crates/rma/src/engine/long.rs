@@ -64,6 +64,7 @@ impl Engine {
             return Some(if offered == Offered::Full { Pushed::Part } else { Pushed::Gone });
         }
         target.set_bulk(number, bulk);
+        target.asked += 1;
         *(if is_read { &mut target.gets } else { &mut target.puts }) += 1;
         operation.begin_bulk();
         Some(if operation.is_handed_over() { Pushed::All } else { Pushed::Part })

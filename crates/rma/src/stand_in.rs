@@ -1,0 +1,89 @@
+//! A request on the memory of a rank that stands still, applied by its starter ([`tutti_shm::stand_in`]).
+//!
+//! The starter looks the region up as mates of the node do ([`tutti_shm::directory`]), and claims the request
+//! before it applies it ([`crate::claims`]): a rank that goes on meanwhile does not apply it again. Words of
+//! ranks are checked before anything is done by them.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{Ordering::*, fence};
+
+use tutti_shm::arena::{Mapping, Range};
+use tutti_shm::directory::Directory;
+use tutti_shm::endpoint::Endpoint;
+use tutti_shm::opened::Opened;
+use tutti_shm::queue::Queue;
+use tutti_shm::report::Report;
+use tutti_shm::segment::Segment;
+use tutti_shm::stand_in::{Place, Question};
+use tutti_shm::watch;
+
+use crate::claims::Claims;
+use crate::region::{Region, Rights};
+use crate::wire::{self, NO_REPLY, Record, Refusal, Request};
+
+/// Applies a request on the memory of a rank, by its number on this node; its answer, as the rank would give
+/// it. None: it cannot be done here, or not now.
+pub fn apply(segment: &Segment, local_rank: usize, question: &Question<'_>) -> Option<Vec<u8>> {
+    let from = question.from as usize;
+    let Some(Record::Request { region, number, request }) = wire::parse(question.record) else { return None };
+    let asked_bytes = answer_bytes(&request).filter(|_| number != NO_REPLY)?;
+    let layout = segment.layout();
+    // SAFETY: the layout says what lies there; all of it is atomics, and the segment outlives the borrows.
+    let (report, endpoint) = unsafe {
+        let report = segment.at::<Report>(layout.report_at(local_rank)).as_ref();
+        (report, segment.at::<Endpoint>(layout.endpoint_at(local_rank)).as_ref())
+    };
+    let ranks = layout.numbers().len();
+    let map = |range: Range| Mapping::new(segment.descriptor(), range).ok();
+    let bytes = Directory::bytes(ranks).next_multiple_of(4096) as u64;
+    let mapped = map(Range { offset: report.directory.load(Acquire), bytes })?;
+    let directory = Directory::new(opened(&mapped), ranks)?;
+    let claimed = map(directory.claims()?)?;
+    let claims = Claims::new(opened(&claimed));
+    if !claims.try_begin(from, question.number) {
+        return None;
+    }
+    let mut answer = wire::reply(number, asked_bytes);
+    let Place { region: at, generation } = question.place;
+    let done =
+        directory.visit_as_starter(at as usize, generation).ok_or(Refusal::NoRegion).and_then(|visit| {
+            let line = visit.line;
+            let whole = map(line.range).ok_or(Refusal::NoRegion)?;
+            let base = opened(&whole).address(line.begin as usize, line.bytes as usize);
+            // SAFETY: a part of the mapping, which outlives the region.
+            let memory = unsafe { Opened::new(base.ok_or(Refusal::NoRegion)?, line.bytes as usize) };
+            let rights = Rights::of_bits(line.rights);
+            let region = match rights.has(Rights::ENQUEUE) {
+                true => Region::queue(Queue::open(memory).ok_or(Refusal::NoRegion)?),
+                false => Region::plain(memory),
+            };
+            region.with_rights(rights).apply(from, &request, Some(&mut answer))
+        });
+    claims.end(from, question.number);
+    match done {
+        Ok(()) => {
+            // Whoever sleeps until a word changes has said so, or sees the change.
+            fence(SeqCst);
+            watch::notify(endpoint);
+            Some(answer)
+        }
+        Err(refusal) => Some(wire::status(number, region, refusal)),
+    }
+}
+
+/// Bytes that the answer to a request has; none if it is the rank's own to apply.
+fn answer_bytes(request: &Request<'_>) -> Option<usize> {
+    match request {
+        Request::Read { ranges } | Request::Change { ranges, .. } => usize::try_from(ranges.bytes()).ok(),
+        Request::Swap { new, .. } => Some(new.len()),
+        Request::Write { .. } => Some(0),
+        Request::Enqueue { total, at: 0, data } if data.len() == *total as usize => Some(0),
+        _ => None,
+    }
+    .filter(|bytes| *bytes <= tutti_shm::stand_in::RECORD_BYTES_MAX - wire::HEAD_BYTES)
+}
+
+fn opened(mapping: &Mapping) -> Opened {
+    // SAFETY: callers keep the mapping as long as they use the value.
+    unsafe { Opened::new(mapping.base(), mapping.range().bytes as usize) }
+}
