@@ -51,6 +51,7 @@ mod timeline;
 mod top;
 mod trace_op;
 mod two_users;
+mod watched;
 mod why;
 
 use tutti_tests::program;

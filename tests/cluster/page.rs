@@ -14,9 +14,9 @@ use crate::browser::{Browser, request, request_with};
 use crate::harness::{LIMIT, await_that};
 
 /// A cluster with a page.
-struct Site {
-    cluster: Cluster,
-    address: SocketAddr,
+pub struct Site {
+    pub cluster: Cluster,
+    pub address: SocketAddr,
     /// A user beside root, where this is root's cluster; behind the cluster, which ends first.
     users: Option<Users>,
     _scratch: Option<Scratch>,
@@ -25,7 +25,7 @@ struct Site {
 impl Site {
     /// Root's cluster is where the account of the page can reach it.
     #[track_caller]
-    fn up(name: &str, nodes: u32, more: &[&str]) -> Self {
+    pub fn up(name: &str, nodes: u32, more: &[&str]) -> Self {
         let (mut users, mut scratch) = (None, None);
         let folder = if rustix::process::geteuid().is_root() {
             users.insert(Users::new(name, 1).expect("this is root")).root().to_owned()
@@ -48,18 +48,18 @@ fn address_of(link: &str) -> SocketAddr {
     address.parse().unwrap_or_else(|_| panic!("{link} is no link to a page"))
 }
 
-fn get(address: SocketAddr, path: &str) -> String {
+pub fn get(address: SocketAddr, path: &str) -> String {
     let (status, text) = request(address, "GET", path, "");
     assert_eq!(status, 200, "{path}: {text}");
     text
 }
 
-fn state(address: SocketAddr) -> Value {
+pub fn state(address: SocketAddr) -> Value {
     serde_json::from_str(&get(address, "/api/state")).expect("JSON")
 }
 
 /// Number of a job that is submitted.
-fn submit(cluster: &Cluster, words: &[&str]) -> String {
+pub fn submit(cluster: &Cluster, words: &[&str]) -> String {
     number(&cluster.tutti(&[&["submit"], words].concat()).expect_success().stdout)
 }
 
@@ -243,6 +243,12 @@ fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
     await_that("its own view has its ranks", || {
         text("#job").contains("node1") && text("#h-job") == format!("Job {job}")
     });
+    let cycle = "rank 0 waits for all of: receives from rank 1, and receives from rank 2; \
+         rank 1 receives from rank 0";
+    for (part, count) in [("circle", 3), ("path", 3), ("text", 3)] {
+        let drawn = browser.run(&format!("return waits({cycle:?}).querySelectorAll('{part}').length"));
+        assert_eq!(drawn, count, "{part} of who waits for whom");
+    }
     cluster.tutti(&["kill", &job]).expect_success();
     browser.press("4");
     await_that("the timeline has its bars", || {
@@ -290,4 +296,50 @@ fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
         }
         assert!(browser.picture().len() > 1000);
     }
+}
+
+#[test]
+fn page_scrolls_a_day_of_ten_thousand_jobs() {
+    let Some(browser) = Browser::start("page-scrolls", (1280, 800)) else { return };
+    let site = Site::up("page-scrolls-site", 1, &[]);
+    browser.open(&format!("{}#timeline", link(&site.cluster, &[]).split('#').next().expect("a link")));
+    await_that("the page is there", || {
+        browser.run("return document.body.dataset.bars !== undefined") == true
+    });
+    // Bars of a minute on eight nodes, eight hours of them at once.
+    let found = browser.run_later(
+        "const done = arguments[0];
+         const begin = () => {
+         if (timeline.pending) { setTimeout(begin, 20); return; }
+         const now = Date.now(), day = 86400000, jobs = [], places = [], nodes = {};
+         for (let node = 0; node < 8; node += 1) nodes['n' + node] = [];
+         for (let job = 1; job <= 10000; job += 1) {
+           const from = now - day + (job * day) / 10000, until = from + 60000;
+           jobs.push({ job, name: 'j', command: 'x', started_ms: from, ended_ms: until, nodes: [] });
+           places.push([job, from, until, '0', 'n' + (job % 8) + ':0-1', 500, 1]);
+         }
+         // What was asked for before would come between.
+         timeline.load = async () => {};
+         timeline.data = { jobs, places, nodes, gaps: [] };
+         timeline.asked = [now - 2 * day, now + day];
+         timeline.arrange();
+         let frames = 0, least = Infinity;
+         const began = performance.now();
+         const step = () => {
+           frames += 1;
+           const from = now - day + (frames * day * 2) / 3 / 100;
+           timeline.move(from, from + day / 3);
+           // What is painted is of the step before.
+           if (frames > 4) least = Math.min(least, Number(document.body.dataset.bars));
+           if (frames < 100) requestAnimationFrame(step);
+           else done([frames, Math.round(performance.now() - began), least]);
+         };
+         requestAnimationFrame(step);
+         };
+         begin();",
+    );
+    let number = |at: usize| found[at].as_u64().unwrap_or_else(|| panic!("{found} is no measurement"));
+    println!("{} frames in {} ms, {} bars and more in each", number(0), number(1), number(2));
+    // A third of them, but for those at the end of the day.
+    assert!(number(2) > 3000, "{found}");
 }

@@ -86,9 +86,11 @@ fn check_installed(inside: &Root) {
     );
     inside.sh(&debug);
     if has_command_for_part(Need::Setup, "systemd-analyze") {
-        let verified =
-            inside.run(&["systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/tuttid.service"]);
-        assert!(!verified.stderr.contains("tuttid"), "{verified}");
+        for unit in ["tuttid", "tutti-sight"] {
+            let path = format!("/usr/lib/systemd/system/{unit}.service");
+            let verified = inside.run(&["systemd-analyze", "verify", "--man=no", &path]);
+            assert!(!verified.stderr.contains(unit), "{verified}");
+        }
     }
 }
 

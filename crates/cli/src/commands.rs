@@ -37,6 +37,7 @@ mod account;
 mod advise;
 mod change;
 mod drain;
+mod follow;
 mod logs;
 mod past;
 mod selection;
@@ -62,7 +63,7 @@ const USAGES: [&str; 42] = [
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
     "wait JOB ...",
-    "ps [--all | --history] [-l] [--user USER] [--state STATE] [--json]",
+    "ps [--all | --history | --watch] [-l] [--user USER] [--state STATE] [--json]",
     "top [-i SECONDS] [--user USER] [--state STATE] [--once | --json]",
     "status JOB [--json]",
     "account [--user USER] [--last TIME] [--by-user | --by-month] [--json]",
@@ -134,6 +135,9 @@ enum Command {
         /// With --json: the jobs of other users' daemons on this machine too, as USER/NUMBER
         #[arg(long, requires = "json")]
         others: bool,
+        /// Again whenever something changes; with --json a line for each job that is new, different or gone
+        #[arg(long, short, conflicts_with_all = ["all", "long", "others", "history"])]
+        watch: bool,
         #[command(flatten)]
         past: past::Options,
     },
@@ -380,6 +384,9 @@ fn perform(command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Ps { user, state, name, json, past, .. } if past.is_asked() => {
             past::run(&past, &Filter { user, state, name }, json)
+        }
+        Command::Ps { user, state, name, json, watch: true, .. } => {
+            follow::run(&Filter { user, state, name }, json, print_jobs)
         }
         Command::Ps { all, user, state, name, long, json, others, .. } => {
             let filter = Filter { user, state, name };

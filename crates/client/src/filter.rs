@@ -2,7 +2,14 @@
 
 use tutti_os::stderr::escape_control;
 
-use crate::users;
+use tutti_protocol::users::JobState;
+use tutti_protocol::users::watch::{Part, SELECTED_MAX, Selection};
+
+use crate::{states, users};
+
+/// States of jobs that are not over.
+const STATES: [JobState; 5] =
+    [JobState::Waiting, JobState::Starting, JobState::Running, JobState::Suspended, JobState::Ending];
 
 /// Which jobs are listed.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +35,24 @@ impl Filter {
         }
     }
 
+    /// Jobs that a daemon is asked for: no fewer than the filter takes.
+    #[must_use]
+    pub fn selection(&self) -> Selection {
+        let numbers: Option<Vec<u32>> = self.user.iter().map(|user| users::number(user)).collect();
+        let state = |word: &String| match word.as_str() {
+            "deadlock" => Some(JobState::Running),
+            word => STATES.into_iter().find(|state| states::word(*state) == word),
+        };
+        let of_states: Option<Vec<JobState>> = self.state.iter().map(state).collect();
+        Selection {
+            parts: vec![Part::Jobs],
+            // What is too long, or not understood, is looked for here.
+            uids: numbers.filter(|numbers| numbers.len() <= SELECTED_MAX).unwrap_or_default(),
+            states: of_states.unwrap_or_default(),
+            names: if self.name.len() <= SELECTED_MAX { self.name.clone() } else { Vec::new() },
+        }
+    }
+
     /// Whether a job in such a state, with such a name, of that user is listed.
     pub fn takes(&self, state: &str, name: &str, uid: u32) -> bool {
         let one_of = |wanted: &[String], is_it: &dyn Fn(&str) -> bool| {
@@ -37,5 +62,27 @@ impl Filter {
         one_of(&self.state, &|wanted| wanted == state)
             && one_of(&self.name, &|wanted| wanted == name)
             && one_of(&self.user, &|user| user.parse() == Ok(uid) || user == users::name(uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_asks_for_no_fewer_jobs_than_it_takes() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let filter = Filter {
+            user: words(&["root", "7"]),
+            state: words(&["deadlock", "waiting"]),
+            name: words(&["a"]),
+        };
+        let selection = filter.selection();
+        assert_eq!(selection.uids, [0, 7]);
+        assert_eq!(selection.states, [JobState::Running, JobState::Waiting]);
+        assert_eq!(selection.names, ["a"]);
+        let unknown = Filter { user: words(&["root", "no such user"]), ..Filter::default() };
+        assert_eq!(unknown.selection().uids, [0_u32; 0], "all: who it is may be known to others");
+        assert_eq!(Filter { state: words(&["over"]), ..Filter::default() }.selection().states, []);
     }
 }

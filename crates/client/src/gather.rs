@@ -10,7 +10,7 @@ use tutti_protocol::users::{Answer, JobRow, NodeRow, Prices, Request};
 use crate::report::Answers;
 
 /// A daemon whose answer is none that this program knows.
-const OTHER_VERSION: &str = "the daemon is of another version";
+pub(crate) const OTHER_VERSION: &str = "the daemon is of another version";
 
 /// Milliseconds since 1970.
 pub fn now_ms() -> u64 {
@@ -64,11 +64,13 @@ fn prices_of(answer: Answer) -> Result<Prices, String> {
 }
 
 /// Limits are of interest, and nothing else.
+pub(crate) fn is_limit(row: &Setting) -> bool {
+    row.key.starts_with("limits.")
+}
+
 fn settings_of(answer: Answer) -> Result<Vec<Setting>, String> {
     match answer {
-        Answer::Configuration(rows) => {
-            Ok(rows.into_iter().filter(|row| row.key.starts_with("limits.")).collect())
-        }
+        Answer::Configuration(rows) => Ok(rows.into_iter().filter(is_limit).collect()),
         _ => Err(OTHER_VERSION.into()),
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod at;
 pub mod filter;
+pub mod follow;
 pub mod gather;
 pub mod history;
 pub mod job_name;

@@ -4,6 +4,7 @@
 //! | value | from |
 //! |---|---|
 //! | share asked | the job's weight over those of all jobs that have one of its slots too; the least of its slots |
+//! | messages a second | growth of [`reported::Place::messages`] since a report of the last ten seconds |
 //! | share had | growth of [`reported::Place::served_ms`] since a report of the last ten seconds, or since the job's start; a job in every row has all |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,6 +126,17 @@ pub struct Place {
     pub rows: Vec<u32>,
     /// Slots by node; empty: not known.
     pub slots: Vec<(String, Vec<u32>)>,
+    /// Messages that its ranks have sent.
+    pub sent: Sent,
+}
+
+/// Messages that the ranks of a job have sent, as they say themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sent {
+    /// All; 0: none, or not known.
+    pub messages: u64,
+    /// In a second; none: not known.
+    pub per_s: Option<u64>,
 }
 
 /// Text beside it.
@@ -214,10 +226,17 @@ pub struct Report {
     pub row_count: u32,
 }
 
-/// Time that jobs had been served before: by report its moment, and ms by job.
+/// What a job had had in an earlier report.
+#[derive(Clone, Copy, Debug)]
+struct Had {
+    served_ms: u64,
+    messages: u64,
+}
+
+/// What jobs had had before: by report its moment, and by job.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
-    reports: std::collections::VecDeque<(u64, BTreeMap<u64, u64>)>,
+    reports: std::collections::VecDeque<(u64, BTreeMap<u64, Had>)>,
 }
 
 impl Before {
@@ -228,8 +247,10 @@ impl Before {
         while self.reports.front().is_some_and(|(at_ms, _)| is_old(*at_ms)) {
             self.reports.pop_front();
         }
-        let served = answers.prices.places.iter().map(|place| (place.job.0, place.served_ms)).collect();
-        self.reports.push_back((answers.at_ms, served));
+        let had = |place: &reported::Place| {
+            (place.job.0, Had { served_ms: place.served_ms, messages: place.messages })
+        };
+        self.reports.push_back((answers.at_ms, answers.prices.places.iter().map(had).collect()));
     }
 
     /// Thousandths of the time from the oldest report that has the job to this one; of the time since its
@@ -238,10 +259,10 @@ impl Before {
         let part = |had_ms: u64, time_ms: u64| {
             (u128::from(had_ms) * 1000 / u128::from(time_ms.max(1))).min(1000) as u32
         };
-        let known = |(then_ms, served): &(u64, BTreeMap<u64, u64>)| {
+        let known = |(then_ms, had): &(u64, BTreeMap<u64, Had>)| {
             let time_ms = at_ms.checked_sub(*then_ms).filter(|time_ms| *time_ms >= WINDOW_MIN_MS)?;
             // A new controller counts from 0 on.
-            let had_ms = served_ms.checked_sub(*served.get(&row.job.0)?)?;
+            let had_ms = served_ms.checked_sub(had.get(&row.job.0)?.served_ms)?;
             Some(part(had_ms, time_ms))
         };
         let since_start = || {
@@ -249,6 +270,17 @@ impl Before {
             Some(part(served_ms, time_ms))
         };
         self.reports.iter().find_map(known).or_else(since_start)
+    }
+
+    /// Messages of a job in a second, since the oldest report that has it.
+    fn messages_per_s(&self, at_ms: u64, job: u64, messages: u64) -> Option<u64> {
+        let known = |(then_ms, had): &(u64, BTreeMap<u64, Had>)| {
+            let time_ms = at_ms.checked_sub(*then_ms).filter(|time_ms| *time_ms >= WINDOW_MIN_MS)?;
+            // A process that has taken the place of another one counts from 0 on.
+            let sent = messages.checked_sub(had.get(&job)?.messages)?;
+            u64::try_from(u128::from(sent) * 1000 / u128::from(time_ms)).ok()
+        };
+        self.reports.iter().find_map(known)
     }
 }
 
@@ -260,7 +292,8 @@ impl Report {
         let row_count = row_count.map_or(0, |last| last.saturating_add(1));
         let asked = asked_permille(&answers.jobs, &places);
         let of_row = |row: &JobRow| {
-            let place = places.get(&row.job.0).cloned().unwrap_or_default();
+            let mut place = places.get(&row.job.0).cloned().unwrap_or_default();
+            place.sent.per_s = before.messages_per_s(answers.at_ms, row.job.0, place.sent.messages);
             let share = Share {
                 weight: row.gang.then_some(row.weight),
                 asked_permille: asked.get(&row.job.0).copied(),
@@ -301,7 +334,8 @@ fn places(answers: &Answers) -> BTreeMap<u64, Place> {
             .iter()
             .filter_map(|(node, slots)| Some(((*names.get(node)?).to_owned(), slots.clone())));
         let (served_ms, rows) = (place.served_ms, place.rows.clone());
-        (place.job.0, Place { served_ms, rows, slots: slots.collect() })
+        let sent = Sent { messages: place.messages, per_s: None };
+        (place.job.0, Place { served_ms, rows, slots: slots.collect(), sent })
     };
     answers.prices.places.iter().map(of).collect()
 }

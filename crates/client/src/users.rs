@@ -13,6 +13,20 @@ pub fn name(uid: u32) -> String {
     known.get_or_insert_default().entry(uid).or_insert_with(|| look_up(uid)).clone()
 }
 
+/// The number of a user, given as such or by name; none: the machine does not know the name.
+pub fn number(user: &str) -> Option<u32> {
+    let of_line = |line: &str| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(user)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    };
+    let in_file = || std::fs::read_to_string("/etc/passwd").ok()?.lines().find_map(of_line);
+    let from_getent = || {
+        let found = Command::new("getent").args(["passwd", user]).output().ok()?;
+        std::str::from_utf8(&found.stdout).ok()?.lines().find_map(of_line)
+    };
+    user.parse().ok().or_else(in_file).or_else(from_getent)
+}
+
 /// A list of the machine, or its directory service, knows the name.
 pub fn is_known(list: &str, name: &str) -> bool {
     let text = std::fs::read_to_string(format!("/etc/{list}")).unwrap_or_default();
@@ -40,5 +54,6 @@ mod tests {
     fn user_name_or_number() {
         assert_eq!(super::name(0), "root");
         assert_eq!(super::name(3_999_999_999), "3999999999");
+        assert_eq!(["root", "7", "no such user"].map(super::number), [Some(0), Some(7), None]);
     }
 }

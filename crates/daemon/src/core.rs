@@ -499,6 +499,7 @@ impl Core {
             Routed::Use(found) => {
                 let is_member = local.members.as_ref().is_some_and(|members| members.is_alive(from));
                 if is_member && local.is_controller() && found.jobs.len() <= market::JOBS_MAX {
+                    self.controller.iter_mut().for_each(|controller| controller.handle_use(from, &found));
                     out.act(Action::Gang(Command::Use(from, found)));
                 }
             }

@@ -109,7 +109,7 @@ pub(crate) fn take_lock() -> Option<Guard> {
         Some(process) => {
             // SAFETY: the lock is ours, and the rank started before the process.
             let rank = unsafe { LockedRank::new() };
-            rank.count_call();
+            rank.count_call(process.engine.counters.messages);
             Some(Guard { process, rank })
         }
         None => {

@@ -7,6 +7,7 @@
 //! | [`wire`] | frames between front end and starter; the description of a job; how a job ended |
 //! | [`writer`] | messages to and from the writer of a job's output files |
 //! | [`users`] | requests of users to a daemon, and its answers |
+//! | [`users::watch`] | changes of jobs, rows and nodes since a state, for readers that follow them |
 //! | [`terms`], [`batch`], [`output`], [`environment`] | parts of a submitted job |
 //! | [`linker_variables`] | variables that are kept from a starter of root's daemon |
 //! | [`end`], [`wait_kind`] | how jobs have ended, why they wait: words that commands decide by |

@@ -19,6 +19,10 @@ use crate::terms::Terms;
 use crate::wait_kind::WaitKind;
 use crate::wire::{Job, Program, Text, Used};
 
+pub mod watch;
+
+use watch::{Changes, Watch};
+
 /// A request of a user, on the local socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
@@ -71,6 +75,9 @@ pub enum Request {
     LogsFor(JobId, String),
     /// A job gets other values.
     Change(JobId, Change),
+    /// What has changed since a state. A controller that does not know it keeps silent: readers ask for
+    /// lists then.
+    Watch(Box<Watch>),
 }
 
 /// Values that a job gets in place of those that it has; what is none stays.
@@ -161,7 +168,8 @@ pub struct Prices {
     pub places: Vec<Place>,
 }
 
-/// Time that a job has had, and where it is in the matrix, as far as is known: up to a second ago.
+/// Time that a job has had, where it is in the matrix, and messages that its ranks have sent, as far as is
+/// known: up to a second ago.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The job.
@@ -172,6 +180,9 @@ pub struct Place {
     pub rows: Vec<u32>,
     /// Slots by node, from 0 on, of a job that takes turns; empty: not known.
     pub slots: Vec<(NodeId, Vec<u32>)>,
+    /// Messages that its ranks have sent, as they say themselves.
+    #[serde(default)]
+    pub messages: u64,
 }
 
 /// What is done to a job.
@@ -302,6 +313,8 @@ pub enum Answer {
     Refused(String),
     /// The token; it counts for some hours, at the daemon that made it.
     Token(String),
+    /// What has changed.
+    Changes(Box<Changes>),
 }
 
 /// A job for people to look at.

@@ -286,11 +286,13 @@ impl LockedRank {
         LockedRank { is_waiting: false }
     }
 
-    /// The program has made one more call of MPI: the node's daemon sees by it what fillers cost.
+    /// The program has made one more call of MPI: the node's daemon sees by it what fillers cost. So many
+    /// messages were sent before, which it shows.
     #[inline(always)]
-    pub fn count_call(&self) {
-        let calls = &self.own_endpoint().calls;
+    pub fn count_call(&self, messages: u64) {
+        let (calls, sent) = (&self.own_endpoint().calls, &self.own_endpoint().messages);
         calls.store(calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        sent.store(messages, Ordering::Relaxed);
     }
 
     /// The same right once more, for a call that is made meanwhile.

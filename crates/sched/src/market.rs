@@ -59,6 +59,10 @@ pub struct JobUse {
     /// Its ranks here; 0: the time of its processors is not known.
     #[serde(default)]
     pub ranks: u32,
+    /// Messages that its ranks here have sent since they began, as they say themselves: it is shown, and
+    /// nobody pays for it.
+    #[serde(default)]
+    pub messages: u64,
 }
 
 /// What a node has measured since its last report.

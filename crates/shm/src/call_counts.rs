@@ -1,13 +1,13 @@
-//! How many calls the ranks of a job have made, for the daemon of their node: it sees by that what a filler
-//! costs them.
+//! How many calls the ranks of a job have made, and messages they have sent, for the daemon of their node: it
+//! sees by the calls what a filler costs them, and shows the messages.
 //!
 //! ```text
-//! rank:   Endpoint::calls += 1, in its own segment
+//! rank:   Endpoint::calls += 1, Endpoint::messages, in its own segment
 //! daemon: opens the starter's segment for reading, CallCounts::of -> sum, now and then
 //! ```
 //!
 //! The file is read, not mapped, and only words are taken from it: the job may write there what it likes, and
-//! changes by that who fills beside it, nothing else.
+//! changes by that who fills beside it, and what is shown of it, nothing else.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,6 +18,15 @@ use crate::segment;
 
 /// Name of the file.
 pub const NAME: &str = "tutti-segment";
+
+/// Sums over ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Calls of MPI.
+    pub calls: u64,
+    /// Messages sent.
+    pub messages: u64,
+}
 
 /// The segment of a job's ranks on this node.
 #[derive(Debug)]
@@ -41,18 +50,22 @@ impl CallCounts {
         Ok(CallCounts { segment, ranks, layout })
     }
 
-    /// Calls of all of them together; 0 where it cannot be read.
-    pub fn sum(&self) -> u64 {
+    /// Of all of them together; 0 where it cannot be read.
+    pub fn sum(&self) -> Sums {
         let bytes = self.ranks as usize * size_of::<Endpoint>();
         let mut endpoints = vec![0; bytes];
         if read_at(self.segment.as_fd(), self.layout.endpoint_at(0), &mut endpoints).is_err() {
-            return 0;
+            return Sums::default();
         }
-        let calls = |endpoint: &[u8]| {
-            let word = &endpoint[std::mem::offset_of!(Endpoint, calls)..][..8];
-            u64::from_ne_bytes(word.try_into().expect("eight bytes"))
+        let sum = |offset: usize| {
+            let word = |endpoint: &[u8]| {
+                u64::from_ne_bytes(endpoint[offset..][..8].try_into().expect("eight bytes"))
+            };
+            endpoints.chunks_exact(size_of::<Endpoint>()).map(word).fold(0, u64::wrapping_add)
         };
-        endpoints.chunks_exact(size_of::<Endpoint>()).map(calls).fold(0, u64::wrapping_add)
+        let (calls, messages) =
+            (std::mem::offset_of!(Endpoint, calls), std::mem::offset_of!(Endpoint, messages));
+        Sums { calls: sum(calls), messages: sum(messages) }
     }
 }
 
@@ -83,13 +96,15 @@ mod tests {
         let geometry = Geometry { world_ranks: 5, local_ranks: 3, first_rank: 1, ..Geometry::default() };
         let segment = Segment::create(geometry).unwrap();
         let counts = CallCounts::of(segment.descriptor().try_clone_to_owned().unwrap()).unwrap();
-        assert_eq!(counts.sum(), 0);
+        assert_eq!(counts.sum(), Sums::default());
         for rank in 0..3 {
             let endpoint = segment.at::<Endpoint>(segment.layout().endpoint_at(rank));
             // SAFETY: an endpoint of a segment that is mapped.
-            unsafe { endpoint.as_ref() }.calls.store(10_u64.pow(rank as u32), Ordering::Relaxed);
+            let endpoint = unsafe { endpoint.as_ref() };
+            endpoint.calls.store(10_u64.pow(rank as u32), Ordering::Relaxed);
+            endpoint.messages.store(2 * 10_u64.pow(rank as u32), Ordering::Relaxed);
         }
-        assert_eq!(counts.sum(), 111);
+        assert_eq!(counts.sum(), Sums { calls: 111, messages: 222 });
         let other = crate::daemon_page::create_file("tutti-other").unwrap();
         assert!(CallCounts::of(other).is_err(), "zeros are no segment");
     }

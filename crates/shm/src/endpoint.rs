@@ -52,7 +52,9 @@ pub struct Endpoint {
     /// Calls of MPI that the rank has made. Writer: the rank. Reader: the node's daemon
     /// ([`crate::call_counts`]).
     pub calls: AtomicU64,
-    _line4: [u64; 5],
+    /// Messages that the process of the rank has sent, as of its last call. Writer and reader as above.
+    pub messages: AtomicU64,
+    _line4: [u64; 4],
 }
 
 #[cfg(not(loom))]

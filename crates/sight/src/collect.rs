@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tutti_client::filter::Filter;
+use tutti_client::follow::Follower;
 use tutti_client::gather;
 use tutti_client::report::{Answers, Before, Report};
 use tutti_os::stderr::print_line;
@@ -35,6 +36,7 @@ pub struct Collector {
     events: Tail,
     counted: Tail,
     turns: Tail,
+    follower: Follower,
     before: Before,
     /// From the last look to this one, as it was to be.
     pause: Duration,
@@ -60,6 +62,7 @@ impl Collector {
             events,
             counted,
             turns,
+            follower: Follower::default(),
             before: Before::default(),
             pause: EVERY,
             is_kept: true,
@@ -83,7 +86,7 @@ impl Collector {
     }
 
     fn look(&mut self) {
-        let answers = gather::answers(&mut |_| ());
+        let answers = self.follower.answers(&mut |_| ());
         let answers = match answers {
             Ok(answers) => {
                 self.silence = None;

@@ -123,6 +123,8 @@ fn job(job: &Job) -> Value {
         "busy": job.share.busy_permille,
         "rows": job.place.rows,
         "slots": job.place.slots,
+        "messages": job.place.sent.messages,
+        "messages_s": job.place.sent.per_s,
         "name": job.label.name,
         "command": job.label.command,
         "remarks": job.label.remarks,

@@ -235,6 +235,9 @@ fn gauges_of_jobs(page: &mut Page, report: &Report) {
     page.gauge("tutti_jobs", "Jobs that are not over.", &values[..states::WORDS.len() - 1]);
     let ranks: u64 = own().filter(|job| job.time.runs).map(|job| job.size.ranks).sum();
     page.gauge("tutti_ranks", "Ranks of jobs that have nodes.", &[("", ranks as f64)]);
+    let sent: u64 = own().filter_map(|job| job.place.sent.per_s).fold(0, u64::saturating_add);
+    let help = "Messages of MPI that ranks of jobs send in a second.";
+    page.gauge("tutti_messages_per_second", help, &[("", sent as f64)]);
     let since = own().filter(|job| !job.time.runs).map(|job| job.time.since_ms).min();
     let longest_ms = since.map_or(0, |since_ms| report.at_ms.saturating_sub(since_ms));
     let help = "Time for which the first of the waiting jobs has waited.";

@@ -195,4 +195,42 @@ mod tests {
         assert!(!taken.is_lost && texts(&taken) == ["f"], "{taken:?}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
+
+    /// A writer that was killed, a disk that was full: whatever is in the file, each whole line is taken
+    /// once, and those that are events are understood.
+    #[test]
+    fn tail_takes_each_whole_line_of_rubbish_once() {
+        let folder = std::env::temp_dir().join(format!("tutti-tail-rubbish-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("log");
+        let mut random = tutti_testkit::Random::new(tutti_testkit::seed());
+        let mut file = File::options().append(true).create(true).open(&path).unwrap();
+        let mut tail = Tail::new(&path, None);
+        let (mut written, mut understood) = (Vec::new(), 0);
+        let (mut taken, mut events) = (Vec::new(), 0);
+        for round in 0..200_u64 {
+            for _ in 0..random.below(4) {
+                let line: Vec<u8> = match random.below(3) {
+                    0 => format!(r#"{{"ms":{round},"event":"started","job":7}}"#).into_bytes(),
+                    1 => br#"{"ms":1,"event":"over","job":"#.to_vec(),
+                    _ => (0..random.below(60)).map(|_| random.below(256) as u8).collect(),
+                };
+                let line: Vec<u8> = line.into_iter().filter(|byte| *byte != b'\n').collect();
+                understood += usize::from(line.ends_with(br#""job":7}"#));
+                // In two pieces, between which the reader looks.
+                let cut = random.below(line.len() as u64 + 1) as usize;
+                file.write_all(&line[..cut]).unwrap();
+                let found = tail.take();
+                events += crate::log::parse::<crate::log::Event>(&found.lines).len();
+                taken.extend(found.lines);
+                file.write_all(&[&line[cut..], b"\n"].concat()).unwrap();
+                written.push(line);
+            }
+        }
+        let found = tail.take();
+        events += crate::log::parse::<crate::log::Event>(&found.lines).len();
+        taken.extend(found.lines);
+        assert_eq!((taken, events), (written, understood));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -25,6 +25,7 @@ use tutti_sched::JobId;
 
 use crate::model::{Deed, Effect, Event, Model};
 use crate::{screen, terminal};
+use tutti_client::follow::Follower;
 use tutti_client::gather;
 use tutti_client::report::{Before, Report};
 
@@ -237,9 +238,10 @@ fn read_keys(post: &Post) {
 /// Asks daemons again and again.
 fn report(options: &Options, post: &Post, asked: &Receiver<()>) {
     let (filter, mut before) = (options.filter(), Before::default());
+    let mut follower = Follower::default();
     loop {
         let began = Instant::now();
-        let answers = gather::answers(&mut |text| post.notify(text));
+        let answers = follower.answers(&mut |text| post.notify(text));
         let report = answers.map(|answers| {
             let report = Report::new(&answers, &before, &filter);
             before.add(&answers);

@@ -31,6 +31,17 @@ pub(crate) fn percent_ppm(ppm: Option<u32>) -> String {
     percent(ppm.map(|ppm| ppm / 1000))
 }
 
+/// A number of messages in five letters or less.
+pub(crate) fn rate(number: Option<u64>) -> String {
+    match number {
+        None => "-".into(),
+        Some(number @ 0..10_000) => number.to_string(),
+        Some(number @ 0..10_000_000) => format!("{}k", number / 1000),
+        Some(number @ 0..10_000_000_000) => format!("{}M", number / 1_000_000),
+        Some(number) => format!("{}G", number / 1_000_000_000),
+    }
+}
+
 /// The rows that a job is in.
 pub(crate) fn rows_of(job: &Job) -> String {
     let rows: Vec<String> = job.place.rows.iter().map(ToString::to_string).collect();
@@ -90,8 +101,10 @@ fn rows_text(node: &Node) -> String {
 }
 
 fn jobs(report: &Report) -> String {
-    let head =
-        ["JOB", "STATE", "USER", "RANKS", "NODES", "ROW", "ASKED", "HAD", "BUSY", "TIME", "NAME", "COMMAND"];
+    let head = [
+        "JOB", "STATE", "USER", "RANKS", "NODES", "ROW", "ASKED", "HAD", "BUSY", "MESSAGES", "TIME", "NAME",
+        "COMMAND",
+    ];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for job in &report.jobs {
         table.push(vec![
@@ -104,12 +117,13 @@ fn jobs(report: &Report) -> String {
             percent(job.share.asked_permille),
             percent(job.share.had_permille),
             percent(job.share.busy_permille),
+            rate(Some(job.place.sent.messages).filter(|messages| *messages > 0)),
             time_of(job, report.at_ms),
             if job.label.name.is_empty() { "-".into() } else { escape_control(&job.label.name) },
             escape_control(&job.label.command).chars().take(COMMAND_CHARS).collect(),
         ]);
     }
-    let right = [true, false, false, true, true, true, true, true, true, true, false, false];
+    let right = [true, false, false, true, true, true, true, true, true, true, true, false, false];
     let mut text = aligned(&table, &right);
     for job in report.jobs.iter().filter(|job| job.id.key.other.is_none()) {
         for remark in &job.label.remarks {
@@ -149,6 +163,8 @@ pub(crate) fn json(answers: &Answers, report: &Report) -> Value {
         value["rows"] = json!(job.place.rows);
         value["slots"] = json!(job.place.slots);
         value["had_permille"] = json!(job.share.had_permille);
+        value["messages"] = json!(job.place.sent.messages);
+        value["messages_s"] = json!(job.place.sent.per_s);
         Some(value)
     });
     let others = answers.others.iter().filter_map(|row| {

@@ -12,12 +12,12 @@ use tutti_client::moments::instant;
 use tutti_os::stderr::escape_control;
 
 use crate::model::{Look, Mode, Model};
-use crate::once::{memory_of, percent, percent_ppm, rows_of, time_of};
+use crate::once::{memory_of, percent, percent_ppm, rate, rows_of, time_of};
 use layout::{Column, Layout, SIZE_MIN, View};
 use tutti_client::report::{Job, Key, Node, Report, User, limits_of};
 
 /// Help on the keys.
-const HELP: [&str; 17] = [
+const HELP: [&str; 18] = [
     "1 2 3 Tab      jobs, nodes, users",
     "Up Down        select a job; Page Up, Page Down, Home, End",
     "< > Left Right sort by another column; r: the other way round",
@@ -33,6 +33,7 @@ const HELP: [&str; 17] = [
     "ASKED  the job's weight over those of all jobs that have one of its slots",
     "HAD    part of the last ten seconds in which it was to run",
     "BUSY   how much of its slots' time it computes",
+    "MSG/S  messages of MPI that its ranks send in a second, over the last ten",
     "TIME   since it runs; in parentheses: since it waits",
     "A letter in the picture is the last figure of a job's number; . is free.",
 ];
@@ -219,6 +220,10 @@ fn details(job: &Job, now_ms: u64) -> Vec<String> {
     lines.push(format!("command  {}", job.label.command));
     lines.push(format!("ranks    {} on {} nodes", job.size.ranks, job.size.node_count));
     lines.push(format!("time     {}", time_of(job, now_ms)));
+    let sent = job.place.sent;
+    if sent.messages > 0 {
+        lines.push(format!("messages {} sent, {} in a second", sent.messages, rate(sent.per_s)));
+    }
     if let Some(weight) = job.share.weight {
         lines.push(format!("weight   {weight}"));
         let shares = [job.share.asked_permille, job.share.had_permille, job.share.busy_permille].map(percent);
@@ -306,6 +311,7 @@ fn head_of(column: Column) -> &'static str {
         Column::Asked => "ASKED",
         Column::Had => "HAD",
         Column::Busy => "BUSY",
+        Column::Messages => "MSG/S",
         Column::Time => "TIME",
         Column::Command => "NAME COMMAND",
     }
@@ -351,6 +357,7 @@ fn text_of(job: &Job, column: Column, now_ms: u64) -> String {
         Column::Asked => percent(job.share.asked_permille),
         Column::Had => percent(job.share.had_permille),
         Column::Busy => percent(job.share.busy_permille),
+        Column::Messages => rate(job.place.sent.per_s),
         Column::Time => time_of(job, now_ms),
         Column::Command if job.label.name.is_empty() => job.label.command.clone(),
         Column::Command => format!("{} {}", job.label.name, job.label.command),

@@ -195,10 +195,11 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
         Answer::Jobs(rows) => rows,
         _ => return Err(OTHER_VERSION.into()),
     };
-    let standings = ask()?.users;
+    let Prices { users: standings, places, .. } = ask()?;
     let sharers = sharers(&standings);
     let names: Vec<String> = sharers.iter().map(|(uid, _)| users::name(*uid)).collect();
-    let mut table = vec![["JOB", "STATE", "USER", "WEIGHT", "EFFECTIVE", "WHY"].map(str::to_owned).to_vec()];
+    let head = ["JOB", "STATE", "USER", "WEIGHT", "EFFECTIVE", "MESSAGES", "WHY"];
+    let mut table = vec![head.map(str::to_owned).to_vec()];
     for row in rows.iter().filter(|row| filter.takes(states::of(row), &row.name, row.uid)) {
         let standing = standings.iter().find(|one| one.user == row.uid);
         let why = match standing {
@@ -219,6 +220,7 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
             ),
             _ => "no other user wants the slots".to_owned(),
         };
+        let messages = places.iter().find(|place| place.job == row.job).map_or(0, |place| place.messages);
         let effective = if row.effective_milli == 0 { "-".to_owned() } else { tenths(row.effective_milli) };
         table.push(vec![
             row.job.to_string(),
@@ -226,10 +228,11 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
             users::name(row.uid),
             row.weight.to_string(),
             effective,
+            if messages == 0 { "-".to_owned() } else { messages.to_string() },
             why,
         ]);
     }
-    let mut text = aligned(&table, &[true, false, false, true, true, false]);
+    let mut text = aligned(&table, &[true, false, false, true, true, true, false]);
     let is_shown = |row: &&JobRow| filter.takes(states::of(row), &row.name, row.uid);
     for row in rows.iter().filter(is_shown).filter(|row| !row.connected.is_empty()) {
         text.push_str(&format!("job {} is connected to {}\n", row.job, super::connected_jobs(row)));

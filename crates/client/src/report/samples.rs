@@ -34,7 +34,8 @@ pub(crate) fn other(job: u64, uid: u32) -> PublicRow {
 
 pub(crate) fn place(job: u64, served_ms: u64, rows: &[u32], slots: &[(u32, &[u32])]) -> reported::Place {
     let slots = slots.iter().map(|(node, slots)| (NodeId(*node), slots.to_vec())).collect();
-    reported::Place { job: tutti_sched::JobId(job), served_ms, rows: rows.to_vec(), slots }
+    let (job, rows) = (tutti_sched::JobId(job), rows.to_vec());
+    reported::Place { job, served_ms, rows, slots, messages: served_ms.saturating_mul(10) }
 }
 
 /// Jobs 1 and 2 share the slots 0 and 1 of n0; job 3 has 2 and 3 in both rows; job 4 waits.

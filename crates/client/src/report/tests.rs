@@ -61,6 +61,18 @@ fn report_survives_a_new_controller_and_a_clock_that_jumps() {
 }
 
 #[test]
+fn report_has_messages_in_a_second_where_an_earlier_report_has_the_job() {
+    let mut before = Before::default();
+    let now = answers(14_000, [5000, 2000]);
+    assert_eq!(of(&now, &before).jobs[0].place.sent, Sent { messages: 50_000, per_s: None });
+    before.add(&answers(10_000, [1000, 2000]));
+    let sent: Vec<_> = of(&now, &before).jobs.iter().map(|job| job.place.sent.per_s).collect();
+    assert_eq!(sent, [Some(10_000), Some(0), Some(0), None, None]);
+    // Another process has taken the place of one.
+    assert_eq!(of(&answers(14_000, [10, 2000]), &before).jobs[0].place.sent.per_s, None);
+}
+
+#[test]
 fn report_places_jobs_in_slots_of_rows() {
     let mut found = answers(5000, [0, 0]);
     found

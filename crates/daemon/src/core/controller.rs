@@ -22,6 +22,7 @@ use tutti_protocol::config::Rules;
 use tutti_protocol::public::PublicRow;
 use tutti_protocol::wire::{Report, Used};
 use tutti_sched::controller::Lags;
+use tutti_sched::market::NodeUse;
 
 use super::action::Action;
 use super::job_event::JobEvent;
@@ -51,6 +52,7 @@ mod late;
 mod limits;
 mod listing;
 mod log;
+mod messages;
 pub(super) mod placement;
 mod queue;
 mod requests;
@@ -63,6 +65,7 @@ mod steps;
 mod stillness;
 mod stuck;
 mod waits;
+mod watch;
 
 use answers::Answers;
 pub(super) use answers::Asker;
@@ -96,6 +99,9 @@ pub(super) struct Controller {
     drains: drains::Drains,
     /// Jobs that are connected to each other, as the scheduler knows it.
     connections: BTreeSet<connections::Pair>,
+    messages: messages::Messages,
+    /// Changes for readers that follow what there is.
+    watched: watch::Watched,
 }
 
 impl Controller {
@@ -112,6 +118,8 @@ impl Controller {
             served: ServedReport::default(),
             drains: drains::Drains::default(),
             connections: BTreeSet::new(),
+            messages: messages::Messages::default(),
+            watched: watch::Watched::default(),
         }
     }
 
@@ -140,6 +148,11 @@ impl Controller {
         with_arguments: bool,
     ) -> Vec<PublicRow> {
         listing::public_rows(&self.jobs, &self.lags, local, relay, with_arguments)
+    }
+
+    /// A node has counted what jobs have had.
+    pub(super) fn handle_use(&mut self, node: NodeId, found: &NodeUse) {
+        self.messages.handle_use(&self.jobs, node, found);
     }
 
     /// A node knows a job that the relay does not.
@@ -300,6 +313,7 @@ impl Controller {
         log::log_fillings(local, out, id, fillings);
         log::log_left(local, out, id, left);
         if is_over {
+            self.messages.forget(id);
             scheduler::leave(out, job);
             let (used, ended_how) = (job.used(), job.how_ended());
             let event = JobEvent {

@@ -17,6 +17,7 @@
 //! | `batch` | the tests of time limits and of jobs that wait for others |
 //! | `numbers` | the test that numbers of nodes outlive the controller |
 //! | `regions` | the test that clients of regions of other nodes are answered |
+//! | `watch` | the test that readers which follow the jobs and nodes see what the controller lists |
 //! | `room` | the tests that what starters and users say has room in messages |
 //! | here | the runs: faults, then peace, then a look at what is left |
 
@@ -27,6 +28,7 @@ mod room;
 mod scheduling;
 mod starter;
 mod users;
+mod watch;
 mod world;
 mod writer;
 

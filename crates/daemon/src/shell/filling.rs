@@ -150,7 +150,7 @@ impl Gauge {
 
     fn count(&self) -> Count {
         let at_ns = now_ns();
-        let calls = self.counts.iter().map(CallCounts::sum).fold(0, u64::wrapping_add);
+        let calls = self.counts.iter().map(|counts| counts.sum().calls).fold(0, u64::wrapping_add);
         Count { at_ns, frozen_ns: self.page.frozen_ns(at_ns), calls }
     }
 }

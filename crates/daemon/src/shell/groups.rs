@@ -49,8 +49,8 @@ impl Shell {
         };
         let groups = made.map_or_else(|| groups_of(&pids, user, number), |group| vec![group]);
         let groups: Vec<_> = groups.into_iter().map(Arc::new).collect();
-        self.meters.begin(job, &groups, pids.len() as u32);
         let ranks = Box::new(LocalRanks { user, account, groups, pids, starters, bound, place });
+        self.meters.begin(job, &ranks);
         self.fill_trials.begin(job, &ranks);
         let errand = Errand { job, user: ranks.user, starters: ranks.starters.clone() };
         if self.fetcher.fetch(errand, ranks.account) {

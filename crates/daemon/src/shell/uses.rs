@@ -5,18 +5,21 @@
 //! ranks run: begin --> a counter in each cgroup --> once a second: measure --> Event::Use, board
 //! ```
 //!
-//! Nothing that a rank says enters it. Bytes are counted by a program in the kernel, which needs root's
-//! daemon; it is tried out at the start. Where that cannot be had jobs have sent nothing, so nobody pays.
+//! Nothing that a rank says enters a price; what it says of its messages is shown. Bytes are counted by a
+//! program in the kernel, which needs root's daemon; it is tried out at the start. Where that cannot be had
+//! jobs have sent nothing, so nobody pays.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustix::process::Pid;
 use tutti_os::TrafficCounter;
 use tutti_os::cgroup::{JobGroup, counts_traffic};
 use tutti_os::load::{self, Load, Traffic};
 use tutti_sched::market::{JOBS_MAX, JobUse, NodeUse, Wanted};
+use tutti_shm::call_counts::CallCounts;
 
-use crate::gang::now_ns;
+use crate::gang::{LocalRanks, now_ns, page};
 use crate::message::JobId;
 
 /// Between two reports.
@@ -38,6 +41,27 @@ struct Meter {
     before_bytes: u64,
     ranks: u32,
     before_us: Option<u64>,
+    messages: Messages,
+}
+
+/// Messages that the ranks of a job have sent, as they say.
+#[derive(Debug)]
+struct Messages {
+    user: u32,
+    starters: Vec<u32>,
+    /// Words of the ranks of each starter, opened when they are first wanted.
+    counts: Option<Vec<CallCounts>>,
+}
+
+impl Messages {
+    fn sum(&mut self) -> u64 {
+        let (user, starters) = (self.user, &self.starters);
+        let counts = self.counts.get_or_insert_with(|| {
+            let pids = starters.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
+            pids.filter_map(|starter| page::call_counts(starter, user)).collect()
+        });
+        counts.iter().map(|counts| counts.sum().messages).fold(0, u64::wrapping_add)
+    }
 }
 
 impl Meter {
@@ -83,8 +107,9 @@ impl Meters {
         Meters { is_counted, machine: load::Meter::new(), jobs: HashMap::new(), before: None }
     }
 
-    /// The ranks of a job run in these cgroups.
-    pub(super) fn begin(&mut self, job: JobId, groups: &[Arc<JobGroup>], ranks: u32) {
+    /// The ranks of a job run here.
+    pub(super) fn begin(&mut self, job: JobId, found: &LocalRanks) {
+        let (groups, ranks) = (&found.groups, found.pids.len() as u32);
         let mut counters = Vec::new();
         if self.is_counted {
             let attach = |group: &Arc<JobGroup>| {
@@ -94,10 +119,9 @@ impl Meters {
             };
             counters.extend(groups.iter().filter_map(|group| attach(group).ok()));
         }
-        self.jobs.insert(
-            job,
-            Meter { groups: groups.to_vec(), counters, before_bytes: 0, ranks, before_us: None },
-        );
+        let messages = Messages { user: found.user, starters: found.starters.clone(), counts: None };
+        let (groups, before_bytes, before_us) = (groups.clone(), 0, None);
+        self.jobs.insert(job, Meter { groups, counters, before_bytes, ranks, before_us, messages });
     }
 
     /// Once a second, while there are jobs: what they have had since the last time, and until when the
@@ -134,6 +158,7 @@ impl Meters {
                 job: *job,
                 worked_us,
                 ranks,
+                messages: meter.messages.sum(),
                 sent_bytes: meter.take(),
                 memory_bytes: memory_bytes(*job).flatten().unwrap_or_else(|| meter.memory_bytes()),
             });

@@ -240,3 +240,38 @@ fn history_that_cannot_be_written_is_a_gap() {
     assert_eq!(found["jobs"].as_array().map(Vec::len), Some(200));
     assert_eq!(found["gaps"][0][2], "the history could not be written", "{found:#}");
 }
+
+#[test]
+fn history_answers_with_ten_thousand_jobs() {
+    const JOBS: i64 = 10_000;
+    let folder = Folder::new("history-many");
+    let mut history = History::open(&folder.0, Bounds { day_bytes: 64 << 20, ..BOUNDS });
+    for minute in 0..10 {
+        let mut lines = Vec::new();
+        for number in 0..JOBS / 10 {
+            let (job, ms) = (1 + minute * JOBS / 10 + number, BEGIN_MS + minute * 60_000 + number * 60);
+            let submitted = json!({ "ms": ms, "event": "submitted", "job": job, "uid": 7, "ranks": 4,
+                "text": "./solve --input case-17.dat", "name": "case" });
+            let started = json!({ "ms": ms + 10, "event": "started", "job": job, "nodes": ["n0", "n1"] });
+            let over = json!({ "ms": ms + 900, "event": "over", "job": job, "status": 0, "text": "" });
+            lines.extend([submitted, started, over].map(|line| line.to_string()));
+        }
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        assert!(put(&mut history, BEGIN_MS + (minute + 1) * 60_000, &events(&lines), None));
+    }
+    let bytes = read::bytes(&folder.0);
+    assert!(bytes < 20 << 20, "{bytes} bytes");
+    let began = std::time::Instant::now();
+    let all = read::jobs(&folder.0, ALL, &[], read::JOBS_MAX).expect("a history");
+    let jobs_ms = began.elapsed().as_millis();
+    assert_eq!(all["jobs"].as_array().map(Vec::len), Some(JOBS as usize));
+    assert_eq!(all["jobs"][0]["job"], JOBS, "the newest first");
+    let few = read::jobs(&folder.0, ALL, &[], 100).expect("a history");
+    assert_eq!(few["jobs"].as_array().map(Vec::len), Some(100));
+    let span = Span { from_ms: BEGIN_MS, until_ms: BEGIN_MS + 600_000 };
+    let began = std::time::Instant::now();
+    let picture = read::timeline(&folder.0, span).expect("a history");
+    println!("{bytes} bytes, {jobs_ms} ms for all jobs, {} ms for a picture", began.elapsed().as_millis());
+    assert_eq!(picture["jobs"].as_array().map(Vec::len), Some(JOBS as usize));
+    assert_eq!(read::one(&folder.0, 5000).expect("a history")["status"], 0);
+}

@@ -186,6 +186,7 @@ const COLUMNS = [
   ["asked", "Asked", "number rare", (job) => percent(job.asked)],
   ["had", "Had", "number", (job) => percent(job.had)],
   ["busy", "Busy", "number rare", (job) => percent(job.busy)],
+  ["messages_s", "Messages/s", "number rare", (job) => (job.messages_s ?? "-")],
   ["since_ms", "Time", "number", (job) => (job.runs ? duration(state.at_ms - job.since_ms) : "(" + duration(state.at_ms - job.since_ms) + ")")],
   ["name", "Name", "rare", (job) => job.name || "-"],
   ["command", "Command", "text", (job) => job.command],
@@ -300,17 +301,62 @@ function drawJob() {
       ["Weight", job.weight], ["Rows", job.rows.join(", ")],
       ["Share", job.asked === null ? "" : "asks for " + percent(job.asked) + ", had " + percent(job.had) + ", computes " + percent(job.busy)],
     ]);
+    if (job.messages) facts(list, [["Messages", job.messages + " sent" + (job.messages_s === null ? "" : ", " + job.messages_s + " in a second")]]);
     for (const remark of job.remarks) facts(list, [["Note", remark]]);
   }
   if (now) facts(list, [["Slices", now.turns], ["Output", now.output.join(", ")]]);
   if (past && !job) facts(list, [["State", past.ended_ms ? "over, status " + (past.status ?? "unknown") : "unknown"], ["User", past.user], ["Name", past.name], ["Command", past.command], ["Ranks", past.ranks], ["Nodes", past.nodes.join(" ")], ["Cause", past.cause]]);
   if (past) facts(list, [["Submitted", moment(past.submitted_ms)], ["Started", moment(past.started_ms)], ["Ended", past.ended_ms ? moment(past.ended_ms) : ""], ["Processors", past.cpu_us === null ? "" : (past.cpu_us / 1e6).toFixed(1) + " s"], ["Largest process", past.largest_bytes === null ? "" : size(past.largest_bytes)]]);
   box.append(list);
-  if (now && now.deadlock) box.append(element("h3", "Ranks that wait for each other"), element("pre", now.deadlock, { tabindex: "0" }));
+  const cycle = (job && job.state === "deadlock" && job.remarks.find((line) => waitsOf(line).length)) || (now && now.deadlock);
+  if (cycle) box.append(element("h3", "Ranks that wait for each other"), waits(cycle), element("pre", cycle, { tabindex: "0" }));
   if (now && job && now.parts.length) box.append(element("h3", "Ranks"), ranks(job, now));
   if (past && past.places && past.places.length) box.append(element("h3", "Places"), places(past.places));
   if (details && details.output) box.append(element("h3", "Output, the last of it"), element("pre", details.output, { tabindex: "0" }));
   $("job").replaceChildren(box);
+}
+
+// Who waits for whom, as pairs of ranks: "rank 0 receives from rank 1; rank 1 receives from rank 0".
+function waitsOf(text) {
+  const pairs = [];
+  for (const part of text.split("; ")) {
+    const [from, ...to] = [...part.matchAll(/\brank ([0-9]+)/g)].map((found) => Number(found[1]));
+    for (const one of new Set(to)) pairs.push([from, one]);
+  }
+  return pairs;
+}
+
+// A circle of ranks with an arrow to each that a rank waits for.
+function waits(text) {
+  const pairs = waitsOf(text);
+  const all = [...new Set(pairs.flat())].slice(0, 64);
+  const [size, far] = [Math.min(320, 140 + 20 * all.length), 24];
+  const make = (kind, attributes, label) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    if (label !== undefined) made.textContent = label;
+    return made;
+  };
+  const picture = make("svg", { viewBox: "0 0 " + size + " " + size, class: "waits", role: "img", "aria-label": "who waits for whom: " + pairs.map(([from, to]) => "rank " + from + " for rank " + to).join(", ") });
+  const place = (rank) => {
+    const angle = (2 * Math.PI * all.indexOf(rank)) / all.length - Math.PI / 2;
+    return [size / 2 + (size / 2 - far) * Math.cos(angle), size / 2 + (size / 2 - far) * Math.sin(angle)];
+  };
+  for (const [from, to] of pairs) {
+    if (!all.includes(from) || !all.includes(to)) continue;
+    const [[x, y], [u, v]] = [place(from), place(to)];
+    const length = Math.hypot(u - x, v - y) || 1;
+    const [dx, dy] = [(u - x) / length, (v - y) / length];
+    // Two that wait for each other have two arrows side by side.
+    const [ox, oy] = [-dy * 4, dx * 4];
+    const [ax, ay, bx, by] = [x + dx * 16 + ox, y + dy * 16 + oy, u - dx * 18 + ox, v - dy * 18 + oy];
+    picture.append(make("path", { d: "M" + ax + " " + ay + "L" + bx + " " + by + "m" + (-dx * 8 - dy * 5) + " " + (-dy * 8 + dx * 5) + "L" + bx + " " + by + "l" + (-dx * 8 + dy * 5) + " " + (-dy * 8 - dx * 5) }));
+  }
+  for (const rank of all) {
+    const [x, y] = place(rank);
+    picture.append(make("circle", { cx: x, cy: y, r: 15 }), make("text", { x, y: y + 4 }, rank));
+  }
+  return picture;
 }
 
 function table(titles, rows) {

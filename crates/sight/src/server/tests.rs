@@ -189,6 +189,42 @@ fn page_survives_requests_that_are_nearly_right() {
 }
 
 #[test]
+fn page_gives_no_file_and_no_job_by_tricks_with_paths() {
+    let server = Server::start(Access::Open, HEAD_TIME);
+    server.put_frame(5000);
+    for path in [
+        "/../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/page.css/../../history.db",
+        "/history.db",
+        "//etc/passwd",
+        "/api/job/../../etc/passwd",
+        "/api/job/%2e%2e%2fhistory.db",
+        "/api/",
+    ] {
+        let (status, text) = server.get(path, "");
+        assert!([400, 404].contains(&status) && !text.contains("root:"), "{path}: {text}");
+    }
+    for path in [
+        "/api/job/-1",
+        "/api/job/18446744073709551616",
+        "/api/job/1%00",
+        "/api/output/1e3",
+        "/api/history?since_ms=x",
+        "/api/history?limit=-1",
+        "/api/history?uid=0%20OR%201=1",
+        "/api/timeline?until_ms=99999999999999999999",
+    ] {
+        assert_eq!(server.get(path, "Authorization: Bearer x\r\n").0, 400, "{path}");
+    }
+    assert_eq!(
+        server.send(b"GET http://evil.example/api/state HTTP/1.1\r\nHost: evil.example\r\n\r\n").0,
+        421
+    );
+    assert_eq!(server.get("/", "").0, 200);
+}
+
+#[test]
 fn page_ends_connections_that_do_not_say_what_they_want() {
     let server = Server::start(Access::Open, Duration::from_millis(300));
     let mut slow = server.connect();

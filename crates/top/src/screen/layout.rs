@@ -43,13 +43,14 @@ pub(crate) enum Column {
     Asked,
     Had,
     Busy,
+    Messages,
     Time,
     Command,
 }
 
 impl Column {
     /// All, from left to right.
-    pub(crate) const ALL: [Column; 10] = [
+    pub(crate) const ALL: [Column; 11] = [
         Column::Job,
         Column::State,
         Column::User,
@@ -58,6 +59,7 @@ impl Column {
         Column::Asked,
         Column::Had,
         Column::Busy,
+        Column::Messages,
         Column::Time,
         Column::Command,
     ];
@@ -90,13 +92,15 @@ fn width(column: Column) -> u16 {
         Column::User => 8,
         Column::Ranks | Column::Asked | Column::Busy => 5,
         Column::Row | Column::Had => 4,
+        Column::Messages => 6,
         Column::Time => 8,
         Column::Command => 0,
     }
 }
 
 /// Columns that a narrow screen goes without, the first ones first.
-const DISPENSABLE: [Column; 5] = [Column::Busy, Column::Row, Column::Ranks, Column::Asked, Column::Time];
+const DISPENSABLE: [Column; 6] =
+    [Column::Messages, Column::Busy, Column::Row, Column::Ranks, Column::Asked, Column::Time];
 /// Columns that the command is to have before columns are left out for it.
 const COMMAND_WIDTH: u16 = 12;
 

@@ -74,11 +74,15 @@ fn screen_of_40_by_8_and_of_132_by_50() {
     assert!(found.contains(expected), "{found}");
     let wide = without_clock(&text(&model((132, 50))));
     assert!(
-        wide.contains("    JOB STATE     USER     RANKS  ROW ASKED  HAD  BUSY     TIME NAME COMMAND\n"),
+        wide.contains(
+            "    JOB STATE     USER     RANKS  ROW ASKED  HAD  BUSY  MSG/S     TIME NAME COMMAND\n"
+        ),
         "{wide}"
     );
     assert!(
-        wide.contains("      2 running   40000000     2    1   25%  33%     -     0:09 second ./job2\n"),
+        wide.contains(
+            "      2 running   40000000     2    1   25%  33%     -      -     0:09 second ./job2\n"
+        ),
         "{wide}"
     );
 }

@@ -108,6 +108,7 @@ impl Controller {
             }
             Request::Configuration => Answer::Configuration(local.config.loaded.settings.clone()),
             Request::Prices => Answer::Prices(Box::new(self.prices())),
+            Request::Watch(watch) => self.watch(local, relay, &watch),
             Request::Reload => match self.reload(local, out, user, requester) {
                 Some(answer) => answer,
                 None => return,
@@ -148,7 +149,7 @@ impl Controller {
         }
     }
 
-    fn list(
+    pub(super) fn list(
         &self,
         local: &LocalNode,
         relay: &Relay,

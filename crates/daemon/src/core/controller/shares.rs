@@ -40,7 +40,13 @@ impl Controller {
     }
 
     pub(super) fn prices(&self) -> Prices {
-        let places = places(&self.served);
+        let mut places = places(&self.served);
+        for (job, messages) in self.messages.all() {
+            match places.binary_search_by_key(&job, |place| place.job) {
+                Ok(at) => places[at].messages = messages,
+                Err(at) => places.insert(at, Place { job, messages, ..Place::default() }),
+            }
+        }
         let ServedReport { processor, users, prices, left_out, .. } = self.served.clone();
         let half_life_ms = self.rules.half_life_ms();
         Prices { processor, half_life_ms, users, nodes: prices, left_out, places }

@@ -150,7 +150,9 @@ impl Origin {
             if pending.client == NO_CLIENT || waits_ms < NOTIFY_MS {
                 continue;
             }
-            if waits_ms >= QUERY_MS && pending.is_query() {
+            // A controller of an earlier release does not know this question.
+            let is_watch = matches!(pending.request, Request::Watch(_));
+            if is_watch || waits_ms >= QUERY_MS && pending.is_query() {
                 refused.push((*request_id, pending.client));
             } else if !std::mem::replace(&mut pending.notified, true) {
                 notified.push(pending.client);
@@ -166,8 +168,9 @@ impl Origin {
             out.act(Action::ToClient(client, frame));
         }
         for (request_id, client) in refused {
-            self.pending.remove(&request_id);
-            let seconds = QUERY_MS / 1000;
+            let asked = self.pending.remove(&request_id);
+            let is_watch = asked.is_some_and(|asked| matches!(asked.request, Request::Watch(_)));
+            let seconds = if is_watch { NOTIFY_MS } else { QUERY_MS } / 1000;
             let text = format!(
                 "the controller has not answered {name} for {seconds} s: requests wait until it does"
             );
@@ -209,6 +212,12 @@ impl Origin {
             // Those of this node go before the cluster's.
             Answer::Configuration(rows) => {
                 (Answer::Configuration([local.config.settings.clone(), rows].concat()), Vec::new())
+            }
+            Answer::Changes(mut changes) => {
+                // Those of this node go before the cluster's, here too.
+                let rows = changes.items.settings.take();
+                changes.items.settings = rows.map(|rows| [local.config.settings.clone(), rows].concat());
+                (Answer::Changes(changes), Vec::new())
             }
             Answer::Snapshot(text) => (Answer::Done, frames_of(text.as_bytes())),
             answer => (answer, Vec::new()),

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use tutti_protocol::users::watch::Changes;
 use tutti_protocol::wire::{Decoder, Kind, Report};
 
 use crate::ids::ClientId;
-use crate::message::{Answer, JobId, JobRow};
+use crate::message::{Answer, JobId, JobRow, NodeRow};
 
 /// A user's program at the local socket of a node.
 #[derive(Debug)]
@@ -18,6 +19,10 @@ pub(super) struct Client {
     pub answered: bool,
     /// What it has been told of jobs, or that there are none.
     pub rows: Option<Vec<JobRow>>,
+    /// The nodes, as it has been told.
+    pub nodes: Option<Vec<NodeRow>>,
+    /// What has changed.
+    pub changes: Option<Changes>,
     /// Why it was refused what it wants.
     pub refusal: Option<String>,
     /// It has heard that the controller does not answer.
@@ -46,6 +51,8 @@ impl Client {
             job: None,
             answered: false,
             rows: None,
+            nodes: None,
+            changes: None,
             refusal: None,
             sent: false,
             released: false,
@@ -67,6 +74,8 @@ impl Client {
         match answer {
             Answer::Job(job) => self.job = Some(*job),
             Answer::Jobs(rows) => self.rows = Some(rows.clone()),
+            Answer::Nodes(rows) => self.nodes = Some(rows.clone()),
+            Answer::Changes(changes) => self.changes = Some(Changes::clone(changes)),
             Answer::Refused(text) => self.refusal = Some(text.clone()),
             _ => {}
         }

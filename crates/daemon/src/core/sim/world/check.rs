@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tutti_protocol::users::watch::Changes;
 use tutti_protocol::wire::Report;
 
 use super::World;
@@ -10,7 +11,7 @@ use crate::core::Core;
 use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};
 use crate::core::sim::starter::Fate;
 use crate::core::sim::users::Client;
-use crate::message::{JobId, JobRow, Launch, Terms};
+use crate::message::{JobId, JobRow, Launch, NodeRow, Terms};
 
 impl World {
     pub(in crate::core::sim) fn all_ended_well(&self) -> bool {
@@ -95,6 +96,21 @@ impl World {
             let has_failed = matches!(fate, Some(Fate::Fails(_) | Fate::Refused));
             assert!(!after.ok || !has_failed, "job {job} starts behind {after:?}, which {fate:?}");
         }
+    }
+
+    /// Whether a user's program has its answer, or none will come.
+    pub(in crate::core::sim) fn is_finished(&self, client: usize) -> bool {
+        self.clients[client].answered || self.clients[client].released || self.clients[client].gone
+    }
+
+    /// What has changed, as a user's program has been told.
+    pub(in crate::core::sim) fn take_changes(&mut self, client: usize) -> Option<Changes> {
+        self.clients[client].changes.take()
+    }
+
+    /// What a user's program has been told: rows of nodes.
+    pub(in crate::core::sim) fn nodes(&self, client: usize) -> Option<&[NodeRow]> {
+        self.clients[client].nodes.as_deref()
     }
 
     /// What a user's program has been told: rows of jobs.
