@@ -36,7 +36,7 @@ fn with<'a>(words: &[&'a str], more: &'a [String]) -> Vec<&'a str> {
 // Paper: S1
 #[test]
 fn attach_works_from_any_node_and_shows_past_output() {
-    let cluster = Cluster::up("cluster-attach", 3, &[]);
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
     let scratch = Scratch::new("cluster-attach-go");
     let program = two_lines(&scratch);
     let mut submit = cluster.command_on(1, &with(&["submit", "-N", "3", "-n", "3"], &program));
@@ -122,7 +122,7 @@ fn detach_on_hangup() {
 #[test]
 fn attach_survives_broken_links_without_loss() {
     // A chain: what the ranks of node 0 write goes through node 1 to the front end on node 2.
-    let cluster = Cluster::up("cluster-break", 3, &["--arity", "1", "--lost-after", "8"]);
+    let Some(cluster) = Cluster::on_machines(3, &["--arity", "1", "--lost-after", "8"]) else { return };
     let words =
         ["run", "-host", "node0,node2", "-n", "2", "-l", RANK, "say=up", "spray=3000,1000", "say=down"];
     let mut job = Running::start_command(&mut cluster.command_on(2, &words));

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use std::os::unix::process::CommandExt;
 
 use tutti_testkit::{Need, skip};
+use tutti_tests::Scratch;
 
 use crate::Cluster;
 use crate::cluster::SLOWLY_LOST;
@@ -108,22 +109,26 @@ fn waits(cluster: &Cluster, job: u32) -> String {
 /// waits on.
 #[test]
 fn job_with_requeue_outlives_a_node_of_it() {
-    let cluster = Cluster::up("batch-requeue", 3, &["--slots", "1"]);
-    let (path, named) = cluster.file("out");
-    let script = "echo begun $TUTTI_RESTARTS $TUTTI_FIRST_JOB; [ -e go ] || exec sleep 1000";
+    let Some(cluster) = Cluster::on_machines(3, &["--slots", "1"]) else { return };
+    let (named, path) = cluster.file("out");
+    // All machines see it.
+    let scratch = Scratch::new("batch-requeue");
+    let go = scratch.path().join("go");
+    let script =
+        format!("echo begun $TUTTI_RESTARTS $TUTTI_FIRST_JOB; [ -e {} ] || exec sleep 1000", go.display());
     let submit = ["submit", "--requeue", "-o", named.to_str().expect("a name"), "-N", "2", "-n", "2"];
     let has_begun = |line: &str| {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         text.lines().collect::<Vec<_>>() == [line; 2]
     };
-    cluster.tutti(&[&submit[..], &["sh", "-c", script]].concat()).expect_success();
+    cluster.tutti(&[&submit[..], &["sh", "-c", &script]].concat()).expect_success();
     await_that("it runs", || has_begun("begun"));
     cluster.tutti(&["submit", "-o", "none", "--after-ok", "1", "-n", "1", "true"]).expect_success();
     cluster.tutti(&["requeue", "1"]).expect_success();
     await_that("it runs again", || has_begun("begun 1 1"));
     assert!(cluster.job(1).contains("\"kind\": \"requeued\""), "{}", cluster.job(1));
     assert!(waits(&cluster, 2).contains("job 3 has ended"), "{}", waits(&cluster, 2));
-    std::fs::write(cluster.folder.join("go"), "").expect("our folder");
+    std::fs::write(&go, "").expect("our folder");
     let lost = if cluster.job(3).contains("\"node1\"") { 1 } else { 2 };
     let gone = cluster.kill_daemon(lost);
     assert_eq!(cluster.tutti(&["wait", "1", "2"]).code(), 0);

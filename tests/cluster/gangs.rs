@@ -42,7 +42,7 @@ pub fn is_frozen(cgroup: &std::path::Path) -> bool {
 // Paper: S20
 #[test]
 fn gang_two_jobs_on_the_same_nodes_take_turns() {
-    let cluster = Cluster::up("cluster-gangs", 2, &["--slice", "20"]);
+    let Some(cluster) = Cluster::on_machines(2, &["--slice", "20"]) else { return };
     let words = ["run", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"];
     let one = cluster.start(&words);
     await_that("it is job 1", || cluster.job(1).contains("\"running\""));
@@ -70,7 +70,7 @@ fn gang_two_jobs_on_the_same_nodes_take_turns() {
 
 #[test]
 fn gang_deep_tree_job_resumes_after_suspend() {
-    let cluster = Cluster::up("cluster-gang-deep", 3, &["--arity", "1", "--slice", "20"]);
+    let Some(cluster) = Cluster::on_machines(3, &["--arity", "1", "--slice", "20"]) else { return };
     let job = cluster.start(&["run", "-N", "3", "-n", "3", "sh", "-c", "while :; do :; done"]);
     let Some(group) = cgroup(&job) else {
         skip(Need::Cgroup, "no cgroup can be made here");
@@ -88,7 +88,7 @@ fn gang_deep_tree_job_resumes_after_suspend() {
 
 #[test]
 fn gang_part_that_ends_early_does_not_block_its_job() {
-    let cluster = Cluster::up("cluster-gang-early", 2, &["--slots", "1", "--slice", "20"]);
+    let Some(cluster) = Cluster::on_machines(2, &["--slots", "1", "--slice", "20"]) else { return };
     let forever = cluster.start(&["run", "-N", "2", "-n", "2", "sh", "-c", "while :; do :; done"]);
     await_that("it is job 1", || cluster.job(1).contains("\"running\""));
     // The first rank ends at once, the other one after some slices.
@@ -101,7 +101,9 @@ fn gang_part_that_ends_early_does_not_block_its_job() {
 
 #[test]
 fn gang_turns_continue_after_daemon_restarts() {
-    let cluster = Cluster::up("cluster-gang-replaced", 2, &[&SLOWLY_LOST, &["--slice", "20"][..]].concat());
+    let Some(cluster) = Cluster::on_machines(2, &[&SLOWLY_LOST, &["--slice", "20"][..]].concat()) else {
+        return;
+    };
     // Nobody waits for them: a front end ends with the daemon that it asks.
     let words = ["submit", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"];
     let jobs = [cluster.start(&words), cluster.start(&words)];

@@ -12,7 +12,7 @@ use crate::harness::{RANK, Running, await_that};
 // Paper: S2
 #[test]
 fn run_uses_the_requested_number_of_nodes() {
-    let cluster = Cluster::up("cluster-run", 4, &[]);
+    let Some(cluster) = Cluster::on_machines(4, &[]) else { return };
     for node in 0..4 {
         let ran = crate::harness::run(
             &mut cluster.command_on(node, &["run", "-N", "4", "-n", "8", RANK, "exchange"]),
@@ -59,7 +59,7 @@ fn run_ranks_descend_from_their_nodes_daemon() {
 // Paper: S4
 #[test]
 fn run_output_of_all_ranks_reaches_the_front_end() {
-    let cluster = Cluster::up("cluster-output", 3, &[]);
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
     let ran = cluster.run(&["run", "-N", "3", "-n", "6", "-l", RANK, "spray=2000,100"]).expect_success();
     for rank in 0..6 {
         let lines = ran.stdout.lines().filter(|line| line.starts_with(&format!("[{rank}]")));
@@ -107,7 +107,7 @@ fn submit_job_runs_alone_and_keeps_its_output() {
 // Paper: S6
 #[test]
 fn rank_death_ends_the_job_on_all_nodes_with_one_line() {
-    let cluster = Cluster::up("cluster-death", 3, &[]);
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
     let ran = cluster.run(&["run", "-N", "3", "-n", "6", RANK, "5:exit=7", "hang"]);
     assert_eq!(ran.code(), 7, "{ran}");
     assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
@@ -154,7 +154,7 @@ fn output_jam_stalls_no_other_job() {
 
 #[test]
 fn concurrent_jobs_reach_their_own_ranks_only() {
-    let cluster = Cluster::up("cluster-partition", 4, &[]);
+    let Some(cluster) = Cluster::on_machines(4, &[]) else { return };
     let jobs: Vec<Running> =
         (0..4).map(|_| cluster.start(&["run", "-N", "2", "-n", "4", RANK, "exchange"])).collect();
     for job in jobs {
@@ -166,7 +166,7 @@ fn concurrent_jobs_reach_their_own_ranks_only() {
 // Paper: C32
 #[test]
 fn concurrent_jobs_of_different_width_run_on_their_own_nodes() {
-    let cluster = Cluster::up("cluster-widths", 4, &[]);
+    let Some(cluster) = Cluster::on_machines(4, &[]) else { return };
     let mut jobs = Vec::new();
     for (number, width) in ["1", "2", "3", "4"].into_iter().enumerate() {
         jobs.push(cluster.start(&["run", "-N", width, "-n", "6", RANK, "hang"]));
@@ -286,7 +286,7 @@ fn status_and_event_log_name_the_cause_of_the_end() {
 
 #[test]
 fn output_long_lines_of_several_nodes_never_mix() {
-    let cluster = Cluster::up("cluster-lines", 3, &[]);
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
     let ran = cluster.run(&["run", "-N", "3", "-n", "6", crate::harness::RANK, "spray=10,200000"]);
     let ran = ran.expect_success();
     if crate::harness::has_paused_in_a_line(&ran) {
@@ -300,22 +300,10 @@ fn output_long_lines_of_several_nodes_never_mix() {
 }
 
 #[test]
-fn mpich_program_runs_on_a_cluster() {
-    mpich_runs_on("cluster-mpich", &[]);
-}
-
-#[test]
-fn mpich_program_runs_on_a_cluster_of_network_namespaces() {
-    if crate::nodes::have_namespaces() {
-        mpich_runs_on("cluster-mpich-netns", &["--netns"]);
-    }
-}
-
-#[track_caller]
-fn mpich_runs_on(name: &str, more: &[&str]) {
+fn mpich_program_runs_on_machines_of_a_cluster() {
     let Some(mpich) = tutti_tests::peers::mpich() else { return };
-    let cluster = Cluster::up(name, 3, more);
-    let scratch = tutti_tests::Scratch::new(&format!("{name}-program"));
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
+    let scratch = Scratch::new("cluster-mpich");
     let file = scratch.path().join("foreign");
     let mut mpicc = std::process::Command::new(mpich.join("bin/mpicc"));
     mpicc.arg("-o").arg(&file).arg(tutti_tests::root().join("tests/foreign/c/foreign.c"));
@@ -337,22 +325,10 @@ fn mpich_runs_on(name: &str, more: &[&str]) {
 }
 
 #[test]
-fn open_mpi_program_runs_on_a_cluster() {
-    open_mpi_runs_on("cluster-open-mpi", &[]);
-}
-
-#[test]
-fn open_mpi_program_runs_on_a_cluster_of_network_namespaces() {
-    if crate::nodes::have_namespaces() {
-        open_mpi_runs_on("cluster-open-mpi-netns", &["--netns"]);
-    }
-}
-
-#[track_caller]
-fn open_mpi_runs_on(name: &str, more: &[&str]) {
+fn open_mpi_program_runs_on_machines_of_a_cluster() {
     let Some(open_mpi) = tutti_tests::peers::open_mpi() else { return };
-    let cluster = Cluster::up(name, 3, more);
-    let scratch = tutti_tests::Scratch::new(&format!("{name}-program"));
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
+    let scratch = Scratch::new("cluster-open-mpi");
     let file = scratch.path().join("foreign");
     let mut mpicc = std::process::Command::new(open_mpi.join("bin/mpicc"));
     mpicc.arg("-o").arg(&file).arg(tutti_tests::root().join("tests/foreign/c/foreign.c"));
@@ -372,7 +348,7 @@ fn open_mpi_runs_on(name: &str, more: &[&str]) {
 
 #[test]
 fn run_has_the_status_of_shmem_global_exit_on_all_nodes() {
-    let cluster = Cluster::up("cluster-global-exit", 2, &[]);
+    let Some(cluster) = Cluster::on_machines(2, &[]) else { return };
     let scratch = Scratch::new("cluster-global-exit-programs");
     let program = compile_with("oshcc", "tests/shmem/programs/wrong.c", scratch.path());
     let program = program.to_str().expect("plain");
@@ -387,7 +363,7 @@ fn run_has_the_status_of_shmem_global_exit_on_all_nodes() {
 // Paper: M17
 #[test]
 fn run_adds_up_what_the_ranks_of_all_nodes_have_counted() {
-    let cluster = Cluster::up("cluster-counted", 3, &[]);
+    let Some(cluster) = Cluster::on_machines(3, &[]) else { return };
     let scratch = Scratch::new("cluster-counted-files");
     let compiled = compile("tests/mpi/programs/tool_information.c", scratch.path());
     let mut command = cluster.command(&["run", "-N", "2", "-n", "2", &compiled.to_string_lossy()]);

@@ -13,9 +13,9 @@ const SPIN: [&str; 3] = ["sh", "-c", "while :; do :; done"];
 
 /// Three nodes of one core, two jobs on the first two and two on the third; they take turns. None where no
 /// cgroup can be made.
-fn four_jobs(name: &str, more: &[&str]) -> Option<(Cluster, Vec<Running>)> {
+fn four_jobs(more: &[&str]) -> Option<(Cluster, Vec<Running>)> {
     let options = ["--slots", "1", "--slice", "20", "--lost-after", "120"];
-    let cluster = Cluster::up(name, 3, &[&options, more].concat());
+    let cluster = Cluster::on_machines(3, &[&options, more].concat())?;
     let (both, third) = (["-H", "node0:1,node1:1", "-n", "2"], ["-H", "node2:1", "-n", "1"]);
     let mut jobs = Vec::new();
     for (job, place) in (1..).zip([both, both, third, third]) {
@@ -41,7 +41,7 @@ fn turns(cluster: &Cluster, job: u32) -> u64 {
 
 /// What the log of events says of a node since it came, in order.
 fn events(cluster: &Cluster, node: &str) -> Vec<String> {
-    let log = std::fs::read_to_string(cluster.folder.join("events.jsonl")).expect("the log");
+    let log = std::fs::read_to_string(cluster.state_folder_of(0).join("events.jsonl")).expect("the log");
     // The last line may be on its way.
     let whole = log.rfind('\n').map_or("", |end| &log[..end]);
     let lines = whole.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -70,7 +70,7 @@ fn assert_once(events: &[String], begin: &str, end: &str) {
 
 #[test]
 fn late_node_is_named_once() {
-    let Some((cluster, jobs)) = four_jobs("cluster-late", &[]) else { return };
+    let Some((cluster, jobs)) = four_jobs(&[]) else { return };
     // One that lacks beside another node of the job, and one that has both of its jobs alone.
     for (node, kept, others) in [(1, [1, 2], 3), (2, [3, 4], 1)] {
         let name = format!("node{node}");
@@ -96,7 +96,7 @@ fn late_node_is_named_once() {
             events(&cluster, &name).last().is_some_and(|last| last == "node-in-time")
         });
         assert_once(&events(&cluster, &name), "node-late", "node-in-time");
-        let log = std::fs::read_to_string(cluster.folder.join("node0.log")).expect("the controller's log");
+        let log = cluster.lab().log(0);
         let job = kept.iter().find(|job| log.contains(&format!("node {name} has not frozen job {job},")));
         assert!(
             job.is_some() && log.contains(&format!("node {name} has frozen what it was late with")),
@@ -109,7 +109,7 @@ fn late_node_is_named_once() {
 
 #[test]
 fn expelled_node_is_shown_until_it_is_back() {
-    let Some((cluster, jobs)) = four_jobs("cluster-late-strict", &["--strict"]) else { return };
+    let Some((cluster, jobs)) = four_jobs(&["--strict"]) else { return };
     kill_process(cluster.daemon(1), Signal::STOP).expect("it lives");
     await_that("both stand still", || {
         [1, 2].iter().all(|job| row(&cluster, *job)["unfrozen"] == serde_json::json!(["node1"]))

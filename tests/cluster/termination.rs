@@ -19,7 +19,7 @@ fn compiled(scratch: &Scratch) -> PathBuf {
 fn termination_of_a_job_over_nodes_reaches_all_ranks() {
     let scratch = Scratch::new("terminated-nodes-files");
     let program = compiled(&scratch);
-    let cluster = Cluster::up("terminated-nodes", 2, &[]);
+    let Some(cluster) = Cluster::on_machines(2, &[]) else { return };
     for ranks in ["2", "4"] {
         let words = ["run", "-N", "2", "-n", ranks, program.to_str().expect("text"), "queue", "7"];
         let ran = cluster.tutti(&words);

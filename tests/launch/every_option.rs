@@ -59,7 +59,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
         ],
     ),
     ("path", with_submit("search_path_is_searched_before_path", PROGRAM)),
-    ("own-mpi", with_submit("mpich_program_runs_on_a_cluster", PROGRAM)),
+    ("own-mpi", with_submit("mpich_program_runs_on_machines_of_a_cluster", PROGRAM)),
     ("initial-errhandler", all(Done("mpiexec_sets_the_initial_error_handler"))),
     ("x", with_submit("environment_is_the_callers_with_changes", PROGRAM)),
     ("env", with_submit("environment_is_the_callers_with_changes", PROGRAM)),
