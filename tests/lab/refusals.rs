@@ -61,6 +61,24 @@ fn lab_without_a_tun_device_or_user_namespaces_says_so_in_one_line() {
     assert!(left.is_empty(), "what was refused leaves {left:?}");
 }
 
+/// The kernel says that there is little.
+#[test]
+fn lab_of_64_machines_on_a_small_memory_says_so_in_one_line() {
+    if !rustix::process::geteuid().is_root() {
+        return skip_part(Need::Root, "only root can hide what the kernel says");
+    }
+    let scratch = Scratch::new("lab-memory");
+    let said = Scratch::new("lab-memory-said");
+    let file = said.path().join("meminfo");
+    std::fs::write(&file, "MemTotal: 262144 kB\nMemFree: 9000 kB\nMemAvailable: 102400 kB\n")
+        .expect("a file");
+    let little = format!("mount --bind '{}' /proc/meminfo", file.display());
+    let mut up = prepared(&["--mount"], &little, &["up", "64", "--bare"], scratch.path());
+    refused(&mut up, "64 machines need about 3072 MiB of memory, and 100 MiB are free: take fewer");
+    let left: Vec<_> = std::fs::read_dir(scratch.path()).expect("the folder").flatten().collect();
+    assert!(left.is_empty(), "what was refused leaves {left:?}");
+}
+
 /// Without root: a machine has one user, this one, whom it takes for root.
 #[test]
 fn lab_of_a_user_who_is_not_root_has_machines_with_one_user() {
