@@ -131,6 +131,13 @@ impl Agent {
         self.settle(now_ns);
     }
 
+    /// A process of one job here waits for another job here, or no longer: see [`NodeSwitch::handle_wish`].
+    pub fn handle_wish(&mut self, now_ns: u64, lender: JobId, borrower: JobId, wanted: bool) -> bool {
+        let is_heard = self.switch.handle_wish(now_ns, lender, borrower, wanted);
+        self.settle(now_ns);
+        is_heard
+    }
+
     /// Time has passed.
     pub fn handle_time(&mut self, now_ns: u64) {
         self.switch.handle_time(now_ns);

@@ -20,6 +20,7 @@
 //! - **The newest generation wins**: an older switch is never executed. A switch whose plan has not come
 //!   waits for it, or for a newer switch. A generation that was skipped makes all frozen jobs report once
 //!   more, since the node cannot know whether they should have run in it.
+//! - A job that waits for a service of a frozen one may lend it its turn ([`NodeSwitch::handle_wish`]).
 //! - KILL and SUSPEND are legal in any state and wait for nobody. A job that dies no longer counts.
 //! - **Nobody stays frozen for ever**: a job of the row is thawed as soon as it may be, whatever was late. A
 //!   node that hears nothing for `silence_ns` runs by turns the jobs that it has alone; those of several
@@ -29,6 +30,7 @@
 //! [`NodeSwitch::handle_job`], as long as there are at most as many jobs as announced.
 
 mod execute;
+mod loans;
 mod orders;
 mod state;
 
@@ -36,6 +38,7 @@ use std::collections::VecDeque;
 
 use crate::message::{Down, Mode, Order, Plan, Stage, Switch};
 use crate::types::{Generation, JobId, Membership, NodeId, SLICE_DEFAULT_NS, Slots, Version};
+use loans::Loans;
 use orders::Early;
 use state::Local;
 
@@ -75,6 +78,12 @@ pub enum Action {
     Freeze(JobId),
     /// Write to the freezer; [`JobChange::Thawed`] when it says so.
     Thaw(JobId),
+    /// Let the job run in the turn of another one, which waits for it: its freezer is opened, and it still
+    /// counts as frozen.
+    Lend(JobId),
+    /// It has run in the turn of another one, and does not any more: as [`Self::Freeze`]. One that was exempt
+    /// before may be left as it was: [`JobChange::Exempt`].
+    Return(JobId),
     /// `cgroup.kill`; [`NodeSwitch::handle_job_ended`] when nobody is left.
     Kill(JobId),
     /// Copy the job's channel state; [`JobChange::Saved`].
@@ -165,6 +174,7 @@ pub struct NodeSwitch {
     /// It has been expelled; the generation in which it said that it is here.
     expelled: bool,
     reported_here: Option<Generation>,
+    loans: Loans,
     actions: VecDeque<Action>,
 }
 
@@ -189,6 +199,7 @@ impl NodeSwitch {
             membership: Membership(0),
             expelled: false,
             reported_here: None,
+            loans: Loans::new(),
             actions: VecDeque::with_capacity(4 * jobs + 8),
         }
     }
@@ -214,6 +225,7 @@ impl NodeSwitch {
     pub fn handle_job_ended(&mut self, now_ns: u64, job: JobId) {
         self.jobs.retain(|local| local.job != job);
         self.early.forget(job);
+        self.loans.forget(job);
         self.apply(now_ns);
     }
 

@@ -17,10 +17,14 @@ fn given(name: &str) -> Option<u64> {
 
 /// Runs some seeds, or the one that is given, with what `change` makes of their options.
 fn run(seeds: std::ops::Range<u64>, change: impl Fn(Options) -> Options) -> Report {
+    run_worlds(seeds, |options| World::new(change(options)))
+}
+
+fn run_worlds(seeds: std::ops::Range<u64>, world: impl Fn(Options) -> World) -> Report {
     let seeds = given("TUTTI_SIM_SEED").map_or(seeds, |seed| seed..seed + 1);
     let mut all = Report::default();
     for seed in seeds {
-        all += World::new(change(Options::from_seed(seed))).run();
+        all += world(Options::from_seed(seed)).run();
     }
     println!("{all:?}\n{}", all.fault_coverage);
     all
@@ -52,6 +56,23 @@ fn simulation_overlapped_switch_survives_every_fault() {
             all.fault_coverage
         );
     }
+}
+
+/// Jobs run in the turns of others, at any moment of a switch and of every fault: nobody has less for it, and
+/// nobody is found running where he is said to be frozen.
+#[test]
+fn simulation_loans_cost_their_lenders_alone() {
+    let quiet = |options| Options { fault_every_ns: 0, faults_ns: 500_000_000, moods: false, ..options };
+    let world = |options, mode| World::new(Options { mode, ..options }).lending();
+    let calm = run_worlds(400..412, |options| world(quiet(options), Mode::Overlapped));
+    let all = run_worlds(420..460, |options| world(options, Mode::Overlapped));
+    if given("TUTTI_SIM_SEED").is_none() {
+        let (few, many) = (calm.loans(), all.loans());
+        assert!(few > 1000 && many > 2000, "too little was lent: {few} {many}");
+        assert_eq!((calm.left_out, calm.expelled), (0, 0), "nobody is late: {calm:?}");
+    }
+    let strict = run_worlds(400..404, |options| world(options, Mode::Strict));
+    assert_eq!(strict.loans(), 0, "strict switches lend nothing");
 }
 
 // Paper: S17

@@ -87,6 +87,7 @@ impl NodeSwitch {
                 self.actions.push_back(Action::Freeze(self.jobs[at].job));
             }
         }
+        self.end_loans(now_ns);
         self.save_and_restore();
         for at in 0..self.jobs.len() {
             if self.jobs[at].is_frozen() && self.wanted(at) && self.may_thaw(at) {
@@ -95,6 +96,7 @@ impl NodeSwitch {
                 self.actions.push_back(Action::Thaw(self.jobs[at].job));
             }
         }
+        self.begin_loans();
         if self.expelled && !self.is_at_work() && self.reported_here < Some(self.generation()) {
             self.reported_here = Some(self.generation());
             self.actions.push_back(Action::Here(self.generation()));
@@ -115,7 +117,7 @@ impl NodeSwitch {
     }
 
     /// True if a frozen job that is to run may be thawed by now.
-    fn may_thaw(&self, at: usize) -> bool {
+    pub(super) fn may_thaw(&self, at: usize) -> bool {
         let local = &self.jobs[at];
         // RUN may be repeated together with SAVE or RESTORE, after a change of the tree: nobody runs while
         // its channels are copied.

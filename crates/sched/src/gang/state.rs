@@ -35,6 +35,8 @@ pub(super) struct Local {
     exempt: bool,
     /// It counts as frozen since it has been told to freeze; its freezer has not said so.
     assumed: bool,
+    /// It runs in the turn of this one, and counts as frozen.
+    lender: Option<JobId>,
     /// IDLE has been said, in this stint, and is not taken back.
     pub(super) idle_reported: bool,
     pub(super) idle_reported_in: Option<u64>,
@@ -84,6 +86,7 @@ impl Local {
             asleep_since_ns: None,
             exempt: false,
             assumed: false,
+            lender: None,
             idle_reported: false,
             idle_reported_in: None,
             stint: 0,
@@ -109,12 +112,13 @@ impl Local {
 
     pub(super) fn freeze(&mut self, now_ns: u64, stuck_ns: u64) {
         self.body = Body::Freezing { since_ns: now_ns };
+        self.lender = None;
         self.stuck_at_ns = now_ns + stuck_ns;
     }
 
     pub(super) fn thaw(&mut self, now_ns: u64) {
         self.body = Body::Thawed;
-        (self.exempt, self.assumed) = (false, false);
+        (self.exempt, self.assumed, self.lender) = (false, false, None);
         self.stint += 1;
         self.stint_since_ns = now_ns;
     }
@@ -141,7 +145,7 @@ impl Local {
 
     /// Its freezer has said frozen, or it sleeps.
     pub(super) fn is_surely_frozen(&self) -> bool {
-        self.is_frozen() && !self.assumed
+        self.is_frozen() && !self.assumed && self.lender.is_none()
     }
 
     /// It is not to run, and sleeps; false if nobody has asked for that.
@@ -153,6 +157,21 @@ impl Local {
     /// See [`Self::confirm_exempt`].
     pub(super) fn is_exempt(&self) -> bool {
         self.exempt
+    }
+
+    /// The job in whose turn it runs.
+    pub(super) fn lender(&self) -> Option<JobId> {
+        self.lender
+    }
+
+    /// It dies: nobody gives it back.
+    pub(super) fn forget_lender(&mut self) {
+        self.lender = None;
+    }
+
+    /// It runs in this one's turn from now on, whether it was left as it is before or not.
+    pub(super) fn begin_loan(&mut self, lender: JobId) {
+        (self.lender, self.assumed, self.exempt) = (Some(lender), false, false);
     }
 
     /// Its freezer has been written to and has not said frozen.

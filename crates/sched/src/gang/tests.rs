@@ -495,3 +495,114 @@ fn gang_thaws_a_job_and_its_step_on_the_same_slots() {
     assert!(said.contains(&Action::Thaw(A)) && said.contains(&Action::Thaw(C)), "{said:?}");
     assert!(said.contains(&Action::Freeze(B)), "{said:?}");
 }
+
+/// A and B on the same slots by turns, and a service of B for which A waits in its own turn.
+fn lending() -> NodeSwitch {
+    let mut node = node(Mode::Overlapped);
+    assert!(node.handle_wish(0, A, B, true));
+    assert_eq!(actions(&mut node), [Action::Lend(B)]);
+    assert_eq!(node.lender_of(B), Some(A));
+    assert!(node.is_frozen(B) && !node.is_thawed(B), "it counts as frozen");
+    node
+}
+
+#[test]
+fn loan_ends_with_the_wish_and_begins_with_the_next() {
+    let mut node = lending();
+    assert!(node.handle_wish(1_000, A, B, true), "another process waits too");
+    assert!(node.handle_wish(2_000, A, B, false));
+    assert_eq!(actions(&mut node), []);
+    assert!(node.handle_wish(3_000, A, B, false));
+    assert_eq!(actions(&mut node), [Action::Return(B)]);
+    assert!(!node.handle_wish(3_500, A, B, false), "it is given up");
+    assert!(node.handle_wish(3_600, A, B, true));
+    assert_eq!(actions(&mut node), [], "it is being frozen");
+    node.handle_change(4_000, B, JobChange::FreezeRequested);
+    assert_eq!(actions(&mut node), [frozen(B, 1), Action::Lend(B)]);
+    node.handle_change(5_000, B, JobChange::Frozen);
+    assert!(node.lender_of(B).is_some(), "that was said of the time before");
+}
+
+#[test]
+fn loan_ends_with_the_turn_and_comes_back_with_it() {
+    let mut node = lending();
+    let said = order(&mut node, 1_000_000, switch(2, 1, Mode::Overlapped));
+    assert_eq!(said, [Action::Freeze(A), Action::Thaw(B)], "it goes on in its own turn");
+    assert!(node.lender_of(B).is_none());
+    node.handle_change(1_100_000, A, JobChange::Frozen);
+    actions(&mut node);
+    let said = order(&mut node, 2_000_000, switch(3, 0, Mode::Overlapped));
+    assert_eq!(said, [Action::Freeze(B), Action::Thaw(A)]);
+    node.handle_change(2_100_000, B, JobChange::Frozen);
+    assert_eq!(actions(&mut node), [frozen(B, 3), Action::Lend(B)]);
+}
+
+#[test]
+fn loan_gives_way_to_a_third_job_and_to_orders() {
+    // A third job comes to their slots.
+    let mut node = lending();
+    node.handle_job(500, C, Slots::first(2), true, Arrival::Frozen);
+    let rows = vec![vec![A], vec![B], vec![C]];
+    node.handle_plan(1_000, Plan { version: Version(2), rows, moved: Vec::new() });
+    actions(&mut node);
+    let said = order(&mut node, 2_000, Order::Switch(to_row(2, 2, 2)));
+    assert_eq!(said, [Action::Freeze(A), Action::Return(B), Action::Thaw(C)]);
+    // Who is suspended stands still before somebody hears of it.
+    let mut node = lending();
+    assert_eq!(order(&mut node, 1_000, Order::Suspend(B, 1)), [Action::Return(B)]);
+    node.handle_change(2_000, B, JobChange::Frozen);
+    assert_eq!(actions(&mut node), [frozen(B, 1), Action::Reached(B, Stage::Suspended, Generation(1))]);
+    assert_eq!(order(&mut node, 3_000, Order::Resume(B, 2)), [Action::Lend(B)]);
+    // The lender is suspended, or ends.
+    assert_eq!(order(&mut node, 4_000, Order::Suspend(A, 1)), [Action::Freeze(A), Action::Return(B)]);
+    let mut node = lending();
+    node.handle_job_ended(1_000, A);
+    assert_eq!(actions(&mut node), [Action::Return(B)]);
+    assert!(!node.handle_wish(2_000, A, B, true), "it is gone");
+    // Who dies is not stopped on the way.
+    let mut node = lending();
+    assert_eq!(order(&mut node, 1_000, Order::Kill(B)), [Action::Kill(B)]);
+    assert!(node.lender_of(B).is_none());
+}
+
+#[test]
+fn loan_of_a_sleeper_leaves_it_as_it_was() {
+    let mut node = lending();
+    node.handle_wish(1_000, A, B, false);
+    assert_eq!(actions(&mut node), [Action::Return(B)]);
+    node.handle_change(1_000, B, JobChange::Exempt);
+    assert_eq!(actions(&mut node), [frozen(B, 1)]);
+    assert!(node.is_exempt(B) && node.is_frozen(B));
+    node.handle_time(2_000_000_000);
+    assert!(!actions(&mut node).contains(&Action::Stuck(B)), "nothing is to be heard of it");
+}
+
+#[test]
+fn loan_that_does_not_come_back_is_named() {
+    let mut node = lending();
+    node.handle_contact(2_900_000_000);
+    node.handle_time(3_000_000_000);
+    assert!(!actions(&mut node).contains(&Action::Stuck(B)), "it runs as it should");
+    node.handle_wish(3_000_000_000, A, B, false);
+    node.handle_contact(3_900_000_000);
+    node.handle_time(4_000_000_000);
+    let said = actions(&mut node);
+    assert!(said.starts_with(&[Action::Return(B)]) && said.contains(&Action::Stuck(B)), "{said:?}");
+}
+
+#[test]
+fn loan_of_what_is_lent_strict_or_of_oneself_is_none() {
+    let mut node = lending();
+    node.handle_job(500, C, Slots::first(2), true, Arrival::Frozen);
+    actions(&mut node);
+    for (lender, borrower) in [(B, C), (C, B), (A, C)] {
+        assert!(node.handle_wish(1_000, lender, borrower, true));
+        assert_eq!(actions(&mut node), [], "job {lender} has no turn, or has lent it");
+    }
+    assert!(!node.handle_wish(1_000, A, A, true) && !node.handle_wish(1_000, A, JobId(9), true));
+    node.handle_wish(2_000, A, B, false);
+    assert_eq!(actions(&mut node), [Action::Return(B), Action::Lend(C)], "it is the next one's");
+    let mut strict = self::node(Mode::Strict);
+    assert!(strict.handle_wish(0, A, B, true));
+    assert_eq!(actions(&mut strict), []);
+}

@@ -34,6 +34,7 @@ pub(super) enum Event {
     Unhold { job: JobId },
     Heartbeat,
     Mood { job: JobId },
+    Wish { node: NodeId, wish: Option<(JobId, JobId)> },
 }
 
 /// When it does; those of one time in the order in which they were entered.

@@ -82,6 +82,25 @@ impl World {
         self.report.overlaps += u64::from(overlap);
     }
 
+    /// A job is about to run in the turn of another one on a node: nobody but that one has its slots.
+    pub(super) fn check_loan(&self, node: NodeId, job: JobId) {
+        let known = &self.nodes[node.0 as usize];
+        let process = known.processes.get(&job).expect("its processes are there");
+        assert!(
+            process.is_stopped() && !process.is_lent(),
+            "job {job} is lent on node {node}: {:?}",
+            process.real
+        );
+        assert!(!self.is_strict(), "job {job} is lent on node {node} in a strict switch");
+        let runs = |other: &&JobId| {
+            let there = &known.processes[*other];
+            **other != job && there.real == Real::Runs && there.known && !there.dying
+        };
+        let beside = known.processes.keys().filter(runs);
+        let in_the_way = beside.filter(|other| !known.processes[*other].slots.is_disjoint(&process.slots));
+        assert!(in_the_way.count() <= 1, "job {job} is lent on node {node} the slots of two");
+    }
+
     /// True if what is done on this node is compared with all others: of a large cluster some nodes, and none
     /// that nobody waits for.
     fn is_checked(&self, node: NodeId) -> bool {
@@ -134,7 +153,10 @@ impl World {
         for node in self.counting(job) {
             let process = &self.nodes[node.0 as usize].processes[&job];
             let real = process.real;
-            assert!(process.is_stopped(), "FROZEN of job {job} has come while node {node} has it {real:?}");
+            assert!(
+                process.is_stopped() || process.returns(),
+                "FROZEN of job {job} has come while node {node} has it {real:?}"
+            );
         }
     }
 

@@ -15,7 +15,14 @@ impl World {
         let at = node.0 as usize;
         let written_ns = self.nodes[at].busy_ns.max(now_ns) + self.random.between(costs.write_ns);
         match *action {
-            Action::Freeze(job) => {
+            Action::Lend(job) => {
+                self.check_loan(node, job);
+                self.report.count_loan();
+                let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
+                process.lend();
+                process.epoch += 1;
+            }
+            Action::Freeze(job) | Action::Return(job) => {
                 let slow = now_ns < self.nodes[at].slow_until_ns;
                 // As often in a switch of many nodes as of few.
                 let stuck = self.faulty && self.random.below(500 * self.nodes.len().div_ceil(40) as u64) == 0;
@@ -28,6 +35,9 @@ impl World {
                 let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
                 process.real = Real::Freezing { since_ns: now_ns };
                 process.set_runs(now_ns, false);
+                if matches!(action, Action::Return(_)) {
+                    process.give_back();
+                }
                 process.epoch += 1;
                 let epoch = process.epoch;
                 if stuck {

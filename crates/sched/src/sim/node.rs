@@ -27,6 +27,10 @@ pub(super) struct Process {
     /// It runs no instruction of its own since it has been told to freeze, which its daemon has taken for
     /// frozen.
     pub(super) assumed: bool,
+    /// It runs in the turn of another job.
+    lent: bool,
+    /// It has, and is told to freeze: FROZEN was said of it before.
+    returns: bool,
     /// Since when it runs, and how long it has run before.
     pub(super) since_ns: Option<u64>,
     pub(super) ran_ns: u64,
@@ -46,6 +50,8 @@ impl Process {
             real: Real::Frozen,
             epoch: 0,
             assumed: false,
+            lent: false,
+            returns: false,
             since_ns: None,
             ran_ns: 0,
             dying: false,
@@ -62,12 +68,32 @@ impl Process {
 
     /// It may be thawed, and counts as frozen.
     pub(super) fn is_stopped(&self) -> bool {
-        self.real == Real::Frozen || self.assumed && matches!(self.real, Real::Freezing { .. })
+        self.real == Real::Frozen || self.lent || self.assumed && matches!(self.real, Real::Freezing { .. })
+    }
+
+    /// It runs in the turn of another job, which is not time of its own.
+    pub(super) fn lend(&mut self) {
+        (self.real, self.lent, self.assumed) = (Real::Runs, true, false);
+    }
+
+    /// See [`Self::lend`].
+    pub(super) fn is_lent(&self) -> bool {
+        self.lent
+    }
+
+    /// It is told to freeze after it has.
+    pub(super) fn give_back(&mut self) {
+        self.returns = true;
+    }
+
+    /// FROZEN was said of it before, and it does not stand still yet.
+    pub(super) fn returns(&self) -> bool {
+        self.returns
     }
 
     /// It stops running or begins to.
     pub(super) fn set_runs(&mut self, now_ns: u64, runs: bool) {
-        self.assumed = false;
+        (self.assumed, self.lent, self.returns) = (false, false, false);
         self.ran_ns = self.ran_until(now_ns);
         self.since_ns = runs.then_some(now_ns);
     }

@@ -112,6 +112,19 @@ pub struct Report {
     pub idle: u64,
     /// Jobs left out because they were not frozen yet.
     pub left_out: u64,
+    loans: u64,
+}
+
+impl Report {
+    /// Times that a job ran in the turn of another one on a node.
+    #[must_use]
+    pub fn loans(&self) -> u64 {
+        self.loans
+    }
+
+    pub(super) fn count_loan(&mut self) {
+        self.loans += 1;
+    }
 }
 
 impl std::ops::AddAssign for Report {
@@ -137,5 +150,6 @@ impl std::ops::AddAssign for Report {
         self.frozen += other.frozen;
         self.idle += other.idle;
         self.left_out += other.left_out;
+        self.loans += other.loans;
     }
 }

@@ -53,6 +53,8 @@ pub struct World {
     /// Until when the wire is slow.
     pub(super) slow_wire_until_ns: u64,
     pub(super) faulty: bool,
+    /// Jobs wait for others and lend them their turns.
+    lends: bool,
     pub(super) report: Report,
     /// When each node's part was said to be thawed in the newest switch; for measurements.
     pub(super) thawed: Vec<u64>,
@@ -107,6 +109,7 @@ impl World {
             failover: Succession::default(),
             slow_wire_until_ns: 0,
             faulty: options.fault_every_ns > 0,
+            lends: false,
             report: Report::default(),
             thawed: vec![0; options.nodes as usize],
             reached_at: BTreeMap::new(),
@@ -115,12 +118,23 @@ impl World {
         }
     }
 
+    /// The same; jobs wait for services of others and lend them their turns.
+    #[must_use]
+    pub fn lending(mut self) -> Self {
+        self.lends = true;
+        self
+    }
+
     /// Runs with faults, then without, and looks whether all is well.
     pub fn run(mut self) -> Report {
         for _ in 0..self.options.jobs {
             self.submit_something();
         }
         self.push(1_000_000, Event::Heartbeat);
+        let wishful = if self.lends { self.options.nodes } else { 0 };
+        for node in (0..wishful).map(NodeId) {
+            self.push(2_000_000, Event::Wish { node, wish: None });
+        }
         if self.faulty {
             self.push(self.options.fault_every_ns, Event::Fault);
         }
@@ -235,6 +249,7 @@ impl World {
             Event::List { node } => self.handle_list(node),
             Event::Dial { node, incarnation } => self.handle_dial(node, incarnation),
             Event::Mood { job } => self.handle_mood(job),
+            Event::Wish { node, wish } => self.handle_wish(node, wish),
         }
     }
 

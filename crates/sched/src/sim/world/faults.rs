@@ -322,6 +322,27 @@ impl World {
         }
     }
 
+    /// A process of a job here begins to wait for another job, or ends.
+    pub(in crate::sim) fn handle_wish(&mut self, node: NodeId, wish: Option<(JobId, JobId)>) {
+        let now_ns = self.now_ns;
+        if let Some((lender, borrower)) = wish {
+            return self.with_any(node, |agent| {
+                agent.handle_wish(now_ns, lender, borrower, false);
+            });
+        }
+        let pause_ns = self.random.between((100_000, 20_000_000));
+        self.push(now_ns + pause_ns, Event::Wish { node, wish: None });
+        let here: Vec<_> = self.nodes[node.0 as usize].processes.keys().copied().collect();
+        let wish = self.random.pick(&here).zip(self.random.pick(&here));
+        let Some((lender, borrower)) = wish else { return };
+        let mut is_heard = false;
+        self.with_any(node, |agent| is_heard = agent.handle_wish(now_ns, lender, borrower, true));
+        if is_heard {
+            let lasts_ns = self.random.between((10_000, 60_000_000));
+            self.push(now_ns + lasts_ns, Event::Wish { node, wish: Some((lender, borrower)) });
+        }
+    }
+
     fn wake(&mut self, job: JobId) {
         self.moods.remove(&job);
         self.send_all(job, false);
