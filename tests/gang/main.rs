@@ -13,6 +13,7 @@ mod file_locks;
 #[allow(dead_code)]
 mod harness;
 mod idle;
+mod lending;
 mod log;
 mod page;
 mod phases;

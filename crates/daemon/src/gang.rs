@@ -34,6 +34,7 @@ mod switch_links;
 mod switch_thread;
 mod switcher;
 mod turns;
+pub(crate) mod wishes;
 mod worker;
 
 pub(crate) use clock::now_ns;

@@ -25,6 +25,7 @@ use crate::core::event::{Event, WriterEvent};
 use crate::core::job_event::JobEvent;
 use crate::core::ledger::queue::Rules;
 use crate::gang::fetcher::{Fetcher, Handover};
+use crate::gang::wishes::Listeners;
 use crate::gang::{self, GangSettings, Switcher};
 use crate::ids::{ClientId, LinkId};
 use crate::key::{Credential, KeySource};
@@ -56,6 +57,7 @@ mod filling;
 mod groups;
 mod journals;
 mod kept;
+mod lending;
 mod neighbours;
 mod numbers;
 mod orphans;
@@ -273,6 +275,8 @@ struct Shell {
     switcher: Switcher,
     /// Finds what starters have for the switch thread.
     fetcher: Fetcher,
+    /// Processes that lend their turns.
+    lending: lending::Lending,
     /// Ranks of which the switch thread is told when that is found, or at this time.
     unsent: HashMap<JobId, (Box<gang::LocalRanks>, Instant)>,
     board: Option<board::Keeper>,
@@ -598,6 +602,7 @@ impl Shell {
         config.about.preferred = switcher.priority_class();
         let found = shell_events.clone();
         let waker = switcher.waker().map_err(failed("wake the switch thread"))?;
+        let listeners = Listeners::new(waker.try_clone().map_err(failed("wake the switch thread"))?);
         let fetcher = Fetcher::new(waker, move |job, pages| drop(found.send(ShellEvent::Pages(job, pages))));
         Ok(Shell {
             core: Core::new(config, now()),
@@ -612,6 +617,7 @@ impl Shell {
             credential,
             switcher,
             fetcher,
+            lending: lending::Lending::new(listeners),
             unsent: HashMap::new(),
             board,
             meters: uses::Meters::open(),
@@ -803,6 +809,7 @@ impl Shell {
                     if let gang::Command::PartEnded(job) = &command {
                         self.fill_trials.end(*job);
                         self.unsent.remove(job);
+                        self.lending.end(*job);
                     }
                     self.switcher.send(command);
                 }
@@ -887,6 +894,11 @@ impl Shell {
                 let _ = reply.send(given.encode().to_vec());
                 return None;
             }
+            regions::RegionEvent::Lend(waiting) => {
+                let wish = self.lending.hear(*waiting)?;
+                self.switcher.send(gang::Command::Wish(wish));
+                return None;
+            }
             regions::RegionEvent::Services(client, uid, reply) => {
                 self.region_clients.insert(client, reply);
                 Event::Services(client, uid)
@@ -942,6 +954,9 @@ impl Shell {
 
     /// What the switch thread has done goes to the controller's log, once a second.
     fn take_turns(&mut self) {
+        for (uid, line) in self.lending.poll_lines(now().boot_ms) {
+            self.complaints.inform(uid, &line);
+        }
         let (turns, now) = (self.switcher.turns(), now());
         if now.boot_ms < self.turns_taken_ms + TURNS_MS && !turns.is_half_full() {
             return;

@@ -28,10 +28,12 @@ pub enum TurnKind {
     Unlock,
     /// The same, and it was frozen although a rank had one.
     Locked,
+    /// The job ran for so long in the turn of another one, which waited for a service of it.
+    Lent,
 }
 
 /// All of them, by number.
-pub const KINDS: [TurnKind; 10] = [
+pub const KINDS: [TurnKind; 11] = [
     TurnKind::Switch,
     TurnKind::Freeze,
     TurnKind::Thaw,
@@ -42,6 +44,7 @@ pub const KINDS: [TurnKind; 10] = [
     TurnKind::Restore,
     TurnKind::Unlock,
     TurnKind::Locked,
+    TurnKind::Lent,
 ];
 
 /// A stretch of a node's turns, for the log: the times are in us from `since_us` on, which is in us since

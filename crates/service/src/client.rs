@@ -7,6 +7,7 @@
 //! | [`DEADLINE`], [`LOST`] | may have run |
 
 mod far;
+mod lending;
 
 use core::ffi::c_int;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,6 +23,8 @@ use tutti_shm::published::name::Name;
 use tutti_shm::published::service_socket_name;
 use tutti_shm::users::{is_one_user, is_own_user};
 
+use lending::Lending;
+
 use super::frame::{Ask, DATA_BYTES_MAX, PACKET_BYTES_MAX, Reply, hash};
 use super::stream::{Came, Stream};
 use super::{left, now_ns, over_in};
@@ -31,6 +34,7 @@ use crate::status::*;
 #[derive(Debug)]
 pub struct Client {
     link: Link,
+    lending: Lending,
     signatures: Vec<String>,
     last: u64,
 }
@@ -75,10 +79,12 @@ impl Client {
                 _ => far::reach(name.uid, name.name, node, deadline_ns)?,
             },
         };
-        let mut client = Client { link, signatures: Vec::new(), last: 0 };
+        let mut client = Client { link, lending: Lending::default(), signatures: Vec::new(), last: 0 };
         // A service that lets this client in says so by its answer; else it says why, and ends.
         let _ = client.send(&Ask::Open.encode(), deadline_ns);
-        let (status, data) = client.receive(0, deadline_ns).map_err(|status| match status {
+        let came = client.receive(0, deadline_ns);
+        client.lending.end();
+        let (status, data) = came.map_err(|status| match status {
             LOST => GONE,
             other => other,
         })?;
@@ -115,7 +121,9 @@ impl Client {
         let theirs_ns = self.link.theirs_ns(deadline_ns);
         let ask = Ask::Call { number, deadline_ns: theirs_ns, hash, function, data };
         self.send(&ask.encode(), deadline_ns)?;
-        match self.receive(number, deadline_ns)? {
+        let came = self.receive(number, deadline_ns);
+        self.lending.end();
+        match came? {
             (OK, data) => Ok((OK, data)),
             (THREW, data) => {
                 // A type, a zero, a text.
@@ -152,6 +160,27 @@ impl Client {
         Err(LOST)
     }
 
+    /// Waits for something to read; false when the time is over. What is not here soon is a matter of turns.
+    fn wait_for_answer(&mut self, deadline_ns: u64) -> bool {
+        let Link::Near(socket) = &self.link else { return self.link.wait(PollFlags::IN, deadline_ns) };
+        if now_ns() >= deadline_ns {
+            return false;
+        }
+        let begins_ns = self.lending.begins_ns().filter(|begins_ns| *begins_ns < deadline_ns);
+        let service = PollFd::new(socket, PollFlags::IN);
+        let daemon = self.lending.daemon().map(|daemon| PollFd::from_borrowed_fd(daemon, PollFlags::IN));
+        let mut both = [service.clone(), daemon.unwrap_or(service)];
+        // A last look is worth it.
+        let _ = poll(&mut both, Some(&left(begins_ns.unwrap_or(deadline_ns))));
+        let has_answer = !both[0].revents().is_empty();
+        if !has_answer && !both[1].revents().is_empty() {
+            self.lending.lose();
+        } else if !has_answer && begins_ns.is_some_and(|begins_ns| now_ns() >= begins_ns) {
+            self.lending.begin(socket.as_fd());
+        }
+        true
+    }
+
     /// The answer with this number; those to calls that were given up are dropped.
     fn receive(&mut self, number: u64, deadline_ns: u64) -> Result<(c_int, Vec<u8>), c_int> {
         loop {
@@ -168,7 +197,7 @@ impl Client {
                     }
                 }
                 Came::Nothing => {
-                    if !self.link.wait(PollFlags::IN, deadline_ns) {
+                    if !self.wait_for_answer(deadline_ns) {
                         return Err(DEADLINE);
                     }
                 }

@@ -56,14 +56,18 @@ impl Drop for Bell {
 
 /// What a user's rings have had of the time.
 #[derive(Debug)]
-struct Window {
+pub(super) struct Window {
     since: Instant,
     rings: u32,
 }
 
 impl Window {
+    pub(super) fn new() -> Self {
+        Window { since: Instant::now(), rings: 0 }
+    }
+
     /// One more; so long it is not to be heard.
-    fn take(&mut self, now: Instant) -> Duration {
+    pub(super) fn take(&mut self, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.since);
         if passed >= WINDOW {
             *self = Window { since: now, rings: 0 };
@@ -84,8 +88,7 @@ pub(super) struct Bells {
 
 impl Bells {
     pub(super) fn new(waker: Arc<OwnedFd>) -> Self {
-        let window = Window { since: Instant::now(), rings: 0 };
-        Bells { waker, threads: Arc::default(), window: Arc::new(Mutex::new(window)) }
+        Bells { waker, threads: Arc::default(), window: Arc::new(Mutex::new(Window::new())) }
     }
 
     /// Listens to one more.

@@ -14,6 +14,7 @@ use tutti_sched::{
 
 use super::fetcher::Handover;
 use super::switch_links::Neighbour;
+use super::wishes::Wish;
 use crate::ids::LinkId;
 
 /// How gangs are scheduled.
@@ -97,6 +98,8 @@ pub enum Command {
     Message(LinkId, u64, Vec<u8>),
     /// A filler may run beside those who have its slots, or not: it costs them too much, or that is tried.
     MayFill(JobId, bool),
+    /// A process of a job here is heard, which waits for another job here now and then.
+    Wish(Wish),
     /// The parent lives.
     ParentAlive,
     /// A child is there (again): it is told what is in force.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Running --try_fill--> Filling --freeze--> Requested; thaw: Running
+//! any that counts as frozen --lend--> Lent --give_back--> Requested, or Exempt as before; thaw: Running
 //! Running --try_exempt--> Exempt --budget used up--.
 //!    |  ^                   | thaw                 v
 //!    |  '-------------------'                   Requested --try_assume--> Assumed
@@ -23,6 +24,13 @@ pub(super) enum FreezeState {
     },
     /// It is a filler, behind everybody on its slots, and counts as frozen.
     Filling,
+    /// It runs in the turn of another job, and counts as frozen.
+    Lent {
+        /// When that began.
+        since_ns: u64,
+        /// What it had left of its own budget, if it slept before.
+        before_ns: Option<u64>,
+    },
     /// It is about to be told to freeze: ranks end accesses of files that they have locked.
     Unlocking,
     /// It was told to freeze.

@@ -216,6 +216,37 @@ impl JobFreezer {
         self.state = FreezeState::Filling;
     }
 
+    /// It runs in the turn of another job, whose time it is; who fills anyway goes on.
+    pub(super) fn lend(&mut self, since_ns: u64) {
+        let before_ns = match self.state {
+            FreezeState::Filling | FreezeState::Lent { .. } => return,
+            FreezeState::Exempt { budget_ns } => Some(budget_ns),
+            _ => None,
+        };
+        if before_ns.is_none() {
+            self.thaw();
+        }
+        self.state = FreezeState::Lent { since_ns, before_ns };
+    }
+
+    /// That turn is over, or the other job does not wait any more. `true`: it sleeps on outside its turns, as
+    /// it did before, where it may.
+    pub(super) fn give_back(&mut self, now_ns: u64, may_exempt: bool) -> bool {
+        let FreezeState::Lent { before_ns, .. } = self.state else { return self.is_exempt() };
+        // What it has worked by now others have paid.
+        let _ = self.try_load(now_ns);
+        match before_ns.filter(|_| may_exempt) {
+            Some(budget_ns) => self.state = FreezeState::Exempt { budget_ns },
+            None => self.freeze(now_ns),
+        }
+        self.is_exempt()
+    }
+
+    /// Since when it runs in the turn of another job.
+    pub(super) fn lent_since_ns(&self) -> Option<u64> {
+        if let FreezeState::Lent { since_ns, .. } = self.state { Some(since_ns) } else { None }
+    }
+
     /// It runs beside those who have its slots.
     pub(super) fn is_filling(&self) -> bool {
         self.state == FreezeState::Filling
@@ -302,7 +333,10 @@ impl JobFreezer {
             FreezeState::Assumed => now_ns >= self.poll_ns(),
             // Processes that a job starts behind our back are stopped again (`Stopper::try_confirm`).
             FreezeState::Requested { .. } | FreezeState::Confirmed | FreezeState::Unlocking => true,
-            FreezeState::Running | FreezeState::Exempt { .. } | FreezeState::Filling => false,
+            FreezeState::Running
+            | FreezeState::Exempt { .. }
+            | FreezeState::Filling
+            | FreezeState::Lent { .. } => false,
         }
     }
 
@@ -324,7 +358,7 @@ impl JobFreezer {
 
     pub(super) fn thaw(&mut self) {
         let before = std::mem::take(&mut self.state);
-        if let FreezeState::Exempt { .. } | FreezeState::Filling = before {
+        if let FreezeState::Exempt { .. } | FreezeState::Filling | FreezeState::Lent { .. } = before {
             return;
         }
         let now_ns = now_ns();

@@ -26,11 +26,13 @@ use super::mailbox::{self, CommandReceiver, Served};
 use super::phases::{Hold, Phases};
 use super::switch_links::{Received, SwitchLinks, SwitchMessage};
 use super::turns::{Recorder, Turns};
+use super::wishes::Wish;
 use super::worker::Worker;
 use tutti_protocol::turns::TurnKind;
 use tutti_protocol::users::FreezeMethod;
 
 mod jobs;
+mod lending;
 mod tree;
 
 use jobs::{Job, PollPause, Slice, poll_interval_ns};
@@ -102,6 +104,8 @@ pub(super) struct SwitchThread {
     recorder: Recorder,
     board: Option<JobLines>,
     phases: Phases,
+    /// Processes that are heard, and whether the agent knows that they wait.
+    wishes: Vec<(Wish, bool)>,
     worker: Worker,
     poll_pause: PollPause,
     refused: Refused,
@@ -137,6 +141,7 @@ impl SwitchThread {
             recorder: Recorder::new(endpoints.turns),
             board: endpoints.board,
             phases: Phases::default(),
+            wishes: Vec::new(),
             worker,
             poll_pause: PollPause::default(),
             refused: Refused::default(),
@@ -174,6 +179,7 @@ impl SwitchThread {
             if self.stop {
                 break;
             }
+            self.hear_wishes(now_ns);
             self.check(now_ns);
             if let Some(node) = &mut self.node {
                 node.agent.handle_time(now_ns);
@@ -307,6 +313,7 @@ impl SwitchThread {
                 return self.announce_job(now_ns, job);
             }
             Command::Pages(job, pages) => return self.handle_pages(now_ns, job, &pages),
+            Command::Wish(wish) => return self.wishes.push((wish, false)),
             Command::MayFill(job, may_fill) => return self.handle_may_fill(now_ns, job, may_fill),
             Command::OpenLink(neighbour) => return self.switch_links.open(now_ns, neighbour),
             Command::CloseLink(link) => return self.switch_links.close(link),
@@ -321,6 +328,7 @@ impl SwitchThread {
             Command::ChildJoined(child) => node.agent.handle_child(child),
             Command::ParentAlive => node.agent.handle_contact(now_ns),
             Command::PartEnded(job) => {
+                lending::forget(&mut self.wishes, job);
                 self.phases.leave(now_ns, job);
                 node.agent.handle_job_ended_here(now_ns, job);
                 if let Some(job) = self.jobs.get_mut(&job) {
@@ -328,6 +336,7 @@ impl SwitchThread {
                 }
             }
             Command::JobForgotten(job) => {
+                lending::forget(&mut self.wishes, job);
                 node.agent.handle_job_ended(now_ns, job);
                 if let Some(controller) = &mut node.controller {
                     controller.handle_job_ended(now_ns, job);

@@ -52,6 +52,7 @@ impl Shell {
         let ranks = Box::new(LocalRanks { user, account, groups, pids, starters, bound, place });
         self.meters.begin(job, &ranks);
         self.fill_trials.begin(job, &ranks);
+        self.lending.begin(job, &ranks.starters);
         let errand = Errand { job, user: ranks.user, starters: ranks.starters.clone() };
         if self.fetcher.fetch(errand, ranks.account) {
             // The job takes its turns whether its pages are found or not, but knows of the first if they are.

@@ -12,18 +12,20 @@
 //! regions alone: the address is this node's, whatever it says, and the rest are secrets for its client.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, sockopt,
 };
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -31,6 +33,7 @@ use tutti_shm::published::far::{Admission, GROUPS_MAX, Given, Pass, Question, Wa
 use tutti_shm::published::{Answer, Ask, SERVICE, Status, wanted_socket_name};
 use tutti_shm::users::{is_one_user, is_own_user};
 
+use super::lending::Waiting;
 use super::quota::{ConnectionPermit, ConnectionQuota};
 use crate::core::SERVICES_MAX;
 use crate::ids::ClientId;
@@ -58,6 +61,8 @@ pub(super) enum RegionEvent {
     Place(u32, Reply),
     /// A program of this user wants to know the services of the cluster.
     Services(ClientId, u32, Reply),
+    /// A program waits for a service of this node.
+    Lend(Box<Waiting>),
     /// It has gone.
     Gone(ClientId),
     /// A server has answered for a client of this node's, or the number of a status.
@@ -162,13 +167,20 @@ async fn serve(
     tell: impl Fn(RegionEvent),
 ) {
     permit.await_budget().await;
-    let Ok(Some(question)) = timeout(QUESTION_MAX, read(&mut stream)).await else { return };
+    let Ok(Some((question, descriptor))) = timeout(QUESTION_MAX, read(&stream)).await else { return };
     permit.is_known();
+    if question == Question::Lend {
+        if let (Some(service), Ok(stream)) = (descriptor, stream.into_std()) {
+            tell(RegionEvent::Lend(Box::new(Waiting { stream, service, permit })));
+        }
+        return;
+    }
     let (reply, answered) = oneshot::channel();
     tell(match question {
         Question::Region(wanted) => RegionEvent::Wanted(client, who, wanted, reply),
         Question::Place => RegionEvent::Place(who.0, reply),
         Question::Services => RegionEvent::Services(client, who.0, reply),
+        Question::Lend => return,
     });
     let mut byte = [0];
     tokio::select! {
@@ -181,17 +193,36 @@ async fn serve(
     }
 }
 
-async fn read(stream: &mut UnixStream) -> Option<Question> {
-    let (mut bytes, mut length) = ([0; Wanted::BYTES_MAX + 1], 0);
+/// A question, and a descriptor that came with it.
+async fn read(stream: &UnixStream) -> Option<(Question, Option<OwnedFd>)> {
+    let (mut bytes, mut length, mut descriptor) = ([0; Wanted::BYTES_MAX + 1], 0, None);
     loop {
-        match stream.read(&mut bytes[length..]).await {
-            Ok(read @ 1..) => length += read,
+        stream.readable().await.ok()?;
+        match stream.try_io(Interest::READABLE, || receive(stream, &mut bytes[length..])) {
+            Ok((read @ 1.., came)) => {
+                length += read;
+                descriptor = came.or(descriptor);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             _ => return None,
         }
         if let Some(question) = Question::take(&bytes[..length]).ok()? {
-            return Some(question);
+            return Some((question, descriptor));
         }
     }
+}
+
+/// What has come, and a descriptor with it.
+fn receive(stream: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received = net::recvmsg(stream, &mut [io::IoSliceMut::new(into)], &mut control, flags)?;
+    let descriptor = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok((received.bytes, descriptor))
 }
 
 /// Vouches for a client to a server of this node.

@@ -190,4 +190,47 @@ mod tests {
         assert_eq!(given, PASSES_OF_USER_MAX);
         assert!(admit(&mut network, 8, 0).is_some());
     }
+
+    /// Anybody may come and send anything: nobody is let in by it, nothing of it is kept, and who has a pass
+    /// is let in all the same.
+    #[test]
+    fn service_visitors_with_any_bytes_are_nobody() {
+        use std::io::Write;
+        let mut network = Network::default();
+        let (port, pass) = admit(&mut network, 7, 0).unwrap();
+        let mut random = tutti_testkit::Random::new(tutti_testkit::seed());
+        let come = |network: &mut Network, bytes: &[u8]| {
+            let mut guest = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let number = network.last + 1;
+            while network.last < number {
+                network.accept(0, 0).unwrap();
+            }
+            guest.write_all(bytes).unwrap();
+            // Its end comes behind what it has sent.
+            guest.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut entered = None;
+            while entered.is_none() && network.visitors.contains_key(&number) {
+                entered = network.enter(number, 0);
+            }
+            (entered.map(|(_, uid)| uid), guest)
+        };
+        for round in 0..400_u64 {
+            let mut bytes = Ask::Enter(Secret([round, 1])).encode(0).to_vec();
+            match round % 4 {
+                0 => (0..1 + random.below(3)).for_each(|_| {
+                    let at = random.below(bytes.len() as u64) as usize;
+                    bytes[at] = random.below(256) as u8;
+                }),
+                1 => bytes.truncate(random.below(bytes.len() as u64) as usize),
+                2 => {
+                    bytes.resize(random.below(300) as usize, 0);
+                    random.fill(&mut bytes);
+                }
+                _ => {}
+            }
+            assert_eq!(come(&mut network, &bytes).0, None, "{bytes:?}");
+            assert!(network.visitors.is_empty());
+        }
+        assert_eq!(come(&mut network, &Ask::Enter(pass.key).encode(0)).0, Some(7));
+    }
 }

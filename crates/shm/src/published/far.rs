@@ -208,6 +208,9 @@ pub enum Question {
     Region(Wanted),
     /// How other nodes reach processes of this one.
     Place,
+    /// This process waits for a service of this node, now and then: its connection with it comes with the
+    /// question. Then a byte each time: 1, it waits; 0, it does not.
+    Lend,
     /// All services of the cluster.
     Services,
 }
@@ -216,6 +219,7 @@ impl Question {
     /// In place of the length of a region's name.
     const PLACE: u32 = u32::MAX;
     const SERVICES: u32 = u32::MAX - 1;
+    const LEND: u32 = u32::MAX - 2;
 
     /// As it travels.
     pub fn encode(&self) -> Vec<u8> {
@@ -223,6 +227,7 @@ impl Question {
             Question::Region(wanted) => wanted.encode(),
             Question::Place => Self::short(Self::PLACE),
             Question::Services => Self::short(Self::SERVICES),
+            Question::Lend => Self::short(Self::LEND),
         }
     }
 
@@ -235,8 +240,9 @@ impl Question {
     /// # Errors
     /// When it is none.
     pub fn take(bytes: &[u8]) -> Result<Option<Self>, NoFrame> {
-        if let Some(short) = [Question::Place, Question::Services].into_iter().find(|it| it.encode() == bytes)
-        {
+        // What comes behind is for whoever hears it.
+        let short = [Question::Place, Question::Services, Question::Lend];
+        if let Some(short) = short.into_iter().find(|it| it.encode() == bytes) {
             return Ok(Some(short));
         }
         Ok(Wanted::take(bytes)?.map(Question::Region))
@@ -417,6 +423,36 @@ pub fn ask_services() -> Result<String, Status> {
         _ if answer.is_empty() => Err(Status::Daemon),
         _ => String::from_utf8(answer).map_err(|_| Status::Daemon),
     }
+}
+
+/// A connection with this node's daemon, as [`Question::Lend`]; none where there is no daemon.
+pub fn lend(service: BorrowedFd<'_>) -> Option<UnixStream> {
+    let stream = candidates().iter().find_map(connect)?;
+    send_with(stream.as_fd(), &Question::Lend.encode(), service).ok()?;
+    stream.set_nonblocking(true).ok()?;
+    Some(stream)
+}
+
+/// Sends bytes, and a descriptor with them.
+fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call; the
+    // control buffer is aligned for cmsghdr and has room for one header and one descriptor.
+    let sent = unsafe {
+        let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut control = [0_u64; 4];
+        let mut header: libc::msghdr = std::mem::zeroed();
+        header.msg_iov = &mut part;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) as usize;
+        let first = libc::CMSG_FIRSTHDR(&header);
+        (*first).cmsg_level = libc::SOL_SOCKET;
+        (*first).cmsg_type = libc::SCM_RIGHTS;
+        (*first).cmsg_len = libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as usize;
+        libc::CMSG_DATA(first).cast::<libc::c_int>().write_unaligned(descriptor.as_raw_fd());
+        libc::sendmsg(socket.as_raw_fd(), &header, libc::MSG_NOSIGNAL)
+    };
+    if sent == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Puts a question to this node's daemon.

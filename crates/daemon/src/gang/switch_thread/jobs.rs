@@ -87,6 +87,17 @@ impl Job {
         }
     }
 
+    /// It is looked at from this moment on.
+    pub(super) fn begin_look(&mut self, now_ns: u64) {
+        (self.polled_ns, self.pauses) = (now_ns, 1);
+    }
+
+    /// It does not sleep, or that cannot be seen yet.
+    pub(super) fn looks_awake(&mut self, now_ns: u64) -> bool {
+        let freezer = self.freezer.as_mut().filter(|freezer| freezer.lent_since_ns().is_some());
+        freezer.is_some_and(|freezer| freezer.try_load(now_ns) != Some(Load::Idle))
+    }
+
     /// Tells the agent that it does not sleep, whatever its processes do.
     fn keep_awake(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
         (self.polled_ns, self.unpolled, self.pauses) = (now_ns, false, 1);
@@ -211,12 +222,17 @@ impl SwitchThread {
                     freezer.freeze(began_ns);
                 }
             }
+            Action::Lend(job) => self.lend(*job),
+            Action::Return(job) => self.take_back(*job),
             Action::Thaw(id) => {
                 if let Some(job) = self.jobs.get_mut(id)
                     && let Some(freezer) = &mut job.freezer
                 {
                     let began_ns = now_ns();
                     self.slice.publish_turn(node, *id, freezer);
+                    if let Some(since_ns) = freezer.lent_since_ns() {
+                        self.recorder.put(TurnKind::Lent, *id, since_ns, began_ns);
+                    }
                     freezer.thaw();
                     (job.polled_ns, job.unpolled) = (began_ns, true);
                     if !job.is_heavy {
@@ -303,10 +319,11 @@ impl SwitchThread {
     /// Looks at the freezers that have not said frozen, and at who works.
     pub(super) fn check(&mut self, now_ns: u64) {
         self.confirm(now_ns, |freezer| freezer.is_due(now_ns));
-        let Some(node) = &mut self.node else { return };
         if !self.poll_pause.is_over(now_ns) {
             return;
         }
+        let lenders = self.lenders(now_ns);
+        let Some(node) = &mut self.node else { return };
         if let Some(pause_ns) = poll_interval_ns(&self.jobs, node) {
             let due = |job: &Job| job.is_here && now_ns >= job.poll_ns(pause_ns);
             for (id, job) in self.jobs.iter_mut().filter(|(_, job)| due(job)) {
@@ -314,8 +331,8 @@ impl SwitchThread {
                 if node.agent.switch().is_thawed(*id)
                     || job.freezer.as_ref().is_some_and(JobFreezer::is_exempt)
                 {
-                    // Who waits for slots, or was taken them, is not idle.
-                    match self.phases.waits(*id) {
+                    // Who waits for slots, was taken them, or has lent them, is not idle.
+                    match self.phases.waits(*id) || lenders.contains(id) {
                         true => job.keep_awake(now_ns, *id, &mut node.agent),
                         false => job.check(now_ns, *id, &mut node.agent),
                     }
@@ -436,7 +453,7 @@ impl Slice {
         if self.end_ns == 0 { u64::MAX } else { self.end_ns.saturating_sub(now_ns) }
     }
 
-    fn publish_turn(&self, node: &Node, job: JobId, freezer: &mut JobFreezer) {
+    pub(super) fn publish_turn(&self, node: &Node, job: JobId, freezer: &mut JobFreezer) {
         let switch = node.agent.switch();
         let endpoints = switch.must_yield(job) && !switch.is_alone();
         freezer.publish_turn(self.generation.0, if endpoints { self.end_ns } else { 0 });
