@@ -10,6 +10,8 @@ use std::fmt::Write;
 
 use tutti_svg::{Anchor, COLOURS, GREY, INK, PALE, Scale, Svg, digits, round_step, short};
 
+use tutti_protocol::turns::TurnKind;
+
 use super::clock::Clock;
 use super::flags::{self, FAULT};
 use super::log::{History, Job, Node, Span};
@@ -220,6 +222,7 @@ impl Chart<'_> {
         if exact || runs <= RUNS_MAX {
             svg.raw(if exact { "<g>" } else { "<g class=\"turns\" display=\"none\">" });
             self.each_node(lane, |node, y, tracks| self.turns(svg, node, y, tracks));
+            self.each_node(lane, |node, y, tracks| self.loans(svg, node, y, tracks));
             svg.raw("</g>");
         }
         self.each_node(lane, |node, y, _| {
@@ -307,6 +310,26 @@ impl Chart<'_> {
             }
             if !data.is_empty() {
                 svg.path(&data, &format!("fill=\"{}\"", self.style.fill(job)), &self.title(job));
+            }
+        }
+    }
+
+    /// Jobs that ran in the turns of others, which waited for services of them: the lower third of the strip.
+    fn loans(&self, svg: &mut Svg, node: &Node, y: f64, (_, height): (usize, f64)) {
+        for job in self.style.jobs() {
+            let mut data = String::new();
+            let lent = node.turns.iter().filter(|turn| (turn.0, turn.3) == (TurnKind::Lent, job));
+            for &(_, us, _, _, took_us) in lent {
+                let (from, to) = self.cut((us, us.saturating_add(took_us.max(1))));
+                if to > from {
+                    let at = y + height * (self.style.tracks[&job] as f64 + 2.0 / 3.0);
+                    let (x, width) = ((from - self.span.0) as f64 / 1000.0, (to - from) as f64 / 1000.0);
+                    _ = write!(data, "M{x} {}h{width}v{}h-{width}z", short(at), short(height / 3.0));
+                }
+            }
+            if !data.is_empty() {
+                let title = format!("{}, called in another one's turn", self.title(job));
+                svg.path(&data, &format!("class=\"lent\" fill=\"{}\"", self.style.fill(job)), &title);
             }
         }
     }
@@ -438,6 +461,28 @@ mod tests {
                 Some((x.parse().ok()?, text.to_owned()))
             })
             .collect()
+    }
+
+    #[test]
+    fn timeline_draws_calls_in_the_turns_of_their_clients() {
+        let job =
+            || Job { started_us: Some(0), over_us: Some(1000), nodes: vec!["a".into()], ..Job::default() };
+        let turns = vec![(TurnKind::Lent, 200, 1, 2, 50), (TurnKind::Lent, 5000, 1, 2, 50)];
+        let runs = [(1, vec![(0, 1000)])].into();
+        let node = Node { name: "a".into(), turns, runs, ..Node::default() };
+        let jobs = [(1, job()), (2, job())].into();
+        let history = History { jobs, nodes: vec![node], until_us: 1000, ..History::default() };
+        let span = (0, 1000);
+        let style = Style::new(&history, span);
+        let picture = Chart { history: &history, style: &style, span, events: false }.draw();
+        let lent: Vec<&str> = picture.lines().filter(|line| line.contains("class=\"lent\"")).collect();
+        let [lent] = lent[..] else { panic!("one path in {picture}") };
+        assert!(lent.contains("M0.2 ") && lent.contains("h0.05v"), "at its time, as long as it was: {lent}");
+        assert_eq!(lent.matches('M').count(), 1, "what is beyond the end is not drawn: {lent}");
+        assert!(
+            picture.contains("called in another one&#39;s turn")
+                || picture.contains("called in another one's turn")
+        );
     }
 
     #[test]
