@@ -36,6 +36,7 @@ mod output;
 mod queue;
 mod rubbish;
 mod shares;
+mod shown;
 mod siege;
 mod sleepers;
 mod strangers;

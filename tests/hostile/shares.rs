@@ -105,6 +105,55 @@ fn shares_of_the_machine_are_only_for_users_that_work() {
     await_that("nothing is left", || idle.iter().all(|uid| users.processes(*uid).is_empty()));
 }
 
+/// The same command where `/proc` hides the processes of other users.
+fn without_others(command: &Command) -> Command {
+    let script = "mount -t proc -o hidepid=2 proc /proc || exit 77; exec \"$@\"";
+    let mut hidden = Command::new("unshare");
+    hidden.args(["-m", "--propagation", "private", "sh", "-c", script, "sh"]);
+    hidden.arg(command.get_program()).args(command.get_args());
+    hidden.current_dir(command.get_current_dir().expect("its folder"));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => hidden.env(name, value),
+            None => hidden.env_remove(name),
+        };
+    }
+    hidden
+}
+
+/// Whoever cannot see whether others work takes no turns with them.
+#[test]
+fn shares_are_nobodys_where_processes_of_others_are_hidden_and_the_log_says_so() {
+    let Some(users) = Users::new("hostile-hidepid", 2) else { return };
+    let Some(space) = Space::new() else { return };
+    let [honest, other] = users.uids() else { panic!("two users") };
+    let inside = |uid: u32, words: &[&str]| {
+        let command = users.command(uid, "mpiexec", &[&["-n", "2", "sh", "-c"], words].concat());
+        space.inside(uid, &command)
+    };
+    let tried = tutti_tests::run(&mut without_others(&inside(*honest, &["true"])), tutti_tests::LIMIT);
+    if tried.code() == 77 {
+        return tutti_testkit::skip(tutti_testkit::Need::MountNamespace, "no /proc that hides processes");
+    }
+    tried.expect_success();
+    let loops = ["while :; do :; done"];
+    let beside = Running::start_command(&mut inside(*other, &loops));
+    let job = Running::start_command(&mut without_others(&inside(*honest, &loops)));
+    let log = || {
+        let folders = std::fs::read_dir(users.folder(*honest)).expect("its folder").flatten();
+        let logs =
+            folders.filter_map(|folder| std::fs::read_to_string(folder.path().join("tuttid.log")).ok());
+        logs.collect::<String>()
+    };
+    let is_said = comes_true(|| log().contains("hides the processes of other users here (hidepid)"));
+    assert!(is_said, "{}", log());
+    assert!(!log().contains("users' jobs share"), "{}", log());
+    for job in [job, beside] {
+        job.signal(rustix::process::Signal::INT);
+        assert_eq!(job.end().0, 130);
+    }
+}
+
 /// A card that takes 1 Mbit/s and behind which nobody listens.
 const NARROW: &str = "ip link add name card type veth peer name far && ip addr add 10.99.0.1/24 dev card && \
     ip link set card up && ip link set far up && \
