@@ -29,6 +29,15 @@ void tutti_dsm_create(void (*function)(void), long count, const char *file, unsi
 void tutti_dsm_wait_for_end(const char *file, unsigned line);
 uint64_t tutti_dsm_clock(void);
 
+/* Pages in bulk. Runs are in private memory; allocation fills in where each begins. */
+typedef struct tutti_pages {
+    void *start;
+    size_t bytes;
+} tutti_pages;
+enum { TUTTI_PAGES_ALLOCATE = 1, TUTTI_PAGES_FREE = 2, TUTTI_PAGES_INVALIDATE = 3 };
+enum { TUTTI_PAGES_4K = 0, TUTTI_PAGES_2M = 1 };
+void tutti_dsm_pages(int operation, tutti_pages *runs, size_t count, unsigned attributes, const char *file, unsigned line);
+
 #ifdef __cplusplus
 }
 #endif
@@ -56,6 +65,8 @@ typedef struct tutti_object {
 #define G_MALLOC(bytes) tutti_dsm_malloc((size_t)(bytes), __FILE__, __LINE__);
 #define G_FREE(...) TUTTI_FREE(__VA_ARGS__, 0)
 #define TUTTI_FREE(address, ...) { tutti_dsm_free((void *)(address), __FILE__, __LINE__); }
+#define G_PAGES(operation, runs, count, attributes) \
+    { tutti_dsm_pages(operation, runs, (size_t)(count), attributes, __FILE__, __LINE__); }
 #define NU_MALLOC(bytes) malloc((size_t)(bytes));
 #define NU_FREE(...) TUTTI_NU_FREE(__VA_ARGS__, 0)
 #define TUTTI_NU_FREE(address, ...) { free((void *)(address)); }

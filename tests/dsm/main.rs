@@ -188,6 +188,38 @@ fn dsm_copies_of_pages_have_a_limit() {
     assert_eq!(digest(ran), alone);
 }
 
+// Paper: C18
+#[test]
+fn dsm_pages_are_allocated_invalidated_and_freed_in_bulk() {
+    let scratch = Scratch::new("dsm-pages");
+    for compiled in [
+        compile_twin("tests/dsm/programs/pages.c", &scratch),
+        compile("tests/dsm/programs/pages.c", &scratch),
+    ] {
+        for (ranks, nodes) in [(2, 1), (2, 2)] {
+            let mut command = program("mpiexec");
+            command.env("TUTTI_STATS", "json");
+            command.args(["-n", &ranks.to_string(), "--virtual-nodes", &nodes.to_string()]).arg(&compiled);
+            let ran = run(&mut command, LIMIT).expect_success();
+            assert_eq!(ran.stdout, "pages: 0 wrong\n", "{ran}");
+            if nodes == 2 {
+                let [fetches, units] = ["fetches", "fetched_units"].map(|name| sum_of(&ran.stderr, name));
+                // Six large pages, half of them away, come twice in each of four rounds to each rank or so.
+                assert!(
+                    units > 10_000 && fetches * 50 < units,
+                    "{fetches} requests for {units} pages: {ran}"
+                );
+            }
+        }
+    }
+}
+
+/// Sum over the ranks of a count that `TUTTI_STATS=json` prints.
+fn sum_of(text: &str, name: &str) -> u64 {
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    lines.filter(|line| line["shared_memory_of"].is_u64()).filter_map(|line| line[name].as_u64()).sum()
+}
+
 #[test]
 fn dsm_report_names_the_lines_that_cause_traffic() {
     let scratch = Scratch::new("dsm-report");
@@ -209,7 +241,7 @@ fn dsm_report_names_the_lines_that_cause_traffic() {
 }
 
 /// What `wrong.c` does, and what is said about it on one node and on two.
-const WRONG: [(&str, &str); 11] = [
+const WRONG: [(&str, &str); 14] = [
     ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
     ("free", "G_FREE of an address that G_MALLOC has not given, or that is free already"),
     ("unlock", "gives back lock "),
@@ -220,6 +252,9 @@ const WRONG: [(&str, &str); 11] = [
     ("none", "BARRIER of 0 processes: from 1 to 2 can meet"),
     ("full", "G_MALLOC of 1048576 bytes: "),
     ("inside", "CREATE inside a created process: main alone creates"),
+    ("operation", "G_PAGES with operation 9: TUTTI_PAGES_ALLOCATE, _FREE and _INVALIDATE are known"),
+    ("attributes", "G_PAGES with attributes 0x8: TUTTI_PAGES_4K and TUTTI_PAGES_2M are known"),
+    ("private", " bytes at 0x1000 is not shared memory"),
     ("leave", "rank 0 ends before WAIT_FOR_END: 1 processes were created beside it"),
 ];
 

@@ -7,9 +7,10 @@ use core::ptr::NonNull;
 use tutti_dsm::create::{self, Function};
 use tutti_dsm::note::{CheckedRange, OpenRange};
 use tutti_dsm::object::{self, Kind};
+use tutti_dsm::pages::PageRun;
 use tutti_dsm::site::Site;
 use tutti_dsm::start::Mode;
-use tutti_dsm::{checked, executor, fault, note, replay, start};
+use tutti_dsm::{checked, executor, fault, note, pages, replay, start};
 
 /// The line that a macro stands in.
 ///
@@ -209,6 +210,25 @@ pub unsafe extern "C-unwind" fn tutti_dsm_malloc(
 pub unsafe extern "C-unwind" fn tutti_dsm_free(address: *mut c_void, file: *const c_char, line: c_uint) {
     // SAFETY: the macros give a string.
     object::free(address.addr(), unsafe { site(file, line) });
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_pages(
+    operation: c_int,
+    runs: *mut PageRun,
+    count: usize,
+    attributes: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) {
+    let runs: &mut [PageRun] = match count {
+        0 => &mut [],
+        // SAFETY: the program gives so many.
+        _ => unsafe { core::slice::from_raw_parts_mut(runs, count) },
+    };
+    // SAFETY: the macros give a string.
+    pages::operate(operation, runs, attributes, unsafe { site(file, line) });
 }
 
 /// See `parmacs.h`.

@@ -50,6 +50,7 @@ pub fn create(function: Function, count: i64, site: Site<'_>) {
 
 /// Before the first process begins, what all ranks know of the heap goes to where all ask from now on.
 fn open_heap() {
+    note_large();
     let blocks = process::with(|running| {
         if running.processes.created > 0 {
             return None;
@@ -63,6 +64,12 @@ fn open_heap() {
     if let Some(blocks) = blocks {
         executor::with_member(|member| *member.kept().blocks() = blocks);
     }
+}
+
+/// The member of this rank knows the blocks of large pages that `main` has taken.
+fn note_large() {
+    let runs: Vec<_> = process::with(|running| running.blocks.large().collect());
+    executor::with_member(|member| runs.into_iter().for_each(|run| member.note_large(run)));
 }
 
 /// WAIT_FOR_END: rank 0 goes on when the others have ended.
@@ -95,6 +102,7 @@ fn become_process(me: usize, function: Function, count: i64, end: usize, site: S
         running.processes.created = end - 1;
         running.ranks()
     });
+    note_large();
     if is_needed {
         replay::unsilence();
         object::wait_flag(me as u64, site);

@@ -37,7 +37,7 @@ use crate::core::unit::Placement;
 use crate::mates::Mail;
 use crate::sites::Costs;
 use crate::size::Wishes;
-use crate::{failure, note, sites};
+use crate::{failure, nap, note, sites};
 
 /// Where the last differences to a rank end, and whether it was asked to acknowledge them.
 type Handed = Option<(Mark, bool)>;
@@ -68,7 +68,7 @@ struct Sending {
 }
 
 /// Number of counts of a rank.
-pub(crate) const COUNTS: usize = 22;
+pub(crate) const COUNTS: usize = 23;
 /// Counts of a rank, in the order of [`names`].
 pub(crate) type All = [u64; COUNTS];
 
@@ -306,6 +306,7 @@ pub(crate) fn register(
     if wishes.writes_absent {
         member.write_absent();
     }
+    nap::prepare();
     service_state::open();
     sleep::describe_also(describe_background);
     // SAFETY: the lock is ours.
@@ -362,6 +363,7 @@ pub(crate) fn costs() -> Vec<Costs> {
 }
 
 fn call_with<T>(begin: impl FnOnce(&mut State), end: impl FnOnce(&mut State) -> T) -> Option<T> {
+    nap::while_congested();
     let mut rank = rank::enter()?;
     let router = {
         // SAFETY: the lock is ours, and the value is not used across the wait.
@@ -461,6 +463,7 @@ impl State {
         let Sending { records, bytes } = self.sent;
         let sent = [
             ("signals", SIGNALS.load(Relaxed)),
+            ("naps", nap::count()),
             ("records", records),
             ("bytes", bytes),
             ("datagrams", datagrams),

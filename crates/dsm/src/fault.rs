@@ -12,7 +12,7 @@ use tutti_runtime::rank::LOCK;
 use crate::arena::BASE;
 use crate::core::member::Touch;
 use crate::core::page::Store;
-use crate::core::unit::UNIT_BYTES;
+use crate::core::unit::{Run, UNIT_BYTES};
 use crate::{executor, failure, note, os};
 
 /// The network's calls need tens of KiB.
@@ -130,8 +130,14 @@ pub(crate) fn serve(offset: usize, is_write: bool, instruction: usize) {
     let unit = (offset / UNIT_BYTES) as u32;
     if unit >= KNOWN_END.load(Ordering::Relaxed) {
         // Node 0 knows whether it is part of a block of another rank's; if not, it ends the job.
-        executor::call(|member| member.begin_touch(offset as u64));
-        note_allocated((unit as usize + 1) * UNIT_BYTES);
+        let large = executor::call(|member| member.begin_touch(offset as u64)).unwrap_or(0);
+        let mut end = unit + 1;
+        if large != 0 {
+            let run = Run { first: (large >> u32::BITS) as u32, count: large as u32 };
+            executor::with_member(|member| member.note_large(run));
+            end = run.end();
+        }
+        note_allocated(end as usize * UNIT_BYTES);
     }
     let touch = match is_write {
         true if note::contains(offset) => Touch::Store(Store::Noted),

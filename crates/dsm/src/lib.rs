@@ -13,6 +13,8 @@
 //! | [`start`] | the place in the job, and its end |
 //! | [`process`] | the state of a rank |
 //! | [`object`] | locks, barriers, flags and memory as the program names them |
+//! | `nap` | short sleeps while the network is congested |
+//! | [`pages`] | pages in bulk: many runs in a call |
 //! | [`create`] | processes: all ranks run `main` up to CREATE |
 //! | [`replay`] | what `main` gets from outside before CREATE: once for all ranks |
 //! | [`site`] | a line of the program |
@@ -35,10 +37,12 @@ pub mod executor;
 pub mod failure;
 pub mod fault;
 mod mates;
+mod nap;
 pub mod node;
 pub mod note;
 pub mod object;
 mod os;
+pub mod pages;
 pub mod present;
 pub mod process;
 pub mod replay;

@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crate::arena::BASE;
 use crate::core::member::Member;
-use crate::core::sync::Violation;
+use crate::core::sync::{PageSize, Violation};
+use crate::core::unit::{LARGE_BYTES, Run, UNIT_BYTES};
 use crate::node::{OBJECTS_MAX, Words};
 use crate::process::{self, Running, Stage, Way};
 use crate::site::Site;
@@ -169,34 +170,64 @@ pub(crate) fn wait_flag(flag: u64, site: Site<'_>) {
 
 /// G_MALLOC: the address.
 pub fn allocate(bytes: u64, site: Site<'_>) -> usize {
+    allocate_of(bytes, PageSize::Small, site)
+}
+
+/// The same of pages of a size.
+pub(crate) fn allocate_of(bytes: u64, size: PageSize, site: Site<'_>) -> usize {
     let text = site.to_string();
     let found = process::with(|running| {
         if running.processes.created == 0 && matches!(running.stage, Stage::Main | Stage::Replaying) {
             // All ranks come here alike, so each knows what the others get.
-            return Some(running.blocks.allocate(bytes, &text));
+            return Some(running.blocks.allocate(bytes, size, &text));
         }
         match &running.way {
-            Way::Node(words) => Some(allocate_by_words(words, running, bytes, &text)),
+            Way::Node(words) => Some(allocate_by_words(words, running, (bytes, size), &text)),
             Way::Nodes => None,
         }
     });
     let offset = match found {
         Some(found) => found.unwrap_or_else(|violation| failure::end(format_args!("{violation}"))),
-        None => run(site, |_| Ok(()), |member| member.begin_allocate(bytes, &text)),
+        None => run(site, |_| Ok(()), |member| member.begin_allocate(bytes, size, &text)),
     };
     fault::note_allocated((offset + bytes) as usize);
+    if size == PageSize::Large {
+        let run =
+            Run { first: units_of(offset), count: units_of(bytes.next_multiple_of(LARGE_BYTES as u64)) };
+        executor::with_member(|member| member.note_large(run));
+    }
     BASE + offset as usize
 }
 
 /// Memory of a job on one node behind CREATE: what follows the last block.
-fn allocate_by_words(words: &Words, running: &Running, bytes: u64, site: &str) -> Result<u64, Violation> {
-    let (size, length) = (running.blocks.bytes(), bytes.max(1).next_multiple_of(64));
-    let offset = words.taken_bytes().fetch_add(length, SeqCst);
+fn allocate_by_words(
+    words: &Words,
+    running: &Running,
+    (bytes, pages): (u64, PageSize),
+    site: &str,
+) -> Result<u64, Violation> {
+    let align = if pages == PageSize::Large { LARGE_BYTES as u64 } else { 64 };
+    let (size, length) = (running.blocks.bytes(), bytes.max(1).next_multiple_of(align));
+    // What lies before a large page stays unused.
+    let before = words.taken_bytes().fetch_add(length + align - 64, SeqCst);
+    let offset = before.next_multiple_of(align);
     if offset.checked_add(length).is_none_or(|end| end > size) {
         let (site, left) = (site.to_owned(), size.saturating_sub(offset));
         return Err(Violation::Full { site, bytes, left, size, users: "the blocks before".to_owned() });
     }
     Ok(offset)
+}
+
+fn units_of(bytes: u64) -> u32 {
+    bytes.div_ceil(UNIT_BYTES as u64) as u32
+}
+
+/// Copies of the units that lie in these ranges of the arena go away; what this rank has stored there goes
+/// home first. On one node there are none.
+pub(crate) fn invalidate(ranges: &[std::ops::Range<u64>], site: Site<'_>) {
+    let inner = |range: &std::ops::Range<u64>| units_of(range.start)..(range.end / UNIT_BYTES as u64) as u32;
+    let units: Vec<u32> = ranges.iter().flat_map(inner).collect();
+    run(site, |_| Ok(()), |member| member.begin_invalidate(units));
 }
 
 /// G_FREE.

@@ -198,6 +198,17 @@ pub(crate) fn flush_streams() {
     unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
+/// Nanoseconds of the monotonic clock.
+pub(crate) fn monotonic_ns() -> u64 {
+    // SAFETY: zeroed is a value of this plain structure, which the call fills.
+    let now = unsafe {
+        let mut now: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
+        now
+    };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// The program's `errno`.
 pub(crate) fn error_number() -> i32 {
     // SAFETY: it is this thread's.

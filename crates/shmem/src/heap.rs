@@ -31,10 +31,15 @@ impl Heap {
 
     /// Takes `bytes` at a multiple of `align`, a power of two; none when no hole is large enough.
     pub fn allocate(&mut self, bytes: usize, align: usize) -> Option<usize> {
+        self.allocate_behind(0, bytes, align)
+    }
+
+    /// The same from an offset on.
+    pub fn allocate_behind(&mut self, begin: usize, bytes: usize, align: usize) -> Option<usize> {
         let align = align.max(ALIGN);
         let length = bytes.max(1).checked_next_multiple_of(ALIGN)?;
         let (hole, size, offset) = self.free.iter().find_map(|(&hole, &size)| {
-            let offset = hole.checked_next_multiple_of(align)?;
+            let offset = hole.max(begin).checked_next_multiple_of(align)?;
             (offset.checked_add(length)? <= hole + size).then_some((hole, size, offset))
         })?;
         self.free.remove(&hole);

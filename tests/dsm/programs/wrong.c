@@ -53,6 +53,13 @@ static void run(void) {
     if (is("full") && me == 0)
         for (;;)
             all->block = G_MALLOC(1 << 20);
+    tutti_pages pages = {(void *)0x1000, 4096};
+    if (is("operation") && me == 0)
+        G_PAGES(9, &pages, 1, 0);
+    if (is("attributes") && me == 0)
+        G_PAGES(TUTTI_PAGES_ALLOCATE, &pages, 1, 8);
+    if (is("private") && me == 0)
+        G_PAGES(TUTTI_PAGES_INVALIDATE, &pages, 1, 0);
     if (is("race"))
         all->value = me + 1;
     if (is("inside") && me == 1)

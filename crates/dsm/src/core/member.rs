@@ -39,7 +39,7 @@ pub use task::{Asked, Goal, Touch};
 use super::message::{self, Call, Message};
 use super::page::{Pages, Store};
 
-use super::sync::{Kept, Violation};
+use super::sync::{Kept, PageSize, Violation};
 use super::unit::{Placement, Run, UNIT_BYTES, runs_of};
 use checks::Checks;
 use copies::Copies;
@@ -268,8 +268,27 @@ impl Member {
     }
 
     /// The program wants memory; [`Member::value`] says where.
-    pub fn begin_allocate(&mut self, bytes: u64, site: &str) {
-        self.begin_request(0, Call::Allocate { bytes, site: site.to_owned() });
+    pub fn begin_allocate(&mut self, bytes: u64, size: PageSize, site: &str) {
+        self.begin_request(0, Call::Allocate { bytes, size, site: site.to_owned() });
+    }
+
+    /// The program wants no copies of these units any more. Its own stores there go home first.
+    pub fn begin_invalidate(&mut self, mut units: Vec<u32>) {
+        units.sort_unstable();
+        let pages = &self.pages;
+        units.retain(|&unit| unit < pages.units() && !pages.is_here(unit) && pages.is_present(unit));
+        units.dedup();
+        let hit = |unit: &&u32| units.binary_search(unit).is_ok();
+        let flush = Flush::new(pages.pending().iter().filter(hit).copied().collect(), pages);
+        // It is as if others had written, and nobody else is to be heard of.
+        let (call, time) = (Call::Grant { value: 0 }, self.known.seen().clone());
+        let grant = Message { call, time, parts: Vec::new() };
+        self.begin(Task::Acquire { flush, drops: units, grant, is_full: false });
+    }
+
+    /// Units are part of large pages: a miss brings a whole one.
+    pub fn note_large(&mut self, run: Run) {
+        self.pages.note_large(run);
     }
 
     /// The program gives memory back. Its own stores there go home before the next owner stores.

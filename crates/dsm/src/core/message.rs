@@ -14,6 +14,7 @@
 use std::ops::Range;
 
 use super::interval::Part;
+use super::sync::PageSize;
 use super::time::VectorTime;
 use super::unit::{Run, UNIT_BYTES};
 
@@ -84,6 +85,8 @@ pub enum Call {
     Allocate {
         /// How much.
         bytes: u64,
+        /// Of which pages.
+        size: PageSize,
         /// The line of the program.
         site: String,
     },
@@ -127,7 +130,7 @@ impl Message {
             Call::Set { flag } => (3, [*flag, 0], ""),
             Call::Clear { flag } => (4, [*flag, 0], ""),
             Call::Wait { flag } => (5, [*flag, 0], ""),
-            Call::Allocate { bytes, site } => (6, [*bytes, 0], site),
+            Call::Allocate { bytes, size, site } => (6, [*bytes, u64::from(*size == PageSize::Large)], site),
             Call::Free { offset, site } => (7, [*offset, 0], site),
             Call::Grant { value } => (8, [*value, 0], ""),
             Call::Touch { offset } => (9, [*offset, 0], ""),
@@ -174,7 +177,10 @@ impl Message {
             3 => Call::Set { flag: first },
             4 => Call::Clear { flag: first },
             5 => Call::Wait { flag: first },
-            6 => Call::Allocate { bytes: first, site: text },
+            6 => {
+                let size = if second == 0 { PageSize::Small } else { PageSize::Large };
+                Call::Allocate { bytes: first, size, site: text }
+            }
             7 => Call::Free { offset: first, site: text },
             8 => Call::Grant { value: first },
             9 => Call::Touch { offset: first },
@@ -388,7 +394,11 @@ mod tests {
         let part = Part { node: 1, first: 3, intervals: vec![vec![Run::of(4)], vec![]] };
         let time = VectorTime::from_entries(vec![7, 4]);
         let site = "lu.c:12".to_owned();
-        let message = Message { call: Call::Allocate { bytes: 99, site }, time, parts: vec![part] };
+        let message = Message {
+            call: Call::Allocate { bytes: 99, size: PageSize::Large, site },
+            time,
+            parts: vec![part],
+        };
         let bytes = message.encode();
         assert_eq!(Message::decode(&bytes, 2, 5), Some(message));
         assert_eq!(Message::decode(&bytes, 2, 4), None, "a unit that is not there");

@@ -37,6 +37,9 @@ const BLIND: u16 = 128;
 /// A copy went to save memory. A load may follow whose check came before that.
 const EVICTED: u16 = 256;
 
+/// Part of a large page.
+const LARGE: u16 = 512;
+
 /// Way in which the program stores to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
@@ -123,6 +126,16 @@ impl Pages {
     pub fn note_fetched(&mut self, unit: u32) {
         let flags = &mut self.flags[unit as usize];
         *flags = *flags & !(BLIND | EVICTED) | PRESENT;
+    }
+
+    /// Units are part of large pages.
+    pub fn note_large(&mut self, run: Run) {
+        run.units().for_each(|unit| self.flags[unit as usize] |= LARGE);
+    }
+
+    /// Whether a unit is part of a large page, as far as this rank knows.
+    pub fn is_large(&self, unit: u32) -> bool {
+        self.flags[unit as usize] & LARGE != 0
     }
 
     /// Whether a store may go to a unit that is absent, without a fetch. A twin of it would tell nothing, and

@@ -24,6 +24,7 @@ use super::member::{Access, Frames, Member, Port, Sent, Touch};
 use super::message::{PAGE, decode_page};
 use super::notes::{Notes, words_of};
 use super::page::Store;
+use super::sync::PageSize;
 use super::unit::{HOME_UNITS, Placement, Run, UNIT_BYTES};
 use program::{Op, Program};
 
@@ -352,7 +353,7 @@ impl World {
             if seed % 4 == CHECKED {
                 member.check();
             }
-            let place = member.kept().blocks().allocate(fixed_bytes as u64, "fixed");
+            let place = member.kept().blocks().allocate(fixed_bytes as u64, PageSize::Small, "fixed");
             assert_eq!(place, Ok(0), "the heap begins behind the fixed bytes");
             let channels = (0..count).map(|_| Channel::default()).collect();
             let mut memory = Memory::new(units, placement, homes[places[me]].clone());
@@ -361,6 +362,9 @@ impl World {
             let code = CODES[(seed as usize / 2 + me) % CODES.len()];
             if code == Code::Checked {
                 member.write_absent();
+            }
+            if seed.is_multiple_of(7) {
+                member.note_large(Run { first: 0, count: units });
             }
             let (at, is_calling, looked, blocks) = (0, false, BTreeSet::new(), Vec::new());
             Node { code, member, memory, channels, program, at, is_calling, looked, blocks }

@@ -9,7 +9,7 @@ use tutti_shmem::heap::Heap;
 
 use super::check::Race;
 use super::time::VectorTime;
-use super::unit::UNIT_BYTES;
+use super::unit::{LARGE_BYTES, LARGE_FROM_BYTES, Run, UNIT_BYTES};
 
 /// Mistake of a program; it ends the job.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -256,8 +256,13 @@ impl Kept {
     ///
     /// # Errors
     /// When there is not so much.
-    pub fn allocate(&mut self, bytes: u64, site: &str) -> Result<(u64, VectorTime), Violation> {
-        Ok((self.blocks.allocate(bytes, site)?, self.freed.clone()))
+    pub fn allocate(
+        &mut self,
+        bytes: u64,
+        size: PageSize,
+        site: &str,
+    ) -> Result<(u64, VectorTime), Violation> {
+        Ok((self.blocks.allocate(bytes, size, site)?, self.freed.clone()))
     }
 
     /// Gives memory back, with the time of the node that does.
@@ -284,29 +289,50 @@ impl Kept {
     }
 }
 
+/// Size of the pages of a block, which come at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageSize {
+    /// 4 KiB.
+    Small,
+    /// 2 MiB: the block begins with one, and shares none.
+    Large,
+}
+
 /// Blocks of the arena, and which lines of the program have taken them.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     heap: Heap,
     sites: BTreeMap<u64, String>,
+    /// Blocks of large pages: where each begins, and its bytes.
+    large: BTreeMap<u64, u64>,
 }
 
 impl Blocks {
     /// A heap of so many bytes, all free.
     pub fn new(bytes: usize) -> Self {
-        Blocks { heap: Heap::new(bytes), sites: BTreeMap::new() }
+        Blocks { heap: Heap::new(bytes), sites: BTreeMap::new(), large: BTreeMap::new() }
     }
 
     /// Takes memory; where it begins. Large blocks begin with a unit, and share none with others.
     ///
     /// # Errors
     /// When there is not so much.
-    pub fn allocate(&mut self, bytes: u64, site: &str) -> Result<u64, Violation> {
-        let is_large = bytes >= UNIT_BYTES as u64;
-        let length = if is_large { bytes.checked_next_multiple_of(UNIT_BYTES as u64) } else { Some(bytes) };
-        let align = if is_large { UNIT_BYTES } else { 1 };
+    pub fn allocate(&mut self, bytes: u64, size: PageSize, site: &str) -> Result<u64, Violation> {
+        let align = match size {
+            PageSize::Large => LARGE_BYTES,
+            PageSize::Small if bytes >= UNIT_BYTES as u64 => UNIT_BYTES,
+            PageSize::Small => 1,
+        };
+        let length = bytes.checked_next_multiple_of(align as u64);
         let length = length.and_then(|length| usize::try_from(length).ok());
-        let Some(offset) = length.and_then(|length| self.heap.allocate(length, align)) else {
+        // A large page has one home where homes change that seldom, if the arena is long enough.
+        let heap = &mut self.heap;
+        let found = length.and_then(|length| {
+            let far =
+                (size == PageSize::Large).then(|| heap.allocate_behind(LARGE_FROM_BYTES, length, align));
+            far.flatten().or_else(|| heap.allocate(length, align))
+        });
+        let Some(offset) = found else {
             return Err(Violation::Full {
                 site: site.to_owned(),
                 bytes,
@@ -316,7 +342,24 @@ impl Blocks {
             });
         };
         self.sites.insert(offset as u64, site.to_owned());
+        if size == PageSize::Large {
+            self.large.insert(offset as u64, length.unwrap_or_default() as u64);
+        }
         Ok(offset as u64)
+    }
+
+    /// Units of blocks of large pages.
+    pub fn large(&self) -> impl Iterator<Item = Run> {
+        let units = |bytes: &u64| (*bytes / UNIT_BYTES as u64) as u32;
+        self.large.iter().map(move |(offset, bytes)| Run { first: units(offset), count: units(bytes) })
+    }
+
+    /// The block of large pages around a place, as a number: its first unit above 32 bits of their count. 0:
+    /// there is none.
+    pub fn large_at(&self, offset: u64) -> u64 {
+        let unit = (offset / UNIT_BYTES as u64) as u32;
+        let found = self.large().find(|run| run.units().contains(&unit));
+        found.map_or(0, |run| u64::from(run.first) << u32::BITS | u64::from(run.count))
     }
 
     /// Gives a block back.
@@ -325,6 +368,7 @@ impl Blocks {
     /// When none begins there.
     pub fn free(&mut self, offset: u64, site: &str) -> Result<(), Violation> {
         self.sites.remove(&offset);
+        self.large.remove(&offset);
         let given = usize::try_from(offset).ok().and_then(|offset| self.heap.free(offset));
         given.map(drop).ok_or_else(|| Violation::NotAllocated { site: site.to_owned() })
     }
@@ -426,10 +470,14 @@ mod tests {
     #[test]
     fn heap_that_is_full_names_the_lines_that_have_most() {
         let mut kept = Kept::new(3, 1 << 16);
-        assert_eq!(kept.allocate(100, "a.c:1").unwrap().0, 0);
-        assert_eq!(kept.allocate(5000, "a.c:2").unwrap().0, 4096, "large blocks share no unit");
-        assert_eq!(kept.allocate(10, "a.c:3").unwrap().0, 128);
-        let text = kept.allocate(1 << 20, "a.c:4").unwrap_err().to_string();
+        assert_eq!(kept.allocate(100, PageSize::Small, "a.c:1").unwrap().0, 0);
+        assert_eq!(
+            kept.allocate(5000, PageSize::Small, "a.c:2").unwrap().0,
+            4096,
+            "large blocks share no unit"
+        );
+        assert_eq!(kept.allocate(10, PageSize::Small, "a.c:3").unwrap().0, 128);
+        let text = kept.allocate(1 << 20, PageSize::Small, "a.c:4").unwrap_err().to_string();
         assert!(text.starts_with("a.c:4: G_MALLOC of 1048576 bytes: "), "{text}");
         assert!(
             text.contains("of the 65536 of TUTTI_DSM_SIZE") && text.contains("a.c:2 (8192 bytes), a.c:1"),

@@ -3,6 +3,13 @@
 /// Bytes of a unit.
 pub const UNIT_BYTES: usize = 4096;
 
+/// Bytes of a large page: its units come at once.
+pub const LARGE_BYTES: usize = 2 << 20;
+/// Units of one.
+const LARGE_UNITS: u32 = (LARGE_BYTES / UNIT_BYTES) as u32;
+/// From here on a large page has one home.
+pub const LARGE_FROM_BYTES: usize = PIECES[0].0 as usize * UNIT_BYTES;
+
 /// Neighbouring units that have the same home: a run of them is fetched at once.
 pub const HOME_UNITS: u32 = 16;
 
@@ -65,6 +72,12 @@ impl Homes {
     /// The home of a unit.
     pub fn of(self, unit: u32) -> usize {
         (unit / piece_units(unit) % self.ranks) as usize
+    }
+
+    /// The units around one that are fetched together where pages are large: they have one home.
+    pub fn large_around(self, unit: u32) -> Run {
+        let count = piece_units(unit).min(LARGE_UNITS);
+        Run { first: unit / count * count, count }
     }
 
     /// The end of the units around one that are fetched together: they have one home.
@@ -158,6 +171,16 @@ mod tests {
         assert_eq!(of, [0, 1, 2, 0, 1]);
         assert_eq!(homes.of(HOME_UNITS - 1), 0);
         assert_eq!(homes.end_of(3), HOME_UNITS);
+    }
+
+    #[test]
+    fn unit_large_pages_have_one_home_behind_the_first_pieces() {
+        let homes = Homes::new(3);
+        let unit = (LARGE_FROM_BYTES / UNIT_BYTES) as u32 + 700;
+        let run = homes.large_around(unit);
+        assert_eq!((run.first, run.count), (unit - 700 + 512, 512));
+        assert!(run.units().all(|one| homes.of(one) == homes.of(unit)));
+        assert_eq!(homes.large_around(17), Run { first: HOME_UNITS, count: HOME_UNITS });
     }
 
     #[test]

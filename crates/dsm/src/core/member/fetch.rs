@@ -82,11 +82,17 @@ impl Fetches {
 
     /// Units asked for with one: a fault behind the last run asks for one of twice its length.
     fn predict(&self, unit: u32, pages: &Pages) -> Run {
+        let is_wanted = |next: u32| !pages.is_present(next) && !pages.is_blind(next);
+        if pages.is_large(unit) {
+            let around = pages.homes().large_around(unit);
+            let first = (around.first..unit).rev().take_while(|&next| is_wanted(next)).last().unwrap_or(unit);
+            let end = around.end().min(pages.units());
+            let count = (unit + 1..end).take_while(|&next| is_wanted(next)).count() as u32;
+            return Run { first, count: unit + 1 - first + count };
+        }
         let wanted = if unit == self.streak.end() { (2 * self.streak.count).clamp(1, HOME_UNITS) } else { 1 };
         let end = (unit + wanted).min(pages.homes().end_of(unit)).min(pages.units());
-        let count = (unit..end)
-            .take_while(|&next| !pages.is_present(next) && (next == unit || !pages.is_blind(next)))
-            .count();
+        let count = (unit..end).take_while(|&next| next == unit || is_wanted(next)).count();
         Run { first: unit, count: count as u32 }
     }
 }

@@ -29,13 +29,14 @@ pub(super) fn apply(
             return Ok(Vec::new());
         }
         Call::Wait { flag } => kept.wait(flag, asker()),
-        Call::Allocate { bytes, site } => {
-            let (place, freed) = kept.allocate(bytes, &site)?;
+        Call::Allocate { bytes, size, site } => {
+            let (place, freed) = kept.allocate(bytes, size, &site)?;
             value = place;
             (vec![asker()], if mutated!(AllocateWithoutTime) { time.clone() } else { freed })
         }
         Call::Touch { offset } => {
             kept.blocks().touch(offset, from)?;
+            value = kept.blocks().large_at(offset);
             (vec![asker()], time.clone())
         }
         Call::Free { offset, site } => {

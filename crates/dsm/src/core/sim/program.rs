@@ -3,6 +3,7 @@
 use tutti_testkit::random::Random;
 
 use super::super::member::Member;
+use super::super::sync::PageSize;
 use super::super::unit::{HOME_UNITS, UNIT_BYTES};
 
 /// Locks of a program. They are taken in ascending order, so that programs end.
@@ -45,6 +46,7 @@ pub(super) enum Op {
     Wait(u64),
     Take { bytes: u64 },
     Give { number: usize },
+    Invalidate { first: u32 },
 }
 
 impl Op {
@@ -58,7 +60,8 @@ impl Op {
             Op::Set(flag) => member.begin_set(*flag),
             Op::Clear(flag) => member.begin_clear(*flag),
             Op::Wait(flag) => member.begin_wait(*flag),
-            Op::Take { bytes } => member.begin_allocate(*bytes, "sim"),
+            Op::Take { bytes } => member.begin_allocate(*bytes, PageSize::Small, "sim"),
+            Op::Invalidate { first } => member.begin_invalidate((*first..first + UNITS).collect()),
             Op::Give { number } => member.begin_free(blocks[*number], "sim"),
         }
     }
@@ -168,6 +171,10 @@ impl Author<'_> {
             for _ in 0..self.random.below(6) {
                 let section = self.write_section(0);
                 parts.push(section);
+            }
+            if self.random.chance(300) {
+                let first = self.random.below(self.nodes as u64) as u32 * HOME_UNITS;
+                parts.push(vec![Op::Invalidate { first }]);
             }
             if self.random.chance(400) {
                 let block = self.write_block(node);
