@@ -50,7 +50,7 @@ enum Link {
 /// Outcome of sending a packet.
 enum Sent {
     Yes,
-    /// Nothing has left: there was no room.
+    /// No byte has left: there was no room.
     No,
     /// A part has left, so the rest will.
     InPart,

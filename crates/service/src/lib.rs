@@ -19,6 +19,7 @@
 //! | [`handles`] | numbers of both for C |
 //! | [`server`] | a service, its functions, the loop that serves |
 //! | [`client`] | a connection to one |
+//! | [`entrance`] | clients of other nodes, until they are clients |
 //! | [`signature`] | types of arguments and results, as text, and values of them |
 //! | [`foreign`] | the same for types of Rust |
 //! | [`listing`] | all services of a node |
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod entrance;
 pub mod foreign;
 pub mod frame;
 pub mod handles;

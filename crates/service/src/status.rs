@@ -8,15 +8,15 @@ pub const OK: c_int = 0;
 pub const INVALID: c_int = -1;
 /// The service is not for this user, or another user has taken its name.
 pub const RIGHT: c_int = -4;
-/// What listens under the name does not answer as a service.
+/// The listener under the name does not answer as a service.
 pub const REFUSED: c_int = -7;
 /// The service has ended before the call was sent.
 pub const GONE: c_int = -9;
-/// There is no memory, or no descriptor, left.
+/// No memory, or no descriptor, is left.
 pub const MEMORY: c_int = -10;
-/// It has too many clients, or its queue stays full, or it is in use.
+/// The service has too many clients, or its queue stays full, or it is in use.
 pub const BUSY: c_int = -12;
-/// This node has no daemon that can be asked.
+/// No daemon of this node can be asked.
 pub const DAEMON: c_int = -15;
 /// The cluster has no such node, or it does not answer.
 pub const NODE: c_int = -16;

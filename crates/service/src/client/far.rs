@@ -40,7 +40,7 @@ pub(super) fn reach(uid: u32, name: &str, node: &str, deadline_ns: u64) -> Resul
     }
 }
 
-/// What a refusal means here; none: later it may be another one.
+/// Meaning of a refusal here; none: later it may be another one.
 fn of(status: Status) -> Option<c_int> {
     match status {
         Status::Region => Some(NO_SERVICE),

@@ -22,7 +22,7 @@ pub(super) struct Connection {
     link: Link,
     uid: u32,
     is_let_in: bool,
-    /// What it says of clients of other nodes is believed.
+    /// Word of it about clients of other nodes is believed.
     may_vouch: bool,
 }
 
@@ -46,7 +46,7 @@ impl Connection {
         self.may_vouch
     }
 
-    /// What is polled, and for what: who takes no answer is asked nothing meanwhile.
+    /// Sockets to poll, and for what: a client that takes no answer is asked nothing meanwhile.
     pub(super) fn polled(&self) -> (BorrowedFd<'_>, PollFlags) {
         match &self.link {
             Link::Near(socket) => (socket.as_fd(), PollFlags::IN),

@@ -1,4 +1,4 @@
-//! Who comes to a service: its sockets, its clients, and whom it lets in.
+//! Door of a service: its sockets, its clients, and which of them it lets in.
 
 use core::ffi::c_int;
 use std::os::fd::{AsFd, OwnedFd};
@@ -100,7 +100,7 @@ impl Door {
         (all, named)
     }
 
-    /// What was found, and clients whose packets have come already, in the order of [`Door::polled`].
+    /// Results of a poll, and clients whose packets have come already, in the order of [`Door::polled`].
     pub(super) fn also_ready(&self, mut ready: Vec<Ready>) -> Vec<Ready> {
         let more = self.connections.iter().enumerate().filter(|(_, one)| one.has_packet());
         let more: Vec<Ready> = more.map(|(at, _)| Ready::Client(at)).collect();

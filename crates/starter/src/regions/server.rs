@@ -33,9 +33,10 @@ use tutti_shm::published::{
 use tutti_shm::users::{is_one_user, is_own_user};
 
 use super::client::{Connection, Question, Read, refusal};
-use super::network::{Admitted, Network, VISITORS_MAX};
+use super::network::{Admitted, Network};
 use super::region::{Kind, Messages, Outcome, Region};
 use crate::readiness::now_ns;
+use tutti_service::entrance::VISITORS_MAX;
 
 /// Clients at once, and those of one user.
 const CLIENTS_MAX: usize = 1024;
@@ -438,13 +439,13 @@ impl Server<'_> {
                 } else if self.is_full_for(uid) {
                     Err(Status::Memory)
                 } else {
-                    let admitted = Admitted { uid, line, generation };
+                    let admitted = Admitted { line, generation };
                     let epoll = &self.epoll;
                     let add = |socket: BorrowedFd<'_>, number| {
-                        let source = Source::Network(number);
+                        let source = Source::Network(number as u32);
                         epoll::add(epoll, socket, source.data(), epoll::EventFlags::IN).is_ok()
                     };
-                    self.network.admit(at, admitted, now_ns(), add).ok_or(Status::Memory)
+                    self.network.admit(at, uid, admitted, now_ns(), add).ok_or(Status::Memory)
                 }
             }
         };
@@ -461,7 +462,7 @@ impl Server<'_> {
     /// Somebody comes by the network.
     fn handle_network(&mut self, listener: u32) {
         for _ in 0..ACCEPTED_PER_TURN {
-            let socket = match self.network.accept(listener) {
+            let socket = match self.network.accept(listener as usize) {
                 Ok(socket) => socket,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
                     return std::thread::sleep(PAUSE);
@@ -481,15 +482,15 @@ impl Server<'_> {
         let key = match connection.read() {
             Read::Question((Ask::Enter(key), _)) => key,
             Read::Nothing => return,
-            Read::Question(_) | Read::End => return self.network.remove_visitor(number),
+            Read::Question(_) | Read::End => return drop(self.network.take_visitor(number)),
         };
         self.enter(number, &key);
     }
 
     fn enter(&mut self, number: u64, key: &Secret) {
         let Some(mut connection) = self.network.take_visitor(number) else { return };
-        let Some((admitted, proof)) = self.network.redeem(key) else { return };
-        let Admitted { uid, line, generation } = admitted;
+        let Some((uid, admitted, proof)) = self.network.redeem(key) else { return };
+        let Admitted { line, generation } = admitted;
         let done = Answer { status: Status::Ok, value: 0 };
         if self.is_full_for(uid) || !connection.answer(done, &proof.encode()) {
             return;
