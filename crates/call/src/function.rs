@@ -15,7 +15,7 @@ pub const MAGIC: u64 = 0x5455_5454_4943_4c01;
 /// A build-id in the notes of a module.
 const NT_GNU_BUILD_ID: u32 = 3;
 
-/// Whom a function answers: `tutti_reply` of `tutti_call.h`.
+/// Receiver of a function's answer: `tutti_reply` of `tutti_call.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Reply {

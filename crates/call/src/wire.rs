@@ -174,7 +174,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What has come; none of what no rank sends.
+    /// Record that has come; none for one that no rank sends.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let named = || Some(Number { index: short(bytes, 4)?, check: short(bytes, 6)? });
         let sums = || Some(Sums { sent: word(bytes, 8)?, ended: word(bytes, 16)? });

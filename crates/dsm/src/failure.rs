@@ -1,5 +1,5 @@
-//! What cannot go on: one line, then the job ends with a status that is not 0. Takes no lock and needs no
-//! heap of the program's but for the line: also from the handler of faults.
+//! Ends what cannot go on: one line, then the job ends with a status that is not 0. Takes no lock and
+//! needs no heap of the program's but for the line: also from the handler of faults.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};

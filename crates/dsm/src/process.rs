@@ -1,4 +1,4 @@
-//! This process as one of the shared memory: which rank, by which way, and how far its program is.
+//! State of a process of the shared memory: which rank, by which way, and how far its program is.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -72,7 +72,7 @@ pub struct View {
 }
 
 impl Running {
-    /// This rank.
+    /// Number of the rank.
     pub fn me(&self) -> usize {
         self.job.world_place()
     }
@@ -90,7 +90,7 @@ pub fn running() -> MutexGuard<'static, Option<Running>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Something of a rank that has begun; ends the job when it has not, or has left.
+/// Gives something of a rank that has begun; ends the job when it has not, or has left.
 pub fn with<T>(action: impl FnOnce(&mut Running) -> T) -> T {
     match running().as_mut() {
         Some(running) => action(running),

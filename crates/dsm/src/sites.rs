@@ -93,7 +93,7 @@ impl Sites {
         self.costs[place].address
     }
 
-    /// So many bytes about a unit have gone to its home.
+    /// Notes that so many bytes about a unit have gone to its home.
     pub(crate) fn note_sent(&mut self, unit: u32, bytes: usize) {
         let place = (self.storers[unit as usize] as usize).saturating_sub(1);
         self.costs[place].sent_bytes += bytes as u64;

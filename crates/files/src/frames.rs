@@ -39,7 +39,7 @@ pub struct Lock {
     pub bytes: i64,
 }
 
-/// What is to be changed of a file; what is none stays.
+/// Changes to a file; an attribute that is none stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Permissions.

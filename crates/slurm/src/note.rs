@@ -1,6 +1,6 @@
-//! What the stand-ins keep with a job: what was asked for, in Slurm's terms, where Tutti has no word of its
-//! own for it. The controller holds it as the job's note and gives it back with the job; inside of the job
-//! it is the variable [`MARK`], by which `mpiexec` knows that the Slurm around it is none.
+//! Notes that the stand-ins keep with a job: what was asked for, in Slurm's terms, where Tutti has no word of
+//! its own for it. The controller holds it as the job's note and gives it back with the job; inside of the
+//! job it is the variable [`MARK`], by which `mpiexec` knows that the Slurm around it is none.
 
 use serde::{Deserialize, Serialize};
 use tutti_protocol::batch::NOTE_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! What the commands ask the daemon of this node, and jobs by the names that users give them.
+//! Questions of the commands to the daemon of this node, and jobs by the names that users give them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::UNIX_EPOCH;
@@ -66,7 +66,7 @@ fn newest(rows: &[requests::JobRow]) -> BTreeMap<JobId, JobId> {
     newest.into_iter().map(|(first, (_, job))| (first, job)).collect()
 }
 
-/// What a command of a user is sent to: the job, or the whole array where it is named without elements.
+/// Target of a user's command: the job, or the whole array where it is named without elements.
 #[must_use]
 pub fn target(name: &NamedJob, found: &[&Job]) -> Option<JobId> {
     let is_whole = name.tasks.is_none() && name.step.is_none();

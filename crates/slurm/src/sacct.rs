@@ -301,8 +301,8 @@ fn list(asked: &Asked) -> Result<String, String> {
     Ok(text)
 }
 
-/// What the daemon knows; and what the log has besides, where a job is named that it does not know, or a time
-/// without names.
+/// Jobs that the daemon knows; and what the log has besides, where a job is named that it does not know, or a
+/// time without names.
 fn known(asked: &Asked) -> Result<(Vec<Job>, Vec<Job>), String> {
     let (jobs, steps) = query::jobs()?;
     let is_missing = |name: &NamedJob| query::named(&jobs, name).next().is_none();

@@ -185,7 +185,7 @@ impl Job {
         }
     }
 
-    /// Its number: that of the first, of a job that was requeued.
+    /// Number of the job: that of the first, of one that was requeued.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.row.restart().map_or(self.row.job, |restart| restart.first).0

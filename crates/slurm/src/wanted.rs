@@ -1,4 +1,4 @@
-//! What a job of `sbatch`, `salloc` or `srun` is to have: their common options, from the command line, from
+//! Wishes of a job of `sbatch`, `salloc` or `srun`: their common options, from the command line, from
 //! `#SBATCH` lines and from the variables of the environment, in that order of weight.
 
 pub mod launch;
@@ -226,7 +226,7 @@ pub enum Export {
     All,
     /// None but the most needed.
     None,
-    /// These, and settings `NAME=VALUE`.
+    /// Names, and settings `NAME=VALUE`.
     Only(Vec<String>),
     /// The whole environment and settings.
     AllAnd(Vec<String>),
@@ -321,7 +321,7 @@ pub struct Manner {
     job: Option<u64>,
 }
 
-/// What the scheduler is to do with a job besides.
+/// Further wishes to the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Care {
     /// `--hold`.
@@ -489,7 +489,7 @@ impl Wanted {
         Some(Warning { signal, after_ms: limit_ms.saturating_sub(seconds * 1000), to_script })
     }
 
-    /// Its size, as it is kept with the job.
+    /// Size of the job, as it is kept with it.
     #[must_use]
     pub fn size(&self) -> Size {
         Size {

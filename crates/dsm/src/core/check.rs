@@ -1,4 +1,4 @@
-//! What a program does wrong with shared memory, found at run time (`TUTTI_DSM_CHECK=1`).
+//! Mistakes of a program with shared memory, found at run time (`TUTTI_DSM_CHECK=1`).
 //!
 //! ```text
 //! data race    a home knows for each byte who stored it last, and in which interval. A store by another rank that

@@ -45,7 +45,7 @@ const LARGE: u16 = 512;
 pub enum Store {
     /// The byte is noted.
     Noted,
-    /// It is not: a comparison has to find it.
+    /// No note says so: a comparison has to find it.
     Unnoted,
 }
 
@@ -62,7 +62,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// So many units. All are present: everything is zero, here and at the homes.
+    /// An arena of so many units. All are present: everything is zero, here and at the homes.
     pub fn new(placement: Placement, units: u32) -> Self {
         Pages {
             placement,

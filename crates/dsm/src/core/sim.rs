@@ -47,7 +47,7 @@ pub(crate) enum Mutation {
     GrantWithoutTime,
     /// A grant has the notices of its keeper alone.
     OwnNoticesAlone,
-    /// Who takes memory does not see what was done by who gave it back (D7).
+    /// An owner of memory does not see what its last owner did (D7).
     AllocateWithoutTime,
     /// Noted stores do not go home.
     NotesForgotten,

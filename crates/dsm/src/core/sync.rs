@@ -1,6 +1,6 @@
-//! What a node keeps for all: locks, barriers, flags (PARMACS calls them pauses), and the heap, at node 0.
-//! Each carries the vector time of those who have released it. A keeper never waits: what cannot be granted
-//! yet is queued, first come, first served.
+//! State that a node keeps for all: locks, barriers, flags (PARMACS calls them pauses), and the heap, at node
+//! 0. Each carries the vector time of those who have released it. A keeper never waits: what cannot be
+//! granted yet is queued, first come, first served.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -147,7 +147,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Nothing yet, among so many nodes, with a heap of so many bytes.
+    /// Makes an empty state of so many nodes, with a heap of so many bytes.
     pub fn new(nodes: usize, bytes: usize) -> Self {
         Kept {
             nodes,

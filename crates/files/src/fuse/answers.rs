@@ -129,7 +129,7 @@ impl Mounted {
         Ok(Place { export: self.export, path })
     }
 
-    /// What is asked of a node: by its name, or by any open file where that is removed.
+    /// Question about a node: by its name, or by any open file where that is removed.
     fn target(&self, node: u64, handle: Option<u64>) -> Result<Target, Failed> {
         if let Some(handle) = handle {
             return Ok(Target::Handle(handle));

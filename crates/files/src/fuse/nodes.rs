@@ -1,5 +1,5 @@
-//! What the kernel knows of a mounted folder: a number for each file that it has looked up, its name now, and
-//! which files are open.
+//! Nodes of a mounted folder that the kernel knows: a number for each file that it has looked up, its name
+//! now, and which files are open.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handle {
     pub node: u64,
-    /// It is executed: its data must stay those of this version.
+    /// Executed: its data must stay those of this version.
     pub executed: Option<u64>,
     /// A lock may be set by it.
     pub may_lock: bool,

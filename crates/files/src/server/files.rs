@@ -161,7 +161,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Its client has gone.
+    /// The client has gone.
     fn drop(&mut self) {
         let files = self.files.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.open.fetch_sub(files.len(), Ordering::Relaxed);
@@ -192,7 +192,7 @@ fn read_all(file: impl AsFd, data: &mut [u8], offset: u64) -> io::Result<usize> 
     Ok(done)
 }
 
-/// What has been written before an error counts; the next write says the error.
+/// Bytes written before an error count; the next write says the error.
 fn write_all(file: impl AsFd, data: &[u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < data.len() {

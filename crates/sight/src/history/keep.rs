@@ -1,4 +1,4 @@
-//! What is too old goes, in small steps, and its room goes back to the disk.
+//! Removes what is too old, in small steps, and gives its room back to the disk.
 
 use rusqlite::Transaction;
 

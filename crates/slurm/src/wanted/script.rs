@@ -3,7 +3,7 @@
 use crate::getopt::{self, Ends};
 use crate::wanted::{SPECS, Wanted};
 
-/// What lines of options begin with.
+/// Beginning of a line of options.
 const MARK: &str = "#SBATCH";
 /// Bytes of a line of options, at most.
 const LINE_BYTES_MAX: usize = 64 << 10;

@@ -34,17 +34,17 @@ const NEEDED: [&str; 6] = ["HOME", "PATH", "USER", "LOGNAME", "SHELL", "TERM"];
 /// A script and what it is given.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its text.
+    /// Text of the script.
     pub text: Vec<u8>,
-    /// Its file; none: it was read from stdin, or is a command.
+    /// File of the script; none: it was read from stdin, or is a command.
     pub file: Option<PathBuf>,
-    /// Its arguments.
+    /// Arguments of the script.
     pub arguments: Vec<String>,
-    /// What the job is called without `--job-name`.
+    /// Name of the job without `--job-name`.
     pub name: String,
 }
 
-/// What all elements of an array, or a job, are made from.
+/// Parts from which all elements of an array, or a job, are made.
 #[derive(Debug)]
 pub struct Plan {
     submit: Submit,
@@ -184,7 +184,7 @@ fn check_partition(wanted: &Wanted) -> Result<(), String> {
     Err(format!("invalid partition specified: {names}: the only one is {CLUSTER}"))
 }
 
-/// What Tutti does not have yet is refused, never ignored.
+/// Refuses what Tutti does not have yet; nothing is ignored.
 fn refuse_missing(wanted: &Wanted) -> Result<(), String> {
     let care = &wanted.care;
     let missing = [

@@ -11,7 +11,7 @@ use crate::core::unit::Run;
 pub(super) struct Copies {
     /// At most so many, unless more have stores that have not gone home.
     limit: Option<usize>,
-    /// Those that there are; the oldest first.
+    /// Copies that take memory now; the oldest first.
     resident: VecDeque<u32>,
     evicted_units: u64,
 }

@@ -21,7 +21,7 @@ impl Knowledge {
         Knowledge { me, log: Log::new(nodes), seen: time.clone(), met: time }
     }
 
-    /// This node.
+    /// Number of the node.
     pub(super) fn me(&self) -> usize {
         self.me
     }

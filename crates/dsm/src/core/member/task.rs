@@ -14,7 +14,7 @@ use crate::core::page::{Pages, Store};
 /// Goal of a call that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Nothing.
+    /// No goal: no call is under way.
     Nothing,
     /// Units, from their home.
     Page {
@@ -37,9 +37,9 @@ pub enum Goal {
 pub enum Asked {
     /// A lock.
     Lock(u64),
-    /// That all have come to a barrier.
+    /// Arrival of all at a barrier.
     Barrier(u64),
-    /// That a flag is set.
+    /// Setting of a flag.
     Flag(u64),
     /// Memory, which is given at once.
     Memory,
