@@ -10,14 +10,14 @@ use tutti_tests::{Ran, Scratch, program};
 use crate::harness::{LIMIT, await_that};
 
 /// A daemon with a run folder and a state folder, as a service manager starts it.
-struct Kept {
+pub struct Kept {
     scratch: Scratch,
     daemon: Child,
     more: Vec<String>,
 }
 
 impl Kept {
-    fn start(name: &str, more: &[&str]) -> Self {
+    pub fn start(name: &str, more: &[&str]) -> Self {
         let scratch = Scratch::new(name);
         let more: Vec<String> = more.iter().map(|word| (*word).to_owned()).collect();
         let daemon = Self::daemon(scratch.path(), &more);
@@ -36,7 +36,7 @@ impl Kept {
         command.spawn().expect("tuttid")
     }
 
-    fn folder(&self, name: &str) -> PathBuf {
+    pub fn folder(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
@@ -44,18 +44,18 @@ impl Kept {
         await_that("a daemon answers", || self.tutti(&["nodes"]).stdout.contains(" up "));
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = program("tutti");
         command.args(words).env_remove("TUTTI_DAEMON").env("TUTTI_DIR", self.folder("run"));
         command.current_dir(self.scratch.path());
         command
     }
 
-    fn tutti(&self, words: &[&str]) -> Ran {
+    pub fn tutti(&self, words: &[&str]) -> Ran {
         tutti_tests::run(&mut self.command(words), LIMIT)
     }
 
-    fn await_state(&self, job: &str, state: &str) {
+    pub fn await_state(&self, job: &str, state: &str) {
         let wanted = format!("\"state\": \"{state}\"");
         await_that(&format!("job {job} is {state}"), || {
             self.tutti(&["status", "--json", job]).stdout.contains(&wanted)
@@ -63,12 +63,12 @@ impl Kept {
     }
 
     /// Ends the daemon by a signal and waits for its death.
-    fn end_daemon(&mut self, signal: Signal) -> std::process::ExitStatus {
+    pub fn end_daemon(&mut self, signal: Signal) -> std::process::ExitStatus {
         kill_process(Pid::from_child(&self.daemon), signal).expect("our child");
         self.daemon.wait().expect("our child")
     }
 
-    fn start_again(&mut self) {
+    pub fn start_again(&mut self) {
         self.daemon = Self::daemon(self.scratch.path(), &self.more);
         self.await_daemon();
     }
@@ -242,4 +242,27 @@ fn account_has_start_end_processor_time_and_memory_of_every_job() {
     assert!(cluster.tutti(&["status", "1"]).stdout.contains("s of processors, largest process "));
     cluster.tutti(&["down"]).expect_success();
     check("from the log alone");
+}
+
+/// One number: in the environment from the start, in `tutti ps`, in the log.
+#[test]
+fn job_of_mpiexec_beside_a_cluster_has_its_number_from_its_start() {
+    let kept = Kept::start("keeping-number", &[]);
+    kept.tutti(&["run", "-n", "1", "true"]).expect_success();
+    let script = "echo $TUTTI_JOBID > number; while [ ! -e go ]; do sleep 0.05; done";
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", "1", "--name", "beside", "sh", "-c", script]);
+    mpiexec.env_remove("TUTTI_DAEMON").env("TUTTI_DIR", kept.folder("run")).current_dir(kept.folder("."));
+    let mut mpiexec = mpiexec.spawn().expect("mpiexec");
+    await_that("it takes part", || kept.tutti(&["ps"]).stdout.contains("beside"));
+    let number = std::fs::read_to_string(kept.folder("number")).expect("its file");
+    assert_eq!(number, "2\n");
+    let rows = kept.tutti(&["ps", "--json"]).expect_success().stdout;
+    let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
+    let row = rows.as_array().expect("a list").iter().find(|row| row["name"] == "beside");
+    assert_eq!(row.expect("it is there")["job"], 2, "{rows}");
+    std::fs::write(kept.folder("go"), "").expect("a file");
+    assert!(mpiexec.wait().expect("our child").success());
+    kept.tutti(&["run", "-n", "1", "true"]).expect_success();
+    kept.await_state("3", "over");
 }

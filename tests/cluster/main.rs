@@ -7,6 +7,7 @@ mod batch;
 mod board;
 mod browser;
 mod cluster;
+mod comeback;
 mod configuration;
 mod connected;
 #[path = "../launch/console.rs"]

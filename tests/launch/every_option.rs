@@ -191,6 +191,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("disable-auto-cleanup", all(Refused)),
     ("max-restarts", all(Refused)),
     ("order-nodes", all(Refused)),
+    ("bynode", all(Refused)),
     ("configfile", all(Refused)),
     ("runtime-options", all(Refused)),
     ("mca", all(Reported)),

@@ -64,6 +64,24 @@ fn pid_namespace_of_a_rank_makes_no_wrong_byte() {
 }
 
 #[test]
+fn regions_of_ranks_in_namespaces_are_right_or_refused() {
+    let scratch = Scratch::new("launch-namespaces-regions");
+    let regions = compile("tests/launch/programs/every_way_regions.c", scratch.path());
+    let prefix = format!("every-way-{}", std::process::id());
+    for namespaces in NAMESPACES.into_iter().filter(|namespaces| can_be_made(namespaces)) {
+        for own in [[true, true, true], [true, false, true], [false, true, false]] {
+            let ran = beside_each_other(own, namespaces, &regions, &[&prefix]).expect_success();
+            for way in ["regions right", "queues right"] {
+                let right = ran.stdout.lines().filter(|line| line.ends_with(way));
+                assert_eq!(right.count(), 3, "{own:?}, {namespaces:?}: {ran}");
+            }
+            let published = ran.stdout.lines().filter(|line| line.contains(": published "));
+            assert_eq!(published.count(), 3, "{own:?}, {namespaces:?}: {ran}");
+        }
+    }
+}
+
+#[test]
 fn static_variables_that_no_pid_reaches_are_refused_in_one_line() {
     let scratch = Scratch::new("launch-namespaces-statics");
     // Not linked with oshcc: its static variables are reached through the kernel.

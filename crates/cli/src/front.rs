@@ -12,6 +12,7 @@
 //! | USR1, USR2, WINCH | forwarded; the terminals of the ranks get the size of ours first |
 //! | `~.` typed, HUP with --detach-on-hangup | a job of the cluster is left alone |
 //! | stdin | read for the ranks that get it, a terminal only while we are in its foreground |
+//! | the end of the daemon's wire | its successor is awaited, and told how far the output has come |
 //! | our stdout has no reader | the job is killed, we die of SIGPIPE as any program of a pipeline does |
 
 use std::ffi::OsString;
@@ -44,6 +45,7 @@ use crate::script::Head;
 use crate::stdio::Stdio;
 use crate::{hosts, program, script, stdout, up};
 
+mod comeback;
 mod ending;
 mod enrolment;
 mod escape;
@@ -55,6 +57,7 @@ mod streams;
 mod terminal;
 mod watch;
 
+use comeback::Comeback;
 use enrolment::Enrolment;
 use escape::Escape;
 use floor::Floor;
@@ -305,7 +308,10 @@ pub fn attach(job: JobId) -> ExitCode {
     };
     let link = || Ok((vec![Link::request(&cluster::Request::Attach(job))?], None));
     match Front::start(name, *options, 0, 0, link) {
-        Ok(mut front) => ExitCode::from(front.run()),
+        Ok(mut front) => {
+            front.comeback.attached();
+            ExitCode::from(front.run())
+        }
         Err(error) => refuse(name, &error, 1),
     }
 }
@@ -573,6 +579,8 @@ struct Front {
     number: Option<JobId>,
     /// The daemon in place of the starters of a job of the cluster.
     daemon: Option<Watch>,
+    /// The way to its successor.
+    comeback: Comeback,
     /// A job of this machine alone takes turns with the others on it.
     enrolment: Option<Enrolment>,
     /// Of a job on virtual nodes: whether it is in a deadlock, while no daemon looks.
@@ -636,6 +644,7 @@ impl Front {
         keys.iter_mut().for_each(Keys::take);
         stdio.raw = keys.is_some();
         let of_cluster = links.iter().any(Link::is_daemon);
+        let comeback = Comeback::new(links.iter().find(|link| link.is_daemon()));
         let daemon =
             links.iter().find(|link| link.is_daemon()).and_then(|link| Watch::new(link.descriptor()));
         // The controller sees to that of a job of the cluster.
@@ -664,6 +673,7 @@ impl Front {
             job,
             number: None,
             daemon,
+            comeback,
             enrolment: None,
             judge: None,
             escape: (of_cluster && rustix::termios::isatty(stdin())).then(Escape::default),
@@ -699,6 +709,7 @@ impl Front {
             }
             self.take_turns(ready.daemon);
             self.watch_daemon();
+            self.come_back();
             for (index, flags) in ready.links {
                 if flags.contains(PollFlags::OUT) {
                     self.links[index].send();
@@ -727,7 +738,7 @@ impl Front {
         let input = self.input_open && self.takes_input() && in_foreground();
         let mut polled = vec![PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
         let mut listened = Vec::new();
-        for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.is_alive()) {
+        for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.is_connected()) {
             let send = if link.has_to_send() { PollFlags::OUT } else { PollFlags::empty() };
             let receive = if self.can_read(index) { PollFlags::IN } else { PollFlags::empty() };
             // A link that is not read would report its end again and again.
@@ -753,7 +764,7 @@ impl Front {
         let watch = self.daemon.as_ref().map(Watch::wake_at);
         let judge = self.judge.as_ref().and_then(|judge| judge.wake_at(self.may_judge()));
         let floor = self.floor.wake_at().filter(|_| idle);
-        let wakes = [self.deadline, floor, wake_at, watch, judge];
+        let wakes = [self.deadline, floor, wake_at, watch, judge, self.comeback.wake_at()];
         let mut left =
             wakes.into_iter().flatten().min().map(|wake| wake.saturating_duration_since(Instant::now()));
         if !idle && output_at.is_none() {

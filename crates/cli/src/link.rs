@@ -21,6 +21,8 @@ use crate::starter;
 pub enum State {
     /// It works.
     Alive,
+    /// It was the daemon, and has gone: the next one is awaited.
+    Away,
     /// Nothing of the job is left on its node.
     Over,
     /// It died before it had reported that.
@@ -179,14 +181,42 @@ impl Link {
         self.wire.as_fd()
     }
 
-    /// It works.
+    /// It works, or another is to take its place.
     pub fn is_alive(&self) -> bool {
+        matches!(self.state, State::Alive | State::Away)
+    }
+
+    /// It works.
+    pub fn is_connected(&self) -> bool {
         self.state == State::Alive
+    }
+
+    /// The daemon has gone. What is put from now on is for the next one.
+    pub fn lose(&mut self) {
+        self.state = State::Away;
+        self.out.clear();
+        self.decoder = Decoder::default();
+    }
+
+    /// The next daemon is at its other end, and gets this request first.
+    ///
+    /// # Errors
+    /// When the kernel does not let us use the socket.
+    pub fn begin_again(&mut self, wire: OwnedFd, request: &cluster::Request) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&wire, true)?;
+        self.wire = wire;
+        self.state = State::Alive;
+        let mut first = Vec::new();
+        wire::put_json(&mut first, Kind::Request, request);
+        let later = std::mem::replace(&mut self.out, first.into());
+        self.out.extend(later);
+        self.send();
+        Ok(())
     }
 
     /// Frames wait to be sent.
     pub fn has_to_send(&self) -> bool {
-        self.is_alive() && !self.out.is_empty()
+        self.is_connected() && !self.out.is_empty()
     }
 
     /// Adds a frame and sends what can be sent.
@@ -201,7 +231,7 @@ impl Link {
 
     /// Sends what can be sent.
     pub fn send(&mut self) {
-        while !self.out.is_empty() {
+        while self.is_connected() && !self.out.is_empty() {
             let (bytes, _) = self.out.as_slices();
             match rustix::net::send(&self.wire, bytes, rustix::net::SendFlags::NOSIGNAL) {
                 Ok(sent) => drop(self.out.drain(..sent)),

@@ -18,7 +18,9 @@ use crate::at;
 pub use tutti_protocol::batch::Batch;
 pub use tutti_protocol::terms::Terms;
 pub use tutti_protocol::users::FreezeMethod;
-pub use tutti_protocol::users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Script, Submit};
+pub use tutti_protocol::users::{
+    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Return, Script, Submit,
+};
 pub use tutti_sched::JobId;
 
 /// A daemon that is silent for so long gets a line: after 3 s it would have reported that it waits itself.
@@ -157,6 +159,29 @@ pub fn request_if_running_with(
             answered => return answered.map(|(answer, _)| Some(answer)),
         }
     }
+}
+
+/// Asks the cluster of this node for the number of a job that begins without it. None: it has not given one
+/// within this time.
+pub fn reserve_number(limit: Duration) -> Option<u64> {
+    let mut stream = stream().ok()?;
+    stream.set_read_timeout(Some(limit)).ok()?;
+    let mut bytes = Vec::new();
+    wire::put_json(&mut bytes, Kind::Request, &Request::Number);
+    stream.write_all(&bytes).ok()?;
+    let (mut decoder, deadline) = (Decoder::default(), Instant::now() + limit);
+    let mut bytes = [0; 1024];
+    while Instant::now() < deadline {
+        if let Some((FrameHeader { kind: Kind::Answer, .. }, payload)) = decoder.next_frame().ok()? {
+            let Ok(Answer::Job(job)) = serde_json::from_slice(payload) else { return None };
+            return Some(job.0);
+        }
+        match stream.read(&mut bytes).ok()? {
+            0 => return None,
+            read => decoder.extend(&bytes[..read]),
+        }
+    }
+    None
 }
 
 /// Waits for the end of a job; gives its exit status, if the controller knows it. A daemon that dies

@@ -50,7 +50,7 @@ pub use tutti_protocol::environment::{Environment, Environments};
 pub use tutti_protocol::output;
 pub use tutti_protocol::terms::Terms;
 pub use tutti_protocol::users::{
-    Answer, Change, Control, Host, JobRow, JobState, NodeRow, Request, Script, Submit, Suspended,
+    Answer, Change, Control, Host, JobRow, JobState, NodeRow, Request, Return, Script, Submit, Suspended,
 };
 
 /// From daemon to daemon.
@@ -397,6 +397,9 @@ pub enum Notice {
         /// The files that it writes to.
         #[serde(default)]
         output: Option<Box<output::OutputPlan>>,
+        /// It has a front end.
+        #[serde(default)]
+        has_front_end: bool,
     },
     /// For the front end as it is.
     Report(Report),
@@ -612,15 +615,22 @@ pub struct Amended(Change);
 impl Amended {
     /// Takes what a change names; the rest stays.
     pub fn add(&mut self, change: &Change) {
-        let Change { time_ms, weight, name, begin_ms } = change.clone();
+        let Change { time_ms, weight, name, begin_ms, detached } = change.clone();
         let known = &mut self.0;
         (known.time_ms, known.weight) = (time_ms.or(known.time_ms), weight.or(known.weight));
         (known.name, known.begin_ms) = (name.or(known.name.take()), begin_ms.or(known.begin_ms));
+        known.detached |= detached;
+    }
+
+    /// The job's front end has left it alone.
+    pub fn is_detached(&self) -> bool {
+        self.0.detached
     }
 
     /// Gives a job these values.
     pub fn apply(&self, launch: &mut Launch) {
-        let Change { time_ms, weight, name, begin_ms } = self.0.clone();
+        let Change { time_ms, weight, name, begin_ms, detached } = self.0.clone();
+        launch.detached |= detached;
         let mut batch = std::mem::take(&mut launch.batch);
         if time_ms.is_some() {
             batch.time_ms = time_ms;

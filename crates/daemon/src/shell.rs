@@ -83,6 +83,9 @@ const TURNS_MS: u64 = 1000;
 /// So long a controller waits for its port, and so often it looks.
 const PORT_MAX: Duration = Duration::from_secs(10);
 const PORT_AGAIN: Duration = Duration::from_millis(100);
+/// A daemon that is replaced writes so long what waits to be written, and looks so often whether it is.
+const LAST_WRITES_MAX: Duration = Duration::from_secs(1);
+const LAST_WRITES_LOOK: Duration = Duration::from_millis(2);
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
@@ -402,7 +405,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
                 orphans_at = shell.wards.end_orphans().then(|| Instant::now() + orphans::PAUSE);
             }
             _ = end.recv() => shell.leaving = true,
-            _ = replaced.recv() => leave_to_next(&shell.settings.key),
+            _ = replaced.recv() => leave_to_next(&shell).await,
             _ = reload.recv() => shell.reload(None),
             _ = interrupt.recv() => shell.leaving = true,
         }
@@ -433,9 +436,16 @@ async fn until(time: Option<Instant>) {
 ///
 /// One whose key is in no file has no next one. In an allocation `scancel --signal` means the ranks, which
 /// have the signal too.
-fn leave_to_next(key: &KeySource) {
-    if matches!(key, KeySource::Text(_)) {
+///
+/// What waits to be written to front ends is written first, unless they do not read: the next daemon has none
+/// of it.
+async fn leave_to_next(shell: &Shell) {
+    if matches!(shell.settings.key, KeySource::Text(_)) {
         return;
+    }
+    let deadline = Instant::now() + LAST_WRITES_MAX;
+    while shell.quota.has_unread() && Instant::now() < deadline {
+        tokio::time::sleep(LAST_WRITES_LOOK).await;
     }
     tracing::info!("replaced (SIGUSR1): jobs wait for the next daemon");
     // No destructor: what is open is taken over as it is.

@@ -78,6 +78,23 @@ pub enum Request {
     /// What has changed since a state. A controller that does not know it keeps silent: readers ask for
     /// lists then.
     Watch(Box<Watch>),
+    /// A number for a job that is about to begin on this node without a daemon, and takes part later.
+    Number,
+    /// Be the front end of a job again, whose daemon has gone meanwhile.
+    Return(Box<Return>),
+}
+
+/// State of a front end that is back after its daemon has gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Return {
+    /// Its job.
+    pub job: JobId,
+    /// The job ends with it.
+    pub coupled: bool,
+    /// By node: the place in the output up to which it has come ([`Stands`](crate::wire::Report::Stands)).
+    pub places: Vec<(u32, u64)>,
+    /// Number before the first piece of its stdin ([`Pieces`](crate::wire::Report::Pieces)).
+    pub pieces: u64,
 }
 
 /// Values that a job gets in place of those that it has; what is none stays.
@@ -91,6 +108,9 @@ pub struct Change {
     pub name: Option<String>,
     /// When it may get nodes, in ms since 1970; of a job that waits.
     pub begin_ms: Option<u64>,
+    /// Its front end has left it alone. A value from a program does not count.
+    #[serde(default)]
+    pub detached: bool,
 }
 
 impl std::fmt::Display for Change {
@@ -262,7 +282,7 @@ pub struct Submit {
     pub script: Script,
 }
 
-/// Part that a job has in scripts and their steps.
+/// Part that a job has in scripts and their steps, and the number that it has got before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
     /// Set where its program is a script that runs once, on the first node. The ranks are those that
@@ -274,6 +294,9 @@ pub struct Script {
     /// The job whose starter is above the front end's process. A value from the program does not count: the
     /// daemon asks the kernel.
     pub caller: Option<JobId>,
+    /// Answer to [`Request::Number`], of a job that runs already.
+    #[serde(default)]
+    pub reserved: Option<u64>,
 }
 
 /// A node that a user has named.

@@ -43,7 +43,7 @@ fn begin_ms(text: &str) -> Result<u64, String> {
 /// Asks for each job; a line for each refusal.
 pub(super) fn run(options: &Options) -> Result<ExitCode, String> {
     let Options { jobs, time, weight, name, begin } = options.clone();
-    let change = Change { time_ms: time, weight, name, begin_ms: begin };
+    let change = Change { time_ms: time, weight, name, begin_ms: begin, detached: false };
     let mut status = ExitCode::SUCCESS;
     for job in jobs {
         let asked = job.resolve().and_then(|job| cluster::request(&Request::Change(job, change.clone())));

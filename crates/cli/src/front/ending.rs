@@ -115,6 +115,9 @@ impl Front {
     }
 
     fn leave_by_force(&mut self) -> u8 {
+        if self.links.iter().any(|link| link.state == State::Away) {
+            self.complain(&self.describe_loss());
+        }
         self.links.iter_mut().for_each(Link::kill);
         self.end_leftovers();
         self.leave()
@@ -122,12 +125,15 @@ impl Front {
 
     /// A starter is a plain process that anybody may have killed. The job ends on all nodes.
     pub(super) fn bury_starter(&mut self, index: usize) {
+        if self.links[index].is_daemon() && self.may_come_back() {
+            return self.lose_daemon(index);
+        }
         self.links[index].state = State::Dead;
         let ended = self.links[index].bury();
         if self.end == End::Open && self.ender.is_none() {
             let node = self.links[index].node.map_or_else(String::new, |node| format!(" on node {node}"));
             self.complain(&match ended {
-                None => "the daemon of this node has died; the job is ended".into(),
+                None => self.describe_loss(),
                 Some(Ok(status)) => format!("the job's starter{node} has died ({status}); the job is ended"),
                 Some(Err(error)) => format!("the job's starter{node} has died ({error}); the job is ended"),
             });

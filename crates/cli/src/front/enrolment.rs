@@ -38,6 +38,8 @@ const LEAVE_SECONDS: &str = "30";
 /// A daemon that was started answers within this time; between two looks.
 const START_MAX: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(10);
+/// A cluster gives a number within this time, or the job begins without one.
+const NUMBER_MAX: Duration = Duration::from_millis(500);
 /// The daemon's log is begun anew beyond this size.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
@@ -232,6 +234,7 @@ impl Enrolment {
         let mut submit = cluster::submission(&self.job, &Wanted::default(), None, self.terms, &self.batch)?;
         // A running job has its environment already.
         submit.environment.clear();
+        submit.script.reserved = self.job.number;
         submit.job.programs.iter_mut().for_each(|program| program.variables.clear());
         submit.job.input = tutti_protocol::wire::Input::None;
         Ok(Request::Enrol(Box::new(submit)))
@@ -371,14 +374,14 @@ impl Enrolment {
 }
 
 /// The number of a job of this machine, before any daemon knows of it. That of the job of which it is a part,
-/// else the next one of the series. None: a cluster gives it one when it takes part, or there is no folder
-/// for the series.
+/// else one that the cluster of this node gives, else the next one of the series. None: a cluster gives it
+/// one when it takes part, or there is no folder for the series.
 pub fn draw_number() -> Option<u64> {
     if std::env::var_os("TUTTI_JOB").is_some() {
         return std::env::var("TUTTI_JOBID").ok()?.parse().ok();
     }
     if !is_unused() && cluster::is_there() {
-        return None;
+        return cluster::reserve_number(NUMBER_MAX);
     }
     JobNumbers::of(&paths::folder()).draw(1).ok()
 }

@@ -55,6 +55,7 @@ impl Front {
                 let continues =
                     payload.last() != Some(&b'\n') && (self.floor.is_held() || head.bytes >= LONG_BYTES);
                 self.stdio.take(head.kind, head.rank, payload);
+                self.comeback.handle_output(payload.len());
                 self.floor.handle_frame(index, continues, Instant::now());
                 // A file takes it at once; for a pipe the poll decides.
                 while self.stdio.waits_for().is_none() && !self.stdio.is_idle() {
@@ -132,6 +133,9 @@ impl Front {
         // A user that ended the job knows why it ended; and what happens elsewhere after its end is only a
         // consequence.
         let is_news = self.end == End::Open && self.ender.is_none_or(|ender| ender == index);
+        if self.links[index].is_daemon() && self.comeback.is_known(&report) {
+            return;
+        }
         match report {
             Report::Addresses(reached) => {
                 self.links[index].reached = Some(reached);
@@ -149,7 +153,12 @@ impl Front {
                     enrolment.handle_later(pids, gone);
                 }
             }
-            Report::InputTaken => self.links[index].input_room = true,
+            Report::InputTaken => {
+                self.links[index].input_room = true;
+                self.comeback.handle_input_taken();
+            }
+            Report::Stands { node, place } => self.comeback.handle_place(node, place),
+            Report::Pieces(pieces) => self.comeback.handle_pieces(pieces),
             Report::InputUnwanted => self.links[index].wants_input = false,
             Report::Suspended => self.handle_suspended(index),
             Report::Stopped => self.put(Kind::Suspend, 0, &[]),

@@ -28,7 +28,7 @@ impl Front {
 
     /// Some rank wants input, and all that do have taken the last piece.
     pub(super) fn takes_input(&self) -> bool {
-        let mut takers = self.links.iter().filter(|link| link.is_alive() && link.wants_input).peekable();
+        let mut takers = self.links.iter().filter(|link| link.is_connected() && link.wants_input).peekable();
         takers.peek().is_some() && takers.all(|link| link.input_room && !link.has_to_send())
     }
 
@@ -53,7 +53,8 @@ impl Front {
         }
         for link in self.links.iter_mut().filter(|link| link.wants_input) {
             link.input_room = false;
-            link.put(Kind::Input, 0, &typed);
+            let number = if link.is_daemon() { self.comeback.number_input(&typed) } else { 0 };
+            link.put(Kind::Input, number, &typed);
         }
     }
 }

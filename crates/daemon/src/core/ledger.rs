@@ -210,6 +210,11 @@ impl Ledger {
         self.accounts.get(&user).map_or(0, |account| account.read.delay_ns(READ, now_ns))
     }
 
+    /// Something waits to be written to somebody.
+    pub fn has_unread(&self) -> bool {
+        self.accounts.values().any(|account| account.unread > 0)
+    }
+
     /// So much more that a user does not read is too much. Whoever reads what it is answered may have an
     /// answer of any length.
     pub fn is_unread_over(&self, user: u32, bytes: usize) -> bool {

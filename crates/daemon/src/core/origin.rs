@@ -19,6 +19,7 @@ use crate::members::NodeId;
 use crate::message::output::OutputPlan;
 use crate::message::{Account, Answer, JobId, Notice, Routed, User};
 
+mod comeback;
 mod files;
 mod front_end;
 mod input;
@@ -26,10 +27,11 @@ mod late_stop;
 mod output;
 mod requests;
 
+use comeback::Comeback;
 use files::{FileActions, Files};
 use input::Input;
 use late_stop::LateStop;
-use output::Stream;
+use output::{Passed, Stream};
 use requests::PendingRequest;
 
 /// Jobs that are over whose output is kept. Whoever has most of them loses its oldest first.
@@ -71,7 +73,7 @@ struct OriginJob {
     /// Bytes on their way to the front end.
     in_flight_bytes: usize,
     /// Whole frames.
-    log: VecDeque<Vec<u8>>,
+    log: VecDeque<Passed>,
     log_bytes: usize,
     /// Reports that have been heard, of the controller in this incarnation of it.
     received: u64,
@@ -92,6 +94,7 @@ struct OriginJob {
     counted: Option<Counted>,
     over: bool,
     input: Input,
+    comeback: Comeback,
 }
 
 /// What a node has as the origin of jobs.
@@ -117,13 +120,14 @@ impl Origin {
     }
 
     /// What is done as time passes, in order. What each gives out is handed on before the next.
-    pub(super) const TICK_STEPS: [fn(&mut Origin, &LocalNode, &mut Outbox); 6] = [
+    pub(super) const TICK_STEPS: [fn(&mut Origin, &LocalNode, &mut Outbox); 7] = [
         Origin::resend_requests,
         Origin::notify_waiting,
         Origin::report_controller_state,
         Origin::resend_inputs,
         Origin::end_lines,
         Origin::tick_files,
+        Origin::give_up_front_ends,
     ];
 
     /// Numbers of questions are never those of another incarnation.
@@ -197,17 +201,21 @@ impl Origin {
     fn handle_notice(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, notice: Notice) {
         let Some(entry) = self.jobs.get_mut(&job).filter(|entry| !entry.over) else { return };
         match notice {
-            Notice::Placed { nodes, user, takers, output } => {
-                let user = *entry.user.get_or_insert(user);
+            Notice::Placed { nodes, user, takers, output, has_front_end } => {
+                entry.user = Some(user);
+                if has_front_end && entry.streams.is_empty() && entry.client.is_none() && !entry.coupled {
+                    entry.comeback.expect(local.now_ms + local.config.keep_ms);
+                }
                 let first = entry.streams.is_empty();
                 for &node in &nodes {
                     let room = || Stream { limit: FIRST_ROOM_BYTES, ..Stream::default() };
                     entry.streams.entry(node).or_insert_with(room);
                 }
+                let plan = output.filter(|_| entry.files.is_none());
                 if first {
-                    entry.input.takers = takers;
+                    self.begin_taking(job, takers);
                 }
-                if let Some(plan) = output.filter(|_| entry.files.is_none()) {
+                if let Some(plan) = plan {
                     self.begin_files(local, out, job, user, &nodes, *plan);
                 }
             }

@@ -214,6 +214,8 @@ impl Peer {
         submit.key = draw_number()?;
         // An array has a number of its own, and one for each task.
         let jobs = submit.batch.array().map_or(1, |array| array.tasks.len() as u64 + 1);
+        let reserved = submit.script.reserved.filter(|_| runs_already && self.numbers.is_none());
+        submit.script.reserved = reserved;
         submit.job.number = self.number(submit.job.number.filter(|_| runs_already), jobs);
         // It names the job's sockets and cgroups. That of one that runs already names nothing here.
         if !runs_already {

@@ -67,6 +67,11 @@ impl ConnectionQuota {
         }
     }
 
+    /// Something waits to be written to somebody.
+    pub(super) fn has_unread(&self) -> bool {
+        self.ledger().has_unread()
+    }
+
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // Nothing that could panic is done with it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -167,6 +167,16 @@ pub enum Report {
     Counted(Counted),
     /// A rank of this node has begun with MPI, the first on this library.
     Library(Library),
+    /// From a daemon: the output that follows is of this node, and begins at this place in all that it has to
+    /// say of the job.
+    Stands {
+        /// Number of the node.
+        node: u32,
+        /// The place, in bytes of frames.
+        place: u64,
+    },
+    /// From a daemon: number before that of the first piece of stdin. The front end counts its pieces from 1.
+    Pieces(u64),
 }
 
 /// The library of a rank, as seen by the way in which it has begun with MPI.

@@ -16,8 +16,8 @@ use crate::core::clocks::Clocks;
 use crate::members::{Members, NodeId};
 use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
-    End, EndKind, Ending, Fence, JobEnd, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed,
-    Run, SpawnOrder,
+    Change, End, EndKind, Ending, Fence, JobEnd, JobId, JobState, Launch, Notice, Order, PartState, Phase,
+    Renewed, Run, SpawnOrder,
 };
 
 mod again;
@@ -223,6 +223,9 @@ impl JobRecord {
         self.launch = Arc::new(launch);
         self.order.launch = Some(Arc::clone(&self.launch));
         self.notices.extend(placed(&self.launch));
+        if self.detached {
+            self.detach();
+        }
     }
 
     /// The job ends everywhere; the first who says so gives the status. Without an ender it is killed at
@@ -236,6 +239,17 @@ impl JobRecord {
             self.ender = None;
         }
         self.record_status(status);
+    }
+
+    /// Its front end has left it alone: the job outlives its origin, which awaits nobody.
+    pub(super) fn detach(&mut self) {
+        self.detached = true;
+        self.order.amended_mut().add(&Change { detached: true, ..Change::default() });
+        for notice in &mut self.notices {
+            if let Notice::Placed { has_front_end, .. } = notice {
+                *has_front_end = false;
+            }
+        }
     }
 
     /// What another controller knew of the job.
@@ -268,7 +282,11 @@ impl JobRecord {
                 None => known.renewed.push(*renewed),
             }
         }
+        let is_detached = known.amended().is_detached();
         self.signals = known.signals.last().map_or(0, |(number, _)| *number);
+        if is_detached {
+            self.detach();
+        }
         if let Some(end) = order.end {
             (self.ender, self.by_user) = (end.by, end.by_user);
             (self.ends_well, self.way) = (end.by.is_some() && end.status == 0, end.way);
@@ -719,7 +737,9 @@ fn placed(launch: &Launch) -> Option<Notice> {
             begins_anew: launch.batch.restart().is_some(),
         })
     });
-    let placed = Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers, output };
+    let has_front_end = !launch.detached && !launch.enrolled;
+    let placed =
+        Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers, output, has_front_end };
     (!launch.nodes.is_empty()).then_some(placed)
 }
 

@@ -20,6 +20,8 @@ const OVER_MAX: usize = 1000;
 const OVER_ALL_MAX: usize = 4000;
 /// Memory of all jobs that are over. Whoever has most of it loses its oldest jobs first.
 const OVER_BYTES_MAX: usize = 12 << 20;
+/// Numbers of jobs that may take part later.
+const RESERVED_MAX: usize = 4096;
 /// Reports that are not heard are said again.
 const RESEND_MS: u64 = 1000;
 /// So long a new controller takes over jobs that it does not know.
@@ -35,6 +37,8 @@ pub(super) struct Jobs {
     /// Jobs to be judged although none of their parts has said anything.
     pub(super) pending: BTreeSet<JobId>,
     next_job: u64,
+    /// Numbers of jobs that have begun and do not take part yet, and whose they are.
+    reserved: BTreeMap<u64, u32>,
     started_at_ms: u64,
     /// The time of the clock when jobs were looked at last.
     looked_ms: u64,
@@ -49,6 +53,7 @@ impl Jobs {
             records: BTreeMap::new(),
             pending: BTreeSet::new(),
             next_job: first_job,
+            reserved: BTreeMap::new(),
             started_at_ms: now_ms,
             looked_ms: 0,
             first_job,
@@ -78,6 +83,22 @@ impl Jobs {
     /// The number that the next new job gets.
     pub(super) fn next_id(&self) -> JobId {
         JobId(self.next_job)
+    }
+
+    /// A number for a job of this user's that is about to begin. The oldest of them are forgotten.
+    pub(super) fn reserve(&mut self, uid: u32) -> JobId {
+        let number = self.next_job;
+        self.next_job += 1;
+        self.reserved.insert(number, uid);
+        if self.reserved.len() > RESERVED_MAX {
+            self.reserved.pop_first();
+        }
+        JobId(number)
+    }
+
+    /// Whether this number was reserved for a job of the user, which has it now.
+    pub(super) fn take_reserved(&mut self, number: u64, uid: u32) -> bool {
+        self.reserved.get(&number) == Some(&uid) && self.reserved.remove(&number).is_some()
     }
 
     /// The number of a new job that has drawn this one from the series of its user: another one, where that

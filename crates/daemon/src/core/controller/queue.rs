@@ -41,7 +41,7 @@ use crate::core::outbox::Outbox;
 use crate::core::record::Queued;
 use crate::core::relay::Relay;
 use crate::gang::Command;
-use crate::message::{After, Answer, Batch, EndKind, JobId, Launch, Routed, Run, User};
+use crate::message::{After, Answer, Batch, JobId, Launch, Routed, Run, User};
 
 impl JobRecord {
     /// A job that has no nodes yet.
@@ -102,12 +102,6 @@ impl Controller {
             let mut job = JobRecord::waiting(id, launch, waits);
             if suspended {
                 job.order.run = Run::Stop;
-            }
-            if !job.detached && job.launch.origin == NodeId::CONTROLLER {
-                // Its front end lost its daemon with the last incarnation of this one, and has said that the
-                // job is ended.
-                job.mark_end(EndKind::NodeLost);
-                job.end_by(None, 1);
             }
             self.jobs.insert(id, job);
             self.jobs.pending.insert(id);

@@ -56,7 +56,8 @@ impl Controller {
         // What nodes have of a predecessor's jobs says whether one was given a number.
         let is_new =
             matches!(request, Request::Run(_) | Request::Submit(_) | Request::Enrol(_) | Request::Withdraw);
-        let changes = is_new || matches!(request, Request::Control(..) | Request::Change(..));
+        let changes =
+            is_new || matches!(request, Request::Control(..) | Request::Change(..) | Request::Number);
         if let Some(answer) = self.answers.get(requester) {
             let answer = answer.clone();
             return out.route(from, Routed::Answer { request_id, answer });
@@ -125,6 +126,11 @@ impl Controller {
             // This answer is remembered: should what was asked still be on its way, it is not done.
             Request::Withdraw => Answer::Done,
             Request::Attach(job) | Request::Logs(job) => self.origin_of(local, user, job),
+            Request::Number => Answer::Job(self.jobs.reserve(user.uid)),
+            Request::Return(back) => match self.origin_of_known(local, user, back.job) {
+                Some(answer) => answer,
+                None => return,
+            },
             Request::Token | Request::LogsFor(..) => {
                 Answer::Refused("tokens are for the daemon of the node that made them".into())
             }
@@ -143,7 +149,10 @@ impl Controller {
         match request {
             Request::Wait(job) => Request::Wait(self.jobs.newest(job)),
             Request::Control(job, control) => Request::Control(self.jobs.newest(job), control),
-            Request::Change(job, change) => Request::Change(self.jobs.newest(job), change),
+            Request::Change(job, change) => {
+                // A front end says that by itself.
+                Request::Change(self.jobs.newest(job), Change { detached: false, ..change })
+            }
             Request::Snapshot(job) => Request::Snapshot(self.jobs.newest(job)),
             other => other,
         }
@@ -227,6 +236,18 @@ impl Controller {
         }
     }
 
+    /// The same for a front end that is back. None: a node may yet tell of the job, or be the one that is
+    /// sought; it is asked again.
+    fn origin_of_known(&self, local: &LocalNode, user: User, id: JobId) -> Option<Answer> {
+        let may_learn = self.jobs.may_learn(id, local.now_ms, local.config.lost_ms);
+        let is_alive = |node| local.members.as_ref().is_some_and(|members| members.is_alive(node));
+        match self.jobs.get(id) {
+            None if may_learn => None,
+            Some(job) if job.adopted_until_ms.is_some() && !is_alive(job.launch.origin) => None,
+            _ => Some(self.origin_of(local, user, id)),
+        }
+    }
+
     /// None: it is answered when its file is written.
     fn submit(
         &mut self,
@@ -302,7 +323,8 @@ impl Controller {
                 Err(error) => return Some(Answer::Refused(error.to_string())),
             },
         };
-        let id = self.jobs.id_of(submit.job.number.take());
+        let reserved = submit.script.reserved.filter(|number| self.jobs.take_reserved(*number, user.uid));
+        let id = self.jobs.id_of(submit.job.number.take().or(reserved));
         let mut environment = submit.environment;
         self.environments.share(&mut environment);
         let allocation = match allocation::allocate(&mut submit.job, submit.script.is_script) {
@@ -438,7 +460,7 @@ impl Controller {
                 job.notices.push(Notice::Resumed);
             }
             Control::Suspend | Control::Resume | Control::Hold | Control::Release | Control::Requeue => {}
-            Control::Detach => job.detached = true,
+            Control::Detach => job.detach(),
             Control::Window(rows, columns) => {
                 job.order.window = Some((rows, columns));
                 job.signal(Signal::WINCH.as_raw() as u32);

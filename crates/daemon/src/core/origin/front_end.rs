@@ -3,13 +3,13 @@
 
 use tutti_protocol::wire::{self, Kind, Report};
 
-use super::{LateStop, Origin, OriginJob};
+use super::{Comeback, LateStop, Origin, OriginJob, Passed};
 use crate::core::action::Action;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::ids::ClientId;
 use crate::members::NodeId;
-use crate::message::{Answer, Control, JobId, Request, User};
+use crate::message::{Answer, Control, JobId, Request, Return, User};
 
 impl OriginJob {
     /// For who looks at what it has written when it is over: what it was warned of while it ran, and how it
@@ -51,7 +51,7 @@ impl Origin {
             Kind::Detach => return self.detach(local, out, client, job, user),
             Kind::Kill => Control::Kill,
             Kind::Signal => Control::Signal(number),
-            Kind::Input => return self.put_input(local, out, job, payload),
+            Kind::Input => return self.put_input(local, out, job, (number, payload)),
             _ => return,
         };
         // A front end that asks faster than it is answered is not asked for it.
@@ -132,7 +132,7 @@ impl Origin {
         match self.visible(local, user, job) {
             Err(text) => out.act(Action::Answer(client, Answer::Refused(text))),
             Ok(entry) => {
-                let mut frames: Vec<Vec<u8>> = entry.log.iter().cloned().collect();
+                let mut frames: Vec<Vec<u8>> = entry.log.iter().map(|frame| frame.bytes.clone()).collect();
                 for text in entry.lines(job) {
                     let mut frame = Vec::new();
                     wire::put_json(&mut frame, Kind::Report, &Report::Warning(text));
@@ -168,11 +168,13 @@ impl Origin {
         }
         let entry = self.jobs.get_mut(&job).expect("it is visible");
         entry.client = Some(client);
-        let frames: Vec<Vec<u8>> = entry.log.iter().cloned().collect();
+        entry.comeback = Comeback::default();
+        let frames: Vec<Passed> = entry.log.iter().cloned().collect();
         let (takes_input, room) = (!entry.input.takers.is_empty(), entry.input.waiting.is_empty());
         self.clients.insert(client, job);
         out.act(Action::Answer(client, Answer::Job(job)));
-        frames.into_iter().for_each(|frame| self.give(out, job, frame));
+        self.begin_input(out, job);
+        frames.into_iter().for_each(|frame| self.give_output(out, job, frame));
         match (takes_input, room) {
             (false, _) => self.report(out, job, &Report::InputUnwanted),
             (true, true) => self.report(out, job, &Report::InputTaken),
@@ -181,7 +183,75 @@ impl Origin {
         }
     }
 
-    fn visible(&self, local: &LocalNode, user: User, job: JobId) -> Result<&OriginJob, String> {
+    /// The front end of a job is back.
+    pub(super) fn take_back(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        client: ClientId,
+        user: User,
+        back: &Return,
+    ) {
+        let job = back.job;
+        let refusal = match self.visible(local, user, job) {
+            Err(text) => Some(text),
+            Ok(entry) if entry.client.is_some() => Some(format!("job {job} has a front end already")),
+            Ok(_) => None,
+        };
+        if let Some(text) = refusal {
+            out.act(Action::Answer(client, Answer::Refused(text)));
+            return out.act(Action::Release(client));
+        }
+        let entry = self.jobs.get_mut(&job).expect("it is visible");
+        (entry.client, entry.coupled, entry.contact_ms) = (Some(client), back.coupled, local.now_ms);
+        entry.comeback = Comeback::back_at(&back.places);
+        entry.input.first = back.pieces;
+        let (missed, gaps) = entry.missed();
+        let reports = entry.reported.clone();
+        let reads_nothing = !entry.streams.is_empty() && entry.input.takers.is_empty();
+        let nodes: Vec<NodeId> = entry.streams.keys().copied().collect();
+        let end =
+            entry.end.as_ref().filter(|_| entry.over).map(|(status, _)| Report::End { status: *status });
+        self.clients.insert(client, job);
+        out.act(Action::Answer(client, Answer::Job(job)));
+        if back.pieces == 0 {
+            self.begin_input(out, job);
+        }
+        reports.iter().for_each(|report| self.report(out, job, report));
+        gaps.into_iter().for_each(|(node, bytes)| self.report_gap(local, out, job, node, bytes));
+        missed.into_iter().for_each(|frame| self.give_output(out, job, frame));
+        if reads_nothing {
+            self.report(out, job, &Report::InputUnwanted);
+        }
+        nodes.into_iter().for_each(|node| self.give_room(out, job, node, true));
+        if let Some(end) = end {
+            self.report(out, job, &end);
+            self.clients.remove(&client);
+            self.jobs.get_mut(&job).into_iter().for_each(|entry| entry.client = None);
+            out.act(Action::Release(client));
+        }
+    }
+
+    /// Whose front end does not come back, that job ends, as it does when its front end dies. One that stands
+    /// still may have a front end that does, too.
+    pub(super) fn give_up_front_ends(&mut self, local: &LocalNode, out: &mut Outbox) {
+        let is_late = |entry: &OriginJob| {
+            let may_stand = entry.suspended && entry.end.is_none();
+            let until_ms = entry.comeback.until_ms.filter(|_| !entry.over && !may_stand);
+            until_ms.is_some_and(|until_ms| local.now_ms >= until_ms)
+        };
+        let late = self.jobs.iter().filter(|(_, entry)| is_late(entry));
+        let late: Vec<JobId> = late.map(|(job, _)| *job).collect();
+        for job in late {
+            let Some(entry) = self.jobs.get_mut(&job) else { continue };
+            entry.comeback = Comeback::default();
+            if let Some(user) = entry.user {
+                self.post_request(local, out, user, Request::Control(job, Control::Abandon));
+            }
+        }
+    }
+
+    pub(super) fn visible(&self, local: &LocalNode, user: User, job: JobId) -> Result<&OriginJob, String> {
         match self.jobs.get(&job) {
             None => Err(format!("no job {job} was submitted on this node")),
             Some(entry) if entry.enrolled => {

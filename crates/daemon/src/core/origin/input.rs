@@ -15,6 +15,10 @@ pub(super) struct Input {
     /// Nodes whose ranks get it.
     pub(super) takers: Vec<NodeId>,
     pub(super) piece: u64,
+    /// It came before it was known who takes it.
+    pub(super) is_early: bool,
+    /// Before the first piece of the front end that is there.
+    pub(super) first: u64,
     pub(super) bytes: Vec<u8>,
     /// Who has not yet taken the piece.
     pub(super) waiting: Vec<NodeId>,
@@ -22,13 +26,42 @@ pub(super) struct Input {
 }
 
 impl Origin {
-    pub(super) fn put_input(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, bytes: &[u8]) {
+    /// A piece of the front end; without a number it is one of an earlier release, which counts none.
+    pub(super) fn put_input(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        (number, bytes): (u32, &[u8]),
+    ) {
         let first = self.pieces;
         let Some(entry) = self.jobs.get_mut(&job) else { return };
-        entry.input.piece = entry.input.piece.max(first) + 1;
+        entry.input.piece = match number {
+            0 => entry.input.piece.max(first) + 1,
+            number => entry.input.first + u64::from(number),
+        };
         entry.input.bytes = bytes.to_vec();
         entry.input.waiting = entry.input.takers.clone();
+        entry.input.is_early = entry.streams.is_empty();
         self.send_input(local, out, job);
+    }
+
+    /// It is known now who takes input: what came before goes to them with the next tick.
+    pub(super) fn begin_taking(&mut self, job: JobId, takers: Vec<NodeId>) {
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
+        entry.input.takers = takers;
+        if std::mem::take(&mut entry.input.is_early) {
+            (entry.input.waiting, entry.input.sent_ms) = (entry.input.takers.clone(), 0);
+        }
+    }
+
+    /// A new front end hears from where on its pieces count.
+    pub(super) fn begin_input(&mut self, out: &mut Outbox, job: JobId) {
+        let first = self.pieces;
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
+        entry.input.first = entry.input.piece.max(first);
+        let pieces = Report::Pieces(entry.input.first);
+        self.report(out, job, &pieces);
     }
 
     pub(super) fn send_input(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {

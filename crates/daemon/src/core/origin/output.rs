@@ -1,7 +1,7 @@
 //! Output on its way from the nodes of a job to its front end: each node's stream in order, whole frames, one
 //! long line at a time, no more than there is room for.
 
-use tutti_protocol::wire::{self, Decoder};
+use tutti_protocol::wire::{self, Decoder, Report};
 
 use super::{Origin, OriginJob};
 use crate::core::local::LocalNode;
@@ -29,6 +29,23 @@ pub(super) struct Stream {
     pub(super) decoder: Decoder,
 }
 
+/// A whole frame of output.
+#[derive(Clone, Debug)]
+pub(super) struct Passed {
+    /// Its node.
+    pub(super) node: NodeId,
+    /// Place of the byte behind it.
+    pub(super) end: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Passed {
+    /// Place of its first byte.
+    pub(super) fn start(&self) -> u64 {
+        self.end - self.bytes.len() as u64
+    }
+}
+
 impl Origin {
     pub(in crate::core) fn handle_data(
         &mut self,
@@ -44,14 +61,22 @@ impl Origin {
         if entry.files.as_ref().is_some_and(|files| !files.takes()) {
             return;
         }
+        // Its front end is to come back, and says what it has.
+        if entry.comeback.is_awaited() {
+            return;
+        }
         let Some(stream) = entry.streams.get_mut(&from) else { return };
+        let mut lost_bytes = 0;
         if !stream.begun {
             if offset != start {
                 // The middle of what an earlier incarnation of ours had the beginning of: from its start,
                 // please.
                 return self.give_room(out, job, from, true);
             }
-            let place = entry.files.as_mut().map_or(offset, |files| files.begin_at(from, offset));
+            let known = entry.comeback.place_of(from);
+            lost_bytes = known.map_or(0, |known| offset.saturating_sub(known));
+            let place = known.map_or(offset, |known| known.max(offset));
+            let place = entry.files.as_mut().map_or(place, |files| files.begin_at(from, offset));
             (stream.begun, stream.have, stream.passed) = (true, place, place);
         }
         let known = stream.have.saturating_sub(offset);
@@ -60,6 +85,9 @@ impl Origin {
             stream.have = offset + bytes.len() as u64;
         }
         let held = entry.line_holder.is_some();
+        if lost_bytes > 0 {
+            self.report_gap(local, out, job, from, lost_bytes);
+        }
         self.pass_frames(local, out, job);
         self.give_room(out, job, from, true);
         if held {
@@ -76,10 +104,37 @@ impl Origin {
         for frame in frames {
             if let Some(entry) = self.jobs.get_mut(&job) {
                 entry.append_log(frame.clone());
-                self.give(out, job, frame);
+                self.give_output(out, job, frame);
             }
         }
         self.write_on(out, job);
+    }
+
+    /// A frame of output for the front end, which knows its place.
+    pub(super) fn give_output(&mut self, out: &mut Outbox, job: JobId, frame: Passed) {
+        let Some(entry) = self.jobs.get_mut(&job).filter(|entry| entry.client.is_some()) else { return };
+        let (node, place) = (frame.node, frame.start());
+        let known = entry.comeback.known.replace((node, frame.end));
+        if known != Some((node, place)) {
+            self.report(out, job, &Report::Stands { node: node.0, place });
+        }
+        self.give(out, job, frame.bytes);
+    }
+
+    /// Output that no daemon has any more.
+    pub(super) fn report_gap(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        node: NodeId,
+        bytes: u64,
+    ) {
+        let name = local.members.as_ref().map_or_else(|| node.to_string(), |members| members.name(node));
+        let text = format!(
+            "{bytes} bytes of the output of job {job} on node {name} are lost with the daemon that had them"
+        );
+        self.report(out, job, &Report::Warning(text));
     }
 
     /// The rest of a line that has not come in time is not waited for.
@@ -138,7 +193,7 @@ impl Origin {
 impl OriginJob {
     /// What may be passed on. A frame of half the longest length without a newline at its end is a part of a
     /// long line.
-    fn take_frames(&mut self, now_ms: u64) -> Vec<Vec<u8>> {
+    fn take_frames(&mut self, now_ms: u64) -> Vec<Passed> {
         // While the front end does not read, the rest has no room to come.
         let jammed = self.in_flight_bytes >= JAM_BYTES;
         self.line_holder = self.line_holder.filter(|(_, until_ms)| jammed || now_ms < *until_ms);
@@ -160,7 +215,7 @@ impl OriginJob {
             if let Some(files) = &mut self.files {
                 files.take(*node, stream.passed, header.kind, header.rank, payload);
             }
-            frames.push(frame);
+            frames.push(Passed { node: *node, end: stream.passed, bytes: frame });
             if holds && !continues {
                 // Those who waited for the end of the line.
                 at = 0;
@@ -169,13 +224,13 @@ impl OriginJob {
         frames
     }
 
-    fn append_log(&mut self, frame: Vec<u8>) {
-        self.log_bytes += frame.len();
+    fn append_log(&mut self, frame: Passed) {
+        self.log_bytes += frame.bytes.len();
         self.log.push_back(frame);
         while self.log_bytes > LOG_BYTES
             && let Some(old) = self.log.pop_front()
         {
-            self.log_bytes -= old.len();
+            self.log_bytes -= old.bytes.len();
         }
     }
 }

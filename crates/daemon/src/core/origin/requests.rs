@@ -92,6 +92,9 @@ impl Origin {
             Request::Attach(job) if self.jobs.contains_key(&job) => {
                 self.attach(local, out, client, user, job)
             }
+            Request::Return(back) if self.jobs.contains_key(&back.job) => {
+                self.take_back(local, out, client, user, &back);
+            }
             request if self.unanswered_bytes(user) + request.bytes() > UNANSWERED_BYTES_MAX => {
                 let text = "too many of your requests wait for the controller: try again later".into();
                 out.act(Action::Answer(client, Answer::Refused(text)));
@@ -254,7 +257,9 @@ impl Origin {
         }
         let stays = matches!((&answer, &request), (Answer::Job(_), Request::Run(_)));
         if client != NO_CLIENT {
+            let begun = if let (true, Answer::Job(job)) = (stays, &answer) { Some(*job) } else { None };
             out.act(Action::Answer(client, answer));
+            begun.into_iter().for_each(|job| self.begin_input(out, job));
             frames.into_iter().for_each(|frame| out.act(Action::ToClient(client, frame)));
             if !stays {
                 out.act(Action::Release(client));
@@ -281,6 +286,10 @@ impl Origin {
             _ if client == NO_CLIENT => {}
             Request::Logs(job) if Some(entry) == local.me => self.answer_logs(local, out, client, user, job),
             Request::Attach(job) if Some(entry) == local.me => self.attach(local, out, client, user, job),
+            Request::Return(back) if Some(entry) == local.me => {
+                self.jobs.entry(back.job).or_default().user = Some(user);
+                self.take_back(local, out, client, user, &back);
+            }
             request => out.push(Effect::OpenTunnel(client, user, request, entry)),
         }
     }

@@ -168,7 +168,8 @@ impl Parts {
                 state.suspended = false;
                 out.post_request(user, Request::Control(job, Control::Resume));
             }
-            Report::Detached => {}
+            // A daemon's own.
+            Report::Detached | Report::Stands { .. } | Report::Pieces(_) => {}
             Report::Suspended => state.suspended = part.run == Run::Stop,
             Report::Ending { status } => {
                 state.ending.get_or_insert(status);
