@@ -152,7 +152,7 @@ impl Meters {
             return None;
         }
         let mut jobs = Vec::new();
-        for (job, meter) in self.jobs.iter_mut().take(JOBS_MAX) {
+        for (job, meter) in &mut self.jobs {
             let (worked_us, ranks) = meter.take_worked();
             jobs.push(JobUse {
                 job: *job,
@@ -167,8 +167,25 @@ impl Meters {
         let is_congested = network.demand > network.supply && network.supply > 0;
         let until_ns = if is_congested { now_ns() + CONGESTED_NS } else { 0 };
         let (memory, is_counted) = (memory(&load), self.is_counted);
+        let jobs = largest(jobs, JOBS_MAX);
         Some((NodeUse { passed_ms, network, memory, sent_bytes, is_counted, jobs }, until_ns))
     }
+}
+
+/// The jobs that have had most, so many: of bytes sent, of memory and of processors each its part. A user with
+/// thousands of small jobs hides no large one behind them.
+fn largest(jobs: Vec<JobUse>, most: usize) -> Vec<JobUse> {
+    if jobs.len() <= most {
+        return jobs;
+    }
+    let kinds: [fn(&JobUse) -> u64; 3] = [|job| job.sent_bytes, |job| job.memory_bytes, |job| job.worked_us];
+    let (mut left, mut kept) = (jobs, Vec::with_capacity(most));
+    for (number, kind) in kinds.into_iter().enumerate() {
+        left.sort_by_key(|job| std::cmp::Reverse((kind(job), job.job)));
+        let part = (most - kept.len()) / (kinds.len() - number);
+        kept.extend(left.drain(..part));
+    }
+    kept
 }
 
 /// Bytes in a second that were wanted of the network and that it took, and the bytes that were sent. While it
@@ -231,5 +248,21 @@ mod tests {
         };
         let price = |load: Load| memory(&load).price();
         assert_eq!([price(load(100, 0)), price(load(10, 0)), price(load(900, 1001))], [1000, 1100, 2000]);
+    }
+
+    #[test]
+    fn uses_of_the_largest_jobs_are_reported_whatever_their_number() {
+        let job = |number: u64| JobUse { job: JobId(number), ..JobUse::default() };
+        let mut jobs: Vec<JobUse> = (0..5000).map(job).collect();
+        jobs[3000].sent_bytes = 1 << 30;
+        jobs[4000].memory_bytes = 1 << 30;
+        jobs[4999].worked_us = 900_000;
+        let found = largest(jobs.clone(), JOBS_MAX);
+        assert_eq!(found.len(), JOBS_MAX);
+        for large in [3000, 4000, 4999] {
+            assert_eq!(found.iter().filter(|used| used.job == JobId(large)).count(), 1, "job {large}");
+        }
+        jobs.truncate(7);
+        assert_eq!(largest(jobs.clone(), JOBS_MAX), jobs);
     }
 }
