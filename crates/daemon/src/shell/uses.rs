@@ -172,8 +172,8 @@ impl Meters {
     }
 }
 
-/// The jobs that have had most, so many: of bytes sent, of memory and of processors each its part. A user with
-/// thousands of small jobs hides no large one behind them.
+/// The jobs that have had most, so many: of bytes sent, of memory and of processors each its part. A user
+/// with thousands of small jobs hides no large one behind them.
 fn largest(jobs: Vec<JobUse>, most: usize) -> Vec<JobUse> {
     if jobs.len() <= most {
         return jobs;
