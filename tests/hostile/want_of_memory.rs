@@ -1,7 +1,7 @@
 //! Where there is no memory left around the daemon and all jobs, it is not the daemon that is ended for it.
 
 use rustix::process::Pid;
-use tutti_testkit::{Need, skip, skip_part};
+use tutti_testkit::{Need, skip};
 use tutti_tests::{LIMIT, run};
 
 use crate::Machine;
@@ -27,13 +27,9 @@ fn daemon_is_ended_for_want_of_memory_after_the_jobs_of_users() {
     let own = score(rustix::process::getpid());
     let mut lowers = std::process::Command::new("sh");
     lowers.args(["-c", "echo -900 > /proc/self/oom_score_adj"]);
-    let daemon = score(machine.daemon(0));
-    if run(&mut lowers, LIMIT).status.success() {
-        assert_eq!(daemon, -900, "the daemon is among the last");
-    } else {
-        skip_part(Need::Root, "the kernel lets this root lower no score");
-        assert_eq!(daemon, own);
-    }
+    // The kernel lets not every root lower it: in some containers, it stays that of its session.
+    let wanted = if run(&mut lowers, LIMIT).status.success() { -900 } else { own };
+    assert_eq!(score(machine.daemon(0)), wanted, "the daemon is among the last, if it may");
     let processes = machine.users.processes(machine.uid(HOSTILE));
     assert!(processes.len() >= 3, "a starter and its ranks: {processes:?}");
     let scores: Vec<i32> = processes.into_iter().map(score).collect();
