@@ -5,10 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use tutti_testkit::random::{self, Random};
-use tutti_tests::{Scratch, dist, root, run};
+use tutti_tests::{Scratch, dist, has_plugin, root, run};
 
 use super::LIMIT;
-use super::rcop::has_plugin;
 
 /// Nests of a run of the test.
 const NESTS: usize = 300;

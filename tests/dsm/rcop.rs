@@ -3,23 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tutti_testkit::{Need, skip};
-use tutti_tests::{Ran, Scratch, dist, program, root, run};
+use tutti_tests::{Ran, Scratch, has_plugin, program, root, run};
 
 use super::{LIMIT, PROGRAMS, digest, launch};
 
 /// The optimisations, each left out, then all of them.
 const SWITCHES: [&str; 5] =
     ["--rcop=all", "--rcop=no-ia", "--rcop=no-re", "--rcop=no-private", "--rcop=none"];
-
-/// Whether the compiler is there; if not, the test is skipped.
-pub(crate) fn has_plugin() -> bool {
-    let is_there = dist().join("lib/tutti/rcop.so").is_file() && tutti_testkit::skip::is_in_path("clang-19");
-    if !is_there {
-        skip(Need::Rcop, "clang-19 or its plugin is not there: make dsm");
-    }
-    is_there
-}
 
 /// Compiles a program with options of `tutticc`.
 #[track_caller]

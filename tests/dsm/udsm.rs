@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tutti_tests::{Scratch, program, root, run};
+use tutti_tests::{Scratch, has_plugin, program, root, run};
 
-use super::rcop::{arguments_for, compile, counted, has_plugin, sum};
+use super::rcop::{arguments_for, compile, counted, sum};
 use super::{LIMIT, PROGRAMS, digest, launch};
 
 /// All and none of the optimisations of the compiler.

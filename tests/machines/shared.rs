@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tutti_testkit::lab::{Lab, Terms};
 use tutti_tests::machines::Machines;
-use tutti_tests::run;
+use tutti_tests::{has_plugin, run};
 
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -41,12 +41,25 @@ fn digest(
 /// All programs give on so many machines, with so many ranks on each, what they give on one.
 #[track_caller]
 fn results_are_equal(machines: &Machines, counts: &[(u32, u32)], options: &[&str]) {
+    compiled_are_equal(machines, &[&[]], counts, options);
+}
+
+/// The same compiled with options: all give what the first ones give on one machine.
+#[track_caller]
+fn compiled_are_equal(machines: &Machines, compilers: &[&[&str]], counts: &[(u32, u32)], options: &[&str]) {
     for (source, arguments) in PROGRAMS {
-        let program = machines.compile("tutticc", source);
-        let alone = digest(machines, &program, (1, 1), arguments, &[]);
-        for &count in counts {
-            let found = digest(machines, &program, count, arguments, options);
-            assert_eq!(found, alone, "{source} on {count:?} machines and ranks, {options:?}");
+        let mut alone = None;
+        for compiler in compilers {
+            let program = machines.compile_by("tutticc", compiler, source);
+            let digest = |count, options: &[&str]| digest(machines, &program, count, arguments, options);
+            let alone = alone.get_or_insert_with(|| digest((1, 1), &[]));
+            for &count in counts {
+                let found = digest(count, options);
+                assert_eq!(
+                    found, *alone,
+                    "{source} on {count:?} machines and ranks, {compiler:?}, {options:?}"
+                );
+            }
         }
     }
 }
@@ -56,6 +69,17 @@ fn results_are_equal(machines: &Machines, counts: &[(u32, u32)], options: &[&str
 fn machines_share_memory_and_get_the_sequential_results() {
     let Some(machines) = Machines::up("shared", 4, &[]) else { return };
     results_are_equal(&machines, &[(2, 1), (4, 1), (2, 4)], &[]);
+}
+
+// Paper: C20
+#[test]
+fn machines_share_memory_with_checked_loads_and_with_twins() {
+    if !has_plugin() {
+        return;
+    }
+    let plan = Lab::plan(4).cables(Terms::default().loss(1.0).seed(tutti_testkit::seed()));
+    let Some(machines) = Machines::up_by("shared-modes", &plan, &["--lost-after", "20"]) else { return };
+    compiled_are_equal(&machines, &[&["--dsm=udsm"], &["--dsm=twin"]], &[(2, 1), (4, 1), (2, 2)], &[]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub mod peers;
 pub mod users;
 
 use std::{
+    ffi::OsStr,
     fmt,
     hash::{DefaultHasher, Hash, Hasher},
     io::Read,
@@ -20,6 +21,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+use tutti_testkit::{Need, skip};
 
 pub use tutti_testkit::{LIMIT, Scratch, await_that, comes_true};
 
@@ -192,6 +195,15 @@ pub fn state_of(pid: rustix::process::Pid) -> Option<char> {
     text.rsplit_once(") ")?.1.chars().next()
 }
 
+/// Whether `tutticc` has its plugin and the compiler that loads it; if not, the test is skipped.
+pub fn has_plugin() -> bool {
+    let is_there = dist().join("lib/tutti/rcop.so").is_file() && tutti_testkit::skip::is_in_path("clang-19");
+    if !is_there {
+        skip(Need::Rcop, "clang-19 or its plugin is not there: make dsm");
+    }
+    is_there
+}
+
 /// Compiles a C program of the source tree (`examples/ring.c`) with our `mpicc` into `folder`; gives the
 /// program's path. Many tests run the same programs, so what came of the same text, the same options and the
 /// same compilers is kept, in `target/tmp/programs`.
@@ -209,7 +221,17 @@ pub fn compile(source: &str, folder: &Path) -> PathBuf {
 /// As [`compile`].
 #[track_caller]
 pub fn compile_with(wrapper: &str, source: &str, folder: &Path) -> PathBuf {
-    compile_by(wrapper, None, source, folder)
+    compile_among(wrapper, &[], source, folder)
+}
+
+/// The same with options of the wrapper.
+///
+/// # Panics
+/// As [`compile`].
+#[track_caller]
+pub fn compile_by(wrapper: &str, options: &[&str], source: &str, folder: &Path) -> PathBuf {
+    let options: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
+    compile_among(wrapper, &options, source, folder)
 }
 
 /// The same with a header of the source tree in front.
@@ -218,11 +240,12 @@ pub fn compile_with(wrapper: &str, source: &str, folder: &Path) -> PathBuf {
 /// As [`compile`].
 #[track_caller]
 pub fn compile_behind(header: &str, source: &str, folder: &Path) -> PathBuf {
-    compile_by("mpicc", Some(header), source, folder)
+    let header = root().join(header);
+    compile_among("mpicc", &["-include".as_ref(), header.as_os_str()], source, folder)
 }
 
 #[track_caller]
-fn compile_by(wrapper: &str, header: Option<&str>, source: &str, folder: &Path) -> PathBuf {
+fn compile_among(wrapper: &str, options: &[&OsStr], source: &str, folder: &Path) -> PathBuf {
     let path = root().join(source);
     let program = folder.join(path.file_stem().expect("a file"));
     let compiler = || {
@@ -236,10 +259,8 @@ fn compile_by(wrapper: &str, header: Option<&str>, source: &str, folder: &Path) 
                 "-pedantic",
                 "-Werror",
             ])
-            .arg(&path);
-        if let Some(header) = header {
-            compiler.arg("-include").arg(root().join(header));
-        }
+            .arg(&path)
+            .args(options);
         compiler
     };
     let limit = Duration::from_secs(100);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tutti_testkit::lab::{Lab, Plan};
 
-use crate::{Ran, Scratch, compile_with, run};
+use crate::{Ran, Scratch, compile_by, compile_with, run};
 
 /// A program on crowded machines; nothing takes a hundredth of it on a free one. Beside programs that
 /// compute each message waits for the slices of others: what takes half a second takes a minute beside eight.
@@ -108,6 +108,12 @@ impl Machines {
     #[track_caller]
     pub fn compile(&self, wrapper: &str, source: &str) -> PathBuf {
         compile_with(wrapper, source, self.scratch.path())
+    }
+
+    /// The same with options of the wrapper.
+    #[track_caller]
+    pub fn compile_by(&self, wrapper: &str, options: &[&str], source: &str) -> PathBuf {
+        compile_by(wrapper, options, source, self.scratch.path())
     }
 
     /// A file in alice's home: as the machines see it, and as it is seen outside.
