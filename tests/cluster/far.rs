@@ -88,6 +88,37 @@ fn far_host_submits_watches_and_ends_jobs() {
 }
 
 #[test]
+fn far_host_that_the_configuration_names_is_asked() {
+    let cluster = Cluster::up("cluster-far-configuration", 1, &[]);
+    let far = Far::of(&cluster, "cluster-far-configuration-host");
+    let file = far.scratch.path().join("tutti.toml");
+    let command = |words: &[&str], text: &str| {
+        std::fs::write(&file, text).expect("a file");
+        let mut command = tutti_tests::program("tutti");
+        command.args(words).env_remove("TUTTI_DAEMON").env_remove("TUTTI_DIR");
+        command.env("TUTTI_CONFIG", &file).env("TUTTI_RSH", far.program()).current_dir(far.scratch.path());
+        command
+    };
+    let text = format!("[client]\nat = \"{HOST}\"\n");
+    let ran = tutti_tests::run(&mut command(&["run", "-n", "1", RANK, "say=here"], &text), LIMIT);
+    assert_eq!((ran.stdout.as_str(), ran.code()), ("here\n", 0), "{}", ran.stderr);
+    let lines = far.lines().len();
+    assert!(lines > 0);
+
+    // What is about this machine, or has a daemon named, asks no other host.
+    let ran = tutti_tests::run(&mut command(&["config", "check"], &text), LIMIT).expect_success();
+    assert_eq!((far.lines().len(), ran.stderr.as_str()), (lines, ""));
+    let mut named = command(&["ps"], &text);
+    tutti_tests::run(named.env("TUTTI_DIR", cluster.socket(0).parent().expect("a folder")), LIMIT)
+        .expect_success();
+    assert_eq!(far.lines().len(), lines);
+
+    let ran = tutti_tests::run(&mut command(&["ps"], "[client]\nta = \"ssh://x\"\n"), LIMIT);
+    let line = format!("tutti: {}:2:1: ta is not a key of [client]; did you mean at?\n", file.display());
+    assert_eq!((ran.stderr.as_str(), ran.code()), (line.as_str(), 1));
+}
+
+#[test]
 fn far_line_that_is_cut_loses_and_doubles_no_output() {
     let cluster = Cluster::up("cluster-far-cut", 1, &[]);
     let far = Far::of(&cluster, "cluster-far-cut-host");

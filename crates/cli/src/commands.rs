@@ -353,6 +353,13 @@ pub fn reads_this_machine(name: &str) -> bool {
     READERS.contains(&name)
 }
 
+/// Whether a command is about this machine, whatever host its configuration names.
+pub fn is_of_this_machine(name: &str) -> bool {
+    const OWN: [&str; 9] =
+        ["config", "up", "down", "keygen", "completion", "man", "relay", "member", at::COMMAND];
+    OWN.contains(&name)
+}
+
 /// Runs a command.
 pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
     if name == "submit" {

@@ -91,6 +91,15 @@ fn tutti(mut arguments: Vec<OsString>) -> ExitCode {
         arguments.drain(..2);
     }
     let command = arguments.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    if tutti_client::at::target().is_none() && !commands::is_of_this_machine(&command) {
+        match configuration::host() {
+            Ok(host) => host.into_iter().for_each(tutti_client::at::set),
+            Err(text) => {
+                print_line(format_args!("tutti: {text}"));
+                return ExitCode::FAILURE;
+            }
+        }
+    }
     match (command.as_str(), tutti_client::at::target()) {
         (tutti_client::at::COMMAND, _) if arguments.len() == 2 => {
             return line::run_near(&arguments[1].to_string_lossy());

@@ -46,13 +46,15 @@ pub struct Config {
     pub cluster: Section,
     /// `[sight]`.
     pub sight: Section,
+    /// `[client]`.
+    pub client: Section,
     /// Queues, limits and shares.
     pub rules: Rules,
 }
 
 impl Config {
-    /// What the controller hands to all nodes: every section but `[node]`, in one way of writing it, without
-    /// remarks.
+    /// What the controller hands to all nodes: every section but `[node]` and `[client]`, in one way of
+    /// writing it, without remarks.
     #[must_use]
     pub fn cluster_text(&self) -> String {
         let mut text = String::new();
@@ -171,6 +173,7 @@ impl Reader<'_> {
                 "node" => self.parsed.config.node = self.section("[node]", value, schema::NODE),
                 "cluster" => self.parsed.config.cluster = self.section("[cluster]", value, schema::CLUSTER),
                 "sight" => self.parsed.config.sight = self.section("[sight]", value, schema::SIGHT),
+                "client" => self.parsed.config.client = self.section("[client]", value, schema::CLIENT),
                 "nodes" => self.nodes(value),
                 "queue" => self.queues(value),
                 "limits" => self.limits(value),

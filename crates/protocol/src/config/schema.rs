@@ -77,6 +77,9 @@ pub const SIGHT: &[Key] = &[
     own("bytes_a_day", Kind::Size(1 << 20), "16M"),
 ];
 
+/// `[client]`: what commands go by that ask a daemon.
+pub const CLIENT: &[Key] = &[own("at", Kind::Text, "none: the daemon of this machine")];
+
 /// `[queue.NAME]`.
 pub const QUEUE: &[Key] = &[
     live("weight", Kind::Count(1, 10_000)),
@@ -108,7 +111,7 @@ pub const MEMORY_PER_NODE_MIN: u64 = 32 << 20;
 pub const GROUP_LIMITS: &[Key] = LIMITS.split_at(1).1;
 
 /// Sections that there are, for who has written another one.
-pub const SECTIONS: &[&str] = &["node", "nodes", "cluster", "queue", "limits", "shares", "sight"];
+pub const SECTIONS: &[&str] = &["node", "nodes", "cluster", "queue", "limits", "shares", "sight", "client"];
 
 /// The keys of a section whose table this is.
 #[must_use]

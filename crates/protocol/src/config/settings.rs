@@ -50,7 +50,8 @@ pub fn rows(config: &Config, name: &str, given: &Given) -> (Vec<Setting>, Vec<Se
         };
         keys.iter().map(row).collect::<Vec<_>>()
     };
-    let node = keys("node", schema::NODE, &of_node(config, name));
+    let mut node = keys("node", schema::NODE, &of_node(config, name));
+    node.extend(keys("client", schema::CLIENT, &config.client));
     let mut cluster = keys("cluster", schema::CLUSTER, &config.cluster);
     cluster.extend(keys("sight", schema::SIGHT, &config.sight));
     cluster.extend(rule_rows(config));
