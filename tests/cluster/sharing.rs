@@ -5,6 +5,7 @@ use serde_json::Value;
 use tutti_testkit::{Need, skip_part};
 
 use crate::Cluster;
+use crate::front_ends::Said;
 use crate::gangs::{cgroup, is_frozen};
 use crate::harness::{RANK, await_that, cgroup_of};
 
@@ -165,7 +166,10 @@ fn waiting_jobs_survive_a_controller_restart() {
     let third = crate::harness::Running::start_command(&mut command);
     cluster.await_state(3, "waiting");
     // That of this one is at the daemon that is replaced.
-    let fourth = cluster.start(&[&["run"][..], &on_1(&[RANK, "say=four"])].concat());
+    // It comes back if it knows its number; one that does not is told that its daemon has died.
+    let words = [&["run", "-v"][..], &on_1(&[RANK, "say=four"])].concat();
+    let fourth = Said::start(&cluster, 0, "cluster-waiting", &words);
+    fourth.await_said("this is job 4");
     cluster.await_state(4, "waiting");
     cluster.await_queued_files(3);
     cluster.replace(0);
@@ -184,7 +188,7 @@ fn waiting_jobs_survive_a_controller_restart() {
         cluster.place_in_log(2, "over") < cluster.place_in_log(3, "placed"),
         "in the order in which they came"
     );
-    let (status, said) = fourth.end();
+    let (status, said, _) = fourth.end();
     assert_eq!(status, 0, "{said}");
     cluster.await_queued_files(0);
     let log = std::fs::read_to_string(cluster.state_folder_of(0).join("events.jsonl")).expect("the log");
