@@ -89,7 +89,7 @@ impl Stage {
         await_that("both run", || jobs(&cluster) == [1, 2].map(|job| (job, "running".to_owned())).into());
         // From then on their daemons have opened all that they need for them.
         await_that("it is known how both are held on both nodes", || held_on(&cluster) == [2, 2]);
-        let held = (0..NODES).map(|node| Held::by(cluster.daemon(node))).collect();
+        let held = (0..NODES).map(|node| Held::once_it_counts(cluster.daemon(node))).collect();
         Some(Stage { cluster, scratch, bystanders, hit: 0, random, held })
     }
 

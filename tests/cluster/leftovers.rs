@@ -49,6 +49,22 @@ impl Held {
         Held { descriptors, segments, pages, resident: resident.unwrap_or(0) }
     }
 
+    /// What a daemon holds once it counts what each job sends that runs: it opens their segments within a
+    /// second.
+    #[track_caller]
+    pub fn once_it_counts(pid: Pid) -> Self {
+        let place = format!("/proc/{}", pid.as_raw_nonzero());
+        let is_segment = |text: &str| text.contains("/memfd:tutti-segment ");
+        await_that("the daemon counts what the jobs send", || {
+            let entries = std::fs::read_dir(format!("{place}/fd")).into_iter().flatten().flatten();
+            let links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+            let opened = links.filter(|to| is_segment(&to.to_string_lossy())).count();
+            let maps = std::fs::read_to_string(format!("{place}/maps")).unwrap_or_default();
+            opened >= maps.lines().filter(|line| is_segment(line)).count()
+        });
+        Held::by(pid)
+    }
+
     /// Waits until a daemon holds no more descriptors, pages and other memory of jobs than this.
     #[track_caller]
     pub fn await_no_more(&self, cluster: &Cluster, node: u32) {
