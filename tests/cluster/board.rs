@@ -43,7 +43,7 @@ fn running(cluster: &Cluster, node: usize) -> Vec<u64> {
 
 // Paper: C16
 #[test]
-fn board_says_which_job_has_the_processors_of_another_node() {
+fn board_names_the_job_on_the_processors_of_another_node() {
     let cluster = Cluster::up("board-running", 3, &["--slots", "1"]);
     // Ranks that compute: those that sleep need no turns.
     let start = || cluster.start(&["run", "-N", "3", "-n", "3", "sh", "-c", "while :; do :; done"]);

@@ -439,7 +439,7 @@ fn phases_of_an_openmp_program_are_told_by_the_tool() {
 /// The same program with gcc's own run time, which knows no tools: the library is loaded before it.
 // Paper: R16
 #[test]
-fn phases_of_gccs_openmp_are_told_by_the_library_before_it() {
+fn phases_of_gccs_openmp_are_announced_by_the_library_before_it() {
     let bench = Bench::new("phases-gomp", "8");
     let program = bench.regions();
     let preload = format!("LD_PRELOAD={}", dist().join("lib/libtutti_ompt.so").display());

@@ -34,7 +34,7 @@ fn number_of(row: &Value) -> String {
 }
 
 #[test]
-fn ps_watch_says_what_has_changed_also_after_a_new_controller() {
+fn ps_watch_prints_changes_also_after_a_new_controller() {
     let cluster = Cluster::up("ps-watch", 2, &["--slots", "2"]);
     let (lines, table) = (cluster.folder.join("lines"), cluster.folder.join("table"));
     let words = ["ps", "--watch", "--json", "--name", "seen"];

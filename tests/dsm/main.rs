@@ -138,7 +138,7 @@ fn dsm_processes_are_created_one_by_one_and_no_more_than_are_asked_for() {
 }
 
 #[test]
-fn dsm_pauses_and_barriers_of_ranks_of_a_node_wake_who_waits_for_them() {
+fn dsm_pauses_and_barriers_of_ranks_of_a_node_wake_their_waiters() {
     let scratch = Scratch::new("dsm-pauses");
     let compiled = compile_twin("tests/dsm/programs/pauses.c", &scratch);
     for (ranks, nodes) in [(4, 1), (8, 2), (4, 4)] {

@@ -93,7 +93,7 @@ fn object(source: &str, mode: &str, scratch: &Scratch) -> PathBuf {
 }
 
 #[test]
-fn udsm_with_objects_of_another_mode_says_so_and_runs_as_that() {
+fn udsm_with_objects_of_another_mode_warns_and_runs_as_that() {
     if !has_plugin() {
         return;
     }

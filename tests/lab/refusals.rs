@@ -63,7 +63,7 @@ fn lab_without_a_tun_device_or_user_namespaces_says_so_in_one_line() {
 
 /// The kernel says that there is little.
 #[test]
-fn lab_of_64_machines_on_a_small_memory_says_so_in_one_line() {
+fn lab_of_64_machines_on_a_small_memory_is_explained_in_one_line() {
     if !rustix::process::geteuid().is_root() {
         return skip_part(Need::Root, "only root can hide what the kernel says");
     }

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lending_says_each_change_once_and_rests_when_nobody_hears() {
+    fn lending_sends_each_change_once_and_rests_without_a_daemon() {
         let (daemon, mut hears) = UnixStream::pair().unwrap();
         let (service, _server) = UnixStream::pair().unwrap();
         let mut lending = Lending::Heard { daemon, waits: false };

@@ -84,7 +84,7 @@ mod tests {
     /// Anybody may come and send anything: nobody is let in by it, nothing of it is kept, and who has a pass
     /// is let in all the same.
     #[test]
-    fn service_visitors_with_any_bytes_are_nobody() {
+    fn service_entrance_refuses_visitors_with_any_bytes() {
         use std::io::Write;
         let mut network = Network::default();
         let (port, pass) = network.admit(IpAddr::from([127, 0, 0, 1]), 7, 0).unwrap();

@@ -186,7 +186,7 @@ fn watch_picture_is_the_list_after_any_changes_and_drops() {
 }
 
 #[test]
-fn watch_reader_that_was_away_is_told_how_much_it_has_missed() {
+fn watch_reader_that_was_away_gets_the_number_of_missed_states() {
     let (mut world, mut ledger) = (World::default(), Ledger::new(7));
     let mut reader = Reader::default();
     world.jobs.insert(JobId(1), job(1, 1, JobState::Running, 1));
