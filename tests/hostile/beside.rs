@@ -16,7 +16,7 @@ use crate::machine::ASK;
 use crate::malformed;
 use crate::memory::{KIB_MAX, kib};
 
-/// Who is attacked, and who attacks.
+/// Users: the attacked one, and the attacker.
 const HONEST: usize = 0;
 const HOSTILE: usize = 1;
 /// Front ends that are stopped while their jobs write.

@@ -5,10 +5,10 @@ use tutti_tests::{LIMIT, Scratch, run};
 use crate::Machine;
 use crate::harness::Running;
 
-/// Who is attacked, and who attacks.
+/// Users: the attacked one, and the attacker.
 const HONEST: usize = 0;
 const HOSTILE: usize = 1;
-/// Where files are that all may see.
+/// Folder of files that all may see.
 const FOLDERS: &str = "/dev/shm /run /var/tmp";
 
 #[test]

@@ -7,10 +7,10 @@ use tutti_tests::{LIMIT, run};
 use crate::Machine;
 use crate::harness::await_that;
 
-/// Who is attacked, and who attacks.
+/// Users: the attacked one, and the attacker.
 const HONEST: usize = 0;
 const HOSTILE: usize = 1;
-/// What all have together beyond what they have at first.
+/// Memory of all together beyond that at first.
 const ROOM_BYTES: u64 = 96 << 20;
 
 /// How willingly the kernel ends a process for want of memory.

@@ -31,7 +31,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Who sends, and where to.
+/// Sender and receiver.
 struct Sender<'a> {
     machines: &'a Machines,
     program: String,

@@ -226,14 +226,14 @@ pub struct Report {
     pub row_count: u32,
 }
 
-/// What a job had had in an earlier report.
+/// Use of a job in an earlier report.
 #[derive(Clone, Copy, Debug)]
 struct Had {
     served_ms: u64,
     messages: u64,
 }
 
-/// What jobs had had before: by report its moment, and by job.
+/// Earlier use of jobs: by report its moment, and by job.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
     reports: std::collections::VecDeque<(u64, BTreeMap<u64, Had>)>,

@@ -9,7 +9,7 @@ use crate::{failure, object, process};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PageRun {
-    /// Where they begin: an address. Writer: the program, and allocation.
+    /// Address of the first one. Writer: the program, and allocation.
     start: usize,
     /// How many bytes.
     bytes: usize,
@@ -50,7 +50,7 @@ pub fn operate(operation: i32, runs: &mut [PageRun], attributes: u32, site: Site
     }
 }
 
-/// Where a run lies in the arena.
+/// Place of a run in the arena.
 fn range(number: usize, run: &PageRun, site: Site<'_>) -> std::ops::Range<u64> {
     let size = process::with(|running| running.blocks.bytes());
     let begin = run.start.wrapping_sub(BASE) as u64;

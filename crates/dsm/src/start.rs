@@ -49,7 +49,7 @@ struct Card {
     shared: [u64; 2],
 }
 
-/// What the objects of a program do about their loads and stores.
+/// Treatment of loads and stores by the objects of a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Mode {
     /// Some make no notes: pages are compared.
@@ -84,7 +84,7 @@ impl Mode {
         }
     }
 
-    /// What objects of several modes come to, if there are such.
+    /// Common mode of objects of several modes, if there are such.
     fn mixture(self) -> Option<String> {
         match self {
             Mode::Twin { noting } if noting > 0 => Some(format!(

@@ -120,7 +120,7 @@ fn take_part(call: &mut (impl Progress + Inspect), part: Part) -> Outcome {
     }
 }
 
-/// What a look at a done request tells, without completing it.
+/// Result of a look at a done request, without completing it.
 pub fn peek_outcome(call: &mut impl Progress, index: u32) -> Outcome {
     match call.engine().requests.get(index).extra.as_deref() {
         Some(Extra::Compound(compound)) => match compound.parts[0] {

@@ -336,7 +336,7 @@ pub enum Answer {
     Refused(String),
     /// The token; it counts for some hours, at the daemon that made it.
     Token(String),
-    /// What has changed.
+    /// Changes.
     Changes(Box<Changes>),
 }
 

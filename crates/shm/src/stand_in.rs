@@ -24,7 +24,7 @@ pub const DATAGRAM_BYTES_MAX: usize = 65507;
 /// Bytes of a record that is asked for, at most; its answer is no longer.
 pub const RECORD_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - QUESTION_HEAD;
 
-/// Where a region is, as mates look it up ([`crate::directory`]).
+/// Place of a region, as mates look it up ([`crate::directory`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its number in the directory of its rank.
@@ -33,7 +33,7 @@ pub struct Place {
     pub generation: u64,
 }
 
-/// What is asked for.
+/// Thing asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
     /// The job's random number.

@@ -73,7 +73,7 @@ pub(super) fn run(filter: &Filter, in_json: bool, print: Print) -> Result<ExitCo
     }
 }
 
-/// What the reader has seen.
+/// State that the reader has.
 #[derive(Debug, Default)]
 struct Shown {
     rows: BTreeMap<JobId, JobRow>,

@@ -49,7 +49,7 @@ struct Wait {
     is_said: bool,
 }
 
-/// What the next daemon is told, and the wait for it.
+/// Words for the next daemon, and the wait for it.
 #[derive(Debug)]
 pub struct Comeback {
     place: Place,
@@ -191,7 +191,7 @@ impl Front {
         self.comeback.wait = Some(Wait { since: now, next: now, between: AGAIN.0, is_said: false });
     }
 
-    /// What becomes of the job of a daemon that has gone.
+    /// Describes the fate of the job of a daemon that has gone.
     pub(super) fn describe_loss(&self) -> String {
         match (self.number, self.comeback.coupled) {
             (None, _) => "the daemon of this node has died before the job had a number".into(),
@@ -239,7 +239,7 @@ impl Front {
         self.comeback.wait = Some(wait);
     }
 
-    /// What the daemon before may not have heard.
+    /// Repeats to the next daemon, behind the request, whatever the last one may have missed.
     fn greet_daemon(&mut self, index: usize) {
         self.comeback.repeated.clone_from(&self.comeback.reports);
         self.comeback.speaker = None;

@@ -28,7 +28,7 @@ pub(super) enum FreezeState {
     Lent {
         /// When that began.
         since_ns: u64,
-        /// What it had left of its own budget, if it slept before.
+        /// Rest of its own budget, if it slept before.
         before_ns: Option<u64>,
     },
     /// It is about to be told to freeze: ranks end accesses of files that they have locked.

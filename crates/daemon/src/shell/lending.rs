@@ -127,7 +127,7 @@ fn rings(edges: &[(JobId, JobId)]) -> BTreeSet<Vec<JobId>> {
     found
 }
 
-/// What a daemon knows of lenders.
+/// Knowledge of a daemon about lenders.
 #[derive(Debug)]
 pub(super) struct Lending {
     starters: Starters,

@@ -212,7 +212,7 @@ async fn read(stream: &UnixStream) -> Option<(Question, Option<OwnedFd>)> {
     }
 }
 
-/// What has come, and a descriptor with it.
+/// Bytes that have come, and a descriptor with them.
 fn receive(stream: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -382,7 +382,7 @@ pub(super) fn move_pointer(
     }
 }
 
-/// Where the shared pointer is.
+/// Place of the shared pointer.
 ///
 /// # Errors
 /// MPI_ERR_FILE.

@@ -234,7 +234,7 @@ pub fn seek_shared(
     })
 }
 
-/// Where a seek goes, in etypes.
+/// Goal of a seek, in etypes.
 fn target(call: &impl HasFiles, handle: MPI_File, offset: i64, whence: c_int, from: i64) -> Result<i64> {
     let file = call.files().find(handle)?;
     let base = match whence {

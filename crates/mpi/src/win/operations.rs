@@ -460,7 +460,7 @@ fn check_op(call: &impl HasCollectives, op: MPI_Op) -> Result<()> {
     call.colls().is_commutative(op).map(drop)
 }
 
-/// What an operation does to elements.
+/// Effect of an operation on elements.
 #[inline]
 fn change(call: &impl HasCollectives, op: MPI_Op, element: Element) -> Result<Change> {
     if let Some(change) = Change::new(update(op), element) {

@@ -22,7 +22,7 @@ pub struct Reattach {
     pub piece: u32,
     /// It has been taken.
     pub taken: bool,
-    /// What daemons before have told it.
+    /// Orders of earlier daemons.
     #[serde(flatten)]
     pub told: Told,
     /// What it speaks, and its release; none: of release 0.2.0.
@@ -30,7 +30,7 @@ pub struct Reattach {
     pub greeting: Option<Greeting>,
 }
 
-/// What a starter has heard from daemons.
+/// Orders that a starter has had from daemons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// The job is stopped.

@@ -17,7 +17,7 @@ const QUICK_NS: u64 = 100_000;
 /// Whom nobody hears asks again after so long.
 const AGAIN_NS: u64 = 1_000_000_000;
 
-/// What is said to the daemon.
+/// Words to the daemon.
 #[derive(Debug)]
 pub(super) enum Lending {
     /// Nobody hears it before this time.

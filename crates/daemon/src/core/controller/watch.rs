@@ -38,7 +38,7 @@ impl Watched {
 }
 
 impl Controller {
-    /// What has changed since the state that a reader has.
+    /// Changes since the state that a reader has.
     pub(super) fn watch(&mut self, local: &LocalNode, relay: &Relay, watch: &Watch) -> Answer {
         if !watch.selection.is_bounded() {
             let text = format!("at most {SELECTED_MAX} users, states or names can be selected");

@@ -15,12 +15,12 @@ use super::OriginJob;
 use super::output::Passed;
 use crate::members::NodeId;
 
-/// What a front end has, and whether one is to come back.
+/// Output that a front end has, and whether one is to come back.
 #[derive(Debug, Default)]
 pub(super) struct Comeback {
     /// The front end knows that this node speaks, and up to where it has come.
     pub(super) known: Option<(NodeId, u64)>,
-    /// Where the front end stood when it came back.
+    /// Place of the front end in the output of each node when it came back.
     places: BTreeMap<NodeId, u64>,
     /// It is awaited until then.
     pub(super) until_ms: Option<u64>,
@@ -49,7 +49,7 @@ impl Comeback {
 }
 
 impl OriginJob {
-    /// What the front end that is back has not had, as far as it is here; and bytes of a node that are not.
+    /// Output that the front end has missed, as far as it is here; and bytes of a node that are not.
     pub(super) fn missed(&self) -> (Vec<Passed>, Vec<(NodeId, u64)>) {
         let mut gaps = Vec::new();
         for (&node, &place) in &self.comeback.places {

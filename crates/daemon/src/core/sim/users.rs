@@ -21,7 +21,7 @@ pub(super) struct Client {
     pub rows: Option<Vec<JobRow>>,
     /// The nodes, as it has been told.
     pub nodes: Option<Vec<NodeRow>>,
-    /// What has changed.
+    /// Changes.
     pub changes: Option<Changes>,
     /// Why it was refused what it wants.
     pub refusal: Option<String>,

@@ -103,12 +103,12 @@ impl World {
         self.clients[client].answered || self.clients[client].released || self.clients[client].gone
     }
 
-    /// What has changed, as a user's program has been told.
+    /// Changes, as a user's program gets them.
     pub(in crate::core::sim) fn take_changes(&mut self, client: usize) -> Option<Changes> {
         self.clients[client].changes.take()
     }
 
-    /// What a user's program has been told: rows of nodes.
+    /// Rows of nodes, as a user's program has them.
     pub(in crate::core::sim) fn nodes(&self, client: usize) -> Option<&[NodeRow]> {
         self.clients[client].nodes.as_deref()
     }
