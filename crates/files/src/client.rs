@@ -103,8 +103,9 @@ impl Connection {
     /// Asks, and gives the answer's fields.
     ///
     /// # Errors
-    /// What the origin says, or that it has gone.
+    /// What the origin says, or that it has gone. What the server would not read is refused here.
     pub fn call(&mut self, request: &Request) -> Result<Vec<u8>, CallError> {
+        request.check().map_err(CallError::Refused)?;
         if self.is_gone {
             return Err(CallError::Gone(io::ErrorKind::NotConnected.into()));
         }

@@ -5,7 +5,10 @@
 //! ```
 //!
 //! Numbers are little-endian; a text or data is its length and its bytes. A frame has at most [`FRAME_MAX`]
-//! bytes behind its length. What does not parse to its last byte ends the connection.
+//! bytes behind its length. What does not parse to its last byte ends the connection; [`Request::check`] says
+//! so before it is sent.
+
+mod bounds;
 
 /// Data of one read or write.
 pub const DATA_MAX: usize = 1 << 20;

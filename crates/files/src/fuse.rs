@@ -132,3 +132,6 @@ impl Mounted {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

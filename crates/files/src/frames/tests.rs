@@ -53,6 +53,43 @@ fn frames_with_absolute_paths_zero_bytes_or_a_tail_are_refused() {
     }
 }
 
+/// A request passes the check of its sender if, and only if, the server reads it.
+#[test]
+fn frames_that_their_sender_lets_pass_are_those_that_the_server_reads() {
+    let texts = ["", "a/b", "/a", "a\0b", &"x".repeat(PATH_MAX), &"x".repeat(PATH_MAX + 1)];
+    let locks = [(libc::F_RDLCK, 0, 0), (libc::F_WRLCK, -1, 5), (libc::F_UNLCK, 5, -1), (77, 0, 0)];
+    let data = [0, 1, DATA_MAX, DATA_MAX + 1];
+    let mut all = samples();
+    for text in texts {
+        let at = || place(text);
+        all.extend([
+            Request::Stat { target: Target::Place(at()), follow: false },
+            Request::Set { target: Target::Place(at()), change: Change::default() },
+            Request::Open { place: at(), flags: 0, mode: 0, follow: true },
+            Request::ReadLink { place: at() },
+            Request::Symlink { place: at(), to: b"x".to_vec() },
+            Request::Symlink { place: place("l"), to: text.into() },
+            Request::MakeDirectory { place: at(), mode: 0 },
+            Request::Remove { place: at(), is_directory: false },
+            Request::Rename { from: at(), to: place("b"), flags: 0 },
+            Request::Rename { from: place("a"), to: at(), flags: 0 },
+            Request::Link { from: at(), to: place("b") },
+            Request::Link { from: place("a"), to: at() },
+            Request::Room { place: at() },
+            Request::Access { place: at(), mask: 0 },
+        ]);
+    }
+    for (kind, begin, bytes) in locks {
+        let lock = Lock { kind, begin, bytes };
+        all.extend([Request::SetLock { handle: 1, lock }, Request::GetLock { handle: 1, lock }]);
+    }
+    all.extend(data.map(|bytes| Request::Write { handle: 1, offset: 0, data: vec![0; bytes] }));
+    for request in all {
+        let is_read = Request::decode(&request.encode()[4..]).is_ok();
+        assert_eq!(request.check().is_ok(), is_read, "{request:?}");
+    }
+}
+
 /// Any bytes give a request or none; what is one is written as it was read.
 #[test]
 fn frames_that_are_nearly_right_are_read_or_refused() {

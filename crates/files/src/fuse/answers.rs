@@ -284,7 +284,7 @@ impl Mounted {
         if head.operation == operation::READDIR {
             let entries = connection.list(handle, offset)?;
             for (at, entry) in entries.iter().enumerate() {
-                let next = offset + at as u64 + 1;
+                let next = offset.saturating_add(at as u64 + 1);
                 if !out.directory_entry(entry.ino, next, entry.kind, &entry.name, bytes) {
                     break;
                 }
@@ -294,7 +294,8 @@ impl Mounted {
         let executed = self.nodes().handles.get(&handle).and_then(|handle| handle.executed);
         let mut done = 0;
         while done < bytes {
-            let (version, data) = connection.read(handle, offset + done as u64, bytes - done)?;
+            let (version, data) =
+                connection.read(handle, offset.saturating_add(done as u64), bytes - done)?;
             if executed.is_some_and(|executed| executed != version) {
                 return Err(Failed::Errno(libc::ESTALE));
             }
@@ -317,7 +318,7 @@ impl Mounted {
                 let data = fields.0.get(..bytes).ok_or(NoFrame)?;
                 let mut done = 0;
                 while done < bytes {
-                    match connection.write(handle, offset + done as u64, &data[done..]) {
+                    match connection.write(handle, offset.saturating_add(done as u64), &data[done..]) {
                         Ok(written) => done += written,
                         Err(error) if done == 0 => return Err(error.into()),
                         Err(_) => break,
@@ -359,7 +360,7 @@ impl Mounted {
             let found = connection.get_lock(handle, lock)?;
             let end = match found.bytes {
                 0 => i64::MAX.cast_unsigned(),
-                bytes => (found.begin + bytes - 1).cast_unsigned(),
+                bytes => found.begin.saturating_add(bytes - 1).cast_unsigned(),
             };
             out.u64(found.begin.cast_unsigned()).u64(end).u32(found.kind.cast_unsigned()).u32(pid);
             return Ok(Some(out.finish()));
