@@ -168,16 +168,55 @@ fn job_whose_front_end_died_beside_its_daemon_ends() {
     kept.tutti(&["kill", "2"]).expect_success();
 }
 
+/// Without a daemon the user's time for the job to end is no time to wait: nothing can pass the request on.
 #[test]
 fn interrupted_front_end_ends_without_a_daemon_and_its_job_with_the_next() {
     let mut kept = Kept::start("comeback-interrupted", &["--keep-for", "2"]);
-    let front = Front::start(&kept, &["run", "-n", "1", "sh", "-c", "echo here; sleep 1000"]);
-    front.await_line("here", 1);
+    let words =
+        ["run", "-n", "1", "--kill-after", "1000", "sh", "-c", "echo here; echo $$ > pid; exec sleep 1000"];
+    let front = Front::start(&kept, &words);
+    await_that("its pid", || kept.read("pid").ends_with('\n'));
+    let rank = Path::new("/proc").join(kept.read("pid").trim());
     kept.end_daemon(Signal::USR1);
     await_that("it says so", || front.read("stderr").contains("the next daemon is awaited"));
     front.signal(Signal::INT);
     let (_, _, stderr) = front.end();
     assert!(stderr.contains("the next one ends job 1"), "{stderr}");
+    assert!(rank.exists(), "its rank ends with the next daemon");
     kept.start_again();
     kept.await_state("1", "over");
+    // A zombie may be left for a moment.
+    await_that("its rank ends", || !rank.exists());
+}
+
+/// Its starter awaits no daemon for longer than `--keep-for`, and gives the job to one that comes later.
+#[test]
+fn job_that_its_daemon_left_goes_on_and_the_next_daemon_has_it() {
+    let mut kept = Kept::start("comeback-later", &["--keep-for", "1"]);
+    // More than is kept for a daemon.
+    let script = "echo first; while [ ! -e go1 ]; do sleep 0.05; done; \
+                  for i in $(seq 64); do seq 10000 20000; done; touch written; \
+                  while [ ! -e go2 ]; do sleep 0.05; done; echo last; exit 3";
+    let output = kept.folder("output").display().to_string();
+    kept.tutti(&["submit", "-n", "1", "-o", &output, "sh", "-c", script]).expect_success();
+    await_that("its first line", || kept.read("output") == "first\n");
+    kept.tutti(&["suspend", "1"]).expect_success();
+    kept.await_state("1", "suspended");
+    kept.end_daemon(Signal::USR1);
+    std::fs::write(kept.folder("go1"), "").expect("a file");
+    // Suspended, and with more output than has room, it would wait for a daemon.
+    await_that("it goes on alone", || kept.folder("written").exists());
+    kept.start_again();
+    // As its user has left it.
+    kept.await_state("1", "suspended");
+    kept.tutti(&["resume", "1"]).expect_success();
+    kept.await_state("1", "running");
+    let line = "while it had no daemon found no room: they are lost";
+    await_that("what was lost is said", || kept.read("state/events.jsonl").contains(line));
+    std::fs::write(kept.folder("go2"), "").expect("a file");
+    kept.await_state("1", "over");
+    let status = kept.tutti(&["status", "1"]).stdout;
+    assert!(status.contains("status   3"), "{status}");
+    let output = kept.read("output");
+    assert!(output.starts_with("first\n10000\n10001\n") && output.contains("last\n"), "{}", output.len());
 }

@@ -40,6 +40,11 @@ impl Kept {
         self.scratch.path().join(name)
     }
 
+    /// A file of the folder; nothing where there is none.
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder(name)).unwrap_or_default()
+    }
+
     fn await_daemon(&self) {
         await_that("a daemon answers", || self.tutti(&["nodes"]).stdout.contains(" up "));
     }

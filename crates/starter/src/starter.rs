@@ -297,6 +297,7 @@ impl Starter {
 
     /// Ends what is left of the job and reports it.
     fn finish(&mut self) {
+        self.look_for_daemon();
         // Its clients see that the owners are gone.
         self.parts.regions = None;
         self.end_pmix();
@@ -333,7 +334,7 @@ impl Starter {
             if read && self.parts.streams.are_finished() {
                 break;
             }
-            if self.reconnect.is_some() {
+            if self.awaits_daemon() {
                 self.turn();
             } else if self.out.len() > self.sent {
                 self.wait_for_front();
@@ -354,7 +355,7 @@ impl Starter {
         self.report(&Report::Used(Used { cpu_us, largest_bytes }));
         self.report(&Report::End { status });
         // A daemon may need it all again, until it sends Leave.
-        while self.reconnect.is_some() {
+        while self.awaits_daemon() {
             self.turn();
         }
         while self.front.is_some() && self.out.len() > self.sent {

@@ -18,7 +18,7 @@ use tutti_protocol::wire::{HEAD_BYTES, Kind, Report};
 use super::watch::Watch;
 use super::{End, Front, libc_signal};
 use crate::cluster::{JobId, Request, Return};
-use crate::link::Link;
+use crate::link::{Link, State};
 
 /// The next daemon is awaited for so long: jobs await theirs for as long, by default.
 const GIVE_UP: Duration = Duration::from_secs(60);
@@ -184,6 +184,11 @@ impl Front {
         self.number.is_some() && is_awaited && !matches!(self.comeback.place, Place::None)
     }
 
+    /// The daemon has gone, and the next one is awaited.
+    pub(super) fn is_without_daemon(&self) -> bool {
+        self.links.iter().any(|link| link.state == State::Away)
+    }
+
     pub(super) fn lose_daemon(&mut self, index: usize) {
         let now = Instant::now();
         self.links[index].lose();
@@ -226,7 +231,7 @@ impl Front {
                 self.describe_loss()
             ));
             self.note(1);
-            self.links[index].state = crate::link::State::Dead;
+            self.links[index].state = State::Dead;
             return;
         }
         if now - wait.since >= UNSAID && !std::mem::replace(&mut wait.is_said, true) {
@@ -253,6 +258,9 @@ impl Front {
             End::TimedOut => link.put(Kind::Signal, libc_signal(Signal::TERM) as u32, &[]),
             End::Killed(_) => link.put(Kind::Kill, 0, &[]),
             End::Open | End::Detaching => {}
+        }
+        if matches!(self.end, End::Requested(_) | End::TimedOut) {
+            self.begin_grace();
         }
     }
 }

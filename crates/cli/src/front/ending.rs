@@ -11,7 +11,7 @@ use tutti_protocol::wire::{Kind, Report};
 use super::{End, Enrolment, Front, Keys, libc_signal};
 use crate::link::{Link, State};
 
-/// A killed job has this time to be gone before we leave without it.
+/// A killed job has this time to be gone before we leave without it; none where no daemon can kill it.
 const KILL_MAX: Duration = Duration::from_secs(5);
 /// Exit status after a time-out, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
@@ -78,7 +78,8 @@ impl Front {
             self.end = End::Killed(status);
             self.put(Kind::Kill, 0, &[]);
         }
-        self.deadline = Some(Instant::now() + KILL_MAX);
+        let is_heard = !self.is_without_daemon() || !self.stdio.is_idle();
+        self.deadline = Some(Instant::now() + if is_heard { KILL_MAX } else { Duration::ZERO });
     }
 
     pub(super) fn leave(&mut self) -> u8 {
@@ -115,7 +116,7 @@ impl Front {
     }
 
     fn leave_by_force(&mut self) -> u8 {
-        if self.links.iter().any(|link| link.state == State::Away) {
+        if self.is_without_daemon() {
             self.complain(&self.describe_loss());
         }
         self.links.iter_mut().for_each(Link::kill);

@@ -8,7 +8,8 @@ use tutti_protocol::wire::Kind;
 use super::{End, Front, Keys, terminal};
 
 /// A job that was asked to end has this time before it is killed, where the user has not said another one
-/// (`--kill-after`); and so long a daemon has for a job that is left alone.
+/// (`--kill-after`); and so long a daemon has for a job that is left alone, and the next daemon to be there
+/// where none can pass the request on.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Front {
@@ -49,9 +50,16 @@ impl Front {
     /// The ranks get a signal that ends them, and what is left a while later is killed.
     pub(super) fn request_end(&mut self, end: End, signal: i32) {
         self.end = end;
-        self.deadline = Some(Instant::now() + self.kill_after().unwrap_or(TIMEOUT));
+        self.begin_grace();
         self.put(Kind::Resume, 0, &[]);
         self.put(Kind::Signal, signal as u32, &[]);
+    }
+
+    /// Time of a job that was asked to end; without a daemon no rank of it has heard that, and it begins with
+    /// the next one.
+    pub(super) fn begin_grace(&mut self) {
+        let grace = self.kill_after().filter(|_| !self.is_without_daemon());
+        self.deadline = Some(Instant::now() + grace.unwrap_or(TIMEOUT));
     }
 
     /// Time between such a signal and KILL, as the user has said it.

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
+use super::reconnect::Reconnect;
 use super::{ROOM_BYTES, Starter, StarterError};
 use crate::launch;
 use crate::readiness::now_ns;
@@ -193,9 +194,8 @@ impl Starter {
         self.out.drain(..self.sent);
         self.sent = 0;
         if self.is_jammed() {
-            // The output of a job that is killed does not wait for room.
-            let drops = self.hurried;
-            self.reconnect.iter_mut().for_each(|reconnect| reconnect.drops |= drops && reconnect.is_full());
+            let hurried = self.hurried;
+            self.reconnect.iter_mut().for_each(|reconnect| reconnect.handle_jam(hurried));
         } else {
             let before = self.out.len();
             self.parts.streams.forward(&mut self.out, ROOM_BYTES, now_ns());
@@ -207,13 +207,14 @@ impl Starter {
     /// Output that has just been added to what is on its way.
     fn keep_output(&mut self, before: usize) {
         match &mut self.reconnect {
-            Some(reconnect) if !reconnect.drops => {
-                reconnect.keep_output(&self.out[before..]);
+            Some(reconnect) => {
+                let is_kept = reconnect.keep_output(&self.out[before..]);
                 if self.front.is_none() {
                     self.out.clear();
+                } else if !is_kept {
+                    self.out.truncate(before);
                 }
             }
-            Some(_) => self.out.truncate(before),
             None if self.front.is_none() => self.out.clear(),
             None => {}
         }
@@ -221,7 +222,7 @@ impl Starter {
 
     /// No more output fits on its way, or beside it.
     pub(super) fn is_jammed(&self) -> bool {
-        let waits = self.reconnect.as_ref().is_some_and(|reconnect| reconnect.is_full() && !reconnect.drops);
+        let waits = self.reconnect.as_ref().is_some_and(Reconnect::is_jammed);
         waits || self.out.len() - self.sent >= ROOM_BYTES
     }
 

@@ -8,8 +8,9 @@
 //!
 //! Reports are kept for good (there are some per rank), output until the daemon sends Taken: then the job's
 //! origin node has it. After [`Daemon::reconnect_ms`] without a daemon a job of several nodes is ended, since
-//! the cluster has given it up long before. One of this node alone continues, and what it writes is thrown
-//! away.
+//! the cluster has given it up long before. One of this node alone continues by itself: its ranks run, what
+//! they write beyond the backlog is thrown away, and its end waits for no daemon. One that comes before gets
+//! the job back, with a line on what was thrown away.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -28,6 +29,8 @@ use tutti_protocol::wire::{self, Daemon, Decoder, HEAD_BYTES, Kind, Reattach, Re
 pub(super) const BACKLOG_BYTES: usize = 512 << 10;
 /// Between two attempts to reach a daemon.
 const RETRY_NS: u64 = 100_000_000;
+/// The same when none has come for long.
+const RETRY_SELDOM_NS: u64 = 1_000_000_000;
 
 /// What is kept for a daemon that follows.
 #[derive(Debug)]
@@ -53,8 +56,12 @@ pub(super) struct Reconnect {
     output: VecDeque<Vec<u8>>,
     base: u64,
     end: u64,
-    /// Output of a job that is being killed had no room: what follows is thrown away too.
-    pub drops: bool,
+    /// Output had no room and nothing to wait for: what follows is thrown away too.
+    drops: bool,
+    /// Output that was thrown away since a daemon was there.
+    dropped_bytes: u64,
+    /// No daemon has come for so long that none is awaited.
+    gave_up: bool,
     /// Since when there is no daemon, and when to look for one.
     away_ns: Option<(u64, u64)>,
     /// The last Input frame, and whether it has been taken.
@@ -80,6 +87,8 @@ impl Reconnect {
             base: 0,
             end: 0,
             drops: false,
+            dropped_bytes: 0,
+            gave_up: false,
             away_ns: None,
             piece: 0,
             taken: false,
@@ -87,8 +96,23 @@ impl Reconnect {
         }
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.end - self.base >= BACKLOG_BYTES as u64
+    }
+
+    /// No more output is read until a daemon has taken some.
+    pub(super) fn is_jammed(&self) -> bool {
+        self.is_full() && !self.drops
+    }
+
+    /// A daemon is awaited as long as it takes.
+    pub(super) fn is_awaiting(&self) -> bool {
+        !self.gave_up
+    }
+
+    /// Output finds no room, and waits for none if the job is `hurried` or alone.
+    pub(super) fn handle_jam(&mut self, hurried: bool) {
+        self.drops |= self.is_full() && (hurried || self.gave_up);
     }
 
     /// When to look for a daemon, if there is none.
@@ -130,15 +154,20 @@ impl Reconnect {
         self.spawned = Some(frame);
     }
 
-    /// Whole frames of output on their way to the daemon.
-    pub(super) fn keep_output(&mut self, mut frames: &[u8]) {
+    /// Whole frames of output on their way to the daemon; whether they are kept.
+    pub(super) fn keep_output(&mut self, mut frames: &[u8]) -> bool {
         while let Some(length) = frames.get(8..HEAD_BYTES) {
             let length = u32::from_ne_bytes(length.try_into().expect("four bytes")) as usize;
             let (frame, rest) = frames.split_at(HEAD_BYTES + length);
+            frames = rest;
+            if self.drops {
+                self.dropped_bytes += length as u64;
+                continue;
+            }
             self.end += frame.len() as u64;
             self.output.push_back(frame.to_vec());
-            frames = rest;
         }
+        !self.drops
     }
 
     /// The output below a place is where it belongs.
@@ -178,6 +207,19 @@ impl Reconnect {
         last.into_iter().flatten().for_each(|frame| out.extend(frame));
     }
 
+    /// A daemon is there again.
+    fn end_absence(&mut self, hurried: bool) {
+        (self.away_ns, self.gave_up) = (None, false);
+        self.drops &= hurried;
+        let lost_bytes = std::mem::take(&mut self.dropped_bytes);
+        if lost_bytes > 0 && !hurried {
+            let text = format!(
+                "{lost_bytes} bytes that the job wrote while it had no daemon found no room: they are lost"
+            );
+            self.keep_report(&Report::Warning(text));
+        }
+    }
+
     fn connect(&self) -> Option<OwnedFd> {
         let address = SocketAddrUnix::new(self.daemon.socket.as_bytes()).ok()?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -194,9 +236,14 @@ impl Reconnect {
 }
 
 impl Starter {
-    /// There is a front end, or may be again.
+    /// There is a front end, or one is awaited.
     pub(super) fn is_reachable(&self) -> bool {
-        self.front.is_some() || self.reconnect.is_some()
+        self.front.is_some() || self.awaits_daemon()
+    }
+
+    /// A daemon may need again what it was sent, or is to come.
+    pub(super) fn awaits_daemon(&self) -> bool {
+        self.reconnect.as_ref().is_some_and(Reconnect::is_awaiting)
     }
 
     /// The daemon is gone; another one may come.
@@ -213,6 +260,15 @@ impl Starter {
         }
     }
 
+    /// Looks for a daemon that none was awaited of, before the job is over and none can have it back.
+    pub(super) fn look_for_daemon(&mut self) {
+        let now_ns = now_ns();
+        if let Some(reconnect) = self.reconnect.as_mut().filter(|reconnect| reconnect.gave_up) {
+            reconnect.away_ns = reconnect.away_ns.map(|(since_ns, _)| (since_ns, now_ns));
+        }
+        self.handle_away(now_ns);
+    }
+
     /// Looks for a daemon when it is time.
     pub(super) fn handle_away(&mut self, now_ns: u64) {
         let Some(reconnect) = &mut self.reconnect else { return };
@@ -221,19 +277,26 @@ impl Starter {
             return;
         }
         if let Some(socket) = reconnect.connect() {
-            reconnect.away_ns = None;
+            reconnect.end_absence(self.hurried);
             reconnect.put_all(self.suspended, &mut self.out);
             (self.front, self.decoder) = (Some(socket), Decoder::default());
             return self.send();
         }
-        reconnect.away_ns = Some((since_ns, now_ns + RETRY_NS));
-        if now_ns >= since_ns.saturating_add(reconnect.daemon.reconnect_ms.saturating_mul(1_000_000)) {
+        let retry_ns = if reconnect.gave_up { RETRY_SELDOM_NS } else { RETRY_NS };
+        reconnect.away_ns = Some((since_ns, now_ns + retry_ns));
+        let until_ns = since_ns.saturating_add(reconnect.daemon.reconnect_ms.saturating_mul(1_000_000));
+        if now_ns < until_ns || reconnect.gave_up {
+            return;
+        }
+        if self.alone {
+            reconnect.gave_up = true;
+        } else {
             self.reconnect = None;
-            self.suspended = false;
-            self.settle_freeze();
-            if !self.alone {
-                self.lose_front("does not come back");
-            }
+        }
+        self.suspended = false;
+        self.settle_freeze();
+        if !self.alone {
+            self.lose_front("does not come back");
         }
     }
 }
