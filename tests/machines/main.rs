@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod cluster;
+mod ends;
 mod hostile;
 mod memory;
 mod messages;
