@@ -8,7 +8,9 @@
 #ifndef TUTTI_BENCH_H
 #define TUTTI_BENCH_H
 
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +33,7 @@ struct samples {
 enum { MAX_BATCHES = 4096 };
 
 static inline struct samples samples_new(void) {
-    struct samples s = {malloc(MAX_BATCHES * sizeof(double)), 0, MAX_BATCHES};
+    struct samples s = {(double *)malloc(MAX_BATCHES * sizeof(double)), 0, MAX_BATCHES};
     if (s.ns == NULL) {
         fprintf(stderr, "bench: no memory for samples\n");
         exit(1);
@@ -77,9 +79,9 @@ static inline struct plan plan_for(double one_ns, double budget_ms) {
     }
     p.per_batch = one_ns >= batch_ns ? 1 : (int)(batch_ns / one_ns) + 1;
     double batches = budget_ns / (one_ns * p.per_batch);
-    p.batches = batches < 5 ? 5 : batches > MAX_BATCHES ? MAX_BATCHES : (int)batches;
+    p.batches = batches < 5 ? 5 : batches > (double)MAX_BATCHES ? MAX_BATCHES : (int)batches;
     if (p.batches == MAX_BATCHES) {
-        p.per_batch = (int)(budget_ns / (one_ns * MAX_BATCHES)) + 1;
+        p.per_batch = (int)(budget_ns / (one_ns * (double)MAX_BATCHES)) + 1;
     }
     return p;
 }
@@ -146,7 +148,7 @@ static inline unsigned char *touched(size_t bytes) {
         exit(1);
     }
     memset(p, 0, bytes > 0 ? bytes : 1);
-    return p;
+    return (unsigned char *)p;
 }
 
 /* A pattern that differs by sender, message and position. */

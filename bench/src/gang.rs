@@ -32,6 +32,33 @@ const EXAMPLES: [&str; 4] = ["halo", "transpose", "wavefront", "scatter"];
 /// Slower ones are drawn as if they were as slow as this.
 const SLOWEST_DRAWN: f64 = 6.0;
 
+/// Forms in which the two programs of SCore-D's paper are here: EP and BAR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Messages and collective operations of MPI.
+    Messages,
+    /// Tasks and remote invocations, as the paper's were.
+    Invocations,
+}
+
+impl Written {
+    /// Name of the program.
+    fn program(self) -> &'static str {
+        match self {
+            Written::Messages => "gang",
+            Written::Invocations => "gang_invoke",
+        }
+    }
+
+    /// Words for a table's title.
+    fn title(self) -> &'static str {
+        match self {
+            Written::Messages => "EP and BAR by MPI",
+            Written::Invocations => "EP and BAR by remote invocations (tutti.hpp)",
+        }
+    }
+}
+
 /// What an experiment has at hand.
 pub struct Bench<'a> {
     places: &'a Places,
@@ -97,13 +124,15 @@ pub fn run(
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
-/// EP and BAR with these numbers of nodes and these slices only.
+/// EP and BAR, in both forms, with these numbers of nodes and these slices only.
 ///
 /// # Errors
 /// When a row fails.
 pub fn run_switches(places: &Places, nodes: &[u32], slices_ms: &[u32], rounds: usize) -> Result<(), String> {
     mpis::compile_more(places, Kind::Tutti, "bench/c/gang.c")?;
-    switches::run_of(places, nodes, slices_ms, rounds)
+    mpis::compile_cxx(places, "bench/c/gang_invoke.cpp")?;
+    let messages = switches::run_of(places, Written::Messages, nodes, slices_ms, rounds);
+    switches::run_of(places, Written::Invocations, nodes, slices_ms, rounds).and(messages)
 }
 
 fn more_jobs(bench: &Bench<'_>) -> Result<(), String> {

@@ -176,6 +176,20 @@ pub fn compile_with(places: &Places, kind: Kind, source: &str, options: &[&str])
     compile(&cc, &places.root.join(source), &folder, &[&[&include, "-lm"], options].concat())
 }
 
+/// Compiles a C++ program of the source tree with our tutticxx.
+pub fn compile_cxx(places: &Places, source: &str) -> Result<(), String> {
+    let source = places.root.join(source);
+    let folder = places.programs(Kind::Tutti);
+    let program = folder.join(source.file_stem().unwrap_or_default());
+    let mut command = Command::new(places.bin(Kind::Tutti).join("tutticxx"));
+    command.args(["-O2", "-o"]).arg(program).arg(&source);
+    match child::run(&mut command, Duration::from_secs(240)).end {
+        End::Well => Ok(()),
+        End::Timeout => Err(format!("tutticxx: {}: the compiler did not end", source.display())),
+        End::Failed(why) => Err(format!("tutticxx: {}: {why}", source.display())),
+    }
+}
+
 fn compile(cc: &Path, source: &Path, folder: &Path, more: &[&str]) -> Result<(), String> {
     let program = source.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut command = Command::new(cc);

@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use tutti_svg::plot::{self, Bar, Bars, Lines, Series};
 
-use super::Bench;
 use super::cluster::{Cluster, PLAIN, Setting, Turn};
 use super::report::{Table, picture};
 use super::together::Work;
+use super::{Bench, Written};
 use crate::{
     child::{self, End},
     figures::{Line, median},
-    mpis::{self, Kind, Places},
+    mpis::{self, Places},
 };
 
 /// Name and places of a line.
@@ -64,9 +64,10 @@ impl Slower {
     }
 }
 
-/// How long and how often each program runs.
+/// Form of the programs, how long and how often each runs.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
+    written: Written,
     rounds: usize,
     budget_ms: u32,
 }
@@ -74,19 +75,25 @@ struct Effort {
 /// Measures all settings, prints a table for each number of nodes, draws the pictures of what there is.
 pub fn run(bench: &Bench<'_>) -> Result<(), String> {
     if bench.quick {
-        run_of(bench.places, &[2, 8], &[100], 1)
+        run_of(bench.places, Written::Messages, &[2, 8], &[100], 1)
     } else {
-        run_of(bench.places, &[2, 4, 8, 16, 32], &[100, 200, 500], 3)
+        run_of(bench.places, Written::Messages, &[2, 4, 8, 16, 32], &[100, 200, 500], 3)
     }
 }
 
-/// The same of these numbers of nodes and slices.
-pub fn run_of(places: &Places, sizes: &[u32], slices_ms: &[u32], rounds: usize) -> Result<(), String> {
-    let effort = Effort { rounds, budget_ms: 1000 };
+/// The same of these numbers of nodes and slices, in one form. Pictures are of MPI's.
+pub fn run_of(
+    places: &Places,
+    written: Written,
+    sizes: &[u32],
+    slices_ms: &[u32],
+    rounds: usize,
+) -> Result<(), String> {
+    let effort = Effort { written, rounds, budget_ms: 1000 };
     mpis::prepare_bare_switch(places)?;
     let (mut all, mut failed) = (Vec::new(), Vec::new());
     for &nodes in sizes {
-        let mut table = table(nodes);
+        let mut table = table(written, nodes);
         for &slice_ms in slices_ms {
             eprint!("\rbench: EP and BAR: {nodes} nodes, {slice_ms} ms\x1b[K");
             match side_by_side(places, nodes, slice_ms, effort) {
@@ -102,7 +109,9 @@ pub fn run_of(places: &Places, sizes: &[u32], slices_ms: &[u32], rounds: usize) 
         }
     }
     println!("{PHASES_EXPLAINED}");
-    draw(places, &all)?;
+    if written == Written::Messages {
+        draw(places, &all)?;
+    }
     if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
 }
 
@@ -146,8 +155,10 @@ fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> R
     let budget_ms = effort.budget_ms.max(3 * slice_ms);
     for _ in 0..effort.rounds {
         for (cluster, [ep, bar]) in clusters[..3].iter().zip(&mut figures) {
-            ep.push(figure(places, cluster, nodes, "ep", "pieces_per_s", budget_ms)?);
-            bar.push(figure(places, cluster, nodes, "bar", "mean_ns", budget_ms)?);
+            let work =
+                |what, figure| Work { program: effort.written.program(), nodes, what, figure, budget_ms };
+            ep.push(work("ep", "pieces_per_s").alone(places, cluster)?);
+            bar.push(work("bar", "mean_ns").alone(places, cluster)?);
         }
     }
     let by_turns = [&clusters[0], &clusters[3]];
@@ -196,7 +207,8 @@ fn two_jobs(
     // As many slices of the one as of the other.
     let budget_ms = 2 * slice_ms * effort.budget_ms.div_ceil(slice_ms);
     let works = [("ep", "pieces_per_s"), ("bar", "mean_ns")];
-    let works = works.map(|(what, figure)| Work { nodes, what, figure, budget_ms });
+    let program = effort.written.program();
+    let works = works.map(|(what, figure)| Work { program, nodes, what, figure, budget_ms });
     let mut rounds: [[Vec<f64>; 2]; 2] = Default::default();
     for _ in 0..effort.rounds {
         for (at, work) in works.into_iter().enumerate() {
@@ -211,24 +223,6 @@ fn two_jobs(
         }
     }
     Ok(rounds.map(|rounds| rounds.map(|rounds| Slower::of(&rounds))))
-}
-
-/// Runs one of the two programs and reads its figure.
-fn figure(
-    places: &Places,
-    cluster: &Cluster,
-    nodes: u32,
-    what: &str,
-    figure: &str,
-    budget_ms: u32,
-) -> Result<f64, String> {
-    let args = [what.to_owned(), "--budget-ms".into(), budget_ms.to_string()];
-    let program = places.programs(Kind::Tutti).join("gang");
-    let stdout = cluster
-        .run(nodes, &program, &args, Duration::from_secs(60))
-        .map_err(|why| format!("{what}, {}: {why}", cluster.name()))?;
-    let value = stdout.lines().filter_map(Line::parse).find_map(|line| line.figure(figure));
-    value.ok_or_else(|| format!("{what}: no figure in its output"))
 }
 
 /// One forced switch of a job: its phases and how far apart the nodes thawed.
@@ -290,9 +284,10 @@ fn mode(strict: bool) -> &'static str {
     if strict { "strict" } else { "overlapped" }
 }
 
-fn table(nodes: u32) -> Table {
+fn table(written: Written, nodes: u32) -> Table {
     let title = format!(
-        "EP and BAR on {nodes} nodes with a switch in every slice, off and on, over the same without (SCore-D on 32 at 100 ms: 4 % and 10 %); two jobs of each by turns, over one alone"
+        "{} on {nodes} nodes with a switch in every slice, off and on, over the same without (SCore-D on 32 at 100 ms: 4 % and 10 %); two jobs of each by turns, over one alone",
+        written.title()
     );
     let columns = ["nodes", "slice", "switch", "EP", "BAR", "EP, system calls alone", "two EP", "two BAR"];
     Table::new(&title, &[&columns, &PHASES[..], &["thaw skew", "99 %", "n"]].concat())

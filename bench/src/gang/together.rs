@@ -14,9 +14,11 @@ use crate::{
 /// What a program gets done in a time that all of them have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
+    /// Program that has them.
+    pub program: &'a str,
     /// Ranks, one a node.
     pub nodes: u32,
-    /// The program.
+    /// Word that chooses one of them.
     pub what: &'a str,
     /// What its output calls the figure.
     pub figure: &'a str,
@@ -30,6 +32,17 @@ const LAUNCH_MS_MAX: i64 = 8000;
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Work<'_> {
+    /// The figure of one job, in a time of its own.
+    pub fn alone(self, places: &Places, cluster: &Cluster) -> Result<f64, String> {
+        let args = [self.what.to_owned(), "--budget-ms".into(), self.budget_ms.to_string()];
+        let program = places.programs(Kind::Tutti).join(self.program);
+        let stdout = cluster
+            .run(self.nodes, &program, &args, LIMIT)
+            .map_err(|why| format!("{}, {}: {why}", self.what, cluster.name()))?;
+        let value = stdout.lines().filter_map(Line::parse).find_map(|line| line.figure(self.figure));
+        value.ok_or_else(|| format!("{}: no figure in its output", self.what))
+    }
+
     /// The figures of so many jobs at once.
     pub fn of(self, places: &Places, cluster: &Cluster, jobs: usize) -> Result<Vec<f64>, String> {
         let mut launch_ms = LAUNCH_MS;
@@ -37,7 +50,7 @@ impl Work<'_> {
             let at = begin_at(launch_ms);
             let args =
                 [self.what.to_owned(), "--budget-ms".into(), self.budget_ms.to_string(), "--at".into(), at];
-            let program = places.programs(Kind::Tutti).join("gang");
+            let program = places.programs(Kind::Tutti).join(self.program);
             let start = |_| cluster.start(self.nodes, self.nodes, &program, &args);
             let running: Vec<Running> = (0..jobs).map(start).collect::<Result<_, _>>()?;
             // All of them come to their ends before the first error is looked at.
