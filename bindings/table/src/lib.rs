@@ -12,6 +12,7 @@
 //! | [`filter`] | `libmpi_abi.so.1`, in C | `tutti-dist` |
 //! | [`header`] | `mpi.h` | `tutti-dist` |
 //! | [`manual`] | manual pages of the functions | `tutti-dist` |
+//! | [`page_manual`] | that of `tutti.hpp`, from the page for users | `tutti-dist` |
 //! | [`shmem`] | the same of OpenSHMEM, from `bindings/shmem` | `bindings/libtutti/build.rs`, `tutti-dist` |
 //!
 //! This crate has no dependencies, because build scripts of other crates use it. A mistake in the table is an
@@ -28,6 +29,7 @@ pub mod manual;
 pub mod mpich;
 pub mod native_manual;
 pub mod nulls;
+pub mod page_manual;
 mod parse;
 pub mod rust_abi;
 pub mod shmem;

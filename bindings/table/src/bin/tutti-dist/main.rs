@@ -17,7 +17,7 @@ use tree::Tree;
 use tutti_table::fortran::{Fortran, sources};
 use tutti_table::manual::{self, Manual};
 use tutti_table::shmem::{self, Shmem};
-use tutti_table::{Table, filter, header, native_manual};
+use tutti_table::{Table, filter, header, native_manual, page_manual};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -209,6 +209,9 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
         }
     }
     tree.file("include/tutti.hpp", read(&source.join("bindings/cxx/tutti.hpp"))?.as_bytes(), 0o644)?;
+    for (name, page) in page_manual::pages("tutti.hpp", &read(&source.join("docs/user/cxx.md"))?, VERSION) {
+        tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
+    }
     for (name, place, mode) in COMMANDS {
         programs.place(&mut tree, &commands.join(name), place, mode)?;
     }
