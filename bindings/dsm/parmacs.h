@@ -6,6 +6,8 @@
 #ifndef TUTTI_PARMACS_H
 #define TUTTI_PARMACS_H
 
+#include <tutti/parmacs_declarations.h>
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,6 +24,8 @@ void tutti_dsm_unlock(uint64_t lock, const char *file, unsigned line);
 void tutti_dsm_set(uint64_t flag, const char *file, unsigned line);
 void tutti_dsm_clear(uint64_t flag, const char *file, unsigned line);
 void tutti_dsm_wait(uint64_t flag, const char *file, unsigned line);
+void tutti_dsm_condition_wait(void *variable, uint64_t lock, const char *file, unsigned line);
+void tutti_dsm_condition_wake(void *variable, int are_all, const char *file, unsigned line);
 void tutti_dsm_barrier(uint64_t barrier, long count, const char *file, unsigned line);
 void *tutti_dsm_malloc(size_t bytes, const char *file, unsigned line);
 void tutti_dsm_free(void *address, const char *file, unsigned line);
@@ -42,11 +46,6 @@ void tutti_dsm_pages(int operation, tutti_pages *runs, size_t count, unsigned at
 }
 #endif
 
-/* A lock, barrier or pause: made by its INIT, in shared or private memory. */
-typedef struct tutti_object {
-    uint64_t word;
-} tutti_object;
-
 /* The program. */
 #define MAIN_ENV
 #define EXTERN_ENV
@@ -54,6 +53,13 @@ typedef struct tutti_object {
 #define MAIN_INITENV(...)
 #define INITENV(...)
 #define MAIN_END { exit(0); }
+#ifndef PAGE_SIZE
+#define PAGE_SIZE 4096
+#endif
+
+/* Where the part begins that a simulator measures, and where it ends: nothing. */
+#define SPLASH3_ROI_BEGIN(...)
+#define SPLASH3_ROI_END(...)
 
 /* Processes: CREATE(function, n) runs the function in n processes, the caller's among them; CREATE(function) in one more. */
 #define CREATE(...) TUTTI_CREATE(__VA_ARGS__, 0, 0)
@@ -61,22 +67,22 @@ typedef struct tutti_object {
     { tutti_dsm_create((void (*)(void))(function), (long)(count), __FILE__, __LINE__); }
 #define WAIT_FOR_END(...) { tutti_dsm_wait_for_end(__FILE__, __LINE__); }
 
-/* Memory. */
-#define G_MALLOC(bytes) tutti_dsm_malloc((size_t)(bytes), __FILE__, __LINE__);
+/* Memory. What follows the number of bytes (a processor near it) is a hint that is not used. */
+#define G_MALLOC(...) TUTTI_MALLOC(__VA_ARGS__, 0)
+#define TUTTI_MALLOC(bytes, ...) tutti_dsm_malloc((size_t)(bytes), __FILE__, __LINE__);
 #define G_FREE(...) TUTTI_FREE(__VA_ARGS__, 0)
 #define TUTTI_FREE(address, ...) { tutti_dsm_free((void *)(address), __FILE__, __LINE__); }
 #define G_PAGES(operation, runs, count, attributes) \
     { tutti_dsm_pages(operation, runs, (size_t)(count), attributes, __FILE__, __LINE__); }
-#define NU_MALLOC(bytes) malloc((size_t)(bytes));
+#define NU_MALLOC(...) TUTTI_NU_MALLOC(__VA_ARGS__, 0)
+#define TUTTI_NU_MALLOC(bytes, ...) malloc((size_t)(bytes));
 #define NU_FREE(...) TUTTI_NU_FREE(__VA_ARGS__, 0)
 #define TUTTI_NU_FREE(address, ...) { free((void *)(address)); }
 
 /* Locks. */
-#define LOCKDEC(lock) tutti_object lock;
 #define LOCKINIT(lock) { (lock).word = tutti_dsm_make(1, __FILE__, __LINE__); }
 #define LOCK(lock) { tutti_dsm_lock((lock).word, __FILE__, __LINE__); }
 #define UNLOCK(lock) { tutti_dsm_unlock((lock).word, __FILE__, __LINE__); }
-#define ALOCKDEC(locks, count) tutti_object locks[count];
 #define ALOCKINIT(locks, count) \
     { \
         int tutti_lock; \
@@ -88,17 +94,26 @@ typedef struct tutti_object {
 #define AGETL(locks, which) ((locks)[which])
 
 /* Barriers. */
-#define BARDEC(barrier) tutti_object barrier;
 #define BARINIT(...) TUTTI_BARINIT(__VA_ARGS__, 0)
 #define TUTTI_BARINIT(barrier, ...) { (barrier).word = tutti_dsm_make(2, __FILE__, __LINE__); }
 #define BARRIER(barrier, count) { tutti_dsm_barrier((barrier).word, (long)(count), __FILE__, __LINE__); }
 
 /* Pauses: flags that stay set. */
-#define PAUSEDEC(pause) tutti_object pause;
 #define PAUSEINIT(pause) { (pause).word = tutti_dsm_make(3, __FILE__, __LINE__); }
 #define SETPAUSE(pause) { tutti_dsm_set((pause).word, __FILE__, __LINE__); }
 #define CLEARPAUSE(pause) { tutti_dsm_clear((pause).word, __FILE__, __LINE__); }
 #define WAITPAUSE(pause) { tutti_dsm_wait((pause).word, __FILE__, __LINE__); }
+
+/* Condition variables, in shared memory: a wait gives the lock back, and takes it again when it is over. */
+#define CONDVARINIT(variable) { (variable).word = tutti_dsm_make(4, __FILE__, __LINE__); }
+#define CONDVARWAIT(variable, lock) { tutti_dsm_condition_wait(&(variable), (lock).word, __FILE__, __LINE__); }
+#define CONDVARSIGNAL(variable) { tutti_dsm_condition_wake(&(variable), 0, __FILE__, __LINE__); }
+#define CONDVARBCAST(variable) { tutti_dsm_condition_wake(&(variable), 1, __FILE__, __LINE__); }
+
+/* Fences order what one process does. Between processes locks, barriers, pauses and condition variables do. */
+#define RELEASE_FENCE(...) { __atomic_thread_fence(__ATOMIC_RELEASE); }
+#define ACQUIRE_FENCE(...) { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
+#define FULL_FENCE(...) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 /* Microseconds since 1970. */
 #define CLOCK(time) { (time) = tutti_dsm_clock(); }

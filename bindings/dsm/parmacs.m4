@@ -7,11 +7,6 @@ define(`ENV', `#include <tutti/parmacs.h>')
 # Macros of other sets, which have no meaning here: one line, and the end.
 define(`TUTTI_UNKNOWN', `define(`$1', `errprint(__file__:__line__`: PARMACS macro $1 is not known here; docs/user/shared-memory.md has those that are
 ')m4exit(1)')')
-TUTTI_UNKNOWN(`CONDVARDEC')
-TUTTI_UNKNOWN(`CONDVARINIT')
-TUTTI_UNKNOWN(`CONDVARWAIT')
-TUTTI_UNKNOWN(`CONDVARSIGNAL')
-TUTTI_UNKNOWN(`CONDVARBCAST')
 TUTTI_UNKNOWN(`GETSUB')
 TUTTI_UNKNOWN(`ASKFOR')
 TUTTI_UNKNOWN(`PROBEND')
@@ -26,3 +21,4 @@ TUTTI_UNKNOWN(`SEND')
 TUTTI_UNKNOWN(`RECEIVE')
 TUTTI_UNKNOWN(`GOTO_MAIN')
 divert(0)dnl
+#include <tutti/parmacs_declarations.h>

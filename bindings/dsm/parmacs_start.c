@@ -23,10 +23,13 @@ extern const unsigned char __start_tutti_rcop[], __stop_tutti_rcop[];
 #pragma weak tutti_dsm_all_noted
 extern const char tutti_dsm_all_noted;
 
-/* Programs that older objects were linked into call the first two. */
-void tutti_dsm_begin_noted(struct tutti_dsm_open *open);
+/* Programs that older objects were linked into call these. */
 void tutti_dsm_begin(void);
+void tutti_dsm_begin_noted(struct tutti_dsm_open *open);
 void tutti_dsm_begin_as(struct tutti_dsm_open *open, const unsigned char *modes, size_t objects, int are_all);
+/* The library reads so much of the open range as there is, and refuses a longer one than it knows. */
+void tutti_dsm_begin_sized(struct tutti_dsm_open *open, size_t open_bytes, const unsigned char *modes, size_t objects,
+                           int are_all);
 
 /* Compiled code calls these. */
 void tutti_dsm_note(void *address, size_t bytes);
@@ -41,7 +44,7 @@ int tutti_dsm_ahead_end(void);
 
 __attribute__((constructor)) static void begin(void) {
     size_t objects = (size_t)(__stop_tutti_rcop - __start_tutti_rcop);
-    tutti_dsm_begin_as(&tutti_dsm_open, __start_tutti_rcop, objects, &tutti_dsm_all_noted != NULL);
+    tutti_dsm_begin_sized(&tutti_dsm_open, sizeof tutti_dsm_open, __start_tutti_rcop, objects, &tutti_dsm_all_noted != NULL);
 }
 
 /* Checks of loads and stores, with the place of the code that makes them. */

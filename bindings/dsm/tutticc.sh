@@ -45,6 +45,12 @@ for arg do
             case $arg in */*) folder=${arg%/*} ;; esac
             mkdir "$translated/$count" || exit 1
             m4 -s -Ulen -Uindex -- "$macros" "$arg" >"$translated/$count/$name.c" || exit 1
+            # Headers of the source that use the macros, too: they are found beside it.
+            for header in "$folder"/*.h.in; do
+                [ -r "$header" ] || continue
+                beside=${header##*/}
+                m4 -s -Ulen -Uindex -- "$macros" "$header" >"$translated/$count/${beside%.in}" || exit 1
+            done
             compiles=yes
             set -- "$@" -iquote "$folder" "$translated/$count/$name.c"
             continue

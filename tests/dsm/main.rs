@@ -4,6 +4,7 @@
 mod nests;
 mod rcop;
 mod udsm;
+mod versions;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -144,6 +145,24 @@ fn dsm_pauses_and_barriers_of_ranks_of_a_node_wake_their_waiters() {
     for (ranks, nodes) in [(4, 1), (8, 2), (4, 4)] {
         let ran = launch(&compiled, ranks, nodes, &[&ranks.to_string()]).expect_success();
         assert_eq!(ran.stdout, format!("pauses: {} rounds\n", 60 * ranks), "{ran}");
+    }
+}
+
+#[test]
+fn dsm_condition_variables_lose_no_signal() {
+    let scratch = Scratch::new("dsm-conditions");
+    let source = "tests/dsm/programs/conditions.c";
+    // With notes, where the compiler is there, and without.
+    for compiled in [compile_twin(source, &scratch), compile(source, &scratch)] {
+        for (ranks, nodes) in [(4, 1), (2, 2), (4, 4), (6, 3)] {
+            let ran = launch(&compiled, ranks, nodes, &[&ranks.to_string()]).expect_success();
+            let (taken, turns) = (20 * ranks, 5 * ranks);
+            assert_eq!(
+                ran.stdout,
+                format!("conditions: {taken} taken, sum right, {ranks} passed, {turns} turns\n"),
+                "{ran}"
+            );
+        }
     }
 }
 
@@ -362,5 +381,24 @@ fn tutticc_names_a_macro_that_it_does_not_know_and_a_missing_file() {
     assert!(!ran.status.success() && ran.stderr.contains("threads of OpenMP do not share memory"), "{ran}");
     let shown = run(program("tutticc").args(["-show", "a.c"]), LIMIT).expect_success();
     assert!(shown.stdout.contains("parmacs_start.o") && shown.stdout.contains("-ltutti"), "{shown}");
-    assert!(root().join("bindings/dsm/parmacs.h").is_file());
+}
+
+/// A header declares before the source has named its environment, and sources agree on what it says.
+#[test]
+fn tutticc_takes_headers_with_macros_and_what_other_sets_have() {
+    let scratch = Scratch::new("dsm-headers");
+    let [header, source] = ["box.h.in", "box.c.in"].map(|name| scratch.path().join(name));
+    std::fs::write(&header, "struct box {\n    LOCKDEC(lock)\n    CONDVARDEC(full)\n    long size;\n};\n")
+        .expect("a file");
+    let text = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <string.h>\n#include \"box.h\"\nMAIN_ENV\n\
+        int main(void) {\n    struct box *box;\n    MAIN_INITENV(, 1000,)\n    \
+        box = (struct box *)G_MALLOC(sizeof *box + PAGE_SIZE, 1)\n    LOCKINIT(box->lock)\n    \
+        CONDVARINIT(box->full)\n    SPLASH3_ROI_BEGIN();\n    box->size = basename(\"a/bc\")[0];\n    \
+        RELEASE_FENCE();\n    SPLASH3_ROI_END();\n    printf(\"box: %ld\\n\", box->size);\n    MAIN_END\n}\n";
+    std::fs::write(&source, text).expect("a file");
+    let compiled = scratch.path().join("box");
+    let mut command = program("tutticc");
+    command.args(["--dsm=twin", "-std=c11", "-Wall", "-Wextra", "-Werror"]).arg(&source);
+    run(command.arg("-o").arg(&compiled), LIMIT).expect_success();
+    assert_eq!(launch(&compiled, 1, 1, &[]).expect_success().stdout, "box: 98\n");
 }

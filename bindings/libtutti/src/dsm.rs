@@ -10,7 +10,7 @@ use tutti_dsm::object::{self, Kind};
 use tutti_dsm::pages::PageRun;
 use tutti_dsm::site::Site;
 use tutti_dsm::start::Mode;
-use tutti_dsm::{checked, executor, fault, note, pages, replay, start};
+use tutti_dsm::{checked, condition, executor, fault, note, pages, replay, start};
 
 /// The line that a macro stands in.
 ///
@@ -22,25 +22,42 @@ unsafe fn site<'a>(file: *const c_char, line: c_uint) -> Site<'a> {
     Site { file, line }
 }
 
-/// See `parmacs_start.c`.
+/// Start of a program that the first `tutticc` linked: pages are compared.
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_dsm_begin() {
-    start::begin(Mode::Twin { noting: 0 });
+    start::begin(Ok(Mode::Twin { noting: 0 }));
 }
 
-/// The same for a program all of whose stores are noted. The open range is the calling thread's.
+/// Start of a program that a `tutticc` without checks of loads linked. The open range is the calling
+/// thread's.
 #[unsafe(no_mangle)]
 pub extern "C" fn tutti_dsm_begin_noted(open: NonNull<OpenRange>) {
-    start::begin(Mode::Noted(open));
+    start::begin(Ok(Mode::Noted(open)));
 }
 
-/// The same for a program of which each noting object has left a byte: 1, or 2 where it checks its loads too.
+/// Start of a program whose `tutticc` did not say how long its open range is: as long as [`CheckedRange`].
 ///
 /// # Safety
-/// There are so many bytes.
+/// There are so many bytes of modes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tutti_dsm_begin_as(
     range: NonNull<CheckedRange>,
+    modes: *const u8,
+    objects: usize,
+    are_all: c_int,
+) {
+    // SAFETY: our contract.
+    unsafe { tutti_dsm_begin_sized(range.cast(), size_of::<CheckedRange>(), modes, objects, are_all) };
+}
+
+/// See `parmacs_start.c`. Each noting object has left a byte: 1, or 2 where it checks its loads too.
+///
+/// # Safety
+/// The open range is the calling thread's, of so many bytes; there are so many bytes of modes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_dsm_begin_sized(
+    open: NonNull<OpenRange>,
+    open_bytes: usize,
     modes: *const u8,
     objects: usize,
     are_all: c_int,
@@ -50,11 +67,7 @@ pub unsafe extern "C" fn tutti_dsm_begin_as(
         // SAFETY: our contract.
         _ => unsafe { core::slice::from_raw_parts(modes, objects) },
     };
-    let checking = modes.iter().filter(|mode| **mode == 2).count();
-    start::begin(match are_all {
-        0 => Mode::Twin { noting: objects },
-        _ => Mode::Checked { range, objects, checking },
-    });
+    start::begin(Mode::of_program(open, open_bytes, modes, are_all != 0));
 }
 
 /// Loads of so many bytes follow, from code at an address, which has not found that all of it is here.
@@ -153,6 +166,7 @@ pub unsafe extern "C-unwind" fn tutti_dsm_make(kind: c_int, file: *const c_char,
     let kind = match kind {
         1 => Kind::Lock,
         2 => Kind::Barrier,
+        4 => Kind::Condition,
         _ => Kind::Flag,
     };
     // SAFETY: the macros give a string.
@@ -179,6 +193,31 @@ calls! {
     tutti_dsm_set: object::set,
     tutti_dsm_clear: object::clear,
     tutti_dsm_wait: object::wait,
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_condition_wait(
+    variable: *mut c_void,
+    lock: u64,
+    file: *const c_char,
+    line: c_uint,
+) {
+    // SAFETY: the macros give a string.
+    condition::wait(variable.addr(), lock, unsafe { site(file, line) });
+}
+
+/// See `parmacs.h`: one goes on, or all.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_condition_wake(
+    variable: *mut c_void,
+    are_all: c_int,
+    file: *const c_char,
+    line: c_uint,
+) {
+    let wake = if are_all == 0 { condition::signal } else { condition::broadcast };
+    // SAFETY: the macros give a string.
+    wake(variable.addr(), unsafe { site(file, line) });
 }
 
 /// See `parmacs.h`.

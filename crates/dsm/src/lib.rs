@@ -12,6 +12,7 @@
 //! | [`node`] | locks, barriers and flags of a job on one node, which has no protocol |
 //! | [`start`] | the place in the job, and its end |
 //! | [`process`] | the state of a rank |
+//! | [`condition`] | condition variables |
 //! | [`object`] | locks, barriers, flags and memory as the program names them |
 //! | `nap` | short sleeps while the network is congested |
 //! | [`pages`] | pages in bulk: many runs in a call |
@@ -30,6 +31,7 @@
 
 pub mod arena;
 pub mod checked;
+pub mod condition;
 #[deny(unsafe_code)]
 pub mod core;
 pub mod create;

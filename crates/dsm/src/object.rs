@@ -4,6 +4,7 @@
 //! | number of an object | who makes it |
 //! |---|---|
 //! | 0 to 2 x ranks - 1 | CREATE: flags of beginning and end |
+//! | the next ranks and [`GUARDS`] | condition variables: a flag of each rank, locks |
 //! | from there | `main` before CREATE, alike on all ranks |
 //! | from `1 << 20` x (rank + 1) on | a rank, in a job on several nodes |
 
@@ -19,7 +20,13 @@ use crate::site::Site;
 use crate::{executor, failure, fault};
 
 /// Bits of a word that hold the number; the mark stands above.
-const NUMBER_BITS: u32 = 48;
+pub(crate) const NUMBER_BITS: u32 = 48;
+/// The number of a word.
+pub(crate) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+/// Locks that guard the lists of condition variables.
+pub(crate) const GUARDS: u64 = 64;
+/// Objects that a rank may make after CREATE, in a job on several nodes.
+const OWN_MAX: u64 = 1 << 20;
 
 /// Kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +38,8 @@ pub enum Kind {
     Barrier = 0x7c02,
     /// PAUSEDEC, PAUSEINIT.
     Flag = 0x7c03,
+    /// CONDVARDEC, CONDVARINIT: no number, but the last that waits ([`crate::condition`]).
+    Condition = 0x7c04,
 }
 
 /// How a call goes.
@@ -69,8 +78,11 @@ fn run(
 
 /// Makes an object; its word.
 pub fn make(kind: Kind, site: Site<'_>) -> u64 {
+    if kind == Kind::Condition {
+        return (kind as u64) << NUMBER_BITS;
+    }
     let number = process::with(|running| {
-        let first = 2 * running.ranks() as u64;
+        let first = 3 * running.ranks() as u64 + GUARDS;
         let is_common = matches!(running.stage, Stage::Main if running.processes.created == 0)
             || running.stage == Stage::Replaying;
         let own = match &running.way {
@@ -81,7 +93,10 @@ pub fn make(kind: Kind, site: Site<'_>) -> u64 {
             }
         };
         match &running.way {
-            Way::Nodes if !is_common => (running.me() as u64 + 1) << 20 | own,
+            Way::Nodes if own >= OWN_MAX => {
+                failure::end(format_args!("{site}: more than {OWN_MAX} locks, barriers and pauses of a rank"))
+            }
+            Way::Nodes if !is_common => (running.me() as u64 + 1) * OWN_MAX + own,
             Way::Node(_) if first + own >= OBJECTS_MAX => failure::end(format_args!(
                 "{site}: more than {OBJECTS_MAX} locks, barriers and pauses in a job on one node"
             )),
@@ -92,27 +107,36 @@ pub fn make(kind: Kind, site: Site<'_>) -> u64 {
 }
 
 /// The number of an object that the program names by its word.
-fn number(word: u64, kind: Kind, name: &str, site: Site<'_>) -> u64 {
+pub(crate) fn number(word: u64, kind: Kind, name: &str, site: Site<'_>) -> u64 {
     if word >> NUMBER_BITS != kind as u64 {
         let maker = match kind {
             Kind::Lock => "LOCKINIT",
             Kind::Barrier => "BARINIT",
             Kind::Flag => "PAUSEINIT",
+            Kind::Condition => "CONDVARINIT",
         };
         failure::end(format_args!("{site}: {name} of what {maker} has not made: it holds {word:#x}"));
     }
-    word & ((1 << NUMBER_BITS) - 1)
+    word & NUMBER_MASK
 }
 
 /// LOCK.
 pub fn lock(word: u64, site: Site<'_>) {
-    let lock = number(word, Kind::Lock, "LOCK", site);
+    lock_number(number(word, Kind::Lock, "LOCK", site), site);
+}
+
+/// Takes a lock by its number.
+pub(crate) fn lock_number(lock: u64, site: Site<'_>) {
     run(site, |words| words.lock(lock), |member| member.begin_lock(lock));
 }
 
 /// UNLOCK.
 pub fn unlock(word: u64, site: Site<'_>) {
-    let lock = number(word, Kind::Lock, "UNLOCK", site);
+    unlock_number(number(word, Kind::Lock, "UNLOCK", site), site);
+}
+
+/// Gives a lock back by its number.
+pub(crate) fn unlock_number(lock: u64, site: Site<'_>) {
     run(site, |words| words.unlock(lock), |member| member.begin_unlock(lock));
 }
 
@@ -137,7 +161,11 @@ pub fn set(word: u64, site: Site<'_>) {
 
 /// CLEARPAUSE.
 pub fn clear(word: u64, site: Site<'_>) {
-    let flag = number(word, Kind::Flag, "CLEARPAUSE", site);
+    clear_flag(number(word, Kind::Flag, "CLEARPAUSE", site), site);
+}
+
+/// Clears a flag by its number.
+pub(crate) fn clear_flag(flag: u64, site: Site<'_>) {
     let by_words = |words: &Words| {
         words.set(flag, false);
         Ok(())

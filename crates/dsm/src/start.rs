@@ -33,7 +33,9 @@ use crate::states::States;
 use crate::{executor, failure, fault, note, os, replay, sites, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
+/// Bytes that objects leave: their stores are noted, or their loads checked too.
+const MODES: std::ops::RangeInclusive<u8> = 1..=2;
 /// No memory.
 const NOTHING: Range = Range { offset: 0, bytes: 0 };
 
@@ -76,6 +78,42 @@ impl Mode {
         matches!(self, Mode::Checked { objects, checking, .. } if objects == checking)
     }
 
+    /// The mode of a program, by the length of its open range and a byte of each object that makes notes: 1,
+    /// or 2 where it checks its loads too. `are_all`: there are no other objects.
+    ///
+    /// # Errors
+    /// One line when the program was made for a newer library.
+    pub fn of_program(
+        open: NonNull<OpenRange>,
+        open_bytes: usize,
+        modes: &[u8],
+        are_all: bool,
+    ) -> Result<Mode, String> {
+        const NOTED: usize = size_of::<OpenRange>();
+        const CHECKED: usize = size_of::<CheckedRange>();
+        if open_bytes > CHECKED {
+            return Err(format!(
+                "a newer tutticc has linked the program: its record of notes has {open_bytes} bytes, \
+                 this libtutti knows {CHECKED}; link it again, or run it with that tutticc's libtutti"
+            ));
+        }
+        if let Some(mode) = modes.iter().find(|mode| !MODES.contains(mode)) {
+            return Err(format!(
+                "an object of the program was compiled by a newer tutticc: its mode is {mode}, this libtutti \
+                 knows {} to {}; compile it again, or run it with that tutticc's libtutti",
+                MODES.start(),
+                MODES.end()
+            ));
+        }
+        let (objects, checking) = (modes.len(), modes.iter().filter(|mode| *mode == MODES.end()).count());
+        Ok(match open_bytes {
+            _ if !are_all => Mode::Twin { noting: objects },
+            ..NOTED => Mode::Twin { noting: objects },
+            CHECKED => Mode::Checked { range: open.cast(), objects, checking },
+            _ => Mode::Noted(open),
+        })
+    }
+
     fn open(self) -> Option<NonNull<OpenRange>> {
         match self {
             Mode::Twin { .. } => None,
@@ -98,8 +136,8 @@ impl Mode {
     }
 }
 
-/// Takes this process's place in its job. Called once, before `main`.
-pub fn begin(mode: Mode) {
+/// Takes this process's place in its job. Called once, before `main`. A program without a mode is refused.
+pub fn begin(mode: Result<Mode, String>) {
     let bytes = size::wanted();
     // SAFETY: the places are null, which MPI allows.
     unsafe { api::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) };
@@ -110,6 +148,7 @@ pub fn begin(mode: Mode) {
     };
     let bytes = bytes.unwrap_or_else(|what| say(format_args!("{what}")));
     let wishes = size::wishes().unwrap_or_else(|what| say(format_args!("{what}")));
+    let mode = mode.unwrap_or_else(|what| say(format_args!("{what}")));
     let wishes = Wishes { writes_absent: mode.writes_absent(), ..wishes };
     if let Some(mixture) = mode.mixture().filter(|_| me == 0 && nodes > 1) {
         log::line(format_args!("{mixture}"));

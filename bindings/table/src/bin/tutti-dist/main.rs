@@ -278,7 +278,9 @@ fn lay_out_shmem(source: &Path, tree: &mut Tree, work: &Path) -> Result<(), Stri
 
 /// Files of programs that share memory, besides the library.
 fn lay_out_parmacs(facts: &Path, tree: &mut Tree, work: &Path) -> Result<(), String> {
-    tree.file("include/tutti/parmacs.h", read(&facts.join("parmacs.h"))?.as_bytes(), 0o644)?;
+    for header in ["parmacs.h", "parmacs_declarations.h"] {
+        tree.file(&format!("include/tutti/{header}"), read(&facts.join(header))?.as_bytes(), 0o644)?;
+    }
     tree.file("share/tutti/parmacs.m4", read(&facts.join("parmacs.m4"))?.as_bytes(), 0o644)?;
     for name in ["parmacs_start", "parmacs_noted"] {
         let [source, object] = [format!("{name}.c"), format!("{name}.o")];
