@@ -9,17 +9,18 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 use tutti_shm::daemon_page::Page;
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, SPARE_RANKS};
+use tutti_shm::local_socket;
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
 use tutti_shm::spawn::{ANSWER_BYTES_MAX, Answer, REQUEST_BYTES_MAX, Request, SPAWNED_VARIABLE, Spawned};
 use tutti_shm::ticket::{
-    Attach, BadTicket, Connection, GIFTS_MAX, Notice, SIZE_VARIABLE, TICKET_VARIABLE, Ticket, Welcome,
+    Attach, BadTicket, Connection, Notice, SIZE_VARIABLE, TICKET_VARIABLE, Ticket, Welcome,
 };
 
 /// A process's place in its job.
@@ -316,7 +317,7 @@ impl Starter {
 
     fn connect(ticket: &Ticket) -> Result<(Self, Option<Welcome>, Vec<OwnedFd>), AttachError> {
         let failed = |action| move |source| AttachError::Starter { action, source };
-        let socket = open_socket(&ticket.socket).map_err(failed("reach"))?;
+        let socket = local_socket::connect(&ticket.socket).map_err(failed("reach"))?;
         let starter = Starter { socket, answers: Mutex::default() };
         // Anybody may take the name of a starter that is gone.
         // SAFETY: a plain system call.
@@ -339,14 +340,7 @@ impl Starter {
 
     /// The process at the other end, by the kernel's word.
     fn peer(&self) -> Option<libc::ucred> {
-        let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-        let mut bytes = size_of_val(&peer) as libc::socklen_t;
-        let socket = self.socket.as_raw_fd();
-        // SAFETY: the structure has room for what is asked for. A ticket's socket is the starter's own.
-        let asked = unsafe {
-            libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &mut bytes)
-        };
-        (asked == 0).then_some(peer)
+        local_socket::peer(self.socket.as_fd()).ok()
     }
 
     /// The connection itself.
@@ -382,25 +376,7 @@ impl Starter {
 
     /// Sends a notice with the descriptor that belongs to it.
     fn give(&self, notice: Notice, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        let mut bytes = notice.encode();
-        // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call;
-        // the control buffer is aligned for cmsghdr and has room for one descriptor.
-        retry(|| unsafe {
-            let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-            let mut control = [0_u64; 4];
-            let mut header: libc::msghdr = std::mem::zeroed();
-            header.msg_iov = &mut part;
-            header.msg_iovlen = 1;
-            header.msg_control = control.as_mut_ptr().cast();
-            header.msg_controllen = libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) as usize;
-            let first = libc::CMSG_FIRSTHDR(&header);
-            (*first).cmsg_level = libc::SOL_SOCKET;
-            (*first).cmsg_type = libc::SCM_RIGHTS;
-            (*first).cmsg_len = libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as usize;
-            libc::CMSG_DATA(first).cast::<libc::c_int>().write_unaligned(descriptor.as_raw_fd());
-            libc::sendmsg(self.socket.as_raw_fd(), &header, libc::MSG_NOSIGNAL)
-        })
-        .map(drop)
+        local_socket::send_with(self.socket.as_fd(), &notice.encode(), descriptor).map(drop)
     }
 
     /// Asks for more ranks. The answer comes by [`Starter::poll_answer`].
@@ -425,18 +401,9 @@ impl Starter {
             if let Some(at) = answers.iter().position(|answer| answer.number == number) {
                 return Ok(Some(answers.swap_remove(at)));
             }
-            // SAFETY: the buffer is valid for its length.
-            let received = retry(|| unsafe {
-                libc::recv(
-                    self.socket.as_raw_fd(),
-                    bytes.as_mut_ptr().cast(),
-                    bytes.len(),
-                    libc::MSG_DONTWAIT,
-                )
-            });
-            match received {
+            match local_socket::receive_now(self.socket.as_fd(), &mut bytes) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => answers.extend(Answer::decode(&bytes[..length as usize])),
+                Ok(length) => answers.extend(Answer::decode(&bytes[..length])),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
             }
@@ -444,80 +411,15 @@ impl Starter {
     }
 
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
-        retry(|| {
-            // SAFETY: the buffer is valid for its length.
-            unsafe {
-                libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
-            }
-        })
-        .map(drop)
+        local_socket::send(self.socket.as_fd(), bytes).map(drop)
     }
 
     fn receive_welcome(&self) -> io::Result<Received> {
         let mut bytes = [0_u8; Welcome::BYTES + 1];
         let mut gifts = Vec::new();
-        // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call;
-        // the control buffer is aligned for cmsghdr and has room for the gifts; descriptors that arrive are
-        // owned by nobody else.
-        unsafe {
-            let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-            let mut control = [0_u64; 8];
-            const { assert!(size_of::<[u64; 8]>() >= 16 + GIFTS_MAX * size_of::<libc::c_int>()) };
-            let mut header: libc::msghdr = std::mem::zeroed();
-            header.msg_iov = &mut part;
-            header.msg_iovlen = 1;
-            header.msg_control = control.as_mut_ptr().cast();
-            header.msg_controllen = size_of_val(&control);
-            let received =
-                retry(|| libc::recvmsg(self.socket.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC))?;
-            if received == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let first = libc::CMSG_FIRSTHDR(&header);
-            if !first.is_null()
-                && (*first).cmsg_level == libc::SOL_SOCKET
-                && (*first).cmsg_type == libc::SCM_RIGHTS
-            {
-                let bytes = (*first).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-                let numbers = libc::CMSG_DATA(first).cast::<libc::c_int>();
-                for index in 0..bytes / size_of::<libc::c_int>() {
-                    gifts.push(OwnedFd::from_raw_fd(numbers.add(index).read_unaligned()));
-                }
-            }
-            Ok((Welcome::decode(&bytes[..received as usize]), gifts))
-        }
-    }
-}
-
-fn open_socket(name: &str) -> io::Result<OwnedFd> {
-    // SAFETY: the address is filled within its bounds (a ticket's name has at most 100 bytes); the fresh
-    // descriptor is owned by nobody else.
-    unsafe {
-        let fd = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let socket = OwnedFd::from_raw_fd(fd);
-        let mut address: libc::sockaddr_un = std::mem::zeroed();
-        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        let bytes = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
-        retry(|| libc::connect(fd, (&raw const address).cast(), bytes as libc::socklen_t) as isize)?;
-        Ok(socket)
-    }
-}
-
-fn retry(mut call: impl FnMut() -> isize) -> io::Result<isize> {
-    loop {
-        let result = call();
-        if result >= 0 {
-            return Ok(result);
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+        match local_socket::receive(self.socket.as_fd(), &mut bytes, &mut gifts)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            received => Ok((Welcome::decode(&bytes[..received]), gifts)),
         }
     }
 }

@@ -28,6 +28,7 @@ pub mod flow;
 pub mod gate;
 pub mod greetings;
 pub mod layout;
+pub mod local_socket;
 #[cfg(all(test, loom))]
 mod model;
 pub mod names;

@@ -55,6 +55,7 @@ const fn agree(ours: (u32, u32), theirs: (u32, u32)) -> bool {
 
 /// Descriptors that come with a [`Welcome`], at most.
 pub const GIFTS_MAX: usize = 4;
+const _: () = assert!(GIFTS_MAX <= crate::local_socket::DESCRIPTORS_MAX);
 
 /// What stands in a rank's environment: `<socket>:<rank>:<secret>`, the last in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]

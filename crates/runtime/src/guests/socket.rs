@@ -4,7 +4,9 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use tutti_shm::local_socket;
 
 /// How often the kernel asks again for a connection to another node: after 1 s, and 2 s later it gives up.
 /// The kernel there answers, not the process.
@@ -123,13 +125,7 @@ pub(super) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
 
 /// Whether the process at the other end of a Unix socket is this user's.
 pub(super) fn peer_is_same_user(socket: &OwnedFd) -> io::Result<bool> {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the structure is valid for its length.
-    checked(unsafe {
-        let into = (&raw mut peer).cast();
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, into, &raw mut length)
-    })?;
+    let peer = local_socket::peer(socket.as_fd())?;
     Ok(tutti_shm::users::is_own_user(peer.uid, peer.pid))
 }
 
@@ -152,16 +148,8 @@ fn local(name: &str) -> io::Result<(OwnedFd, libc::sockaddr_un, libc::socklen_t)
     let socket = checked(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
     // SAFETY: a descriptor of our own.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    // SAFETY: all zeros is a valid address.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    assert!(name.len() < address.sun_path.len(), "the socket's name {name} is too long");
-    // An abstract name begins with a zero.
-    for (to, byte) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
-        *to = byte as libc::c_char;
-    }
-    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
-    Ok((socket, address, length as libc::socklen_t))
+    let (address, length) = local_socket::abstract_address(name)?;
+    Ok((socket, address, length))
 }
 
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {

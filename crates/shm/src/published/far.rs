@@ -23,8 +23,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::door::{Door, peer_of};
+use super::door::Door;
 use super::{Ask, NAME_BYTES_MAX, NoFrame, SERVICE, Status, is_name};
+use crate::local_socket;
 use crate::users::is_own_user;
 
 /// Bytes of a node's name, at most.
@@ -428,31 +429,10 @@ pub fn ask_services() -> Result<String, Status> {
 /// A connection with this node's daemon, as [`Question::Lend`]; none where there is no daemon.
 pub fn lend(service: BorrowedFd<'_>) -> Option<UnixStream> {
     let stream = candidates().iter().find_map(connect)?;
-    send_with(stream.as_fd(), &Question::Lend.encode(), service).ok()?;
+    let words = Question::Lend.encode();
+    local_socket::send_with(stream.as_fd(), &words, service).ok().filter(|sent| *sent == words.len())?;
     stream.set_nonblocking(true).ok()?;
     Some(stream)
-}
-
-/// Sends bytes, and a descriptor with them.
-fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call; the
-    // control buffer is aligned for cmsghdr and has room for one header and one descriptor.
-    let sent = unsafe {
-        let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let mut control = [0_u64; 4];
-        let mut header: libc::msghdr = std::mem::zeroed();
-        header.msg_iov = &mut part;
-        header.msg_iovlen = 1;
-        header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) as usize;
-        let first = libc::CMSG_FIRSTHDR(&header);
-        (*first).cmsg_level = libc::SOL_SOCKET;
-        (*first).cmsg_type = libc::SCM_RIGHTS;
-        (*first).cmsg_len = libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as usize;
-        libc::CMSG_DATA(first).cast::<libc::c_int>().write_unaligned(descriptor.as_raw_fd());
-        libc::sendmsg(socket.as_raw_fd(), &header, libc::MSG_NOSIGNAL)
-    };
-    if sent == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Puts a question to this node's daemon.
@@ -471,7 +451,7 @@ fn ask(question: &Question, limit: Duration) -> Result<Given, Status> {
 /// To the daemon that listens there, if it is this user's or root's.
 fn connect(candidate: &Candidate) -> Option<UnixStream> {
     let stream = UnixStream::connect(&candidate.socket).ok()?;
-    let daemon = peer_of(stream.as_fd()).ok()?;
+    let daemon = local_socket::peer(stream.as_fd()).ok()?;
     let is_trusted = daemon.uid == 0 || is_own_user(daemon.uid, daemon.pid);
     (is_trusted || candidate.is_named).then_some(stream)
 }
