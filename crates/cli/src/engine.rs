@@ -7,7 +7,7 @@ use tutti_protocol::variables;
 
 use crate::cluster::{self, Answer, Request};
 
-mod slurm;
+pub mod slurm;
 
 /// Daemons have this time to find each other.
 const TIMEOUT: Duration = Duration::from_secs(20);

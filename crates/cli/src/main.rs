@@ -20,7 +20,6 @@ mod library;
 mod line;
 mod link;
 mod manual;
-mod node_list;
 mod nodes;
 mod options;
 mod origin;

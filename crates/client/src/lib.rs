@@ -10,6 +10,7 @@ pub mod history;
 pub mod job_name;
 pub mod line;
 pub mod moments;
+pub mod node_list;
 pub mod others;
 pub mod report;
 pub mod requests;

@@ -5,7 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | getopt, wanted, wanted/script | command lines and `#SBATCH` lines |
-//! | forms, hostlist, patterns | values as they are written |
+//! | forms, patterns | values as they are written |
 //! | note | what is kept with a job in Slurm's terms |
 //! | view, fields, table | jobs as the listing commands show them |
 //! | wanted/submit, wanted/launch | a job or a step on its way to Tutti |
@@ -17,7 +17,6 @@
 
 mod forms;
 mod getopt;
-mod hostlist;
 mod identity;
 mod moments;
 mod names;

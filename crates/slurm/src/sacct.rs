@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use tutti_client::node_list;
+
 use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Ends, Spec, Takes};
+use crate::identity;
 use crate::moments::{self, Day};
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::query;
 use crate::table;
 use crate::view::{Job, State, states};
-use crate::{hostlist, identity};
 
 use Takes::{Nothing, Value};
 
@@ -399,7 +401,7 @@ fn field(asked: &Asked, name: &str, job: &Job, part: &Part<'_>, waiting: &[u32],
         "ExitCode" | "DerivedExitCode" => of.exit(),
         "NodeList" if !is_placed => "None assigned".into(),
         "NodeList" if matches!(part, Part::Script) => of.row.nodes[0].clone(),
-        "NodeList" => hostlist::fold(&of.row.nodes),
+        "NodeList" => node_list::fold(&of.row.nodes),
         "Partition" if is_job => CLUSTER.into(),
         "Cluster" => CLUSTER.into(),
         "Account" => job.asked.account().to_owned(),

@@ -2,15 +2,16 @@
 
 use std::process::ExitCode;
 
+use tutti_client::node_list;
 use tutti_client::requests::Control;
 
 use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Ends, Spec, Takes};
+use crate::identity;
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::query::{self, NO_JOB};
 use crate::view::{Job, State, states};
-use crate::{hostlist, identity};
 
 use Takes::{Nothing, Value};
 
@@ -120,7 +121,7 @@ fn read(line: &getopt::Line) -> Result<Asked, String> {
             }
             "nodelist" => {
                 asked.nodes =
-                    Some(hostlist::expand(value).ok_or_else(|| format!("Invalid node name: {value}"))?);
+                    Some(node_list::expand(value).ok_or_else(|| format!("Invalid node name: {value}"))?);
             }
             "partition" => asked.partition = Some(value.clone()),
             "signal" => {

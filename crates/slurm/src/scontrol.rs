@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use tutti_client::node_list;
 use tutti_client::requests::{Control, NodeRow, Request};
 use tutti_protocol::users::Change;
 
@@ -14,7 +15,7 @@ use crate::output::{complain, print, refuse};
 use crate::query::{self, NO_JOB};
 use crate::squeue::MIN_JOB_AGE_MS;
 use crate::view::{Job, State};
-use crate::{hostlist, identity, sinfo};
+use crate::{identity, sinfo};
 
 use Takes::{Nothing, Value};
 
@@ -188,8 +189,8 @@ fn show(words: &[&str], in_one_line: bool) -> Result<String, String> {
     }
     if is(&["hostlist", "hostlistsorted"]) {
         let list = names.first().ok_or("too few arguments for keyword:show hostlist")?;
-        let names = hostlist::expand(list).ok_or_else(|| format!("Invalid hostlist: {list}"))?;
-        return Ok(hostlist::fold(&names) + "\n");
+        let names = node_list::expand(list).ok_or_else(|| format!("Invalid hostlist: {list}"))?;
+        return Ok(node_list::fold(&names) + "\n");
     }
     if is(&["config", "configuration"]) {
         return config();
@@ -202,7 +203,7 @@ fn show(words: &[&str], in_one_line: bool) -> Result<String, String> {
     }
     if is(&["node", "nodes"]) {
         let nodes = query::nodes()?;
-        let wanted = names.first().map(|list| hostlist::expand(list).unwrap_or_default());
+        let wanted = names.first().map(|list| node_list::expand(list).unwrap_or_default());
         let is_wanted = |node: &&NodeRow| wanted.as_ref().is_none_or(|names| names.contains(&node.name));
         let found: Vec<&NodeRow> = nodes.iter().filter(is_wanted).collect();
         if found.is_empty() {
@@ -225,7 +226,7 @@ fn host_names(list: Option<&str>) -> Result<String, String> {
         complain(NAME, "host list is empty");
         return Ok(String::new());
     }
-    let names = hostlist::expand(&list).ok_or_else(|| format!("Invalid hostlist: {list}"))?;
+    let names = node_list::expand(&list).ok_or_else(|| format!("Invalid hostlist: {list}"))?;
     Ok(names.into_iter().map(|name| name + "\n").collect())
 }
 
@@ -278,7 +279,7 @@ fn partition(nodes: &[NodeRow]) -> Record {
             ("MinNodes", "0".into()),
             ("MaxCPUsPerNode", "UNLIMITED".into()),
         ],
-        vec![("Nodes", hostlist::fold(&names))],
+        vec![("Nodes", node_list::fold(&names))],
         vec![("PriorityTier", "1".into()), ("RootOnly", "NO".into()), ("OverSubscribe", "FORCE".into())],
         vec![
             ("State", "UP".into()),
@@ -431,7 +432,7 @@ fn job(job: &Job, now_ms: u64) -> Record {
     ]);
     let placed: &[String] = if state == State::Pending { &[] } else { &row.nodes };
     lines.push(vec![("ReqNodeList", "(null)".into()), ("ExcNodeList", "(null)".into())]);
-    lines.push(vec![("NodeList", or_null(&hostlist::fold(placed)))]);
+    lines.push(vec![("NodeList", or_null(&node_list::fold(placed)))]);
     if let Some(head) = placed.first() {
         lines.push(vec![("BatchHost", head.clone())]);
     }

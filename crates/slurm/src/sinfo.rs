@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
+use tutti_client::node_list;
 use tutti_client::requests::NodeRow;
 
 use crate::getopt::{self, Ends, Spec, Takes};
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
+use crate::query;
 use crate::table::{self, Piece};
-use crate::{hostlist, query};
 
 use Takes::{Nothing, Value};
 
@@ -105,7 +106,7 @@ fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<String,
             "summarize" => (summary, format) = (true, SUMMARY.into()),
             "noheader" => no_header = true,
             "nodes" => {
-                let names = hostlist::expand(value).ok_or_else(|| format!("invalid node name: {value}"))?;
+                let names = node_list::expand(value).ok_or_else(|| format!("invalid node name: {value}"))?;
                 nodes.retain(|node| names.contains(&node.name));
             }
             "states" => {
@@ -259,7 +260,7 @@ fn field(nodes: &[&NodeRow], letter: char) -> Option<String> {
         'D' => nodes.len().to_string(),
         't' => short_state(state(first)).into(),
         'T' => state(first).into(),
-        'N' | 'n' => hostlist::fold(&nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>()),
+        'N' | 'n' => node_list::fold(&nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>()),
         'o' => first.name.clone(),
         'c' | 'Y' => first.slots.to_string(),
         'C' => {

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use tutti_client::node_list;
+
 use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Ends, Spec, Takes};
+use crate::identity;
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::query::{self, NO_JOB};
 use crate::table::{self, Piece};
 use crate::view::{Job, State, states};
-use crate::{hostlist, identity};
 
 use Takes::{Maybe, Nothing, Value};
 
@@ -144,8 +146,8 @@ fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Result<
             }
             "partition" => asked.partitions = Some(list_of(value)),
             "nodelist" => {
-                let nodes =
-                    hostlist::expand(value).ok_or_else(|| format!("Invalid node name specified: {value}"))?;
+                let nodes = node_list::expand(value)
+                    .ok_or_else(|| format!("Invalid node name specified: {value}"))?;
                 asked.nodes = Some(nodes);
             }
             "states" => {
@@ -382,7 +384,7 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
             if element.shape.at_once > 0 { format!("%{}", element.shape.at_once) } else { String::new() };
         Some((element, format!("[{}{at_once}]", forms::tasks(&entry.waiting))))
     };
-    let placed = || if state == State::Pending { String::new() } else { hostlist::fold(&row.nodes) };
+    let placed = || if state == State::Pending { String::new() } else { node_list::fold(&row.nodes) };
     Some(match letter {
         'i' => match waiting() {
             Some((element, list)) => format!("{}_{list}", element.job),

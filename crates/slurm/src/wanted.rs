@@ -5,9 +5,10 @@ pub mod launch;
 pub mod script;
 pub mod submit;
 
+use tutti_client::node_list;
+
 use crate::forms::{self, Array, Dependency};
 use crate::getopt::{Spec, Takes};
-use crate::hostlist;
 use crate::note::{Size, Warning};
 
 use Takes::{Maybe, Nothing, Value};
@@ -544,7 +545,7 @@ fn size(name: &str, value: &str) -> Result<u64, String> {
 }
 
 fn nodes(name: &str, value: &str) -> Result<Vec<String>, String> {
-    hostlist::expand(value).ok_or_else(|| format!("Invalid node name specified: --{name}={value}"))
+    node_list::expand(value).ok_or_else(|| format!("Invalid node name specified: --{name}={value}"))
 }
 
 fn export(value: &str) -> Export {

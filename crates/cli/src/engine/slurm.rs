@@ -7,10 +7,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tutti_client::node_list;
 use tutti_os::{slurm, stderr::escape_control};
 use tutti_protocol::{key, log_line, paths, variables};
-
-use crate::node_list;
 
 /// Variables of the batch script that would change what the step gets.
 const OF_TASKS: &str = "SLURM_NTASKS";
@@ -27,10 +26,15 @@ pub struct Allocation {
     folder: PathBuf,
 }
 
+/// Names of the nodes of the allocation.
+pub fn nodes(variable: &impl Fn(&str) -> Option<String>) -> Option<Vec<String>> {
+    node_list::expand(&variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST"))?)
+}
+
 /// The allocation of a real Slurm; none: this process is in none, or on none of its nodes.
 pub fn of_this_process() -> Option<Allocation> {
     let folder = paths::of_allocation()?;
-    let nodes = node_list::names(&slurm::variable)?;
+    let nodes = nodes(&slurm::variable)?;
     Some(Allocation { nodes, folder })
 }
 

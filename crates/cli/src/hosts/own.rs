@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use tutti_os::slurm;
 
-use crate::node_list;
+use crate::engine::slurm::nodes;
 
 /// What this machine is called.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Machine {
         Machine {
             name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             slurm: slurm::variable("SLURMD_NODENAME"),
-            allocated: node_list::names(&slurm::variable).unwrap_or_default(),
+            allocated: nodes(&slurm::variable).unwrap_or_default(),
             known: std::fs::read_to_string("/etc/hosts").unwrap_or_default(),
         }
     }

@@ -1,48 +1,29 @@
 //! The nodes of a Slurm allocation with their tasks, as its environment names them.
 
+use tutti_client::node_list;
+
 use crate::cluster::Host;
-use crate::node_list::{NODES_MAX, names};
+use crate::engine::slurm::nodes;
 
 /// The nodes of the allocation that this process is in, with the tasks of each; none: there is no allocation.
 pub fn allocation(variable: &impl Fn(&str) -> Option<String>) -> Option<Vec<Host>> {
     // The stand-ins for Slurm's commands set the same variables.
     let variable = |name: &str| tutti_os::slurm::variable_of(variable, name);
-    let names = names(&variable)?;
+    let names = nodes(&variable)?;
     let all = || variable("SLURM_NTASKS").or_else(|| variable("SLURM_NPROCS"));
     let tasks = match &names[..] {
         [_] => variable("SLURM_TASKS_PER_NODE").or_else(all),
         _ => variable("SLURM_TASKS_PER_NODE"),
     };
-    let tasks = tasks.and_then(|text| counts(&text)).unwrap_or_default();
+    let tasks = tasks.and_then(|text| node_list::expand_counts(&text)).unwrap_or_default();
     let ranks = |index: usize| tasks.get(index).copied();
     Some(names.into_iter().enumerate().map(|(index, name)| Host { name, ranks: ranks(index) }).collect())
-}
-
-/// `2(x3),1`: the tasks of each node.
-fn counts(text: &str) -> Option<Vec<u32>> {
-    let mut counts = Vec::new();
-    for word in text.split(',') {
-        let (count, times): (&str, usize) = match word.split_once("(x") {
-            Some((count, times)) => (count, times.strip_suffix(')')?.parse().ok()?),
-            None => (word, 1),
-        };
-        let count: u32 = count.parse().ok()?;
-        counts.extend(std::iter::repeat_n(count, NODES_MAX.min(times)));
-    }
-    Some(counts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use tutti_os::slurm::STAND_IN;
-
-    #[test]
-    fn slurm_tasks_of_nodes_are_parsed() {
-        assert_eq!(counts("2(x3),1"), Some(vec![2, 2, 2, 1]));
-        assert_eq!(counts("4"), Some(vec![4]));
-        assert_eq!(counts("many"), None);
-    }
 
     #[test]
     fn slurm_allocation_of_one_node_has_its_tasks() {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
+use tutti_client::node_list;
 use tutti_client::requests::Control;
 use tutti_protocol::variables::{ARRAY_ID, ARRAY_TASK, FIRST_JOB, RESTARTS};
 
@@ -20,7 +21,7 @@ use crate::note::{Element, MARK, Note, Warning};
 use crate::output::{complain, refuse};
 use crate::patterns::{self, Values};
 use crate::wanted::submit::PIECE;
-use crate::{hostlist, identity, query};
+use crate::{identity, query};
 
 /// Status of a program that cannot be executed.
 const NOT_EXECUTED: u8 = 126;
@@ -81,7 +82,7 @@ impl Around {
     fn variables(&self) -> Vec<(&'static str, String)> {
         let note = &self.note;
         let slots: Vec<u32> = self.nodes.iter().map(|(_, slots)| *slots).collect();
-        let (list, count) = (hostlist::fold(&self.names()), self.nodes.len().max(1).to_string());
+        let (list, count) = (node_list::fold(&self.names()), self.nodes.len().max(1).to_string());
         let uid = identity::own_uid();
         let job = self.job.to_string();
         let mut all = vec![
@@ -91,8 +92,8 @@ impl Around {
             ("SLURM_NODELIST", list),
             ("SLURM_JOB_NUM_NODES", count.clone()),
             ("SLURM_NNODES", count),
-            ("SLURM_JOB_CPUS_PER_NODE", hostlist::counts(&slots)),
-            ("SLURM_TASKS_PER_NODE", hostlist::counts(&self.tasks())),
+            ("SLURM_JOB_CPUS_PER_NODE", node_list::fold_counts(&slots)),
+            ("SLURM_TASKS_PER_NODE", node_list::fold_counts(&self.tasks())),
             ("SLURM_CPUS_ON_NODE", slots.first().copied().unwrap_or(1).to_string()),
             ("SLURM_JOB_PARTITION", CLUSTER.into()),
             ("SLURM_JOB_QOS", "normal".into()),

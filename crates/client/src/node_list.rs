@@ -1,8 +1,8 @@
-//! Lists of nodes as Slurm writes them: `n[1-3,07],m`. The order is kept, zeros are kept, and only the last
-//! number of a name is folded.
+//! Lists of nodes as Slurm writes them, `n[1-3,07],m`, and of their counts, `2(x3),1`. The order is kept,
+//! zeros are kept, and only the last number of a name is folded.
 
-/// Names that one list may have.
-const NAMES_MAX: usize = 100_000;
+/// Nodes of one list, at most: a list that names more is none.
+pub const NODES_MAX: usize = 100_000;
 
 /// Names in one list.
 #[must_use]
@@ -77,13 +77,13 @@ pub fn expand(list: &str) -> Option<Vec<String>> {
 fn expand_word(word: &str, names: &mut Vec<String>) -> Option<()> {
     let Some((before, rest)) = word.split_once('[') else {
         names.push(word.to_owned());
-        return (names.len() <= NAMES_MAX && !word.contains(']')).then_some(());
+        return (names.len() <= NODES_MAX && !word.contains(']')).then_some(());
     };
     let (inside, after) = rest.split_once(']')?;
     for range in inside.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (from, to): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-        if to < from || to - from >= NAMES_MAX as u64 {
+        if to < from || to - from >= NODES_MAX as u64 {
             return None;
         }
         for number in from..=to {
@@ -93,14 +93,29 @@ fn expand_word(word: &str, names: &mut Vec<String>) -> Option<()> {
     Some(())
 }
 
-/// Counts of nodes in a row: `2(x3),1`.
+/// List of the counts of nodes in a row: `2(x3),1`.
 #[must_use]
-pub fn counts(counts: &[u32]) -> String {
+pub fn fold_counts(counts: &[u32]) -> String {
     let words = counts.chunk_by(|one, other| one == other).map(|run| match run.len() {
         1 => run[0].to_string(),
         times => format!("{}(x{times})", run[0]),
     });
     words.collect::<Vec<_>>().join(",")
+}
+
+/// Counts of a list.
+#[must_use]
+pub fn expand_counts(list: &str) -> Option<Vec<u32>> {
+    let mut counts = Vec::new();
+    for word in list.split(',') {
+        let (count, times): (&str, usize) = match word.split_once("(x") {
+            Some((count, times)) => (count, times.strip_suffix(')')?.parse().ok()?),
+            None => (word, 1),
+        };
+        let count: u32 = count.parse().ok()?;
+        counts.extend(std::iter::repeat_n(count, NODES_MAX.min(times)));
+    }
+    Some(counts)
 }
 
 #[cfg(test)]
@@ -118,11 +133,14 @@ mod tests {
             ("login n3-ib n4-ib", "login,n[3-4]-ib"),
             ("a b", "a,b"),
             ("n1 n3 n5 n6", "n[1,3,5-6]"),
+            ("n08 n09 n10 n11 n20 m", "n[08-11,20],m"),
         ] {
             let names: Vec<String> = names.split(' ').map(str::to_owned).collect();
             assert_eq!(fold(&names), list);
             assert_eq!(expand(list), Some(names), "{list}");
         }
+        let crossed = expand("a[1-2]b[1-2]").map(|names| names.join(" "));
+        assert_eq!(crossed.as_deref(), Some("a1b1 a1b2 a2b1 a2b2"));
         assert_eq!(expand(""), Some(Vec::new()));
         for wrong in ["n[1-", "n[2-1]", "n[1-99999999999]", "n[x]", "n1]"] {
             assert_eq!(expand(wrong), None, "{wrong}");
@@ -131,7 +149,12 @@ mod tests {
 
     #[test]
     fn counts_of_nodes_are_folded() {
-        assert_eq!(counts(&[2, 2, 2, 1]), "2(x3),1");
-        assert_eq!(counts(&[4]), "4");
+        for (counts, list) in [(&[2, 2, 2, 1][..], "2(x3),1"), (&[4], "4")] {
+            assert_eq!(fold_counts(counts), list);
+            assert_eq!(expand_counts(list).as_deref(), Some(counts));
+        }
+        for wrong in ["2(x3", "x", "2(xx)", ""] {
+            assert_eq!(expand_counts(wrong), None, "{wrong}");
+        }
     }
 }
