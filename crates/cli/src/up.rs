@@ -120,17 +120,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
         options.rsh.iter().for_each(|program| crate::rsh::reach_by(program));
         return hosts::up(&options.hosts, &options.flags(), options.json);
     }
-    let folder = paths::folder();
-    let is_root = rustix::process::geteuid().is_root();
-    paths::make(&folder, is_root)
-        .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
-    let socket = folder.join(paths::SOCKET);
-    if is_answered(&socket) {
-        return Err(format!(
-            "a daemon is running at {} already: `tutti nodes` lists its cluster, `tutti down` ends it",
-            socket.display()
-        ));
-    }
+    let folder = free_folder()?;
     if options.netns && options.nodes > NAMESPACES_MAX {
         return Err(format!("--netns takes at most {NAMESPACES_MAX} nodes, not {}", options.nodes));
     }
@@ -186,6 +176,28 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
         format!("{} nodes; logs and sockets are in {}\n{page}", options.nodes, folder.display())
     };
     Ok(stdout::print(Some(text), ""))
+}
+
+/// This user's folder, in which no daemon answers.
+fn free_folder() -> Result<PathBuf, String> {
+    let folder = paths::folder();
+    let is_root = rustix::process::geteuid().is_root();
+    paths::make(&folder, is_root)
+        .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
+    let socket = folder.join(paths::SOCKET);
+    if is_answered(&socket) {
+        return Err(format!(
+            "a daemon is running at {} already: `tutti nodes` lists its cluster, `tutti down` there ends it",
+            socket.display()
+        ));
+    }
+    Ok(folder)
+}
+
+/// The last that a daemon has said; none: nothing.
+fn last_line(log: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.lines().last().map(|line| log_line::text_of(line).trim_start_matches("tuttid: ").to_owned())
 }
 
 /// The nodes that the controller knows.
@@ -246,7 +258,8 @@ impl Daemons {
             .map_err(|error| format!("cannot write {}: {error}", log_file.display()))?;
         let socket = if node == 0 { folder.join(paths::SOCKET) } else { folder.join(format!("{name}.sock")) };
         // No command may find this cluster where an earlier one was.
-        let _ = std::fs::remove_file(folder.join(paths::address(&name)));
+        let address_file = folder.join(paths::address(&name));
+        let _ = std::fs::remove_file(&address_file);
         let mut command = Command::new(paths::daemon());
         command
             .args(["--listen", &SocketAddr::new(address, 0).to_string(), "--name", &name, "--dir"])
@@ -300,8 +313,8 @@ impl Daemons {
         self.0.push((name, child));
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            if let Some(address) = listening_address(&log_file) {
-                return Ok(address);
+            if let Some(address) = paths::read_address(&address_file) {
+                return Ok(address.to_string());
             }
             self.check(folder)?;
             if Instant::now() >= deadline {
@@ -316,11 +329,8 @@ impl Daemons {
         for (name, child) in &mut self.0 {
             if let Ok(Some(status)) = child.try_wait() {
                 let log = folder.join(format!("{name}.log"));
-                let text = std::fs::read_to_string(&log).unwrap_or_default();
-                let line = match text.lines().last() {
-                    Some(line) => log_line::text_of(line).trim_start_matches("tuttid: ").to_owned(),
-                    None => format!("there is nothing in {}; is that disk full?", log.display()),
-                };
+                let nothing = || format!("there is nothing in {}; is that disk full?", log.display());
+                let line = last_line(&log).unwrap_or_else(nothing);
                 return Err(format!("the daemon of {name} has ended ({status}): {line}"));
             }
         }
@@ -335,13 +345,6 @@ impl Drop for Daemons {
             let _ = child.wait();
         }
     }
-}
-
-/// The address at the end of the daemon's first line.
-fn listening_address(log: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(log).ok()?;
-    let line = text.lines().find(|line| line.contains("listens on "))?;
-    text.contains('\n').then(|| line.rsplit(' ').next().map(str::to_owned)).flatten()
 }
 
 /// Ends the daemons of the cluster, and waits for those of this machine.

@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,22 @@ pub const TURNS: &str = "turns.jsonl";
 /// The file that says where the daemon of a node hears others, in the folder.
 pub fn address(name: &str) -> String {
     format!("{}.address", name.replace('/', "_"))
+}
+
+/// Writes the file of [`address`].
+///
+/// # Errors
+/// When the system does not let us.
+pub fn write_address(file: &Path, address: SocketAddr) -> io::Result<()> {
+    // Who waits for it reads all of it or nothing.
+    let new = file.with_added_extension("new");
+    std::fs::write(&new, format!("{address}\n"))?;
+    std::fs::rename(&new, file)
+}
+
+/// Reads it; none: there is no such file.
+pub fn read_address(file: &Path) -> Option<SocketAddr> {
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// Value of [`SOCKET_VARIABLE`] with which no daemon is asked or started.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tutti_client::at;
-use tutti_protocol::{log_line, paths, variables};
+use tutti_protocol::{paths, variables};
 
-use super::{is_answered, lacks, listening_address};
+use super::{free_folder, lacks, last_line};
 use crate::cluster::{self, Request};
 use crate::stdout;
 
@@ -69,22 +69,13 @@ pub fn run() -> ExitCode {
 }
 
 fn start(order: &Order) -> Result<String, String> {
-    let folder = paths::folder();
-    let is_root = rustix::process::geteuid().is_root();
-    paths::make(&folder, is_root)
-        .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
-    let socket = folder.join(paths::SOCKET);
-    if is_answered(&socket) {
-        return Err(format!(
-            "a daemon is running at {} already: `tutti down` there ends it",
-            socket.display()
-        ));
-    }
+    let folder = free_folder()?;
     let address = own_address(&order.name, order.join.as_deref())?;
     let file = folder.join(format!("{}.log", order.name.replace('/', "_")));
     let log =
         paths::open_log(&file, true).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-    let _ = std::fs::remove_file(folder.join(paths::address(&order.name)));
+    let address_file = folder.join(paths::address(&order.name));
+    let _ = std::fs::remove_file(&address_file);
     let mut command = Command::new(paths::daemon());
     command.args(["--name", &order.name, "--listen", &SocketAddr::new(address, 0).to_string(), "--dir"]);
     command.arg(&folder).args(&order.flags).env(variables::KEY, &order.key);
@@ -96,15 +87,11 @@ fn start(order: &Order) -> Result<String, String> {
     let deadline = Instant::now() + TIMEOUT;
     let mut listens = None;
     loop {
-        listens = listens.or_else(|| listening_address(&file));
+        listens = listens.or_else(|| paths::read_address(&address_file));
         if let Some(address) = listens.as_ref().filter(|_| is_in_cluster(&order.name)) {
-            return Ok(address.clone());
+            return Ok(address.to_string());
         }
-        let last = || {
-            let text = std::fs::read_to_string(&file).unwrap_or_default();
-            let line = text.lines().last().map(|line| log_line::text_of(line).trim_start_matches("tuttid: "));
-            line.unwrap_or("it has said nothing").to_owned()
-        };
+        let last = || last_line(&file).unwrap_or_else(|| "it has said nothing".into());
         if let Ok(Some(status)) = daemon.try_wait() {
             return Err(format!("the daemon has ended ({status}): {}", last()));
         }

@@ -13,7 +13,7 @@ use tutti_daemon::configuration::ConfigurationSource;
 use tutti_daemon::engine::Guest;
 use tutti_daemon::gang::GangSettings;
 use tutti_daemon::key::KeySource;
-use tutti_daemon::shell::{self, Delays, Folders, Settings};
+use tutti_daemon::shell::{self, Configured, Delays, Folders, NetworkSettings, NodeSettings, Settings};
 use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
 use tutti_protocol::config::section::Section;
@@ -69,10 +69,10 @@ fn main() -> ExitCode {
     let key = guest.as_ref().map(|guest| guest.key.clone());
     let settings = level.and_then(|_| daemon_settings(options, key, &matches, source, &config));
     let result = settings.and_then(|settings| {
-        let is_controller = settings.controller.is_none();
+        let is_controller = settings.is_controller();
         shell::run(settings, |address| {
             let role = if is_controller { "controller listens" } else { "listens" };
-            // `tutti up` waits for it, whatever the level.
+            // For who reads the log, whatever the level.
             tracing::info!(target: log::ALWAYS, "{role} on {address}");
         })
         .map_err(|error| error.to_string())
@@ -190,36 +190,33 @@ fn daemon_settings(
     let keep_ms = node.ms("keep_for").filter(|_| !is_given("keep_for"));
     let (shown, _) = settings::rows(config, &name, &source.given);
     let socket = socket.unwrap_or_else(|| folder.join(paths::SOCKET));
-    let folders = Folders::new(folder, state, &name, options.life.on_demand);
-    Ok(Settings {
+    let network = NetworkSettings {
         controller,
         listen,
-        ports,
         data: data.unwrap_or(listen.ip()),
-        name,
-        slots: slots.unwrap_or_else(every_core),
-        memory_bytes: options.memory.or(node.bytes("memory")).unwrap_or_else(tutti_os::memory::for_jobs),
-        pids_max: options.pids_max.or(node.count("pids_max")).unwrap_or_else(pids::for_a_job),
-        machine: machine.unwrap_or_else(boot_id),
-        socket,
-        folders,
-        key,
+        ports,
         arity: cluster
             .count("arity")
             .filter(|_| !is_given("arity"))
             .map_or(options.arity, |arity| arity as u32),
-        delays: Delays {
-            lost_ms: lost_ms as u64,
-            keep_ms: keep_ms.unwrap_or((options.keep_for * 1000.0) as u64),
-            leave_ms: options.life.leave_after.map(|seconds| (seconds * 1000.0) as u64),
-        },
-        gangs,
-        board_refresh_ms: options.board_refresh,
+    };
+    let folders = Folders::new(folder, state, socket, &name, options.life.on_demand);
+    let node = NodeSettings {
+        name,
+        machine: machine.unwrap_or_else(boot_id),
+        slots: slots.unwrap_or_else(every_core),
+        memory_bytes: options.memory.or(node.bytes("memory")).unwrap_or_else(tutti_os::memory::for_jobs),
+        pids_max: options.pids_max.or(node.count("pids_max")).unwrap_or_else(pids::for_a_job),
         starter: paths::starter(),
-        configuration: source,
-        loaded,
-        shown,
-    })
+    };
+    let delays = Delays {
+        lost_ms: lost_ms as u64,
+        keep_ms: keep_ms.unwrap_or((options.keep_for * 1000.0) as u64),
+        leave_ms: options.life.leave_after.map(|seconds| (seconds * 1000.0) as u64),
+        board_refresh_ms: options.board_refresh,
+    };
+    let configured = Configured { source, loaded, shown };
+    Ok(Settings { network, node, folders, key, delays, gangs, configured })
 }
 
 /// The file of the cluster's key; a controller makes one if none is named.

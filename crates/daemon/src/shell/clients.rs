@@ -133,8 +133,7 @@ impl Shell {
         let has_ended = pid.is_some() && process.is_none();
         let starters = self.starters.iter().filter_map(|(job, starter)| Some((*job, starter.process()?)));
         let starters = starters.collect();
-        let (machine, folders) = (Arc::clone(&self.machine), &self.settings.folders);
-        let numbers = folders.is_on_demand.then(|| Arc::clone(&folders.numbers));
+        let (machine, numbers) = (Arc::clone(&self.machine), self.settings.folders.numbers_of_user());
         let peer = Peer { user, groups, pid, process, has_ended, machine, numbers, starters };
         let client = ClientId(self.number());
         drop(tokio::spawn(serve(client, peer, permit, stream, self.shell_events.clone())));

@@ -14,10 +14,10 @@ use crate::members::NodeId;
 impl Shell {
     /// Reads the file, for this question or because of a signal.
     pub(super) fn reload(&mut self, requester: Option<(NodeId, u64)>) {
-        if self.settings.controller.is_some() {
+        if !self.settings.is_controller() {
             return tracing::warn!("the controller alone reloads its configuration: `tutti reload` asks it");
         }
-        let result = self.settings.configuration.reload();
+        let result = self.settings.configured.source.reload();
         self.core.handle(now(), Event::Reloaded(requester, result));
     }
 

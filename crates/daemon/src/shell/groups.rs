@@ -135,7 +135,7 @@ impl Shell {
         // A filler is behind all only in the daemon's own cgroup.
         let user = Some(user).filter(|user| !behind || user.is_limited());
         let memory_bytes = described.memory.as_ref().map(|limit| limit.bytes);
-        let limits = Limits { memory_bytes, pids_max: self.settings.pids_max, behind };
+        let limits = Limits { memory_bytes, pids_max: self.settings.node.pids_max, behind };
         let made = PartGroup::create(&described.name(), user.as_ref(), limits);
         made.map_err(|error| error.to_string()).inspect_err(|why| self.complain_of_groups(why))
     }
@@ -167,7 +167,7 @@ impl Shell {
     /// Once for each reason, of which the kernel has few.
     fn complain_of_user_limits(&mut self, place: &str, why: String) {
         if !self.without_user_limits.contains(&why) {
-            let name = &self.settings.name;
+            let name = &self.settings.node.name;
             print_line(format_args!("tuttid {name}: memory_per_node is not held here: {why} ({place})"));
             self.without_user_limits.insert(why);
         }
@@ -176,7 +176,7 @@ impl Shell {
     /// Once: it is the same for every job.
     pub(super) fn complain_of_groups(&mut self, why: &str) {
         if !std::mem::replace(&mut self.without_groups, true) {
-            let name = &self.settings.name;
+            let name = &self.settings.node.name;
             print_line(format_args!(
                 "tuttid {name}: no cgroups for jobs, which have no limits and stop by signals: {why}"
             ));

@@ -273,21 +273,22 @@ impl Shell {
         let drawn = random_number();
         let token = drawn.as_ref().copied().unwrap_or_default();
         described.daemon = drawn.is_ok().then(|| Daemon {
-            socket: self.settings.socket.clone().into_os_string().into(),
+            socket: self.settings.folders.socket.clone().into_os_string().into(),
             job: job.0,
             token,
             reconnect_ms: self.settings.delays.keep_ms,
         });
         if launch.steps.allocation.is_some() {
             // What the script starts asks the daemon that knows it, whichever it was submitted to.
-            let socket = self.settings.socket.clone().into_os_string().into();
+            let socket = self.settings.folders.socket.clone().into_os_string().into();
             let pair = (SOCKET_VARIABLE.into(), socket);
             described.programs.iter_mut().for_each(|program| program.variables.push(pair.clone()));
         }
         let descriptors = match self.quota.take_descriptors(launch.user.account().uid, DESCRIPTORS) {
             Ok(permit) => Some(permit),
             Err(excess) => {
-                let text = format!("node {} starts no more jobs of this user: {excess}", self.settings.name);
+                let text =
+                    format!("node {} starts no more jobs of this user: {excess}", self.settings.node.name);
                 let gone = Event::StarterGone(job, StarterEnd::Died(text));
                 let _ = self.shell_events.send(ShellEvent::Core(gone));
                 return;
@@ -461,7 +462,7 @@ impl Shell {
     ) -> Result<(Process, UnixStream), String> {
         let uid = launch.user.uid;
         let me = rustix::process::geteuid().as_raw();
-        let name = &self.settings.name;
+        let name = &self.settings.node.name;
         if uid != me && me != 0 {
             return Err(format!("the daemon of node {name} is not root: it starts jobs of its owner only"));
         }
@@ -487,7 +488,7 @@ impl Shell {
         let null = std::fs::File::options().write(true).open("/dev/null");
         let null = null.map_err(|error| format!("cannot open /dev/null: {error}"))?;
         let cores = launch.session.as_deref().map(|session| self.cores(session)).transpose()?.flatten();
-        let file = zero_ended(self.settings.starter.as_os_str().as_bytes())?;
+        let file = zero_ended(self.settings.node.starter.as_os_str().as_bytes())?;
         let variable = |(name, value): (&std::ffi::OsStr, &std::ffi::OsStr)| {
             let name = group.map_or_else(|| name.as_bytes().to_vec(), |_| withhold(name.as_bytes()));
             zero_ended(&[&name, value.as_bytes()].join(&b'='))
@@ -521,7 +522,7 @@ impl Shell {
 
     /// The cores of a session of this machine that this daemon may use; none: all of them.
     fn cores(&self, session: &Session) -> Result<Option<CpuSet>, String> {
-        if session.machine != self.settings.machine {
+        if session.machine != self.settings.node.machine {
             return Ok(None);
         }
         let own =
@@ -529,7 +530,7 @@ impl Shell {
         let both = cpu_list::parse(&session.cores).into_iter().filter(|core| own.is_set(*core));
         let both: Vec<usize> = both.collect();
         if both.is_empty() {
-            let (name, theirs) = (&self.settings.name, &session.cores);
+            let (name, theirs) = (&self.settings.node.name, &session.cores);
             return Err(format!("node {name} has none of the cores of the session that submits ({theirs})"));
         }
         Ok(Some(cpu_list::mask_of(&both)))
@@ -544,7 +545,7 @@ impl Shell {
         }
         let Some(mut starter) = self.starters.remove(&job) else { return };
         let (shell_events, wards) = (self.shell_events.clone(), self.wards.clone());
-        let (program, node) = (self.settings.starter.clone(), self.settings.name.clone());
+        let (program, node) = (self.settings.node.starter.clone(), self.settings.node.name.clone());
         tokio::task::spawn_blocking(move || {
             let grace = if wrong.is_some() { Duration::ZERO } else { DYING_MAX };
             let how = starter.reap_blocking(grace, &wards);

@@ -38,7 +38,7 @@ impl Shell {
     pub(super) fn open_files(&mut self, job: JobId, user: User, groups: &[u32], mut open: Open) {
         let me = rustix::process::geteuid().as_raw();
         if user.uid != me && me != 0 {
-            let name = &self.settings.name;
+            let name = &self.settings.node.name;
             let text = format!("the daemon of node {name} is not root: it writes files of its owner only");
             return self.forward_writer_event(job, WriterEvent::Opened(Opened::Refused(text)));
         }
@@ -101,7 +101,7 @@ impl Shell {
         own.set_nonblocking(true).map_err(|error| error.to_string())?;
         let stream = UnixStream::from_std(own).map_err(|error| error.to_string())?;
         // It becomes the user itself: no program of the user's, nor any name that the user gave, is here yet.
-        let child = Command::new(&self.settings.starter)
+        let child = Command::new(&self.settings.node.starter)
             .arg("writer")
             .env_clear()
             .current_dir("/")
@@ -109,7 +109,7 @@ impl Shell {
             .stdout(lock.map_or_else(Stdio::null, Stdio::from))
             .stderr(Stdio::null())
             .spawn();
-        let starter = self.settings.starter.display();
+        let starter = self.settings.node.starter.display();
         child.map(|child| (child, stream)).map_err(|error| format!("cannot start {starter}: {error}"))
     }
 }
