@@ -83,23 +83,10 @@ impl Link {
             Input::Rank(rank) => local.contains(&u64::from(rank)),
         };
         let link = Link {
-            child: Some(child),
-            wire,
-            decoder: Decoder::default(),
-            out: out.into(),
-            state: State::Alive,
             node: job.part.as_ref().map(|part| part.node),
             first_rank: local.start as u32,
             wants_input: input_is_here && !job.input_inherited,
-            input_room: false,
-            suspended: false,
-            idle: false,
-            left: false,
-            empty: None,
-            reached: None,
-            fence: None,
-            asks: VecDeque::new(),
-            spawned: None,
+            ..Link::new(Some(child), wire, out)
         };
         match rustix::io::ioctl_fionbio(&link.wire, true) {
             Ok(()) => Ok(link),
@@ -138,8 +125,12 @@ impl Link {
             .map_err(|error| format!("cannot use the daemon's socket: {error}"))?;
         let mut out = Vec::new();
         wire::put_json(&mut out, Kind::Request, request);
-        Ok(Link {
-            child: None,
+        Ok(Link::new(None, wire, out))
+    }
+
+    fn new(child: Option<Child>, wire: OwnedFd, out: Vec<u8>) -> Self {
+        Link {
+            child,
             wire,
             decoder: Decoder::default(),
             out: out.into(),
@@ -156,7 +147,7 @@ impl Link {
             fence: None,
             asks: VecDeque::new(),
             spawned: None,
-        })
+        }
     }
 
     /// The daemon is at its other end.

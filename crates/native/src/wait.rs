@@ -5,26 +5,14 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 use tutti_runtime::rank;
 use tutti_runtime::word_wait::{self, Partner, Waited};
+use tutti_shm::published::holds;
 
 use crate::status::{AWAY, INVALID, NOT_RUNNING, OK, PENDING};
-
-/// Whether `found` compares with `value` as a number of `tutti_comparison` says; none of another number.
-fn holds(comparison: c_int, found: i64, value: i64) -> Option<bool> {
-    Some(match comparison {
-        1 => found == value,
-        2 => found != value,
-        3 => found > value,
-        4 => found >= value,
-        5 => found < value,
-        6 => found <= value,
-        _ => return None,
-    })
-}
 
 /// A wait whose arguments are right.
 struct Asked<'a> {
     word: &'a AtomicI64,
-    comparison: c_int,
+    comparison: u32,
     value: i64,
     partner: Partner,
 }
@@ -35,6 +23,7 @@ impl Asked<'_> {
     /// # Safety
     /// As that of [`wait_until`].
     unsafe fn of(flag: *const i64, comparison: c_int, value: i64, partner: i64) -> Result<Self, c_int> {
+        let comparison = u32::try_from(comparison).unwrap_or_default();
         if flag.is_null() || !flag.is_aligned() || holds(comparison, 0, 0).is_none() {
             return Err(INVALID);
         }

@@ -349,110 +349,53 @@ impl Arguments<'_> {
         Ok(Work::Broadcast { buffer: self.own(data, "buffer")?, root })
     }
 
-    /// MPI_Gather
-    pub fn work_gather(&self, send: Data, receive: Data, root: c_int) -> Result<Work> {
-        let communicator = self.comm;
-        let root = checked_root(communicator, root)?;
-        let all = match root {
-            Root::Local(root) if root == communicator.rank => {
-                Some(self.pieces(receive, communicator.size(), "recvbuf")?)
-            }
-            Root::Myself => Some(self.pieces(receive, communicator.peers().size(), "recvbuf")?),
-            _ => None,
-        };
-        let own = self.gathered(communicator, send, root, all.is_some())?;
+    /// MPI_Gather, MPI_Gatherv
+    pub fn work_gather<A: OfAllRanks>(&self, send: Data, receive: A, root: c_int) -> Result<Work> {
+        let root = checked_root(self.comm, root)?;
+        let all = self.of_all_at(root, receive, "recvbuf")?;
+        let own = self.of_one_at(root, send, "sendbuf", all.is_some())?;
         if let (Some(own), Some(all)) = (&own, &all) {
-            apart(own, &all.piece(communicator.rank))?;
+            apart(own, &all.piece(self.comm.rank))?;
         }
-        let each = match (&own, &all) {
-            (_, Some(all)) => Some(all.piece(0).bytes),
-            (Some(own), None) => Some(own.bytes),
-            _ => None,
-        };
+        let each = each_bytes::<A>(own.as_ref(), all.as_ref());
         Ok(Work::Gather { own, all, root, each })
     }
 
-    /// MPI_Gatherv
-    pub fn work_gatherv(&self, send: Data, receive: Scattered, root: c_int) -> Result<Work> {
-        let communicator = self.comm;
-        let root = checked_root(communicator, root)?;
-        let all = match root {
-            Root::Local(root) if root == communicator.rank => {
-                Some(self.scattered(receive, communicator.size(), "recvbuf")?)
-            }
-            Root::Myself => Some(self.scattered(receive, communicator.peers().size(), "recvbuf")?),
-            _ => None,
-        };
-        let own = self.gathered(communicator, send, root, all.is_some())?;
+    /// MPI_Scatter, MPI_Scatterv
+    pub fn work_scatter<A: OfAllRanks>(&self, send: A, receive: Data, root: c_int) -> Result<Work> {
+        let root = checked_root(self.comm, root)?;
+        let all = self.of_all_at(root, send, "sendbuf")?;
+        let own = self.of_one_at(root, receive, "recvbuf", all.is_some())?;
         if let (Some(own), Some(all)) = (&own, &all) {
-            apart(own, &all.piece(communicator.rank))?;
+            apart(&all.piece(self.comm.rank), own)?;
         }
-        Ok(Work::Gather { own, all, root, each: None })
-    }
-
-    /// What this process contributes to a gather.
-    fn gathered(&self, comm: &Comm, send: Data, root: Root, is_root: bool) -> Result<Option<Buffer>> {
-        match root {
-            Root::Myself | Root::NoRank => Ok(None),
-            _ if is_root && in_place(comm, send.address, "sendbuf")? => Ok(None),
-            _ => self.own(send, "sendbuf").map(Some),
-        }
-    }
-
-    /// MPI_Scatter
-    pub fn work_scatter(&self, send: Data, receive: Data, root: c_int) -> Result<Work> {
-        let communicator = self.comm;
-        let root = checked_root(communicator, root)?;
-        let all = match root {
-            Root::Local(root) if root == communicator.rank => {
-                Some(self.pieces(send, communicator.size(), "sendbuf")?)
-            }
-            Root::Myself => Some(self.pieces(send, communicator.peers().size(), "sendbuf")?),
-            _ => None,
-        };
-        let own = self.gathered_into(communicator, receive, root, all.is_some())?;
-        if let (Some(own), Some(all)) = (&own, &all) {
-            apart(&all.piece(communicator.rank), own)?;
-        }
-        let each = match (&own, &all) {
-            (_, Some(all)) => Some(all.piece(0).bytes),
-            (Some(own), None) => Some(own.bytes),
-            _ => None,
-        };
+        let each = each_bytes::<A>(own.as_ref(), all.as_ref());
         Ok(Work::Scatter { all, own, root, each })
     }
 
-    /// MPI_Scatterv
-    pub fn work_scatterv(&self, send: Scattered, receive: Data, root: c_int) -> Result<Work> {
-        let communicator = self.comm;
-        let root = checked_root(communicator, root)?;
-        let all = match root {
-            Root::Local(root) if root == communicator.rank => {
-                Some(self.scattered(send, communicator.size(), "sendbuf")?)
-            }
-            Root::Myself => Some(self.scattered(send, communicator.peers().size(), "sendbuf")?),
-            _ => None,
+    /// The pieces of all ranks, at the root; none elsewhere.
+    fn of_all_at(&self, root: Root, data: impl OfAllRanks, name: &str) -> Result<Option<Pieces>> {
+        let ranks = match root {
+            Root::Local(root) if root == self.comm.rank => self.comm.size(),
+            Root::Myself => self.comm.peers().size(),
+            _ => return Ok(None),
         };
-        let own = self.gathered_into(communicator, receive, root, all.is_some())?;
-        if let (Some(own), Some(all)) = (&own, &all) {
-            apart(&all.piece(communicator.rank), own)?;
-        }
-        Ok(Work::Scatter { all, own, root, each: None })
+        data.read(self, ranks, name).map(Some)
     }
 
-    /// Where this process receives its piece of a scatter.
-    fn gathered_into(&self, comm: &Comm, receive: Data, root: Root, is_root: bool) -> Result<Option<Buffer>> {
+    /// The piece of this process; none where it has none of its own.
+    fn of_one_at(&self, root: Root, data: Data, name: &str, is_root: bool) -> Result<Option<Buffer>> {
         match root {
             Root::Myself | Root::NoRank => Ok(None),
-            _ if is_root && in_place(comm, receive.address, "recvbuf")? => Ok(None),
-            _ => self.own(receive, "recvbuf").map(Some),
+            _ if is_root && in_place(self.comm, data.address, name)? => Ok(None),
+            _ => self.own(data, name).map(Some),
         }
     }
 
-    /// MPI_Allgather
-    pub fn work_allgather(&self, send: Data, receive: Data) -> Result<Work> {
+    /// MPI_Allgather, MPI_Allgatherv
+    pub fn work_allgather<A: OfAllRanks>(&self, send: Data, receive: A) -> Result<Work> {
         let communicator = self.comm;
-        let all = self.pieces(receive, communicator.peers().size(), "recvbuf")?;
+        let all = receive.read(self, communicator.peers().size(), "recvbuf")?;
         let own = if in_place(communicator, send.address, "sendbuf")? {
             None
         } else {
@@ -462,58 +405,70 @@ impl Arguments<'_> {
             }
             Some(own)
         };
-        let each = Some(all.piece(0).bytes);
+        let each = each_bytes::<A>(None, Some(&all));
         Ok(Work::Allgather { own, all, each })
     }
 
-    /// MPI_Allgatherv
-    pub fn work_allgatherv(&self, send: Data, receive: Scattered) -> Result<Work> {
-        let communicator = self.comm;
-        let all = self.scattered(receive, communicator.peers().size(), "recvbuf")?;
-        let own = if in_place(communicator, send.address, "sendbuf")? {
-            None
-        } else {
-            let own = self.own(send, "sendbuf")?;
-            if communicator.remote.is_none() {
-                apart(&own, &all.piece(communicator.rank))?;
-            }
-            Some(own)
-        };
-        Ok(Work::Allgather { own, all, each: None })
-    }
-
-    /// MPI_Alltoall
-    pub fn work_alltoall(&self, send: Data, receive: Data) -> Result<Work> {
+    /// MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw
+    pub fn work_alltoall<A: OfAllRanks>(&self, send: A, receive: A) -> Result<Work> {
         let communicator = self.comm;
         let ranks = communicator.peers().size();
-        let receive = self.pieces(receive, ranks, "recvbuf")?;
-        let send = if in_place(communicator, send.address, "sendbuf")? {
+        let receive = receive.read(self, ranks, "recvbuf")?;
+        let send = if in_place(communicator, send.address(), "sendbuf")? {
             None
         } else {
-            let send = self.pieces(send, ranks, "sendbuf")?;
+            let send = send.read(self, ranks, "sendbuf")?;
             if communicator.remote.is_none() {
                 apart(&send.piece(communicator.rank), &receive.piece(communicator.rank))?;
             }
             Some(send)
         };
-        let each = communicator.remote.is_none().then(|| receive.piece(0).bytes);
+        let each = each_bytes::<A>(None, Some(&receive)).filter(|_| communicator.remote.is_none());
         Ok(Work::Alltoall { send, receive, each })
     }
+}
 
-    /// MPI_Alltoallv, MPI_Alltoallw
-    pub fn work_alltoallv(&self, send: Scattered, receive: Scattered) -> Result<Work> {
-        let communicator = self.comm;
-        let ranks = communicator.peers().size();
-        let receive = self.scattered(receive, ranks, "recvbuf")?;
-        let send = if in_place(communicator, send.address, "sendbuf")? {
-            None
-        } else {
-            let send = self.scattered(send, ranks, "sendbuf")?;
-            if communicator.remote.is_none() {
-                apart(&send.piece(communicator.rank), &receive.piece(communicator.rank))?;
-            }
-            Some(send)
-        };
-        Ok(Work::Alltoall { send, receive, each: None })
+/// Data with one piece for each rank, as an argument names them.
+pub trait OfAllRanks {
+    /// Whether all pieces have as many bytes, at each rank.
+    const EQUAL: bool;
+
+    /// Where the data begin.
+    fn address(&self) -> *const c_void;
+
+    /// The pieces of so many ranks.
+    ///
+    /// # Errors
+    /// Those of the argument, which has this name.
+    fn read(self, arguments: &Arguments<'_>, ranks: usize, name: &str) -> Result<Pieces>;
+}
+
+impl OfAllRanks for Data {
+    const EQUAL: bool = true;
+
+    fn address(&self) -> *const c_void {
+        self.address
     }
+
+    fn read(self, arguments: &Arguments<'_>, ranks: usize, name: &str) -> Result<Pieces> {
+        arguments.pieces(self, ranks, name)
+    }
+}
+
+impl OfAllRanks for Scattered {
+    const EQUAL: bool = false;
+
+    fn address(&self) -> *const c_void {
+        self.address
+    }
+
+    fn read(self, arguments: &Arguments<'_>, ranks: usize, name: &str) -> Result<Pieces> {
+        arguments.scattered(self, ranks, name)
+    }
+}
+
+/// Bytes of each piece, where all have as many and this process has one.
+fn each_bytes<A: OfAllRanks>(own: Option<&Buffer>, all: Option<&Pieces>) -> Option<usize> {
+    let bytes = all.map(|all| all.piece(0).bytes).or(own.map(|own| own.bytes));
+    bytes.filter(|_| A::EQUAL)
 }
