@@ -35,6 +35,11 @@ bench-dse: dist ## DSE: one access, and the relaxation on 1 to 16 elements, in b
 bench-waiting: dist ## SS-Wait beside spinning, blocking, and spinning then blocking (30 seconds)
 	@mk/waiting.sh
 
+# Start to end, processor time and memory of many ranks on this node. RANKS="64 2048", PEERS="" for ours alone.
+.PHONY: bench-ranks
+bench-ranks: dist bench-setup ## 64 to 2,048 ranks on this node: start, barrier, ring, alltoall, beside the peers (5 GB of memory; minutes)
+	@mk/ranks.sh
+
 # The native interface: NATIVE gives options of the program, e.g. NATIVE="--budget-ms 1000".
 .PHONY: bench-native
 bench-native: dist ## writes, queues and signals of tutti.h, of several sizes, inside a node and between two (root; 20 seconds)

@@ -501,19 +501,22 @@ fn script_lines_are_options_of_submit() {
 #[test]
 fn submission_of_more_ranks_than_nodes_take_is_refused_at_once() {
     let cluster = Cluster::up("batch-crowd", 2, &[]);
-    for (words, ranks) in
-        [(&["-n", "1100"][..], 550), (&["-N", "1", "-n", "600"], 600), (&["--ppn", "513", "-n", "600"], 513)]
-    {
+    for (words, ranks) in [
+        (&["-n", "4200"][..], 2100),
+        (&["-N", "1", "-n", "2100"], 2100),
+        (&["--ppn", "2049", "-n", "2100"], 2049),
+    ] {
         let ran = cluster.tutti(&[&["submit", "-o", "none"], words, &["true"]].concat());
-        let line =
-            format!("tutti submit: {ranks} ranks of a job on one node are more than the 512 that it takes\n");
+        let line = format!(
+            "tutti submit: {ranks} ranks of a job on one node are more than the 2048 that it takes\n"
+        );
         assert_eq!((ran.code(), ran.stderr), (1, line));
     }
     let scratch = tutti_tests::Scratch::new("batch-crowd-file");
     let file = scratch.path().join("job.sh");
     write_script(&file, "#!/bin/sh\nexit 6\n");
     let name = file.to_str().expect("UTF-8");
-    cluster.tutti(&["submit", "-o", "none", "-n", "1100", name]).expect_success();
+    cluster.tutti(&["submit", "-o", "none", "-n", "4200", name]).expect_success();
     assert_eq!(cluster.tutti(&["wait", "1"]).code(), 6);
 }
 

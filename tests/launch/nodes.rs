@@ -344,7 +344,7 @@ fn virtual_nodes_launch_error_is_one_line() {
         2,
         "4 ranks, 1 on each node, are not 2",
     );
-    refused(&["--virtual-nodes", "2", "-n", "2000", "true"], 1, "1000 ranks are more than the 512");
+    refused(&["--virtual-nodes", "2", "-n", "5000", "true"], 1, "2500 ranks are more than the 2048");
     // Fails on every node, is said once; nothing has run on any.
     let script = tutti_tests::Scratch::new("nodes");
     let file = script.path().join("rubbish");

@@ -2,7 +2,7 @@
 
 /// Part of what the kernel takes that one job may have.
 const PART: u64 = 8;
-/// No less, and no more: a job of 512 ranks with a few threads each fits in.
+/// No less, and no more: a job of 2,048 ranks with a few threads each fits in.
 const BOUNDS: (u64, u64) = (1024, 16_384);
 
 /// For a job of this machine.

@@ -21,7 +21,7 @@ use crate::report::Report;
 /// Bytes of rings into one rank, at most.
 pub const RECEIVE_BYTES_MAX: usize = 2 << 20;
 /// Ranks of one job on one node, at most.
-pub const LOCAL_RANKS_MAX: u32 = 512;
+pub const LOCAL_RANKS_MAX: u32 = 2048;
 /// Ranks beyond those that the user expects for which there is room, if no number was given.
 pub const SPARE_RANKS: u32 = 64;
 /// Bytes of the send FIFOs of one rank, at most; with very many ranks on other nodes [`FIFO_BYTES_MIN`] each.

@@ -1,16 +1,20 @@
 //! What an onlooker sees of ranks that are frozen: copies of their words and of what waits in their rings.
 //!
 //! The starter looks, for a snapshot. Ranks may write anything into the segment, so everything here is
-//! bounded and total; nothing is ever written.
+//! bounded and total; nothing is ever written, and no page of rings or flows is made by a look
+//! ([`Segment::receivers`], [`Segment::used_flows`]).
 
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+
+use touched::Touched;
 
 use crate::LINE_BYTES;
 use crate::directory::{REGIONS_MAX, SIGNAL, lines_at, open_lines};
 use crate::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use crate::envelope::EAGER;
 use crate::envelope_ring::{Consumed, Envelope, HEADER_BYTES, Line, Untaken, waiting};
+use crate::flow::FlowWords;
 use crate::queue::{PROGRESS_BYTES, Progress};
 use crate::report::{Asleep, Report};
 use crate::segment::Segment;
@@ -158,6 +162,36 @@ impl Segment {
         (usize::try_from(read) == Ok(bytes.len())).then_some(())
     }
 
+    /// Receivers of each rank: those to which it may have sent messages, since their rings have been used.
+    /// Counted on this node, in order.
+    pub fn receivers(&self) -> Vec<Vec<usize>> {
+        let (layout, ranks) = (self.layout(), self.present() as usize);
+        let mut receivers = vec![Vec::new(); ranks];
+        for to in 0..ranks {
+            let begin = layout.pair_at(0, to);
+            let touched = Touched::of(self.descriptor(), begin..layout.slots_at(ranks - 1, to));
+            for (from, receivers) in receivers.iter_mut().enumerate() {
+                if from != to && touched.has(layout.pair_at(from, to)..layout.slots_at(from, to)) {
+                    receivers.push(to);
+                }
+            }
+        }
+        receivers
+    }
+
+    /// Whether the flow of a local rank to a world rank of another node may have been used.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn used_flows(&self, from: usize) -> impl Fn(usize) -> bool {
+        let (at, bytes) = self.layout().flows_of(from);
+        let (touched, layout) = (Touched::of(self.descriptor(), at..at + bytes), *self.layout());
+        move |to| {
+            let words = layout.flow_words_at(from, to);
+            touched.has(words..words + size_of::<FlowWords>())
+        }
+    }
+
     /// The messages from one rank to another that the receiver, which is frozen, has not taken out of its
     /// ring yet: headers, and the data of those that have them there.
     ///
@@ -206,3 +240,4 @@ fn is_asleep(endpoint: &Endpoint, report: &Report) -> bool {
 
 #[cfg(test)]
 mod tests;
+mod touched;

@@ -53,14 +53,15 @@ pub fn view(segment: &Segment, data_bytes: usize) -> View {
     let bytes_max = View::bytes_max(ranks as u64, world_ranks.into(), data_bytes as u64);
     let json_bytes = bytes_max.saturating_sub(of_ranks);
     let mut room = Room { messages: MESSAGES_MAX, data_bytes, json_bytes, ..Room::default() };
-    for from in 0..ranks {
-        for to in (0..ranks).filter(|to| *to != from) {
+    for (from, receivers) in segment.receivers().into_iter().enumerate() {
+        for to in receivers {
             for (envelope, data) in segment.in_ring(from, to) {
                 let message = local(numbers.rank_at(from) as u32, numbers.rank_at(to) as u32, &envelope);
                 view.rings.extend(room.take(message, &data));
             }
         }
-        for to in others.clone() {
+        let is_used = segment.used_flows(from);
+        for to in others.clone().filter(|to| is_used(*to as usize)) {
             view.flows.extend(flow(segment, from, to, searches, &mut room));
         }
     }

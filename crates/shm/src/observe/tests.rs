@@ -165,3 +165,52 @@ fn signals_of_a_rank_that_writes_anything_are_bounded() {
     unsafe { owner.memory[0].base().cast::<u64>().write(REGIONS_MAX as u64 + 1) };
     assert_eq!(owner.seen(), None);
 }
+
+/// KiB that the kernel has given for a segment.
+fn kib(segment: &Segment) -> i64 {
+    // SAFETY: stat is plain data, filled by the kernel before it is read.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        assert_eq!(libc::fstat(segment.descriptor().as_raw_fd(), &mut stat), 0);
+        stat.st_blocks / 2
+    }
+}
+
+/// Its rings would take 40 GiB.
+#[test]
+fn observe_of_2048_ranks_reads_used_rings_and_flows_and_makes_no_page() {
+    const RANKS: u32 = 2048;
+    let geometry = Geometry { world_ranks: RANKS + 100, local_ranks: RANKS, ..Geometry::default() };
+    let segment = Segment::create(Geometry { cores: 2, nodes: 2, ..geometry }).expect("its file is sparse");
+    let layout = *segment.layout();
+    let envelope = Envelope { kind: EAGER, flags: 0, context: 1, tag: 7, length: 3 };
+    for (from, to) in [(3, 2000), (3, 9), (2047, 0)] {
+        // SAFETY: the layout says what lies there, and the test is the only producer.
+        let mut ring = unsafe {
+            let (lines, consumed) =
+                (segment.at(layout.envelopes_at(from, to)), segment.at(layout.pair_at(from, to)));
+            crate::envelope_ring::Producer::new(lines, layout.envelope_lines, consumed)
+        };
+        assert!(ring.try_push(&envelope, b"abc"));
+    }
+    // SAFETY: as above.
+    let words = unsafe { segment.at::<crate::flow::FlowWords>(layout.flow_words_at(5, 2100)).as_ref() };
+    words.words[0].store(1, Ordering::Relaxed);
+    let before = kib(&segment);
+    let receivers = segment.receivers();
+    // A page may hold words of pairs beside it: it has been used, and has no message for them.
+    let used: Vec<(usize, usize)> = receivers
+        .iter()
+        .enumerate()
+        .flat_map(|(from, receivers)| receivers.iter().map(move |to| (from, *to)))
+        .collect();
+    let with_messages: Vec<(usize, usize)> =
+        used.iter().copied().filter(|(from, to)| !segment.in_ring(*from, *to).is_empty()).collect();
+    assert_eq!(with_messages, [(3, 9), (3, 2000), (2047, 0)]);
+    assert!(used.len() < 2048, "{} pairs", used.len());
+    assert_eq!(segment.in_ring(3, 2000), [(envelope, b"abc".to_vec())]);
+    let flows: Vec<usize> = (0..RANKS as usize).filter(|from| segment.used_flows(*from)(2100)).collect();
+    assert_eq!(flows, [5]);
+    // The head of a ring may cross the end of a page.
+    assert!(kib(&segment) <= before + 8 * used.len() as i64, "{} KiB, {before} before", kib(&segment));
+}
