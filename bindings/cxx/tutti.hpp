@@ -2059,6 +2059,13 @@ class client {
         return all;
     }
 
+    // Length of the queue of this connection: calls that were given up at their deadline and that the service has not answered yet.
+    std::size_t waiting() const
+    {
+        const std::int64_t count = tutti_client_waiting(connection_->handle);
+        return count > 0 ? static_cast<std::size_t>(count) : 0;
+    }
+
     // Runs a function of the service: call<long>("add", 1, 2). Its types are those of the service, to the letter.
     template <class R = void, class... A> R call(const std::string &function, const A &...arguments) const
     {
@@ -2094,12 +2101,24 @@ class client {
             const std::size_t zero = text.find('\0');
             throw remote_error(-1, text.substr(0, zero), zero == std::string::npos ? "" : text.substr(zero + 1));
         }
+        if (status == TUTTI_ERR_DEADLINE || status == TUTTI_ERR_BUSY) refuse_waiting(status);
         if (status != TUTTI_OK) detail::refuse_service(status, connection_->name);
         if constexpr (!std::is_void_v<R>) {
             R value = detail::foreign<R>::get(in);
             in.expect_end();
             return value;
         }
+    }
+    // Says how many calls of this connection wait at the service, and how long this one has.
+    [[noreturn]] void refuse_waiting(int status) const
+    {
+        const std::size_t count = waiting();
+        if (status == TUTTI_ERR_BUSY && count == 0) detail::refuse_service(status, connection_->name);
+        const std::string ms = std::to_string(std::chrono::ceil<std::chrono::milliseconds>(at_most_).count()) + " ms";
+        const std::string queue = std::to_string(count) + (count == 1 ? " call of this client waits there" : " calls of this client wait there");
+        const std::string of = "tutti: service " + connection_->name + ": ";
+        if (status == TUTTI_ERR_BUSY) throw error(fault::busy, -1, of + "its queue is full and has no room within " + ms + ": " + queue);
+        throw error(fault::deadline, -1, of + "the time of " + ms + " is over: " + queue);
     }
     [[noreturn]] void refuse_version(const std::string &function, const std::string &wanted) const
     {

@@ -150,6 +150,10 @@ int tutti_client_call(int64_t client, const char *signature, const void *argumen
                       size_t *result_bytes);
 int tutti_client_close(int64_t client);
 
+/* Length of the queue of this connection: calls that were given up at their deadline and that the service has not answered yet. When
+ * no more fit, a call waits for room until its own deadline, and is TUTTI_ERR_BUSY then. TUTTI_ERR_ARG: there is no such client. */
+int64_t tutti_client_waiting(int64_t client);
+
 /* Ends the job with one line. */
 void tutti_call_fail(const char *line);
 

@@ -237,6 +237,12 @@ pub unsafe extern "C-unwind" fn tutti_client_call(
 
 /// See `tutti_call.h`.
 #[unsafe(no_mangle)]
+pub extern "C" fn tutti_client_waiting(client: i64) -> i64 {
+    CLIENTS.with(client, |client| Ok(client.waiting() as i64)).unwrap_or_else(i64::from)
+}
+
+/// See `tutti_call.h`.
+#[unsafe(no_mangle)]
 pub extern "C" fn tutti_client_close(client: i64) -> c_int {
     CLIENTS.remove(client).err().unwrap_or(OK)
 }

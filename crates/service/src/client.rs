@@ -37,6 +37,8 @@ pub struct Client {
     lending: Lending,
     signatures: Vec<String>,
     last: u64,
+    /// Calls that have left, or a part of them, and have no answer yet.
+    waiting: usize,
 }
 
 #[derive(Debug)]
@@ -79,7 +81,8 @@ impl Client {
                 _ => far::reach(name.uid, name.name, node, deadline_ns)?,
             },
         };
-        let mut client = Client { link, lending: Lending::default(), signatures: Vec::new(), last: 0 };
+        let (lending, signatures) = (Lending::default(), Vec::new());
+        let mut client = Client { link, lending, signatures, last: 0, waiting: 0 };
         // A service that lets this client in says so by its answer; else it says why, and ends.
         let _ = client.send(&Ask::Open.encode(), deadline_ns);
         let came = client.receive(0, deadline_ns);
@@ -120,7 +123,9 @@ impl Client {
         let (number, function, hash) = (self.last, function as u32, hash(signature));
         let theirs_ns = self.link.theirs_ns(deadline_ns);
         let ask = Ask::Call { number, deadline_ns: theirs_ns, hash, function, data };
-        self.send(&ask.encode(), deadline_ns)?;
+        let sent = self.send(&ask.encode(), deadline_ns);
+        self.waiting += usize::from(!matches!(sent, Err(BUSY | GONE)));
+        sent?;
         let came = self.receive(number, deadline_ns);
         self.lending.end();
         match came? {
@@ -133,6 +138,24 @@ impl Client {
             }
             (status, _) => Err(status),
         }
+    }
+
+    /// Length of the queue of this connection: calls that were given up at their deadline and that the
+    /// service has not answered yet. None wait at a service that has ended.
+    pub fn waiting(&mut self) -> usize {
+        loop {
+            match self.link.receive() {
+                Came::Packet(packet) => self.note_answered(&packet),
+                Came::Nothing => return self.waiting,
+                Came::End => return 0,
+            }
+        }
+    }
+
+    /// One call less waits, if this answers one; each that has left is answered once.
+    fn note_answered(&mut self, packet: &[u8]) {
+        let is_of_call = Reply::decode(packet).is_some_and(|reply| reply.number != 0);
+        self.waiting = self.waiting.saturating_sub(usize::from(is_of_call));
     }
 
     fn send(&mut self, packet: &[u8], deadline_ns: u64) -> Result<(), c_int> {
@@ -188,6 +211,7 @@ impl Client {
             match self.link.receive() {
                 Came::End => return Err(LOST),
                 Came::Packet(packet) => {
+                    self.note_answered(&packet);
                     let reply = Reply::decode(&packet).ok_or(REFUSED)?;
                     if reply.number == number {
                         return Ok((reply.status, reply.data.to_vec()));

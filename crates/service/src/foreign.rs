@@ -233,6 +233,11 @@ impl Typed {
         self.at_most = at_most;
     }
 
+    /// Length of the queue of this connection ([`Client::waiting`]).
+    pub fn waiting(&mut self) -> usize {
+        self.client.waiting()
+    }
+
     /// Calls a function with a tuple of arguments.
     ///
     /// # Errors

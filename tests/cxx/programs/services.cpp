@@ -118,17 +118,26 @@ static void ask(const std::string &name)
     // A service that stands still is waited for until the time is over; then it goes on, and old answers are dropped.
     const auto pid = static_cast<pid_t>(kv.call<long>("pid"));
     CHECK(kill(pid, SIGSTOP) == 0);
-    CHECK(error_of([&kv] { kv.within(100ms).call<bool>("flag", true); }).code() == fault::deadline);
+    const tutti::error over = error_of([&kv] { kv.within(100ms).call<bool>("flag", true); });
+    CHECK(over.code() == fault::deadline && kv.waiting() == 1);
+    CHECK(over.what() == "tutti: service " + name + ": the time of 100 ms is over: 1 call of this client waits there");
     CHECK(kill(pid, SIGCONT) == 0);
-    CHECK(kv.call<bool>("flag", false) && !kv.call<bool>("flag", true));
+    CHECK(kv.call<bool>("flag", false) && !kv.call<bool>("flag", true) && kv.waiting() == 0);
     // Its queue stays full while it stands still: a call that has not been sent has not run.
     CHECK(kill(pid, SIGSTOP) == 0);
     fault last = fault::deadline;
-    for (int call = 0; call < 100000 && last == fault::deadline; ++call)
-        last = error_of([&kv] { kv.within(0ns).call("put", 2L, std::string(30000, 'y')); }).code();
-    CHECK(last == fault::busy);
+    std::string says_full;
+    std::size_t given_up = 0;
+    for (; given_up < 100000 && last == fault::deadline; ++given_up) {
+        const tutti::error full = error_of([&kv] { kv.within(0ns).call("put", 2L, std::string(30000, 'y')); });
+        last = full.code();
+        says_full = full.what();
+    }
+    // The last one was not sent.
+    CHECK(last == fault::busy && kv.waiting() == --given_up && given_up > 1);
+    CHECK(says_full.find("within 0 ms: " + std::to_string(given_up) + " calls of this client wait there") != std::string::npos);
     CHECK(kill(pid, SIGCONT) == 0);
-    CHECK(!kv.call<bool>("flag", true));
+    CHECK(!kv.call<bool>("flag", true) && kv.waiting() == 0);
     // It ends in the middle of a call.
     CHECK(kill(pid, SIGSTOP) == 0);
     std::atomic<bool> is_lost = false;
