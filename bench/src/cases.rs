@@ -50,6 +50,8 @@ pub struct Case {
     pub long: bool,
     /// Where the ranks are.
     pub nodes: Nodes,
+    /// Written in C++ with tutti.hpp; ours only.
+    pub is_cxx: bool,
 }
 
 /// What most cases have in common.
@@ -64,13 +66,15 @@ pub const PLAIN: Case = Case {
     work_us: None,
     long: false,
     nodes: Nodes::One,
+    is_cxx: false,
 };
 
 impl Case {
     /// Whether an MPI can run it: between nodes MPICH over TCP, and ours; on a bad network ours alone.
     pub fn is_for(&self, kind: Kind) -> bool {
         match (self.nodes, kind) {
-            (Nodes::One, _) | (_, Kind::Tutti) => true,
+            (_, Kind::Tutti) => true,
+            (Nodes::One, _) => !self.is_cxx,
             (Nodes::Two, Kind::Mpich) => self.ranks == 2,
             _ => false,
         }
@@ -146,6 +150,7 @@ pub fn all() -> Vec<Case> {
         Case { id: "launch", way: Way::FromOutside, program: "initfini", budget_ms: 0, ..PLAIN },
         Case { id: "spawn", program: "spawn", ranks: 1, budget_ms: 0, ..PLAIN },
         Case { id: "instructions", program: "instructions", budget_ms: 0, ..PLAIN },
+        Case { id: "calls", program: "calls", is_cxx: true, ..PLAIN },
     ]
     .into_iter()
     .chain(many_pending())

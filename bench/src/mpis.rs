@@ -118,8 +118,12 @@ const C_FLAGS: [&str; 9] = [
 
 /// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.
 pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
-    let programs: BTreeSet<&str> = cases::all().iter().map(|case| case.program).chain(["sr"]).collect();
-    prepare_programs(places, kind, &programs)
+    let (cxx, c): (Vec<Case>, Vec<Case>) = cases::all().into_iter().partition(|case| case.is_cxx);
+    let programs: BTreeSet<&str> = c.iter().map(|case| case.program).chain(["sr"]).collect();
+    prepare_programs(places, kind, &programs)?;
+    let ours = cxx.iter().filter(|case| case.is_for(kind));
+    let programs: BTreeSet<&str> = ours.map(|case| case.program).collect();
+    programs.into_iter().try_for_each(|program| compile_cxx(places, &format!("bench/c/{program}.cpp")))
 }
 
 /// The same with these programs of bench/c alone.

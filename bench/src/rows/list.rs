@@ -36,6 +36,7 @@ pub fn all() -> Vec<Row> {
         files,
         launch,
         instructions,
+        calls,
         many_pending,
         between_nodes,
         windows_between_nodes,
@@ -326,6 +327,24 @@ fn launch(add: &mut Add<'_>) {
     );
     let spawn = Line("spawn", "", "median_ns");
     add("spawn", "MPI_Comm_spawn of 4 processes by one", "ms", spawn, Limit::Unknown, Beat(1.0));
+}
+
+/// Calls of functions at another rank. The ratios are to MPI's messages in the same run.
+fn calls(add: &mut Add<'_>) {
+    let line = |what, key| Line("calls", what, key);
+    let both = "call of an empty function, both ranks wait";
+    add("calls/quick", &format!("quick {both}"), "us", line("what=quick", "median_ns"), RTT, Shown);
+    let text = format!("quick {both} / MPI 8 B there and back");
+    add("calls/quick-mpi", &text, "times", line("what=quick", "times"), Limit::Unknown, Reach(1.4));
+    add("calls/ordinary", both, "us", line("what=ordinary", "median_ns"), RTT, Shown);
+    let text = "quick call of an empty function, the target computes";
+    add("calls/computing", text, "us", line("what=computing", "median_ns"), Limit::Unknown, Shown);
+    let text = "inserts into a hash map of 2 ranks by posts";
+    add("calls/inserts", text, "M/s", line("what=inserts", "rate_mps"), Limit::Unknown, Shown);
+    let text = "the same, of the rate by MPI_Isend";
+    add("calls/inserts-mpi", text, "of it", line("what=inserts", "times"), Limit::Unknown, Reach(4.0));
+    let text = "co_await of a task that returns at once";
+    add("calls/task", text, "us", line("what=task", "median_ns"), Limit::Unknown, Shown);
 }
 
 /// Instructions of one call whose partner has done its part: the same however busy the machine is.
