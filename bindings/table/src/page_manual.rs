@@ -29,8 +29,9 @@ pub fn pages(name: &str, document: &str, version: &str) -> Vec<(String, String)>
 
 /// Writes the block that these lines begin with; how many lines it has.
 fn block(lines: &[&str], text: &mut String) -> usize {
-    let is_end =
-        |line: &&&str| line.is_empty() || line.starts_with(['#', '|', '`']) || line.starts_with("- ");
+    let is_end = |line: &&&str| {
+        line.is_empty() || line.starts_with(['#', '|']) || line.starts_with("```") || line.starts_with("- ")
+    };
     let first = lines[0];
     if first.is_empty() {
         return 1;
@@ -114,6 +115,7 @@ fn calls(document: &str) -> Vec<String> {
         let first = cells(line)[0].to_owned();
         is_of_calls |= first == "call";
         let names = first.split('`').skip(1).step_by(2).filter(|_| is_of_calls);
+        let names = names.filter(|name| name.contains(['(', '<']));
         let is_name = |name: &&str| name.starts_with(|c: char| c.is_ascii_lowercase());
         let names = names.map(|name| name.split(['(', '<']).next().unwrap_or_default()).filter(is_name);
         calls.extend(names.filter(|name| !name.contains([' ', '.'])).map(str::to_owned));
@@ -127,8 +129,8 @@ fn calls(document: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "# Calls\n\nA **word** and `f(x)`, [a page](b.md).\nMore.\n\n```cpp\n.a = \"\\n\";\n```\n\n## Some calls\n\n\
-                        | call | does | who may |\n|---|---|---|\n| `f(x)`, `g<T>(x)` | runs `x` | all |\n| `p.q()` | no call | main |\n\n\
+    const PAGE: &str = "# Calls\n\nA **word** and `f(x)`, [a page](b.md).\n`More`.\n\n```cpp\n.a = \"\\n\";\n```\n\n## Some calls\n\n\
+                        | call | does | who may |\n|---|---|---|\n| `f(x)`, `g<T>(x)` | runs `x` | all |\n| `h()` for `x` | too | all |\n| `p.q()` | no call | main |\n\n\
                         - one\n  goes on\n- two\n";
 
     #[test]
@@ -137,7 +139,7 @@ mod tests {
         let text = &pages[0].1;
         for part in [
             ".SH NAME\nt.hpp \\- Calls\n",
-            ".PP\nA \\fBword\\fR and \\fBf(x)\\fR, a page. More.\n",
+            ".PP\nA \\fBword\\fR and \\fBf(x)\\fR, a page. \\fBMore\\fR.\n",
             ".EX\n\\&.a = \"\\en\";\n.EE\n",
             ".SH SOME CALLS\n.TP\n\\fBf(x)\\fR, \\fBg<T>(x)\\fR\nruns \\fBx\\fR; who may: all\n",
             ".IP \\(bu 2\none goes on\n.IP \\(bu 2\ntwo\n",
@@ -145,7 +147,7 @@ mod tests {
             assert!(text.contains(part), "{part:?} in {text}");
         }
         let names: Vec<&str> = pages[1..].iter().map(|page| page.0.as_str()).collect();
-        assert_eq!(names, ["tutti::f.3", "tutti::g.3"]);
+        assert_eq!(names, ["tutti::f.3", "tutti::g.3", "tutti::h.3"]);
     }
 
     /// Each call of the page stands in the header, and no mark of Markdown is left.
