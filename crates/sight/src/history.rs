@@ -160,7 +160,8 @@ impl History {
             return Ok(connection);
         }
         let checked: String = connection.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))?;
-        if (application, version) == (APPLICATION, VERSION) && checked == "ok" {
+        let is_checked = (application, version) == (APPLICATION, VERSION) && checked == "ok";
+        if is_checked && statements(&connection)? == own_statements()? {
             return Ok(connection);
         }
         drop(connection);
@@ -196,9 +197,25 @@ impl History {
         }
     }
 
+    /// Whether an error is the database's own, not one of its disk.
+    fn is_damage(&self, error: &rusqlite::Error) -> bool {
+        use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+        let access = rustix::fs::Access::WRITE_OK;
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
+            // A damaged head says that it is written by a later SQLite.
+            Some(ErrorCode::ReadOnly) => rustix::fs::access(self.folder.join(FILE), access).is_ok(),
+            // A value of another type than its column's.
+            _ => matches!(
+                error,
+                InvalidColumnType(..) | IntegralValueOutOfRange(..) | FromSqlConversionFailure(..)
+            ),
+        }
+    }
+
     fn handle_error(&mut self, error: &rusqlite::Error, now_ms: i64) {
         self.writer = None;
-        if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)) {
+        if self.is_damage(error) {
             self.set_aside("damaged", &format!("damaged ({error})"));
         } else if self.failed_ms.is_none() {
             let path = self.folder.join(FILE);
@@ -209,6 +226,20 @@ impl History {
         }
         self.failed_ms.get_or_insert(now_ms);
     }
+}
+
+/// Statements that have made the tables of a database.
+fn statements(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let sql =
+        "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY name";
+    connection.prepare(sql)?.query_map((), |row| row.get(0))?.collect()
+}
+
+/// The same of a new one.
+fn own_statements() -> rusqlite::Result<Vec<String>> {
+    let connection = Connection::open_in_memory()?;
+    connection.execute_batch(TABLES)?;
+    statements(&connection)
 }
 
 /// A connection that only reads.

@@ -140,7 +140,7 @@ fn load(connection: &Connection, span: Span) -> rusqlite::Result<BTreeMap<String
     for name in names.query_map((), |row| row.get::<_, String>(0))? {
         found.insert(escape_control(&name?), Vec::new());
     }
-    let length_s = (span.until_ms - span.from_ms).max(0) / 1000;
+    let length_s = span.until_ms.saturating_sub(span.from_ms).max(0) / 1000;
     let is_fine = length_s <= 2 * 3600;
     let (sql, step) = if is_fine {
         // Changes only: the last one before the span holds at its beginning.

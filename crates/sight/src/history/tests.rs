@@ -275,3 +275,98 @@ fn history_answers_with_ten_thousand_jobs() {
     assert_eq!(picture["jobs"].as_array().map(Vec::len), Some(JOBS as usize));
     assert_eq!(read::one(&folder.0, 5000).expect("a history")["status"], 0);
 }
+
+/// Bytes of a database that has jobs, nodes and a gap.
+fn sample(folder: &Path) -> Vec<u8> {
+    let mut history = History::open(folder, BOUNDS);
+    let answers = samples::answers(BEGIN_MS as u64, [0, 0]);
+    let line = format!(r#"{{"ms":{BEGIN_MS},"event":"submitted","job":2,"uid":7,"ranks":4,"text":"./a"}}"#);
+    for second in [0, 1, 60, 61] {
+        let now_ms = BEGIN_MS + second * 1000;
+        assert!(put(&mut history, now_ms, &events(&[&line]), Some(&report(&answers))));
+    }
+    drop(history);
+    let connection = Connection::open(folder.join(FILE)).expect("a database");
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).expect("one file");
+    drop(connection);
+    std::fs::read(folder.join(FILE)).expect("a file")
+}
+
+/// One that begins with these bytes is written after a few seconds, as it is or anew.
+#[track_caller]
+fn check_begun(folder: &Path, bytes: &[u8], what: &str) {
+    for more in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(folder.join(format!("{FILE}{more}")));
+    }
+    std::fs::write(folder.join(FILE), bytes).expect("a file");
+    let mut history = History::open(folder, BOUNDS);
+    let answers = samples::answers(BEGIN_MS as u64, [0, 0]);
+    let written: Vec<bool> = (120..124)
+        .map(|second| put(&mut history, BEGIN_MS + second * 1000, &[], Some(&report(&answers))))
+        .collect();
+    assert!(written.ends_with(&[true]), "{what}: {written:?}");
+    let _ = (read::one(folder, 2), read::timeline(folder, ALL));
+    let _ = read::timeline(folder, Span { from_ms: i64::MIN, until_ms: i64::MAX });
+}
+
+#[test]
+fn history_survives_databases_that_are_nearly_right() {
+    let folder = Folder::new("history-nearly");
+    let samples = [sample(&folder.0)];
+    let first = tutti_testkit::seed();
+    // Each is a few files: fewer than of frames that are only read.
+    for number in 0..tutti_testkit::nearly::count() / 40 {
+        let seed = first.wrapping_add(number);
+        let bytes = tutti_testkit::nearly::frame(&mut tutti_testkit::Random::new(seed), &samples);
+        check_begun(&folder.0, &bytes, &format!("TUTTI_TEST_SEED={seed}"));
+    }
+}
+
+#[test]
+fn history_begins_anew_behind_tables_and_values_that_are_not_its_own() {
+    let folder = Folder::new("history-strange");
+    let bytes = sample(&folder.0);
+    for (change, is_aside) in [
+        ("DROP TABLE gap", true),
+        ("ALTER TABLE job DROP COLUMN cause", true),
+        ("CREATE TRIGGER no BEFORE INSERT ON mark BEGIN SELECT RAISE(FAIL, 'no'); END", true),
+        ("UPDATE mark SET value = 'many'", true),
+        ("UPDATE mark SET value = -9223372036854775808", false),
+        ("UPDATE mark SET value = 9223372036854775807 WHERE name <> 'day_bytes'", false),
+        ("DELETE FROM mark", false),
+    ] {
+        let aside = folder.0.join("history.damaged.db");
+        let _ = std::fs::remove_file(&aside);
+        std::fs::write(folder.0.join(FILE), &bytes).expect("a file");
+        let connection = Connection::open(folder.0.join(FILE)).expect("a database");
+        connection.execute_batch(change).expect(change);
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).expect("one file");
+        drop(connection);
+        let changed = std::fs::read(folder.0.join(FILE)).expect("a file");
+        check_begun(&folder.0, &changed, change);
+        assert_eq!(aside.exists(), is_aside, "{change}");
+    }
+    // The head of one that a later SQLite writes.
+    let mut later = bytes;
+    later[18] = 3;
+    check_begun(&folder.0, &later, "a later SQLite's");
+}
+
+/// The line of a damaged log is left out, and those behind it are kept.
+#[test]
+fn history_leaves_out_events_with_numbers_that_have_no_room() {
+    let folder = Folder::new("history-numbers");
+    let mut history = History::open(&folder.0, BOUNDS);
+    let many = u64::MAX;
+    let lines = [
+        format!(r#"{{"ms":{BEGIN_MS},"event":"submitted","job":{many},"uid":7,"ranks":4}}"#),
+        format!(r#"{{"ms":{many},"event":"submitted","job":5,"uid":7,"ranks":4}}"#),
+        format!(r#"{{"ms":{BEGIN_MS},"event":"submitted","job":6,"uid":7,"ranks":{many}}}"#),
+        format!(r#"{{"ms":{BEGIN_MS},"event":"over","job":6,"cpu_us":{many},"largest_bytes":{many}}}"#),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    assert!(put(&mut history, BEGIN_MS, &events(&lines), None));
+    let found = read::jobs(&folder.0, ALL, &[], 10).expect("jobs");
+    assert_eq!((found["jobs"].as_array().map(Vec::len), &found["jobs"][0]["job"]), (Some(1), &json!(6)));
+    assert!(found["jobs"][0]["ranks"].is_null() && found["jobs"][0]["ended_ms"].is_i64(), "{found:#}");
+}

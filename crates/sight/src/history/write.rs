@@ -121,7 +121,7 @@ impl Writer {
         let is_first = state.seen_ms == 0;
         if let Some(from_ms) = failed_ms {
             put_gap(&transaction, from_ms, Some(now_ms), "the history could not be written")?;
-        } else if !is_first && now_ms - state.seen_ms > AWAY_MS + entry.pause_ms {
+        } else if !is_first && now_ms.saturating_sub(state.seen_ms) > AWAY_MS + entry.pause_ms {
             put_gap(&transaction, state.seen_ms, Some(now_ms), "the history was not being written")?;
         } else if now_ms + AWAY_MS < state.seen_ms {
             put_gap(&transaction, now_ms, Some(state.seen_ms), "the clock was set back")?;
@@ -217,9 +217,10 @@ impl Budget {
 
 /// Takes a line of the log. One that is read twice changes nothing.
 fn put_event(transaction: &Transaction<'_>, event: &Event, budget: &mut Budget) -> rusqlite::Result<()> {
-    let Some(job) = event.job else { return Ok(()) };
+    // A damaged line may have numbers for which a database has no room.
+    let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
+    let (Some(job), Some(ms)) = (number(event.job), number(Some(event.ms))) else { return Ok(()) };
     let text = event.text.as_str();
-    let ms = event.ms as i64;
     match event.event.as_str() {
         "submitted" => {
             if !budget.take(text.len() + event.submitted.name.len()) {
@@ -239,7 +240,7 @@ fn put_event(transaction: &Transaction<'_>, event: &Event, budget: &mut Budget) 
                     event.submitted.uid,
                     event.submitted.name,
                     text,
-                    event.submitted.ranks,
+                    number(event.submitted.ranks),
                     event.nodes.join(" "),
                     ms
                 ])?;
@@ -269,8 +270,8 @@ fn put_event(transaction: &Transaction<'_>, event: &Event, budget: &mut Budget) 
                     ms,
                     event.status,
                     Some(text).filter(|text| !text.is_empty()),
-                    event.used.cpu_us,
-                    event.used.largest_bytes
+                    number(event.used.cpu_us),
+                    number(event.used.largest_bytes)
                 ])?;
         }
         _ => {}
