@@ -139,9 +139,6 @@ fn run(options: &Options, section: &Section) -> Result<(), String> {
     })?;
     let address = listener.local_addr().map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let access = access(is_roots, &folder)?;
-    sight::write_address(&folder, address)
-        .map_err(|error| format!("cannot write in {}: {error}", folder.display()))?;
-    print_line(format_args!("tutti-sight: the page is at http://{address}"));
     let history = History::open(&folder, bounds);
     let site = Arc::new(Site {
         frames: Default::default(),
@@ -152,6 +149,10 @@ fn run(options: &Options, section: &Section) -> Result<(), String> {
         limits: Default::default(),
     });
     let collector = Collector::new(Arc::clone(&site), history, &state);
+    // Whoever has the address finds all counted that happens from now on.
+    sight::write_address(&site.folder, address)
+        .map_err(|error| format!("cannot write in {}: {error}", site.folder.display()))?;
+    print_line(format_args!("tutti-sight: the page is at http://{address}"));
     let until_gone = options.until_down.then_some(socket);
     let (ends, ended) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
