@@ -26,6 +26,7 @@ const PAGES: [(&str, &[&[&str]]); 5] = [
             &["tutti", "timeline"],
             &["tutti", "trace-op"],
             &["tutti", "doctor"],
+            &["tutti", "machine"],
             &["tutti", "attach"],
             &["tutti", "logs"],
             &["tutti", "suspend"],

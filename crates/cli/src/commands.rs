@@ -24,8 +24,8 @@ use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
 use crate::{
-    board, configuration, doctor, dsm_report, front, output, page, signals, simulate, snapshot, stdout,
-    timeline, trace_op, up,
+    board, configuration, doctor, dsm_report, front, machine, output, page, signals, simulate, snapshot,
+    stdout, timeline, trace_op, up,
 };
 use tutti_client::filter::Filter;
 use tutti_client::job_name::JobName;
@@ -58,7 +58,7 @@ const OTHER_VERSION: &str = "the daemon is of another version";
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 42] = [
+const USAGES: [&str; 43] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
@@ -82,6 +82,7 @@ const USAGES: [&str; 42] = [
     "simulate --swf FILE | --lublin JOBS",
     "trace-op read|write|fetch-add [-s BYTES]",
     "doctor [PROGRAM] [--json]",
+    "machine [--again] [--json]",
     "attach JOB",
     "logs [-f] JOB",
     "suspend JOB ... | --user USER [--json]",
@@ -267,6 +268,8 @@ enum Command {
     TraceOp(trace_op::Options),
     /// Find what keeps Tutti from working well here, and what to do about it
     Doctor(doctor::Options),
+    /// What this machine is like: caches, and what copies, wake-ups and calls of the kernel take
+    Machine(machine::Options),
     /// Check a configuration, or show what holds
     Config {
         #[command(subcommand)]
@@ -346,9 +349,9 @@ pub fn is_known(name: &str) -> bool {
 /// Whether a command needs files of the machine on which a daemon runs, or a terminal all the time: for
 /// another host it runs there.
 pub fn reads_this_machine(name: &str) -> bool {
-    const READERS: [&str; 15] = [
+    const READERS: [&str; 16] = [
         "top", "logs", "history", "timeline", "board", "doctor", "account", "up", "down", "keygen", "config",
-        "why", "advise", "snapshot", "page",
+        "why", "advise", "snapshot", "page", "machine",
     ];
     READERS.contains(&name)
 }
@@ -440,6 +443,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Simulate(options) => simulate::run(&options),
         Command::TraceOp(options) => trace_op::run(&options),
         Command::Doctor(options) => doctor::run(&options),
+        Command::Machine(options) => machine::run(&options),
         Command::Config { command } => configuration::run(command),
         Command::Reload { json } => configuration::reload(json),
         Command::Page { job, share } => page::run(job, share),

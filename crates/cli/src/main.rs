@@ -19,6 +19,7 @@ mod hosts;
 mod library;
 mod line;
 mod link;
+mod machine;
 mod manual;
 mod nodes;
 mod options;

@@ -7,6 +7,7 @@
 //! | [`descendants`] | what remains of a job when its ranks are dead, and its end |
 //! | [`session`] | limits and priorities of a user's session |
 //! | [`cpu_list`] | sets of cores |
+//! | [`machine`] | cores, caches, and times that are measured |
 //! | [`memory`] | memory of the machine |
 //! | [`oom`] | whom the kernel kills for want of memory |
 //! | [`netns`] | network namespaces for virtual nodes |
@@ -23,6 +24,7 @@ pub mod cpu_list;
 pub mod descendants;
 pub mod load;
 mod look;
+pub mod machine;
 pub mod memory;
 pub mod netns;
 pub mod oom;

@@ -18,6 +18,7 @@ mod link;
 mod mounts;
 mod priority;
 mod session;
+pub(crate) mod timing;
 mod traffic;
 mod user;
 

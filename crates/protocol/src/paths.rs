@@ -82,6 +82,11 @@ pub fn folder() -> PathBuf {
     }
 }
 
+/// Root's folder, which is that of all users' daemon where there is one.
+pub fn system() -> &'static Path {
+    Path::new(SYSTEM[0])
+}
+
 /// The path that a variable names.
 fn path_of(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
