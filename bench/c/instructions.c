@@ -231,6 +231,37 @@ static void fetch_flush(void) {
     COUNTED(MPI_Fetch_and_op(&sent, &value, MPI_LONG, 1, 0, MPI_SUM, window); MPI_Win_flush(1, window));
 }
 
+/* One message of so many partitions of 8 bytes, each way; the next one of both. */
+enum { PARTITIONS = CALLS_MAX + WARM_UP };
+static long out[PARTITIONS], in[PARTITIONS];
+static MPI_Request outward, inward;
+static int next_out, next_in, flag;
+
+/* Ready in order, one by one; the receiver takes each before the next. */
+static void pready(void) {
+    COUNTED(MPI_Pready(next_out++, outward));
+    let();
+    await();
+}
+
+static void take_partition(void) {
+    await_turn();
+    MPI_Parrived(inward, next_in++, &flag);
+    end_turn();
+}
+
+static void parrived_there(void) {
+    let();
+    await();
+    COUNTED(MPI_Parrived(inward, next_in++, &flag));
+}
+
+static void send_partition(void) {
+    await_turn();
+    MPI_Pready(next_out++, outward);
+    end_turn();
+}
+
 /* A call by its name: what rank 0 and rank 1 do for it. */
 struct call {
     const char *name;
@@ -250,6 +281,8 @@ static const struct call ALL[] = {
     {"barrier", barrier_last, barrier},
     {"put_flush", put_flush, NULL},
     {"fetch_and_op_flush", fetch_flush, NULL},
+    {"pready", pready, take_partition},
+    {"parrived", parrived_there, send_partition},
 };
 
 static void fail(const char *what) {
@@ -301,6 +334,11 @@ int main(int argc, char **argv) {
     share(rank);
     MPI_Win_allocate(sizeof *memory, sizeof *memory, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
     MPI_Win_lock_all(0, window);
+    MPI_Psend_init(out, PARTITIONS, 1, MPI_LONG, 1 - rank, TAG, MPI_COMM_WORLD, MPI_INFO_NULL, &outward);
+    MPI_Precv_init(in, PARTITIONS, 1, MPI_LONG, 1 - rank, TAG, MPI_COMM_WORLD, MPI_INFO_NULL, &inward);
+    MPI_Start(&outward);
+    MPI_Start(&inward);
+    MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         MPI_Send_init(&sent, 1, MPI_LONG, 1, TAG, MPI_COMM_WORLD, &persistent);
         prctl(PR_SET_PTRACER, tracer, 0, 0, 0);
@@ -342,6 +380,14 @@ int main(int argc, char **argv) {
         free(samples.ns);
         MPI_Barrier(MPI_COMM_WORLD);
     }
+    /* What was not ready yet: both messages are to end. */
+    if (next_out < PARTITIONS) {
+        MPI_Pready_range(next_out, PARTITIONS - 1, outward);
+    }
+    MPI_Wait(&outward, MPI_STATUS_IGNORE);
+    MPI_Wait(&inward, MPI_STATUS_IGNORE);
+    MPI_Request_free(&outward);
+    MPI_Request_free(&inward);
     MPI_Win_unlock_all(window);
     MPI_Win_free(&window);
     if (rank == 0) {

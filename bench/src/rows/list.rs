@@ -360,6 +360,8 @@ fn instructions(add: &mut Add<'_>) {
         ("barrier, the last of two", "call=barrier"),
         ("put 8 B, flush", "call=put_flush"),
         ("fetch-and-op, flush", "call=fetch_and_op_flush"),
+        ("a partition of 8 B that is ready", "call=pready"),
+        ("test of a partition that is there", "call=parrived"),
     ] {
         let id = format!("instructions/{}", select.trim_start_matches("call="));
         let source = Line("instructions", select, "median_ins");

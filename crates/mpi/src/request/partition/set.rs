@@ -1,5 +1,8 @@
 //! Sets of partitions. Those that are ready or have arrived mostly lie side by side, so a set is the list of
 //! its runs: marking a run costs the same however long it is.
+//!
+//! The last run is kept apart from the others: the set of partitions that are ready and not sent has one for
+//! a moment, again and again, and needs no memory for it.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -9,67 +12,112 @@ use crate::engine::steps;
 /// Partitions of one message.
 #[derive(Debug, Default)]
 pub(crate) struct PartitionSet {
-    /// The runs, none of which touches another: first, and the one behind the last.
-    runs: BTreeMap<u32, u32>,
+    /// The last run. Partitions mostly get ready in order, one by one: then there is no other, and marking
+    /// one changes a number. Empty if the set is.
+    last: Range<u32>,
+    /// Those before it, none of which touches another: first, and the one behind the last.
+    before: BTreeMap<u32, u32>,
     /// How many partitions there are in all of them.
     count: usize,
 }
 
 impl PartitionSet {
     pub(crate) fn clear(&mut self) {
-        self.runs.clear();
+        self.last = 0..0;
+        self.before.clear();
         self.count = 0;
     }
 
     /// How many partitions it has.
+    #[inline]
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
     /// The first of these partitions that it has.
+    #[inline]
     pub(crate) fn first_of(&self, range: &Range<u32>) -> Option<u32> {
-        let (&start, &end) = self.runs.range(..range.end).next_back()?;
+        if range.start >= self.last.end || range.is_empty() {
+            return None;
+        }
+        let in_last = || (self.last.start < range.end).then(|| range.start.max(self.last.start));
+        self.first_before(range).or_else(in_last)
+    }
+
+    fn first_before(&self, range: &Range<u32>) -> Option<u32> {
+        let (&start, &end) = self.before.range(..range.end).next_back()?;
         if end <= range.start {
             return None;
         }
         if start <= range.start {
-            return (!range.is_empty()).then_some(range.start);
+            return Some(range.start);
         }
         // Runs before that one are rare here: the caller is about to say that the user is wrong.
-        let before = self.runs.range(..start).rev().take_while(|(_, end)| **end > range.start);
+        let before = self.before.range(..start).rev().take_while(|(_, end)| **end > range.start);
         Some(before.last().map_or(start, |(&first, _)| first.max(range.start)))
     }
 
     /// Adds partitions of which it has none.
+    #[inline]
     pub(crate) fn insert(&mut self, range: Range<u32>) {
         if range.is_empty() {
             return;
         }
         steps::count(1);
         self.count += range.len();
-        let behind = self.runs.remove(&range.end).unwrap_or(range.end);
-        if let Some((_, end)) = self.runs.range_mut(..range.start).next_back()
-            && *end == range.start
-        {
-            *end = behind;
+        match () {
+            () if self.last.is_empty() => self.last = range,
+            () if range.start == self.last.end => self.last.end = range.end,
+            () => self.insert_elsewhere(range),
+        }
+    }
+
+    fn insert_elsewhere(&mut self, range: Range<u32>) {
+        if range.start > self.last.end {
+            self.before.insert(self.last.start, self.last.end);
+            self.last = range;
             return;
         }
-        self.runs.insert(range.start, behind);
+        let touches_last = range.end == self.last.start;
+        let behind = self.before.remove(&range.end).unwrap_or(range.end);
+        let run_before =
+            self.before.range_mut(..range.start).next_back().filter(|(_, end)| **end == range.start);
+        match run_before {
+            Some((&start, _)) if touches_last => {
+                self.before.remove(&start);
+                self.last.start = start;
+            }
+            Some((_, end)) => *end = behind,
+            None if touches_last => self.last.start = range.start,
+            None => {
+                self.before.insert(range.start, behind);
+            }
+        }
     }
 
     /// Whether it has all of these partitions.
+    #[inline]
     pub(crate) fn covers(&self, range: &Range<u32>) -> bool {
         steps::count(1);
+        let is_in_last = self.last.start <= range.start && range.end <= self.last.end;
         range.is_empty()
-            || self.runs.range(..=range.start).next_back().is_some_and(|(_, end)| *end >= range.end)
+            || is_in_last
+            || self.before.range(..=range.start).next_back().is_some_and(|(_, end)| *end >= range.end)
     }
 
     /// Takes its first partitions that lie side by side.
+    #[inline]
     pub(crate) fn take_run(&mut self) -> Option<Range<u32>> {
-        let (start, end) = self.runs.pop_first()?;
+        if self.count == 0 {
+            return None;
+        }
         steps::count(1);
-        self.count -= (end - start) as usize;
-        Some(start..end)
+        let run = match self.before.is_empty() {
+            true => std::mem::replace(&mut self.last, 0..0),
+            false => self.before.pop_first().map(|(start, end)| start..end)?,
+        };
+        self.count -= run.len();
+        Some(run)
     }
 }
 
