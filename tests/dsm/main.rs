@@ -260,10 +260,15 @@ fn dsm_report_names_the_lines_that_cause_traffic() {
 }
 
 /// What `wrong.c` does, and what is said about it on one node and on two.
-const WRONG: [(&str, &str); 14] = [
+const WRONG: [(&str, &str); 19] = [
     ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
     ("free", "G_FREE of an address that G_MALLOC has not given, or that is free already"),
     ("unlock", "gives back lock "),
+    ("other", ", which rank 0 holds"),
+    ("munmap", "munmap of shared memory at 0x2000"),
+    ("mprotect", "mprotect of shared memory at 0x2000"),
+    ("mremap", "mremap of shared memory at 0x2000"),
+    ("fixed", "mmap with MAP_FIXED of shared memory at 0x2000"),
     ("twice", ", which it holds already: it would wait for ever"),
     ("unmade", "LOCK of what LOCKINIT has not made: it holds 0x0"),
     ("count", "others wait at it as one of "),
@@ -303,6 +308,7 @@ fn dsm_wrong_programs_end_with_one_line_that_says_why() {
     let library = "a call of the library was given shared memory at 0x2000";
     one_line_is_said(&compiled, 2, "library", library);
     one_line_is_said(&compiled, 2, "beyond", "of shared memory, which is in no block: ");
+    one_line_is_said(&compiled, 2, "child", "a child of a rank touches shared memory, which is not its own");
     one_line_is_said(&compiled, 2, "thread", "a second thread of a rank touches shared memory");
 }
 

@@ -44,13 +44,17 @@ macro_rules! storing {
 loading! {
     __wrap_write => libc::write, ();
     __wrap_pwrite => libc::pwrite, (offset: libc::off_t);
+    __wrap_pwrite64 => libc::pwrite, (offset: libc::off_t);
     __wrap_send => libc::send, (flags: c_int);
+    __wrap_sendto => libc::sendto, (flags: c_int, to: *const libc::sockaddr, to_bytes: libc::socklen_t);
 }
 
 storing! {
     __wrap_read => libc::read, ();
     __wrap_pread => libc::pread, (offset: libc::off_t);
+    __wrap_pread64 => libc::pread, (offset: libc::off_t);
     __wrap_recv => libc::recv, (flags: c_int);
+    __wrap_recvfrom => libc::recvfrom, (flags: c_int, from: *mut libc::sockaddr, from_bytes: *mut libc::socklen_t);
 }
 
 /// See the C library.

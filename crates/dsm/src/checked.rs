@@ -17,12 +17,12 @@ pub fn store(address: usize, bytes: usize, site: usize) {
 
 /// The same of rows, whose beginnings are a stride apart.
 pub fn load_rows(address: usize, bytes: usize, stride: isize, rows: usize, site: usize) {
-    starts(address, stride, rows).for_each(|start| load(start, bytes, site));
+    starts(address, bytes, stride, rows).for_each(|start| load(start, bytes, site));
 }
 
 /// The same of stores.
 pub fn store_rows(address: usize, bytes: usize, stride: isize, rows: usize, site: usize) {
-    starts(address, stride, rows).for_each(|start| store(start, bytes, site));
+    starts(address, bytes, stride, rows).for_each(|start| store(start, bytes, site));
 }
 
 /// The loop ahead has ended; whether all that the other one will store is noted. Then it may be stored to.
@@ -34,7 +34,9 @@ pub fn end_ahead(site: usize) -> bool {
     true
 }
 
-fn starts(address: usize, stride: isize, rows: usize) -> impl Iterator<Item = usize> {
+/// Rows without bytes are those of a loop that does not run: its count of rows says nothing.
+fn starts(address: usize, bytes: usize, stride: isize, rows: usize) -> impl Iterator<Item = usize> {
+    let rows = if bytes == 0 { 0 } else { rows };
     (0..rows).map(move |row| address.wrapping_add_signed(stride.wrapping_mul(row as isize)))
 }
 
@@ -52,4 +54,15 @@ fn each(address: usize, bytes: usize, needs: impl Fn(States, u32) -> bool, is_st
         }
     }
     os::set_error_number(error);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checked_rows_without_bytes_are_none_however_many_they_are() {
+        assert_eq!(starts(0, 0, 8, usize::MAX).count(), 0);
+        assert_eq!(starts(100, 4, -8, 3).collect::<Vec<_>>(), [100, 92, 84]);
+    }
 }

@@ -21,6 +21,7 @@
 //! | [`site`] | a line of the program |
 //! | [`checked`] | loads and stores that compiled code checks before they happen |
 //! | `states` | the state of each page as that code sees it |
+//! | [`keep`] | what a program must not take away: mappings, descriptors |
 //! | [`present`] | shared memory in calls of the system |
 //! | [`sites`] | instructions of the program that cause traffic |
 //! | `statistics` | what each rank has counted, at the end |
@@ -38,6 +39,7 @@ pub mod create;
 pub mod executor;
 pub mod failure;
 pub mod fault;
+pub mod keep;
 mod mates;
 mod nap;
 pub mod node;

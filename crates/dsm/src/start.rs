@@ -30,7 +30,7 @@ use crate::note::{CheckedRange, OpenRange};
 use crate::process::{Processes, Running, Stage, View, Way, running};
 use crate::size::Wishes;
 use crate::states::States;
-use crate::{executor, failure, fault, note, os, replay, sites, size, statistics};
+use crate::{executor, failure, fault, keep, note, os, replay, sites, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
 const VERSION: u64 = 3;
@@ -189,6 +189,7 @@ pub fn begin(mode: Result<Mode, String>) {
     show(&started);
     *running() = Some(started);
     replay::begin(me, ranks);
+    keep::note_own();
     meet();
     at_exit(leave);
 }

@@ -1,6 +1,7 @@
 /* What programs do with shared memory besides loading and storing: each call has pages that are not here, and its
  * result is looked at by the other process. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -115,6 +116,35 @@ static void with_a_child(FILE *file) {
     through_memcpy(file);
 }
 
+static void with_all_memory_locked(FILE *file) {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0 && errno != ENOMEM && errno != EPERM)
+        perror("mlockall");
+    through_memcpy(file);
+    munlockall();
+}
+
+static void with_descriptors_closed(FILE *file) {
+    for (int descriptor = 3; descriptor < 256; descriptor++)
+        (void)close(descriptor);
+    closefrom(3);
+    through_memcpy(file);
+}
+
+static void through_datagrams(FILE *file) {
+    int ends[2];
+    (void)file;
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0)
+        perror("socketpair");
+    for (long at = 0; at < BYTES; at += 5000) {
+        size_t bytes = at + 5000 > BYTES ? BYTES - at : 5000;
+        if (sendto(ends[0], all->from + at, bytes, 0, NULL, 0) != (ssize_t)bytes ||
+            recvfrom(ends[1], all->into + at, bytes, 0, NULL, NULL) != (ssize_t)bytes)
+            perror("sendto");
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static int compare(const void *one, const void *other) {
     long a = *(const long *)one, b = *(const long *)other;
     return (a > b) - (a < b);
@@ -123,6 +153,7 @@ static int compare(const void *one, const void *other) {
 static void (*const ways[])(FILE *) = {
     through_write,  through_pwrite,  through_pieces,     through_stream, through_socket,
     through_memcpy, through_text,    through_getline,    with_locked_memory, with_a_child,
+    with_all_memory_locked, through_datagrams, with_descriptors_closed,
 };
 
 static void check(int is_right, const char *what, int which) {

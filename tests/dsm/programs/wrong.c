@@ -1,9 +1,12 @@
 /* What a program may not do with PARMACS macros; the first argument says which. Rank 0 makes the processes. */
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <tutti/parmacs.h>
 
 MAIN_ENV
@@ -31,6 +34,30 @@ static void *touch(void *place) {
     return NULL;
 }
 
+/* The pages of shared memory that a call is about to take away. */
+static void change_mapping(void) {
+    void *page = (void *)((uintptr_t)all->far & ~(uintptr_t)4095);
+    if (is("munmap"))
+        munmap(page, 4096);
+    if (is("mprotect"))
+        mprotect(page, 4096, PROT_READ);
+    if (is("mremap"))
+        mremap(page, 4096, 8192, MREMAP_MAYMOVE);
+    if (is("fixed"))
+        mmap(page, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+static void touch_in_child(void) {
+    pid_t child = fork();
+    int status = 0;
+    if (child == 0) {
+        touch(&all->value);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    exit(WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 3);
+}
+
 static void run(void) {
     long me;
     LOCK(all->names);
@@ -42,6 +69,17 @@ static void run(void) {
         LOCK(all->lock);
         LOCK(all->lock);
     }
+    if (is("other")) {
+        if (me == 0)
+            LOCK(all->lock);
+        BARRIER(all->barrier, 2);
+        if (me == 1)
+            UNLOCK(all->lock);
+    }
+    if (me == 1)
+        change_mapping();
+    if (is("child") && me == 1)
+        touch_in_child();
     if (is("unmade") && me == 0)
         LOCK(all->unmade);
     if (is("count"))

@@ -1,0 +1,76 @@
+//! What a program must not take away from the library: the mapping of shared memory, and the descriptors by
+//! which ranks reach each other. `tutticc` puts functions that ask here in the place of those of the C
+//! library (`--wrap`).
+//!
+//! | call of the program | what happens |
+//! |---|---|
+//! | munmap, mremap, mprotect, mmap over a part of shared memory | one line, and the end |
+//! | close, closefrom, close_range | a descriptor of the library is not open for the program |
+//! | mlockall | pages are locked as they come: all of the address space would not fit |
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::OnceLock;
+
+use crate::arena::BASE;
+use crate::failure;
+use crate::process::running;
+
+/// Descriptors of the library and of the rank's starter.
+static OWN: OnceLock<BTreeSet<i32>> = OnceLock::new();
+
+/// Ends the job when a call is about to change the mapping of a part of shared memory.
+pub fn refuse_shared(address: usize, bytes: usize, call: &str) {
+    let arena_bytes = running().as_ref().map_or(0, |running| running.view.bytes);
+    let end = address.saturating_add(bytes.max(1));
+    if address < BASE + arena_bytes && BASE < end {
+        failure::end(format_args!(
+            "{call} of shared memory at {:#x}: its mapping is the library's; G_FREE gives memory back",
+            address.max(BASE)
+        ));
+    }
+}
+
+/// What is open now is the library's or the starter's, but for the standard ones: the program has not begun.
+pub(crate) fn note_own() {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let open = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let _ = OWN.set(open.filter(|descriptor| *descriptor > libc::STDERR_FILENO).collect());
+}
+
+/// Whether a descriptor is the library's: for the program it is not open.
+pub fn is_own(descriptor: i32) -> bool {
+    OWN.get().is_some_and(|own| own.contains(&descriptor))
+}
+
+/// The parts of a range of descriptors that are not the library's.
+pub fn others(first: u32, last: u32) -> Vec<RangeInclusive<u32>> {
+    let own = OWN.get().into_iter().flatten().filter_map(|own| u32::try_from(*own).ok());
+    parts(first, last, own)
+}
+
+/// The parts of a range without some numbers, which ascend.
+fn parts(first: u32, last: u32, without: impl Iterator<Item = u32>) -> Vec<RangeInclusive<u32>> {
+    let mut parts = Vec::new();
+    let mut from = Some(first);
+    for number in without.filter(|number| (first..=last).contains(number)) {
+        parts.extend(from.filter(|from| *from < number).map(|from| from..=number - 1));
+        from = number.checked_add(1);
+    }
+    parts.extend(from.filter(|from| *from <= last).map(|from| from..=last));
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+
+    #[test]
+    fn descriptors_of_the_library_are_left_out_of_a_range() {
+        assert_eq!(parts(3, u32::MAX, [1, 3, 7].into_iter()), [4..=6, 8..=u32::MAX]);
+        assert_eq!(parts(0, 5, [5].into_iter()), [0..=4]);
+        assert_eq!(parts(4, 4, [4].into_iter()), []);
+        assert_eq!(parts(5, 4, std::iter::empty()), []);
+        assert_eq!(parts(0, u32::MAX, [u32::MAX].into_iter()), [0..=u32::MAX - 1]);
+    }
+}
