@@ -11,6 +11,8 @@ use super::LIMIT;
 
 /// Nests of a run of the test.
 const NESTS: usize = 300;
+/// Loads are checked, too.
+const UDSM: &str = "-rcop-udsm=true";
 /// Options of the compilations, each of which is checked.
 const OPTIONS: [&[&str]; 4] = [
     &["-O2"],
@@ -18,6 +20,9 @@ const OPTIONS: [&[&str]; 4] = [
     &["-O1", "-mllvm", "-rcop-re=false"],
     &["-O1", "-mllvm", "-rcop-ia=false", "-mllvm", "-rcop-private=false"],
 ];
+/// The same where loads are checked, too.
+const CHECKED_OPTIONS: [&[&str]; 2] =
+    [&["-O2", "-mllvm", UDSM], &["-O1", "-mllvm", UDSM, "-mllvm", "-rcop-ia=false"]];
 
 /// The author of one function.
 struct Author<'a> {
@@ -226,9 +231,16 @@ fn clang(folder: &Path, arguments: &[&str]) {
     run(command.current_dir(folder).args(arguments), LIMIT).expect_success();
 }
 
-/// Counts that the program prints: notes, gathered, extended, synchronised, loops ahead, loops refused.
+/// Counts that the program prints: notes, gathered, extended, synchronised, loops ahead, loops refused, pages
+/// brought by checks of loads.
 #[track_caller]
-fn check(folder: &Path, options: &[&str], more: &[&str]) -> Result<[u64; 6], String> {
+fn check(folder: &Path, options: &[&str], more: &[&str]) -> Result<[u64; 7], String> {
+    check_as(if options.contains(&UDSM) { "udsm" } else { "adsm" }, folder, options, more)
+}
+
+/// The same with pages that are here at first (`adsm`), or not (`udsm`).
+#[track_caller]
+fn check_as(mode: &str, folder: &Path, options: &[&str], more: &[&str]) -> Result<[u64; 7], String> {
     let plugin = dist().join("lib/tutti/rcop.so").display().to_string();
     let load = format!("-fpass-plugin={plugin}");
     let common = [options, &["-fno-strict-aliasing", "-c", "nests_random.c"]].concat();
@@ -236,7 +248,7 @@ fn check(folder: &Path, options: &[&str], more: &[&str]) -> Result<[u64; 6], Str
         [&load[..], "-Xclang", "-load", "-Xclang", &plugin, "-DNEST(n)=noted_nest_##n", "-o", "noted.o"];
     clang(folder, &[&common[..], &loads, more].concat());
     clang(folder, &["-O1", "nests.o", "plain.o", "noted.o", "-o", "nests"]);
-    let ran = run(&mut Command::new(folder.join("nests")), LIMIT);
+    let ran = run(Command::new(folder.join("nests")).arg(mode), LIMIT);
     let last = ran.stdout.lines().last().unwrap_or_default();
     if !ran.status.success() {
         return Err(format!("{options:?} {more:?}: {ran}"));
@@ -254,6 +266,14 @@ fn rcop_notes_exactly_what_random_loop_nests_store() {
     nests_are_noted(random::seed());
 }
 
+#[test]
+fn udsm_checks_all_that_random_loop_nests_load() {
+    if !has_plugin() {
+        return;
+    }
+    nests_are_checked(random::seed());
+}
+
 /// `TUTTI_SIM_TIMES` nests (10,000), with seeds from `TUTTI_TEST_SEED` on.
 #[test]
 #[ignore = "minutes: make soak-nests"]
@@ -266,13 +286,14 @@ fn rcop_notes_exactly_what_random_loop_nests_store_soak() {
     let first = random::seed();
     for round in 0..wanted.div_ceil(NESTS) as u64 {
         nests_are_noted(first.wrapping_add(round));
+        nests_are_checked(first.wrapping_add(round));
     }
 }
 
-/// Nests of a seed.
+/// A folder with the nests of a seed, compiled without notes, and what runs them.
 #[track_caller]
-fn nests_are_noted(seed: u64) {
-    let scratch = Scratch::new("rcop-nests");
+fn write_nests(name: &str, seed: u64) -> Scratch {
+    let scratch = Scratch::new(name);
     let folder = scratch.path();
     std::fs::write(folder.join("nests.h"), header()).expect("a file");
     std::fs::write(folder.join("nests_random.c"), author(&mut Random::new(seed))).expect("a file");
@@ -283,13 +304,26 @@ fn nests_are_noted(seed: u64) {
         folder,
         &["-O1", "-fno-strict-aliasing", "-c", "nests_random.c", "-DNEST(n)=plain_nest_##n", "-o", "plain.o"],
     );
-    let kept = |what: String| -> [u64; 6] {
+    scratch
+}
+
+/// Counts of a compilation in which nothing is wrong.
+#[track_caller]
+fn check_right(folder: &Path, options: &[&str], seed: u64) -> [u64; 7] {
+    check(folder, options, &[]).unwrap_or_else(|what| {
         let text = std::fs::read_to_string(folder.join("nests_random.c")).unwrap_or_default();
         panic!("seed {seed}: {what}\n{text}")
-    };
-    let counts = OPTIONS.map(|options| check(folder, options, &[]).unwrap_or_else(kept));
-    println!("notes, gathered, extended, synchronised, ahead, refused: {counts:?}");
-    let notes = |counts: [u64; 6]| counts[0] + counts[2];
+    })
+}
+
+/// Nests of a seed.
+#[track_caller]
+fn nests_are_noted(seed: u64) {
+    let scratch = write_nests("rcop-nests", seed);
+    let folder = scratch.path();
+    let counts = OPTIONS.map(|options| check_right(folder, options, seed));
+    println!("notes, gathered, extended, synchronised, ahead, refused, brought: {counts:?}");
+    let notes = |counts: [u64; 7]| counts[0] + counts[2];
     assert!(counts.iter().all(|counts| counts[3] > 0), "no nest synchronises: {counts:?}");
     assert!(notes(counts[0]) < notes(counts[3]), "nothing is gathered: {counts:?}");
     let of_all: u64 = counts.iter().map(|counts| counts[4]).sum();
@@ -297,4 +331,16 @@ fn nests_are_noted(seed: u64) {
     // A plugin that leaves stores out is found.
     let broken = check(folder, &["-O0"], &["-mllvm", "-rcop-broken=true"]);
     assert!(broken.is_err_and(|what| what.contains("stored, and not noted")));
+}
+
+/// Nests of a seed whose pages are not here at first: what is loaded has been brought by a check, or stored.
+#[track_caller]
+fn nests_are_checked(seed: u64) {
+    let scratch = write_nests("udsm-nests", seed);
+    let counts = CHECKED_OPTIONS.map(|options| check_right(scratch.path(), options, seed));
+    println!("notes, gathered, extended, synchronised, ahead, refused, brought: {counts:?}");
+    assert!(counts.iter().all(|counts| counts[6] > 0), "no check has brought a page: {counts:?}");
+    // Code that checks no loads finds bytes that have not come.
+    let unchecked = check_as("udsm", scratch.path(), &["-O1"], &[]);
+    assert!(unchecked.is_err_and(|what| what.contains("another result")));
 }

@@ -21,9 +21,10 @@ static int int_places[16];
 struct open {
     uintptr_t tag, end, begin;
     uint64_t extended;
+    uintptr_t states;
 };
 
-__thread struct open tutti_dsm_open = {UINTPTR_MAX, 0, 0, 0};
+__thread struct open tutti_dsm_open = {UINTPTR_MAX, 0, 0, 0, 0};
 
 static unsigned char *const region = (unsigned char *)0x200000000000;
 static unsigned char noted[REGION], expected[REGION];
@@ -68,6 +69,60 @@ void tutti_dsm_note_rows(void *address, size_t bytes, ptrdiff_t stride, size_t r
 }
 
 void tutti_dsm_rearm(void) {}
+
+/* Loads are checked (--dsm=udsm): at the beginning of an interval no page is here, and bytes that come by no check and no
+ * store are wrong. A page that comes is zero, but for what is noted. */
+enum { PAGE_BYTES = 4096, PAGES = REGION / PAGE_BYTES, ABSENT = 1, OPENED = 2, WRONG = 0xa5 };
+
+static unsigned char states[PAGES];
+static int is_udsm;
+static long brought;
+
+void tutti_dsm_load(const void *address, size_t bytes);
+void tutti_dsm_store(void *address, size_t bytes);
+void tutti_dsm_load_rows(const void *address, size_t bytes, ptrdiff_t stride, size_t rows);
+void tutti_dsm_store_rows(void *address, size_t bytes, ptrdiff_t stride, size_t rows);
+void tutti_dsm_cover(void);
+
+static void bring(size_t page) {
+    if (!(states[page] & ABSENT))
+        return;
+    brought++;
+    states[page] &= (unsigned char)~ABSENT;
+    for (size_t byte = page * PAGE_BYTES; byte < (page + 1) * PAGE_BYTES; byte++)
+        if (!noted[byte])
+            region[byte] = 0;
+}
+
+static void visit(uintptr_t address, size_t bytes, void (*each)(size_t page)) {
+    uintptr_t offset = address - (uintptr_t)region;
+    close_range();
+    for (size_t page = offset / PAGE_BYTES; bytes > 0 && page < PAGES && page <= (offset + bytes - 1) / PAGE_BYTES; page++)
+        each(page);
+}
+
+static void open_page(size_t page) { states[page] |= OPENED; }
+
+void tutti_dsm_load(const void *address, size_t bytes) { visit((uintptr_t)address, bytes, bring); }
+
+void tutti_dsm_store(void *address, size_t bytes) { visit((uintptr_t)address, bytes, open_page); }
+
+void tutti_dsm_load_rows(const void *address, size_t bytes, ptrdiff_t stride, size_t rows) {
+    for (size_t row = 0; bytes > 0 && row < rows; row++)
+        visit((uintptr_t)address + (uintptr_t)stride * row, bytes, bring);
+}
+
+void tutti_dsm_store_rows(void *address, size_t bytes, ptrdiff_t stride, size_t rows) {
+    for (size_t row = 0; bytes > 0 && row < rows; row++)
+        visit((uintptr_t)address + (uintptr_t)stride * row, bytes, open_page);
+}
+
+void tutti_dsm_cover(void) { visit((uintptr_t)region, REGION, bring); }
+
+static void begin_interval(void) {
+    memset(region, is_checked && is_udsm ? WRONG : 0, REGION);
+    memset(states, is_checked && is_udsm ? ABSENT : 0, sizeof states);
+}
 
 /* A copy of a loop that runs ahead: which bytes the loop will store, and where that comes from. What may be changed by the
  * loop itself is refused, as the run time does. */
@@ -144,6 +199,8 @@ int tutti_dsm_ahead_end(void) {
 
 static void check(const char *where) {
     close_range();
+    for (size_t page = 0; page < PAGES; page++)
+        bring(page);
     for (size_t byte = 0; byte < REGION; byte++)
         if ((region[byte] != 0) != noted[byte]) {
             wrong++;
@@ -159,7 +216,7 @@ void opaque(void) {
     if (is_checked)
         check("at a call");
     synchronised++;
-    memset(region, 0, REGION);
+    begin_interval();
 }
 
 static void run(nest_function *function, int checks) {
@@ -168,32 +225,36 @@ static void run(nest_function *function, int checks) {
         indices[index] = (unsigned)index * 2654435761u >> 7;
     for (int list = 0; list < 16; list++)
         long_places[list] = 40 * list, int_places[list] = 30 * (15 - list);
-    memset(region, 0, REGION);
     is_checked = checks;
+    begin_interval();
     tutti_dsm_open.tag = checks ? (uintptr_t)region >> 40 : UINTPTR_MAX;
     function(region + REGION / 2, arguments[0], arguments[1], arguments[2], &limit, long_places, int_places);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static const long sets[][3] = {{0, 0, 1}, {1, 1, 1}, {4, 3, 1}, {7, 5, 2}, {5, 7, 40}, {6, 6, -3}, {-2, 4, 5}, {3, 0, 0}};
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     if (mmap(region, REGION, PROT_READ | PROT_WRITE, flags, -1, 0) != region) {
         perror("the arena's address");
         return 1;
     }
+    is_udsm = argc > 1 && strcmp(argv[1], "udsm") == 0;
+    tutti_dsm_open.states = (uintptr_t)states - (uintptr_t)region / PAGE_BYTES;
     for (nest = 0; nest < NESTS; nest++)
         for (size_t set = 0; set < sizeof sets / sizeof sets[0]; set++) {
             memcpy(arguments, sets[set], sizeof arguments);
             run(plain_nests[nest], 0);
             memcpy(expected, region, REGION);
             run(noted_nests[nest], 1);
+            if (is_udsm)
+                tutti_dsm_cover();
             if (memcmp(expected, region, REGION) != 0) {
                 wrong++;
                 printf("nest %d (%ld %ld %ld): another result\n", nest, arguments[0], arguments[1], arguments[2]);
             }
             check("at the end");
         }
-    printf("nests: %d wrong, %ld notes, %ld gathered, %ld extended, %ld synchronised, %ld ahead, %ld refused\n", wrong,
-           notes, gathered, (long)tutti_dsm_open.extended, synchronised, aheads, ahead_refused);
+    printf("nests: %d wrong, %ld notes, %ld gathered, %ld extended, %ld synchronised, %ld ahead, %ld refused, %ld brought\n",
+           wrong, notes, gathered, (long)tutti_dsm_open.extended, synchronised, aheads, ahead_refused, brought);
     return wrong != 0;
 }
