@@ -39,7 +39,7 @@ fn stats_report_data_rate_message_rate_and_remote_copy_share() {
         json.starts_with("{\"ranks\":[{\"rank\":0,\"messages_sent\":") && json.ends_with("}\n"),
         "{json}"
     );
-    assert!(json.contains("\"messages_per_s\":") && json.contains("\"remote_percent\":"), "{json}");
+    assert!(json.contains("\"messages_per_s\":") && json.contains("\"written_percent\":"), "{json}");
     assert_eq!(stats("0").stderr, "");
 }
 

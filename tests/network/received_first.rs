@@ -22,10 +22,17 @@ struct Counted {
 /// Runs the program with these variables.
 #[track_caller]
 fn counted(network: Network, ranks: u64, variables: &[(&str, &str)]) -> Counted {
-    let scratch = Scratch::new(&format!("network-received-first-{network:?}-{ranks}-{}", variables.len()));
+    counted_with(network, ranks, &[], variables)
+}
+
+/// The same with these arguments.
+#[track_caller]
+fn counted_with(network: Network, ranks: u64, args: &[&str], variables: &[(&str, &str)]) -> Counted {
+    let what = format!("{network:?}-{ranks}-{}-{}", args.len(), variables.len());
+    let scratch = Scratch::new(&format!("network-received-first-{what}"));
     let compiled = compile(SOURCE, scratch.path());
     let mut mpiexec = network.mpiexec(ranks as usize);
-    mpiexec.arg(compiled).arg(EACH.to_string()).env("TUTTI_STATS", "json");
+    mpiexec.arg(compiled).arg(EACH.to_string()).args(args).env("TUTTI_STATS", "json");
     let ran = run(mpiexec.envs(variables.iter().copied()), LIMIT).expect_success();
     let said = format!("received first: {} messages on {ranks} ranks\n", 4 * EACH * ranks);
     assert!(ran.stdout.contains(&said), "{ran}");
@@ -66,6 +73,24 @@ fn received_first_is_written_once_over_a_faulty_network() {
 #[test]
 fn received_first_is_written_while_the_program_is_checked() {
     assert_eq!(counted(Network::TwoNodes, 2, &[("TUTTI_CHECK", "1")]), all(2));
+}
+
+/// A message that is sent when its receiver has asked for it is written as soon as the sender knows of the
+/// receive: all but the first of each pair.
+// Paper: M4
+#[test]
+fn received_first_is_written_also_below_the_eager_limit_if_it_would_be_announced() {
+    let bytes = EACH * (16_385 + 20_000 + 40_001 + 65_536);
+    for (network, ranks) in [(Network::TwoNodes, 2), (Network::Faulty, 3)] {
+        let written = 4 * EACH * ranks - ranks;
+        let all = Counted {
+            written,
+            written_bytes: (bytes - 16_385) * ranks,
+            announced: ranks,
+            told: written + ranks,
+        };
+        assert_eq!(counted_with(network, ranks, &["synchronous"], &[]), all, "{network:?}");
+    }
 }
 
 // Paper: M16

@@ -290,6 +290,8 @@ pub(crate) struct Incoming {
     pub ack_queued: bool,
     /// May never come; nothing of it is here.
     offered: bool,
+    /// May be shorter than that: nobody has said yet.
+    open: bool,
 }
 
 /// Why a fragment is not stored.
@@ -297,6 +299,8 @@ pub(crate) struct Incoming {
 pub(crate) enum NotStored {
     /// It is here.
     Duplicate,
+    /// It may be the end of a shorter message: it is to come again when that is known.
+    Early,
     /// It is none of this message's.
     Wrong,
 }
@@ -317,6 +321,7 @@ impl Incoming {
             echo: None,
             ack_queued: false,
             offered: false,
+            open: false,
         }
     }
 
@@ -326,15 +331,40 @@ impl Incoming {
         *self = Incoming { flow: Some(flow), tag, bytes, fragments, ..Incoming::free(self.turn) };
     }
 
-    /// The message may never come.
+    /// The message may never come, and may be shorter.
     pub(crate) fn offer(&mut self) {
-        self.offered = true;
+        (self.offered, self.open) = (true, true);
+    }
+
+    /// As saved: whether it may never come, and whether it may be shorter.
+    pub(crate) fn offer_bits(&self) -> u32 {
+        u32::from(self.offered) | u32::from(self.open) << 1
+    }
+
+    /// The same, back.
+    pub(crate) fn restore_offer(&mut self, bits: u32) {
+        (self.offered, self.open) = (bits & 1 != 0, bits & 2 != 0);
     }
 
     /// Whether it may never come.
     #[inline]
     pub(crate) fn is_offered(&self) -> bool {
         self.offered
+    }
+
+    /// It comes, and is of so many bytes. `false`, and nothing has changed: more bytes of it are here, or
+    /// there is no room for so many.
+    pub(crate) fn confirm(&mut self, bytes: u64, fragment_bytes: usize) -> bool {
+        let fragments = bytes.div_ceil(fragment_bytes as u64) as u32;
+        // A last fragment that is here was as long as that of a longer message.
+        let has_end = self.behind == fragments && !bytes.is_multiple_of(fragment_bytes as u64);
+        let is_shorter = bytes < self.bytes;
+        if bytes == 0 || bytes > self.bytes || self.behind > fragments || (is_shorter && has_end) {
+            return false;
+        }
+        (self.bytes, self.fragments) = (bytes, fragments);
+        (self.offered, self.open) = (false, false);
+        true
     }
 
     /// Something of it is here. Whether it might never have come until then.
@@ -367,8 +397,10 @@ impl Incoming {
         if offset >= self.bytes || !offset.is_multiple_of(fragment_bytes as u64) {
             return Err(NotStored::Wrong);
         }
-        if length as u64 != (self.bytes - offset).min(fragment_bytes as u64) {
-            return Err(NotStored::Wrong);
+        let due = (self.bytes - offset).min(fragment_bytes as u64);
+        if length as u64 != due {
+            let is_early = self.open && (1..due).contains(&(length as u64));
+            return Err(if is_early { NotStored::Early } else { NotStored::Wrong });
         }
         let fragment = (offset / fragment_bytes as u64) as u32;
         if fragment < self.base {

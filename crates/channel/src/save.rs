@@ -18,7 +18,7 @@ use crate::packet::BITMAP_WORDS;
 use crate::ports::FlowMemory;
 use crate::types::{Identity, Incarnation, Key, Now, Rank};
 
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 const MAGIC: [u8; 4] = *b"TutC";
 const HEAD_BYTES: usize = 16;
 

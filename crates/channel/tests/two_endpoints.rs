@@ -471,6 +471,50 @@ fn bulk_offered_is_expected_from_its_first_bytes_on() {
     assert_eq!((pair.ends[1].expected(), pair.ends[1].poll_event()), (None, None));
 }
 
+/// The record that says how long a message is comes before its bytes, between them, or behind them all.
+#[test]
+fn bulk_offered_may_be_shorter_than_its_room() {
+    for (tag, confirmed_after, bytes) in [(0, 0, 20_000), (1, 5, 20_000), (2, 99, 20_000), (3, 99, 50_000)] {
+        let mut pair = Pair::new();
+        pair.sides[0].bulk = vec![3; bytes as usize];
+        pair.sides[1].bulk = vec![0; 50_000];
+        let id = pair.ends[1].offer_bulk(Rank(0), 50_000, tag).unwrap();
+        pair.ends[0].send_bulk(Rank(1), id, bytes, tag).unwrap();
+        let mut buffer = vec![0; 64 * 1448];
+        let mut fragments = 0;
+        while let Some(run) = pair.ends[0].poll_transmit(at(pair.ns), &mut pair.sides[0], &mut buffer) {
+            for fragment in buffer[..run.bytes].chunks(run.segment_bytes) {
+                if fragments == confirmed_after {
+                    assert!(pair.ends[1].confirm_bulk(id, bytes));
+                    assert!(pair.ends[1].expected().is_some_and(|it| it.offset + it.bytes as u64 <= bytes));
+                }
+                pair.ends[1].handle_datagram(at(pair.ns), fragment, &mut pair.sides[1]).unwrap();
+                fragments += 1;
+            }
+        }
+        if confirmed_after > fragments {
+            pair.settle();
+            let is_complete = bytes == 50_000;
+            let event = is_complete.then_some(Event::BulkReceived { from: Rank(0), tag });
+            assert_eq!(pair.ends[1].poll_event(), event, "message {tag}");
+            assert!(!pair.ends[1].confirm_bulk(id, 4000) || is_complete, "more is here");
+            assert!(pair.ends[1].confirm_bulk(id, bytes), "message {tag}");
+        }
+        pair.settle();
+        // A short end that came too early is asked for.
+        while !pair.ends[0].is_flushed() {
+            pair.wait();
+            pair.settle();
+        }
+        let last = pair.ends[1].poll_event();
+        let is_early = confirmed_after > fragments && bytes == 50_000;
+        assert_eq!(last, (!is_early).then_some(Event::BulkReceived { from: Rank(0), tag }), "message {tag}");
+        assert_eq!(pair.ends[0].poll_event(), Some(Event::BulkSent { to: Rank(1), tag }));
+        let (here, behind) = pair.sides[1].bulk.split_at(bytes as usize);
+        assert!(here == pair.sides[0].bulk && behind.iter().all(|byte| *byte == 0), "message {tag}");
+    }
+}
+
 #[test]
 fn bulk_resends_only_lost_fragments_of_a_burst() {
     let mut pair = Pair::new();

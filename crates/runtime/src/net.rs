@@ -249,6 +249,11 @@ impl Net {
         self.endpoint.offer_bulk(Rank(from as u32), bytes as u64, tag).map(BulkId::to_bits)
     }
 
+    /// The message for which there is room comes, and is of so many bytes; false: more is here already.
+    pub fn confirm_bulk(&mut self, name: u64, bytes: usize) -> bool {
+        self.endpoint.confirm_bulk(BulkId::from_bits(name), bytes as u64)
+    }
+
     /// Takes the room back: no message comes.
     pub fn cancel_bulk(&mut self, name: u64) {
         self.endpoint.cancel_bulk(BulkId::from_bits(name));

@@ -182,6 +182,11 @@ impl Outbox<'_> {
         self.net.offer_bulk(from, bytes, self.route.tag(tag))
     }
 
+    /// The message for which there is room comes, and is of so many bytes; false: more is here already.
+    pub fn confirm_bulk(&mut self, name: u64, bytes: usize) -> bool {
+        self.net.confirm_bulk(name, bytes)
+    }
+
     /// Takes the room back: no message comes.
     pub fn cancel_bulk(&mut self, name: u64) {
         self.net.cancel_bulk(name);

@@ -1,6 +1,7 @@
 //! Bulk messages: how they begin and end.
 
 use super::{BulkError, BulkReply, Endpoint, Pending};
+use crate::bulk::Incoming;
 use crate::ports::FlowMemory;
 use crate::types::{BulkId, Rank};
 
@@ -30,6 +31,29 @@ impl<M: FlowMemory> Endpoint<M> {
         let (slot, id) = self.open_incoming(from, bytes, tag)?;
         self.incoming[usize::from(slot)].offer();
         Ok(id)
+    }
+
+    /// The message that an offer was made for comes, and is of `bytes`, at most as many as were offered: from
+    /// now on it is [`expected`](Self::expected), and complete when so many are here. An offer that is
+    /// complete, or was taken back, stays so. `false`: more of it is here already, and nothing has changed.
+    pub fn confirm_bulk(&mut self, id: BulkId, bytes: u64) -> bool {
+        let slot = id.slot as u16;
+        let is_named = |place: &&mut Incoming| place.turn == id.turn && place.flow.is_some();
+        let Some(place) = self.incoming.get_mut(usize::from(slot)).filter(is_named) else { return true };
+        let (flow, was_offered, offered_bytes) = (place.flow, place.is_offered(), place.bytes);
+        if !place.confirm(bytes, self.config.fragment_bytes()) {
+            return false;
+        }
+        if was_offered {
+            self.accepted.push_back(slot);
+        }
+        if place.is_complete() {
+            self.complete_incoming(slot);
+        } else if let Some(flow) = flow.filter(|_| bytes < offered_bytes) {
+            // What was published says how long it is.
+            self.flows[usize::from(flow)].hide_bulk(slot);
+        }
+        true
     }
 
     fn open_incoming(&mut self, from: Rank, bytes: u64, tag: u64) -> Result<(u16, BulkId), BulkError> {

@@ -39,7 +39,7 @@ impl<M: FlowMemory> Endpoint<M> {
                 writer.u64(place.tag);
                 writer.u64(place.bytes);
                 writer.u32(place.base);
-                writer.u32(u32::from(place.is_offered()));
+                writer.u32(place.offer_bits());
                 place.bitmap().0.iter().for_each(|word| writer.u64(*word));
             }
         }
@@ -157,13 +157,12 @@ impl<M: FlowMemory> Endpoint<M> {
             }
             take_free(&mut self.incoming_free, slot as u32)?;
             let (tag, bytes, base) = (reader.u64()?, reader.bulk_bytes(&self.config)?, reader.u32()?);
-            let offered = reader.u32()? != 0;
+            let offer_bits = reader.u32()?;
             let words = reader.words()?;
             let place = &mut self.incoming[slot];
             place.begin(flow as u16, tag, bytes, self.config.fragment_bytes());
-            if offered {
-                place.offer();
-            } else {
+            place.restore_offer(offer_bits);
+            if !place.is_offered() {
                 self.accepted.push_back(slot as u16);
             }
             if !place.restore(base, &words) {

@@ -90,6 +90,11 @@ impl Program {
         assert!(bulk.begun, "bytes are received into the memory of message {tag}, which may never come");
         bulk.bytes[offset as usize..][..data.len()].copy_from_slice(data);
     }
+
+    /// Whether there is memory for so many bytes that are expected.
+    pub(super) fn has_place(&self, tag: u64, offset: u64, bytes: usize) -> bool {
+        self.board.borrow().bulk.get(&tag).is_none_or(|bulk| bulk.may_be_placed(offset, bytes))
+    }
 }
 
 impl Source for Program {

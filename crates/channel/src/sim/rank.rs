@@ -6,7 +6,7 @@ use super::trace::{Packet, Step};
 use super::world::{Happening, World};
 use crate::bulk::BULK_BYTES_MAX;
 use crate::counters::Drop as Dropped;
-use crate::endpoint::{BulkError, Event, SendError};
+use crate::endpoint::{BulkError, Event, Expected, SendError};
 use crate::exited::ExitedRank;
 use crate::packet::{FRAGMENT_BYTES_BEFORE, Kind, fragment_place, parse};
 use crate::ports::{Sink, Source};
@@ -25,6 +25,7 @@ impl World {
         if !self.ending {
             self.send_something(rank);
         }
+        self.confirm(rank);
         self.notify_room(rank);
         self.transmit(rank);
         self.fetch_events(rank);
@@ -49,7 +50,9 @@ impl World {
             // there.
             let cut = datagram.len().min(FRAGMENT_BYTES_BEFORE);
             let (head, data) = datagram.split_at(cut);
-            let expected = endpoint.expected().filter(|expected| data.len() <= expected.bytes);
+            let is_long_enough = |expected: &Expected| data.len() <= expected.bytes;
+            let expected = endpoint.expected().filter(is_long_enough);
+            let expected = expected.filter(|it| node.program.has_place(it.tag, it.offset, data.len()));
             // The kernel has put the data there before anybody knows whose they are.
             expected.iter().for_each(|expected| node.program.place(expected.tag, expected.offset, data));
             let placed = expected
@@ -109,8 +112,10 @@ impl World {
         }
         let offers = bytes > 0 && self.random.chance(400);
         let endpoint = self.nodes[to].alive().expect("a live rank");
+        // A message may be shorter than its receive.
+        let room = bytes + if self.random.chance(500) { self.random.below(20_000) } else { 0 };
         let accepted = if offers {
-            endpoint.offer_bulk(Rank(from as u32), bytes, tag)
+            endpoint.offer_bulk(Rank(from as u32), room, tag)
         } else {
             endpoint.accept_bulk(Rank(from as u32), bytes, tag)
         };
@@ -119,7 +124,8 @@ impl World {
             Err(BulkError::Full) => return,
             Err(other) => panic!("{to} cannot accept from {from}: {other}"),
         };
-        let bulk = Bulk { begun: !offers, ..Bulk::new(from, to, id, tag, bytes) };
+        let offered = offers.then_some(room);
+        let bulk = Bulk { begun: !offers, offered, ..Bulk::new(from, to, id, tag, bytes) };
         self.board.borrow_mut().bulk.insert(tag, bulk);
         let sent = self.nodes[from].alive().expect("a live rank").send_bulk(Rank(to as u32), id, bytes, tag);
         match sent {
@@ -134,6 +140,29 @@ impl World {
         }
         self.log(format!("{from} sends message {tag} of {bytes} B to {to}: {sent:?}"));
         self.wake(to, 0);
+    }
+
+    /// Records that say how long the messages are for which room was offered.
+    fn confirm(&mut self, rank: usize) {
+        let is_open = |bulk: &Bulk| bulk.to == rank && bulk.offered.is_some() && !bulk.received;
+        let board = self.board.borrow();
+        let mut open: Vec<u64> = board.bulk.iter().filter(|it| is_open(it.1)).map(|it| *it.0).collect();
+        drop(board);
+        open.sort_unstable();
+        for tag in open {
+            if !self.ending && !self.random.chance(200) {
+                continue;
+            }
+            let (id, bytes) = {
+                let board = self.board.borrow();
+                (board.bulk[&tag].id, board.bulk[&tag].bytes.len() as u64)
+            };
+            let endpoint = self.nodes[rank].alive().expect("a live rank");
+            assert!(endpoint.confirm_bulk(id, bytes), "message {tag} is of {bytes} B");
+            let bulk = &mut self.board.borrow_mut();
+            let bulk = bulk.bulk.get_mut(&tag).expect("nothing ends in between");
+            (bulk.offered, bulk.begun) = (None, true);
+        }
     }
 
     fn notify_room(&mut self, rank: usize) {

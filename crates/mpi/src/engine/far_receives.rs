@@ -26,6 +26,9 @@ pub(super) struct FarWrites {
     pub taken: u64,
     /// RTR_VOID without an answer.
     pub voids: u32,
+    /// Context and tag of a message that the peer announced although its receive is not large and came first:
+    /// receives that such a message matches are told, too, until one comes eagerly.
+    pub small: Option<(u32, i32)>,
 }
 
 impl Default for FarWrites {
@@ -38,6 +41,7 @@ impl Default for FarWrites {
             told: RtrReceiver::default(),
             taken: 0,
             voids: 0,
+            small: None,
         }
     }
 }
@@ -61,9 +65,9 @@ impl FarWrites {
         self.requests.count()
     }
 
-    /// The receive to which the next message of such an envelope is written, if it is of these bytes.
-    pub(super) fn find(&self, context: u32, tag: i32, bytes: usize) -> Option<AdvertisedReceive> {
-        self.requests.find(context, tag).filter(|receive| receive.capacity == bytes).copied()
+    /// The receive to which the next message of such an envelope is written.
+    pub(super) fn find(&self, context: u32, tag: i32) -> Option<AdvertisedReceive> {
+        self.requests.find(context, tag).copied()
     }
 
     /// A message of the peer has come.
@@ -124,6 +128,8 @@ pub(super) struct Offer {
 pub(super) struct Offers {
     pub list: Vec<Offer>,
     pub last: u64,
+    /// Rooms whose messages come: sender, name, bytes.
+    pub confirmed: Vec<(usize, u64, usize)>,
     /// Rooms to be taken back.
     pub void: Vec<u64>,
 }
@@ -143,6 +149,12 @@ impl Offers {
         self.list.iter().find(|offer| offer.id == tag).map(|offer| offer.request)
     }
 
+    /// Whether the message of the receive with this tag has been announced.
+    #[inline]
+    pub(super) fn is_written(&self, tag: u64) -> bool {
+        self.list.iter().any(|offer| offer.id == tag && offer.written)
+    }
+
     pub(super) fn position(&self, from: usize, number: u64) -> Option<usize> {
         self.list.iter().position(|offer| (offer.from, offer.number) == (from, number))
     }
@@ -157,14 +169,16 @@ impl Offers {
         self.list[at].written.then(|| self.list.swap_remove(at).request)
     }
 
-    /// Notes that its message has been announced: whether all its bytes are there.
-    pub(super) fn write(&mut self, at: usize) -> bool {
-        self.list[at].written = true;
-        let landed = self.list[at].landed;
-        if landed {
+    /// Notes that its message has been announced, of which so many bytes come: whether they are all there.
+    pub(super) fn write(&mut self, at: usize, bytes: usize) -> bool {
+        let offer = &mut self.list[at];
+        offer.written = true;
+        if offer.landed {
             self.list.swap_remove(at);
+            return true;
         }
-        landed
+        self.confirmed.push((offer.from, offer.name, bytes));
+        false
     }
 
     /// A receive gets no message by the room that it was told with.

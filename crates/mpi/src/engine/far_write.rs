@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! receiver                                        sender
-//! posts, nothing waits: offers room for exactly
-//! these bytes (a bulk name), FAR_RTR  -------->   keeps it, or finds that a message has crossed it (stale)
-//!                                                 a message of these bytes matches: FAR_WRITE, then fragments
-//! takes FAR_WRITE: it matches that receive  <--   under the name; no answer is waited for
+//! posts, nothing waits: offers room for its
+//! bytes (a bulk name), FAR_RTR  -------------->   keeps it, or finds that a message has crossed it (stale)
+//!                                                 a message that would be announced matches: FAR_WRITE, with
+//!                                                 the data if they fit, else fragments under the name; no
+//! takes FAR_WRITE: it matches that receive  <--   answer is waited for
 //! cancels it: RTR_VOID  ---------------------->   forgets it with RTR_VOIDED
 //! has RTR_VOIDED: it is withdrawn  <-----------
 //! ```
@@ -16,39 +17,51 @@
 //! was sent before stands before that in the stream. Fragments may come before their FAR_WRITE, since the
 //! room is there; the receive is done when both are.
 //!
-//! A receive that another message takes (a small one, one of other length, one that crossed) has its room
-//! taken back. The sender knows: a message takes the first request that it matches, written or not.
+//! Large receives are told, and small ones like one to which a message was announced although it came first:
+//! what need not be announced leaves with its call anyway, and is cheaper so.
+//!
+//! A receive that another message takes (one that need not be announced, one that crossed) has its room taken
+//! back. The sender knows: a message takes the first request that it matches, written or not.
 
 use tutti_channel::BULK_BYTES_MAX;
-use tutti_runtime::wrong::Wrong;
-use tutti_shm::envelope::{FAR_RTR, FAR_WRITE, Head, RTR_VOID, RTR_VOIDED};
+use tutti_runtime::wrong::{self, Wrong};
+use tutti_shm::envelope::{FAR_RTR, FAR_WRITE, Head, RTR_VOID, RTR_VOIDED, RTS};
 
 use super::Engine;
-use super::far_receives::{OFFERED, Offer};
-use super::message::{Mode, REMOTE_WRITE_BYTES_MIN, finish_receive};
+use super::far_receives::{FarWrites, OFFERED, Offer};
+use super::message::{Message, Mode, REMOTE_WRITE_BYTES_MIN, finish_receive};
 use super::remote_client::{Remote, RemoteClient};
 use super::remote_state::{Cts, Outgoing, Outlet, Peer, State, send_record};
-use super::rtr::{AdvertisedReceive, Arrived};
+use super::rtr::{AdvertisedReceive, Arrived, overlap};
 use crate::abi::MPI_ANY_TAG;
-use tutti_datatype::{Buffer, SignatureWord};
+use tutti_datatype::SignatureWord;
 
 /// Bytes behind the head of FAR_RTR: number, first pending one, messages seen.
 const RTR_BYTES: usize = 24;
 
 impl Engine {
+    /// Whether receives that are not large are told to some rank of another node.
+    #[inline(always)]
+    pub(super) fn tells_small(&self) -> bool {
+        self.remote.as_deref().is_some_and(|remote| remote.state.tells_small)
+    }
+
     /// Whether a receive of so many bytes from a rank of another node would be told to it.
     pub(super) fn may_advertise_far(&self, from: usize, bytes: usize) -> bool {
         // A receive of a communicator with guests may fail where it stands; its sender does not know.
-        if bytes <= REMOTE_WRITE_BYTES_MIN || bytes as u64 > BULK_BYTES_MAX || self.may_have_guests() {
+        if bytes == 0 || bytes as u64 > BULK_BYTES_MAX || self.may_have_guests() {
             return false;
         }
-        self.remote.as_deref().is_some_and(|remote| remote.state.may_tell(from))
+        self.remote.as_deref().is_some_and(|remote| remote.state.may_tell(from, bytes))
     }
 
     /// Before a message is sent that may be written: what has arrived tells where to.
-    pub(super) fn look_for_far_rtr(&mut self, to: usize, bytes: usize) {
-        let is_advertised = |remote: &Remote| remote.state.peers[to].far.is_advertised();
-        if bytes > REMOTE_WRITE_BYTES_MIN && self.remote.as_deref().is_some_and(is_advertised) {
+    pub(super) fn look_for_far_rtr(&mut self, message: &Message) {
+        let may_be_written = |remote: &Remote| {
+            let peer = &remote.state.peers[message.to as usize];
+            peer.far.is_advertised() && peer.asks(message.buffer.bytes, message.mode)
+        };
+        if self.remote.as_deref().is_some_and(may_be_written) {
             self.progress_remote(false);
         }
     }
@@ -89,9 +102,10 @@ impl Engine {
 
 impl State {
     /// Whether one more receive may be told to a rank.
-    fn may_tell(&self, from: usize) -> bool {
+    fn may_tell(&self, from: usize, bytes: usize) -> bool {
         let peer = &self.peers[from];
-        peer.far.told.has_room() && !peer.has_exited && self.offers.has_room()
+        let is_worth_it = bytes > REMOTE_WRITE_BYTES_MIN || peer.far.small.is_some();
+        is_worth_it && peer.far.told.has_room() && !peer.has_exited && self.offers.has_room()
     }
 }
 
@@ -101,7 +115,11 @@ impl RemoteClient<'_> {
     fn tell(&mut self, outbox: &mut impl Outlet, index: u32) -> bool {
         let request = self.requests.get(index);
         let (from, bytes) = (request.peer as usize, request.buffer.bytes);
-        let told = &self.state.peers[from].far.told;
+        let FarWrites { told, small, .. } = &self.state.peers[from].far;
+        let is_asked_for = |(context, tag)| overlap(request.context, request.tag, context, tag);
+        if bytes <= REMOTE_WRITE_BYTES_MIN && !small.is_some_and(is_asked_for) {
+            return false;
+        }
         let may = self.matching.may_advertise(self.requests, index, |number| told.is_advertised(number));
         let Some(first_pending) = may else { return false };
         let id = OFFERED | ((self.state.offers.last + 1) % OFFERED);
@@ -127,24 +145,34 @@ impl RemoteClient<'_> {
         true
     }
 
-    /// Takes back the rooms that no message comes to.
-    pub(super) fn void_rooms(&mut self, outbox: &mut impl Outlet) {
+    /// Takes back the rooms that no message comes to; those to which one comes are as long as that.
+    pub(super) fn settle_rooms(&mut self, outbox: &mut impl Outlet) {
+        for (from, name, bytes) in self.state.offers.confirmed.drain(..) {
+            if !outbox.confirm_bulk(name, bytes) {
+                wrong::count(from, Wrong::Length);
+            }
+        }
         self.state.offers.void.drain(..).for_each(|name| outbox.cancel_bulk(name));
     }
 
-    /// A message of so many bytes that is not written has come to a posted receive.
-    pub(super) fn note_matched(&mut self, from: usize, index: u32, bytes: usize) {
+    /// A message that is not written has come to a posted receive. One that was announced would have been
+    /// written had its sender known of the receive.
+    pub(super) fn note_matched(&mut self, from: usize, index: u32, head: &Head) {
+        let asks = head.kind == RTS;
         let request = self.requests.get_mut(index);
         let number = std::mem::take(&mut request.rtr);
-        let could_be_written = bytes > REMOTE_WRITE_BYTES_MIN && bytes == request.buffer.bytes;
-        let told = &mut self.state.peers[from].far.told;
+        let is_small = request.buffer.bytes <= REMOTE_WRITE_BYTES_MIN;
+        let far = &mut self.state.peers[from].far;
         if number != 0 {
-            told.matched(number, could_be_written);
+            far.told.matched(number, asks || is_small);
+            far.small = far.small.filter(|_| asks || !is_small);
             if let Some(at) = self.state.offers.position(from, number) {
                 self.state.offers.close(at);
             }
-        } else if could_be_written {
-            told.encourage();
+        } else if asks && is_small {
+            (far.small, self.state.tells_small) = (Some((head.context, head.tag)), true);
+        } else if asks {
+            far.told.encourage();
         }
     }
 
@@ -238,8 +266,16 @@ impl RemoteClient<'_> {
     fn take_far_write(&mut self, from: usize, head: &Head, data: &[u8]) -> Result<(), Wrong> {
         let at = self.state.offers.position(from, head.word).ok_or(Wrong::Answer)?;
         let offer = self.state.offers.list[at];
-        let bytes = self.requests.get(offer.request).buffer.bytes;
-        if !data.is_empty() || head.length != bytes as u64 || offer.written {
+        let room = self.requests.get(offer.request).buffer.bytes;
+        if head.length > BULK_BYTES_MAX || offer.written {
+            return Err(Wrong::Length);
+        }
+        let bytes = head.length as usize;
+        let wanted = bytes.min(room);
+        let is_whole = data.len() == wanted;
+        // Where all that there is room for has come, it was a message that needs all of it.
+        let has_too_much = offer.landed && (is_whole || wanted < room);
+        if has_too_much || !(is_whole || data.is_empty()) {
             return Err(Wrong::Length);
         }
         if self.matching.find_posted(self.requests, from, head.context, head.tag) != Some(offer.request) {
@@ -253,14 +289,22 @@ impl RemoteClient<'_> {
         let request = self.requests.get_mut(index);
         request.suspect_unless_taken(SignatureWord(head.signature), bytes);
         (request.peer, request.tag, request.bytes) = (from as i32, head.tag, bytes);
-        if self.state.offers.write(at) {
+        let is_done = is_whole || self.state.offers.write(at, wanted);
+        if is_whole {
+            // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); data is a
+            // slice, no longer than the buffer.
+            unsafe { request.buffer.store(0, data.as_ptr(), data.len()) };
+            self.state.offers.close(at);
+        }
+        if is_done {
             finish_receive(self.requests, index);
         }
         Ok(())
     }
 
-    /// Starts a message that is written to a receive that its receiver has told; `None`: it matches none, or
-    /// one of other length. Else what is left of it.
+    /// Starts a message that is written to a receive that its receiver has told; `None`: it matches none.
+    /// Else what is left of it. What fits into a record goes with it; of what is longer than its receive, as
+    /// much as there is room for.
     pub(super) fn launch_written(
         &mut self,
         to: usize,
@@ -270,8 +314,12 @@ impl RemoteClient<'_> {
     ) -> Option<Option<Outgoing>> {
         let pending = self.requests.get(request);
         let (context, tag, bytes) = (pending.context, pending.tag, pending.buffer.bytes);
+        let record_data_max = self.state.record_data_max;
         let peer: &mut Peer = &mut self.state.peers[to];
-        let receive = peer.far.find(context, tag, bytes)?;
+        // To who has left the message stays announced, for who looks for such sends.
+        let receive = peer.far.find(context, tag).filter(|_| !peer.has_exited)?;
+        let wanted = bytes.min(receive.capacity);
+        let fits = wanted <= record_data_max;
         let head = Head {
             kind: FAR_WRITE,
             context,
@@ -281,13 +329,18 @@ impl RemoteClient<'_> {
             word: receive.number,
             signature: pending.buffer.word().0,
         };
-        if !send_record(outbox, to, &head, &Buffer::empty(), 0, 0) {
+        if !send_record(outbox, to, &head, &pending.buffer, 0, if fits { wanted } else { 0 }) {
             return Some(Some(Outgoing::Send { request, mode }));
         }
         peer.next_message = peer.next_message.wrapping_add(1);
         peer.far.note_sent(context, tag);
         self.requests.get_mut(request).posted = u64::from(head.number);
-        self.state.to_send.push_back(Cts { to, name: receive.address, request });
+        if fits {
+            // Its receive is there, so a synchronous one is done too.
+            self.requests.finish(request);
+        } else {
+            self.state.to_send.push_back(Cts { to, name: receive.address, request, bytes: wanted });
+        }
         self.counters.remote_write += 1;
         self.counters.written_bytes += bytes as u64;
         Some(None)

@@ -156,8 +156,9 @@ fn records_of_a_write_that_does_not_fit_its_receive_are_refused() {
     let head =
         Head { kind: FAR_WRITE, context: CONTEXT, tag: 3, length: bytes as u64, word: 1, ..Head::default() };
     let cases = [
-        (Wrong::Length, record(Head { length: head.length - 1, ..head }, &[])),
+        (Wrong::Length, record(Head { length: 1 << 41, ..head }, &[])),
         (Wrong::Length, record(head, b"data")),
+        (Wrong::Length, record(Head { length: 3, ..head }, b"data")),
         (Wrong::Order, record(Head { tag: 4, ..head }, &[])),
         (Wrong::Order, record(Head { word: 2, ..head }, &[])),
         (Wrong::Answer, record(Head { word: 3, ..head }, &[])),

@@ -72,7 +72,7 @@ impl Engine {
         if self.is_guest(to) {
             return self.send_to_guest(message);
         }
-        self.look_for_far_rtr(to, message.buffer.bytes);
+        self.look_for_far_rtr(&message);
         let (mut router, route, mut client) = self.network();
         if !check_mode::is_on() && client.state.try_eager(&mut router.outbox(route), &message) {
             client.counters.eager += 1;

@@ -14,6 +14,7 @@ use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
 use super::arrival::{raise_answered, raise_unexpected};
 use super::counters::Counters;
+use super::far_receives::OFFERED;
 use super::matching::Matching;
 use super::message::{Mode, REMOTE_EAGER_BYTES_MAX, finish_receive};
 use super::remote_state::{Accept, Cts, Inbound, Outgoing, Outlet, State, Target, send_record};
@@ -115,9 +116,13 @@ unsafe impl Client for RemoteClient<'_> {
     }
 
     fn place(&mut self, tag: u64, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
-        let buffer = &self.requests.get(self.state.offers.receive_of(tag)?).buffer;
-        let offset = offset as usize;
-        let is_inside = buffer.map.is_none() && offset + bytes <= buffer.bytes;
+        let request = self.requests.get(self.state.offers.receive_of(tag)?);
+        let (buffer, offset) = (&request.buffer, offset as usize);
+        // Nothing may change behind the end of a message that is shorter than its receive, and only its record
+        // says how long it is.
+        let is_known = tag & OFFERED == 0 || self.state.offers.is_written(tag);
+        let message_bytes = request.bytes.min(buffer.bytes);
+        let is_inside = is_known && buffer.map.is_none() && offset + bytes <= message_bytes;
         is_inside.then(|| NonNull::new(buffer.at.wrapping_add(offset)))?
     }
 
@@ -162,7 +167,7 @@ unsafe impl Client for RemoteClient<'_> {
     }
 
     fn advance(&mut self, outbox: &mut Outbox<'_>) {
-        self.void_rooms(outbox);
+        self.settle_rooms(outbox);
         self.push_bulk(outbox);
         self.push_out(outbox);
     }
@@ -180,8 +185,10 @@ impl RemoteClient<'_> {
             PART => self.take_part(from, data)?,
             CTS => {
                 let request = self.take_rts(from, head.number)?;
-                raise_answered(from, self.requests.get(request));
-                self.state.to_send.push_back(Cts { to: from, name: head.word, request });
+                let send = self.requests.get(request);
+                raise_answered(from, send);
+                let bytes = send.buffer.bytes;
+                self.state.to_send.push_back(Cts { to: from, name: head.word, request, bytes });
             }
             FIN => {
                 let request = self.take_rts(from, head.number)?;
@@ -241,7 +248,7 @@ impl RemoteClient<'_> {
         let found = self.matching.take_posted(self.requests, from, head.context, head.tag);
         self.state.peers[from].far.note_taken();
         if let Some(index) = found {
-            self.note_matched(from, index, bytes);
+            self.note_matched(from, index, head);
         }
         match (found, body) {
             (Some(index), None) => {
@@ -362,14 +369,14 @@ impl RemoteClient<'_> {
 
     /// Starts a message in the way that fits it.
     fn launch(&mut self, to: usize, request: u32, mode: Mode, outbox: &mut impl Outlet) -> Option<Outgoing> {
-        if let Some(left) = self.launch_written(to, request, mode, outbox) {
+        let bytes = self.requests.get(request).buffer.bytes;
+        let asks = self.state.peers[to].asks(bytes, mode);
+        if asks && let Some(left) = self.launch_written(to, request, mode, outbox) {
             return left;
         }
         let pending = self.requests.get(request);
-        let bytes = pending.buffer.bytes;
         let context = self.state.context_at(to, pending.context);
         let peer = &mut self.state.peers[to];
-        let asks = mode == Mode::Synchronous || bytes > REMOTE_EAGER_BYTES_MAX || !peer.has_credit(bytes);
         let first = if asks { 0 } else { bytes.min(self.state.record_data_max) };
         let head = Head {
             kind: if asks {
@@ -426,8 +433,7 @@ impl RemoteClient<'_> {
             self.state.to_accept.pop_front();
         }
         while let Some(clear) = self.state.to_send.front() {
-            let bytes = self.requests.get(clear.request).buffer.bytes;
-            match outbox.send_bulk(clear.to, clear.name, bytes, u64::from(clear.request)) {
+            match outbox.send_bulk(clear.to, clear.name, clear.bytes, u64::from(clear.request)) {
                 Ok(()) => {}
                 // To who has left nothing is sent: it stays announced, for who looks for such sends.
                 Err(BulkError::Exited(_)) => {

@@ -14,7 +14,7 @@ use tutti_shm::names::Names;
 
 use super::backlog::Backlog;
 use super::far_receives::{FarWrites, Offers};
-use super::message::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Message, Mode};
+use super::message::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Message, Mode, REMOTE_EAGER_BYTES_MAX};
 use super::names::Questions;
 use super::numbered::Numbered;
 use crate::check_mode;
@@ -39,6 +39,8 @@ pub(super) struct State {
     pub contexts: HashMap<(u32, u64), u32>,
     /// Receives that are told to their senders.
     pub offers: Offers,
+    /// Some rank has announced a message that is not large to a receive that came first.
+    pub tells_small: bool,
 }
 
 /// By what records and bulk messages leave: the network of the job, or the connections to guests.
@@ -49,6 +51,8 @@ pub(super) trait Outlet {
     fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError>;
     /// Makes room for a bulk message that may never come; the same.
     fn offer_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError>;
+    /// Its message comes, and is of so many bytes; false: more of it is here already.
+    fn confirm_bulk(&mut self, name: u64, bytes: usize) -> bool;
     /// Takes such room back.
     fn cancel_bulk(&mut self, name: u64);
     /// Begins to send a bulk message under the name that its receiver gave it.
@@ -66,6 +70,10 @@ impl Outlet for Outbox<'_> {
 
     fn offer_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
         Outbox::offer_bulk(self, from, bytes, tag)
+    }
+
+    fn confirm_bulk(&mut self, name: u64, bytes: usize) -> bool {
+        Outbox::confirm_bulk(self, name, bytes)
     }
 
     fn cancel_bulk(&mut self, name: u64) {
@@ -89,6 +97,10 @@ impl Outlet for Guests {
     // Guests are told nothing.
     fn offer_bulk(&mut self, _from: usize, _bytes: usize, _tag: u64) -> Result<u64, BulkError> {
         Err(BulkError::Full)
+    }
+
+    fn confirm_bulk(&mut self, _name: u64, _bytes: usize) -> bool {
+        false
     }
 
     fn cancel_bulk(&mut self, _name: u64) {}
@@ -172,6 +184,8 @@ pub(super) struct Cts {
     pub to: usize,
     pub name: u64,
     pub request: u32,
+    /// Of the message that have a place in its receive.
+    pub bytes: usize,
 }
 
 impl State {
@@ -187,6 +201,7 @@ impl State {
             questions: Questions::new(names),
             contexts: HashMap::new(),
             offers: Offers::default(),
+            tells_small: false,
         }
     }
 
@@ -253,6 +268,11 @@ impl Peer {
     pub(super) fn has_credit(&self, bytes: usize) -> bool {
         let after = self.eager_sent + bytes as u64 + EAGER_OVERHEAD_BYTES;
         after <= self.eager_known_released + EAGER_CREDIT_BYTES
+    }
+
+    /// Whether a message is sent when its receiver has asked for it, unless its receive was told.
+    pub(super) fn asks(&self, bytes: usize, mode: Mode) -> bool {
+        mode == Mode::Synchronous || bytes > REMOTE_EAGER_BYTES_MAX || !self.has_credit(bytes)
     }
 
     /// The rank has released so much of what was sent to it.

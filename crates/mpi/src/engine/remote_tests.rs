@@ -247,8 +247,8 @@ fn remote_write_goes_to_the_receive_that_came_first() {
 fn remote_write_leaves_alone_what_another_message_takes() {
     let meeting = AtomicU32::new(0);
     let room = WRITTEN[1];
-    // A small message, a shorter one and a longer one that are asked for.
-    let others = [100, room - 1, room + 1];
+    // A small message, and one that crosses the receive.
+    let others = [100, 30_000];
     pair(
         |engine| {
             for (round, bytes) in others.into_iter().enumerate() {
@@ -270,6 +270,109 @@ fn remote_write_leaves_alone_what_another_message_takes() {
                 assert!(into[..here] == data(round, bytes)[..here], "{bytes} bytes arrived changed");
                 assert!(into[here..].iter().all(|byte| *byte == 0xee), "bytes behind the message changed");
             }
+        },
+    );
+}
+
+#[test]
+fn remote_write_ends_where_message_or_receive_ends() {
+    let meeting = AtomicU32::new(0);
+    let room = WRITTEN[1];
+    let others = [room - 1, REMOTE_WRITE_BYTES_MIN + 1, room, room + 1, 2 * room];
+    pair(
+        |engine| {
+            for (round, bytes) in others.into_iter().enumerate() {
+                meet(&meeting, round as u32 + 1, engine);
+                while engine.requests_advertised(1) == 0 {
+                    engine.progress(None);
+                }
+                let data = data(round, bytes);
+                let request = send(engine, 1, 5, &data, Mode::Standard);
+                finish(engine, request);
+            }
+            assert_eq!((engine.counters.remote_write, engine.counters.rendezvous), (5, 0));
+        },
+        |engine| {
+            for (round, bytes) in others.into_iter().enumerate() {
+                let mut into = vec![0xee; room + 100];
+                let request = receive(engine, 0, 5, &mut into[..room]);
+                meet(&meeting, round as u32 + 1, engine);
+                let request = finish(engine, Some(request)).unwrap();
+                assert_eq!((request.bytes, request.error == MPI_ERR_TRUNCATE), (bytes, bytes > room));
+                let here = bytes.min(room);
+                assert!(into[..here] == data(round, bytes)[..here], "{bytes} bytes arrived changed");
+                assert!(into[here..].iter().all(|byte| *byte == 0xee), "bytes behind the message changed");
+            }
+        },
+    );
+}
+
+/// A synchronous message is announced once; then its sender knows of the receives that come first.
+#[test]
+fn remote_write_has_synchronous_messages_of_every_size() {
+    let sizes = [8, 0, 1, 1000, 20_000, REMOTE_WRITE_BYTES_MIN, 3, 100_000];
+    let room = |bytes: usize| bytes.max(4);
+    let meeting = AtomicU32::new(0);
+    pair(
+        |engine| {
+            for (round, bytes) in sizes.into_iter().enumerate() {
+                meet(&meeting, round as u32 + 1, engine);
+                while round > 0 && engine.requests_advertised(1) == 0 {
+                    engine.progress(None);
+                }
+                let data = data(round, bytes);
+                let request = send(engine, 1, 5, &data, Mode::Synchronous);
+                assert!(bytes > 1000 || round == 0 || request.is_none(), "{bytes} B wait for an answer");
+                finish(engine, request);
+                // Others between them are not told, and change nothing.
+                let request = send(engine, 1, 6, &[7; 40], Mode::Standard);
+                finish(engine, request);
+            }
+            let counters = engine.counters;
+            assert_eq!((counters.remote_write, counters.rendezvous), (sizes.len() as u64 - 1, 1));
+        },
+        |engine| {
+            for (round, bytes) in sizes.into_iter().enumerate() {
+                let mut into = vec![0xee; room(bytes)];
+                let request = receive(engine, 0, 5, &mut into);
+                let mut other = [0; 40];
+                let second = receive(engine, 0, 6, &mut other);
+                meet(&meeting, round as u32 + 1, engine);
+                let request = finish(engine, Some(request)).unwrap();
+                assert_eq!((request.peer, request.tag, request.bytes, request.error), (0, 5, bytes, 0));
+                assert!(into[..bytes] == data(round, bytes), "{bytes} bytes arrived changed");
+                assert!(into[bytes..].iter().all(|byte| *byte == 0xee), "bytes behind the message changed");
+                finish(engine, Some(second));
+            }
+            assert_eq!(engine.counters.rtr, sizes.len() as u64 - 1);
+        },
+    );
+}
+
+/// Eager messages turn it off again.
+#[test]
+fn remote_write_tells_no_receive_for_what_comes_eagerly() {
+    let meeting = AtomicU32::new(0);
+    let modes = [Mode::Synchronous, Mode::Standard, Mode::Standard, Mode::Standard];
+    pair(
+        |engine| {
+            for (round, mode) in modes.into_iter().enumerate() {
+                meet(&meeting, round as u32 + 1, engine);
+                let data = data(round, 5000);
+                let request = send(engine, 1, 5, &data, mode);
+                finish(engine, request);
+            }
+            assert_eq!((engine.counters.remote_write, engine.counters.rendezvous), (0, 1));
+        },
+        |engine| {
+            for round in 0..modes.len() {
+                let mut into = vec![0; 5000];
+                let request = receive(engine, 0, 5, &mut into);
+                meet(&meeting, round as u32 + 1, engine);
+                finish(engine, Some(request));
+                assert!(into == data(round, 5000));
+            }
+            assert_eq!(engine.counters.rtr, 1);
         },
     );
 }

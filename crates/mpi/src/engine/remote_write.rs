@@ -37,7 +37,9 @@ impl Engine {
     /// Whether a receive of so many bytes from a rank would be told to it.
     #[inline(always)]
     pub fn would_advertise(&self, from: usize, capacity: usize) -> bool {
-        capacity > LOCAL_EAGER_BYTES_MAX && self.write_protocol && self.may_advertise_to(from, capacity)
+        (capacity > LOCAL_EAGER_BYTES_MAX || self.tells_small())
+            && self.write_protocol
+            && self.may_advertise_to(from, capacity)
     }
 
     #[inline(never)]
@@ -48,7 +50,8 @@ impl Engine {
         // Ranks that share cores take turns anyway, so an answer saves nothing, and one copy by the receiver
         // alone is faster (docs/benchmarks/2026-11-22.md). A checked message says what its data are, in an
         // envelope that a written one does not have.
-        if self.oversubscribed || from == self.me || check_mode::is_on() {
+        let is_small = capacity <= LOCAL_EAGER_BYTES_MAX;
+        if self.oversubscribed || from == self.me || is_small || check_mode::is_on() {
             return false;
         }
         let advertising = &self.peers[from].advertising;
