@@ -9,4 +9,5 @@ mod harness;
 mod hostile;
 mod mpich;
 mod open_mpi;
+mod open_mpi_dynamic;
 mod stand_in;

@@ -135,14 +135,18 @@ fn mpich_rank_failure_ends_the_job_with_one_line() {
     }
 }
 
+/// What the program that starts processes says.
+pub fn rounds(sum: u32) -> String {
+    (0..3).map(|round| format!("round {round}, sum {sum}\n")).collect()
+}
+
 #[test]
 fn mpich_program_starts_processes() {
     let scratch = Scratch::new("mpich-spawn");
     let Some(file) = compiled_from(&scratch, "spawn") else { return };
     for ranks in [1, 2] {
         let ran = mpiexec(&["-n", &ranks.to_string()], &file, &[]).expect_success();
-        let sum = ranks + 2;
-        assert_eq!(ran.stdout, format!("round 0, sum {sum}\nround 1, sum {sum}\n"), "{ran}");
+        assert_eq!(ran.stdout, rounds(ranks + 2), "{ran}");
     }
     let ran = mpiexec(&["-n", "1"], &file, &["missing"]).expect_success();
     assert_eq!(ran.stdout, "refused\n", "{ran}");
@@ -158,8 +162,7 @@ fn mpich_program_starts_processes_on_several_nodes() {
     for nodes in ["2", "3"] {
         let words = ["-n", nodes, "--virtual-nodes", nodes, "--universe", "8"];
         let ran = mpiexec(&words, &file, &[]).expect_success();
-        let sum = nodes.parse::<u32>().expect("a number") + 2;
-        assert_eq!(ran.stdout, format!("round 0, sum {sum}\nround 1, sum {sum}\n"), "{ran}");
+        assert_eq!(ran.stdout, rounds(nodes.parse::<u32>().expect("a number") + 2), "{ran}");
     }
     let ran = mpiexec(&["-n", "2", "--virtual-nodes", "2", "--universe", "6"], &file, &["missing"]);
     assert_eq!((ran.code(), &*ran.stdout), (0, "refused\n"), "{ran}");

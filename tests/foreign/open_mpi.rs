@@ -12,32 +12,47 @@ use crate::mpich::expect_ranks;
 
 /// Our test program, compiled by an Open MPI's own mpicc; `None` when there is none.
 fn compiled(scratch: &Scratch) -> Option<PathBuf> {
+    compiled_from(scratch, "foreign")
+}
+
+pub fn compiled_from(scratch: &Scratch, name: &str) -> Option<PathBuf> {
     let mpicc = match std::env::var_os("TUTTI_FOREIGN_OMPICC") {
         Some(mpicc) => PathBuf::from(mpicc),
         None => tutti_tests::peers::open_mpi()?.join("bin/mpicc"),
     };
-    let file = scratch.path().join("foreign");
-    let source = root().join("tests/foreign/c/foreign.c");
+    let file = scratch.path().join(name);
+    let source = root().join(format!("tests/foreign/c/{name}.c"));
     let mut command = std::process::Command::new(mpicc);
     tutti_tests::run(command.arg("-o").arg(&file).arg(source), Duration::from_secs(60)).expect_success();
     Some(file)
 }
 
 /// The libpmix of that Open MPI, for scripts: the wheel's, or the one that the loader finds.
-fn libpmix() -> Option<PathBuf> {
+pub fn libpmix() -> Option<PathBuf> {
     if std::env::var_os("TUTTI_FOREIGN_OMPICC").is_some() {
         return Some("libpmix.so.2".into());
     }
     Some(tutti_tests::peers::open_mpi()?.join("lib/openmpi/libpmix.so.2"))
 }
 
+/// A program of ours that loads libpmix itself.
 #[track_caller]
-fn mpiexec(words: &[&str], file: &Path, more: &[&str]) -> Ran {
+pub fn compiled_without_mpi(scratch: &Scratch, name: &str) -> PathBuf {
+    let file = scratch.path().join(name);
+    let source = root().join(format!("tests/foreign/c/{name}.c"));
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&file).arg(source).arg("-ldl");
+    tutti_tests::run(&mut cc, Duration::from_secs(60)).expect_success();
+    file
+}
+
+#[track_caller]
+pub fn mpiexec(words: &[&str], file: &Path, more: &[&str]) -> Ran {
     run(program("mpiexec").args(words).arg(file).args(more))
 }
 
 /// What mpiexec itself says.
-fn own_lines(ran: &Ran) -> Vec<&str> {
+pub fn own_lines(ran: &Ran) -> Vec<&str> {
     ran.stderr.lines().filter(|line| line.starts_with("mpiexec: ")).collect()
 }
 
@@ -174,11 +189,7 @@ fn open_mpi_job_leaves_no_file_behind() {
 fn open_mpi_job_that_floods_its_pmix_server_ends_with_one_line() {
     let scratch = Scratch::new("open-mpi-flood");
     let Some(libpmix) = libpmix() else { return };
-    let flood = scratch.path().join("flood");
-    let source = root().join("tests/foreign/c/flood.c");
-    let mut cc = std::process::Command::new("cc");
-    cc.arg("-o").arg(&flood).arg(source).arg("-ldl");
-    tutti_tests::run(&mut cc, Duration::from_secs(60)).expect_success();
+    let flood = compiled_without_mpi(&scratch, "flood");
     let mut command = program("mpiexec");
     let ran = run(command.env("TUTTI_LIBPMIX", &libpmix).args(["-n", "1"]).arg(&flood).arg(&libpmix));
     assert_eq!((ran.code(), ran.stdout.as_str()), (1, "floods\n"), "{ran}");
@@ -216,6 +227,8 @@ fn open_mpi_job_is_refused_in_one_line_where_libpmix_does_not_do() {
             "const char *PMIx_Get_version(void) {{ return \"{version}\"; }}
              int PMIx_server_init(void *a, void *b, long c) {{ return -1; }}
              void PMIx_server_register_nspace(void) {{}}
+             void PMIx_server_deregister_nspace(void) {{}}
+             void PMIx_server_dmodex_request(void) {{}}
              void PMIx_server_register_client(void) {{}}
              void PMIx_server_deregister_client(void) {{}}
              void PMIx_server_setup_fork(void) {{}}

@@ -9,6 +9,10 @@
 //!    |<--Connected, Finalized, Abort, Log-- upcalls of libpmix
 //!    |<--Fence-- all ranks of this node are in a fence that spans nodes
 //!    |---Fenced--> what all nodes have given
+//!    |<--Word--  a piece of a word of this node; the starters give all to all servers, in one order
+//!    |---Word--> a piece of a word of any node
+//!    |<--Spawn-- a rank wants more ranks
+//!    |---Admit--> their places; <--Admitted-- variables of those of this node; ---Spawned--> the answer
 //!    |---Flush, <--Flushed--- the ranks are dead, and what they have sent before has come
 //!    '-- end of file: the job is over, or the starter is dead: the process ends
 //! ```
@@ -17,10 +21,18 @@
 //! |---|---|
 //! | [`wire`] | messages between starter and server |
 //! | [`server`] | the life of the process |
-//! | [`library`] | libpmix: the functions that are called, and the upcalls; the only module with `unsafe` |
+//! | [`library`] | libpmix: the functions that are called, and the upcalls; no other module has `unsafe` |
+//! | [`machine`] | what the servers of all nodes know together, changed by words in one order; pure |
+//! | [`spaces`], [`names`], [`gathers`] | its parts: namespaces, published names, operations of several |
+//! | [`status`] | numbers by which operations end |
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod gathers;
 pub mod library;
+pub mod machine;
+pub mod names;
 pub mod server;
+pub mod spaces;
+pub mod status;
 pub mod wire;

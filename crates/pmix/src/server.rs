@@ -2,38 +2,50 @@
 //!
 //! | thread | does |
 //! |---|---|
-//! | this one | reads the starter's messages; gives libpmix the ends of fences |
+//! | this one | reads the starter's messages; gives libpmix the ends of fences, and new namespaces |
 //! | libpmix's own | makes upcalls: a message to the starter, and the answer goes to the next |
 //! | replies | gives libpmix the answers: never from an upcall itself |
-//! | memory | says that the ranks have put too much, and ends the process |
+//! | watch | says that the ranks have put too much, and ends the process; looks at how long ranks wait |
 //!
 //! A message to the starter is written before the rank gets its answer: so the starter has it before it sees
 //! what the rank does then.
+//!
+//! What other nodes have a part in is a word ([`crate::machine`]), also for a job on one node, which needs
+//! nobody to pass it on. A fence of all ranks that the job began with goes its own way: it carries more.
+//!
+//! A rank that waits only so long waits in the job's time: without that in which the job stands still, which
+//! the starter knows.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Signal, getpid, getrlimit, kill_process, setrlimit};
 use serde::Serialize;
 
-use crate::library::{Library, PendingFence, Reply, Upcalls};
-use crate::wire::{Description, FromServer, Incoming, MESSAGE_BYTES_MAX, ToServer, encode};
+use crate::gathers::Kind;
+use crate::library::{Library, Pending, Reply, Request, Upcalls};
+use crate::machine::{Answer, Deed, Machine, Pieces, Word, pieces};
+use crate::spaces::{Process, Space};
+use crate::status;
+use crate::wire::{Description, FromServer, Incoming, MESSAGE_BYTES_MAX, Newcomers, ToServer, encode};
 
 /// Memory that ranks may fill with keys and values, beyond what the server has when they start.
 const KEYS_BYTES_MAX: u64 = 256 << 20;
 /// Address space beyond that of the beginning, where one message is faster than the look at the memory.
 const ROOM_BYTES: u64 = 2 << 30;
-/// Between two looks at the memory.
+/// Between two looks at the memory, and at who waits.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of a text of a rank, at most: the rest is cut.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Texts of all ranks, at most.
 const TEXTS_MAX: usize = 1024;
+/// Requests that wait at once, at most.
+const WAITING_MAX: usize = 4096;
 
 /// Serves the job that comes on `starter`, until that end is closed.
 ///
@@ -41,33 +53,19 @@ const TEXTS_MAX: usize = 1024;
 /// When no job comes. What libpmix refuses is told to the starter.
 pub fn run(starter: OwnedFd) -> io::Result<()> {
     let mut reading = File::from(starter.try_clone()?);
-    let shared = Arc::new(Shared { starter: Mutex::new(File::from(starter)), state: Mutex::default() });
     let mut incoming = Incoming::default();
     let Some(ToServer::Begin(job)) = next_message(&mut reading, &mut incoming)? else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the starter sent no job"));
     };
-    let library = match begin(&job, &shared) {
-        Ok((library, variables)) => {
-            shared.send(&FromServer::Ready(variables));
-            Some(library)
-        }
-        Err(line) => {
-            shared.send(&FromServer::Refused(line));
-            None
-        }
-    };
+    let (replies, answers) = channel::<Reply>();
+    let shared = Arc::new(Shared::new(File::from(starter), replies, &job));
+    let begun = spawn_thread("replies", move || answers.into_iter().for_each(Reply::give));
+    match begun.and_then(|()| begin(&job, &shared)) {
+        Ok(variables) => shared.send(&FromServer::Ready(variables)),
+        Err(line) => shared.send(&FromServer::Refused(line)),
+    }
     while let Some(message) = next_message(&mut reading, &mut incoming)? {
-        match message {
-            ToServer::Begin(_) => {}
-            ToServer::Fenced(given) => {
-                let fence = shared.state().fences.pop_front();
-                fence.into_iter().for_each(|fence| Reply::Fence(fence, given.clone()).give());
-            }
-            ToServer::Flush => {
-                library.iter().for_each(Library::settle);
-                shared.send(&FromServer::Flushed);
-            }
-        }
+        shared.handle_message(message, &job);
     }
     // Where the starter has died nobody else removes it. The threads of libpmix may use it still: this
     // process does not return, and runs nothing of what a library wants run at its end.
@@ -76,7 +74,13 @@ pub fn run(starter: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn begin(job: &Description, shared: &Arc<Shared>) -> Result<(Library, Vec<Vec<String>>), String> {
+fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    let started = std::thread::Builder::new().name(name.into()).stack_size(256 << 10).spawn(body);
+    started.map(drop).map_err(|error| format!("the PMIx server cannot start a thread: {error}"))
+}
+
+/// Gives the variables of the ranks.
+fn begin(job: &Description, shared: &Arc<Shared>) -> Result<Vec<Vec<String>>, String> {
     let is_whole = job.nodes.len() == job.first_ranks.len() && (job.node as usize) < job.nodes.len();
     if !is_whole
         || !job.first_ranks.is_sorted()
@@ -84,17 +88,14 @@ fn begin(job: &Description, shared: &Arc<Shared>) -> Result<(Library, Vec<Vec<St
     {
         return Err("the PMIx server got a job whose ranks and nodes do not fit".into());
     }
-    let (replies, answers) = channel::<Reply>();
-    let thread = |name: &str| std::thread::Builder::new().name(name.into()).stack_size(256 << 10);
-    let failed = |error: io::Error| format!("the PMIx server cannot start a thread: {error}");
-    thread("replies").spawn(move || answers.into_iter().for_each(Reply::give)).map_err(failed)?;
-    let upcalls = Server { shared: Arc::clone(shared), replies: Mutex::new(replies) };
     let library = Library::open(&job.libraries)?;
-    let variables = library.serve(job, Box::new(upcalls))?;
+    let _ = shared.library.set(library);
+    library.serve(job, Box::new(Server(Arc::clone(shared))))?;
+    let variables = library.admit(job, &Space::first(job))?;
     limit_address_space();
     let (watching, limit) = (Arc::clone(shared), used_bytes() + KEYS_BYTES_MAX);
-    thread("memory").spawn(move || watch_memory(&watching, limit)).map_err(failed)?;
-    Ok((library, variables))
+    spawn_thread("watch", move || watch(&watching, limit))?;
+    Ok(variables)
 }
 
 /// The next message; none when the starter has closed its end.
@@ -121,17 +122,64 @@ fn next_message(reading: &mut File, incoming: &mut Incoming) -> io::Result<Optio
 struct Shared {
     starter: Mutex<File>,
     state: Mutex<State>,
+    replies: Mutex<Sender<Reply>>,
+    library: OnceLock<Library>,
+    /// This is the job's only node.
+    is_alone: bool,
+    /// This node.
+    here: u32,
+    /// The beginning of the process's time.
+    began: Instant,
 }
 
-#[derive(Default)]
 struct State {
-    /// Fences that wait for the other nodes, in the order in which they began.
-    fences: VecDeque<PendingFence>,
+    machine: Machine,
+    pieces: Pieces,
+    /// Fences of all ranks that wait for the other nodes, in the order in which they began.
+    fences: VecDeque<Pending>,
+    /// Requests that wait for their answer.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Number of the last one.
+    last: u64,
     /// Texts that have been sent.
     texts: usize,
 }
 
+/// A request that waits.
+struct Waiting {
+    pending: Pending,
+    ends: Ends,
+    /// Other nodes know of it.
+    is_told: bool,
+}
+
+/// The end of a request that has not got its answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    Never,
+    /// So long after this moment; it is not known yet how long the job had stood still until then.
+    After(Instant, Duration),
+    /// Of what the process has lived, without what the job has stood still.
+    At(Duration),
+}
+
 impl Shared {
+    fn new(starter: File, replies: Sender<Reply>, job: &Description) -> Self {
+        let machine = Machine::new(job.node, Space::first(job));
+        let state = State {
+            machine,
+            pieces: Pieces::default(),
+            fences: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            last: 0,
+            texts: 0,
+        };
+        let (starter, state, replies) = (Mutex::new(starter), Mutex::new(state), Mutex::new(replies));
+        let is_alone = job.nodes.len() == 1;
+        let (library, began) = (OnceLock::new(), Instant::now());
+        Shared { starter, state, replies, library, is_alone, here: job.node, began }
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,55 +189,259 @@ impl Shared {
         let mut starter = self.starter.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = starter.write_all(&encode(&message));
     }
+
+    fn reply(&self, pending: Pending, answer: Answer) {
+        let replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = replies.send(Reply(pending, answer));
+    }
+
+    fn handle_message(&self, message: ToServer, job: &Description) {
+        match message {
+            ToServer::Begin(_) => {}
+            ToServer::Fenced(given) => {
+                let fence = self.state().fences.pop_front();
+                if let Some(pending) = fence {
+                    self.reply(pending, Answer::Gathered(given, None, Vec::new()));
+                }
+            }
+            ToServer::Flush => {
+                self.library.get().into_iter().for_each(Library::settle);
+                self.send(&FromServer::Flushed);
+            }
+            ToServer::Word { node, piece } => {
+                let word = self.state().pieces.take(node, &piece);
+                word.into_iter().for_each(|word| self.handle_word(node, word));
+            }
+            ToServer::Admit(new) => self.admit(&new, job),
+            ToServer::Dismiss(order) => {
+                let name = self.state().machine.spaces.remove(order);
+                self.dismiss(name.as_slice());
+            }
+            ToServer::Spawned { number, order } => {
+                let (waiting, name) = {
+                    let mut state = self.state();
+                    let waiting = state.waiting.remove(&number.into());
+                    (waiting, order.map(|order| state.machine.spaces.name_of(order)))
+                };
+                let answer = name.map_or(Answer::Status(status::FAILED_TO_LAUNCH), Answer::Space);
+                waiting.into_iter().for_each(|Waiting { pending, .. }| self.reply(pending, answer.clone()));
+            }
+            ToServer::Frozen(ns) => self.handle_frozen(Duration::from_nanos(ns)),
+        }
+    }
+
+    fn dismiss(&self, spaces: &[String]) {
+        if let Some(library) = self.library.get() {
+            spaces.iter().for_each(|space| library.dismiss(space));
+        }
+    }
+
+    /// New ranks: their namespace is known before any of them starts, and on all nodes.
+    fn admit(&self, new: &Newcomers, job: &Description) {
+        let (space, over) = self.state().machine.admit(new);
+        self.dismiss(&over);
+        let Some(library) = self.library.get() else { return };
+        self.send(&match library.admit(job, &space) {
+            Ok(variables) => FromServer::Admitted { order: new.order, variables },
+            Err(line) => FromServer::NotAdmitted { order: new.order, line },
+        });
+    }
+
+    /// Tells all servers.
+    fn tell(&self, word: Word) {
+        if self.is_alone {
+            return self.handle_word(self.here, word);
+        }
+        let pieces = pieces(&word);
+        if pieces.iter().map(Vec::len).sum::<usize>() > MESSAGE_BYTES_MAX / 2 {
+            return self.send(&FromServer::Full);
+        }
+        // In one go: the starter passes on what it gets.
+        let mut starter = self.starter.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = pieces.into_iter().flat_map(|piece| encode(&FromServer::Word(piece))).collect();
+        let _ = starter.write_all(&bytes);
+    }
+
+    fn handle_word(&self, node: u32, word: Word) {
+        let deeds = self.state().machine.handle_word(node, word);
+        for deed in deeds {
+            match deed {
+                Deed::Answer(number, answer) => {
+                    let waiting = self.state().waiting.remove(&number);
+                    waiting.into_iter().for_each(|one| self.reply(one.pending, answer.clone()));
+                }
+                Deed::AskRank(to, number, process) => {
+                    let asked = self.library.get().map(|library| library.ask_rank(&process, to, number));
+                    if let Some(Err(status)) = asked {
+                        self.tell(Word::Keys { to, number, status, bytes: Vec::new() });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps a request until its answer; gives its number.
+    fn keep(&self, pending: Pending, timeout_s: Option<u64>, is_told: bool) -> Result<u64, i32> {
+        let ends = match timeout_s {
+            Some(seconds) => Ends::After(Instant::now(), Duration::from_secs(seconds.min(u32::MAX.into()))),
+            None => Ends::Never,
+        };
+        let number = {
+            let mut state = self.state();
+            if state.waiting.len() >= WAITING_MAX {
+                return Err(status::OUT_OF_RESOURCE);
+            }
+            state.last += 1;
+            let number = state.last;
+            state.waiting.insert(number, Waiting { pending, ends, is_told });
+            number
+        };
+        if ends != Ends::Never {
+            self.send(&FromServer::Clock);
+        }
+        Ok(number)
+    }
+
+    /// The job has stood still for so long: some may have waited as long as they wanted.
+    fn handle_frozen(&self, frozen: Duration) {
+        let lived = |at: Instant| at.saturating_duration_since(self.began);
+        let now = lived(Instant::now()).saturating_sub(frozen);
+        let (mut late, mut words) = (Vec::new(), Vec::new());
+        let late: Vec<Waiting> = {
+            let mut state = self.state();
+            for (number, waiting) in &mut state.waiting {
+                if let Ends::After(began, time) = waiting.ends {
+                    waiting.ends = Ends::At(lived(began).saturating_sub(frozen) + time);
+                }
+                if let Ends::At(end) = waiting.ends
+                    && end <= now
+                {
+                    waiting.ends = Ends::Never;
+                    if waiting.is_told { words.push(*number) } else { late.push(*number) }
+                }
+            }
+            late.iter().filter_map(|number| state.waiting.remove(number)).collect()
+        };
+        late.into_iter().for_each(|one| self.reply(one.pending, Answer::Status(status::TIMEOUT)));
+        words.into_iter().for_each(|number| self.tell(Word::GiveUp { number }));
+    }
+
+    /// Whether somebody may have waited as long as it wanted, if the job had not stood still.
+    fn may_be_late(&self) -> bool {
+        let now = self.began.elapsed();
+        self.state().waiting.values().any(|waiting| matches!(waiting.ends, Ends::At(end) if end <= now))
+    }
 }
 
-struct Server {
-    shared: Arc<Shared>,
-    replies: Mutex<Sender<Reply>>,
-}
+struct Server(Arc<Shared>);
 
 impl Server {
-    fn reply(&self, reply: Reply) {
-        let _ = self.replies.lock().unwrap_or_else(PoisonError::into_inner).send(reply);
-    }
-}
-
-impl Upcalls for Server {
-    fn handle_connected(&self, rank: u32, reply: Reply) {
-        self.shared.send(&FromServer::Connected(rank));
-        self.reply(reply);
+    fn number(&self, process: &Process) -> Option<u32> {
+        self.0.state().machine.spaces.number(process)
     }
 
-    fn handle_finalized(&self, rank: u32, reply: Reply) {
-        self.shared.send(&FromServer::Finalized(rank));
-        self.reply(reply);
+    /// A message about a process, which then gets its answer.
+    fn pass_on(&self, process: &Process, pending: Pending, message: impl FnOnce(u32) -> FromServer) {
+        if let Some(number) = self.number(process) {
+            self.0.send(&message(number));
+        }
+        self.0.reply(pending, Answer::Status(status::SUCCESS));
     }
 
-    fn handle_abort(&self, rank: u32, status: i32, reply: Reply) {
-        self.shared.send(&FromServer::Abort { rank, status });
-        self.reply(reply);
-    }
-
-    fn handle_log(&self, rank: u32, text: &[u8], reply: Reply) {
+    fn log(&self, process: Option<Process>, text: Vec<u8>, pending: Pending) {
         let is_taken = {
-            let mut state = self.shared.state();
+            let mut state = self.0.state();
             state.texts += 1;
             state.texts <= TEXTS_MAX
         };
         if is_taken && !text.is_empty() {
+            let rank = process.and_then(|process| self.number(&process)).unwrap_or(u32::MAX);
             let text = text[..text.len().min(TEXT_BYTES_MAX)].to_vec();
-            self.shared.send(&FromServer::Log { rank, text });
+            self.0.send(&FromServer::Log { rank, text });
         }
-        self.reply(reply);
+        self.0.reply(pending, Answer::Status(status::SUCCESS));
     }
 
-    fn handle_fence(&self, given: &[u8], fence: PendingFence) {
-        if given.len() > MESSAGE_BYTES_MAX / 2 {
-            return self.shared.send(&FromServer::Full);
+    /// A fence of all that the job began with.
+    fn fence_all(&self, bytes: Vec<u8>, pending: Pending) {
+        if bytes.len() > MESSAGE_BYTES_MAX / 2 {
+            return self.0.send(&FromServer::Full);
         }
         // Before the message: its answer may be faster than this thread.
-        self.shared.state().fences.push_back(fence);
-        self.shared.send(&FromServer::Fence(given.to_vec()));
+        self.0.state().fences.push_back(pending);
+        self.0.send(&FromServer::Fence(bytes));
+    }
+
+    /// A request that is a word.
+    fn ask(
+        &self,
+        pending: Pending,
+        timeout_s: Option<u64>,
+        word: impl FnOnce(u64) -> Word,
+    ) -> Result<(), i32> {
+        let number = self.0.keep(pending, timeout_s, true)?;
+        self.0.tell(word(number));
+        Ok(())
+    }
+}
+
+impl Upcalls for Server {
+    fn handle(&self, request: Request, pending: Pending) -> Result<(), i32> {
+        match request {
+            Request::Connected(process) => self.pass_on(&process, pending, FromServer::Connected),
+            Request::Finalized(process) => self.pass_on(&process, pending, FromServer::Finalized),
+            Request::Abort(process, status) => {
+                self.pass_on(&process, pending, |rank| FromServer::Abort { rank, status });
+            }
+            Request::Log(process, text) => self.log(process, text, pending),
+            Request::Gather { kind: Kind::Fence, processes, bytes, .. }
+                if self.0.state().machine.spaces.are_first(&processes) =>
+            {
+                self.fence_all(bytes, pending);
+            }
+            Request::Gather { kind, processes, bytes, wants_context, timeout_s } => {
+                let is_group = !matches!(kind, Kind::Fence);
+                let is_minded = self.0.library.get().is_some_and(Library::leaves_group_times);
+                let timeout_s = timeout_s.filter(|_| !is_group || is_minded);
+                return self.ask(pending, timeout_s, |number| Word::Gather {
+                    number,
+                    kind,
+                    processes,
+                    bytes,
+                    wants_context,
+                });
+            }
+            Request::Keys(process, timeout_s) => {
+                let number = self.0.keep(pending, timeout_s, false)?;
+                self.0.tell(Word::AskKeys { number, process });
+            }
+            Request::Publish { owner, range, is_read_once, entries } => {
+                return self.ask(pending, None, |number| Word::Publish {
+                    number,
+                    owner,
+                    range,
+                    is_read_once,
+                    entries,
+                });
+            }
+            Request::Lookup(lookup, timeout_s) => {
+                let timeout_s = timeout_s.filter(|_| lookup.wanted > 0);
+                return self.ask(pending, timeout_s, |number| Word::Lookup { number, lookup });
+            }
+            Request::Unpublish(owner, keys) => {
+                return self.ask(pending, None, |number| Word::Unpublish { number, owner, keys });
+            }
+            Request::Spawn(process, commands) => {
+                let rank = self.number(&process).ok_or(status::BAD_PARAMETER)?;
+                let number = self.0.keep(pending, None, false)? as u32;
+                self.0.send(&FromServer::Spawn { number, rank, commands });
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_keys(&self, to: u32, number: u64, status: i32, bytes: &[u8]) {
+        self.0.tell(Word::Keys { to, number, status, bytes: bytes.to_vec() });
     }
 }
 
@@ -217,8 +469,11 @@ fn limit_address_space() {
     let _ = setrlimit(Resource::As, Rlimit { current: Some(current), maximum: limit.maximum });
 }
 
-fn watch_memory(shared: &Shared, limit: u64) {
+fn watch(shared: &Shared, limit: u64) {
     while used_bytes() <= limit {
+        if shared.may_be_late() {
+            shared.send(&FromServer::Clock);
+        }
         std::thread::sleep(LOOK_PAUSE);
     }
     shared.send(&FromServer::Full);

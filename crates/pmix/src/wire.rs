@@ -45,21 +45,41 @@ impl Description {
         let end = self.first_ranks.get(node + 1).copied().unwrap_or_else(|| self.ranks());
         self.first_ranks[node]..end
     }
+}
 
-    /// World ranks of this node.
-    pub fn local(&self) -> std::ops::Range<u32> {
-        self.ranks_of(self.node as usize)
-    }
+/// Ranks that others have asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Newcomers {
+    /// The order that starts them: no other ranks of the job have that number.
+    pub order: u32,
+    /// Their numbers in the job.
+    pub ranks: Vec<u32>,
+    /// The node of each.
+    pub nodes: Vec<u32>,
+    /// Ranks of each program, in their order.
+    pub programs: Vec<u32>,
+    /// Number in the job of the one that has asked.
+    pub parent: u32,
+}
 
-    /// Program that a rank runs.
-    pub fn program_of(&self, rank: u32) -> u32 {
-        let mut end = 0;
-        let ends = self.programs.iter().map(|ranks| {
-            end += ranks;
-            end
-        });
-        ends.take_while(|end| *end <= rank).count() as u32
-    }
+/// A command that a rank wants to be executed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// By how many processes.
+    pub ranks: u32,
+    /// Its file, or its name.
+    #[serde(with = "serde_bytes")]
+    pub file: Vec<u8>,
+    /// Its arguments without its name.
+    pub arguments: Vec<Vec<u8>>,
+    /// Variables (`NAME=value`) beside those of the rank.
+    pub environment: Vec<Vec<u8>>,
+    /// Its working directory; empty: that of the rank.
+    #[serde(with = "serde_bytes")]
+    pub directory: Vec<u8>,
+    /// The node that the user wishes, by its name; empty: any.
+    #[serde(with = "serde_bytes")]
+    pub host: Vec<u8>,
 }
 
 /// A message from starter to server.
@@ -71,6 +91,27 @@ pub enum ToServer {
     Fenced(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Ranks have ended: what they have sent before is to come before [`FromServer::Flushed`].
     Flush,
+    /// A piece of a word of the server of a node ([`crate::machine`]).
+    Word {
+        /// The node.
+        node: u32,
+        /// The piece.
+        #[serde(with = "serde_bytes")]
+        piece: Vec<u8>,
+    },
+    /// New ranks, some of which may be of this node.
+    Admit(Newcomers),
+    /// There are none of this order: one could not be started.
+    Dismiss(u32),
+    /// What has become of [`FromServer::Spawn`]: the order that has started them, if they are there.
+    Spawned {
+        /// Its number.
+        number: u32,
+        /// The order.
+        order: Option<u32>,
+    },
+    /// The answer to [`FromServer::Clock`]: how long the job has stood still by now, in nanoseconds.
+    Frozen(u64),
 }
 
 /// A message from server to starter. Ranks are world ranks.
@@ -105,6 +146,33 @@ pub enum FromServer {
     Flushed,
     /// The ranks have put more than the server may hold.
     Full,
+    /// A piece of a word for the servers of all nodes.
+    Word(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// New ranks may start, with these variables, in the order of those of this node.
+    Admitted {
+        /// The order that starts them.
+        order: u32,
+        /// Their variables.
+        variables: Vec<Vec<String>>,
+    },
+    /// New ranks cannot start: one line of why.
+    NotAdmitted {
+        /// The order that should have started them.
+        order: u32,
+        /// The line.
+        line: String,
+    },
+    /// A rank wants more processes.
+    Spawn {
+        /// Number of the request.
+        number: u32,
+        /// The rank.
+        rank: u32,
+        /// What they are to execute.
+        commands: Vec<Command>,
+    },
+    /// A rank waits only so long: how long has the job stood still?
+    Clock,
 }
 
 /// A message as it travels.
@@ -167,11 +235,9 @@ mod tests {
     }
 
     #[test]
-    fn description_counts_ranks_of_nodes_and_programs() {
+    fn description_counts_ranks_of_nodes() {
         let job = description();
-        assert_eq!((job.ranks(), job.local(), job.ranks_of(0)), (5, 2..5, 0..2));
-        let programs: Vec<u32> = (0..5).map(|rank| job.program_of(rank)).collect();
-        assert_eq!(programs, [0, 1, 1, 2, 2]);
+        assert_eq!((job.ranks(), job.ranks_of(0), job.ranks_of(1)), (5, 0..2, 2..5));
     }
 
     #[test]
@@ -210,10 +276,17 @@ mod tests {
         let ready = FromServer::Ready(vec![vec!["A=1".into()], vec!["B=2".into(); 3]]);
         let ended = [FromServer::Connected(1), FromServer::Abort { rank: u32::MAX, status: -1 }];
         let fence = FromServer::Fence(vec![7; 100]);
-        let from = [log, ready, fence].iter().chain(&ended).map(encode).collect::<Vec<_>>();
-        let to = [ToServer::Begin(description()), ToServer::Fenced(vec![1; 50]), ToServer::Flush]
-            .map(|to| encode(&to));
-        let samples = [from, to.to_vec()].concat();
+        let command = Command { ranks: 2, file: b"a".to_vec(), ..Command::default() };
+        let spawn = FromServer::Spawn { number: 1, rank: 0, commands: vec![command] };
+        let admitted = FromServer::Admitted { order: 3, variables: vec![vec!["A=1".into()]] };
+        let from = [log, ready, fence, spawn, admitted];
+        let from = from.iter().chain(&ended).map(encode).collect::<Vec<_>>();
+        let new = Newcomers { order: 3, ranks: vec![4, 5], nodes: vec![0, 1], programs: vec![2], parent: 1 };
+        let word = ToServer::Word { node: 1, piece: vec![1, 2, 3] };
+        let to = [ToServer::Begin(description()), ToServer::Fenced(vec![1; 50]), ToServer::Flush];
+        let to = to.into_iter().chain([ToServer::Admit(new), word]);
+        let to: Vec<Vec<u8>> = to.map(|to| encode(&to)).collect();
+        let samples = [from, to].concat();
         tutti_testkit::nearly::read_frames(&samples, |bytes| {
             read_all::<FromServer>(bytes);
             read_all::<ToServer>(bytes);

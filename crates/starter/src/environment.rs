@@ -50,6 +50,11 @@ const PMIX_PREFIXES: [&str; 11] = [
     "PMIX_SYSTEM_TMPDIR",
 ];
 
+/// Whether a launcher by PMIx tells its ranks something in this variable.
+pub fn is_of_pmix(name: &[u8]) -> bool {
+    PMIX_PREFIXES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+}
+
 /// Variables of a launcher above us that would make another library believe it is that launcher's child.
 const NEVER_INHERITED: [&str; 8] = [
     "PMI_PORT",
@@ -115,7 +120,7 @@ impl Prepared {
                 }
             };
             let replaced = NEVER_INHERITED.iter().any(|never| name == *never)
-                || PMIX_PREFIXES.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()))
+                || is_of_pmix(name.as_bytes())
                 || name == LIBRARY_VARIABLE
                 || OWN_VARIABLES.iter().any(|own| name == *own)
                 || name == NUMBER_VARIABLE

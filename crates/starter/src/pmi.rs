@@ -316,7 +316,7 @@ impl Pmi {
             }
             Word::Publish { rank, service, port } => self.names.publish(*rank, service, port),
             Word::Unpublish { service, .. } => self.names.unpublish(service),
-            Word::Spawn(..) => false,
+            Word::Spawn(..) | Word::Pmix { .. } => false,
         };
         Ok((is_done, events))
     }

@@ -14,31 +14,29 @@
 //! All files of the server and of its ranks (sessions, shared memory) are in one folder, which no other job
 //! has.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::io;
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Access, Mode, OFlags, access, open};
-use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 use tutti_os::stat::Stat;
-use tutti_pmix::wire::{Description, FromServer, Incoming, ToServer, encode};
+use tutti_pmix::wire::{Command, FromServer, Incoming, Newcomers, ToServer, encode};
 use tutti_protocol::paths;
 use tutti_protocol::wire::Job;
 
+use self::setup::{Folder, become_server, describe, own_variables};
 use crate::environment::Prepared;
-use crate::pmi::PmiEvent;
 use crate::readiness::now_ns;
 
+mod setup;
+
+pub use self::setup::folders;
 pub use crate::environment::LIBRARY_VARIABLE;
 
 /// Name of the process until it is its program.
@@ -59,20 +57,37 @@ const MAX_POLL_NS: u64 = 500_000_000;
 const READ_BYTES: usize = 64 << 10;
 /// Of a line for the user.
 const LINE_CHARS_MAX: usize = 2000;
-/// Folders of shared memory; the first that can be written is taken.
-const PLACES: [&str; 2] = ["/dev/shm", "/tmp"];
 
 /// An event that concerns others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PmixEvent {
     /// The ranks may start.
     Ready,
-    /// An event of a rank, counted on this node, as over PMI.
-    Rank(u32, PmiEvent),
-    /// A rank, counted in the world, has a text for the user.
+    /// A rank has called PMIx_Init. All ranks are counted in the job, and need not be of this node.
+    Started(u32),
+    /// A rank has called PMIx_Finalize.
+    Finished(u32),
+    /// The job is to end with this code.
+    Abort(u32, u32),
+    /// A rank has a text for the user.
     Text(u32, Vec<u8>),
     /// All ranks of this node are in the fence with this number, and have given this.
     Fence(u32, Vec<u8>),
+    /// A piece of a word for the servers of all nodes.
+    Word(Vec<u8>),
+    /// The new ranks of this order may start, or why not.
+    Admitted(u32, Result<(), String>),
+    /// A rank wants more processes; [`Pmix::answer_spawn`] answers.
+    Spawn {
+        /// Number of the request.
+        number: u32,
+        /// The rank.
+        rank: u32,
+        /// What they are to execute.
+        commands: Vec<Command>,
+    },
+    /// It wants to know how long the job has stood still; [`Pmix::tell_frozen`] answers.
+    Clock,
     /// All that dead ranks have sent is there.
     Flushed,
     /// The job cannot go on: one line of why.
@@ -101,8 +116,10 @@ pub struct Pmix {
     own: Vec<CString>,
     /// Those of the ranks of this node; none: they cannot start yet.
     variables: Option<Vec<Vec<CString>>>,
-    /// World ranks of this node.
-    local: Range<u64>,
+    /// Ranks of this node that the job begins with.
+    local: usize,
+    /// Orders whose ranks it does not expect yet, and which of them are of this node.
+    admitting: Vec<(u32, Vec<u32>)>,
     fences: Fences,
     started_ns: u64,
     look_ns: u64,
@@ -130,11 +147,6 @@ pub fn wanted(job: &Job) -> Option<Wanted> {
             list.to_string_lossy().split(':').filter(|name| !name.is_empty()).map(Into::into).collect();
         (!libraries.is_empty()).then_some(Wanted { libraries, environment: prepared.environment })
     })
-}
-
-/// The folder that the server of a job with this name has, in each place where it may be.
-pub fn folders(job: &str) -> [PathBuf; 2] {
-    PLACES.map(|place| Path::new(place).join(format!("tutti-pmix-{job}")))
 }
 
 impl Pmix {
@@ -165,7 +177,8 @@ impl Pmix {
             folder: folder.keep(),
             own: own_variables,
             variables: None,
-            local: job.local_ranks(),
+            local: job.local_ranks().count(),
+            admitting: Vec::new(),
             fences: Fences { alone: job.part.is_none(), ..Fences::default() },
             started_ns: now_ns(),
             look_ns: now_ns() + LOOK_NS,
@@ -206,6 +219,44 @@ impl Pmix {
         self.variables.as_ref().and_then(|all| all.get(rank as usize)).map_or(&[], Vec::as_slice)
     }
 
+    /// Has it expect new ranks, of which these, counted on this node, are here: [`PmixEvent::Admitted`] says
+    /// when they may start.
+    pub fn admit(&mut self, new: Newcomers, local: Vec<u32>) {
+        self.admitting.push((new.order, local));
+        self.put(&ToServer::Admit(new));
+    }
+
+    /// There are no ranks of this order.
+    pub fn dismiss(&mut self, order: u32) {
+        self.put(&ToServer::Dismiss(order));
+    }
+
+    /// These ranks, counted on this node, have nothing of PMIx.
+    pub fn forget_variables(&mut self, local: &[u32]) {
+        let variables = self.variables.iter_mut().flatten().zip(0..);
+        variables.filter(|(_, index)| local.contains(index)).for_each(|(list, _)| list.clear());
+    }
+
+    /// What has become of the processes that a rank has asked for: the order that has started them.
+    pub fn answer_spawn(&mut self, number: u32, order: Option<u32>) {
+        self.put(&ToServer::Spawned { number, order });
+    }
+
+    /// A piece of a word of the server of a node.
+    pub fn handle_word(&mut self, node: u32, piece: &[u8]) {
+        self.put(&ToServer::Word { node, piece: piece.to_vec() });
+    }
+
+    /// How long the job has stood still by now.
+    pub fn tell_frozen(&mut self, ns: u64) {
+        self.put(&ToServer::Frozen(ns));
+    }
+
+    fn put(&mut self, message: &ToServer) {
+        self.out.extend(encode(message));
+        self.flush();
+    }
+
     /// To be polled, then given to [`Self::handle_ready`].
     pub fn polled(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let write = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
@@ -236,8 +287,7 @@ impl Pmix {
         if fence == self.fences.over + 1 && self.fences.reported {
             self.fences.over = fence;
             self.fences.reported = false;
-            self.out.extend(encode(&ToServer::Fenced(given)));
-            self.flush();
+            self.put(&ToServer::Fenced(given));
         }
     }
 
@@ -301,16 +351,12 @@ impl Pmix {
     fn handle_message(&mut self, message: FromServer, events: &mut Vec<PmixEvent>) {
         match message {
             FromServer::Ready(all) if self.variables.is_none() => {
-                let is_whole = all.len() as u64 == self.local.end - self.local.start;
-                let texts = all.into_iter().map(|list| list.into_iter().map(CString::new).collect());
-                match texts.collect::<Result<Vec<Vec<CString>>, _>>() {
-                    Ok(all) if is_whole => {
-                        let with_own =
-                            |list: Vec<CString>| list.into_iter().chain(self.own.iter().cloned()).collect();
-                        self.variables = Some(all.into_iter().map(with_own).collect());
+                match self.take_variables(all).filter(|all| all.len() == self.local) {
+                    Some(all) => {
+                        self.variables = Some(all);
                         events.push(PmixEvent::Ready);
                     }
-                    _ => self.fail("the PMIx server sent no variables of the ranks".into(), events),
+                    None => self.fail("the PMIx server sent no variables of the ranks".into(), events),
                 }
             }
             FromServer::Ready(_) => {}
@@ -319,10 +365,20 @@ impl Pmix {
                 "the ranks have put more keys and values over PMIx than a job may (256 MiB on a node)".into(),
                 events,
             ),
-            FromServer::Connected(rank) => events.extend(self.of_rank(rank, PmiEvent::Started)),
-            FromServer::Finalized(rank) => events.extend(self.of_rank(rank, PmiEvent::Finished)),
+            FromServer::Connected(rank) => events.push(PmixEvent::Started(rank)),
+            FromServer::Finalized(rank) => events.push(PmixEvent::Finished(rank)),
             FromServer::Abort { rank, status } => {
-                events.extend(self.of_rank(rank, |rank| PmiEvent::Abort(rank, status.cast_unsigned())));
+                events.push(PmixEvent::Abort(rank, status.cast_unsigned()));
+            }
+            FromServer::Word(piece) => events.push(PmixEvent::Word(piece)),
+            FromServer::Spawn { number, rank, commands } => {
+                events.push(PmixEvent::Spawn { number, rank, commands });
+            }
+            FromServer::Clock => events.push(PmixEvent::Clock),
+            FromServer::Admitted { order, variables } => self.handle_admitted(order, variables, events),
+            FromServer::NotAdmitted { order, line } => {
+                self.admitting.retain(|(of, _)| *of != order);
+                events.push(PmixEvent::Admitted(order, Err(one_line(&line))));
             }
             FromServer::Flushed => events.push(PmixEvent::Flushed),
             FromServer::Log { rank, text } => events.push(PmixEvent::Text(rank, text)),
@@ -337,11 +393,28 @@ impl Pmix {
         }
     }
 
-    /// The event of a rank that is one of this node.
-    fn of_rank(&self, rank: u32, event: impl FnOnce(u32) -> PmiEvent) -> Option<PmixEvent> {
-        let is_here = self.is_ready() && self.local.contains(&rank.into());
-        let index = (u64::from(rank).wrapping_sub(self.local.start)) as u32;
-        is_here.then(|| PmixEvent::Rank(index, event(index)))
+    /// Lists of variables with those that each rank gets beside.
+    fn take_variables(&self, all: Vec<Vec<String>>) -> Option<Vec<Vec<CString>>> {
+        let of_rank = |list: Vec<String>| {
+            let own = self.own.iter().cloned().map(Ok);
+            list.into_iter().map(CString::new).chain(own).collect::<Result<_, _>>()
+        };
+        all.into_iter().map(of_rank).collect::<Result<_, _>>().ok()
+    }
+
+    fn handle_admitted(&mut self, order: u32, all: Vec<Vec<String>>, events: &mut Vec<PmixEvent>) {
+        let Some(at) = self.admitting.iter().position(|(of, _)| *of == order) else { return };
+        let (_, local) = self.admitting.remove(at);
+        let all = self.take_variables(all).filter(|all| all.len() == local.len());
+        let (Some(all), Some(variables)) = (all, &mut self.variables) else {
+            return self.fail("the PMIx server sent no variables of new ranks".into(), events);
+        };
+        for (index, list) in local.into_iter().zip(all) {
+            let index = index as usize;
+            variables.resize_with(variables.len().max(index + 1), Vec::new);
+            variables[index] = list;
+        }
+        events.push(PmixEvent::Admitted(order, Ok(())));
     }
 
     /// Nothing comes from it any more.
@@ -372,98 +445,6 @@ impl Drop for Pmix {
     fn drop(&mut self) {
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
         let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// The child's part: it becomes the program. Where that cannot be, the starter sees the end of the socket.
-fn become_server(program: &Path, own: &OwnedFd, null: &OwnedFd, environment: &[CString]) {
-    let settled = rustix::stdio::dup2_stdin(own)
-        .and_then(|()| fcntl_setfd(rustix::stdio::stdin(), FdFlags::empty()))
-        .and_then(|()| rustix::stdio::dup2_stdout(null))
-        .and_then(|()| rustix::stdio::dup2_stderr(null));
-    if settled.is_err() {
-        return;
-    }
-    let pairs = environment.iter().filter_map(|text| {
-        let bytes = text.as_bytes();
-        let at = bytes.iter().position(|byte| *byte == b'=')?;
-        Some((OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..])))
-    });
-    let mut command = Command::new(program);
-    // With the store that is shared between processes a second program in a rank finds nothing.
-    command.env_clear().env("PMIX_MCA_gds", "hash").envs(pairs);
-    let _ = command.exec();
-}
-
-/// Variables that Open MPI needs. The user's come before them, and win.
-fn own_variables(job: &Job, folder: &Path, crowded: bool, environment: &[CString]) -> Vec<CString> {
-    let folder = folder.as_os_str().as_bytes();
-    let in_folder = [
-        "OMPI_MCA_btl_vader_backing_directory",
-        "OMPI_MCA_btl_sm_backing_directory",
-        "OMPI_MCA_osc_sm_backing_directory",
-    ];
-    let in_folder = in_folder.iter();
-    let mut list: Vec<CString> =
-        in_folder.filter_map(|name| CString::new([name.as_bytes(), b"=", folder].concat()).ok()).collect();
-    if crowded {
-        // A rank that waits gives its core to one that works.
-        list.push(c"OMPI_MCA_mpi_yield_when_idle=1".into());
-    }
-    let has_chosen = || environment.iter().any(|text| text.as_bytes().starts_with(b"OMPI_MCA_btl_tcp_if_"));
-    if job.part.as_ref().is_some_and(|part| part.address.is_loopback()) && !has_chosen() {
-        // Left alone it takes any interface but this one, and perhaps there is no other.
-        list.push(c"OMPI_MCA_btl_tcp_if_include=127.0.0.0/8".into());
-    }
-    // Version 4 asks a PMIx server only where it sees a launcher that it knows. Nobody calls this one.
-    list.push(c"OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1".into());
-    list
-}
-
-fn describe(job: &Job, libraries: Vec<String>, universe: u32, folder: &Path) -> Description {
-    let first_ranks = job.part.as_ref().map_or_else(|| vec![0], |part| part.first_ranks.clone());
-    let names = job.part.as_ref().map_or(&[][..], |part| &part.names);
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let name = |node: usize| match (names.get(node), first_ranks.len()) {
-        (Some(name), _) => name.clone(),
-        (None, 1) => host.clone(),
-        (None, _) => format!("node{node}"),
-    };
-    Description {
-        libraries,
-        space: format!("tutti-{:016x}", job.id),
-        nodes: (0..first_ranks.len()).map(name).collect(),
-        first_ranks,
-        node: job.node(),
-        programs: job.programs.iter().map(|program| program.ranks).collect(),
-        universe,
-        folder: folder.to_string_lossy().into_owned(),
-    }
-}
-
-/// The folder, until the server has it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make(job: &str) -> io::Result<Self> {
-        let is_open = |place: &str| access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok();
-        let [first, second] = folders(job);
-        let folder = if is_open(PLACES[0]) { first } else { second };
-        // Nobody else's: one that is there already is refused.
-        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        Ok(Folder(folder))
-    }
-
-    fn keep(mut self) -> PathBuf {
-        std::mem::take(&mut self.0)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.0.as_os_str().is_empty() {
-            let _ = std::fs::remove_dir(&self.0);
-        }
     }
 }
 

@@ -31,7 +31,7 @@ use crate::pmi::spawning::Pair;
 use crate::pmi::word::Word;
 use serde::{Deserialize, Serialize};
 use tutti_os::Failure;
-use tutti_protocol::wire::Job;
+use tutti_protocol::wire::{Job, Program};
 use tutti_shm::numbers::{node_of_later, share_of_later};
 use tutti_shm::spawn::{Request, Spawned};
 
@@ -105,9 +105,22 @@ pub struct Spawning {
     /// Those that could not become their programs.
     pub failed: Vec<Failure>,
     /// Why none was started here.
-    pub refusal: Option<String>,
+    refusal: Option<String>,
+    /// Those of this node start when the PMIx server expects them.
+    start: Option<Start>,
     /// Its other ends are closed when all have become their programs, or are dead; none: it is known.
     failures: Option<OwnedFd>,
+}
+
+/// What ranks are started with.
+#[derive(Debug)]
+pub struct Start {
+    /// World ranks and places of all of them.
+    pub place: Spawned,
+    /// Their programs, with what they inherit from those that have asked for them.
+    pub programs: Vec<Program>,
+    /// Later ranks of the job, these among them.
+    pub later: u32,
 }
 
 /// The place of one of the ranks that other ranks have asked for.
@@ -149,8 +162,42 @@ impl Spawning {
             excess: None,
             failed,
             refusal,
+            start: None,
             failures,
         }
+    }
+
+    /// None is started here, for this reason.
+    pub fn refuse(&mut self, text: String) {
+        self.refusal = Some(text);
+    }
+
+    /// Why none was started here.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// Those of this node start with this when the PMIx server expects them.
+    pub fn await_server(&mut self, start: Start) {
+        self.place = Some(start.place.clone());
+        self.start = Some(start);
+    }
+
+    /// Whether they have numbers, and the PMIx server does not expect them yet.
+    pub fn awaits_server(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// The PMIx server expects them, or refuses them: what they start with, and what is known of them. In its
+    /// place is what knows nothing.
+    pub fn take_start(&mut self, order: u32) -> Option<(Start, Spawning)> {
+        let start = if self.order == order { self.start.take() } else { None };
+        Some((start?, std::mem::replace(self, Spawning::new(order, None))))
+    }
+
+    /// Whether it is known of all of this node how they began.
+    pub fn is_known(&self) -> bool {
+        self.failures.is_none() && self.start.is_none()
     }
 
     /// They are forked; `failures` is the pipe on which they report.
@@ -205,7 +252,8 @@ impl Ask {
 /// Subject of an order of the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// New ranks; with what their store has from the beginning, if they are asked for over PMI.
+    /// New ranks; with what their store has from the beginning (or their variables), if they are asked for
+    /// over PMI (or PMIx).
     Ranks(Ask, Option<Vec<Pair>>),
     /// Word of a PMI server to the others.
     Word(Word),

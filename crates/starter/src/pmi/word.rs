@@ -1,6 +1,7 @@
 //! What the PMI servers of a job on several nodes tell each other about ranks that were started later, and
-//! about published names. A word travels as an Ask ([`crate::spawning`]): the hub gives all of them to all
-//! starters, in the same order, and knows when all have taken one.
+//! about published names; and what its PMIx servers tell each other. A word travels as an Ask
+//! ([`crate::spawning`]): the hub gives all of them to all starters, in the same order, and knows when all
+//! have taken one.
 //!
 //! ```text
 //! NO_RANK, kind, numbers, texts     (an Ask of a rank of ours begins with its number in the world)
@@ -18,7 +19,8 @@ const WORD_BYTES_MAX: usize = 130 << 10;
 /// A word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// A rank wants more processes: what they find in their store, and the Ask of a rank.
+    /// A rank wants more processes: what they find in their store (over PMIx: the number of a program, and a
+    /// variable of it), and the Ask of a rank.
     Spawn(Vec<Pair>, Vec<u8>),
     /// All ranks of a group that are on this node are in this barrier.
     Fence {
@@ -49,6 +51,13 @@ pub enum Word {
         /// The name.
         service: Vec<u8>,
     },
+    /// A piece of what the PMIx server of a node tells the others.
+    Pmix {
+        /// The node.
+        node: u32,
+        /// The piece.
+        piece: Vec<u8>,
+    },
 }
 
 impl Word {
@@ -74,6 +83,7 @@ impl Word {
             }
             Word::Publish { rank, service, port } => put(2, &[*rank], &[service, port]),
             Word::Unpublish { rank, service } => put(3, &[*rank], &[service]),
+            Word::Pmix { node, piece } => put(4, &[*node], &[piece]),
         }
         (out.len() <= WORD_BYTES_MAX).then_some(out)
     }
@@ -101,6 +111,7 @@ impl Word {
             }
             2 => Word::Publish { rank: number(rest)?, service: text(rest)?, port: text(rest)? },
             3 => Word::Unpublish { rank: number(rest)?, service: text(rest)? },
+            4 => Word::Pmix { node: number(rest)?, piece: text(rest)? },
             _ => return None,
         };
         rest.is_empty().then_some(word)
@@ -135,6 +146,7 @@ mod tests {
             Word::Fence { group: 3, number: 7, node: 1, is_last: false, puts: Vec::new() },
             Word::Publish { rank: 5, service: name(), port: b"p".to_vec() },
             Word::Unpublish { rank: 5, service: name() },
+            Word::Pmix { node: 2, piece: name() },
         ] {
             let ask = word.encode().expect("short");
             assert!(Word::is_in(&ask));

@@ -1,13 +1,22 @@
 //! What the starter does about its PMIx server ([`crate::pmix`]).
 
+use std::os::fd::AsFd;
+
 use rustix::process::Pid;
 
 use super::Starter;
 use crate::parts::Parts;
 use crate::pmi::PmiEvent;
+use crate::pmi::spawning;
+use crate::pmi::word::Word;
 use crate::pmix::{Pmix, PmixEvent};
 use crate::readiness::now_ns;
-use tutti_protocol::wire::Library;
+use tutti_pmix::wire::Command;
+use tutti_protocol::wire::{Job, Library};
+use tutti_shm::daemon_page::Page;
+
+/// What the server of this node has to tell the others and has not told yet, at most.
+const WORDS_BYTES_MAX: usize = 64 << 20;
 
 impl Starter {
     /// The server, which lives until its ranks are dead and what they have sent has come.
@@ -46,24 +55,87 @@ impl Starter {
         for event in step(pmix) {
             match event {
                 PmixEvent::Ready => self.launch_if_ready(),
-                // The kernel may have refused a process to it.
-                PmixEvent::Rank(rank, _) if rank as usize >= self.parts.ranks.count() => {}
-                PmixEvent::Rank(_, event) => {
-                    self.log_debug(|| format!("PMIx: {event:?}"));
-                    if let PmiEvent::Started(_) = event {
-                        self.note_library(Library::Pmix);
-                    }
-                    if let Some(ended) = self.parts.ranks.handle_pmi(&event) {
-                        self.handle_ended(ended);
-                    }
+                PmixEvent::Started(rank) => self.handle_pmix_rank(rank, PmiEvent::Started),
+                PmixEvent::Finished(rank) => self.handle_pmix_rank(rank, PmiEvent::Finished),
+                PmixEvent::Abort(rank, code) => {
+                    self.handle_pmix_rank(rank, |rank| PmiEvent::Abort(rank, code));
                 }
                 PmixEvent::Text(rank, text) => self.parts.streams.add_lines(rank, &text, now_ns()),
                 PmixEvent::Fence(fence, given) => self.send_fence(fence, &given),
+                PmixEvent::Word(piece) => self.send_pmix_word(piece),
+                PmixEvent::Admitted(order, outcome) => self.handle_admitted(order, outcome),
+                PmixEvent::Spawn { number, rank, commands } => self.spawn_over_pmix(number, rank, commands),
+                PmixEvent::Clock => self.tell_frozen(),
                 PmixEvent::Flushed => {}
                 // A job that ends anyway kills its server.
                 PmixEvent::Failed(line) if !self.parts.ranks.is_ending() => self.refuse(line, 1),
                 PmixEvent::Failed(_) => {}
             }
         }
+    }
+
+    /// An event of a rank: the server is the user's, so it may be none of this node.
+    fn handle_pmix_rank(&mut self, rank: u32, event: impl FnOnce(u32) -> PmiEvent) {
+        let Some(index) = self.parts.ranks.index_of(rank) else { return };
+        let event = event(index as u32);
+        self.log_debug(|| format!("PMIx: {event:?}"));
+        if let PmiEvent::Started(_) = event {
+            self.note_library(Library::Pmix);
+        }
+        if let Some(ended) = self.parts.ranks.handle_pmi(&event) {
+            self.handle_ended(ended);
+        }
+    }
+
+    /// The servers of all nodes get it, this one too.
+    fn send_pmix_word(&mut self, piece: Vec<u8>) {
+        let waiting: usize = self.later.asks.iter().map(|asked| asked.ask.len()).sum();
+        let Some(node) = self.later.job.as_ref().map(Job::node).filter(|_| !self.alone) else { return };
+        let is_sent = waiting <= WORDS_BYTES_MAX && self.send_word(&Word::Pmix { node, piece }, None);
+        if !is_sent && !self.parts.ranks.is_ending() {
+            let line = "the ranks ask more over PMIx than the other nodes can be told (64 MiB on a node)";
+            self.refuse(line.into(), 1);
+        }
+    }
+
+    fn tell_frozen(&mut self) {
+        let page = self.parts.page.as_ref().and_then(|(_, page)| Page::read(page.as_fd()).ok());
+        let ns = page.map_or(0, |page| page.frozen_ns(now_ns()));
+        self.run_pmix(|pmix| {
+            pmix.tell_frozen(ns);
+            Vec::new()
+        });
+    }
+
+    /// A program of Open MPI wants more processes.
+    fn spawn_over_pmix(&mut self, number: u32, rank: u32, commands: Vec<Command>) {
+        let environments = commands.iter().map(|command| &command.environment).enumerate();
+        let given = environments.flat_map(|(program, list)| {
+            list.iter().map(move |text| (program.to_string().into_bytes(), text.clone()))
+        });
+        let given = given.collect();
+        let commands = commands.into_iter().map(|command| {
+            let hints = [(&b"wdir"[..], command.directory), (b"host", command.host)];
+            let hints = hints.into_iter().filter(|(_, value)| !value.is_empty());
+            spawning::Command {
+                ranks: command.ranks,
+                file: command.file,
+                arguments: command.arguments,
+                hints: hints.map(|(name, value)| (name.to_vec(), value)).collect(),
+                preput: Vec::new(),
+            }
+        });
+        let commands = commands.collect();
+        let asker = self.parts.ranks.index_of(rank);
+        if !asker.is_some_and(|asker| self.ask_for_programs(asker as u32, commands, given, number)) {
+            self.answer_pmix_spawn(number, None);
+        }
+    }
+
+    pub(super) fn answer_pmix_spawn(&mut self, number: u32, order: Option<u32>) {
+        self.run_pmix(|pmix| {
+            pmix.answer_spawn(number, order);
+            Vec::new()
+        });
     }
 }

@@ -15,6 +15,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use tutti_os::Failure;
+use tutti_pmix::wire::Newcomers;
 use tutti_protocol::wire::{self, Job, Kind, Program, Report, Text};
 use tutti_shm::layout::LOCAL_RANKS_MAX;
 use tutti_shm::numbers::node_of_later;
@@ -22,13 +23,14 @@ use tutti_shm::segment::Segment;
 use tutti_shm::spawn::{Answer, Request, Spawned};
 
 use super::Starter;
+use crate::environment::is_of_pmix;
 use crate::launch;
 use crate::pmi::Pmi;
 use crate::pmi::group::Placement;
 use crate::pmi::spawning::{Command, Pair};
 use crate::pmi::word::Word;
 use crate::readiness::now_ns;
-use crate::spawning::{Allocation, Ask, Asked, Outcome, Over, Spawning, Waiting, Wanted};
+use crate::spawning::{Allocation, Ask, Asked, Outcome, Over, Spawning, Start, Waiting, Wanted};
 
 /// Asks of ranks of this node that wait for the hub's order, at most.
 const ASKS_MAX: usize = 64;
@@ -77,29 +79,45 @@ impl Starter {
         }
     }
 
-    /// A program of another MPI wants more processes. Programs are searched where it is, and in PATH.
+    /// A program of MPICH wants more processes.
     pub(super) fn spawn_over_pmi(&mut self, rank: u32, commands: Vec<Command>) {
+        let wanted = commands.iter().fold(0_u32, |sum, command| sum.saturating_add(command.ranks));
+        let preput = commands.first().map(|command| command.preput.clone()).unwrap_or_default();
+        // The number is that of the ranks that the answer is about.
+        if !self.ask_for_programs(rank, commands, preput, wanted) {
+            let answered = if wanted > LOCAL_RANKS_MAX { 1 } else { wanted };
+            self.run_pmi(|pmi| pmi.answer_spawn(rank, answered, false));
+        }
+    }
+
+    /// A rank, counted on this node, wants more processes over PMI or PMIx; `given`: what comes with them
+    /// ([`Word::Spawn`]). Programs are searched where it is, and in PATH. `false`: none will be started.
+    pub(super) fn ask_for_programs(
+        &mut self,
+        rank: u32,
+        commands: Vec<Command>,
+        given: Vec<Pair>,
+        number: u32,
+    ) -> bool {
         let parent = self.parts.ranks.world_rank(rank);
         let here =
             self.parts.ranks.pid_of(rank).and_then(|pid| std::fs::read_link(format!("/proc/{pid}/cwd")).ok());
         let here = here.unwrap_or_else(|| PathBuf::from("/"));
         let wanted = commands.iter().fold(0_u32, |sum, command| sum.saturating_add(command.ranks));
-        let preput = commands.first().map(|command| command.preput.clone()).unwrap_or_default();
         let programs = commands.into_iter().map(|command| program_over_pmi(command, &here)).collect();
         if wanted > LOCAL_RANKS_MAX {
-            return self.run_pmi(|pmi| pmi.answer_spawn(rank, 1, false));
+            return false;
         }
-        // The number is that of the ranks that the answer is about.
-        let ask = Ask { parent, request: Request { number: wanted, context: 0, programs } };
+        let ask = Ask { parent, request: Request { number, context: 0, programs } };
         if self.alone {
-            return self.begin_or_wait(ask, Some(preput));
+            self.begin_or_wait(ask, Some(given));
+            return true;
         }
         let is_full = self.later.asks.len() + self.later.again.len() >= ASKS_MAX;
-        let word = ask.encode().and_then(|ask| Word::Spawn(preput, ask).encode());
-        match word.filter(|_| !is_full) {
-            Some(ask) => self.put_ask(Asked { ask, ends_ns: now_ns() + WAIT_NS, name: None }),
-            None => self.run_pmi(|pmi| pmi.answer_spawn(rank, wanted, false)),
-        }
+        let word = ask.encode().and_then(|ask| Word::Spawn(given, ask).encode());
+        let Some(ask) = word.filter(|_| !is_full) else { return false };
+        self.put_ask(Asked { ask, ends_ns: now_ns() + WAIT_NS, name: None });
+        true
     }
 
     /// Begins at once, or when ranks that are about to end have ended, if there is room only then.
@@ -108,7 +126,9 @@ impl Starter {
         let wanted: u32 =
             ask.request.programs.iter().fold(0, |sum, program| sum.saturating_add(program.ranks));
         let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
-        if wanted <= room || wanted > room + self.ending_ranks() || self.later.waiting.len() >= WAITING_MAX {
+        let is_decided =
+            wanted <= room || wanted > room + self.ending_ranks() || self.later.waiting.len() >= WAITING_MAX;
+        if is_decided && !self.awaits_server() {
             return self.begin_spawn(self.later.begun + 1, &ask, preput.as_deref(), true, None);
         }
         let now_ns = now_ns();
@@ -134,7 +154,9 @@ impl Starter {
             let programs = &waiting.ask.request.programs;
             let wanted: u32 = programs.iter().fold(0, |sum, program| sum.saturating_add(program.ranks));
             let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
-            if wanted <= room || wanted > room + self.ending_ranks() || now_ns >= waiting.ends_ns {
+            let is_decided =
+                wanted <= room || wanted > room + self.ending_ranks() || now_ns >= waiting.ends_ns;
+            if is_decided && !self.awaits_server() {
                 self.begin_spawn(self.later.begun + 1, &waiting.ask, waiting.preput.as_deref(), true, None);
             } else {
                 waiting.due_ns = now_ns + LOOK_NS;
@@ -164,8 +186,16 @@ impl Starter {
             .count() as u32
     }
 
+    /// Whether ranks have got their numbers that the PMIx server does not expect yet: no others get theirs.
+    fn awaits_server(&self) -> bool {
+        self.parts.spawnings.iter().any(Spawning::awaits_server)
+    }
+
     /// The numbers of ranks that have ended and that all others have forgotten are free.
     fn take_back_numbers(&mut self) {
+        if self.awaits_server() {
+            return;
+        }
         let (Some(segment), Some(allocation)) = (&self.parts.segment, &mut self.later.allocation) else {
             return;
         };
@@ -265,14 +295,14 @@ impl Starter {
         }
         if let Err(text) = self.try_spawn(ask, preput, &mut spawning) {
             self.log_debug(|| format!("rank {} gets no more ranks: {text}", ask.parent));
-            spawning.refusal = Some(text);
+            spawning.refuse(text);
         }
         self.add_spawning(spawning);
     }
 
     /// An order has begun.
     pub(super) fn add_spawning(&mut self, spawning: Spawning) {
-        let is_over = spawning.failures().is_none();
+        let is_over = spawning.is_known();
         self.parts.spawnings.push(spawning);
         if is_over {
             self.handle_known(self.parts.spawnings.len() - 1);
@@ -282,7 +312,7 @@ impl Starter {
     fn try_spawn(
         &mut self,
         ask: &Ask,
-        preput: Option<&[Pair]>,
+        given: Option<&[Pair]>,
         spawning: &mut Spawning,
     ) -> Result<(), String> {
         let Ask { parent, request } = ask;
@@ -310,25 +340,73 @@ impl Starter {
         })?;
         let later = allocation.later();
         let job = self.later.job.clone().ok_or("the kernel has refused this job random bytes before")?;
-        let (Some(segment), Some(tickets)) = (&self.parts.segment, &mut self.parts.tickets) else {
+        let Some(segment) = &self.parts.segment else {
             return Err(format!("the job is over on node {}", hosts.name(job.node() as usize)));
         };
-        segment.set_later(later);
         let numbers = *segment.layout().numbers();
-        let local = ranks.iter().filter(|rank| numbers.contains(**rank as usize)).count() as u32;
         let place = Spawned { ranks, context: request.context, parent: *parent, number: request.number };
-        let present = segment.present();
-        let pmi = self.parts.foreign.as_mut().map(|foreign| &mut foreign.pmi).zip(preput);
-        if let Some((pmi, preput)) = pmi {
-            spawning.over =
-                Over::Ranks(begin_group(pmi, spawning.order, &request.programs, &place, preput, &job));
+        let mine = place.ranks.iter().map(|rank| numbers.index_of(*rank as usize));
+        spawning.local = mine.filter(|index| *index < numbers.len()).map(|index| index as u32).collect();
+        // They get the environment of those that ask for them.
+        let Some(origin) = job.programs.get(job.program_of(u64::from(*parent))).or(job.programs.first())
+        else {
+            return Err("the job has no program".into());
+        };
+        let programs = programs_of(request, origin, given.filter(|_| self.pmix_server().is_some()));
+        let Some(foreign) = self.parts.foreign.as_mut() else { return Err("the job is over".into()) };
+        let start = Start { place, programs, later };
+        match (&mut foreign.pmix, given) {
+            (Some(pmix), Some(_)) => {
+                pmix.admit(newcomers(spawning.order, &start, &job), spawning.local.clone());
+                if !spawning.local.is_empty() {
+                    spawning.await_server(start);
+                    return Ok(());
+                }
+            }
+            (Some(pmix), None) => pmix.forget_variables(&spawning.local),
+            (None, Some(preput)) => {
+                let group = begin_group(&mut foreign.pmi, spawning.order, &start, preput, &job);
+                spawning.over = Over::Ranks(group);
+            }
+            (None, None) => {}
         }
-        if local == 0 {
+        self.start(start, None, spawning)
+    }
+
+    /// The PMIx server expects the ranks of an order, or refuses them.
+    pub(super) fn handle_admitted(&mut self, order: u32, outcome: Result<(), String>) {
+        let all = self.parts.spawnings.iter_mut().enumerate();
+        let taken = all.filter_map(|(at, one)| Some((at, one.take_start(order)?))).next();
+        let Some((at, (start, mut spawning))) = taken else { return };
+        if let Err(text) = self.start(start, outcome.err(), &mut spawning) {
+            self.log_debug(|| format!("order {order} starts none: {text}"));
+            spawning.refuse(text);
+        }
+        let is_over = spawning.is_known();
+        self.parts.spawnings[at] = spawning;
+        if is_over {
+            self.handle_known(at);
+        }
+    }
+
+    /// Starts those of this node. `refusal`: they get no processes, for this reason.
+    fn start(
+        &mut self,
+        start: Start,
+        refusal: Option<String>,
+        spawning: &mut Spawning,
+    ) -> Result<(), String> {
+        let Start { place, programs, later } = start;
+        let (Some(segment), Some(tickets)) = (&self.parts.segment, &mut self.parts.tickets) else {
+            return Err("the job is over".into());
+        };
+        let job = self.later.job.clone().ok_or("the kernel has refused this job random bytes before")?;
+        segment.set_later(later);
+        if spawning.local.is_empty() {
             spawning.place = Some(place);
             return Ok(());
         }
-        let mine = place.ranks.iter().map(|rank| numbers.index_of(*rank as usize));
-        spawning.local = mine.filter(|index| *index < numbers.len()).map(|index| index as u32).collect();
+        let present = segment.present();
         // Some have the numbers of ranks that have ended.
         let (again, new): (Vec<u32>, Vec<u32>) = spawning.local.iter().partition(|index| **index < present);
         let drawn = again.iter().try_for_each(|index| tickets.renew(*index));
@@ -344,36 +422,19 @@ impl Starter {
         if !segment.add_ranks(new.len() as u32) {
             return Err("the segment has no room for them".into());
         }
-        // They get the environment of those that ask for them.
-        let Some(origin) = job.programs.get(job.program_of(u64::from(*parent))).or(job.programs.first())
-        else {
-            return Err("the job has no program".into());
-        };
-        let text = |bytes: &[u8]| Text::from(OsStr::from_bytes(bytes).to_owned());
-        let program = |program: &tutti_shm::spawn::Program| Program {
-            file: text(&program.file),
-            arguments: program.arguments.iter().map(|argument| text(argument)).collect(),
-            ranks: program.ranks,
-            directory: (!program.directory.is_empty()).then(|| text(&program.directory)),
-            ..origin.clone()
-        };
-        let programs: Vec<Program> = request.programs.iter().map(program).collect();
         let group = if let Over::Ranks(group) = spawning.over { group } else { None };
-        let spawned = launch::spawn(&job, &programs, &place, group, &mut self.parts);
+        let spawned = match refusal {
+            None => launch::spawn(&job, &programs, &place, group, &mut self.parts)
+                .map_err(|error| error.to_string()),
+            Some(text) => Err(text),
+        };
         spawning.place = Some(place);
-        match spawned {
-            Ok(failures) => {
-                spawning.await_programs(failures);
-                Ok(())
-            }
-            Err(error) => {
-                // Those that have got no process have ended: their numbers are used again.
-                self.parts.ranks.add_absent(count as usize);
-                self.parts.names.resize(count as usize, String::new());
-                self.withdraw(&spawning.local);
-                Err(error.to_string())
-            }
-        }
+        spawned.map(|failures| spawning.await_programs(failures)).inspect_err(|_| {
+            // Those that have got no process have ended: their numbers are used again.
+            self.parts.ranks.add_absent(count as usize);
+            self.parts.names.resize(count as usize, String::new());
+            self.withdraw(&spawning.local);
+        })
     }
 
     /// Takes back those that have been started here.
@@ -418,7 +479,7 @@ impl Starter {
         let place = |rank: u32| spawning.place.as_ref()?.ranks.iter().position(|one| *one == rank);
         let failed = spawning.failed.iter().filter_map(|failure| Some(place(failure.rank)? as u32)).collect();
         let of_first = spawning.failed.first().map(|failure| self.failure_text(failure));
-        let text = spawning.refusal.clone().or(of_first).unwrap_or_default();
+        let text = spawning.refusal().map(str::to_owned).or(of_first).unwrap_or_default();
         let mut outcome = Outcome { failed, text, ..Outcome::default() };
         if self.alone {
             return self.end_spawn(order, &outcome.encode());
@@ -514,7 +575,7 @@ impl Starter {
         }
         match over {
             Over::Nothing => {}
-            Over::Ranks(group) => return self.end_spawn_over_pmi(group, asker, &text, is_good),
+            Over::Ranks(group) => return self.end_spawn_over_pmi(order, group, asker, &text, is_good),
             Over::Name(rank, change, is_done) => {
                 return self.run_pmi(|pmi| pmi.answer_name(rank, &change, is_done));
             }
@@ -527,21 +588,27 @@ impl Starter {
 
     fn end_spawn_over_pmi(
         &mut self,
+        order: u32,
         group: Option<u32>,
         asker: Option<(u32, u32)>,
         text: &str,
         is_good: bool,
     ) {
-        if let Some((group, foreign)) = group.zip(self.parts.foreign.as_mut()).filter(|_| !is_good) {
-            foreign.pmi.end_group(group);
+        let is_over_pmix = self.pmix_server().is_some();
+        if let Some(foreign) = self.parts.foreign.as_mut().filter(|_| !is_good) {
+            group.into_iter().for_each(|group| foreign.pmi.end_group(group));
+            foreign.pmix.iter_mut().for_each(|pmix| pmix.dismiss(order));
         }
-        let Some((rank, wanted)) = asker else { return };
+        let Some((rank, number)) = asker else { return };
         if !is_good {
             let rank = self.parts.ranks.world_rank(rank);
             let line = format!("rank {rank} gets no more processes (MPI_Comm_spawn): {text}");
             self.report(&Report::Warning(line));
         }
-        self.run_pmi(|pmi| pmi.answer_spawn(rank, wanted, is_good));
+        match is_over_pmix {
+            true => self.answer_pmix_spawn(number, is_good.then_some(order)),
+            false => self.run_pmi(|pmi| pmi.answer_spawn(rank, number, is_good)),
+        }
     }
 
     fn failure_text(&self, failure: &Failure) -> String {
@@ -556,22 +623,53 @@ impl Starter {
     }
 }
 
-/// The group of PMI of new ranks, if some are of this node.
-fn begin_group(
-    pmi: &mut Pmi,
-    order: u32,
-    programs: &[tutti_shm::spawn::Program],
-    place: &Spawned,
-    preput: &[Pair],
-    job: &Job,
-) -> Option<u32> {
-    pmi.forget_names(&place.ranks);
+/// What ranks of other ranks execute. `variables`: with the number of its program each.
+fn programs_of(request: &Request, origin: &Program, variables: Option<&[Pair]>) -> Vec<Program> {
+    let text = |bytes: &[u8]| Text::from(OsStr::from_bytes(bytes).to_owned());
+    let program = |(number, program): (usize, &tutti_shm::spawn::Program)| {
+        let own = variables.unwrap_or_default().iter();
+        let own = own.filter(|(of, _)| *of == number.to_string().as_bytes()).filter_map(|(_, pair)| {
+            let at = pair.iter().position(|byte| *byte == b'=')?;
+            // Those of its own the new rank gets.
+            (!is_of_pmix(&pair[..at])).then(|| (text(&pair[..at]), text(&pair[at + 1..])))
+        });
+        Program {
+            file: text(&program.file),
+            arguments: program.arguments.iter().map(|argument| text(argument)).collect(),
+            ranks: program.ranks,
+            directory: (!program.directory.is_empty()).then(|| text(&program.directory)),
+            variables: origin.variables.iter().cloned().chain(own).collect(),
+            ..origin.clone()
+        }
+    };
+    request.programs.iter().enumerate().map(program).collect()
+}
+
+/// The node of each of the ranks.
+fn nodes_of(start: &Start, job: &Job) -> Vec<u32> {
     let nodes = job.part.as_ref().map_or(1, |part| part.first_ranks.len());
     let node_of =
         |rank: &u32| node_of_later((*rank as usize).saturating_sub(job.ranks() as usize), nodes) as u32;
-    let nodes: Vec<u32> = place.ranks.iter().map(node_of).collect();
+    start.place.ranks.iter().map(node_of).collect()
+}
+
+/// The ranks, as the PMIx server expects them.
+fn newcomers(order: u32, start: &Start, job: &Job) -> Newcomers {
+    Newcomers {
+        order,
+        ranks: start.place.ranks.clone(),
+        nodes: nodes_of(start, job),
+        programs: start.programs.iter().map(|program| program.ranks).collect(),
+        parent: start.place.parent,
+    }
+}
+
+/// The group of PMI of new ranks, if some are of this node.
+fn begin_group(pmi: &mut Pmi, order: u32, start: &Start, preput: &[Pair], job: &Job) -> Option<u32> {
+    pmi.forget_names(&start.place.ranks);
+    let nodes = nodes_of(start, job);
     let at = Placement { nodes: &nodes, here: job.node() };
-    let programs: Vec<u32> = programs.iter().map(|program| program.ranks).collect();
+    let programs: Vec<u32> = start.programs.iter().map(|program| program.ranks).collect();
     nodes.contains(&at.here).then(|| pmi.begin_group(order, &programs, preput, at))
 }
 

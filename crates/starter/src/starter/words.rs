@@ -1,5 +1,6 @@
-//! What the PMI servers of a job on several nodes tell each other, by the road of orders for new ranks
-//! ([`crate::pmi::word`]): barriers of ranks that were started later, and published names.
+//! What the servers of a job on several nodes tell each other, by the road of orders for new ranks
+//! ([`crate::pmi::word`]): those of PMI barriers of ranks that were started later, and published names; those
+//! of PMIx what only they read.
 
 use super::Starter;
 use crate::pmi::NameChange;
@@ -10,7 +11,7 @@ use tutti_protocol::wire::Job;
 
 impl Starter {
     /// Sends a word; `name`: the rank that waits for it, and what it wants. Whether it was short enough.
-    fn send_word(&mut self, word: &Word, name: Option<(u32, NameChange)>) -> bool {
+    pub(super) fn send_word(&mut self, word: &Word, name: Option<(u32, NameChange)>) -> bool {
         let Some(ask) = word.encode() else { return false };
         // Nothing is asked again of it: no room is wanted.
         self.put_ask(Asked { ask, ends_ns: now_ns(), name });
@@ -45,6 +46,12 @@ impl Starter {
         self.later.begun = order;
         let mut spawning = Spawning::new(order, None);
         let mut is_done = false;
+        if let Word::Pmix { node, piece } = word {
+            self.run_pmix(|pmix| {
+                pmix.handle_word(*node, piece);
+                Vec::new()
+            });
+        }
         self.run_pmi(|pmi| match pmi.handle_word(word) {
             Ok((done, events)) => {
                 is_done = done;
