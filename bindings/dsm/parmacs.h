@@ -39,8 +39,9 @@ typedef struct tutti_pages {
     size_t bytes;
 } tutti_pages;
 enum { TUTTI_PAGES_ALLOCATE = 1, TUTTI_PAGES_FREE = 2, TUTTI_PAGES_INVALIDATE = 3 };
-enum { TUTTI_PAGES_4K = 0, TUTTI_PAGES_2M = 1 };
+enum { TUTTI_PAGES_4K = 0, TUTTI_PAGES_2M = 1, TUTTI_PAGES_UPDATE = 2 };
 void tutti_dsm_pages(int operation, tutti_pages *runs, size_t count, unsigned attributes, const char *file, unsigned line);
+void *tutti_dsm_malloc_update(size_t bytes, const char *file, unsigned line);
 
 #ifdef __cplusplus
 }
@@ -70,6 +71,7 @@ void tutti_dsm_pages(int operation, tutti_pages *runs, size_t count, unsigned at
 /* Memory. What follows the number of bytes (a processor near it) is a hint that is not used. */
 #define G_MALLOC(...) TUTTI_MALLOC(__VA_ARGS__, 0)
 #define TUTTI_MALLOC(bytes, ...) tutti_dsm_malloc((size_t)(bytes), __FILE__, __LINE__);
+#define G_MALLOC_UPDATE(bytes) tutti_dsm_malloc_update((size_t)(bytes), __FILE__, __LINE__);
 #define G_FREE(...) TUTTI_FREE(__VA_ARGS__, 0)
 #define TUTTI_FREE(address, ...) { tutti_dsm_free((void *)(address), __FILE__, __LINE__); }
 #define G_PAGES(operation, runs, count, attributes) \

@@ -4,6 +4,7 @@
 mod nests;
 mod rcop;
 mod udsm;
+mod updates;
 mod versions;
 
 use std::path::{Path, PathBuf};
@@ -277,7 +278,7 @@ const WRONG: [(&str, &str); 19] = [
     ("full", "G_MALLOC of 1048576 bytes: "),
     ("inside", "CREATE inside a created process: main alone creates"),
     ("operation", "G_PAGES with operation 9: TUTTI_PAGES_ALLOCATE, _FREE and _INVALIDATE are known"),
-    ("attributes", "G_PAGES with attributes 0x8: TUTTI_PAGES_4K and TUTTI_PAGES_2M are known"),
+    ("attributes", "G_PAGES with attributes 0x8: TUTTI_PAGES_4K, _2M and _UPDATE are known"),
     ("private", " bytes at 0x1000 is not shared memory"),
     ("leave", "rank 0 ends before WAIT_FOR_END: 1 processes were created beside it"),
 ];

@@ -90,6 +90,25 @@ fn machines_share_memory_over_cables_that_lose_and_double_frames() {
     results_are_equal(&machines, &[(2, 1), (2, 2)], &[]);
 }
 
+// Paper: C23
+#[test]
+fn machines_update_copies_over_cables_that_lose_and_double_frames() {
+    let terms = Terms::default().loss(1.0).duplication(1.0).seed(tutti_testkit::seed());
+    let plan = Lab::plan(3).cables(terms);
+    let Some(machines) = Machines::up_by("shared-updates", &plan, &["--lost-after", "20"]) else { return };
+    let program = machines.compile_by("tutticc", &["--dsm=twin"], "tests/dsm/programs/updates.c");
+    for (nodes, each) in [(3, 1), (2, 2)] {
+        let ranks = nodes * each;
+        let mut command = machines.launch(nodes, ranks);
+        command.env("TUTTI_STATS", "json").arg(&program).arg(ranks.to_string());
+        let ran = run(&mut command, LIMIT).expect_success();
+        assert_eq!(ran.stdout, "updates: 0 wrong\n", "{ran}");
+        let ranks_sent = ran.stderr.matches("\"update_records\":").count();
+        let idle = ran.stderr.matches("\"update_records\":0,").count();
+        assert!(ranks_sent > 0 && idle < ranks_sent, "homes have sent no updates: {ran}");
+    }
+}
+
 #[test]
 fn machines_share_memory_through_switches_every_5_ms() {
     let Some(machines) = Machines::up("shared-switches", 2, &["--slice", "5", "--force-switch"]) else {

@@ -246,6 +246,18 @@ pub unsafe extern "C-unwind" fn tutti_dsm_malloc(
 
 /// See `parmacs.h`.
 #[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_malloc_update(
+    bytes: usize,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut c_void {
+    // SAFETY: the macros give a string.
+    let address = object::allocate_updated(bytes as u64, unsafe { site(file, line) });
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn tutti_dsm_free(address: *mut c_void, file: *const c_char, line: c_uint) {
     // SAFETY: the macros give a string.
     object::free(address.addr(), unsafe { site(file, line) });

@@ -19,7 +19,9 @@
 //! | [`check`] | races and lost stores, when they are looked for |
 //! | [`difference`] | which bytes of a copy are not those of its twin |
 //! | [`message`] | records and messages between nodes |
-//! | [`sync`] | locks, barriers, flags and the heap, at the node that keeps them |
+//! | [`sync`] | locks, barriers and flags, at the node that keeps them |
+//! | [`blocks`] | the heap |
+//! | [`violation`] | mistakes of a program |
 //! | [`member`] | one node: calls of the program, records of others |
 //!
 //! A node is a rank: there is one on each node. Nothing here has I/O, a clock, threads or `unsafe`; memory
@@ -41,6 +43,7 @@ macro_rules! mutated {
 }
 
 pub mod ahead;
+pub mod blocks;
 pub mod check;
 pub mod difference;
 pub mod interval;
@@ -51,6 +54,7 @@ pub mod page;
 pub mod sync;
 pub mod time;
 pub mod unit;
+pub mod violation;
 
 #[cfg(test)]
 mod sim;

@@ -32,8 +32,8 @@ use tutti_shm::report::{Wait, What};
 use crate::arena::Arena;
 use crate::core::member::{Asked, Counters, Goal, Member, Port, Sent, Touch};
 use crate::core::message::KINDS;
-use crate::core::sync::Violation;
 use crate::core::unit::Placement;
+use crate::core::violation::Violation;
 use crate::mates::Mail;
 use crate::sites::Costs;
 use crate::size::Wishes;
@@ -68,7 +68,7 @@ struct Sending {
 }
 
 /// Number of counts of a rank.
-pub(crate) const COUNTS: usize = 23;
+pub(crate) const COUNTS: usize = 26;
 /// Counts of a rank, in the order of [`names`].
 pub(crate) type All = [u64; COUNTS];
 
@@ -288,7 +288,7 @@ pub(crate) fn register(
     rank: &mut LockedRank,
     units: u32,
     placement: Placement,
-    arena: Arena,
+    mut arena: Arena,
     mail: Option<Mail>,
     wishes: Wishes,
 ) {
@@ -306,6 +306,7 @@ pub(crate) fn register(
     if wishes.writes_absent {
         member.write_absent();
     }
+    member.hide_absent(&mut arena);
     nap::prepare();
     service_state::open();
     sleep::describe_also(describe_background);

@@ -20,8 +20,11 @@ const STACK_BYTES: usize = 512 << 10;
 
 /// Bytes of the arena; 0: faults are none of ours.
 static BYTES: AtomicUsize = AtomicUsize::new(0);
-/// Units before this one are known to be given by G_MALLOC, so far as they are.
-static KNOWN_END: AtomicU32 = AtomicU32::new(0);
+/// Units before this one are known to be given by G_MALLOC, so far as they are: of the arena up to
+/// [`UPDATED_FROM`], and of the rest.
+static KNOWN_ENDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+/// Stores to units from this one on go to all copies.
+static UPDATED_FROM: AtomicU32 = AtomicU32::new(u32::MAX);
 /// The thread that may touch the arena.
 static THREAD: AtomicI32 = AtomicI32::new(0);
 /// The process that may.
@@ -35,8 +38,10 @@ struct Action(UnsafeCell<Option<libc::sigaction>>);
 // in two threads has no promise of the system either.
 unsafe impl Sync for Action {}
 
-/// From now on faults in so many bytes of the arena are handled, in the calling thread.
-pub(crate) fn install(bytes: usize) -> std::io::Result<()> {
+/// From now on faults in so many bytes of the arena are handled, in the calling thread. A part of it for
+/// blocks whose stores go to all copies begins at a unit.
+pub(crate) fn install(bytes: usize, updated_from: u32) -> std::io::Result<()> {
+    UPDATED_FROM.store(updated_from, Ordering::Relaxed);
     let stack = os::map_anywhere(STACK_BYTES)?;
     THREAD.store(os::thread(), Ordering::Relaxed);
     PROCESS.store(std::process::id(), Ordering::Relaxed);
@@ -65,7 +70,13 @@ pub(crate) fn arena_bytes() -> usize {
 
 /// The program has got memory that ends before a byte of the arena.
 pub(crate) fn note_allocated(end: usize) {
-    KNOWN_END.fetch_max(end.div_ceil(UNIT_BYTES) as u32, Ordering::Relaxed);
+    let end = end.div_ceil(UNIT_BYTES) as u32;
+    known_end(end.saturating_sub(1)).fetch_max(end, Ordering::Relaxed);
+}
+
+/// The end of what is known of the part of the arena that a unit is in.
+fn known_end(unit: u32) -> &'static AtomicU32 {
+    &KNOWN_ENDS[usize::from(unit >= UPDATED_FROM.load(Ordering::Relaxed))]
 }
 
 /// Faults in the arena are the protocol's, so a program that sets an action of SIGSEGV sets that of the
@@ -128,7 +139,7 @@ pub(crate) fn serve(offset: usize, is_write: bool, instruction: usize) {
         ));
     }
     let unit = (offset / UNIT_BYTES) as u32;
-    if unit >= KNOWN_END.load(Ordering::Relaxed) {
+    if unit >= known_end(unit).load(Ordering::Relaxed) {
         // Node 0 knows whether it is part of a block of another rank's; if not, it ends the job.
         let large = executor::call(|member| member.begin_touch(offset as u64)).unwrap_or(0);
         let mut end = unit + 1;

@@ -6,13 +6,14 @@
 //! | parked, by rank | 1: its thread sleeps | the thread; who wakes it |
 //! | looking, by rank | 1: a call looks at the mail, and is woken by the rank's bell | the rank |
 //! | sent, by pair | bytes that were put into its ring | the sender |
+//! | waits, by pair | 1: a record found no room in the ring; 2: there is room again | the sender; the receiver |
 //! | taken, by pair | bytes that were taken out | the receiver |
 //!
 //! ```text
 //! sender     record -> sent -> fence -> bell of the rank -> looking? parked? -> parked = 0, wakes the thread
 //! call       looking = 0 -> fence -> mail? -> takes it
-//! receiver   takes records -> taken -> fence -> bell of the sender
-//! thread     parked = 1 -> fence -> mail? -> sleeps while parked is 1
+//! receiver   takes records -> taken -> fence -> bell of the sender; waits = 1? -> 2, wakes as a sender does
+//! thread     parked = 1 -> fence -> mail? waits = 2? -> sleeps while parked is 1
 //! ```
 //! Both sides write before they look, so a record and a sleeper do not miss each other. If a rank stops right
 //! here (it is frozen with its node), the words stay, and it goes on.
@@ -77,6 +78,10 @@ impl Words {
         os::word(self.pair(from, to))
     }
 
+    fn waits(self, from: usize, to: usize) -> &'static AtomicU32 {
+        os::word32(self.pair(from, to) + size_of::<u64>())
+    }
+
     fn taken(self, from: usize, to: usize) -> &'static AtomicU64 {
         os::word(self.pair(from, to) + LINE_BYTES)
     }
@@ -91,12 +96,27 @@ impl Words {
         (0..self.count).any(has)
     }
 
-    /// Sleeps until there may be mail: the body of the thread.
+    /// Wakes the thread of a rank whose program does not look.
+    fn wake(self, mate: usize) {
+        let parked = self.parked(mate);
+        if self.looking(mate).load(SeqCst) == 0 && parked.load(SeqCst) == 1 && parked.swap(0, SeqCst) == 1 {
+            os::futex_wake(parked);
+        }
+    }
+
+    /// Whether there is room again for a record of this rank.
+    fn takes_room(self) -> bool {
+        let takes = |to| self.waits(self.me, to).compare_exchange(2, 0, SeqCst, SeqCst).is_ok();
+        (0..self.count).filter(|to| takes(*to)).count() > 0
+    }
+
+    /// Sleeps until there may be mail, or room for some: the body of the thread.
     pub(crate) fn await_mail(self) {
         let parked = self.parked(self.me);
         parked.store(1, SeqCst);
         fence(SeqCst);
-        if !self.has_mail() || self.looking(self.me).load(SeqCst) != 0 {
+        let has_looker = self.looking(self.me).load(SeqCst) != 0;
+        if !self.takes_room() && (!self.has_mail() || has_looker) {
             os::futex_wait(parked, 1);
         }
         parked.store(0, SeqCst);
@@ -150,8 +170,13 @@ impl Mail {
         let length = head.len() + body.len();
         let whole = (HEAD_BYTES + length).next_multiple_of(HEAD_BYTES) as u64;
         let at = sent.load(Relaxed);
-        if at + whole - words.taken(words.me, mate).load(Acquire) > RING_BYTES as u64 {
-            return false;
+        let has_room = || at + whole - words.taken(words.me, mate).load(SeqCst) <= RING_BYTES as u64;
+        if !has_room() {
+            words.waits(words.me, mate).store(1, SeqCst);
+            fence(SeqCst);
+            if !has_room() {
+                return false;
+            }
         }
         put(ring, at, &(length as u64).to_ne_bytes());
         put(ring, at + HEAD_BYTES as u64, head);
@@ -159,10 +184,7 @@ impl Mail {
         sent.store(at + whole, Release);
         // With a fence behind what was published.
         self.job.ring(to);
-        let parked = words.parked(mate);
-        if words.looking(mate).load(SeqCst) == 0 && parked.load(SeqCst) == 1 && parked.swap(0, SeqCst) == 1 {
-            os::futex_wake(parked);
-        }
+        words.wake(mate);
         true
     }
 
@@ -204,6 +226,9 @@ impl Mail {
             if at != begin {
                 // The sender may sleep until there is room again, or until its records have been applied.
                 self.job.ring(self.mates[from]);
+                if words.waits(from, words.me).compare_exchange(1, 2, SeqCst, SeqCst).is_ok() {
+                    words.wake(from);
+                }
             }
         }
     }

@@ -15,7 +15,7 @@ use tutti_runtime::job::Job;
 use tutti_runtime::rank;
 use tutti_runtime::word_wait::{self, Storers};
 
-use crate::core::sync::Violation;
+use crate::core::violation::Violation;
 use crate::os;
 
 /// Locks, barriers and flags that a job on one node may have.

@@ -11,9 +11,10 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::arena::BASE;
+use crate::core::blocks::{Attributes, PageSize, Protocol};
 use crate::core::member::Member;
-use crate::core::sync::{PageSize, Violation};
 use crate::core::unit::{LARGE_BYTES, Run, UNIT_BYTES};
+use crate::core::violation::Violation;
 use crate::node::{OBJECTS_MAX, Words};
 use crate::process::{self, Running, Stage, Way};
 use crate::site::Site;
@@ -198,28 +199,33 @@ pub(crate) fn wait_flag(flag: u64, site: Site<'_>) {
 
 /// G_MALLOC: the address.
 pub fn allocate(bytes: u64, site: Site<'_>) -> usize {
-    allocate_of(bytes, PageSize::Small, site)
+    allocate_of(bytes, Attributes::default(), site)
 }
 
-/// The same of pages of a size.
-pub(crate) fn allocate_of(bytes: u64, size: PageSize, site: Site<'_>) -> usize {
+/// G_MALLOC_UPDATE: the address. What is stored there goes to all copies.
+pub fn allocate_updated(bytes: u64, site: Site<'_>) -> usize {
+    allocate_of(bytes, Attributes { protocol: Protocol::Update, ..Attributes::default() }, site)
+}
+
+/// The same with attributes.
+pub(crate) fn allocate_of(bytes: u64, attributes: Attributes, site: Site<'_>) -> usize {
     let text = site.to_string();
     let found = process::with(|running| {
         if running.processes.created == 0 && matches!(running.stage, Stage::Main | Stage::Replaying) {
             // All ranks come here alike, so each knows what the others get.
-            return Some(running.blocks.allocate(bytes, size, &text));
+            return Some(running.blocks.allocate(bytes, attributes, &text));
         }
         match &running.way {
-            Way::Node(words) => Some(allocate_by_words(words, running, (bytes, size), &text)),
+            Way::Node(words) => Some(allocate_by_words(words, running, (bytes, attributes), &text)),
             Way::Nodes => None,
         }
     });
     let offset = match found {
         Some(found) => found.unwrap_or_else(|violation| failure::end(format_args!("{violation}"))),
-        None => run(site, |_| Ok(()), |member| member.begin_allocate(bytes, size, &text)),
+        None => run(site, |_| Ok(()), |member| member.begin_allocate(bytes, attributes, &text)),
     };
     fault::note_allocated((offset + bytes) as usize);
-    if size == PageSize::Large {
+    if attributes.size == PageSize::Large {
         let run =
             Run { first: units_of(offset), count: units_of(bytes.next_multiple_of(LARGE_BYTES as u64)) };
         executor::with_member(|member| member.note_large(run));
@@ -231,17 +237,25 @@ pub(crate) fn allocate_of(bytes: u64, size: PageSize, site: Site<'_>) -> usize {
 fn allocate_by_words(
     words: &Words,
     running: &Running,
-    (bytes, pages): (u64, PageSize),
+    (bytes, attributes): (u64, Attributes),
     site: &str,
 ) -> Result<u64, Violation> {
-    let align = if pages == PageSize::Large { LARGE_BYTES as u64 } else { 64 };
+    let align = if attributes.size == PageSize::Large { LARGE_BYTES as u64 } else { 64 };
     let (size, length) = (running.blocks.bytes(), bytes.max(1).next_multiple_of(align));
     // What lies before a large page stays unused.
     let before = words.taken_bytes().fetch_add(length + align - 64, SeqCst);
     let offset = before.next_multiple_of(align);
     if offset.checked_add(length).is_none_or(|end| end > size) {
         let (site, left) = (site.to_owned(), size.saturating_sub(offset));
-        return Err(Violation::Full { site, bytes, left, size, users: "the blocks before".to_owned() });
+        let is_updated = false;
+        return Err(Violation::Full {
+            site,
+            bytes,
+            is_updated,
+            left,
+            size,
+            users: "the blocks before".to_owned(),
+        });
     }
     Ok(offset)
 }

@@ -1,7 +1,7 @@
 //! Pages in bulk: one call allocates, frees or invalidates many runs, of small pages or of large ones.
 
 use crate::arena::BASE;
-use crate::core::sync::PageSize;
+use crate::core::blocks::{Attributes, PageSize, Protocol};
 use crate::site::Site;
 use crate::{failure, object, process};
 
@@ -20,14 +20,18 @@ const ALLOCATE: i32 = 1;
 const FREE: i32 = 2;
 const INVALIDATE: i32 = 3;
 const LARGE: u32 = 1;
+const UPDATE: u32 = 2;
 
 /// Does an operation on runs.
 pub fn operate(operation: i32, runs: &mut [PageRun], attributes: u32, site: Site<'_>) {
-    let size = match (operation, attributes) {
-        (_, 0) => PageSize::Small,
-        (ALLOCATE, LARGE) => PageSize::Large,
+    let attributes = match (operation, attributes) {
+        (_, 0) => Attributes::default(),
+        (ALLOCATE, bits) if bits & !(LARGE | UPDATE) == 0 => Attributes {
+            size: if bits & LARGE == 0 { PageSize::Small } else { PageSize::Large },
+            protocol: if bits & UPDATE == 0 { Protocol::Invalidate } else { Protocol::Update },
+        },
         (ALLOCATE, _) => failure::end(format_args!(
-            "{site}: G_PAGES with attributes {attributes:#x}: TUTTI_PAGES_4K and TUTTI_PAGES_2M are known"
+            "{site}: G_PAGES with attributes {attributes:#x}: TUTTI_PAGES_4K, _2M and _UPDATE are known"
         )),
         _ => failure::end(format_args!("{site}: G_PAGES with attributes: those of allocation alone count")),
     };
@@ -36,7 +40,7 @@ pub fn operate(operation: i32, runs: &mut [PageRun], attributes: u32, site: Site
             if run.bytes == 0 {
                 failure::end(format_args!("{site}: G_PAGES: run {number} to allocate has no bytes"));
             }
-            run.start = object::allocate_of(run.bytes as u64, size, site);
+            run.start = object::allocate_of(run.bytes as u64, attributes, site);
         }),
         FREE => runs.iter().for_each(|run| object::free(run.start, site)),
         INVALIDATE => {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tutti_runtime::job::Job;
 use tutti_shm::arena::Range;
 
-use crate::core::sync::Blocks;
+use crate::core::blocks::Blocks;
 use crate::core::unit::Placement;
 use crate::failure;
 use crate::node::Words;

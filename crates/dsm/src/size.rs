@@ -33,6 +33,28 @@ pub fn combines() -> bool {
     std::env::var("TUTTI_DSM_COMBINE").as_deref() != Ok("off")
 }
 
+/// Variable that says which stores go to all copies in place of notices.
+pub const UPDATE_VARIABLE: &str = "TUTTI_DSM_UPDATE";
+
+/// Blocks whose stores go to all copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Updates {
+    /// None.
+    Off,
+    /// Those that the program marks.
+    Marked,
+    /// All.
+    All,
+}
+
+impl Updates {
+    /// Bytes behind an arena for blocks that the program marks: an eighth, as far as there is room.
+    pub fn bytes_beside(self, arena_bytes: usize) -> usize {
+        let room = BYTES_MAX as usize - arena_bytes;
+        if self == Updates::Marked { (arena_bytes / 8).min(room) / UNIT_BYTES * UNIT_BYTES } else { 0 }
+    }
+}
+
 /// Variable that has stores checked.
 pub const CHECK_VARIABLE: &str = "TUTTI_DSM_CHECK";
 
@@ -43,6 +65,8 @@ pub struct Wishes {
     pub copies: Option<usize>,
     /// Stores are checked.
     pub is_checked: bool,
+    /// Which stores go to all copies.
+    pub updates: Updates,
     /// Stores to pages that are not here bring no page: all loads of the program are checked.
     pub writes_absent: bool,
 }
@@ -57,7 +81,15 @@ pub fn wishes() -> Result<Wishes, String> {
         Ok("1") => true,
         Ok(other) => return Err(format!("{CHECK_VARIABLE}={other} is neither 0 nor 1")),
     };
-    Ok(Wishes { copies: copies()?, is_checked, writes_absent: false })
+    let updates = match std::env::var(UPDATE_VARIABLE).as_deref() {
+        // A race is found by notices.
+        _ if is_checked => Updates::Off,
+        Err(_) | Ok("" | "marked") => Updates::Marked,
+        Ok("off") => Updates::Off,
+        Ok("all") => Updates::All,
+        Ok(other) => return Err(format!("{UPDATE_VARIABLE}={other} is none of off, marked and all")),
+    };
+    Ok(Wishes { copies: copies()?, is_checked, updates, writes_absent: false })
 }
 
 /// How many copies of pages a rank may have; none: as many as it uses.
@@ -87,7 +119,14 @@ fn parse(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::*;
+
+    #[test]
+    fn dsm_updates_have_an_eighth_beside_the_arena_as_far_as_addresses_go() {
+        let beside = |bytes| Updates::Marked.bytes_beside(bytes);
+        assert_eq!([beside(4 << 30), beside(16 << 20), beside(UNIT_BYTES)], [512 << 20, 2 << 20, 0]);
+        assert_eq!([beside(1 << 40), Updates::Off.bytes_beside(1 << 30)], [0, 0]);
+    }
 
     #[test]
     fn dsm_size_has_a_unit_of_measure_behind_it() {

@@ -22,18 +22,18 @@ use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::arena::Range;
 
 use crate::arena::{Arena, BASE, Mprotect, Shared};
-use crate::core::sync::Blocks;
+use crate::core::blocks::Blocks;
 use crate::core::unit::{Placement, UNIT_BYTES};
 use crate::mates::{self, Mail};
 use crate::node::{WORDS_BYTES, Words};
 use crate::note::{CheckedRange, OpenRange};
 use crate::process::{Processes, Running, Stage, View, Way, running};
-use crate::size::Wishes;
+use crate::size::{Updates, Wishes};
 use crate::states::States;
 use crate::{executor, failure, fault, keep, note, os, replay, sites, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// Bytes that objects leave: their stores are noted, or their loads checked too.
 const MODES: std::ops::RangeInclusive<u8> = 1..=2;
 /// No memory.
@@ -46,6 +46,8 @@ struct Card {
     version: u64,
     bytes: u64,
     build: u64,
+    /// Ways of the protocol that the environment chooses.
+    ways: u64,
     range: [u64; 2],
     /// Memory that ranks of a node share: from the first of them.
     shared: [u64; 2],
@@ -150,6 +152,8 @@ pub fn begin(mode: Result<Mode, String>) {
     let wishes = size::wishes().unwrap_or_else(|what| say(format_args!("{what}")));
     let mode = mode.unwrap_or_else(|what| say(format_args!("{what}")));
     let wishes = Wishes { writes_absent: mode.writes_absent(), ..wishes };
+    let asked = bytes;
+    let bytes = if nodes > 1 { asked + wishes.updates.bytes_beside(asked) } else { asked };
     if let Some(mixture) = mode.mixture().filter(|_| me == 0 && nodes > 1) {
         log::line(format_args!("{mixture}"));
     }
@@ -165,9 +169,11 @@ pub fn begin(mode: Result<Mode, String>) {
     let placement = Placement::new(job.rank(), &places);
     let shared = if nodes > 1 { take_shared(bytes, &placement, job.rank()) } else { NOTHING };
     let build = tutti_shmem::statics::build();
+    let ways = wishes.updates as u64 | u64::from(wishes.is_checked) << 8;
     let pair = |range: Range| [range.offset, range.bytes];
+    let (range_told, shared_told) = (pair(range), pair(shared));
     let card =
-        Card { version: VERSION, bytes: bytes as u64, build, range: pair(range), shared: pair(shared) };
+        Card { version: VERSION, bytes: bytes as u64, build, ways, range: range_told, shared: shared_told };
     // SAFETY: a card has numbers alone; all ranks start together.
     let cards = unsafe { above::exchange(&card, MPI_COMM_WORLD) };
     compare(me, &cards);
@@ -176,6 +182,11 @@ pub fn begin(mode: Result<Mode, String>) {
     let first = cards.get(placement.mates()[0]).unwrap_or(&cards[0]);
     let has_mates = nodes > 1 && first.shared[1] > 0;
     let placement = if wishes.is_checked { placement.apart() } else { placement };
+    let placement = match wishes.updates {
+        Updates::Off => placement,
+        Updates::Marked => placement.with_updates((asked / UNIT_BYTES) as u32),
+        Updates::All => placement.with_updates(0),
+    };
     let shared = has_mates.then(|| (found(first.shared), placement.clone()));
     let view = View { bytes, range, shared };
     let way = if nodes > 1 {
@@ -185,7 +196,7 @@ pub fn begin(mode: Result<Mode, String>) {
     };
     let stage = if me == 0 { Stage::Main } else { Stage::Replaying };
     let processes = Processes::default();
-    let started = Running { job, way, stage, processes, objects: 0, blocks: Blocks::new(bytes), view };
+    let started = Running { job, way, stage, processes, objects: 0, blocks: Blocks::new(bytes, asked), view };
     show(&started);
     *running() = Some(started);
     replay::begin(me, ranks);
@@ -272,6 +283,8 @@ fn compare(me: usize, cards: &[Card]) {
             "another program than rank 0: all ranks must run the same file".to_owned()
         } else if card.bytes != cards[0].bytes {
             format!("{} of {} bytes, rank 0 of {}", size::VARIABLE, card.bytes, cards[0].bytes)
+        } else if card.ways != cards[0].ways {
+            format!("another {} or {} than rank 0", size::UPDATE_VARIABLE, size::CHECK_VARIABLE)
         } else {
             continue;
         };
@@ -313,13 +326,14 @@ fn begin_protocol(job: &Job, view: &View, placement: Placement, wishes: Wishes, 
         note::install_states(range, states);
     }
     let mut rank = rank::enter().expect("MPI has started");
+    let updated_from = placement.updated_from();
     executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail, wishes);
     LOCK.name_owner();
     drop(rank);
     if has_mail && let Err(error) = executor::serve_mates() {
         refuse(error);
     }
-    if let Err(error) = fault::install(bytes) {
+    if let Err(error) = fault::install(bytes, updated_from) {
         failure::end(format_args!("faults of shared memory cannot be handled: {error}"));
     }
     Way::Nodes

@@ -63,6 +63,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_DSM_COPIES",
     "TUTTI_DSM_REPORT",
     "TUTTI_DSM_SIZE",
+    "TUTTI_DSM_UPDATE",
     "TUTTI_ENDINGS",
     ENGINE,
     "TUTTI_FAULTS",

@@ -13,6 +13,7 @@
 //! | `knowledge` | write notices and vector times |
 //! | `fetch` | units on their way from homes, and answers of this home |
 //! | `stores` | stores to copies on their way home |
+//! | `updates` | stores on their way from a home to copies |
 //! | `copies` | copies that take memory, when that is limited |
 //! | `checks` | races and stores without notes, when they are looked for; the first violation |
 //! | `mail` | messages to and from other nodes |
@@ -31,6 +32,7 @@ mod mail;
 mod port;
 mod stores;
 mod task;
+mod updates;
 
 pub use frames::{Access, Frames};
 pub use port::{Port, Sent};
@@ -39,8 +41,10 @@ pub use task::{Asked, Goal, Touch};
 use super::message::{self, Call, Message};
 use super::page::{Pages, Store};
 
-use super::sync::{Kept, PageSize, Violation};
+use super::blocks::Attributes;
+use super::sync::Kept;
 use super::unit::{Placement, Run, UNIT_BYTES, runs_of};
+use super::violation::Violation;
 use checks::Checks;
 use copies::Copies;
 use fetch::{Answers, Fetches};
@@ -48,6 +52,7 @@ use knowledge::Knowledge;
 use mail::{Mail, NotOurs};
 use stores::{Flush, Stores};
 use task::{Request, Task};
+use updates::Updates;
 
 /// Counts of the work done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,13 +83,19 @@ pub struct Counters {
     pub dropped_units: u64,
     /// Clean copies dropped to save memory.
     pub evicted_units: u64,
+    /// Records of stores from this home to copies, and their bytes.
+    pub update_records: u64,
+    /// See above.
+    pub update_bytes: u64,
+    /// Such records that copies here have taken.
+    pub updates_taken: u64,
     /// Messages of locks, barriers and flags.
     pub messages: u64,
 }
 
 impl Counters {
     /// The counts with their names, as they are printed.
-    pub fn named(&self) -> [(&'static str, u64); 14] {
+    pub fn named(&self) -> [(&'static str, u64); 17] {
         [
             ("noted_stores", self.noted_stores),
             ("unnoted_stores", self.unnoted_stores),
@@ -99,6 +110,9 @@ impl Counters {
             ("intervals", self.intervals),
             ("dropped_units", self.dropped_units),
             ("evicted_units", self.evicted_units),
+            ("update_records", self.update_records),
+            ("update_bytes", self.update_bytes),
+            ("updates_taken", self.updates_taken),
             ("messages", self.messages),
         ]
     }
@@ -131,15 +145,17 @@ impl Member {
     /// A rank at its place, with an arena of so many units and records of so many bytes at most.
     pub fn new(me: usize, placement: Placement, units: u32, record_bytes_max: usize) -> Self {
         let nodes = placement.nodes().len();
+        let pages = Pages::new(placement, units);
+        let updates = Updates::new(me, nodes, &pages, record_bytes_max);
         Member {
             me,
             nodes,
-            pages: Pages::new(placement, units),
+            pages,
             known: Knowledge::new(me, nodes),
             task: Task::Idle,
             fetches: Fetches::new(),
             answers: Answers::new(me, nodes),
-            stores: Stores::new(record_bytes_max),
+            stores: Stores::new(me, record_bytes_max, updates),
             copies: Copies::default(),
             checks: Checks::new(me, nodes),
             mail: Mail::new(nodes),
@@ -155,12 +171,16 @@ impl Member {
     pub fn counters(&self) -> Counters {
         let (fetches, fetched_units) = self.fetches.counts();
         let (difference_records, difference_bytes) = self.stores.counts();
+        let updates = self.stores.updates.counts();
         Counters {
             fetches,
             fetched_units,
             difference_records,
             difference_bytes,
             evicted_units: self.copies.evicted_units(),
+            update_records: updates.sent_records,
+            update_bytes: updates.sent_bytes,
+            updates_taken: updates.applied_records,
             messages: self.mail.messages(),
             ..self.counters
         }
@@ -204,7 +224,15 @@ impl Member {
 
     /// Whether something for others waits for room.
     pub fn is_owing(&self) -> bool {
-        !self.answers.is_empty() || !self.mail.is_empty()
+        !self.answers.is_empty() || !self.mail.is_empty() || !self.stores.updates.is_empty()
+    }
+
+    /// Says which units are not here though nothing was stored to them. Called once, before the program
+    /// begins.
+    pub fn hide_absent(&self, frames: &mut impl Frames) {
+        let first = self.pages.updated_from().min(self.pages.units());
+        let mut units = (first..self.pages.units()).filter(|unit| !self.pages.is_present(*unit)).collect();
+        runs_of(&mut units).into_iter().for_each(|run| frames.note_absent(run, true));
     }
 
     /// The program has touched a unit that it may not touch.
@@ -268,8 +296,8 @@ impl Member {
     }
 
     /// The program wants memory; [`Member::value`] says where.
-    pub fn begin_allocate(&mut self, bytes: u64, size: PageSize, site: &str) {
-        self.begin_request(0, Call::Allocate { bytes, size, site: site.to_owned() });
+    pub fn begin_allocate(&mut self, bytes: u64, attributes: Attributes, site: &str) {
+        self.begin_request(0, Call::Allocate { bytes, attributes, site: site.to_owned() });
     }
 
     /// The program wants no copies of these units any more. Its own stores there go home first.
@@ -320,14 +348,20 @@ impl Member {
 
     /// A record of another node. False: it is not one of ours, and nothing was done.
     pub fn handle_record(&mut self, from: usize, record: &[u8], frames: &mut impl Frames) -> bool {
-        let Member { pages, .. } = self;
+        let Member { pages, stores, fetches, .. } = self;
         let taken = match record.first() {
-            Some(&message::FETCH) => self.answers.handle_fetch(from, record, pages),
-            Some(&message::PAGE) => self.fetches.handle_page(from, record, pages, frames),
+            Some(&message::FETCH) => {
+                let run = self.answers.handle_fetch(from, record, pages);
+                run.map(|run| stores.updates.join(from, run.units()))
+            }
+            Some(&message::PAGE) => fetches.handle_page(from, record, pages, frames),
             Some(&message::DIFFERENCE) if self.checks.is_on() => {
                 self.checks.handle_stamped(from, record, pages, frames)
             }
-            Some(&message::DIFFERENCE) => stores::handle_differences(record, pages, frames),
+            Some(&message::DIFFERENCE) => stores.handle_differences(from, record, pages, frames),
+            Some(&message::UPDATE) => stores.updates.handle_update(from, record, pages, fetches, frames),
+            Some(&message::APPLIED) => stores.updates.handle_applied(from, record),
+            Some(&message::SETTLED) => stores.updates.handle_settled(from, record),
             Some(&message::MESSAGE) => match self.mail.handle_piece(from, record, pages.units()) {
                 Ok(message) => {
                     message.into_iter().for_each(|message| self.handle_message(from, message));
@@ -345,6 +379,7 @@ impl Member {
         for to in 0..self.nodes {
             self.mail.pump(to, port);
             self.answers.pump(to, port, frames);
+            self.stores.updates.pump(to, port, frames);
         }
     }
 
@@ -430,7 +465,7 @@ impl Member {
             && stores.advance_flush(&mut flush, pages, known, checks, port, frames);
         let is_applied = mutated!(RecordBeforeApplied)
             || (!mail.has_awaited() && (0..self.nodes).all(|to| port.is_applied(to)));
-        if !is_flushed || !is_applied {
+        if !is_flushed || !is_applied || !stores.updates.is_settled() {
             self.task = Task::Release { flush, then };
             return false;
         }
@@ -463,7 +498,8 @@ impl Member {
         if mutated!(EarlyFlushUnnoticed) {
             units.retain(|unit| self.pages.is_here(*unit) || flushed.contains(unit));
         }
-        let runs = runs_of(&mut units);
+        let mut noticed = units.iter().copied().filter(|unit| !self.pages.is_updated(*unit)).collect();
+        let runs = runs_of(&mut noticed);
         let mut present: Vec<u32> =
             units.iter().copied().filter(|&unit| self.pages.is_present(unit)).collect();
         runs_of(&mut present).into_iter().for_each(|run| frames.allow(run, Access::Read));
@@ -472,8 +508,11 @@ impl Member {
         if !mutated!(BlindKept) {
             runs_of(&mut absent).into_iter().for_each(|run| frames.allow(run, Access::None));
         }
-        self.known.close(runs);
-        self.counters.intervals += 1;
+        // All who have copies of the others have got what was stored.
+        if !runs.is_empty() {
+            self.known.close(runs);
+            self.counters.intervals += 1;
+        }
     }
 
     fn advance_await(&mut self) -> bool {

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | FETCH | kind 1, zero 1, units 2, first unit 4 |
 //! | PAGE | kind 1, zero 3, first unit 4, offset in the run 4; bytes |
-//! | DIFFERENCE | kind 1, zero 3; for each unit: unit 4, bytes that follow 2; gap and length as varints, bytes |
+//! | DIFFERENCE | kind 1, zero 1, 1 if it has units of which copies are updated, zero 1; for each unit: unit 4, bytes that follow 2; gap and length as varints, bytes |
 //! | DIFFERENCE, checked | kind 1, 1, zero 2, interval 4, place of the store 8, vector time; then as above from the kind on |
+//! | UPDATE | kind 1, zero 3, place in the order of its home 8; then as DIFFERENCE from the first unit on |
+//! | APPLIED, SETTLED | kind 1, zero 3, place or count 8 |
 //! | MESSAGE | kind 1, last 1, zero 2; a piece of a message |
 //!
 //! A message has any length and goes in pieces: kind 1, zero 7, two numbers 8 each, the vector time, the
@@ -13,13 +15,13 @@
 
 use std::ops::Range;
 
+use super::blocks::{Attributes, PageSize, Protocol};
 use super::interval::Part;
-use super::sync::PageSize;
 use super::time::VectorTime;
 use super::unit::{Run, UNIT_BYTES};
 
 /// The kinds of our records.
-pub const KINDS: Range<u8> = 0x50..0x54;
+pub const KINDS: Range<u8> = 0x50..0x57;
 /// Asks a home for units.
 pub const FETCH: u8 = 0x50;
 /// A piece of the answer.
@@ -28,6 +30,12 @@ pub const PAGE: u8 = 0x51;
 pub const DIFFERENCE: u8 = 0x52;
 /// A piece of a message.
 pub const MESSAGE: u8 = 0x53;
+/// Bytes that others have stored, for a copy.
+pub const UPDATE: u8 = 0x54;
+/// A copy has all up to here.
+pub const APPLIED: u8 = 0x55;
+/// All copies have what a node has sent in so many records of differences.
+pub const SETTLED: u8 = 0x56;
 
 /// Bytes of the record that fetches.
 pub const FETCH_BYTES: usize = 8;
@@ -35,6 +43,10 @@ pub const FETCH_BYTES: usize = 8;
 pub const PAGE_HEAD_BYTES: usize = 12;
 /// Bytes before the differences.
 pub const DIFFERENCE_HEAD_BYTES: usize = 4;
+/// Bytes of the number behind the head of an update.
+const PLACE_BYTES: usize = 8;
+/// Bytes of a record with a number.
+pub const NUMBER_BYTES: usize = 12;
 /// Bytes of a stamp before the time.
 const STAMP_BYTES: usize = 12;
 /// Bytes before those of a message.
@@ -85,8 +97,8 @@ pub enum Call {
     Allocate {
         /// How much.
         bytes: u64,
-        /// Of which pages.
-        size: PageSize,
+        /// Its attributes.
+        attributes: Attributes,
         /// The line of the program.
         site: String,
     },
@@ -130,7 +142,7 @@ impl Message {
             Call::Set { flag } => (3, [*flag, 0], ""),
             Call::Clear { flag } => (4, [*flag, 0], ""),
             Call::Wait { flag } => (5, [*flag, 0], ""),
-            Call::Allocate { bytes, size, site } => (6, [*bytes, u64::from(*size == PageSize::Large)], site),
+            Call::Allocate { bytes, attributes, site } => (6, [*bytes, bits_of(*attributes)], site),
             Call::Free { offset, site } => (7, [*offset, 0], site),
             Call::Grant { value } => (8, [*value, 0], ""),
             Call::Touch { offset } => (9, [*offset, 0], ""),
@@ -177,10 +189,7 @@ impl Message {
             3 => Call::Set { flag: first },
             4 => Call::Clear { flag: first },
             5 => Call::Wait { flag: first },
-            6 => {
-                let size = if second == 0 { PageSize::Small } else { PageSize::Large };
-                Call::Allocate { bytes: first, size, site: text }
-            }
+            6 => Call::Allocate { bytes: first, attributes: attributes_of(second), site: text },
             7 => Call::Free { offset: first, site: text },
             8 => Call::Grant { value: first },
             9 => Call::Touch { offset: first },
@@ -188,6 +197,16 @@ impl Message {
         };
         Some(Message { call, time: VectorTime::from_entries(entries), parts })
     }
+}
+
+fn bits_of(attributes: Attributes) -> u64 {
+    let Attributes { size, protocol } = attributes;
+    u64::from(size == PageSize::Large) | u64::from(protocol == Protocol::Update) << 1
+}
+
+fn attributes_of(bits: u64) -> Attributes {
+    let size = if bits & 1 == 0 { PageSize::Small } else { PageSize::Large };
+    Attributes { size, protocol: if bits & 2 == 0 { Protocol::Invalidate } else { Protocol::Update } }
 }
 
 /// Takes numbers from bytes that may be anything.
@@ -303,6 +322,24 @@ impl Differences {
         self.head = self.bytes.len();
     }
 
+    /// Begins a record for a copy.
+    pub fn begin_update(&mut self) {
+        self.bytes.clear();
+        self.bytes.extend([UPDATE, 0, 0, 0]);
+        self.bytes.extend([0; PLACE_BYTES]);
+        self.head = self.bytes.len();
+    }
+
+    /// Ends a record for a copy, with its place in the order of its home.
+    pub fn end_update(&mut self, place: u64) {
+        self.bytes[DIFFERENCE_HEAD_BYTES..][..PLACE_BYTES].copy_from_slice(&place.to_le_bytes());
+    }
+
+    /// Says that the record has units of which copies are updated.
+    pub fn mark_updated(&mut self) {
+        self.bytes[2] = 1;
+    }
+
     /// Begins a unit, if there is room for something of it.
     pub fn begin(&mut self, unit: u32) -> bool {
         if self.bytes.len() + UNIT_HEAD_BYTES + RUN_HEAD_BYTES >= self.room {
@@ -360,6 +397,31 @@ pub fn decode_stamp(record: &[u8], nodes: usize) -> Option<(u32, u64, VectorTime
     Some((interval, site, VectorTime::from_entries(entries), record.get(head..)?))
 }
 
+/// Whether a record of differences has units of which copies are updated.
+pub fn is_for_copies(record: &[u8]) -> bool {
+    record.get(2) == Some(&1)
+}
+
+/// Place of a record for a copy; behind it the record goes on as differences.
+pub fn decode_update(record: &[u8]) -> Option<(u64, &[u8])> {
+    let mut reader = Reader { bytes: record.get(DIFFERENCE_HEAD_BYTES..)? };
+    Some((reader.number8()?, &record[PLACE_BYTES..]))
+}
+
+/// The record with a number.
+pub fn encode_number(kind: u8, number: u64) -> [u8; NUMBER_BYTES] {
+    let mut record = [0; NUMBER_BYTES];
+    record[0] = kind;
+    record[4..].copy_from_slice(&number.to_le_bytes());
+    record
+}
+
+/// Number of such a record.
+pub fn decode_number(record: &[u8]) -> Option<u64> {
+    let record: &[u8; NUMBER_BYTES] = record.try_into().ok()?;
+    Some(u64::from_le_bytes(record[4..].try_into().ok()?))
+}
+
 /// Gives each run of a record of differences: unit, offset, bytes. None: it is not one of ours; then nothing
 /// of the unit in question was given.
 pub fn decode_differences(record: &[u8], units: u32, mut give: impl FnMut(u32, usize, &[u8])) -> Option<()> {
@@ -395,7 +457,7 @@ mod tests {
         let time = VectorTime::from_entries(vec![7, 4]);
         let site = "lu.c:12".to_owned();
         let message = Message {
-            call: Call::Allocate { bytes: 99, size: PageSize::Large, site },
+            call: Call::Allocate { bytes: 99, attributes: attributes_of(3), site },
             time,
             parts: vec![part],
         };
@@ -418,7 +480,12 @@ mod tests {
             let _ = decode_differences(&bytes, 100, |unit, at, bytes| {
                 assert!(unit < 100 && at + bytes.len() <= UNIT_BYTES);
             });
-            let _ = (decode_fetch(&bytes, 100), decode_page(&bytes));
+            let _ = (decode_fetch(&bytes, 100), decode_page(&bytes), decode_number(&bytes));
+            if let Some((_, rest)) = decode_update(&bytes) {
+                let _ = decode_differences(rest, 100, |unit, at, bytes| {
+                    assert!(unit < 100 && at + bytes.len() <= UNIT_BYTES);
+                });
+            }
         }
     }
 

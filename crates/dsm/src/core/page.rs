@@ -8,6 +8,8 @@
 //!   '----notice----------'                              v
 //!   '--------------------------------------------- WRITTEN (named in the notice of the interval)
 //! home on this node: always PRESENT, never TWINNED or NOTED: what others send is stored into it
+//! stores that go to all copies: a copy is ABSENT at first, so that its home hears of it; no notice drops it.
+//!                          At the home the unit is TWINNED or NOTED as a copy is
 //!
 //! ABSENT --noted store, where loads are checked--> WRITTEN, NOTED, BLIND --release--> ABSENT
 //!                                                      '--fetched, but for noted bytes--> PRESENT, ...
@@ -62,11 +64,13 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// An arena of so many units. All are present: everything is zero, here and at the homes.
+    /// An arena of so many units. They are present: everything is zero, here and at the homes. But a home has
+    /// to hear of copies whose stores it sends on, so they are absent.
     pub fn new(placement: Placement, units: u32) -> Self {
+        let flag = |unit| if placement.is_updated(unit) { 0 } else { PRESENT };
         Pages {
+            flags: (0..units).map(flag).collect(),
             placement,
-            flags: vec![PRESENT; units as usize],
             pending: Vec::with_capacity(units as usize),
             written: Vec::with_capacity(units as usize),
         }
@@ -92,6 +96,21 @@ impl Pages {
         self.placement.is_here(unit)
     }
 
+    /// The first unit whose stores go to all copies; [`u32::MAX`]: there are none.
+    pub fn updated_from(&self) -> u32 {
+        self.placement.updated_from()
+    }
+
+    /// Whether stores to a unit go to all copies, in place of notices.
+    pub fn is_updated(&self, unit: u32) -> bool {
+        self.placement.is_updated(unit)
+    }
+
+    /// Whether stores to a unit go nowhere: its home is on this node, and no copies hear of them.
+    fn stays(&self, unit: u32) -> bool {
+        self.is_here(unit) && !self.is_updated(unit)
+    }
+
     /// Whether loads find right values here.
     pub fn is_present(&self, unit: u32) -> bool {
         self.is_here(unit) || self.flags[unit as usize] & PRESENT != 0
@@ -111,14 +130,14 @@ impl Pages {
     /// again when it has lost its permission.
     pub fn is_writable(&self, unit: u32) -> bool {
         let flags = self.flags[unit as usize];
-        flags & WRITTEN != 0 && (self.is_here(unit) || flags & TWINNED != 0)
+        flags & WRITTEN != 0 && (self.stays(unit) || flags & TWINNED != 0)
     }
 
     /// Units around a home's own one that get permission with it, so that its neighbours need no fault.
     pub fn readable_run(&self, unit: u32) -> Run {
         let first = unit / HOME_UNITS * HOME_UNITS;
         let run = Run { first, count: self.homes().end_of(unit).min(self.units()) - first };
-        let is_plain = self.is_here(unit) && !run.units().any(|unit| self.is_writable(unit));
+        let is_plain = run.units().all(|unit| self.is_here(unit) && self.flags[unit as usize] & WRITTEN == 0);
         if is_plain { run } else { Run::of(unit) }
     }
 
@@ -166,7 +185,7 @@ impl Pages {
     /// The program is about to store to a unit; whether it needs a twin.
     pub fn note_store(&mut self, unit: u32, store: Store) -> bool {
         assert!(self.is_present(unit) || self.is_blind(unit), "a store to unit {unit}, which is absent");
-        let is_here = self.is_here(unit);
+        let stays = self.stays(unit);
         let flags = &mut self.flags[unit as usize];
         let store = if *flags & REARMED != 0 { Store::Unnoted } else { store };
         if *flags & WRITTEN == 0 {
@@ -174,7 +193,7 @@ impl Pages {
             self.written.push(unit);
         }
         let wanted = match store {
-            _ if is_here => return false,
+            _ if stays => return false,
             Store::Noted => NOTED,
             Store::Unnoted => TWINNED,
         };

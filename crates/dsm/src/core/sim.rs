@@ -20,11 +20,11 @@ use std::rc::Rc;
 
 use tutti_testkit::random::Random;
 
+use super::blocks::Attributes;
 use super::member::{Access, Frames, Member, Port, Sent, Touch};
 use super::message::{PAGE, decode_page};
 use super::notes::{Notes, words_of};
 use super::page::Store;
-use super::sync::PageSize;
 use super::unit::{HOME_UNITS, Placement, Run, UNIT_BYTES};
 use program::{Op, Program};
 
@@ -69,6 +69,18 @@ pub(crate) enum Mutation {
     BlindAfterEviction,
     /// The stores of the next interval to a page that is not here are in no notice.
     BlindKept,
+    /// A release does not wait until all copies have its updates.
+    ReleaseUnsettled,
+    /// A home says that all copies have updates that it has sent (D5).
+    SettledBeforeApplied,
+    /// A home's own stores go to no copies (D5).
+    OwnStoresUnsent,
+    /// An update is not stored into the twin of a copy, so it goes home again.
+    UpdateBesideTwin,
+    /// The same at the home.
+    HomeTwinStale,
+    /// A copy that is being fetched takes no updates (D5).
+    UpdateDroppedInFetch,
 }
 
 thread_local! {
@@ -81,7 +93,7 @@ pub(crate) fn is_left_out(rule: Mutation) -> bool {
     LEFT_OUT.get() == Some(rule)
 }
 
-const MUTATIONS: [Mutation; 19] = [
+const MUTATIONS: [Mutation; 25] = [
     Mutation::RecordBeforeApplied,
     Mutation::WholeWords,
     Mutation::WholeUnits,
@@ -101,6 +113,12 @@ const MUTATIONS: [Mutation; 19] = [
     Mutation::ForeignLoadUnseen,
     Mutation::BlindAfterEviction,
     Mutation::BlindKept,
+    Mutation::ReleaseUnsettled,
+    Mutation::SettledBeforeApplied,
+    Mutation::OwnStoresUnsent,
+    Mutation::UpdateBesideTwin,
+    Mutation::HomeTwinStale,
+    Mutation::UpdateDroppedInFetch,
 ];
 
 /// Bytes of the longest record: a page goes in many pieces.
@@ -155,7 +173,7 @@ impl Memory {
     }
 
     fn is_shared(&self, unit: u32) -> bool {
-        self.placement.mates().len() > 1 && self.placement.is_here(unit)
+        self.placement.mates().len() > 1 && self.placement.is_here(unit) && !self.placement.is_updated(unit)
     }
 
     fn byte(&self, address: usize) -> u8 {
@@ -183,7 +201,8 @@ impl Frames for Memory {
     }
 
     fn frame(&self, unit: u32) -> &[u8] {
-        // Units of a home are compared in checked runs alone, where no frame is shared.
+        // Units of a home are compared where no frame is shared: in checked runs, and where copies are
+        // updated.
         &self.copies[Memory::range(unit, 0, UNIT_BYTES)]
     }
 
@@ -345,7 +364,11 @@ impl World {
         let homes: Vec<_> =
             places.iter().map(|_| Rc::new(RefCell::new(vec![0; units as usize * UNIT_BYTES]))).collect();
         let node = |(me, program)| {
-            let placement = Placement::new(me, &places);
+            // Some units, or all; the blocks lie behind the fixed ones.
+            let updated_from = (seed / 4 * 7 % u64::from(HOME_UNITS * count as u32)) as u32;
+            let has_updates = seed % 4 != CHECKED && (seed / 4).is_multiple_of(2);
+            let updated_from = if has_updates { updated_from } else { u32::MAX };
+            let placement = Placement::new(me, &places).with_updates(updated_from);
             let mut member = Member::new(me, placement.clone(), units, RECORD_BYTES);
             if seed % 2 == 1 {
                 member.limit_copies(3);
@@ -353,7 +376,7 @@ impl World {
             if seed % 4 == CHECKED {
                 member.check();
             }
-            let place = member.kept().blocks().allocate(fixed_bytes as u64, PageSize::Small, "fixed");
+            let place = member.kept().blocks().allocate(fixed_bytes as u64, Attributes::default(), "fixed");
             assert_eq!(place, Ok(0), "the heap begins behind the fixed bytes");
             let channels = (0..count).map(|_| Channel::default()).collect();
             let mut memory = Memory::new(units, placement, homes[places[me]].clone());
@@ -366,6 +389,7 @@ impl World {
             if seed.is_multiple_of(7) {
                 member.note_large(Run { first: 0, count: units });
             }
+            member.hide_absent(&mut memory);
             let (at, is_calling, looked, blocks) = (0, false, BTreeSet::new(), Vec::new());
             Node { code, member, memory, channels, program, at, is_calling, looked, blocks }
         };
@@ -414,7 +438,8 @@ impl World {
             // The piece was lost, and read again when it was sent again.
             let (first, offset, bytes) = decode_page(&record).expect("a page");
             let (length, head) = (bytes.len(), record.len() - bytes.len());
-            self.nodes[from].memory.load(first, offset, &mut record[head..head + length]);
+            let (unit, begin) = (first + (offset / UNIT_BYTES) as u32, offset % UNIT_BYTES);
+            self.nodes[from].memory.load(unit, begin, &mut record[head..head + length]);
         }
         let Node { member, memory, .. } = &mut self.nodes[to];
         if !member.handle_record(from, &record, memory) {
@@ -551,6 +576,8 @@ fn dsm_simulation_exercises_each_part_of_the_protocol() {
             sum.intervals += counters.intervals;
             sum.evicted_units += counters.evicted_units;
             sum.absent_stores += counters.absent_stores;
+            sum.update_records += counters.update_records;
+            sum.updates_taken += counters.updates_taken;
         }
     }
     assert!(sum.fetched_units > sum.fetches, "no run of units was fetched at once: {sum:?}");
@@ -563,6 +590,8 @@ fn dsm_simulation_exercises_each_part_of_the_protocol() {
         sum.intervals,
         sum.evicted_units,
         sum.absent_stores,
+        sum.update_records,
+        sum.updates_taken,
     ];
     assert!(least.iter().all(|count| *count > 100), "{sum:?}");
 }

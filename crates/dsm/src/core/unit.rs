@@ -97,12 +97,29 @@ pub struct Placement {
     /// By rank: its node.
     nodes: Vec<usize>,
     me: usize,
+    /// Stores to units from this one on go to all copies. Each rank has copies of its own of these.
+    updated_from: u32,
 }
 
 impl Placement {
     /// Rank `me` of so many as `nodes` names nodes.
     pub fn new(me: usize, nodes: &[usize]) -> Self {
-        Placement { homes: Homes::new(nodes.len()), nodes: nodes.to_vec(), me }
+        Placement { homes: Homes::new(nodes.len()), nodes: nodes.to_vec(), me, updated_from: u32::MAX }
+    }
+
+    /// The same where stores to units from one on go to all copies, in place of notices.
+    pub fn with_updates(self, from: u32) -> Self {
+        Placement { updated_from: from, ..self }
+    }
+
+    /// The first unit of those; [`u32::MAX`]: there are none.
+    pub fn updated_from(&self) -> u32 {
+        self.updated_from
+    }
+
+    /// Whether stores to a unit go to all copies.
+    pub fn is_updated(&self, unit: u32) -> bool {
+        unit >= self.updated_from
     }
 
     /// The same where no ranks share frames, as if each had a node of its own.
@@ -130,9 +147,11 @@ impl Placement {
         self.homes.of(unit) == self.me
     }
 
-    /// Whether the home of a unit is a rank of this node.
+    /// Whether the frame of the home of a unit is the one of this rank: the home is on this node, and the
+    /// ranks of the node share it.
     pub fn is_here(&self, unit: u32) -> bool {
-        self.nodes[self.homes.of(unit)] == self.nodes[self.me]
+        let home = self.homes.of(unit);
+        home == self.me || (self.nodes[home] == self.nodes[self.me] && !self.is_updated(unit))
     }
 
     /// Runs of units, of so many, whose home is on this node.
@@ -140,7 +159,11 @@ impl Placement {
         let mut runs: Vec<Run> = Vec::new();
         let mut first = 0;
         while first < units {
-            let count = piece_units(first).min(units - first);
+            let mut end = ((first / piece_units(first) + 1) * piece_units(first)).min(units);
+            if first < self.updated_from {
+                end = end.min(self.updated_from);
+            }
+            let count = end - first;
             match runs.last_mut() {
                 _ if !self.is_here(first) => {}
                 Some(run) if run.end() == first => run.count += count,
@@ -196,5 +219,10 @@ mod tests {
             assert!(runs.len() < 4000, "{} pieces", runs.len());
         }
         assert!((0..200).filter(|unit| placement.is_home(*unit)).all(|unit| placement.is_here(unit)));
+        let placement = placement.with_updates(37);
+        let here = (0..200).filter(|unit| placement.is_here(*unit));
+        let named: Vec<u32> = placement.runs_here(200).into_iter().flat_map(Run::units).collect();
+        assert_eq!(here.collect::<Vec<_>>(), named);
+        assert!(!placement.is_home(20) && placement.is_here(20) && !placement.is_here(5 * HOME_UNITS + 1));
     }
 }

@@ -7,8 +7,8 @@ use crate::core::check::{Check, Stamp};
 use crate::core::difference;
 use crate::core::message;
 use crate::core::page::Pages;
-use crate::core::sync::Violation;
 use crate::core::unit::UNIT_BYTES;
+use crate::core::violation::Violation;
 
 /// State of the checks; off at first.
 #[derive(Debug)]

@@ -42,6 +42,11 @@ impl Fetches {
         (self.requests, self.units)
     }
 
+    /// Whether a unit is on its way.
+    pub(super) fn brings(&self, unit: u32) -> bool {
+        self.under_way.is_some_and(|fetch| fetch.run.units().contains(&unit))
+    }
+
     /// Asks for an absent unit, and perhaps for those behind it; the run, when it is here.
     pub(super) fn advance(&mut self, unit: u32, pages: &Pages, port: &mut impl Port) -> Option<Run> {
         let run = self.predict(unit, pages);
@@ -145,13 +150,13 @@ impl Answers {
         self.by_node.iter().all(Option::is_none)
     }
 
-    /// A rank asks for units. None: they have no home here, or it has asked already.
-    pub(super) fn handle_fetch(&mut self, from: usize, record: &[u8], pages: &Pages) -> Option<()> {
+    /// A rank asks for units: which. None: they have no home here, or it has asked already.
+    pub(super) fn handle_fetch(&mut self, from: usize, record: &[u8], pages: &Pages) -> Option<Run> {
         let run = message::decode_fetch(record, pages.units())?;
         let is_right =
             from != self.me && run.units().all(|unit| pages.is_home(unit)) && self.by_node[from].is_none();
         self.by_node[from] = Some(is_right.then_some(Answer { run, sent_bytes: 0 })?);
-        Some(())
+        Some(run)
     }
 
     /// Sends what there is room for.
@@ -160,8 +165,9 @@ impl Answers {
         let room = (port.record_bytes_max() - message::PAGE_HEAD_BYTES).min(UNIT_BYTES);
         while let Some(answer) = &mut self.by_node[to] {
             let rest = answer.run.count as usize * UNIT_BYTES - answer.sent_bytes;
-            let piece = &mut piece[..room.min(rest)];
-            frames.load(answer.run.first, answer.sent_bytes, piece);
+            let (unit, begin) = (answer.sent_bytes / UNIT_BYTES, answer.sent_bytes % UNIT_BYTES);
+            let piece = &mut piece[..room.min(UNIT_BYTES - begin)];
+            frames.load(answer.run.first + unit as u32, begin, piece);
             match port.try_send(to, &message::encode_page(answer.run, answer.sent_bytes), piece) {
                 Sent::Taken => answer.sent_bytes += piece.len(),
                 Sent::Full => return,

@@ -4,8 +4,9 @@
 use super::knowledge::Knowledge;
 use crate::core::interval::Part;
 use crate::core::message::{Call, Message};
-use crate::core::sync::{Granted, Grants, Kept, Violation};
+use crate::core::sync::{Granted, Grants, Kept};
 use crate::core::time::VectorTime;
+use crate::core::violation::Violation;
 
 /// Applies a message of a node that has seen `time`; the grants that follow, with the notices that each of
 /// their receivers lacks.
@@ -29,8 +30,8 @@ pub(super) fn apply(
             return Ok(Vec::new());
         }
         Call::Wait { flag } => kept.wait(flag, asker()),
-        Call::Allocate { bytes, size, site } => {
-            let (place, freed) = kept.allocate(bytes, size, &site)?;
+        Call::Allocate { bytes, attributes, site } => {
+            let (place, freed) = kept.allocate(bytes, attributes, &site)?;
             value = place;
             (vec![asker()], if mutated!(AllocateWithoutTime) { time.clone() } else { freed })
         }

@@ -69,7 +69,7 @@ impl Knowledge {
         }
         drops.sort_unstable();
         drops.dedup();
-        drops.retain(|&unit| !pages.is_here(unit) && pages.is_present(unit));
+        drops.retain(|&unit| !pages.is_here(unit) && pages.is_present(unit) && !pages.is_updated(unit));
         drops
     }
 

@@ -1,5 +1,6 @@
 //! Stores to copies on their way to the homes: bytes that notes name, and bytes in which a copy is not its
-//! twin. A release sends all of them, an acquire those of copies that it is about to drop.
+//! twin. A release sends all of them, an acquire those of copies that it is about to drop. What a home stores
+//! to units of which copies are updated goes to those at once.
 
 use std::ops::Range;
 
@@ -7,6 +8,7 @@ use super::checks::Checks;
 use super::frames::Frames;
 use super::knowledge::Knowledge;
 use super::port::{Port, Sent};
+use super::updates::{self, Updates};
 use crate::core::difference;
 use crate::core::message::{self, Differences};
 use crate::core::page::Pages;
@@ -47,19 +49,24 @@ impl Flush {
 /// The record of stores that is being made.
 #[derive(Debug)]
 pub(super) struct Stores {
+    me: usize,
     differences: Differences,
     /// Bytes about each unit in it.
     put: Vec<(u32, usize)>,
+    /// The way on from homes to copies.
+    pub(super) updates: Updates,
     sent_records: u64,
     sent_bytes: u64,
 }
 
 impl Stores {
-    /// Records of so many bytes at most.
-    pub(super) fn new(record_bytes_max: usize) -> Self {
+    /// Stores of this rank, in records of so many bytes at most.
+    pub(super) fn new(me: usize, record_bytes_max: usize, updates: Updates) -> Self {
         Stores {
+            me,
             differences: Differences::new(record_bytes_max),
             put: Vec::new(),
+            updates,
             sent_records: 0,
             sent_bytes: 0,
         }
@@ -84,12 +91,19 @@ impl Stores {
         }
         while let Some((unit, range)) = frames.single(flush.single) {
             // One to which nothing was stored has no right value.
-            if pages.is_noted(unit) && flush.single_bytes < range.len() {
+            if pages.is_noted(unit) && pages.is_home(unit) {
+                self.updates.begin(self.me);
+                self.updates.note_stored(self.me, unit, range.start, range.len());
+                (flush.single, flush.single_bytes) = (flush.single + 1, 0);
+            } else if pages.is_noted(unit) && flush.single_bytes < range.len() {
                 let begin = range.start + flush.single_bytes;
                 self.differences.clear();
                 self.differences.begin(unit);
                 let count = self.differences.put(begin, &frames.frame(unit)[begin..range.end]);
                 self.differences.end();
+                if pages.is_updated(unit) {
+                    self.differences.mark_updated();
+                }
                 if !self.send(pages.homes().of(unit), port) {
                     return false;
                 }
@@ -115,6 +129,12 @@ impl Stores {
         frames: &mut impl Frames,
     ) -> bool {
         while let Some(&first) = flush.units.get(flush.next) {
+            if pages.is_home(first) {
+                self.publish(first, pages, frames);
+                end_flush(first, pages, checks, frames);
+                flush.next += 1;
+                continue;
+            }
             let home = pages.homes().of(first);
             let (next, offset) = self.fill(flush, pages, checks.is_on().then_some(known), frames);
             if !self.differences.is_empty() {
@@ -157,6 +177,9 @@ impl Stores {
             let before = self.differences.record().len();
             let rest = self.put_unit(unit, offset, pages, frames);
             self.differences.end();
+            if pages.is_updated(unit) && self.differences.record().len() > before {
+                self.differences.mark_updated();
+            }
             self.put.push((unit, self.differences.record().len().saturating_sub(before)));
             match rest {
                 Some(rest) => offset = rest,
@@ -168,6 +191,43 @@ impl Stores {
             }
         }
         (next, offset)
+    }
+
+    /// Has copies of a unit of this home get what this rank has stored.
+    fn publish(&mut self, unit: u32, pages: &Pages, frames: &impl Frames) {
+        if mutated!(OwnStoresUnsent) {
+            return;
+        }
+        self.updates.begin(self.me);
+        let mut from = 0;
+        while let Some(run) = next_stored(unit, from, pages, frames) {
+            from = run.end;
+            self.updates.note_stored(self.me, unit, run.start, run.len());
+        }
+    }
+
+    /// Stores of others arrive at this home. None: it is the home of no such unit.
+    pub(super) fn handle_differences(
+        &mut self,
+        from: usize,
+        record: &[u8],
+        pages: &Pages,
+        frames: &mut impl Frames,
+    ) -> Option<()> {
+        let mut is_home = true;
+        if message::is_for_copies(record) {
+            self.updates.begin(from);
+        }
+        message::decode_differences(record, pages.units(), |unit, offset, bytes| {
+            if pages.is_home(unit) {
+                let is_twinned = pages.is_twinned(unit) && !mutated!(HomeTwinStale);
+                updates::store(unit, offset, bytes, is_twinned, frames);
+                self.updates.note_stored(from, unit, offset, bytes.len());
+            } else {
+                is_home = false;
+            }
+        })
+        .filter(|()| is_home)
     }
 
     /// Adds what of a unit fits from `offset` on; where to go on in the next record.
@@ -200,6 +260,9 @@ impl Stores {
             return false;
         }
         port.note_awaited(home);
+        if message::is_for_copies(self.differences.record()) {
+            self.updates.note_sent(home);
+        }
         self.sent_records += 1;
         self.sent_bytes += self.differences.record().len() as u64;
         true
@@ -230,17 +293,4 @@ fn end_flush(unit: u32, pages: &mut Pages, checks: &mut Checks, frames: &mut imp
         frames.drop_notes(unit);
     }
     pages.note_flushed(unit);
-}
-
-/// Stores of others arrive at this home. None: it is the home of no such unit.
-pub(super) fn handle_differences(record: &[u8], pages: &Pages, frames: &mut impl Frames) -> Option<()> {
-    let mut is_home = true;
-    message::decode_differences(record, pages.units(), |unit, offset, bytes| {
-        if pages.is_home(unit) {
-            frames.store(unit, offset, bytes);
-        } else {
-            is_home = false;
-        }
-    })
-    .filter(|()| is_home)
 }

@@ -2,8 +2,8 @@
 
 use tutti_testkit::random::Random;
 
+use super::super::blocks::Attributes;
 use super::super::member::Member;
-use super::super::sync::PageSize;
 use super::super::unit::{HOME_UNITS, UNIT_BYTES};
 
 /// Locks of a program. They are taken in ascending order, so that programs end.
@@ -60,7 +60,7 @@ impl Op {
             Op::Set(flag) => member.begin_set(*flag),
             Op::Clear(flag) => member.begin_clear(*flag),
             Op::Wait(flag) => member.begin_wait(*flag),
-            Op::Take { bytes } => member.begin_allocate(*bytes, PageSize::Small, "sim"),
+            Op::Take { bytes } => member.begin_allocate(*bytes, Attributes::default(), "sim"),
             Op::Invalidate { first } => member.begin_invalidate((*first..first + UNITS).collect()),
             Op::Give { number } => member.begin_free(blocks[*number], "sim"),
         }
@@ -245,7 +245,7 @@ impl Author<'_> {
     /// A critical section, perhaps with another one inside.
     fn write_section(&mut self, from: u64) -> Vec<Op> {
         let lock = from + self.random.below(LOCKS - from);
-        let mut ops = vec![Op::Lock(lock)];
+        let (mut ops, mut again) = (vec![Op::Lock(lock)], Vec::new());
         for _ in 0..self.random.below(5) {
             if lock + 1 < LOCKS && self.random.chance(300) {
                 ops.extend(self.write_section(lock + 1));
@@ -255,10 +255,13 @@ impl Author<'_> {
                 ops.push(if self.random.chance(500) {
                     Op::Load { place }
                 } else {
+                    again.push(Op::Load { place });
                     Op::Store { place, value }
                 });
             }
         }
+        // What others send meanwhile is not to undo it.
+        ops.extend(again);
         ops.push(Op::Unlock(lock));
         ops
     }

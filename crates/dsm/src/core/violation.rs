@@ -1,0 +1,99 @@
+//! Mistakes of a program with shared memory: each ends the job with its line.
+
+use thiserror::Error;
+
+use super::check::Race;
+
+/// Mistake of a program; it ends the job.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Violation {
+    /// UNLOCK by a rank that does not hold it.
+    #[error("rank {node} gives back lock {lock}, which {}", match .holder { Some(holder) => format!("rank {holder} holds"), None => "is free".to_owned() })]
+    NotHeld {
+        /// Which lock.
+        lock: u64,
+        /// The rank that gave it back.
+        node: usize,
+        /// The rank that has it.
+        holder: Option<usize>,
+    },
+    /// LOCK by the rank that holds it.
+    #[error("rank {node} asks for lock {lock}, which it holds already: it would wait for ever")]
+    HeldAlready {
+        /// Which lock.
+        lock: u64,
+        /// The rank.
+        node: usize,
+    },
+    /// Ranks that meet at a barrier do not agree how many they are.
+    #[error(
+        "rank {node} comes to barrier {barrier} of {found} ranks; others wait at it as one of {expected}"
+    )]
+    BarrierCount {
+        /// Which barrier.
+        barrier: u64,
+        /// The rank that came last.
+        node: usize,
+        /// Text of the message.
+        found: u64,
+        /// Answers of the others.
+        expected: u64,
+    },
+    /// No such block.
+    #[error("{site}: G_FREE of an address that G_MALLOC has not given, or that is free already")]
+    NotAllocated {
+        /// The line of the program.
+        site: String,
+    },
+    /// A load or store beside all blocks.
+    #[error("rank {node} touches byte {offset} of shared memory, which is in no block: {nearest}")]
+    Beyond {
+        /// The rank.
+        node: usize,
+        /// Where, in the arena.
+        offset: u64,
+        /// The last block before it.
+        nearest: String,
+    },
+    /// Two ranks store to a byte, and nothing orders them.
+    #[error(
+        "data race: rank {} and rank {} store to byte {} of shared memory with no lock, barrier or pause between",
+        .race.first.rank, .race.second.rank, .race.offset
+    )]
+    Race {
+        /// Which.
+        race: Race,
+    },
+    /// A store that would not go home.
+    #[error(
+        "rank {node} stores to byte {offset} of shared memory by code that makes no notes, beside noted stores to the same page: compile all with tutticc, or use --dsm=twin"
+    )]
+    Unnoted {
+        /// The rank.
+        node: usize,
+        /// Where, in the arena.
+        offset: u64,
+        /// The place of the instruction that stored to the page first.
+        site: u64,
+    },
+    /// The arena is full.
+    #[error(
+        "{site}: {} of {bytes} bytes: {left} are left of the {size} {}; most are taken by {users}",
+        if *.is_updated { "G_MALLOC_UPDATE" } else { "G_MALLOC" },
+        if *.is_updated { "beside TUTTI_DSM_SIZE that are an eighth of it" } else { "of TUTTI_DSM_SIZE" }
+    )]
+    Full {
+        /// The line of the program.
+        site: String,
+        /// Thing asked for.
+        bytes: u64,
+        /// Whether in the part whose stores go to all copies.
+        is_updated: bool,
+        /// Free memory.
+        left: u64,
+        /// The whole memory.
+        size: u64,
+        /// The lines that have most.
+        users: String,
+    },
+}
