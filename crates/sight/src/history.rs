@@ -171,30 +171,40 @@ impl History {
                 ("damaged", format!("none of ours, or damaged ({})", checked.lines().next().unwrap_or("")))
             }
         };
-        self.set_aside(word, &why);
+        if !self.set_aside(word, &why) {
+            return Err(rusqlite::Error::InvalidPath(path.to_owned()));
+        }
         let connection = Connection::open(path)?;
         connection.busy_timeout(BUSY)?;
         connection.execute_batch(TABLES)?;
         Ok(connection)
     }
 
-    /// Another name for a database that cannot be used; one of each kind is kept.
-    fn set_aside(&self, word: &str, why: &str) {
+    /// Gives another name to a database that cannot be used, with what of it is in its log still; one of each
+    /// kind is kept. Whether that could be done: else all of it stays.
+    fn set_aside(&self, word: &str, why: &str) -> bool {
         let path = self.folder.join(FILE);
         let aside = self.folder.join(format!("history.{word}.db"));
         let moved = std::fs::rename(&path, &aside);
-        for more in ["-wal", "-shm"] {
-            let _ = std::fs::remove_file(self.folder.join(format!("{FILE}{more}")));
-        }
-        let (shown, aside) = (path.display(), aside.display());
-        match moved {
-            Ok(()) => print_line(format_args!(
-                "tutti-sight: the history {shown} is {why}: it is {aside} now, and a new one begins"
-            )),
-            Err(error) => {
+        let (shown, aside_shown) = (path.display(), aside.display());
+        if let Err(error) = moved {
+            // It is tried again with each record, and said once.
+            if self.failed_ms.is_none() {
                 print_line(format_args!("tutti-sight: the history {shown} is {why}, and stays: {error}"));
             }
+            return false;
         }
+        for more in ["-wal", "-shm"] {
+            let [from, to] = [&path, &aside].map(|file| PathBuf::from(format!("{}{more}", file.display())));
+            if std::fs::rename(from, &to).is_err() {
+                // That of the one which was kept before.
+                let _ = std::fs::remove_file(to);
+            }
+        }
+        print_line(format_args!(
+            "tutti-sight: the history {shown} is {why}: it is {aside_shown} now, and a new one begins"
+        ));
+        true
     }
 
     /// Whether an error is the database's own, not one of its disk.
@@ -216,7 +226,7 @@ impl History {
     fn handle_error(&mut self, error: &rusqlite::Error, now_ms: i64) {
         self.writer = None;
         if self.is_damage(error) {
-            self.set_aside("damaged", &format!("damaged ({error})"));
+            let _ = self.set_aside("damaged", &format!("damaged ({error})"));
         } else if self.failed_ms.is_none() {
             let path = self.folder.join(FILE);
             print_line(format_args!(

@@ -157,8 +157,9 @@ fn title(model: &Model, pen: &mut Pen<'_>, width: u16) {
         false => "no daemon of one's own".to_owned(),
     };
     let text = format!(
-        "tutti top  {place}  {} jobs: {} running, {} waiting{}",
+        "tutti top  {place}  {} job{}: {} running, {} waiting{}",
         report.jobs.len(),
+        if report.jobs.len() == 1 { "" } else { "s" },
         count("running"),
         count("waiting"),
         if model.is_paused() { "  HELD" } else { "" }

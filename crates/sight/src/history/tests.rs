@@ -352,6 +352,34 @@ fn history_begins_anew_behind_tables_and_values_that_are_not_its_own() {
     check_begun(&folder.0, &later, "a later SQLite's");
 }
 
+/// All of it, what a crash has left in its log too; where its other name is taken it stays as it is.
+#[test]
+fn history_that_cannot_be_used_loses_nothing() {
+    let folder = Folder::new("history-whole");
+    std::fs::write(folder.0.join(FILE), sample(&folder.0)).expect("a file");
+    let newer = Connection::open(folder.0.join(FILE)).expect("a database");
+    newer.pragma_update(None, "user_version", VERSION + 1).expect("a version");
+    newer.execute_batch("CREATE TABLE later (word TEXT); INSERT INTO later VALUES ('kept')").expect("a row");
+    let files = ["", "-wal"].map(|more| folder.0.join(format!("{FILE}{more}")));
+    let bytes = || files.each_ref().map(|file| std::fs::read(file).expect("a file"));
+    let before = bytes();
+    assert!(!before[1].is_empty(), "the row is in the log still");
+    // Its process is killed: nothing moves the row into the database.
+    std::mem::forget(newer);
+    let aside = folder.0.join("history.newer.db");
+    std::fs::create_dir_all(aside.join("taken")).expect("a folder");
+    let mut history = History::open(&folder.0, BOUNDS);
+    for ms in 0..3 {
+        assert!(!put(&mut history, BEGIN_MS + ms, &[], None));
+    }
+    assert_eq!(bytes(), before);
+    std::fs::remove_dir_all(&aside).expect("a folder");
+    assert!(put(&mut history, BEGIN_MS + 3, &[], None));
+    let kept = Connection::open(aside).expect("a database");
+    let word = kept.query_row("SELECT word FROM later", (), |row| row.get::<_, String>(0));
+    assert_eq!(word.as_deref(), Ok("kept"));
+}
+
 /// The line of a damaged log is left out, and those behind it are kept.
 #[test]
 fn history_leaves_out_events_with_numbers_that_have_no_room() {
