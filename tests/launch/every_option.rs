@@ -87,6 +87,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("queue", all(Done("queue_gives_nodes_weight_and_time_and_the_end_names_it"))),
     ("exclusive", all(Done("exclusive_job_waits_and_has_its_node_alone"))),
     ("memory", all(Done("memory_request_waits_or_is_refused"))),
+    ("gpus", all(Done("gpus_are_one_jobs_alone"))),
     ("phases", all(Done("r15_three_policies_run_the_same_program"))),
     ("fill", all(Done("filler_has_what_a_gang_leaves"))),
     ("gang", all(Done("job_without_turns_runs_all_the_time"))),

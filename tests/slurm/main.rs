@@ -5,6 +5,7 @@ mod arrays;
 #[path = "../cluster/cluster.rs"]
 #[allow(dead_code)]
 mod cluster;
+mod gpus;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;

@@ -15,7 +15,7 @@ fn what_cannot_be_had_is_refused_in_slurms_words() {
         (
             "sbatch --gres=gpu:1 --wrap=true",
             1,
-            "sbatch: error: --gres: Invalid generic resource (gres) specification",
+            "sbatch: error: Batch job submission failed: 1 GPU on one node is more than this cluster has",
         ),
         ("sbatch -L matlab --wrap=true", 1, "sbatch: error: --licenses: Invalid license specification"),
         ("sbatch -M other --wrap=true", 1, "sbatch: error: --clusters: there is one cluster"),

@@ -788,6 +788,9 @@ fn print_status(rows: &[JobRow]) -> String {
             };
             text.push_str(&format!("memory   {} on each node{held}\n", size::text(row.memory_bytes)));
         }
+        if row.gpus() > 0 {
+            text.push_str(&format!("gpus     {} on each node\n", row.gpus()));
+        }
         if row.gang {
             text.push_str(&format!("weight   {}\nslices   {}\n", row.weight, row.turns));
             if row.fill {
@@ -813,8 +816,8 @@ fn print_status(rows: &[JobRow]) -> String {
 fn print_nodes(rows: &[NodeRow]) -> String {
     let mut table = vec![
         [
-            "NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "MEMORY", "LIMIT", "STOPS", "POLICY",
-            "SWITCH", "CONFIG", "ADDRESS",
+            "NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "MEMORY", "GPUS", "LIMIT", "STOPS",
+            "POLICY", "SWITCH", "CONFIG", "ADDRESS",
         ]
         .map(str::to_owned)
         .to_vec(),
@@ -831,6 +834,10 @@ fn print_nodes(rows: &[NodeRow]) -> String {
                 0 => "-".into(),
                 bytes => format!("{}/{}", short(row.declared_bytes), short(bytes)),
             },
+            match row.gpus().count() {
+                0 => "-".into(),
+                count => format!("{}/{count}", row.taken_gpus().count()),
+            },
             if row.limits_memory { "enforced" } else { "counted" }.to_owned(),
             by(if row.freezes { FreezeMethod::Cgroup } else { FreezeMethod::Signals }).to_owned(),
             row.policy.clone().unwrap_or_else(|| "-".into()),
@@ -839,7 +846,13 @@ fn print_nodes(rows: &[NodeRow]) -> String {
             row.address.clone(),
         ]);
     }
-    let right = [true, false, false, true, true, true, true, false, false, false, false, false, false];
+    let right = [true, false, false, true, true, true, true, true, false, false, false, false, false, false];
+    let mut right = right.to_vec();
+    if rows.iter().all(|row| row.gpus().is_empty()) {
+        // Most clusters count none.
+        table.iter_mut().for_each(|line| drop(line.remove(7)));
+        right.remove(7);
+    }
     aligned(&table, &right) + &drain::reasons(rows) + &releases(rows)
 }
 

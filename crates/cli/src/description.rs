@@ -136,9 +136,13 @@ pub fn describe_from(options: &Options, place: Place) -> Result<Described, Refus
     }
     let terms = options.terms;
     if !matches!(nodes, Nodes::Cluster(_))
-        && (terms.exclusive || terms.memory_bytes > 0 || terms.phases.is_some() || terms.fill)
+        && (terms.exclusive
+            || terms.memory_bytes > 0
+            || terms.gpus > 0
+            || terms.phases.is_some()
+            || terms.fill)
     {
-        let text = "--exclusive, --memory, --phases and --fill are for jobs of a cluster (--nodes N, or tutti run): this one would start at once";
+        let text = "--exclusive, --memory, --gpus, --phases and --fill are for jobs of a cluster (--nodes N, or tutti run): this one would start at once";
         return Err((text.into(), USAGE));
     }
     let mut batch = options.batch.clone();

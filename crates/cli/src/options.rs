@@ -573,6 +573,10 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             options.terms.memory_bytes =
                 bytes.map_err(|_| wrong("a number with K, M, G or T after it, such as 512M or 1.5G"))?;
         }
+        Key::Gpus => {
+            let count = text().parse().ok().filter(|count| *count <= 64);
+            options.terms.gpus = count.ok_or_else(|| wrong("a whole number from 0 to 64"))?;
+        }
         Key::Gang => options.terms.gang = true,
         Key::NoGang => options.terms.gang = false,
         Key::Fill => options.terms.fill = true,

@@ -16,6 +16,7 @@ use tutti_os::netns::{NAMESPACES_MAX, Namespaces};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::config::{Config, settings};
 use tutti_protocol::daemon_options::{Policy, parse_policy};
+use tutti_protocol::gpus::Gpus;
 use tutti_protocol::{log_line, paths, size};
 
 pub mod hosts;
@@ -55,6 +56,9 @@ pub struct Options {
     /// Memory for jobs on each, as 16G or 512M (default: that of the machine but a sixteenth, in equal parts)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
+    /// GPUs for jobs on each (default: those of the machine for root, in equal parts; none for others)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    gpus: Option<u32>,
     /// Processes and threads of a job on each, at most; for root (default: an eighth of what the kernel
     /// takes)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
@@ -103,6 +107,7 @@ impl Options {
             ("--policy", self.policy.map(|policy| policy.to_string())),
             ("--slots", self.slots.map(|slots| slots.to_string())),
             ("--memory", self.memory.map(|bytes| format!("{}K", bytes >> 10))),
+            ("--gpus", self.gpus.map(|count| count.to_string())),
         ];
         let valued = given.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
         let switches = [("--strict", self.strict), ("--force-switch", self.force_switch)];
@@ -239,6 +244,19 @@ impl Holder {
     }
 }
 
+/// GPUs of one of several nodes of this machine, which share none; none: its daemon finds out.
+fn gpus_of_node(options: &Options, configuration: &Config, name: &str, node: u32) -> Option<String> {
+    let (all, each) = match options.gpus {
+        // They are counted, whether they are there or not.
+        Some(each) => (Gpus::range(0, 64), each),
+        None if settings::of_node(configuration, name).text("gpus").is_some() => return None,
+        None if !rustix::process::geteuid().is_root() => return None,
+        None => (Gpus::found(), Gpus::found().count() / options.nodes),
+    };
+    let own = all.without(Gpus::range(0, node.saturating_mul(each))).lowest(each);
+    Some(own.unwrap_or_default().spelled())
+}
+
 /// Daemons that end with us unless all of them are there.
 struct Daemons(Vec<(String, Child)>);
 
@@ -289,6 +307,9 @@ impl Daemons {
             .unwrap_or_else(|| tutti_os::memory::for_jobs() / u64::from(options.nodes));
         if memory_bytes >> 10 > 0 {
             command.args(["--memory", &format!("{}K", memory_bytes >> 10)]);
+        }
+        if let Some(gpus) = gpus_of_node(options, configuration, &name, node) {
+            command.args(["--gpus", &gpus]);
         }
         if let Some(pids_max) = options.pids_max {
             command.args(["--pids-max", &pids_max.to_string()]);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_os::PriorityClass;
 use tutti_protocol::config::Rules;
+use tutti_protocol::gpus::Gpus;
 use tutti_sched::tree;
 
 pub use tutti_sched::NodeId;
@@ -49,6 +50,16 @@ pub struct About {
     /// The release of its daemon.
     #[serde(default)]
     pub release: String,
+    /// GPUs for jobs.
+    #[serde(default, rename = "gpus")]
+    pub gpu_set: Gpus,
+}
+
+impl About {
+    /// GPUs for jobs.
+    pub fn gpus(&self) -> Gpus {
+        self.gpu_set
+    }
 }
 
 /// A node of the cluster.
@@ -206,6 +217,7 @@ mod tests {
             data: "127.0.0.1".parse().unwrap(),
             slots: 2,
             memory_bytes: 0,
+            gpu_set: Gpus::NONE,
             limits_memory: false,
             freezes: false,
             incarnation: 1,

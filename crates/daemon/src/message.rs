@@ -26,6 +26,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
+use tutti_protocol::gpus::Gpus;
 use tutti_protocol::wire::{Counted, Ended, Job, Reached, Report, Stalled, Text, Used};
 
 use tutti_sched::Demand;
@@ -492,6 +493,10 @@ pub struct Launch {
     /// What it has asked the scheduler for, as JSON, of a job that may begin anew; empty: it may not.
     #[serde(default)]
     pub asked_for: String,
+    /// GPUs that it has alone on each node where it has some, from the moment at which it has its nodes; of a
+    /// step those of its job.
+    #[serde(default)]
+    pub gpu_sets: Vec<(NodeId, Gpus)>,
 }
 
 /// Part that a job has in scripts and their steps.
@@ -522,6 +527,22 @@ impl Launch {
     pub fn set_demand(&mut self, demand: Option<&Demand>) {
         let text = |demand| serde_json::to_string(demand).expect("a demand is serialisable");
         self.asked_for = demand.map(text).unwrap_or_default();
+    }
+
+    /// GPUs that it has, by nodes.
+    pub fn gpus(&self) -> &[(NodeId, Gpus)] {
+        &self.gpu_sets
+    }
+
+    /// Gives it these GPUs.
+    pub fn set_gpus(&mut self, gpus: Vec<(NodeId, Gpus)>) {
+        self.gpu_sets = gpus;
+    }
+
+    /// GPUs that it has on a node.
+    pub fn gpus_on(&self, node: NodeId) -> Gpus {
+        let own = self.gpu_sets.iter().filter(|(other, _)| *other == node);
+        own.fold(Gpus::NONE, |all, (_, gpus)| all.with(*gpus))
     }
 
     /// Number of ranks; of a script those that its steps may have.

@@ -94,7 +94,7 @@ impl Pair {
         let controller = Switcher::start(&gangs, true, above, board(), hear).unwrap();
         let node = Switcher::start(&gangs, false, below, board(), hear).unwrap();
         let pair = Pair { controller, node, folder };
-        let resources = NodeResources { alive: true, slots: 1, memory_bytes: 0 };
+        let resources = NodeResources { alive: true, slots: 1, memory_bytes: 0, gpus: 0 };
         for (me, thread) in [(0, &pair.controller), (1, &pair.node)] {
             thread.send(Command::Members { me: NodeId(me), arity: 4, nodes: vec![resources; 2] });
             let secret = [3; SECRET_BYTES];

@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use tutti_os::stderr::escape_control;
 pub use tutti_sched::Policy;
 
+use crate::gpus::Gpus;
 use crate::ports::Ports;
 use crate::terms::SLICE_DEFAULT_MS;
 
@@ -35,9 +36,9 @@ pub struct Options {
     /// How many cores ranks can hold (default: all that this process may use)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub slots: Option<u32>,
-    /// Memory for jobs, as 16G or 512M (default: all of the machine but a sixteenth, at least 256M)
-    #[arg(long, value_name = "SIZE", value_parser = crate::size::parse)]
-    pub memory: Option<u64>,
+    /// Amounts for jobs besides.
+    #[command(flatten)]
+    pub amounts: Amounts,
     /// Processes and threads of a job on this node, at most; for root's daemon (default: an eighth of what
     /// the kernel takes)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
@@ -106,6 +107,18 @@ pub struct Life {
     /// key from TUTTI_KEY; the node that --join names is the controller. mpiexec starts daemons so
     #[arg(long, value_name = "NAME")]
     pub engine: Option<Engine>,
+}
+
+/// What jobs get of a node besides its cores.
+#[derive(Debug, clap::Args)]
+pub struct Amounts {
+    /// Memory for jobs, as 16G or 512M (default: all of the machine but a sixteenth, at least 256M)
+    #[arg(long, value_name = "SIZE", value_parser = crate::size::parse)]
+    pub memory: Option<u64>,
+    /// GPUs for jobs: how many, or their numbers as 0-3 or 0,2; found: those of the machine; none (default:
+    /// found for root's daemon, none for others)
+    #[arg(long, value_name = "GPUS")]
+    pub gpus: Option<Gpus>,
 }
 
 /// Where the ranks of a node are reached.

@@ -32,6 +32,7 @@ pub mod config;
 pub mod daemon_options;
 pub mod end;
 pub mod environment;
+pub mod gpus;
 pub mod job_numbers;
 #[cfg(feature = "cluster")]
 pub mod key;

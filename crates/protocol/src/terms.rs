@@ -24,6 +24,9 @@ pub struct Terms {
     /// It is a filler: behind all jobs that are none.
     #[serde(default)]
     pub fill: bool,
+    /// GPUs that it has alone on each node.
+    #[serde(default)]
+    pub gpus: u32,
 }
 
 impl Default for Terms {
@@ -32,6 +35,7 @@ impl Default for Terms {
             weight: WEIGHT_DEFAULT,
             exclusive: false,
             memory_bytes: 0,
+            gpus: 0,
             gang: true,
             phases: None,
             fill: false,

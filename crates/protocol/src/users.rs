@@ -13,6 +13,7 @@ use crate::array::{Array, ArrayTask, InArray};
 use crate::batch::{Batch, Restart};
 use crate::end::JobEnd;
 use crate::environment::Environment;
+use crate::gpus::Gpus;
 use crate::output::{Output, OutputState};
 use crate::settings::Setting;
 use crate::terms::Terms;
@@ -466,9 +467,18 @@ pub struct JobRow {
     /// Use of its processes, when it is over and that is known.
     #[serde(default, rename = "used")]
     pub process_use: Option<Used>,
+    /// GPUs that it has alone on each node; 0: none.
+    #[serde(default, rename = "gpus")]
+    pub gpus_each: u32,
 }
 
 impl JobRow {
+    /// GPUs that it has alone on each node; 0: none.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.gpus_each
+    }
+
     /// Tasks of the array that it stands for.
     #[must_use]
     pub fn array(&self) -> Option<&Array> {
@@ -665,9 +675,27 @@ pub struct NodeRow {
     /// Set where no new ranks come to it.
     #[serde(default)]
     pub drained: Option<Drained>,
+    /// GPUs for jobs.
+    #[serde(default, rename = "gpus")]
+    pub gpu_set: Gpus,
+    /// Those that jobs have.
+    #[serde(default, rename = "taken_gpus")]
+    pub taken_gpu_set: Gpus,
 }
 
 impl NodeRow {
+    /// GPUs for jobs.
+    #[must_use]
+    pub fn gpus(&self) -> Gpus {
+        self.gpu_set
+    }
+
+    /// Those that jobs have.
+    #[must_use]
+    pub fn taken_gpus(&self) -> Gpus {
+        self.taken_gpu_set
+    }
+
     /// Since when no new ranks come to it, and why; none: they come.
     #[must_use]
     pub fn drain(&self) -> Option<&Drained> {

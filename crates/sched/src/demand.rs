@@ -94,6 +94,9 @@ pub struct Demand {
     pub oversubscribe: bool,
     /// Memory that it declares to need on each node; 0 is not known.
     pub memory_bytes: u64,
+    /// GPUs that it has alone on each node, from its start to its end.
+    #[serde(default, rename = "gpus")]
+    pub gpus_each: u32,
     /// Whose it is.
     #[serde(flatten)]
     pub holder: Holder,
@@ -136,6 +139,7 @@ impl Demand {
             gang: true,
             oversubscribe: false,
             memory_bytes: 0,
+            gpus_each: 0,
             holder: Holder::default(),
             phases: None,
             fill: false,
@@ -148,6 +152,12 @@ impl Demand {
     pub fn avoiding(mut self, nodes: Vec<NodeId>) -> Self {
         self.avoided = nodes;
         self
+    }
+
+    /// GPUs that it has alone on each node.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.gpus_each
     }
 
     /// Whether it is not to have ranks on a node.
@@ -287,6 +297,26 @@ pub enum SubmitError {
         there: u32,
         /// The most that a node has for jobs.
         most_bytes: u64,
+    },
+    /// More GPUs than enough nodes have.
+    #[error(
+        "{} on {} more than this cluster has for jobs: {there} of its nodes have so many, the most that one has is {most}",
+        if *requested == 1 { "1 GPU".into() } else { format!("{requested} GPUs") },
+        match (*nodes, *requested) {
+            (1, 1) => "one node is".into(),
+            (1, _) => "one node are".into(),
+            _ => format!("each of {nodes} nodes are"),
+        }
+    )]
+    TooManyGpus {
+        /// Asked for on each node.
+        requested: u32,
+        /// Nodes asked for.
+        nodes: u32,
+        /// Nodes that could ever hold a part of it.
+        there: u32,
+        /// The most that a node has.
+        most: u32,
     },
     /// A node in the list is not in the cluster.
     #[error("node {node} is not in the cluster")]

@@ -1,4 +1,4 @@
-//! The nodes: their slots, their memory, and who has been let in.
+//! The nodes: their slots, memory and GPUs, and who has been let in.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,6 +18,9 @@ pub(crate) struct Node {
     closed: bool,
     /// Memory of the jobs that are here, suspended ones too.
     charged_bytes: u64,
+    gpus: u32,
+    /// GPUs of the jobs that are here, suspended ones too.
+    charged_gpus: u32,
     residents: u32,
     exclusive: Option<JobId>,
 }
@@ -39,6 +42,12 @@ impl Machine {
         (known.slots, known.memory_bytes, known.here) = (slots.min(SLOTS_MAX), memory_bytes, true);
     }
 
+    /// Says how many GPUs a node has.
+    pub(crate) fn set_gpus(&mut self, node: NodeId, gpus: u32) {
+        self.know(node);
+        self.nodes[node.0 as usize].gpus = gpus;
+    }
+
     /// Numbers may have gaps: nodes before this one may not be here.
     fn know(&mut self, node: NodeId) {
         while self.nodes.len() <= node.0 as usize {
@@ -48,6 +57,8 @@ impl Machine {
                 here: false,
                 closed: false,
                 charged_bytes: 0,
+                gpus: 0,
+                charged_gpus: 0,
                 residents: 0,
                 exclusive: None,
             });
@@ -119,7 +130,7 @@ impl Machine {
         }
     }
 
-    /// True if a part of the job may come to this node now, as far as memory and exclusive jobs go.
+    /// True if a part of the job may come to this node now, as far as memory, GPUs and exclusive jobs go.
     pub(crate) fn admits(&self, node: NodeId, demand: &Demand) -> bool {
         self.could_admit(node, demand)
             && self.node(node).is_some_and(|known| {
@@ -128,6 +139,7 @@ impl Machine {
                     && !(demand.exclusive && known.residents > 0)
                     && (known.memory_bytes == 0
                         || known.charged_bytes + demand.memory_bytes <= known.memory_bytes)
+                    && demand.gpus() <= known.gpus.saturating_sub(known.charged_gpus)
             })
     }
 
@@ -137,6 +149,7 @@ impl Machine {
             known.here
                 && !demand.avoids(node)
                 && (known.memory_bytes == 0 || demand.memory_bytes <= known.memory_bytes)
+                && demand.gpus() <= known.gpus
         })
     }
 
@@ -145,6 +158,7 @@ impl Machine {
         for part in parts {
             let node = &mut self.nodes[part.node.0 as usize];
             node.residents += 1;
+            node.charged_gpus += demand.gpus();
             if demand.exclusive {
                 node.exclusive = Some(job);
             }
@@ -162,12 +176,13 @@ impl Machine {
         *charged = *charged - before.unwrap_or(0) + bytes;
     }
 
-    /// The job has left these nodes.
-    pub(crate) fn release(&mut self, job: JobId, parts: &[Part]) {
+    /// The job, which was taken with this demand, has left these nodes.
+    pub(crate) fn release(&mut self, job: JobId, demand: &Demand, parts: &[Part]) {
         for part in parts {
             self.charge_memory(job, part.node, 0);
             let node = &mut self.nodes[part.node.0 as usize];
             node.residents -= 1;
+            node.charged_gpus -= demand.gpus();
             node.exclusive = node.exclusive.filter(|&owner| owner != job);
         }
     }
@@ -185,7 +200,8 @@ impl Machine {
         };
         if let Some(split) = place.split() {
             let most_bytes = self.nodes.iter().filter(|node| node.here).map(|node| node.memory_bytes).max();
-            check_split(&self.able(&Demand { memory_bytes: 0, ..demand.clone() }), split)?;
+            check_split(&self.able(&Demand { memory_bytes: 0, gpus_each: 0, ..demand.clone() }), split)?;
+            self.check_gpus(demand, split)?;
             let able = self.able(demand);
             check_split(&able, split).map_err(|_| SubmitError::TooMuchMemory {
                 requested_bytes: demand.memory_bytes,
@@ -199,6 +215,17 @@ impl Machine {
             self.check_phases(&demand)?;
         }
         Ok(demand)
+    }
+
+    /// Enough nodes have the GPUs.
+    fn check_gpus(&self, demand: &Demand, split: Split) -> Result<(), SubmitError> {
+        let able = self.able(&Demand { memory_bytes: 0, ..demand.clone() });
+        check_split(&able, split).map_err(|_| SubmitError::TooManyGpus {
+            requested: demand.gpus(),
+            nodes: split.nodes,
+            there: able.len() as u32,
+            most: self.nodes.iter().filter(|node| node.here).map(|node| node.gpus).max().unwrap_or(0),
+        })
     }
 
     /// A job with phases is on one node, with a serial slot for each rank.
@@ -235,8 +262,8 @@ impl Machine {
         match nodes {
             Some(nodes) => Ok(nodes),
             None if demand.oversubscribe && there > 0 => Ok(there.min(ranks)),
-            // Memory keeps them all out: on one node it would be the same.
-            None if demand.memory_bytes > 0 && there == 0 => Ok(1),
+            // Memory or GPUs keep them all out: on one node it would be the same.
+            None if (demand.memory_bytes > 0 || demand.gpus() > 0) && there == 0 => Ok(1),
             None => Err(SubmitError::TooFewSlots { ranks, slots: self.slots() }),
         }
     }
@@ -251,14 +278,23 @@ impl Machine {
                 return Err(SubmitError::TooManyRanks { ranks, most });
             }
         }
+        let nodes = || parts.iter().filter_map(|part| self.node(part.0));
+        let there = nodes().filter(|node| demand.gpus() <= node.gpus).count();
+        if there < parts.len() {
+            return Err(SubmitError::TooManyGpus {
+                requested: demand.gpus(),
+                nodes: parts.len() as u32,
+                there: there as u32,
+                most: nodes().map(|node| node.gpus).max().unwrap_or(0),
+            });
+        }
         let there = parts.iter().filter(|part| self.could_admit(part.0, demand)).count();
         if there < parts.len() {
-            let bytes = parts.iter().filter_map(|part| self.node(part.0)).map(|node| node.memory_bytes);
             return Err(SubmitError::TooMuchMemory {
                 requested_bytes: demand.memory_bytes,
                 nodes: parts.len() as u32,
                 there: there as u32,
-                most_bytes: bytes.max().unwrap_or(0),
+                most_bytes: nodes().map(|node| node.memory_bytes).max().unwrap_or(0),
             });
         }
         Ok(())
@@ -292,9 +328,15 @@ impl Machine {
         if empty < requested {
             return Some(Wait::Occupied { requested, there: empty });
         }
+        let has_gpus = |node: &Node| demand.gpus() <= node.gpus.saturating_sub(node.charged_gpus);
+        let there = count(&|node| is_empty(node) && has_gpus(node));
+        if there < requested {
+            return Some(Wait::Gpus { requested_gpus: demand.gpus(), requested, there });
+        }
         let free = |node: &Node| node.memory_bytes.saturating_sub(node.charged_bytes);
-        let has_room =
-            |node: &Node| is_empty(node) && (node.memory_bytes == 0 || free(node) >= demand.memory_bytes);
+        let has_room = |node: &Node| {
+            is_empty(node) && has_gpus(node) && (node.memory_bytes == 0 || free(node) >= demand.memory_bytes)
+        };
         let there = count(&has_room);
         let most = nodes.iter().filter_map(|&node| self.node(node)).filter(|node| is_empty(node)).map(free);
         (there < requested).then(|| Wait::Memory {
@@ -332,15 +374,19 @@ fn check_split(most: &[u32], split: Split) -> Result<(), SubmitError> {
     Ok(())
 }
 
-/// Whether nodes with so many slots and so much memory (0: not known), were they empty, could hold the job.
+/// Whether nodes with so many slots, so much memory (0: not known) and so many GPUs, were they empty, could
+/// hold the job.
 ///
 /// # Errors
 /// Says what they have.
 pub fn could_hold(
-    nodes: impl IntoIterator<Item = (NodeId, u32, u64)>,
+    nodes: impl IntoIterator<Item = (NodeId, u32, u64, u32)>,
     demand: &Demand,
 ) -> Result<(), SubmitError> {
     let mut machine = Machine::default();
-    nodes.into_iter().for_each(|(node, slots, memory_bytes)| machine.set(node, slots, memory_bytes));
+    for (node, slots, memory_bytes, gpus) in nodes {
+        machine.set(node, slots, memory_bytes);
+        machine.set_gpus(node, gpus);
+    }
     machine.settle(demand).map(drop)
 }

@@ -204,6 +204,13 @@ impl Scheduler {
         self.serve_queue();
     }
 
+    /// A node has so many GPUs; before the first time, none.
+    pub fn handle_gpus(&mut self, now_ns: u64, node: NodeId, gpus: u32) {
+        self.charge(now_ns);
+        self.machine.set_gpus(node, gpus);
+        self.serve_queue();
+    }
+
     /// A node is lost. Returns the jobs that had a part on it: they are out of the matrix, and the caller
     /// kills them.
     pub fn handle_node_lost(&mut self, now_ns: u64, node: NodeId) -> Vec<JobId> {
@@ -343,10 +350,10 @@ impl Scheduler {
         if record.state == JobState::Suspended {
             // It stands in no row already.
             if let Some(resident) = self.matrix.residents.remove(&job) {
-                self.machine.release(job, &resident.parts);
+                self.machine.release(job, &record.demand, &resident.parts);
             }
         } else if let Some(resident) = self.matrix.remove(&self.machine, job) {
-            self.machine.release(job, &resident.parts);
+            self.machine.release(job, &record.demand, &resident.parts);
         }
         self.serve_queue();
     }

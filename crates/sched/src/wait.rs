@@ -48,6 +48,15 @@ pub enum Wait {
         /// The most that one of them has left.
         free_bytes: u64,
     },
+    /// The jobs there have the GPUs, suspended ones too.
+    Gpus {
+        /// Asked for on each node.
+        requested_gpus: u32,
+        /// Nodes asked for.
+        requested: u32,
+        /// With so many GPUs left.
+        there: u32,
+    },
     /// An earlier one has been passed often enough.
     QueuedBehind(JobId),
     /// The matrix has no row left, or the nodes that have the memory lack the slots.
@@ -84,6 +93,13 @@ impl fmt::Display for Wait {
                 nodes(requested),
                 if there == 1 { "1 has".into() } else { format!("{there} have") },
                 Bytes(free_bytes)
+            ),
+            Wait::Gpus { requested_gpus, requested, there } => write!(
+                f,
+                "it needs {} on {}, {} so many left",
+                if requested_gpus == 1 { "1 GPU".into() } else { format!("{requested_gpus} GPUs") },
+                nodes(requested),
+                if there == 1 { "1 has".into() } else { format!("{there} have") },
             ),
             Wait::QueuedBehind(job) => write!(f, "job {job} waits longer, and has been passed often enough"),
             Wait::Room => write!(f, "no row of the matrix has room for it"),

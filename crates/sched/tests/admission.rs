@@ -122,7 +122,7 @@ fn admission_by_memory() {
         cluster.end(wide);
         assert!(!cluster.waits(waits), "{policy}");
     }
-    let nodes = [(NodeId(0), 2, 8 * GIB), (NodeId(2), 2, 4 * GIB)];
+    let nodes = [(NodeId(0), 2, 8 * GIB, 0), (NodeId(2), 2, 4 * GIB, 2)];
     let refused = |demand: &Demand| could_hold(nodes, demand).unwrap_err().to_string();
     assert_eq!(
         refused(&Demand { memory_bytes: 6 * GIB, ..Demand::any(2, 2) }),

@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use tutti_protocol::batch::NOTE_BYTES_MAX;
 
+use crate::wanted::gpus::Gpus;
+
 pub use tutti_protocol::variables::SLURM as MARK;
 
 pub mod inside;
@@ -71,6 +73,9 @@ pub struct Size {
     /// Whether the memory is that of a core.
     #[serde(skip_serializing_if = "is_false")]
     pub memory_per_core: bool,
+    /// GPUs, as they were asked for.
+    #[serde(skip_serializing_if = "Gpus::is_nothing")]
+    pub gpus: Gpus,
 }
 
 /// Script, folders and host of a job.

@@ -22,7 +22,7 @@ const NAME: &str = "sbatch";
 const UNKNOWN_OPTION: u8 = 255;
 
 /// Variables that stand for options, behind those of the script and of the command line.
-const VARIABLES: [(&str, &str); 17] = [
+const VARIABLES: [(&str, &str); 20] = [
     ("SBATCH_ACCOUNT", "account"),
     ("SBATCH_ARRAY_INX", "array"),
     ("SBATCH_CLUSTERS", "clusters"),
@@ -30,6 +30,9 @@ const VARIABLES: [(&str, &str); 17] = [
     ("SBATCH_ERROR", "error"),
     ("SBATCH_EXCLUSIVE", "exclusive"),
     ("SBATCH_EXPORT", "export"),
+    ("SBATCH_GPUS", "gpus"),
+    ("SBATCH_GPUS_PER_NODE", "gpus-per-node"),
+    ("SBATCH_GPUS_PER_TASK", "gpus-per-task"),
     ("SBATCH_GRES", "gres"),
     ("SBATCH_JOB_NAME", "job-name"),
     ("SBATCH_MEM_PER_NODE", "mem"),
@@ -84,6 +87,7 @@ fn submit(line: &getopt::Line) -> Result<ExitCode, String> {
     for (name, value) in &line.options {
         wanted.set(name, value)?;
     }
+    wanted.settle_gpus().map_err(failed)?;
     if !wanted.is_quiet() {
         wanted.ignored_line().into_iter().for_each(|line| complain(NAME, &line));
     }

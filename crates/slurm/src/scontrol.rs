@@ -312,7 +312,7 @@ fn node(node: &NodeRow) -> Record {
         ],
         vec![("AvailableFeatures", "(null)".into())],
         vec![("ActiveFeatures", "(null)".into())],
-        vec![("Gres", "(null)".into())],
+        vec![("Gres", sinfo::gres(node))],
         vec![
             ("NodeAddr", node.address.clone()),
             ("NodeHostName", node.name.clone()),
@@ -464,6 +464,9 @@ fn job(job: &Job, now_ms: u64) -> Record {
     lines.push(vec![("StdIn", "/dev/null".into())]);
     lines.push(vec![("StdOut", job.file(false))]);
     lines.push(vec![("Power", String::new())]);
+    if row.gpus() > 0 {
+        lines.push(vec![("TresPerNode", format!("gres:gpu:{}", row.gpus()))]);
+    }
     lines
 }
 

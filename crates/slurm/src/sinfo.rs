@@ -148,6 +148,7 @@ fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<String,
                 by_state.then(|| state(node)),
                 has(&['c', 'C']).then_some(node.slots),
                 has(&['m']).then_some(node.memory_bytes >> 20),
+                has(&['G']).then_some(node.gpus().count()),
             )
         })
     };
@@ -160,6 +161,14 @@ fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<String,
         text.push_str(&table::line(&pieces, |letter| field(group, letter)).map_err(wrong)?);
     }
     Ok(text)
+}
+
+/// Generic resources of a node: its GPUs.
+pub fn gres(node: &NodeRow) -> String {
+    match node.gpus().count() {
+        0 => "(null)".into(),
+        count => format!("gpu:{count}"),
+    }
 }
 
 fn grouped<'a, K: PartialEq>(nodes: &[&'a NodeRow], key: impl Fn(&NodeRow) -> K) -> Vec<Vec<&'a NodeRow>> {
@@ -270,7 +279,8 @@ fn field(nodes: &[&NodeRow], letter: char) -> Option<String> {
         'F' => format!("{busy}/{idle}/{other}/{}", nodes.len()),
         'A' => format!("{busy}/{idle}"),
         'm' => (first.memory_bytes >> 20).to_string(),
-        'G' | 'f' | 'b' => "(null)".into(),
+        'G' => gres(first),
+        'f' | 'b' => "(null)".into(),
         'E' => first.drain().map_or_else(|| "none".into(), |drained| drained.why.clone()),
         's' => "1-infinite".into(),
         'g' => "all".into(),

@@ -426,6 +426,7 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
                 forms::size(row.memory_bytes)
             }
         }
+        'b' if row.gpus() > 0 => format!("gres:gpu:{}", row.gpus()),
         'b' | 'v' | 'W' | 'w' | 'f' | 'n' => "N/A".into(),
         'S' => moment(row.started_ms),
         'e' => match (state.is_over(), row.limit_ms) {

@@ -1,6 +1,7 @@
 //! Wishes of a job of `sbatch`, `salloc` or `srun`: their common options, from the command line, from
 //! `#SBATCH` lines and from the variables of the environment, in that order of weight.
 
+pub mod gpus;
 pub mod launch;
 pub mod script;
 pub mod submit;
@@ -12,6 +13,7 @@ use crate::getopt::{Spec, Takes};
 use crate::note::{Size, Warning};
 
 use Takes::{Maybe, Nothing, Value};
+use gpus::Gpus;
 
 /// Options of all three.
 pub const SPECS: &[Spec] = &[
@@ -144,6 +146,8 @@ const IGNORED: &[&str] = &[
     "cpu-freq",
     "delay-boot",
     "distribution",
+    "gpu-bind",
+    "gpu-freq",
     "gres-flags",
     "hint",
     "mail-type",
@@ -197,20 +201,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("clusters", "there is one cluster: no other one can be named"),
     ("constraint", "Invalid feature specification: nodes have no features"),
     ("container", "containers are not started by Tutti: name a program that starts one"),
-    ("cpus-per-gpu", "Requested node configuration is not available: no node has GPUs that are counted"),
     ("gid", "a job has the groups of its user"),
-    ("gpus", "Requested node configuration is not available: no node has GPUs that are counted"),
-    ("gpus-per-node", "Requested node configuration is not available: no node has GPUs that are counted"),
-    ("gpus-per-task", "Requested node configuration is not available: no node has GPUs that are counted"),
-    ("gpu-bind", "Requested node configuration is not available: no node has GPUs that are counted"),
-    ("gpu-freq", "Requested node configuration is not available: no node has GPUs that are counted"),
-    ("gres", "Invalid generic resource (gres) specification: no node has any"),
     ("licenses", "Invalid license specification: there are none"),
-    ("mem-per-gpu", "Requested node configuration is not available: no node has GPUs that are counted"),
     ("multi-prog", "several programs are one job with `tutti run A : B`"),
     ("no-shell", "an allocation ends with its command: `salloc COMMAND`"),
     ("nodefile", "-w names nodes"),
-    ("ntasks-per-gpu", "Requested node configuration is not available: no node has GPUs that are counted"),
     ("reboot", "nodes are not rebooted"),
     ("reservation", "Requested reservation is invalid: there are none"),
     ("task-epilog", "programs before and behind tasks are not run"),
@@ -256,6 +251,10 @@ pub struct Wanted {
     memory: Option<u64>,
     /// `--mem-per-cpu`, in bytes.
     memory_per_core: Option<u64>,
+    /// `--gpus` and its like.
+    gpus: Gpus,
+    /// `--ntasks-per-gpu`, `--cpus-per-gpu`, and `--mem-per-gpu` in bytes; 0: not given.
+    of_gpu: (u32, u32, u64),
     /// `--time`, in ms.
     time_ms: Option<u64>,
     /// `--nodelist`.
@@ -380,6 +379,10 @@ impl Wanted {
             "cpus-per-task" => self.cores = Some(count()?),
             "mem" => self.memory = Some(size(name, value)?).filter(|bytes| *bytes > 0),
             "mem-per-cpu" => self.memory_per_core = Some(size(name, value)?).filter(|bytes| *bytes > 0),
+            "gpus" | "gpus-per-node" | "gpus-per-task" | "gres" => self.gpus.set(name, value)?,
+            "ntasks-per-gpu" => self.of_gpu.0 = count()?,
+            "cpus-per-gpu" => self.of_gpu.1 = count()?,
+            "mem-per-gpu" => self.of_gpu.2 = size(name, value)?,
             "time" => {
                 let limit = forms::time_limit(value).ok_or("Invalid --time specification")?;
                 self.time_ms = limit;
@@ -446,6 +449,38 @@ impl Wanted {
         Ok(())
     }
 
+    /// Settles what follows from the number of GPUs, when all options are taken.
+    ///
+    /// # Errors
+    /// When they do not fit together; a text for the user.
+    pub fn settle_gpus(&mut self) -> Result<(), String> {
+        let (tasks_of_gpu, cores_of_gpu, bytes_of_gpu) = std::mem::take(&mut self.of_gpu);
+        if self.gpus.is_nothing() {
+            return Ok(());
+        }
+        if tasks_of_gpu > 0 && self.tasks.is_none() && self.per_node.is_none() {
+            let all = self.gpus.on_node(self.all_nodes(), self.all_nodes())?.saturating_mul(self.all_nodes());
+            self.tasks = Some(all.saturating_mul(tasks_of_gpu));
+        }
+        let gpus = self.gpus_of_node()?;
+        let tasks = self.all_tasks().div_ceil(self.all_nodes()).max(1);
+        if cores_of_gpu > 0 && self.cores.is_none() {
+            self.cores = Some(cores_of_gpu.saturating_mul(gpus).div_ceil(tasks).max(1));
+        }
+        if bytes_of_gpu > 0 && self.memory.is_none() {
+            self.memory = Some(bytes_of_gpu.saturating_mul(u64::from(gpus)));
+        }
+        Ok(())
+    }
+
+    /// GPUs on each node; 0: none was asked for.
+    ///
+    /// # Errors
+    /// When they are not as many on each; a text for the user.
+    pub fn gpus_of_node(&self) -> Result<u32, String> {
+        self.gpus.on_node(self.all_nodes(), self.all_tasks())
+    }
+
     /// Elements of its array, if it is one.
     #[must_use]
     pub fn array(&self) -> Option<&Array> {
@@ -500,6 +535,7 @@ impl Wanted {
             nodes: self.all_nodes(),
             memory_mib: self.memory.or(self.memory_per_core).map(|bytes| bytes >> 20),
             memory_per_core: self.memory.is_none() && self.memory_per_core.is_some(),
+            gpus: self.gpus,
         }
     }
 
@@ -598,13 +634,26 @@ mod tests {
         assert_eq!(of("-N2 --ntasks-per-node 3 -c 2 --mem-per-cpu 10"), Ok((2, 6, 60)));
         assert_eq!(of("-w n[1-3]"), Ok((3, 3, 0)));
         assert_eq!(of("--mem=0"), Ok((1, 1, 0)));
+        let of = |text| {
+            let mut wanted = wanted(text)?;
+            wanted.settle_gpus()?;
+            Ok::<_, String>((
+                wanted.gpus_of_node()?,
+                wanted.all_tasks(),
+                wanted.cores,
+                wanted.memory_bytes() >> 20,
+            ))
+        };
+        assert_eq!(of("-N 2 --gpus 4 --ntasks-per-gpu 2"), Ok((2, 8, None, 0)));
+        assert_eq!(of("-n 2 --gpus-per-task 2 --cpus-per-gpu 3 --mem-per-gpu 10"), Ok((4, 2, Some(6), 40)));
+        assert_eq!(of("-N 2 --cpus-per-gpu 3"), Ok((0, 2, None, 0)));
     }
 
     #[test]
     fn options_that_cannot_be_had_are_refused_in_one_line() {
         for line in [
-            "--gres=gpu:1",
-            "--gpus 2",
+            "--gres=gpu:a100:1",
+            "--gpus x",
             "-L matlab",
             "-M other",
             "--clusters=x",
@@ -641,7 +690,8 @@ mod tests {
             if tables == [false; 3] {
                 let value = match *name {
                     "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "mem" | "mem-per-cpu"
-                    | "time" | "array" | "jobid" => "1",
+                    | "time" | "array" | "jobid" | "gpus" | "gpus-per-node" | "gpus-per-task"
+                    | "ntasks-per-gpu" | "cpus-per-gpu" | "mem-per-gpu" => "1",
                     "open-mode" => "append",
                     "signal" => "USR1",
                     "dependency" => "singleton",

@@ -102,6 +102,7 @@ pub enum Key {
     Queue,
     Exclusive,
     Memory,
+    Gpus,
     Gang,
     NoGang,
     Fill,
@@ -274,6 +275,12 @@ pub const OPTIONS: &[Spec] = &[
         &["memory", "mem"],
         &["SIZE"],
         "memory on each node of the cluster, 512M, 4G (M if no letter): the job waits until so much is left",
+    ),
+    option(
+        Key::Gpus,
+        &["gpus", "gpus-per-node"],
+        &["N"],
+        "GPUs on each node of the cluster that no other job has till its end: the job waits until so many are left",
     ),
     option(
         Key::Gang,
@@ -795,6 +802,7 @@ const GROUPS: [(&str, &[Key]); 7] = [
             Key::Queue,
             Key::Exclusive,
             Key::Memory,
+            Key::Gpus,
             Key::Fill,
             Key::Phases,
         ],

@@ -20,6 +20,7 @@ use tutti_protocol::config::section::Section;
 use tutti_protocol::config::settings::{self, Given};
 use tutti_protocol::config::{Config, Origin, schema};
 use tutti_protocol::daemon_options::{LogLevel, Options, complaint, parse_policy};
+use tutti_protocol::gpus::Gpus;
 use tutti_protocol::{paths, variables};
 
 fn main() -> ExitCode {
@@ -201,11 +202,13 @@ fn daemon_settings(
             .map_or(options.arity, |arity| arity as u32),
     };
     let folders = Folders::new(folder, state, socket, &name, options.life.on_demand);
+    let (amounts, gpus) = (options.amounts, node.text("gpus").and_then(|text| text.parse().ok()));
     let node = NodeSettings {
         name,
         machine: machine.unwrap_or_else(boot_id),
         slots: slots.unwrap_or_else(every_core),
-        memory_bytes: options.memory.or(node.bytes("memory")).unwrap_or_else(tutti_os::memory::for_jobs),
+        memory_bytes: amounts.memory.or(node.bytes("memory")).unwrap_or_else(tutti_os::memory::for_jobs),
+        counted_gpus: amounts.gpus.or(gpus).unwrap_or_else(if is_root { Gpus::found } else { Gpus::default }),
         pids_max: options.pids_max.or(node.count("pids_max")).unwrap_or_else(pids::for_a_job),
         starter: paths::starter(),
     };

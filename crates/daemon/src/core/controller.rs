@@ -45,6 +45,7 @@ mod connections;
 mod dependencies;
 mod drains;
 mod filings;
+pub(in crate::core) mod gpus;
 mod idle;
 mod job;
 mod jobs;

@@ -41,6 +41,7 @@ pub(super) fn forward_members(local: &LocalNode, out: &mut Outbox) {
             alive: member.alive,
             slots: member.about.slots,
             memory_bytes: member.about.memory_bytes,
+            gpus: member.about.gpus().count(),
         })
     };
     let nodes = (0..=last).map(place).collect();

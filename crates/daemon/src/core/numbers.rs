@@ -75,6 +75,7 @@ mod tests {
             data: "127.0.0.1".parse().unwrap(),
             slots: 2,
             memory_bytes: 0,
+            gpu_set: Default::default(),
             limits_memory: false,
             freezes: false,
             incarnation: 1,

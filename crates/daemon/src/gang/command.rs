@@ -50,6 +50,8 @@ pub struct NodeResources {
     pub slots: u32,
     /// Its memory; 0: not known.
     pub memory_bytes: u64,
+    /// How many GPUs it has.
+    pub gpus: u32,
 }
 
 /// What the thread is told.

@@ -31,6 +31,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
             data: settings.network.data,
             slots: settings.node.slots,
             memory_bytes: settings.node.memory_bytes,
+            gpu_set: settings.node.counted_gpus,
             limits_memory: ability.limits_memory,
             freezes: ability.freezes,
             incarnation,

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tutti_protocol::gpus::Gpus;
 use tutti_protocol::job_numbers::{self, JobNumbers};
 use tutti_protocol::paths;
 use tutti_protocol::ports::Ports;
@@ -68,6 +69,8 @@ pub struct NodeSettings {
     pub slots: u32,
     /// Memory for jobs.
     pub memory_bytes: u64,
+    /// GPUs for jobs.
+    pub counted_gpus: Gpus,
     /// Processes and threads of a job here, at most.
     pub pids_max: u64,
     /// The starter's program.

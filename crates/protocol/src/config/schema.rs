@@ -43,6 +43,7 @@ pub const NODE: &[Key] = &[
     key("ports", Kind::Ports, "ports", "those that the kernel chooses"),
     key("slots", Kind::Count(1, u32::MAX as u64), "slots", "all cores that the daemon may use"),
     key("memory", Kind::Size(0), "memory", "the machine's but a sixteenth"),
+    key("gpus", Kind::Gpus, "gpus", "those found for root's daemon"),
     key("pids_max", Kind::Count(16, 1 << 22), "pids_max", "an eighth of what the kernel takes"),
     key("machine", Kind::Text, "machine", "the machine's boot id"),
     key("key", Kind::Path, "key", "cluster.key in the folder"),

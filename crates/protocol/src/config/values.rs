@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
+use crate::gpus::Gpus;
 use crate::ports::Ports;
 use crate::size;
 
@@ -37,6 +38,8 @@ pub enum Kind {
     Address,
     /// A range of ports.
     Ports,
+    /// GPUs: how many, or their numbers.
+    Gpus,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A list of names, none twice.
@@ -84,6 +87,9 @@ impl fmt::Display for Kind {
             Kind::Address => f.write_str("an address in quotes, such as \"10.0.0.1\""),
             Kind::Ports => {
                 f.write_str("a range of ports from 1024 to 65535 in quotes, such as \"7420-7499\"")
+            }
+            Kind::Gpus => {
+                f.write_str("a number of GPUs up to 64, or their numbers in quotes, such as \"0-3\"")
             }
             Kind::Choice(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
             Kind::Names => f.write_str("a list of names, such as [\"node1\", \"node2\"]"),
@@ -136,6 +142,12 @@ impl Kind {
             Kind::Ports => {
                 let ports: Ports = text()?.parse().map_err(|_| wrong())?;
                 Ok(Value::Text(ports.to_string()))
+            }
+            Kind::Gpus => {
+                let count = whole_number(value).map(|count| count.to_string());
+                let text = count.as_deref().map_or_else(text, Ok)?;
+                text.parse::<Gpus>().map_err(|_| wrong())?;
+                Ok(Value::Text(text.to_owned()))
             }
             Kind::Choice(words) => {
                 let text = text()?;

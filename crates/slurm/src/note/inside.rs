@@ -14,6 +14,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
 use tutti_client::node_list;
 use tutti_client::requests::Control;
+use tutti_protocol::gpus::VISIBLE;
 use tutti_protocol::variables::{ARRAY_ID, ARRAY_TASK, FIRST_JOB, RESTARTS};
 
 use crate::names::{CLUSTER, SCRIPT_NAME};
@@ -115,6 +116,7 @@ impl Around {
         all.extend(note.size.cores.map(|count| ("SLURM_CPUS_PER_TASK", count.to_string())));
         let memory = if note.size.memory_per_core { "SLURM_MEM_PER_CPU" } else { "SLURM_MEM_PER_NODE" };
         all.extend(note.size.memory_mib.map(|mib| (memory, mib.to_string())));
+        all.extend(self.gpus(std::env::var(VISIBLE).ok().as_deref()));
         if self.restarts > 0 {
             all.push(("SLURM_RESTART_COUNT", self.restarts.to_string()));
         }
@@ -133,6 +135,35 @@ impl Around {
         }
         all
     }
+}
+
+impl Around {
+    /// Variables about GPUs, of which this node's are `visible`.
+    fn gpus(&self, visible: Option<&str>) -> Vec<(&'static str, String)> {
+        let asked = self.note.size.gpus;
+        if asked.is_nothing() {
+            return Vec::new();
+        }
+        let counts = [
+            ("SLURM_GPUS", asked.all),
+            ("SLURM_GPUS_PER_NODE", asked.of_node),
+            ("SLURM_GPUS_PER_TASK", asked.of_task),
+        ];
+        let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+        let mut all: Vec<_> = counts.map(|(name, count)| (name, count.to_string())).collect();
+        if let Some(visible) = visible {
+            let count = visible.split(',').filter(|number| !number.is_empty()).count();
+            all.extend([("SLURM_JOB_GPUS", visible.to_owned()), ("SLURM_GPUS_ON_NODE", count.to_string())]);
+        }
+        all
+    }
+}
+
+/// GPUs of a task among those of its node, `each` for every task; none: there are too few, and it has all.
+fn gpus_of_task(visible: &str, each: u32, local_rank: u32) -> Option<String> {
+    let all: Vec<&str> = visible.split(',').filter(|number| !number.is_empty()).collect();
+    let first = each.checked_mul(local_rank)? as usize;
+    Some(all.get(first..first + each as usize)?.join(",")).filter(|own| !own.is_empty())
 }
 
 /// Variables of a process of the job on this node.
@@ -271,6 +302,11 @@ pub fn run_task(words: &[String]) -> ExitCode {
         }
     }
     command.envs(of_process(&node, index, rank, local));
+    let each = number("SLURM_GPUS_PER_TASK");
+    let visible = variable(VISIBLE).filter(|_| each > 0);
+    if let Some(own) = visible.and_then(|visible| gpus_of_task(&visible, each, local)) {
+        command.env(VISIBLE, own);
+    }
     let size = size.to_string();
     for name in ["SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"] {
         command.env(name, &size);
@@ -361,6 +397,7 @@ fn execute(mut command: Command, shown: &str) -> ExitCode {
 mod tests {
     use super::*;
     use crate::note::{Shape, Size};
+    use crate::wanted::gpus::Gpus;
 
     fn around(note: Note) -> Around {
         let element = note.array.map(|shape| Element { job: 6, task: 3, shape });
@@ -395,6 +432,19 @@ mod tests {
         ] {
             assert_eq!(value(&asked, name).as_deref(), Some(expected), "{name}");
         }
+    }
+
+    #[test]
+    fn gpus_are_in_the_environment_of_who_asked_for_them() {
+        assert_eq!(around(Note::default()).gpus(Some("0,1")), []);
+        let gpus = Gpus { of_node: 2, ..Gpus::default() };
+        let asked = around(Note { size: Size { gpus, ..Size::default() }, ..Note::default() });
+        let text = |(name, value): (&str, String)| format!("{name}={value}");
+        let found: Vec<String> = asked.gpus(Some("1,3")).into_iter().map(text).collect();
+        assert_eq!(found, ["SLURM_GPUS_PER_NODE=2", "SLURM_JOB_GPUS=1,3", "SLURM_GPUS_ON_NODE=2"]);
+        let of_task = |each, local| gpus_of_task("1,3,4,5", each, local);
+        assert_eq!((of_task(2, 1).as_deref(), of_task(1, 2).as_deref()), (Some("4,5"), Some("4")));
+        assert_eq!((of_task(2, 2), of_task(1, u32::MAX), gpus_of_task("", 1, 0)), (None, None, None));
     }
 
     #[test]

@@ -65,6 +65,9 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
     if !wanted.manner.quiet {
         wanted.ignored_line().into_iter().for_each(|line| complain(name, &line));
     }
+    if let Err(text) = wanted.settle_gpus().and_then(|()| wanted.gpus_of_node()) {
+        return Err(refuse(name, &text, 1));
+    }
     let care = &wanted.care;
     let missing = [
         (care.hold, "--hold"),
@@ -125,6 +128,9 @@ fn allocation(wanted: &Wanted, name: &str, how: &[&str], program: &[String]) -> 
     place(wanted, &mut command);
     if wanted.memory_bytes() > 0 {
         command.args(["--memory", &format!("{}M", wanted.memory_bytes().div_ceil(1 << 20))]);
+    }
+    if let Some(count) = wanted.gpus_of_node().ok().filter(|count| *count > 0) {
+        command.args(["--gpus", &count.to_string()]);
     }
     if let Some(folder) = &wanted.folder {
         command.args(["--wdir", folder]);
@@ -187,6 +193,9 @@ pub fn srun(words: &[String]) -> ExitCode {
         let again: Vec<String> = std::iter::once(srun_file()).chain(words.iter().cloned()).collect();
         return become_program(allocation(&wanted, &name, &["--quiet"], &again), "srun");
     };
+    if let Err(text) = check_gpus(&wanted, &note) {
+        return refuse("srun", &text, 1);
+    }
     let nodes = environment_number("SLURM_NNODES").unwrap_or(note.size.nodes.max(1));
     let is_named = wanted.tasks.is_some() || wanted.per_node.is_some() || wanted.nodes.is_some();
     if wanted.tasks.is_none() && wanted.per_node.is_none() {
@@ -204,6 +213,19 @@ pub fn srun(words: &[String]) -> ExitCode {
         Ok(command) => become_program(command, "srun"),
         Err(text) => refuse("srun", &text, 1),
     }
+}
+
+/// A step has the GPUs of its job, and no more.
+fn check_gpus(wanted: &Wanted, note: &Note) -> Result<(), String> {
+    let size = &note.size;
+    let own = size.gpus.on_node(size.nodes, size.tasks.unwrap_or(size.nodes))?;
+    let asked = wanted.gpus_of_node()?;
+    if asked > own {
+        return Err(format!(
+            "Unable to create step: {asked} GPUs on a node are more than the {own} of its job"
+        ));
+    }
+    Ok(())
 }
 
 /// The name by which this program is `srun`.
@@ -251,6 +273,9 @@ fn step(wanted: &Wanted, program: &[String]) -> Result<Command, String> {
         }
     }
     command.env("SLURM_STEP_ID", step_number().to_string());
+    if wanted.gpus.of_task > 0 {
+        command.env("SLURM_GPUS_PER_TASK", wanted.gpus.of_task.to_string());
+    }
     command.arg(own_program()).arg("task");
     for (option, pattern) in [("--output", &wanted.files.output), ("--error", &wanted.files.error)] {
         let Some(pattern) = pattern.as_deref().filter(|pattern| *pattern != "all") else { continue };

@@ -110,7 +110,8 @@ impl Plan {
             Some((dependency, _)) => resolve(dependency, &name)?,
             None => Vec::new(),
         };
-        let terms = Terms { memory_bytes: wanted.memory_bytes(), ..Terms::default() };
+        let terms =
+            Terms { memory_bytes: wanted.memory_bytes(), gpus: wanted.gpus_of_node()?, ..Terms::default() };
         let begin = wanted.care.begin.as_deref();
         let start_rules = StartRules {
             held: wanted.care.hold,

@@ -393,6 +393,7 @@ impl Controller {
         let asks = [
             (terms.exclusive, "--exclusive"),
             (terms.memory_bytes > 0, "--memory"),
+            (terms.gpus > 0, "--gpus"),
             (terms.phases.is_some(), "--phases"),
             (terms.fill, "--fill"),
             (batch.limit().is_some(), "--time"),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tutti_os::stderr::is_deceptive;
+use tutti_protocol::gpus::Gpus;
 use tutti_protocol::wire::{Cause, Counted, Ended, Inherits, Input, Program, Reached, Report, Used};
 use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
@@ -207,7 +208,7 @@ impl JobRecord {
     }
 
     /// Gives it nodes from now on, with so many ranks on each. A script runs on the first one.
-    pub(super) fn place(&mut self, parts: &[(NodeId, u32)], members: &Members) {
+    pub(super) fn place(&mut self, parts: &[(NodeId, u32)], gpus: Vec<(NodeId, Gpus)>, members: &Members) {
         (self.queued, self.chosen) = (None, true);
         let mut launch = Launch::clone(&self.launch);
         let mut begun = parts;
@@ -219,6 +220,7 @@ impl JobRecord {
         launch.nodes = begun.iter().map(|part| part.0).collect();
         let firsts = begun.iter().scan(0, |next, part| Some(std::mem::replace(next, *next + part.1)));
         launch.first_ranks = firsts.collect();
+        launch.set_gpus(gpus);
         launch.incarnations = launch.nodes.iter().map(|node| members.nodes[node].about.incarnation).collect();
         self.launch = Arc::new(launch);
         self.order.launch = Some(Arc::clone(&self.launch));

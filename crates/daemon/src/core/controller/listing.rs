@@ -7,6 +7,7 @@ use tutti_sched::controller::Lags;
 use tutti_sched::fill_trial::PutOut;
 
 use super::drains::Drains;
+use super::gpus;
 use super::job::JobRecord;
 use super::jobs::Jobs;
 use super::late;
@@ -52,6 +53,7 @@ pub(super) fn list(
         weight: job.launch.terms.weight,
         exclusive: job.launch.terms.exclusive,
         memory_bytes: job.launch.terms.memory_bytes,
+        gpus_each: job.launch.terms.gpus,
         limits_memory: {
             let limits =
                 |node: &NodeId| members.nodes.get(node).is_some_and(|member| member.about.limits_memory);
@@ -147,6 +149,8 @@ pub(super) fn list_nodes(
         limits_memory: member.about.limits_memory,
         freezes: member.about.freezes,
         declared_bytes: load.get(node).map_or(0, |load| load.declared_bytes),
+        gpu_set: member.about.gpus(),
+        taken_gpu_set: gpus::taken(jobs, *node),
         policy: (*node == NodeId::CONTROLLER).then(|| local.config.policy.to_string()),
         configuration: versions.get(node).copied().unwrap_or(0),
         parent: members.parent(*node),

@@ -33,7 +33,7 @@ use super::filings::Filing;
 use super::job::JobRecord;
 use super::jobs::SETTLE_LOST;
 use super::waits::{Outcome, Waits};
-use super::{Controller, log, scheduler, start_rules};
+use super::{Controller, gpus, log, scheduler, start_rules};
 use crate::core::action::Action;
 use crate::core::job_event::JobEvent;
 use crate::core::local::LocalNode;
@@ -373,8 +373,15 @@ impl Controller {
             return out.act(Action::Gang(Command::Submit(id, demand, false)));
         }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        let chosen = self.jobs.get(id).map(|job| gpus::choose(&self.jobs, members, &job.launch, &nodes));
+        let gpus = match chosen {
+            Some(Ok(gpus)) => gpus,
+            Some(Err(text)) => return self.end_refused(local, relay, out, id, text),
+            None => return,
+        };
         let nodes_by_name = members.names(&nodes);
-        job.place(parts, members);
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.place(parts, gpus, members);
         // Those that it has waited for may be forgotten.
         let (before, order): (Vec<JobId>, _) = (job.named_before().collect(), job.order.clone());
         self.jobs.pending.extend(before.into_iter().chain([id]));
@@ -412,10 +419,24 @@ impl Controller {
         id: JobId,
         why: &SubmitError,
     ) {
-        let job = self.jobs.get_mut(id);
+        let job = self.jobs.get(id);
         let is_asked = |job: &JobRecord| job.queued.as_ref().is_some_and(Waits::is_asked);
-        let Some(job) = job.filter(|job| is_asked(job) && !job.is_ending()) else { return };
-        job.report(Report::Refused(why.to_string()));
+        if job.is_some_and(|job| is_asked(job) && !job.is_ending()) {
+            self.end_refused(local, relay, out, id, why.to_string());
+        }
+    }
+
+    /// A job that waited ends, since its nodes cannot hold it.
+    fn end_refused(
+        &mut self,
+        local: &LocalNode,
+        relay: &mut Relay,
+        out: &mut Outbox,
+        id: JobId,
+        text: String,
+    ) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.report(Report::Refused(text));
         job.end_by(None, 1);
         self.judge(local, relay, out, id);
     }

@@ -9,7 +9,9 @@ use super::bounds::{REFUSAL_BYTES_MAX, check_room};
 use super::filings::Filing;
 use super::job::{JobRecord, command, shorten};
 use super::limits::TERM;
-use super::{Controller, allocation, allowance, arrays, listing, log, placement, scheduler, start_rules};
+use super::{
+    Controller, allocation, allowance, arrays, gpus, listing, log, placement, scheduler, start_rules,
+};
 use crate::core::action::Action;
 use crate::core::job_event::{JobEvent, Submitted};
 use crate::core::local::LocalNode;
@@ -355,6 +357,7 @@ impl Controller {
             request_id,
             enrolled,
             steps: Steps { allocation, owner },
+            gpu_sets: gpus::of_owner(&self.jobs, owner),
             asked_for: String::new(),
         };
         if let Err(text) = check_room(self.jobs.records.values(), &launch, jobs) {

@@ -41,6 +41,7 @@ fn demand_in_place(job: &JobRecord, owner: Owner) -> Demand {
         oversubscribe: true,
         // A step's is its job's.
         memory_bytes: if launch.steps.owner.is_some() { 0 } else { terms.memory_bytes },
+        gpus_each: if launch.steps.owner.is_some() { 0 } else { terms.gpus },
         holder: Holder { owner, within: launch.steps.owner },
         phases: terms.phases,
         fill: terms.fill,

@@ -70,6 +70,7 @@ impl Controller {
         let own = [
             (terms.exclusive, "--exclusive"),
             (terms.memory_bytes > 0, "--memory"),
+            (terms.gpus > 0, "--gpus"),
             (terms.phases.is_some(), "--phases"),
             (terms.fill, "--fill"),
             (!terms.gang, "--no-gang"),
@@ -140,7 +141,7 @@ impl Controller {
             return Err(too_many(ranks, most, owner));
         }
         let holder = Holder { within: Some(owner), ..demand.holder };
-        Ok(Demand { holder, memory_bytes: 0, ..demand })
+        Ok(Demand { holder, memory_bytes: 0, gpus_each: 0, ..demand })
     }
 
     /// Ranks of a job's steps on each node.

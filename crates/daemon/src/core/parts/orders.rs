@@ -5,6 +5,7 @@ use tutti_protocol::wire::{self, Kind, Part as WirePart, Report};
 use super::reports::job_memory;
 use super::{Part, Parts};
 use crate::core::action::Action;
+use crate::core::controller::gpus;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::members::NodeId;
@@ -49,7 +50,9 @@ impl Parts {
             let (rules, weight) = (phases.rules(), launch.terms.weight);
             wire::SharedSlots { lease_ns: rules.lease_ns, yield_min_ns: rules.yield_min_ns, weight }
         });
-        wire::Job { part, memory, shared_slots, input_inherited: false, ..launch.job.clone() }
+        let mut job = wire::Job { part, memory, shared_slots, input_inherited: false, ..launch.job.clone() };
+        gpus::set_variable(local, launch, &mut job);
+        job
     }
 }
 

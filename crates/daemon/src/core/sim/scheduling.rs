@@ -30,7 +30,8 @@ impl Scheduling {
                     let (node, before) = (NodeId(at as u32), self.nodes.get(at));
                     match (before.is_some_and(|before| before.alive), resources.alive) {
                         (false, true) => {
-                            scheduler.handle_node(now_ns, node, resources.slots, resources.memory_bytes)
+                            scheduler.handle_node(now_ns, node, resources.slots, resources.memory_bytes);
+                            scheduler.handle_gpus(now_ns, node, resources.gpus);
                         }
                         (true, false) => drop(scheduler.handle_node_lost(now_ns, node)),
                         _ => {}

@@ -21,6 +21,7 @@ impl SwitchThread {
             let agent = Agent::new(me, tree.clone(), timing, self.slice_ns * 10, JOBS);
             let controller = self.scheduler.take().map(|mut scheduler| {
                 scheduler.handle_node(now_ns, me, nodes[0].slots, nodes[0].memory_bytes);
+                scheduler.handle_gpus(now_ns, me, nodes[0].gpus);
                 Controller::new(scheduler, tree)
             });
             let known = if controller.is_some() { nodes[..1].to_vec() } else { nodes.clone() };
@@ -29,7 +30,7 @@ impl SwitchThread {
         let Some(node) = &mut self.node else { return };
         let mut changed = false;
         for (index, &resources) in nodes.iter().enumerate() {
-            let NodeResources { alive, slots, memory_bytes } = resources;
+            let NodeResources { alive, slots, memory_bytes, gpus } = resources;
             let id = NodeId(index as u32);
             let before = node.nodes.get(index).copied();
             let known = before.map(|resources| resources.alive);
@@ -50,6 +51,9 @@ impl SwitchThread {
                     controller.scheduler_mut().handle_node(now_ns, id, slots, memory_bytes);
                 }
                 _ => {}
+            }
+            if before != Some(resources) {
+                controller.scheduler_mut().handle_gpus(now_ns, id, gpus);
             }
         }
         node.nodes = nodes;

@@ -20,7 +20,7 @@ fn neighbour(link: LinkId, node: u32) -> Neighbour {
 }
 
 fn nodes(count: usize) -> Command {
-    let resources = NodeResources { alive: true, slots: 1, memory_bytes: 0 };
+    let resources = NodeResources { alive: true, slots: 1, memory_bytes: 0, gpus: 0 };
     Command::Members { me: NodeId(1), arity: 4, nodes: vec![resources; count] }
 }
 

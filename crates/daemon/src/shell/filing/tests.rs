@@ -55,6 +55,7 @@ fn queued(detached: bool) -> Box<Queued> {
         incarnations: Vec::new(),
         enrolled: false,
         steps: Default::default(),
+        gpu_sets: Vec::new(),
         asked_for: String::new(),
     };
     Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false, over: Vec::new(), on_hold: None })

@@ -65,6 +65,7 @@ impl JobRecord {
         launch.request_id = mixed(launch.request_id, new.0) | 1 << 63;
         (launch.nodes, launch.first_ranks, launch.incarnations) = (Vec::new(), Vec::new(), Vec::new());
         launch.origin = origin;
+        launch.set_gpus(Vec::new());
         if let Some(allocation) = &mut launch.steps.allocation {
             allocation.parts = Vec::new();
         }

@@ -114,6 +114,7 @@ impl World {
                 preferred: Default::default(),
                 machine: String::new(),
                 release: String::new(),
+                gpu_set: Default::default(),
             },
             controller: (node > 0).then(|| address(0)),
             arity: self.arity,
