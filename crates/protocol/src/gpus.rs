@@ -30,7 +30,7 @@ impl Gpus {
         Gpus(numbers.fold(0, |set, number| set | 1 << number))
     }
 
-    /// Those of this machine: a device file of NVIDIA's driver each, or a render node of AMD's.
+    /// GPUs of this machine: a device file of NVIDIA's driver each, or a render node of AMD's.
     #[must_use]
     pub fn found() -> Self {
         let of_nvidia = count(Path::new("/dev"), |name| name.strip_prefix("nvidia").is_some_and(is_number));
@@ -52,13 +52,13 @@ impl Gpus {
         self.0 == 0
     }
 
-    /// Those of both.
+    /// GPUs of both.
     #[must_use]
     pub fn with(self, other: Gpus) -> Self {
         Gpus(self.0 | other.0)
     }
 
-    /// Those that are not in `other`.
+    /// GPUs that are not in `other`.
     #[must_use]
     pub fn without(self, other: Gpus) -> Self {
         Gpus(self.0 & !other.0)

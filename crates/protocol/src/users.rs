@@ -678,7 +678,7 @@ pub struct NodeRow {
     /// GPUs for jobs.
     #[serde(default, rename = "gpus")]
     pub gpu_set: Gpus,
-    /// Those that jobs have.
+    /// GPUs that jobs have.
     #[serde(default, rename = "taken_gpus")]
     pub taken_gpu_set: Gpus,
 }
@@ -690,7 +690,7 @@ impl NodeRow {
         self.gpu_set
     }
 
-    /// Those that jobs have.
+    /// GPUs that jobs have.
     #[must_use]
     pub fn taken_gpus(&self) -> Gpus {
         self.taken_gpu_set

@@ -217,7 +217,7 @@ impl Machine {
         Ok(demand)
     }
 
-    /// Enough nodes have the GPUs.
+    /// Checks that enough nodes have the GPUs.
     fn check_gpus(&self, demand: &Demand, split: Split) -> Result<(), SubmitError> {
         let able = self.able(&Demand { memory_bytes: 0, ..demand.clone() });
         check_split(&able, split).map_err(|_| SubmitError::TooManyGpus {

@@ -28,8 +28,11 @@ mod sacct;
 mod sbatch;
 mod scancel;
 mod scontrol;
+mod selection;
 mod sinfo;
 mod squeue;
+#[cfg(test)]
+mod surface;
 mod table;
 mod view;
 mod wanted;

@@ -12,6 +12,7 @@ use crate::moments::{self, Day};
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::query;
+use crate::selection::Selection;
 use crate::table;
 use crate::view::{Job, State, states};
 
@@ -19,7 +20,7 @@ use Takes::{Nothing, Value};
 
 const NAME: &str = "sacct";
 
-const SPECS: &[Spec] = &[
+pub const SPECS: &[Spec] = &[
     ("accounts", 'A', Value),
     ("allclusters", 'L', Nothing),
     ("allocations", 'X', Nothing),
@@ -62,7 +63,7 @@ const SPECS: &[Spec] = &[
 ];
 
 /// Columns: name and width, as Slurm has them.
-const COLUMNS: [(&str, usize); 46] = [
+pub const COLUMNS: [(&str, usize); 46] = [
     ("Account", 10),
     ("AllocCPUS", 10),
     ("AllocNodes", 10),
@@ -117,12 +118,13 @@ const BRIEF: &str = "JobID,State,ExitCode";
 
 /// Question of a user.
 #[derive(Debug, Default)]
-struct Asked {
+pub struct Asked {
     columns: Vec<(&'static str, i64)>,
     jobs: Option<Vec<NamedJob>>,
     names: Option<Vec<String>>,
     users: Option<Vec<u32>>,
     states: Option<Vec<State>>,
+    selection: Selection,
     since_ms: Option<u64>,
     until_ms: Option<u64>,
     manner: Manner,
@@ -174,7 +176,7 @@ pub fn run(words: &[String]) -> ExitCode {
     }
 }
 
-fn read(line: &getopt::Line) -> Result<Asked, String> {
+pub fn read(line: &getopt::Line) -> Result<Asked, String> {
     let mut asked = Asked::default();
     let mut delimiter = "|".to_owned();
     let (mut is_parsable, mut format) = (false, DEFAULT.to_owned());
@@ -218,7 +220,14 @@ fn read(line: &getopt::Line) -> Result<Asked, String> {
             "json" | "yaml" => {
                 return Err("--json and --yaml are not there: `tutti account --json` has all jobs".into());
             }
-            _ => {}
+            "nodelist" => {
+                let nodes = node_list::expand(value).ok_or_else(|| format!("Invalid node name: {value}"))?;
+                asked.selection.set_nodes(nodes);
+            }
+            "group" | "ncpus" | "nnodes" | "completion" | "truncate" => {
+                return Err(format!("--{name} is not there: `tutti account --json` has all jobs"));
+            }
+            name => _ = asked.selection.take(name, value),
         }
     }
     if is_parsable {
@@ -261,6 +270,7 @@ fn list(asked: &Asked) -> Result<String, String> {
         };
         is_in_time
             && own()
+            && asked.selection.has(job)
             && asked.users.as_ref().is_none_or(|users| users.contains(&job.row.uid))
             && asked.names.as_ref().is_none_or(|names| names.contains(&job.name()))
             && asked.states.as_ref().is_none_or(|states| states.contains(&job.state()))

@@ -11,6 +11,7 @@ use crate::identity;
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::query::{self, NO_JOB};
+use crate::selection::Selection;
 use crate::view::{Job, State, states};
 
 use Takes::{Nothing, Value};
@@ -19,7 +20,7 @@ const NAME: &str = "scancel";
 /// Status where no controller answers.
 const UNREACHED: u8 = 8;
 
-const SPECS: &[Spec] = &[
+pub const SPECS: &[Spec] = &[
     ("account", 'A', Value),
     ("batch", 'b', Nothing),
     ("clusters", 'M', Value),
@@ -48,13 +49,12 @@ const SPECS: &[Spec] = &[
 
 /// Request of a user.
 #[derive(Debug, Default)]
-struct Asked {
+pub struct Asked {
     jobs: Vec<NamedJob>,
     names: Option<Vec<String>>,
     users: Option<Vec<u32>>,
     states: Option<Vec<State>>,
-    nodes: Option<Vec<String>>,
-    partition: Option<String>,
+    selection: Selection,
     signal: Option<u32>,
     target: Target,
     verbose: bool,
@@ -93,9 +93,11 @@ pub fn run(words: &[String]) -> ExitCode {
         Ok(asked) => asked,
         Err(text) => return refuse(NAME, &text, 1),
     };
-    let has_filter =
-        asked.names.is_some() || asked.users.is_some() || asked.states.is_some() || asked.nodes.is_some();
-    if asked.jobs.is_empty() && !has_filter && asked.partition.is_none() {
+    let has_filter = asked.names.is_some()
+        || asked.users.is_some()
+        || asked.states.is_some()
+        || asked.selection.is_given();
+    if asked.jobs.is_empty() && !has_filter {
         return refuse(NAME, "No job identification provided", 1);
     }
     let (jobs, steps) = match query::jobs() {
@@ -105,7 +107,7 @@ pub fn run(words: &[String]) -> ExitCode {
     cancel(&asked, &jobs, &steps)
 }
 
-fn read(line: &getopt::Line) -> Result<Asked, String> {
+pub fn read(line: &getopt::Line) -> Result<Asked, String> {
     let mut asked = Asked::default();
     let list = |value: &str| value.split(',').map(str::to_owned).collect::<Vec<_>>();
     for (name, value) in &line.options {
@@ -120,10 +122,9 @@ fn read(line: &getopt::Line) -> Result<Asked, String> {
                 asked.states = Some(states(value).ok_or_else(|| format!("Invalid job state: {value}"))?);
             }
             "nodelist" => {
-                asked.nodes =
-                    Some(node_list::expand(value).ok_or_else(|| format!("Invalid node name: {value}"))?);
+                let nodes = node_list::expand(value).ok_or_else(|| format!("Invalid node name: {value}"))?;
+                asked.selection.set_nodes(nodes);
             }
-            "partition" => asked.partition = Some(value.clone()),
             "signal" => {
                 asked.signal =
                     Some(forms::signal(value).ok_or_else(|| format!("Unknown job signal: {value}"))?);
@@ -135,7 +136,9 @@ fn read(line: &getopt::Line) -> Result<Asked, String> {
                 return Err(format!("--clusters={value}: there is one cluster: {CLUSTER}"));
             }
             "interactive" => return Err("--interactive is not there: name the jobs".into()),
-            _ => {}
+            // Every job is signalled by its daemon, and at once.
+            "ctld" | "hurry" => {}
+            name => _ = asked.selection.take(name, value),
         }
     }
     for operand in &line.operands {
@@ -200,8 +203,7 @@ fn takes(asked: &Asked, job: &Job) -> bool {
     asked.names.as_ref().is_none_or(|names| names.contains(&job.name()))
         && asked.users.as_ref().is_none_or(|users| users.contains(&job.row.uid))
         && asked.states.as_ref().is_none_or(|states| states.contains(&job.state()))
-        && asked.nodes.as_ref().is_none_or(|nodes| job.row.nodes.iter().any(|node| nodes.contains(node)))
-        && asked.partition.as_ref().is_none_or(|partition| partition == CLUSTER)
+        && asked.selection.has(job)
 }
 
 /// Ends a job, or gives the signal to it or to its steps.

@@ -21,7 +21,7 @@ use Takes::{Nothing, Value};
 
 const NAME: &str = "scontrol";
 
-const SPECS: &[Spec] = &[
+pub const SPECS: &[Spec] = &[
     ("all", 'a', Nothing),
     ("clusters", 'M', Value),
     ("details", 'd', Nothing),

@@ -8,14 +8,14 @@ use tutti_client::requests::NodeRow;
 use crate::getopt::{self, Ends, Spec, Takes};
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
-use crate::query;
 use crate::table::{self, Piece};
+use crate::{forms, query};
 
 use Takes::{Nothing, Value};
 
 const NAME: &str = "sinfo";
 
-const SPECS: &[Spec] = &[
+pub const SPECS: &[Spec] = &[
     ("all", 'a', Nothing),
     ("clusters", 'M', Value),
     ("dead", 'd', Nothing),
@@ -46,6 +46,9 @@ const SPECS: &[Spec] = &[
 
 const DEFAULT: &str = "%9P %.5a %.10l %.6D %.6t %N";
 const BY_NODE: &str = "%.10N %.6D %.9P %.6t";
+const LONG: &str = "%9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N";
+const LONG_BY_NODE: &str = "%10N %.6D %.9P %11T %.4c %.8z %.6m %.8d %.6w %.8f %20E";
+const REASONS: &str = "%20E %9u %19H %N";
 const SUMMARY: &str = "%9P %.5a %.10l %.16F %N";
 
 /// State of a node, by Slurm's word. Time is shared, so a node with jobs takes more of them: it is `mixed`,
@@ -96,13 +99,22 @@ pub fn run(words: &[String]) -> ExitCode {
     }
 }
 
-fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<String, String> {
+pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<String, String> {
     let mut nodes: Vec<&NodeRow> = nodes.iter().collect();
     let (mut format, mut columns) = (DEFAULT.to_owned(), None);
     let (mut by_node, mut summary, mut no_header) = (false, false, false);
     for (name, value) in options {
         match *name {
-            "Node" => (by_node, format) = (true, BY_NODE.into()),
+            "Node" => {
+                by_node = true;
+                format = if format == LONG { LONG_BY_NODE.into() } else { BY_NODE.into() };
+            }
+            "long" => format = if by_node { LONG_BY_NODE.into() } else { LONG.into() },
+            "list-reasons" => {
+                format = REASONS.into();
+                nodes.retain(|node| node.drain().is_some() || !node.alive);
+            }
+            "sort" => return Err("--sort is not there: nodes are in their own order".into()),
             "summarize" => (summary, format) = (true, SUMMARY.into()),
             "noheader" => no_header = true,
             "nodes" => {
@@ -148,6 +160,7 @@ fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<String,
                 by_state.then(|| state(node)),
                 has(&['c', 'C']).then_some(node.slots),
                 has(&['m']).then_some(node.memory_bytes >> 20),
+                has(&['E']).then(|| node.drain().cloned()),
                 has(&['G']).then_some(node.gpus().count()),
             )
         })
@@ -213,7 +226,7 @@ fn named(list: &str) -> Result<Vec<Piece>, String> {
     pieces.collect()
 }
 
-fn title(letter: char) -> Option<&'static str> {
+pub fn title(letter: char) -> Option<&'static str> {
     Some(match letter {
         'P' | 'R' => "PARTITION",
         'a' => "AVAIL",
@@ -233,6 +246,9 @@ fn title(letter: char) -> Option<&'static str> {
         'f' => "AVAIL_FEATURES",
         'b' => "ACTIVE_FEATURES",
         'E' => "REASON",
+        'u' => "USER",
+        'H' => "TIMESTAMP",
+        'r' => "ROOT",
         's' => "JOB_SIZE",
         'g' => "GROUPS",
         'h' => "OVERSUBSCRIBE",
@@ -282,6 +298,14 @@ fn field(nodes: &[&NodeRow], letter: char) -> Option<String> {
         'G' => gres(first),
         'f' | 'b' => "(null)".into(),
         'E' => first.drain().map_or_else(|| "none".into(), |drained| drained.why.clone()),
+        'u' => {
+            first.drain().map_or_else(|| "Unknown".into(), |drained| tutti_client::users::name(drained.uid))
+        }
+        'H' => first.drain().map_or_else(
+            || "Unknown".into(),
+            |drained| forms::moment(drained.since_ms, std::env::var("SLURM_TIME_FORMAT").ok().as_deref()),
+        ),
+        'r' => "no".into(),
         's' => "1-infinite".into(),
         'g' => "all".into(),
         'h' => "FORCE".into(),

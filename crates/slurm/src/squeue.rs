@@ -11,6 +11,7 @@ use crate::identity;
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::query::{self, NO_JOB};
+use crate::selection::Selection;
 use crate::table::{self, Piece};
 use crate::view::{Job, State, states};
 
@@ -18,7 +19,7 @@ use Takes::{Maybe, Nothing, Value};
 
 const NAME: &str = "squeue";
 
-const SPECS: &[Spec] = &[
+pub const SPECS: &[Spec] = &[
     ("account", 'A', Value),
     ("all", 'a', Nothing),
     ("array", 'r', Nothing),
@@ -64,14 +65,14 @@ const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 
 /// Question of a user.
 #[derive(Debug, Default)]
-struct Asked {
+pub struct Asked {
     format: Option<Format>,
     no_header: bool,
     jobs: Option<Vec<NamedJob>>,
     names: Option<Vec<String>>,
     users: Option<Vec<u32>>,
-    partitions: Option<Vec<String>>,
-    nodes: Option<Vec<String>>,
+    selection: Selection,
+    order: Vec<(char, bool)>,
     states: Option<Vec<State>>,
     each_element: bool,
 }
@@ -115,7 +116,7 @@ fn list_of(value: &str) -> Vec<String> {
     value.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Result<Asked, String> {
+pub fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Result<Asked, String> {
     let mut asked = Asked::default();
     if let Ok(format) = std::env::var("SQUEUE_FORMAT")
         && !format.is_empty()
@@ -144,11 +145,10 @@ fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Result<
                 let uids: Result<Vec<u32>, String> = uids.collect();
                 asked.users = Some(uids.map_err(|user| format!("Invalid user: {user}"))?);
             }
-            "partition" => asked.partitions = Some(list_of(value)),
             "nodelist" => {
                 let nodes = node_list::expand(value)
                     .ok_or_else(|| format!("Invalid node name specified: {value}"))?;
-                asked.nodes = Some(nodes);
+                asked.selection.set_nodes(nodes);
             }
             "states" => {
                 asked.states =
@@ -163,8 +163,9 @@ fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Result<
             "clusters" if value != CLUSTER && value != "all" => {
                 return Err(format!("--clusters={value}: there is one cluster: {CLUSTER}"));
             }
-            // An order, what is hidden, and selections by what jobs do not have here.
-            _ => {}
+            "sort" => asked.order = order(value)?,
+            // All that may be seen is shown, with the start that is expected.
+            name => _ = asked.selection.take(name, value),
         }
     }
     Ok(asked)
@@ -241,16 +242,13 @@ fn list(asked: &Asked) -> Result<String, String> {
         };
         let state = job.state();
         let by_state = asked.states.as_ref().map_or(!state.is_over(), |states| states.contains(&state));
-        let by_node =
-            asked.nodes.as_ref().is_none_or(|nodes| job.row.nodes.iter().any(|node| nodes.contains(node)));
         by_state
-            && by_node
+            && asked.selection.has(job)
             && asked.users.as_ref().is_none_or(|users| users.contains(&job.row.uid))
             && asked.jobs.as_ref().is_none_or(|names| {
                 names.iter().any(|name| query::named(std::slice::from_ref(job), name).next().is_some())
             })
             && is_in(&asked.names, &job.name())
-            && is_in(&asked.partitions, CLUSTER)
     };
     let wanted: Vec<&Job> = jobs.iter().filter(takes).collect();
     print_jobs(asked, &wanted, now_ms)
@@ -310,13 +308,49 @@ fn print_jobs(asked: &Asked, jobs: &[&Job], now_ms: u64) -> Result<String, Strin
     if !asked.no_header {
         put(&|letter| if is_named { title_of_name(letter) } else { title(letter) }.map(str::to_owned))?;
     }
-    for entry in entries(jobs, asked.each_element) {
+    let mut entries = entries(jobs, asked.each_element);
+    for (letter, is_descending) in asked.order.iter().rev() {
+        let key = |entry: &Entry<'_>| Key::of(&field(entry, *letter, now_ms).unwrap_or_default());
+        entries.sort_by(|one, other| {
+            let order = key(one).cmp(&key(other));
+            if *is_descending { order.reverse() } else { order }
+        });
+    }
+    for entry in entries {
         put(&|letter| field(&entry, letter, now_ms))?;
     }
     Ok(text)
 }
 
-fn title(letter: char) -> Option<&'static str> {
+/// Letters of `--sort`, the most important first, each with whether the largest comes first.
+fn order(value: &str) -> Result<Vec<(char, bool)>, String> {
+    let wrong = || format!("Invalid sort specification: {value}");
+    let one = |word: String| {
+        let letters = word.trim_start_matches(['+', '-']);
+        let mut letters = letters.chars();
+        let letter = letters.next().filter(|letter| letters.next().is_none() && title(*letter).is_some());
+        letter.map(|letter| (letter, word.starts_with('-'))).ok_or_else(wrong)
+    };
+    list_of(value).into_iter().map(one).collect()
+}
+
+/// Place of a field in an order: numbers and times by their size, before texts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    /// Digits, with what stands between those of a time: the longer the larger.
+    Number(usize, String),
+    Text(String),
+}
+
+impl Key {
+    fn of(text: &str) -> Key {
+        let is_number = text.starts_with(|c: char| c.is_ascii_digit())
+            && text.chars().all(|c| c.is_ascii_digit() || "-:.T".contains(c));
+        if is_number { Key::Number(text.len(), text.to_owned()) } else { Key::Text(text.to_owned()) }
+    }
+}
+
+pub fn title(letter: char) -> Option<&'static str> {
     Some(match letter {
         'i' | 'A' => "JOBID",
         'a' => "ACCOUNT",

@@ -214,6 +214,33 @@ const REFUSED: &[(&str, &str)] = &[
     ("uid", "a job is its submitter's"),
 ];
 
+/// Fate of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// Does what it does in Slurm.
+    Works,
+    /// Holds in any case.
+    Holds,
+    /// Has no effect, which one line says.
+    Said,
+    /// Is refused.
+    Refused,
+}
+
+/// Fate of an option of [`SPECS`].
+#[must_use]
+pub fn treatment(name: &str) -> Treatment {
+    if NATURAL.contains(&name) {
+        Treatment::Holds
+    } else if IGNORED.contains(&name) {
+        Treatment::Said
+    } else if name == "deadline" || REFUSED.iter().any(|(refused, _)| *refused == name) {
+        Treatment::Refused
+    } else {
+        Treatment::Works
+    }
+}
+
 /// The variables of a job's environment that it is to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Export {
@@ -353,14 +380,15 @@ impl Wanted {
             }
             return Err(format!("--{name}: {why}"));
         }
-        if NATURAL.contains(&name) {
-            return Ok(());
-        }
-        if IGNORED.contains(&name) {
-            if !self.ignored.contains(&name) {
-                self.ignored.push(name);
+        match treatment(name) {
+            Treatment::Holds => return Ok(()),
+            Treatment::Said => {
+                if !self.ignored.contains(&name) {
+                    self.ignored.push(name);
+                }
+                return Ok(());
             }
-            return Ok(());
+            Treatment::Works | Treatment::Refused => {}
         }
         let count = || count(name, value);
         let text = || Some(value.to_owned());
