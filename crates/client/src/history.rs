@@ -177,7 +177,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         weight: terms.weight,
         exclusive: terms.exclusive,
         memory_bytes: terms.memory_bytes,
-        gpus_each: terms.gpus,
+        node_gpus: terms.gpus,
         gang: terms.gang,
         fill: terms.fill,
         effective_milli: 0,

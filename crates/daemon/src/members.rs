@@ -34,12 +34,9 @@ pub struct About {
     /// Memory for jobs; 0: not known.
     #[serde(default)]
     pub memory_bytes: u64,
-    /// The kernel holds jobs to the memory that they declare.
-    #[serde(default)]
-    pub limits_memory: bool,
-    /// Jobs are stopped by the freezer of their cgroups, else by signals.
-    #[serde(default)]
-    pub freezes: bool,
+    /// What the kernel does for its jobs.
+    #[serde(flatten)]
+    pub ability: NodeAbility,
     /// Number that a start of the daemon draws: another one is another incarnation.
     pub incarnation: u64,
     /// How far the kernel prefers its switch thread.
@@ -53,6 +50,17 @@ pub struct About {
     /// GPUs for jobs.
     #[serde(default, rename = "gpus")]
     pub gpu_set: Gpus,
+}
+
+/// What the kernel of a node does for jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeAbility {
+    /// Holds jobs to the memory that they declare.
+    #[serde(default)]
+    pub limits_memory: bool,
+    /// Stops jobs by the freezer of their cgroups, else signals do.
+    #[serde(default)]
+    pub freezes: bool,
 }
 
 impl About {
@@ -218,8 +226,7 @@ mod tests {
             slots: 2,
             memory_bytes: 0,
             gpu_set: Gpus::NONE,
-            limits_memory: false,
-            freezes: false,
+            ability: NodeAbility::default(),
             incarnation: 1,
             preferred: PriorityClass::Plain,
             machine: String::new(),

@@ -469,14 +469,14 @@ pub struct JobRow {
     pub process_use: Option<Used>,
     /// GPUs that it has alone on each node; 0: none.
     #[serde(default, rename = "gpus")]
-    pub gpus_each: u32,
+    pub node_gpus: u32,
 }
 
 impl JobRow {
     /// GPUs that it has alone on each node; 0: none.
     #[must_use]
     pub fn gpus(&self) -> u32 {
-        self.gpus_each
+        self.node_gpus
     }
 
     /// Tasks of the array that it stands for.
@@ -675,25 +675,33 @@ pub struct NodeRow {
     /// Set where no new ranks come to it.
     #[serde(default)]
     pub drained: Option<Drained>,
+    /// Its GPUs.
+    #[serde(flatten)]
+    pub counted_gpus: GpuSets,
+}
+
+/// GPUs of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuSets {
     /// GPUs for jobs.
     #[serde(default, rename = "gpus")]
-    pub gpu_set: Gpus,
+    pub all: Gpus,
     /// GPUs that jobs have.
     #[serde(default, rename = "taken_gpus")]
-    pub taken_gpu_set: Gpus,
+    pub taken: Gpus,
 }
 
 impl NodeRow {
     /// GPUs for jobs.
     #[must_use]
     pub fn gpus(&self) -> Gpus {
-        self.gpu_set
+        self.counted_gpus.all
     }
 
     /// GPUs that jobs have.
     #[must_use]
     pub fn taken_gpus(&self) -> Gpus {
-        self.taken_gpu_set
+        self.counted_gpus.taken
     }
 
     /// Since when no new ranks come to it, and why; none: they come.

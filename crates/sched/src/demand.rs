@@ -154,6 +154,13 @@ impl Demand {
         self
     }
 
+    /// The same, with so many GPUs alone on each node.
+    #[must_use]
+    pub fn with_gpus(mut self, gpus: u32) -> Self {
+        self.gpus_each = gpus;
+        self
+    }
+
     /// GPUs that it has alone on each node.
     #[must_use]
     pub fn gpus(&self) -> u32 {

@@ -200,7 +200,7 @@ impl Machine {
         };
         if let Some(split) = place.split() {
             let most_bytes = self.nodes.iter().filter(|node| node.here).map(|node| node.memory_bytes).max();
-            check_split(&self.able(&Demand { memory_bytes: 0, gpus_each: 0, ..demand.clone() }), split)?;
+            check_split(&self.able(&Demand { memory_bytes: 0, ..demand.clone().with_gpus(0) }), split)?;
             self.check_gpus(demand, split)?;
             let able = self.able(demand);
             check_split(&able, split).map_err(|_| SubmitError::TooMuchMemory {

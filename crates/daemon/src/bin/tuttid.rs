@@ -208,7 +208,11 @@ fn daemon_settings(
         machine: machine.unwrap_or_else(boot_id),
         slots: slots.unwrap_or_else(every_core),
         memory_bytes: amounts.memory.or(node.bytes("memory")).unwrap_or_else(tutti_os::memory::for_jobs),
-        counted_gpus: amounts.gpus.or(gpus).unwrap_or_else(if is_root { Gpus::found } else { Gpus::default }),
+        gpus_for_jobs: amounts.gpus.or(gpus).unwrap_or_else(if is_root {
+            Gpus::found
+        } else {
+            Gpus::default
+        }),
         pids_max: options.pids_max.or(node.count("pids_max")).unwrap_or_else(pids::for_a_job),
         starter: paths::starter(),
     };

@@ -20,20 +20,20 @@ use crate::gang::Switcher;
 use crate::gang::fetcher::Fetcher;
 use crate::gang::wishes::Listeners;
 use crate::key::Credential;
+use crate::members::{About, NodeAbility};
 
 fn config(settings: &Settings) -> Result<Config, ShellError> {
     let incarnation = random_number().map_err(failed("draw random bytes"))?;
     let ability = tutti_os::cgroup::ability();
     Ok(Config {
-        about: crate::members::About {
+        about: About {
             name: settings.node.name.clone(),
             control: settings.network.listen,
             data: settings.network.data,
             slots: settings.node.slots,
             memory_bytes: settings.node.memory_bytes,
-            gpu_set: settings.node.counted_gpus,
-            limits_memory: ability.limits_memory,
-            freezes: ability.freezes,
+            gpu_set: settings.node.gpus_for_jobs,
+            ability: NodeAbility { limits_memory: ability.limits_memory, freezes: ability.freezes },
             incarnation,
             preferred: Default::default(),
             machine: settings.node.machine.clone(),

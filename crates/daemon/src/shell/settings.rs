@@ -70,7 +70,7 @@ pub struct NodeSettings {
     /// Memory for jobs.
     pub memory_bytes: u64,
     /// GPUs for jobs.
-    pub counted_gpus: Gpus,
+    pub gpus_for_jobs: Gpus,
     /// Processes and threads of a job here, at most.
     pub pids_max: u64,
     /// The starter's program.

@@ -132,6 +132,8 @@ pub(super) struct Offers {
     pub confirmed: Vec<(usize, u64, usize)>,
     /// Rooms to be taken back.
     pub void: Vec<u64>,
+    /// Some rank has announced a message that is not large to a receive that came first.
+    pub tells_small: bool,
 }
 
 impl Offers {

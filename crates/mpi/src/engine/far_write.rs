@@ -43,7 +43,7 @@ impl Engine {
     /// Whether receives that are not large are told to some rank of another node.
     #[inline(always)]
     pub(super) fn tells_small(&self) -> bool {
-        self.remote.as_deref().is_some_and(|remote| remote.state.tells_small)
+        self.remote.as_deref().is_some_and(|remote| remote.state.offers.tells_small)
     }
 
     /// Whether a receive of so many bytes from a rank of another node would be told to it.
@@ -170,7 +170,7 @@ impl RemoteClient<'_> {
                 self.state.offers.close(at);
             }
         } else if asks && is_small {
-            (far.small, self.state.tells_small) = (Some((head.context, head.tag)), true);
+            (far.small, self.state.offers.tells_small) = (Some((head.context, head.tag)), true);
         } else if asks {
             far.told.encourage();
         }

@@ -118,8 +118,8 @@ unsafe impl Client for RemoteClient<'_> {
     fn place(&mut self, tag: u64, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
         let request = self.requests.get(self.state.offers.receive_of(tag)?);
         let (buffer, offset) = (&request.buffer, offset as usize);
-        // Nothing may change behind the end of a message that is shorter than its receive, and only its record
-        // says how long it is.
+        // Nothing may change behind the end of a message that is shorter than its receive, and only its
+        // record says how long it is.
         let is_known = tag & OFFERED == 0 || self.state.offers.is_written(tag);
         let message_bytes = request.bytes.min(buffer.bytes);
         let is_inside = is_known && buffer.map.is_none() && offset + bytes <= message_bytes;

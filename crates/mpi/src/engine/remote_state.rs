@@ -39,8 +39,6 @@ pub(super) struct State {
     pub contexts: HashMap<(u32, u64), u32>,
     /// Receives that are told to their senders.
     pub offers: Offers,
-    /// Some rank has announced a message that is not large to a receive that came first.
-    pub tells_small: bool,
 }
 
 /// By what records and bulk messages leave: the network of the job, or the connections to guests.
@@ -201,7 +199,6 @@ impl State {
             questions: Questions::new(names),
             contexts: HashMap::new(),
             offers: Offers::default(),
-            tells_small: false,
         }
     }
 

@@ -54,7 +54,7 @@ impl Gpus {
         if self.all == 0 || wished > 0 && wished.saturating_mul(nodes) == self.all {
             return Ok(wished);
         }
-        if wished > 0 || self.all % nodes.max(1) != 0 {
+        if wished > 0 || !self.all.is_multiple_of(nodes.max(1)) {
             return Err(format!(
                 "Requested node configuration is not available: --gpus={} are not as many on each of {nodes} nodes; \
                  --gpus-per-node says how many",

@@ -16,7 +16,7 @@ use crate::core::relay::Relay;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, JobRow, Launch, NodeRow, Run};
 use tutti_protocol::public::{self, PublicRow};
-use tutti_protocol::users::FreezeMethod;
+use tutti_protocol::users::{FreezeMethod, GpuSets};
 
 /// The jobs that are wanted.
 pub(super) fn list(
@@ -53,10 +53,11 @@ pub(super) fn list(
         weight: job.launch.terms.weight,
         exclusive: job.launch.terms.exclusive,
         memory_bytes: job.launch.terms.memory_bytes,
-        gpus_each: job.launch.terms.gpus,
+        node_gpus: job.launch.terms.gpus,
         limits_memory: {
-            let limits =
-                |node: &NodeId| members.nodes.get(node).is_some_and(|member| member.about.limits_memory);
+            let limits = |node: &NodeId| {
+                members.nodes.get(node).is_some_and(|member| member.about.ability.limits_memory)
+            };
             !job.launch.nodes.is_empty() && job.launch.nodes.iter().all(limits)
         },
         enrolled: job.launch.enrolled,
@@ -146,11 +147,10 @@ pub(super) fn list_nodes(
         preferred: member.about.preferred,
         ranks: load.get(node).map_or(0, |load| load.ranks),
         memory_bytes: member.about.memory_bytes,
-        limits_memory: member.about.limits_memory,
-        freezes: member.about.freezes,
+        limits_memory: member.about.ability.limits_memory,
+        freezes: member.about.ability.freezes,
         declared_bytes: load.get(node).map_or(0, |load| load.declared_bytes),
-        gpu_set: member.about.gpus(),
-        taken_gpu_set: gpus::taken(jobs, *node),
+        counted_gpus: GpuSets { all: member.about.gpus(), taken: gpus::taken(jobs, *node) },
         policy: (*node == NodeId::CONTROLLER).then(|| local.config.policy.to_string()),
         configuration: versions.get(node).copied().unwrap_or(0),
         parent: members.parent(*node),

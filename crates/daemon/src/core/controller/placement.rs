@@ -158,13 +158,12 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
         gang: terms.gang,
         oversubscribe: !submit.job.no_oversubscribe,
         memory_bytes: terms.memory_bytes,
-        gpus_each: terms.gpus,
         holder: Holder::default(),
         phases: terms.phases,
         fill: terms.fill,
         ..Demand::at(place)
     };
-    let demand = demand.avoiding(excluded(members, submit)?);
+    let demand = demand.with_gpus(terms.gpus).avoiding(excluded(members, submit)?);
     let nodes = members.alive().map(|(node, member)| {
         let about = &member.about;
         (node, about.slots, about.memory_bytes, about.gpus().count())

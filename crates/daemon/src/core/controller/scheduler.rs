@@ -34,17 +34,21 @@ fn demand_in_place(job: &JobRecord, owner: Owner) -> Demand {
     let parts = launch.places().into_iter().map(|(node, ranks)| (node, ranks as u32));
     let place = Place::Given(parts.collect());
     let terms = launch.terms;
-    Demand {
+    // A step's are its job's.
+    let (memory_bytes, gpus) = match launch.steps.owner {
+        Some(_) => (0, 0),
+        None => (terms.memory_bytes, terms.gpus),
+    };
+    let demand = Demand {
         weight: terms.weight,
         exclusive: terms.exclusive,
         gang: terms.gang,
         oversubscribe: true,
-        // A step's is its job's.
-        memory_bytes: if launch.steps.owner.is_some() { 0 } else { terms.memory_bytes },
-        gpus_each: if launch.steps.owner.is_some() { 0 } else { terms.gpus },
+        memory_bytes,
         holder: Holder { owner, within: launch.steps.owner },
         phases: terms.phases,
         fill: terms.fill,
         ..Demand::at(place)
-    }
+    };
+    demand.with_gpus(gpus)
 }

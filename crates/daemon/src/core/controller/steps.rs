@@ -141,7 +141,7 @@ impl Controller {
             return Err(too_many(ranks, most, owner));
         }
         let holder = Holder { within: Some(owner), ..demand.holder };
-        Ok(Demand { holder, memory_bytes: 0, gpus_each: 0, ..demand })
+        Ok(Demand { holder, memory_bytes: 0, ..demand.with_gpus(0) })
     }
 
     /// Ranks of a job's steps on each node.
