@@ -76,6 +76,27 @@ fn dsm_updates_with_a_memory_limit_go_to_copies_that_are_there() {
     assert_eq!(digest(ran), alone);
 }
 
+// Paper: C22
+#[test]
+fn dsm_report_counts_what_homes_send_to_copies() {
+    let scratch = Scratch::new("dsm-updates-report");
+    let compiled = compile_twin("tests/dsm/programs/updates.c", &scratch);
+    let reported = |which: &str| {
+        let mut command = program("mpiexec");
+        command.env("TUTTI_DSM_REPORT", scratch.path()).env("TUTTI_DSM_UPDATE", which);
+        command.args(["-n", "2", "--virtual-nodes", "2"]).arg(&compiled).arg("2");
+        run(&mut command, LIMIT).expect_success();
+        let report = run(program("tutti").args(["dsm-report", "--json"]).arg(scratch.path()), LIMIT);
+        let report: serde_json::Value =
+            serde_json::from_str(&report.expect_success().stdout).expect("a report");
+        ["records", "bytes", "taken"].map(|name| report["updates"][name].as_u64().expect("a count"))
+    };
+    let [records, bytes, taken] = reported("marked");
+    // In each of twelve rounds but the first a home sends a byte with its place for each of its own words.
+    assert!(records >= 11 && bytes > 11 * 2 * 1024 && records == taken, "{records}, {bytes}, {taken}");
+    assert_eq!(reported("off"), [0; 3]);
+}
+
 #[test]
 fn dsm_update_of_another_word_ends_with_a_line() {
     let scratch = Scratch::new("dsm-updates-word");

@@ -11,7 +11,7 @@ use addr2line::Loader;
 use crate::stdout;
 
 /// The first line of a report that is understood here.
-const HEAD: &str = "tutti-dsm-report 1";
+const HEAD: &str = "tutti-dsm-report 2";
 /// Beginning of the names of reports.
 const PREFIX: &str = "tutti-dsm.";
 /// Bytes of a page of shared memory.
@@ -70,6 +70,29 @@ struct Site<'a> {
     costs: Costs,
 }
 
+/// Updates of marked memory, from homes to copies, of all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+struct Updates {
+    records: u64,
+    bytes: u64,
+    taken: u64,
+}
+
+impl Updates {
+    /// The counts of a line of a report, if it has them.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix("updates ")?.split(' ').map(|word| word.parse().ok());
+        let [records, bytes, taken] = [words.next()??, words.next()??, words.next()??];
+        words.next().is_none().then_some(Updates { records, bytes, taken })
+    }
+
+    fn add(&mut self, other: Updates) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+        self.taken += other.taken;
+    }
+}
+
 /// Prints the report.
 ///
 /// # Errors
@@ -87,6 +110,10 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     for (path, text) in &reports {
         let wrong = |line: &str| format!("{}: no line of a report: {line:?}", path.display());
         for line in text.lines().skip(2) {
+            if let Some(updates) = Updates::parse(line) {
+                lines.updates.add(updates);
+                continue;
+            }
             let site = parse(line).ok_or_else(|| wrong(line))?;
             lines.add(&site);
         }
@@ -144,6 +171,7 @@ fn parse(line: &str) -> Option<Site<'_>> {
 #[derive(Default)]
 struct Lines {
     costs: BTreeMap<String, Costs>,
+    updates: Updates,
     files: BTreeMap<String, Option<(Loader, bool)>>,
 }
 
@@ -201,13 +229,17 @@ impl Lines {
                 [misses, pages, stores, copies, sent_bytes, costs.bytes()].map(|count| count.to_string()),
             );
         }
+        let Updates { records, bytes, .. } = self.updates;
+        if records > 0 {
+            let _ = writeln!(text, "updates of marked memory: {bytes} bytes in {records} records to copies");
+        }
         text
     }
 
     fn json(&self) -> String {
         let line = |(name, costs): (&str, Costs)| serde_json::json!({"line": name, "costs": costs});
         let lines: Vec<_> = self.sorted().into_iter().map(line).collect();
-        format!("{}\n", serde_json::json!({"lines": lines}))
+        format!("{}\n", serde_json::json!({"lines": lines, "updates": self.updates}))
     }
 }
 
@@ -238,5 +270,9 @@ mod tests {
         let rows: Vec<&str> = table.lines().skip(2).collect();
         assert!(rows[0].starts_with("b+0x20") && rows[0].contains(" 10 "), "{table}");
         assert!(rows[1].starts_with("a+0x10") && rows[1].ends_with(" 8192"), "{table}");
+        assert_eq!(rows.len(), 2, "nothing was updated: {table}");
+        lines.updates.add(Updates::parse("updates 3 99 5").expect("counts"));
+        assert!(lines.table(2).ends_with("updates of marked memory: 99 bytes in 3 records to copies\n"));
+        assert!(["updates 1 2", "updates 1 2 x", "updates 1 2 3 4"].map(Updates::parse) == [None; 3]);
     }
 }

@@ -4,13 +4,14 @@
 use std::ffi::CStr;
 use std::fmt::Write as _;
 
+use crate::core::member::Counters;
 use crate::core::unit::UNIT_BYTES;
 use crate::os;
 
 /// Variable that names the folder of the reports.
 pub const VARIABLE: &str = "TUTTI_DSM_REPORT";
 /// The first line of a report; another number when its lines change.
-const HEAD: &str = "tutti-dsm-report 1";
+const HEAD: &str = "tutti-dsm-report 2";
 /// Instructions that are told apart; those beyond count as one.
 const SITES_MAX: usize = 4096;
 /// Places of the hash table: a power of two.
@@ -105,10 +106,13 @@ impl Sites {
     }
 }
 
-/// The report of a rank: a head, then for each instruction the address at which its file was loaded, its own,
+/// The report of a rank: a head; records to copies, their bytes, and such records that copies of this rank
+/// have taken; then for each instruction the address at which its file was loaded, its own,
 /// its costs, and the file.
-fn text(rank: usize, ranks: usize, costs: &[Costs]) -> String {
+fn text(rank: usize, ranks: usize, counters: &Counters, costs: &[Costs]) -> String {
+    let Counters { update_records, update_bytes, updates_taken, .. } = counters;
     let mut text = format!("{HEAD}\nrank {rank} of {ranks}\n");
+    let _ = writeln!(text, "updates {update_records} {update_bytes} {updates_taken}");
     for one in costs.iter().filter(|one| one.misses + one.stores > 0) {
         let (file, base) = os::object_of(one.address);
         let file = file.map_or_else(|| "?".into(), CStr::to_string_lossy);
@@ -122,10 +126,10 @@ fn text(rank: usize, ranks: usize, costs: &[Costs]) -> String {
 }
 
 /// Writes the report of this rank into the folder that the user has named, if he has.
-pub(crate) fn write(rank: usize, ranks: usize, costs: &[Costs]) {
+pub(crate) fn write(rank: usize, ranks: usize, counters: &Counters, costs: &[Costs]) {
     let Some(folder) = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) else { return };
     let path = std::path::Path::new(&folder).join(format!("tutti-dsm.{rank}"));
-    if let Err(error) = std::fs::write(&path, text(rank, ranks, costs)) {
+    if let Err(error) = std::fs::write(&path, text(rank, ranks, counters, costs)) {
         tutti_runtime::log::line(format_args!("the report {} cannot be written: {error}", path.display()));
     }
 }
@@ -187,10 +191,12 @@ mod tests {
             Costs::default(),
             Costs { address: 0x10, misses: 2, pages: 9, stores: 1, twins: 1, sent_bytes: 40 },
         ];
-        let text = text(1, 4, &costs);
+        let counters =
+            Counters { update_records: 3, update_bytes: 99, updates_taken: 5, ..Counters::default() };
+        let text = text(1, 4, &counters, &costs);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[..2], [HEAD, "rank 1 of 4"]);
-        assert_eq!(lines.len(), 3);
-        assert!(lines[2].ends_with(" 0x10 2 9 1 1 40 ?"), "{text}");
+        assert_eq!(lines[..3], [HEAD, "rank 1 of 4", "updates 3 99 5"]);
+        assert_eq!(lines.len(), 4);
+        assert!(lines[3].ends_with(" 0x10 2 9 1 1 40 ?"), "{text}");
     }
 }

@@ -226,7 +226,8 @@ extern "C" fn leave() {
     os::flush_streams();
     meet();
     statistics::print(me, ranks);
-    sites::write(me, ranks, &executor::costs());
+    let counters = executor::with_member(|member| member.counters()).unwrap_or_default();
+    sites::write(me, ranks, &counters, &executor::costs());
     *running() = None;
     // SAFETY: all ranks end MPI, which we have started.
     unsafe { api::MPI_Finalize() };
