@@ -113,6 +113,23 @@ fn far_host_that_the_configuration_names_is_asked() {
         .expect_success();
     assert_eq!(far.lines().len(), lines);
 
+    // So do the commands of Slurm.
+    let slurm = |words: &[&str], text: &str| {
+        let slurm = command(words, text);
+        let mut called = Command::new(dist().join("share/tutti/slurm/bin").join(words[0]));
+        called.args(&words[1..]).current_dir(far.scratch.path());
+        slurm.get_envs().for_each(|(name, value)| match value {
+            Some(value) => drop(called.env(name, value)),
+            None => drop(called.env_remove(name)),
+        });
+        tutti_tests::run(&mut called, LIMIT)
+    };
+    let ran = slurm(&["sinfo", "-h", "-o", "%D %t"], &text);
+    assert_eq!((ran.stdout.as_str(), ran.code()), ("1 idle\n", 0), "{}", ran.stderr);
+    assert!(far.lines().len() > lines);
+    let ran = slurm(&["squeue"], "[client]\nta = \"ssh://x\"\n");
+    assert!(ran.code() == 1 && ran.stderr.starts_with("squeue: error: "), "{}", ran.stderr);
+
     let ran = tutti_tests::run(&mut command(&["ps"], "[client]\nta = \"ssh://x\"\n"), LIMIT);
     let line = format!("tutti: {}:2:1: ta is not a key of [client]; did you mean at?\n", file.display());
     assert_eq!((ran.stderr.as_str(), ran.code()), (line.as_str(), 1));

@@ -57,3 +57,18 @@ fn array_as_a_whole_is_waited_for_and_cancelled() {
     slurm.await_state(&after, "COMPLETED");
     assert!(slurm.ok("squeue -h").is_empty());
 }
+
+/// A file that an element has alone begins empty; one that they share loses nothing of the others.
+#[test]
+fn files_of_elements_begin_empty_unless_they_are_shared() {
+    let slurm = Slurm::up("slurm-array-files", 1, &["--slots", "2"]);
+    for name in ["own 1", "own 2"] {
+        slurm.write(name, "what was there before, and longer\n");
+    }
+    slurm.ok("sbatch --wait --array=1-2 -o 'own %a' --wrap='echo $SLURM_ARRAY_TASK_ID'");
+    assert_eq!(["own 1", "own 2"].map(|name| slurm.read(name)), ["1\n", "2\n"]);
+    slurm.ok("sbatch --wait --array=1-2 -o shared --wrap='echo line'");
+    assert_eq!(slurm.read("shared"), "line\nline\n");
+    slurm.ok("sbatch --wait --array=1 --open-mode=append -o 'own %a' --wrap='echo more'");
+    assert_eq!(slurm.read("own 1"), "1\nmore\n");
+}

@@ -6,22 +6,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tutti_os::stderr::print_line;
-use tutti_protocol::config::parse::Accounts;
 use tutti_protocol::config::schema::MEMORY_PER_NODE;
 use tutti_protocol::config::settings::{Given, rows};
 use tutti_protocol::config::{self, Config, Limits, Origin, Setting};
 use tutti_protocol::settings::version_text;
-use tutti_protocol::{paths, size};
+use tutti_protocol::size;
 
 use crate::cluster::{self, Answer, NodeRow, Request};
 use crate::options::USAGE;
 use crate::stdout;
-use tutti_client::{at, users};
+use tutti_client::configured::Directory;
 
 /// Nodes have this time to store what was reloaded.
 const STORED: Duration = Duration::from_secs(2);
-/// Variable of the processes of a job: its number.
-const JOB: &str = "TUTTI_JOBID";
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -47,17 +44,6 @@ pub enum Command {
     },
 }
 
-struct Directory;
-
-impl Accounts for Directory {
-    fn has_user(&self, name: &str) -> bool {
-        users::is_known("passwd", name)
-    }
-    fn has_group(&self, name: &str) -> bool {
-        users::is_known("group", name)
-    }
-}
-
 /// Runs a command of `tutti config`.
 ///
 /// # Errors
@@ -71,29 +57,6 @@ pub fn run(command: Command) -> Result<ExitCode, String> {
             None => show_file(None, json),
         },
         Command::Show { file, json } => show_file(file, json),
-    }
-}
-
-/// The host that `[client]` names, whose daemon commands ask. None where a variable names a daemon, and in a
-/// job: it asks the daemon that it runs under.
-///
-/// # Errors
-/// When the section stands in a file with mistakes; a text for the user.
-pub fn host() -> Result<Option<String>, String> {
-    let is_given = |name| std::env::var_os(name).is_some();
-    if paths::is_named() || [paths::FOLDER_VARIABLE, at::VARIABLE, JOB].into_iter().any(is_given) {
-        return Ok(None);
-    }
-    let origin = Origin::choose(None);
-    // Most users have no such file.
-    let Ok(text) = std::fs::read_to_string(origin.path()) else { return Ok(None) };
-    if !text.lines().any(|line| line.trim_start().starts_with("[client]")) {
-        return Ok(None);
-    }
-    let parsed = config::load(&origin, &Directory);
-    match parsed.mistakes.first() {
-        Some(mistake) => Err(mistake.at(&origin.path().to_string_lossy())),
-        None => Ok(parsed.config.client.text("at").map(str::to_owned)),
     }
 }
 

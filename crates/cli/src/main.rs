@@ -92,7 +92,7 @@ fn tutti(mut arguments: Vec<OsString>) -> ExitCode {
     }
     let command = arguments.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     if tutti_client::at::target().is_none() && !commands::is_of_this_machine(&command) {
-        match configuration::host() {
+        match tutti_client::configured::host() {
             Ok(host) => host.into_iter().for_each(tutti_client::at::set),
             Err(text) => {
                 print_line(format_args!("tutti: {text}"));

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod at;
+pub mod configured;
 pub mod filter;
 pub mod follow;
 pub mod gather;

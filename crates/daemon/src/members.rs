@@ -34,9 +34,12 @@ pub struct About {
     /// Memory for jobs; 0: not known.
     #[serde(default)]
     pub memory_bytes: u64,
-    /// What the kernel does for its jobs.
-    #[serde(flatten)]
-    pub ability: NodeAbility,
+    /// The kernel holds jobs to the memory that they declare.
+    #[serde(default)]
+    pub limits_memory: bool,
+    /// Jobs are stopped by the freezer of their cgroups, else by signals.
+    #[serde(default)]
+    pub freezes: bool,
     /// Number that a start of the daemon draws: another one is another incarnation.
     pub incarnation: u64,
     /// How far the kernel prefers its switch thread.
@@ -49,24 +52,13 @@ pub struct About {
     pub release: String,
     /// GPUs for jobs.
     #[serde(default, rename = "gpus")]
-    pub gpu_set: Gpus,
-}
-
-/// What the kernel of a node does for jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeAbility {
-    /// Holds jobs to the memory that they declare.
-    #[serde(default)]
-    pub limits_memory: bool,
-    /// Stops jobs by the freezer of their cgroups, else signals do.
-    #[serde(default)]
-    pub freezes: bool,
+    pub offered_gpus: Gpus,
 }
 
 impl About {
     /// GPUs for jobs.
     pub fn gpus(&self) -> Gpus {
-        self.gpu_set
+        self.offered_gpus
     }
 }
 
@@ -225,8 +217,9 @@ mod tests {
             data: "127.0.0.1".parse().unwrap(),
             slots: 2,
             memory_bytes: 0,
-            gpu_set: Gpus::NONE,
-            ability: NodeAbility::default(),
+            offered_gpus: Gpus::NONE,
+            limits_memory: false,
+            freezes: false,
             incarnation: 1,
             preferred: PriorityClass::Plain,
             machine: String::new(),

@@ -46,8 +46,8 @@ pub struct OutputPlan {
     pub ranks: u32,
     /// The question that submitted the job: other clusters' jobs may have had its number.
     pub request_id: u64,
-    /// Set for a job that takes the place of another one: this node was not asked for it, and knows nothing
-    /// of its files.
+    /// Set for a job that takes the place of another one, and for a task of an array: this node was not asked
+    /// for it, and knows nothing of its files.
     #[serde(default)]
     pub begins_anew: bool,
 }

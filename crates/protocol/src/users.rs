@@ -675,33 +675,25 @@ pub struct NodeRow {
     /// Set where no new ranks come to it.
     #[serde(default)]
     pub drained: Option<Drained>,
-    /// Its GPUs.
-    #[serde(flatten)]
-    pub counted_gpus: GpuSets,
-}
-
-/// GPUs of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GpuSets {
     /// GPUs for jobs.
     #[serde(default, rename = "gpus")]
-    pub all: Gpus,
+    pub counted_gpus: Gpus,
     /// GPUs that jobs have.
     #[serde(default, rename = "taken_gpus")]
-    pub taken: Gpus,
+    pub taken_gpu_set: Gpus,
 }
 
 impl NodeRow {
     /// GPUs for jobs.
     #[must_use]
     pub fn gpus(&self) -> Gpus {
-        self.counted_gpus.all
+        self.counted_gpus
     }
 
     /// GPUs that jobs have.
     #[must_use]
     pub fn taken_gpus(&self) -> Gpus {
-        self.counted_gpus.taken
+        self.taken_gpu_set
     }
 
     /// Since when no new ranks come to it, and why; none: they come.

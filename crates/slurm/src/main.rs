@@ -44,7 +44,11 @@ use std::process::ExitCode;
 use names::SCRIPT_NAME;
 use note::inside;
 use output::complain;
+use tutti_client::{at, configured};
 use wanted::launch;
+
+/// Names of the commands, all of which ask a daemon.
+const COMMANDS: [&str; 8] = ["sbatch", "srun", "salloc", "squeue", "sacct", "scancel", "sinfo", "scontrol"];
 
 fn main() -> ExitCode {
     tutti_os::settle_signals();
@@ -59,6 +63,15 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if COMMANDS.contains(&name.as_str()) && at::target().is_none() {
+        match configured::host() {
+            Ok(host) => host.into_iter().for_each(at::set),
+            Err(text) => {
+                complain(&name, &format!("error: {text}"));
+                return ExitCode::FAILURE;
+            }
+        }
+    }
     match name.as_str() {
         "sbatch" => sbatch::run(&words),
         "srun" => launch::srun(&words),

@@ -20,7 +20,7 @@ use crate::gang::Switcher;
 use crate::gang::fetcher::Fetcher;
 use crate::gang::wishes::Listeners;
 use crate::key::Credential;
-use crate::members::{About, NodeAbility};
+use crate::members::About;
 
 fn config(settings: &Settings) -> Result<Config, ShellError> {
     let incarnation = random_number().map_err(failed("draw random bytes"))?;
@@ -32,8 +32,9 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
             data: settings.network.data,
             slots: settings.node.slots,
             memory_bytes: settings.node.memory_bytes,
-            gpu_set: settings.node.gpus_for_jobs,
-            ability: NodeAbility { limits_memory: ability.limits_memory, freezes: ability.freezes },
+            offered_gpus: settings.node.gpus_for_jobs,
+            limits_memory: ability.limits_memory,
+            freezes: ability.freezes,
             incarnation,
             preferred: Default::default(),
             machine: settings.node.machine.clone(),

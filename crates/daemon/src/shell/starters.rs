@@ -26,6 +26,7 @@ use tutti_os::session::Session;
 use tutti_os::stderr::escape_control;
 use tutti_os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
 use tutti_os::{cgroup, cpu_list};
+use tutti_protocol::gpus::VISIBLE;
 use tutti_protocol::linker_variables::withhold;
 use tutti_protocol::paths::SOCKET_VARIABLE;
 use tutti_protocol::variables;
@@ -295,12 +296,13 @@ impl Shell {
             }
         };
         let mut group = self.make_group(&described, launch.user.account().uid, launch.terms.fill);
-        let mut spawned = self.spawn(job, launch, group.as_ref());
+        let visible = gpus_of(&described);
+        let mut spawned = self.spawn(job, launch, visible.as_ref(), group.as_ref());
         if let (Err(text), Some(made)) = (&spawned, &group) {
             self.complain_of_groups(text);
             remove_blocking(Some(made));
             group = None;
-            spawned = self.spawn(job, launch, None);
+            spawned = self.spawn(job, launch, visible.as_ref(), None);
         }
         match spawned {
             Ok((child, stream)) => {
@@ -458,6 +460,7 @@ impl Shell {
         &self,
         job: JobId,
         launch: &Launch,
+        gpus: Option<&Text>,
         group: Option<&PartGroup>,
     ) -> Result<(Process, UnixStream), String> {
         let uid = launch.user.uid;
@@ -493,12 +496,17 @@ impl Shell {
             let name = group.map_or_else(|| name.as_bytes().to_vec(), |_| withhold(name.as_bytes()));
             zero_ended(&[&name, value.as_bytes()].join(&b'='))
         };
+        // Ranks that others start have it from here.
+        let gpus =
+            gpus.map(|gpus| (std::ffi::OsStr::new(VISIBLE), std::ffi::OsStr::from_bytes(gpus.as_bytes())));
+        let is_other = |(name, _): &(&std::ffi::OsStr, _)| gpus.is_none_or(|(own, _)| *name != own);
+        let environment = launch.environment.iter().filter(is_other).chain(gpus);
         let has_origin =
             launch.environment.iter().any(|(name, _)| name.as_bytes() == variables::ORIGIN.as_bytes());
         let entry = Entry {
             arguments: &[file.clone(), c"0".to_owned()],
             file: &file,
-            environment: &launch.environment.iter().map(variable).collect::<Result<Vec<_>, _>>()?,
+            environment: &environment.map(variable).collect::<Result<Vec<_>, _>>()?,
             // A job that brings its files has its folder here only when its starter has mounted them.
             directory: &zero_ended(if has_origin { b"/" } else { launch.directory.as_bytes() })?,
             umask: launch.umask,
@@ -569,6 +577,12 @@ impl Shell {
             let _ = shell_events.send(ShellEvent::Core(Event::StarterGone(job, end)));
         });
     }
+}
+
+/// GPUs that the programs of a job are told of; none: the node counts none.
+fn gpus_of(described: &Job) -> Option<Text> {
+    let mut variables = described.programs.iter().flat_map(|program| &program.variables);
+    variables.find(|(name, _)| name.as_bytes() == VISIBLE.as_bytes()).map(|(_, value)| value.clone())
 }
 
 fn text(text: &Text) -> OsString {

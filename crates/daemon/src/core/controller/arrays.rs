@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use tutti_protocol::array::{Array, ArrayTask, InArray};
-use tutti_protocol::output::name_task;
+use tutti_protocol::output::{expand, name_task};
 use tutti_protocol::variables;
 use tutti_protocol::wire::Text;
 
@@ -98,9 +98,17 @@ pub(super) fn task_of(launch: &Launch, array: &Array, whole: JobId, (id, task): 
         program.variables.extend(variables.iter().map(pair));
     }
     if let Some(output) = &mut launch.output {
+        // A file that tasks share is emptied by none of them.
+        output.append |= output.out.iter().chain(&output.errors).any(|name| !is_of_a_task(name));
         for name in [&mut output.out, &mut output.errors].into_iter().flatten() {
             *name = name_task(name, whole, task);
         }
     }
     launch
+}
+
+/// Each task has its own file of this name.
+fn is_of_a_task(name: &Text) -> bool {
+    let of = |id: u64| expand(name_task(name, JobId(0), id as u32).as_bytes(), JobId(id), None);
+    of(0) != of(1)
 }

@@ -736,7 +736,7 @@ fn placed(launch: &Launch) -> Option<Notice> {
             first_ranks: launch.first_ranks.clone(),
             ranks: launch.job.ranks() as u32,
             request_id: launch.request_id,
-            begins_anew: launch.batch.restart().is_some(),
+            begins_anew: launch.batch.restart().is_some() || launch.batch.array_task().is_some(),
         })
     });
     let has_front_end = !launch.detached && !launch.enrolled;

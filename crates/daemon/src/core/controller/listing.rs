@@ -16,7 +16,7 @@ use crate::core::relay::Relay;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, JobRow, Launch, NodeRow, Run};
 use tutti_protocol::public::{self, PublicRow};
-use tutti_protocol::users::{FreezeMethod, GpuSets};
+use tutti_protocol::users::FreezeMethod;
 
 /// The jobs that are wanted.
 pub(super) fn list(
@@ -55,9 +55,8 @@ pub(super) fn list(
         memory_bytes: job.launch.terms.memory_bytes,
         node_gpus: job.launch.terms.gpus,
         limits_memory: {
-            let limits = |node: &NodeId| {
-                members.nodes.get(node).is_some_and(|member| member.about.ability.limits_memory)
-            };
+            let limits =
+                |node: &NodeId| members.nodes.get(node).is_some_and(|member| member.about.limits_memory);
             !job.launch.nodes.is_empty() && job.launch.nodes.iter().all(limits)
         },
         enrolled: job.launch.enrolled,
@@ -147,10 +146,11 @@ pub(super) fn list_nodes(
         preferred: member.about.preferred,
         ranks: load.get(node).map_or(0, |load| load.ranks),
         memory_bytes: member.about.memory_bytes,
-        limits_memory: member.about.ability.limits_memory,
-        freezes: member.about.ability.freezes,
+        limits_memory: member.about.limits_memory,
+        freezes: member.about.freezes,
         declared_bytes: load.get(node).map_or(0, |load| load.declared_bytes),
-        counted_gpus: GpuSets { all: member.about.gpus(), taken: gpus::taken(jobs, *node) },
+        counted_gpus: member.about.gpus(),
+        taken_gpu_set: gpus::taken(jobs, *node),
         policy: (*node == NodeId::CONTROLLER).then(|| local.config.policy.to_string()),
         configuration: versions.get(node).copied().unwrap_or(0),
         parent: members.parent(*node),
