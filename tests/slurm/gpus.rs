@@ -30,6 +30,23 @@ fn gpus_are_one_jobs_alone() {
     });
     let nodes = slurm.ok("tutti nodes");
     assert!(nodes.lines().any(|line| line.contains("node1") && line.contains("2/2")), "{nodes}");
+
+    // Memory of a GPU stays where it is: a suspended job keeps its own.
+    slurm.ok(&format!("tutti suspend {}", jobs[0]));
+    let state = |job: &str| slurm.ok(&format!("tutti status {job}"));
+    await_that("the first is suspended", || state(&jobs[0]).contains("suspended"));
+    assert!(state(&jobs[2]).contains("waiting"), "{}", state(&jobs[2]));
+    slurm.ok(&format!("tutti kill {}", jobs[0]));
+    assert_eq!(gpus_of(&slurm, "c"), "[2]");
+}
+
+/// Ranks that a running job starts have them from the starter.
+#[test]
+fn gpus_are_told_to_ranks_that_others_start() {
+    let slurm = Slurm::up("gpus-started", 1, &["--slots", "4", "--gpus", "2"]);
+    let script = "xargs -0n1 </proc/$PPID/environ | grep ^CUDA_VISIBLE";
+    let told = slurm.ok(&format!("CUDA_VISIBLE_DEVICES=9 tutti run --gpus 2 -n 1 sh -c '{script}'"));
+    assert_eq!(told, "CUDA_VISIBLE_DEVICES=0,1\n");
 }
 
 #[test]
